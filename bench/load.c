@@ -70,16 +70,16 @@ static void report(const struct as_load_command *c, const struct result *r,
     as_buf_printf(&b, "\"seconds\": %.4f, \"ok\": %lu, \"failed\": %lu, \"total\": %lu, ", seconds,
                   t->ok, t->failed, t->finished);
     as_buf_printf(&b, "\"per_second\": %.1f, ", (double)r->answered / seconds);
-    put_us(&b, "p50", as_loghist_at(&t->hist, .5));
-    put_us(&b, "p90", as_loghist_at(&t->hist, .9));
-    put_us(&b, "p99", as_loghist_at(&t->hist, .99));
-    put_us(&b, "p999", as_loghist_at(&t->hist, .999));
+    put_us(&b, "p50", as_loghist_quantile(&t->hist, .5));
+    put_us(&b, "p90", as_loghist_quantile(&t->hist, .9));
+    put_us(&b, "p99", as_loghist_quantile(&t->hist, .99));
+    put_us(&b, "p999", as_loghist_quantile(&t->hist, .999));
     put_us(&b, "max", t->hist.max);
     if (c->shape.is_open) {
         as_buf_printf(&b, "\"offered_per_second\": %.1f, \"left_out\": %lu, ",
                       (double)(schedule->late.n + r->left_out) / seconds, r->left_out);
-        put_us(&b, "late_p50", as_loghist_at(&schedule->late, .5));
-        put_us(&b, "late_p99", as_loghist_at(&schedule->late, .99));
+        put_us(&b, "late_p50", as_loghist_quantile(&schedule->late, .5));
+        put_us(&b, "late_p99", as_loghist_quantile(&schedule->late, .99));
     }
     as_buf_str(&b, "\"cpu_us\": {");
     for (uint32_t i = 0; i < c->n_watch; i++)

@@ -3,9 +3,9 @@
  *
  * The input is fields: a byte for the length of the name, one for that of the value, and both. As
  * headers and trailers of an answer they are written over HTTP/1.1 and twice over HTTP/2 (the
- * second time by what wire/h2/h2_response_cache remembers) and read by our own clients: exactly those arrive
- * that wire/http/http_field lets through. As texts they are a grpc-message, an error in JSON, and a response
- * of generate_stream, which must be one event.
+ * second time by what wire/h2/h2_response_cache remembers) and read by our own clients: exactly
+ * those arrive that wire/http/http_field lets through. As texts they are a grpc-message, an error
+ * in JSON, and a response of generate_stream, which must be one event.
  */
 #include "base/err.h"
 #include "wire/http/http_field.h"
@@ -120,12 +120,12 @@ static void expect(struct fuzz *f, bool trailers)
     f->closed = 0;
     put(&f->want, AS_STR(":status"), AS_STR("200"), false);
     for (uint32_t i = 0; i < f->split; i++) {
-        if (as_field_fits(&f->f[i]))
+        if (as_http_field_is_valid(&f->f[i]))
             put(&f->want, f->f[i].name, f->f[i].value, false);
     }
     as_buf_str(&f->want, "ok");
     for (uint32_t i = f->split; trailers && i < f->n; i++) {
-        if (as_field_fits(&f->f[i]))
+        if (as_http_field_is_valid(&f->f[i]))
             put(&f->want, f->f[i].name, f->f[i].value, true);
     }
 }
@@ -260,11 +260,11 @@ static void as_message(struct as_str text)
     static char out[AS_GRPC_MESSAGE_MAX];
     size_t n = as_grpc_encode_message(out, sizeof(out), text);
 
-    AS_ASSERT(n <= sizeof(out) && as_field_is_value((struct as_str){out, n}));
+    AS_ASSERT(n <= sizeof(out) && as_http_field_is_value((struct as_str){out, n}));
     for (size_t i = 0; i < n; i++)
         AS_ASSERT(out[i] >= 0x20 && out[i] <= 0x7e);
     n = as_grpc_encode_message(out, AS_MIN(text.n, sizeof(out)), text); /* cut short */
-    AS_ASSERT(as_field_is_value((struct as_str){out, n}));
+    AS_ASSERT(as_http_field_is_value((struct as_str){out, n}));
 }
 
 /* One event, whose data is that text. */
@@ -315,7 +315,7 @@ static void as_response(const struct as_http_header *f)
     char why[256];
     uint64_t max;
 
-    if (!as_names_utf8(f->name) || !as_names_utf8(f->value))
+    if (!as_name_check_utf8(f->name) || !as_name_check_utf8(f->value))
         return; /* workers are refused them */
     memcpy(bytes, &len, 4);
     if (len)

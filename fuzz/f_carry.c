@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void put_lines(struct as_carry *c, const char *p, const char *end)
+static void put_lines(struct as_reexec_writer *c, const char *p, const char *end)
 {
     while (p < end) {
         const char *nl = memchr(p, '\n', (size_t)(end - p)), *stop = nl ? nl : end;
@@ -24,14 +24,14 @@ static void put_lines(struct as_carry *c, const char *p, const char *end)
 
         snprintf(key, sizeof(key), "%.*s", (int)AS_MIN((blank ? blank : stop) - p, (ptrdiff_t)60),
                  p);
-        as_carry_put(c, key, (struct as_str){from, (size_t)(stop - from)});
+        as_reexec_put(c, key, (struct as_str){from, (size_t)(stop - from)});
         p = stop + 1;
     }
 }
 
-static void write_state(struct as_carry *c, const uint8_t *data, size_t size, bool lines)
+static void write_state(struct as_reexec_writer *c, const uint8_t *data, size_t size, bool lines)
 {
-    as_carry_init(c);
+    as_reexec_writer_init(c);
     if (lines) {
         put_lines(c, (const char *)data, (const char *)data + size);
     } else {
@@ -40,11 +40,11 @@ static void write_state(struct as_carry *c, const uint8_t *data, size_t size, bo
     }
 }
 
-static void read_conf(struct as_carried *in)
+static void read_conf(struct as_reexec_reader *in)
 {
     struct as_supervisor_conf conf;
 
-    as_supervisor_conf_resume(&conf, in);
+    as_supervisor_conf_restore(&conf, in);
     AS_ASSERT(conf.program && conf.address);
     /* numbers of another process's descriptors: none of ours is touched */
     AS_ASSERT(conf.app == -1 && conf.signal_fd == -1 && conf.listeners.n == 0);
@@ -57,7 +57,7 @@ static void on_stopped(void *ctx AS_UNUSED)
 }
 
 /* Replicas and their processes, what they printed last, deployments, spares. */
-static void read_workers(struct as_carried *in)
+static void read_workers(struct as_reexec_reader *in)
 {
     struct as_console console;
     struct as_workers *workers;
@@ -72,8 +72,8 @@ static void read_workers(struct as_carried *in)
     console.broken = true;
     rc = as_workers_new(&workers, loop, &conf, &console, &log);
     AS_ASSERT(rc == 0);
-    as_workers_resume(workers, in, NULL, NULL);
-    AS_ASSERT(!as_workers_has(workers, getpid()));
+    as_workers_restore(workers, in, NULL, NULL);
+    AS_ASSERT(!as_workers_owns_pid(workers, getpid()));
     as_workers_close(workers);
     as_console_close(&console);
     as_loop_free(loop);
@@ -82,18 +82,18 @@ static void read_workers(struct as_carried *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct as_carried in;
-    struct as_carry c;
+    struct as_reexec_reader in;
+    struct as_reexec_writer c;
     struct as_buf err;
     int file, rc;
 
     if (!size)
         return 0;
     write_state(&c, data + 1, size - 1, data[0] & 1);
-    file = as_carry_file(&c);
+    file = as_reexec_make_memfd(&c);
     AS_ASSERT(file >= 0);
     as_buf_init(&err);
-    rc = as_carried_read(&in, file, true, &err);
+    rc = as_reexec_reader_load(&in, file, true, &err);
     if (rc == 0) {
         if (data[0] & 2)
             read_conf(&in);
@@ -101,13 +101,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             read_workers(&in);
         rc = in.failed ? AS_EPROTO : 0;
         AS_ASSERT(!in.failed || in.rest.n == 0);
-        as_carried_fini(&in);
+        as_reexec_reader_fini(&in);
     }
     /* one sentence, whatever is wrong behind it */
     AS_ASSERT(rc == 0 ? err.n == 0 : err.n > sizeof(SENTENCE));
     AS_ASSERT(rc == 0 || memcmp(err.p, SENTENCE, sizeof(SENTENCE) - 1) == 0);
     as_buf_fini(&err);
-    as_carry_fini(&c);
+    as_reexec_writer_fini(&c);
     close(file);
     return 0;
 }

@@ -14,17 +14,17 @@ static void other(void *ctx, struct as_str line)
     AS_ASSERT(!memchr(line.p, '\t', line.n) && !memchr(line.p, '\n', line.n));
 }
 
-static void check(const struct as_app *app)
+static void check(const struct as_declared *app)
 {
     struct as_buf text, again, err;
-    struct as_app back;
+    struct as_declared back;
     int rc;
 
-    AS_ASSERT(app->n && app->n <= AS_APP_DEPLOYMENTS_MAX);
+    AS_ASSERT(app->n && app->n <= AS_DECLARED_DEPLOYMENTS_MAX);
     for (uint32_t i = 0; i < app->n; i++) {
-        const struct as_app_deployment *d = &app->deployments[i];
+        const struct as_declared_deployment *d = &app->deployments[i];
 
-        AS_ASSERT(d->n_models && d->n_models <= AS_APP_MODELS_MAX);
+        AS_ASSERT(d->n_models && d->n_models <= AS_DECLARED_MODELS_MAX);
         AS_ASSERT(!d->options || d->options[0] == '{');
         for (uint32_t k = 0; k < d->n_models; k++)
             AS_ASSERT(d->models[k][0]);
@@ -32,12 +32,12 @@ static void check(const struct as_app *app)
     as_buf_init(&text);
     as_buf_init(&again);
     as_buf_init(&err);
-    as_app_write(app, &text);
-    rc = as_app_parse(&back, as_buf_slice(&text), NULL, NULL, &err);
+    as_declared_write(app, &text);
+    rc = as_declared_parse(&back, as_buf_slice(&text), NULL, NULL, &err);
     AS_ASSERT(rc == 0);
-    as_app_write(&back, &again);
+    as_declared_write(&back, &again);
     AS_ASSERT(as_str_eq(as_buf_slice(&text), as_buf_slice(&again)));
-    as_app_fini(&back);
+    as_declared_fini(&back);
     as_buf_fini(&text);
     as_buf_fini(&again);
     as_buf_fini(&err);
@@ -46,17 +46,17 @@ static void check(const struct as_app *app)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct as_str text = {(const char *)data, size};
-    struct as_app app;
+    struct as_declared app;
     struct as_buf err;
     int rc;
 
     as_buf_init(&err);
-    rc = as_app_parse(&app, text, other, &text, &err);
+    rc = as_declared_parse(&app, text, other, &text, &err);
     AS_ASSERT(rc == 0 || (rc == AS_EINVALID && err.n));
     if (rc == 0) {
         AS_ASSERT(err.n == 0);
         check(&app);
-        as_app_fini(&app);
+        as_declared_fini(&app);
     }
     as_buf_fini(&err);
     return 0;

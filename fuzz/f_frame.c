@@ -69,7 +69,7 @@ static void message(const struct as_frame *f)
     const char *why;
 
     as_arena_init(&a, NULL, 0);
-    if (as_frame_msg_open(f, &a, &m, &msg, &why) == 0) {
+    if (as_frame_get_msg(f, &a, &m, &msg, &why) == 0) {
         bool inside = m.body || !m.body_len;
 
         touch_msg(&msg, &m.tensor_params, inside);
@@ -146,7 +146,7 @@ static void check_traffic(const struct as_frame *f, const struct as_frame_traffi
     AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
     AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &again) == (int64_t)v.iov_len);
     AS_ASSERT(again.n == f->n && memcmp(again.p, f->p, f->n) == 0);
-    AS_ASSERT(as_frame_judge(&again) == AS_FRAME_KNOWN);
+    AS_ASSERT(as_frame_handling_of(&again) == AS_FRAME_KNOWN);
     as_outq_fini(&q);
 }
 
@@ -211,7 +211,7 @@ static void small(const struct as_frame *f)
 static void decode(const struct as_frame *f)
 {
     touch(as_frame_type_name(f->type), 1);
-    if (as_frame_judge(f) != AS_FRAME_KNOWN)
+    if (as_frame_handling_of(f) != AS_FRAME_KNOWN)
         return;
     switch (f->type) {
     case AS_FRAME_OPEN:

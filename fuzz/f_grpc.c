@@ -11,8 +11,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Feeds the body in steps of `step` bytes; what comes out is written to `out` in one form. */
-/* The promises that edge/exchange/exchange lives by are asserted on the way: a message is announced before
- * its bytes come, never more come than were announced, and each part lies in what was fed. */
+/* The promises that edge/exchange/exchange lives by are asserted on the way: a message is announced
+ * before its bytes come, never more come than were announced, and each part lies in what was fed.
+ */
 static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *out)
 {
     struct as_grpc_reader r = {0};
@@ -135,27 +136,28 @@ static void check_list(struct as_str rest)
 }
 
 /* A compressed message gives the same however it is cut and however little room there is. */
-static bool inflate(enum as_zip_format f, const uint8_t *p, size_t n, size_t in_step,
+static bool inflate(enum as_gzip_format f, const uint8_t *p, size_t n, size_t in_step,
                     size_t out_step, struct as_buf *out)
 {
-    struct as_zip *z;
-    enum as_zip_step r = AS_ZIP_MORE;
+    struct as_gzip *z;
+    enum as_gzip_step r = AS_GZIP_MORE;
 
-    AS_ASSERT(as_zip_new(&z, f, true) == 0);
-    while (r != AS_ZIP_END && r != AS_ZIP_BAD && r != AS_ZIP_STARVED && out->n < INFLATED_MAX) {
+    AS_ASSERT(as_gzip_new(&z, f, true) == 0);
+    while (r != AS_GZIP_END && r != AS_GZIP_BAD && r != AS_GZIP_NO_MEMORY &&
+           out->n < INFLATED_MAX) {
         size_t part = AS_MIN(in_step, n), left = part, room = out_step;
         uint8_t *to = as_buf_reserve(out, out_step), *end = to;
 
-        r = as_zip_step(z, &p, &left, part == n, &end, &room);
+        r = as_gzip_step(z, &p, &left, part == n, &end, &room);
         AS_ASSERT((size_t)(end - to) + room == out_step);
         out->n += (size_t)(end - to);
         n -= part - left;
     }
-    as_zip_free(z);
-    return r == AS_ZIP_END;
+    as_gzip_free(z);
+    return r == AS_GZIP_END;
 }
 
-static void check_zip(enum as_zip_format f, const uint8_t *p, size_t n)
+static void check_zip(enum as_gzip_format f, const uint8_t *p, size_t n)
 {
     struct as_buf whole = {0}, cut = {0};
     bool good = inflate(f, p, n, n + 1, INFLATED_MAX, &whole);
@@ -170,10 +172,10 @@ static void check_zip(enum as_zip_format f, const uint8_t *p, size_t n)
 
 static void check_details(struct as_str text)
 {
-    char *out = as_xalloc(AS_DETAILS_MAX);
+    char *out = as_xalloc(AS_GRPC_DETAILS_MAX);
 
-    AS_ASSERT(as_details_violation(out, 3, text).n <= AS_DETAILS_MAX);
-    AS_ASSERT(as_details_retry(out, 8, text, AS_SEC).n <= AS_DETAILS_MAX);
+    AS_ASSERT(as_grpc_details_violation(out, 3, text).n <= AS_GRPC_DETAILS_MAX);
+    AS_ASSERT(as_grpc_details_retry(out, 8, text, AS_SEC).n <= AS_GRPC_DETAILS_MAX);
     free(out);
 }
 
@@ -190,8 +192,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_message(s, size ? data[0] : 0);
     check_bin(s);
     check_list(s);
-    check_zip(AS_ZIP_GZIP, data, size);
-    check_zip(AS_ZIP_DEFLATE, data, size);
+    check_zip(AS_GZIP_GZIP, data, size);
+    check_zip(AS_GZIP_DEFLATE, data, size);
     check_details(s);
     /* shorter than "application/grpc" is none */
     if (as_grpc_is_content_type(s))

@@ -72,7 +72,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
             AS_ASSERT(as_str_u64(head->rest[i].value, &n) == 0);
             f->place = as_xalloc((size_t)AS_MIN(n, (uint64_t)50));
             f->place_at = 0;
-            as_h1_into(f->h, stream, f->place, (size_t)AS_MIN(n, (uint64_t)50));
+            as_h1_set_body_buffer(f->h, stream, f->place, (size_t)AS_MIN(n, (uint64_t)50));
         }
     }
     if ((f->mode & 3) == 1)
@@ -152,10 +152,10 @@ static size_t feed(struct fuzz *f, const uint8_t *p, size_t n)
     uint8_t *to = NULL, *exact;
     size_t room, taken;
 
-    if (as_h1_direct(f->h, &to, &room)) {
+    if (as_h1_body_buffer(f->h, &to, &room)) {
         n = AS_MIN(n, room);
         memcpy(to, p, n);
-        as_h1_landed(f->h, n, AS_SEC);
+        as_h1_body_received(f->h, n, AS_SEC);
         return n;
     }
     exact = as_xalloc(n);

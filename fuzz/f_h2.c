@@ -110,7 +110,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     if ((f->mode & 3) == 2) {
         as_h2_consume(f->h, r->stream, n);
         r->unconsumed -= n;
-        as_h2_expect(f->h, r->stream, 1000 * n);
+        as_h2_widen_window(f->h, r->stream, 1000 * n);
     } else if (r->unconsumed > 500) {
         r->answered = true;
         as_h2_reset(f->h, r->stream, 8);

@@ -1,4 +1,5 @@
-/* fuzz/f_json.c — any bytes as JSON: two ways of reading agree, and what is read obeys wire/json/json.h.
+/* fuzz/f_json.c — any bytes as JSON: two ways of reading agree, and what is read obeys
+ * wire/json/json.h.
  *
  * The first byte chooses the datatype that the text is read as elements of.
  */
@@ -23,7 +24,7 @@ static int read_all(struct as_json_value *v)
     switch (v->type) {
     case AS_JSON_STRING:
         err = as_json_string(reader, v, &s);
-        AS_ASSERT(err || as_names_utf8(s));
+        AS_ASSERT(err || as_name_check_utf8(s));
         return err;
     case AS_JSON_BOOL:
         return as_json_bool(reader, v, &b);
@@ -43,7 +44,7 @@ static int read_all(struct as_json_value *v)
     if (err)
         return err;
     while ((more = as_json_next(reader, &it)) > 0) {
-        AS_ASSERT(as_names_utf8(it.key));
+        AS_ASSERT(as_name_check_utf8(it.key));
         err = read_all(&it.value);
         if (err)
             return err;
@@ -59,7 +60,7 @@ static int walk(struct as_arena *a, const uint8_t *p, size_t n, bool read)
     if (!err)
         err = read ? read_all(&root) : as_json_skip(reader, &root);
     if (!err)
-        err = as_json_end(reader);
+        err = as_json_expect_end(reader);
     as_json_close(reader);
     AS_ASSERT(err == 0 || err == AS_EPROTO);
     AS_ASSERT(!err || strlen(as_json_why(reader)) > 0);
@@ -95,7 +96,7 @@ static void elements(struct as_arena *a, enum as_dtype t, const uint8_t *p, size
         again = malloc(room2);
         AS_ASSERT(as_json_open(reader, a, text, len + 2, &root) == 0);
         AS_ASSERT(as_json_elements(reader, &root, t, e.count, again, room2, &e2) == 0);
-        AS_ASSERT(as_json_end(reader) == 0);
+        AS_ASSERT(as_json_expect_end(reader) == 0);
         as_json_close(reader);
         AS_ASSERT(e2.count == e.count && e2.bytes == e.bytes && !memcmp(out, again, e.bytes));
         free(again);

@@ -34,7 +34,7 @@ struct request {
 struct world {
     struct as_loop *loop;
     struct as_fleet *fleet;
-    struct as_client client;
+    struct as_fleet_client client;
     struct as_blob *big;
     struct request r[CALLS];
     uint32_t n;
@@ -108,7 +108,7 @@ static void on_part(struct as_call *c, struct as_part *p)
             sum = (uint8_t)(sum + t->data[k]);
     }
     if (p->cost & 1)
-        as_client_credit(&r->w->client, c, 1, p->cost);
+        as_fleet_client_credit(&r->w->client, c, 1, p->cost);
 }
 
 static void on_input_release(struct as_call *input)
@@ -129,14 +129,14 @@ static void say_more(struct world *w, struct script *s)
         return;
     if (over) {
         r->inputs_over = true;
-        as_client_input_end(&w->client, &r->call);
+        as_fleet_client_input_end(&w->client, &r->call);
         return;
     }
     r->input_held = true;
     r->input.msg = r->call.msg;
     r->input.blob = r->call.blob;
     r->input.on_release = on_input_release;
-    as_client_input(&w->client, &r->call, &r->input);
+    as_fleet_client_input(&w->client, &r->call, &r->input);
 }
 
 static void submit(struct world *w, struct script *s)
@@ -190,7 +190,7 @@ static void submit(struct world *w, struct script *s)
     r->call.on_release = on_release;
     r->call.on_part = how & 32 ? on_part : NULL;
     r->call.streams_inputs = r->call.on_part && how & 64;
-    as_client_submit(&w->client, &r->call);
+    as_fleet_client_submit(&w->client, &r->call);
 }
 
 /* Any time, also before the OPEN has left us. */
@@ -201,7 +201,7 @@ static void cancel(struct world *w, struct script *s)
     if (!r->open || r->gone)
         return;
     r->gone = true;
-    as_client_cancel(&w->client, &r->call);
+    as_fleet_client_cancel(&w->client, &r->call);
 }
 
 /* --- what the worker says --- */
@@ -368,10 +368,11 @@ static void care(struct world *w, struct script *s)
         break;
     case 2:
         w->asked++;
-        as_fleet_ask(w->fleet, AS_STR("secret"), w->asked, AS_CONTROL_RECONFIGURE, AS_STR("{}"));
+        as_fleet_send_control(w->fleet, AS_STR("secret"), w->asked, AS_CONTROL_RECONFIGURE,
+                              AS_STR("{}"));
         break;
     default:
-        as_fleet_retire(w->fleet, AS_STR("secret"));
+        as_fleet_retire_process(w->fleet, AS_STR("secret"));
     }
 }
 
@@ -389,7 +390,7 @@ static void say_raw(struct world *w, struct script *s, bool framed)
         s->n -= n;
         return;
     }
-    p = as_outq_room(&w->out, total);
+    p = as_outq_alloc(&w->out, total);
     memset(p, 0, total);
     p[0] = (uint8_t)n;
     p[4] = byte(s) % 26;
@@ -466,8 +467,8 @@ static void begin(struct world *w)
     err = as_loop_new(&w->loop, 0);
     AS_ASSERT(!err);
     as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL);
-    as_client_open(&w->client, w->fleet, w->loop);
-    as_fleet_token(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("app"));
+    as_fleet_client_open(&w->client, w->fleet, w->loop);
+    as_fleet_add_process(w->fleet, AS_STR("secret"), AS_STR("r-0"), AS_STR("app"));
     err = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds);
     AS_ASSERT(!err);
     w->peer = fds[1];
@@ -485,7 +486,7 @@ static void end(struct world *w)
     for (uint32_t i = 0; i < w->n; i++) { /* what is still queued: its client leaves */
         if (w->r[i].open && !w->r[i].gone) {
             w->r[i].gone = true;
-            as_client_cancel(&w->client, &w->r[i].call);
+            as_fleet_client_cancel(&w->client, &w->r[i].call);
         }
     }
     for (uint32_t i = 0; i < w->n; i++)
@@ -493,7 +494,7 @@ static void end(struct world *w)
         AS_ASSERT(!w->r[i].open);
     AS_ASSERT(as_fleet_unanswered(w->fleet) == 0);
     AS_ASSERT(w->answered == w->asked);
-    as_client_close(&w->client);
+    as_fleet_client_close(&w->client);
     as_fleet_free(w->fleet);
     as_loop_free(w->loop);
     as_outq_fini(&w->out);

@@ -12,7 +12,7 @@ static void check_labels(const struct as_tensor_spec *s, bool outputs)
     AS_ASSERT(outputs || !s->n_labels);
     AS_ASSERT(s->n_labels <= AS_MANAGEMENT_LABELS);
     for (uint32_t i = 0; i < s->n_labels; i++)
-        AS_ASSERT(as_names_line(s->labels[i]) && s->labels[i].n <= AS_MANAGEMENT_LABEL);
+        AS_ASSERT(as_name_check_line(s->labels[i]) && s->labels[i].n <= AS_MANAGEMENT_LABEL);
 }
 
 static void check_side(const struct as_tensor_spec *s, uint32_t n, bool outputs)
@@ -20,14 +20,14 @@ static void check_side(const struct as_tensor_spec *s, uint32_t n, bool outputs)
     AS_ASSERT(n <= AS_MANAGEMENT_TENSORS);
     for (uint32_t i = 0; i < n; i++) {
         AS_ASSERT(s[i].name.n && s[i].name.n <= AS_MANAGEMENT_NAME_MAX);
-        AS_ASSERT(as_names_utf8(s[i].name));
+        AS_ASSERT(as_name_check_utf8(s[i].name));
         AS_ASSERT(s[i].dtype > AS_DT_INVALID && s[i].dtype < AS_DT_COUNT);
         AS_ASSERT(s[i].ndim == AS_ANY_RANK || (s[i].ndim && s[i].ndim <= AS_MAX_DIMS));
         for (uint32_t k = 0; s[i].ndim != AS_ANY_RANK && k < s[i].ndim; k++)
             AS_ASSERT(s[i].shape[k] >= -1);
         check_labels(&s[i], outputs);
     }
-    AS_ASSERT(!as_names_twice(s, sizeof(*s), n));
+    AS_ASSERT(!as_name_check_duplicate(s, sizeof(*s), n));
 }
 
 static void check(int err, const struct as_management_request *q, const char *why)
@@ -36,13 +36,14 @@ static void check(int err, const struct as_management_request *q, const char *wh
         AS_ASSERT(err == AS_EINVALID && why[0]);
         return;
     }
-    AS_ASSERT(as_names_utf8(q->model) && as_names_utf8(q->version) && as_names_utf8(q->address) &&
-              as_names_utf8(q->worker) && as_names_utf8(q->platform));
+    AS_ASSERT(as_name_check_utf8(q->model) && as_name_check_utf8(q->version) &&
+              as_name_check_utf8(q->address) && as_name_check_utf8(q->worker) &&
+              as_name_check_utf8(q->platform));
     check_side(q->inputs, q->n_inputs, false);
     check_side(q->outputs, q->n_outputs, true);
     AS_ASSERT(q->n_models <= AS_MANAGEMENT_MODELS);
     for (uint32_t i = 0; i < q->n_models; i++)
-        AS_ASSERT(as_names_utf8(q->models[i]));
+        AS_ASSERT(as_name_check_utf8(q->models[i]));
 }
 
 /* Fields of a later version behind a message: one of each wire type, groups in a group. */

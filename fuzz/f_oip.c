@@ -1,8 +1,9 @@
 /* fuzz/f_oip.c — any bytes as a ModelInferRequest, a name/version request, and as the answers that
  * a client reads.
  *
- * What is accepted obeys the promises of wire/oip/oip.h, fits a frame of the link, and its inputs sent
- * back as a response have exactly the announced length and parse again as a request's fields do.
+ * What is accepted obeys the promises of wire/oip/oip.h, fits a frame of the link, and its inputs
+ * sent back as a response have exactly the announced length and parse again as a request's fields
+ * do.
  */
 #include "wire/oip/oip.h"
 
@@ -71,8 +72,8 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
-/* The three ways to know the length must agree: edge/infer/infer announces the first to gRPC and sends
- * the last. One byte off would shift every message after it. */
+/* The three ways to know the length must agree: edge/infer/infer announces the first to gRPC and
+ * sends the last. One byte off would shift every message after it. */
 static void check_response(const struct as_oip_infer *r)
 {
     struct as_oip_response out = {.model = r->model,
@@ -120,7 +121,7 @@ static void check_link(const struct as_oip_infer *r)
     AS_ASSERT(as_frame_put_msg(&q, AS_FRAME_OPEN, 1, &fixed, &in, NULL) == 0);
     AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
     AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &f) > 0);
-    AS_ASSERT(as_frame_msg_open(&f, &a, &m, &msg, &why) == 0);
+    AS_ASSERT(as_frame_get_msg(&f, &a, &m, &msg, &why) == 0);
     AS_ASSERT(msg.n_tensors == r->n_inputs && msg.n_params == r->n_params);
     AS_ASSERT(m.tensor_params.n == r->tensor_params.n);
     as_arena_fini(&a);

@@ -26,7 +26,7 @@ static void check_settings(const struct as_setting *s, uint32_t n)
 {
     AS_ASSERT(n <= AS_SETTINGS_MAX);
     for (uint32_t i = 0; i < n; i++)
-        AS_ASSERT(as_names_utf8(s[i].name) && as_names_utf8(s[i].text));
+        AS_ASSERT(as_name_check_utf8(s[i].name) && as_name_check_utf8(s[i].text));
 }
 
 static void check_extensions(const uint8_t *data, size_t size, struct as_buf *out)
@@ -42,12 +42,12 @@ static void check_extensions(const uint8_t *data, size_t size, struct as_buf *ou
     as_arena_init(&a, NULL, 0);
     (void)as_repository_parse_index(data, size, &ready);
     if (as_repository_parse_change(data, size, &a, &c) == 0) {
-        AS_ASSERT(as_names_utf8(c.model));
+        AS_ASSERT(as_name_check_utf8(c.model));
         for (uint32_t i = 0; i < c.n_parameters; i++)
-            AS_ASSERT(as_names_utf8(c.parameters[i]));
+            AS_ASSERT(as_name_check_utf8(c.parameters[i]));
     }
     if (as_shm_region_parse(data, size, &a, &r) == 0) {
-        AS_ASSERT(as_names_utf8(r.name) && as_names_utf8(r.key));
+        AS_ASSERT(as_name_check_utf8(r.name) && as_name_check_utf8(r.key));
         out->n = 0;
         AS_ASSERT(as_shm_region_put(&r, 1, &a, out) == 0);
         check_well_formed(as_buf_slice(out));
@@ -71,15 +71,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct as_buf out = {0};
 
-    for (int set = AS_REFLECT_CLIENTS; set <= AS_REFLECT_MANAGEMENT; set++) {
-        if (as_reflect_answer((enum as_reflect_set)set, data, size, &out) == 0)
+    for (int set = AS_GRPC_REFLECTION_CLIENTS; set <= AS_GRPC_REFLECTION_MANAGEMENT; set++) {
+        if (as_grpc_reflection_answer((enum as_grpc_reflection_set)set, data, size, &out) == 0)
             AS_ASSERT(out.n > 0);
         check_well_formed(as_buf_slice(&out));
         out.n = 0;
-        (void)as_reflect_find_symbol((enum as_reflect_set)set,
-                                     (struct as_str){(const char *)data, size});
+        (void)as_grpc_reflection_find_symbol((enum as_grpc_reflection_set)set,
+                                             (struct as_str){(const char *)data, size});
     }
-    if (as_health_parse(data, size, &out))
+    if (as_grpc_health_parse(data, size, &out))
         AS_ASSERT(out.n == 0);
     check_extensions(data, size, &out);
     as_buf_fini(&out);

@@ -43,7 +43,7 @@ static int read_all(struct as_str message)
     int err;
 
     as_arena_init(&arena, NULL, 0);
-    err = as_simple_frame_read(message, AS_STR("7"), &arena, &a, why, sizeof(why));
+    err = as_simple_frame_parse(message, AS_STR("7"), &arena, &a, why, sizeof(why));
     if (!err)
         check(&a);
     as_arena_fini(&arena);
@@ -62,14 +62,14 @@ static int cut(const uint8_t *p, size_t n, size_t step, bool straight, size_t *r
 
     while (!r && n) {
         size_t k = AS_MIN(n, step);
-        uint8_t *to = straight ? as_simple_frame_room(&rx, &room) : NULL;
+        uint8_t *to = straight ? as_simple_frame_buffer(&rx, &room) : NULL;
 
         if (to) {
             k = AS_MIN(k, room);
             memcpy(to, p, k);
-            r = as_simple_frame_filled(&rx, k, &message);
+            r = as_simple_frame_received(&rx, k, &message);
         } else {
-            r = as_simple_frame_take(&rx, p, k, MAX, &message, &rest);
+            r = as_simple_frame_receive(&rx, p, k, MAX, &message, &rest);
         }
         p += k;
         n -= k;

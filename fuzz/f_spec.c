@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc;
 
     as_option_init(&o, AS_SCOPE_CHECK);
-    as_spec_limits_of(&l, &o);
+    as_spec_limits_from_options(&l, &o);
     as_buf_init(&err);
     rc = as_spec_parse(&s, &l, "f", (struct as_str){(const char *)data, size}, &err);
     if (rc < 0) {

@@ -22,7 +22,7 @@ static bool read_cut(const uint8_t *p, size_t n, size_t step, struct as_buf *out
     for (size_t at = 0; at < n && fits; at += step) {
         const uint8_t *part = p + at;
         size_t left = AS_MIN(step, n - at);
-        enum as_sse_got got;
+        enum as_sse_result got;
 
         while (fits && (got = as_sse_read(&s, &part, &left, &event, LIMIT)) != AS_SSE_MORE) {
             fits = got == AS_SSE_EVENT;

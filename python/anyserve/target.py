@@ -283,7 +283,7 @@ def deployments_of(app: AnyServe, head: str, module: Optional[ModuleType]) -> Li
         stop(EX_DECLARATION, str(e))
 
 
-MAX_FILES = 4096  # AS_APP_FILES_MAX
+MAX_FILES = 4096  # AS_DECLARED_FILES_MAX
 
 
 def files_beside(module: Optional[ModuleType]) -> List[str]:

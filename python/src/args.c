@@ -27,7 +27,8 @@ static void args_drop(struct args *a)
 
 /* Clients mostly send inputs in the order of the signature: `hint` is where the next one should be.
  */
-static const struct as_tensor *find(const struct as_msg *msg, struct as_str name, uint32_t *hint)
+static const struct as_tensor *find_tensor(const struct as_msg *msg, struct as_str name,
+                                           uint32_t *hint)
 {
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
         const struct as_tensor *t = &msg->tensors[(*hint + i) % msg->n_tensors];
@@ -51,18 +52,18 @@ static bool is_param(const struct model *m, struct as_str name)
 
 /* --- the client's mistakes, as it reads them --- */
 
-#define SHOWN_NAME 64u /* bytes of a name … */
-#define SHOWN      16u /* … and how many of them */
-#define HINT       "to receive the request, call it `request` or annotate it with anyserve.Request"
+#define SHOWN_NAME  64u /* bytes of a name … */
+#define SHOWN_NAMES 16u /* … and how many of them */
+#define HINT        "to receive the request, call it `request` or annotate it with anyserve.Request"
 
 struct line {
     char *p;
     size_t n, cap;
 };
 
-static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void line_printf(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(struct line *l, const char *fmt, ...)
+static void line_printf(struct line *l, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -74,29 +75,29 @@ static void say(struct line *l, const char *fmt, ...)
         l->n = AS_MIN(l->n + (size_t)n, l->cap - 1);
 }
 
-static void say_name(struct line *l, uint32_t i, struct as_str name)
+static void add_name(struct line *l, uint32_t i, struct as_str name)
 {
-    if (i < SHOWN)
-        say(l, "%s'%.*s'", i ? ", " : "", (int)AS_MIN(name.n, (size_t)SHOWN_NAME), name.p);
-    else if (i == SHOWN)
-        say(l, ", …");
+    if (i < SHOWN_NAMES)
+        line_printf(l, "%s'%.*s'", i ? ", " : "", (int)AS_MIN(name.n, (size_t)SHOWN_NAME), name.p);
+    else if (i == SHOWN_NAMES)
+        line_printf(l, ", …");
 }
 
-static void say_taken(struct line *l, const struct model *m)
+static void add_taken(struct line *l, const struct model *m)
 {
     uint32_t n = 0;
 
-    say(l, "its handler takes ");
+    line_printf(l, "its handler takes ");
     for (Py_ssize_t i = 0; i < m->n_params; i++) {
         if (!m->params[i].request)
-            say_name(l, n++, m->params[i].utf8);
+            add_name(l, n++, m->params[i].utf8);
     }
     if (!n)
-        say(l, "none");
+        line_printf(l, "none");
 }
 
 /* Is it what people call a parameter that they mean for the request? */
-static bool sounds_like_request(const struct model *m, struct as_str name)
+static bool resembles_request(const struct model *m, struct as_str name)
 {
     return !m->takes_request &&
            ((name.n >= 3 && strncasecmp(name.p, "req", 3) == 0) || as_str_eq(name, AS_STR("r")));
@@ -112,21 +113,21 @@ static const char *place_without_folder(const struct model *m)
     return slash ? slash + 1 : where ? where : "?";
 }
 
-static void say_missing(struct line *l, const struct model *m, const struct as_msg *msg,
-                        struct as_str name)
+static void describe_missing(struct line *l, const struct model *m, const struct as_msg *msg,
+                             struct as_str name)
 {
-    say(l, "missing input ");
-    say_name(l, 0, name);
-    say(l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
-    say_taken(l, m);
-    say(l, ", the request has ");
+    line_printf(l, "missing input ");
+    add_name(l, 0, name);
+    line_printf(l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
+    add_taken(l, m);
+    line_printf(l, ", the request has ");
     for (uint32_t i = 0; i < msg->n_tensors; i++)
-        say_name(l, i, msg->tensors[i].name);
+        add_name(l, i, msg->tensors[i].name);
     if (!msg->n_tensors)
-        say(l, "none");
-    if (sounds_like_request(m, name))
-        say(l, "; handler parameter '%.*s' (%s) is taken for an input tensor; " HINT, (int)name.n,
-            name.p, place_without_folder(m));
+        line_printf(l, "none");
+    if (resembles_request(m, name))
+        line_printf(l, "; handler parameter '%.*s' (%s) is taken for an input tensor; " HINT,
+                    (int)name.n, name.p, place_without_folder(m));
 }
 
 /* --- inputs --- */
@@ -141,8 +142,8 @@ static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group
 }
 
 /* Inputs that no parameter is named after: for **kwargs, or the client's mistake. */
-static int bind_rest(struct model *m, struct as_worker_req *q, struct group *g, struct args *a,
-                     char *why, size_t cap)
+static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct group *g,
+                            struct args *a, char *why, size_t cap)
 {
     const struct as_msg *msg = as_worker_req_msg(q);
 
@@ -159,10 +160,10 @@ static int bind_rest(struct model *m, struct as_worker_req *q, struct group *g, 
         if (!m->var_keyword) {
             struct line l = {why, 0, cap};
 
-            say(&l, "unexpected input ");
-            say_name(&l, 0, t->name);
-            say(&l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
-            say_taken(&l, m);
+            line_printf(&l, "unexpected input ");
+            add_name(&l, 0, t->name);
+            line_printf(&l, " for model '%s': ", PyUnicode_AsUTF8(m->name));
+            add_taken(&l, m);
             return -1;
         }
         k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
@@ -177,8 +178,8 @@ static int bind_rest(struct model *m, struct as_worker_req *q, struct group *g, 
 }
 
 /* 0; -1 with an exception set, or with the client's mistake in `why`. */
-static int bind(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                struct args *a, char *why, size_t cap)
+static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                          struct args *a, char *why, size_t cap)
 {
     const struct as_msg *msg = as_worker_req_msg(q);
     uint32_t hint = 0, bound = 0;
@@ -197,7 +198,7 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct gro
     }
     for (Py_ssize_t i = 0; i < m->n_params; i++) {
         const struct param *p = &m->params[i];
-        const struct as_tensor *t = p->request ? NULL : find(msg, p->utf8, &hint);
+        const struct as_tensor *t = p->request ? NULL : find_tensor(msg, p->utf8, &hint);
         PyObject *v;
 
         if (p->request) {
@@ -208,7 +209,7 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct gro
         } else if (p->fallback) {
             v = Py_NewRef(p->fallback);
         } else {
-            say_missing(&(struct line){why, 0, cap}, m, msg, p->utf8);
+            describe_missing(&(struct line){why, 0, cap}, m, msg, p->utf8);
             return -1;
         }
         if (!v)
@@ -217,7 +218,7 @@ static int bind(struct model *m, struct as_worker_req *q, Request *r, struct gro
     }
     /* a handler that takes the whole request may ignore inputs: it sees them all there */
     if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
-        return bind_rest(m, q, g, a, why, cap);
+        return bind_var_keyword(m, q, g, a, why, cap);
     return 0;
 }
 
@@ -236,14 +237,14 @@ static PyObject *vectorcall(struct model *m, struct args *a)
     return PyObject_VectorcallDict(m->handler, a->v, n | PY_VECTORCALL_ARGUMENTS_OFFSET, a->rest);
 }
 
-PyObject *native_invoke(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                        char *why, size_t cap)
+PyObject *native_call_handler(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                              char *why, size_t cap)
 {
     struct args a;
     PyObject *result = NULL;
 
     why[0] = 0;
-    if (bind(m, q, r, g, &a, why, cap) == 0)
+    if (bind_arguments(m, q, r, g, &a, why, cap) == 0)
         result = vectorcall(m, &a);
     args_drop(&a);
     return result;

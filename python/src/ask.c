@@ -5,7 +5,7 @@
 #define CAPSULE "anyserve.ask"
 
 /* Nobody will answer it any more: the server must not wait. */
-static void dropped(PyObject *capsule)
+static void on_capsule_freed(PyObject *capsule)
 {
     struct as_worker_ask *ask = PyCapsule_GetPointer(capsule, CAPSULE);
     Link *l = PyCapsule_GetContext(capsule);
@@ -17,9 +17,9 @@ static void dropped(PyObject *capsule)
     Py_XDECREF((PyObject *)l);
 }
 
-static PyObject *wrap(Link *l, struct as_worker_ask *ask)
+static PyObject *new_capsule(Link *l, struct as_worker_ask *ask)
 {
-    PyObject *capsule = PyCapsule_New(ask, CAPSULE, dropped);
+    PyObject *capsule = PyCapsule_New(ask, CAPSULE, on_capsule_freed);
 
     if (!capsule) {
         as_worker_reply(l->w, ask, AS_STATUS_RESOURCE_EXHAUSTED, AS_STR("out of memory"));
@@ -29,7 +29,7 @@ static PyObject *wrap(Link *l, struct as_worker_ask *ask)
     return capsule;
 }
 
-int native_asks(Link *l)
+int native_admin_poll(Link *l)
 {
     struct as_worker_ask *ask;
 
@@ -37,7 +37,7 @@ int native_asks(Link *l)
         struct as_str text = as_worker_ask_text(ask);
         int op = (int)as_worker_ask_op(ask);
         PyObject *s = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
-        PyObject *capsule = wrap(l, ask);
+        PyObject *capsule = new_capsule(l, ask);
         PyObject *r = s && capsule ? PyObject_CallFunction(l->on_ask, "iOO", op, s, capsule) : NULL;
 
         Py_XDECREF(s);
@@ -81,7 +81,7 @@ PyObject *native_link_reply(PyObject *self, PyObject *args)
 }
 
 /* -1 is never, 0 what the server has set. */
-static as_ns time_of(long long v)
+static as_ns timeout_of(long long v)
 {
     return v < 0 ? AS_NEVER : (as_ns)v;
 }
@@ -113,10 +113,10 @@ PyObject *native_link_set_options(PyObject *self, PyObject *args)
         return NULL;
     o.idempotent = idempotent;
     o.max_queued = max_queued;
-    o.health_period = time_of(period);
-    o.health_timeout = time_of(timeout);
-    o.execution_timeout = time_of(execution);
-    o.request_timeout = time_of(request);
+    o.health_period = timeout_of(period);
+    o.health_timeout = timeout_of(timeout);
+    o.execution_timeout = timeout_of(execution);
+    o.request_timeout = timeout_of(request);
     if (as_worker_set_options(((Link *)(void *)self)->w, &o)) {
         PyErr_SetString(PyExc_ValueError, "an option is out of range");
         return NULL;

@@ -11,7 +11,7 @@ static const struct as_msg *msg_of(const struct group *g, Py_ssize_t i)
 }
 
 /* Whoever sent this batch has not kept to the protocol: what is stacked must be of one form. */
-static bool fits(const struct model *m, const struct as_msg *a, const struct as_msg *b)
+static bool have_same_form(const struct model *m, const struct as_msg *a, const struct as_msg *b)
 {
     if (a->n_tensors != b->n_tensors)
         return false;
@@ -45,7 +45,7 @@ static PyObject *make_requests(Link *l, struct model *m, struct group *g)
 }
 
 /* Counted first: members cannot be asked for one after the other once the first is answered. */
-static Py_ssize_t count(Link *l, struct as_worker_req *q)
+static Py_ssize_t count_members(Link *l, struct as_worker_req *q)
 {
     Py_ssize_t n = 0;
 
@@ -56,7 +56,7 @@ static Py_ssize_t count(Link *l, struct as_worker_req *q)
 
 struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q, bool *ret_failed)
 {
-    Py_ssize_t n = count(l, q);
+    Py_ssize_t n = count_members(l, q);
     struct group *g = PyMem_Calloc(1, sizeof(*g) + (size_t)n * sizeof(struct member));
     bool ok = true;
 
@@ -71,7 +71,7 @@ struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q
 
         g->at[i].q = q;
         g->at[i].items = msg->n_tensors && msg->tensors[0].ndim ? msg->tensors[0].shape[0] : 1;
-        ok = ok && fits(m, msg_of(g, 0), msg);
+        ok = ok && have_same_form(m, msg_of(g, 0), msg);
     }
     if (ok && m->takes_request)
         g->requests = make_requests(l, m, g);
@@ -109,7 +109,7 @@ void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str te
 
 /* --- arguments --- */
 
-static PyObject *list_of(struct group *g, uint32_t k)
+static PyObject *list_arrays(struct group *g, uint32_t k)
 {
     PyObject *list = PyList_New(g->n);
 
@@ -131,7 +131,7 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k)
     PyObject *a;
 
     if (m->as_list)
-        return list_of(g, k);
+        return list_arrays(g, k);
     if (g->n == 1)
         return native_array(g->at[0].q, &msg_of(g, 0)->tensors[k], &g->at[0].hold);
     t = PyMem_Malloc((size_t)g->n * sizeof(const struct as_tensor *));
@@ -152,9 +152,9 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k)
 static void fail_member(Link *l, struct model *m, struct member *at, PyObject *exc)
 {
     struct as_worker_req *q = at->q;
-    struct verdict v;
+    struct handler_error v;
 
-    native_judge(l, m, exc, &v);
+    native_handler_error(l, m, exc, &v);
     at->q = NULL;
     native_fail(l, q, v.code, v.text);
     Py_XDECREF(v.keeps);
@@ -178,7 +178,7 @@ static int answer_each(Link *l, struct model *m, struct group *g, PyObject *list
             continue;
         }
         if (native_answer_rows(l, m, g->at[i].q, v, g->at[i].items) < 0)
-            fail_member(l, m, &g->at[i], native_raised());
+            fail_member(l, m, &g->at[i], native_fetch_exception());
         g->at[i].q = NULL;
         Py_DECREF(v);
     }
@@ -186,8 +186,8 @@ static int answer_each(Link *l, struct model *m, struct group *g, PyObject *list
 }
 
 /* The rows of one request out of all: `at` is where they begin, and moves on. */
-static void slice(const struct as_tensor *all, int64_t rows, struct as_tensor *t, int64_t *shape,
-                  const uint8_t **at)
+static void slice_rows(const struct as_tensor *all, int64_t rows, struct as_tensor *t,
+                       int64_t *shape, const uint8_t **at)
 {
     *t = *all;
     memcpy(shape, all->shape, all->ndim * sizeof(shape[0]));
@@ -217,13 +217,13 @@ static int64_t rows_of(const struct group *g)
 }
 
 /* What is used again for each request: a tensor, its shape, and where its rows begin. */
-struct cut {
+struct row_slices {
     struct as_tensor *t;
     int64_t (*shape)[AS_MAX_DIMS];
     const uint8_t **at;
 };
 
-static bool cut_init(struct cut *c, const struct output *o)
+static bool row_slices_init(struct row_slices *c, const struct output *o)
 {
     size_t n = o->n + 1; /* none is no failure */
 
@@ -235,23 +235,24 @@ static bool cut_init(struct cut *c, const struct output *o)
     return c->t && c->shape && c->at;
 }
 
-static void cut_fini(struct cut *c)
+static void row_slices_fini(struct row_slices *c)
 {
     PyMem_Free(c->t);
     PyMem_Free(c->shape);
     PyMem_Free(c->at);
 }
 
-static void answer_rows(Link *l, struct model *m, struct group *g, struct output *o, struct cut *c)
+static void answer_rows(Link *l, struct model *m, struct group *g, struct output *o,
+                        struct row_slices *c)
 {
     for (Py_ssize_t i = 0; i < g->n; i++) {
         struct as_msg msg = output_message(o, g->at[i].q);
 
         msg.tensors = c->t;
         for (uint32_t k = 0; k < o->n; k++)
-            slice(&o->t[k], g->at[i].items, &c->t[k], c->shape[k], &c->at[k]);
+            slice_rows(&o->t[k], g->at[i].items, &c->t[k], c->shape[k], &c->at[k]);
         if (output_send(l, m, g->at[i].q, &msg) < 0)
-            fail_member(l, m, &g->at[i], native_raised());
+            fail_member(l, m, &g->at[i], native_fetch_exception());
         g->at[i].q = NULL;
     }
 }
@@ -260,18 +261,18 @@ static void answer_rows(Link *l, struct model *m, struct group *g, struct output
 static int answer_stacked(Link *l, struct model *m, struct group *g, PyObject *result)
 {
     struct output o;
-    struct cut c = {0};
+    struct row_slices c = {0};
     int err = output_collect(&o, m, result);
 
     if (!err)
         err = output_check_rows(&o, rows_of(g), g->n);
-    if (!err && !cut_init(&c, &o)) {
+    if (!err && !row_slices_init(&c, &o)) {
         PyErr_NoMemory();
         err = -1;
     }
     if (!err)
         answer_rows(l, m, g, &o, &c);
-    cut_fini(&c);
+    row_slices_fini(&c);
     output_fini(&o);
     return err;
 }

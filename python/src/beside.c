@@ -28,7 +28,7 @@
 
 static PyObject *set_running_loop; /* asyncio._set_running_loop */
 
-int native_beside_init(Link *l)
+int native_sync_init(Link *l)
 {
     PyObject *m;
 
@@ -42,13 +42,13 @@ int native_beside_init(Link *l)
     return set_running_loop && l->context ? 0 : -1;
 }
 
-void native_beside_model(struct model *m)
+void native_sync_init_model(struct model *m)
 {
     /* A generator waits for its client to read, and a stream for it to write. */
     m->quick_needed = m->decoupled || m->streams_inputs ? NEVER : QUICK;
 }
 
-bool native_beside_is(const Link *l, const struct model *m)
+bool native_sync_in_thread(const Link *l, const struct model *m)
 {
     return l->beside && !m->is_async && (l->n_beside || m->quick < m->quick_needed);
 }
@@ -78,7 +78,7 @@ static void usage(struct usage *ret_u)
     ret_u->losses = r.ru_nivcsw;
 }
 
-void native_beside_enter(Link *l)
+void native_sync_enter(Link *l)
 {
     if (l->in_sync)
         return;
@@ -90,7 +90,7 @@ void native_beside_enter(Link *l)
         PyErr_Clear(); /* it is entered here only */
 }
 
-void native_beside_leave(Link *l)
+void native_sync_leave(Link *l)
 {
     PyObject *exc;
 
@@ -98,7 +98,8 @@ void native_beside_leave(Link *l)
         return;
     l->in_sync = false;
     as_worker_busy(l->w, false);
-    exc = PyErr_Occurred() ? native_raised() : NULL; /* a handler's, which ends the worker */
+    exc =
+        PyErr_Occurred() ? native_fetch_exception() : NULL; /* a handler's, which ends the worker */
     if (PyContext_Exit(l->context) < 0)
         PyErr_Clear();
     set_loop(l->loop);
@@ -126,7 +127,7 @@ static enum whose whose(Link *l, as_ns took)
     return u.losses == was.losses ? OWN : PERHAPS;
 }
 
-void native_beside_learn(Link *l, struct model *m, as_ns took, bool here)
+void native_sync_record(Link *l, struct model *m, as_ns took, bool here)
 {
     bool is_rare = m->quick >= RARE;
     enum whose w;
@@ -147,7 +148,7 @@ void native_beside_learn(Link *l, struct model *m, as_ns took, bool here)
         m->quick_needed = is_rare ? QUICK : AS_MIN(2 * m->quick_needed, RARE);
 }
 
-as_ns native_beside_clock(void)
+as_ns native_sync_clock(void)
 {
     struct timespec ts;
 

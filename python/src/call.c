@@ -13,19 +13,19 @@ void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str 
 }
 
 /* The end of a stream of answers. */
-static void finish(Link *l, struct as_worker_req *q)
+static void finish_stream(Link *l, struct as_worker_req *q)
 {
     as_worker_finish(l->w, q);
     l->calls--;
 }
 
 /* Answers with exc, which it consumes. -1: it is set again, because it ends a task, too. */
-static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
-                    PyObject *exc)
+static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
+                               PyObject *exc)
 {
-    struct verdict v;
+    struct handler_error v;
 
-    native_judge(l, m, exc, &v);
+    native_handler_error(l, m, exc, &v);
     if (g)
         native_group_fail(l, g, v.code, v.text);
     else
@@ -40,28 +40,28 @@ static int fail_exc(Link *l, struct model *m, struct as_worker_req *q, struct gr
 /* --- the end of a call --- */
 
 /* The handler has had the list and may have put anything into it. */
-static void detach(PyObject *o)
+static void detach_request(PyObject *o)
 {
     if (Py_IS_TYPE(o, &native_request_type))
         native_request_detach((Request *)(void *)o);
 }
 
 /* Consumes `result`; NULL: an exception is set, or `why` says what the client did wrong. */
-static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                    PyObject *result, const char *why)
+static int answer_call(Link *l, struct model *m, struct as_worker_req *q, Request *r,
+                       struct group *g, PyObject *result, const char *why)
 {
     /* taken off before anything else runs: detaching calls into Python */
-    PyObject *exc = result || why[0] ? NULL : native_raised();
+    PyObject *exc = result || why[0] ? NULL : native_fetch_exception();
 
     if (r)
         native_request_detach(r);
     for (Py_ssize_t i = 0; g && g->requests && i < PyList_GET_SIZE(g->requests); i++)
-        detach(PyList_GET_ITEM(g->requests, i));
+        detach_request(PyList_GET_ITEM(g->requests, i));
     if (result) {
         int err = 0;
 
         if (m->decoupled)
-            finish(l, q);
+            finish_stream(l, q);
         else if (g)
             err = native_group_answer(l, m, g, result);
         else
@@ -69,10 +69,10 @@ static int conclude(Link *l, struct model *m, struct as_worker_req *q, Request *
         Py_DECREF(result);
         if (!err)
             return 0;
-        exc = native_raised();
+        exc = native_fetch_exception();
     }
     if (exc)
-        return fail_exc(l, m, q, g, exc);
+        return fail_with_exception(l, m, q, g, exc);
     if (g)
         native_group_fail(l, g, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
     else
@@ -105,7 +105,7 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* Fields are cleared first, then Python code may run: whoever comes back to this call from there
  * (close() in a finalizer, a cancel) finds it answered. */
-static int call_conclude(Call *c, PyObject *result, const char *why)
+static int call_end(Call *c, PyObject *result, const char *why)
 {
     struct as_worker_req *q = c->q;
     Request *r = c->request;
@@ -120,7 +120,7 @@ static int call_conclude(Call *c, PyObject *result, const char *why)
     as_worker_req_set_data(q, NULL);
     for (Py_ssize_t i = 1; g && i < g->n; i++)
         as_worker_req_set_data(g->at[i].q, NULL);
-    err = conclude(c->link, c->m, q, r, g, result, why);
+    err = answer_call(c->link, c->m, q, r, g, result, why);
     native_group_free(g);
     Py_XDECREF((PyObject *)r);
     Py_CLEAR(c->task);
@@ -163,7 +163,7 @@ static void trace_end(PyObject *var, PyObject *token)
 
     if (__builtin_expect(!token, 1))
         return;
-    exc = PyErr_Occurred() ? native_raised() : NULL;
+    exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     if (PyContextVar_Reset(var, token))
         PyErr_Clear(); /* the code has put it into another context */
     Py_DECREF(token);
@@ -191,8 +191,8 @@ static PySendResult step(Call *c, PySendResult how, PyObject *out, PyObject **re
         *ret = how == PYGEN_RETURN ? Py_NewRef(Py_None) : NULL;
         return how;
     }
-    err = call_conclude(c, how == PYGEN_RETURN ? out : NULL, "");
-    native_want_turn(c->link);
+    err = call_end(c, how == PYGEN_RETURN ? out : NULL, "");
+    native_schedule_turn(c->link);
     if (err)
         return PYGEN_ERROR;
     *ret = Py_NewRef(Py_None);
@@ -254,7 +254,7 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
     /* the task throws before it ever took it: nobody waits for that future any more */
     Py_CLEAR(c->first);
     if (!out && PyErr_ExceptionMatches(PyExc_StopIteration)) {
-        PyObject *exc = native_raised();
+        PyObject *exc = native_fetch_exception();
 
         how = PYGEN_RETURN;
         out = PyObject_GetAttrString(exc, "value");
@@ -274,8 +274,8 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     PyObject *r;
 
     if (c->q) {
-        call_conclude(c, NULL, "the handler was closed before it answered");
-        native_want_turn(c->link);
+        call_end(c, NULL, "the handler was closed before it answered");
+        native_schedule_turn(c->link);
     }
     if (!c->coro)
         Py_RETURN_NONE;
@@ -299,7 +299,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
         trace_end(var, token);
         Py_XDECREF(var);
         if (how != PYGEN_NEXT) {
-            int err_now = conclude(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
+            int err_now = answer_call(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
 
             Py_DECREF(coro);
             Py_XDECREF((PyObject *)r);
@@ -313,7 +313,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
             s->q = NULL;
         Py_XDECREF(first);
         Py_DECREF(coro);
-        err = conclude(l, m, q, r, g, NULL, "");
+        err = answer_call(l, m, q, r, g, NULL, "");
         Py_XDECREF((PyObject *)r);
         native_group_free(g);
         return err;
@@ -323,9 +323,9 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
     /* an eager task factory may run it to its end in here: then c->q is NULL already */
-    task = native_spawn(l, (PyObject *)c);
+    task = native_spawn_task(l, (PyObject *)c);
     if (c->q && !task)
-        err = call_conclude(c, NULL, "");
+        err = call_end(c, NULL, "");
     else if (!task)
         err = -1; /* answered within spawn; the exception ends the worker */
     else if (c->q)
@@ -348,10 +348,10 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struc
     l->n_beside -= c && !m->submit && !r;
 
     if (!c) {
-        err = conclude(l, m, q, NULL, g, NULL, "");
+        err = answer_call(l, m, q, NULL, g, NULL, "");
         native_group_free(g);
     } else if (!r)
-        err = call_conclude(c, NULL, "");
+        err = call_end(c, NULL, "");
     Py_XDECREF(r);
     Py_XDECREF((PyObject *)c);
     return err;
@@ -368,7 +368,7 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     why[0] = 0;
     if (s)
         result = m->streams_inputs ? PyObject_CallOneArg(m->handler, (PyObject *)s)
-                                   : native_invoke(m, q, r, NULL, why, sizeof(why));
+                                   : native_call_handler(m, q, r, NULL, why, sizeof(why));
     if (result)
         coro = PyObject_CallFunctionObjArgs(l->drive, (PyObject *)s, result, NULL);
     if (coro) {
@@ -376,7 +376,7 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     } else {
         if (s)
             s->q = NULL;
-        err = conclude(l, m, q, r, NULL, NULL, why);
+        err = answer_call(l, m, q, r, NULL, NULL, why);
         Py_XDECREF((PyObject *)r);
     }
     Py_XDECREF(result);
@@ -389,7 +389,7 @@ static PyObject *run(Link *l, struct model *m, struct as_worker_req *q, Request 
                      char *why, size_t cap)
 {
     PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
-    PyObject *result = native_invoke(m, q, r, g, why, cap);
+    PyObject *result = native_call_handler(m, q, r, g, why, cap);
 
     if (m->decoupled && result)
         result = native_stream_run(l, m, q, result);
@@ -409,23 +409,23 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
     if (m->takes_request && !g) {
         r = native_request_new(l, m, q);
         if (!r)
-            return conclude(l, m, q, NULL, NULL, NULL, "");
+            return answer_call(l, m, q, NULL, NULL, NULL, "");
     }
     if (m->decoupled && m->is_async) {
-        native_beside_leave(l);
+        native_sync_leave(l);
         return start_stream(l, m, q, r);
     }
     if (!m->is_async && l->loop)
-        native_beside_enter(l);
+        native_sync_enter(l);
     else if (l->loop)
-        native_beside_leave(l);
-    begun = l->in_sync ? native_beside_clock() : 0;
+        native_sync_leave(l);
+    begun = l->in_sync ? native_sync_clock() : 0;
     result = run(l, m, q, r, g, why, sizeof(why));
     if (begun)
-        native_beside_learn(l, m, native_beside_clock() - begun, true);
+        native_sync_record(l, m, native_sync_clock() - begun, true);
     if (m->is_async && result && PyCoro_CheckExact(result))
         return start_coro(l, m, q, r, g, result, NULL);
-    err = conclude(l, m, q, r, g, result, why);
+    err = answer_call(l, m, q, r, g, result, why);
     native_group_free(g);
     Py_XDECREF((PyObject *)r);
     return err;
@@ -444,7 +444,7 @@ int native_call_start(Link *l, struct as_worker_req *q)
         if (!g)
             return failed ? 0 : -1;
     }
-    err = m->submit || native_beside_is(l, m) ? start_thread(l, m, q, g) : start(l, m, q, g);
+    err = m->submit || native_sync_in_thread(l, m) ? start_thread(l, m, q, g) : start(l, m, q, g);
     /* of a handler that has no task */
     return err && native_raised_cancelled() ? 0 : err;
 }
@@ -457,7 +457,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     struct model *m = c->m;
     char why[NATIVE_WHY];
     PyObject *result = NULL;
-    as_ns begun = m->submit ? 0 : native_beside_clock();
+    as_ns begun = m->submit ? 0 : native_sync_clock();
 
     if (!c->q) {
         l->n_beside -= begun != 0;
@@ -469,10 +469,10 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     if (!c->m->takes_request || c->request || c->group)
         result = run(l, c->m, c->q, c->request, c->group, why, sizeof(why));
     if (begun) {
-        native_beside_learn(l, m, native_beside_clock() - begun, false);
+        native_sync_record(l, m, native_sync_clock() - begun, false);
         l->n_beside--;
     }
-    if (call_conclude(c, result, why)) {
+    if (call_end(c, result, why)) {
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }
@@ -505,10 +505,10 @@ void native_call_cancel(Call *c)
     Py_DECREF(task);
 }
 
-void native_call_ready(Call *c, unsigned what)
+void native_call_stream_ready(Call *c, unsigned what)
 {
     if (c && c->stream)
-        native_stream_tell(c->stream, what);
+        native_stream_notify(c->stream, what);
 }
 
 /* --- the type --- */

@@ -1,10 +1,10 @@
 /* What an exception of the user's code means to the client; what "cancelled" is. */
 #include "native.h"
 
-static PyObject *own_cancelled; /* where asyncio is not loaded */
+static PyObject *cancelled_substitute; /* where asyncio is not loaded */
 
 /* Asks the SDK what the exception means to the client; it also logs. */
-static void ask(Link *l, struct model *m, PyObject *exc, struct verdict *v)
+static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
 {
     Py_ssize_t n = 0;
 
@@ -37,14 +37,14 @@ void native_set_cancelled(void)
 {
     PyObject *e = asyncio_cancelled();
 
-    PyErr_SetNone(e ? e : own_cancelled);
+    PyErr_SetNone(e ? e : cancelled_substitute);
     Py_XDECREF(e);
 }
 
 bool native_is_cancelled(PyObject *exc)
 {
     PyObject *e = asyncio_cancelled();
-    bool is = PyErr_GivenExceptionMatches(exc, own_cancelled) ||
+    bool is = PyErr_GivenExceptionMatches(exc, cancelled_substitute) ||
               (e && PyErr_GivenExceptionMatches(exc, e));
 
     Py_XDECREF(e);
@@ -53,7 +53,7 @@ bool native_is_cancelled(PyObject *exc)
 
 bool native_raised_cancelled(void)
 {
-    PyObject *exc = native_raised();
+    PyObject *exc = native_fetch_exception();
     bool is = native_is_cancelled(exc);
 
     if (!is)
@@ -64,21 +64,21 @@ bool native_raised_cancelled(void)
 
 /* SystemExit and KeyboardInterrupt are exceptions of the handler as any other: a signal raises
  * nothing in it (serve.py), and a request must not end a worker that serves others. */
-void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *v)
+void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
 {
-    *v = (struct verdict){.ends = native_is_cancelled(exc)};
+    *v = (struct handler_error){.ends = native_is_cancelled(exc)};
     if (v->ends) {
         v->code = 1; /* CANCELLED of gRPC */
         v->text = AS_STR("the handler was cancelled");
     } else {
-        ask(l, m, exc, v);
+        ask_sdk(l, m, exc, v);
     }
 }
 
-int native_judge_init(void)
+int native_handler_error_init(void)
 {
-    own_cancelled = PyErr_NewExceptionWithDoc(
+    cancelled_substitute = PyErr_NewExceptionWithDoc(
         "anyserve._native.Cancelled", "What asyncio.CancelledError is where asyncio is not loaded.",
         PyExc_BaseException, NULL);
-    return own_cancelled ? 0 : -1;
+    return cancelled_substitute ? 0 : -1;
 }

@@ -12,7 +12,7 @@ typedef struct {
 } Local;
 
 /* What the caller's function raises is its own affair. Consumes r. */
-static void spent(PyObject *function, PyObject *r)
+static void report_callback(PyObject *function, PyObject *r)
 {
     if (!r)
         PyErr_WriteUnraisable(function);
@@ -39,7 +39,8 @@ static void on_part(void *ctx, const struct as_msg *msg)
     const struct as_tensor_param *p = as_worker_local_tensor_params(o->q, &n);
     PyObject *own = params ? native_tensor_parameters(msg, p, n) : NULL;
 
-    spent(o->part, own ? PyObject_CallFunctionObjArgs(o->part, outputs, params, own, NULL) : NULL);
+    report_callback(o->part,
+                    own ? PyObject_CallFunctionObjArgs(o->part, outputs, params, own, NULL) : NULL);
     Py_XDECREF(own);
     Py_XDECREF(outputs);
     Py_XDECREF(params);
@@ -49,18 +50,18 @@ static void on_took(void *ctx)
 {
     Local *o = ctx;
 
-    spent(o->took, PyObject_CallNoArgs(o->took));
+    report_callback(o->took, PyObject_CallNoArgs(o->took));
 }
 
 /* Maybe while an exception is on its way. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
-    PyObject *exc = PyErr_Occurred() ? native_raised() : NULL;
+    PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
     Local *o = ctx;
 
     o->q = NULL;
-    spent(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
+    report_callback(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
     Py_XDECREF(why);
     local_clear((PyObject *)o);
     Py_DECREF(o); /* the request's */
@@ -70,7 +71,7 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
     }
 }
 
-static PyObject *refusal(Link *l, int err)
+static PyObject *refusal_text(Link *l, int err)
 {
     const char *why = as_worker_error(l->w);
 
@@ -114,11 +115,11 @@ static PyObject *start(Local *o, unsigned model, const struct said *said, bool m
 
     if (err) {
         local_clear((PyObject *)o); /* it will never be done */
-        return refusal(o->link, err);
+        return refusal_text(o->link, err);
     }
     Py_INCREF(o); /* until on_done */
     err = native_call_start(o->link, o->q);
-    native_beside_leave(o->link); /* to the event loop's callback that has called us */
+    native_sync_leave(o->link); /* to the event loop's callback that has called us */
     if (err)
         return NULL;
     Py_RETURN_NONE;
@@ -139,30 +140,30 @@ static PyObject *local_start(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "it was started already, or the link is closed");
         return NULL;
     }
-    if (native_said_read(&said, tensors, params, id, meta))
+    if (native_message_read(&said, tensors, params, id, meta))
         return NULL;
     result = start(o, model, &said, more, room);
-    native_said_free(&said);
+    native_message_free(&said);
     return result;
 }
 
 /* An event loop's handler waits for what there is now. */
-static void tell(Local *o, unsigned what)
+static void notify_stream(Local *o, unsigned what)
 {
-    native_call_ready((Call *)as_worker_req_data(o->q), what);
+    native_call_stream_ready((Call *)as_worker_req_data(o->q), what);
 }
 
 /* None, or why it is refused. */
-static PyObject *give(Local *o, const struct said *said)
+static PyObject *send_input(Local *o, const struct said *said)
 {
     bool wanted;
     int err = as_worker_local_input(o->link->w, o->q, said ? &said->msg : NULL,
                                     said ? said->own : NULL, said ? said->n_own : 0, &wanted);
 
     if (err)
-        return refusal(o->link, err);
+        return refusal_text(o->link, err);
     if (wanted)
-        tell(o, AS_WANT_INPUT);
+        notify_stream(o, AS_WANT_INPUT);
     Py_RETURN_NONE;
 }
 
@@ -177,10 +178,10 @@ static PyObject *local_input(PyObject *self, PyObject *args)
         return NULL;
     if (!o->q)
         Py_RETURN_NONE;
-    if (native_said_read(&said, tensors, params, id, meta))
+    if (native_message_read(&said, tensors, params, id, meta))
         return NULL;
-    result = give(o, &said);
-    native_said_free(&said);
+    result = send_input(o, &said);
+    native_message_free(&said);
     return result;
 }
 
@@ -190,7 +191,7 @@ static PyObject *local_end(PyObject *self, PyObject *unused AS_UNUSED)
 
     if (!o->q)
         Py_RETURN_NONE;
-    return give(o, NULL);
+    return send_input(o, NULL);
 }
 
 static PyObject *local_room(PyObject *self, PyObject *arg)
@@ -205,7 +206,7 @@ static PyObject *local_room(PyObject *self, PyObject *arg)
         return NULL;
     }
     if (o->q && as_worker_local_room(o->link->w, o->q, (uint32_t)parts))
-        tell(o, AS_WANT_ROOM);
+        notify_stream(o, AS_WANT_ROOM);
     Py_RETURN_NONE;
 }
 

@@ -25,7 +25,7 @@ static PyObject *asyncio_task, *base_call_soon; /* Task; BaseEventLoop.call_soon
 static PyObject
     *task_keywords; /* of Task: ("loop", "name"), with "eager_start" where it has that */
 
-static int learn_asyncio(void)
+static int load_asyncio(void)
 {
     PyObject *m = PyImport_ImportModule("asyncio");
     PyObject *base = m ? PyObject_GetAttrString(m, "BaseEventLoop") : NULL;
@@ -61,7 +61,7 @@ static PyObject *loop_call_soon(PyObject *self, PyObject *const *args, Py_ssize_
         first_context = Py_NewRef(args[1]);
         Py_RETURN_NONE;
     }
-    if (!base_call_soon && learn_asyncio())
+    if (!base_call_soon && load_asyncio())
         return NULL;
     if ((size_t)all + 1 > AS_COUNT(few)) {
         v = PyMem_Malloc(((size_t)all + 1) * sizeof(*v));
@@ -108,7 +108,7 @@ PyTypeObject native_loop_type = {
 /* --- tasks --- */
 
 /* Calls the step that was kept. False: an exception is set, which ends the worker. */
-static bool take_first_step(void)
+static bool run_first_step(void)
 {
     PyObject *step = first_step, *context = first_context, *r = NULL;
 
@@ -125,7 +125,7 @@ static bool take_first_step(void)
 }
 
 /* The task has the model's name: to make up a number for each costs a tenth of the whole call. */
-PyObject *native_spawn(Link *l, PyObject *call)
+PyObject *native_spawn_task(Link *l, PyObject *call)
 {
     PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
 
@@ -137,7 +137,7 @@ PyObject *native_spawn(Link *l, PyObject *call)
     if (!task) {
         Py_CLEAR(first_step);
         Py_CLEAR(first_context);
-    } else if (first_step && !take_first_step()) {
+    } else if (first_step && !run_first_step()) {
         Py_CLEAR(task);
     }
     return task;
@@ -147,14 +147,14 @@ PyObject *native_spawn(Link *l, PyObject *call)
 
 /* Bounded, or a steady stream of requests would keep timers and other sockets of the loop waiting.
  */
-static int start_some(Link *l)
+static int start_requests(Link *l)
 {
     as_ns until = 0;
     struct as_worker_req *q;
 
     for (int i = 0; i < STARTS_PER_TURN; i++) {
         if (i % STARTS_PER_LOOK == 0) {
-            as_ns at = native_beside_clock();
+            as_ns at = native_sync_clock();
 
             if (until && at >= until)
                 break;
@@ -172,13 +172,13 @@ static int start_some(Link *l)
 }
 
 /* Whoever keeps the link hears of greetings and of its end. */
-static int tell(Link *l, int how)
+static int report_link(Link *l, int how)
 {
     PyObject *v, *r;
 
     if (how != AS_EOF && how != AS_ECANCELLED && !l->greeting)
         return 0;
-    v = native_verdict(how);
+    v = native_link_outcome(how);
     r = v ? PyObject_CallOneArg(l->told, v) : NULL;
     Py_XDECREF(v);
     Py_XDECREF(r);
@@ -186,7 +186,7 @@ static int tell(Link *l, int how)
 }
 
 /* With a reference of its own: a thread may answer the request before it is used. */
-static void take_call(void *ctx, struct as_worker_req *q)
+static void get_call(void *ctx, struct as_worker_req *q)
 {
     *(PyObject **)ctx = Py_XNewRef((PyObject *)as_worker_req_data(q));
 }
@@ -199,24 +199,24 @@ static int turn(Link *l, bool came)
     int how = 0, err;
 
     l->scheduled = false;
-    /* answers given in here ask for no further turn (native_want_turn) */
+    /* answers given in here ask for no further turn (native_schedule_turn) */
     l->in_turn = true;
     if (came)
         how = as_worker_poll(l->w);
-    err = native_asks(l);
+    err = native_admin_poll(l);
     if (!err)
-        err = start_some(l);
-    native_beside_leave(l);
-    while (!err && as_worker_cancelled(l->w, take_call, &call)) {
+        err = start_requests(l);
+    native_sync_leave(l);
+    while (!err && as_worker_cancelled(l->w, get_call, &call)) {
         native_call_cancel((Call *)(void *)call);
         Py_XDECREF(call);
     }
-    while (!err && as_worker_ready(l->w, &what, take_call, &call)) {
-        native_call_ready((Call *)(void *)call, what);
+    while (!err && as_worker_ready(l->w, &what, get_call, &call)) {
+        native_call_stream_ready((Call *)(void *)call, what);
         Py_XDECREF(call);
     }
     l->in_turn = false;
-    return err ? -1 : tell(l, how);
+    return err ? -1 : report_link(l, how);
 }
 
 PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
@@ -226,7 +226,7 @@ PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-void native_want_turn(Link *l)
+void native_schedule_turn(Link *l)
 {
     PyObject *exc, *r;
 
@@ -237,7 +237,7 @@ void native_want_turn(Link *l)
         return;
     }
     /* we may come from a failing step: calling into Python with an exception set is not allowed */
-    exc = PyErr_Occurred() ? native_raised() : NULL;
+    exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     r = PyObject_CallNoArgs(l->schedule);
     l->scheduled = r != NULL;
     if (!r)
@@ -252,7 +252,7 @@ void native_want_turn(Link *l)
 /* --- the wait --- */
 
 /* As asyncio means it: None is for ever; rounded up, or a timer would be waited for in circles. */
-static int milliseconds(PyObject *timeout)
+static int ms_of_timeout(PyObject *timeout)
 {
     double s = Py_IsNone(timeout) ? -1 : PyFloat_AsDouble(timeout);
 
@@ -322,9 +322,9 @@ static bool is_idle(const Link *l, Py_ssize_t timers)
     return idle;
 }
 
-static int left_of(as_ns until)
+static int ms_until(as_ns until)
 {
-    as_ns at = native_beside_clock();
+    as_ns at = native_sync_clock();
 
     return until <= at ? 0 : (int)((until - at + AS_MS - 1) / AS_MS);
 }
@@ -333,8 +333,8 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
 {
     Link *l = (Link *)(void *)self;
     Py_ssize_t timers = count_timers(l);
-    int ms = milliseconds(timeout);
-    as_ns until = ms > 0 ? native_beside_clock() + (as_ns)ms * AS_MS : 0;
+    int ms = ms_of_timeout(timeout);
+    as_ns until = ms > 0 ? native_sync_clock() + (as_ns)ms * AS_MS : 0;
 
     if (ms < -1 || (l->scheduled && turn(l, false)))
         return NULL;
@@ -355,7 +355,7 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
             return list;
         Py_DECREF(list);
         if (ms > 0)
-            ms = left_of(until);
+            ms = ms_until(until);
     }
 }
 
@@ -386,7 +386,7 @@ PyObject *native_link_use_loop(PyObject *self, PyObject *args)
     l->link_fd = as_worker_fd(l->w);
     l->keeps_steps = PY_VERSION_HEX < 0x030c0000 && PyObject_TypeCheck(loop, &native_loop_type);
     l->begins_at_once = eager && (l->keeps_steps || PY_VERSION_HEX >= 0x030c0000);
-    if (learn_asyncio() || native_beside_init(l))
+    if (load_asyncio() || native_sync_init(l))
         return NULL;
     return PyLong_FromLong(l->link_fd);
 }

@@ -93,7 +93,7 @@ static PyObject *lost(PyArrayObject *was, PyArrayObject *is)
 
 /* The same, for all that is made of lists of Python's numbers: without a call of numpy. -1: not so.
  */
-static int lost_quickly(PyArrayObject *was, PyArrayObject *is)
+static int is_lossy_fast(PyArrayObject *was, PyArrayObject *is)
 {
     npy_intp n = PyArray_SIZE(was);
     const double *x = PyArray_DATA(was);
@@ -128,7 +128,7 @@ int output_check_range(PyArrayObject *was, PyArrayObject *is, enum as_dtype t)
     if (PyArray_EquivTypes(PyArray_DESCR(was), PyArray_DESCR(is)) || !PyArray_ISNUMBER(was) ||
         !PyArray_ISNUMBER(is))
         return 0;
-    is_lost = lost_quickly(was, is);
+    is_lost = is_lossy_fast(was, is);
     if (is_lost < 0) {
         where = lost(was, is);
         array = where ? (PyArrayObject *)PyArray_FROM_O(where) : NULL; /* of a scalar, too */

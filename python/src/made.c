@@ -6,7 +6,7 @@
 
 #define NEVER_S 9e9 /* seconds: more than as_ns can count */
 
-void native_request_unmake(Request *r)
+void native_request_free_constructed(Request *r)
 {
     if (!r->m)
         return;
@@ -76,7 +76,7 @@ static int deadline_of(PyObject *o, as_ns *ret_at)
     return 0;
 }
 
-PyObject *native_request_make(PyTypeObject *type AS_UNUSED, PyObject *args, PyObject *kw)
+PyObject *native_request_construct(PyTypeObject *type AS_UNUSED, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {"inputs",     "parameters",       "metadata", "id",
                                         "model_name", "model_version",    "deadline", "items",

@@ -218,7 +218,7 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     Py_XDECREF(input_names); /* m->keeps has it */
     ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
-    native_beside_model(m);
+    native_sync_init_model(m);
     ret_r->decoupled = m->decoupled;
     ret_r->streams_inputs = m->streams_inputs;
     /* the dispatcher checks inputs before Python sees them, and outputs again */
@@ -239,7 +239,7 @@ static void specs_free(struct as_tensor_spec *specs, uint32_t n)
     PyMem_Free(specs);
 }
 
-void native_models_let_go(Link *l)
+void native_models_drop_handlers(Link *l)
 {
     for (uint32_t i = 0; l->models && i < l->n_models; i++) {
         Py_CLEAR(l->models[i].handler);
@@ -251,7 +251,7 @@ void native_models_let_go(Link *l)
 
 void native_models_free(Link *l)
 {
-    native_models_let_go(l);
+    native_models_drop_handlers(l);
     for (uint32_t i = 0; l->models && i < l->n_models; i++) {
         struct model *m = &l->models[i];
 

@@ -105,7 +105,7 @@ static void link_dealloc(PyObject *self)
 
 /* --- Link: used --- */
 
-static PyObject *refusal(Link *l, int err)
+static PyObject *raise_link_error(Link *l, int err)
 {
     if (!err)
         Py_RETURN_NONE;
@@ -127,7 +127,7 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
     Py_BEGIN_ALLOW_THREADS;
     err = as_worker_connect(l->w, (as_ns)(timeout * 1e9));
     Py_END_ALLOW_THREADS;
-    return refusal(l, err);
+    return raise_link_error(l, err);
 }
 
 static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
@@ -136,7 +136,7 @@ static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
     int err = as_worker_connect_begin(l->w);
 
     l->greeting = !err;
-    return refusal(l, err);
+    return raise_link_error(l, err);
 }
 
 static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
@@ -147,7 +147,7 @@ static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
     if (err == AS_EAGAIN)
         Py_RETURN_FALSE;
     l->greeting = false;
-    return refusal(l, err);
+    return raise_link_error(l, err);
 }
 
 static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
@@ -160,7 +160,7 @@ static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
 }
 
 /* The texts are what anyserve/serve.py compares with. */
-PyObject *native_verdict(int r)
+PyObject *native_link_outcome(int r)
 {
     if (r == AS_EOF)
         return PyUnicode_FromString("lost");
@@ -208,7 +208,7 @@ static int serve_ready(Link *l)
     struct as_worker_req *q;
 
     while (!stop_asked) {
-        if (native_asks(l))
+        if (native_admin_poll(l))
             return -1;
         q = as_worker_next(l->w);
         if (!q)
@@ -239,7 +239,7 @@ static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
         r = as_worker_wait(l->w);
         Py_END_ALLOW_THREADS;
         if (r)
-            return native_verdict(r);
+            return native_link_outcome(r);
     }
 }
 
@@ -284,7 +284,7 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
         as_worker_free(l->w);
         l->w = NULL;
         /* what was given to us may refer to the link */
-        native_models_let_go(l);
+        native_models_drop_handlers(l);
         Py_CLEAR(l->on_error);
         Py_CLEAR(l->on_ask);
         Py_CLEAR(l->loop);
@@ -441,7 +441,7 @@ PyMODINIT_FUNC PyInit__native(void)
     native_output_error =
         PyErr_NewExceptionWithDoc("anyserve._native.OutputError",
                                   "A handler returned something that is no answer.", NULL, NULL);
-    if (!native_output_error || native_request_init() < 0 || native_judge_init() < 0 ||
+    if (!native_output_error || native_request_init() < 0 || native_handler_error_init() < 0 ||
         native_loop_init() < 0)
         return NULL;
     m = PyModule_Create(&module);

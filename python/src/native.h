@@ -171,7 +171,7 @@ extern PyObject *native_response_type; /* anyserve.Response */
 extern PyObject *native_output_error;  /* raised for a result that is no answer */
 
 /* The current exception with its traceback, taken off; a new reference. */
-static inline PyObject *native_raised(void)
+static inline PyObject *native_fetch_exception(void)
 {
 #if PY_VERSION_HEX >= 0x030c0000
     return PyErr_GetRaisedException();
@@ -202,8 +202,8 @@ static inline uint64_t native_count(const struct as_tensor *t)
  * points into m and stays as long. -1 with an exception: m is half made, and the process must end.
  */
 int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_r);
-void native_models_let_go(Link *l); /* handlers: no call follows */
-void native_models_free(Link *l);   /* with the link, which every call and request keeps */
+void native_models_drop_handlers(Link *l); /* handlers: no call follows */
+void native_models_free(Link *l);          /* with the link, which every call and request keeps */
 
 /* request.c */
 int native_request_init(void);
@@ -216,7 +216,7 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Before the answer, no exception set: makes what it still lacks if somebody else refers to it. */
 void native_request_detach(Request *r);
 /* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
-int native_request_settle(Request *r);
+int native_request_materialize(Request *r);
 
 /* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes) or
  * (…, parameters);
@@ -230,9 +230,9 @@ struct said {
     struct as_tensor_param *own; /* of single tensors */
     uint32_t n_own;
 };
-int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
-                     PyObject *meta); /* -1 with an exception */
-void native_said_free(struct said *s);
+int native_message_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+                        PyObject *meta); /* -1 with an exception */
+void native_message_free(struct said *s);
 
 /* request.c, for answers: a new dict of arrays that are copies, a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);
@@ -247,37 +247,38 @@ PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_ten
 PyObject *native_link_local(PyObject *self, PyObject *args);
 
 /* made.c */
-PyObject *native_request_make(PyTypeObject *type, PyObject *args, PyObject *kw);
-void native_request_unmake(Request *r); /* what it has beyond the attributes of every request */
+PyObject *native_request_construct(PyTypeObject *type, PyObject *args, PyObject *kw);
+void native_request_free_constructed(
+    Request *r); /* what it has beyond the attributes of every request */
 
 /* args.c: calls the handler of m with what q carries; `r` and `g` may be NULL. NULL: an exception
  * is set, or `why` says what the client did wrong. */
-PyObject *native_invoke(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                        char *why, size_t cap);
+PyObject *native_call_handler(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
+                              char *why, size_t cap);
 
 /* call.c */
 /* Runs or starts a request; always leaves it answered, or owned by a Call. -1: an exception that
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
 void native_call_cancel(Call *c); /* both: NULL is fine */
-void native_call_ready(Call *c, unsigned what);
+void native_call_stream_ready(Call *c, unsigned what);
 /* Every request that is not answered ends here. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
 
 /* judge.c */
-int native_judge_init(void);
+int native_handler_error_init(void);
 /* asyncio.CancelledError, or what stands for it while asyncio is not loaded. */
 void native_set_cancelled(void);         /* raises it */
 bool native_is_cancelled(PyObject *exc); /* none is set */
 bool native_raised_cancelled(void);      /* the one that is set: then it is cleared */
 /* What an exception means to the client. The SDK is asked once, and logs. */
-struct verdict {
+struct handler_error {
     unsigned int code;
     struct as_str text;
     PyObject *keeps; /* what text lies in, or NULL; the caller drops it */
     bool ends;       /* the exception ends a task, too: it has to go on */
 };
-void native_judge(Link *l, struct model *m, PyObject *exc, struct verdict *ret_v);
+void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *ret_v);
 
 /* batch.c */
 /* The call that begins with q. NULL: an exception is set, q and its like are unanswered; or they do
@@ -292,14 +293,14 @@ int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *res
 void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
 
 /* native.c: what run() and turn() say of the link: None, 'lost', 'drained'. */
-PyObject *native_verdict(int r);
+PyObject *native_link_outcome(int r);
 
 /* loop.c */
 int native_loop_init(void);
 /* The task of a call. NULL with an exception: if the call is answered, it ends the worker. */
-PyObject *native_spawn(Link *l, PyObject *call);
+PyObject *native_spawn_task(Link *l, PyObject *call);
 /* Answers that are given outside a turn are published by the next one. */
-void native_want_turn(Link *l);
+void native_schedule_turn(Link *l);
 /* Methods of Link. */
 PyObject *native_link_use_loop(PyObject *self, PyObject *args);
 PyObject *native_link_turn(PyObject *self, PyObject *unused);
@@ -307,20 +308,20 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout);
 PyObject *native_link_wait_with(PyObject *self, PyObject *fd);
 
 /* beside.c, all on the loop's thread but learn and clock */
-int native_beside_init(Link *l); /* -1 with an exception */
-void native_beside_model(struct model *m);
+int native_sync_init(Link *l); /* -1 with an exception */
+void native_sync_init_model(struct model *m);
 /* The next call of m's handler runs in the thread beside the loop. */
-bool native_beside_is(const Link *l, const struct model *m);
+bool native_sync_in_thread(const Link *l, const struct model *m);
 /* Before and after such handlers run on the loop's thread: any number in between, but nobody else's
  * Python code, which would find no running loop. */
-void native_beside_enter(Link *l);
-void native_beside_leave(Link *l);
+void native_sync_enter(Link *l);
+void native_sync_leave(Link *l);
 /* A call took so long. here: on the loop's thread. */
-void native_beside_learn(Link *l, struct model *m, as_ns took, bool here);
-as_ns native_beside_clock(void);
+void native_sync_record(Link *l, struct model *m, as_ns took, bool here);
+as_ns native_sync_clock(void);
 
 /* ask.c: hands over what was asked; -1 with an exception that ends the worker. Methods of Link. */
-int native_asks(Link *l);
+int native_admin_poll(Link *l);
 PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
@@ -334,10 +335,10 @@ Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Sends what a generator gives, to its end. None, or NULL with an exception. */
 PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, PyObject *generator);
 /* What the Stream of a request waits for has come: bits of enum as_worker_want. */
-void native_stream_tell(Stream *s, unsigned what);
+void native_stream_notify(Stream *s, unsigned what);
 
 /* result.c: sends one result of several; -1 with an exception: CancelledError when nobody waits. */
-int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
+int native_send_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
 /* answers q with what the handler returned; -1 with an exception: q is unanswered. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
 /* Likewise, of one request of a batch: each output must have so many rows. */

@@ -148,8 +148,8 @@ static PyObject *shape_text(enum as_dtype t, const int64_t *shape, uint32_t ndim
 
 /* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
  * client should not have to find. */
-static int wrong_form(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
-                      const struct as_tensor_spec *want)
+static int refuse_form(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
+                       const struct as_tensor_spec *want)
 {
     PyObject *np = (PyObject *)PyArray_DESCR(a), *is, *declared;
 
@@ -181,9 +181,9 @@ static bool shape_fits(PyArrayObject *a, const struct as_tensor_spec *spec)
 /* --- values --- */
 
 /* The current exception becomes the reason why this output is none. */
-static int no_tensor(struct output *o, PyObject *name)
+static int refuse_value(struct output *o, PyObject *name)
 {
-    PyObject *exc = native_raised();
+    PyObject *exc = native_fetch_exception();
 
     output_refuse("output '%U' of model '%U' does not make a tensor: %S", name, o->m->name, exc);
     Py_DECREF(exc);
@@ -295,7 +295,7 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
         Py_SETREF(a, plain(a, t));
     if (!a)
-        return no_tensor(o, name);
+        return refuse_value(o, name);
     o->keep[o->n] = (struct kept){.array = (PyObject *)a};
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
@@ -312,7 +312,7 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
         PyObject *packed = pack_bytes(a);
 
         if (!packed)
-            return no_tensor(o, name);
+            return refuse_value(o, name);
         o->keep[o->n - 1].packed = packed;
         to->data = (const uint8_t *)PyBytes_AS_STRING(packed);
         to->nbytes = (size_t)PyBytes_GET_SIZE(packed);
@@ -361,7 +361,7 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
     else
         a = (PyArrayObject *)array_of(value, spec);
     if (!a)
-        return no_tensor(o, name);
+        return refuse_value(o, name);
     t = dtype_of(a);
     if (output_check_object(o, name, value, a) < 0) {
         Py_DECREF(a);
@@ -374,7 +374,7 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
         return -1;
     }
     if (t == AS_DT_INVALID || (spec && (t != spec->dtype || !shape_fits(a, spec)))) {
-        wrong_form(o, name, a, t, spec);
+        refuse_form(o, name, a, t, spec);
         Py_DECREF(a);
         return -1;
     }

@@ -3,11 +3,11 @@
 #include "native.h"
 
 /* What is under way belongs to the link, until it has ended. */
-struct told {
+struct callback {
     PyObject *done; /* (status, text) */
 };
 
-static int as_text(PyObject *o, struct as_str *ret_s)
+static int get_text(PyObject *o, struct as_str *ret_s)
 {
     Py_ssize_t n;
 
@@ -27,7 +27,7 @@ static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIM
     *ret_params = NULL;
     if (!PyArg_ParseTuple(o, "UsO!S|O!", &name, &datatype, &PyTuple_Type, &shape, &data,
                           &PyDict_Type, ret_params) ||
-        as_text(name, &t->name))
+        get_text(name, &t->name))
         return -1;
     t->dtype = as_dtype_of(as_str_of(datatype));
     if (t->dtype == AS_DT_INVALID || PyTuple_GET_SIZE(shape) > AS_MAX_DIMS) {
@@ -63,7 +63,7 @@ static int read_number(PyObject *v, struct as_param *p)
 
 static int read_param(PyObject *k, PyObject *v, struct as_param *p)
 {
-    if (as_text(k, &p->name))
+    if (get_text(k, &p->name))
         return -1;
     if (PyBool_Check(v)) {
         p->type = AS_PARAM_BOOL;
@@ -75,7 +75,7 @@ static int read_param(PyObject *k, PyObject *v, struct as_param *p)
         p->f64 = PyFloat_AS_DOUBLE(v);
     } else {
         p->type = AS_PARAM_STRING;
-        return as_text(v, &p->str);
+        return get_text(v, &p->str);
     }
     return 0;
 }
@@ -83,8 +83,8 @@ static int read_param(PyObject *k, PyObject *v, struct as_param *p)
 /* Called where the request ends, with the GIL; maybe while an exception is on its way. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
-    PyObject *exc = PyErr_Occurred() ? native_raised() : NULL;
-    struct told *t = ctx;
+    PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
+    struct callback *t = ctx;
     /* whatever its bytes are, its maker must hear of the end */
     PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
     PyObject *r = why ? PyObject_CallFunction(t->done, "iO", (int)status, why) : NULL;
@@ -102,9 +102,9 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
 }
 
 /* None: it is under way, or over; a text: why it is refused. */
-static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
+static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
 {
-    struct told *t = PyMem_Malloc(sizeof(*t));
+    struct callback *t = PyMem_Malloc(sizeof(*t));
     struct as_worker_req *q;
     int err;
 
@@ -121,7 +121,7 @@ static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObje
                                           (Py_ssize_t)strlen(as_worker_error(l->w)), "replace");
     }
     err = native_call_start(l, q);
-    native_beside_leave(l); /* to the coroutine that has called us: its loop is running */
+    native_sync_leave(l); /* to the coroutine that has called us: its loop is running */
     if (err)
         return NULL;
     Py_RETURN_NONE;
@@ -130,15 +130,15 @@ static PyObject *start(Link *l, uint32_t model, const struct as_msg *msg, PyObje
 /* str or bytes */
 static int read_meta(PyObject *k, PyObject *v, struct as_meta *m)
 {
-    if (as_text(k, &m->key))
+    if (get_text(k, &m->key))
         return -1;
     if (!PyBytes_Check(v))
-        return as_text(v, &m->value);
+        return get_text(v, &m->value);
     m->value = (struct as_str){PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v)};
     return 0;
 }
 
-void native_said_free(struct said *s)
+void native_message_free(struct said *s)
 {
     PyMem_Free(s->t);
     PyMem_Free(s->dims);
@@ -149,7 +149,7 @@ void native_said_free(struct said *s)
 }
 
 /* Those of the i-th tensor. */
-static int read_own(struct said *s, uint32_t i, PyObject *params)
+static int read_tensor_params(struct said *s, uint32_t i, PyObject *params)
 {
     size_t n = s->n_own + (size_t)PyDict_GET_SIZE(params);
     struct as_tensor_param *p = PyMem_Realloc(s->own, (n + 1) * sizeof(*p));
@@ -167,8 +167,8 @@ static int read_own(struct said *s, uint32_t i, PyObject *params)
     return 0;
 }
 
-int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
-                     PyObject *meta)
+int native_message_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+                        PyObject *meta)
 {
     struct as_msg *msg = &s->msg;
     PyObject *k, *v, *own;
@@ -180,14 +180,14 @@ int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObje
     s->p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*s->p));
     s->m = PyMem_Calloc(meta ? (size_t)PyDict_GET_SIZE(meta) + 1 : 1, sizeof(*s->m));
     if (!s->t || !s->dims || !s->p || !s->m) {
-        native_said_free(s);
+        native_message_free(s);
         return PyErr_NoMemory(), -1;
     }
-    if (as_text(id, &msg->id))
+    if (get_text(id, &msg->id))
         goto fail;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
         if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i], &own) ||
-            (own && read_own(s, (uint32_t)i, own)))
+            (own && read_tensor_params(s, (uint32_t)i, own)))
             goto fail;
         msg->n_tensors++;
     }
@@ -207,7 +207,7 @@ int native_said_read(struct said *s, PyObject *tensors, PyObject *params, PyObje
     msg->meta = s->m;
     return 0;
 fail:
-    native_said_free(s);
+    native_message_free(s);
     return -1;
 }
 
@@ -219,9 +219,9 @@ PyObject *native_link_rehearse(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "IO!O!UO", &model, &PyList_Type, &tensors, &PyDict_Type, &params,
                           &id, &done) ||
-        native_said_read(&said, tensors, params, id, NULL))
+        native_message_read(&said, tensors, params, id, NULL))
         return NULL;
-    result = start((Link *)(void *)self, model, &said.msg, done);
-    native_said_free(&said);
+    result = start_message((Link *)(void *)self, model, &said.msg, done);
+    native_message_free(&said);
     return result;
 }

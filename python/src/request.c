@@ -90,7 +90,7 @@ PyArray_Descr *native_descr(enum as_dtype t)
 }
 
 /* Fills slots, which numpy has made empty, with the elements of t. */
-static int fill_bytes(PyObject **slots, const struct as_tensor *t)
+static int set_bytes_items(PyObject **slots, const struct as_tensor *t)
 {
     const uint8_t *p = t->data;
     size_t left = t->nbytes;
@@ -119,7 +119,7 @@ static PyObject *bytes_array(const struct as_tensor *t)
 {
     PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
 
-    if (a && fill_bytes(PyArray_DATA((PyArrayObject *)a), t) < 0)
+    if (a && set_bytes_items(PyArray_DATA((PyArrayObject *)a), t) < 0)
         Py_CLEAR(a);
     if (a)
         /* a copy of ours, but read-only like all inputs: a handler that writes into its input would
@@ -167,7 +167,7 @@ static PyObject *stack_bytes(const struct as_tensor *const *t, Py_ssize_t n, con
     PyObject **slot = a ? PyArray_DATA((PyArrayObject *)a) : NULL;
 
     for (Py_ssize_t i = 0; a && i < n; i++) {
-        if (fill_bytes(slot, t[i]) < 0)
+        if (set_bytes_items(slot, t[i]) < 0)
             Py_CLEAR(a);
         else
             slot += native_count(t[i]);
@@ -355,7 +355,7 @@ static PyObject *make_parameters(Request *r)
 }
 
 /* An array with bytes of its own, which may be written. */
-static PyObject *copied(const struct as_tensor *t)
+static PyObject *copy_array(const struct as_tensor *t)
 {
     PyObject *a;
 
@@ -379,7 +379,7 @@ PyObject *native_outputs(const struct as_msg *msg)
 
     for (uint32_t i = 0; d && i < msg->n_tensors; i++) {
         PyObject *k = str_of(msg->tensors[i].name);
-        PyObject *v = k ? copied(&msg->tensors[i]) : NULL;
+        PyObject *v = k ? copy_array(&msg->tensors[i]) : NULL;
 
         if (!v || PyDict_SetItem(d, k, v) < 0)
             Py_CLEAR(d);
@@ -534,7 +534,7 @@ static void request_dealloc(PyObject *o)
     if (r->link)
         Py_DECREF(r->link);
     else
-        native_request_unmake(r);
+        native_request_free_constructed(r);
     PyObject_Free(o);
 }
 
@@ -545,7 +545,7 @@ PyTypeObject native_request_type = {
     .tp_repr = request_repr,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_getset = request_getset,
-    .tp_new = native_request_make,
+    .tp_new = native_request_construct,
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 
@@ -567,7 +567,7 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
     return r;
 }
 
-int native_request_settle(Request *r)
+int native_request_materialize(Request *r)
 {
     for (size_t i = 0; i < AS_COUNT(lazies); i++) {
         PyObject **slot = slot_of(r, &lazies[i]);

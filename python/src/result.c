@@ -31,7 +31,7 @@ static int put_numbered(struct output *o, Py_ssize_t i, PyObject *value)
     return err;
 }
 
-static int wrong_count(struct output *o, Py_ssize_t n)
+static int raise_wrong_count(struct output *o, Py_ssize_t n)
 {
     PyObject *declared = output_quoted(o->m->output_names);
 
@@ -55,7 +55,7 @@ static int missing(struct output *o, PyObject *name, PyObject *dict)
     return -1;
 }
 
-static int undeclared(struct output *o, PyObject *name)
+static int raise_undeclared(struct output *o, PyObject *name)
 {
     PyObject *declared = output_quoted(o->m->output_names);
 
@@ -94,7 +94,7 @@ static int put_tuple(struct output *o, PyObject *tuple)
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
 
     if (o->m->has_outputs && n != (Py_ssize_t)o->m->n_outputs)
-        return wrong_count(o, n);
+        return raise_wrong_count(o, n);
     if (output_init(o, o->m, n) < 0)
         return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -105,8 +105,8 @@ static int put_tuple(struct output *o, PyObject *tuple)
 }
 
 /* A value out of a dict, which converting it may change: user code runs in `__array__`. */
-static int put_held(struct output *o, PyObject *name, PyObject *value,
-                    const struct as_tensor_spec *spec)
+static int put_owned(struct output *o, PyObject *name, PyObject *value,
+                     const struct as_tensor_spec *spec)
 {
     int err;
 
@@ -129,7 +129,7 @@ static int put_declared(struct output *o, PyObject *dict)
         v = PyDict_GetItemWithError(dict, name);
         if (!v)
             return PyErr_Occurred() ? -1 : missing(o, name, dict);
-        if (put_held(o, name, v, &o->m->outputs[i]) < 0)
+        if (put_owned(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
     while (o->n < (uint32_t)PyDict_GET_SIZE(dict) && PyDict_Next(dict, &at, &k, &v)) {
@@ -138,7 +138,7 @@ static int put_declared(struct output *o, PyObject *dict)
         if (known < 0)
             return -1;
         if (!known)
-            return undeclared(o, k);
+            return raise_undeclared(o, k);
     }
     return 0;
 }
@@ -161,7 +161,7 @@ static int put_dict(struct output *o, PyObject *dict)
         if (!PyUnicode_GET_LENGTH(k))
             return output_refuse("model '%U' returned an output without a name", o->m->name);
         Py_INCREF(k); /* the tensor's name points into it */
-        if (put_held(o, k, v, NULL) < 0) {
+        if (put_owned(o, k, v, NULL) < 0) {
             Py_DECREF(k);
             return -1;
         }
@@ -211,7 +211,7 @@ static int put_result(struct output *o, PyObject *v)
                              o->m->name);
     if (PyArray_CheckExact(v) || PyList_Check(v)) {
         if (o->m->has_outputs && o->m->n_outputs != 1)
-            return wrong_count(o, 1);
+            return raise_wrong_count(o, 1);
         return put_numbered(o, 0, v);
     }
     if (PyDict_Check(v))
@@ -221,7 +221,7 @@ static int put_result(struct output *o, PyObject *v)
     if (is_mapping(v))
         return put_mapping(o, v);
     if (o->m->has_outputs && o->m->n_outputs != 1)
-        return wrong_count(o, 1);
+        return raise_wrong_count(o, 1);
     return put_numbered(o, 0, v);
 }
 
@@ -268,7 +268,7 @@ static int read_param(struct output *o, PyObject *k, PyObject *v, struct as_para
     return 0;
 }
 
-static int too_many(struct output *o, Py_ssize_t n)
+static int raise_too_many(struct output *o, Py_ssize_t n)
 {
     return output_refuse("model '%U' returned %zd parameters; the limit is %u", o->m->name, n,
                          AS_WORKER_PARAMS);
@@ -287,7 +287,7 @@ static int put_params(struct output *o, PyObject *d)
         return output_refuse("model '%U' returned parameters that are no dict", o->m->name);
     n = PyDict_GET_SIZE(d);
     if (n > (Py_ssize_t)AS_WORKER_PARAMS)
-        return too_many(o, n);
+        return raise_too_many(o, n);
     o->params = PyMem_Calloc((size_t)n + 1, sizeof(*o->params));
     if (!o->params)
         return PyErr_NoMemory(), -1;
@@ -301,13 +301,13 @@ static int put_params(struct output *o, PyObject *d)
 
 /* --- and of its single outputs --- */
 
-static bool is_called(const struct as_tensor *t, struct as_str name)
+static bool has_name(const struct as_tensor *t, struct as_str name)
 {
     return as_str_eq(t->name, name);
 }
 
 /* A name of no output. */
-static int not_returned(struct output *o, PyObject *name)
+static int raise_not_returned(struct output *o, PyObject *name)
 {
     PyObject *names = PyList_New(0), *quoted;
 
@@ -345,10 +345,10 @@ static Py_ssize_t count_tensor_params(struct output *o, PyObject *d)
         if (PyErr_Occurred())
             return -1;
         name.n = (size_t)len;
-        while (name.p && i < o->n && !is_called(&o->t[i], name))
+        while (name.p && i < o->n && !has_name(&o->t[i], name))
             i++;
         if (!name.p || i == o->n)
-            return not_returned(o, k);
+            return raise_not_returned(o, k);
         if (v != Py_None && !PyDict_Check(v))
             return output_refuse("output_parameters of model '%U' must map names of outputs to "
                                  "dicts; %R has a %s",
@@ -391,7 +391,7 @@ static int put_tensor_params(struct output *o, PyObject *d)
     if (n < 0)
         return -1;
     if (n + o->n_params > (Py_ssize_t)AS_WORKER_PARAMS)
-        return too_many(o, n + o->n_params);
+        return raise_too_many(o, n + o->n_params);
     o->tensor_params = PyMem_Calloc((size_t)n + 1, sizeof(*o->tensor_params));
     if (!o->tensor_params)
         return PyErr_NoMemory(), -1;
@@ -493,8 +493,9 @@ int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct 
 
 /* Called with the GIL, from whichever thread runs the handler; the worker's functions lock. `rows`:
  * what each output must have; -1: any. */
-static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *result, int64_t rows,
-                int (*give)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
+static int
+send_result(Link *l, struct model *m, struct as_worker_req *q, PyObject *result, int64_t rows,
+            int (*give)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
 {
     struct output o;
     int err = output_collect(&o, m, result);
@@ -515,7 +516,7 @@ static int send(Link *l, struct model *m, struct as_worker_req *q, PyObject *res
 int native_answer_rows(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
                        int64_t rows)
 {
-    if (send(l, m, q, result, rows, as_worker_answer))
+    if (send_result(l, m, q, result, rows, as_worker_answer))
         return -1;
     l->calls--;
     return 0;
@@ -527,7 +528,7 @@ int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *r
     return native_answer_rows(l, m, q, result, -1);
 }
 
-int native_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
+int native_send_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
 {
-    return send(l, m, q, result, -1, as_worker_part);
+    return send_result(l, m, q, result, -1, as_worker_part);
 }

@@ -6,7 +6,7 @@
 /* --- sync generators --- */
 
 /* Nobody waits: the generator hears it where it stands (GeneratorExit). */
-static PyObject *give_up(PyObject *generator)
+static PyObject *close_generator(PyObject *generator)
 {
     PyObject *r = PyObject_CallMethod(generator, "close", NULL);
 
@@ -31,14 +31,14 @@ PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, P
             Py_END_ALLOW_THREADS;
         }
         if (err)
-            return give_up(generator);
+            return close_generator(generator);
         value = PyIter_Next(generator);
         if (!value)
             break;
-        err = native_part(l, m, q, value);
+        err = native_send_part(l, m, q, value);
         Py_DECREF(value);
         if (err && native_raised_cancelled())
-            return give_up(generator);
+            return close_generator(generator);
         if (err)
             break;
     }
@@ -62,7 +62,7 @@ Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q)
     return s;
 }
 
-static void wake(PyObject **waiter)
+static void wake_waiter(PyObject **waiter)
 {
     PyObject *future = *waiter, *done, *r = NULL;
 
@@ -81,13 +81,13 @@ static void wake(PyObject **waiter)
     Py_DECREF(future);
 }
 
-void native_stream_tell(Stream *s, unsigned what)
+void native_stream_notify(Stream *s, unsigned what)
 {
     Py_INCREF(s);
     if (what & AS_WANT_ROOM)
-        wake(&s->room_waiter);
+        wake_waiter(&s->room_waiter);
     if (what & AS_WANT_INPUT)
-        wake(&s->input_waiter);
+        wake_waiter(&s->input_waiter);
     Py_DECREF(s);
 }
 
@@ -103,7 +103,7 @@ static PyObject *stream_send(PyObject *o, PyObject *value)
 {
     Stream *s = (Stream *)(void *)o;
 
-    if (is_over(s) || native_part(s->link, s->m, s->q, value))
+    if (is_over(s) || native_send_part(s->link, s->m, s->q, value))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -131,7 +131,7 @@ static PyObject *request_of(Stream *s, struct as_worker_req *q)
 {
     Request *r = native_request_new(s->link, s->m, q);
 
-    if (r && native_request_settle(r))
+    if (r && native_request_materialize(r))
         Py_CLEAR(r);
     return (PyObject *)r;
 }

@@ -5,11 +5,11 @@
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
 
-#define ASK_WAIT AS_SEC /* a person waits at the prompt */
+#define COMPLETE_TIMEOUT AS_SEC /* a person waits at the prompt */
 
 /* --- what there is --- */
 
-static bool is_known(const struct as_command *c, size_t option)
+static bool takes_option(const struct as_command *c, size_t option)
 {
     const struct as_option_row *row = &as_option_rows[option];
 
@@ -22,7 +22,7 @@ static bool is_switch(const struct as_option_row *row)
 }
 
 /* What the value of an option or an argument is: the words of an enum, else what completes it. */
-static const char *kind_of(const char *name)
+static const char *value_kind(const char *name)
 {
     static const char *const rows[][2] = {
         {"FILE", "file"},      {"PATH", "file"},       {"DIR", "dir"},     {"TARGET", "file"},
@@ -53,7 +53,7 @@ static void put_value_kind(struct as_buf *b, const struct as_option_row *row)
     } else if (row == &as_option_rows[AS_OPT_REPLICA]) {
         as_buf_str(b, "ask REPLICA");
     } else {
-        as_buf_str(b, kind_of(place));
+        as_buf_str(b, value_kind(place));
     }
 }
 
@@ -81,8 +81,8 @@ static void put_args(struct as_buf *b, const struct as_command *c)
         } else if (strcmp(word, "SHELL") == 0) {
             as_buf_str(b, "words bash zsh fish");
         } else {
-            as_buf_printf(b, "%s%s%s", kind_of(word), strcmp(kind_of(word), "ask") ? "" : " ",
-                          strcmp(kind_of(word), "ask") ? "" : word);
+            as_buf_printf(b, "%s%s%s", value_kind(word), strcmp(value_kind(word), "ask") ? "" : " ",
+                          strcmp(value_kind(word), "ask") ? "" : word);
         }
         p += len;
         p += strspn(p, " ");
@@ -173,12 +173,12 @@ static void put_bash(struct as_buf *b)
         put_args(b, c);
         as_buf_str(b, "'\n        options='--help");
         for (size_t k = 0; k < AS_OPT_COUNT; k++) {
-            if (is_known(c, k))
+            if (takes_option(c, k))
                 as_buf_printf(b, " --%s", as_option_rows[k].key);
         }
         as_buf_str(b, "'\n        values='");
         for (size_t k = 0; k < AS_OPT_COUNT; k++) {
-            if (!is_known(c, k) || is_switch(&as_option_rows[k]))
+            if (!takes_option(c, k) || is_switch(&as_option_rows[k]))
                 continue;
             as_buf_printf(b, "--%s=", as_option_rows[k].key);
             put_value_kind(b, &as_option_rows[k]);
@@ -237,7 +237,7 @@ static void put_fish_command(struct as_buf *b, const struct as_command *c)
         as_buf_str(b, "\n");
     }
     for (size_t k = 0; k < AS_OPT_COUNT; k++) {
-        if (!is_known(c, k))
+        if (!takes_option(c, k))
             continue;
         as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s' -l %s", c->name,
                       as_option_rows[k].key);
@@ -281,14 +281,14 @@ int as_completion_main(struct as_option_set *opts)
         shells[i].put(&b);
         fwrite(b.p, 1, b.n, stdout);
         as_buf_fini(&b);
-        return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+        return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
     }
     fprintf(stderr, "anyserve: '%s' is no shell that is known: bash, zsh, fish\n", opts->args[0]);
-    return AS_CODE_USAGE;
+    return AS_EXIT_CODE_USAGE;
 }
 
 /* Quickly, or not at all. */
-static bool enough(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSED)
+static bool stop_at_once(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSED)
 {
     return false;
 }
@@ -309,20 +309,21 @@ int as_complete_main(struct as_option_set *opts)
     static const char *const kinds[] = {[AS_STATE_APPLICATION] = "APPLICATION",
                                         [AS_STATE_DEPLOYMENT] = "DEPLOYMENT",
                                         [AS_STATE_REPLICA] = "REPLICA"};
-    struct as_follow f = {
-        .on_rest = enough, .stop_fd = -1, .deadline = as_contact_clock() + ASK_WAIT};
+    struct as_event_stream f = {.on_caught_up = stop_at_once,
+                                .stop_fd = -1,
+                                .deadline = as_control_client_clock() + COMPLETE_TIMEOUT};
     struct as_buf b;
 
     as_buf_init(&b);
     if (strcmp(opts->args[0], kinds[AS_STATE_REPLICA]) == 0)
         as_buf_str(&b, "supervisor\ndispatcher\ncontroller\n"); /* they have logs, too */
-    as_follow_run(&f, opts);
+    as_event_stream_run(&f, opts);
     for (uint32_t i = 0; i < f.states.n; i++) {
         if (strcmp(opts->args[0], kinds[f.states.all[i]->kind]) == 0)
             put_name(&b, f.states.all[i]);
     }
-    as_follow_fini(&f);
+    as_event_stream_fini(&f);
     fwrite(b.p, 1, b.n, stdout);
     as_buf_fini(&b);
-    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }

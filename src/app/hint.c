@@ -20,7 +20,7 @@ static const struct {
     {"validate", "check", NULL},  {"lint", "check", NULL},         {"init", "build", NULL},
 };
 
-static void put(struct as_buf *out, const char *ours)
+static void write_command(struct as_buf *out, const char *ours)
 {
     size_t n = strcspn(ours, " ");
 
@@ -36,9 +36,9 @@ bool as_hint_write(const char *word, struct as_buf *out)
     for (size_t i = 0; i < AS_COUNT(hints); i++) {
         if (strcmp(hints[i].word, word) != 0)
             continue;
-        put(out, hints[i].first);
+        write_command(out, hints[i].first);
         if (hints[i].second)
-            put(out, hints[i].second);
+            write_command(out, hints[i].second);
         return true;
     }
     return false;

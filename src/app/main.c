@@ -49,7 +49,7 @@ static int cmd_version(struct as_option_set *opts)
 {
     (void)opts;
     printf("anyserve %s\n", AS_VERSION);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 static int cmd_help(struct as_option_set *opts);
@@ -101,7 +101,7 @@ const struct as_command as_commands[] = {
      1, false, as_build_main},
     {"schema", "", "print the JSON Schema of deployment files", 0, 0, 0, false, as_schema_main},
     {"infer", "MODEL [NAME=VALUE ...]", "call a model once and print its answer", AS_SCOPE_INFER, 1,
-     INPUTS, false, as_infer_main},
+     INPUTS, false, as_infer_command_main},
     {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure its answers",
      AS_SCOPE_BENCH, 1, INPUTS, false, as_bench_main},
     {"completion", "SHELL", "print what makes bash, zsh or fish complete this command", 0, 1, 1,
@@ -128,7 +128,7 @@ const struct as_command as_commands[] = {
 const uint32_t as_commands_n = AS_COUNT(as_commands);
 
 /* The option whose values the arguments behind the needed ones are; NULL: of none. */
-static const char *more_of(const struct as_command *c)
+static const char *repeated_option(const struct as_command *c)
 {
     switch (c->scope) {
     case AS_SCOPE_LOGS:
@@ -141,7 +141,7 @@ static const char *more_of(const struct as_command *c)
     }
 }
 
-static const struct as_command *find(const char *name)
+static const struct as_command *find_command(const char *name)
 {
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
         if (strcmp(as_commands[i].name, name) == 0)
@@ -150,17 +150,17 @@ static const struct as_command *find(const char *name)
     return NULL;
 }
 
-static int refuse(const char *name)
+static int print_unknown_command(const char *name)
 {
-    struct as_near near = {.key = as_str_of(name)};
+    struct as_suggest near = {.key = as_str_of(name)};
     struct as_buf hint;
     struct as_str best;
 
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
         if (!as_commands[i].hidden)
-            as_near_offer(&near, as_str_of(as_commands[i].name));
+            as_suggest_offer(&near, as_str_of(as_commands[i].name));
     }
-    best = as_near_best(&near);
+    best = as_suggest_best(&near);
     as_buf_init(&hint);
     if (as_hint_write(name, &hint))
         fprintf(stderr, "anyserve: no command '%s'; there is:%.*s\n", name,
@@ -170,7 +170,7 @@ static int refuse(const char *name)
                 best.n ? "; did you mean '" : "", AS_STR_FMT(best), best.n ? "'?" : "");
     fprintf(stderr, "Try: anyserve help\n");
     as_buf_fini(&hint);
-    return AS_CODE_USAGE;
+    return AS_EXIT_CODE_USAGE;
 }
 
 static void help_all(struct as_buf *b)
@@ -186,9 +186,10 @@ static void help_all(struct as_buf *b)
     }
     as_buf_str(b, "\nanyserve COMMAND --help shows the options of a command.\n\nexit codes:\n");
 #define X(name, code, fatal, text) as_buf_printf(b, "  %-5d %s\n", code, text);
-    AS_CODE_TABLE(X)
+    AS_EXIT_CODE_TABLE(X)
 #undef X
-    as_buf_printf(b, "  %d+n a call ended with gRPC status n (infer, bench)\n", AS_CODE_STATUS);
+    as_buf_printf(b, "  %d+n a call ended with gRPC status n (infer, bench)\n",
+                  AS_EXIT_CODE_STATUS);
     as_buf_str(b, "  128+n ended by signal n\n");
 }
 
@@ -211,22 +212,22 @@ static int print(struct as_buf *b)
     fwrite(b->p, 1, b->n, stdout);
     as_buf_fini(b);
     /* a full disk or a closed pipe is a failure of the command */
-    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
 static int usage(const char *sentence)
 {
     fprintf(stderr, "anyserve: %s\nTry: anyserve help\n", sentence);
-    return AS_CODE_USAGE;
+    return AS_EXIT_CODE_USAGE;
 }
 
 static int cmd_help(struct as_option_set *opts)
 {
-    const struct as_command *c = opts->n_args ? find(opts->args[0]) : NULL;
+    const struct as_command *c = opts->n_args ? find_command(opts->args[0]) : NULL;
     struct as_buf b;
 
     if (opts->n_args && !c)
-        return refuse(opts->args[0]);
+        return print_unknown_command(opts->args[0]);
     as_buf_init(&b);
     if (c)
         help_one(&b, c, opts->help_all);
@@ -293,7 +294,7 @@ static void resolve_limits(struct as_option_set *o)
 }
 
 /* The handover as the dispatcher wants it; descriptors get back what exec took from them. */
-static bool sort_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
+static bool sort_dispatcher_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
 {
     struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
 
@@ -327,11 +328,12 @@ static int cmd_dispatcher(struct as_option_set *opts)
     struct as_dispatcher_fds fds;
     struct as_handover h;
 
-    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) < 0 || !sort_fds(&h, &fds))
+    if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
+        !sort_dispatcher_fds(&h, &fds))
         return usage("dispatcher is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN); /* our log may go to a terminal that we are in the background of */
-    prctl(PR_SET_NAME, AS_FAMILY_DISPATCHER);
+    prctl(PR_SET_NAME, AS_SERVER_PROCESSES_DISPATCHER);
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);
 }
@@ -363,15 +365,16 @@ static int cmd_controller(struct as_option_set *opts)
     struct as_controller_fds fds;
     struct as_handover h;
 
-    if (as_handover_read(&h, as_option_str(opts, AS_OPT_FDS)) < 0 || !sort_controller_fds(&h, &fds))
+    if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
+        !sort_controller_fds(&h, &fds))
         return usage("controller is started by `anyserve run` only");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
-    prctl(PR_SET_NAME, AS_FAMILY_CONTROLLER);
+    prctl(PR_SET_NAME, AS_SERVER_PROCESSES_CONTROLLER);
     return as_controller_main(opts, &fds);
 }
 
-#define LAST_WORD 1000 /* ms */
+#define ABORT_WRITE_MS 1000 /* ms */
 
 /* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still
  * dies by the signal: it may be a bug as well. Our parent that sends it says itself why (the
@@ -384,34 +387,34 @@ static void on_abort(int signum, siginfo_t *info, void *context AS_UNUSED)
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     /* when nobody reads it, it is dropped after a second: the process has to end */
-    if ((info->si_code != SI_USER || info->si_pid != getppid()) && poll(&p, 1, LAST_WORD) > 0)
+    if ((info->si_code != SI_USER || info->si_pid != getppid()) && poll(&p, 1, ABORT_WRITE_MS) > 0)
         (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-    as_fatal_tidy_now(); /* takes no memory: base/fatal.h */
+    as_fatal_run_cleanup(); /* takes no memory: base/fatal.h */
     raise(signum);
 }
 
-static int run_one(const struct as_command *c, struct as_option_set *opts)
+static int run_command(const struct as_command *c, struct as_option_set *opts)
 {
     char *kept = NULL;
-    int code = AS_CODE_OK;
+    int code = AS_EXIT_CODE_OK;
 
-    as_contact_begin();
+    as_control_client_start_clock();
     if (c->scope & (AS_SCOPE_FIND | AS_SCOPE_IB))
-        code = as_which_server(opts, c->hidden, &kept);
-    if (code == AS_CODE_OK)
+        code = as_which_server_resolve(opts, c->hidden, &kept);
+    if (code == AS_EXIT_CODE_OK)
         code = c->run(opts);
     free(kept);
     return code;
 }
 
-static int execute(const struct as_command *c, int argc, char *const *argv)
+static int parse_and_run(const struct as_command *c, int argc, char *const *argv)
 {
     struct as_option_set opts;
     struct as_buf text;
     int rc;
 
     as_option_init(&opts, c->scope);
-    opts.more = more_of(c);
+    opts.more = repeated_option(c);
     opts.more_from = c->min_args;
     as_buf_init(&text);
     rc = as_option_parse(&opts, argc, argv, &text);
@@ -419,7 +422,7 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
         fprintf(stderr, "anyserve %s: %.*s\nTry: anyserve %s --help\n", c->name,
                 AS_STR_FMT(as_buf_slice(&text)), c->name);
         as_buf_fini(&text);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     /* `help` takes --help-all itself */
     if (opts.help && c->run != cmd_help) {
@@ -431,14 +434,14 @@ static int execute(const struct as_command *c, int argc, char *const *argv)
         fprintf(stderr, "anyserve %s: %s\nusage: anyserve %s%s %s\n", c->name,
                 opts.n_args < c->min_args ? "an argument is missing" : "too many arguments",
                 c->name, c->scope ? " [options]" : "", c->args);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
-    return run_one(c, &opts);
+    return run_command(c, &opts);
 }
 
 /* Where one of the first three descriptors is closed, a socket or a file that is opened later would
  * take its place, and get what is printed. Read only: to print to a closed one stays a failure. */
-static void keep_standard(void)
+static void fill_standard_fds(void)
 {
     int fd;
 
@@ -455,21 +458,21 @@ int main(int argc, char **argv)
     const struct as_command *c;
     int rc;
 
-    keep_standard();
+    fill_standard_fds();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
-    c = find(name);
+    c = find_command(name);
     if (!c) {
-        return refuse(name);
+        return print_unknown_command(name);
     }
-    as_loop_own_memory();
+    as_loop_set_allocator();
     sigaction(
         SIGABRT,
         &(struct sigaction){.sa_sigaction = on_abort, .sa_flags = (int)(SA_RESETHAND | SA_SIGINFO)},
         NULL);
-    rc = execute(c, argc > 1 ? argc - 2 : 0, argv + 2);
+    rc = parse_and_run(c, argc > 1 ? argc - 2 : 0, argv + 2);
     /* half of what was asked for is not it, whichever write it was that failed */
-    return rc == AS_CODE_OK && (fflush(stdout) || ferror(stdout)) ? AS_CODE_FAILED : rc;
+    return rc == AS_EXIT_CODE_OK && (fflush(stdout) || ferror(stdout)) ? AS_EXIT_CODE_FAILED : rc;
 }

@@ -7,18 +7,18 @@
 
 #include "base/defs.h"
 
-static inline void as_count(uint64_t *c, uint64_t n)
+static inline void as_counter_add(uint64_t *c, uint64_t n)
 {
     __atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
 }
 
 /* For a number that falls as well. */
-static inline void as_uncount(uint64_t *c, uint64_t n)
+static inline void as_counter_sub(uint64_t *c, uint64_t n)
 {
     __atomic_store_n(c, *c - n, __ATOMIC_RELAXED);
 }
 
-static inline uint64_t as_counted(const uint64_t *c)
+static inline uint64_t as_counter_read(const uint64_t *c)
 {
     return __atomic_load_n(c, __ATOMIC_RELAXED);
 }

@@ -4,38 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void (*tidy_up)(void *ctx);
-static void *tidy_ctx;
+static void (*cleanup)(void *ctx);
+static void *cleanup_ctx;
 
-void as_fatal_tidy(void (*tidy)(void *ctx), void *ctx)
+void as_fatal_set_cleanup(void (*cleanup_fn)(void *ctx), void *ctx)
 {
-    tidy_up = tidy;
-    tidy_ctx = ctx;
+    cleanup = cleanup_fn;
+    cleanup_ctx = ctx;
 }
 
-void as_fatal_tidy_now(void)
+void as_fatal_run_cleanup(void)
 {
-    void (*tidy)(void *ctx) = tidy_up;
+    void (*cleanup_fn)(void *ctx) = cleanup;
 
-    tidy_up = NULL; /* it may fail itself */
-    if (tidy)
-        tidy(tidy_ctx);
+    cleanup = NULL; /* it may fail itself */
+    if (cleanup_fn)
+        cleanup_fn(cleanup_ctx);
 }
 
-__attribute__((noreturn)) static void end(void)
+__attribute__((noreturn)) static void exit_system(void)
 {
-    as_fatal_tidy_now();
+    as_fatal_run_cleanup();
     _Exit(AS_EXIT_SYSTEM); /* other threads run on: nothing of theirs is torn down */
 }
 
 void as_fatal_memory(size_t n)
 {
     fprintf(stderr, "anyserve: out of memory (%zu bytes)\n", n);
-    end();
+    exit_system();
 }
 
 void as_fatal_system(const char *what, int e)
 {
     fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(e));
-    end();
+    exit_system();
 }

@@ -16,11 +16,11 @@ __attribute__((noreturn, cold)) void as_fatal_memory(size_t n);
 __attribute__((noreturn, cold)) void as_fatal_system(const char *what, int e);
 
 /* Runs what was set, once. */
-void as_fatal_tidy_now(void);
+void as_fatal_run_cleanup(void);
 
 /* What as_fatal_memory does before the end: removes what would outlive the process. One for the
  * process, set by its main before there are threads; must not take memory. NULL: nothing.
  * The one global of this layer: an allocation that fails has no object to ask. */
-void as_fatal_tidy(void (*tidy)(void *ctx), void *ctx);
+void as_fatal_set_cleanup(void (*cleanup_fn)(void *ctx), void *ctx);
 
 #endif

@@ -6,17 +6,17 @@
  * on Linux). */
 #define LINE_MAX_BYTES 4000
 
-static const char *const names[] = {"error", "warn", "info", "debug"};
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 const char *as_log_level_name(enum as_log_level level)
 {
-    return names[level];
+    return level_names[level];
 }
 
 int as_log_level_of(const char *name)
 {
-    for (size_t i = 0; i < AS_COUNT(names); i++) {
-        if (strcmp(names[i], name) == 0)
+    for (size_t i = 0; i < AS_COUNT(level_names); i++) {
+        if (strcmp(level_names[i], name) == 0)
             return (int)i;
     }
     return -1;
@@ -28,7 +28,7 @@ void as_log_set_level(struct as_log *log, enum as_log_level level)
     __atomic_store_n(&log->level, level, __ATOMIC_RELAXED);
 }
 
-enum as_log_level as_log_level_now(const struct as_log *log)
+enum as_log_level as_log_get_level(const struct as_log *log)
 {
     return __atomic_load_n(&log->level, __ATOMIC_RELAXED);
 }
@@ -85,9 +85,9 @@ void as_log_event(const struct as_log *log, enum as_log_level level, const char 
     int k;
     va_list ap;
 
-    if (!log || !log->sink || level > as_log_level_now(log))
+    if (!log || !log->sink || level > as_log_get_level(log))
         return;
-    k = snprintf(line, sizeof(line), "level=%s event=%s ", names[level], event);
+    k = snprintf(line, sizeof(line), "level=%s event=%s ", level_names[level], event);
     n = AS_MIN((size_t)k, sizeof(line) - 2);
     va_start(ap, fields);
     k = vsnprintf(line + n, sizeof(line) - 1 - n, fields, ap);
@@ -98,7 +98,8 @@ void as_log_event(const struct as_log *log, enum as_log_level level, const char 
     log->sink(log->ctx, level, line, n);
 }
 
-bool as_log_may(struct as_log_quiet *q, as_ns now, as_ns interval, uint64_t *ret_skipped)
+bool as_log_ratelimit_allows(struct as_log_ratelimit *q, as_ns now, as_ns interval,
+                             uint64_t *ret_skipped)
 {
     if (now < q->until) {
         q->skipped++;

@@ -29,17 +29,18 @@ bool as_log_is_plain(struct as_str s);
 const char *as_log_quote(char *out, size_t cap, struct as_str s);
 
 /* A kind of line that a flood of events would make a flood of lines. Zeroed; one thread. */
-struct as_log_quiet {
+struct as_log_ratelimit {
     as_ns until;
     uint64_t skipped;
 };
 /* May one be written now? Once in an interval; ret_skipped: how many were not since the last one.
  */
-bool as_log_may(struct as_log_quiet *q, as_ns now, as_ns interval, uint64_t *ret_skipped);
+bool as_log_ratelimit_allows(struct as_log_ratelimit *q, as_ns now, as_ns interval,
+                             uint64_t *ret_skipped);
 
 /* Any thread, at any time. */
 void as_log_set_level(struct as_log *log, enum as_log_level level);
-enum as_log_level as_log_level_now(const struct as_log *log);
+enum as_log_level as_log_get_level(const struct as_log *log);
 
 const char *as_log_level_name(enum as_log_level level);
 int as_log_level_of(const char *name); /* -1 when unknown */

@@ -46,7 +46,7 @@ static inline void as_loghist_add(struct as_loghist *h, as_ns v)
 
 /* The value below which `share` (0–1) of the samples lie: the sample of rank ⌊n · share⌋ (from 0),
  * cut down to its bucket; the largest when there is no such rank; 0 without samples. */
-static inline as_ns as_loghist_at(const struct as_loghist *h, double share)
+static inline as_ns as_loghist_quantile(const struct as_loghist *h, double share)
 {
     uint64_t want = (uint64_t)((double)h->n * share), seen = 0;
 

@@ -30,7 +30,7 @@ static size_t digits(struct as_str s, size_t *i, const char **ret_p)
     return *i - from;
 }
 
-int as_str_natural(struct as_str a, struct as_str b)
+int as_str_compare_natural(struct as_str a, struct as_str b)
 {
     size_t i = 0, j = 0;
 

@@ -28,7 +28,7 @@ uint64_t as_str_hash(struct as_str s);
 
 /* Natural order: runs of digits compare as numbers of any length, the rest as bytes.
  * <0, 0, >0; 0 only for equal slices ("01" and "1" differ, the shorter spelling first). */
-int as_str_natural(struct as_str a, struct as_str b);
+int as_str_compare_natural(struct as_str a, struct as_str b);
 
 /* The slice is a decimal number without sign that fits: 0, else AS_EINVALID. */
 int as_str_u64(struct as_str s, uint64_t *ret_v);

@@ -23,7 +23,7 @@ static uint32_t distance(struct as_str a, struct as_str b)
     return d[a.n][b.n];
 }
 
-void as_near_offer(struct as_near *n, struct as_str name)
+void as_suggest_offer(struct as_suggest *n, struct as_str name)
 {
     uint32_t d;
 
@@ -38,7 +38,7 @@ void as_near_offer(struct as_near *n, struct as_str name)
     }
 }
 
-struct as_str as_near_best(const struct as_near *n)
+struct as_str as_suggest_best(const struct as_suggest *n)
 {
     bool near = n->distance && n->distance - 1 <= 1 + n->key.n / 3;
 

@@ -4,7 +4,7 @@
 #include "core/registry/registry.h"
 
 /* Also for one that was only begun. */
-void as_app_fini(struct as_app *app)
+void as_declared_fini(struct as_declared *app)
 {
     for (uint32_t i = 0; i < app->n; i++) {
         for (uint32_t k = 0; k < app->deployments[i].n_models; k++)
@@ -19,7 +19,7 @@ void as_app_fini(struct as_app *app)
         free(app->files[i]);
     free(app->files);
     free(app->call);
-    *app = (struct as_app){0};
+    *app = (struct as_declared){0};
 }
 
 /* The text comes from a program of ours, but run by an interpreter that the user chose: a module of
@@ -31,11 +31,11 @@ static int refuse(struct as_buf *err, const char *what, struct as_str name)
 }
 
 /* Order is kept: the banner's example calls the first. */
-static int add_model(struct as_app_deployment *d, struct as_str model, struct as_buf *err)
+static int add_model(struct as_declared_deployment *d, struct as_str model, struct as_buf *err)
 {
     if (model.n == 0 || !memchr(model.p, ':', model.n))
         return refuse(err, "a model without a version:", model);
-    if (d->n_models == AS_APP_MODELS_MAX)
+    if (d->n_models == AS_DECLARED_MODELS_MAX)
         return refuse(err, "too many models; the first of them over the limit is", model);
     d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
     d->models[d->n_models++] = as_str_dup(model);
@@ -43,11 +43,11 @@ static int add_model(struct as_app_deployment *d, struct as_str model, struct as
 }
 
 /* One line that has a tab. */
-static int add_deployment(struct as_app *app, struct as_str line, struct as_buf *err)
+static int add_deployment(struct as_declared *app, struct as_str line, struct as_buf *err)
 {
     const char *tab = memchr(line.p, '\t', line.n), *end = line.p + line.n;
     struct as_str name = {line.p, (size_t)(tab - line.p)};
-    struct as_app_deployment *d;
+    struct as_declared_deployment *d;
     int rc = 0;
 
     if (name.n == 0 || name.n > AS_NAME_MAX)
@@ -55,11 +55,11 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
     if (memchr(line.p, 0, line.n)) /* texts end there for whoever reads them later */
         return refuse(err, "a NUL byte, of deployment",
                       (struct as_str){name.p, strnlen(name.p, name.n)});
-    if (app->n == AS_APP_DEPLOYMENTS_MAX)
+    if (app->n == AS_DECLARED_DEPLOYMENTS_MAX)
         return refuse(err, "too many deployments; the first of them over the limit is", name);
     app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*d));
     d = &app->deployments[app->n++];
-    *d = (struct as_app_deployment){.name = as_str_dup(name)};
+    *d = (struct as_declared_deployment){.name = as_str_dup(name)};
     for (const char *p = tab + 1; rc == 0 && p <= end;) {
         const char *next = p < end ? memchr(p, '\t', (size_t)(end - p)) : NULL;
         struct as_str model = {p, (size_t)((next ? next : end) - p)};
@@ -73,7 +73,7 @@ static int add_deployment(struct as_app *app, struct as_str line, struct as_buf 
     return rc == 0 && d->n_models == 0 ? refuse(err, "a deployment without a model:", name) : rc;
 }
 
-static int set_code(struct as_app *app, struct as_str value, struct as_buf *err)
+static int set_code(struct as_declared *app, struct as_str value, struct as_buf *err)
 {
     const struct as_spec_row *row = &as_spec_rows[AS_SPEC_APPLICATION_CODE];
 
@@ -84,11 +84,11 @@ static int set_code(struct as_app *app, struct as_str value, struct as_buf *err)
     return 0;
 }
 
-static int add_file(struct as_app *app, struct as_str path, struct as_buf *err)
+static int add_file(struct as_declared *app, struct as_str path, struct as_buf *err)
 {
     if (!path.n || path.p[0] != '/' || memchr(path.p, 0, path.n))
         return refuse(err, "a file that is no absolute path:", path);
-    if (app->n_files == AS_APP_FILES_MAX)
+    if (app->n_files == AS_DECLARED_FILES_MAX)
         return refuse(err, "too many files; the first of them over the limit is", path);
     app->files = as_xrealloc(app->files, (app->n_files + 1) * sizeof(*app->files));
     app->files[app->n_files++] = as_str_dup(path);
@@ -96,7 +96,7 @@ static int add_file(struct as_app *app, struct as_str path, struct as_buf *err)
 }
 
 /* A line with a tab that begins with "@". What a newer program tells beyond these is left out. */
-static int add_note(struct as_app *app, struct as_str line, struct as_buf *err)
+static int add_note(struct as_declared *app, struct as_str line, struct as_buf *err)
 {
     const char *tab = memchr(line.p, '\t', line.n), *end = line.p + line.n;
     struct as_str key = {line.p, (size_t)(tab - line.p)};
@@ -122,10 +122,10 @@ static int add_note(struct as_app *app, struct as_str line, struct as_buf *err)
 
 /* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
  */
-int as_app_parse(struct as_app *ret_app, struct as_str text,
-                 void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err)
+int as_declared_parse(struct as_declared *ret_app, struct as_str text,
+                      void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err)
 {
-    struct as_app app = {0};
+    struct as_declared app = {0};
     const char *p = text.p, *end = text.p + text.n;
     int rc = 0;
 
@@ -146,14 +146,14 @@ int as_app_parse(struct as_app *ret_app, struct as_str text,
     if (rc == 0)
         *ret_app = app;
     else
-        as_app_fini(&app);
+        as_declared_fini(&app);
     return rc;
 }
 
-void as_app_write_declared(const struct as_app *app, struct as_buf *b)
+void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b)
 {
     for (uint32_t i = 0; i < app->n; i++) {
-        const struct as_app_deployment *d = &app->deployments[i];
+        const struct as_declared_deployment *d = &app->deployments[i];
 
         as_buf_str(b, d->name);
         if (d->options)
@@ -164,11 +164,11 @@ void as_app_write_declared(const struct as_app *app, struct as_buf *b)
     }
 }
 
-void as_app_write(const struct as_app *app, struct as_buf *b)
+void as_declared_write(const struct as_declared *app, struct as_buf *b)
 {
     if (app->code)
         as_buf_printf(b, "@code\t%s\n", app->code);
-    as_app_write_declared(app, b);
+    as_declared_write_deployments(app, b);
     if (app->call)
         as_buf_printf(b, "@call\t%s\n", app->call);
     for (uint32_t i = 0; i < app->n_files; i++)

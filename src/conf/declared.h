@@ -14,20 +14,20 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define AS_APP_DEPLOYMENTS_MAX 256u
-#define AS_APP_MODELS_MAX      1024u      /* of one deployment */
-#define AS_APP_BYTES_MAX       (4u << 20) /* of the whole description */
-#define AS_APP_FILES_MAX       4096u
+#define AS_DECLARED_DEPLOYMENTS_MAX 256u
+#define AS_DECLARED_MODELS_MAX      1024u      /* of one deployment */
+#define AS_DECLARED_BYTES_MAX       (4u << 20) /* of the whole description */
+#define AS_DECLARED_FILES_MAX       4096u
 
-struct as_app_deployment {
+struct as_declared_deployment {
     char *name;
     char *options; /* a JSON object as it was told, keys of conf/spec_row.h; NULL: none */
     char **models; /* "name:version" */
     uint32_t n_models;
 };
 
-struct as_app {
-    struct as_app_deployment *deployments;
+struct as_declared {
+    struct as_declared_deployment *deployments;
     uint32_t n;   /* 0 only with `code`: what that declares was known before */
     char *code;   /* the copy that it is served from; NULL: none was made */
     char **files; /* absolute */
@@ -37,12 +37,12 @@ struct as_app {
 
 /* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says
  * what is wrong with the description. */
-int as_app_parse(struct as_app *ret_app, struct as_str text,
-                 void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
-/* The text that as_app_parse takes back. */
-void as_app_write(const struct as_app *app, struct as_buf *b);
+int as_declared_parse(struct as_declared *ret_app, struct as_str text,
+                      void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
+/* The text that as_declared_parse takes back. */
+void as_declared_write(const struct as_declared *app, struct as_buf *b);
 /* Without what is about the code: two texts differ where what is served does. */
-void as_app_write_declared(const struct as_app *app, struct as_buf *b);
-void as_app_fini(struct as_app *app);
+void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b);
+void as_declared_fini(struct as_declared *app);
 
 #endif

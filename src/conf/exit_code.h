@@ -9,7 +9,7 @@
 #include "base/defs.h"
 
 /* name, code, fatal when a worker says it at start, text */
-#define AS_CODE_TABLE(X)                                                                           \
+#define AS_EXIT_CODE_TABLE(X)                                                                      \
     X(OK, 0, false, "ended as asked")                                                              \
     X(FAILED, 1, false, "failed while running")                                                    \
     X(USAGE, 2, false, "wrong command line")                                                       \
@@ -22,22 +22,23 @@
     X(BUSY, 75, false, "a port or a folder is taken by another server or program")                 \
     X(CONFIG, 78, true, "wrong configuration")
 
-enum as_code {
-#define X(name, code, fatal, text) AS_CODE_##name = code,
-    AS_CODE_TABLE(X)
+enum as_exit_code {
+#define X(name, code, fatal, text) AS_EXIT_CODE_##name = code,
+    AS_EXIT_CODE_TABLE(X)
 #undef X
 };
 
-#define AS_CODE_STATUS 100 /* + n: a call ended with gRPC status n (1 … 16), in infer and bench */
-#define AS_CODE_SIGNAL 128 /* + n: ended by signal n before it was asked twice */
+#define AS_EXIT_CODE_STATUS                                                                        \
+    100 /* + n: a call ended with gRPC status n (1 … 16), in infer and bench */
+#define AS_EXIT_CODE_SIGNAL 128 /* + n: ended by signal n before it was asked twice */
 
-static inline bool as_code_fatal(int code)
+static inline bool as_exit_code_fatal(int code)
 {
     switch (code) {
 #define X(name, number, fatal, text)                                                               \
     case number:                                                                                   \
         return fatal;
-        AS_CODE_TABLE(X)
+        AS_EXIT_CODE_TABLE(X)
 #undef X
     default:
         return false;

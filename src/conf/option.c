@@ -17,7 +17,7 @@
 const struct as_option_row as_option_rows[AS_OPT_COUNT] = {AS_OPTION_TABLE(X)};
 #undef X
 
-static bool known(const struct as_option_set *o, size_t id)
+static bool is_known(const struct as_option_set *o, size_t id)
 {
     return (as_option_rows[id].scope & o->scope) != 0;
 }
@@ -36,24 +36,24 @@ void as_option_init(struct as_option_set *o, uint32_t scope)
     as_buf_fini(&err);
 }
 
-/* The known name closest to `key`; p NULL when none is similar. */
-static struct as_str nearest(const struct as_option_set *o, struct as_str key)
+/* The is_known name closest to `key`; p NULL when none is similar. */
+static struct as_str suggest_name(const struct as_option_set *o, struct as_str key)
 {
-    struct as_near near = {.key = key};
+    struct as_suggest near = {.key = key};
 
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         /* never suggest what would be refused next */
-        if (known(o, i) && !(as_option_rows[i].scope & AS_SCOPE_HIDDEN))
-            as_near_offer(&near, as_str_of(as_option_rows[i].key));
+        if (is_known(o, i) && !(as_option_rows[i].scope & AS_SCOPE_HIDDEN))
+            as_suggest_offer(&near, as_str_of(as_option_rows[i].key));
     }
-    return as_near_best(&near);
+    return as_suggest_best(&near);
 }
 
 /* The id of a name, or -1. */
-static int find(const struct as_option_set *o, struct as_str key)
+static int find_id(const struct as_option_set *o, struct as_str key)
 {
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
-        if (known(o, i) && as_str_eq(key, as_str_of(as_option_rows[i].key)))
+        if (is_known(o, i) && as_str_eq(key, as_str_of(as_option_rows[i].key)))
             return (int)i;
     }
     return -1;
@@ -61,7 +61,7 @@ static int find(const struct as_option_set *o, struct as_str key)
 
 static int unknown(const struct as_option_set *o, struct as_str key, struct as_buf *err)
 {
-    struct as_str name = nearest(o, key);
+    struct as_str name = suggest_name(o, key);
 
     as_buf_printf(err, "unknown option --%.*s", AS_STR_FMT(key));
     if (name.p)
@@ -69,7 +69,7 @@ static int unknown(const struct as_option_set *o, struct as_str key, struct as_b
     return AS_EINVALID;
 }
 
-static int add_item(struct as_option_set *o, int id, const char *value, struct as_buf *err)
+static int add_list_value(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     if (o->n_items == AS_OPTION_ITEMS_MAX) {
         as_buf_printf(err, "--%s=%s: more than %u such options", as_option_rows[id].key, value,
@@ -82,7 +82,7 @@ static int add_item(struct as_option_set *o, int id, const char *value, struct a
 }
 
 /* The set is changed only by a value that is right. */
-static int put(struct as_option_set *o, int id, const char *value, struct as_buf *err)
+static int set_value(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     struct as_option_value v = o->v[id];
     struct as_buf why;
@@ -94,7 +94,7 @@ static int put(struct as_option_set *o, int id, const char *value, struct as_buf
         as_buf_printf(err, "--%s=%s: '%s' %.*s", as_option_rows[id].key, value, value,
                       AS_STR_FMT(as_buf_slice(&why)));
     } else if (as_option_rows[id].type == AS_OPTION_LIST) {
-        rc = add_item(o, id, value, err);
+        rc = add_list_value(o, id, value, err);
     } else {
         v.given = true;
         o->v[id] = v;
@@ -103,11 +103,12 @@ static int put(struct as_option_set *o, int id, const char *value, struct as_buf
     return rc;
 }
 
-int as_option_put(struct as_option_set *o, const char *key, const char *value, struct as_buf *err)
+int as_option_set_text(struct as_option_set *o, const char *key, const char *value,
+                       struct as_buf *err)
 {
-    int id = find(o, as_str_of(key));
+    int id = find_id(o, as_str_of(key));
 
-    return id < 0 ? unknown(o, as_str_of(key), err) : put(o, id, value, err);
+    return id < 0 ? unknown(o, as_str_of(key), err) : set_value(o, id, value, err);
 }
 
 /* "--no-key" for a switch: its id, else -1. */
@@ -117,34 +118,35 @@ static int find_negated(const struct as_option_set *o, struct as_str key)
 
     if (key.n <= 3 || memcmp(key.p, "no-", 3) != 0)
         return -1;
-    id = find(o, (struct as_str){key.p + 3, key.n - 3});
+    id = find_id(o, (struct as_str){key.p + 3, key.n - 3});
     return id >= 0 && as_option_rows[id].type == AS_OPTION_BOOL ? id : -1;
 }
 
 /* One "--…" argument; `next` is what follows it, or NULL. 1: `next` was its value. */
-static int take(struct as_option_set *o, const char *arg, const char *next, struct as_buf *err)
+static int parse_option(struct as_option_set *o, const char *arg, const char *next,
+                        struct as_buf *err)
 {
     const char *eq = strchr(arg, '=');
     struct as_str key = {arg, eq ? (size_t)(eq - arg) : strlen(arg)};
     /* exact names only: an abbreviation would change its meaning when a row is added */
-    int id = find(o, key), rc;
+    int id = find_id(o, key), rc;
 
     if (id < 0 && !eq) {
         id = find_negated(o, key);
         if (id >= 0)
-            return put(o, id, "off", err);
+            return set_value(o, id, "off", err);
     }
     if (id < 0)
         return unknown(o, key, err);
     if (eq)
-        return put(o, id, eq + 1, err);
+        return set_value(o, id, eq + 1, err);
     if (as_option_rows[id].type == AS_OPTION_BOOL)
-        return put(o, id, "on", err);
+        return set_value(o, id, "on", err);
     if (!next) {
         as_buf_printf(err, "--%s needs a value", as_option_rows[id].key);
         return AS_EINVALID;
     }
-    rc = put(o, id, next, err);
+    rc = set_value(o, id, next, err);
     return rc < 0 ? rc : 1;
 }
 
@@ -157,19 +159,19 @@ static const struct {
     {'f', AS_OPT_FOLLOW},      {'n', AS_OPT_LINES}, {'p', AS_OPT_PORT},
 };
 
-/* "-x" and what follows it, or "-xVALUE": as take. */
-static int take_letter(struct as_option_set *o, const char *arg, const char *next,
-                       struct as_buf *err)
+/* "-x" and what follows it, or "-xVALUE": as parse_option. */
+static int parse_letter(struct as_option_set *o, const char *arg, const char *next,
+                        struct as_buf *err)
 {
     for (size_t i = 0; i < AS_COUNT(letters); i++) {
         const struct as_option_row *row = &as_option_rows[letters[i].id];
 
-        if (arg[1] != letters[i].letter || !known(o, letters[i].id))
+        if (arg[1] != letters[i].letter || !is_known(o, letters[i].id))
             continue;
         if (arg[2] == 0)
-            return take(o, row->key, next, err);
+            return parse_option(o, row->key, next, err);
         if (row->type != AS_OPTION_BOOL)
-            return put(o, letters[i].id, arg + 2, err);
+            return set_value(o, letters[i].id, arg + 2, err);
     }
     as_buf_printf(err, "unknown option %s; options begin with --", arg);
     return AS_EINVALID;
@@ -188,7 +190,7 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
 
     struct as_str bad;
 
-    if (!as_origin_is_list(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
+    if (!as_origin_list_is_valid(as_str_of(o->v[AS_OPT_ALLOW_ORIGIN].s), &bad)) {
         as_buf_printf(err, "--%s: '%.*s' is not like https://host or http://host:port",
                       as_option_key(AS_OPT_ALLOW_ORIGIN), AS_STR_FMT(bad));
         return AS_EINVALID;
@@ -203,11 +205,11 @@ static int check_together(const struct as_option_set *o, struct as_buf *err)
     return 0;
 }
 
-static int positional(struct as_option_set *o, const char *arg, struct as_buf *err)
+static int add_argument(struct as_option_set *o, const char *arg, struct as_buf *err)
 {
     if (o->more && o->n_args >= o->more_from) {
         o->n_more++;
-        return as_option_put(o, o->more, arg, err);
+        return as_option_set_text(o, o->more, arg, err);
     }
     if (o->n_args == AS_OPTION_ARGS_MAX) {
         as_buf_printf(err, "more than %u arguments", AS_OPTION_ARGS_MAX);
@@ -228,15 +230,15 @@ int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct
         if (!only_args && strcmp(arg, "--") == 0) {
             only_args = true;
         } else if (only_args || arg[0] != '-' || arg[1] == 0) {
-            rc = positional(o, arg, err);
+            rc = add_argument(o, arg, err);
         } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             o->help = true;
         } else if (strcmp(arg, "--help-all") == 0) {
             o->help = o->help_all = true;
         } else if (arg[1] != '-') {
-            rc = take_letter(o, arg, i + 1 < argc ? argv[i + 1] : NULL, err);
+            rc = parse_letter(o, arg, i + 1 < argc ? argv[i + 1] : NULL, err);
         } else {
-            rc = take(o, arg + 2, i + 1 < argc ? argv[i + 1] : NULL, err);
+            rc = parse_option(o, arg + 2, i + 1 < argc ? argv[i + 1] : NULL, err);
         }
         if (rc < 0)
             return rc;

@@ -44,11 +44,11 @@
     (AS_SCOPE_CHECK | AS_SCOPE_BUILD |                                                             \
      AS_SCOPE_RC) /* whoever reads what a deployment file may say */
 /* who asks a server by its control API, on this machine or another; who finds one on this one */
-#define AS_SCOPE_FAR                                                                               \
+#define AS_SCOPE_REMOTE                                                                            \
     (AS_SCOPE_STATUS | AS_SCOPE_READ | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_DEPLOY |        \
      AS_SCOPE_HISTORY)
 #define AS_SCOPE_FIND                                                                              \
-    (AS_SCOPE_FAR | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |       \
+    (AS_SCOPE_REMOTE | AS_SCOPE_WORKERS | AS_SCOPE_LOGS | AS_SCOPE_SHUTDOWN | AS_SCOPE_DOCTOR |    \
      AS_SCOPE_UPGRADE)
 #define AS_SCOPE_I  AS_SCOPE_INFER
 #define AS_SCOPE_IB (AS_SCOPE_INFER | AS_SCOPE_BENCH)
@@ -82,9 +82,9 @@ enum as_option_type {
       "let workers register over TCP, too; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
       "Listening", "what they must say there; needed with --management, readable by us only")      \
-    X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_FAR, "Listening",     \
+    X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_REMOTE, "Listening",  \
       "server: also serve the control API there; command: the server to ask")                      \
-    X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_FAR,    \
+    X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_REMOTE, \
       "Listening", "what must be said there; needed with --control, readable by us only")          \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
@@ -443,7 +443,7 @@ enum as_option_id {
 struct as_option_value {
     int64_t i;     /* all types but STRING */
     const char *s; /* STRING, ENUM; never NULL */
-    bool given;    /* on the command line or by as_option_put, not the default */
+    bool given;    /* on the command line or by as_option_set_text, not the default */
 };
 
 struct as_option_set {
@@ -467,7 +467,8 @@ void as_option_init(struct as_option_set *o, uint32_t scope); /* all defaults */
  * names the option, the value and its bounds, or the nearest known name. "--" ends the options. */
 int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct as_buf *err);
 /* One option by its text; `key` without dashes. Same results. The set keeps `value` of strings. */
-int as_option_put(struct as_option_set *o, const char *key, const char *value, struct as_buf *err);
+int as_option_set_text(struct as_option_set *o, const char *key, const char *value,
+                       struct as_buf *err);
 
 /* The id's type decides which of these may be called: asserted. */
 uint64_t as_option_u64(const struct as_option_set *o,

@@ -39,14 +39,14 @@ void as_option_argv_free(char **argv)
     free(argv);
 }
 
-static bool shown(const struct as_option_row *row, uint32_t scope, bool all)
+static bool is_shown(const struct as_option_row *row, uint32_t scope, bool all)
 {
     return (row->scope & scope) && !(row->scope & AS_SCOPE_HIDDEN) &&
            (all || (row->scope & AS_SCOPE_BASIC));
 }
 
 /* The default as people read it; nothing where the text says it. */
-static bool show_default(const struct as_option_row *row)
+static bool shows_default(const struct as_option_row *row)
 {
     return row->def[0] && row->type != AS_OPTION_BOOL && strcmp(row->def, "0") != 0;
 }
@@ -60,7 +60,7 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
         const char *place = as_option_placeholder(row);
         size_t from;
 
-        if (!shown(row, scope, all))
+        if (!is_shown(row, scope, all))
             continue;
         if (strcmp(group, row->group) != 0)
             as_buf_printf(b, "%s:\n", row->group);
@@ -69,14 +69,14 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
         as_buf_printf(b, "  --%s%s%s", row->key, place[0] ? " " : "", place);
         as_buf_printf(b, "%*s%s", b->n - from < HELP_COLUMN ? HELP_COLUMN - (int)(b->n - from) : 1,
                       "", row->doc);
-        if (show_default(row))
+        if (shows_default(row))
             as_buf_printf(b, " [%s]", row->def);
         as_buf_str(b, "\n");
     }
 }
 
 /* What the parser enforces, printed by the same writer: the page cannot be wrong about it. */
-static void bounds(const struct as_option_row *row, struct as_buf *b)
+static void put_bounds(const struct as_option_row *row, struct as_buf *b)
 {
     struct as_option_value lo = {.i = row->min}, hi = {.i = row->max};
 
@@ -105,7 +105,7 @@ static void bounds(const struct as_option_row *row, struct as_buf *b)
 }
 
 /* docs/guide/options.md is this text and nothing else; tools/gen_options.py --check compares. */
-static const char head[] =
+static const char page_head[] =
     "# Options\n\n"
     "This page is printed by `anyserve options`. An option is written `--key value` or\n"
     "`--key=value`, a switch `--key` or `--no-key`; `--` ends the options. Sizes are bytes and\n"
@@ -126,11 +126,11 @@ static void markdown_codes(struct as_buf *b)
 {
     as_buf_str(b, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
 #define X(name, code, fatal, text) as_buf_printf(b, "| %d | %s |\n", code, text);
-    AS_CODE_TABLE(X)
+    AS_EXIT_CODE_TABLE(X)
 #undef X
     as_buf_printf(
         b, "| %d + n | a call of `infer` ended with gRPC status n; so did the first of `bench` |\n",
-        AS_CODE_STATUS);
+        AS_EXIT_CODE_STATUS);
     as_buf_str(b, "| 128 + n | ended by signal n: while starting, or asked a second time |\n");
 }
 
@@ -138,7 +138,7 @@ void as_option_markdown(struct as_buf *b)
 {
     const char *group = "";
 
-    as_buf_str(b, head);
+    as_buf_str(b, page_head);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
 
@@ -152,7 +152,7 @@ void as_option_markdown(struct as_buf *b)
         group = row->group;
         as_buf_printf(b, "| `--%s` | %s%s%s | ", row->key, row->def[0] ? "`" : "", row->def,
                       row->def[0] ? "`" : "");
-        bounds(row, b);
+        put_bounds(row, b);
         as_buf_printf(b, " | %s |\n", row->doc);
     }
     markdown_codes(b);

@@ -94,7 +94,7 @@ static int read_number(const struct as_option_row *row, const char *text, int64_
     return 0;
 }
 
-static const char *const kinds[] = {
+static const char *const expected[] = {
     [AS_OPTION_BOOL] = "on or off",
     [AS_OPTION_INT] = "a whole number",
     [AS_OPTION_SIZE] = "a size (bytes, or with K, M, G, T)",
@@ -158,7 +158,7 @@ static int read_bool(const char *text, struct as_option_value *ret_v, struct as_
             return 0;
         }
     }
-    as_buf_printf(err, "is not %s", kinds[AS_OPTION_BOOL]);
+    as_buf_printf(err, "is not %s", expected[AS_OPTION_BOOL]);
     return AS_EINVALID;
 }
 
@@ -186,7 +186,7 @@ int as_option_read(const struct as_option_row *row, const char *text, struct as_
         return 0;
     }
     if (read_number(row, text, &v) < 0) {
-        as_buf_printf(err, "is not %s", kinds[row->type]);
+        as_buf_printf(err, "is not %s", expected[row->type]);
         return AS_EINVALID;
     }
     rc = check_number(row, v, err);

@@ -8,11 +8,11 @@
 
 struct as_spec_object *as_spec_new_object(struct as_arena *a, enum as_spec_level level)
 {
-    struct as_spec_object *o = as_spec_take(a, sizeof(*o));
-    uint32_t first = as_spec_first(level), n = as_spec_width(level);
+    struct as_spec_object *o = as_spec_alloc(a, sizeof(*o));
+    uint32_t first = as_spec_first_key(level), n = as_spec_key_count(level);
 
     o->level = level;
-    o->v = as_spec_take(a, n * sizeof(*o->v));
+    o->v = as_spec_alloc(a, n * sizeof(*o->v));
     for (uint32_t i = 0; i < n; i++) {
         const struct as_spec_row *row = &as_spec_rows[first + i];
 
@@ -20,8 +20,8 @@ struct as_spec_object *as_spec_new_object(struct as_arena *a, enum as_spec_level
         if (row->type == AS_SPEC_OBJECT) { /* always there, if only with defaults of its own */
             o->v[i].set = true;
             o->v[i].n = 1;
-            o->v[i].objects = as_spec_take(a, sizeof(struct as_spec_object *));
-            o->v[i].objects[0] = as_spec_new_object(a, as_spec_inner(row));
+            o->v[i].objects = as_spec_alloc(a, sizeof(struct as_spec_object *));
+            o->v[i].objects[0] = as_spec_new_object(a, as_spec_inner_level(row));
         }
     }
     return o;
@@ -32,31 +32,31 @@ struct as_spec_object *as_spec_new_object(struct as_arena *a, enum as_spec_level
 static void refuse_key(struct as_spec_reader *r, enum as_spec_level level,
                        const struct as_spec_node *k)
 {
-    uint32_t first = as_spec_first(level), n = as_spec_width(level);
-    const char *hint = as_spec_elsewhere(level, k->key);
-    struct as_near near = {.key = k->key};
+    uint32_t first = as_spec_first_key(level), n = as_spec_key_count(level);
+    const char *hint = as_spec_foreign_key_hint(level, k->key);
+    struct as_suggest near = {.key = k->key};
     struct as_str best;
 
     for (uint32_t i = 0; i < n; i++)
-        as_near_offer(&near, as_str_of(as_spec_rows[first + i].key));
-    best = as_near_best(&near);
+        as_suggest_offer(&near, as_str_of(as_spec_rows[first + i].key));
+    best = as_suggest_best(&near);
     if (hint)
         as_spec_error(r->errors, k->key_line, k->key_column, "%.*s: unknown key; %s",
-                      AS_STR_FMT(as_spec_cut(k->key)), hint);
+                      AS_STR_FMT(as_spec_excerpt(k->key)), hint);
     else if (best.p)
         as_spec_error(r->errors, k->key_line, k->key_column,
-                      "%.*s: unknown key; did you mean %.*s?", AS_STR_FMT(as_spec_cut(k->key)),
+                      "%.*s: unknown key; did you mean %.*s?", AS_STR_FMT(as_spec_excerpt(k->key)),
                       AS_STR_FMT(best));
     else
         as_spec_error(r->errors, k->key_line, k->key_column, "%.*s: unknown key of %s %s",
-                      AS_STR_FMT(as_spec_cut(k->key)),
+                      AS_STR_FMT(as_spec_excerpt(k->key)),
                       level == AS_SPEC_LEVEL_APPLICATION ? "an" : "a", as_spec_level_name(level));
 }
 
 static void read_key(struct as_spec_reader *r, struct as_spec_object *o,
                      const struct as_spec_node *k)
 {
-    uint32_t first = as_spec_first(o->level), n = as_spec_width(o->level);
+    uint32_t first = as_spec_first_key(o->level), n = as_spec_key_count(o->level);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct as_spec_row *row = &as_spec_rows[first + i];
@@ -73,7 +73,7 @@ static void read_key(struct as_spec_reader *r, struct as_spec_object *o,
 struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spec_level level,
                                            const struct as_spec_node *n)
 {
-    uint32_t first = as_spec_first(level), width = as_spec_width(level);
+    uint32_t first = as_spec_first_key(level), width = as_spec_key_count(level);
     struct as_spec_object *o;
     struct as_buf b;
 
@@ -103,7 +103,7 @@ struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spe
 
 /* --- texts and files --- */
 
-void as_spec_limits_of(struct as_spec_limits *ret_l, const struct as_option_set *o)
+void as_spec_limits_from_options(struct as_spec_limits *ret_l, const struct as_option_set *o)
 {
     *ret_l = (struct as_spec_limits){
         .bytes = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES),
@@ -188,17 +188,17 @@ int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const c
 const struct as_spec_value *as_spec_value(const struct as_spec_object *o, enum as_spec_key id)
 {
     AS_ASSERT(o->level == as_spec_rows[id].level);
-    return &o->v[id - as_spec_first(o->level)];
+    return &o->v[id - as_spec_first_key(o->level)];
 }
 
-static const struct as_spec_value *typed(const struct as_spec_object *o, enum as_spec_key id,
-                                         uint32_t types)
+static const struct as_spec_value *value_of_types(const struct as_spec_object *o,
+                                                  enum as_spec_key id, uint32_t types)
 {
     AS_ASSERT(types >> as_spec_rows[id].type & 1);
     return as_spec_value(o, id);
 }
 
-#define IS(type) (1u << AS_SPEC_##type)
+#define TYPE_BIT(type) (1u << AS_SPEC_##type)
 
 int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value)
 {
@@ -207,7 +207,7 @@ int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value
     AS_ASSERT(o->level == row->level && row->type == AS_SPEC_INT);
     if (value < row->min || value > row->max)
         return AS_EINVALID;
-    o->v[id - as_spec_first(o->level)] =
+    o->v[id - as_spec_first_key(o->level)] =
         (struct as_spec_value){.set = true, .from = AS_SPEC_FROM_FILE, .i = value};
     return 0;
 }
@@ -219,22 +219,22 @@ bool as_spec_is_set(const struct as_spec_object *o, enum as_spec_key id)
 
 bool as_spec_bool(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return typed(o, id, IS(BOOL))->i != 0;
+    return value_of_types(o, id, TYPE_BIT(BOOL))->i != 0;
 }
 
 int64_t as_spec_i64(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return typed(o, id, IS(INT) | IS(SIZE) | IS(ENUM))->i;
+    return value_of_types(o, id, TYPE_BIT(INT) | TYPE_BIT(SIZE) | TYPE_BIT(ENUM))->i;
 }
 
 int64_t as_spec_thousandths(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return typed(o, id, IS(NUMBER))->i;
+    return value_of_types(o, id, TYPE_BIT(NUMBER))->i;
 }
 
 uint32_t as_spec_amount(const struct as_spec_object *o, enum as_spec_key id, bool *ret_percent)
 {
-    int64_t i = typed(o, id, IS(AMOUNT))->i;
+    int64_t i = value_of_types(o, id, TYPE_BIT(AMOUNT))->i;
 
     *ret_percent = i < 0;
     return (uint32_t)(i < 0 ? -1 - i : i);
@@ -242,22 +242,26 @@ uint32_t as_spec_amount(const struct as_spec_object *o, enum as_spec_key id, boo
 
 as_ns as_spec_ns(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return (as_ns)typed(o, id, IS(DURATION))->i;
+    return (as_ns)value_of_types(o, id, TYPE_BIT(DURATION))->i;
 }
 
 const char *as_spec_str(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return typed(o, id, IS(STRING) | IS(TEXT) | IS(ENUM) | IS(JSON))->s;
+    return value_of_types(o, id,
+                          TYPE_BIT(STRING) | TYPE_BIT(TEXT) | TYPE_BIT(ENUM) | TYPE_BIT(JSON))
+        ->s;
 }
 
 uint32_t as_spec_count(const struct as_spec_object *o, enum as_spec_key id)
 {
-    return typed(o, id, IS(TEXTS) | IS(MAP) | IS(OBJECT) | IS(OBJECTS))->n;
+    return value_of_types(o, id,
+                          TYPE_BIT(TEXTS) | TYPE_BIT(MAP) | TYPE_BIT(OBJECT) | TYPE_BIT(OBJECTS))
+        ->n;
 }
 
 const char *as_spec_text(const struct as_spec_object *o, enum as_spec_key id, uint32_t i)
 {
-    const struct as_spec_value *v = typed(o, id, IS(TEXTS) | IS(MAP));
+    const struct as_spec_value *v = value_of_types(o, id, TYPE_BIT(TEXTS) | TYPE_BIT(MAP));
 
     AS_ASSERT(i < v->n);
     return v->texts[i];
@@ -266,15 +270,15 @@ const char *as_spec_text(const struct as_spec_object *o, enum as_spec_key id, ui
 struct as_spec_object *as_spec_object(const struct as_spec_object *o, enum as_spec_key id,
                                       uint32_t i)
 {
-    const struct as_spec_value *v = typed(o, id, IS(OBJECT) | IS(OBJECTS));
+    const struct as_spec_value *v = value_of_types(o, id, TYPE_BIT(OBJECT) | TYPE_BIT(OBJECTS));
 
     AS_ASSERT(i < v->n);
     return v->objects[i];
 }
 
-void as_spec_drop(struct as_spec_object *o, enum as_spec_key id, uint32_t i)
+void as_spec_remove_object(struct as_spec_object *o, enum as_spec_key id, uint32_t i)
 {
-    struct as_spec_value *v = &o->v[id - as_spec_first(o->level)];
+    struct as_spec_value *v = &o->v[id - as_spec_first_key(o->level)];
 
     AS_ASSERT(as_spec_rows[id].type == AS_SPEC_OBJECTS && i < v->n);
     for (v->n--; i < v->n; i++)
@@ -286,7 +290,7 @@ struct as_spec_object *as_spec_find(const struct as_spec_object *o, enum as_spec
 {
     for (uint32_t i = 0; i < as_spec_count(o, id); i++) {
         struct as_spec_object *k = as_spec_object(o, id, i);
-        const char *key = as_spec_rows[as_spec_first(k->level)].key;
+        const char *key = as_spec_rows[as_spec_first_key(k->level)].key;
 
         AS_ASSERT(strcmp(key, "name") == 0); /* the first row of every level that has names */
         if (k->v[0].s && as_str_eq(as_str_of(k->v[0].s), name))

@@ -44,14 +44,14 @@ struct as_spec_object { /* what one mapping of the file says */
 };
 
 /* Owns everything below it, errors' texts not. Not changed but by as_spec_overlay,
- * as_spec_set_int and as_spec_drop. */
+ * as_spec_set_int and as_spec_remove_object. */
 struct as_spec {
     struct as_arena arena;
     const char *name; /* of the file, as it is told in errors */
     struct as_spec_object *file;
 };
 
-/* All from the option table; as_spec_limits_of takes them from there. */
+/* All from the option table; as_spec_limits_from_options takes them from there. */
 struct as_spec_limits {
     size_t bytes;          /* of the text */
     uint32_t depth;        /* mappings and lists inside each other */
@@ -61,7 +61,7 @@ struct as_spec_limits {
 };
 
 struct as_option_set;
-void as_spec_limits_of(struct as_spec_limits *ret_l, const struct as_option_set *o);
+void as_spec_limits_from_options(struct as_spec_limits *ret_l, const struct as_option_set *o);
 
 /* A text. 0, or AS_EINVALID with lines "NAME:LINE:COLUMN: KEY: what is wrong\n" in `err`. `name` is
  * copied. */
@@ -79,7 +79,7 @@ void as_spec_free(struct as_spec *s);
  * deployment that the code does not have, or the code says what the table refuses; `err` as above,
  * and `s` is good for as_spec_free only. For an application with a command (`code` NULL): one
  * deployment of the application's name when it names none. */
-int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_app *code,
+int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_declared *code,
                     const struct as_spec_limits *l, struct as_buf *err);
 
 /* When the code of all applications was laid in: what only the whole can say. 0, or AS_EINVALID
@@ -87,14 +87,14 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
 int as_spec_check_whole(const struct as_spec *s, uint32_t lines, struct as_buf *err);
 
 /* A spec of one application as `run` has it: what the code of `target` declares, nothing else. */
-int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
-                    const char *target, const struct as_app *code, struct as_buf *err);
+int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
+                          const char *target, const struct as_declared *code, struct as_buf *err);
 
 /* Another value for an INT of `o`, as if the file had said it. AS_EINVALID: out of bounds. */
 int as_spec_set_int(struct as_spec_object *o, enum as_spec_key id, int64_t value);
 
 /* Takes the i-th of OBJECTS out of the list. */
-void as_spec_drop(struct as_spec_object *o, enum as_spec_key id, uint32_t i);
+void as_spec_remove_object(struct as_spec_object *o, enum as_spec_key id, uint32_t i);
 
 /* --- values; the id's level and type are asserted --- */
 

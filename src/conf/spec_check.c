@@ -1,7 +1,7 @@
 /* conf/spec_check.c — what no single row of a deployment file can see. */
 #include "conf/spec_internal.h"
 
-#define CPUS_MOST 1024 /* CPU_SETSIZE */
+#define CPUS_MAX 1024 /* CPU_SETSIZE */
 
 static int by_name(const void *x, const void *y)
 {
@@ -12,8 +12,8 @@ static int by_name(const void *x, const void *y)
 }
 
 /* Among objects whose first key is their name. */
-static void refuse_twins(struct as_spec_reader *r, struct as_spec_object **all, uint32_t n,
-                         const char *what)
+static void refuse_duplicates(struct as_spec_reader *r, struct as_spec_object **all, uint32_t n,
+                              const char *what)
 {
     if (n > 1)
         qsort(all, n, sizeof(struct as_spec_object *), by_name);
@@ -41,7 +41,7 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
         if (app->v[0].s)
             all[k++] = app;
     }
-    refuse_twins(r, all, k, "application");
+    refuse_duplicates(r, all, k, "application");
     k = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
@@ -53,9 +53,9 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
                 all[k++] = d;
         }
     }
-    refuse_twins(r, all, k, "deployment");
+    refuse_duplicates(r, all, k, "deployment");
     free(all);
-    as_spec_check_chains(r, o, false);
+    as_spec_check_fallbacks(r, o, false);
 }
 
 static void check_application(struct as_spec_reader *r, const struct as_spec_object *o)
@@ -88,7 +88,7 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
 
         if (*end == '-')
             to = strtoul(end + 1, &end, 10);
-        if (to < from || to >= CPUS_MOST) {
+        if (to < from || to >= CPUS_MAX) {
             as_spec_error(r->errors, v->line, v->column, "cpu_affinity: '%.*s' is no range of CPUs",
                           (int)(end - p), p);
             return;

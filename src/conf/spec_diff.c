@@ -2,8 +2,9 @@
 
 #include "conf/spec_internal.h"
 
-/* A value as text, the same for the same meaning. */
-static void put(const struct as_spec_row *row, const struct as_spec_value *v, struct as_buf *out)
+/* A value as text, the same_value for the same_value meaning. */
+static void put_value(const struct as_spec_row *row, const struct as_spec_value *v,
+                      struct as_buf *out)
 {
     if (!v->set)
         return;
@@ -15,32 +16,32 @@ static void put(const struct as_spec_row *row, const struct as_spec_value *v, st
         as_spec_json(v->objects[i], true, out);
 }
 
-static bool same(const struct as_spec_row *row, const struct as_spec_value *a,
-                 const struct as_spec_value *b)
+static bool same_value(const struct as_spec_row *row, const struct as_spec_value *a,
+                       const struct as_spec_value *b)
 {
     struct as_buf x, y;
     bool equal;
 
     as_buf_init(&x);
     as_buf_init(&y);
-    put(row, a, &x);
-    put(row, b, &y);
+    put_value(row, a, &x);
+    put_value(row, b, &y);
     equal = a->set == b->set && as_str_eq(as_buf_slice(&x), as_buf_slice(&y));
     as_buf_fini(&x);
     as_buf_fini(&y);
     return equal;
 }
 
-static enum as_spec_class compare(const struct as_spec_object *a, const struct as_spec_object *b,
-                                  struct as_buf *keys)
+static enum as_spec_class compare_objects(const struct as_spec_object *a,
+                                          const struct as_spec_object *b, struct as_buf *keys)
 {
-    uint32_t first = as_spec_first(a->level), width = as_spec_width(a->level);
+    uint32_t first = as_spec_first_key(a->level), width = as_spec_key_count(a->level);
     enum as_spec_class worst = AS_SPEC_SAME;
 
     for (uint32_t i = 0; i < width; i++) {
         const struct as_spec_row *row = &as_spec_rows[first + i];
 
-        if (row->cls == AS_SPEC_SAME || same(row, &a->v[i], &b->v[i]))
+        if (row->cls == AS_SPEC_SAME || same_value(row, &a->v[i], &b->v[i]))
             continue;
         worst = AS_MAX(worst, row->cls);
         if (keys)
@@ -54,8 +55,8 @@ enum as_spec_class as_spec_compare(const struct as_spec_object *old_app,
                                    const struct as_spec_object *new_app,
                                    const struct as_spec_object *new_deployment, struct as_buf *keys)
 {
-    enum as_spec_class app = compare(old_app, new_app, keys),
-                       own = compare(old_deployment, new_deployment, keys);
+    enum as_spec_class app = compare_objects(old_app, new_app, keys),
+                       own = compare_objects(old_deployment, new_deployment, keys);
 
     return AS_MAX(app, own);
 }
@@ -69,7 +70,8 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
 
     as_buf_init(&b);
     for (size_t k = 0; k < AS_COUNT(both); k++) {
-        uint32_t first = as_spec_first(both[k]->level), width = as_spec_width(both[k]->level);
+        uint32_t first = as_spec_first_key(both[k]->level),
+                 width = as_spec_key_count(both[k]->level);
 
         for (uint32_t i = 0; i < width; i++) {
             const struct as_spec_row *row = &as_spec_rows[first + i];
@@ -79,7 +81,7 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
             if (row->cls != cls || !both[k]->v[i].set)
                 continue;
             as_buf_printf(&b, "%s=", row->key);
-            put(row, &both[k]->v[i], &b);
+            put_value(row, &both[k]->v[i], &b);
             as_buf_add(&b, "", 1); /* no value has a zero byte: keys cannot run into each other */
         }
     }
@@ -116,8 +118,8 @@ static struct as_spec_change match(const struct as_spec_object *app,
 }
 
 /* Calls f for each deployment of a spec. */
-static void walk(const struct as_spec *s, const struct as_spec *other, bool is_new,
-                 void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
+static void diff_deployments(const struct as_spec *s, const struct as_spec *other, bool is_new,
+                             void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
 {
     for (uint32_t i = 0; s && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
@@ -152,6 +154,6 @@ static void walk(const struct as_spec *s, const struct as_spec *other, bool is_n
 void as_spec_diff(const struct as_spec *from, const struct as_spec *to,
                   void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
 {
-    walk(to, from, true, each, ctx);
-    walk(from, to, false, each, ctx);
+    diff_deployments(to, from, true, each, ctx);
+    diff_deployments(from, to, false, each, ctx);
 }

@@ -17,12 +17,12 @@ static int by_name(const void *x, const void *y)
     return strcmp((*a)->v[0].s, (*b)->v[0].s);
 }
 
-static const char *next_of(const struct as_spec_object *d)
+static const char *fallback_of(const struct as_spec_object *d)
 {
     return as_spec_str(d, AS_SPEC_DEPLOYMENT_FALLBACK);
 }
 
-static struct as_spec_object *find(const struct chains *c, const char *name)
+static struct as_spec_object *find_deployment(const struct chains *c, const char *name)
 {
     uint32_t from = 0, to = c->n;
 
@@ -40,24 +40,24 @@ static struct as_spec_object *find(const struct chains *c, const char *name)
     return NULL;
 }
 
-static void unknown(const struct chains *c, const struct as_spec_object *d)
+static void report_unknown(const struct chains *c, const struct as_spec_object *d)
 {
     const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
-    struct as_near near = {.key = as_str_of(v->s)};
+    struct as_suggest near = {.key = as_str_of(v->s)};
     struct as_str best;
 
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->all[i] != d)
-            as_near_offer(&near, as_str_of(c->all[i]->v[0].s));
+            as_suggest_offer(&near, as_str_of(c->all[i]->v[0].s));
     }
-    best = as_near_best(&near);
+    best = as_suggest_best(&near);
     as_spec_error(c->r->errors, v->line, v->column,
                   "fallback: of deployment '%s': there is no deployment '%s'%s%.*s%s", d->v[0].s,
                   v->s, best.p ? "; did you mean " : "", AS_STR_FMT(best), best.p ? "?" : "");
 }
 
 /* A circle is told once, by the one of its members whose name comes first. */
-static void follow(const struct chains *c, const struct as_spec_object *d)
+static void check_chain(const struct chains *c, const struct as_spec_object *d)
 {
     const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
     const struct as_spec_object *seen[AS_TRAFFIC_HOPS] = {d}, *at = d;
@@ -66,15 +66,15 @@ static void follow(const struct chains *c, const struct as_spec_object *d)
 
     as_buf_init(&chain);
     as_buf_str(&chain, d->v[0].s);
-    for (uint32_t i = 0; !over && at && next_of(at); i++) {
+    for (uint32_t i = 0; !over && at && fallback_of(at); i++) {
         if (i == AS_TRAFFIC_HOPS) {
             as_spec_error(c->r->errors, v->line, v->column,
                           "fallback: more than %u deployments behind each other: %.*s, …",
                           AS_TRAFFIC_HOPS, AS_STR_FMT(as_buf_slice(&chain)));
             break;
         }
-        as_buf_printf(&chain, " → %s", next_of(at));
-        at = find(c, next_of(at));
+        as_buf_printf(&chain, " → %s", fallback_of(at));
+        at = find_deployment(c, fallback_of(at));
         if (at == d && first)
             as_spec_error(c->r->errors, v->line, v->column,
                           "fallback: deployments in a circle: %.*s",
@@ -88,7 +88,8 @@ static void follow(const struct chains *c, const struct as_spec_object *d)
     as_buf_fini(&chain);
 }
 
-void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object *file, bool whole)
+void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_object *file,
+                             bool whole)
 {
     struct chains c = {.r = r};
 
@@ -107,11 +108,11 @@ void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object 
     if (c.n > 1)
         qsort(c.all, c.n, sizeof(struct as_spec_object *), by_name);
     for (uint32_t i = 0; i < c.n; i++) {
-        if (!next_of(c.all[i]))
+        if (!fallback_of(c.all[i]))
             continue;
-        follow(&c, c.all[i]);
-        if (whole && !find(&c, next_of(c.all[i])))
-            unknown(&c, c.all[i]);
+        check_chain(&c, c.all[i]);
+        if (whole && !find_deployment(&c, fallback_of(c.all[i])))
+            report_unknown(&c, c.all[i]);
     }
     free(c.all);
 }
@@ -121,7 +122,7 @@ int as_spec_check_whole(const struct as_spec *s, uint32_t lines, struct as_buf *
     struct as_spec_errors e = {.out = err, .name = s->name, .max = lines};
     struct as_spec_reader r = {.errors = &e};
 
-    as_spec_check_chains(&r, s->file, true);
+    as_spec_check_fallbacks(&r, s->file, true);
     as_spec_check_merged(&r, s->file);
     return as_spec_errors_end(&e);
 }

@@ -1,6 +1,6 @@
 /* conf/spec_internal.h — between the files of the spec module, and its tests. */
-#ifndef AS_CONF_SPEC_OWN_H
-#define AS_CONF_SPEC_OWN_H
+#ifndef AS_CONF_SPEC_INTERNAL_H
+#define AS_CONF_SPEC_INTERNAL_H
 
 #include "conf/spec.h"
 #include "conf/spec_tree.h"
@@ -14,7 +14,7 @@ struct as_spec_reader {
 };
 
 /* Zeroed; never NULL. */
-void *as_spec_take(struct as_arena *a, size_t n);
+void *as_spec_alloc(struct as_arena *a, size_t n);
 const char *as_spec_dup(struct as_arena *a, struct as_str s);
 
 /* A node as the value of a row. False: told, *v is as it was. A node that is nothing leaves *v
@@ -38,7 +38,8 @@ void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object 
 
 /* That no chain of fallbacks is a circle; `whole`: what code declares is there too, so that every
  * name must be known. */
-void as_spec_check_chains(struct as_spec_reader *r, const struct as_spec_object *file, bool whole);
+void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_object *file,
+                             bool whole);
 
 /* A value in the file's own spelling: number, word or JSON, not for objects. */
 void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value *v,

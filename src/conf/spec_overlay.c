@@ -3,31 +3,31 @@
 #include "conf/spec_internal.h"
 
 /* Key by key: the file's word, else the code's, else the default. */
-static void fill(struct as_spec_object *o, const struct as_spec_object *code)
+static void merge_values(struct as_spec_object *o, const struct as_spec_object *code)
 {
-    uint32_t first = as_spec_first(o->level), width = as_spec_width(o->level);
+    uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
 
     for (uint32_t i = 0; i < width; i++) {
         struct as_spec_value *v = &o->v[i];
 
         if (as_spec_rows[first + i].type == AS_SPEC_OBJECT && v->from == AS_SPEC_FROM_FILE)
-            fill(v->objects[0], code->v[i].objects[0]);
+            merge_values(v->objects[0], code->v[i].objects[0]);
         else if (v->from == AS_SPEC_FROM_DEFAULT && code->v[i].from == AS_SPEC_FROM_CODE)
             *v = code->v[i];
     }
 }
 
-static void unknown(struct as_spec_reader *r, const struct as_spec_object *app,
-                    const struct as_spec_object *d, const struct as_app *code)
+static void report_unknown(struct as_spec_reader *r, const struct as_spec_object *app,
+                           const struct as_spec_object *d, const struct as_declared *code)
 {
-    struct as_near near = {.key = as_str_of(d->v[0].s)};
+    struct as_suggest near = {.key = as_str_of(d->v[0].s)};
     const char *path = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     const struct as_spec_value *name = &d->v[0];
     struct as_str best;
 
     for (uint32_t i = 0; i < code->n; i++)
-        as_near_offer(&near, as_str_of(code->deployments[i].name));
-    best = as_near_best(&near);
+        as_suggest_offer(&near, as_str_of(code->deployments[i].name));
+    best = as_suggest_best(&near);
     if (best.p)
         as_spec_error(r->errors, name->line, name->column,
                       "name: %s declares no deployment '%s'; did you mean %.*s?", path, name->s,
@@ -39,7 +39,8 @@ static void unknown(struct as_spec_reader *r, const struct as_spec_object *app,
 }
 
 /* What the worker program said of one deployment: its options are a JSON object. */
-static struct as_spec_object *read_code(struct as_spec_reader *r, const struct as_app_deployment *d)
+static struct as_spec_object *read_declared(struct as_spec_reader *r,
+                                            const struct as_declared_deployment *d)
 {
     struct as_str text = as_str_of(d->options ? d->options : "{}");
     struct as_spec_node *n = as_spec_tree(r->arena, text, r->limits->depth, r->errors), *name;
@@ -52,7 +53,7 @@ static struct as_spec_object *read_code(struct as_spec_reader *r, const struct a
             return NULL;
         }
     }
-    name = as_spec_take(r->arena, sizeof(*name));
+    name = as_spec_alloc(r->arena, sizeof(*name));
     *name = (struct as_spec_node){.key = AS_STR("name"),
                                   .text = as_str_of(as_spec_dup(r->arena, as_str_of(d->name))),
                                   .next = n->first};
@@ -62,9 +63,9 @@ static struct as_spec_object *read_code(struct as_spec_reader *r, const struct a
 }
 
 /* Errors in what code said have no place in the file. */
-static void forget_places(struct as_spec_object *o)
+static void clear_positions(struct as_spec_object *o)
 {
-    uint32_t first = as_spec_first(o->level), width = as_spec_width(o->level);
+    uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
 
     o->line = o->column = 0;
     for (uint32_t i = 0; i < width; i++) {
@@ -72,16 +73,16 @@ static void forget_places(struct as_spec_object *o)
         if (as_spec_rows[first + i].type == AS_SPEC_OBJECT ||
             as_spec_rows[first + i].type == AS_SPEC_OBJECTS) {
             for (uint32_t k = 0; k < o->v[i].n; k++)
-                forget_places(o->v[i].objects[k]);
+                clear_positions(o->v[i].objects[k]);
         }
     }
 }
 
-static void append(struct as_arena *a, struct as_spec_value *list, struct as_spec_object *o,
-                   enum as_spec_from from)
+static void append_object(struct as_arena *a, struct as_spec_value *list, struct as_spec_object *o,
+                          enum as_spec_from from)
 {
     struct as_spec_object **objects =
-        as_spec_take(a, (list->n + 1) * sizeof(struct as_spec_object *));
+        as_spec_alloc(a, (list->n + 1) * sizeof(struct as_spec_object *));
 
     if (list->n)
         memcpy(objects, list->objects, list->n * sizeof(struct as_spec_object *));
@@ -95,21 +96,21 @@ static void append(struct as_arena *a, struct as_spec_value *list, struct as_spe
 
 static struct as_spec_value *deployments_of(struct as_spec_object *app)
 {
-    uint32_t at = AS_SPEC_APPLICATION_DEPLOYMENTS - as_spec_first(app->level);
+    uint32_t at = AS_SPEC_APPLICATION_DEPLOYMENTS - as_spec_first_key(app->level);
 
     return &app->v[at];
 }
 
 /* A deployment of the code: into its namesake of the file, or behind the others. */
-static void lay(struct as_spec *s, struct as_spec_object *app, struct as_spec_object *code,
-                struct as_spec_reader *r)
+static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
+                             struct as_spec_object *code, struct as_spec_reader *r)
 {
     struct as_str name = as_str_of(code->v[0].s);
     struct as_spec_object *own = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, name), *other;
 
-    forget_places(code);
+    clear_positions(code);
     if (own) {
-        fill(own, code);
+        merge_values(own, code);
         return;
     }
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
@@ -122,11 +123,11 @@ static void lay(struct as_spec *s, struct as_spec_object *app, struct as_spec_ob
             return;
         }
     }
-    append(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
+    append_object(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
 }
 
 /* Files that serve programs need not repeat the application's name. */
-static void of_command(struct as_spec *s, struct as_spec_object *app)
+static void add_command_deployment(struct as_spec *s, struct as_spec_object *app)
 {
     struct as_spec_object *d;
 
@@ -136,10 +137,10 @@ static void of_command(struct as_spec *s, struct as_spec_object *app)
     d->v[0].set = true;
     d->v[0].from = AS_SPEC_FROM_CODE;
     d->v[0].s = app->v[0].s;
-    append(&s->arena, deployments_of(app), d, AS_SPEC_FROM_CODE);
+    append_object(&s->arena, deployments_of(app), d, AS_SPEC_FROM_CODE);
 }
 
-int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_app *code,
+int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct as_declared *code,
                     const struct as_spec_limits *l, struct as_buf *err)
 {
     struct as_spec_errors e = {.out = err, .name = s->name, .max = l->errors};
@@ -148,7 +149,7 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
     uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
 
     if (!code) {
-        of_command(s, app);
+        add_command_deployment(s, app);
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -158,10 +159,10 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
         for (uint32_t k = 0; k < code->n && !known; k++)
             known = strcmp(code->deployments[k].name, d->v[0].s) == 0;
         if (!known)
-            unknown(&r, app, d, code);
+            report_unknown(&r, app, d, code);
     }
     if (code->code) {
-        struct as_spec_value *v = &app->v[AS_SPEC_APPLICATION_CODE - as_spec_first(app->level)];
+        struct as_spec_value *v = &app->v[AS_SPEC_APPLICATION_CODE - as_spec_first_key(app->level)];
 
         *v = (struct as_spec_value){.set = true,
                                     .from = AS_SPEC_FROM_CODE,
@@ -171,16 +172,16 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
     e.name = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     for (uint32_t k = 0; k < code->n; k++) {
         uint32_t before = e.n;
-        struct as_spec_object *d = read_code(&r, &code->deployments[k]);
+        struct as_spec_object *d = read_declared(&r, &code->deployments[k]);
 
         if (d && e.n == before)
-            lay(s, app, d, &r);
+            merge_deployment(s, app, d, &r);
     }
     return as_spec_errors_end(&e);
 }
 
-int as_spec_of_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
-                    const char *target, const struct as_app *code, struct as_buf *err)
+int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l, const char *name,
+                          const char *target, const struct as_declared *code, struct as_buf *err)
 {
     struct as_spec *s;
     struct as_buf text;

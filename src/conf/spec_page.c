@@ -2,7 +2,7 @@
 #include "conf/option_row.h"
 #include "conf/spec_internal.h"
 
-static const char head[] =
+static const char page_head[] =
     "# Deployment file\n\n"
     "A deployment file says what is to be served: applications, and the deployments of each. It is "
     "YAML\n"
@@ -242,16 +242,16 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
 
 void as_spec_markdown(struct as_buf *b)
 {
-    as_buf_str(b, head);
+    as_buf_str(b, page_head);
     as_buf_str(b, code);
     for (int level = 0; level < AS_SPEC_LEVELS; level++) {
-        uint32_t first = as_spec_first((enum as_spec_level)level);
+        uint32_t first = as_spec_first_key((enum as_spec_level)level);
 
         as_buf_printf(b,
                       "\n## %s\n\n| key | default | values | a change | meaning |\n"
                       "|---|---|---|---|---|\n",
                       titles[level]);
-        for (uint32_t i = 0; i < as_spec_width((enum as_spec_level)level); i++) {
+        for (uint32_t i = 0; i < as_spec_key_count((enum as_spec_level)level); i++) {
             const struct as_spec_row *row = &as_spec_rows[first + i];
 
             as_buf_printf(b, "| `%s` | ", row->key);

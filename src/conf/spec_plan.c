@@ -4,9 +4,9 @@
 #include "conf/spec_internal.h"
 #include "wire/json/json.h"
 
-void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
-                    const struct as_spec_object *deployment, const struct as_plan_policy *server,
-                    uint64_t generation)
+void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_object *app,
+                         const struct as_spec_object *deployment,
+                         const struct as_plan_policy *server, uint64_t generation)
 {
     struct as_plan_policy p = *server;
     int64_t percent = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_ROLLING_UPDATE) / 10;
@@ -19,7 +19,7 @@ void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *a
     }
     p.drain_timeout = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT);
     if (as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT))
-        p.drain_again = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
+        p.drain_interval = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_WAIT);
     p.roll_percent = (uint32_t)AS_MAX(percent, (int64_t)1);
     p.has_surge = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE);
     p.surge.n = as_spec_amount(deployment, AS_SPEC_DEPLOYMENT_MAX_SURGE, &p.surge.percent);
@@ -36,7 +36,8 @@ void as_spec_target(struct as_plan_target *ret_t, const struct as_spec_object *a
 
 static void put_options(const struct as_spec_object *deployment, struct as_buf *out)
 {
-    uint32_t first = as_spec_first(deployment->level), width = as_spec_width(deployment->level);
+    uint32_t first = as_spec_first_key(deployment->level),
+             width = as_spec_key_count(deployment->level);
 
     as_json_put_key(out, "options");
     as_json_put_open(out, '{');
@@ -70,29 +71,29 @@ static void put_warmup(const struct as_spec_object *deployment, struct as_buf *o
     as_json_put_close(out, ']');
 }
 
-static void put_ranks(const struct as_place_facts *facts, struct as_buf *out)
+static void put_ranks(const struct as_replica_slot_facts *facts, struct as_buf *out)
 {
-    as_json_put_at_u64(out, "rank", facts->rank);
-    as_json_put_at_u64(out, "world_size", facts->world);
-    as_json_put_at_u64(out, "local_rank", facts->rank); /* there is one machine */
-    as_json_put_at_u64(out, "node_rank", 0);
+    as_json_put_member_u64(out, "rank", facts->rank);
+    as_json_put_member_u64(out, "world_size", facts->world);
+    as_json_put_member_u64(out, "local_rank", facts->rank); /* there is one machine */
+    as_json_put_member_u64(out, "node_rank", 0);
 }
 
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
-                         const char *replica, const struct as_place_facts *facts,
+                         const char *replica, const struct as_replica_slot_facts *facts,
                          struct as_buf *out)
 {
     const char *version = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_VERSION),
                *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
 
     as_json_put_open(out, '{');
-    as_json_put_at_string(out, "replica", as_str_of(replica));
-    as_json_put_at_string(out, "deployment",
-                          as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
-    as_json_put_at_string(out, "application",
-                          as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
+    as_json_put_member_string(out, "replica", as_str_of(replica));
+    as_json_put_member_string(out, "deployment",
+                              as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
+    as_json_put_member_string(out, "application",
+                              as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
     if (version)
-        as_json_put_at_string(out, "version", as_str_of(version));
+        as_json_put_member_string(out, "version", as_str_of(version));
     put_ranks(facts, out);
     if (config) {
         as_json_put_key(out, "user_config");
@@ -104,7 +105,8 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
 }
 
 void as_spec_put_changes(const struct as_spec_object *deployment,
-                         const struct as_place_facts *facts, bool user_config, struct as_buf *out)
+                         const struct as_replica_slot_facts *facts, bool user_config,
+                         struct as_buf *out)
 {
     const char *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
 

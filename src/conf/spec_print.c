@@ -22,7 +22,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         break;
     case AS_SPEC_AMOUNT:
         if (v->i < 0)
-            as_json_put_text(out, percent_text(v->i, (char[8]){0}));
+            as_json_put_cstr(out, percent_text(v->i, (char[8]){0}));
         else
             as_json_put_i64(out, v->i);
         break;
@@ -39,7 +39,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
     case AS_SPEC_STRING:
     case AS_SPEC_TEXT:
     case AS_SPEC_ENUM:
-        as_json_put_text(out, v->s);
+        as_json_put_cstr(out, v->s);
         break;
     case AS_SPEC_JSON:
         if (out->n && !strchr("{[: ,", out->p[out->n - 1]))
@@ -49,7 +49,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
     case AS_SPEC_TEXTS:
         as_json_put_open(out, '[');
         for (uint32_t i = 0; i < v->n; i++)
-            as_json_put_text(out, v->texts[i]);
+            as_json_put_cstr(out, v->texts[i]);
         as_json_put_close(out, ']');
         break;
     case AS_SPEC_MAP:
@@ -57,8 +57,8 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         for (uint32_t i = 0; i < v->n; i++) {
             size_t n = strcspn(v->texts[i], "=");
 
-            as_json_put_name(out, (struct as_str){v->texts[i], n});
-            as_json_put_text(out, v->texts[i] + n + 1);
+            as_json_put_escaped_key(out, (struct as_str){v->texts[i], n});
+            as_json_put_cstr(out, v->texts[i] + n + 1);
         }
         as_json_put_close(out, '}');
         break;
@@ -75,7 +75,7 @@ static bool is_object(const struct as_spec_row *row)
 
 void as_spec_json(const struct as_spec_object *o, bool all, struct as_buf *out)
 {
-    uint32_t first = as_spec_first(o->level), width = as_spec_width(o->level);
+    uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
 
     as_json_put_open(out, '{');
     for (uint32_t i = 0; i < width; i++) {
@@ -192,7 +192,7 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
 
 /* `all`: defaults too; but a mapping that was never said is none, and would be one if it were
  * (logging_config). */
-static bool is_told(const struct as_spec_row *row, const struct as_spec_value *v, bool all)
+static bool is_printed(const struct as_spec_row *row, const struct as_spec_value *v, bool all)
 {
     return v->set && (v->from != AS_SPEC_FROM_DEFAULT || (all && row->type != AS_SPEC_OBJECT));
 }
@@ -200,11 +200,11 @@ static bool is_told(const struct as_spec_row *row, const struct as_spec_value *v
 static void print_object(const struct as_spec_object *o, uint32_t depth, bool item, bool all,
                          struct as_buf *out)
 {
-    uint32_t first = as_spec_first(o->level), width = as_spec_width(o->level);
+    uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
     bool any = false;
 
     for (uint32_t i = 0; i < width; i++) {
-        if (!is_told(&as_spec_rows[first + i], &o->v[i], all))
+        if (!is_printed(&as_spec_rows[first + i], &o->v[i], all))
             continue;
         indent(out, depth);
         if (item)

@@ -15,7 +15,7 @@ static const char *const level_names[AS_SPEC_LEVELS] = {
     [AS_SPEC_LEVEL_LOGGING] = "logging",
 };
 
-uint32_t as_spec_first(enum as_spec_level level)
+uint32_t as_spec_first_key(enum as_spec_level level)
 {
     uint32_t i = 0;
 
@@ -24,9 +24,9 @@ uint32_t as_spec_first(enum as_spec_level level)
     return i;
 }
 
-uint32_t as_spec_width(enum as_spec_level level)
+uint32_t as_spec_key_count(enum as_spec_level level)
 {
-    uint32_t first = as_spec_first(level), i = first;
+    uint32_t first = as_spec_first_key(level), i = first;
 
     while (i < AS_SPEC_KEYS && as_spec_rows[i].level == level)
         i++;
@@ -38,7 +38,7 @@ const char *as_spec_level_name(enum as_spec_level level)
     return level_names[level];
 }
 
-enum as_spec_level as_spec_inner(const struct as_spec_row *row)
+enum as_spec_level as_spec_inner_level(const struct as_spec_row *row)
 {
     uint32_t level = 0;
 
@@ -188,7 +188,7 @@ const char *as_spec_form_error(const struct as_spec_row *row)
 static const struct {
     enum as_spec_level level;
     const char *key, *hint;
-} elsewhere[] = {
+} foreign_keys[] = {
     {AS_SPEC_LEVEL_FILE, "http_options", "the server's options are given on its command line"},
     {AS_SPEC_LEVEL_FILE, "grpc_options", "the server's options are given on its command line"},
     {AS_SPEC_LEVEL_FILE, "proxy_location", "there is one dispatcher for each machine"},
@@ -208,11 +208,11 @@ static const struct {
     {AS_SPEC_LEVEL_DEPLOYMENT, "command", "it stands at the application"},
 };
 
-const char *as_spec_elsewhere(enum as_spec_level level, struct as_str key)
+const char *as_spec_foreign_key_hint(enum as_spec_level level, struct as_str key)
 {
-    for (size_t i = 0; i < AS_COUNT(elsewhere); i++) {
-        if (elsewhere[i].level == level && as_str_eq(key, as_str_of(elsewhere[i].key)))
-            return elsewhere[i].hint;
+    for (size_t i = 0; i < AS_COUNT(foreign_keys); i++) {
+        if (foreign_keys[i].level == level && as_str_eq(key, as_str_of(foreign_keys[i].key)))
+            return foreign_keys[i].hint;
     }
     return NULL;
 }

@@ -181,12 +181,12 @@ struct as_spec_row {
 extern const struct as_spec_row as_spec_rows[AS_SPEC_KEYS];
 
 /* Rows of a level are neighbours: its first, and how many. */
-uint32_t as_spec_first(enum as_spec_level level);
-uint32_t as_spec_width(enum as_spec_level level);
+uint32_t as_spec_first_key(enum as_spec_level level);
+uint32_t as_spec_key_count(enum as_spec_level level);
 /* "file", "application", … */
 const char *as_spec_level_name(enum as_spec_level level);
 /* The level that an OBJECT or OBJECTS row holds. */
-enum as_spec_level as_spec_inner(const struct as_spec_row *row);
+enum as_spec_level as_spec_inner_level(const struct as_spec_row *row);
 
 /* The regular expression (ECMA 262) that the text of a STRING or TEXT row must match, or NULL. What
  * it means is as_spec_matches. */
@@ -196,6 +196,6 @@ bool as_spec_matches(const struct as_spec_row *row, struct as_str text);
 const char *as_spec_form_error(const struct as_spec_row *row);
 
 /* A key that other systems' files have at this level: what to write here instead, or NULL. */
-const char *as_spec_elsewhere(enum as_spec_level level, struct as_str key);
+const char *as_spec_foreign_key_hint(enum as_spec_level level, struct as_str key);
 
 #endif

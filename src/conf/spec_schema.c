@@ -30,9 +30,9 @@ static void put_types(struct as_buf *b, const char *const *types, bool null)
     as_json_put_key(b, "type");
     as_json_put_open(b, '[');
     for (size_t i = 0; types[i]; i++)
-        as_json_put_text(b, types[i]);
+        as_json_put_cstr(b, types[i]);
     if (null)
-        as_json_put_text(b, "null");
+        as_json_put_cstr(b, "null");
     as_json_put_close(b, ']');
 }
 
@@ -44,14 +44,14 @@ static void put_reference(struct as_buf *b, const struct as_spec_row *row)
 
     snprintf(name, sizeof(name), "#/$defs/%s", row->words);
     as_json_put_key(b, "$ref");
-    as_json_put_text(b, name);
+    as_json_put_cstr(b, name);
 }
 
 static void put_counts(struct as_buf *b, const struct as_spec_row *row, const char *min,
                        const char *max)
 {
-    as_json_put_at_u64(b, min, (uint64_t)row->min);
-    as_json_put_at_u64(b, max, (uint64_t)row->max);
+    as_json_put_member_u64(b, min, (uint64_t)row->min);
+    as_json_put_member_u64(b, max, (uint64_t)row->max);
 }
 
 static void put_text_type(struct as_buf *b, const struct as_spec_row *row, bool null)
@@ -63,7 +63,7 @@ static void put_text_type(struct as_buf *b, const struct as_spec_row *row, bool 
     put_counts(b, row, "minLength", "maxLength");
     if (as_spec_pattern(row)) {
         as_json_put_key(b, "pattern");
-        as_json_put_text(b, as_spec_pattern(row));
+        as_json_put_cstr(b, as_spec_pattern(row));
     }
 }
 
@@ -81,12 +81,12 @@ static void put_number_type(struct as_buf *b, const struct as_spec_row *row, boo
     put_number(b, "maximum", row, row->max);
     if (size || amount) {
         as_json_put_key(b, "pattern");
-        as_json_put_text(b, size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
+        as_json_put_cstr(b, size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
     }
     if (row->flags & AS_SPEC_NOT_ZERO) {
         as_json_put_key(b, "not");
         as_json_put_open(b, '{');
-        as_json_put_at_u64(b, "const", 0);
+        as_json_put_member_u64(b, "const", 0);
         as_json_put_close(b, '}');
     }
 }
@@ -107,8 +107,8 @@ static void put_texts_type(struct as_buf *b, const struct as_spec_row *row, bool
     as_json_put_key(b, "propertyNames");
     as_json_put_open(b, '{');
     as_json_put_key(b, "pattern");
-    as_json_put_text(b, VARIABLE);
-    as_json_put_at_u64(b, "maxLength", 255);
+    as_json_put_cstr(b, VARIABLE);
+    as_json_put_member_u64(b, "maxLength", 255);
     as_json_put_close(b, '}');
 }
 
@@ -199,7 +199,7 @@ static void put_default(struct as_buf *b, const struct as_spec_row *row)
     as_arena_fini(&a);
 }
 
-#define NOTHING "{\"enum\":[0,\"0%\"]}"
+#define ZERO_AMOUNT "{\"enum\":[0,\"0%\"]}"
 
 /* What spec_check.c asks of an application and a deployment, as far as JSON Schema can say it. */
 static void put_rules(struct as_buf *b, enum as_spec_level level)
@@ -209,24 +209,24 @@ static void put_rules(struct as_buf *b, enum as_spec_level level)
                       "{\"not\":{\"type\":\"null\"}}}},{\"required\":[\"command\"],\"properties\":"
                       "{\"command\":{\"not\":{\"type\":\"null\"}}}}]");
     else if (level == AS_SPEC_LEVEL_DEPLOYMENT)
-        as_buf_str(b,
-                   ",\"allOf\":[{\"properties\":{\"num_gpus\":{\"anyOf\":[{\"type\":\"null\"},"
-                   "{\"type\":\"integer\"},{\"maximum\":1}]}}},"
-                   "{\"if\":{\"required\":[\"cpu_affinity\"],\"properties\":{\"cpu_affinity\":"
-                   "{\"const\":\"auto\"}}},\"then\":{\"required\":[\"num_cpus\"],\"properties\":"
-                   "{\"num_cpus\":{\"type\":\"number\",\"anyOf\":[{\"type\":\"integer\"},{"
-                   "\"maximum\":1}]}}}},"
-                   "{\"not\":{\"required\":[\"max_surge\",\"max_unavailable\"],"
-                   "\"properties\":{\"max_surge\":" NOTHING ",\"max_unavailable\":" NOTHING "}}}]");
+        as_buf_str(b, ",\"allOf\":[{\"properties\":{\"num_gpus\":{\"anyOf\":[{\"type\":\"null\"},"
+                      "{\"type\":\"integer\"},{\"maximum\":1}]}}},"
+                      "{\"if\":{\"required\":[\"cpu_affinity\"],\"properties\":{\"cpu_affinity\":"
+                      "{\"const\":\"auto\"}}},\"then\":{\"required\":[\"num_cpus\"],\"properties\":"
+                      "{\"num_cpus\":{\"type\":\"number\",\"anyOf\":[{\"type\":\"integer\"},{"
+                      "\"maximum\":1}]}}}},"
+                      "{\"not\":{\"required\":[\"max_surge\",\"max_unavailable\"],"
+                      "\"properties\":{\"max_surge\":" ZERO_AMOUNT
+                      ",\"max_unavailable\":" ZERO_AMOUNT "}}}]");
 }
 
 static void put_level(struct as_buf *b, enum as_spec_level level)
 {
-    uint32_t first = as_spec_first(level), width = as_spec_width(level);
+    uint32_t first = as_spec_first_key(level), width = as_spec_key_count(level);
     bool any = false;
 
     as_json_put_key(b, "type");
-    as_json_put_text(b, "object");
+    as_json_put_cstr(b, "object");
     as_json_put_key(b, "additionalProperties");
     as_json_put_bool(b, false);
     as_json_put_key(b, "properties");
@@ -237,7 +237,7 @@ static void put_level(struct as_buf *b, enum as_spec_level level)
         as_json_put_key(b, row->key);
         as_json_put_open(b, '{');
         as_json_put_key(b, "description");
-        as_json_put_text(b, row->doc);
+        as_json_put_cstr(b, row->doc);
         put_type(b, row, !(row->flags & AS_SPEC_REQUIRED));
         put_default(b, row);
         as_json_put_close(b, '}');
@@ -249,7 +249,7 @@ static void put_level(struct as_buf *b, enum as_spec_level level)
         as_json_put_open(b, '[');
         for (uint32_t i = 0; i < width; i++) {
             if (as_spec_rows[first + i].flags & AS_SPEC_REQUIRED)
-                as_json_put_text(b, as_spec_rows[first + i].key);
+                as_json_put_cstr(b, as_spec_rows[first + i].key);
         }
         as_json_put_close(b, ']');
     }
@@ -260,9 +260,9 @@ void as_spec_schema(struct as_buf *out)
 {
     as_json_put_open(out, '{');
     as_json_put_key(out, "$schema");
-    as_json_put_text(out, "https://json-schema.org/draft/2020-12/schema");
+    as_json_put_cstr(out, "https://json-schema.org/draft/2020-12/schema");
     as_json_put_key(out, "title");
-    as_json_put_text(out, "AnyServe deployment file");
+    as_json_put_cstr(out, "AnyServe deployment file");
     put_level(out, AS_SPEC_LEVEL_FILE);
     as_json_put_key(out, "$defs");
     as_json_put_open(out, '{');

@@ -4,14 +4,15 @@
 
 /* --- devices --- */
 
-/* The next number of "0-3,8" and what follows it; false at the end, *ret_bad when it is no list. */
+/* The next parse_number of "0-3,8" and what follows it; false at the end, *ret_bad when it is no
+ * list. */
 struct cursor {
     const char *p;
     uint32_t next, last;
     bool in_range, begun;
 };
 
-static bool number(struct cursor *c, uint32_t *ret_v)
+static bool parse_number(struct cursor *c, uint32_t *ret_v)
 {
     uint32_t v = 0, n = 0;
 
@@ -25,7 +26,7 @@ static bool number(struct cursor *c, uint32_t *ret_v)
 }
 
 /* 1: *ret_v is the next; 0: that was the last; AS_EINVALID. */
-static int advance(struct cursor *c, uint32_t *ret_v)
+static int next_id(struct cursor *c, uint32_t *ret_v)
 {
     if (c->in_range && c->next < c->last) {
         *ret_v = ++c->next;
@@ -37,11 +38,11 @@ static int advance(struct cursor *c, uint32_t *ret_v)
     if (c->begun && *c->p++ != ',')
         return AS_EINVALID;
     c->begun = true;
-    if (!number(c, &c->next))
+    if (!parse_number(c, &c->next))
         return AS_EINVALID;
     if (*c->p == '-') {
         c->p++;
-        if (!number(c, &c->last) || c->last < c->next)
+        if (!parse_number(c, &c->last) || c->last < c->next)
             return AS_EINVALID;
         c->in_range = true;
     }
@@ -55,7 +56,7 @@ int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list)
     uint32_t v, n = 0;
     int more;
 
-    while ((more = advance(&c, &v)) > 0) {
+    while ((more = next_id(&c, &v)) > 0) {
         if (n == AS_SPEC_DEVICES_MAX)
             return AS_EINVALID;
         ret_d->id[n] = (uint16_t)v;
@@ -65,7 +66,7 @@ int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list)
     return more;
 }
 
-static void append(struct as_buf *list, size_t from, uint16_t id)
+static void append_id(struct as_buf *list, size_t from, uint16_t id)
 {
     as_buf_printf(list, "%s%u", list->n > from ? "," : "", id);
 }
@@ -82,11 +83,12 @@ static int take_part(struct as_spec_devices *d, uint16_t part, struct as_buf *re
     if (best == d->n)
         return AS_EFULL;
     d->used[best] = (uint16_t)(d->used[best] + part);
-    append(ret_list, ret_list->n, d->id[best]);
+    append_id(ret_list, ret_list->n, d->id[best]);
     return 0;
 }
 
-int as_spec_devices_take(struct as_spec_devices *d, int64_t thousandths, struct as_buf *ret_list)
+int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
+                             struct as_buf *ret_list)
 {
     int64_t wanted = thousandths / WHOLE, there = 0;
     size_t from = ret_list->n;
@@ -100,14 +102,14 @@ int as_spec_devices_take(struct as_spec_devices *d, int64_t thousandths, struct 
     for (uint32_t i = 0; i < d->n && wanted; i++) {
         if (d->used[i] == 0) {
             d->used[i] = WHOLE;
-            append(ret_list, from, d->id[i]);
+            append_id(ret_list, from, d->id[i]);
             wanted--;
         }
     }
     return 0;
 }
 
-int as_spec_devices_return(struct as_spec_devices *d, int64_t thousandths, const char *list,
+int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const char *list,
                            bool give)
 {
     uint16_t each = (uint16_t)AS_MIN(thousandths, (int64_t)WHOLE);
@@ -117,7 +119,7 @@ int as_spec_devices_return(struct as_spec_devices *d, int64_t thousandths, const
     uint32_t v;
     int more;
 
-    while ((more = advance(&c, &v)) > 0) {
+    while ((more = next_id(&c, &v)) > 0) {
         uint32_t i = 0;
 
         while (i < then.n && then.id[i] != v)
@@ -141,7 +143,7 @@ static const char *const thread_variables[] = {"OMP_NUM_THREADS", "MKL_NUM_THREA
                                                "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
                                                "VECLIB_MAXIMUM_THREADS"};
 
-static bool has(const char *const *env, const char *name)
+static bool env_has(const char *const *env, const char *name)
 {
     size_t n = strlen(name);
 
@@ -165,7 +167,7 @@ void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object
         int64_t t = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS);
 
         for (size_t i = 0; i < AS_COUNT(thread_variables); i++) {
-            if (!has(user, thread_variables[i])) {
+            if (!env_has(user, thread_variables[i])) {
                 as_buf_printf(&own, "%s=%lld", thread_variables[i],
                               (long long)((t + WHOLE - 1) / WHOLE));
                 as_buf_add(&own, "", 1);
@@ -173,7 +175,7 @@ void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object
             }
         }
     }
-    if (gpus && !has(user, "CUDA_VISIBLE_DEVICES")) {
+    if (gpus && !env_has(user, "CUDA_VISIBLE_DEVICES")) {
         as_buf_printf(&own, "CUDA_VISIBLE_DEVICES=%s", gpus);
         as_buf_add(&own, "", 1);
         k++;

@@ -35,7 +35,7 @@ int as_spec_errors_end(struct as_spec_errors *e)
     return e->n ? AS_EINVALID : 0;
 }
 
-struct as_str as_spec_cut(struct as_str s)
+struct as_str as_spec_excerpt(struct as_str s)
 {
     struct as_str shown = {s.p, AS_MIN(s.n, (size_t)SHOWN)};
 
@@ -57,7 +57,7 @@ struct builder {
     } * levels;
 };
 
-static void *take(struct as_arena *a, size_t n)
+static void *alloc_zeroed(struct as_arena *a, size_t n)
 {
     void *p = as_arena_alloc(a, n, 16);
 
@@ -79,7 +79,7 @@ static uint32_t column_of(const yaml_mark_t *m)
     return (uint32_t)m->column + 1;
 }
 
-static int order(const void *x, const void *y)
+static int compare_keys(const void *x, const void *y)
 {
     const struct as_spec_node *const *a = x, *const *b = y;
     size_t n = AS_MIN((*a)->key.n, (*b)->key.n);
@@ -87,14 +87,14 @@ static int order(const void *x, const void *y)
 
     if (c == 0 && (*a)->key.n != (*b)->key.n)
         c = (*a)->key.n < (*b)->key.n ? -1 : 1;
-    if (c == 0) /* equal keys in the order of the text */
+    if (c == 0) /* equal keys in the compare_keys of the text */
         c = (*a)->key_line != (*b)->key_line ? ((*a)->key_line < (*b)->key_line ? -1 : 1)
                                              : ((*a)->key_column < (*b)->key_column ? -1 : 1);
     return c;
 }
 
 /* Sorted, not compared each with each: a mapping may be as long as the text. */
-static void refuse_twins(struct builder *b, const struct as_spec_node *map)
+static void refuse_duplicate_keys(struct builder *b, const struct as_spec_node *map)
 {
     const struct as_spec_node **all;
     uint32_t i = 0;
@@ -104,17 +104,17 @@ static void refuse_twins(struct builder *b, const struct as_spec_node *map)
     all = as_xalloc(map->n * sizeof(const struct as_spec_node *));
     for (const struct as_spec_node *k = map->first; k; k = k->next)
         all[i++] = k;
-    qsort(all, map->n, sizeof(const struct as_spec_node *), order);
+    qsort(all, map->n, sizeof(const struct as_spec_node *), compare_keys);
     for (i = 1; i < map->n; i++) {
         if (as_str_eq(all[i]->key, all[i - 1]->key))
             as_spec_error(b->e, all[i]->key_line, all[i]->key_column,
                           "%.*s: is here a second time; the first is in line %u",
-                          AS_STR_FMT(as_spec_cut(all[i]->key)), all[i - 1]->key_line);
+                          AS_STR_FMT(as_spec_excerpt(all[i]->key)), all[i - 1]->key_line);
     }
     free(all);
 }
 
-static void attach(struct builder *b, struct as_spec_node *n)
+static void attach_member(struct builder *b, struct as_spec_node *n)
 {
     struct level *l = &b->levels[b->depth - 1];
 
@@ -134,7 +134,7 @@ static void attach(struct builder *b, struct as_spec_node *n)
 
 static struct as_str copy(struct as_arena *a, const yaml_char_t *p, size_t n)
 {
-    char *text = take(a, n + 1);
+    char *text = alloc_zeroed(a, n + 1);
 
     memcpy(text, p, n);
     return (struct as_str){text, n};
@@ -157,7 +157,7 @@ static bool refuse_extras(struct builder *b, const yaml_event_t *ev, const yaml_
 static struct as_spec_node *new_node(struct builder *b, const yaml_event_t *ev,
                                      enum as_spec_node_type type)
 {
-    struct as_spec_node *n = take(b->a, sizeof(*n));
+    struct as_spec_node *n = alloc_zeroed(b->a, sizeof(*n));
 
     n->type = type;
     n->line = line_of(&ev->start_mark);
@@ -181,11 +181,12 @@ static bool scalar(struct builder *b, const yaml_event_t *ev, struct as_spec_nod
         l->key = *n;
         l->has_key = true;
     } else
-        attach(b, n);
+        attach_member(b, n);
     return true;
 }
 
-static bool enter(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+static bool on_collection_start(struct builder *b, const yaml_event_t *ev,
+                                struct as_spec_node **root)
 {
     bool map = ev->type == YAML_MAPPING_START_EVENT;
     struct level *l = b->depth ? &b->levels[b->depth - 1] : NULL;
@@ -205,7 +206,7 @@ static bool enter(struct builder *b, const yaml_event_t *ev, struct as_spec_node
         return false;
     }
     if (l)
-        attach(b, n);
+        attach_member(b, n);
     else
         *root = n;
     b->levels[b->depth++] = (struct level){.node = n};
@@ -213,17 +214,17 @@ static bool enter(struct builder *b, const yaml_event_t *ev, struct as_spec_node
 }
 
 /* False: the end, of the document or of what we can read of it. */
-static bool event(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+static bool on_event(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
 {
     switch (ev->type) {
     case YAML_SCALAR_EVENT:
         return scalar(b, ev, root);
     case YAML_MAPPING_START_EVENT:
     case YAML_SEQUENCE_START_EVENT:
-        return enter(b, ev, root);
+        return on_collection_start(b, ev, root);
     case YAML_MAPPING_END_EVENT:
         AS_ASSERT(b->depth > 0); /* libyaml pairs them */
-        refuse_twins(b, b->levels[b->depth - 1].node);
+        refuse_duplicate_keys(b, b->levels[b->depth - 1].node);
         b->depth--;
         return true;
     case YAML_SEQUENCE_END_EVENT:
@@ -276,7 +277,7 @@ static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
         from++;
     if (from == text.n || text.p[from] != '{' || !memmem(text.p, text.n, "\\u", 2))
         return text;
-    out = take(a, text.n); /* it only becomes shorter */
+    out = alloc_zeroed(a, text.n); /* it only becomes shorter */
     memcpy(out, text.p, text.n);
     for (size_t i = 0; i < text.n;) {
         if (out[i] != '\\') {
@@ -300,7 +301,7 @@ static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
 }
 
 /* Whether a tab stands in front of the line's first word; *ret_column: where, from 0. */
-static bool is_tabbed(struct as_str text, size_t line, size_t *ret_column)
+static bool is_tab_indented(struct as_str text, size_t line, size_t *ret_column)
 {
     size_t at = 0;
 
@@ -318,12 +319,12 @@ static bool is_tabbed(struct as_str text, size_t line, size_t *ret_column)
 
 /* The parser does not say so: it meets a tab where something else has gone wrong by it, in that
  * line or the one behind. */
-static bool tell_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_str text)
+static bool report_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_str text)
 {
     size_t column;
 
     for (size_t line = m->line + 1; line > 0 && line + 1 > m->line; line--) {
-        if (!is_tabbed(text, line - 1, &column))
+        if (!is_tab_indented(text, line - 1, &column))
             continue;
         as_spec_error(e, (uint32_t)line, (uint32_t)column + 1,
                       "a tab indents this line; YAML is indented by spaces");
@@ -332,7 +333,7 @@ static bool tell_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_s
     return false;
 }
 
-static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p, struct as_str text)
+static void report_syntax(struct as_spec_errors *e, const yaml_parser_t *p, struct as_str text)
 {
     const yaml_mark_t *m = &p->problem_mark;
 
@@ -341,7 +342,7 @@ static void tell_syntax(struct as_spec_errors *e, const yaml_parser_t *p, struct
                       p->problem_offset);
     else if (p->error == YAML_MEMORY_ERROR)
         as_fatal_memory(0);
-    else if (!tell_tab(e, m, text))
+    else if (!report_tab(e, m, text))
         as_spec_error(e, line_of(m), column_of(m), "not YAML: %s%s%s", p->problem,
                       p->context ? " " : "", p->context ? p->context : "");
 }
@@ -365,7 +366,7 @@ struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32
         yaml_event_t ev;
 
         if (!yaml_parser_parse(&p, &ev)) {
-            tell_syntax(e, &p, text);
+            report_syntax(e, &p, text);
             root = NULL;
             break;
         }
@@ -381,7 +382,7 @@ struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32
             yaml_event_delete(&ev);
             break;
         } else {
-            more = event(&b, &ev, &root);
+            more = on_event(&b, &ev, &root);
         }
         yaml_event_delete(&ev);
     }
@@ -504,7 +505,7 @@ void as_spec_node_describe(const struct as_spec_node *n, struct as_buf *out)
     else if (as_spec_scalar(n) == AS_SPEC_NULL)
         as_buf_str(out, "nothing");
     else {
-        struct as_str shown = as_spec_cut(n->text);
+        struct as_str shown = as_spec_excerpt(n->text);
 
         as_buf_printf(out, "%s'%.*s%s'", n->plain ? "" : "the text ", AS_STR_FMT(shown),
                       shown.n < n->text.n ? "…" : "");

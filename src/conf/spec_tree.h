@@ -54,7 +54,7 @@ int as_spec_scalar_i64(const struct as_spec_node *n, int64_t *ret_v);
 double as_spec_scalar_f64(const struct as_spec_node *n);
 
 /* The first bytes of a text of the file: what a message shows of it. */
-struct as_str as_spec_cut(struct as_str s);
+struct as_str as_spec_excerpt(struct as_str s);
 /* "a list", "'abc'", "the text '5'" (it was in quotes): for messages. */
 void as_spec_node_describe(const struct as_spec_node *n, struct as_buf *out);
 

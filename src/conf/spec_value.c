@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-void *as_spec_take(struct as_arena *a, size_t n)
+void *as_spec_alloc(struct as_arena *a, size_t n)
 {
     void *p = as_arena_alloc(a, AS_MAX(n, (size_t)1), 16);
 
@@ -16,7 +16,7 @@ void *as_spec_take(struct as_arena *a, size_t n)
 
 const char *as_spec_dup(struct as_arena *a, struct as_str s)
 {
-    char *p = as_spec_take(a, s.n + 1);
+    char *p = as_spec_alloc(a, s.n + 1);
 
     if (s.n)
         memcpy(p, s.p, s.n);
@@ -24,8 +24,8 @@ const char *as_spec_dup(struct as_arena *a, struct as_str s)
 }
 
 /* "KEY: 'value' why" at the value; always false. */
-static bool refuse(struct as_spec_reader *r, const char *key, const struct as_spec_node *n,
-                   const char *why)
+static bool fail_value(struct as_spec_reader *r, const char *key, const struct as_spec_node *n,
+                       const char *why)
 {
     struct as_buf b;
 
@@ -62,8 +62,8 @@ static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *
         as_json_put_f64(out, (double)v / (double)unit);
 }
 
-static bool refuse_bound(struct as_spec_reader *r, const struct as_spec_row *row,
-                         const struct as_spec_node *n, bool above)
+static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
+                       const struct as_spec_node *n, bool above)
 {
     struct as_buf b;
     struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
@@ -75,7 +75,7 @@ static bool refuse_bound(struct as_spec_reader *r, const struct as_spec_row *row
     else
         put_number(row, above ? row->max : row->min, &b);
     as_buf_add(&b, "", 1);
-    refuse(r, row->key, n, (const char *)b.p);
+    fail_value(r, row->key, n, (const char *)b.p);
     as_buf_fini(&b);
     return false;
 }
@@ -88,15 +88,15 @@ static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
     int64_t i;
 
     if (!is_number(n))
-        return refuse(r, row->key, n, "is not a whole number");
+        return fail_value(r, row->key, n, "is not a whole number");
     d = as_spec_scalar_f64(n);
     if (d != nearbyint(d))
-        return refuse(r, row->key, n, "is not a whole number");
+        return fail_value(r, row->key, n, "is not a whole number");
     if (d < (double)row->min || d > (double)row->max)
-        return refuse_bound(r, row, n, d > 0);
+        return fail_bound(r, row, n, d > 0);
     i = (int64_t)d; /* bounds of rows are far below 2^53: exact */
     if (i == 0 && (row->flags & AS_SPEC_NOT_ZERO))
-        return refuse(r, row->key, n, "is not allowed; -1 is no limit");
+        return fail_value(r, row->key, n, "is not allowed; -1 is no limit");
     v->i = i;
     return true;
 }
@@ -121,7 +121,8 @@ static bool read_amount(struct as_spec_reader *r, const struct as_spec_row *row,
     if (is_number(n))
         return read_int(r, row, n, v);
     if (!is_scalar(n, AS_SPEC_WORD) || !read_percent(n->text, &percent))
-        return refuse(r, row->key, n, "is neither a whole number nor a part as 25%, of 0% to 100%");
+        return fail_value(r, row->key, n,
+                          "is neither a whole number nor a part as 25%, of 0% to 100%");
     v->i = -1 - percent;
     return true;
 }
@@ -132,13 +133,13 @@ static bool read_scaled(struct as_spec_reader *r, const struct as_spec_row *row,
     double d;
 
     if (!is_number(n))
-        return refuse(r, row->key, n,
-                      row->type == AS_SPEC_DURATION ? "is not a number of seconds"
-                                                    : "is not a number");
+        return fail_value(r, row->key, n,
+                          row->type == AS_SPEC_DURATION ? "is not a number of seconds"
+                                                        : "is not a number");
     d = as_spec_scalar_f64(n) * (row->type == AS_SPEC_DURATION ? (double)AS_SEC : 1000);
     /* a product may miss what was meant by its last bits, which are far below one unit */
     if (d < (double)row->min - 0.05 || d > (double)row->max + 0.05)
-        return refuse_bound(r, row, n, d > (double)row->min);
+        return fail_bound(r, row, n, d > (double)row->min);
     v->i = llround(d);
     return true;
 }
@@ -157,9 +158,9 @@ static bool read_size(struct as_spec_reader *r, const struct as_spec_row *row,
         rc = as_option_read(&any, n->text.p, &o, &b);
     as_buf_fini(&b);
     if (rc < 0)
-        return refuse(r, row->key, n, "is not a size (bytes, or with K, M, G, T)");
+        return fail_value(r, row->key, n, "is not a size (bytes, or with K, M, G, T)");
     if (o.i < row->min || o.i > row->max)
-        return refuse_bound(r, row, n, o.i > row->max);
+        return fail_bound(r, row, n, o.i > row->max);
     v->i = o.i;
     return true;
 }
@@ -173,26 +174,26 @@ static bool check_text(struct as_spec_reader *r, const char *key, const struct a
     char why[64];
 
     if (memchr(n->text.p, 0, n->text.n))
-        return refuse(r, key, n, "holds a zero byte");
+        return fail_value(r, key, n, "holds a zero byte");
     if ((int64_t)n->text.n >= min && (int64_t)n->text.n <= max)
         return true;
     snprintf(why, sizeof(why), "must have %lld to %lld bytes", (long long)min, (long long)max);
-    return refuse(r, key, n, why);
+    return fail_value(r, key, n, why);
 }
 
 static bool read_string(struct as_spec_reader *r, const struct as_spec_row *row,
                         const struct as_spec_node *n, struct as_spec_value *v)
 {
     if (n->type != AS_SPEC_NODE_SCALAR)
-        return refuse(r, row->key, n, "is not a text");
+        return fail_value(r, row->key, n, "is not a text");
     if (row->type == AS_SPEC_STRING && as_spec_scalar(n) != AS_SPEC_WORD)
-        return refuse(r, row->key, n,
-                      is_number(n) ? "is a number; in quotes it is a text"
-                                   : "is not a text; in quotes it is one");
+        return fail_value(r, row->key, n,
+                          is_number(n) ? "is a number; in quotes it is a text"
+                                       : "is not a text; in quotes it is one");
     if (!check_text(r, row->key, n, row->min, row->max))
         return false;
     if (!as_spec_matches(row, n->text))
-        return refuse(r, row->key, n, as_spec_form_error(row));
+        return fail_value(r, row->key, n, as_spec_form_error(row));
     v->s = as_spec_dup(r->arena, n->text);
     return true;
 }
@@ -215,13 +216,13 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_buf_printf(&b, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
     as_buf_add(&b, "", 1);
-    refuse(r, row->key, n, (const char *)b.p);
+    fail_value(r, row->key, n, (const char *)b.p);
     as_buf_fini(&b);
     return false;
 }
 
-static bool refuse_count(struct as_spec_reader *r, const struct as_spec_row *row,
-                         const struct as_spec_node *n, int64_t min, int64_t max)
+static bool fail_count(struct as_spec_reader *r, const struct as_spec_row *row,
+                       const struct as_spec_node *n, int64_t min, int64_t max)
 {
     as_spec_error(r->errors, n->line, n->column, "%s: %u are given; %lld to %lld are allowed",
                   row->key, n->n, (long long)min, (long long)max);
@@ -234,14 +235,14 @@ static bool read_texts(struct as_spec_reader *r, const struct as_spec_row *row,
     bool ok = true;
 
     if (n->type != AS_SPEC_NODE_LIST)
-        return refuse(r, row->key, n, "is not a list of texts");
+        return fail_value(r, row->key, n, "is not a list of texts");
     if (n->n < row->min || n->n > row->max)
-        return refuse_count(r, row, n, row->min, row->max);
-    v->texts = as_spec_take(r->arena, n->n * sizeof(*v->texts));
+        return fail_count(r, row, n, row->min, row->max);
+    v->texts = as_spec_alloc(r->arena, n->n * sizeof(*v->texts));
     v->n = 0;
     for (const struct as_spec_node *k = n->first; k; k = k->next) {
         if (k->type != AS_SPEC_NODE_SCALAR || as_spec_scalar(k) == AS_SPEC_NULL)
-            ok = refuse(r, row->key, k, "is not a text");
+            ok = fail_value(r, row->key, k, "is not a text");
         else if (!check_text(r, row->key, k, v->n ? 0 : 1, 131071)) /* Linux's bound of one */
             ok = false;
         v->texts[v->n++] = as_spec_dup(r->arena, k->text);
@@ -272,10 +273,10 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
     bool ok = true;
 
     if (n->type != AS_SPEC_NODE_MAP)
-        return refuse(r, row->key, n, "is not a mapping of names to texts");
+        return fail_value(r, row->key, n, "is not a mapping of names to texts");
     if (n->n > row->max)
-        return refuse_count(r, row, n, 0, row->max);
-    v->texts = as_spec_take(r->arena, n->n * sizeof(*v->texts));
+        return fail_count(r, row, n, 0, row->max);
+    v->texts = as_spec_alloc(r->arena, n->n * sizeof(*v->texts));
     v->n = 0;
     for (const struct as_spec_node *k = n->first; k; k = k->next) {
         char *line;
@@ -283,19 +284,19 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
         if (!variable(k->key) || strncmp(k->key.p, "ANYSERVE_", 9) == 0) {
             as_spec_error(r->errors, k->key_line, k->key_column,
                           "%s: '%.*s' is not a variable's name that can be set", row->key,
-                          AS_STR_FMT(as_spec_cut(k->key)));
+                          AS_STR_FMT(as_spec_excerpt(k->key)));
             ok = false;
             continue;
         }
         if (k->type != AS_SPEC_NODE_SCALAR || as_spec_scalar(k) == AS_SPEC_NULL) {
-            ok = refuse(r, k->key.p, k, "is not a text; an empty one is ''");
+            ok = fail_value(r, k->key.p, k, "is not a text; an empty one is ''");
             continue;
         }
         if (!check_text(r, k->key.p, k, 0, 131071 - 256)) {
             ok = false;
             continue;
         }
-        line = as_spec_take(r->arena, k->key.n + k->text.n + 2);
+        line = as_spec_alloc(r->arena, k->key.n + k->text.n + 2);
         memcpy(line, k->key.p, k->key.n);
         line[k->key.n] = '=';
         memcpy(line + k->key.n + 1, k->text.p, k->text.n);
@@ -353,11 +354,11 @@ static bool put_scalar(struct as_spec_reader *r, const struct as_spec_row *row,
         as_json_put_bool(out, as_spec_scalar_bool(n));
         return true;
     case AS_SPEC_WHOLE:
-        return put_whole(n, out) || refuse(r, row->key, n, "is too large a number");
+        return put_whole(n, out) || fail_value(r, row->key, n, "is too large a number");
     case AS_SPEC_REAL:
         d = as_spec_scalar_f64(n);
         if (!isfinite(d))
-            return refuse(r, row->key, n, "is too large a number");
+            return fail_value(r, row->key, n, "is too large a number");
         as_json_put_f64(out, d);
         return true;
     case AS_SPEC_WORD:
@@ -386,7 +387,7 @@ static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
     as_json_put_open(out, map ? '{' : '[');
     for (i = 0; i < n->n; i++) {
         if (map)
-            as_json_put_name(out, all[i]->key);
+            as_json_put_escaped_key(out, all[i]->key);
         ok = put_node(r, row, all[i], out) && ok;
     }
     as_json_put_close(out, map ? '}' : ']');
@@ -401,7 +402,7 @@ static bool read_json(struct as_spec_reader *r, const struct as_spec_row *row,
     bool ok;
 
     if (strcmp(row->words, "object") == 0 && n->type != AS_SPEC_NODE_MAP)
-        return refuse(r, row->key, n, "is not a mapping");
+        return fail_value(r, row->key, n, "is not a mapping");
     as_buf_init(&b);
     ok = put_node(r, row, n, &b);
     if (ok && (int64_t)b.n > row->max) {
@@ -418,11 +419,11 @@ static bool read_json(struct as_spec_reader *r, const struct as_spec_row *row,
 
 /* --- objects --- */
 
-static uint32_t most(const struct as_spec_reader *r, const struct as_spec_row *row)
+static uint32_t objects_max(const struct as_spec_reader *r, const struct as_spec_row *row)
 {
-    if (as_spec_inner(row) == AS_SPEC_LEVEL_APPLICATION)
+    if (as_spec_inner_level(row) == AS_SPEC_LEVEL_APPLICATION)
         return r->limits->applications;
-    if (as_spec_inner(row) == AS_SPEC_LEVEL_DEPLOYMENT)
+    if (as_spec_inner_level(row) == AS_SPEC_LEVEL_DEPLOYMENT)
         return r->limits->deployments - r->deployments;
     return (uint32_t)row->max;
 }
@@ -432,22 +433,22 @@ static bool read_objects(struct as_spec_reader *r, const struct as_spec_row *row
 {
     bool one = row->type == AS_SPEC_OBJECT;
     const struct as_spec_node *k = one ? n : n->first;
-    bool deployments = as_spec_inner(row) == AS_SPEC_LEVEL_DEPLOYMENT;
+    bool deployments = as_spec_inner_level(row) == AS_SPEC_LEVEL_DEPLOYMENT;
     uint32_t i = 0, count = one ? 1 : n->n;
 
     if (!one && n->type != AS_SPEC_NODE_LIST)
-        return refuse(r, row->key, n, "is not a list");
-    if (!one && n->n > most(r, row)) {
+        return fail_value(r, row->key, n, "is not a list");
+    if (!one && n->n > objects_max(r, row)) {
         as_spec_error(r->errors, n->line, n->column, "%s: %u are given; %u are allowed%s", row->key,
-                      n->n, most(r, row),
+                      n->n, objects_max(r, row),
                       deployments && r->deployments ? " after those above" : "");
         return false;
     }
     if (deployments)
         r->deployments += n->n;
-    v->objects = as_spec_take(r->arena, count * sizeof(struct as_spec_object *));
+    v->objects = as_spec_alloc(r->arena, count * sizeof(struct as_spec_object *));
     for (; i < count; i++, k = k->next) {
-        struct as_spec_object *o = as_spec_read_object(r, as_spec_inner(row), k);
+        struct as_spec_object *o = as_spec_read_object(r, as_spec_inner_level(row), k);
 
         if (o)
             v->objects[v->n++] = o;
@@ -468,7 +469,8 @@ bool as_spec_read_value(struct as_spec_reader *r, const struct as_spec_row *row,
         return true;
     switch (row->type) {
     case AS_SPEC_BOOL:
-        ok = is_scalar(n, AS_SPEC_WORD_BOOL) || refuse(r, row->key, n, "is neither true nor false");
+        ok = is_scalar(n, AS_SPEC_WORD_BOOL) ||
+             fail_value(r, row->key, n, "is neither true nor false");
         read.i = ok && as_spec_scalar_bool(n);
         break;
     case AS_SPEC_INT:
@@ -519,6 +521,6 @@ void as_spec_read_default(struct as_arena *a, const struct as_spec_row *row,
     struct as_spec_node n = {.plain = true, .text = as_str_of(row->def)};
 
     *v = (struct as_spec_value){0};
-    /* a default that its own bounds refuse is our bug, found by the first run */
+    /* a default that its own bounds fail_value is our bug, found by the first run */
     AS_ASSERT(as_spec_read_value(&r, row, &n, v));
 }

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPTS 64 /* per turn, so that requests are not starved */
+#define ACCEPTS_PER_TURN 64 /* per turn, so that requests are not accept_log_limit */
 /* A new connection may stay this long for its first request, whoever else comes. */
 #define EVICT_AGE   AS_SEC
 #define EVICT_LOOKS 64
@@ -28,7 +28,7 @@ static void rest(struct as_edge *e, int events)
         as_sock_watch(&e->listeners[i].sock, events);
 }
 
-const char *as_close_name(uint32_t why)
+const char *as_close_reason_name(uint32_t why)
 {
     static const char *const names[] = {
         [AS_CLOSE_CLIENT] = "client",
@@ -44,14 +44,15 @@ const char *as_close_name(uint32_t why)
 
     if (why < AS_CLOSE_BREACH)
         return names[why];
-    return why == AS_CLOSE_BREACH || why >= AS_CLOSES
+    return why == AS_CLOSE_BREACH || why >= AS_CLOSE_REASONS
                ? NULL
                : as_h2_breach_name((enum as_h2_breach)(why - AS_CLOSE_BREACH));
 }
 
-bool as_edge_may_log(struct as_edge *e, uint32_t quiet, uint64_t *ret_skipped)
+bool as_edge_may_log(struct as_edge *e, uint32_t log_limits, uint64_t *ret_skipped)
 {
-    return as_log_may(&e->quiet[quiet], as_loop_now(e->loop), AS_SEC, ret_skipped);
+    return as_log_ratelimit_allows(&e->log_limits[log_limits], as_loop_now(e->loop), AS_SEC,
+                                   ret_skipped);
 }
 
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
@@ -74,26 +75,26 @@ static void on_sweep(struct as_timer *t)
     as_ns now = as_loop_now(e->loop);
     bool final = e->draining && now >= e->drain_final;
 
-    as_patience_begin_sweep(e);
+    as_client_timeouts_begin_sweep(e);
     as_stream_expire_all(e, now);
     if (final) {
         e->drain_final = AS_NEVER;
         as_stream_drain_all(e);
     }
-    as_patience_sweep(e, now);
-    sweep_list(&e->fresh, now, final);
+    as_client_timeouts_sweep(e, now);
+    sweep_list(&e->new_conns, now, final);
     sweep_list(&e->conns, now, final);
     as_exchange_pool_trim(e);
     if (!e->draining)
         rest(e, UV_READABLE);
-    if (e->n_conns || e->stat.pooled > AS_POOL_KEEP)
+    if (e->n_conns || e->stat.pooled > AS_EXCHANGE_POOL_MIN)
         as_timer_set(&e->sweep, AS_MIN(now + e->sweep_every, e->drain_final));
 }
 
-void as_edge_conn_gone(struct as_edge *e)
+void as_edge_conn_closed(struct as_edge *e)
 {
     e->n_conns--;
-    as_count(&e->stat.closed, 1);
+    as_counter_add(&e->stat.closed, 1);
     if (e->n_conns == 0 && e->draining) {
         as_timer_set(&e->sweep, AS_NEVER);
         if (e->drained)
@@ -101,11 +102,12 @@ void as_edge_conn_gone(struct as_edge *e)
     }
 }
 
-/* Whoever was there first and wants nothing goes, so that connections that are only held open do
- * not keep others out: first one that never asked, then the one that has been idle longest. */
-static bool make_room(struct as_edge *e)
+/* Whoever was there first and wants nothing goes, so that connections that are only deferred_reply
+ * open do not keep others out: first one that never asked, then the one that has been idle longest.
+ */
+static bool evict_idle_connection(struct as_edge *e)
 {
-    struct as_list *lists[] = {&e->fresh, &e->conns};
+    struct as_list *lists[] = {&e->new_conns, &e->conns};
     as_ns now = as_loop_now(e->loop);
 
     for (size_t i = 0; i < AS_COUNT(lists); i++) {
@@ -115,7 +117,7 @@ static bool make_room(struct as_edge *e)
         {
             struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
 
-            if (!c->n_open && now - c->active >= EVICT_AGE) {
+            if (!c->n_open && now - c->last_active >= EVICT_AGE) {
                 as_conn_end(c, AS_CLOSE_EVICTED, false);
                 return true;
             }
@@ -126,13 +128,13 @@ static bool make_room(struct as_edge *e)
     return false;
 }
 
-static void refuse(struct as_edge *e, int fd)
+static void refuse_connection(struct as_edge *e, int fd)
 {
     uint64_t skipped;
 
-    as_count(&e->stat.refused, 1);
+    as_counter_add(&e->stat.refused, 1);
     close(fd);
-    if (as_edge_may_log(e, AS_QUIET_REFUSED, &skipped))
+    if (as_edge_may_log(e, AS_EDGE_LOG_REFUSED, &skipped))
         as_log_event(e->log, AS_LOG_WARN, "client_refused",
                      "reason=max_connections connections=%u skipped=%lu", e->n_conns, skipped);
 }
@@ -141,14 +143,14 @@ struct as_conn *as_edge_admit(struct as_edge *e, int fd)
 {
     struct as_conn *c;
 
-    if (e->n_conns >= e->conf.max_connections && !make_room(e)) {
-        refuse(e, fd);
+    if (e->n_conns >= e->conf.max_connections && !evict_idle_connection(e)) {
+        refuse_connection(e, fd);
         return NULL;
     }
     c = as_conn_accept(e, fd);
     if (e->sweep.at == AS_NEVER) {
-        e->swept = as_loop_now(e->loop);
-        as_timer_set(&e->sweep, e->swept + e->sweep_every);
+        e->last_sweep = as_loop_now(e->loop);
+        as_timer_set(&e->sweep, e->last_sweep + e->sweep_every);
     }
     return c;
 }
@@ -158,7 +160,8 @@ static void log_starved(struct as_edge *e, int err)
 {
     uint64_t skipped;
 
-    if (as_log_may(&e->starved, as_loop_now(e->loop), AS_SOCK_STARVED_EVERY, &skipped))
+    if (as_log_ratelimit_allows(&e->accept_log_limit, as_loop_now(e->loop),
+                                AS_SOCK_STARVED_LOG_INTERVAL, &skipped))
         as_log_event(e->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\" failures=%lu",
                      strerror(err), skipped + 1);
 }
@@ -167,10 +170,10 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
 {
     struct as_edge *e = AS_CONTAINER(s, struct as_listener, sock)->edge;
 
-    for (int i = 0; i < ACCEPTS; i++) {
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd < 0 && as_sock_starved(errno)) {
+        if (fd < 0 && as_sock_is_starved(errno)) {
             log_starved(e, errno);
             rest(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
@@ -208,12 +211,12 @@ int as_edge_listen(struct as_edge *e, int fd)
 
 int as_edge_adopt(struct as_edge *e, int fd)
 {
-    return as_relay_adopt(&e->relay, fd);
+    return as_connection_handover_adopt(&e->handover, fd);
 }
 
-static void on_registry(struct as_client *c)
+static void on_registry(struct as_fleet_client *c)
 {
-    as_stream_change_all(AS_CONTAINER(c, struct as_edge, client));
+    as_stream_notify_all(AS_CONTAINER(c, struct as_edge, client));
 }
 
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
@@ -228,15 +231,15 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
     e->budgets = budgets;
     e->log = log;
     e->drain_final = AS_NEVER;
-    e->sweep_every = as_patience_every(conf);
+    e->sweep_every = as_client_timeouts_sweep_interval(conf);
     e->rx = as_xalloc(AS_EDGE_RX);
-    as_list_init(&e->fresh);
+    as_list_init(&e->new_conns);
     as_list_init(&e->conns);
-    as_patience_init(e);
+    as_client_timeouts_init(e);
     as_stream_init_all(e);
-    as_squeezer_init(&e->squeezer, loop);
+    as_compressor_init(&e->compressor, loop);
     e->client.on_registry = on_registry;
-    err = as_client_open(&e->client, fleet, loop);
+    err = as_fleet_client_open(&e->client, fleet, loop);
     if (!err)
         err = as_helper_open(&e->helper, loop);
     if (err) {
@@ -245,25 +248,25 @@ int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *f
         return err;
     }
     as_timer_init(&e->sweep, loop, on_sweep);
-    as_relay_init(&e->relay, e);
+    as_connection_handover_init(&e->handover, e);
     as_linger_init(&e->linger, loop, e->rx, AS_EDGE_RX, conf->linger_timeout, conf->max_lingering);
     *ret_e = e;
     return 0;
 }
 
-static void notice(struct as_list *conns)
+static void notify_drain(struct as_list *conns)
 {
     AS_LIST_EACH(n, conns) as_conn_drain(AS_LIST_ENTRY(n, struct as_conn, node), false);
 }
 
-static void close_all(struct as_list *conns)
+static void close_connections(struct as_list *conns)
 {
     AS_LIST_EACH(n, conns) as_conn_close(AS_LIST_ENTRY(n, struct as_conn, node), AS_CLOSE_DRAIN);
 }
 
-void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg)
+void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg)
 {
-    as_relay_end_adopting(&e->relay);
+    as_connection_handover_stop_adopting(&e->handover);
     e->draining = e->ending = true;
     e->drained = drained;
     e->drained_arg = arg;
@@ -271,19 +274,19 @@ void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void
         as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
     if (!e->n_conns) {
-        if (heir >= 0)
-            close(heir);
+        if (successor >= 0)
+            close(successor);
         if (drained)
             drained(arg);
         return;
     }
     e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
-    as_relay_begin(&e->relay, heir);
+    as_connection_handover_start(&e->handover, successor);
     if (!e->n_conns) /* drained was called with the last one */
         return;
-    notice(&e->fresh);
-    notice(&e->conns);
-    as_stream_change_all(e);
+    notify_drain(&e->new_conns);
+    notify_drain(&e->conns);
+    as_stream_notify_all(e);
     as_timer_set(&e->sweep, e->drain_final);
 }
 
@@ -292,35 +295,35 @@ static void fail_uploads(struct as_edge *e)
     struct as_list *n;
 
     while ((n = as_list_pop(&e->uploads))) {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, patience);
+        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, timeout_node);
 
-        if (!x->held) {
+        if (!x->deferred_reply) {
             as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
             as_exchange_drop_body(x);
         }
-        if (x->held) /* the answer, until its request has come */
-            as_rest_release(x);
+        if (x->deferred_reply) /* the answer, until its request has come */
+            as_rest_send_deferred(x);
     }
 }
 
-static void finish_all(struct as_list *conns)
+static void finish_connections(struct as_list *conns)
 {
     AS_LIST_EACH(n, conns) as_conn_drain(AS_LIST_ENTRY(n, struct as_conn, node), true);
 }
 
-void as_edge_give_up(struct as_edge *e)
+void as_edge_drain_expired(struct as_edge *e)
 {
     e->drain_final = AS_NEVER;
     fail_uploads(e);
     as_stream_drain_all(e);
-    finish_all(&e->fresh);
-    finish_all(&e->conns);
+    finish_connections(&e->new_conns);
+    finish_connections(&e->conns);
 }
 
-void as_edge_announce_end(struct as_edge *e)
+void as_edge_announce_shutdown(struct as_edge *e)
 {
     e->ending = true;
-    as_stream_change_all(e);
+    as_stream_notify_all(e);
 }
 
 void as_edge_stop(struct as_edge *e)
@@ -330,20 +333,20 @@ void as_edge_stop(struct as_edge *e)
     for (uint32_t i = 0; i < e->n_listeners; i++)
         as_sock_close(&e->listeners[i].sock, NULL);
     e->n_listeners = 0;
-    close_all(&e->fresh);
-    close_all(&e->conns);
+    close_connections(&e->new_conns);
+    close_connections(&e->conns);
 }
 
 void as_edge_close(struct as_edge *e)
 {
     AS_ASSERT(e->n_conns == 0 && e->stat.exchanges == 0);
-    as_client_close(&e->client);
+    as_fleet_client_close(&e->client);
     as_stream_fini_all(e);
-    as_squeezer_fini(&e->squeezer);
+    as_compressor_fini(&e->compressor);
     as_helper_close(&e->helper);
     as_timer_close(&e->sweep, NULL);
     as_linger_close(&e->linger);
-    as_relay_close(&e->relay);
+    as_connection_handover_close(&e->handover);
 }
 
 void as_edge_free(struct as_edge *e)
@@ -357,12 +360,12 @@ void as_edge_free(struct as_edge *e)
     free(e);
 }
 
-uint32_t as_edge_held(const struct as_edge *e)
+uint32_t as_edge_open_requests(const struct as_edge *e)
 {
     return (uint32_t)e->stat.exchanges;
 }
 
-struct as_mbox *as_edge_box(struct as_edge *e)
+struct as_mbox *as_edge_mailbox(struct as_edge *e)
 {
     return &e->client.box;
 }

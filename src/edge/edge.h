@@ -17,24 +17,26 @@ struct as_edge;
 struct as_control;
 
 /* Which answers are compressed, for clients that list an encoding of ours. */
-enum as_compress { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
+enum as_compress_mode { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 
 /* Who comes in by an edge's listeners, and so what is served there. */
-enum as_door {
-    AS_DOOR_CLIENTS,
-    AS_DOOR_MANAGEMENT, /* workers that register: edge/admin/registrar.h; the dispatch loop only */
-    AS_DOOR_CONTROL,    /* who says what is to be served: edge/admin/control.h; no models */
-    AS_DOORS
+enum as_interface {
+    AS_INTERFACE_CLIENTS,
+    AS_INTERFACE_MANAGEMENT, /* workers that register: edge/admin/registrar.h; the dispatch loop
+                                only */
+    AS_INTERFACE_CONTROL,    /* who says what is to be served: edge/admin/control.h; no models */
+    AS_INTERFACES
 };
 
 struct as_edge_conf {
-    enum as_door door;
-    const char
-        *token;       /* of calls over TCP to any door but AS_DOOR_CLIENTS; NULL: all are refused */
-    const char *host; /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
-    uint32_t status_port; /* AS_DOOR_CLIENTS: where the metrics are, on 127.0.0.1; 0: off */
-    const char *origins; /* AS_DOOR_CLIENTS: pages that may change something, wire/http/origin.h; NULL */
-    const struct as_control *api; /* of AS_DOOR_CONTROL */
+    enum as_interface interface;
+    const char *token; /* of calls over TCP to any interface but AS_INTERFACE_CLIENTS; NULL: all are
+                          refused */
+    const char *host;  /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
+    uint32_t status_port; /* AS_INTERFACE_CLIENTS: where the metrics are, on 127.0.0.1; 0: off */
+    const char *origins;  /* AS_INTERFACE_CLIENTS: pages that may change something,
+                             wire/http/origin.h; NULL */
+    const struct as_control *api; /* of AS_INTERFACE_CONTROL */
     as_ns heartbeat;              /* asked of workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
@@ -44,7 +46,7 @@ struct as_edge_conf {
     const char *message_option; /* what sets these, "--max-message-bytes" */
     const char *body_option;
     const char *inflated_option;
-    enum as_compress compress;
+    enum as_compress_mode compress;
     uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
     uint32_t stream_requests; /* under way on one ModelStreamInfer */
     uint32_t max_connections; /* of this loop */
@@ -129,10 +131,10 @@ enum as_resource {
 const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
 /* The HTTP statuses that are counted, by number from 0; the last is 0 and stands for all others. */
 #define AS_HTTP_STATUSES 21u
-uint32_t as_http_status(uint32_t i);
+uint32_t as_counted_http_status(uint32_t i);
 
 /* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2/h2_guard.h. */
-enum as_close {
+enum as_close_reason {
     AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
     AS_CLOSE_IDLE,
     AS_CLOSE_DRAIN, /* the server ends */
@@ -144,8 +146,8 @@ enum as_close {
     AS_CLOSE_BAD_REQUEST, /* malformed HTTP/1.1 */
     AS_CLOSE_BREACH
 };
-#define AS_CLOSES (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)
-const char *as_close_name(uint32_t why); /* NULL: no reason has this number */
+#define AS_CLOSE_REASONS (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)
+const char *as_close_reason_name(uint32_t why); /* NULL: no reason has this number */
 
 #define AS_GRPC_CODES 17u
 const char *as_rpc_name(enum as_rpc rpc); /* unique: the label of metrics */
@@ -160,7 +162,7 @@ struct as_edge_stat {  /* base/counter.h */
     uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
     uint64_t uncopied;            /* copies that were wanted and not made: edge/infer/mirror.h */
     uint64_t pooled;              /* freed ones, kept for the next */
-    uint64_t ended[AS_CLOSES];    /* closed ones, by reason */
+    uint64_t ended[AS_CLOSE_REASONS];     /* closed ones, by reason */
     uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
     uint64_t foreign;                     /* connections of other users to a unix socket of ours */
     uint64_t unauthenticated;             /* requests without the token */
@@ -172,34 +174,34 @@ struct as_edge_budgets {
     struct as_budget requests, answers;
 };
 
-/* fleet: NULL for AS_DOOR_CONTROL. */
+/* fleet: NULL for AS_INTERFACE_CONTROL. */
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
                 const struct as_log *log);
 /* Accepts from a shared listening socket (not owned), TCP or unix. */
 int as_edge_listen(struct as_edge *e, int fd);
-/* Takes clients that the dispatcher before us sends by this socket (edge/conn/connection_handover.h), which is the
- * edge's from here on. */
+/* Takes clients that the dispatcher before us sends by this socket
+ * (edge/conn/connection_handover.h), which is the edge's from here on. */
 int as_edge_adopt(struct as_edge *e, int fd);
 /* Graceful end: no accept, GOAWAY; `drained` (may be NULL) is called on this loop
- * when no connection is left. heir: a socket to a dispatcher that takes connections over, which is
- * the edge's from here on, or -1. */
-void as_edge_drain(struct as_edge *e, int heir, void (*drained)(void *arg), void *arg);
+ * when no connection is left. successor: a socket to a dispatcher that takes connections over,
+ * which is the edge's from here on, or -1. */
+void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg);
 /* The server ends, though this edge serves on: it says that neither server nor models are ready. */
-void as_edge_announce_end(struct as_edge *e);
-/* In a drain that has run out of time, behind as_fleet_give_up: requests that have not come whole
+void as_edge_announce_shutdown(struct as_edge *e);
+/* In a drain that has run out of time, behind as_fleet_abort: requests that have not come whole
  * are answered UNAVAILABLE, and no connection takes a further one. Each ends with its answers;
  * `drained` is called as before. */
-void as_edge_give_up(struct as_edge *e);
-/* Closes every connection at once. When as_edge_held is 0 (the fleet has released all requests):
- * as_edge_close, run the loop to its end, as_edge_free. */
+void as_edge_drain_expired(struct as_edge *e);
+/* Closes every connection at once. When as_edge_open_requests is 0 (the fleet has released all
+ * requests): as_edge_close, run the loop to its end, as_edge_free. */
 void as_edge_stop(struct as_edge *e);
-uint32_t as_edge_held(const struct as_edge *e); /* requests that are not freed yet */
+uint32_t as_edge_open_requests(const struct as_edge *e); /* requests that are not freed yet */
 void as_edge_close(struct as_edge *e);
 void as_edge_free(struct as_edge *e);
 
 /* Letters to this loop (any thread). */
-struct as_mbox *as_edge_box(struct as_edge *e);
+struct as_mbox *as_edge_mailbox(struct as_edge *e);
 
 const struct as_edge_stat *as_edge_stat(const struct as_edge *e); /* any thread */
 const struct as_loop_stat *as_edge_loop_stat(const struct as_edge *e);

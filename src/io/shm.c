@@ -27,7 +27,7 @@ struct as_shm {
 };
 
 AS_PRINTF(4, 5)
-static int refuse(char *why, size_t cap, int err, const char *fmt, ...)
+static int fail(char *why, size_t cap, int err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -54,7 +54,7 @@ int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf)
 
 /* --- the table, locked --- */
 
-static void drop(struct region *r)
+static void unref_region(struct region *r)
 {
     if (--r->refs)
         return;
@@ -64,26 +64,26 @@ static void drop(struct region *r)
     free(r);
 }
 
-static void remove_at(struct as_shm *t, struct region **at)
+static void remove_region(struct as_shm *t, struct region **at)
 {
     struct region *r = *at;
 
     *at = r->next;
     t->n--;
     t->bytes -= r->size;
-    drop(r);
+    unref_region(r);
 }
 
 /* The user's of that name, or any of his when the name is empty. */
-static bool is_meant(const struct region *r, uid_t user, struct as_str name)
+static bool matches(const struct region *r, uid_t user, struct as_str name)
 {
     return r->user == user && (!name.n || as_str_eq(as_str_of(r->name), name));
 }
 
-static struct region *find(const struct as_shm *t, uid_t user, struct as_str name)
+static struct region *find_region(const struct as_shm *t, uid_t user, struct as_str name)
 {
     for (struct region *r = t->first; name.n && r; r = r->next) {
-        if (is_meant(r, user, name))
+        if (matches(r, user, name))
             return r;
     }
     return NULL;
@@ -93,15 +93,15 @@ static struct region *find(const struct as_shm *t, uid_t user, struct as_str nam
 static int may_add(const struct as_shm *t, uid_t user, struct as_str name, uint64_t size, char *why,
                    size_t cap)
 {
-    if (find(t, user, name))
-        return refuse(why, cap, AS_EEXISTS, "shared memory region '%.*s' is registered already",
-                      SHOWN(name));
+    if (find_region(t, user, name))
+        return fail(why, cap, AS_EEXISTS, "shared memory region '%.*s' is registered already",
+                    SHOWN(name));
     if (t->n >= t->conf.max_regions)
-        return refuse(why, cap, AS_EFULL,
-                      "shared memory region '%.*s': there are %u already (--max-shm-regions)",
-                      SHOWN(name), t->n);
+        return fail(why, cap, AS_EFULL,
+                    "shared memory region '%.*s': there are %u already (--max-shm-regions)",
+                    SHOWN(name), t->n);
     if (size > t->conf.max_bytes - t->bytes)
-        return refuse(
+        return fail(
             why, cap, AS_EFULL,
             "shared memory region '%.*s': %llu bytes beside %llu are over --max-shm-bytes %llu",
             SHOWN(name), (unsigned long long)size, (unsigned long long)t->bytes,
@@ -109,8 +109,8 @@ static int may_add(const struct as_shm *t, uid_t user, struct as_str name, uint6
     return 0;
 }
 
-static void add(struct as_shm *t, uid_t user, struct as_str name, struct as_str key,
-                uint64_t offset, uint64_t size, int fd)
+static void add_region(struct as_shm *t, uid_t user, struct as_str name, struct as_str key,
+                       uint64_t offset, uint64_t size, int fd)
 {
     struct region *r = as_xalloc(sizeof(*r));
 
@@ -132,7 +132,7 @@ void as_shm_free(struct as_shm *t)
     if (!t)
         return;
     while (t->first)
-        remove_at(t, &t->first);
+        remove_region(t, &t->first);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -159,13 +159,13 @@ static char *key_of(struct as_str key)
 static int check_key(const struct as_shm *t, const char *key, struct as_str name, char *why,
                      size_t cap)
 {
-    if (strncmp(key, AS_SHM_OWN, strlen(AS_SHM_OWN)) == 0)
-        return refuse(why, cap, AS_EDENIED,
-                      "shared memory region '%.*s': names that begin with '" AS_SHM_OWN
-                      "' are the server's own",
-                      SHOWN(name));
+    if (strncmp(key, AS_SHM_OWN_PREFIX, strlen(AS_SHM_OWN_PREFIX)) == 0)
+        return fail(why, cap, AS_EDENIED,
+                    "shared memory region '%.*s': names that begin with '" AS_SHM_OWN_PREFIX
+                    "' are the server's own",
+                    SHOWN(name));
     if (t->conf.prefix && strncmp(key, t->conf.prefix, strlen(t->conf.prefix)) != 0)
-        return refuse(
+        return fail(
             why, cap, AS_EDENIED,
             "shared memory region '%.*s': '%.64s' does not begin with '%s' (--client-shm-prefix)",
             SHOWN(name), key, t->conf.prefix);
@@ -197,33 +197,33 @@ static int open_object(const char *key, uid_t user, struct as_str name, uint64_t
     struct stat st;
 
     if (fd < 0)
-        return refuse(why, cap,
-                      failed == ENOENT                      ? AS_ENOTFOUND
-                      : failed == EACCES || failed == EPERM ? AS_EDENIED
-                                                            : AS_EIO,
-                      "shared memory region '%.*s': cannot open '%s': %s", SHOWN(name), key,
-                      strerror(failed));
+        return fail(why, cap,
+                    failed == ENOENT                      ? AS_ENOTFOUND
+                    : failed == EACCES || failed == EPERM ? AS_EDENIED
+                                                          : AS_EIO,
+                    "shared memory region '%.*s': cannot open '%s': %s", SHOWN(name), key,
+                    strerror(failed));
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return refuse(why, cap, AS_EINVALID,
-                      "shared memory region '%.*s': '%s' is no shared memory object", SHOWN(name),
-                      key);
+        return fail(why, cap, AS_EINVALID,
+                    "shared memory region '%.*s': '%s' is no shared memory object", SHOWN(name),
+                    key);
     }
     if (!may_open(fd, &st, user)) {
         close(fd);
-        return refuse(why, cap, AS_EDENIED,
-                      "shared memory region '%.*s': user %u may not read and write '%.64s' (mode "
-                      "%04o, of user %u)",
-                      SHOWN(name), (unsigned)user, key, (unsigned)st.st_mode & 07777u,
-                      (unsigned)st.st_uid);
+        return fail(why, cap, AS_EDENIED,
+                    "shared memory region '%.*s': user %u may not read and write '%.64s' (mode "
+                    "%04o, of user %u)",
+                    SHOWN(name), (unsigned)user, key, (unsigned)st.st_mode & 07777u,
+                    (unsigned)st.st_uid);
     }
     if (size > (uint64_t)st.st_size || offset > (uint64_t)st.st_size - size) {
         close(fd);
-        return refuse(why, cap, AS_EINVALID,
-                      "shared memory region '%.*s': %llu bytes from byte %llu on are not within "
-                      "'%s', which has %llu",
-                      SHOWN(name), (unsigned long long)size, (unsigned long long)offset, key,
-                      (unsigned long long)st.st_size);
+        return fail(why, cap, AS_EINVALID,
+                    "shared memory region '%.*s': %llu bytes from byte %llu on are not within "
+                    "'%s', which has %llu",
+                    SHOWN(name), (unsigned long long)size, (unsigned long long)offset, key,
+                    (unsigned long long)st.st_size);
     }
     return fd;
 }
@@ -235,16 +235,15 @@ int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_
     int fd, err;
 
     if (!is_name(name))
-        return refuse(why, cap, AS_EINVALID,
-                      "a shared memory region's name must have 1 to %u bytes", AS_SHM_NAME_MAX);
+        return fail(why, cap, AS_EINVALID, "a shared memory region's name must have 1 to %u bytes",
+                    AS_SHM_NAME_MAX);
     if (!size)
-        return refuse(why, cap, AS_EINVALID, "shared memory region '%.*s' has no bytes",
-                      SHOWN(name));
+        return fail(why, cap, AS_EINVALID, "shared memory region '%.*s' has no bytes", SHOWN(name));
     object = key_of(key);
     if (!object)
-        return refuse(why, cap, AS_EINVALID,
-                      "shared memory region '%.*s': '%.*s' is no key of a shared memory object",
-                      SHOWN(name), SHOWN(key));
+        return fail(why, cap, AS_EINVALID,
+                    "shared memory region '%.*s': '%.*s' is no key of a shared memory object",
+                    SHOWN(name), SHOWN(key));
     fd = check_key(t, object, name, why, cap);
     if (!fd)
         fd = open_object(object, user, name, offset, size, why, cap);
@@ -256,7 +255,7 @@ int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_
     if (err)
         close(fd);
     else
-        add(t, user, name, key, offset, size, fd);
+        add_region(t, user, name, key, offset, size, fd);
     pthread_mutex_unlock(&t->lock);
     return err;
 }
@@ -267,8 +266,8 @@ uint32_t as_shm_unregister(struct as_shm *t, uid_t user, struct as_str name)
 
     pthread_mutex_lock(&t->lock);
     for (struct region **at = &t->first; *at;) {
-        if (is_meant(*at, user, name)) {
-            remove_at(t, at);
+        if (matches(*at, user, name)) {
+            remove_region(t, at);
             n++;
         } else {
             at = &(*at)->next;
@@ -280,15 +279,16 @@ uint32_t as_shm_unregister(struct as_shm *t, uid_t user, struct as_str name)
 
 /* --- using --- */
 
-/* A region that stays until give_back; NULL: refused. */
-static struct region *take(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset,
-                           uint64_t n, int *ret_err, char *why, size_t cap)
+/* A region that stays until release_region; NULL: refused. */
+static struct region *acquire_region(struct as_shm *t, uid_t user, struct as_str name,
+                                     uint64_t offset, uint64_t n, int *ret_err, char *why,
+                                     size_t cap)
 {
     struct region *r;
     uint64_t size = 0;
 
     pthread_mutex_lock(&t->lock);
-    r = find(t, user, name);
+    r = find_region(t, user, name);
     if (r) {
         size = r->size;
         r->refs++;
@@ -296,44 +296,43 @@ static struct region *take(struct as_shm *t, uid_t user, struct as_str name, uin
     pthread_mutex_unlock(&t->lock);
     if (!r) {
         *ret_err =
-            refuse(why, cap, AS_ENOTFOUND, "there is no shared memory region '%.*s'", SHOWN(name));
+            fail(why, cap, AS_ENOTFOUND, "there is no shared memory region '%.*s'", SHOWN(name));
         return NULL;
     }
     if (n <= size && offset <= size - n)
         return r;
     pthread_mutex_lock(&t->lock);
-    drop(r);
+    unref_region(r);
     pthread_mutex_unlock(&t->lock);
-    *ret_err = refuse(why, cap, AS_EINVALID,
-                      "%llu bytes from byte %llu on are not within shared memory region '%.*s', "
-                      "which has %llu",
-                      (unsigned long long)n, (unsigned long long)offset, SHOWN(name),
-                      (unsigned long long)size);
+    *ret_err = fail(why, cap, AS_EINVALID,
+                    "%llu bytes from byte %llu on are not within shared memory region '%.*s', "
+                    "which has %llu",
+                    (unsigned long long)n, (unsigned long long)offset, SHOWN(name),
+                    (unsigned long long)size);
     return NULL;
 }
 
-static void give_back(struct as_shm *t, struct region *r)
+static void release_region(struct as_shm *t, struct region *r)
 {
     pthread_mutex_lock(&t->lock);
-    drop(r);
+    unref_region(r);
     pthread_mutex_unlock(&t->lock);
 }
 
 static int fail_io(struct as_str name, char *why, size_t cap)
 {
-    return refuse(why, cap, AS_EIO, "shared memory region '%.*s': %s", SHOWN(name),
-                  strerror(errno));
+    return fail(why, cap, AS_EIO, "shared memory region '%.*s': %s", SHOWN(name), strerror(errno));
 }
 
 static int fail_shrunk(struct as_str name, char *why, size_t cap)
 {
-    return refuse(why, cap, AS_EINVALID,
-                  "shared memory region '%.*s' has become smaller since it was registered",
-                  SHOWN(name));
+    return fail(why, cap, AS_EINVALID,
+                "shared memory region '%.*s' has become smaller since it was registered",
+                SHOWN(name));
 }
 
-static int read_all(const struct region *r, uint64_t offset, uint8_t *out, size_t n,
-                    struct as_str name, char *why, size_t cap)
+static int read_region(const struct region *r, uint64_t offset, uint8_t *out, size_t n,
+                       struct as_str name, char *why, size_t cap)
 {
     while (n) {
         ssize_t k = pread(r->fd, out, n, (off_t)(r->offset + offset));
@@ -353,8 +352,8 @@ static int read_all(const struct region *r, uint64_t offset, uint8_t *out, size_
 
 /* Writing would make a smaller object grow again, so its size is looked at first. A client that
  * shrinks it in between gets back at most the bytes that it had registered, at its own cost. */
-static int write_all(const struct region *r, uint64_t offset, const uint8_t *p, size_t n,
-                     struct as_str name, char *why, size_t cap)
+static int write_region(const struct region *r, uint64_t offset, const uint8_t *p, size_t n,
+                        struct as_str name, char *why, size_t cap)
 {
     struct stat st;
 
@@ -380,12 +379,12 @@ int as_shm_read(struct as_shm *t, uid_t user, struct as_str name, uint64_t offse
                 size_t n, char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, user, name, offset, n, &err, why, cap);
+    struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
-    err = read_all(r, offset, out, n, name, why, cap);
-    give_back(t, r);
+    err = read_region(r, offset, out, n, name, why, cap);
+    release_region(t, r);
     return err;
 }
 
@@ -393,12 +392,12 @@ int as_shm_write(struct as_shm *t, uid_t user, struct as_str name, uint64_t offs
                  const uint8_t *p, size_t n, char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, user, name, offset, n, &err, why, cap);
+    struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
-    err = write_all(r, offset, p, n, name, why, cap);
-    give_back(t, r);
+    err = write_region(r, offset, p, n, name, why, cap);
+    release_region(t, r);
     return err;
 }
 
@@ -406,11 +405,11 @@ int as_shm_check(struct as_shm *t, uid_t user, struct as_str name, uint64_t offs
                  char *why, size_t cap)
 {
     int err;
-    struct region *r = take(t, user, name, offset, n, &err, why, cap);
+    struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
-    give_back(t, r);
+    release_region(t, r);
     return 0;
 }
 
@@ -423,7 +422,7 @@ uint32_t as_shm_each(struct as_shm *t, uid_t user, struct as_str name,
 
     pthread_mutex_lock(&t->lock);
     for (struct region *r = t->first; r; r = r->next) {
-        if (!is_meant(r, user, name))
+        if (!matches(r, user, name))
             continue;
         fn(arg, as_str_of(r->name), as_str_of(r->key), r->offset, r->size);
         n++;

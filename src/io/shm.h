@@ -16,8 +16,8 @@
 
 #include <sys/types.h>
 
-#define AS_SHM_NAME_MAX 255u        /* bytes of a region's name, and of a key */
-#define AS_SHM_OWN      "anyserve." /* objects whose name begins so are not for clients */
+#define AS_SHM_NAME_MAX   255u        /* bytes of a region's name, and of a key */
+#define AS_SHM_OWN_PREFIX "anyserve." /* objects whose name begins so are not for clients */
 
 struct as_shm;
 
@@ -31,8 +31,8 @@ struct as_shm_conf {
 int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf);
 void as_shm_free(struct as_shm *t); /* nobody uses it any more */
 
-/* All of these: `user` is the client's (io/socket/peer.h); 0 or an error with one line in `why` (cap
- * bytes, NUL at the end) that names the region. */
+/* All of these: `user` is the client's (io/socket/peer.h); 0 or an error with one line in `why`
+ * (cap bytes, NUL at the end) that names the region. */
 
 /* AS_EEXISTS: the name is taken; AS_ENOTFOUND: no such object; AS_EDENIED: not ours, or not the
  * user's, to read and write, or not a name for clients; AS_EINVALID: bad name or key, no bytes, a

@@ -21,7 +21,7 @@ static pthread_mutex_t *mutex_of(struct as_page *p)
     return (pthread_mutex_t *)(void *)((uint8_t *)p + offsetof(struct as_page, lock));
 }
 
-static int take_lock(struct as_page *p)
+static int acquire_lock(struct as_page *p)
 {
     pthread_mutexattr_t attr;
     int err;
@@ -61,7 +61,7 @@ int as_page_open(struct as_page_writer *w)
     w->fd = fd;
     w->page->magic = AS_PAGE_MAGIC;
     w->page->version = AS_FRAME_VERSION;
-    if (take_lock(w->page) == 0)
+    if (acquire_lock(w->page) == 0)
         return 0;
     as_page_forked(w);
     return AS_EIO;

@@ -34,14 +34,14 @@ static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_n
 }
 
 /* The runner is inside code that it cannot leave since `now`; 0: it is not. */
-static inline void as_page_hold(struct as_page_writer *w, as_ns now)
+static inline void as_page_set_held(struct as_page_writer *w, as_ns now)
 {
     if (w->page)
         __atomic_store_n(&w->page->held, now, __ATOMIC_RELAXED);
 }
 
 /* Shows the counters. */
-static inline void as_page_count(struct as_page_writer *w, const struct as_page_stat *s)
+static inline void as_page_publish_stat(struct as_page_writer *w, const struct as_page_stat *s)
 {
     struct as_page_stat *to = &w->page->stat;
 

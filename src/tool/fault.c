@@ -3,12 +3,12 @@
 #include "base/err.h"
 #include "conf/exit_code.h"
 
-static const char *name_of(int code)
+static const char *code_name(int code)
 {
     switch (code) {
-    case AS_CODE_USAGE:
+    case AS_EXIT_CODE_USAGE:
         return "USAGE";
-    case AS_CODE_NOT_FOUND:
+    case AS_EXIT_CODE_NOT_FOUND:
         return "FILE";
     default:
         return "FAILED";
@@ -17,7 +17,7 @@ static const char *name_of(int code)
 
 void as_fault_write(struct as_buf *b, const char *command, int code, struct as_str text, bool json)
 {
-    uint32_t n = code > AS_CODE_STATUS ? (uint32_t)(code - AS_CODE_STATUS) : 0;
+    uint32_t n = code > AS_EXIT_CODE_STATUS ? (uint32_t)(code - AS_EXIT_CODE_STATUS) : 0;
     const char *status = n ? as_grpc_status_name(n) : NULL;
 
     if (!json) {
@@ -26,7 +26,7 @@ void as_fault_write(struct as_buf *b, const char *command, int code, struct as_s
         return;
     }
     as_buf_printf(b, "{\"error\":{\"code\":\"%s\",\"exit_code\":%d,\"message\":",
-                  status ? status : name_of(code), code);
+                  status ? status : code_name(code), code);
     as_buf_json(b, text);
     as_buf_str(b, "}}\n");
 }

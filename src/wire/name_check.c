@@ -14,7 +14,7 @@ static size_t sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
     return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
 }
 
-bool as_names_utf8_slow(struct as_str s)
+bool as_name_check_utf8_slow(struct as_str s)
 {
     const uint8_t *p = (const uint8_t *)s.p;
     size_t i = 0;
@@ -39,13 +39,13 @@ bool as_names_utf8_slow(struct as_str s)
     return true;
 }
 
-static const struct as_str *at(const void *first, size_t stride, uint32_t i)
+static const struct as_str *name_at(const void *first, size_t stride, uint32_t i)
 {
     return (const struct as_str *)(const void *)((const char *)first + stride * i);
 }
 
 /* By length, then bytes, then place in the array. */
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct as_str *x = *(const struct as_str *const *)a;
     const struct as_str *y = *(const struct as_str *const *)b;
@@ -59,19 +59,19 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void sort(const struct as_str **v, const void *first, size_t stride, uint32_t n)
+static void sort_names(const struct as_str **v, const void *first, size_t stride, uint32_t n)
 {
-    AS_ASSERT(n <= AS_NAMES_MAX);
+    AS_ASSERT(n <= AS_NAME_CHECK_MAX);
     for (uint32_t i = 0; i < n; i++)
-        v[i] = at(first, stride, i);
-    qsort(v, n, sizeof(const struct as_str *), compare);
+        v[i] = name_at(first, stride, i);
+    qsort(v, n, sizeof(const struct as_str *), compare_names);
 }
 
-static const struct as_str *twice_of_many(const void *first, size_t stride, uint32_t n)
+static const struct as_str *find_duplicate_sorted(const void *first, size_t stride, uint32_t n)
 {
-    const struct as_str *v[AS_NAMES_MAX];
+    const struct as_str *v[AS_NAME_CHECK_MAX];
 
-    sort(v, first, stride, n);
+    sort_names(v, first, stride, n);
     for (uint32_t i = 1; i < n; i++) {
         if (as_str_eq(*v[i - 1], *v[i]))
             return v[i];
@@ -79,32 +79,32 @@ static const struct as_str *twice_of_many(const void *first, size_t stride, uint
     return NULL;
 }
 
-bool as_names_line(struct as_str s)
+bool as_name_check_line(struct as_str s)
 {
     return s.n == 0 || (!memchr(s.p, 0, s.n) && !memchr(s.p, '\n', s.n) &&
-                        !memchr(s.p, '\r', s.n) && as_names_utf8(s));
+                        !memchr(s.p, '\r', s.n) && as_name_check_utf8(s));
 }
 
-const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n)
+const struct as_str *as_name_check_duplicate_slow(const void *first, size_t stride, uint32_t n)
 {
     if (n > FEW)
-        return twice_of_many(first, stride, n);
+        return find_duplicate_sorted(first, stride, n);
     for (uint32_t i = 1; i < n; i++) {
         for (uint32_t k = 0; k < i; k++) {
-            if (as_str_eq(*at(first, stride, i), *at(first, stride, k)))
-                return at(first, stride, i);
+            if (as_str_eq(*name_at(first, stride, i), *name_at(first, stride, k)))
+                return name_at(first, stride, i);
         }
     }
     return NULL;
 }
 
-uint32_t as_names_keep_last_slow(void *first, size_t stride, uint32_t n)
+uint32_t as_name_check_keep_last_slow(void *first, size_t stride, uint32_t n)
 {
-    const struct as_str *v[AS_NAMES_MAX];
-    bool drop[AS_NAMES_MAX];
+    const struct as_str *v[AS_NAME_CHECK_MAX];
+    bool drop[AS_NAME_CHECK_MAX];
     uint32_t left = 0;
 
-    sort(v, first, stride, n);
+    sort_names(v, first, stride, n);
     memset(drop, 0, n);
     for (uint32_t i = 1; i < n; i++) {
         if (as_str_eq(*v[i - 1], *v[i]))

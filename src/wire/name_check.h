@@ -8,12 +8,12 @@
 
 #include "base/str.h"
 
-#define AS_NAMES_MAX 4096u /* the longest array that the functions below take */
+#define AS_NAME_CHECK_MAX 4096u /* the longest array that the functions below take */
 
-bool as_names_utf8_slow(struct as_str s);
+bool as_name_check_utf8_slow(struct as_str s);
 
 /* No byte of the slice has its high bit set. */
-static inline bool as_names_ascii(struct as_str s)
+static inline bool as_name_check_ascii(struct as_str s)
 {
     uint64_t a = 0, b = 0;
 
@@ -33,29 +33,32 @@ static inline bool as_names_ascii(struct as_str s)
 }
 
 /* The bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). */
-static inline bool as_names_utf8(struct as_str s)
+static inline bool as_name_check_utf8(struct as_str s)
 {
-    return as_names_ascii(s) || as_names_utf8_slow(s);
+    return as_name_check_ascii(s) || as_name_check_utf8_slow(s);
 }
 
 /* They are, and hold no NUL and no end of a line. */
-bool as_names_line(struct as_str s);
+bool as_name_check_line(struct as_str s);
 
-const struct as_str *as_names_twice_slow(const void *first, size_t stride, uint32_t n);
+const struct as_str *as_name_check_duplicate_slow(const void *first, size_t stride, uint32_t n);
 
 /* A name that the array holds twice, or NULL. `stride`: bytes from one struct to the next. */
-static inline const struct as_str *as_names_twice(const void *first, size_t stride, uint32_t n)
+static inline const struct as_str *as_name_check_duplicate(const void *first, size_t stride,
+                                                           uint32_t n)
 {
-    return n < 2 ? NULL : as_names_twice_slow(first, stride, n);
+    return n < 2 ? NULL : as_name_check_duplicate_slow(first, stride, n);
 }
 
-uint32_t as_names_keep_last_slow(void *first, size_t stride, uint32_t n);
+uint32_t as_name_check_keep_last_slow(void *first, size_t stride, uint32_t n);
 
 /* Drops each struct whose name comes again later in the array; the order of the rest stays.
  * Returns how many are left. */
-static inline uint32_t as_names_keep_last(void *first, size_t stride, uint32_t n)
+static inline uint32_t as_name_check_keep_last(void *first, size_t stride, uint32_t n)
 {
-    return as_names_twice(first, stride, n) ? as_names_keep_last_slow(first, stride, n) : n;
+    return as_name_check_duplicate(first, stride, n)
+               ? as_name_check_keep_last_slow(first, stride, n)
+               : n;
 }
 
 #endif

@@ -199,7 +199,7 @@ static void draw_fate(struct ask *a, struct as_rand *r)
 
 /* --- as it is sent --- */
 
-static void encode(struct ask *a, enum as_talk talk)
+static void encode(struct ask *a, enum as_model_call_protocol talk)
 {
     struct as_oip_request q = {.head = {.model = as_str_of(ask_model(a)),
                                         .id = as_str_of(a->id),
@@ -207,13 +207,13 @@ static void encode(struct ask *a, enum as_talk talk)
                                         .n_outputs = a->n_inputs,
                                         .params = a->params,
                                         .n_params = a->n_params}};
-    bool binary = talk == AS_TALK_HTTP_BINARY;
+    bool binary = talk == AS_MODEL_CALL_HTTP_BINARY;
     struct as_oip_json_request j = {.r = q, .binary = binary, .binary_output = binary};
     uint64_t n;
     char why[256];
 
     a->message.n = a->path.n = 0;
-    if (talk == AS_TALK_GRPC) {
+    if (talk == AS_MODEL_CALL_GRPC) {
         as_buf_str(&a->path, INFER_PATH);
         n = as_oip_request_len(&q);
         as_oip_put_request(as_buf_reserve(&a->message, (size_t)n), &q);
@@ -229,8 +229,8 @@ static void encode(struct ask *a, enum as_talk talk)
         as_buf_add(&a->message, a->tensors[i].data, a->tensors[i].nbytes);
 }
 
-void ask_draw(struct ask *a, const struct ask_theme *t, struct as_rand *r, enum as_talk talk,
-              uint64_t number)
+void ask_draw(struct ask *a, const struct ask_theme *t, struct as_rand *r,
+              enum as_model_call_protocol talk, uint64_t number)
 {
     a->number = number;
     a->model = t->models[as_rand_below(r, AS_COUNT(t->models))];
@@ -244,17 +244,18 @@ void ask_draw(struct ask *a, const struct ask_theme *t, struct as_rand *r, enum 
     encode(a, talk);
 }
 
-void ask_request(const struct ask *a, enum as_talk talk, struct as_talk_request *ret_q)
+void ask_request(const struct ask *a, enum as_model_call_protocol talk,
+                 struct as_model_call_request *ret_q)
 {
     bool is_told = a->n_params && as_str_eq(a->params[a->n_params - 1].name, AS_STR("timeout"));
 
-    *ret_q = (struct as_talk_request){.method = AS_STR("POST"),
-                                      .path = as_buf_slice(&a->path),
-                                      .message = as_buf_slice(&a->message),
-                                      .has_tail = talk == AS_TALK_HTTP_BINARY,
-                                      .json_len = a->json_len,
-                                      .timeout = is_told ? 0 : a->timeout,
-                                      .limit = ANSWER_LIMIT};
+    *ret_q = (struct as_model_call_request){.method = AS_STR("POST"),
+                                            .path = as_buf_slice(&a->path),
+                                            .message = as_buf_slice(&a->message),
+                                            .has_tail = talk == AS_MODEL_CALL_HTTP_BINARY,
+                                            .json_len = a->json_len,
+                                            .timeout = is_told ? 0 : a->timeout,
+                                            .limit = ANSWER_LIMIT};
 }
 
 void ask_fini(struct ask *a)

@@ -58,13 +58,15 @@ struct ask { /* zero-initialise; used again and again */
 };
 
 void ask_draw_theme(struct ask_theme *t, struct as_rand *r);
-void ask_draw(struct ask *a, const struct ask_theme *t, struct as_rand *r, enum as_talk talk,
-              uint64_t number);
+void ask_draw(struct ask *a, const struct ask_theme *t, struct as_rand *r,
+              enum as_model_call_protocol talk, uint64_t number);
 void ask_fini(struct ask *a);
 /* As it is sent; points into a. */
-void ask_request(const struct ask *a, enum as_talk talk, struct as_talk_request *ret_q);
+void ask_request(const struct ask *a, enum as_model_call_protocol talk,
+                 struct as_model_call_request *ret_q);
 /* A sentence in `why` when the answer, or the status, is none that this request can have. */
-bool ask_judge(const struct ask *a, struct as_talk_call *call, uint32_t status, struct as_buf *why);
+bool ask_judge(const struct ask *a, struct as_model_call *call, uint32_t status,
+               struct as_buf *why);
 const char *ask_model(const struct ask *a);
 
 #endif

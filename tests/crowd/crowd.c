@@ -19,8 +19,8 @@
 
 struct lane { /* one connection */
     struct run *run;
-    struct as_peer peer;
-    enum as_talk talk;
+    struct as_client_connection peer;
+    enum as_model_call_protocol talk;
     struct call *calls;
     uint32_t n_calls, open, resets;
     bool is_ending; /* no more requests: it is opened again when the last is over */
@@ -29,8 +29,8 @@ struct lane { /* one connection */
 struct call {
     struct lane *lane;
     struct ask ask;
-    struct as_talk_call talk;
-    struct as_talk_frame frame;
+    struct as_model_call talk;
+    struct as_model_call_frame frame;
     uint32_t stream;
     bool is_open, is_cancelled;
     as_ns cancel_at;
@@ -70,18 +70,19 @@ static bool start(struct call *c)
 {
     struct lane *l = c->lane;
     struct run *r = l->run;
-    struct as_talk_request q;
+    struct as_model_call_request q;
 
     if (r->begun % THEME == 0)
         ask_draw_theme(&r->theme, &r->rand);
     ask_draw(&c->ask, &r->theme, &r->rand, l->talk, r->begun);
     ask_request(&c->ask, l->talk, &q);
-    as_talk_prepare(&c->frame, l->talk, &q, "crowd");
-    as_talk_begin(&c->talk, l->talk, r->json, q.limit);
+    as_model_call_prepare(&c->frame, l->talk, &q, "crowd");
+    as_model_call_begin(&c->talk, l->talk, r->json, q.limit);
     c->is_cancelled = false;
-    c->cancel_at =
-        c->ask.cancel_after == AS_NEVER ? AS_NEVER : as_peer_clock() + c->ask.cancel_after;
-    if (as_peer_request(&l->peer, &c->frame.request, c, &c->stream))
+    c->cancel_at = c->ask.cancel_after == AS_NEVER
+                       ? AS_NEVER
+                       : as_client_connection_clock() + c->ask.cancel_after;
+    if (as_client_connection_request(&l->peer, &c->frame.request, c, &c->stream))
         return false;
     c->is_open = true;
     l->open++;
@@ -127,14 +128,14 @@ static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole
     struct call *c = call;
     struct lane *l = c->lane;
     struct run *r = l->run;
-    uint32_t status = as_talk_end(&c->talk, code, whole);
+    uint32_t status = as_model_call_end(&c->talk, code, whole);
     struct as_buf why;
 
     as_buf_init(&why);
     c->is_open = false;
     l->open--;
     r->ended++;
-    r->moved_at = as_peer_clock();
+    r->moved_at = as_client_connection_clock();
     if (c->is_cancelled && !whole)
         r->cancelled++;
     else if (l->peer.gone && !whole)
@@ -153,15 +154,15 @@ static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole
 static void on_field(void *conn AS_UNUSED, void *call, struct as_str name, struct as_str value,
                      bool trailer AS_UNUSED)
 {
-    as_talk_field(&((struct call *)call)->talk, name, value);
+    as_model_call_field(&((struct call *)call)->talk, name, value);
 }
 
 static void on_data(void *conn AS_UNUSED, void *call, const uint8_t *p, size_t n)
 {
     struct call *c = call;
 
-    if (as_talk_data(&c->talk, p, n))
-        as_peer_reset(&c->lane->peer, c->stream);
+    if (as_model_call_data(&c->talk, p, n))
+        as_client_connection_reset(&c->lane->peer, c->stream);
 }
 
 static const struct as_http_client_ops ops = {on_field, on_data, on_close};
@@ -171,7 +172,7 @@ static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 static bool open_lane(struct lane *l);
 
 /* Its end: our own doing, or that of HTTP/1.1. Calls that it takes along are told on_close. */
-static void on_closed(struct as_peer *p)
+static void on_closed(struct as_client_connection *p)
 {
     struct lane *l = AS_CONTAINER(p, struct lane, peer);
 
@@ -188,8 +189,9 @@ static bool open_lane(struct lane *l)
 
     l->is_ending = false;
     l->resets = 0;
-    if (as_connect_begin(&l->run->addr, &fd) ||
-        as_peer_open(&l->peer, l->run->loop, fd, l->talk != AS_TALK_GRPC, &ops, l)) {
+    if (as_connect_start(&l->run->addr, &fd) ||
+        as_client_connection_open(&l->peer, l->run->loop, fd, l->talk != AS_MODEL_CALL_GRPC, &ops,
+                                  l)) {
         tell(l->run, NULL, AS_STR("no connection"));
         as_loop_stop(l->run->loop);
         return false;
@@ -208,16 +210,16 @@ static void cancel_due(struct lane *l, as_ns now)
             continue;
         c->is_cancelled = true;
         l->is_ending = ++l->resets >= RESETS_MAX || l->is_ending;
-        as_peer_reset(&l->peer, c->stream);
+        as_client_connection_reset(&l->peer, c->stream);
     }
     if (l->is_ending && !l->open && !l->peer.gone)
-        as_peer_close(&l->peer);
+        as_client_connection_close(&l->peer);
 }
 
 static void on_look(struct as_timer *t)
 {
     struct run *r = AS_CONTAINER(t, struct run, look);
-    as_ns now = as_peer_clock();
+    as_ns now = as_client_connection_clock();
 
     for (uint32_t i = 0; i < r->n_lanes; i++) {
         cancel_due(&r->lanes[i], now);
@@ -262,13 +264,13 @@ static void parse(struct run *r, int argc, char **argv, uint32_t lanes[3], uint3
             r->seed = n;
             break;
         case 'g':
-            lanes[AS_TALK_GRPC] = (uint32_t)n;
+            lanes[AS_MODEL_CALL_GRPC] = (uint32_t)n;
             break;
         case 'j':
-            lanes[AS_TALK_HTTP] = (uint32_t)n;
+            lanes[AS_MODEL_CALL_HTTP] = (uint32_t)n;
             break;
         case 'b':
-            lanes[AS_TALK_HTTP_BINARY] = (uint32_t)n;
+            lanes[AS_MODEL_CALL_HTTP_BINARY] = (uint32_t)n;
             break;
         case 'n':
             *streams = (uint32_t)n;
@@ -306,8 +308,8 @@ static void make_lanes(struct run *r, const uint32_t lanes[3], uint32_t streams)
         for (uint32_t i = 0; i < lanes[talk]; i++) {
             l = &r->lanes[r->n_lanes++];
             l->run = r;
-            l->talk = (enum as_talk)talk;
-            l->n_calls = talk == AS_TALK_GRPC ? streams : 1;
+            l->talk = (enum as_model_call_protocol)talk;
+            l->n_calls = talk == AS_MODEL_CALL_GRPC ? streams : 1;
             l->calls = as_xalloc(l->n_calls * sizeof(*l->calls));
             for (uint32_t k = 0; k < l->n_calls; k++)
                 l->calls[k].lane = l;
@@ -322,7 +324,7 @@ static void free_lanes(struct run *r)
     for (uint32_t i = 0; i < r->n_lanes; i++) {
         for (uint32_t k = 0; k < r->lanes[i].n_calls; k++) {
             ask_fini(&r->lanes[i].calls[k].ask);
-            as_talk_fini(&r->lanes[i].calls[k].talk);
+            as_model_call_fini(&r->lanes[i].calls[k].talk);
         }
         free(r->lanes[i].calls);
     }
@@ -357,15 +359,15 @@ int main(int argc, char **argv)
     if (!r.json || as_loop_new(&r.loop, 0))
         return 1;
     as_timer_init(&r.look, r.loop, on_look);
-    start_at = r.moved_at = as_peer_clock();
+    start_at = r.moved_at = as_client_connection_clock();
     make_lanes(&r, lanes, streams);
     as_timer_set(&r.look, as_loop_now(r.loop) + LOOK);
     if (!r.wrong)
         as_loop_run(r.loop);
-    report(&r, as_peer_clock() - start_at);
+    report(&r, as_client_connection_clock() - start_at);
     r.calls = r.ended; /* nothing is opened again */
     for (uint32_t i = 0; i < r.n_lanes; i++)
-        as_peer_close(&r.lanes[i].peer);
+        as_client_connection_close(&r.lanes[i].peer);
     as_timer_close(&r.look, NULL);
     as_loop_free(r.loop);
     free_lanes(&r);

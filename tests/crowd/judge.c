@@ -120,7 +120,7 @@ static bool judge_answer(const struct ask *a, const struct as_oip_response *r, s
     return true;
 }
 
-static bool judge_ok(const struct ask *a, struct as_talk_call *call, struct as_buf *why)
+static bool judge_ok(const struct ask *a, struct as_model_call *call, struct as_buf *why)
 {
     struct as_oip_response r;
     struct as_blob *blob;
@@ -128,7 +128,7 @@ static bool judge_ok(const struct ask *a, struct as_talk_call *call, struct as_b
     bool ok;
 
     as_arena_init(&arena, NULL, 0);
-    ok = as_query_read(call, &arena, &r, &blob, why) == 0 && judge_answer(a, &r, why);
+    ok = as_query_parse_response(call, &arena, &r, &blob, why) == 0 && judge_answer(a, &r, why);
     as_blob_unref(blob);
     as_arena_fini(&arena);
     return ok;
@@ -168,9 +168,9 @@ static bool is_own_error(const struct ask *a, const char *text)
     }
 }
 
-bool ask_judge(const struct ask *a, struct as_talk_call *call, uint32_t status, struct as_buf *why)
+bool ask_judge(const struct ask *a, struct as_model_call *call, uint32_t status, struct as_buf *why)
 {
-    const char *text = as_talk_text(call);
+    const char *text = as_model_call_text(call);
 
     if (status == DEADLINE_EXCEEDED && a->timeout)
         return true;

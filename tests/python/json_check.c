@@ -34,7 +34,7 @@ static void walk(struct as_json *j, const uint8_t *p, size_t n)
     if (!err)
         err = as_json_skip(j, &root);
     if (!err)
-        err = as_json_end(j);
+        err = as_json_expect_end(j);
     as_json_close(j);
     answer(err != 0, err ? as_json_why(j) : "", err ? strlen(as_json_why(j)) : 0);
     put(NULL, 0);

@@ -46,7 +46,7 @@ void verdict(struct sim *s, struct worker *w, uint64_t grave)
     unpark(s, grave);
     if (loss == AS_LOSS_CRASHED)
         judge_told(s, w);
-    as_deploy_verdict(s->d, grave, loss, s->now);
+    as_deployment_verdict(s->d, grave, loss, s->now);
 }
 
 /* What core knows of a death, and when it is told the rest. The page is final but of a worker that
@@ -56,12 +56,12 @@ static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
     *last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started;
     if (w->condemned) {
         if (!chance(s, 100))
-            return AS_LOSS_CONDEMNED;
+            return AS_LOSS_UNHEALTHY;
         *last = UINT64_MAX;
         return AS_LOSS_LINK;
     }
     if (chance(s, s->is.untold))
-        return AS_LOSS_UNTOLD;
+        return AS_LOSS_PENDING;
     if (w->crashed)
         return AS_LOSS_CRASHED;
     if (s->is.harmful)
@@ -82,14 +82,14 @@ static bool may_park(const struct sim *s, const struct dying *k, const struct ca
 {
     if (c->answered || c->cancelled || c->q.bound || !c->q.idempotent || c->stream > k->last)
         return false;
-    return k->loss == AS_LOSS_UNTOLD || (s->is.harmful && c->stream <= k->blamed);
+    return k->loss == AS_LOSS_PENDING || (s->is.harmful && c->stream <= k->blamed);
 }
 
 static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *c)
 {
     bool waits = !c->answered && !c->cancelled;
     bool is_free =
-        k->loss == AS_LOSS_KILLED || (k->loss == AS_LOSS_CONDEMNED && c->stream > w->suspect_to);
+        k->loss == AS_LOSS_KILLED || (k->loss == AS_LOSS_UNHEALTHY && c->stream > w->suspect_to);
     bool later = c->q.tries || c->q.blame, parks;
 
     /* a part of its answer came before the death */
@@ -102,8 +102,9 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
     c->free_runs += is_free && c->ran_there;
     c->losses += c->stream <= k->last && !is_free;
     parks = may_park(s, k, c);
-    if (parks && k->loss == AS_LOSS_UNTOLD)
-        k->until = AS_MAX(k->until, s->now + (later ? s->is.verdict_patience : s->is.verdict_wait));
+    if (parks && k->loss == AS_LOSS_PENDING)
+        k->until =
+            AS_MAX(k->until, s->now + (later ? s->is.repeat_verdict_wait : s->is.verdict_wait));
     note_unbound(s, c);
     c->place = parks ? PARKED : WAITING;
 }
@@ -122,7 +123,7 @@ void on_death(struct sim *s, struct worker *w)
     for (uint32_t i = 0; i < k.n; i++) {
         struct call *c = &s->calls[k.calls[i]];
 
-        c->parked_until = c->place == PARKED && k.loss == AS_LOSS_UNTOLD ? k.until : s->now;
+        c->parked_until = c->place == PARKED && k.loss == AS_LOSS_PENDING ? k.until : s->now;
         c->grave = 0;
     }
     w->registered = false;
@@ -139,7 +140,7 @@ void on_death(struct sim *s, struct worker *w)
         if (k.doomed[i] && !s->is.harmful && !c->released)
             fail(s, "call %u died with its worker and is not released", k.calls[i]);
     }
-    if (grave && k.loss != AS_LOSS_UNTOLD)
+    if (grave && k.loss != AS_LOSS_PENDING)
         fail(s, "core waits for a verdict that it has");
     if (grave && chance(s, s->is.told))
         at(s,

@@ -31,7 +31,7 @@ static void invent_poisons(struct sim *s)
         struct call *c = &s->calls[i];
 
         c->print = chance(s, 200) ? 10 + below(s, 5) : 100 + i;
-        if (!s->is.n_poisons || c->q.spare || !chance(s, share))
+        if (!s->is.n_poisons || c->q.is_mirror || !chance(s, share))
             continue;
         c->poison = c->print = 1 + below(s, s->is.n_poisons);
         c->q.model = c->poison % s->is.n_models; /* a fingerprint is of one model */
@@ -49,8 +49,8 @@ void invent_harm(struct sim *s)
     i->alike = chance(s, 300);
     i->blame.max = i->strict ? 1024 : (uint32_t)PICK(s, 0, 1, 4, 256);
     i->blame.ttl = i->strict ? 1000 * AS_SEC : PICK(s, 100 * AS_US, 1 * AS_MS, 1 * AS_SEC);
-    i->trial.time = i->strict ? PICK(s, 1 * AS_MS, 5 * AS_MS) : PICK(s, 20 * AS_US, 1 * AS_MS);
-    i->trial.wait =
+    i->quarantine.time = i->strict ? PICK(s, 1 * AS_MS, 5 * AS_MS) : PICK(s, 20 * AS_US, 1 * AS_MS);
+    i->quarantine.wait =
         i->strict ? 1000 * AS_SEC : PICK(s, 50 * AS_US, 1 * AS_MS, 20 * AS_MS, 1 * AS_SEC);
     i->attempts = (uint32_t)PICK(s, 2, 3, 3, 255);
     i->breaker = (struct as_breaker_conf){.failures = (uint32_t)PICK(s, 0, 3, 5),
@@ -63,7 +63,7 @@ void invent_harm(struct sim *s)
     i->failing = (uint32_t)PICK(s, 0, 0, 300, 1000);
     i->blind = 0;
     if (i->strict) /* the supervisor's word is always in time */
-        i->verdict_wait = i->verdict_patience = 1 * AS_MS;
+        i->verdict_wait = i->repeat_verdict_wait = 1 * AS_MS;
     invent_poisons(s);
 }
 
@@ -71,7 +71,7 @@ void invent_harm(struct sim *s)
 
 static uint64_t size_of(const struct sim *s, const struct call *c)
 {
-    return s->is.large ? c->print % 3 * (AS_DEPLOY_PORTION / 2) + 1000 : 10;
+    return s->is.large ? c->print % 3 * (AS_DEPLOYMENT_PORTION / 2) + 1000 : 10;
 }
 
 uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
@@ -85,7 +85,7 @@ uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
 }
 
 bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
-               struct as_print *ret_p)
+               struct as_fingerprint *ret_p)
 {
     struct sim *s = ctx;
     const struct call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct call, q);
@@ -146,7 +146,7 @@ static void give_up(void *arg, struct as_request *q)
 
     if (q->stream / 2 < k->w->n_streams && t->state == S_RUNNING &&
         t->started + k->fuse <= k->s->now)
-        as_replica_give_up(k->w->replica, q, AS_EHUNG);
+        as_replica_fail_request(k->w->replica, q, AS_EHUNG);
 }
 
 /* What link/native/link_health.c does. */
@@ -164,7 +164,7 @@ void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
     w->suspect_to = w->last_started;
     s->books.condemned++;
     as_replica_drain(w->replica, true, s->now);
-    as_replica_condemn(w->replica, w->suspect_to);
+    as_replica_set_unhealthy(w->replica, w->suspect_to);
     if (p->harm == HANG)
         as_replica_each_executing(w->replica, give_up, &k);
     at(s, s->now + between(s, 0, DELAY_MAX), E_CRASH, w->number, stream);

@@ -3,8 +3,8 @@
  *
  *  1. No harmless call is ever refused as one that ends workers.
  *  2. A poison ends those workers that had it when core was first told, and one more (strict).
- *  3. A suspect is alone in its replica for its time, no two that are alike are on trial, and each
- *     suspect is followed by as many others as waited then.
+ *  3. A suspect is alone in its replica for its time, no two that are alike are on quarantine, and
+ * each suspect is followed by as many others as waited then.
  *  4. Breakers move along their arrows and in time; as many replicas are out as may be, and never
  * all; one that fails again and again where others do not is out.
  */
@@ -43,10 +43,10 @@ bool may_be_refused(const struct sim *s, const struct call *c)
 
 bool has_waited(const struct sim *s, const struct call *c)
 {
-    return c->suspect && s->now >= c->suspected + s->is.trial.wait;
+    return c->suspect && s->now >= c->suspected + s->is.quarantine.wait;
 }
 
-/* Another call of w that is on trial there. */
+/* Another call of w that is on quarantine there. */
 static const struct call *tried_at(const struct sim *s, const struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_bound; i++) {
@@ -69,7 +69,7 @@ static void check_suspect(struct sim *s, struct worker *w, const struct call *c)
         const struct call *o = tried_at(s, s->workers[i]);
 
         if (o && o->print == c->print && o->q.model == c->q.model)
-            fail(s, "call %u is on trial with one that is like it", n);
+            fail(s, "call %u is in quarantine with one that is like it", n);
     }
     s->debt = AS_MIN(s->debt, count_others(s));
     if (s->is.simple && s->debt)
@@ -88,7 +88,7 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
         check_suspect(s, w, c);
         return;
     }
-    if (o && s->now - o->sent_at < s->is.trial.time)
+    if (o && s->now - o->sent_at < s->is.quarantine.time)
         fail(s, "call %u is sent beside a suspect", n);
     if (s->is.strict && c->poison && s->is.poison[c->poison - 1].known)
         fail(s, "call %u is sent with others, and its like has ended a worker", n);
@@ -99,7 +99,7 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
 /* The suspect that w has for itself, if any, ends there: the others' turn. */
 static void end_turn(struct sim *s, const struct worker *w)
 {
-    if (s->is.harmful && as_replica_trial(w->replica) == AS_TRIAL_ALONE)
+    if (s->is.harmful && as_replica_quarantine(w->replica) == AS_QUARANTINE_ALONE)
         s->debt = count_others(s);
 }
 
@@ -184,7 +184,7 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
 {
     bool legal = false;
 
-    trace(s, "worker %u: its breaker is %s", w->number, as_breaker_name(to));
+    trace(s, "worker %u: its breaker is %s", w->number, as_breaker_state_name(to));
     if (to == AS_BREAKER_OPEN) {
         legal = true; /* by a probe that failed, or out of CLOSED: check_out */
         w->opened = s->now;
@@ -199,8 +199,8 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
         s->books.closed++;
     }
     if (!legal)
-        fail(s, "worker %u: its breaker goes from %s to %s", w->number, as_breaker_name(w->breaker),
-             as_breaker_name(to));
+        fail(s, "worker %u: its breaker goes from %s to %s", w->number,
+             as_breaker_state_name(w->breaker), as_breaker_state_name(to));
     w->streak = w->good = 0;
     w->breaker = to;
 }
@@ -219,7 +219,8 @@ static bool must_be_out(const struct sim *s, const struct worker *w, uint32_t re
         if (o != w && is_ready(o) && o->breaker == AS_BREAKER_CLOSED)
             peers[n++] = o->streak;
     }
-    return as_outlier_may_go(&s->is.outlier, ready, out) && as_outlier_fails(w->streak, peers, n);
+    return as_outlier_may_eject(&s->is.outlier, ready, out) &&
+           as_outlier_is_failing(w->streak, peers, n);
 }
 
 static void check_breakers(struct sim *s)
@@ -272,7 +273,7 @@ static void note_suspects(struct sim *s)
         if (is && !may_be_suspect(s))
             fail(s, "call %u is a suspect, and no worker has died", s->live[i]);
     }
-    if (n != as_deploy_suspects(s->d))
+    if (n != as_deployment_suspects(s->d))
         fail(s, "the number of suspects is wrong");
 }
 

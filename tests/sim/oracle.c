@@ -84,7 +84,7 @@ static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
 static as_ns release_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
-    as_ns service = as_deploy_batch_service(s->d, c->q.model), half = 0;
+    as_ns service = as_deployment_batch_service(s->d, c->q.model), half = 0;
 
     if (c->q.deadline == AS_NEVER)
         return s->now + b->max_wait;
@@ -144,9 +144,9 @@ static bool is_full(const struct sim *s)
 
 int expect_submit(const struct sim *s, const struct call *c)
 {
-    if (c->q.spare && (s->down || is_full(s) || !fits_a_slot(s, c)))
+    if (c->q.is_mirror && (s->down || is_full(s) || !fits_a_slot(s, c)))
         return AS_EFULL;
-    if (c->q.elsewhere && !serves(s, c))
+    if (c->q.has_fallback && !serves(s, c))
         return AS_EUNAVAILABLE;
     if (s->down)
         return AS_EUNAVAILABLE;
@@ -438,11 +438,11 @@ void note_answer(struct sim *s, struct call *c, int err)
     } else if (err == AS_EHUNG) {
         if (c->place != BOUND || !s->workers[c->worker]->condemned)
             fail(s, "call %u does not hang", n);
-    } else if (err == AS_EUNAVAILABLE && c->q.elsewhere && !serves(s, c)) {
+    } else if (err == AS_EUNAVAILABLE && c->q.has_fallback && !serves(s, c)) {
         /* another deployment gets it: it must not run twice by that, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
             fail(s, "call %u leaves, and has run", n);
-    } else if (err == AS_EUNAVAILABLE && c->q.spare) {
+    } else if (err == AS_EUNAVAILABLE && c->q.is_mirror) {
         if (c->place == BOUND && !s->freeing) /* its worker is there */
             fail(s, "call %u, a copy, is given up", n);
     } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
@@ -495,8 +495,8 @@ static void check_calls(struct sim *s)
         c->could = c->could && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
     }
     /* a deployment with batching also wants to be asked when it holds something back */
-    if (s->is.batched || parked || s->is.harmful ? as_deploy_next_deadline(s->d) > next
-                                                 : as_deploy_next_deadline(s->d) != next)
+    if (s->is.batched || parked || s->is.harmful ? as_deployment_next_deadline(s->d) > next
+                                                 : as_deployment_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
 }
 
@@ -543,16 +543,17 @@ static void check_counts(struct sim *s)
             as_replica_ongoing(w->replica) != w->n_bound - excess(s, w))
             fail(s, "the counts of worker %u are wrong", w->number);
     }
-    if (as_deploy_queued(s->d) != count_waiting(s) ||
-        as_deploy_prefetched(s->d) != count_prefetched(s) || as_deploy_ongoing(s->d) != ongoing)
+    if (as_deployment_queued(s->d) != count_waiting(s) ||
+        as_deployment_prefetched(s->d) != count_prefetched(s) ||
+        as_deployment_ongoing(s->d) != ongoing)
         fail(s, "queued, prefetched or ongoing are wrong");
-    if (as_deploy_replicas(s->d) != registered || as_deploy_ready(s->d) != ready)
+    if (as_deployment_replicas(s->d) != registered || as_deployment_ready(s->d) != ready)
         fail(s, "the number of replicas is wrong");
 }
 
 static void check_stat(struct sim *s)
 {
-    const struct as_stat *a = as_deploy_stat(s->d);
+    const struct as_stat *a = as_deployment_stat(s->d);
     const struct books *b = &s->books;
     uint64_t pending = 0;
 
@@ -584,6 +585,6 @@ void check(struct sim *s)
     check_counts(s);
     check_stat(s);
     judge(s);
-    if (!as_deploy_ok(s->d))
+    if (!as_deployment_ok(s->d))
         fail(s, "core's own invariants do not hold");
 }

@@ -56,9 +56,9 @@ bool fits(const struct sim *s, const struct worker *w, const struct call *c)
 /* Kept for a suspect, or its alone. */
 bool is_kept(const struct worker *w)
 {
-    enum as_trial_state t = as_replica_trial(w->replica);
+    enum as_quarantine_state t = as_replica_quarantine(w->replica);
 
-    return t == AS_TRIAL_KEPT || t == AS_TRIAL_ALONE;
+    return t == AS_QUARANTINE_RESERVED || t == AS_QUARANTINE_ALONE;
 }
 
 bool is_open(const struct worker *w)

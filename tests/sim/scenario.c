@@ -43,8 +43,8 @@ static void invent_calls(struct sim *s)
     uint32_t leaves = (uint32_t)PICK(s, 0, 0, 100, 500);
     uint32_t urgent = (uint32_t)PICK(s, 0, 0, 300);
     uint32_t idempotent = (uint32_t)PICK(s, 0, 0, 500, 1000);
-    uint32_t elsewhere = (uint32_t)PICK(s, 0, 0, 0, 500);
-    uint32_t spare = (uint32_t)PICK(s, 0, 0, 0, 300);
+    uint32_t has_fallback = (uint32_t)PICK(s, 0, 0, 0, 500);
+    uint32_t is_mirror = (uint32_t)PICK(s, 0, 0, 0, 300);
     as_ns patience = PICK(s, 20 * AS_US, 200 * AS_US, 2 * AS_MS);
 
     for (uint32_t i = 0; i < s->is.n_calls; i++) {
@@ -59,8 +59,8 @@ static void invent_calls(struct sim *s)
         if (chance(s, urgent))
             q->priority = (uint8_t)below(s, AS_PRIORITIES);
         q->idempotent = chance(s, idempotent);
-        q->elsewhere = chance(s, elsewhere);
-        q->spare = !q->elsewhere && chance(s, spare);
+        q->has_fallback = chance(s, has_fallback);
+        q->is_mirror = !q->has_fallback && chance(s, is_mirror);
         if (chance(s, timed))
             q->deadline = chance(s, 20) ? when : when + between(s, 0, patience);
         at(s, when, E_SUBMIT, i, 0);
@@ -152,7 +152,7 @@ void invent(struct sim *s)
     i->stop_early = chance(s, 50);
     i->untold = (uint32_t)PICK(s, 0, 300, 1000);
     i->verdict_wait = PICK(s, 1 * AS_US, 50 * AS_US, 1 * AS_MS);
-    i->verdict_patience = i->verdict_wait * PICK(s, 1, 10);
+    i->repeat_verdict_wait = i->verdict_wait * PICK(s, 1, 10);
     i->told = 800;
     invent_calls(s);
     if (chance(s, 400))

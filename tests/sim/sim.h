@@ -35,7 +35,7 @@ struct poison {
     uint32_t works; /* per mille of its executions */
     /* books */
     uint32_t told;  /* deaths at which it was executing, as core has been told */
-    bool proved;    /* one of them alone, on trial */
+    bool proved;    /* one of them alone, on quarantine */
     bool known;     /* core has come to its conclusions since the first … */
     as_ns known_at; /* … here */
     uint32_t after; /* workers that it has ended since then */
@@ -210,7 +210,7 @@ struct scenario {
     enum as_router router;
     uint32_t blind;  /* per mille of deaths whose page is lost */
     uint32_t untold; /* per mille of those whose cause is told later, or never */
-    as_ns verdict_wait, verdict_patience;
+    as_ns verdict_wait, repeat_verdict_wait;
     uint32_t lacking; /* per mille of models that a worker comes without */
     bool stop_early;  /* the deployment is freed with work in it */
 
@@ -224,7 +224,7 @@ struct scenario {
     struct poison poison[POISONS_MAX];
     uint32_t failing; /* per mille of workers that fail more than others */
     struct as_blame_conf blame;
-    struct as_trial_conf trial;
+    struct as_quarantine_conf quarantine;
     struct as_breaker_conf breaker;
     struct as_outlier_conf outlier;
     uint32_t attempts;
@@ -235,11 +235,12 @@ struct sim {
     bool verbose, failed, closing, down, freeing;
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
-    as_ns armed; /* what core asked for: deadlines and wakes; as_deploy_expire is called by then */
+    as_ns armed; /* what core asked for: deadlines and wakes; as_deployment_expire is called by then
+                  */
     uint64_t steps, last_order, last_batch;
     struct heap heap;
     struct scenario is;
-    struct as_deploy *d;
+    struct as_deployment *d;
     struct call calls[CALLS_MAX];
     uint32_t live[CALLS_MAX], n_live; /* accepted, not released */
     struct worker *workers[WORKERS_MAX];
@@ -288,7 +289,7 @@ void harm_crash(struct sim *s, struct worker *w, uint64_t stream);   /* its fuse
 void harm_condemn(struct sim *s, struct worker *w, uint64_t stream); /* it is found out */
 uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
 bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
-               struct as_print *ret_p);
+               struct as_fingerprint *ret_p);
 
 /* --- death.c --- */
 void on_death(struct sim *s, struct worker *w);

@@ -76,7 +76,7 @@ static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns 
     t->started = s->now;
     t->finish_at = finish_at;
     trace(s, "worker %u starts call %u", w->number, t->call);
-    if (c->runs++ && (!c->q.idempotent || c->q.spare)) /* nobody waits for a copy */
+    if (c->runs++ && (!c->q.idempotent || c->q.is_mirror)) /* nobody waits for a copy */
         fail(s, "call %u runs twice", t->call);
     if (!harm_begins(s, w, id))
         at(s, t->finish_at, E_FINISH, w->number, id);

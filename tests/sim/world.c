@@ -184,7 +184,7 @@ static void op_next_turn(void *ctx)
     at(s, s->now + 1 + between(s, 0, 2 * AS_US), E_WORK, 0, 0);
 }
 
-static const struct as_deploy_ops ops = {
+static const struct as_deployment_ops ops = {
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -194,7 +194,7 @@ static const struct as_deploy_ops ops = {
     .wake = op_wake,
     .alike = sim_alike,
     .sample = sim_sample,
-    .print = sim_print,
+    .fingerprint = sim_print,
     .next_turn = op_next_turn,
 };
 
@@ -235,7 +235,8 @@ static void on_lost(struct sim *s, struct worker *w, const struct message *m)
     note_unbound(s, c);
     c->doomed = waits && !c->q.idempotent;
     c->losses++;
-    as_replica_lose(w->replica, &c->q, chance(s, 500) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN, s->now);
+    as_replica_lose_request(w->replica, &c->q, chance(s, 500) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN,
+                            s->now);
     if (c->doomed)
         fail(s, "call %u was lost with its connection, and is not answered", m->call);
 }
@@ -305,11 +306,11 @@ static bool may_differ(struct sim *s, struct call *c, int want, int got)
     if (!want)
         note_refused(s, c);
     is_full = s->is.max_queued >= 0 &&
-              as_deploy_queued(s->d) + as_deploy_prefetched(s->d) >= s->is.max_queued;
+              as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->is.max_queued;
     s->books.quarantined += got == AS_EPOISON;
     if (got == AS_EPOISON)
         return may_be_refused(s, c);
-    return got == AS_EFULL && (is_full || c->q.spare);
+    return got == AS_EFULL && (is_full || c->q.is_mirror);
 }
 
 static void submit(struct sim *s, uint32_t n)
@@ -320,10 +321,10 @@ static void submit(struct sim *s, uint32_t n)
     trace(s, "call %u comes, model %u, priority %u", n, c->q.model, c->q.priority);
     if (!want)
         note_accepted(s, c);
-    got = as_deploy_submit(s->d, &c->q, s->now);
+    got = as_deployment_submit(s->d, &c->q, s->now);
     if (got != want && may_differ(s, c, want, got))
         want = got;
-    if (c->q.spare) {
+    if (c->q.is_mirror) {
         s->books.mirrored += want != AS_EFULL;
         s->books.mirror_dropped += want == AS_EFULL;
     } else {
@@ -350,7 +351,7 @@ static void leave(struct sim *s, uint32_t n)
         c->cancelled = true;
         s->books.cancelled++;
     }
-    as_deploy_cancel(s->d, &c->q, s->now);
+    as_deployment_cancel(s->d, &c->q, s->now);
 }
 
 static void spawn(struct sim *s)
@@ -412,7 +413,7 @@ static void set_down(struct sim *s, bool down)
 {
     trace(s, "down: %d", down);
     s->down = down;
-    as_deploy_set_down(s->d, down, s->now);
+    as_deployment_set_down(s->d, down, s->now);
 }
 
 /* No more trouble: whatever waits must come to its end. */
@@ -422,7 +423,7 @@ static void close_world(struct sim *s)
     s->closing = true;
     if (s->is.stop_early) {
         s->freeing = true;
-        as_deploy_free(s->d);
+        as_deployment_free(s->d);
         s->d = NULL;
         return;
     }
@@ -447,13 +448,13 @@ static void expire(struct sim *s)
         return;
     s->timer_for = AS_NEVER;
     unpark(s, 0);
-    as_deploy_expire(s->d, s->now);
-    s->armed = as_deploy_next_deadline(s->d);
+    as_deployment_expire(s->d, s->now);
+    s->armed = as_deployment_next_deadline(s->d);
 }
 
 static void set_timer(struct sim *s)
 {
-    as_ns next = as_deploy_next_deadline(s->d);
+    as_ns next = as_deployment_next_deadline(s->d);
 
     if (next < s->armed)
         fail(s, "core has something to do and did not say when");
@@ -508,7 +509,7 @@ static void step(struct sim *s, const struct event *e)
         break;
     case E_WORK:
         s->works = false;
-        as_deploy_work(s->d, s->now);
+        as_deployment_work(s->d, s->now);
         break;
     case E_CRASH:
         harm_crash(s, w, e->arg);
@@ -531,7 +532,8 @@ static void check_end(struct sim *s)
         return;
     if (s->n_live)
         fail(s, "%u calls have no end, the first is call %u", s->n_live, s->live[0]);
-    if (s->d && (as_deploy_queued(s->d) || as_deploy_prefetched(s->d) || as_deploy_ongoing(s->d)))
+    if (s->d && (as_deployment_queued(s->d) || as_deployment_prefetched(s->d) ||
+                 as_deployment_ongoing(s->d)))
         fail(s, "counters do not return to zero");
     for (uint32_t i = 0; i < s->is.n_calls; i++) {
         const struct call *c = &s->calls[i];
@@ -543,28 +545,28 @@ static void check_end(struct sim *s)
 
 bool run(struct sim *s)
 {
-    struct as_deploy_conf conf;
+    struct as_deployment_conf conf;
 
     invent(s);
     s->timer_for = s->armed = AS_NEVER;
-    conf = (struct as_deploy_conf){.max_queued = s->is.max_queued,
-                                   .router = s->is.router,
-                                   .prefetch_work = s->is.prefetch_work,
-                                   .seed = s->seed,
-                                   .replay = {.attempts = UINT8_MAX, .least = UINT32_MAX},
-                                   .verdict_wait = s->is.verdict_wait,
-                                   .verdict_patience = s->is.verdict_patience};
+    conf = (struct as_deployment_conf){.max_queued = s->is.max_queued,
+                                       .router = s->is.router,
+                                       .prefetch_work = s->is.prefetch_work,
+                                       .seed = s->seed,
+                                       .retry = {.attempts = UINT8_MAX, .least = UINT32_MAX},
+                                       .verdict_wait = s->is.verdict_wait,
+                                       .repeat_verdict_wait = s->is.repeat_verdict_wait};
     if (s->is.harmful) {
-        conf.replay.attempts = s->is.attempts;
+        conf.retry.attempts = s->is.attempts;
         conf.blame = s->is.blame;
-        conf.trial = s->is.trial;
+        conf.quarantine = s->is.quarantine;
         conf.breaker = s->is.breaker;
         conf.outlier = s->is.outlier;
     }
-    AS_ASSERT(!as_deploy_new(&s->d, AS_STR("sim"), &conf, &ops, s));
+    AS_ASSERT(!as_deployment_new(&s->d, AS_STR("sim"), &conf, &ops, s));
     for (uint32_t m = 0; m < s->is.n_models; m++) {
-        AS_ASSERT(!s->is.cap[m] || !as_deploy_set_model(s->d, m, s->is.cap[m]));
-        AS_ASSERT(!as_deploy_set_batch(s->d, m, &s->is.batch[m]));
+        AS_ASSERT(!s->is.cap[m] || !as_deployment_set_model(s->d, m, s->is.cap[m]));
+        AS_ASSERT(!as_deployment_set_batching(s->d, m, &s->is.batch[m]));
     }
     while (s->heap.n && s->d && !s->failed) {
         struct event e;
@@ -582,7 +584,7 @@ bool run(struct sim *s)
     check_end(s);
     if (!s->failed) { /* else the books cannot take its answers */
         s->freeing = true;
-        as_deploy_free(s->d);
+        as_deployment_free(s->d);
     }
     for (uint32_t i = 0; i < s->n_workers; i++)
         worker_free(s->workers[i]);

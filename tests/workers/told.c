@@ -36,7 +36,7 @@ static int put_text(struct as_worker_call *call, const char *name, const char *t
     return as_worker_call_put(call, &t);
 }
 
-static int tell(struct as_worker_call *call, void *ctx)
+static int report_start(struct as_worker_call *call, void *ctx)
 {
     static const int64_t one[] = {1};
     static char cwd[TEXT], rooms[6][TEXT];
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     struct as_worker_model model = {.size = sizeof(model),
                                     .name = argc > 1 ? argv[1] : "told",
                                     .idempotent = true,
-                                    .handler = tell,
+                                    .handler = report_start,
                                     .ctx = words};
     struct as_worker *w;
     int err;

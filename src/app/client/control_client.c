@@ -21,7 +21,7 @@
 static const struct as_h1_client_conf conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 100, .max_chunk_ext = 1024};
 
-as_ns as_contact_clock(void)
+as_ns as_control_client_clock(void)
 {
     struct timespec t;
 
@@ -30,23 +30,23 @@ as_ns as_contact_clock(void)
 }
 
 /* Of this process, which is one command. */
-static as_ns began;
+static as_ns command_start;
 
-void as_contact_begin(void)
+void as_control_client_start_clock(void)
 {
-    began = as_contact_clock();
+    command_start = as_control_client_clock();
 }
 
-as_ns as_contact_deadline(const struct as_option_set *opts)
+as_ns as_control_client_deadline(const struct as_option_set *opts)
 {
     as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
 
     if (!(opts->scope & (AS_SCOPE_DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE)) || !wait)
         return AS_NEVER;
-    return began + wait;
+    return command_start + wait;
 }
 
-int as_contact_signals(void)
+int as_control_client_signal_fd(void)
 {
     sigset_t set;
 
@@ -60,9 +60,9 @@ int as_contact_signals(void)
 
 /* --- a request and its answer --- */
 
-struct talk {
-    const struct as_contact_request *q;
-    const struct as_contact_stream *stream; /* NULL: one answer */
+struct http_call {
+    const struct as_control_client_request *q;
+    const struct as_control_client_stream *stream; /* NULL: one answer */
     const struct as_option_set *opts;
     int fd, stop_fd;
     as_ns end;
@@ -71,14 +71,14 @@ struct talk {
     struct as_buf body; /* or the data of an event */
     struct as_sse sse;
     unsigned status;
-    bool is_events, over, whole, too_big, stopped;
+    bool is_events, finished, whole, too_big, stopped;
 };
 
 static void on_field(void *conn, void *call AS_UNUSED, struct as_str name, struct as_str value,
                      bool trailer AS_UNUSED)
 {
     static const char events[] = "text/event-stream";
-    struct talk *t = conn;
+    struct http_call *t = conn;
     uint64_t status;
 
     if (as_str_eq(name, AS_STR(":status")) && as_str_u64(value, &status) == 0)
@@ -88,7 +88,7 @@ static void on_field(void *conn, void *call AS_UNUSED, struct as_str name, struc
             value.n >= sizeof(events) - 1 && memcmp(value.p, events, sizeof(events) - 1) == 0;
 }
 
-static void on_events(struct talk *t, const uint8_t *p, size_t n)
+static void on_events(struct http_call *t, const uint8_t *p, size_t n)
 {
     while (!t->stopped && !t->too_big) {
         switch (as_sse_read(&t->sse, &p, &n, &t->body, ANSWER_MAX)) {
@@ -106,7 +106,7 @@ static void on_events(struct talk *t, const uint8_t *p, size_t n)
 
 static void on_data(void *conn, void *call AS_UNUSED, const uint8_t *p, size_t n)
 {
-    struct talk *t = conn;
+    struct http_call *t = conn;
 
     if (t->stream && t->is_events && t->status == 200)
         on_events(t, p, n);
@@ -118,13 +118,13 @@ static void on_data(void *conn, void *call AS_UNUSED, const uint8_t *p, size_t n
 
 static void on_close(void *conn, void *call AS_UNUSED, uint32_t code AS_UNUSED, bool whole)
 {
-    struct talk *t = conn;
+    struct http_call *t = conn;
 
-    t->over = true;
+    t->finished = true;
     t->whole = whole;
 }
 
-static int begin(struct talk *t, const struct as_contact_way *w, struct as_buf *bearer)
+static int begin(struct http_call *t, const struct as_control_client_conn *w, struct as_buf *bearer)
 {
     static const struct as_http_client_ops ops = {on_field, on_data, on_close};
     struct as_http_header h[6] = {{AS_STR(":method"), as_str_of(t->q->method)},
@@ -148,7 +148,7 @@ static int begin(struct talk *t, const struct as_contact_way *w, struct as_buf *
 }
 
 /* What is ready goes out as far as the socket takes it. 0 or an errno. */
-static int write_out(struct talk *t)
+static int send_pending(struct http_call *t)
 {
     struct iovec iov[IOVS];
     ssize_t n = 0;
@@ -168,7 +168,7 @@ static int write_out(struct talk *t)
     return n >= 0 || errno == EAGAIN || errno == EINTR ? 0 : errno;
 }
 
-static int read_in(struct talk *t)
+static int receive_available(struct http_call *t)
 {
     uint8_t part[READ];
     ssize_t n = recv(t->fd, part, sizeof(part), MSG_DONTWAIT);
@@ -179,7 +179,7 @@ static int read_in(struct talk *t)
         as_h1_client_eof(t->h1);
         /* an answer without an end of its own ends so; any other one is cut off */
         as_h1_client_send(t->h1, &t->out, READ);
-        return t->over ? 0 : ECONNRESET;
+        return t->finished ? 0 : ECONNRESET;
     }
     return errno == EAGAIN || errno == EINTR ? 0 : errno;
 }
@@ -191,16 +191,17 @@ static int milliseconds(as_ns from, as_ns to)
                           : (int)AS_MIN((to - from + AS_MS - 1) / AS_MS, (as_ns)3600000);
 }
 
-static int probe(const struct talk *t);
+static int probe_server(const struct http_call *t);
 
-/* Until the answer is over, or something else is. 0, or an errno: ECANCELED for stop_fd, ETIMEDOUT
- * for the deadline, ETIME when the server is silent. */
-static int run(struct talk *t)
+/* Until the answer is finished, or something else is. 0, or an errno: ECANCELED for stop_fd,
+ * ETIMEDOUT for the deadline, ETIME when the server is silent. */
+static int run(struct http_call *t)
 {
-    as_ns wait = as_contact_wait(t->opts, t->q), now = as_contact_clock(), silent = now + wait;
-    int e = write_out(t);
+    as_ns wait = as_control_client_answer_timeout(t->opts, t->q), now = as_control_client_clock(),
+          silent = now + wait;
+    int e = send_pending(t);
 
-    while (!e && !t->over && !t->too_big && !t->stopped) {
+    while (!e && !t->finished && !t->too_big && !t->stopped) {
         struct pollfd p[2] = {{.fd = t->fd, .events = POLLIN},
                               {.fd = t->stop_fd, .events = POLLIN}};
         int n;
@@ -208,7 +209,7 @@ static int run(struct talk *t)
         if (t->out.bytes)
             p[0].events |= POLLOUT;
         n = poll(p, 2, milliseconds(now, AS_MIN(t->end, silent)));
-        now = as_contact_clock();
+        now = as_control_client_clock();
         if (n < 0)
             e = errno == EINTR ? 0 : errno;
         else if (p[1].revents)
@@ -216,16 +217,16 @@ static int run(struct talk *t)
         else if (now >= t->end)
             e = ETIMEDOUT;
         else if (now >= silent && !n)
-            e = t->q->is_slow ? probe(t) : ETIME;
+            e = t->q->is_slow ? probe_server(t) : ETIME;
         if (!e && n > 0 && p[0].revents) {
-            e = p[0].revents & (POLLIN | POLLHUP | POLLERR) ? read_in(t) : 0;
-            if (!e && !t->over)
-                e = write_out(t);
+            e = p[0].revents & (POLLIN | POLLHUP | POLLERR) ? receive_available(t) : 0;
+            if (!e && !t->finished)
+                e = send_pending(t);
             if (t->stream && t->is_events && !t->stopped)
-                t->stopped = !t->stream->on_pause(t->stream->ctx);
+                t->stopped = !t->stream->on_batch_end(t->stream->ctx);
         }
         if (!e && now >= silent)
-            silent = as_contact_clock() + wait; /* the probe was answered */
+            silent = as_control_client_clock() + wait; /* the probe_server was answered */
         else if (n > 0)
             silent = now + wait;
     }
@@ -233,9 +234,9 @@ static int run(struct talk *t)
 }
 
 /* The errno of run. */
-static int converse(struct talk *t, const struct as_contact_way *w)
+static int run_call(struct http_call *t, const struct as_control_client_conn *w)
 {
-    as_ns deadline = as_contact_deadline(w->opts);
+    as_ns deadline = as_control_client_deadline(w->opts);
     struct as_buf bearer;
     int e;
 
@@ -254,29 +255,29 @@ static int converse(struct talk *t, const struct as_contact_way *w)
 
 /* What takes long may only look like a server that hangs: one that does not hang answers another
  * question meanwhile, whatever it says. 0, or an errno of run. */
-static int probe(const struct talk *t)
+static int probe_server(const struct http_call *t)
 {
-    const struct as_contact_request q = {.socket = t->q->socket,
-                                         .method = "GET",
-                                         .target = "/",
-                                         .wait = t->q->wait,
-                                         .is_quiet = true};
-    struct talk other = {.q = &q, .stop_fd = t->stop_fd, .end = t->end};
-    struct as_contact_way w;
+    const struct as_control_client_request q = {.socket = t->q->socket,
+                                                .method = "GET",
+                                                .target = "/",
+                                                .wait = t->q->wait,
+                                                .is_quiet = true};
+    struct http_call other = {.q = &q, .stop_fd = t->stop_fd, .end = t->end};
+    struct as_control_client_conn w;
     int e = ETIME;
 
-    if (as_contact_way_open(&w, t->opts, &q, t->end) == AS_CODE_OK) {
-        e = converse(&other, &w);
+    if (as_control_client_connect(&w, t->opts, &q, t->end) == AS_EXIT_CODE_OK) {
+        e = run_call(&other, &w);
         if (e != ECANCELED && e != ETIMEDOUT)
             e = other.status ? 0 : ETIME;
         as_buf_fini(&other.body);
     }
-    as_contact_way_close(&w);
+    as_control_client_disconnect(&w);
     return e;
 }
 
 /* The answer's bytes become the caller's. */
-static void hand_over(struct talk *t, struct as_contact_answer *ret_a)
+static void move_answer(struct http_call *t, struct as_control_client_answer *ret_a)
 {
     ret_a->status = t->status;
     ret_a->bytes = t->body;
@@ -284,77 +285,81 @@ static void hand_over(struct talk *t, struct as_contact_answer *ret_a)
 }
 
 /* Why there is no whole answer. The exit code. */
-static int no_answer(const struct as_contact_way *w, const struct as_contact_request *q, int e)
+static int print_no_answer(const struct as_control_client_conn *w,
+                           const struct as_control_client_request *q, int e)
 {
     if (e == ETIME)
-        return as_contact_way_silent(w, q);
+        return as_control_client_print_silent(w, q);
     if (e == ETIMEDOUT)
-        return q->is_quiet ? AS_CODE_TIMEOUT
-                           : as_contact_late(w->opts, "not done within --timeout: no answer came");
+        return q->is_quiet ? AS_EXIT_CODE_TIMEOUT
+                           : as_control_client_print_timeout(
+                                 w->opts, "not done within --timeout: no answer came");
     if (!q->is_quiet)
         fprintf(stderr, "anyserve: %s gave no whole answer%s%s\n", w->name, e ? ": " : "",
                 e ? strerror(e) : "");
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-int as_contact_ask(const struct as_option_set *opts, const struct as_contact_request *q,
-                   struct as_contact_answer *ret_a)
+int as_control_client_call(const struct as_option_set *opts,
+                           const struct as_control_client_request *q,
+                           struct as_control_client_answer *ret_a)
 {
-    struct talk t = {.q = q, .stop_fd = -1, .end = AS_NEVER};
-    struct as_contact_way w;
-    int code = as_contact_way_open(&w, opts, q, AS_NEVER), e;
+    struct http_call t = {.q = q, .stop_fd = -1, .end = AS_NEVER};
+    struct as_control_client_conn w;
+    int code = as_control_client_connect(&w, opts, q, AS_NEVER), e;
 
-    *ret_a = (struct as_contact_answer){0};
-    if (code == AS_CODE_OK) {
-        e = converse(&t, &w);
-        hand_over(&t, ret_a);
+    *ret_a = (struct as_control_client_answer){0};
+    if (code == AS_EXIT_CODE_OK) {
+        e = run_call(&t, &w);
+        move_answer(&t, ret_a);
         if (e || !t.whole)
-            code = no_answer(&w, q, e);
+            code = print_no_answer(&w, q, e);
     }
-    as_contact_way_close(&w);
+    as_control_client_disconnect(&w);
     return code;
 }
 
-enum as_contact_end as_contact_watch(const struct as_option_set *opts,
-                                     const struct as_contact_request *q,
-                                     const struct as_contact_stream *s,
-                                     struct as_contact_answer *ret_a, int *ret_code)
+enum as_control_client_end as_control_client_watch(const struct as_option_set *opts,
+                                                   const struct as_control_client_request *q,
+                                                   const struct as_control_client_stream *s,
+                                                   struct as_control_client_answer *ret_a,
+                                                   int *ret_code)
 {
-    struct talk t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .end = s->deadline};
-    struct as_contact_way w;
+    struct http_call t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .end = s->deadline};
+    struct as_control_client_conn w;
     int e;
 
-    *ret_a = (struct as_contact_answer){0};
-    *ret_code = as_contact_way_open(&w, opts, q, s->deadline);
-    e = *ret_code == AS_CODE_OK ? converse(&t, &w) : 0;
+    *ret_a = (struct as_control_client_answer){0};
+    *ret_code = as_control_client_connect(&w, opts, q, s->deadline);
+    e = *ret_code == AS_EXIT_CODE_OK ? run_call(&t, &w) : 0;
     if (e == ETIME)
-        *ret_code = as_contact_way_silent(&w, q);
-    as_contact_way_close(&w);
-    if (*ret_code != AS_CODE_OK && !e)
-        return AS_CONTACT_ABSENT;
-    hand_over(&t, ret_a);
+        *ret_code = as_control_client_print_silent(&w, q);
+    as_control_client_disconnect(&w);
+    if (*ret_code != AS_EXIT_CODE_OK && !e)
+        return AS_CONTROL_CLIENT_NO_SERVER;
+    move_answer(&t, ret_a);
     switch (e) {
     case ECANCELED:
-        return AS_CONTACT_SIGNAL;
+        return AS_CONTROL_CLIENT_SIGNAL;
     case ETIMEDOUT:
-        return AS_CONTACT_DEADLINE;
+        return AS_CONTROL_CLIENT_DEADLINE;
     case ETIME:
-        return AS_CONTACT_SILENT;
+        return AS_CONTROL_CLIENT_SILENT;
     default:
         break;
     }
     if (t.stopped)
-        return AS_CONTACT_STOPPED;
-    return t.whole && !t.is_events ? AS_CONTACT_REFUSED : AS_CONTACT_BROKEN;
+        return AS_CONTROL_CLIENT_STOPPED;
+    return t.whole && !t.is_events ? AS_CONTROL_CLIENT_REFUSED : AS_CONTROL_CLIENT_BROKEN;
 }
 
-void as_contact_fini(struct as_contact_answer *a)
+void as_control_client_answer_fini(struct as_control_client_answer *a)
 {
     as_buf_fini(&a->bytes);
 }
 
 /* {"error": text} as the text alone; what is none, as it is. */
-bool as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text)
+bool as_control_client_error_text(const struct as_control_client_answer *a, struct as_buf *ret_text)
 {
     bool found = false;
     struct as_str text = a->body;
@@ -382,39 +387,41 @@ bool as_contact_error(const struct as_contact_answer *a, struct as_buf *ret_text
     return found;
 }
 
-int as_contact_refused(const struct as_contact_answer *a)
+int as_control_client_print_refused(const struct as_control_client_answer *a)
 {
     struct as_buf text;
 
     as_buf_init(&text);
     /* about what was asked for: the sentence says all. Else it is about the server or the way there
      */
-    if (as_contact_error(a, &text) && (a->status == 400 || a->status == 404 || a->status == 409))
+    if (as_control_client_error_text(a, &text) &&
+        (a->status == 400 || a->status == 404 || a->status == 409))
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
     else
         fprintf(stderr, "anyserve: the server answered %u: %.*s\n", a->status,
                 AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-int as_contact_print(const struct as_contact_answer *a)
+int as_control_client_print(const struct as_control_client_answer *a)
 {
     if (a->status != 200)
-        return as_contact_refused(a);
+        return as_control_client_print_refused(a);
     fwrite(a->body.p, 1, a->body.n, stdout);
     if (a->body.n && a->body.p[a->body.n - 1] != '\n')
         fputc('\n', stdout);
-    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
-int as_contact_show(const struct as_option_set *opts, const struct as_contact_request *q)
+int as_control_client_call_print(const struct as_option_set *opts,
+                                 const struct as_control_client_request *q)
 {
-    struct as_contact_answer a;
-    int code = as_contact_ask(opts, q, &a);
+    struct as_control_client_answer a;
+    int code = as_control_client_call(opts, q, &a);
 
-    if (code == AS_CODE_OK)
-        code = as_contact_print(&a);
-    as_contact_fini(&a);
+    if (code == AS_EXIT_CODE_OK)
+        code = as_control_client_print(&a);
+    as_control_client_answer_fini(&a);
     return code;
 }

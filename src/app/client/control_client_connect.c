@@ -15,58 +15,59 @@
 
 /* --- which server --- */
 
-static void find(struct as_runtime_found *f, const struct as_option_set *o)
+static void find_servers(struct as_runtime_search *f, const struct as_option_set *o)
 {
     as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
                     (uint16_t)as_option_u64(o, AS_OPT_PORT));
 }
 
-uint16_t as_contact_place(const struct as_option_set *opts, char **ret_base)
+uint16_t as_control_client_locate(const struct as_option_set *opts, char **ret_base)
 {
-    struct as_runtime_found f;
+    struct as_runtime_search f;
 
-    find(&f, opts);
+    find_servers(&f, opts);
     *ret_base = as_str_dup(as_str_of(f.chosen.base));
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
     return f.chosen.port;
 }
 
-int as_contact_missing(const struct as_option_set *opts)
+int as_control_client_print_no_server(const struct as_option_set *opts)
 {
-    struct as_runtime_found f;
+    struct as_runtime_search f;
     struct as_buf text;
 
-    find(&f, opts);
+    find_servers(&f, opts);
     as_buf_init(&text);
     as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
     if (!f.n)
         as_buf_str(&text, "\n  No server runs there; another place is chosen with --runtime-dir.");
-    as_runtime_list(&f, &text);
+    as_runtime_put_servers(&f, &text);
     fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
-    as_runtime_found_fini(&f);
-    return AS_CODE_FAILED;
+    as_runtime_search_fini(&f);
+    return AS_EXIT_CODE_FAILED;
 }
 
 /* --- the way there --- */
 
-as_ns as_contact_wait(const struct as_option_set *opts, const struct as_contact_request *q)
+as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
+                                       const struct as_control_client_request *q)
 {
     return q->wait ? q->wait : as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT);
 }
 
 /* The time that is left, at least a moment: what is there at once is had even then. */
-static as_ns wait_until(as_ns end, as_ns wait)
+static as_ns time_left(as_ns end, as_ns wait)
 {
-    as_ns now = as_contact_clock();
+    as_ns now = as_control_client_clock();
 
     return end == AS_NEVER ? wait : AS_MIN(wait, end > now + AS_MS ? end - now : AS_MS);
 }
 
 /* Which process does not answer, and why, as far as it can be seen from here. */
-static void put_silent(const struct as_contact_way *w, struct as_buf *out)
+static void write_silent_process(const struct as_control_client_conn *w, struct as_buf *out)
 {
-    struct as_family f = {.n = 0};
+    struct as_server_processes f = {.n = 0};
     char *base;
     uint16_t port;
 
@@ -74,54 +75,56 @@ static void put_silent(const struct as_contact_way *w, struct as_buf *out)
         as_buf_str(out, w->name);
         return;
     }
-    port = as_contact_place(w->opts, &base);
-    as_family_read(&f, base, port);
-    as_family_name(&f, w->role, out);
+    port = as_control_client_locate(w->opts, &base);
+    as_server_processes_read(&f, base, port);
+    as_server_processes_put_name(&f, w->role, out);
     as_buf_printf(out, " of the server on port %u", port);
     free(base);
 }
 
-static void put_stopped(const struct as_contact_way *w, struct as_buf *out)
+static void write_stopped_processes(const struct as_control_client_conn *w, struct as_buf *out)
 {
-    struct as_family f = {.n = 0};
+    struct as_server_processes f = {.n = 0};
     char *base;
     uint16_t port;
 
     if (w->remote[0])
         return;
-    port = as_contact_place(w->opts, &base);
-    as_family_read(&f, base, port);
-    as_family_explain(&f, out);
+    port = as_control_client_locate(w->opts, &base);
+    as_server_processes_read(&f, base, port);
+    as_server_processes_put_stopped(&f, out);
     free(base);
 }
 
-int as_contact_way_silent(const struct as_contact_way *w, const struct as_contact_request *q)
+int as_control_client_print_silent(const struct as_control_client_conn *w,
+                                   const struct as_control_client_request *q)
 {
     struct as_buf b;
 
     if (q->is_quiet)
-        return AS_CODE_FAILED;
+        return AS_EXIT_CODE_FAILED;
     as_buf_init(&b);
-    put_silent(w, &b);
+    write_silent_process(w, &b);
     as_buf_str(&b, " gives no answer within --answer-timeout (");
     as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, w->opts);
     as_buf_str(&b, ")");
-    put_stopped(w, &b);
+    write_stopped_processes(w, &b);
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-int as_contact_late(const struct as_option_set *opts, const char *what)
+int as_control_client_print_timeout(const struct as_option_set *opts, const char *what)
 {
-    const struct as_contact_way w = {.opts = opts, .remote = as_option_str(opts, AS_OPT_CONTROL)};
+    const struct as_control_client_conn w = {.opts = opts,
+                                             .remote = as_option_str(opts, AS_OPT_CONTROL)};
     struct as_buf b;
 
     as_buf_init(&b);
-    put_stopped(&w, &b);
+    write_stopped_processes(&w, &b);
     fprintf(stderr, "anyserve: %s%.*s\n", what, AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
-    return AS_CODE_TIMEOUT;
+    return AS_EXIT_CODE_TIMEOUT;
 }
 
 /* connect() waits for room in the queue of a server that accepts nobody: not for ever. */
@@ -134,11 +137,12 @@ static int connect_unix(int fd, const struct sockaddr_un *sa, as_ns wait)
     return connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ? 0 : errno;
 }
 
-static int open_unix(struct as_contact_way *w, const struct as_contact_request *q, as_ns end)
+static int open_unix(struct as_control_client_conn *w, const struct as_control_client_request *q,
+                     as_ns end)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX], *base;
-    uint16_t port = as_contact_place(w->opts, &base);
+    uint16_t port = as_control_client_locate(w->opts, &base);
     int rc = as_runtime_path(path, base, port, q->socket), e = ENOENT;
 
     free(base);
@@ -149,72 +153,74 @@ static int open_unix(struct as_contact_way *w, const struct as_contact_request *
     if (w->fd >= 0) {
         /* as_runtime_path bounds it by the size of sun_path */
         memcpy(sa.sun_path, path, strlen(path));
-        e = connect_unix(w->fd, &sa, wait_until(end, as_contact_wait(w->opts, q)));
+        e = connect_unix(w->fd, &sa, time_left(end, as_control_client_answer_timeout(w->opts, q)));
         if (!e)
-            return AS_CODE_OK;
+            return AS_EXIT_CODE_OK;
         close(w->fd);
         w->fd = -1;
     }
     if (e == EAGAIN)
-        return as_contact_way_silent(w, q);
-    return q->is_quiet ? AS_CODE_FAILED : as_contact_missing(w->opts);
+        return as_control_client_print_silent(w, q);
+    return q->is_quiet ? AS_EXIT_CODE_FAILED : as_control_client_print_no_server(w->opts);
 }
 
-static int refuse(const struct as_buf *why, int code)
+static int print_error(const struct as_buf *why, int code)
 {
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(why)));
     return code;
 }
 
-static int read_token(struct as_contact_way *w, struct as_buf *why)
+static int read_token(struct as_control_client_conn *w, struct as_buf *why)
 {
     const char *file = as_option_str(w->opts, AS_OPT_CONTROL_TOKEN_FILE);
 
     if (file[0])
-        return as_token_read(file, w->token, why) < 0 ? refuse(why, AS_CODE_CONFIG) : AS_CODE_OK;
+        return as_token_read(file, w->token, why) < 0 ? print_error(why, AS_EXIT_CODE_CONFIG)
+                                                      : AS_EXIT_CODE_OK;
     as_buf_str(why, "--control needs --control-token-file: a file that holds the server's token");
-    return refuse(why, AS_CODE_USAGE);
+    return print_error(why, AS_EXIT_CODE_USAGE);
 }
 
-static int open_tcp(struct as_contact_way *w, const struct as_contact_request *q, as_ns end)
+static int open_tcp(struct as_control_client_conn *w, const struct as_control_client_request *q,
+                    as_ns end)
 {
     char host[AS_LISTEN_HOST_MAX], reason[160];
     struct as_buf why;
     uint16_t port;
-    int code = AS_CODE_USAGE;
+    int code = AS_EXIT_CODE_USAGE;
 
     as_buf_init(&why);
     snprintf(w->name, sizeof(w->name), "the control API at %s", w->remote);
     snprintf(w->host, sizeof(w->host), "%s", w->remote);
     if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
         as_buf_str(&why, "--control reaches the control API of a server only, not its status page");
-        refuse(&why, code);
-    } else if (as_listen_address(w->remote, host, &port) < 0 || !port) {
+        print_error(&why, code);
+    } else if (as_listen_parse_address(w->remote, host, &port) < 0 || !port) {
         as_buf_printf(&why, "--control '%s' is no ADDRESS:PORT, as gpu1:9001 or [::1]:9001",
                       w->remote);
-        refuse(&why, code);
+        print_error(&why, code);
     } else {
         code = read_token(w, &why);
     }
-    if (code == AS_CODE_OK && as_connect_tcp(host, port, wait_until(end, CONNECT_WAIT), &w->fd,
-                                             reason, sizeof(reason)) < 0) {
+    if (code == AS_EXIT_CODE_OK && as_connect_tcp(host, port, time_left(end, CONNECT_WAIT), &w->fd,
+                                                  reason, sizeof(reason)) < 0) {
         as_buf_printf(&why, "cannot connect to %s: %s", w->remote, reason);
-        code = q->is_quiet ? AS_CODE_FAILED : refuse(&why, AS_CODE_FAILED);
+        code = q->is_quiet ? AS_EXIT_CODE_FAILED : print_error(&why, AS_EXIT_CODE_FAILED);
     }
     as_buf_fini(&why);
     return code;
 }
 
-int as_contact_way_open(struct as_contact_way *w, const struct as_option_set *opts,
-                        const struct as_contact_request *q, as_ns end)
+int as_control_client_connect(struct as_control_client_conn *w, const struct as_option_set *opts,
+                              const struct as_control_client_request *q, as_ns end)
 {
-    end = AS_MIN(end, as_contact_deadline(opts));
-    *w = (struct as_contact_way){
+    end = AS_MIN(end, as_control_client_deadline(opts));
+    *w = (struct as_control_client_conn){
         .opts = opts, .fd = -1, .remote = as_option_str(opts, AS_OPT_CONTROL)};
     return w->remote[0] ? open_tcp(w, q, end) : open_unix(w, q, end);
 }
 
-void as_contact_way_close(struct as_contact_way *w)
+void as_control_client_disconnect(struct as_control_client_conn *w)
 {
     if (w->fd >= 0)
         close(w->fd);

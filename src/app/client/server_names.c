@@ -8,30 +8,32 @@
 
 #include <stdlib.h>
 
-#define LISTED 10u /* names in one sentence: a line of a terminal or two */
+#define MAX_LISTED 10u /* names in one sentence: a line of a terminal or two */
 
 /* --- what the server says --- */
 
-static void add(struct as_names *s, struct as_str application, struct as_str deployment)
+static void add_deployment(struct as_server_names *s, struct as_str application,
+                           struct as_str deployment)
 {
     s->all = as_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
-    s->all[s->n++] = (struct as_names_deployment){as_str_dup(application), as_str_dup(deployment)};
+    s->all[s->n++] =
+        (struct as_server_names_deployment){as_str_dup(application), as_str_dup(deployment)};
 }
 
 /* The reader goes on only: each of these walks over all of its object. */
-static void read_deployments(struct as_names *s, struct as_record *r, struct as_json_value *v,
-                             struct as_str application)
+static void read_deployments(struct as_server_names *s, struct as_record *r,
+                             struct as_json_value *v, struct as_str application)
 {
     struct as_json_items it;
 
     if (as_json_items(r->json, v, &it))
         return;
     while (as_json_next(r->json, &it) > 0)
-        add(s, application, it.key);
+        add_deployment(s, application, it.key);
 }
 
-static void read_application(struct as_names *s, struct as_record *r, struct as_json_value *v,
-                             struct as_str application)
+static void read_application(struct as_server_names *s, struct as_record *r,
+                             struct as_json_value *v, struct as_str application)
 {
     struct as_json_items it;
 
@@ -43,7 +45,8 @@ static void read_application(struct as_names *s, struct as_record *r, struct as_
     }
 }
 
-static void read_applications(struct as_names *s, struct as_record *r, struct as_json_value *v)
+static void read_applications(struct as_server_names *s, struct as_record *r,
+                              struct as_json_value *v)
 {
     struct as_json_items it;
 
@@ -56,7 +59,7 @@ static void read_applications(struct as_names *s, struct as_record *r, struct as
     }
 }
 
-static void read_answer(struct as_names *s, struct as_str answer)
+static void read_answer(struct as_server_names *s, struct as_str answer)
 {
     struct as_json_value root;
     struct as_json_items it;
@@ -71,23 +74,23 @@ static void read_answer(struct as_names *s, struct as_str answer)
     as_record_close(&r);
 }
 
-int as_names_ask(struct as_names *ret_s, const struct as_option_set *opts)
+int as_server_names_fetch(struct as_server_names *ret_s, const struct as_option_set *opts)
 {
-    struct as_contact_request q = {
+    struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/applications/"};
-    struct as_contact_answer a;
-    int code = as_contact_ask(opts, &q, &a);
+    struct as_control_client_answer a;
+    int code = as_control_client_call(opts, &q, &a);
 
-    *ret_s = (struct as_names){0};
-    if (code == AS_CODE_OK && a.status != 200)
-        code = as_contact_print(&a);
-    else if (code == AS_CODE_OK)
+    *ret_s = (struct as_server_names){0};
+    if (code == AS_EXIT_CODE_OK && a.status != 200)
+        code = as_control_client_print(&a);
+    else if (code == AS_EXIT_CODE_OK)
         read_answer(ret_s, a.body);
-    as_contact_fini(&a);
+    as_control_client_answer_fini(&a);
     return code;
 }
 
-void as_names_fini(struct as_names *s)
+void as_server_names_fini(struct as_server_names *s)
 {
     while (s->n) {
         s->n--;
@@ -97,7 +100,8 @@ void as_names_fini(struct as_names *s)
     free(s->all);
 }
 
-const char *as_names_owner(const struct as_names *s, struct as_str deployment)
+const char *as_server_names_find_application(const struct as_server_names *s,
+                                             struct as_str deployment)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         if (as_str_eq(as_str_of(s->all[i].deployment), deployment))
@@ -109,7 +113,7 @@ const char *as_names_owner(const struct as_names *s, struct as_str deployment)
 /* --- sentences --- */
 
 /* "ranker" of "ranker-0"; n 0: it is not called like a replica. */
-static struct as_str without_number(const char *name)
+static struct as_str deployment_of_replica(const char *name)
 {
     const char *dash = strrchr(name, '-');
     uint64_t number;
@@ -119,7 +123,7 @@ static struct as_str without_number(const char *name)
     return (struct as_str){name, (size_t)(dash - name)};
 }
 
-static bool is_application(const struct as_names *s, const char *name)
+static bool is_application(const struct as_server_names *s, const char *name)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         if (strcmp(s->all[i].application, name) == 0)
@@ -129,22 +133,23 @@ static bool is_application(const struct as_names *s, const char *name)
 }
 
 /* "shop/main, shop/side and 3 more"; `application` NULL: of all. */
-static void put_deployments(const struct as_names *s, const char *application, struct as_buf *out)
+static void put_deployments(const struct as_server_names *s, const char *application,
+                            struct as_buf *out)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
         if (application && strcmp(s->all[i].application, application) != 0)
             continue;
-        if (n++ < LISTED)
+        if (n++ < MAX_LISTED)
             as_buf_printf(out, "%s%s/%s", n > 1 ? ", " : "", s->all[i].application,
                           s->all[i].deployment);
     }
-    if (n > LISTED)
-        as_buf_printf(out, " and %u more", n - LISTED);
+    if (n > MAX_LISTED)
+        as_buf_printf(out, " and %u more", n - MAX_LISTED);
 }
 
-static void put_applications(const struct as_names *s, struct as_buf *out)
+static void put_applications(const struct as_server_names *s, struct as_buf *out)
 {
     uint32_t n = 0;
 
@@ -152,30 +157,30 @@ static void put_applications(const struct as_names *s, struct as_buf *out)
         /* those of one application follow each other */
         if (i > 0 && strcmp(s->all[i].application, s->all[i - 1].application) == 0)
             continue;
-        if (n++ < LISTED)
+        if (n++ < MAX_LISTED)
             as_buf_printf(out, "%s%s", n > 1 ? ", " : "", s->all[i].application);
     }
-    if (n > LISTED)
-        as_buf_printf(out, " and %u more", n - LISTED);
+    if (n > MAX_LISTED)
+        as_buf_printf(out, " and %u more", n - MAX_LISTED);
 }
 
 /* False: no deployment has a replica of this name. */
-static bool put_replica(const struct as_names *s, const char *name, struct as_buf *out)
+static bool put_replica(const struct as_server_names *s, const char *name, struct as_buf *out)
 {
-    struct as_str deployment = without_number(name);
+    struct as_str deployment = deployment_of_replica(name);
 
-    if (!deployment.n || !as_names_owner(s, deployment))
+    if (!deployment.n || !as_server_names_find_application(s, deployment))
         return false;
     as_buf_printf(out, "'%s' is a replica of the deployment '%.*s'", name, AS_STR_FMT(deployment));
     return true;
 }
 
-void as_names_no_deployment(const struct as_names *s, const char *name, const char *command,
-                            const char *rest, struct as_buf *out)
+void as_server_names_write_no_deployment(const struct as_server_names *s, const char *name,
+                                         const char *command, const char *rest, struct as_buf *out)
 {
-    struct as_near near = {.key = as_str_of(name)};
-    struct as_str deployment = without_number(name);
-    const char *owner = as_names_owner(s, as_str_of(name));
+    struct as_suggest near = {.key = as_str_of(name)};
+    struct as_str deployment = deployment_of_replica(name);
+    const char *owner = as_server_names_find_application(s, as_str_of(name));
 
     if (owner) {
         as_buf_printf(out, "'%s' is a deployment of the application '%s': anyserve %s %s/%s%s%s",
@@ -184,8 +189,8 @@ void as_names_no_deployment(const struct as_names *s, const char *name, const ch
     }
     if (put_replica(s, name, out)) {
         as_buf_printf(out, "; for all of its replicas: anyserve %s %s/%.*s%s%s", command,
-                      as_names_owner(s, deployment), AS_STR_FMT(deployment), rest[0] ? " " : "",
-                      rest);
+                      as_server_names_find_application(s, deployment), AS_STR_FMT(deployment),
+                      rest[0] ? " " : "", rest);
         return;
     }
     if (is_application(s, name)) {
@@ -194,21 +199,21 @@ void as_names_no_deployment(const struct as_names *s, const char *name, const ch
         return;
     }
     for (uint32_t i = 0; i < s->n; i++)
-        as_near_offer(&near, as_str_of(s->all[i].deployment));
+        as_suggest_offer(&near, as_str_of(s->all[i].deployment));
     as_buf_printf(out, "there is no deployment '%s'; ", name);
-    if (as_near_best(&near).n) {
-        as_buf_printf(out, "did you mean '%.*s'?", AS_STR_FMT(as_near_best(&near)));
+    if (as_suggest_best(&near).n) {
+        as_buf_printf(out, "did you mean '%.*s'?", AS_STR_FMT(as_suggest_best(&near)));
         return;
     }
     as_buf_str(out, s->n ? "there are: " : "nothing is served");
     put_deployments(s, NULL, out);
 }
 
-void as_names_no_application(const struct as_names *s, const char *name, const char *command,
-                             struct as_buf *out)
+void as_server_names_write_no_application(const struct as_server_names *s, const char *name,
+                                          const char *command, struct as_buf *out)
 {
-    struct as_near near = {.key = as_str_of(name)};
-    const char *owner = as_names_owner(s, as_str_of(name));
+    struct as_suggest near = {.key = as_str_of(name)};
+    const char *owner = as_server_names_find_application(s, as_str_of(name));
 
     if (owner) {
         as_buf_printf(out,
@@ -223,10 +228,10 @@ void as_names_no_application(const struct as_names *s, const char *name, const c
         return;
     }
     for (uint32_t i = 0; i < s->n; i++)
-        as_near_offer(&near, as_str_of(s->all[i].application));
+        as_suggest_offer(&near, as_str_of(s->all[i].application));
     as_buf_printf(out, "there is no application '%s'; ", name);
-    if (as_near_best(&near).n) {
-        as_buf_printf(out, "did you mean '%.*s'?", AS_STR_FMT(as_near_best(&near)));
+    if (as_suggest_best(&near).n) {
+        as_buf_printf(out, "did you mean '%.*s'?", AS_STR_FMT(as_suggest_best(&near)));
         return;
     }
     as_buf_str(out, s->n ? "there are: " : "nothing is served");

@@ -16,7 +16,7 @@
 
 /* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. Not
  * blocking: whoever accepts there may be stopped, and the queue be full. */
-static struct ucred listener(const struct as_owner *f, const char *name)
+static struct ucred find_listening_process(const struct as_server_process *f, const char *name)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX];
@@ -45,7 +45,7 @@ static struct ucred listener(const struct as_owner *f, const char *name)
 
 /* Is the process of the user who made the socket? For root, who looks into the folders of others:
  * the maker of a socket may have ended, and its number be another user's process by now. */
-static bool is_of(const struct as_owner *f, uid_t uid)
+static bool is_owned_by(const struct as_server_process *f, uid_t uid)
 {
     struct pollfd ended = {.fd = f->fd, .events = POLLIN};
     char path[32], line[128];
@@ -64,14 +64,14 @@ static bool is_of(const struct as_owner *f, uid_t uid)
     return found == uid && poll(&ended, 1, 0) == 0;
 }
 
-void as_owner_explain(const struct as_owner *o)
+void as_server_process_print_stopped(const struct as_server_process *o)
 {
-    struct as_family f;
+    struct as_server_processes f;
     struct as_buf b;
 
     as_buf_init(&b);
-    as_family_read(&f, o->base, o->port);
-    if (as_family_explain(&f, &b))
+    as_server_processes_read(&f, o->base, o->port);
+    if (as_server_processes_put_stopped(&f, &b))
         fprintf(stderr, "anyserve: the server on port %u cannot go on:%.*s\n", o->port,
                 AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
@@ -80,56 +80,57 @@ void as_owner_explain(const struct as_owner *o)
 /* A number in a file proves nothing: it may be another process's by now. The kernel says who
  * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
  * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
-int as_owner_find(struct as_owner *ret_o, const struct as_option_set *opts)
+int as_server_process_find(struct as_server_process *ret_o, const struct as_option_set *opts)
 {
     struct ucred who;
 
     ret_o->fd = -1;
-    ret_o->port = as_contact_place(opts, &ret_o->base);
-    who = listener(ret_o, AS_RUNTIME_CONTROL);
+    ret_o->port = as_control_client_locate(opts, &ret_o->base);
+    who = find_listening_process(ret_o, AS_RUNTIME_CONTROL);
     if (who.pid < 0 && errno == EAGAIN)
-        who = listener(ret_o, AS_RUNTIME_STATUS);
+        who = find_listening_process(ret_o, AS_RUNTIME_STATUS);
     if (who.pid < 0 && errno == EAGAIN) {
         fprintf(stderr, "anyserve: no process of the server on port %u answers\n", ret_o->port);
-        as_owner_explain(ret_o);
-        return AS_CODE_FAILED;
+        as_server_process_print_stopped(ret_o);
+        return AS_EXIT_CODE_FAILED;
     }
     ret_o->pid = who.pid;
     if (ret_o->pid > 0)
         ret_o->fd = (int)syscall(SYS_pidfd_open, ret_o->pid, 0);
-    if (ret_o->fd >= 0 && is_of(ret_o, who.uid) && as_runtime_lives(ret_o->base, ret_o->port))
-        return AS_CODE_OK;
+    if (ret_o->fd >= 0 && is_owned_by(ret_o, who.uid) &&
+        as_runtime_is_running(ret_o->base, ret_o->port))
+        return AS_EXIT_CODE_OK;
     if (ret_o->fd >= 0)
         errno = ESRCH; /* another one has its number */
-    if (ret_o->pid <= 0 || !as_runtime_lives(ret_o->base, ret_o->port))
-        return as_contact_missing(opts);
+    if (ret_o->pid <= 0 || !as_runtime_is_running(ret_o->base, ret_o->port))
+        return as_control_client_print_no_server(opts);
     fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)ret_o->pid,
             strerror(errno));
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-void as_owner_fini(struct as_owner *o)
+void as_server_process_fini(struct as_server_process *o)
 {
     if (o->fd >= 0)
         close(o->fd);
     free(o->base);
 }
 
-int as_owner_signal(const struct as_owner *o, int signo)
+int as_server_process_signal(const struct as_server_process *o, int signo)
 {
     if (syscall(SYS_pidfd_send_signal, o->fd, signo, NULL, 0) == 0 || errno == ESRCH)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     fprintf(stderr, "anyserve: cannot signal the server's process %d: %s\n", (int)o->pid,
             strerror(errno));
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-bool as_owner_ends(const struct as_owner *o, as_ns deadline)
+bool as_server_process_wait_end(const struct as_server_process *o, as_ns deadline)
 {
     struct pollfd p = {.fd = o->fd, .events = POLLIN};
 
     for (;;) {
-        as_ns now = as_contact_clock();
+        as_ns now = as_control_client_clock();
         as_ns left = deadline > now ? deadline - now : 0;
         /* an hour at most: poll counts in an int of ms */
         int ms = (int)AS_MIN((left + AS_MS - 1) / AS_MS, (as_ns)3600000);

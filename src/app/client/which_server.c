@@ -4,10 +4,10 @@
 #include "io/process/resource_holder.h"
 
 /* What has to be typed: the folder only where the port is not enough. */
-static void put_choice(struct as_buf *b, const struct as_runtime_found *f,
+static void put_choice(struct as_buf *b, const struct as_runtime_search *f,
                        const struct as_runtime_server *s)
 {
-    struct as_holder h;
+    struct as_resource_holder h;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < f->n; i++)
@@ -15,54 +15,55 @@ static void put_choice(struct as_buf *b, const struct as_runtime_found *f,
     as_buf_printf(b, "\n  --port %u", s->port);
     if (n > 1)
         as_buf_printf(b, " --runtime-dir %s", s->base);
-    if (as_holder_of_folder(&h, s->base, s->port)) {
+    if (as_resource_holder_of_folder(&h, s->base, s->port)) {
         as_buf_str(b, "   (");
-        as_holder_write(&h, b);
+        as_resource_holder_write(&h, b);
         as_buf_str(b, ")");
     }
 }
 
-static void ask(const struct as_option_set *opts, const struct as_runtime_found *f, bool given)
+static void print_choices(const struct as_option_set *opts, const struct as_runtime_search *f,
+                          bool given)
 {
     struct as_buf b;
 
     as_buf_init(&b);
     for (uint32_t i = 0; i < f->n; i++) {
-        if (as_runtime_is_meant(&f->servers[i], given, (uint16_t)as_option_u64(opts, AS_OPT_PORT)))
+        if (as_runtime_matches(&f->servers[i], given, (uint16_t)as_option_u64(opts, AS_OPT_PORT)))
             put_choice(&b, f, &f->servers[i]);
     }
-    fprintf(stderr, "anyserve: %u servers run here; say which one:%.*s\n", f->n_meant,
+    fprintf(stderr, "anyserve: %u servers run here; say which one:%.*s\n", f->n_matching,
             AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
 }
 
-static bool is_told(const struct as_option_set *opts)
+static bool is_explicit(const struct as_option_set *opts)
 {
     if (opts->scope & AS_SCOPE_IB) /* they call localhost: one server at most has a port there */
         return as_option_str(opts, AS_OPT_URL)[0] || opts->v[AS_OPT_PORT].given;
-    return (opts->scope & AS_SCOPE_FAR) && as_option_str(opts, AS_OPT_CONTROL)[0];
+    return (opts->scope & AS_SCOPE_REMOTE) && as_option_str(opts, AS_OPT_CONTROL)[0];
 }
 
-int as_which_server(struct as_option_set *opts, bool is_quiet, char **ret_kept)
+int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **ret_kept)
 {
     bool given = opts->v[AS_OPT_PORT].given;
-    struct as_runtime_found f;
-    int code = AS_CODE_OK;
+    struct as_runtime_search f;
+    int code = AS_EXIT_CODE_OK;
 
     *ret_kept = NULL;
-    if (is_told(opts))
-        return AS_CODE_OK;
+    if (is_explicit(opts))
+        return AS_EXIT_CODE_OK;
     as_runtime_find(&f, as_option_str(opts, AS_OPT_RUNTIME_DIR), given,
                     (uint16_t)as_option_u64(opts, AS_OPT_PORT));
-    if (f.lives) {
+    if (f.chosen_runs) {
         *ret_kept = as_str_dup(as_str_of(f.chosen.base));
         as_option_set_str(opts, AS_OPT_RUNTIME_DIR, *ret_kept);
         as_option_set_i64(opts, AS_OPT_PORT, f.chosen.port);
-    } else if (f.n_meant > 1) {
+    } else if (f.n_matching > 1) {
         if (!is_quiet)
-            ask(opts, &f, given);
-        code = AS_CODE_USAGE;
+            print_choices(opts, &f, given);
+        code = AS_EXIT_CODE_USAGE;
     }
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
     return code;
 }

@@ -4,8 +4,8 @@
 #include "conf/exit_code.h"
 
 struct waiting {
-    const struct as_changes *changes;   /* of applications; NULL: … */
-    const struct as_await_order *order; /* … for one deployment */
+    const struct as_changes *changes;     /* of applications; NULL: … */
+    const struct as_await_request *order; /* … for one deployment */
     bool failed, superseded;
 };
 
@@ -15,7 +15,7 @@ struct waiting {
 static bool concerns(const struct waiting *w, const struct as_state *st)
 {
     if (w->changes)
-        return as_changes_touch(w->changes, st->application);
+        return as_changes_affect(w->changes, st->application);
     return strcmp(w->order->application, st->application) == 0 &&
            strcmp(w->order->deployment, st->deployment) == 0;
 }
@@ -48,7 +48,7 @@ static int64_t own_generation(const struct waiting *w)
 }
 
 /* It is one of those that were to change, and to stay. */
-static bool is_meant(const struct waiting *w, const struct as_state *st)
+static bool is_changing(const struct waiting *w, const struct as_state *st)
 {
     const struct as_change *c = w->changes ? change_of(w->changes, st) : NULL;
 
@@ -65,12 +65,12 @@ static bool is_superseded(const struct waiting *w, const struct as_state *st)
            (w->changes || w->order->replicas < 0 || st->target != w->order->replicas);
 }
 
-static void look_superseded(struct waiting *w, const struct as_states *s)
+static void check_superseded(struct waiting *w, const struct as_states *s)
 {
     for (uint32_t i = 0; i < s->n && !w->superseded; i++) {
         const struct as_state *st = s->all[i];
 
-        if (!is_meant(w, st) || !is_superseded(w, st))
+        if (!is_changing(w, st) || !is_superseded(w, st))
             continue;
         w->superseded = true;
         fprintf(stderr, "anyserve: superseded by generation %lld of %s/%s",
@@ -123,7 +123,7 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
     as_states_line(st, gone, &line);
     fprintf(stderr, "  %.*s", AS_STR_FMT(as_buf_slice(&line)));
     as_buf_fini(&line);
-    if (!gone || w->superseded || !is_meant(w, st))
+    if (!gone || w->superseded || !is_changing(w, st))
         return;
     w->superseded = true;
     fprintf(stderr, "anyserve: superseded: %s/%s is served no longer; see anyserve history\n",
@@ -131,12 +131,12 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
 }
 
 /* One failure is the end, whatever the others become. */
-static bool on_rest(void *ctx, const struct as_states *s)
+static bool on_caught_up(void *ctx, const struct as_states *s)
 {
     struct waiting *w = ctx;
     bool pending;
 
-    look_superseded(w, s);
+    check_superseded(w, s);
     if (w->superseded)
         return false;
     pending =
@@ -163,16 +163,22 @@ static void print_failures(const struct waiting *w, const struct as_states *s)
 
 static int wait_for(struct waiting *w, const struct as_option_set *opts)
 {
-    struct as_follow f = {
-        .on_change = on_change, .on_rest = on_rest, .ctx = w, .stop_fd = -1, .deadline = AS_NEVER};
+    struct as_event_stream f = {.on_change = on_change,
+                                .on_caught_up = on_caught_up,
+                                .ctx = w,
+                                .stop_fd = -1,
+                                .deadline = AS_NEVER};
     int code;
 
-    switch (as_follow_run(&f, opts)) {
-    case AS_CONTACT_STOPPED:
-        code = w->superseded ? AS_CODE_FAILED : w->failed ? AS_CODE_DEPLOY_FAILED : AS_CODE_OK;
+    switch (as_event_stream_run(&f, opts)) {
+    case AS_CONTROL_CLIENT_STOPPED:
+        code = w->superseded ? AS_EXIT_CODE_FAILED
+               : w->failed   ? AS_EXIT_CODE_DEPLOY_FAILED
+                             : AS_EXIT_CODE_OK;
         break;
-    case AS_CONTACT_DEADLINE:
-        code = as_contact_late(opts, "not done within --timeout; the server goes on with it");
+    case AS_CONTROL_CLIENT_DEADLINE:
+        code = as_control_client_print_timeout(
+            opts, "not done within --timeout; the server goes on with it");
         break;
     default: /* stderr says why */
         code = f.code;
@@ -180,7 +186,7 @@ static int wait_for(struct waiting *w, const struct as_option_set *opts)
     }
     if (w->failed)
         print_failures(w, &f.states);
-    as_follow_fini(&f);
+    as_event_stream_fini(&f);
     return code;
 }
 
@@ -189,7 +195,7 @@ int as_await_changes(const struct as_option_set *opts, const struct as_changes *
     return wait_for(&(struct waiting){.changes = c}, opts);
 }
 
-int as_await_deployment(const struct as_option_set *opts, const struct as_await_order *order)
+int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *order)
 {
     return wait_for(&(struct waiting){.order = order}, opts);
 }

@@ -13,18 +13,18 @@
 #define PATTERN "/api/v1/applications/{application}/deployments/{deployment}/"
 
 /* Names of what is served: application, deployment. */
-struct named {
+struct deployment_name {
     char *application, *deployment;
 };
 
-static void fini(struct named *n)
+static void fini(struct deployment_name *n)
 {
     free(n->application);
     free(n->deployment);
 }
 
 /* By exactly these names. */
-static bool is_served(const struct as_names *names, const struct named *n)
+static bool is_served(const struct as_server_names *names, const struct deployment_name *n)
 {
     for (uint32_t i = 0; i < names->n; i++) {
         if (strcmp(names->all[i].application, n->application) == 0 &&
@@ -34,8 +34,8 @@ static bool is_served(const struct as_names *names, const struct named *n)
     return false;
 }
 
-static int no_deployment(const struct as_names *names, const struct named *n,
-                         const struct as_option_set *opts, const char *verb)
+static int print_no_deployment(const struct as_server_names *names, const struct deployment_name *n,
+                               const struct as_option_set *opts, const char *verb)
 {
     const char *rest = opts->n_args > 1 ? opts->args[1]
                        : opts->v[AS_OPT_RESET].given && as_option_bool(opts, AS_OPT_RESET)
@@ -44,59 +44,62 @@ static int no_deployment(const struct as_names *names, const struct named *n,
     struct as_buf text;
 
     as_buf_init(&text);
-    as_names_no_deployment(names, n->deployment, verb, rest, &text);
+    as_server_names_write_no_deployment(names, n->deployment, verb, rest, &text);
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
 /* A file has each deployment's name once, so the server knows which application is meant. */
-static int ask_owner(const struct as_option_set *opts, struct named *n, const char *verb)
+static int find_application(const struct as_option_set *opts, struct deployment_name *n,
+                            const char *verb)
 {
-    struct as_names names;
-    int code = as_names_ask(&names, opts);
-    const char *owner = as_names_owner(&names, as_str_of(n->deployment));
+    struct as_server_names names;
+    int code = as_server_names_fetch(&names, opts);
+    const char *owner = as_server_names_find_application(&names, as_str_of(n->deployment));
 
     if (owner)
         n->application = as_str_dup(as_str_of(owner));
-    else if (code == AS_CODE_OK)
-        code = no_deployment(&names, n, opts, verb);
-    as_names_fini(&names);
+    else if (code == AS_EXIT_CODE_OK)
+        code = print_no_deployment(&names, n, opts, verb);
+    as_server_names_fini(&names);
     return code;
 }
 
 /* What the server has refused, in its words; of a name that it does not know, what that is. */
-static int refused(const struct as_option_set *opts, const struct named *n, const char *verb,
-                   const struct as_contact_answer *a)
+static int refused(const struct as_option_set *opts, const struct deployment_name *n,
+                   const char *verb, const struct as_control_client_answer *a)
 {
-    struct as_names names;
+    struct as_server_names names;
     int code;
 
     if (a->status != 404)
-        return as_contact_refused(a);
-    code = as_names_ask(&names, opts);
-    if (code == AS_CODE_OK && is_served(&names, n))
-        code = as_contact_refused(a);
-    else if (code == AS_CODE_OK)
-        code = no_deployment(&names, n, opts, verb);
-    as_names_fini(&names);
+        return as_control_client_print_refused(a);
+    code = as_server_names_fetch(&names, opts);
+    if (code == AS_EXIT_CODE_OK && is_served(&names, n))
+        code = as_control_client_print_refused(a);
+    else if (code == AS_EXIT_CODE_OK)
+        code = print_no_deployment(&names, n, opts, verb);
+    as_server_names_fini(&names);
     return code;
 }
 
 /* [APPLICATION/]DEPLOYMENT. An exit code; fini in any case. */
-static int read_named(const struct as_option_set *opts, const char *verb, struct named *ret_n)
+static int read_named(const struct as_option_set *opts, const char *verb,
+                      struct deployment_name *ret_n)
 {
     const char *text = opts->args[0], *slash = strchr(text, '/');
 
-    *ret_n = (struct named){.deployment = as_str_dup(as_str_of(slash ? slash + 1 : text))};
+    *ret_n =
+        (struct deployment_name){.deployment = as_str_dup(as_str_of(slash ? slash + 1 : text))};
     if (slash == text || !ret_n->deployment[0]) {
         fprintf(stderr, "anyserve: '%s' is not [APPLICATION/]DEPLOYMENT\n", text);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (!slash)
-        return ask_owner(opts, ret_n, verb);
+        return find_application(opts, ret_n, verb);
     ret_n->application = as_str_dup((struct as_str){text, (size_t)(slash - text)});
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* 0: the order has made none. */
@@ -114,24 +117,25 @@ static int64_t generation_in(struct as_str answer)
 }
 
 /* It has begun. */
-static int see_through(const struct as_option_set *opts, const struct named *n,
-                       struct as_str answer, int64_t replicas)
+static int wait_and_print(const struct as_option_set *opts, const struct deployment_name *n,
+                          struct as_str answer, int64_t replicas)
 {
-    const struct as_await_order order = {n->application, n->deployment, generation_in(answer),
-                                         replicas};
+    const struct as_await_request order = {n->application, n->deployment, generation_in(answer),
+                                           replicas};
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
-    int code = wait ? as_await_deployment(opts, &order) : AS_CODE_OK;
+    int code = wait ? as_await_deployment(opts, &order) : AS_EXIT_CODE_OK;
 
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK)
         printf("%s/%s %s\n", n->application, n->deployment, wait ? "is healthy" : "changes");
-    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+    return code == AS_EXIT_CODE_OK && fflush(stdout) ? AS_EXIT_CODE_FAILED : code;
 }
 
-static int order(const struct as_option_set *opts, const struct named *n, const char *verb,
-                 struct as_str body, int64_t replicas)
+static int order(const struct as_option_set *opts, const struct deployment_name *n,
+                 const char *verb, struct as_str body, int64_t replicas)
 {
-    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
-    struct as_contact_answer a;
+    struct as_control_client_request q = {
+        .socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
+    struct as_control_client_answer a;
     struct as_buf target;
     int code;
 
@@ -142,23 +146,23 @@ static int order(const struct as_option_set *opts, const struct named *n, const 
     as_buf_str(&target, verb);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;
-    code = as_contact_ask(opts, &q, &a);
-    if (code == AS_CODE_OK)
-        code =
-            a.status == 200 ? see_through(opts, n, a.body, replicas) : refused(opts, n, verb, &a);
-    as_contact_fini(&a);
+    code = as_control_client_call(opts, &q, &a);
+    if (code == AS_EXIT_CODE_OK)
+        code = a.status == 200 ? wait_and_print(opts, n, a.body, replicas)
+                               : refused(opts, n, verb, &a);
+    as_control_client_answer_fini(&a);
     as_buf_fini(&target);
     return code;
 }
 
 /* replicas: so many are asked for; -1: it is about something else. */
-static int tell(const struct as_option_set *opts, const char *verb, struct as_str body,
-                int64_t replicas)
+static int run_change(const struct as_option_set *opts, const char *verb, struct as_str body,
+                      int64_t replicas)
 {
-    struct named n;
+    struct deployment_name n;
     int code = read_named(opts, verb, &n);
 
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK)
         code = order(opts, &n, verb, body, replicas);
     fini(&n);
     return code;
@@ -174,24 +178,24 @@ int as_scale_main(struct as_option_set *opts)
         fprintf(stderr, "anyserve scale: %s\n",
                 reset ? "N and --reset are both given; which one?"
                       : "N is missing, or --reset: as many as its deployment file says");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (reset)
-        return tell(opts, "scale", AS_STR("{\"target_num_replicas\":null}"), -1);
+        return run_change(opts, "scale", AS_STR("{\"target_num_replicas\":null}"), -1);
     if (as_str_u64(as_str_of(opts->args[1]), &n) < 0) {
         fprintf(stderr, "anyserve: '%s' is no number of replicas\n", opts->args[1]);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     snprintf(body, sizeof(body), "{\"target_num_replicas\":%llu}", (unsigned long long)n);
-    return tell(opts, "scale", as_str_of(body), (int64_t)AS_MIN(n, (uint64_t)INT64_MAX));
+    return run_change(opts, "scale", as_str_of(body), (int64_t)AS_MIN(n, (uint64_t)INT64_MAX));
 }
 
 int as_restart_main(struct as_option_set *opts)
 {
-    return tell(opts, "restart", (struct as_str){0}, -1);
+    return run_change(opts, "restart", (struct as_str){0}, -1);
 }
 
 int as_rollback_main(struct as_option_set *opts)
 {
-    return tell(opts, "rollback", (struct as_str){0}, -1);
+    return run_change(opts, "rollback", (struct as_str){0}, -1);
 }

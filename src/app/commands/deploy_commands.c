@@ -23,7 +23,7 @@
 static int cannot_read(const char *path, int e)
 {
     fprintf(stderr, "anyserve: cannot read %s: %s\n", path, strerror(e));
-    return e == ENOENT ? AS_CODE_NOT_FOUND : AS_CODE_FAILED;
+    return e == ENOENT ? AS_EXIT_CODE_NOT_FOUND : AS_EXIT_CODE_FAILED;
 }
 
 /* "-": stdin. */
@@ -47,11 +47,11 @@ static int read_file(const char *path, struct as_buf *text)
         return cannot_read(path, e);
     if (text->n > FILE_MAX)
         return cannot_read(path, EFBIG);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* The server reads a body, not a file: where it names that, the line is about the file. */
-static void print_named(struct as_str text, const char *path)
+static void print_with_path(struct as_str text, const char *path)
 {
     while (text.n) {
         const char *nl = memchr(text.p, '\n', text.n);
@@ -66,48 +66,49 @@ static void print_named(struct as_str text, const char *path)
     }
 }
 
-static int refused(const struct as_contact_answer *a, const char *path)
+static int print_refused(const struct as_control_client_answer *a, const char *path)
 {
     struct as_buf text;
 
     if (a->status != 400)
-        return as_contact_refused(a);
+        return as_control_client_print_refused(a);
     as_buf_init(&text);
-    as_contact_error(a, &text);
+    as_control_client_error_text(a, &text);
     if (text.n && text.p[text.n - 1] != '\n')
         as_buf_str(&text, "\n");
-    as_argument_doubt(path, &text);
-    print_named(as_buf_slice(&text), strcmp(path, "-") == 0 ? "stdin" : path);
+    as_argument_add_hint(path, &text);
+    print_with_path(as_buf_slice(&text), strcmp(path, "-") == 0 ? "stdin" : path);
     as_buf_fini(&text);
-    return AS_CODE_CONFIG;
+    return AS_EXIT_CODE_CONFIG;
 }
 
 /* --- the commands --- */
 
-static bool say(const struct as_buf *text)
+static bool print_stdout(const struct as_buf *text)
 {
     fwrite(text->p, 1, text->n, stdout);
     return fflush(stdout) == 0;
 }
 
-static int not_understood(const struct as_contact_answer *a)
+static int print_unreadable(const struct as_control_client_answer *a)
 {
     fprintf(stderr, "anyserve: the server's answer is not understood: %.*s\n",
             (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
 /* What an accepted file means, and then what becomes of it. */
-static int carry_on(const struct as_option_set *opts, const struct as_contact_answer *a)
+static int print_and_wait(const struct as_option_set *opts,
+                          const struct as_control_client_answer *a)
 {
     bool is_dry = as_option_bool(opts, AS_OPT_DRY_RUN), json = as_option_bool(opts, AS_OPT_JSON);
     struct as_changes c;
     struct as_buf text;
-    int code = AS_CODE_OK;
+    int code = AS_EXIT_CODE_OK;
 
     as_buf_init(&text);
     if (as_changes_read(&c, a->body) < 0) {
-        code = not_understood(a);
+        code = print_unreadable(a);
     } else if (json) {
         as_buf_add(&text, a->body.p, a->body.n);
         if (text.n && text.p[text.n - 1] != '\n')
@@ -115,114 +116,115 @@ static int carry_on(const struct as_option_set *opts, const struct as_contact_an
     } else {
         as_changes_print(&c, &text);
     }
-    if (code == AS_CODE_OK && !say(&text))
-        code = AS_CODE_FAILED;
-    if (code == AS_CODE_OK && !is_dry && as_option_bool(opts, AS_OPT_WAIT) &&
+    if (code == AS_EXIT_CODE_OK && !print_stdout(&text))
+        code = AS_EXIT_CODE_FAILED;
+    if (code == AS_EXIT_CODE_OK && !is_dry && as_option_bool(opts, AS_OPT_WAIT) &&
         as_changes_count(&c, AS_CHANGE_UNCHANGED) < c.n)
         code = as_await_changes(opts, &c);
-    if (code == AS_CODE_OK && !is_dry && !json)
+    if (code == AS_EXIT_CODE_OK && !is_dry && !json)
         printf("generation %lld %s\n", (long long)c.generation,
                as_option_bool(opts, AS_OPT_WAIT) ? "is healthy" : "has begun");
     as_changes_fini(&c);
     as_buf_fini(&text);
-    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+    return code == AS_EXIT_CODE_OK && fflush(stdout) ? AS_EXIT_CODE_FAILED : code;
 }
 
 int as_deploy_main(struct as_option_set *opts)
 {
-    struct as_contact_request q = {
+    struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL,
         .method = "PUT",
         .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
         .is_slow = true}; /* it loads the code first */
-    struct as_contact_answer a = {0};
+    struct as_control_client_answer a = {0};
     struct as_buf text;
     int code;
 
-    code = as_argument_spec("deploy", opts->args[0]);
-    if (code != AS_CODE_OK)
+    code = as_argument_check_file("deploy", opts->args[0]);
+    if (code != AS_EXIT_CODE_OK)
         return code;
     as_buf_init(&text);
     code = read_file(opts->args[0], &text);
     q.body = as_buf_slice(&text);
-    if (code == AS_CODE_OK && !text.n) {
+    if (code == AS_EXIT_CODE_OK && !text.n) {
         fprintf(stderr, "anyserve: %s is empty\n", opts->args[0]);
-        code = AS_CODE_CONFIG;
+        code = AS_EXIT_CODE_CONFIG;
     }
-    if (code == AS_CODE_OK)
-        code = as_contact_ask(opts, &q, &a);
+    if (code == AS_EXIT_CODE_OK)
+        code = as_control_client_call(opts, &q, &a);
     as_buf_fini(&text);
-    if (code == AS_CODE_OK)
-        code = a.status == 200 ? carry_on(opts, &a) : refused(&a, opts->args[0]);
-    as_contact_fini(&a);
+    if (code == AS_EXIT_CODE_OK)
+        code = a.status == 200 ? print_and_wait(opts, &a) : print_refused(&a, opts->args[0]);
+    as_control_client_answer_fini(&a);
     return code;
 }
 
 /* Of an application that is to go. */
-static int see_it_end(const struct as_option_set *opts, const struct as_contact_answer *a)
+static int wait_deleted(const struct as_option_set *opts, const struct as_control_client_answer *a)
 {
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
     struct as_changes c;
     int code;
 
     if (as_changes_read(&c, a->body) < 0)
-        code = not_understood(a);
+        code = print_unreadable(a);
     else
-        code = wait ? as_await_changes(opts, &c) : AS_CODE_OK;
+        code = wait ? as_await_changes(opts, &c) : AS_EXIT_CODE_OK;
     as_changes_fini(&c);
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK)
         printf("%s %s\n", opts->args[0], wait ? "is gone" : "goes");
-    return code == AS_CODE_OK && fflush(stdout) ? AS_CODE_FAILED : code;
+    return code == AS_EXIT_CODE_OK && fflush(stdout) ? AS_EXIT_CODE_FAILED : code;
 }
 
-static int not_deleted(const struct as_option_set *opts, const struct as_contact_answer *a)
+static int print_not_deleted(const struct as_option_set *opts,
+                             const struct as_control_client_answer *a)
 {
-    struct as_names names;
+    struct as_server_names names;
     struct as_buf text;
     int code;
 
     if (a->status != 404)
-        return as_contact_refused(a);
-    code = as_names_ask(&names, opts);
-    if (code == AS_CODE_OK) {
+        return as_control_client_print_refused(a);
+    code = as_server_names_fetch(&names, opts);
+    if (code == AS_EXIT_CODE_OK) {
         as_buf_init(&text);
-        as_names_no_application(&names, opts->args[0], "delete", &text);
+        as_server_names_write_no_application(&names, opts->args[0], "delete", &text);
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
         as_buf_fini(&text);
-        code = AS_CODE_FAILED;
+        code = AS_EXIT_CODE_FAILED;
     }
-    as_names_fini(&names);
+    as_server_names_fini(&names);
     return code;
 }
 
 int as_delete_main(struct as_option_set *opts)
 {
     struct as_rest_match m = {.application = as_str_of(opts->args[0])};
-    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL, .method = "DELETE"};
-    struct as_contact_answer a;
+    struct as_control_client_request q = {.socket = AS_RUNTIME_CONTROL, .method = "DELETE"};
+    struct as_control_client_answer a;
     struct as_buf target;
     int code;
 
     if (!m.application.n) {
         fprintf(stderr, "anyserve: '' is no application\n");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     as_buf_init(&target);
     as_route_put(&target, APPLICATIONS "{application}", false, &m);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;
-    code = as_contact_ask(opts, &q, &a);
-    if (code == AS_CODE_OK)
-        code = a.status == 200 ? see_it_end(opts, &a) : not_deleted(opts, &a);
-    as_contact_fini(&a);
+    code = as_control_client_call(opts, &q, &a);
+    if (code == AS_EXIT_CODE_OK)
+        code = a.status == 200 ? wait_deleted(opts, &a) : print_not_deleted(opts, &a);
+    as_control_client_answer_fini(&a);
     as_buf_fini(&target);
     return code;
 }
 
 int as_config_main(struct as_option_set *opts)
 {
-    struct as_contact_request q = {
+    struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/config"};
 
-    return as_contact_show(opts, &q);
+    return as_control_client_call_print(opts, &q);
 }

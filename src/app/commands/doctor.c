@@ -41,8 +41,8 @@
 
 static const char *const verdicts[AS_DOCTOR_VERDICTS] = {"ok", "warn", "fail"};
 
-void as_doctor_tell(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
-                    const char *advice, const char *fmt, ...)
+void as_doctor_report(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
+                      const char *advice, const char *fmt, ...)
 {
     struct as_buf text;
     va_list ap;
@@ -54,10 +54,10 @@ void as_doctor_tell(struct as_doctor *d, const char *check, enum as_doctor_verdi
     d->n[v]++;
     if (d->json) {
         as_json_put_open(&d->out, '{');
-        as_json_put_at_string(&d->out, "check", as_str_of(check));
-        as_json_put_at_string(&d->out, "verdict", as_str_of(verdicts[v]));
-        as_json_put_at_string(&d->out, "text", as_buf_slice(&text));
-        as_json_put_at_string(&d->out, "advice", as_str_of(v == AS_DOCTOR_OK ? "" : advice));
+        as_json_put_member_string(&d->out, "check", as_str_of(check));
+        as_json_put_member_string(&d->out, "verdict", as_str_of(verdicts[v]));
+        as_json_put_member_string(&d->out, "text", as_buf_slice(&text));
+        as_json_put_member_string(&d->out, "advice", as_str_of(v == AS_DOCTOR_OK ? "" : advice));
         as_json_put_close(&d->out, '}');
     } else {
         as_buf_printf(&d->out, "%-4s  %-8s  %.*s\n", verdicts[v], check,
@@ -107,41 +107,42 @@ static void check_python(struct as_doctor *d)
 {
     static const char code[] = "import sys, numpy, anyserve, anyserve._native\n"
                                "print(anyserve.__version__, sys.version.split()[0])";
-    struct as_interp python;
+    struct as_interpreter python;
     struct as_buf out, line;
     char version[64] = "", number[64] = "";
     int status;
 
-    as_interp_choose(&python, as_option_str(d->opts, AS_OPT_PYTHON));
+    as_interpreter_choose(&python, as_option_str(d->opts, AS_OPT_PYTHON));
     as_buf_init(&out);
     as_buf_init(&line);
     status = run_python(python.path, code, &out);
     as_buf_add(&out, "", 1);
     if (status == 0 && sscanf((char *)out.p, "%63s %63s", version, number) == 2) {
         if (strcmp(version, AS_VERSION) == 0)
-            as_doctor_tell(d, "python", AS_DOCTOR_OK, "", "%s (%s): Python %s, anyserve %s",
-                           python.path, python.why, number, version);
+            as_doctor_report(d, "python", AS_DOCTOR_OK, "", "%s (%s): Python %s, anyserve %s",
+                             python.path, python.why, number, version);
         else
-            as_doctor_tell(d, "python", AS_DOCTOR_FAIL,
-                           "install both from one package, or choose another --python",
-                           "%s has anyserve %s, this program is %s", python.path, version,
-                           AS_VERSION);
+            as_doctor_report(d, "python", AS_DOCTOR_FAIL,
+                             "install both from one package, or choose another --python",
+                             "%s has anyserve %s, this program is %s", python.path, version,
+                             AS_VERSION);
     } else {
         as_record_line(&line, (struct as_str){(char *)out.p, out.n - 1}, 200);
-        as_doctor_tell(d, "python", AS_DOCTOR_FAIL,
-                       "install anyserve there, or choose another with --python",
-                       "%s (%s) cannot load anyserve: %.*s", python.path, python.why,
-                       AS_STR_FMT(as_buf_slice(&line)));
+        as_doctor_report(d, "python", AS_DOCTOR_FAIL,
+                         "install anyserve there, or choose another with --python",
+                         "%s (%s) cannot load anyserve: %.*s", python.path, python.why,
+                         AS_STR_FMT(as_buf_slice(&line)));
     }
     as_buf_fini(&line);
     as_buf_fini(&out);
-    as_interp_fini(&python);
+    as_interpreter_fini(&python);
 }
 
 /* --- limits --- */
 
 /* Our own, behind the server's where they differ. */
-static void put_own(struct as_buf *b, uint64_t its, uint64_t own, uint32_t shift, const char *unit)
+static void write_own_limit(struct as_buf *b, uint64_t its, uint64_t own, uint32_t shift,
+                            const char *unit)
 {
     if (own == its)
         return;
@@ -167,26 +168,26 @@ static void check_files(struct as_doctor *d)
     uint32_t open;
 
     as_buf_init(&text);
-    if (s->dispatcher && as_doctor_limit(s->dispatcher, "Max open files", &n)) {
+    if (s->dispatcher && as_doctor_read_limit(s->dispatcher, "Max open files", &n)) {
         as_buf_printf(&text, "the server's dispatcher may open %llu descriptors",
                       (unsigned long long)n);
-        if (as_doctor_open(s->dispatcher, &open))
+        if (as_doctor_count_files(s->dispatcher, &open))
             as_buf_printf(&text, ", %u are open", open);
-        put_own(&text, n, own, 0, "");
+        write_own_limit(&text, n, own, 0, "");
     } else {
         as_buf_printf(&text, "a server started here may open %llu descriptors in each process",
                       (unsigned long long)n);
     }
-    as_doctor_tell(d, "files",
-                   n < FILES_LEAST  ? AS_DOCTOR_FAIL
-                   : n < FILES_WELL ? AS_DOCTOR_WARN
-                                    : AS_DOCTOR_OK,
-                   s->dispatcher
-                       ? "raise the hard limit and start the server again: ulimit -Hn 65536, "
-                         "LimitNOFILE=65536 in a unit, --ulimit nofile of a container"
-                       : "raise the hard limit: ulimit -Hn 65536, LimitNOFILE=65536 in a unit, "
-                         "--ulimit nofile of a container",
-                   "%.*s", AS_STR_FMT(as_buf_slice(&text)));
+    as_doctor_report(d, "files",
+                     n < FILES_LEAST  ? AS_DOCTOR_FAIL
+                     : n < FILES_WELL ? AS_DOCTOR_WARN
+                                      : AS_DOCTOR_OK,
+                     s->dispatcher
+                         ? "raise the hard limit and start the server again: ulimit -Hn 65536, "
+                           "LimitNOFILE=65536 in a unit, --ulimit nofile of a container"
+                         : "raise the hard limit: ulimit -Hn 65536, LimitNOFILE=65536 in a unit, "
+                           "--ulimit nofile of a container",
+                     "%.*s", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
 }
 
@@ -198,7 +199,7 @@ static void check_locked(struct as_doctor *d)
     const char *who = "a server started here";
     struct as_buf text;
 
-    if (pid && as_doctor_limit(pid, "Max locked memory", &n))
+    if (pid && as_doctor_read_limit(pid, "Max locked memory", &n))
         who = s->worker ? "the server's workers" : "the server";
     as_buf_init(&text);
     if (n == UINT64_MAX)
@@ -206,8 +207,8 @@ static void check_locked(struct as_doctor *d)
     else
         as_buf_printf(&text, "%s may lock %llu KiB of memory", who, (unsigned long long)n >> 10);
     if (pid)
-        put_own(&text, n, own, 10, " KiB");
-    as_doctor_tell(
+        write_own_limit(&text, n, own, 10, " KiB");
+    as_doctor_report(
         d, "memlock", n < LOCKED_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
         "matters to models that pin memory, for GPUs: ulimit -l unlimited, LimitMEMLOCK=infinity",
         "%.*s", AS_STR_FMT(as_buf_slice(&text)));
@@ -223,12 +224,12 @@ static void check_memory(struct as_doctor *d)
     if (pid && memory != own)
         snprintf(other, sizeof(other), "; a process started here %.1f GiB", GIB(own));
     if (memory)
-        as_doctor_tell(d, "memory", memory < MEMORY_LEAST ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
-                       "give it more", "%s may use %.1f GiB; requests may hold a quarter of it%s",
-                       pid ? "the server" : "a server started here", GIB(memory), other);
+        as_doctor_report(d, "memory", memory < MEMORY_LEAST ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
+                         "give it more", "%s may use %.1f GiB; requests may hold a quarter of it%s",
+                         pid ? "the server" : "a server started here", GIB(memory), other);
     else
-        as_doctor_tell(d, "memory", AS_DOCTOR_WARN, "set --max-inflight-bytes",
-                       "how much may be used is not known");
+        as_doctor_report(d, "memory", AS_DOCTOR_WARN, "set --max-inflight-bytes",
+                         "how much may be used is not known");
 }
 
 /* pid: a server's, or 0: one that would be started here. */
@@ -238,17 +239,17 @@ static void check_cgroup(struct as_doctor *d, pid_t pid)
     bool v2;
     int e = 0;
 
-    if (as_cgroup_look("", pid ? pid : getpid(), &v2, &e) == 0)
-        as_doctor_tell(d, "cgroup", AS_DOCTOR_OK, "",
-                       "%s bounds `memory` of a deployment by a control group (%s)", whose,
-                       v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (as_cgroup_check("", pid ? pid : getpid(), &v2, &e) == 0)
+        as_doctor_report(d, "cgroup", AS_DOCTOR_OK, "",
+                         "%s bounds `memory` of a deployment by a control group (%s)", whose,
+                         v2 ? "memory.max" : "memory.limit_in_bytes");
     else
-        as_doctor_tell(
+        as_doctor_report(
             d, "cgroup", AS_DOCTOR_WARN,
             "give the server a control group of its own that it may write to: Delegate=memory in "
             "a unit, systemd-run -p Delegate=memory, a container with a writable /sys/fs/cgroup",
             "%s bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: %s", whose,
-            as_cgroup_why(e));
+            as_cgroup_strerror(e));
 }
 
 /* --- the kernel --- */
@@ -264,17 +265,17 @@ static void check_kernel(struct as_doctor *d)
     const char *missing = pidfd < 0 ? "pidfd_open" : memfd < 0 ? "memfd_create" : NULL;
 
     if (missing)
-        as_doctor_tell(d, "kernel", AS_DOCTOR_FAIL,
-                       "Linux 5.10 and later have it, unless a sandbox forbids it",
-                       "%s is missing: no server can run", missing);
+        as_doctor_report(d, "kernel", AS_DOCTOR_FAIL,
+                         "Linux 5.10 and later have it, unless a sandbox forbids it",
+                         "%s is missing: no server can run", missing);
     else if (!robust || !waitv)
-        as_doctor_tell(d, "kernel", AS_DOCTOR_WARN,
-                       "Linux 5.16 and later have it, unless a sandbox forbids it",
-                       "%s is missing: a dead worker is noticed later",
-                       robust ? "futex_waitv" : "robust futex");
+        as_doctor_report(d, "kernel", AS_DOCTOR_WARN,
+                         "Linux 5.16 and later have it, unless a sandbox forbids it",
+                         "%s is missing: a dead worker is noticed later",
+                         robust ? "futex_waitv" : "robust futex");
     else
-        as_doctor_tell(d, "kernel", AS_DOCTOR_OK, "",
-                       "pidfd, memfd, robust futex and futex_waitv are there");
+        as_doctor_report(d, "kernel", AS_DOCTOR_OK, "",
+                         "pidfd, memfd, robust futex and futex_waitv are there");
     if (pidfd >= 0)
         close(pidfd);
     if (memfd >= 0)
@@ -298,18 +299,18 @@ static void check_shm(struct as_doctor *d)
     if (!whose[0])
         snprintf(path, sizeof(path), "/dev/shm");
     if (statvfs(path, &v) < 0 || (!whose[0] && access(path, W_OK) < 0)) {
-        as_doctor_tell(d, "shm", AS_DOCTOR_WARN, advice,
-                       "%s/dev/shm cannot be used (%s): nor can clients' shared memory", whose,
-                       strerror(errno));
+        as_doctor_report(d, "shm", AS_DOCTOR_WARN, advice,
+                         "%s/dev/shm cannot be used (%s): nor can clients' shared memory", whose,
+                         strerror(errno));
         return;
     }
     left = (uint64_t)v.f_bavail * v.f_frsize;
-    as_doctor_tell(d, "shm", left < SHM_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK, advice,
-                   "%.2f GiB are free in %s/dev/shm", GIB(left), whose);
+    as_doctor_report(d, "shm", left < SHM_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK, advice,
+                     "%.2f GiB are free in %s/dev/shm", GIB(left), whose);
 }
 
 /* The first folder on the way there that exists: what is missing is made by a server. */
-static void existing(struct as_buf *path)
+static void find_existing_parent(struct as_buf *path)
 {
     while (access((char *)path->p, F_OK) < 0 && path->n > 2) {
         char *slash = strrchr((char *)path->p, '/');
@@ -341,7 +342,7 @@ static bool can_make(const char *folder)
 static as_ns time_of_sync(const char *folder)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    as_ns began = as_contact_clock();
+    as_ns began = as_control_client_clock();
     char page[4096] = {0};
     bool ok = fd >= 0;
 
@@ -349,7 +350,7 @@ static as_ns time_of_sync(const char *folder)
         ok = write(fd, page, sizeof(page)) == (ssize_t)sizeof(page) && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);
-    return ok ? (as_contact_clock() - began) / SYNCS + 1 : 0;
+    return ok ? (as_control_client_clock() - began) / SYNCS + 1 : 0;
 }
 
 /* whose: behind its name. */
@@ -362,39 +363,40 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
 
     as_buf_init(&path);
     as_buf_add(&path, folder, strlen(folder) + 1);
-    existing(&path);
+    find_existing_parent(&path);
     statvfs((char *)path.p, &v);
     took = time_of_sync((char *)path.p);
     if (!can_make((char *)path.p))
-        as_doctor_tell(d, check, AS_DOCTOR_FAIL,
-                       is_durable ? "choose another --state-dir" : "choose another --runtime-dir",
-                       "%s cannot be written to: %s", (char *)path.p, strerror(errno));
+        as_doctor_report(d, check, AS_DOCTOR_FAIL,
+                         is_durable ? "choose another --state-dir" : "choose another --runtime-dir",
+                         "%s cannot be written to: %s", (char *)path.p, strerror(errno));
     else if ((uint64_t)v.f_bavail * v.f_frsize < DISK_WELL)
-        as_doctor_tell(d, check, AS_DOCTOR_WARN, "make room", "%s%s has %.2f GiB left", folder,
-                       whose, GIB((uint64_t)v.f_bavail * v.f_frsize));
+        as_doctor_report(d, check, AS_DOCTOR_WARN, "make room", "%s%s has %.2f GiB left", folder,
+                         whose, GIB((uint64_t)v.f_bavail * v.f_frsize));
     else if (is_durable && took > SYNC_WELL)
-        as_doctor_tell(d, check, AS_DOCTOR_WARN,
-                       "each deploy waits for it: choose a --state-dir on a faster disk",
-                       "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
+        as_doctor_report(d, check, AS_DOCTOR_WARN,
+                         "each deploy waits for it: choose a --state-dir on a faster disk",
+                         "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
     else if (is_durable && took)
-        as_doctor_tell(d, check, AS_DOCTOR_OK, "", "%s%s; a write takes %.1f ms", folder, whose,
-                       (double)took / (double)AS_MS);
+        as_doctor_report(d, check, AS_DOCTOR_OK, "", "%s%s; a write takes %.1f ms", folder, whose,
+                         (double)took / (double)AS_MS);
     else
-        as_doctor_tell(d, check, AS_DOCTOR_OK, "", "%s%s", folder, whose);
+        as_doctor_report(d, check, AS_DOCTOR_OK, "", "%s%s", folder, whose);
     as_buf_fini(&path);
 }
 
 /* Where a server that runs keeps what it serves, not where one started here would. */
-static void check_its_state(struct as_doctor *d)
+static void check_server_state(struct as_doctor *d)
 {
     const char *folder = d->server.state, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
     struct as_buf whose;
 
     if (access(folder, F_OK) < 0) {
-        as_doctor_tell(d, "state", AS_DOCTOR_FAIL,
-                       "the server goes on until it ends: deploy its file to one with "
-                       "another --state-dir",
-                       "%s, where the server keeps what it serves, is not there any more", folder);
+        as_doctor_report(d, "state", AS_DOCTOR_FAIL,
+                         "the server goes on until it ends: deploy its file to one with "
+                         "another --state-dir",
+                         "%s, where the server keeps what it serves, is not there any more",
+                         folder);
         return;
     }
     as_buf_init(&whose);
@@ -408,15 +410,15 @@ static void check_its_state(struct as_doctor *d)
 
 static void check_state(struct as_doctor *d)
 {
-    char *state = as_state_dir_of(as_option_str(d->opts, AS_OPT_STATE_DIR));
+    char *state = as_state_dir_path(as_option_str(d->opts, AS_OPT_STATE_DIR));
 
     if (d->server.state)
-        check_its_state(d);
+        check_server_state(d);
     else if (state)
         check_folder(d, "state", state, "", true);
     else
-        as_doctor_tell(d, "state", AS_DOCTOR_WARN, "set $HOME, or choose a --state-dir",
-                       "there is no home folder for what `anyserve start` serves");
+        as_doctor_report(d, "state", AS_DOCTOR_WARN, "set $HOME, or choose a --state-dir",
+                         "there is no home folder for what `anyserve start` serves");
     free(state);
 }
 
@@ -426,8 +428,8 @@ static void check_folders(struct as_doctor *d)
     char path[AS_RUNTIME_PATH_MAX];
 
     if (as_runtime_path(path, base, UINT16_MAX, AS_RUNTIME_MANAGE) < 0)
-        as_doctor_tell(d, "runtime", AS_DOCTOR_FAIL, "choose a shorter --runtime-dir",
-                       "%s is too long a path for sockets", base);
+        as_doctor_report(d, "runtime", AS_DOCTOR_FAIL, "choose a shorter --runtime-dir",
+                         "%s is too long a path for sockets", base);
     else
         check_folder(d, "runtime", base, "", false);
     check_state(d);
@@ -443,29 +445,29 @@ static void check_port(struct as_doctor *d)
     for (int i = 0; i < n; i++)
         close(fds[i]);
     if (n > 0)
-        as_doctor_tell(d, "port", AS_DOCTOR_OK, "", "%u is free on 127.0.0.1", port);
+        as_doctor_report(d, "port", AS_DOCTOR_OK, "", "%u is free on 127.0.0.1", port);
     else
-        as_doctor_tell(d, "port", AS_DOCTOR_WARN, "choose another --port",
-                       "%u on 127.0.0.1 cannot be had: %s", port,
-                       n == AS_EEXISTS ? "another program has it" : strerror(e));
+        as_doctor_report(d, "port", AS_DOCTOR_WARN, "choose another --port",
+                         "%u on 127.0.0.1 cannot be had: %s", port,
+                         n == AS_EEXISTS ? "another program has it" : strerror(e));
 }
 
 static void check_processes(struct as_doctor *d)
 {
-    struct as_family f;
+    struct as_server_processes f;
     char *base;
-    uint16_t port = as_contact_place(d->opts, &base);
+    uint16_t port = as_control_client_locate(d->opts, &base);
 
-    as_family_read(&f, base, port);
+    as_server_processes_read(&f, base, port);
     free(base);
     for (uint32_t i = 0; i < f.n; i++) {
         char advice[64];
 
         snprintf(advice, sizeof(advice), "kill -CONT %d", (int)f.all[i].pid);
         if (f.all[i].is_stopped)
-            as_doctor_tell(d, "process", AS_DOCTOR_FAIL, advice,
-                           "the %s (pid %d) is stopped, by a signal or a debugger", f.all[i].role,
-                           (int)f.all[i].pid);
+            as_doctor_report(d, "process", AS_DOCTOR_FAIL, advice,
+                             "the %s (pid %d) is stopped, by a signal or a debugger", f.all[i].role,
+                             (int)f.all[i].pid);
     }
 }
 
@@ -499,5 +501,5 @@ int as_doctor_main(struct as_option_set *opts)
     said = fflush(stdout) == 0;
     as_buf_fini(&d.out);
     as_doctor_server_fini(&d);
-    return said && !d.n[AS_DOCTOR_FAIL] ? AS_CODE_OK : AS_CODE_FAILED;
+    return said && !d.n[AS_DOCTOR_FAIL] ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }

@@ -28,8 +28,8 @@ struct as_doctor {
 };
 
 /* advice: what to do about it; "" where nothing is. */
-void as_doctor_tell(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
-                    const char *advice, const char *fmt, ...) AS_PRINTF(5, 6);
+void as_doctor_report(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
+                      const char *advice, const char *fmt, ...) AS_PRINTF(5, 6);
 
 /* Finds the server that the options mean, tells of it and of what it serves, and fills d->server
  * in.
@@ -38,8 +38,8 @@ void as_doctor_server(struct as_doctor *d);
 void as_doctor_server_fini(struct as_doctor *d);
 
 /* The soft limit of a process, a line of /proc/PID/limits; UINT64_MAX: unlimited. */
-bool as_doctor_limit(pid_t pid, const char *name, uint64_t *ret_n);
+bool as_doctor_read_limit(pid_t pid, const char *name, uint64_t *ret_n);
 /* How many descriptors it has; false: it is not ours to look. */
-bool as_doctor_open(pid_t pid, uint32_t *ret_n);
+bool as_doctor_count_files(pid_t pid, uint32_t *ret_n);
 
 #endif

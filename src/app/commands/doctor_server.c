@@ -15,7 +15,7 @@
 
 /* --- processes --- */
 
-bool as_doctor_limit(pid_t pid, const char *name, uint64_t *ret_n)
+bool as_doctor_read_limit(pid_t pid, const char *name, uint64_t *ret_n)
 {
     char path[64], text[LIMITS_BYTES], *line, word[32];
     size_t n;
@@ -38,7 +38,7 @@ bool as_doctor_limit(pid_t pid, const char *name, uint64_t *ret_n)
     return as_str_u64(as_str_of(word), ret_n) == 0;
 }
 
-bool as_doctor_open(pid_t pid, uint32_t *ret_n)
+bool as_doctor_count_files(pid_t pid, uint32_t *ret_n)
 {
     char path[64];
     DIR *dir;
@@ -151,31 +151,32 @@ static bool read_page(struct as_str text, struct page *p)
     return !err && !more && p->dispatcher > 0;
 }
 
-static bool ask_page(const struct as_doctor *d, struct page *p)
+static bool fetch_page(const struct as_doctor *d, struct page *p)
 {
-    struct as_contact_request q = {.socket = AS_RUNTIME_STATUS,
-                                   .method = "GET",
-                                   .target = "/status",
-                                   .wait = ANSWER_WAIT,
-                                   .is_quiet = true};
-    struct as_contact_answer a;
-    bool ok =
-        as_contact_ask(d->opts, &q, &a) == AS_CODE_OK && a.status == 200 && read_page(a.body, p);
+    struct as_control_client_request q = {.socket = AS_RUNTIME_STATUS,
+                                          .method = "GET",
+                                          .target = "/status",
+                                          .wait = ANSWER_WAIT,
+                                          .is_quiet = true};
+    struct as_control_client_answer a;
+    bool ok = as_control_client_call(d->opts, &q, &a) == AS_EXIT_CODE_OK && a.status == 200 &&
+              read_page(a.body, p);
 
-    as_contact_fini(&a);
+    as_control_client_answer_fini(&a);
     return ok;
 }
 
-static void tell_served(struct as_doctor *d, const struct page *p)
+static void report_served(struct as_doctor *d, const struct page *p)
 {
     if (p->served == AS_DOCTOR_OK)
-        as_doctor_tell(d, "served", AS_DOCTOR_OK, "", "%u deployment%s, each with its replicas",
-                       p->n, p->n == 1 ? "" : "s");
+        as_doctor_report(d, "served", AS_DOCTOR_OK, "", "%u deployment%s, each with its replicas",
+                         p->n, p->n == 1 ? "" : "s");
     else
-        as_doctor_tell(d, "served", p->served,
-                       "anyserve status has each of them, anyserve logs "
-                       "what their replicas have printed",
-                       "%.*s%s", AS_STR_FMT(as_buf_slice(&p->bad)), p->n_bad > SHOWN ? "; …" : "");
+        as_doctor_report(d, "served", p->served,
+                         "anyserve status has each of them, anyserve logs "
+                         "what their replicas have printed",
+                         "%.*s%s", AS_STR_FMT(as_buf_slice(&p->bad)),
+                         p->n_bad > SHOWN ? "; …" : "");
 }
 
 /* --- its controller --- */
@@ -195,27 +196,28 @@ static int read_info(struct as_record *r, struct as_json_value *root, struct as_
 
 static void check_control(struct as_doctor *d)
 {
-    struct as_contact_request q = {.socket = AS_RUNTIME_CONTROL,
-                                   .method = "GET",
-                                   .target = "/api/serve/applications/",
-                                   .wait = ANSWER_WAIT,
-                                   .is_quiet = true};
+    struct as_control_client_request q = {.socket = AS_RUNTIME_CONTROL,
+                                          .method = "GET",
+                                          .target = "/api/serve/applications/",
+                                          .wait = ANSWER_WAIT,
+                                          .is_quiet = true};
     struct as_json_value root;
-    struct as_contact_answer a;
+    struct as_control_client_answer a;
     struct as_str state = {0};
     struct as_record r;
 
-    if (as_contact_ask(d->opts, &q, &a) != AS_CODE_OK || a.status != 200) {
-        as_doctor_tell(d, "control", AS_DOCTOR_FAIL, "look at anyserve logs --replica controller",
-                       "its controller does not answer: it cannot be changed, nor dead replicas be "
-                       "replaced");
+    if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {
+        as_doctor_report(
+            d, "control", AS_DOCTOR_FAIL, "look at anyserve logs --replica controller",
+            "its controller does not answer: it cannot be changed, nor dead replicas be "
+            "replaced");
     } else {
-        as_doctor_tell(d, "control", AS_DOCTOR_OK, "", "its controller answers");
+        as_doctor_report(d, "control", AS_DOCTOR_OK, "", "its controller answers");
         if (as_record_open(&r, a.body, &root) == 0 && read_info(&r, &root, &state) == 0 && state.n)
             d->server.state = as_str_dup(state);
         as_record_close(&r);
     }
-    as_contact_fini(&a);
+    as_control_client_answer_fini(&a);
 }
 
 /* --- the server --- */
@@ -226,26 +228,26 @@ void as_doctor_server(struct as_doctor *d)
     struct page p = {0};
 
     as_buf_init(&p.bad);
-    s->port = as_contact_place(d->opts, &s->base);
-    s->lives = as_runtime_lives(s->base, s->port);
+    s->port = as_control_client_locate(d->opts, &s->base);
+    s->lives = as_runtime_is_running(s->base, s->port);
     if (!s->lives) {
-        as_doctor_tell(d, "server", AS_DOCTOR_OK, "",
-                       "none runs on port %u in %s; what follows is of one that would be started "
-                       "here",
-                       s->port, s->base);
+        as_doctor_report(d, "server", AS_DOCTOR_OK, "",
+                         "none runs on port %u in %s; what follows is of one that would be started "
+                         "here",
+                         s->port, s->base);
         return;
     }
-    if (ask_page(d, &p)) {
+    if (fetch_page(d, &p)) {
         s->dispatcher = (pid_t)p.dispatcher;
         s->worker = (pid_t)p.worker;
-        as_doctor_tell(d, "server", p.ready ? AS_DOCTOR_OK : AS_DOCTOR_WARN,
-                       "anyserve status says what is missing", "the server on port %u is %s",
-                       s->port, p.ready ? "ready" : "not ready");
-        tell_served(d, &p);
+        as_doctor_report(d, "server", p.ready ? AS_DOCTOR_OK : AS_DOCTOR_WARN,
+                         "anyserve status says what is missing", "the server on port %u is %s",
+                         s->port, p.ready ? "ready" : "not ready");
+        report_served(d, &p);
     } else {
-        as_doctor_tell(d, "server", AS_DOCTOR_FAIL,
-                       "look at anyserve logs; a second signal ends it at once",
-                       "the server on port %u does not answer", s->port);
+        as_doctor_report(d, "server", AS_DOCTOR_FAIL,
+                         "look at anyserve logs; a second signal ends it at once",
+                         "the server on port %u does not answer", s->port);
     }
     check_control(d);
     as_buf_fini(&p.bad);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int complain(struct as_buf *err, int code)
+static int print_error(struct as_buf *err, int code)
 {
     if (err->n)
         fprintf(stderr, "%.*s%s", AS_STR_FMT(as_buf_slice(err)),
@@ -22,7 +22,7 @@ static int complain(struct as_buf *err, int code)
 }
 
 /* All of it, and closes it. False: errno. */
-static bool write_to(int fd, const struct as_buf *text)
+static bool write_and_close(int fd, const struct as_buf *text)
 {
     size_t at = 0;
     ssize_t n = 1;
@@ -52,7 +52,7 @@ static bool replace(const char *path, mode_t mode, const struct as_buf *text)
     as_buf_add(&beside, "", 1);
     fresh = (char *)beside.p;
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
-    ok = fd >= 0 && write_to(fd, text) && rename(fresh, path) == 0;
+    ok = fd >= 0 && write_and_close(fd, text) && rename(fresh, path) == 0;
     e = errno;
     if (fd >= 0 && !ok)
         unlink(fresh);
@@ -62,7 +62,7 @@ static bool replace(const char *path, mode_t mode, const struct as_buf *text)
 }
 
 /* A device, a pipe, what a link leads to: it is written to, and stays what it is. */
-static bool put_file(const char *path, const struct as_buf *text)
+static bool write_file(const char *path, const struct as_buf *text)
 {
     struct stat st;
     bool there = lstat(path, &st) == 0;
@@ -71,19 +71,19 @@ static bool put_file(const char *path, const struct as_buf *text)
     if (!there || S_ISREG(st.st_mode))
         return replace(path, there ? st.st_mode & 0777 : 0666, text);
     fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    return fd >= 0 && write_to(fd, text);
+    return fd >= 0 && write_and_close(fd, text);
 }
 
 /* To stdout, or all or nothing to a file. */
-static int deliver(struct as_buf *text, const char *path)
+static int write_output(struct as_buf *text, const char *path)
 {
-    bool ok = path[0] ? put_file(path, text)
+    bool ok = path[0] ? write_file(path, text)
                       : fwrite(text->p, 1, text->n, stdout) == text->n && fflush(stdout) == 0;
 
     if (!ok)
         fprintf(stderr, "anyserve: %s: %s\n", path[0] ? path : "stdout", strerror(errno));
     as_buf_fini(text);
-    return ok ? AS_CODE_OK : AS_CODE_FAILED;
+    return ok ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
 int as_check_main(struct as_option_set *opts)
@@ -94,18 +94,18 @@ int as_check_main(struct as_option_set *opts)
     uint32_t apps, deployments = 0;
     int rc;
 
-    rc = as_argument_spec("check", opts->args[0]);
-    if (rc != AS_CODE_OK)
+    rc = as_argument_check_file("check", opts->args[0]);
+    if (rc != AS_EXIT_CODE_OK)
         return rc;
-    as_spec_limits_of(&limits, opts);
+    as_spec_limits_from_options(&limits, opts);
     as_buf_init(&text);
     rc = as_spec_load(&spec, &limits, opts->args[0], &text);
     if (rc == AS_EINVALID)
-        as_argument_doubt(opts->args[0], &text);
+        as_argument_add_hint(opts->args[0], &text);
     if (rc < 0)
-        return complain(&text, rc == AS_EINVALID    ? AS_CODE_CONFIG
-                               : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
-                                                    : AS_CODE_FAILED);
+        return print_error(&text, rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
+                                  : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
+                                                       : AS_EXIT_CODE_FAILED);
     apps = as_spec_count(spec->file, AS_SPEC_FILE_APPLICATIONS);
     for (uint32_t i = 0; i < apps; i++)
         deployments += as_spec_count(as_spec_object(spec->file, AS_SPEC_FILE_APPLICATIONS, i),
@@ -113,7 +113,7 @@ int as_check_main(struct as_option_set *opts)
     as_buf_printf(&text, "%s: %u application%s, %u deployment%s listed\n", spec->name, apps,
                   apps == 1 ? "" : "s", deployments, deployments == 1 ? "" : "s");
     as_spec_free(spec);
-    return deliver(&text, "");
+    return write_output(&text, "");
 }
 
 static int build(struct as_option_set *opts, const char *python, int signal_fd, struct as_buf *out,
@@ -122,48 +122,48 @@ static int build(struct as_option_set *opts, const char *python, int signal_fd, 
     const char *target = opts->args[0];
     struct as_spec_limits limits;
     struct as_spec *spec;
-    struct as_app app;
-    int rc = as_app_describe(&app, &(struct as_app_where){.python = python, .target = target},
+    struct as_declared app;
+    int rc = as_describe_run(&app, &(struct as_describe_source){.python = python, .target = target},
                              signal_fd, err);
 
-    if (rc != AS_CODE_OK)
+    if (rc != AS_EXIT_CODE_OK)
         return rc;
-    as_spec_limits_of(&limits, opts);
-    rc = as_spec_of_code(&spec, &limits, "default", target, &app, err);
-    as_app_fini(&app);
+    as_spec_limits_from_options(&limits, opts);
+    rc = as_spec_new_from_code(&spec, &limits, "default", target, &app, err);
+    as_declared_fini(&app);
     if (rc < 0)
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     as_buf_str(out, "# Written by `anyserve build`: what the code declares, and the defaults.\n");
     as_spec_print(spec, true, out);
     as_spec_free(spec);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 int as_build_main(struct as_option_set *opts)
 {
-    struct as_interp python = {0};
+    struct as_interpreter python = {0};
     struct as_buf out, err;
-    int signal_fd, rc = as_argument_code("build", opts->args[0]);
+    int signal_fd, rc = as_argument_check_code("build", opts->args[0]);
 
-    if (rc != AS_CODE_OK)
+    if (rc != AS_EXIT_CODE_OK)
         return rc;
     signal_fd = as_supervisor_signals();
     as_buf_init(&out);
     as_buf_init(&err);
     if (signal_fd < 0) {
         as_buf_printf(&err, "anyserve: cannot watch for signals: %s", strerror(errno));
-        return complain(&err, AS_CODE_SYSTEM);
+        return print_error(&err, AS_EXIT_CODE_SYSTEM);
     }
-    as_interp_choose(&python, as_option_str(opts, AS_OPT_PYTHON));
+    as_interpreter_choose(&python, as_option_str(opts, AS_OPT_PYTHON));
     rc = build(opts, python.path, signal_fd, &out, &err);
-    as_interp_fini(&python);
+    as_interpreter_fini(&python);
     close(signal_fd);
-    if (rc != AS_CODE_OK) {
+    if (rc != AS_EXIT_CODE_OK) {
         as_buf_fini(&out);
-        return complain(&err, rc);
+        return print_error(&err, rc);
     }
     as_buf_fini(&err);
-    return deliver(&out, as_option_str(opts, AS_OPT_OUTPUT_FILE));
+    return write_output(&out, as_option_str(opts, AS_OPT_OUTPUT_FILE));
 }
 
 int as_schema_main(struct as_option_set *opts AS_UNUSED)
@@ -172,7 +172,7 @@ int as_schema_main(struct as_option_set *opts AS_UNUSED)
 
     as_buf_init(&text);
     as_spec_schema(&text);
-    return deliver(&text, "");
+    return write_output(&text, "");
 }
 
 int as_page_main(struct as_option_set *opts AS_UNUSED)
@@ -181,5 +181,5 @@ int as_page_main(struct as_option_set *opts AS_UNUSED)
 
     as_buf_init(&text);
     as_spec_markdown(&text);
-    return deliver(&text, "");
+    return write_output(&text, "");
 }

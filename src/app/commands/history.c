@@ -155,26 +155,26 @@ static int tabulate(struct as_str answer, struct as_buf *out)
 
 int as_history_main(struct as_option_set *opts)
 {
-    struct as_contact_request q = {
+    struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/history"};
-    struct as_contact_answer a = {0};
+    struct as_control_client_answer a = {0};
     struct as_buf out;
     int code;
 
     if (as_option_bool(opts, AS_OPT_JSON))
-        return as_contact_show(opts, &q);
+        return as_control_client_call_print(opts, &q);
     as_buf_init(&out);
-    code = as_contact_ask(opts, &q, &a);
-    if (code == AS_CODE_OK && a.status != 200) {
-        code = as_contact_refused(&a);
-    } else if (code == AS_CODE_OK && tabulate(a.body, &out) < 0) {
+    code = as_control_client_call(opts, &q, &a);
+    if (code == AS_EXIT_CODE_OK && a.status != 200) {
+        code = as_control_client_print_refused(&a);
+    } else if (code == AS_EXIT_CODE_OK && tabulate(a.body, &out) < 0) {
         fprintf(stderr, "anyserve: the server's answer is not understood\n");
-        code = AS_CODE_FAILED;
-    } else if (code == AS_CODE_OK) {
+        code = AS_EXIT_CODE_FAILED;
+    } else if (code == AS_EXIT_CODE_OK) {
         fwrite(out.p, 1, out.n, stdout);
-        code = fflush(stdout) ? AS_CODE_FAILED : AS_CODE_OK;
+        code = fflush(stdout) ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
     }
-    as_contact_fini(&a);
+    as_control_client_answer_fini(&a);
     as_buf_fini(&out);
     return code;
 }

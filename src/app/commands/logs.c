@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MOST ((off_t)64 << 20) /* bytes of one file that are looked at */
-#define ALIVE     1000              /* ms between two looks whether the server lives */
+#define FILE_MOST      ((off_t)64 << 20) /* bytes of one file that are looked at */
+#define ALIVE_CHECK_MS 1000              /* ms between two looks whether the server lives */
 
 struct source { /* one process, or those that had its name before */
-    char file[AS_JOURNAL_FILE], name[AS_JOURNAL_FILE];
+    char file[AS_JOURNAL_FILE_MAX], name[AS_JOURNAL_FILE_MAX];
     int fd;             /* of the file that is written to now; -1: none */
     struct as_buf text; /* what was read and not printed; the first print: all */
-    bool is_dirty;      /* there may be more */
+    bool has_unread;    /* there may be more */
 };
 
 struct logs {
@@ -28,8 +28,8 @@ struct logs {
     char *base;
     uint16_t port;
     int dir, notify, stop_fd;
-    char only[AS_JOURNAL_FILE]; /* the file that was asked for; "": all, or … */
-    const char *deployment;     /* … those of its replicas; NULL: all */
+    char only[AS_JOURNAL_FILE_MAX]; /* the file that was asked for; "": all, or … */
+    const char *deployment;         /* … those of its replicas; NULL: all */
     struct source *all;
     uint32_t n;
     bool failed; /* nobody reads what we print */
@@ -38,7 +38,7 @@ struct logs {
 
 /* --- files --- */
 
-static void read_more(struct source *s)
+static void read_available(struct source *s)
 {
     ssize_t n = 1;
 
@@ -63,11 +63,11 @@ static ino_t inode(int fd)
 
 /* Both files as they are at one moment: the newer one first, since it may become the older one in
  * between. */
-static void open_both(const struct logs *l, struct source *s, int *ret_before)
+static void open_current_and_previous(const struct logs *l, struct source *s, int *ret_before)
 {
-    char before[AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE)];
+    char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
 
-    snprintf(before, sizeof(before), "%s" AS_JOURNAL_BEFORE, s->file);
+    snprintf(before, sizeof(before), "%s" AS_JOURNAL_ROTATED, s->file);
     for (;;) {
         s->fd = open_file(l, s->file);
         *ret_before = open_file(l, before);
@@ -83,13 +83,13 @@ static void read_first(const struct logs *l, struct source *s)
     off_t size;
     int before;
 
-    open_both(l, s, &before);
+    open_current_and_previous(l, s, &before);
     if (before >= 0) {
         struct source old = {.fd = before, .text = s->text};
 
         size = lseek(before, 0, SEEK_END);
         lseek(before, size > FILE_MOST ? size - FILE_MOST : 0, SEEK_SET);
-        read_more(&old);
+        read_available(&old);
         s->text = old.text;
         close(before);
     }
@@ -97,30 +97,30 @@ static void read_first(const struct logs *l, struct source *s)
         size = lseek(s->fd, 0, SEEK_END);
         lseek(s->fd, size > FILE_MOST ? size - FILE_MOST : 0, SEEK_SET);
     }
-    read_more(s);
+    read_available(s);
 }
 
 /* What has come since: to the end of the file, and of the next one if there is one by now. */
-static void read_on(const struct logs *l, struct source *s)
+static void read_new(const struct logs *l, struct source *s)
 {
     struct stat st;
 
-    s->is_dirty = false;
-    read_more(s);
+    s->has_unread = false;
+    read_available(s);
     while (fstatat(l->dir, s->file, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino != inode(s->fd)) {
         int next = open_file(l, s->file);
 
         if (next < 0)
             return;
-        read_more(s); /* it was ended before the next one began */
+        read_available(s); /* it was ended before the next one began */
         if (s->fd >= 0)
             close(s->fd);
         s->fd = next;
-        read_more(s);
+        read_available(s);
     }
 }
 
-static struct source *find(struct logs *l, const char *file)
+static struct source *find_source(struct logs *l, const char *file)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         if (strcmp(l->all[i].file, file) == 0)
@@ -140,11 +140,11 @@ static bool is_replica(const char *name, const char *deployment)
 }
 
 /* NULL: it is no file of a process that was asked for. */
-static struct source *add(struct logs *l, const char *file)
+static struct source *add_source(struct logs *l, const char *file)
 {
     struct source s = {.fd = -1};
 
-    if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_name(file, s.name) ||
+    if ((l->only[0] && strcmp(l->only, file) != 0) || !as_journal_parse_file_name(file, s.name) ||
         (l->deployment && !is_replica(s.name, l->deployment)))
         return NULL;
     snprintf(s.file, sizeof(s.file), "%s", file);
@@ -157,18 +157,18 @@ static int by_name(const void *a, const void *b)
 {
     const struct source *x = a, *y = b;
 
-    return as_str_natural(as_str_of(x->name), as_str_of(y->name));
+    return as_str_compare_natural(as_str_of(x->name), as_str_of(y->name));
 }
 
-static void list(struct logs *l)
+static void list_sources(struct logs *l)
 {
     int fd = openat(l->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a place of its own */
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
 
     while (dir && (e = readdir(dir))) {
-        if (!find(l, e->d_name))
-            add(l, e->d_name);
+        if (!find_source(l, e->d_name))
+            add_source(l, e->d_name);
     }
     if (dir)
         closedir(dir);
@@ -182,8 +182,8 @@ static void list(struct logs *l)
 
 static void print(struct logs *l, const struct source *s, struct as_str line)
 {
-    struct as_str stamp = {line.p, AS_MIN(line.n, (size_t)AS_JOURNAL_STAMP)};
-    size_t skip = AS_MIN(line.n, (size_t)AS_JOURNAL_STAMP + 1);
+    struct as_str stamp = {line.p, AS_MIN(line.n, (size_t)AS_JOURNAL_TIMESTAMP)};
+    size_t skip = AS_MIN(line.n, (size_t)AS_JOURNAL_TIMESTAMP + 1);
 
     if (as_option_bool(l->opts, AS_OPT_TIMESTAMPS))
         printf("%.*s ", AS_STR_FMT(stamp));
@@ -222,7 +222,7 @@ static int by_time(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
     int d = memcmp(x->line.p, y->line.p,
-                   AS_MIN(AS_MIN(x->line.n, y->line.n), (size_t)AS_JOURNAL_STAMP));
+                   AS_MIN(AS_MIN(x->line.n, y->line.n), (size_t)AS_JOURNAL_TIMESTAMP));
 
     if (d)
         return d;
@@ -269,7 +269,7 @@ static void print_new(struct logs *l, struct source *s)
     struct as_str line;
     size_t at = 0;
 
-    read_on(l, s);
+    read_new(l, s);
     while (next_line(s, &at, &line))
         print(l, s, line);
     drop_lines(s);
@@ -278,7 +278,7 @@ static void print_new(struct logs *l, struct source *s)
 /* --- following --- */
 
 /* Which files were written to. */
-static void hear(struct logs *l)
+static void read_notifications(struct logs *l)
 {
     char part[8192] __attribute__((aligned(8)));
     ssize_t n;
@@ -286,16 +286,16 @@ static void hear(struct logs *l)
     while ((n = read(l->notify, part, sizeof(part))) > 0) {
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *e = (const void *)(part + at);
-            struct source *s = e->len ? find(l, e->name) : NULL;
+            struct source *s = e->len ? find_source(l, e->name) : NULL;
 
             if (e->mask & (IN_DELETE_SELF | IN_IGNORED))
                 l->gone = true;
             if (!s && e->len && !(e->mask & IN_DELETE))
-                s = add(l, e->name);
+                s = add_source(l, e->name);
             if (s)
-                s->is_dirty = true;
+                s->has_unread = true;
             for (uint32_t i = 0; (e->mask & IN_Q_OVERFLOW) && i < l->n; i++)
-                l->all[i].is_dirty = true;
+                l->all[i].has_unread = true;
             at += (ssize_t)sizeof(*e) + (ssize_t)e->len;
         }
     }
@@ -310,14 +310,14 @@ static void follow(struct logs *l)
     while (!l->failed && !is_last) {
         struct pollfd p[] = {{.fd = l->notify, .events = POLLIN},
                              {.fd = l->stop_fd, .events = POLLIN}};
-        int n = poll(p, AS_COUNT(p), ALIVE);
+        int n = poll(p, AS_COUNT(p), ALIVE_CHECK_MS);
 
         if (n > 0 && p[1].revents)
             return;
-        is_last = l->gone || (n == 0 && !as_runtime_lives(l->base, l->port));
-        hear(l);
+        is_last = l->gone || (n == 0 && !as_runtime_is_running(l->base, l->port));
+        read_notifications(l);
         for (uint32_t i = 0; i < l->n; i++) {
-            if (l->all[i].is_dirty || is_last || l->gone)
+            if (l->all[i].has_unread || is_last || l->gone)
                 print_new(l, &l->all[i]);
         }
         flush(l);
@@ -336,29 +336,29 @@ static int open_folder(struct logs *l)
     if (as_runtime_path(path, l->base, l->port, AS_RUNTIME_LOGS) == 0)
         l->dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (l->dir < 0)
-        return as_contact_missing(l->opts);
+        return as_control_client_print_no_server(l->opts);
     if (!as_option_bool(l->opts, AS_OPT_FOLLOW))
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     /* before the first look: nothing is missed between the two */
-    l->stop_fd = as_contact_signals();
+    l->stop_fd = as_control_client_signal_fd();
     l->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (l->notify >= 0 && inotify_add_watch(l->notify, path,
                                             IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE |
                                                 IN_DELETE_SELF | IN_ONLYDIR) >= 0)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     fprintf(stderr, "anyserve: cannot watch %s: %s\n", path, strerror(errno));
-    return AS_CODE_SYSTEM;
+    return AS_EXIT_CODE_SYSTEM;
 }
 
-static int unknown(struct logs *l, const char *name)
+static int print_unknown(struct logs *l, const char *name)
 {
     fprintf(stderr, "anyserve: nothing of '%s' is kept; there is:", name);
     l->deployment = NULL;
-    list(l);
+    list_sources(l);
     for (uint32_t i = 0; i < l->n; i++)
         fprintf(stderr, " %s", l->all[i].name);
     fprintf(stderr, "%s\n", l->n ? "" : " nothing (--log-keep off?)");
-    return AS_CODE_NOT_FOUND;
+    return AS_EXIT_CODE_NOT_FOUND;
 }
 
 static int run(struct logs *l)
@@ -366,18 +366,18 @@ static int run(struct logs *l)
     const char *name = as_option_str(l->opts, AS_OPT_REPLICA);
     int code = open_folder(l);
 
-    if (code != AS_CODE_OK)
+    if (code != AS_EXIT_CODE_OK)
         return code;
     if (name[0])
-        as_journal_file(l->only, name);
-    list(l);
+        as_journal_file_name(l->only, name);
+    list_sources(l);
     if (name[0] && !l->n) { /* no process is called so: a deployment, with its application or not */
         l->only[0] = 0;
         l->deployment = strchr(name, '/') ? strchr(name, '/') + 1 : name;
-        list(l);
+        list_sources(l);
     }
     if (name[0] && !l->n)
-        return unknown(l, name);
+        return print_unknown(l, name);
     for (uint32_t i = 0; i < l->n; i++)
         read_first(l, &l->all[i]);
     print_newest(l, as_option_u64(l->opts, AS_OPT_LINES));
@@ -385,7 +385,7 @@ static int run(struct logs *l)
         drop_lines(&l->all[i]);
     if (as_option_bool(l->opts, AS_OPT_FOLLOW))
         follow(l);
-    return l->failed ? AS_CODE_FAILED : AS_CODE_OK;
+    return l->failed ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
 }
 
 static void close_fd(int fd)
@@ -399,7 +399,7 @@ int as_logs_main(struct as_option_set *opts)
     struct logs l = {.opts = opts, .notify = -1, .stop_fd = -1};
     int code;
 
-    l.port = as_contact_place(opts, &l.base);
+    l.port = as_control_client_locate(opts, &l.base);
     code = run(&l);
     for (uint32_t i = 0; i < l.n; i++) {
         close_fd(l.all[i].fd);

@@ -8,53 +8,54 @@
 #include <unistd.h>
 
 /* A person is asked; a script must have said what it wants. */
-static int ask(const struct as_owner *f)
+static int ask_for_confirmation(const struct as_server_process *f)
 {
     char line[64];
 
     if (!isatty(STDIN_FILENO)) {
         fprintf(stderr, "anyserve: shutdown asks, and stdin is no terminal; say --yes (-y)\n");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     fprintf(stderr, "End the server on port %u (pid %d)? [y/N] ", f->port, (int)f->pid);
     if (!fgets(line, sizeof(line), stdin))
         line[0] = 0;
     if (strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     fprintf(stderr, "anyserve: nothing was done\n");
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
-static int end(const struct as_owner *f, const struct as_option_set *opts)
+static int end(const struct as_server_process *f, const struct as_option_set *opts)
 {
     as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
-    as_ns deadline = wait ? as_contact_clock() + wait : AS_NEVER;
-    int code = as_owner_signal(f, SIGTERM);
+    as_ns deadline = wait ? as_control_client_clock() + wait : AS_NEVER;
+    int code = as_server_process_signal(f, SIGTERM);
 
-    if (code != AS_CODE_OK)
+    if (code != AS_EXIT_CODE_OK)
         return code;
-    if (as_owner_ends(
-            f, AS_MIN(deadline, as_contact_clock() + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
+    if (as_server_process_wait_end(f,
+                                   AS_MIN(deadline, as_control_client_clock() +
+                                                        as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
         deadline = 0; /* it has ended */
     else
-        as_owner_explain(f);
-    if (!as_owner_ends(f, deadline)) {
+        as_server_process_print_stopped(f);
+    if (!as_server_process_wait_end(f, deadline)) {
         fprintf(stderr, "anyserve: the server is still there after --timeout; it goes on ending\n");
-        return AS_CODE_TIMEOUT;
+        return AS_EXIT_CODE_TIMEOUT;
     }
     printf("the server on port %u has ended\n", f->port);
-    return fflush(stdout) == 0 ? AS_CODE_OK : AS_CODE_FAILED;
+    return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
 int as_shutdown_main(struct as_option_set *opts)
 {
-    struct as_owner f;
-    int code = as_owner_find(&f, opts);
+    struct as_server_process f;
+    int code = as_server_process_find(&f, opts);
 
-    if (code == AS_CODE_OK && !as_option_bool(opts, AS_OPT_YES))
-        code = ask(&f);
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK && !as_option_bool(opts, AS_OPT_YES))
+        code = ask_for_confirmation(&f);
+    if (code == AS_EXIT_CODE_OK)
         code = end(&f, opts);
-    as_owner_fini(&f);
+    as_server_process_fini(&f);
     return code;
 }

@@ -17,11 +17,12 @@
 static int print_page(const struct as_option_set *opts, const char *page)
 {
     char target[64];
-    struct as_contact_request q = {.socket = AS_RUNTIME_STATUS, .method = "GET", .target = target};
+    struct as_control_client_request q = {
+        .socket = AS_RUNTIME_STATUS, .method = "GET", .target = target};
 
     snprintf(target, sizeof(target), "%s%s", page,
              as_option_bool(opts, AS_OPT_JSON) ? "" : "?format=text");
-    return as_contact_show(opts, &q);
+    return as_control_client_call_print(opts, &q);
 }
 
 /* --- following --- */
@@ -31,7 +32,7 @@ struct view {
     bool failed; /* nobody reads what we print */
 };
 
-static void say(struct view *v, struct as_str text)
+static void print_text(struct view *v, struct as_str text)
 {
     fwrite(text.p, 1, text.n, stdout);
     if (fflush(stdout) != 0)
@@ -53,8 +54,8 @@ static void on_raw(void *ctx, struct as_str data)
 {
     struct view *v = ctx;
 
-    say(v, data);
-    say(v, AS_STR("\n"));
+    print_text(v, data);
+    print_text(v, AS_STR("\n"));
 }
 
 /* On a pipe: a line per change, and what there is in the beginning likewise. */
@@ -66,7 +67,7 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
     put_time(&line);
     as_buf_str(&line, " ");
     as_states_line(st, gone, &line);
-    say(ctx, as_buf_slice(&line));
+    print_text(ctx, as_buf_slice(&line));
     as_buf_fini(&line);
 }
 
@@ -95,12 +96,12 @@ static void redraw(struct view *v, const struct as_states *s)
         rest = (struct as_str){rest.p + n + 1, rest.n - n - 1};
     }
     as_buf_str(&out, CLEAR_REST);
-    say(v, as_buf_slice(&out));
+    print_text(v, as_buf_slice(&out));
     as_buf_fini(&table);
     as_buf_fini(&out);
 }
 
-static bool on_rest(void *ctx, const struct as_states *s)
+static bool on_caught_up(void *ctx, const struct as_states *s)
 {
     struct view *v = ctx;
     struct as_buf table;
@@ -110,7 +111,7 @@ static bool on_rest(void *ctx, const struct as_states *s)
     } else if (!v->watch && !v->json) {
         as_buf_init(&table);
         as_states_table(s, COLUMNS, 0, &table);
-        say(v, as_buf_slice(&table));
+        print_text(v, as_buf_slice(&table));
         as_buf_fini(&table);
     }
     return v->watch && !v->failed;
@@ -120,8 +121,10 @@ static int follow(const struct as_option_set *opts)
 {
     struct view v = {.watch = as_option_bool(opts, AS_OPT_WATCH),
                      .json = as_option_bool(opts, AS_OPT_JSON)};
-    struct as_follow f = {
-        .on_rest = on_rest, .ctx = &v, .stop_fd = as_contact_signals(), .deadline = AS_NEVER};
+    struct as_event_stream f = {.on_caught_up = on_caught_up,
+                                .ctx = &v,
+                                .stop_fd = as_control_client_signal_fd(),
+                                .deadline = AS_NEVER};
     int code;
 
     v.is_screen = v.watch && !v.json && isatty(STDOUT_FILENO);
@@ -130,30 +133,30 @@ static int follow(const struct as_option_set *opts)
     else if (v.watch && !v.is_screen)
         f.on_change = on_change;
     if (v.is_screen)
-        say(&v, AS_STR(HOME CLEAR_REST));
-    switch (as_follow_run(&f, opts)) {
-    case AS_CONTACT_SIGNAL:
-        code = AS_CODE_OK;
+        print_text(&v, AS_STR(HOME CLEAR_REST));
+    switch (as_event_stream_run(&f, opts)) {
+    case AS_CONTROL_CLIENT_SIGNAL:
+        code = AS_EXIT_CODE_OK;
         break;
-    case AS_CONTACT_STOPPED:
-        code = v.failed ? AS_CODE_FAILED : AS_CODE_OK;
+    case AS_CONTROL_CLIENT_STOPPED:
+        code = v.failed ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
         break;
     default: /* stderr says why */
         code = f.code;
         break;
     }
     close(f.stop_fd);
-    as_follow_fini(&f);
+    as_event_stream_fini(&f);
     return code;
 }
 
 /* As the controller has it: {"applications": …}. */
 static int print_applications(const struct as_option_set *opts)
 {
-    struct as_contact_request q = {
+    struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/applications/"};
 
-    return as_contact_show(opts, &q);
+    return as_control_client_call_print(opts, &q);
 }
 
 int as_status_main(struct as_option_set *opts)

@@ -2,9 +2,9 @@
 
 #include <signal.h>
 
-#define LOOK (50 * AS_MS) /* how often it is looked whether the thread is done */
+#define DONE_CHECK_INTERVAL (50 * AS_MS) /* how often it is looked whether the thread is done */
 
-static void complain(const struct as_sweeper *s, const struct as_buf *err)
+static void log_not_removed(const struct as_code_sweeper *s, const struct as_buf *err)
 {
     char text[512];
 
@@ -13,16 +13,16 @@ static void complain(const struct as_sweeper *s, const struct as_buf *err)
                      as_log_quote(text, sizeof(text), as_buf_slice(err)));
 }
 
-static void *work(void *arg)
+static void *remove_discarded(void *arg)
 {
-    struct as_sweeper *s = arg;
+    struct as_code_sweeper *s = arg;
 
-    as_code_remove(s->store, &s->err);
+    as_code_store_remove_discarded(s->store, &s->err);
     atomic_store(&s->done, true);
     return NULL;
 }
 
-static void begin(struct as_sweeper *s)
+static void start_thread(struct as_code_sweeper *s)
 {
     sigset_t all, before;
 
@@ -31,60 +31,60 @@ static void begin(struct as_sweeper *s)
     /* signals are for the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    s->running = pthread_create(&s->thread, NULL, work, s) == 0;
+    s->running = pthread_create(&s->thread, NULL, remove_discarded, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (s->running)
-        as_timer_set(&s->timer, as_loop_now(s->loop) + LOOK);
+        as_timer_set(&s->timer, as_loop_now(s->loop) + DONE_CHECK_INTERVAL);
     else
         s->again = true; /* with the next sweep */
 }
 
-static void join(struct as_sweeper *s)
+static void join_thread(struct as_code_sweeper *s)
 {
     pthread_join(s->thread, NULL);
     s->running = false;
-    complain(s, &s->err);
+    log_not_removed(s, &s->err);
     as_buf_drop(&s->err, s->err.n);
 }
 
-static void on_look(struct as_timer *t)
+static void on_check(struct as_timer *t)
 {
-    struct as_sweeper *s = AS_CONTAINER(t, struct as_sweeper, timer);
+    struct as_code_sweeper *s = AS_CONTAINER(t, struct as_code_sweeper, timer);
 
     if (!atomic_load(&s->done)) {
-        as_timer_set(t, as_loop_now(s->loop) + LOOK);
+        as_timer_set(t, as_loop_now(s->loop) + DONE_CHECK_INTERVAL);
         return;
     }
-    join(s);
+    join_thread(s);
     if (s->again)
-        begin(s);
+        start_thread(s);
 }
 
-void as_sweeper_init(struct as_sweeper *s, struct as_loop *loop, const char *store,
-                     const struct as_log *log)
+void as_code_sweeper_init(struct as_code_sweeper *s, struct as_loop *loop, const char *store,
+                          const struct as_log *log)
 {
-    *s = (struct as_sweeper){.store = store, .log = log, .loop = loop, .again = true};
+    *s = (struct as_code_sweeper){.store = store, .log = log, .loop = loop, .again = true};
     atomic_init(&s->done, false);
     as_buf_init(&s->err);
-    as_timer_init(&s->timer, loop, on_look);
+    as_timer_init(&s->timer, loop, on_check);
 }
 
-void as_sweeper_sweep(struct as_sweeper *s, const struct as_code_names *keep)
+void as_code_sweeper_sweep(struct as_code_sweeper *s, const struct as_code_store_names *keep)
 {
     struct as_buf err;
 
     as_buf_init(&err);
-    s->again |= as_code_discard(s->store, keep, &err) != 0;
-    complain(s, &err);
+    s->again |= as_code_store_discard(s->store, keep, &err) != 0;
+    log_not_removed(s, &err);
     as_buf_fini(&err);
     if (s->again && !s->running)
-        begin(s);
+        start_thread(s);
 }
 
-void as_sweeper_close(struct as_sweeper *s)
+void as_code_sweeper_close(struct as_code_sweeper *s)
 {
     if (s->running)
-        join(s);
+        join_thread(s);
     as_buf_fini(&s->err);
     as_timer_close(&s->timer, NULL);
 }

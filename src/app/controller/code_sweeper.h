@@ -1,7 +1,7 @@
 /* app/controller/code_sweeper.h — removes copies of code that nobody needs, beside the loop.
  *
- * What is not needed loses its name at once (as_code_discard); the files are removed by a thread
- * that lives as long as there are any. Thread: the loop's.
+ * What is not needed loses its name at once (as_code_store_discard); the files are removed by a
+ * thread that lives as long as there are any. Thread: the loop's.
  */
 #ifndef AS_APP_SWEEPER_H
 #define AS_APP_SWEEPER_H
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct as_sweeper {
+struct as_code_sweeper {
     const char *store; /* the owner's */
     const struct as_log *log;
     struct as_loop *loop;
@@ -25,11 +25,11 @@ struct as_sweeper {
     struct as_buf err; /* the thread's until it is done */
 };
 
-void as_sweeper_init(struct as_sweeper *s, struct as_loop *loop, const char *store,
-                     const struct as_log *log);
+void as_code_sweeper_init(struct as_code_sweeper *s, struct as_loop *loop, const char *store,
+                          const struct as_log *log);
 /* All but these go. Nobody makes a copy just now. */
-void as_sweeper_sweep(struct as_sweeper *s, const struct as_code_names *keep);
+void as_code_sweeper_sweep(struct as_code_sweeper *s, const struct as_code_store_names *keep);
 /* Waits for the thread. The loop must run once more before the memory goes. */
-void as_sweeper_close(struct as_sweeper *s);
+void as_code_sweeper_close(struct as_code_sweeper *s);
 
 #endif

@@ -18,7 +18,7 @@ static_assert(sizeof("update of / failed, back to generation 1844674407370955161
 
 /* Stored, then done. What cannot be stored for a reason of this machine is its operator's to mend,
  * who may not be the one that is answered. */
-static int change(struct as_orders *o, const struct as_desired_change *what,
+static int change(struct as_control_api *o, const struct as_desired_state_change *what,
                   const struct as_buf *text, struct as_buf *err)
 {
     bool first = !o->desired.store; /* what was there before has no row yet */
@@ -26,25 +26,25 @@ static int change(struct as_orders *o, const struct as_desired_change *what,
     struct as_spec *s;
     int rc;
 
-    o->untidy = true;
-    as_orders_mark_healthy(o, before);
-    rc = as_desired_put(&o->desired, what, as_buf_slice(text), err);
+    o->sweep_needed = true;
+    as_control_api_record_healthy(o, before);
+    rc = as_desired_state_add(&o->desired, what, as_buf_slice(text), err);
 
     if (rc == 0 && first)
-        as_orders_mark_healthy(o, before);
+        as_control_api_record_healthy(o, before);
     if (rc == 0)
-        rc = as_desired_load(&o->desired, 0, &s, err);
+        rc = as_desired_state_load(&o->desired, 0, &s, err);
     if (rc == 0)
-        as_crew_want(o->crew, o->desired.generation, s);
+        as_reconciler_set_target(o->crew, o->desired.generation, s);
     else if (rc != AS_ETOOBIG) /* that is for who asked */
-        as_orders_log_lost(o, what->cause, err);
+        as_control_api_log_not_stored(o, what->cause, err);
     return rc;
 }
 
 /* The number is kept beside the text. */
-static int scale(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
+static int scale(struct as_control_api *o, const struct as_control_request *q, struct as_buf *err)
 {
-    struct as_desired_change what = {.deployment = q->deployment, .replicas = q->replicas};
+    struct as_desired_state_change what = {.deployment = q->deployment, .replicas = q->replicas};
     struct as_buf cause, text;
     bool reset = q->replicas == AS_CONTROL_NONE;
     int rc;
@@ -52,15 +52,15 @@ static int scale(struct as_orders *o, const struct as_control_request *q, struct
     as_buf_init(&cause);
     as_buf_init(&text);
     if (reset) {
-        what.replicas = AS_DESIRED_UNSCALED;
+        what.replicas = AS_DESIRED_STATE_UNSCALED;
         as_buf_printf(&cause, "scale %.*s to what its file says", AS_STR_FMT(q->deployment));
     } else {
         as_buf_printf(&cause, "scale %.*s to %u", AS_STR_FMT(q->deployment), q->replicas);
     }
     what.cause = as_buf_slice(&cause);
-    rc = as_desired_same(&o->desired, q->application, q->deployment, &text, err);
-    if (rc == 0 &&
-        (!reset || as_desired_scale_of(&o->desired, 0, q->deployment) != AS_DESIRED_UNSCALED))
+    rc = as_desired_state_write_same(&o->desired, q->application, q->deployment, &text, err);
+    if (rc == 0 && (!reset || as_desired_state_scale_of(&o->desired, 0, q->deployment) !=
+                                  AS_DESIRED_STATE_UNSCALED))
         rc = change(o, &what, &text, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
@@ -68,11 +68,12 @@ static int scale(struct as_orders *o, const struct as_control_request *q, struct
 }
 
 /* By hand: the number of replicas stays what it is, by whomever it was said. */
-static int rollback(struct as_orders *o, const struct as_control_request *q, struct as_buf *err)
+static int rollback(struct as_control_api *o, const struct as_control_request *q,
+                    struct as_buf *err)
 {
     uint64_t generation, left = o->desired.generation;
     struct as_buf cause, text;
-    int rc = as_crew_before(o->crew, q->deployment, &generation, err);
+    int rc = as_reconciler_rollback_target(o->crew, q->deployment, &generation, err);
 
     if (rc < 0)
         return rc;
@@ -80,11 +81,13 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
     as_buf_init(&text);
     as_buf_printf(&cause, "rollback %.*s to generation %" PRIu64, AS_STR_FMT(q->deployment),
                   generation);
-    rc = as_desired_back(&o->desired, q->application, q->deployment, generation, false, &text, err);
+    rc = as_desired_state_write_rollback(&o->desired, q->application, q->deployment, generation,
+                                         false, &text, err);
     if (rc == 0)
-        rc = change(o, &(struct as_desired_change){.cause = as_buf_slice(&cause)}, &text, err);
+        rc =
+            change(o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause)}, &text, err);
     if (rc == 0)
-        as_orders_mark(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
+        as_control_api_record_outcome(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -94,31 +97,31 @@ static int rollback(struct as_orders *o, const struct as_control_request *q, str
 
 /* The whole text `text` is to be; json: the answer. again: it makes a generation though it is what
  * is served. */
-static int deploy(struct as_orders *o, struct as_str cause, const struct as_buf *text, bool dry,
-                  bool again, struct as_buf *json, struct as_buf *err)
+static int deploy(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
+                  bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes;
     uint32_t n;
-    int rc = as_spec_parse(&to, &as_desired_limits, AS_STORE_FILE, as_buf_slice(text), err);
+    int rc = as_spec_parse(&to, &as_desired_state_limits, AS_STORE_FILE, as_buf_slice(text), err);
 
     if (rc < 0)
         return rc;
     as_buf_init(&changes);
     as_json_put_open(&changes, '{');
-    n = as_intake_put_changes(o->desired.spec, to, &changes);
+    n = as_deploy_job_write_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
     if (!dry && (again || n))
-        rc = change(o, &(struct as_desired_change){.cause = cause}, text, err);
+        rc = change(o, &(struct as_desired_state_change){.cause = cause}, text, err);
     if (!dry)
-        as_json_put_at_u64(&changes, "generation", o->desired.generation);
+        as_json_put_member_u64(&changes, "generation", o->desired.generation);
     as_json_put_close(&changes, '}');
     as_buf_add(json, changes.p, changes.n);
     as_buf_fini(&changes);
     return rc;
 }
 
-static void answer(struct as_control_ask *k, int err, struct as_buf *json, struct as_buf *why)
+static void answer(struct as_control_call *k, int err, struct as_buf *json, struct as_buf *why)
 {
     as_control_answer(k, err, err ? why : json);
     as_buf_fini(json);
@@ -127,45 +130,45 @@ static void answer(struct as_control_ask *k, int err, struct as_buf *json, struc
 
 static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 {
-    struct as_orders *o = ctx;
-    struct as_control_ask *k = o->asking;
+    struct as_control_api *o = ctx;
+    struct as_control_call *k = o->pending_ask;
     struct as_buf text, json, wrong;
 
-    o->asking = NULL;
-    o->untidy = true;
+    o->pending_ask = NULL;
+    o->sweep_needed = true;
     as_buf_init(&text);
     as_buf_init(&json);
     as_buf_init(&wrong);
     as_buf_add(&wrong, why.p, why.n);
     if (s)
-        as_desired_text(s, &text);
+        as_desired_state_write(s, &text);
     as_spec_free(s);
     if (err == 0)
-        err = deploy(o, AS_STR("deploy"), &text, o->dry, !o->dry && as_crew_forgive(o->crew), &json,
-                     &wrong);
+        err = deploy(o, AS_STR("deploy"), &text, o->dry,
+                     !o->dry && as_reconciler_clear_failures(o->crew), &json, &wrong);
     as_buf_fini(&text);
     answer(k, err, &json, &wrong);
-    if (o->begun)
-        as_orders_tidy(o); /* of a file that was not taken nobody else hears */
+    if (o->crew_informed)
+        as_control_api_sweep_code(o); /* of a file that was not taken nobody else hears */
 }
 
 /* Nothing was changed yet, and nothing will be. */
 static void on_gone(void *arg)
 {
-    struct as_orders *o = arg;
-    struct as_control_ask *k = o->asking;
+    struct as_control_api *o = arg;
+    struct as_control_call *k = o->pending_ask;
 
-    as_intake_stop(o->job);
+    as_deploy_job_stop(o->job);
     o->job = NULL;
-    o->asking = NULL;
-    o->untidy = true;
+    o->pending_ask = NULL;
+    o->sweep_needed = true;
     as_control_answer(k, AS_ECANCELLED, NULL);
-    if (o->begun)
-        as_orders_tidy(o);
+    if (o->crew_informed)
+        as_control_api_sweep_code(o);
 }
 
-static void begin_deploy(struct as_orders *o, const struct as_control_request *q,
-                         struct as_control_ask *k)
+static void start_deploy(struct as_control_api *o, const struct as_control_request *q,
+                         struct as_control_call *k)
 {
     struct as_buf why;
 
@@ -176,14 +179,14 @@ static void begin_deploy(struct as_orders *o, const struct as_control_request *q
         as_buf_fini(&why);
         return;
     }
-    o->asking = k;
+    o->pending_ask = k;
     o->dry = q->verb == AS_CONTROL_PLAN;
-    as_control_await(k, on_gone, o);
-    as_intake_start(&o->job, &o->deploy, &o->memory, q->text, on_read, o);
+    as_control_set_on_gone(k, on_gone, o);
+    as_deploy_job_start(&o->job, &o->deploy, &o->memory, q->text, on_read, o);
 }
 
-static int delete (struct as_orders *o, const struct as_control_request *q, struct as_buf *json,
-                   struct as_buf *err)
+static int delete (struct as_control_api *o, const struct as_control_request *q,
+                   struct as_buf *json, struct as_buf *err)
 {
     struct as_buf cause, text;
     int rc;
@@ -192,7 +195,7 @@ static int delete (struct as_orders *o, const struct as_control_request *q, stru
     as_buf_init(&text);
     as_buf_printf(&cause, "delete %.*s",
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
-    rc = as_desired_without(&o->desired, q->application, &text, err);
+    rc = as_desired_state_write_without(&o->desired, q->application, &text, err);
     if (rc == 0)
         rc = deploy(o, as_buf_slice(&cause), &text, false, false, json, err);
     as_buf_fini(&cause);
@@ -202,19 +205,19 @@ static int delete (struct as_orders *o, const struct as_control_request *q, stru
 
 /* --- what people read --- */
 
-static void show(const struct as_orders *o, struct as_buf *json)
+static void write_status(const struct as_control_api *o, struct as_buf *json)
 {
     as_json_put_open(json, '{');
     as_json_put_key(json, "controller_info");
     as_json_put_open(json, '{');
     as_json_put_key(json, "pid");
     as_json_put_i64(json, getpid());
-    as_json_put_at_string(json, "state_dir", as_str_of(o->desired.folder));
+    as_json_put_member_string(json, "state_dir", as_str_of(o->desired.folder));
     as_json_put_close(json, '}');
-    as_json_put_at_u64(json, "generation", o->desired.generation);
+    as_json_put_member_u64(json, "generation", o->desired.generation);
     as_json_put_key(json, "applications");
     as_json_put_open(json, '{');
-    as_crew_show(o->crew, json);
+    as_reconciler_put_json(o->crew, json);
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');
 }
@@ -224,7 +227,7 @@ struct each {
     void *arg;
 };
 
-static void tell(void *arg, const struct as_crew_row *r)
+static void send_row(void *arg, const struct as_reconciler_row *r)
 {
     const struct each *k = arg;
 
@@ -248,37 +251,37 @@ static void tell(void *arg, const struct as_crew_row *r)
 
 static void each(void *ctx, as_control_row_fn *fn, void *arg)
 {
-    as_crew_each(((struct as_orders *)ctx)->crew, tell, &(struct each){fn, arg});
+    as_reconciler_each(((struct as_control_api *)ctx)->crew, send_row, &(struct each){fn, arg});
 }
 
 /* --- the verbs --- */
 
 /* Those that are answered at once. */
-static int carry_out(struct as_orders *o, const struct as_control_request *q, struct as_buf *json,
-                     struct as_buf *err)
+static int handle_now(struct as_control_api *o, const struct as_control_request *q,
+                      struct as_buf *json, struct as_buf *err)
 {
     bool one = q->verb == AS_CONTROL_SCALE || q->verb == AS_CONTROL_RESTART ||
                q->verb == AS_CONTROL_ROLLBACK;
-    int rc = one ? as_crew_check(o->crew, q->application, q->deployment, err) : 0;
+    int rc = one ? as_reconciler_check_name(o->crew, q->application, q->deployment, err) : 0;
 
     if (rc < 0)
         return rc;
     switch (q->verb) {
     case AS_CONTROL_SHOW:
-        show(o, json);
+        write_status(o, json);
         return 0;
     case AS_CONTROL_CONFIG:
         as_spec_print(o->desired.spec, false, json);
         return 0;
     case AS_CONTROL_HISTORY:
-        return as_orders_history(o, json, err);
+        return as_control_api_write_history(o, json, err);
     case AS_CONTROL_DELETE:
         return delete (o, q, json, err);
     case AS_CONTROL_SCALE:
         rc = scale(o, q, err);
         break;
     case AS_CONTROL_RESTART:
-        rc = as_crew_restart(o->crew, q->deployment, err);
+        rc = as_reconciler_restart(o->crew, q->deployment, err);
         break;
     default:
         rc = rollback(o, q, err);
@@ -287,30 +290,31 @@ static int carry_out(struct as_orders *o, const struct as_control_request *q, st
         return rc;
     as_json_put_open(json, '{');
     if (q->verb != AS_CONTROL_RESTART) /* that makes no generation */
-        as_json_put_at_u64(json, "generation", o->desired.generation);
+        as_json_put_member_u64(json, "generation", o->desired.generation);
     as_json_put_close(json, '}');
     return 0;
 }
 
-static void handle(void *ctx, const struct as_control_request *q, struct as_control_ask *k)
+static void handle(void *ctx, const struct as_control_request *q, struct as_control_call *k)
 {
-    struct as_orders *o = ctx;
+    struct as_control_api *o = ctx;
     struct as_buf json, err;
     int rc;
 
     if (q->verb == AS_CONTROL_DEPLOY || q->verb == AS_CONTROL_PLAN) {
-        begin_deploy(o, q, k);
+        start_deploy(o, q, k);
         return;
     }
     as_buf_init(&json);
     as_buf_init(&err);
-    rc = carry_out(o, q, &json, &err);
+    rc = handle_now(o, q, &json, &err);
     answer(k, rc, &json, &err);
 }
 
 /* --- what the crew finds out --- */
 
-void as_orders_log_lost(const struct as_orders *o, struct as_str what, const struct as_buf *err)
+void as_control_api_log_not_stored(const struct as_control_api *o, struct as_str what,
+                                   const struct as_buf *err)
 {
     char text[512], quoted[256];
 
@@ -319,14 +323,14 @@ void as_orders_log_lost(const struct as_orders *o, struct as_str what, const str
                  as_log_quote(text, sizeof(text), as_buf_slice(err)));
 }
 
-int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **ret_s)
+int as_control_api_load(struct as_control_api *o, uint64_t generation, struct as_spec **ret_s)
 {
     struct as_buf err;
     char text[512];
     int rc;
 
     as_buf_init(&err);
-    rc = as_desired_load(&o->desired, generation, ret_s, &err);
+    rc = as_desired_state_load(&o->desired, generation, ret_s, &err);
     if (rc < 0)
         as_log_event(o->log, AS_LOG_WARN, "generation_unknown", "generation=%" PRIu64 " reason=%s",
                      generation, as_log_quote(text, sizeof(text), as_buf_slice(&err)));
@@ -334,29 +338,30 @@ int as_orders_load(struct as_orders *o, uint64_t generation, struct as_spec **re
     return rc;
 }
 
-int64_t as_orders_scaled(struct as_orders *o, uint64_t generation, struct as_str deployment)
+int64_t as_control_api_find_scale(struct as_control_api *o, uint64_t generation,
+                                  struct as_str deployment)
 {
-    return as_desired_scale_of(&o->desired, generation, deployment);
+    return as_desired_state_scale_of(&o->desired, generation, deployment);
 }
 
 /* Without a store everything is generation 1, and every controller knows that by itself. */
-void as_orders_settled(struct as_orders *o, const struct as_crew_news *n)
+void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
     struct as_buf err;
 
     if (!o->desired.store)
         return;
-    o->untidy = true;
+    o->sweep_needed = true;
     as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
-        as_orders_log_lost(o, AS_STR("what is healthy"), &err);
+        as_control_api_log_not_stored(o, AS_STR("what is healthy"), &err);
     as_buf_fini(&err);
-    as_orders_mark(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
+    as_control_api_record_outcome(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }
 
 /* Not in the middle of a character. */
-static struct as_str cut(struct as_str s, size_t max)
+static struct as_str truncate_text(struct as_str s, size_t max)
 {
     size_t n = AS_MIN(s.n, max);
 
@@ -365,14 +370,16 @@ static struct as_str cut(struct as_str s, size_t max)
     return (struct as_str){s.p, n};
 }
 
-void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
+void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
-    struct as_store_failure failed = {n->application, n->deployment, cut(n->why, AS_STORE_WHY_MAX)};
+    struct as_store_failure failed = {n->application, n->deployment,
+                                      truncate_text(n->why, AS_STORE_WHY_MAX)};
     /* as many as there were before: the text says its number of then, and somebody may have scaled
      */
-    struct as_desired_change what = {.failed = &failed,
-                                     .deployment = n->deployment,
-                                     .replicas = as_crew_replicas(o->crew, n->deployment)};
+    struct as_desired_state_change what = {.failed = &failed,
+                                           .deployment = n->deployment,
+                                           .replicas =
+                                               as_reconciler_replicas(o->crew, n->deployment)};
     struct as_buf cause, body, err;
     int rc;
     char text[512];
@@ -381,18 +388,18 @@ void as_orders_rolled_back(struct as_orders *o, const struct as_crew_news *n)
                  "deployment=%.*s generation=%" PRIu64 " back_to=%" PRIu64 " reason=%s",
                  AS_STR_FMT(n->deployment), n->before, n->generation,
                  as_log_quote(text, sizeof(text), n->why));
-    as_orders_mark(o, n->before, n->deployment, "healthy", "failed", failed.why);
+    as_control_api_record_outcome(o, n->before, n->deployment, "healthy", "failed", failed.why);
     as_buf_init(&cause);
     as_buf_init(&body);
     as_buf_init(&err);
     as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
                   AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
-                  AS_STR_FMT(cut(n->why, REASON_MAX)));
+                  AS_STR_FMT(truncate_text(n->why, REASON_MAX)));
     what.cause = as_buf_slice(&cause);
-    rc = as_desired_back(&o->desired, n->application, n->deployment, n->generation, true, &body,
-                         &err);
+    rc = as_desired_state_write_rollback(&o->desired, n->application, n->deployment, n->generation,
+                                         true, &body, &err);
     if (rc < 0)
-        as_orders_log_lost(o, what.cause, &err);
+        as_control_api_log_not_stored(o, what.cause, &err);
     else
         change(o, &what, &body, &err);
     as_buf_fini(&cause);
@@ -432,8 +439,8 @@ static struct as_str failure_of(const struct as_buf *list, const char *deploymen
     return AS_STR("");
 }
 
-static void recall(struct as_orders *o, const struct as_spec_object *app,
-                   const struct as_buf *failures)
+static void restore_outcomes(struct as_control_api *o, const struct as_spec_object *app,
+                             const struct as_buf *failures)
 {
     struct as_buf none;
 
@@ -445,34 +452,35 @@ static void recall(struct as_orders *o, const struct as_spec_object *app,
 
         as_store_healthy(o->desired.store, as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)),
                          as_str_of(name), &stable, &before, &none);
-        as_crew_recall(o->crew, as_str_of(name), stable, before, failure_of(failures, name));
+        as_reconciler_set_history(o->crew, as_str_of(name), stable, before,
+                                  failure_of(failures, name));
     }
     as_buf_fini(&none);
 }
 
 /* What is wanted, and what is known of it. */
-static int tell_crew(struct as_orders *o, struct as_buf *err)
+static int inform_crew(struct as_control_api *o, struct as_buf *err)
 {
     struct as_buf failures;
     struct as_spec *s;
-    int rc = as_desired_load(&o->desired, 0, &s, err);
+    int rc = as_desired_state_load(&o->desired, 0, &s, err);
 
     if (rc < 0)
         return rc;
-    as_crew_want(o->crew, o->desired.generation, s);
+    as_reconciler_set_target(o->crew, o->desired.generation, s);
     if (!o->desired.store)
         return 0;
     as_buf_init(&failures);
     rc = as_store_each(o->desired.store, collect_failure, &failures, err);
     s = o->desired.spec;
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++)
-        recall(o, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i), &failures);
+        restore_outcomes(o, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i), &failures);
     as_buf_fini(&failures);
     return rc;
 }
 
-static int open_desired(struct as_orders *o, const struct as_option_set *opts,
-                        const struct as_app *app, struct as_buf *err)
+static int open_desired(struct as_control_api *o, const struct as_option_set *opts,
+                        const struct as_declared *app, struct as_buf *err)
 {
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     uint32_t keep = (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS);
@@ -481,11 +489,11 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     int rc;
 
     if (folder[0]) {
-        as_intake_code(&o->deploy, opts, folder, &o->code);
-        return as_desired_open(&o->desired, folder, keep, o->log, err);
+        as_deploy_job_set_code_folder(&o->deploy, opts, folder, &o->code);
+        return as_desired_state_open(&o->desired, folder, keep, o->log, err);
     }
     as_buf_init(&begin);
-    rc = as_initial_text(opts, app, &begin, err);
+    rc = as_initial_state_write(opts, app, &begin, err);
     if (rc < 0) {
         as_buf_fini(&begin);
         return rc;
@@ -494,8 +502,8 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
-    as_intake_code(&o->deploy, opts, file, &o->code);
-    rc = as_desired_begin(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
+    as_deploy_job_set_code_folder(&o->deploy, opts, file, &o->code);
+    rc = as_desired_state_open_initial(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
     as_buf_fini(&begin);
     if (rc < 0 && o->desired.spec) {
         as_log_event(o->log, AS_LOG_ERROR, "state_lost",
@@ -506,17 +514,17 @@ static int open_desired(struct as_orders *o, const struct as_option_set *opts,
     return rc;
 }
 
-int as_orders_redeclare(struct as_orders *o, const struct as_option_set *opts,
-                        const struct as_app *app, struct as_buf *err)
+int as_control_api_redeclare(struct as_control_api *o, const struct as_option_set *opts,
+                             const struct as_declared *app, struct as_buf *err)
 {
     struct as_buf text, json;
     int rc;
 
     as_buf_init(&text);
     as_buf_init(&json);
-    rc = as_initial_text(opts, app, &text, err);
+    rc = as_initial_state_write(opts, app, &text, err);
     if (rc == 0) {
-        as_crew_forgive(o->crew);
+        as_reconciler_clear_failures(o->crew);
         rc = deploy(o, AS_STR("reload"), &text, false, true, &json, err);
     }
     as_buf_fini(&text);
@@ -524,25 +532,26 @@ int as_orders_redeclare(struct as_orders *o, const struct as_option_set *opts,
     return rc;
 }
 
-int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const struct as_app *app,
-                   struct as_crew *crew, struct as_loop *loop, const struct as_log *log)
+int as_control_api_open(struct as_control_api *o, const struct as_option_set *opts,
+                        const struct as_declared *app, struct as_reconciler *crew,
+                        struct as_loop *loop, const struct as_log *log)
 {
     char text[512];
     struct as_buf err;
     int rc;
 
-    *o = (struct as_orders){.crew = crew, .log = log};
+    *o = (struct as_control_api){.crew = crew, .log = log};
     o->api = (struct as_control){.handle = handle, .each = each, .ctx = o};
-    o->deploy = (struct as_intake_conf){.loop = loop,
-                                        .python = as_option_str(opts, AS_OPT_PYTHON),
-                                        .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
-    as_spec_limits_of(&o->deploy.limits, opts);
+    o->deploy = (struct as_deploy_job_conf){.loop = loop,
+                                            .python = as_option_str(opts, AS_OPT_PYTHON),
+                                            .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
+    as_spec_limits_from_options(&o->deploy.limits, opts);
     as_buf_init(&err);
     rc = open_desired(o, opts, app, &err);
-    as_sweeper_init(&o->sweeper, loop, o->deploy.code, log);
-    o->untidy = true;
+    as_code_sweeper_init(&o->sweeper, loop, o->deploy.code, log);
+    o->sweep_needed = true;
     if (rc == 0)
-        rc = tell_crew(o, &err);
+        rc = inform_crew(o, &err);
     if (rc < 0)
         as_log_event(log, AS_LOG_ERROR, "state_unreadable", "reason=%s",
                      as_log_quote(text, sizeof(text), as_buf_slice(&err)));
@@ -550,13 +559,13 @@ int as_orders_open(struct as_orders *o, const struct as_option_set *opts, const 
     return rc;
 }
 
-void as_orders_close(struct as_orders *o)
+void as_control_api_close(struct as_control_api *o)
 {
-    o->begun = false;
-    if (o->asking)
+    o->crew_informed = false;
+    if (o->pending_ask)
         on_gone(o);
-    as_intake_memory_fini(&o->memory);
-    as_sweeper_close(&o->sweeper);
+    as_deploy_job_cache_fini(&o->memory);
+    as_code_sweeper_close(&o->sweeper);
     as_buf_fini(&o->code);
-    as_desired_close(&o->desired);
+    as_desired_state_close(&o->desired);
 }

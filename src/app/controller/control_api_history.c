@@ -7,37 +7,39 @@
 
 /* --- what is kept of it --- */
 
-void as_orders_mark(struct as_orders *o, uint64_t generation, struct as_str deployment,
-                    const char *from, const char *state, struct as_str why)
+void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation,
+                                   struct as_str deployment, const char *from, const char *state,
+                                   struct as_str why)
 {
     struct as_buf err;
 
     if (!o->desired.store)
         return;
     as_buf_init(&err);
-    if (as_store_mark(o->desired.store, generation, deployment, as_str_of(from), as_str_of(state),
-                      why, &err) < 0)
-        as_orders_log_lost(o, AS_STR("what became of a change"), &err);
+    if (as_store_set_outcome(o->desired.store, generation, deployment, as_str_of(from),
+                             as_str_of(state), why, &err) < 0)
+        as_control_api_log_not_stored(o, AS_STR("what became of a change"), &err);
     as_buf_fini(&err);
 }
 
 struct healthy {
-    struct as_orders *o;
+    struct as_control_api *o;
     uint64_t generation;
 };
 
-static void mark_row(void *arg, const struct as_crew_row *r)
+static void mark_row(void *arg, const struct as_reconciler_row *r)
 {
     const struct healthy *h = arg;
 
-    if (r->deployment.n && !r->replica.n && as_crew_settled(h->o->crew, r->deployment))
-        as_orders_mark(h->o, h->generation, r->deployment, "", "healthy", AS_STR(""));
+    if (r->deployment.n && !r->replica.n && as_reconciler_is_stable(h->o->crew, r->deployment))
+        as_control_api_record_outcome(h->o, h->generation, r->deployment, "", "healthy",
+                                      AS_STR(""));
 }
 
-void as_orders_mark_healthy(struct as_orders *o, uint64_t generation)
+void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation)
 {
     if (o->desired.store)
-        as_crew_each(o->crew, mark_row, &(struct healthy){o, generation});
+        as_reconciler_each(o->crew, mark_row, &(struct healthy){o, generation});
 }
 
 /* --- what people are told --- */
@@ -49,7 +51,7 @@ struct row {
 };
 
 struct rows {
-    const struct as_orders *o;
+    const struct as_control_api *o;
     struct row *all; /* newest generation first */
     uint32_t n, cap;
 };
@@ -97,14 +99,15 @@ static void replace(char **text, struct as_str s)
 
 /* What is kept is what a change came to in the end. Of the newest one of a deployment the crew
  * knows how far it is; one before that, of which nothing is kept, was never reached. */
-static void complete(const struct rows *all, struct row *r)
+static void fill_state(const struct rows *all, struct row *r)
 {
-    const struct as_condition *c = as_crew_condition(all->o->crew, as_str_of(r->deployment));
+    const struct as_condition *c = as_reconciler_condition(all->o->crew, as_str_of(r->deployment));
     bool is_removed = strcmp(r->step, "removed") == 0;
 
     if (r->state[0])
         return;
-    if (is_removed || (r->is_newest && as_crew_settled(all->o->crew, as_str_of(r->deployment)))) {
+    if (is_removed ||
+        (r->is_newest && as_reconciler_is_stable(all->o->crew, as_str_of(r->deployment)))) {
         replace(&r->state, AS_STR("healthy"));
     } else if (!r->is_newest || !c) {
         replace(&r->state, AS_STR("superseded"));
@@ -120,7 +123,7 @@ static void complete(const struct rows *all, struct row *r)
 static const char *const states[] = {"healthy", "superseded", "in progress", "rolled back",
                                      "failed"};
 
-static uint32_t badness(const struct row *r)
+static uint32_t state_rank(const struct row *r)
 {
     for (uint32_t i = 0; i < AS_COUNT(states); i++) {
         if (strcmp(r->state, states[i]) == 0)
@@ -132,12 +135,12 @@ static uint32_t badness(const struct row *r)
 static void put_change(const struct row *r, struct as_buf *json)
 {
     as_json_put_open(json, '{');
-    as_json_put_at_string(json, "application", as_str_of(r->application));
-    as_json_put_at_string(json, "deployment", as_str_of(r->deployment));
-    as_json_put_at_string(json, "step", as_str_of(r->step));
-    as_json_put_at_string(json, "keys", as_str_of(r->keys));
-    as_json_put_at_string(json, "state", as_str_of(r->state));
-    as_json_put_at_string(json, "message", as_str_of(r->why));
+    as_json_put_member_string(json, "application", as_str_of(r->application));
+    as_json_put_member_string(json, "deployment", as_str_of(r->deployment));
+    as_json_put_member_string(json, "step", as_str_of(r->step));
+    as_json_put_member_string(json, "keys", as_str_of(r->keys));
+    as_json_put_member_string(json, "state", as_str_of(r->state));
+    as_json_put_member_string(json, "message", as_str_of(r->why));
     as_json_put_close(json, '}');
 }
 
@@ -150,7 +153,7 @@ static void put_state(const struct rows *r, uint64_t generation, struct as_buf *
     for (uint32_t i = 0; i < r->n; i++) {
         const struct row *one = &r->all[i];
 
-        if (one->generation == generation && (!worst || badness(one) > badness(worst)))
+        if (one->generation == generation && (!worst || state_rank(one) > state_rank(worst)))
             worst = one;
     }
     as_json_put_key(json, "state");
@@ -158,7 +161,7 @@ static void put_state(const struct rows *r, uint64_t generation, struct as_buf *
         as_json_put_string(json, as_str_of(worst->state));
     else
         as_json_put_null(json);
-    as_json_put_at_string(json, "message", as_str_of(worst ? worst->why : ""));
+    as_json_put_member_string(json, "message", as_str_of(worst ? worst->why : ""));
     as_json_put_key(json, "changes");
     as_json_put_open(json, '[');
     for (uint32_t i = 0; i < r->n; i++) {
@@ -179,19 +182,19 @@ static bool put_entry(void *arg, const struct as_store_entry *e)
     struct as_buf *json = h->json;
 
     as_json_put_open(json, '{');
-    as_json_put_at_u64(json, "generation", e->generation);
+    as_json_put_member_u64(json, "generation", e->generation);
     as_json_put_key(json, "current");
     as_json_put_bool(json, e->generation == h->rows.o->desired.generation);
     as_json_put_key(json, "time_ms");
     as_json_put_i64(json, e->time_ms);
-    as_json_put_at_string(json, "cause", e->cause);
+    as_json_put_member_string(json, "cause", e->cause);
     put_state(&h->rows, e->generation, json);
     if (e->failed.deployment.n) {
         as_json_put_key(json, "failed");
         as_json_put_open(json, '{');
-        as_json_put_at_string(json, "application", e->failed.application);
-        as_json_put_at_string(json, "deployment", e->failed.deployment);
-        as_json_put_at_string(json, "message", e->failed.why);
+        as_json_put_member_string(json, "application", e->failed.application);
+        as_json_put_member_string(json, "deployment", e->failed.deployment);
+        as_json_put_member_string(json, "message", e->failed.why);
         as_json_put_close(json, '}');
     }
     as_json_put_close(json, '}');
@@ -206,7 +209,7 @@ static void add_first(void *ctx, const struct as_spec_change *c)
                                        .step = AS_STR("added")});
 }
 
-int as_orders_history(struct as_orders *o, struct as_buf *json, struct as_buf *err)
+int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, struct as_buf *err)
 {
     struct history h = {.rows = {.o = o}, .json = json};
     int rc = 0;
@@ -216,13 +219,13 @@ int as_orders_history(struct as_orders *o, struct as_buf *json, struct as_buf *e
     else
         as_spec_diff(NULL, o->desired.spec, add_first, &h.rows);
     for (uint32_t i = 0; i < h.rows.n; i++)
-        complete(&h.rows, &h.rows.all[i]);
+        fill_state(&h.rows, &h.rows.all[i]);
     as_json_put_open(json, '{');
     as_json_put_key(json, "generations");
     as_json_put_open(json, '[');
     if (!o->desired.store)
         put_entry(&h, &(struct as_store_entry){.generation = 1,
-                                               .time_ms = as_desired_began(&o->desired),
+                                               .time_ms = as_desired_state_start_time(&o->desired),
                                                .cause = AS_STR("run")});
     else if (rc == 0)
         rc = as_store_each(o->desired.store, put_entry, &h, err);

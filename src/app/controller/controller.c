@@ -32,11 +32,11 @@ struct controller {
     struct as_log log;
     struct as_loop *loop;
     struct as_channel *channel;
-    struct as_timer beat; /* when it is said again that the loop turns */
-    as_ns beats;          /* how often; 0: it is not */
-    struct as_app app;
-    struct as_crew *crew;
-    struct as_orders orders;
+    struct as_timer heartbeat; /* when it is said again that the loop turns */
+    as_ns heartbeat_interval;  /* how often; 0: it is not */
+    struct as_declared app;
+    struct as_reconciler *crew;
+    struct as_control_api orders;
     struct as_edge_budgets budgets;
     struct as_edge *edge;                                   /* for the control API */
     char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
@@ -46,21 +46,21 @@ struct controller {
     int code;
 };
 
-static void say_beat(struct controller *c)
+static void send_heartbeat(struct controller *c)
 {
-    as_channel_say(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
-    as_timer_set(&c->beat, as_loop_now(c->loop) + c->beats);
+    as_channel_send(c->channel, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
+    as_timer_set(&c->heartbeat, as_loop_now(c->loop) + c->heartbeat_interval);
 }
 
-static void on_beat(struct as_timer *t)
+static void on_heartbeat(struct as_timer *t)
 {
-    struct controller *c = AS_CONTAINER(t, struct controller, beat);
+    struct controller *c = AS_CONTAINER(t, struct controller, heartbeat);
 
-    if (c->channel && as_channel_idle(c->channel) &&
+    if (c->channel && as_channel_is_idle(c->channel) &&
         as_ctl_unread(as_channel_fd(c->channel)) <= AS_CTL_UNREAD_MAX)
-        say_beat(c);
+        send_heartbeat(c);
     else
-        as_timer_set(t, as_loop_now(c->loop) + c->beats);
+        as_timer_set(t, as_loop_now(c->loop) + c->heartbeat_interval);
 }
 
 static void say(void *ctx, const struct as_ctl_message *m)
@@ -68,31 +68,31 @@ static void say(void *ctx, const struct as_ctl_message *m)
     struct controller *c = ctx;
 
     as_failpoint_at("say", m->type);
-    as_channel_say(c->channel, m);
+    as_channel_send(c->channel, m);
     /* at once: who never says it is not watched, so not one that hangs from now on either */
-    if (m->type == AS_CTL_SERVING && c->beats)
-        say_beat(c);
+    if (m->type == AS_CTL_SERVING && c->heartbeat_interval)
+        send_heartbeat(c);
     as_failpoint_at("said", m->type);
 }
 
-static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
+static int load_generation(void *ctx, uint64_t generation, struct as_spec **ret_s)
 {
-    return as_orders_load(&((struct controller *)ctx)->orders, generation, ret_s);
+    return as_control_api_load(&((struct controller *)ctx)->orders, generation, ret_s);
 }
 
-static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+static int64_t find_scale(void *ctx, uint64_t generation, struct as_str deployment)
 {
-    return as_orders_scaled(&((struct controller *)ctx)->orders, generation, deployment);
+    return as_control_api_find_scale(&((struct controller *)ctx)->orders, generation, deployment);
 }
 
-static void on_settled(void *ctx, const struct as_crew_news *n)
+static void on_settled(void *ctx, const struct as_reconciler_outcome *n)
 {
-    as_orders_settled(&((struct controller *)ctx)->orders, n);
+    as_control_api_on_healthy(&((struct controller *)ctx)->orders, n);
 }
 
-static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+static void on_rolled_back(void *ctx, const struct as_reconciler_outcome *n)
 {
-    as_orders_rolled_back(&((struct controller *)ctx)->orders, n);
+    as_control_api_on_rolled_back(&((struct controller *)ctx)->orders, n);
 }
 
 static void on_message(void *ctx, const struct as_ctl_message *m)
@@ -103,7 +103,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
     if (m->type == AS_CTL_DRAIN)
         as_loop_stop(c->loop);
     else
-        as_crew_hear(c->crew, m);
+        as_reconciler_handle(c->crew, m);
     as_failpoint_at("heard", m->type);
 }
 
@@ -113,7 +113,7 @@ static void on_end(void *ctx)
     struct controller *c = ctx;
 
     c->channel = NULL;
-    c->code = AS_CODE_FAILED;
+    c->code = AS_EXIT_CODE_FAILED;
     as_loop_stop(c->loop);
 }
 
@@ -132,7 +132,7 @@ static int read_app(struct controller *c, int fd, struct as_buf *err)
         as_buf_str(err, strerror(errno));
         rc = AS_EIO;
     } else if (text.n) {
-        rc = as_app_parse(&c->app, as_buf_slice(&text), NULL, NULL, err);
+        rc = as_declared_parse(&c->app, as_buf_slice(&text), NULL, NULL, err);
     }
     as_buf_fini(&text);
     return rc;
@@ -169,7 +169,7 @@ static struct as_plan_policy policy(const struct as_option_set *o)
         .start_timeout = start_timeout,
         .configure_timeout = start_timeout,
         .drain_timeout = spec_default(AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT),
-        .drain_again = AS_SEC,
+        .drain_interval = AS_SEC,
         .stop_timeout = as_option_ns(o, AS_OPT_STOP_TIMEOUT),
         .min_ready = as_option_ns(o, AS_OPT_UPDATE_MIN_READY),
         .roll_percent = 100,
@@ -181,7 +181,7 @@ static void on_change(void *ctx)
 {
     struct controller *c = ctx;
 
-    as_orders_tidy(&c->orders);
+    as_control_api_sweep_code(&c->orders);
     as_control_events_changed(c->orders.api.events);
 }
 
@@ -210,24 +210,24 @@ static void find_devices(struct controller *c)
     as_buf_add(&c->cpus, "", 1);
 }
 
-static struct as_crew_conf crew_conf(struct controller *c, const struct as_option_set *o)
+static struct as_reconciler_conf crew_conf(struct controller *c, const struct as_option_set *o)
 {
-    struct as_crew_conf conf = {
-        .recipe = {.python = as_option_str(o, AS_OPT_PYTHON),
-                   .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
-                   .link = c->link,
-                   .code = (const char *)c->copies.p,
-                   .cwd = c->cwd,
-                   .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
-                   .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
-                   .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
-                   .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
+    struct as_reconciler_conf conf = {
+        .worker_spec = {.python = as_option_str(o, AS_OPT_PYTHON),
+                        .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
+                        .link = c->link,
+                        .code = (const char *)c->copies.p,
+                        .cwd = c->cwd,
+                        .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
+                        .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
+                        .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
+                        .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
         .folder = c->folder,
         .gpus = (const char *)c->gpus.p,
         .cpus = (const char *)c->cpus.p,
         .max_starting = max_starting(o),
         .policy = policy(o),
-        .stays = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,
+        .tolerate_failures = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,
         .on_change = on_change,
         .ctx = c};
 
@@ -249,13 +249,13 @@ static void read_token(struct controller *c, const struct as_option_set *o)
                      "reason=\"%.*s\" action=\"requests over TCP are refused\"",
                      AS_STR_FMT(as_buf_slice(&err)));
     as_buf_fini(&err);
-    if (as_listen_address(as_option_str(o, AS_OPT_CONTROL), c->host, &port) < 0)
+    if (as_listen_parse_address(as_option_str(o, AS_OPT_CONTROL), c->host, &port) < 0)
         c->host[0] = 0;
 }
 
 /* Without it the server serves, but nobody can change it: better a new controller. */
-static void open_door(struct controller *c, const struct as_option_set *o,
-                      const struct as_controller_fds *fds)
+static void open_control_api(struct controller *c, const struct as_option_set *o,
+                             const struct as_controller_fds *fds)
 {
     struct as_control_events_conf events = {.heartbeat = as_option_ns(o, AS_OPT_EVENT_HEARTBEAT),
                                             .max_unsent = as_option_u64(o, AS_OPT_MAX_EVENT_BYTES)};
@@ -288,7 +288,7 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
     if (!getcwd(c->cwd, sizeof(c->cwd)))
         c->cwd[0] = 0;
     as_buf_init(&c->copies);
-    as_buf_printf(&c->copies, "%s/" AS_CODE_FOLDER,
+    as_buf_printf(&c->copies, "%s/" AS_CODE_STORE_FOLDER,
                   as_option_str(o, AS_OPT_STATE_DIR)[0] ? as_option_str(o, AS_OPT_STATE_DIR)
                                                         : c->folder);
     as_buf_add(&c->copies, "", 1);
@@ -298,34 +298,35 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
 static void serve(struct controller *c, const struct as_option_set *o,
                   const struct as_controller_fds *fds)
 {
-    static const struct as_crew_ops ops = {say, load, scaled, on_settled, on_rolled_back};
-    struct as_crew_conf conf;
+    static const struct as_reconciler_ops ops = {say, load_generation, find_scale, on_settled,
+                                                 on_rolled_back};
+    struct as_reconciler_conf conf;
     struct as_reload *reload;
 
     find_paths(c, o);
     if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
-        c->beats = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
-    as_timer_init(&c->beat, c->loop, on_beat);
+        c->heartbeat_interval = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
+    as_timer_init(&c->heartbeat, c->loop, on_heartbeat);
     conf = crew_conf(c, o);
-    as_crew_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
-    if (as_orders_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
-        _exit(AS_CODE_FAILED); /* it was told; the next one may fare better */
-    open_door(c, o, fds);
+    as_reconciler_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
+    if (as_control_api_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
+        _exit(AS_EXIT_CODE_FAILED); /* it was told; the next one may fare better */
+    open_control_api(c, o, fds);
     reload = as_reload_new(c->loop, o, &c->orders, &c->app, c->console.fd, &c->log);
     as_loop_run(c->loop);
     as_reload_close(reload);
-    as_timer_close(&c->beat, NULL);
+    as_timer_close(&c->heartbeat, NULL);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);
     as_control_events_close(c->orders.api.events);
-    as_orders_close(&c->orders);
-    as_crew_close(c->crew);
+    as_control_api_close(&c->orders);
+    as_reconciler_close(c->crew);
 }
 
 int as_controller_main(const struct as_option_set *opts, const struct as_controller_fds *fds)
 {
     static const struct as_channel_ops ops = {on_message, on_end};
-    struct controller c = {.code = AS_CODE_OK};
+    struct controller c = {.code = AS_EXIT_CODE_OK};
     struct as_buf err;
 
     c.console = (struct as_console_shared){fds->log, "controller", &c.journal, 0};
@@ -341,7 +342,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
         as_channel_attach(&c.channel, c.loop, fds->control, &ops, &c) < 0) {
         as_log_event(&c.log, AS_LOG_ERROR, "controller_failed", "reason=\"cannot set up: %.*s\"",
                      AS_STR_FMT(as_buf_slice(&err)));
-        _exit(AS_CODE_SYSTEM); /* half of it is there: nothing is torn down */
+        _exit(AS_EXIT_CODE_SYSTEM); /* half of it is there: nothing is torn down */
     }
     close(fds->app);
     as_buf_fini(&err);
@@ -350,8 +351,8 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_loop_free(c.loop);
     as_edge_free(c.edge);
     as_control_events_free(c.orders.api.events);
-    as_crew_free(c.crew);
-    as_app_fini(&c.app);
+    as_reconciler_free(c.crew);
+    as_declared_fini(&c.app);
     as_buf_fini(&c.copies);
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);

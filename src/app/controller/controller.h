@@ -11,7 +11,7 @@
 #define AS_CONTROLLER_LISTENERS 4u
 
 struct as_controller_fds {
-    int app;                          /* what as_app_write wrote */
+    int app;                          /* what as_declared_write wrote */
     int control;                      /* SOCK_SEQPACKET to the supervisor (ctl/message/message.h) */
     int log;                          /* for log lines */
     int api[AS_CONTROLLER_LISTENERS]; /* for who says what is to be served: edge/admin/control.h */

@@ -11,38 +11,38 @@
 
 #define ERRORS_MAX 10u /* told of the whole */
 
-struct as_intake_known {
+struct as_deploy_job_description {
     char *name, *key; /* of the application; what its code depends on */
-    struct as_app app;
+    struct as_declared app;
 };
 
-struct as_intake {
-    struct as_intake_conf conf;
-    struct as_intake_memory *memory;
+struct as_deploy_job {
+    struct as_deploy_job_conf conf;
+    struct as_deploy_job_cache *memory;
     struct as_spec *spec;
     uint32_t next; /* application */
     bool asked;    /* its code, in this job */
-    struct as_describer *describer;
-    struct as_intake **self;
-    as_intake_done_fn *done;
+    struct as_describe_job *describer;
+    struct as_deploy_job **self;
+    as_deploy_job_done_fn *done;
     void *ctx;
 };
 
 /* --- what is known of code --- */
 
-static void fini_known(struct as_intake_known *k)
+static void free_description(struct as_deploy_job_description *k)
 {
     free(k->name);
     free(k->key);
-    as_app_fini(&k->app);
+    as_declared_fini(&k->app);
 }
 
-void as_intake_memory_fini(struct as_intake_memory *m)
+void as_deploy_job_cache_fini(struct as_deploy_job_cache *m)
 {
     for (uint32_t i = 0; i < m->n; i++)
-        fini_known(&m->known[i]);
+        free_description(&m->known[i]);
     free(m->known);
-    *m = (struct as_intake_memory){0};
+    *m = (struct as_deploy_job_cache){0};
 }
 
 /* With its length: it may be anything. */
@@ -73,7 +73,8 @@ static char *key_of(const struct as_spec_object *app)
     return (char *)b.p;
 }
 
-static struct as_intake_known *recall(const struct as_intake_memory *m, const char *name)
+static struct as_deploy_job_description *find_description(const struct as_deploy_job_cache *m,
+                                                          const char *name)
 {
     for (uint32_t i = 0; i < m->n; i++) {
         if (strcmp(m->known[i].name, name) == 0)
@@ -82,15 +83,15 @@ static struct as_intake_known *recall(const struct as_intake_memory *m, const ch
     return NULL;
 }
 
-static void remember(struct as_intake_memory *m, const struct as_spec_object *app,
-                     struct as_app *code)
+static void cache_description(struct as_deploy_job_cache *m, const struct as_spec_object *app,
+                              struct as_declared *code)
 {
     const char *name = as_spec_str(app, AS_SPEC_APPLICATION_NAME);
-    struct as_intake_known *k = recall(m, name);
+    struct as_deploy_job_description *k = find_description(m, name);
 
     if (k) {
         free(k->key);
-        as_app_fini(&k->app);
+        as_declared_fini(&k->app);
     } else {
         m->known = as_xrealloc(m->known, (m->n + 1) * sizeof(*m->known));
         k = &m->known[m->n++];
@@ -101,7 +102,7 @@ static void remember(struct as_intake_memory *m, const struct as_spec_object *ap
 }
 
 /* What is served no longer is not remembered. */
-static void forget_others(struct as_intake_memory *m, const struct as_spec *s)
+static void drop_unserved(struct as_deploy_job_cache *m, const struct as_spec *s)
 {
     uint32_t kept = 0;
 
@@ -109,25 +110,25 @@ static void forget_others(struct as_intake_memory *m, const struct as_spec *s)
         if (as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(m->known[i].name)))
             m->known[kept++] = m->known[i];
         else
-            fini_known(&m->known[i]);
+            free_description(&m->known[i]);
     }
     m->n = kept;
 }
 
 /* --- the way --- */
 
-static void free_job(struct as_intake *j)
+static void free_job(struct as_deploy_job *j)
 {
     as_spec_free(j->spec);
     free(j);
 }
 
-static void end(struct as_intake *j, int err, struct as_str why)
+static void end(struct as_deploy_job *j, int err, struct as_str why)
 {
     struct as_spec *s = err ? NULL : j->spec;
 
     if (s) {
-        forget_others(j->memory, s);
+        drop_unserved(j->memory, s);
         j->spec = NULL;
     }
     *j->self = NULL;
@@ -135,7 +136,7 @@ static void end(struct as_intake *j, int err, struct as_str why)
     free_job(j);
 }
 
-int as_intake_check(const struct as_spec *s, struct as_buf *err)
+int as_deploy_job_check(const struct as_spec *s, struct as_buf *err)
 {
     int rc = as_spec_check_whole(s, ERRORS_MAX, err);
     size_t before = err->n;
@@ -147,23 +148,24 @@ int as_intake_check(const struct as_spec *s, struct as_buf *err)
         for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
             const struct as_spec_object *d =
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            size_t n = as_recipe_own(app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
+            size_t n = as_worker_spec_own_size(app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
 
-            if (n > AS_RECIPE_OWN_MAX)
+            if (n > AS_WORKER_SPEC_OWN_MAX)
                 as_buf_printf(err,
                               "%s:%u:%u: deployment '%s': its command, working_dir and env have "
                               "%zu bytes; at most %u\n",
                               s->name, d->line, d->column, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
-                              n, AS_RECIPE_OWN_MAX);
+                              n, AS_WORKER_SPEC_OWN_MAX);
         }
     }
     return err->n > before ? AS_EINVALID : rc;
 }
 
-void as_intake_code(struct as_intake_conf *conf, const struct as_option_set *opts,
-                    const char *folder, struct as_buf *path)
+void as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
+                                   const struct as_option_set *opts, const char *folder,
+                                   struct as_buf *path)
 {
-    as_buf_printf(path, "%s/" AS_CODE_FOLDER, folder);
+    as_buf_printf(path, "%s/" AS_CODE_STORE_FOLDER, folder);
     as_buf_add(path, "", 1);
     conf->code = (const char *)path->p;
     conf->max_code_bytes = as_option_u64(opts, AS_OPT_MAX_CODE_BYTES);
@@ -187,19 +189,19 @@ static bool is_live(const struct as_spec_object *app)
     return code && strcmp(code, "live") == 0;
 }
 
-int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *conf,
-                    const struct as_spec_object *app, const char *known, struct as_buf *err)
+int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_deploy_job_conf *conf,
+                         const struct as_spec_object *app, const char *known, struct as_buf *err)
 {
     const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
     int rc = 0;
 
-    *ret_w = (struct as_intake_where){
+    *ret_w = (struct as_deploy_job_source){
         .where = {.python = conf->python,
                   .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                   .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
                   .env = texts_of(app, AS_SPEC_APPLICATION_ENV)},
         .code = {.store = conf->code,
-                 .copy = as_code_is_copy(code) ? code : NULL,
+                 .copy = as_code_store_is_copy(code) ? code : NULL,
                  .folder = as_spec_is_set(app, AS_SPEC_APPLICATION_WORKING_DIR),
                  .exclude = texts_of(app, AS_SPEC_APPLICATION_CODE_EXCLUDE),
                  .known = known,
@@ -209,35 +211,37 @@ int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *
         return 0;
     ret_w->where.code = &ret_w->code;
     if (ret_w->code.copy)
-        rc = as_code_check(conf->code, code, err);
-    else if (strlen(conf->code) > AS_CODE_PATH_MAX)
+        rc = as_code_store_check(conf->code, code, err);
+    else if (strlen(conf->code) > AS_CODE_STORE_PATH_MAX)
         rc = AS_EINVALID;
     if (rc == AS_EINVALID)
         as_buf_printf(err,
                       "the folder for copies of code has a path of %zu bytes, at most %u can be "
                       "used: %s; choose another --state-dir, or have the files used as they are "
                       "with `code: live`",
-                      strlen(conf->code), AS_CODE_PATH_MAX, conf->code);
+                      strlen(conf->code), AS_CODE_STORE_PATH_MAX, conf->code);
     return rc < 0 ? AS_EINVALID : 0;
 }
 
-void as_intake_where_fini(struct as_intake_where *w)
+void as_deploy_job_source_fini(struct as_deploy_job_source *w)
 {
     free(w->where.env);
     free(w->code.exclude);
-    *w = (struct as_intake_where){0};
+    *w = (struct as_deploy_job_source){0};
 }
 
-static struct as_spec_object *application(const struct as_intake *j)
+static struct as_spec_object *application(const struct as_deploy_job *j)
 {
     return as_spec_object(j->spec->file, AS_SPEC_FILE_APPLICATIONS, j->next);
 }
 
 /* What was said of the application as it is written now, or NULL. */
-static const struct as_intake_known *recall_same(const struct as_intake *j)
+static const struct as_deploy_job_description *
+find_current_description(const struct as_deploy_job *j)
 {
     const struct as_spec_object *app = application(j);
-    const struct as_intake_known *k = recall(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+    const struct as_deploy_job_description *k =
+        find_description(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
     char *key = key_of(app);
     bool same = k && strcmp(k->key, key) == 0;
 
@@ -245,9 +249,9 @@ static const struct as_intake_known *recall_same(const struct as_intake *j)
     return same ? k : NULL;
 }
 
-static void go_on(struct as_intake *j);
+static void process_next(struct as_deploy_job *j);
 
-static void fail(struct as_intake *j, struct as_str why)
+static void fail(struct as_deploy_job *j, struct as_str why)
 {
     const struct as_spec_object *app = application(j);
     struct as_buf b;
@@ -260,9 +264,9 @@ static void fail(struct as_intake *j, struct as_str why)
     as_buf_fini(&b);
 }
 
-static void on_described(void *ctx, struct as_app *code, struct as_str why)
+static void on_described(void *ctx, struct as_declared *code, struct as_str why)
 {
-    struct as_intake *j = ctx;
+    struct as_deploy_job *j = ctx;
 
     j->describer = NULL;
     if (!code) {
@@ -271,57 +275,58 @@ static void on_described(void *ctx, struct as_app *code, struct as_str why)
     }
     j->asked = true;
     if (code->n)
-        remember(j->memory, application(j), code);
+        cache_description(j->memory, application(j), code);
     else
-        as_app_fini(code); /* what it was asked to leave out, since it is known */
-    if (!recall_same(j))
+        as_declared_fini(code); /* what it was asked to leave out, since it is known */
+    if (!find_current_description(j))
         fail(j, AS_STR("the worker described no model"));
     else
-        go_on(j);
+        process_next(j);
 }
 
 /* It is under way, or it was the end. */
-static void ask(struct as_intake *j)
+static void describe_next(struct as_deploy_job *j)
 {
-    const struct as_intake_known *k = recall_same(j);
-    struct as_intake_where w;
+    const struct as_deploy_job_description *k = find_current_description(j);
+    struct as_deploy_job_source w;
     struct as_buf err;
     int rc;
 
     as_buf_init(&err);
-    rc = as_intake_where(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
+    rc = as_deploy_job_source(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
     if (rc == 0)
-        rc = as_describer_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
-                                &j->memory->oom_seen, on_described, j, &err);
-    as_intake_where_fini(&w);
+        rc = as_describe_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
+                               &j->memory->oom_seen, on_described, j, &err);
+    as_deploy_job_source_fini(&w);
     if (rc < 0)
         fail(j, as_buf_slice(&err));
     as_buf_fini(&err);
 }
 
-static bool has_copy(const struct as_intake *j, const char *code)
+static bool has_copy(const struct as_deploy_job *j, const char *code)
 {
     struct as_buf none;
     bool has;
 
     as_buf_init(&none);
-    has = as_code_check(j->conf.code, code, &none) == 0;
+    has = as_code_store_check(j->conf.code, code, &none) == 0;
     as_buf_fini(&none);
     return has;
 }
 
 /* Files that are copied may have changed, whatever was said of them before; and a copy that is
  * named may be gone, which who asks for it is told. */
-static bool is_known(const struct as_intake *j)
+static bool is_known(const struct as_deploy_job *j)
 {
     const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
-    bool same = j->asked || is_live(application(j)) || (as_code_is_copy(code) && has_copy(j, code));
+    bool same =
+        j->asked || is_live(application(j)) || (as_code_store_is_copy(code) && has_copy(j, code));
 
-    return same && recall_same(j);
+    return same && find_current_description(j);
 }
 
 /* The next application gets what its code says. False: the code has to be asked first. */
-static int lay(struct as_intake *j, bool *ret_known, struct as_buf *err)
+static int overlay_application(struct as_deploy_job *j, bool *ret_known, struct as_buf *err)
 {
     struct as_spec_object *app = application(j);
 
@@ -329,11 +334,12 @@ static int lay(struct as_intake *j, bool *ret_known, struct as_buf *err)
     if (!as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH))
         return as_spec_overlay(j->spec, app, NULL, &j->conf.limits, err);
     *ret_known = is_known(j);
-    return *ret_known ? as_spec_overlay(j->spec, app, &recall_same(j)->app, &j->conf.limits, err)
+    return *ret_known ? as_spec_overlay(j->spec, app, &find_current_description(j)->app,
+                                        &j->conf.limits, err)
                       : 0;
 }
 
-static void go_on(struct as_intake *j)
+static void process_next(struct as_deploy_job *j)
 {
     struct as_buf err;
     bool known = true;
@@ -341,26 +347,26 @@ static void go_on(struct as_intake *j)
 
     as_buf_init(&err);
     while (rc == 0 && j->next < as_spec_count(j->spec->file, AS_SPEC_FILE_APPLICATIONS)) {
-        rc = lay(j, &known, &err);
+        rc = overlay_application(j, &known, &err);
         if (!known)
             break;
         j->next++;
         j->asked = false;
     }
     if (rc == 0 && known)
-        rc = as_intake_check(j->spec, &err);
+        rc = as_deploy_job_check(j->spec, &err);
     if (rc < 0 || known)
         end(j, rc, as_buf_slice(&err));
     else
-        ask(j);
+        describe_next(j);
     as_buf_fini(&err);
 }
 
-void as_intake_start(struct as_intake **ret_job, const struct as_intake_conf *conf,
-                     struct as_intake_memory *memory, struct as_str text, as_intake_done_fn *done,
-                     void *ctx)
+void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
+                         struct as_deploy_job_cache *memory, struct as_str text,
+                         as_deploy_job_done_fn *done, void *ctx)
 {
-    struct as_intake *j = as_xalloc(sizeof(*j));
+    struct as_deploy_job *j = as_xalloc(sizeof(*j));
     struct as_buf err;
     int rc;
 
@@ -375,15 +381,15 @@ void as_intake_start(struct as_intake **ret_job, const struct as_intake_conf *co
     if (rc < 0)
         end(j, rc, as_buf_slice(&err));
     else
-        go_on(j);
+        process_next(j);
     as_buf_fini(&err);
 }
 
-void as_intake_stop(struct as_intake *j)
+void as_deploy_job_stop(struct as_deploy_job *j)
 {
     if (!j)
         return;
-    as_describer_stop(j->describer);
+    as_describe_stop(j->describer);
     free_job(j);
 }
 
@@ -408,17 +414,17 @@ static void put_change(void *ctx, const struct as_spec_change *c)
 
     k->n += c->step != AS_SPEC_UNCHANGED;
     as_json_put_open(k->json, '{');
-    as_json_put_at_string(k->json, "application", as_str_of(c->application));
-    as_json_put_at_string(k->json, "deployment", as_str_of(c->deployment));
-    as_json_put_at_string(k->json, "step", as_str_of(steps[c->step]));
-    as_json_put_at_string(k->json, "class",
-                          as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
-    as_json_put_at_string(k->json, "keys", as_str_of(c->keys));
+    as_json_put_member_string(k->json, "application", as_str_of(c->application));
+    as_json_put_member_string(k->json, "deployment", as_str_of(c->deployment));
+    as_json_put_member_string(k->json, "step", as_str_of(steps[c->step]));
+    as_json_put_member_string(k->json, "class",
+                              as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
+    as_json_put_member_string(k->json, "keys", as_str_of(c->keys));
     as_json_put_close(k->json, '}');
 }
 
-uint32_t as_intake_put_changes(const struct as_spec *from, const struct as_spec *to,
-                               struct as_buf *json)
+uint32_t as_deploy_job_write_changes(const struct as_spec *from, const struct as_spec *to,
+                                     struct as_buf *json)
 {
     struct changes k = {.json = json};
 

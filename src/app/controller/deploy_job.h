@@ -3,9 +3,9 @@
  *   read ─► ask the code of each application, one after the other, what it declares ─► compare ─►
  * done
  *
- * What is wrong anywhere is told, and nothing is changed. The code is copied (ctl/state/code_store.h) and
- * loaded from there by a child process beside the loop; what was told of code that has not changed
- * is remembered. Thread: the loop's.
+ * What is wrong anywhere is told, and nothing is changed. The code is copied
+ * (ctl/state/code_store.h) and loaded from there by a child process beside the loop; what was told
+ * of code that has not changed is remembered. Thread: the loop's.
  */
 #ifndef AS_APP_INTAKE_H
 #define AS_APP_INTAKE_H
@@ -15,9 +15,9 @@
 #include "ctl/worker/describe.h"
 #include "io/loop/loop.h"
 
-struct as_intake;
+struct as_deploy_job;
 
-struct as_intake_conf { /* pointers outlive every intake */
+struct as_deploy_job_conf { /* pointers outlive every intake */
     struct as_loop *loop;
     struct as_spec_limits limits;
     const char *python;
@@ -28,45 +28,46 @@ struct as_intake_conf { /* pointers outlive every intake */
 };
 
 /* What was said of applications before. */
-struct as_intake_memory {
-    struct as_intake_known *known;
+struct as_deploy_job_cache {
+    struct as_deploy_job_description *known;
     uint32_t n;
     uint64_t oom_seen;
 };
-void as_intake_memory_fini(struct as_intake_memory *m);
+void as_deploy_job_cache_fini(struct as_deploy_job_cache *m);
 
 /* s: whole, the callee's from here on; NULL: `why` says what is wrong. Once, perhaps before
- * as_intake_start returns; the job is gone then. */
-typedef void as_intake_done_fn(void *ctx, int err, struct as_spec *s, struct as_str why);
+ * as_deploy_job_start returns; the job is gone then. */
+typedef void as_deploy_job_done_fn(void *ctx, int err, struct as_spec *s, struct as_str why);
 
 /* *ret_job: until `done` is called. */
-void as_intake_start(struct as_intake **ret_job, const struct as_intake_conf *conf,
-                     struct as_intake_memory *memory, struct as_str text, as_intake_done_fn *done,
-                     void *ctx);
+void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
+                         struct as_deploy_job_cache *memory, struct as_str text,
+                         as_deploy_job_done_fn *done, void *ctx);
 /* done is not called. NULL is fine. */
-void as_intake_stop(struct as_intake *j);
+void as_deploy_job_stop(struct as_deploy_job *j);
 
 /* What cannot be served of a whole spec, told in `err`; 0, AS_EINVALID. */
-int as_intake_check(const struct as_spec *s, struct as_buf *err);
+int as_deploy_job_check(const struct as_spec *s, struct as_buf *err);
 /* conf->code and its bounds, of a server that keeps its state in `folder`. path: what conf->code
  * points to. */
-void as_intake_code(struct as_intake_conf *conf, const struct as_option_set *opts,
-                    const char *folder, struct as_buf *path);
+void as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
+                                   const struct as_option_set *opts, const char *folder,
+                                   struct as_buf *path);
 
 /* How the code of an application is loaded. */
-struct as_intake_where {
-    struct as_app_where where;
-    struct as_app_code code;
+struct as_deploy_job_source {
+    struct as_describe_source where;
+    struct as_describe_code code;
 };
 /* Points into itself, conf and app. known: a copy that need not be described, or NULL. AS_EINVALID:
  * the copy that the file names is not there, or none can be made; `err` says why.
- * as_intake_where_fini in any case. */
-int as_intake_where(struct as_intake_where *ret_w, const struct as_intake_conf *conf,
-                    const struct as_spec_object *app, const char *known, struct as_buf *err);
-void as_intake_where_fini(struct as_intake_where *w);
+ * as_deploy_job_source_fini in any case. */
+int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_deploy_job_conf *conf,
+                         const struct as_spec_object *app, const char *known, struct as_buf *err);
+void as_deploy_job_source_fini(struct as_deploy_job_source *w);
 
 /* {"changes": […]} between two whole specs, for the middle of an object; how many differ. */
-uint32_t as_intake_put_changes(const struct as_spec *from, const struct as_spec *to,
-                               struct as_buf *json);
+uint32_t as_deploy_job_write_changes(const struct as_spec *from, const struct as_spec *to,
+                                     struct as_buf *json);
 
 #endif

@@ -9,30 +9,30 @@
 #include <time.h>
 #include <unistd.h>
 
-const struct as_spec_limits as_desired_limits = {.bytes = AS_STORE_SPEC_MAX,
-                                                 .depth = 1000,
-                                                 .applications = UINT32_MAX,
-                                                 .deployments = UINT32_MAX,
-                                                 .errors = 1};
+const struct as_spec_limits as_desired_state_limits = {.bytes = AS_STORE_SPEC_MAX,
+                                                       .depth = 1000,
+                                                       .applications = UINT32_MAX,
+                                                       .deployments = UINT32_MAX,
+                                                       .errors = 1};
 
 /* --- numbers that were set --- */
 
-static void free_scales(struct as_desired_scale *scales, uint32_t n)
+static void free_scales(struct as_desired_state_scale *scales, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         free(scales[i].deployment);
     free(scales);
 }
 
-static void add_scale(struct as_desired_scale **scales, uint32_t *n, struct as_str deployment,
+static void add_scale(struct as_desired_state_scale **scales, uint32_t *n, struct as_str deployment,
                       uint32_t replicas)
 {
     *scales = as_xrealloc(*scales, (*n + 1) * sizeof(**scales));
-    (*scales)[(*n)++] = (struct as_desired_scale){as_str_dup(deployment), replicas};
+    (*scales)[(*n)++] = (struct as_desired_state_scale){as_str_dup(deployment), replicas};
 }
 
 /* The deployment's num_replicas, whichever its application is; -1: there is no such deployment. */
-static int64_t number_in(const struct as_spec *s, struct as_str deployment)
+static int64_t declared_replicas(const struct as_spec *s, struct as_str deployment)
 {
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         const struct as_spec_object *d =
@@ -47,37 +47,37 @@ static int64_t number_in(const struct as_spec *s, struct as_str deployment)
 
 /* Those that count on with another text, and what the change sets. One that is what the text says
  * anyway is none. */
-static void renew_scales(const struct as_desired *d, const struct as_spec *to,
-                         const struct as_desired_change *change, struct as_desired_scale **ret_all,
-                         uint32_t *ret_n)
+static void update_scales(const struct as_desired_state *d, const struct as_spec *to,
+                          const struct as_desired_state_change *change,
+                          struct as_desired_state_scale **ret_all, uint32_t *ret_n)
 {
     *ret_all = NULL;
     *ret_n = 0;
     for (uint32_t i = 0; i < d->n_scales; i++) {
         struct as_str name = as_str_of(d->scales[i].deployment);
-        int64_t number = number_in(to, name);
+        int64_t number = declared_replicas(to, name);
 
-        if (number >= 0 && number == number_in(d->spec, name) &&
+        if (number >= 0 && number == declared_replicas(d->spec, name) &&
             !as_str_eq(name, change->deployment))
             add_scale(ret_all, ret_n, name, d->scales[i].replicas);
     }
-    if (change->deployment.n && change->replicas != AS_DESIRED_UNSCALED &&
-        change->replicas != number_in(to, change->deployment))
+    if (change->deployment.n && change->replicas != AS_DESIRED_STATE_UNSCALED &&
+        change->replicas != declared_replicas(to, change->deployment))
         add_scale(ret_all, ret_n, change->deployment, (uint32_t)change->replicas);
 }
 
-static int64_t find_scale(const struct as_desired_scale *scales, uint32_t n,
+static int64_t find_scale(const struct as_desired_state_scale *scales, uint32_t n,
                           struct as_str deployment)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (as_str_eq(as_str_of(scales[i].deployment), deployment))
             return scales[i].replicas;
     }
-    return AS_DESIRED_UNSCALED;
+    return AS_DESIRED_STATE_UNSCALED;
 }
 
 struct scales {
-    struct as_desired_scale *all;
+    struct as_desired_state_scale *all;
     uint32_t n;
 };
 
@@ -88,14 +88,15 @@ static void collect_scale(void *arg, const struct as_store_scale *scale)
     add_scale(&s->all, &s->n, scale->deployment, scale->replicas);
 }
 
-static int load_scales(struct as_desired *d, uint64_t generation, struct scales *ret_s,
+static int load_scales(struct as_desired_state *d, uint64_t generation, struct scales *ret_s,
                        struct as_buf *err)
 {
     *ret_s = (struct scales){0};
     return d->store ? as_store_each_scale(d->store, generation, collect_scale, ret_s, err) : 0;
 }
 
-int64_t as_desired_scale_of(struct as_desired *d, uint64_t generation, struct as_str deployment)
+int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generation,
+                                  struct as_str deployment)
 {
     struct as_buf none;
     struct scales s;
@@ -113,8 +114,8 @@ int64_t as_desired_scale_of(struct as_desired *d, uint64_t generation, struct as
 
 /* --- kept --- */
 
-static void take(struct as_desired *d, uint64_t generation, struct as_spec *s,
-                 struct as_desired_scale *scales, uint32_t n_scales)
+static void take(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
+                 struct as_desired_state_scale *scales, uint32_t n_scales)
 {
     as_spec_free(d->spec);
     free_scales(d->scales, d->n_scales);
@@ -125,7 +126,7 @@ static void take(struct as_desired *d, uint64_t generation, struct as_spec *s,
 }
 
 /* The newest one. */
-static int take_newest(struct as_desired *d, struct as_buf *err)
+static int load_newest(struct as_desired_state *d, struct as_buf *err)
 {
     struct as_store_entry e;
     struct scales scales = {0};
@@ -133,7 +134,7 @@ static int take_newest(struct as_desired *d, struct as_buf *err)
     int rc = as_store_get(d->store, 0, &e, err);
 
     if (rc == 0)
-        rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, e.spec, err);
+        rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, e.spec, err);
     if (rc < 0)
         return rc;
     rc = load_scales(d, e.generation, &scales, err);
@@ -146,28 +147,30 @@ static int take_newest(struct as_desired *d, struct as_buf *err)
     return 0;
 }
 
-int as_desired_open(struct as_desired *d, const char *folder, uint32_t keep,
-                    const struct as_log *log, struct as_buf *err)
+int as_desired_state_open(struct as_desired_state *d, const char *folder, uint32_t keep,
+                          const struct as_log *log, struct as_buf *err)
 {
     int rc;
 
-    *d = (struct as_desired){.log = log, .folder = as_str_dup(as_str_of(folder)), .keep = keep};
+    *d = (struct as_desired_state){
+        .log = log, .folder = as_str_dup(as_str_of(folder)), .keep = keep};
     rc = as_store_open(&d->store, folder, keep, err);
-    return rc < 0 ? rc : take_newest(d, err);
+    return rc < 0 ? rc : load_newest(d, err);
 }
 
-int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, struct as_str initial,
-                     const struct as_log *log, struct as_buf *err)
+int as_desired_state_open_initial(struct as_desired_state *d, const char *folder, uint32_t keep,
+                                  struct as_str initial, const struct as_log *log,
+                                  struct as_buf *err)
 {
     struct as_buf file;
     struct as_spec *s;
     bool stored;
     int rc = 0;
 
-    *d = (struct as_desired){.log = log,
-                             .folder = as_str_dup(as_str_of(folder)),
-                             .keep = keep,
-                             .initial = as_str_dup(initial)};
+    *d = (struct as_desired_state){.log = log,
+                                   .folder = as_str_dup(as_str_of(folder)),
+                                   .keep = keep,
+                                   .initial = as_str_dup(initial)};
     as_buf_init(&file);
     as_buf_printf(&file, "%s/" AS_STORE_FILE, folder);
     as_buf_add(&file, "", 1);
@@ -176,13 +179,13 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
     if (stored)
         rc = as_store_open(&d->store, folder, keep, err);
     if (stored && rc == 0)
-        rc = take_newest(d, err);
+        rc = load_newest(d, err);
     if (stored && rc == 0)
         return 0;
     /* better what it was started with than nothing */
     as_store_close(d->store);
     d->store = NULL;
-    if (as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, initial, err) < 0)
+    if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
     take(d, 1, s, NULL, 0);
     return rc;
@@ -191,26 +194,26 @@ int as_desired_begin(struct as_desired *d, const char *folder, uint32_t keep, st
 static int read_entry(void *arg AS_UNUSED, const struct as_store_entry *e, struct as_buf *err)
 {
     struct as_spec *s;
-    int rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, e->spec, err);
+    int rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, e->spec, err);
 
     if (rc == 0)
         as_spec_free(s);
     return rc;
 }
 
-int as_desired_probe(const char *folder, struct as_buf *err)
+int as_desired_state_probe(const char *folder, struct as_buf *err)
 {
     return as_store_probe(folder, read_entry, NULL, err);
 }
 
-void as_desired_close(struct as_desired *d)
+void as_desired_state_close(struct as_desired_state *d)
 {
     as_store_close(d->store);
     as_spec_free(d->spec);
     free_scales(d->scales, d->n_scales);
     free(d->folder);
     free(d->initial);
-    *d = (struct as_desired){0};
+    *d = (struct as_desired_state){0};
 }
 
 static int64_t now_ms(void)
@@ -245,7 +248,7 @@ static void free_changes(struct changes *c)
     free(c->all);
 }
 
-static void note_change(void *ctx, const struct as_spec_change *c)
+static void add_spec_change(void *ctx, const struct as_spec_change *c)
 {
     static const char *const steps[] = {
         [AS_SPEC_ADDED] = "added", [AS_SPEC_REMOVED] = "removed", [AS_SPEC_CHANGED] = "changed"};
@@ -255,8 +258,8 @@ static void note_change(void *ctx, const struct as_spec_change *c)
 }
 
 /* An order about the number alone: the texts are the same. */
-static void note_scale(const struct as_desired *d, const struct as_desired_change *change,
-                       struct changes *c)
+static void add_scale_change(const struct as_desired_state *d,
+                             const struct as_desired_state_change *change, struct changes *c)
 {
     char number[24];
 
@@ -271,11 +274,11 @@ static void note_scale(const struct as_desired *d, const struct as_desired_chang
         snprintf(number, sizeof(number), "%lld", (long long)change->replicas);
         add_change(c, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
                    as_spec_str(one, AS_SPEC_DEPLOYMENT_NAME), "scaled",
-                   change->replicas == AS_DESIRED_UNSCALED ? "reset" : number);
+                   change->replicas == AS_DESIRED_STATE_UNSCALED ? "reset" : number);
     }
 }
 
-int64_t as_desired_began(const struct as_desired *d)
+int64_t as_desired_state_start_time(const struct as_desired_state *d)
 {
     struct stat st = {0};
     struct as_buf path;
@@ -290,15 +293,16 @@ int64_t as_desired_began(const struct as_desired *d)
 }
 
 /* The first change of a server that `run` started: what it began with is generation 1. */
-static int make_store(struct as_desired *d, struct as_buf *err)
+static int create_store(struct as_desired_state *d, struct as_buf *err)
 {
-    struct as_store_entry e = {
-        .cause = AS_STR("run"), .spec = as_str_of(d->initial), .time_ms = as_desired_began(d)};
+    struct as_store_entry e = {.cause = AS_STR("run"),
+                               .spec = as_str_of(d->initial),
+                               .time_ms = as_desired_state_start_time(d)};
     struct changes changes = {0};
     uint64_t generation;
     int rc = as_store_open(&d->store, d->folder, d->keep, err);
 
-    as_spec_diff(NULL, d->spec, note_change, &changes);
+    as_spec_diff(NULL, d->spec, add_spec_change, &changes);
     e.changes = changes.all;
     e.n_changes = changes.n;
     if (rc == 0)
@@ -311,8 +315,9 @@ static int make_store(struct as_desired *d, struct as_buf *err)
     return rc;
 }
 
-static int put(struct as_desired *d, const struct as_desired_change *change, struct as_str text,
-               const struct as_spec *to, const struct as_desired_scale *scales, uint32_t n_scales,
+static int put(struct as_desired_state *d, const struct as_desired_state_change *change,
+               struct as_str text, const struct as_spec *to,
+               const struct as_desired_state_scale *scales, uint32_t n_scales,
                uint64_t *ret_generation, struct as_buf *err)
 {
     struct changes changes = {0};
@@ -322,15 +327,15 @@ static int put(struct as_desired *d, const struct as_desired_change *change, str
                                .time_ms = now_ms(),
                                .scales = rows,
                                .n_scales = n_scales};
-    int rc = d->store ? 0 : make_store(d, err);
+    int rc = d->store ? 0 : create_store(d, err);
 
     for (uint32_t i = 0; i < n_scales; i++)
         rows[i] = (struct as_store_scale){as_str_of(scales[i].deployment), scales[i].replicas};
     if (change->failed)
         e.failed = *change->failed;
-    as_spec_diff(d->spec, to, note_change, &changes);
+    as_spec_diff(d->spec, to, add_spec_change, &changes);
     if (!changes.n && d->spec && change->deployment.n && !change->failed)
-        note_scale(d, change, &changes);
+        add_scale_change(d, change, &changes);
     e.changes = changes.all;
     e.n_changes = changes.n;
     if (rc == 0)
@@ -340,18 +345,18 @@ static int put(struct as_desired *d, const struct as_desired_change *change, str
     return rc;
 }
 
-int as_desired_put(struct as_desired *d, const struct as_desired_change *change, struct as_str text,
-                   struct as_buf *err)
+int as_desired_state_add(struct as_desired_state *d, const struct as_desired_state_change *change,
+                         struct as_str text, struct as_buf *err)
 {
-    struct as_desired_scale *scales;
+    struct as_desired_state_scale *scales;
     uint64_t generation = 0;
     struct as_spec *s;
     uint32_t n;
-    int rc = as_spec_parse(&s, &as_desired_limits, AS_STORE_FILE, text, err);
+    int rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, text, err);
 
     if (rc < 0)
         return rc;
-    renew_scales(d, s, change, &scales, &n);
+    update_scales(d, s, change, &scales, &n);
     rc = put(d, change, text, s, scales, n, &generation, err);
     if (rc == 0) {
         take(d, generation, s, scales, n);
@@ -362,8 +367,8 @@ int as_desired_put(struct as_desired *d, const struct as_desired_change *change,
     return rc;
 }
 
-int as_desired_load(struct as_desired *d, uint64_t generation, struct as_spec **ret_s,
-                    struct as_buf *err)
+int as_desired_state_load(struct as_desired_state *d, uint64_t generation, struct as_spec **ret_s,
+                          struct as_buf *err)
 {
     struct as_store_entry e = {.generation = 1, .spec = as_str_of(d->initial ? d->initial : "")};
     int rc = 0;
@@ -372,13 +377,13 @@ int as_desired_load(struct as_desired *d, uint64_t generation, struct as_spec **
         rc = as_store_get(d->store, generation ? generation : d->generation, &e, err);
     else if (generation > 1)
         rc = AS_ENOTFOUND;
-    return rc < 0 ? rc : as_spec_parse(ret_s, &as_desired_limits, AS_STORE_FILE, e.spec, err);
+    return rc < 0 ? rc : as_spec_parse(ret_s, &as_desired_state_limits, AS_STORE_FILE, e.spec, err);
 }
 
 /* --- other texts --- */
 
 /* Only what was said: a default that is spelled out would take the place of a server's option. */
-void as_desired_text(const struct as_spec *s, struct as_buf *text)
+void as_desired_state_write(const struct as_spec *s, struct as_buf *text)
 {
     as_spec_json(s->file, false, text);
 }
@@ -405,17 +410,17 @@ static struct as_spec_object *deployment_of(const struct as_spec *s, struct as_s
     return d;
 }
 
-int as_desired_same(struct as_desired *d, struct as_str application, struct as_str deployment,
-                    struct as_buf *text, struct as_buf *err)
+int as_desired_state_write_same(struct as_desired_state *d, struct as_str application,
+                                struct as_str deployment, struct as_buf *text, struct as_buf *err)
 {
     if (!deployment_of(d->spec, application, deployment, err))
         return AS_ENOTFOUND;
-    as_desired_text(d->spec, text);
+    as_desired_state_write(d->spec, text);
     return 0;
 }
 
-int as_desired_without(struct as_desired *d, struct as_str application, struct as_buf *text,
-                       struct as_buf *err)
+int as_desired_state_write_without(struct as_desired_state *d, struct as_str application,
+                                   struct as_buf *text, struct as_buf *err)
 {
     struct as_spec *s;
     uint32_t before;
@@ -425,7 +430,7 @@ int as_desired_without(struct as_desired *d, struct as_str application, struct a
         as_buf_str(text, "{\"applications\": []}");
         return 0;
     }
-    rc = as_desired_load(d, 0, &s, err);
+    rc = as_desired_state_load(d, 0, &s, err);
     if (rc < 0)
         return rc;
     before = as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS);
@@ -433,10 +438,10 @@ int as_desired_without(struct as_desired *d, struct as_str application, struct a
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
 
         if (as_str_eq(as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)), application))
-            as_spec_drop(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+            as_spec_remove_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
     }
     if (as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS) < before) {
-        as_desired_text(s, text);
+        as_desired_state_write(s, text);
     } else {
         as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
         rc = AS_ENOTFOUND;
@@ -447,8 +452,8 @@ int as_desired_without(struct as_desired *d, struct as_str application, struct a
 
 /* Another object in the place of one that a list has. Only for what is printed next: it stays the
  * other spec's. */
-static void swap(const struct as_spec_object *o, enum as_spec_key list,
-                 const struct as_spec_object *old, struct as_spec_object *new)
+static void swap_object(const struct as_spec_object *o, enum as_spec_key list,
+                        const struct as_spec_object *old, struct as_spec_object *new)
 {
     const struct as_spec_value *v = as_spec_value(o, list);
 
@@ -472,19 +477,20 @@ static void swap_application(struct as_spec *s, const struct as_spec_object *app
             as_spec_set_int(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS,
                             as_spec_i64(now, AS_SPEC_DEPLOYMENT_NUM_REPLICAS));
     }
-    swap(s->file, AS_SPEC_FILE_APPLICATIONS, app, then);
+    swap_object(s->file, AS_SPEC_FILE_APPLICATIONS, app, then);
 }
 
-int as_desired_back(struct as_desired *d, struct as_str application, struct as_str deployment,
-                    uint64_t generation, bool whole, struct as_buf *text, struct as_buf *err)
+int as_desired_state_write_rollback(struct as_desired_state *d, struct as_str application,
+                                    struct as_str deployment, uint64_t generation, bool whole,
+                                    struct as_buf *text, struct as_buf *err)
 {
     struct as_spec_object *now, *then, *app, *app_then;
     struct as_spec *s = NULL, *old = NULL;
     int64_t replicas;
-    int rc = as_desired_load(d, 0, &s, err);
+    int rc = as_desired_state_load(d, 0, &s, err);
 
     if (rc == 0)
-        rc = as_desired_load(d, generation, &old, err);
+        rc = as_desired_state_load(d, generation, &old, err);
     now = rc == 0 ? deployment_of(s, application, deployment, err) : NULL;
     then = now ? deployment_of(old, application, deployment, err) : NULL;
     if (then) {
@@ -492,11 +498,11 @@ int as_desired_back(struct as_desired *d, struct as_str application, struct as_s
         app = application_of(s, application, err);
         app_then = application_of(old, application, err);
         if (as_spec_compare(app, now, app_then, now, NULL) == AS_SPEC_SAME)
-            swap(app, AS_SPEC_APPLICATION_DEPLOYMENTS, now, then);
+            swap_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, now, then);
         else
             swap_application(s, app, app_then);
         as_spec_set_int(then, AS_SPEC_DEPLOYMENT_NUM_REPLICAS, replicas);
-        as_desired_text(s, text);
+        as_desired_state_write(s, text);
     } else if (rc == 0) {
         rc = AS_ENOTFOUND;
     }

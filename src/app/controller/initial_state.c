@@ -7,13 +7,14 @@ static const struct as_spec_object *application(const struct as_spec *s)
     return as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
 }
 
-int as_initial_spec(struct as_spec **ret_s, const struct as_option_set *opts,
-                    const struct as_spec_limits *limits, const struct as_app *app,
-                    struct as_buf *err)
+int as_initial_state_spec(struct as_spec **ret_s, const struct as_option_set *opts,
+                          const struct as_spec_limits *limits, const struct as_declared *app,
+                          struct as_buf *err)
 {
     bool given = opts->v[AS_OPT_WORKERS].given;
     int64_t workers = (int64_t)as_option_u64(opts, AS_OPT_WORKERS);
-    int rc = as_spec_of_code(ret_s, limits, AS_INITIAL_APPLICATION, opts->args[0], app, err);
+    int rc =
+        as_spec_new_from_code(ret_s, limits, AS_INITIAL_STATE_APPLICATION, opts->args[0], app, err);
 
     if (rc < 0 || !given)
         return rc;
@@ -24,7 +25,7 @@ int as_initial_spec(struct as_spec **ret_s, const struct as_option_set *opts,
     return 0;
 }
 
-uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment)
+uint32_t as_initial_state_replicas(const struct as_spec *s, const char *deployment)
 {
     const struct as_spec_object *d =
         as_spec_find(application(s), AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(deployment));
@@ -32,8 +33,8 @@ uint32_t as_initial_replicas(const struct as_spec *s, const char *deployment)
     return d ? (uint32_t)as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : 0;
 }
 
-int as_initial_text(const struct as_option_set *opts, const struct as_app *app, struct as_buf *text,
-                    struct as_buf *err)
+int as_initial_state_write(const struct as_option_set *opts, const struct as_declared *app,
+                           struct as_buf *text, struct as_buf *err)
 {
     struct as_spec *s;
     int rc;
@@ -42,10 +43,10 @@ int as_initial_text(const struct as_option_set *opts, const struct as_app *app, 
         as_buf_str(text, "{\"applications\": []}");
         return 0;
     }
-    rc = as_initial_spec(&s, opts, &as_desired_limits, app, err);
+    rc = as_initial_state_spec(&s, opts, &as_desired_state_limits, app, err);
     if (rc < 0)
         return rc;
-    as_desired_text(s, text);
+    as_desired_state_write(s, text);
     as_spec_free(s);
     return 0;
 }

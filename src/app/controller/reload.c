@@ -11,11 +11,11 @@
 struct as_reload {
     struct as_loop *loop;
     const struct as_option_set *opts;
-    struct as_orders *orders;
+    struct as_control_api *orders;
     const struct as_log *log;
-    struct as_watch *watch;
-    struct as_describer *describer; /* NULL: the code is not asked now … */
-    bool again;                     /* … and once more after that */
+    struct as_file_watch *watch;
+    struct as_describe_job *describer; /* NULL: the code is not asked now … */
+    bool again;                        /* … and once more after that */
     bool resumed; /* another controller was here, so `app` may be older than what is served */
     struct as_timer quiet;
     char *declared; /* as the code that is served was described */
@@ -23,21 +23,21 @@ struct as_reload {
     int err_fd;
 };
 
-static char *text_of(const struct as_app *app)
+static char *declared_text(const struct as_declared *app)
 {
     struct as_buf b;
     char *text;
 
     as_buf_init(&b);
-    as_app_write_declared(app, &b);
+    as_declared_write_deployments(app, &b);
     text = as_str_dup(as_buf_slice(&b));
     as_buf_fini(&b);
     return text;
 }
 
-static void watch(struct as_reload *r, const struct as_app *app)
+static void watch(struct as_reload *r, const struct as_declared *app)
 {
-    uint32_t missed = as_watch_files(r->watch, app->files, app->n_files);
+    uint32_t missed = as_file_watch_set(r->watch, app->files, app->n_files);
 
     if (missed)
         as_log_event(r->log, AS_LOG_WARN, "not_watched",
@@ -45,7 +45,7 @@ static void watch(struct as_reload *r, const struct as_app *app)
 }
 
 /* The traceback as it is, below the line that is for machines too. */
-static void complain(const struct as_reload *r, struct as_str why)
+static void report_failure(const struct as_reload *r, struct as_str why)
 {
     char text[512];
 
@@ -60,7 +60,7 @@ static void complain(const struct as_reload *r, struct as_str why)
 }
 
 /* Of each deployment, whether what it declares has changed or not. */
-static int restart_all(struct as_orders *o, struct as_buf *err)
+static int restart_all(struct as_control_api *o, struct as_buf *err)
 {
     const struct as_spec_object *file = o->desired.spec->file;
     int rc = 0;
@@ -73,26 +73,27 @@ static int restart_all(struct as_orders *o, struct as_buf *err)
             const struct as_spec_object *d =
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 
-            rc = as_crew_restart(o->crew, as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)), err);
+            rc = as_reconciler_restart(o->crew, as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)),
+                                       err);
         }
     }
     return rc;
 }
 
-static void replace(struct as_reload *r, const struct as_app *app)
+static void replace_replicas(struct as_reload *r, const struct as_declared *app)
 {
-    char *declared = text_of(app);
+    char *declared = declared_text(app);
     struct as_buf err;
     int rc = 0;
 
     as_buf_init(&err);
     if (r->resumed || strcmp(declared, r->declared) != 0)
-        rc = as_orders_redeclare(r->orders, r->opts, app, &err);
+        rc = as_control_api_redeclare(r->orders, r->opts, app, &err);
     if (rc == 0 && !r->resumed)
         rc = restart_all(r->orders, &err);
     r->resumed = false;
     if (rc < 0) {
-        complain(r, as_buf_slice(&err));
+        report_failure(r, as_buf_slice(&err));
     } else {
         as_log_event(r->log, AS_LOG_INFO, "reloading", "target=\"%s\" files=%u", r->opts->args[0],
                      app->n_files);
@@ -104,7 +105,7 @@ static void replace(struct as_reload *r, const struct as_app *app)
     as_buf_fini(&err);
 }
 
-static void on_described(void *ctx, struct as_app *app, struct as_str why)
+static void on_described(void *ctx, struct as_declared *app, struct as_str why)
 {
     struct as_reload *r = ctx;
 
@@ -112,10 +113,10 @@ static void on_described(void *ctx, struct as_app *app, struct as_str why)
     if (app) {
         watch(r, app); /* of broken code the former files count */
         if (!r->again)
-            replace(r, app);
-        as_app_fini(app);
+            replace_replicas(r, app);
+        as_declared_fini(app);
     } else if (!r->again) {
-        complain(r, why);
+        report_failure(r, why);
     }
     if (r->again)
         as_timer_set(&r->quiet, as_loop_now(r->loop) + QUIET);
@@ -125,8 +126,8 @@ static void on_described(void *ctx, struct as_app *app, struct as_str why)
 static void on_quiet(struct as_timer *t)
 {
     struct as_reload *r = AS_CONTAINER(t, struct as_reload, quiet);
-    struct as_app_where where = {.python = as_option_str(r->opts, AS_OPT_PYTHON),
-                                 .target = r->opts->args[0]};
+    struct as_describe_source where = {.python = as_option_str(r->opts, AS_OPT_PYTHON),
+                                       .target = r->opts->args[0]};
     struct as_buf err;
 
     if (r->describer) {
@@ -134,10 +135,10 @@ static void on_quiet(struct as_timer *t)
         return;
     }
     as_buf_init(&err);
-    if (as_describer_start(&r->describer, r->loop, &where,
-                           as_option_ns(r->opts, AS_OPT_START_TIMEOUT), &r->oom_seen, on_described,
-                           r, &err) < 0)
-        complain(r, as_buf_slice(&err));
+    if (as_describe_start(&r->describer, r->loop, &where,
+                          as_option_ns(r->opts, AS_OPT_START_TIMEOUT), &r->oom_seen, on_described,
+                          r, &err) < 0)
+        report_failure(r, as_buf_slice(&err));
     as_buf_fini(&err);
 }
 
@@ -149,8 +150,8 @@ static void on_change(void *ctx)
 }
 
 struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set *opts,
-                                struct as_orders *orders, const struct as_app *app, int err_fd,
-                                const struct as_log *log)
+                                struct as_control_api *orders, const struct as_declared *app,
+                                int err_fd, const struct as_log *log)
 {
     struct as_reload *r;
 
@@ -159,14 +160,14 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     r = as_xalloc(sizeof(*r));
     *r = (struct as_reload){
         .loop = loop, .opts = opts, .orders = orders, .log = log, .err_fd = err_fd};
-    if (as_watch_new(&r->watch, loop, on_change, r) < 0) {
+    if (as_file_watch_new(&r->watch, loop, on_change, r) < 0) {
         as_log_event(log, AS_LOG_ERROR, "no_reload", "reason=\"files cannot be watched: %s\"",
                      strerror(errno));
         free(r);
         return NULL;
     }
     as_timer_init(&r->quiet, loop, on_quiet);
-    r->declared = text_of(app);
+    r->declared = declared_text(app);
     watch(r, app);
     r->resumed = orders->desired.generation > 1;
     if (r->resumed)
@@ -186,7 +187,7 @@ void as_reload_close(struct as_reload *r)
 {
     if (!r)
         return;
-    as_describer_stop(r->describer);
-    as_watch_close(r->watch);
+    as_describe_stop(r->describer);
+    as_file_watch_close(r->watch);
     as_timer_close(&r->quiet, on_closed);
 }

@@ -1,5 +1,5 @@
-/* app/controller/reload.h — `anyserve run --reload`: replaces the replicas when a file of the application
- * changes.
+/* app/controller/reload.h — `anyserve run --reload`: replaces the replicas when a file of the
+ * application changes.
  *
  *   a file changes ─► it is quiet for a moment ─► the code is asked what it declares ─► the
  *   replicas are replaced, as by `anyserve restart`
@@ -18,8 +18,8 @@ struct as_reload;
 /* app: what the code declared when the server started. err_fd: where tracebacks are printed. All
  * pointers are kept. NULL: --reload is not given, or files cannot be watched, which is logged. */
 struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set *opts,
-                                struct as_orders *orders, const struct as_app *app, int err_fd,
-                                const struct as_log *log);
+                                struct as_control_api *orders, const struct as_declared *app,
+                                int err_fd, const struct as_log *log);
 void as_reload_close(struct as_reload *r); /* NULL is fine */
 
 #endif

@@ -16,7 +16,7 @@ static void on_sigterm(uv_signal_t *h, int signum AS_UNUSED)
     as_dispatcher_drain(h->data);
 }
 
-static void join_token(struct as_dispatcher *d)
+static void set_join_token(struct as_dispatcher *d)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1];
 
@@ -25,7 +25,7 @@ static void join_token(struct as_dispatcher *d)
                               (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token))
         as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
     else
-        as_fleet_join_token(d->fleet, as_str_of(token));
+        as_fleet_set_join_token(d->fleet, as_str_of(token));
 }
 
 /* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
@@ -41,10 +41,10 @@ static int set_up_lanes(struct as_dispatcher *d)
     conf.log = conf.control ? &d->log : NULL;
 
     for (uint32_t i = 0; i < d->n_lanes; i++) {
-        struct as_lane *l = &d->lanes[i];
+        struct as_client_lane *l = &d->lanes[i];
 
         l->d = d;
-        l->former = l->heir = -1;
+        l->handover_in = l->handover_out = -1;
         if (i && as_loop_new(&l->loop, i))
             return AS_EIO;
         if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budgets, &d->log))
@@ -87,17 +87,17 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     loop = d->lanes[0].loop;
     as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
-    as_board_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
+    as_status_page_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
     as_timer_init(&d->end_timer, loop, as_dispatcher_on_end_timer);
-    as_timer_init(&d->doors, loop, as_dispatcher_on_doors_timeout);
+    as_timer_init(&d->admit_timer, loop, as_dispatcher_on_admit_timeout);
     d->sigterm.data = d;
     if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
         return AS_EIO;
     as_outbox_init(&d->out, AS_OUTBOX_LIMIT);
-    join_token(d);
-    as_status_new(&d->status, loop, &d->board);
+    set_join_token(d);
+    as_status_listener_new(&d->status, loop, &d->board);
     for (uint32_t k = 0; k < fds->n_status; k++) {
-        if (as_status_listen(d->status, fds->status[k]))
+        if (as_status_listener_listen(d->status, fds->status[k]))
             return AS_EIO;
     }
     if (set_up_lanes(d) || set_up_management(d))
@@ -108,7 +108,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
 static void *run_lane(void *arg)
 {
     pthread_setname_np(pthread_self(), "as-lane"); /* for top -H, and for tests */
-    as_loop_run(((struct as_lane *)arg)->loop);
+    as_loop_run(((struct as_client_lane *)arg)->loop);
     return NULL;
 }
 
@@ -125,18 +125,18 @@ static void tear_down(struct as_dispatcher *d)
     as_edge_close(d->lanes[0].edge);
     as_edge_close(d->management);
     as_fleet_free(d->fleet);
-    as_status_close(d->status);
+    as_status_listener_close(d->status);
     as_outbox_flush(&d->out, d->control.fd);
     as_outbox_fini(&d->out);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->end_timer, NULL);
-    as_timer_close(&d->doors, NULL);
-    as_timer_close(&d->beat, NULL);
+    as_timer_close(&d->admit_timer, NULL);
+    as_timer_close(&d->heartbeat, NULL);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
     as_edge_free(d->management);
-    as_board_fini(&d->board);
+    as_status_page_fini(&d->board);
     as_shm_free(d->shm);
     free(d->lanes);
 }
@@ -157,7 +157,7 @@ static void close_listeners(const struct as_dispatcher *d)
 
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds)
 {
-    struct as_dispatcher d = {.fds = fds, .opts = opts, .former = -1, .heir = -1};
+    struct as_dispatcher d = {.fds = fds, .opts = opts, .handover_in = -1, .handover_out = -1};
 
     d.console = (struct as_console_shared){fds->log, "dispatcher", &d.journal, 0};
     d.log =
@@ -166,7 +166,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
                         (uint16_t)as_option_u64(opts, AS_OPT_PORT), d.console.name,
                         as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
         as_log_event(&d.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
-    (void)as_prompt_thread(AS_PROMPT_SLICE);
+    (void)as_prompt_set_slice(AS_PROMPT_SLICE);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
@@ -184,8 +184,8 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
         }
     }
     /* before the loop runs: the socket is empty, it cannot wait */
-    as_dispatcher_tell(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
-    as_dispatcher_begin_beats(&d);
+    as_dispatcher_send_text(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_dispatcher_start_heartbeat(&d);
     as_loop_run(d.lanes[0].loop);
     tear_down(&d);
     close_listeners(&d);

@@ -4,43 +4,43 @@
 
 static void open_turned(struct as_letter *letter, void *to AS_UNUSED)
 {
-    AS_CONTAINER(letter, struct as_lane, turned)->d->n_turning--;
+    AS_CONTAINER(letter, struct as_client_lane, turned)->d->n_lanes_pending--;
 }
 
 static void open_turn(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, turn);
+    struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, turn);
 
-    as_lane_post(&l->d->lanes[0], &l->turned, open_turned);
+    as_client_lane_post(&l->d->lanes[0], &l->turned, open_turned);
 }
 
-static void say(struct as_dispatcher *d)
+static void send_heartbeat(struct as_dispatcher *d)
 {
-    if (!as_outbox_waits(&d->out) && as_ctl_unread(d->control.fd) <= AS_CTL_UNREAD_MAX)
-        as_dispatcher_say(d, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
+    if (!as_outbox_has_pending(&d->out) && as_ctl_unread(d->control.fd) <= AS_CTL_UNREAD_MAX)
+        as_dispatcher_send(d, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
 }
 
 /* All have turned since they were asked: that is said, and they are asked again. */
 static void on_beat(struct as_timer *t)
 {
-    struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, beat);
+    struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, heartbeat);
 
     if (d->phase == AS_DISPATCHER_STOPPING)
         return; /* what is posted to a lane now may not be opened any more */
     as_timer_set(t, as_loop_now(d->lanes[0].loop) +
                         as_heartbeat_interval(as_option_ns(d->opts, AS_OPT_HEARTBEAT_TIMEOUT)));
-    if (d->n_turning)
+    if (d->n_lanes_pending)
         return;
-    say(d);
-    d->n_turning = d->n_lanes - 1;
+    send_heartbeat(d);
+    d->n_lanes_pending = d->n_lanes - 1;
     for (uint32_t i = 1; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].turn, open_turn);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].turn, open_turn);
 }
 
-void as_dispatcher_begin_beats(struct as_dispatcher *d)
+void as_dispatcher_start_heartbeat(struct as_dispatcher *d)
 {
-    as_timer_init(&d->beat, d->lanes[0].loop, on_beat);
+    as_timer_init(&d->heartbeat, d->lanes[0].loop, on_beat);
     /* at once: who never says it is not watched, so not one that hangs from now on either */
     if (as_option_ns(d->opts, AS_OPT_HEARTBEAT_TIMEOUT))
-        on_beat(&d->beat);
+        on_beat(&d->heartbeat);
 }

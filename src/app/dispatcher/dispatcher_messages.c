@@ -11,16 +11,16 @@
 
 static void watch_control(struct as_dispatcher *d)
 {
-    as_sock_watch(&d->control, UV_READABLE | (as_outbox_waits(&d->out) ? UV_WRITABLE : 0));
+    as_sock_watch(&d->control, UV_READABLE | (as_outbox_has_pending(&d->out) ? UV_WRITABLE : 0));
 }
 
-void as_dispatcher_say(struct as_dispatcher *d, const struct as_ctl_message *m)
+void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
     int err;
 
     if (d->control.closing || !d->control.events)
         return; /* it is gone, and the end of the socket has been read */
-    err = as_outbox_say(&d->out, d->control.fd, m);
+    err = as_outbox_send(&d->out, d->control.fd, m);
     if (err == AS_EFULL && !d->out_full)
         as_log_event(&d->log, AS_LOG_ERROR, "supervisor_hangs",
                      "lost=%s waiting_bytes=%zu action=\"serving goes on; later ones too\"",
@@ -29,18 +29,18 @@ void as_dispatcher_say(struct as_dispatcher *d, const struct as_ctl_message *m)
     watch_control(d);
 }
 
-void as_dispatcher_tell(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
-                        struct as_str token, struct as_str text)
+void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
+                             struct as_str token, struct as_str text)
 {
-    as_dispatcher_say(d, &(struct as_ctl_message){
-                             .type = type, .replica = replica, .token = token, .text = text});
+    as_dispatcher_send(d, &(struct as_ctl_message){
+                              .type = type, .replica = replica, .token = token, .text = text});
 }
 
 /* --- who is let in --- */
 
 static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, listen);
+    struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, listen);
 
     for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
         /* a loop that serves nobody: better a new process, which may find what this one lacks */
@@ -48,44 +48,44 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
             as_fatal_system("a listener for clients", errno);
         close(l->grpc[k]);
     }
-    if (l->former >= 0 && as_edge_adopt(l->edge, l->former))
+    if (l->handover_in >= 0 && as_edge_adopt(l->edge, l->handover_in))
         as_log_event(&l->d->log, AS_LOG_WARN, "adopt_failed", "reason=\"%s\"", strerror(errno));
-    l->former = -1;
+    l->handover_in = -1;
 }
 
 /* A duplicate for each lane: closing one says nothing to the others, and the kernel gives each new
  * client to whichever loop accepts first. */
-static void let_clients_in(struct as_dispatcher *d)
+static void admit_clients(struct as_dispatcher *d)
 {
-    as_timer_set(&d->doors, AS_NEVER);
+    as_timer_set(&d->admit_timer, AS_NEVER);
     if (d->open || d->phase != AS_DISPATCHER_SERVING)
         return;
     d->open = true;
     for (uint32_t i = 0; i < d->n_lanes; i++) {
-        struct as_lane *l = &d->lanes[i];
+        struct as_client_lane *l = &d->lanes[i];
 
         for (uint32_t k = 0; k < d->fds->n_grpc; k++)
             l->grpc[k] = fcntl(d->fds->grpc[k], F_DUPFD_CLOEXEC, 0);
-        if (d->former >= 0)
-            l->former = fcntl(d->former, F_DUPFD_CLOEXEC, 0);
-        as_lane_post(l, &l->listen, open_listen);
+        if (d->handover_in >= 0)
+            l->handover_in = fcntl(d->handover_in, F_DUPFD_CLOEXEC, 0);
+        as_client_lane_post(l, &l->listen, open_listen);
     }
-    as_dispatcher_close_doors(d);
-    as_dispatcher_hold(&d->former, -1);
-    if (d->relieves)
-        as_dispatcher_tell(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_dispatcher_close_listeners(d);
+    as_dispatcher_replace_fd(&d->handover_in, -1);
+    if (d->replaces_other)
+        as_dispatcher_send_text(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
 }
 
 /* Those who are back serve; models of the others are unknown until they come. */
-void as_dispatcher_on_doors_timeout(struct as_timer *t)
+void as_dispatcher_on_admit_timeout(struct as_timer *t)
 {
-    let_clients_in(AS_CONTAINER(t, struct as_dispatcher, doors));
+    admit_clients(AS_CONTAINER(t, struct as_dispatcher, admit_timer));
 }
 
-static void open_doors(struct as_dispatcher *d)
+static void admit_clients_if_ready(struct as_dispatcher *d)
 {
     if (d->told && !d->awaited && !d->foreign)
-        let_clients_in(d);
+        admit_clients(d);
 }
 
 /* Their own word counts for more than ours: one that died is not awaited any more. */
@@ -96,7 +96,7 @@ static void count_awaited(struct as_dispatcher *d)
 
     AS_LIST_EACH(node, &d->board.processes)
     {
-        n += strcmp(AS_LIST_ENTRY(node, struct as_board_process, node)->state, lost) == 0;
+        n += strcmp(AS_LIST_ENTRY(node, struct as_status_page_process, node)->state, lost) == 0;
     }
     d->awaited = d->told ? AS_MIN(d->awaited, n) : n;
 }
@@ -104,7 +104,7 @@ static void count_awaited(struct as_dispatcher *d)
 /* All tokens are known now: nobody of ours is refused. After a restart of the dispatcher clients
  * wait in the listeners' backlog until the workers that were there before are back, or their
  * models would be unknown for a moment. */
-static void let_workers_in(struct as_dispatcher *d)
+static void admit_workers(struct as_dispatcher *d)
 {
     if (as_fleet_listen(d->fleet, d->fds->link))
         as_fatal_system("the listener for workers", errno);
@@ -116,7 +116,7 @@ static void let_workers_in(struct as_dispatcher *d)
     d->told = true;
 }
 
-void as_dispatcher_hold(int *fd, int next)
+void as_dispatcher_replace_fd(int *fd, int next)
 {
     if (*fd >= 0)
         close(*fd);
@@ -127,43 +127,43 @@ void as_dispatcher_hold(int *fd, int next)
 static void told(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
     if (!d->told) {
-        let_workers_in(d);
+        admit_workers(d);
         d->foreign = m->number;
-        d->relieves = m->id;
+        d->replaces_other = m->id;
     }
-    as_timer_set(&d->doors, m->id ? AS_NEVER
-                                  : as_loop_now(d->lanes[0].loop) +
-                                        as_option_ns(d->opts, AS_OPT_HANDSHAKE_TIMEOUT));
-    open_doors(d);
+    as_timer_set(&d->admit_timer, m->id ? AS_NEVER
+                                        : as_loop_now(d->lanes[0].loop) +
+                                              as_option_ns(d->opts, AS_OPT_HANDSHAKE_TIMEOUT));
+    admit_clients_if_ready(d);
 }
 
 /* --- workers of the management service --- */
 
-static void bequeath(void *dispatcher, const struct as_simple_legacy *l)
+static void send_legacy_worker(void *dispatcher, const struct as_simple_saved_registration *l)
 {
     struct as_ctl_message m = {
-        .type = AS_CTL_LEGACY, .replica = l->worker, .token = l->address, .text = l->said};
+        .type = AS_CTL_LEGACY, .replica = l->worker, .token = l->address, .text = l->encoded};
 
     m.id = l->epoch;
-    if (l->address.n <= AS_CTL_NAME_MAX && l->said.n <= AS_CTL_TEXT_MAX)
-        as_dispatcher_say(dispatcher, &m);
+    if (l->address.n <= AS_CTL_NAME_MAX && l->encoded.n <= AS_CTL_TEXT_MAX)
+        as_dispatcher_send(dispatcher, &m);
     /* else it registers anew when nobody knows it at its next heartbeat */
 }
 
-void as_dispatcher_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n)
+void as_dispatcher_send_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n)
 {
     struct as_ctl_message m = {.type = AS_CTL_FEWER, .replica = worker, .number = n};
 
     m.id = epoch;
-    as_dispatcher_say(dispatcher, &m);
+    as_dispatcher_send(dispatcher, &m);
 }
 
-static void inherit(struct as_dispatcher *d, const struct as_ctl_message *m)
+static void adopt_legacy_worker(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
-    struct as_simple_legacy l = {m->replica, m->token, m->text, m->id};
+    struct as_simple_saved_registration l = {m->replica, m->token, m->text, m->id};
     char why[512] = "", quoted[600];
 
-    if (as_simple_inherit(d->fleet, &l, why, sizeof(why)))
+    if (as_simple_restore(d->fleet, &l, why, sizeof(why)))
         as_log_event(&d->log, AS_LOG_WARN, "worker_not_inherited", "replica=%.*s reason=%s",
                      AS_STR_FMT(m->replica), as_log_quote(quoted, sizeof(quoted), as_str_of(why)));
 }
@@ -177,11 +177,11 @@ static void yield_workers(struct as_dispatcher *d)
     if (d->yielding || d->phase != AS_DISPATCHER_SERVING)
         return;
     d->yielding = true;
-    as_status_stop_listening(d->status);
+    as_status_listener_stop(d->status);
     as_edge_drain(d->management, -1, NULL, NULL);
-    m.id = !as_fleet_move(d->fleet, &m.number);
-    as_simple_each_legacy(d->fleet, bequeath, d);
-    as_dispatcher_say(d, &m);
+    m.id = !as_fleet_hand_over(d->fleet, &m.number);
+    as_simple_each_registration(d->fleet, send_legacy_worker, d);
+    as_dispatcher_send(d, &m);
     as_log_event(&d->log, AS_LOG_INFO, "yields", "unanswered=%u foreign=%u drains=%u",
                  as_fleet_unanswered(d->fleet), m.number, (unsigned)m.id);
     if (m.id)
@@ -189,12 +189,12 @@ static void yield_workers(struct as_dispatcher *d)
 }
 
 /* Our parent is gone: nothing of ours may outlive it. */
-static void orphaned(struct as_dispatcher *d)
+static void on_supervisor_gone(struct as_dispatcher *d)
 {
     as_log_event(&d->log, AS_LOG_ERROR, "supervisor_gone", "action=\"workers are killed\"");
     AS_LIST_EACH(n, &d->board.processes)
     {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
         as_proc_kill_group(p->pidfd, (pid_t)p->pid); /* also what a worker has forked */
     }
@@ -210,13 +210,13 @@ static void on_answer(void *ctx, struct as_str replica, struct as_str token, uin
 
     m.id = id;
     m.number = (uint32_t)-err;
-    as_dispatcher_say(ctx, &m);
+    as_dispatcher_send(ctx, &m);
 }
 
 /* `fd` came with it, or is -1; only two messages have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
-    struct as_place_facts facts;
+    struct as_replica_slot_facts facts;
 
     enum as_control_op op;
     struct as_str body;
@@ -224,60 +224,62 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     switch (m->type) {
     /* each is harmless when it is repeated: a supervisor tells a new dispatcher everything */
     case AS_CTL_TOKEN:
-        as_fleet_token(d->fleet, m->token, m->replica, m->deployment);
+        as_fleet_add_process(d->fleet, m->token, m->replica, m->deployment);
         break;
     case AS_CTL_REPLICA:
-        as_fleet_expect(d->fleet, m->deployment);
-        as_board_process(&d->board, m->replica, m->deployment,
-                         as_str_of(as_ctl_state_name(m->state)), m->text, m->pid, m->restarts);
+        as_fleet_expect_deployment(d->fleet, m->deployment);
+        as_status_page_process(&d->board, m->replica, m->deployment,
+                               as_str_of(as_ctl_state_name(m->state)), m->text, m->pid,
+                               m->restarts);
         if (d->told && !d->open) {
             count_awaited(d);
-            open_doors(d);
+            admit_clients_if_ready(d);
         }
         break;
     case AS_CTL_NOTE:
-        if (as_note_read(&facts, m->text) == 0)
-            as_board_rank(&d->board, m->replica, facts.rank, facts.world);
+        if (as_replica_facts_parse(&facts, m->text) == 0)
+            as_status_page_set_rank(&d->board, m->replica, facts.rank, facts.world);
         break;
     case AS_CTL_STATUS:
-        as_board_status(&d->board, m->replica, m->deployment, m->text, m->ns,
-                        m->id == 1 ? (int64_t)m->number : AS_BOARD_UNTOLD);
+        as_status_page_status(&d->board, m->replica, m->deployment, m->text, m->ns,
+                              m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_DELETE:
-        as_fleet_delete(d->fleet, m->deployment, m->number != 0);
-        as_board_status(&d->board, AS_STR(""), m->deployment, AS_STR(""), 0, AS_BOARD_UNTOLD);
+        as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
+        as_status_page_status(&d->board, AS_STR(""), m->deployment, AS_STR(""), 0,
+                              AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_REMOVE:
-        as_board_forget(&d->board, m->replica);
+        as_status_page_remove(&d->board, m->replica);
         break;
     case AS_CTL_FORGET:
-        as_fleet_exited(d->fleet, m->token, m->kind);
-        as_fleet_forget(d->fleet, m->token, as_loss_of(m->kind));
+        as_fleet_record_exit(d->fleet, m->token, m->kind);
+        as_fleet_remove_process(d->fleet, m->token, as_loss_from_exit(m->kind));
         break;
     case AS_CTL_DOWN:
     case AS_CTL_UP:
-        as_fleet_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
+        as_fleet_set_down(d->fleet, m->deployment, m->type == AS_CTL_DOWN);
         break;
     case AS_CTL_RETIRE:
-        as_fleet_retire(d->fleet, m->token);
+        as_fleet_retire_process(d->fleet, m->token);
         break;
     case AS_CTL_ASK:
-        if (as_ctl_question(m->text, &op, &body))
+        if (as_ctl_parse_ask(m->text, &op, &body))
             on_answer(d, m->replica, m->token, m->id, AS_EUNIMPLEMENTED,
                       AS_STR("no such question"));
         else
-            as_fleet_ask(d->fleet, m->token, m->id, op, body);
+            as_fleet_send_control(d->fleet, m->token, m->id, op, body);
         break;
     case AS_CTL_TOLD:
         if (!d->open && *fd >= 0) {
-            as_dispatcher_hold(&d->former, *fd);
+            as_dispatcher_replace_fd(&d->handover_in, *fd);
             *fd = -1;
         }
         told(d, m);
         break;
     case AS_CTL_YIELD:
         if (d->phase == AS_DISPATCHER_SERVING && *fd >= 0) {
-            as_dispatcher_hold(&d->heir, *fd);
+            as_dispatcher_replace_fd(&d->handover_out, *fd);
             *fd = -1;
         }
         yield_workers(d);
@@ -285,19 +287,19 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_dispatcher_drain(d);
         break;
     case AS_CTL_LEGACY:
-        inherit(d, m);
+        adopt_legacy_worker(d, m);
         break;
     case AS_CTL_FEWER:
-        as_simple_lent(d->fleet, m->replica, m->id, m->number);
+        as_simple_limit_lent(d->fleet, m->replica, m->id, m->number);
         break;
     case AS_CTL_RELIEVED:
-        as_simple_lent(d->fleet, (struct as_str){0}, 0, 0);
+        as_simple_limit_lent(d->fleet, (struct as_str){0}, 0, 0);
         break;
     case AS_CTL_ADMIT:
-        let_clients_in(d);
+        admit_clients(d);
         break;
     case AS_CTL_DRAIN:
-        as_dispatcher_leave(d);
+        as_dispatcher_shutdown(d);
         break;
     /* ours to say, not to hear: a supervisor of another version */
     default:
@@ -321,7 +323,7 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
         if (err == AS_EOF) {
             /* while draining it may go first: its last word was to end */
             if (d->phase == AS_DISPATCHER_SERVING)
-                orphaned(d);
+                on_supervisor_gone(d);
             as_sock_watch(s, 0);
             return;
         }
@@ -330,7 +332,7 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
             continue;
         }
         on_message(d, &m, &fd);
-        as_dispatcher_hold(&fd, -1);
+        as_dispatcher_replace_fd(&fd, -1);
     }
 }
 
@@ -338,29 +340,29 @@ static void on_ready(void *ctx, struct as_str replica, struct as_str token, stru
 {
     struct as_dispatcher *d = ctx;
 
-    as_dispatcher_tell(d, AS_CTL_READY, replica, token, models);
+    as_dispatcher_send_text(d, AS_CTL_READY, replica, token, models);
     /* any READY counts: which replica it is does not matter for the moment when models are known */
     if (token.n && d->awaited)
         d->awaited--;
     else if (!token.n && d->foreign)
         d->foreign--;
     if (!d->open)
-        open_doors(d);
+        admit_clients_if_ready(d);
 }
 
 static void on_gone(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
 {
-    as_dispatcher_tell(ctx, AS_CTL_GONE, replica, token, reason);
+    as_dispatcher_send_text(ctx, AS_CTL_GONE, replica, token, reason);
 }
 
 static void on_kill(void *ctx, struct as_str replica, struct as_str token, struct as_str reason)
 {
-    as_dispatcher_tell(ctx, AS_CTL_KILL, replica, token, reason);
+    as_dispatcher_send_text(ctx, AS_CTL_KILL, replica, token, reason);
 }
 
 static void on_retired(void *ctx, struct as_str replica, struct as_str token)
 {
-    as_dispatcher_tell(ctx, AS_CTL_RETIRED, replica, token, AS_STR(""));
+    as_dispatcher_send_text(ctx, AS_CTL_RETIRED, replica, token, AS_STR(""));
 }
 
 const struct as_fleet_ops as_dispatcher_fleet_ops = {on_ready, on_gone, on_kill, on_retired,

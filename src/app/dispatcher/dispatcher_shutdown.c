@@ -6,44 +6,44 @@
 
 /* From --drain-timeout on clients may take the answers that say so. The supervisor kills us if we
  * are not gone DRAIN_MARGIN (2 s, ctl/supervise/supervisor.c) after it. */
-#define LAST_ANSWERS AS_SEC
+#define ABORT_TIME AS_SEC
 
-void as_lane_post(struct as_lane *to, struct as_letter *letter,
-                  void (*open)(struct as_letter *, void *))
+void as_client_lane_post(struct as_client_lane *to, struct as_letter *letter,
+                         void (*open)(struct as_letter *, void *))
 {
     letter->open = open;
-    as_mbox_post(as_edge_box(to->edge), letter);
+    as_mbox_post(as_edge_mailbox(to->edge), letter);
 }
 
 /* The last letter: nothing is posted to this lane any more. */
 static void open_halt(struct as_letter *letter, void *to AS_UNUSED)
 {
-    as_loop_stop(AS_CONTAINER(letter, struct as_lane, stop)->loop);
+    as_loop_stop(AS_CONTAINER(letter, struct as_client_lane, stop)->loop);
 }
 
 /* Dispatch loop, once per lane. */
 static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_lane, stopped)->d;
+    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_client_lane, stopped)->d;
 
     if (++d->n_stopped < d->n_lanes)
         return;
     /* no connection is left: what workers still hold is released, and told before the halt */
     as_fleet_stop(d->fleet);
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].stop, open_halt);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].stop, open_halt);
 }
 
 /* The lane's own loop: its connections are closed there, calls in flight become cancels to the
  * fleet. */
 static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, stop);
+    struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, stop);
 
     as_edge_stop(l->edge);
     if (l == l->d->lanes)
         as_edge_stop(l->d->management);
-    as_lane_post(&l->d->lanes[0], &l->stopped, open_stopped);
+    as_client_lane_post(&l->d->lanes[0], &l->stopped, open_stopped);
 }
 
 /* Also from a drain that has run out of time: letters of the drain may still be under way, and stay
@@ -57,23 +57,23 @@ static void stop(struct as_dispatcher *d, int exit_code)
     /* it must not fire into what is being taken down */
     as_timer_set(&d->end_timer, AS_NEVER);
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].stop, open_stop);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].stop, open_stop);
 }
 
 static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_lane, drained)->d;
+    struct as_dispatcher *d = AS_CONTAINER(letter, struct as_client_lane, drained)->d;
 
     /* a lane that drains only when all are stopped counts no more */
     if (d->phase == AS_DISPATCHER_STOPPING || ++d->n_drained < d->n_lanes)
         return;
-    if (d->phase == AS_DISPATCHER_GIVING_UP) {
+    if (d->phase == AS_DISPATCHER_ABORTING) {
         stop(d, 0);
         return;
     }
     if (!d->yielding) /* else they serve another dispatcher */
         as_fleet_drain(d->fleet);
-    as_dispatcher_tell(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
+    as_dispatcher_send_text(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
     as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
     stop(d, 0);
 }
@@ -81,31 +81,31 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 /* On the lane's loop: every connection of it is closed. */
 static void lane_drained(void *arg)
 {
-    struct as_lane *l = arg;
+    struct as_client_lane *l = arg;
 
-    as_lane_post(&l->d->lanes[0], &l->drained, open_drained);
+    as_client_lane_post(&l->d->lanes[0], &l->drained, open_drained);
 }
 
 static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, drain);
+    struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, drain);
 
-    as_edge_drain(l->edge, l->heir, lane_drained, l);
-    l->heir = -1;
+    as_edge_drain(l->edge, l->handover_out, lane_drained, l);
+    l->handover_out = -1;
 }
 
 /* A duplicate for each lane, as of the listeners; the last one that is closed tells the other side.
  */
-static void share(struct as_dispatcher *d)
+static void share_handover_out(struct as_dispatcher *d)
 {
-    if (d->heir < 0)
+    if (d->handover_out < 0)
         return;
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        d->lanes[i].heir = fcntl(d->heir, F_DUPFD_CLOEXEC, 0);
-    as_dispatcher_hold(&d->heir, -1);
+        d->lanes[i].handover_out = fcntl(d->handover_out, F_DUPFD_CLOEXEC, 0);
+    as_dispatcher_replace_fd(&d->handover_out, -1);
 }
 
-void as_dispatcher_close_doors(struct as_dispatcher *d)
+void as_dispatcher_close_listeners(struct as_dispatcher *d)
 {
     for (uint32_t k = 0; k < d->fds->n_grpc; k++)
         close(d->fds->grpc[k]);
@@ -114,10 +114,10 @@ void as_dispatcher_close_doors(struct as_dispatcher *d)
 
 static void open_leave(struct as_letter *letter, void *to AS_UNUSED)
 {
-    as_edge_announce_end(AS_CONTAINER(letter, struct as_lane, leave)->edge);
+    as_edge_announce_shutdown(AS_CONTAINER(letter, struct as_client_lane, announce_end)->edge);
 }
 
-void as_dispatcher_leave(struct as_dispatcher *d)
+void as_dispatcher_shutdown(struct as_dispatcher *d)
 {
     as_ns delay = as_option_ns(d->opts, AS_OPT_SHUTDOWN_DELAY);
 
@@ -127,66 +127,66 @@ void as_dispatcher_leave(struct as_dispatcher *d)
         as_dispatcher_drain(d);
         return;
     }
-    d->phase = AS_DISPATCHER_LEAVING;
+    d->phase = AS_DISPATCHER_SHUTDOWN_DELAY;
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "leaving", "delay_ms=%llu",
                  (unsigned long long)(delay / AS_MS));
     as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + delay);
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].leave, open_leave);
-    as_edge_announce_end(d->management);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].announce_end, open_leave);
+    as_edge_announce_shutdown(d->management);
 }
 
 void as_dispatcher_drain(struct as_dispatcher *d)
 {
     struct as_loop *loop = d->lanes[0].loop;
 
-    if (d->phase != AS_DISPATCHER_SERVING && d->phase != AS_DISPATCHER_LEAVING)
+    if (d->phase != AS_DISPATCHER_SERVING && d->phase != AS_DISPATCHER_SHUTDOWN_DELAY)
         return;
     d->phase = AS_DISPATCHER_DRAINING;
     if (!d->closed)
-        as_dispatcher_close_doors(d); /* it had not let them in yet */
+        as_dispatcher_close_listeners(d); /* it had not let them in yet */
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->end_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
-    as_dispatcher_hold(&d->former, -1);
-    share(d);
+    as_dispatcher_replace_fd(&d->handover_in, -1);
+    share_handover_out(d);
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].drain, open_drain);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].drain, open_drain);
     if (d->yielding)
-        as_simple_yield(d->fleet, as_dispatcher_fewer, d);
+        as_simple_start_handover(d->fleet, as_dispatcher_send_fewer, d);
     else
-        as_edge_announce_end(d->management);
+        as_edge_announce_shutdown(d->management);
 }
 
 static void open_give_up(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_lane *l = AS_CONTAINER(letter, struct as_lane, give_up);
+    struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, cancel_unanswered);
 
-    as_edge_give_up(l->edge);
+    as_edge_drain_expired(l->edge);
 }
 
 /* Answers go out, to clients that take them. */
-static void give_up(struct as_dispatcher *d)
+static void cancel_unanswered(struct as_dispatcher *d)
 {
-    d->phase = AS_DISPATCHER_GIVING_UP;
+    d->phase = AS_DISPATCHER_ABORTING;
     as_log_event(&d->log, AS_LOG_WARN, "drain_timeout", "unanswered=%u",
                  as_fleet_unanswered(d->fleet));
-    as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + LAST_ANSWERS);
-    as_fleet_give_up(d->fleet);
+    as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + ABORT_TIME);
+    as_fleet_abort(d->fleet);
     /* behind what the fleet has answered, in each lane's mailbox */
     for (uint32_t i = 0; i < d->n_lanes; i++)
-        as_lane_post(&d->lanes[i], &d->lanes[i].give_up, open_give_up);
+        as_client_lane_post(&d->lanes[i], &d->lanes[i].cancel_unanswered, open_give_up);
 }
 
 void as_dispatcher_on_end_timer(struct as_timer *t)
 {
     struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, end_timer);
 
-    if (d->phase == AS_DISPATCHER_LEAVING)
+    if (d->phase == AS_DISPATCHER_SHUTDOWN_DELAY)
         as_dispatcher_drain(d);
     else if (d->phase == AS_DISPATCHER_DRAINING)
-        give_up(d);
+        cancel_unanswered(d);
     else
         stop(d, 0);
 }

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LISTED  3u  /* Python files of a folder: enough to see which one was meant */
-#define ENTRIES 512 /* of a folder that are looked at: it may be any */
+#define MAX_LISTED  3u  /* Python files of a folder: enough to see which one was meant */
+#define MAX_ENTRIES 512 /* of a folder that are looked at: it may be any */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -33,7 +33,7 @@ static bool exists(const char *path, bool *ret_folder)
 }
 
 /* "PATH/NAME" is there. */
-static bool has(const char *folder, const char *name)
+static bool has_file(const char *folder, const char *name)
 {
     struct as_buf b;
     bool found;
@@ -46,39 +46,39 @@ static bool has(const char *folder, const char *name)
     return found;
 }
 
-static int missing(const char *path)
+static int print_missing(const char *path)
 {
     char *here = getcwd(NULL, 0);
 
     fprintf(stderr, "anyserve: %s does not exist", path);
     fprintf(stderr, path[0] == '/' || !here ? "\n" : " (in %s)\n", here);
     free(here);
-    return AS_CODE_NOT_FOUND;
+    return AS_EXIT_CODE_NOT_FOUND;
 }
 
 /* --- folders --- */
 
 struct folder {
-    char *python[LISTED], *spec; /* the first ones by name */
+    char *python[MAX_LISTED], *spec; /* the first ones by name */
     uint32_t n_python;
 };
 
-static void take_python(struct folder *f, const char *name)
+static void add_python_file(struct folder *f, const char *name)
 {
     uint32_t at = f->n_python;
 
     while (at > 0 && strcmp(f->python[at - 1], name) > 0)
         at--;
-    if (at == LISTED)
+    if (at == MAX_LISTED)
         return;
-    if (f->n_python == LISTED)
+    if (f->n_python == MAX_LISTED)
         free(f->python[--f->n_python]);
     memmove(f->python + at + 1, f->python + at, (f->n_python - at) * sizeof(*f->python));
     f->python[at] = as_str_dup(as_str_of(name));
     f->n_python++;
 }
 
-static void take_spec(struct folder *f, const char *name)
+static void set_spec_file(struct folder *f, const char *name)
 {
     bool ours = strncmp(name, "anyserve.", 9) == 0;
 
@@ -88,31 +88,32 @@ static void take_spec(struct folder *f, const char *name)
     f->spec = as_str_dup(as_str_of(name));
 }
 
-static void look(struct folder *f, const char *path)
+static void scan_folder(struct folder *f, const char *path)
 {
     DIR *dir = opendir(path);
     struct dirent *e;
 
     *f = (struct folder){.n_python = 0};
-    for (int i = 0; dir && i < ENTRIES && (e = readdir(dir)); i++) {
+    for (int i = 0; dir && i < MAX_ENTRIES && (e = readdir(dir)); i++) {
         if (e->d_name[0] == '.' || e->d_name[0] == '_')
             continue;
         if (ends_with(e->d_name, ".py"))
-            take_python(f, e->d_name);
+            add_python_file(f, e->d_name);
         else if (is_yaml(e->d_name))
-            take_spec(f, e->d_name);
+            set_spec_file(f, e->d_name);
     }
     if (dir)
         closedir(dir);
 }
 
 /* What there is in the folder, as it is to be typed. */
-static int is_folder(const char *path, const char *what, const char *for_code, const char *for_spec)
+static int print_folder(const char *path, const char *what, const char *for_code,
+                        const char *for_spec)
 {
     const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
     struct folder f;
 
-    look(&f, path);
+    scan_folder(&f, path);
     fprintf(stderr, "anyserve: '%s' is a directory; name the %s", path, what);
     fprintf(stderr, f.n_python || f.spec ? " in it:\n" : "\n");
     if (f.spec)
@@ -125,13 +126,13 @@ static int is_folder(const char *path, const char *what, const char *for_code, c
     while (f.n_python)
         free(f.python[--f.n_python]);
     free(f.spec);
-    return AS_CODE_USAGE;
+    return AS_EXIT_CODE_USAGE;
 }
 
 /* --- the two kinds --- */
 
 /* Before the last colon; the caller frees. */
-static char *head_of(const char *target)
+static char *target_file(const char *target)
 {
     const char *colon = strrchr(target, ':');
 
@@ -148,7 +149,7 @@ static bool may_be_module(const char *head)
         return false;
     file = as_xalloc(strlen(head) + 4);
     snprintf(file, strlen(head) + 4, "%s.py", head);
-    found = has(".", file) || has(head, "__init__.py");
+    found = has_file(".", file) || has_file(head, "__init__.py");
     free(file);
     return found;
 }
@@ -160,43 +161,44 @@ static int check_code(const char *command, const char *head)
     bool folder, found = head[0] && exists(head, &folder);
 
     if (found && folder)
-        return may_be_module(head) ? AS_CODE_OK : is_folder(head, "Python file", command, for_spec);
+        return may_be_module(head) ? AS_EXIT_CODE_OK
+                                   : print_folder(head, "Python file", command, for_spec);
     if (!found)
-        return is_yaml(head) ? missing(head) : AS_CODE_OK;
+        return is_yaml(head) ? print_missing(head) : AS_EXIT_CODE_OK;
     if (is_yaml(head) || ends_with(head, ".json")) {
         fprintf(stderr,
                 "anyserve: %s is a deployment file; `%s` takes Python code. Try:\n"
                 "  anyserve %s %s\n",
                 head, command, for_spec, head);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (!ends_with(head, ".py") && strchr(name, '.')) {
         fprintf(stderr,
                 "anyserve: %s is no Python file; `%s` takes FILE.py, FILE.py:ATTRIBUTE or "
                 "MODULE:ATTRIBUTE\n",
                 head, command);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
-int as_argument_code(const char *command, const char *target)
+int as_argument_check_code(const char *command, const char *target)
 {
-    char *head = head_of(target);
+    char *head = target_file(target);
     int code = check_code(command, head);
 
     free(head);
     return code;
 }
 
-int as_argument_spec(const char *command, const char *path)
+int as_argument_check_file(const char *command, const char *path)
 {
     bool folder, found = exists(path, &folder);
 
     if (strcmp(path, "-") == 0)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     if (found && folder)
-        return is_folder(path, "deployment file", "run", command);
+        return print_folder(path, "deployment file", "run", command);
     if (ends_with(path, ".py") || (!found && strchr(path, ':'))) {
         fprintf(
             stderr,
@@ -205,14 +207,14 @@ int as_argument_spec(const char *command, const char *path)
             "  anyserve run %s\n"
             "  anyserve build %s -o anyserve.yaml\n",
             path, command, path, path);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (!found && (errno == ENOENT || errno == ENOTDIR))
-        return missing(path);
-    return AS_CODE_OK; /* what else is wrong is met by who reads it */
+        return print_missing(path);
+    return AS_EXIT_CODE_OK; /* what else is wrong is met by who reads it */
 }
 
-void as_argument_doubt(const char *path, struct as_buf *err)
+void as_argument_add_hint(const char *path, struct as_buf *err)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 

@@ -10,11 +10,11 @@
 
 /* For a command that serves or describes code: FILE.py, MODULE, either with :ATTRIBUTE. An exit
  * code; stderr says what else it is. What only Python can find is let through. */
-int as_argument_code(const char *command, const char *target);
+int as_argument_check_code(const char *command, const char *target);
 /* For one that takes a deployment file, of whatever name; "-" is stdin. Likewise. */
-int as_argument_spec(const char *command, const char *path);
+int as_argument_check_file(const char *command, const char *path);
 /* Behind what is wrong with the contents of a file that is not called like one of YAML or JSON:
  * that it may be none. */
-void as_argument_doubt(const char *path, struct as_buf *err);
+void as_argument_add_hint(const char *path, struct as_buf *err);
 
 #endif

@@ -41,9 +41,9 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .max_body = BODY_EXTRA + AS_MAX(AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
                                                as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
                                         as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES)),
-        .replay = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
-                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
-                   (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
+        .retry = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
+                  (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
+                  (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
         .blame = {(uint32_t)as_option_u64(o, AS_OPT_MAX_SUSPECTS),
                   as_option_ns(o, AS_OPT_QUARANTINE)},
         .breaker = {(uint32_t)as_option_u64(o, AS_OPT_BREAKER_FAILURES),
@@ -53,8 +53,8 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                     as_option_ns(o, AS_OPT_OUTLIER_LEAST),
                     (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
         .verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
-        .verdict_patience = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
-        .trial = {as_option_ns(o, AS_OPT_TRIAL_TIME), as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
+        .repeat_verdict_wait = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
+        .quarantine = {as_option_ns(o, AS_OPT_TRIAL_TIME), as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };
@@ -124,7 +124,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .body_option = "--max-http-body-bytes",
         .inflated_option = "--max-inflated-bytes",
         .max_inflated = as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES),
-        .compress = (enum as_compress)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
+        .compress = (enum as_compress_mode)as_option_u64(o, AS_OPT_RESPONSE_COMPRESSION),
         .compress_min = as_option_u64(o, AS_OPT_MIN_COMPRESS_BYTES),
         .header_timeout = as_option_ns(o, AS_OPT_HEADER_TIMEOUT),
         .idle_timeout = as_option_ns(o, AS_OPT_IDLE_TIMEOUT),
@@ -144,7 +144,7 @@ struct as_edge_conf as_conf_management(const struct as_option_set *o)
 {
     struct as_edge_conf c = as_conf_edge(o);
 
-    c.door = AS_DOOR_MANAGEMENT;
+    c.interface = AS_INTERFACE_MANAGEMENT;
     c.heartbeat = as_option_ns(o, AS_OPT_WORKER_HEARTBEAT);
     c.max_connections = (uint32_t)as_option_u64(o, AS_OPT_MAX_MANAGEMENT_CONNECTIONS);
     c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_REQUESTS);
@@ -159,7 +159,7 @@ struct as_edge_conf as_conf_control(const struct as_option_set *o)
 {
     struct as_edge_conf c = as_conf_edge(o);
 
-    c.door = AS_DOOR_CONTROL;
+    c.interface = AS_INTERFACE_CONTROL;
     c.max_connections = c.max_requests = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTROL_CONNECTIONS);
     c.max_message = c.max_http_body = c.max_inflated = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES);
     c.message_option = c.body_option = c.inflated_option = "--max-spec-bytes";

@@ -17,7 +17,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a see
 /* Of one loop: each gets its part of the connections and requests, rounded up. What the loops share
  * (shm, control, log) is for the caller to add. */
 struct as_edge_conf as_conf_edge(const struct as_option_set *o);
-/* Of the door where workers register, of the one where what is served is changed (options of
+/* Of the interface where workers register, of the one where what is served is changed (options of
  * AS_SCOPE_CONTROLLER); the tokens are for the caller to add. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o);
 struct as_edge_conf as_conf_control(const struct as_option_set *o);

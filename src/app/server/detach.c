@@ -28,7 +28,7 @@ struct watch {
     pid_t pid;
 };
 
-static void complain(struct as_buf *err, const char *what, const char *name)
+static void add_system_error(struct as_buf *err, const char *what, const char *name)
 {
     as_buf_printf(err, "cannot %s %s: %s", what, name, strerror(errno));
 }
@@ -43,16 +43,16 @@ static int open_log(const char *folder, const struct as_option_set *opts, char *
     as_buf_printf(&path, "%s/" AS_LOG_FILE, folder);
     as_buf_add(&path, "", 1);
     *ret_path = (char *)path.p;
-    as_log_file_set_aside(*ret_path, as_option_u64(opts, AS_OPT_LOG_FILE_SIZE),
-                          (uint32_t)as_option_u64(opts, AS_OPT_LOG_FILES));
+    as_log_file_rotate(*ret_path, as_option_u64(opts, AS_OPT_LOG_FILE_SIZE),
+                       (uint32_t)as_option_u64(opts, AS_OPT_LOG_FILES));
     fd = open(*ret_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        complain(err, "open", *ret_path);
+        add_system_error(err, "open", *ret_path);
     return fd;
 }
 
 /* An abstract name that the kernel chooses: nothing is left behind. */
-static int open_manager(char name[128], struct as_buf *err)
+static int open_notify_socket(char name[128], struct as_buf *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     socklen_t n = sizeof(a);
@@ -60,7 +60,7 @@ static int open_manager(char name[128], struct as_buf *err)
 
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(sa_family_t)) < 0 ||
         getsockname(fd, (struct sockaddr *)&a, &n) < 0) {
-        complain(err, "make", "a socket");
+        add_system_error(err, "make", "a socket");
         if (fd >= 0)
             close(fd);
         return -1;
@@ -98,7 +98,7 @@ static bool is_ready(const struct watch *w)
 }
 
 /* A Ctrl-C is meant for the server, which is not in our terminal any more. */
-static void pass_on(const struct watch *w)
+static void forward_signal(const struct watch *w)
 {
     struct signalfd_siginfo si;
 
@@ -116,21 +116,21 @@ static int wait_ready(struct watch *w)
     for (;;) {
         /* a file cannot be polled: it is looked at now and then */
         if (poll(p, AS_COUNT(p), 100) < 0 && errno != EINTR)
-            return AS_CODE_SYSTEM;
+            return AS_EXIT_CODE_SYSTEM;
         show_log(w);
         if (p[0].revents && is_ready(w))
             return AS_DETACHED;
         if (p[2].revents)
-            pass_on(w);
+            forward_signal(w);
         if (p[1].revents && waitpid(w->pid, &status, 0) == w->pid) {
             show_log(w);
-            return WIFEXITED(status) ? WEXITSTATUS(status) : AS_CODE_SIGNAL + WTERMSIG(status);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : AS_EXIT_CODE_SIGNAL + WTERMSIG(status);
         }
     }
 }
 
 /* The server's part: what is said to a terminal would end it when that goes. */
-static void leave(int log, const char *manager)
+static void become_background(int log, const char *manager)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -167,7 +167,7 @@ static int watch(struct watch *w, const char *path)
     if (w->pidfd < 0) {
         fprintf(stderr, "anyserve: process %d is started, but cannot be watched: %s\n", (int)w->pid,
                 strerror(errno));
-        return AS_CODE_SYSTEM;
+        return AS_EXIT_CODE_SYSTEM;
     }
     code = wait_ready(w);
     if (code == AS_DETACHED)
@@ -183,18 +183,18 @@ int as_detach(const char *folder, const struct as_option_set *opts, struct as_bu
     int code;
 
     if (as_state_dir_make(folder, err) < 0)
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     w.log = open_log(folder, opts, &path, err);
     if (w.log < 0) {
         free(path);
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     }
     w.shown = lseek(w.log, 0, SEEK_END);
-    w.ready = open_manager(manager, err);
+    w.ready = open_notify_socket(manager, err);
     if (w.ready < 0) {
         close(w.log);
         free(path);
-        return AS_CODE_SYSTEM;
+        return AS_EXIT_CODE_SYSTEM;
     }
     w.signals = watch_signals();
     fflush(NULL);
@@ -203,13 +203,13 @@ int as_detach(const char *folder, const struct as_option_set *opts, struct as_bu
         close(w.ready);
         if (w.signals >= 0)
             close(w.signals);
-        leave(w.log, manager);
+        become_background(w.log, manager);
         free(path);
         return 0;
     }
     if (w.pid < 0)
-        complain(err, "start", "a process");
-    code = w.pid < 0 ? AS_CODE_SYSTEM : watch(&w, path);
+        add_system_error(err, "start", "a process");
+    code = w.pid < 0 ? AS_EXIT_CODE_SYSTEM : watch(&w, path);
     free(path);
     return code;
 }

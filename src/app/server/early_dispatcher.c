@@ -11,12 +11,12 @@
 
 #define LEVEL_WARN 1 /* of --log-level: its start and its end are no news */
 
-void as_early_init(struct as_early *e)
+void as_early_dispatcher_init(struct as_early_dispatcher *e)
 {
-    *e = (struct as_early){-1, -1, -1};
+    *e = (struct as_early_dispatcher){-1, -1, -1};
 }
 
-static void forget(int *fd)
+static void close_fd(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -24,7 +24,8 @@ static void forget(int *fd)
 }
 
 /* Only what a dispatcher has to do with clients: workers and people who deploy wait. */
-static void choose_fds(const struct as_handover *all, int control, struct as_handover *ret_h)
+static void choose_handover_fds(const struct as_handover *all, int control,
+                                struct as_handover *ret_h)
 {
     ret_h->n = 0;
     for (uint32_t i = 0; i < all->n; i++) {
@@ -73,8 +74,8 @@ static int spawn(const struct as_option_set *opts, const struct as_handover *h,
     return rc;
 }
 
-void as_early_start(struct as_early *e, const struct as_option_set *opts,
-                    const struct as_handover *listeners)
+void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_option_set *opts,
+                               const struct as_handover *listeners)
 {
     struct as_handover h;
     struct as_proc p;
@@ -82,7 +83,7 @@ void as_early_start(struct as_early *e, const struct as_option_set *opts,
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
         return; /* clients wait */
-    choose_fds(listeners, pair[1], &h);
+    choose_handover_fds(listeners, pair[1], &h);
     if (as_ctl_send(pair[0], &(struct as_ctl_message){.type = AS_CTL_ADMIT}) == 0 &&
         spawn(opts, &h, &p) == 0) {
         e->pid = p.pid;
@@ -94,20 +95,20 @@ void as_early_start(struct as_early *e, const struct as_option_set *opts,
     close(pair[1]);
 }
 
-void as_early_yield(struct as_early *e)
+void as_early_dispatcher_yield(struct as_early_dispatcher *e)
 {
     if (e->control >= 0)
         (void)as_ctl_send(e->control, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = 1});
 }
 
 /* By its descriptor: it may have been reaped with the orphans, and its number given away. */
-void as_early_fini(struct as_early *e)
+void as_early_dispatcher_fini(struct as_early_dispatcher *e)
 {
     if (e->pidfd >= 0)
         (void)syscall(SYS_pidfd_send_signal, e->pidfd, SIGKILL, NULL, 0u);
     if (e->pid > 0)
         (void)waitpid((pid_t)e->pid, NULL, 0);
-    forget(&e->pidfd);
-    forget(&e->control);
-    as_early_init(e);
+    close_fd(&e->pidfd);
+    close_fd(&e->control);
+    as_early_dispatcher_init(e);
 }

@@ -1,5 +1,5 @@
-/* app/server/early_dispatcher.h — answers clients while the code that is to be served is imported: seconds to
- * minutes.
+/* app/server/early_dispatcher.h — answers clients while the code that is to be served is imported:
+ * seconds to minutes.
  *
  * A dispatcher that knows no models: live answers 200, ready 503, requests are UNAVAILABLE with a
  * time to try again. It has the server's listeners; the server's own dispatcher starts beside it,
@@ -13,16 +13,17 @@
 #include "conf/option.h"
 #include "ctl/supervise/handover.h"
 
-struct as_early {
+struct as_early_dispatcher {
     int pid, pidfd, control; /* -1: none */
 };
 
-void as_early_init(struct as_early *e);
+void as_early_dispatcher_init(struct as_early_dispatcher *e);
 /* `listeners`: of the server; they stay the caller's. */
-void as_early_start(struct as_early *e, const struct as_option_set *opts,
-                    const struct as_handover *listeners);
+void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_option_set *opts,
+                               const struct as_handover *listeners);
 /* The server's dispatcher is about to start: it ends when its connections have ended. */
-void as_early_yield(struct as_early *e);
-void as_early_fini(struct as_early *e); /* it is killed if it is there still */
+void as_early_dispatcher_yield(struct as_early_dispatcher *e);
+void as_early_dispatcher_fini(
+    struct as_early_dispatcher *e); /* it is killed if it is there still */
 
 #endif

@@ -2,14 +2,14 @@
 
 #include "io/process/resource_holder.h"
 
-static void put_holder(struct as_buf *out, const struct as_holder *h)
+static void put_holder(struct as_buf *out, const struct as_resource_holder *h)
 {
     as_buf_str(out, " (");
-    as_holder_write(h, out);
+    as_resource_holder_write(h, out);
     as_buf_str(out, ")");
 }
 
-static void put_who(struct as_buf *out, const struct as_holder *h)
+static void put_who(struct as_buf *out, const struct as_resource_holder *h)
 {
     if (!h) {
         as_buf_str(out, "another program");
@@ -22,22 +22,22 @@ static void put_who(struct as_buf *out, const struct as_holder *h)
     put_holder(out, h);
 }
 
-void as_taken_by(struct as_buf *out, uint16_t port)
+void as_port_in_use_write_holder(struct as_buf *out, uint16_t port)
 {
-    struct as_holder h;
+    struct as_resource_holder h;
 
-    put_who(out, as_holder_of_port(&h, port) ? &h : NULL);
+    put_who(out, as_resource_holder_of_port(&h, port) ? &h : NULL);
 }
 
 /* Every text names the option that changes it. */
-void as_taken_print(enum as_option_id id, const char *host, uint16_t port)
+void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
 {
     bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
     const char *zero = id == AS_OPT_PORT          ? "   (0: any free port)"
                        : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
                                                   : "";
-    struct as_holder h;
-    bool known = as_holder_of_port(&h, port);
+    struct as_resource_holder h;
+    bool known = as_resource_holder_of_port(&h, port);
     struct as_buf b;
 
     as_buf_init(&b);

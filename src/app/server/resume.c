@@ -28,7 +28,7 @@ static char *first_argument(void)
     return n > 0 && memchr(text, 0, (size_t)n) ? as_str_dup(as_str_of(text)) : NULL;
 }
 
-char *as_resume_program(void)
+char *as_resume_find_program(void)
 {
     char at[PATH_BYTES], *given = first_argument(), *path = NULL;
     struct as_buf b;
@@ -50,7 +50,7 @@ char *as_resume_program(void)
 
 /* --- what goes through --- */
 
-void as_resume_carry(void *resume, struct as_carry *c)
+void as_resume_write_state(void *resume, struct as_reexec_writer *c)
 {
     const struct as_resume *r = resume;
     char **options = as_option_argv(r->opts, r->opts->scope);
@@ -58,19 +58,19 @@ void as_resume_carry(void *resume, struct as_carry *c)
 
     while (options[n])
         n++;
-    as_carry_put(c, "command", as_str_of(r->command));
-    as_carry_put_u64(c, "options", n);
+    as_reexec_put(c, "command", as_str_of(r->command));
+    as_reexec_put_u64(c, "options", n);
     for (uint64_t i = 0; i < n; i++)
-        as_carry_put(c, "option", as_str_of(options[i]));
-    as_carry_put_u64(c, "arguments", r->opts->n_args);
+        as_reexec_put(c, "option", as_str_of(options[i]));
+    as_reexec_put_u64(c, "arguments", r->opts->n_args);
     for (uint32_t i = 0; i < r->opts->n_args; i++)
-        as_carry_put(c, "argument", as_str_of(r->opts->args[i]));
-    as_carry_put(c, "runtime-base", as_str_of(r->dir->base));
-    as_carry_put(c, "runtime-path", as_str_of(r->dir->path));
-    as_carry_put_fd(c, "runtime-lock", r->dir->lock);
-    as_carry_put(c, "notify",
-                 (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
-    as_carry_put_fd(c, "hold", r->hold);
+        as_reexec_put(c, "argument", as_str_of(r->opts->args[i]));
+    as_reexec_put(c, "runtime-base", as_str_of(r->dir->base));
+    as_reexec_put(c, "runtime-path", as_str_of(r->dir->path));
+    as_reexec_put_fd(c, "runtime-lock", r->dir->lock);
+    as_reexec_put(c, "notify",
+                  (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
+    as_reexec_put_fd(c, "hold", r->hold);
     as_option_argv_free(options);
 }
 
@@ -82,17 +82,17 @@ struct resumed {
     struct as_runtime_dir dir;
     struct as_notify notify;
     struct as_resume resume;
-    struct as_carried in;
+    struct as_reexec_reader in;
     bool dry;
 };
 
-static void get_words(struct resumed *r, const char *count, const char *key)
+static void read_words(struct resumed *r, const char *count, const char *key)
 {
-    uint64_t n = as_carried_get_u64(&r->in, count, 2 * AS_OPT_COUNT + AS_OPTION_ITEMS_MAX);
+    uint64_t n = as_reexec_get_u64(&r->in, count, 2 * AS_OPT_COUNT + AS_OPTION_ITEMS_MAX);
 
     r->argv = as_xrealloc(r->argv, ((size_t)r->argc + n + 2) * sizeof(*r->argv));
     for (uint64_t i = 0; i < n; i++)
-        r->argv[r->argc++] = as_carried_dup(&r->in, key);
+        r->argv[r->argc++] = as_reexec_get_dup(&r->in, key);
     r->argv[r->argc] = NULL;
 }
 
@@ -102,9 +102,9 @@ static const struct {
     uint32_t scope;
 } kinds[] = {{"run", AS_SCOPE_RUN}, {"start", AS_SCOPE_START}};
 
-static void get_options(struct resumed *r, struct as_buf *err)
+static void read_options(struct resumed *r, struct as_buf *err)
 {
-    struct as_str command = as_carried_get(&r->in, "command");
+    struct as_str command = as_reexec_get(&r->in, "command");
     struct as_buf why;
 
     r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify, -1};
@@ -115,12 +115,12 @@ static void get_options(struct resumed *r, struct as_buf *err)
         }
     }
     if (!r->resume.command)
-        as_carried_fail(&r->in, "command", "is none that can be taken over");
+        as_reexec_fail(&r->in, "command", "is none that can be taken over");
     r->argv = NULL;
-    get_words(r, "options", "option");
+    read_words(r, "options", "option");
     r->argv[r->argc++] =
         as_str_dup(AS_STR("--")); /* what follows is no option, whatever it looks like */
-    get_words(r, "arguments", "argument");
+    read_words(r, "arguments", "argument");
     if (r->in.failed)
         return;
     as_buf_init(&why);
@@ -132,12 +132,12 @@ static void get_options(struct resumed *r, struct as_buf *err)
     as_buf_fini(&why);
 }
 
-static void get_notify(struct resumed *r)
+static void read_notify(struct resumed *r)
 {
-    struct as_str addr = as_carried_get(&r->in, "notify");
+    struct as_str addr = as_reexec_get(&r->in, "notify");
 
     if (addr.n > sizeof(r->notify.addr)) {
-        as_carried_fail(&r->in, "notify", "is no address");
+        as_reexec_fail(&r->in, "notify", "is no address");
         return;
     }
     memcpy(&r->notify.addr, addr.p, addr.n);
@@ -153,7 +153,8 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
     int rc;
 
     as_buf_init(&why);
-    rc = as_desired_probe(starts ? as_option_str(&r->opts, AS_OPT_STATE_DIR) : r->dir.path, &why);
+    rc = as_desired_state_probe(starts ? as_option_str(&r->opts, AS_OPT_STATE_DIR) : r->dir.path,
+                                &why);
     if (rc == AS_ENOTFOUND && !starts)
         rc = 0;
     if (rc == AS_ENOTFOUND && !why.n)
@@ -168,46 +169,46 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
 
 static int run(struct resumed *r, int fd, struct as_buf *err)
 {
-    int code = as_carried_read(&r->in, fd, r->dry, err);
+    int code = as_reexec_reader_load(&r->in, fd, r->dry, err);
 
     close(fd);
     if (code < 0)
-        return AS_CODE_CONFIG;
-    as_supervisor_conf_resume(&r->conf, &r->in);
-    get_options(r, err);
-    r->dir.base = as_carried_dup(&r->in, "runtime-base");
-    r->dir.path = as_carried_dup(&r->in, "runtime-path");
-    r->dir.lock = as_carried_get_fd(&r->in, "runtime-lock");
-    get_notify(r);
-    (void)as_notify_take_watchdog(&r->notify); /* the image before us wrote it */
-    r->resume.hold = as_carried_get_fd(&r->in, "hold");
+        return AS_EXIT_CODE_CONFIG;
+    as_supervisor_conf_restore(&r->conf, &r->in);
+    read_options(r, err);
+    r->dir.base = as_reexec_get_dup(&r->in, "runtime-base");
+    r->dir.path = as_reexec_get_dup(&r->in, "runtime-path");
+    r->dir.lock = as_reexec_get_fd(&r->in, "runtime-lock");
+    read_notify(r);
+    (void)as_notify_init_watchdog(&r->notify); /* the image before us wrote it */
+    r->resume.hold = as_reexec_get_fd(&r->in, "hold");
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;
-    r->conf.carry = as_resume_carry;
-    r->conf.upgraded = as_resume_outcome;
+    r->conf.save_state = as_resume_write_state;
+    r->conf.upgraded = as_resume_write_outcome;
     r->conf.ctx = &r->resume;
-    r->conf.carried = &r->in;
+    r->conf.reexec = &r->in;
     if (r->dry) {
         r->dir.lock = r->resume.hold = -1; /* they are another process's */
         r->conf.signal_fd = as_supervisor_signals();
     } else {
-        if (!r->in.failed && as_supervisor_signals_again(r->conf.signal_fd) < 0)
+        if (!r->in.failed && as_supervisor_signals_restore(r->conf.signal_fd) < 0)
             as_fatal_system("a signalfd", errno);
     }
-    code = r->in.failed ? AS_CODE_CONFIG : as_supervisor_run(&r->conf);
-    if (r->dry && code == AS_CODE_OK && !can_read_state(r, err))
-        code = AS_CODE_CONFIG;
-    as_carried_fini(&r->in);
+    code = r->in.failed ? AS_EXIT_CODE_CONFIG : as_supervisor_run(&r->conf);
+    if (r->dry && code == AS_EXIT_CODE_OK && !can_read_state(r, err))
+        code = AS_EXIT_CODE_CONFIG;
+    as_reexec_reader_fini(&r->in);
     return code;
 }
 
 /* For an end without notice. */
-static void tidy(void *ctx)
+static void remove_runtime_dir(void *ctx)
 {
     const struct resumed *r = ctx;
 
     if (r->dir.lock >= 0)
-        as_runtime_remove(&r->dir);
+        as_runtime_dir_remove(&r->dir);
 }
 
 int as_resume_main(struct as_option_set *opts)
@@ -220,17 +221,17 @@ int as_resume_main(struct as_option_set *opts)
     if (as_str_u64(as_str_of(opts->args[0]), &fd) < 0 || fd < 3 || fd > INT32_MAX ||
         (opts->n_args > 1 && strcmp(opts->args[1], "check") != 0)) {
         fprintf(stderr, "anyserve: resume is executed by a supervisor only\n");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     r.dry = opts->n_args > 1;
     as_buf_init(&err);
-    as_fatal_tidy(tidy, &r);
+    as_fatal_set_cleanup(remove_runtime_dir, &r);
     code = run(&r, (int)fd, &err);
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
-    as_fatal_tidy(NULL, NULL);
+    as_fatal_set_cleanup(NULL, NULL);
     as_buf_fini(&err);
-    as_runtime_close(&r.dir);
+    as_runtime_dir_close(&r.dir);
     if (r.resume.hold >= 0)
         close(r.resume.hold);
     as_supervisor_conf_fini(&r.conf);
@@ -246,7 +247,7 @@ static void outcome_path(char out[PATH_BYTES], const struct as_runtime_dir *d, c
 }
 
 /* Whole or not at all: whoever waits reads it as soon as it is there. */
-void as_resume_outcome(void *resume, struct as_str outcome)
+void as_resume_write_outcome(void *resume, struct as_str outcome)
 {
     const struct as_resume *r = resume;
     char path[PATH_BYTES], fresh[PATH_BYTES];
@@ -275,57 +276,58 @@ static bool read_file(const char *path, char *out, size_t cap)
     return n > 0;
 }
 
-static int tell(const char *outcome)
+static int print_outcome(const char *outcome)
 {
     if (strncmp(outcome, "done ", 5) == 0) {
         printf("upgraded to %s\n", outcome + 5);
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     }
     fprintf(stderr, "anyserve: not upgraded: %s\n",
             strncmp(outcome, "failed ", 7) == 0 ? outcome + 7 : outcome);
-    return AS_CODE_FAILED;
+    return AS_EXIT_CODE_FAILED;
 }
 
 /* It stands in `path` when it is known. */
-static int wait_for(const struct as_owner *o, const char *path, const struct as_option_set *opts)
+static int wait_for(const struct as_server_process *o, const char *path,
+                    const struct as_option_set *opts)
 {
-    as_ns began = as_contact_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns began = as_control_client_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
     as_ns deadline = limit ? began + limit : AS_NEVER;
     as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
     char text[PATH_BYTES];
 
     while (!read_file(path, text, sizeof(text))) {
-        as_ns now = as_contact_clock();
+        as_ns now = as_control_client_clock();
 
         if (now >= explain) {
-            as_owner_explain(o);
+            as_server_process_print_stopped(o);
             explain = AS_NEVER; /* once */
         }
         if (now >= deadline) {
             fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
-            return AS_CODE_TIMEOUT;
+            return AS_EXIT_CODE_TIMEOUT;
         }
-        if (as_owner_ends(o, AS_MIN(deadline, now + LOOK_EVERY))) {
+        if (as_server_process_wait_end(o, AS_MIN(deadline, now + LOOK_EVERY))) {
             fprintf(stderr, "anyserve: the server has ended\n");
-            return AS_CODE_FAILED;
+            return AS_EXIT_CODE_FAILED;
         }
     }
-    return tell(text);
+    return print_outcome(text);
 }
 
 int as_upgrade_main(struct as_option_set *opts)
 {
     char path[PATH_BYTES];
-    struct as_owner o;
-    int code = as_owner_find(&o, opts);
+    struct as_server_process o;
+    int code = as_server_process_find(&o, opts);
 
-    if (code == AS_CODE_OK) {
+    if (code == AS_EXIT_CODE_OK) {
         snprintf(path, sizeof(path), "%s/%u/" AS_RUNTIME_UPGRADE, o.base, o.port);
         unlink(path); /* of an earlier one */
-        code = as_owner_signal(&o, SIGUSR2);
+        code = as_server_process_signal(&o, SIGUSR2);
     }
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK)
         code = wait_for(&o, path, opts);
-    as_owner_fini(&o);
+    as_server_process_fini(&o);
     return code;
 }

@@ -1,5 +1,5 @@
-/* app/server/resume.h — `anyserve resume FD [check]`, hidden: what an upgrade executes (ctl/supervise/supervisor.h),
- * and `anyserve upgrade`, which asks for it.
+/* app/server/resume.h — `anyserve resume FD [check]`, hidden: what an upgrade executes
+ * (ctl/supervise/supervisor.h), and `anyserve upgrade`, which asks for it.
  *
  * What a command that supervises knows beside its supervisor goes through here in both directions.
  */
@@ -19,12 +19,12 @@ struct as_resume {
     int hold; /* stays open (app/server/run.h); -1: there is none */
 };
 
-void as_resume_carry(void *resume, struct as_carry *c);      /* for as_supervisor_conf */
-void as_resume_outcome(void *resume, struct as_str outcome); /* for as_upgrade_main to read */
+void as_resume_write_state(void *resume, struct as_reexec_writer *c); /* for as_supervisor_conf */
+void as_resume_write_outcome(void *resume, struct as_str outcome); /* for as_upgrade_main to read */
 
 /* The path of this program, as it was started: absolute, symlinks kept, so that whatever lies there
  * later is what an upgrade executes. The caller frees; NULL: it cannot be found. */
-char *as_resume_program(void);
+char *as_resume_find_program(void);
 
 int as_resume_main(struct as_option_set *opts);  /* FD [check] */
 int as_upgrade_main(struct as_option_set *opts); /* --runtime-dir, --port */

@@ -35,13 +35,13 @@ struct run {
     const struct as_run_kind *kind; /* NULL: of `run` */
     const char *target;             /* its argument, or NULL */
     struct as_buf summary;          /* of another kind: what is served */
-    struct as_interp python;
+    struct as_interpreter python;
     struct as_runtime_dir dir;
     struct as_handover listeners;
     struct as_notify notify;
-    struct as_app app;
+    struct as_declared app;
     uint32_t *replicas; /* of each of its deployments */
-    struct as_early early;
+    struct as_early_dispatcher early;
     int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
     int hold;              /* of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
@@ -51,21 +51,21 @@ struct run {
 };
 
 /* The supervisor's console is not there yet: plain stderr. */
-static int complain(int code, const struct as_buf *err)
+static int print_error(int code, const struct as_buf *err)
 {
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
     return code;
 }
 
 /* Every text names the option that changes it. */
-static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
+static int print_not_bound(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
 {
     const char *key = as_option_key(id);
     bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
 
     if (rc == AS_EEXISTS) {
-        as_taken_print(id, host, port);
-        return AS_CODE_BUSY;
+        as_port_in_use_print(id, host, port);
+        return AS_EXIT_CODE_BUSY;
     }
     if (rc == AS_EINVALID)
         fprintf(stderr,
@@ -75,7 +75,7 @@ static int busy(enum as_option_id id, const char *host, uint16_t port, int rc, i
     else
         fprintf(stderr, "anyserve: cannot listen on %s port %u (--%s): %s\n", host, port, key,
                 strerror(e));
-    return AS_CODE_CONFIG;
+    return AS_EXIT_CODE_CONFIG;
 }
 
 /* *port becomes the one that was bound. */
@@ -86,10 +86,10 @@ static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uin
 
     n = as_listen_tcp(host, *port, fds, HOST_ADDRESSES, port, &e);
     if (n < 0)
-        return busy(id, host, *port, n, e);
+        return print_not_bound(id, host, *port, n, e);
     for (int i = 0; i < n; i++)
         as_handover_add(&r->listeners, kind, fds[i]);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* One port of the options; the one that was bound is put in its place. */
@@ -100,7 +100,7 @@ static int listen_port(struct run *r, enum as_option_id id, const char *host,
     int rc = listen_tcp(r, id, host, &port, kind);
 
     /* the dispatcher, the banner and the runtime folder use the real one */
-    if (rc == AS_CODE_OK)
+    if (rc == AS_EXIT_CODE_OK)
         as_option_set_i64(r->opts, id, port);
     return rc;
 }
@@ -119,20 +119,20 @@ static int listen_any_status(struct run *r)
                 "anyserve: every port from %u to %u on " LOOPBACK " is taken.\n"
                 "  Choose one for the status page:  --status-port N   (off: no status port)\n",
                 first, first + STATUS_PORTS - 1);
-        return AS_CODE_BUSY;
+        return AS_EXIT_CODE_BUSY;
     }
     if (n < 0)
-        return busy(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
+        return print_not_bound(AS_OPT_STATUS_PORT, LOOPBACK, first, n, e);
     as_handover_add(&r->listeners, AS_HANDOVER_STATUS, fd);
     as_option_set_i64(r->opts, AS_OPT_STATUS_PORT, port);
     if (port != first) {
         as_buf_init(&who);
-        as_taken_by(&who, first);
+        as_port_in_use_write_holder(&who, first);
         fprintf(stderr, "anyserve: port %u is taken by %.*s; the status port is %u\n", first,
                 AS_STR_FMT(as_buf_slice(&who)), port);
         as_buf_fini(&who);
     }
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 static int listen_status(struct run *r)
@@ -140,12 +140,12 @@ static int listen_status(struct run *r)
     if (!r->opts->v[AS_OPT_STATUS_PORT].given)
         return listen_any_status(r);
     if (!as_option_u64(r->opts, AS_OPT_STATUS_PORT))
-        return AS_CODE_OK; /* off */
+        return AS_EXIT_CODE_OK; /* off */
     return listen_port(r, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
 }
 
 /* A door over TCP, for who says its secret. */
-struct guarded {
+struct token_listener {
     enum as_option_id address, token;
     enum as_handover_kind kind;
     const char *who; /* says it */
@@ -153,7 +153,7 @@ struct guarded {
 
 /* Who can reach it over TCP must prove that it may: the secret is looked at before anything
  * listens. Whoever serves there reads it for itself. ret_bound: the address; empty: off. */
-static int listen_guarded(struct run *r, const struct guarded *g, struct as_buf *ret_bound,
+static int listen_guarded(struct run *r, const struct token_listener *g, struct as_buf *ret_bound,
                           struct as_buf *err)
 {
     const char *text = as_option_str(r->opts, g->address), *key = as_option_key(g->address);
@@ -168,48 +168,49 @@ static int listen_guarded(struct run *r, const struct guarded *g, struct as_buf 
         as_buf_printf(err, "--%s needs --%s: a file that holds the token which %s must say", key,
                       as_option_key(g->token), g->who);
     if (err->n)
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     if (!text[0])
-        return AS_CODE_OK;
-    if (as_listen_address(text, host, &port) < 0) {
+        return AS_EXIT_CODE_OK;
+    if (as_listen_parse_address(text, host, &port) < 0) {
         as_buf_printf(err,
                       "--%s '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or [::1]:9000",
                       key, text);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (as_token_read(file, token, err) < 0)
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     explicit_bzero(token, sizeof(token));
     rc = listen_tcp(r, g->address, host, &port, g->kind);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_EXIT_CODE_OK)
         as_banner_address(ret_bound, host, port, false);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_EXIT_CODE_OK)
         as_buf_add(ret_bound, "", 1);
     return rc;
 }
 
-static int listen_doors(struct run *r, struct as_buf *err)
+static int listen_token_ports(struct run *r, struct as_buf *err)
 {
-    static const struct guarded management = {AS_OPT_MANAGEMENT, AS_OPT_MANAGEMENT_TOKEN_FILE,
-                                              AS_HANDOVER_MANAGEMENT, "workers"};
-    static const struct guarded control = {AS_OPT_CONTROL, AS_OPT_CONTROL_TOKEN_FILE,
-                                           AS_HANDOVER_API, "whoever asks there"};
+    static const struct token_listener management = {
+        AS_OPT_MANAGEMENT, AS_OPT_MANAGEMENT_TOKEN_FILE, AS_HANDOVER_MANAGEMENT, "workers"};
+    static const struct token_listener control = {AS_OPT_CONTROL, AS_OPT_CONTROL_TOKEN_FILE,
+                                                  AS_HANDOVER_API, "whoever asks there"};
     int rc = listen_guarded(r, &management, &r->management, err);
 
-    return rc == AS_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
+    return rc == AS_EXIT_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
 }
 
-/* Before anything is loaded: a busy port is known at once, not after a minute of weights. */
+/* Before anything is loaded: a print_not_bound port is known at once, not after a minute of
+ * weights. */
 static int listen_ports(struct run *r, struct as_buf *err)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
     int rc = listen_port(r, AS_OPT_PORT, host, AS_HANDOVER_GRPC);
 
-    if (rc == AS_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
+    if (rc == AS_EXIT_CODE_OK && as_option_u64(r->opts, AS_OPT_GRPC_PORT))
         rc = listen_port(r, AS_OPT_GRPC_PORT, host, AS_HANDOVER_GRPC);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_EXIT_CODE_OK)
         rc = listen_status(r);
-    return rc == AS_CODE_OK ? listen_doors(r, err) : rc;
+    return rc == AS_EXIT_CODE_OK ? listen_token_ports(r, err) : rc;
 }
 
 static int listen_socket(struct run *r, const char *name, enum as_handover_kind kind,
@@ -233,29 +234,29 @@ static int open_runtime(struct run *r, struct as_buf *err)
 {
     char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
     uint16_t port = (uint16_t)as_option_u64(r->opts, AS_OPT_PORT);
-    int rc = as_runtime_open(&r->dir, base, port, err);
+    int rc = as_runtime_dir_open(&r->dir, base, port, err);
 
     free(base);
     if (rc == AS_EEXISTS) {
         as_buf_str(err, "\n  Choose another --port or --runtime-dir.");
-        return AS_CODE_BUSY;
+        return AS_EXIT_CODE_BUSY;
     }
     if (rc < 0)
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     as_option_set_str(r->opts, AS_OPT_RUNTIME_DIR, r->dir.base);
-    if (as_runtime_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR), &r->workers,
-                           err) < 0)
-        return AS_CODE_CONFIG;
+    if (as_runtime_dir_workers(&r->dir, as_option_str(r->opts, AS_OPT_WORKER_SOCKET_DIR),
+                               &r->workers, err) < 0)
+        return AS_EXIT_CODE_CONFIG;
     as_option_set_str(r->opts, AS_OPT_WORKER_SOCKET_DIR, r->workers);
-    if (as_runtime_write_token(&r->dir, err) < 0 ||
+    if (as_runtime_dir_write_token(&r->dir, err) < 0 ||
         listen_socket(r, AS_RUNTIME_LINK, AS_HANDOVER_LINK, err) < 0 ||
         listen_socket(r, AS_RUNTIME_STATUS, AS_HANDOVER_STATUS, err) < 0 ||
         listen_socket(r, AS_RUNTIME_MANAGE, AS_HANDOVER_MANAGEMENT, err) < 0 ||
         listen_socket(r, AS_RUNTIME_CONTROL, AS_HANDOVER_API, err) < 0)
-        return AS_CODE_FAILED;
+        return AS_EXIT_CODE_FAILED;
     AS_ASSERT(as_runtime_path(r->link, r->dir.base, port, AS_RUNTIME_LINK) == 0);
     AS_ASSERT(as_runtime_path(r->registry, r->dir.base, port, AS_RUNTIME_MANAGE) == 0);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 static void show_banner(const struct run *r)
@@ -294,9 +295,9 @@ static int write_app(const struct run *r, struct as_buf *err)
     as_buf_init(&text);
     /* the rest is for --reload alone; a former program that takes over again would not read it */
     if (as_option_bool(r->opts, AS_OPT_RELOAD))
-        as_app_write(&r->app, &text);
+        as_declared_write(&r->app, &text);
     else
-        as_app_write_declared(&r->app, &text);
+        as_declared_write_deployments(&r->app, &text);
     ok = fd >= 0 && write(fd, text.p, text.n) == (ssize_t)text.n;
     as_buf_fini(&text);
     if (ok)
@@ -315,9 +316,9 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .listeners = r->listeners,
                                       .notify = &r->notify,
                                       .signal_fd = r->signal_fd,
-                                      .program = as_resume_program(),
-                                      .carry = as_resume_carry,
-                                      .upgraded = as_resume_outcome};
+                                      .program = as_resume_find_program(),
+                                      .save_state = as_resume_write_state,
+                                      .upgraded = as_resume_write_outcome};
     struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify, r->hold};
     struct as_buf address;
     int code;
@@ -325,7 +326,7 @@ static int supervise(struct run *r, struct as_buf *err)
     conf.ctx = &resume;
     if (conf.app < 0 || !conf.program) {
         free(conf.program);
-        return AS_CODE_SYSTEM;
+        return AS_EXIT_CODE_SYSTEM;
     }
     if (r->python.path)
         as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
@@ -344,12 +345,12 @@ static int supervise(struct run *r, struct as_buf *err)
 }
 
 /* For an end without notice. The children see it by their sockets and end too. */
-static void tidy(void *ctx)
+static void remove_runtime_dir(void *ctx)
 {
     const struct run *r = ctx;
 
     if (r->dir.lock >= 0)
-        as_runtime_remove(&r->dir);
+        as_runtime_dir_remove(&r->dir);
 }
 
 /* Cheap checks first: what fails leaves nothing behind. */
@@ -364,13 +365,13 @@ static int check_options(struct run *r, struct as_buf *err)
                                                  .errors = 10};
     struct as_spec *spec;
 
-    if (as_initial_spec(&spec, r->opts, &limits, &r->app, err))
-        return AS_CODE_CONFIG;
+    if (as_initial_state_spec(&spec, r->opts, &limits, &r->app, err))
+        return AS_EXIT_CODE_CONFIG;
     r->replicas = as_xalloc(r->app.n * sizeof(*r->replicas));
     for (uint32_t i = 0; i < r->app.n; i++)
-        r->replicas[i] = as_initial_replicas(spec, r->app.deployments[i].name);
+        r->replicas[i] = as_initial_state_replicas(spec, r->app.deployments[i].name);
     as_spec_free(spec);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* False: the options do not go together. */
@@ -392,17 +393,17 @@ static int check_files(struct as_buf *err)
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_LEAST)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     files.rlim_cur = AS_MIN(files.rlim_max, (rlim_t)FILES_LEAST);
     if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= FILES_LEAST)
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     as_buf_printf(err, "it may have %llu open files (ulimit -n); a server needs %u at least",
                   (unsigned long long)files.rlim_max, FILES_LEAST);
-    return AS_CODE_SYSTEM;
+    return AS_EXIT_CODE_SYSTEM;
 }
 
 /* '[::1]', as in an address: the socket's functions want it bare. */
-static void bare_host(struct run *r)
+static void strip_host_brackets(struct run *r)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
     size_t n = strlen(host);
@@ -416,7 +417,7 @@ static void bare_host(struct run *r)
 
 /* Timeouts that --debug turns off; what ends a server need not wait for who stands in a debugger.
  */
-static void without_timeouts(struct as_option_set *o)
+static void turn_off_timeouts(struct as_option_set *o)
 {
     static const enum as_option_id off[] = {AS_OPT_EXECUTION_TIMEOUT, AS_OPT_REQUEST_TIMEOUT,
                                             AS_OPT_HEALTH_CHECK_PERIOD};
@@ -450,12 +451,12 @@ static bool prepare_debug(const struct run *r, struct as_buf *err)
     if (err->n)
         return false;
     as_option_set_i64(r->opts, AS_OPT_WORKERS, 1);
-    without_timeouts(r->opts);
+    turn_off_timeouts(r->opts);
     setenv("ANYSERVE_DEBUG", "1", 1); /* for the worker program: of what the code declares, too */
     return true;
 }
 
-static bool is_one(const struct run *r, struct as_buf *err)
+static bool check_one_deployment(const struct run *r, struct as_buf *err)
 {
     if (r->app.n == 1)
         return true;
@@ -475,59 +476,60 @@ static int run(struct run *r, struct as_buf *err)
 
     if (r->target && strlen(r->target) > TARGET_MAX) {
         as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if ((as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err)) ||
         (as_option_bool(r->opts, AS_OPT_DEBUG) && !prepare_debug(r, err)))
-        return AS_CODE_USAGE;
-    bare_host(r);
+        return AS_EXIT_CODE_USAGE;
+    strip_host_brackets(r);
     rc = check_files(err);
-    if (rc != AS_CODE_OK)
+    if (rc != AS_EXIT_CODE_OK)
         return rc;
-    if (as_notify_take(&r->notify) < 0)
+    if (as_notify_init(&r->notify) < 0)
         fprintf(stderr,
                 "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "
                 "told anything\n");
-    if (as_notify_take_watchdog(&r->notify) < 0)
+    if (as_notify_init_watchdog(&r->notify) < 0)
         fprintf(stderr, "anyserve: $WATCHDOG_USEC is no time in microseconds, or $WATCHDOG_PID no "
                         "number; the service manager is not told that the server is well\n");
     /* first: signals that come while a module loads are read, not died of */
     r->signal_fd = as_supervisor_signals();
-    r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_enders();
+    r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_end_signals();
     if (r->end_fd < 0) {
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
-        return AS_CODE_SYSTEM;
+        return AS_EXIT_CODE_SYSTEM;
     }
     /* while we are the only process of ours; if not, the log says so when it matters */
     as_cgroup_delegate("", "memory", &e);
     /* without a target as well: one may be deployed later */
-    as_interp_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
-    as_interp_anchor(&r->python); /* applications may have a folder of their own */
+    as_interpreter_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
+    as_interpreter_make_absolute(&r->python); /* applications may have a folder of their own */
     rc = listen_ports(r, err);
-    if (rc == AS_CODE_OK)
+    if (rc == AS_EXIT_CODE_OK)
         rc = open_runtime(r, err);
-    if (rc == AS_CODE_OK && r->opts->n_args) /* there is code to be asked */
-        as_early_start(&r->early, r->opts, &r->listeners);
-    if (rc == AS_CODE_OK && r->target)
-        rc = as_app_describe(
+    if (rc == AS_EXIT_CODE_OK && r->opts->n_args) /* there is code to be asked */
+        as_early_dispatcher_start(&r->early, r->opts, &r->listeners);
+    if (rc == AS_EXIT_CODE_OK && r->target)
+        rc = as_describe_run(
             &r->app,
-            &(struct as_app_where){.python = r->python.path,
-                                   .target = r->target,
-                                   .env = as_option_bool(r->opts, AS_OPT_DEBUG) ? no_breakpoints
-                                                                                : NULL,
-                                   .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
+            &(struct as_describe_source){
+                .python = r->python.path,
+                .target = r->target,
+                .env = as_option_bool(r->opts, AS_OPT_DEBUG) ? no_breakpoints : NULL,
+                .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)},
             r->end_fd, err);
-    if (rc == AS_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) && !is_one(r, err))
-        rc = AS_CODE_USAGE;
-    if (rc == AS_CODE_OK && r->target)
+    if (rc == AS_EXIT_CODE_OK && as_option_bool(r->opts, AS_OPT_DEBUG) &&
+        !check_one_deployment(r, err))
+        rc = AS_EXIT_CODE_USAGE;
+    if (rc == AS_EXIT_CODE_OK && r->target)
         rc = check_options(r, err);
-    if (rc == AS_CODE_OK && r->kind) {
+    if (rc == AS_EXIT_CODE_OK && r->kind) {
         rc = r->kind->prepare(r->opts, r->python.path, r->end_fd, &r->hold, &r->summary, err);
         as_buf_add(&r->summary, "", 1);
     }
-    if (rc == AS_CODE_OK) {
+    if (rc == AS_EXIT_CODE_OK) {
         show_banner(r);
-        as_early_yield(&r->early);
+        as_early_dispatcher_yield(&r->early);
         rc = supervise(r, err);
     }
     return rc;
@@ -549,20 +551,20 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_buf_init(&r.management);
     as_buf_init(&r.control);
     as_buf_init(&r.summary);
-    as_early_init(&r.early);
-    as_fatal_tidy(tidy, &r);
+    as_early_dispatcher_init(&r.early);
+    as_fatal_set_cleanup(remove_runtime_dir, &r);
     rc = run(&r, &err);
-    as_early_fini(&r.early);
+    as_early_dispatcher_fini(&r.early);
     if (err.n)
-        complain(rc, &err);
+        print_error(rc, &err);
     /* what was bound and not handed over */
     while (r.listeners.n > 0)
         close(r.listeners.fd[--r.listeners.n]);
-    as_fatal_tidy(NULL, NULL);
-    as_runtime_close(&r.dir);
-    as_app_fini(&r.app);
+    as_fatal_set_cleanup(NULL, NULL);
+    as_runtime_dir_close(&r.dir);
+    as_declared_fini(&r.app);
     free(r.replicas);
-    as_interp_fini(&r.python);
+    as_interpreter_fini(&r.python);
     as_buf_fini(&r.management);
     as_buf_fini(&r.control);
     as_buf_fini(&r.summary);
@@ -579,7 +581,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
 
 int as_run_main(struct as_option_set *opts)
 {
-    int code = opts->n_args ? as_argument_code("run", opts->args[0]) : AS_CODE_OK;
+    int code = opts->n_args ? as_argument_check_code("run", opts->args[0]) : AS_EXIT_CODE_OK;
 
-    return code == AS_CODE_OK ? as_run_server(opts, NULL) : code;
+    return code == AS_EXIT_CODE_OK ? as_run_server(opts, NULL) : code;
 }

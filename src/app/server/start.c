@@ -19,12 +19,12 @@
 /* The same folder for the controller, wherever it is. */
 static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
 {
-    char *folder = as_state_dir_of(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
+    char *folder = as_state_dir_path(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
     struct as_buf b;
 
     if (!folder) {
         as_buf_str(err, "there is no home folder for what is served; choose a --state-dir");
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     }
     as_buf_init(&b);
     if (folder[0] != '/' && getcwd(cwd, sizeof(cwd)))
@@ -34,69 +34,70 @@ static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_
     free(folder);
     *ret_folder = (char *)b.p;
     as_option_set_str(opts, AS_OPT_STATE_DIR, *ret_folder);
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* --- the file --- */
 
-static int describe(struct as_spec *s, const struct as_intake_conf *conf, int end_fd,
+static int describe(struct as_spec *s, const struct as_deploy_job_conf *conf, int end_fd,
                     struct as_buf *err)
 {
-    int code = AS_CODE_OK;
+    int code = AS_EXIT_CODE_OK;
 
     for (uint32_t i = 0;
-         code == AS_CODE_OK && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+         code == AS_EXIT_CODE_OK && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
         bool python_code = as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH);
-        struct as_intake_where w;
-        struct as_app code_says = {0};
+        struct as_deploy_job_source w;
+        struct as_declared code_says = {0};
 
         if (python_code) {
-            code = as_intake_where(&w, conf, app, NULL, err) < 0 ? AS_CODE_CONFIG : AS_CODE_OK;
+            code = as_deploy_job_source(&w, conf, app, NULL, err) < 0 ? AS_EXIT_CODE_CONFIG
+                                                                      : AS_EXIT_CODE_OK;
             w.where.timeout = conf->timeout;
-            if (code == AS_CODE_OK)
-                code = as_app_describe(&code_says, &w.where, end_fd, err);
-            as_intake_where_fini(&w);
+            if (code == AS_EXIT_CODE_OK)
+                code = as_describe_run(&code_says, &w.where, end_fd, err);
+            as_deploy_job_source_fini(&w);
         }
-        if (code == AS_CODE_OK && python_code && !code_says.n) {
+        if (code == AS_EXIT_CODE_OK && python_code && !code_says.n) {
             as_buf_str(err, "the worker described no model");
-            code = AS_CODE_INTERPRETER;
+            code = AS_EXIT_CODE_INTERPRETER;
         }
-        if (code != AS_CODE_OK)
+        if (code != AS_EXIT_CODE_OK)
             fprintf(stderr, "anyserve: %s:%u:%u: import_path: application '%s' cannot be loaded\n",
                     s->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
         else if (as_spec_overlay(s, app, python_code ? &code_says : NULL, &conf->limits, err) < 0)
-            code = AS_CODE_CONFIG;
-        as_app_fini(&code_says);
+            code = AS_EXIT_CODE_CONFIG;
+        as_declared_fini(&code_says);
     }
-    if (code == AS_CODE_OK && as_intake_check(s, err) < 0)
-        code = AS_CODE_CONFIG;
+    if (code == AS_EXIT_CODE_OK && as_deploy_job_check(s, err) < 0)
+        code = AS_EXIT_CODE_CONFIG;
     return code;
 }
 
 static int read_file(const struct as_option_set *opts, const char *python, int end_fd,
                      struct as_buf *text, struct as_buf *err)
 {
-    struct as_intake_conf conf = {.python = python,
-                                  .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
+    struct as_deploy_job_conf conf = {.python = python,
+                                      .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     struct as_spec *s;
     struct as_buf store;
     int rc, code;
 
-    as_spec_limits_of(&conf.limits, opts);
+    as_spec_limits_from_options(&conf.limits, opts);
     rc = as_spec_load(&s, &conf.limits, opts->args[0], err);
     if (rc == AS_EINVALID)
-        as_argument_doubt(opts->args[0], err);
+        as_argument_add_hint(opts->args[0], err);
     if (rc < 0)
-        return rc == AS_EINVALID    ? AS_CODE_CONFIG
-               : rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND
-                                    : AS_CODE_FAILED;
+        return rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
+               : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
+                                    : AS_EXIT_CODE_FAILED;
     as_buf_init(&store);
-    as_intake_code(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
+    as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
     code = describe(s, &conf, end_fd, err);
     as_buf_fini(&store);
-    if (code == AS_CODE_OK)
-        as_desired_text(s, text);
+    if (code == AS_EXIT_CODE_OK)
+        as_desired_state_write(s, text);
     as_spec_free(s);
     return code;
 }
@@ -109,7 +110,7 @@ static void count_changed(void *ctx, const struct as_spec_change *c)
 }
 
 /* The file says what is kept already: restarts of a service make no generations. */
-static bool is_kept(const struct as_desired *d, const struct as_buf *text)
+static bool is_stored(const struct as_desired_state *d, const struct as_buf *text)
 {
     struct as_buf none;
     struct as_spec *s;
@@ -118,7 +119,7 @@ static bool is_kept(const struct as_desired *d, const struct as_buf *text)
     if (!d->spec)
         return false;
     as_buf_init(&none);
-    if (as_spec_parse(&s, &as_desired_limits, "", as_buf_slice(text), &none) == 0) {
+    if (as_spec_parse(&s, &as_desired_state_limits, "", as_buf_slice(text), &none) == 0) {
         as_spec_diff(d->spec, s, count_changed, &n);
         as_spec_free(s);
     } else {
@@ -129,15 +130,15 @@ static bool is_kept(const struct as_desired *d, const struct as_buf *text)
 }
 
 /* `text`: of the file, or empty when there is none. */
-static int keep(struct as_desired *d, const char *file, struct as_buf *text, struct as_buf *banner,
-                struct as_buf *err)
+static int store_file(struct as_desired_state *d, const char *file, struct as_buf *text,
+                      struct as_buf *banner, struct as_buf *err)
 {
     uint64_t before = d->generation;
-    struct as_desired_change what = {0};
+    struct as_desired_state_change what = {0};
     struct as_buf cause;
     int rc;
 
-    if (text->n ? is_kept(d, text) : d->spec != NULL) {
+    if (text->n ? is_stored(d, text) : d->spec != NULL) {
         as_buf_printf(banner, "generation %" PRIu64 "%s%s, as it is kept\n", d->generation,
                       file ? ", which is " : "", file ? file : "");
         return 0;
@@ -147,7 +148,7 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
     as_buf_init(&cause);
     as_buf_printf(&cause, "start %.900s", file ? file : "without anything");
     what.cause = as_buf_slice(&cause);
-    rc = as_desired_put(d, &what, as_buf_slice(text), err);
+    rc = as_desired_state_add(d, &what, as_buf_slice(text), err);
     as_buf_fini(&cause);
     if (rc < 0)
         return rc;
@@ -158,14 +159,14 @@ static int keep(struct as_desired *d, const char *file, struct as_buf *text, str
     return 0;
 }
 
-static int64_t replicas_of(struct as_desired *d, const struct as_spec_object *o)
+static int64_t replicas_of(struct as_desired_state *d, const struct as_spec_object *o)
 {
-    int64_t n = as_desired_scale_of(d, 0, as_str_of(as_spec_str(o, AS_SPEC_DEPLOYMENT_NAME)));
+    int64_t n = as_desired_state_scale_of(d, 0, as_str_of(as_spec_str(o, AS_SPEC_DEPLOYMENT_NAME)));
 
-    return n == AS_DESIRED_UNSCALED ? as_spec_i64(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : n;
+    return n == AS_DESIRED_STATE_UNSCALED ? as_spec_i64(o, AS_SPEC_DEPLOYMENT_NUM_REPLICAS) : n;
 }
 
-static void put_applications(struct as_desired *of, struct as_buf *banner)
+static void put_applications(struct as_desired_state *of, struct as_buf *banner)
 {
     const struct as_spec *s = of->spec;
 
@@ -190,28 +191,28 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
 {
     const char *file = opts->n_args ? opts->args[0] : NULL;
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
-    struct as_desired d;
+    struct as_desired_state d;
     struct as_buf text;
-    int rc = as_state_dir_hold(folder, ret_hold, err), code = AS_CODE_OK;
+    int rc = as_state_dir_lock(folder, ret_hold, err), code = AS_EXIT_CODE_OK;
 
     if (rc < 0)
-        return rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;
+        return rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     as_buf_init(&text);
-    rc = as_desired_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS), NULL,
-                         err);
+    rc = as_desired_state_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS),
+                               NULL, err);
     if (rc == AS_ENOTFOUND)
         as_buf_drop(err, err->n); /* it is new */
     else if (rc < 0)
-        code = rc == AS_EEXISTS ? AS_CODE_BUSY : AS_CODE_CONFIG;
-    if (code == AS_CODE_OK && file)
+        code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
+    if (code == AS_EXIT_CODE_OK && file)
         code = read_file(opts, python, end_fd, &text, err);
-    if (code == AS_CODE_OK && keep(&d, file, &text, banner, err) < 0)
-        code = AS_CODE_FAILED;
-    if (code == AS_CODE_OK) {
+    if (code == AS_EXIT_CODE_OK && store_file(&d, file, &text, banner, err) < 0)
+        code = AS_EXIT_CODE_FAILED;
+    if (code == AS_EXIT_CODE_OK) {
         put_applications(&d, banner);
         as_buf_printf(banner, "  state       %s\n", folder);
     }
-    as_desired_close(&d);
+    as_desired_state_close(&d);
     as_buf_fini(&text);
     return code;
 }
@@ -224,37 +225,37 @@ static int make_parent(const char *path, struct as_buf *err)
     int rc = parent[0] && access(parent, F_OK) < 0 ? as_state_dir_make(parent, err) : 0;
 
     free(parent);
-    return rc < 0 ? AS_CODE_CONFIG : AS_CODE_OK;
+    return rc < 0 ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_OK;
 }
 
 int as_start_main(struct as_option_set *opts)
 {
     static const struct as_run_kind kind = {prepare};
-    char *folder = NULL, *lasting = NULL;
+    char *folder = NULL, *lasting_dir = NULL;
     struct as_buf err;
     int code, e;
 
-    code = opts->n_args ? as_argument_spec("start", opts->args[0]) : AS_CODE_OK;
-    if (code != AS_CODE_OK)
+    code = opts->n_args ? as_argument_check_file("start", opts->args[0]) : AS_EXIT_CODE_OK;
+    if (code != AS_EXIT_CODE_OK)
         return code;
     as_buf_init(&err);
     code = find_folder(opts, &folder, &err);
-    if (code == AS_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
-        lasting = as_runtime_lasting(as_option_str(opts, AS_OPT_RUNTIME_DIR));
-        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, lasting);
+    if (code == AS_EXIT_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
+        lasting_dir = as_runtime_persistent_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
+        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, lasting_dir);
         as_cgroup_delegate("", "memory", &e); /* before there are two of us */
-        code = make_parent(lasting, &err);
-        if (code == AS_CODE_OK)
+        code = make_parent(lasting_dir, &err);
+        if (code == AS_EXIT_CODE_OK)
             code = as_detach(folder, opts, &err);
     }
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
     as_buf_fini(&err);
-    if (code == AS_CODE_OK)
+    if (code == AS_EXIT_CODE_OK)
         code = as_run_server(opts, &kind);
     else if (code == AS_DETACHED)
-        code = AS_CODE_OK;
+        code = AS_EXIT_CODE_OK;
     free(folder);
-    free(lasting);
+    free(lasting_dir);
     return code;
 }

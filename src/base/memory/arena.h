@@ -3,8 +3,8 @@
  * Bump allocation out of a first block that the arena's owner provides (so that a small request
  * allocates nothing), then out of blocks from the heap. Nothing is freed alone; reset drops all.
  */
-#ifndef AS_BASE_ARENA_H
-#define AS_BASE_ARENA_H
+#ifndef AS_BASE_MEMORY_ARENA_H
+#define AS_BASE_MEMORY_ARENA_H
 
 #include "base/str.h"
 

@@ -7,16 +7,16 @@ struct as_account *as_account_new(struct as_budget *b)
     if (!a)
         return NULL;
     a->budget = b;
-    atomic_init(&a->held, AS_ACCOUNT_OPEN);
+    atomic_init(&a->charged, AS_ACCOUNT_OPEN);
     a->users = 1;
     return a;
 }
 
-void as_account_leave(struct as_account *a)
+void as_account_unref(struct as_account *a)
 {
     if (!a || --a->users)
         return;
-    if (atomic_fetch_sub_explicit(&a->held, AS_ACCOUNT_OPEN, memory_order_acq_rel) ==
+    if (atomic_fetch_sub_explicit(&a->charged, AS_ACCOUNT_OPEN, memory_order_acq_rel) ==
         AS_ACCOUNT_OPEN)
         as_account_free(a);
 }

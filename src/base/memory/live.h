@@ -6,8 +6,8 @@
  * comes from the heap is counted, so that a small request, which takes nothing from there, does not
  * touch it. Any thread.
  */
-#ifndef AS_BASE_LIVE_H
-#define AS_BASE_LIVE_H
+#ifndef AS_BASE_MEMORY_LIVE_H
+#define AS_BASE_MEMORY_LIVE_H
 
 #include "base/defs.h"
 

@@ -13,7 +13,7 @@
 
 /* What is written to a broken queue: shared by all threads, read by none, and not backed by memory
  * until then. */
-static uint8_t nowhere[ROOM_MAX];
+static uint8_t discard_area[ROOM_MAX];
 
 struct as_outq_seg {
     struct as_outq_seg *next;
@@ -54,7 +54,7 @@ void as_outq_fini(struct as_outq *q)
     as_outq_init(q);
 }
 
-static void break_off(struct as_outq *q)
+static void mark_broken(struct as_outq *q)
 {
     as_outq_fini(q);
     q->broken = true;
@@ -62,7 +62,7 @@ static void break_off(struct as_outq *q)
 }
 
 /* NULL: the queue is broken. */
-static struct as_outq_seg *push(struct as_outq *q, size_t cap)
+static struct as_outq_seg *push_segment(struct as_outq *q, size_t cap)
 {
     struct as_outq_seg *s;
 
@@ -76,7 +76,7 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
         s = cap > CHUNK_AFTER_BLOB ? as_slab_get(sizeof(*s) + cap)
                                    : aligned_alloc(64, AS_ALIGN(sizeof(*s) + cap, 64));
         if (!s) {
-            break_off(q);
+            mark_broken(q);
             return NULL;
         }
         as_live_add(sizeof(*s) + cap);
@@ -94,16 +94,16 @@ static struct as_outq_seg *push(struct as_outq *q, size_t cap)
     return s;
 }
 
-uint8_t *as_outq_room(struct as_outq *q, size_t n)
+uint8_t *as_outq_alloc(struct as_outq *q, size_t n)
 {
     struct as_outq_seg *s = q->tail;
     uint8_t *p;
 
     if (!s || s->blob || s->cap - (size_t)(s->p - s->mem) - s->n < n)
-        s = push(q, AS_MAX(n, (size_t)(s && s->blob ? CHUNK_AFTER_BLOB : CHUNK)));
+        s = push_segment(q, AS_MAX(n, (size_t)(s && s->blob ? CHUNK_AFTER_BLOB : CHUNK)));
     if (!s) {
         AS_ASSERT(n <= ROOM_MAX);
-        return nowhere;
+        return discard_area;
     }
     p = s->mem + (s->p - s->mem) + s->n;
     s->n += n;
@@ -116,7 +116,7 @@ void as_outq_copy(struct as_outq *q, const void *p, size_t n)
     while (n) { /* in pieces of what room may be asked for */
         size_t k = AS_MIN(n, (size_t)ROOM_MAX);
 
-        memcpy(as_outq_room(q, k), p, k);
+        memcpy(as_outq_alloc(q, k), p, k);
         p = (const uint8_t *)p + k;
         n -= k;
     }
@@ -129,7 +129,7 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
     /* an empty segment would be an empty iovec, and nothing to drop it by */
     if (!n)
         return;
-    s = push(q, 0);
+    s = push_segment(q, 0);
     if (!s)
         return;
     s->blob = as_blob_ref(b);
@@ -138,7 +138,7 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
     q->bytes += n;
 }
 
-size_t as_outq_owned(const struct as_outq *q)
+size_t as_outq_memory(const struct as_outq *q)
 {
     size_t n = 0;
 

@@ -5,14 +5,14 @@
 
 #define PAGE ((size_t)4096)
 
-struct kept { /* lies in the run itself */
+struct cached_run { /* lies in the run itself */
     size_t n;
-    unsigned age; /* the number of trims there had been when it was put here */
+    unsigned age; /* the number of trim_count there old_n been when it was put here */
 };
 
-static _Atomic(struct kept *) slots[AS_PAGES_SLOTS];
-static atomic_size_t kept_bytes;
-static atomic_uint trims;
+static _Atomic(struct cached_run *) slots[AS_PAGES_SLOTS];
+static atomic_size_t cached_bytes;
+static atomic_uint trim_count;
 
 /* Few different sizes, so that a run fits the next request of about its size. */
 static size_t round_up(size_t n)
@@ -22,24 +22,24 @@ static size_t round_up(size_t n)
     return AS_ALIGN(n, AS_MAX(step, PAGE));
 }
 
-static struct kept *take(_Atomic(struct kept *) *slot)
+static struct cached_run *take_slot(_Atomic(struct cached_run *) *slot)
 {
-    struct kept *k = NULL;
+    struct cached_run *k = NULL;
 
     if (atomic_load_explicit(slot, memory_order_relaxed))
         k = atomic_exchange_explicit(slot, NULL, memory_order_acquire);
     if (k)
-        atomic_fetch_sub_explicit(&kept_bytes, k->n, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&cached_bytes, k->n, memory_order_relaxed);
     return k;
 }
 
-/* Into the first empty slot; false: there is none, or enough is kept. */
-static bool keep(struct kept *k)
+/* Into the first empty slot; false: there is none, or enough is cached_run. */
+static bool cache_run(struct cached_run *k)
 {
-    if (atomic_fetch_add_explicit(&kept_bytes, k->n, memory_order_relaxed) + k->n <=
-        AS_PAGES_KEEP) {
+    if (atomic_fetch_add_explicit(&cached_bytes, k->n, memory_order_relaxed) + k->n <=
+        AS_PAGES_CACHE_MAX) {
         for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-            struct kept *none = NULL;
+            struct cached_run *none = NULL;
 
             if (!atomic_load_explicit(&slots[i], memory_order_relaxed) &&
                 atomic_compare_exchange_strong_explicit(&slots[i], &none, k, memory_order_release,
@@ -47,11 +47,11 @@ static bool keep(struct kept *k)
                 return true;
         }
     }
-    atomic_fetch_sub_explicit(&kept_bytes, k->n, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&cached_bytes, k->n, memory_order_relaxed);
     return false;
 }
 
-static void give_back(struct kept *k)
+static void unmap_run(struct cached_run *k)
 {
     (void)munmap(k, k->n);
 }
@@ -61,7 +61,7 @@ void *as_pages_reuse(size_t n, size_t *ret_n)
     size_t need = round_up(AS_MAX(n, PAGE));
 
     for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-        struct kept *k = take(&slots[i]);
+        struct cached_run *k = take_slot(&slots[i]);
 
         if (!k)
             continue;
@@ -69,8 +69,8 @@ void *as_pages_reuse(size_t n, size_t *ret_n)
             *ret_n = k->n;
             return k;
         }
-        if (!keep(k))
-            give_back(k);
+        if (!cache_run(k))
+            unmap_run(k);
     }
     return NULL;
 }
@@ -93,14 +93,14 @@ void *as_pages_get(size_t n, size_t *ret_n)
     return p;
 }
 
-void *as_pages_grow(void *p, size_t had, size_t n, size_t *ret_n)
+void *as_pages_grow(void *p, size_t old_n, size_t n, size_t *ret_n)
 {
     size_t need;
 
     if (n > SIZE_MAX / 2)
         return NULL;
     need = round_up(n);
-    p = mremap(p, had, need, MREMAP_MAYMOVE);
+    p = mremap(p, old_n, need, MREMAP_MAYMOVE);
     if (p == MAP_FAILED)
         return NULL;
     *ret_n = need;
@@ -109,26 +109,26 @@ void *as_pages_grow(void *p, size_t had, size_t n, size_t *ret_n)
 
 void as_pages_put(void *p, size_t n)
 {
-    struct kept *k = p;
+    struct cached_run *k = p;
 
-    *k = (struct kept){n, atomic_load_explicit(&trims, memory_order_relaxed)};
-    if (!keep(k))
-        give_back(k);
+    *k = (struct cached_run){n, atomic_load_explicit(&trim_count, memory_order_relaxed)};
+    if (!cache_run(k))
+        unmap_run(k);
 }
 
 void as_pages_trim(void)
 {
-    unsigned now = atomic_fetch_add_explicit(&trims, 1, memory_order_relaxed) + 1;
+    unsigned now = atomic_fetch_add_explicit(&trim_count, 1, memory_order_relaxed) + 1;
 
     for (size_t i = 0; i < AS_PAGES_SLOTS; i++) {
-        struct kept *k = take(&slots[i]);
+        struct cached_run *k = take_slot(&slots[i]);
 
-        if (k && (now - k->age >= 2 || !keep(k)))
-            give_back(k);
+        if (k && (now - k->age >= 2 || !cache_run(k)))
+            unmap_run(k);
     }
 }
 
-size_t as_pages_kept(void)
+size_t as_pages_cached(void)
 {
-    return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&cached_bytes, memory_order_relaxed);
 }

@@ -5,11 +5,12 @@
 
 #include <stdatomic.h>
 
-/* Eight sizes between a power of two and the next, as of runs of pages; STEP apart at least. */
-#define STEP   ((size_t)512)
-#define PARTS  8u
-#define KINDS  ((size_t)PARTS * 18)
-#define IN_RUN 4u /* blocks, at least */
+/* Eight sizes between a power of two and the next, as of runs of pages; SIZE_STEP_MIN apart at
+ * least. */
+#define SIZE_STEP_MIN      ((size_t)512)
+#define CLASSES_PER_OCTAVE 8u
+#define SIZE_CLASSES       ((size_t)CLASSES_PER_OCTAVE * 18)
+#define RUN_BLOCKS_MIN     4u /* blocks, at least */
 
 #ifdef __SANITIZE_ADDRESS__ /* sees where a block of the heap ends, of ours it does not */
 #define FROM_HEAP true
@@ -18,49 +19,50 @@
 #endif
 
 struct run {
-    struct as_list node; /* of the runs with room */
-    size_t size, mapped; /* of a block, head included; of the run */
-    struct head *free;   /* blocks that were used */
-    uint32_t used, had;  /* blocks in use; blocks that ever were, the first ones */
+    struct as_list node;      /* of the runs with room */
+    size_t size, mapped;      /* of a block, block_head included; of the run */
+    struct block_head *free;  /* blocks that were used */
+    uint32_t used, n_touched; /* blocks in use; blocks that ever were, the first ones */
     uint32_t n;
     bool idle;        /* without a block since before the last trim */
     struct run *next; /* of those that are given back */
 };
 
 /* Stands before every block. */
-struct head {
-    struct run *run;   /* NULL: the block is a run of its own, or from the heap */
-    size_t mapped;     /* that run's; 0: from the heap */
-    struct head *next; /* of the free ones, or in `late` */
+struct block_head {
+    struct run *run;         /* NULL: the block is a run of its own, or from the heap */
+    size_t mapped;           /* that run's; 0: from the heap */
+    struct block_head *next; /* of the free ones, or in `deferred_frees` */
 } __attribute__((aligned(AS_SLAB_ALIGN)));
 
-struct kind {
-    struct as_list runs; /* with room (all zero: as if empty); a full one that gets room comes
+struct size_class {
+    struct as_list runs; /* with room (all zero: as if spare); a full one that gets room comes
                           * first: it is used before those that may soon be without a block */
-    struct run *empty;   /* the one that is kept; it is in the list */
+    struct run *spare;   /* the one that is kept; it is in the list */
 };
 
-/* Nobody waits: who finds a thread inside takes from the heap, or leaves its block in `late` for
- * the next one. So a child of fork, in which that thread does not exist, goes on as well. */
-static atomic_flag busy = ATOMIC_FLAG_INIT;
-static _Atomic(struct head *) late;
-static struct kind kinds[KINDS];
+/* Nobody waits: who finds a thread inside takes from the heap, or leaves its block in
+ * `deferred_frees` for the next one. So a child of fork, in which that thread does not exist, goes
+ * on as well. */
+static atomic_flag locked = ATOMIC_FLAG_INIT;
+static _Atomic(struct block_head *) deferred_frees;
+static struct size_class size_classes[SIZE_CLASSES];
 
-static bool enter(void)
+static bool try_lock(void)
 {
-    return !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+    return !atomic_flag_test_and_set_explicit(&locked, memory_order_acquire);
 }
 
-static void leave(void)
+static void unlock(void)
 {
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    atomic_flag_clear_explicit(&locked, memory_order_release);
 }
 
-static void put_late(struct head *h)
+static void defer_free(struct block_head *h)
 {
-    h->next = atomic_load_explicit(&late, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&late, &h->next, h, memory_order_release,
-                                                  memory_order_relaxed))
+    h->next = atomic_load_explicit(&deferred_frees, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&deferred_frees, &h->next, h,
+                                                  memory_order_release, memory_order_relaxed))
         ;
 }
 
@@ -71,46 +73,48 @@ static size_t log2_of(size_t n)
 
 static size_t round_up(size_t n)
 {
-    return AS_ALIGN(n, AS_MAX(((size_t)1 << log2_of(n)) / PARTS, STEP));
+    return AS_ALIGN(n, AS_MAX(((size_t)1 << log2_of(n)) / CLASSES_PER_OCTAVE, SIZE_STEP_MIN));
 }
 
 /* Of a size that is rounded. */
-static struct kind *kind_of(size_t size)
+static struct size_class *class_of(size_t size)
 {
     size_t log = log2_of(size);
 
-    return &kinds[log * PARTS + ((size >> (log - 3)) & (PARTS - 1))];
+    return &size_classes[log * CLASSES_PER_OCTAVE +
+                         ((size >> (log - 3)) & (CLASSES_PER_OCTAVE - 1))];
 }
 
 /* --- what follows is inside --- */
 
-static struct head *block(struct run *r, uint32_t i)
+static struct block_head *block(struct run *r, uint32_t i)
 {
-    return (struct head *)(void *)((char *)r + AS_ALIGN(sizeof(*r), AS_SLAB_ALIGN) + i * r->size);
+    return (struct block_head *)(void *)((char *)r + AS_ALIGN(sizeof(*r), AS_SLAB_ALIGN) +
+                                         i * r->size);
 }
 
-static struct head *take(struct kind *c, struct run *r)
+static struct block_head *take_block(struct size_class *c, struct run *r)
 {
-    struct head *h = r->free;
+    struct block_head *h = r->free;
 
     if (h) {
         r->free = h->next;
     } else {
-        h = block(r, r->had++);
-        *h = (struct head){.run = r};
+        h = block(r, r->n_touched++);
+        *h = (struct block_head){.run = r};
     }
-    if (c->empty == r)
-        c->empty = NULL;
+    if (c->spare == r)
+        c->spare = NULL;
     if (++r->used == r->n)
         as_list_remove(&r->node);
     return h;
 }
 
-/* A run that is to go comes before those in `gone`; returns the first one. */
-static struct run *give(struct head *h, struct run *gone)
+/* A run that is to go comes before those in `empty_runs`; returns the first one. */
+static struct run *return_block(struct block_head *h, struct run *empty_runs)
 {
     struct run *r = h->run;
-    struct kind *c = kind_of(r->size);
+    struct size_class *c = class_of(r->size);
 
     AS_ASSERT(r->used);
     h->next = r->free;
@@ -118,41 +122,41 @@ static struct run *give(struct head *h, struct run *gone)
     if (r->used-- == r->n)
         as_list_insert_after(&c->runs, &r->node);
     if (r->used)
-        return gone;
-    if (c->empty) {
+        return empty_runs;
+    if (c->spare) {
         as_list_remove(&r->node);
-        r->next = gone;
+        r->next = empty_runs;
         return r;
     }
-    c->empty = r;
+    c->spare = r;
     r->idle = false;
-    return gone;
+    return empty_runs;
 }
 
 /* What others left. */
-static struct run *give_late(struct run *gone)
+static struct run *return_deferred(struct run *empty_runs)
 {
-    struct head *h = NULL;
+    struct block_head *h = NULL;
 
-    if (atomic_load_explicit(&late, memory_order_relaxed))
-        h = atomic_exchange_explicit(&late, NULL, memory_order_acquire);
+    if (atomic_load_explicit(&deferred_frees, memory_order_relaxed))
+        h = atomic_exchange_explicit(&deferred_frees, NULL, memory_order_acquire);
     while (h) {
-        struct head *next = h->next;
+        struct block_head *next = h->next;
 
-        gone = give(h, gone);
+        empty_runs = return_block(h, empty_runs);
         h = next;
     }
-    return gone;
+    return empty_runs;
 }
 
 /* --- outside --- */
 
-static void unmap(struct run *gone)
+static void release_runs(struct run *empty_runs)
 {
-    while (gone) {
-        struct run *r = gone;
+    while (empty_runs) {
+        struct run *r = empty_runs;
 
-        gone = r->next;
+        empty_runs = r->next;
         as_pages_put(r, r->mapped);
     }
 }
@@ -160,7 +164,7 @@ static void unmap(struct run *gone)
 static struct run *new_run(size_t size)
 {
     size_t mapped;
-    struct run *r = as_pages_get(AS_MAX(AS_SLAB_RUN, IN_RUN * size + sizeof(*r)), &mapped);
+    struct run *r = as_pages_get(AS_MAX(AS_SLAB_RUN, RUN_BLOCKS_MIN * size + sizeof(*r)), &mapped);
 
     if (!r)
         return NULL;
@@ -169,72 +173,72 @@ static struct run *new_run(size_t size)
     return r;
 }
 
-static void *alone(size_t n)
+static void *get_own_run(size_t n)
 {
     size_t mapped;
-    struct head *h = n > SIZE_MAX / 2 ? NULL : as_pages_get(sizeof(*h) + n, &mapped);
+    struct block_head *h = n > SIZE_MAX / 2 ? NULL : as_pages_get(sizeof(*h) + n, &mapped);
 
     if (!h)
         return NULL;
-    *h = (struct head){.mapped = mapped};
+    *h = (struct block_head){.mapped = mapped};
     return h + 1;
 }
 
-static void *from_heap(size_t size)
+static void *get_from_heap(size_t size)
 {
-    struct head *h = aligned_alloc(AS_SLAB_ALIGN, size);
+    struct block_head *h = aligned_alloc(AS_SLAB_ALIGN, size);
 
     if (!h)
         return NULL;
-    *h = (struct head){0};
+    *h = (struct block_head){0};
     return h + 1;
 }
 
 void *as_slab_get(size_t n)
 {
-    size_t size = round_up(sizeof(struct head) + AS_MIN(n, AS_SLAB_MAX));
-    struct kind *c = kind_of(size);
-    struct run *r, *gone = NULL;
-    struct head *h = NULL;
+    size_t size = round_up(sizeof(struct block_head) + AS_MIN(n, AS_SLAB_MAX));
+    struct size_class *c = class_of(size);
+    struct run *r, *empty_runs = NULL;
+    struct block_head *h = NULL;
 
     if (FROM_HEAP)
         return n > SIZE_MAX / 2 ? NULL : aligned_alloc(AS_SLAB_ALIGN, AS_ALIGN(n, AS_SLAB_ALIGN));
     if (n > AS_SLAB_MAX)
-        return alone(n);
-    if (!enter())
-        return from_heap(size);
-    gone = give_late(gone);
+        return get_own_run(n);
+    if (!try_lock())
+        return get_from_heap(size);
+    empty_runs = return_deferred(empty_runs);
     if (c->runs.next && !as_list_empty(&c->runs))
-        h = take(c, AS_LIST_ENTRY(c->runs.next, struct run, node));
-    leave();
-    unmap(gone);
+        h = take_block(c, AS_LIST_ENTRY(c->runs.next, struct run, node));
+    unlock();
+    release_runs(empty_runs);
     if (h)
         return h + 1;
     r = new_run(size);
     if (!r)
         return NULL;
-    if (!enter()) {
+    if (!try_lock()) {
         as_pages_put(r, r->mapped);
-        return from_heap(size);
+        return get_from_heap(size);
     }
     if (!c->runs.next)
         as_list_init(&c->runs);
     as_list_push(&c->runs, &r->node);
-    h = take(c, r);
-    leave();
+    h = take_block(c, r);
+    unlock();
     return h + 1;
 }
 
 void as_slab_put(void *p)
 {
-    struct head *h;
-    struct run *gone;
+    struct block_head *h;
+    struct run *empty_runs;
 
     if (FROM_HEAP || !p) {
         free(p);
         return;
     }
-    h = (struct head *)p - 1;
+    h = (struct block_head *)p - 1;
     if (!h->run && h->mapped) {
         as_pages_put(h, h->mapped);
         return;
@@ -243,34 +247,34 @@ void as_slab_put(void *p)
         free(h);
         return;
     }
-    if (!enter()) {
-        put_late(h);
+    if (!try_lock()) {
+        defer_free(h);
         return;
     }
-    gone = give(h, give_late(NULL));
-    leave();
-    unmap(gone);
+    empty_runs = return_block(h, return_deferred(NULL));
+    unlock();
+    release_runs(empty_runs);
 }
 
 void as_slab_trim(void)
 {
-    struct run *gone;
+    struct run *empty_runs;
 
-    if (!enter())
+    if (!try_lock())
         return;
-    gone = give_late(NULL);
-    for (size_t i = 0; i < KINDS; i++) {
-        struct run *r = kinds[i].empty;
+    empty_runs = return_deferred(NULL);
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        struct run *r = size_classes[i].spare;
 
         if (r && r->idle) {
             as_list_remove(&r->node);
-            kinds[i].empty = NULL;
-            r->next = gone;
-            gone = r;
+            size_classes[i].spare = NULL;
+            r->next = empty_runs;
+            empty_runs = r;
         } else if (r) {
             r->idle = true;
         }
     }
-    leave();
-    unmap(gone);
+    unlock();
+    release_runs(empty_runs);
 }

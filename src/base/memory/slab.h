@@ -1,14 +1,15 @@
-/* base/memory/slab.h — blocks of half a KiB to some hundred, of which there are many at once and then
- * none: connections, requests, chunks of output, bodies.
+/* base/memory/slab.h — blocks of half a KiB to some hundred, of which there are many at once and
+ * then none: connections, requests, chunks of output, bodies.
  *
- * Blocks of about one size lie together in runs of pages (base/memory/pages), and a run without a block
- * goes back as soon as its last block is freed. From malloc they would lie between small ones in a
- * heap that is only searched for pages to give back by malloc_trim(): a tenth of a second for each
- * GiB, with every allocation of the process waiting meanwhile. Of each size one run without a block
- * is kept while it is used. Any thread; no locks: where two threads meet, one takes from the heap.
+ * Blocks of about one size lie together in runs of pages (base/memory/pages), and a run without a
+ * block goes back as soon as its last block is freed. From malloc they would lie between small ones
+ * in a heap that is only searched for pages to give back by malloc_trim(): a tenth of a second for
+ * each GiB, with every allocation of the process waiting meanwhile. Of each size one run without a
+ * block is kept while it is used. Any thread; no locks: where two threads meet, one takes from the
+ * heap.
  */
-#ifndef AS_BASE_SLAB_H
-#define AS_BASE_SLAB_H
+#ifndef AS_BASE_MEMORY_SLAB_H
+#define AS_BASE_MEMORY_SLAB_H
 
 #include "base/defs.h"
 

@@ -3,10 +3,11 @@
 
 #include "core/dispatch/replica.h"
 
-int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_deploy_conf *conf,
-                  const struct as_deploy_ops *ops, void *ctx)
+int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
+                      const struct as_deployment_conf *conf, const struct as_deployment_ops *ops,
+                      void *ctx)
 {
-    struct as_deploy *d;
+    struct as_deployment *d;
 
     if (conf->max_queued < -1 || (size_t)conf->router > AS_ROUTER_POW2)
         return AS_EINVALID;
@@ -22,25 +23,25 @@ int as_deploy_new(struct as_deploy **ret_d, struct as_str name, const struct as_
     d->queue.alike = ops->alike;
     as_list_init(&d->batches);
     as_blame_init(&d->blame, &conf->blame);
-    as_eject_model(d, 0);
+    as_outlier_add_model(d, 0);
     as_list_init(&d->suspects);
     d->serving = AS_NEVER;
     as_list_init(&d->graves);
     as_list_init(&d->released);
-    as_heap_init(&d->deadlines);
+    as_deadline_heap_init(&d->deadlines);
     *ret_d = d;
     return 0;
 }
 
-void as_deploy_end(struct as_deploy *d, struct as_request *q)
+void as_deployment_release(struct as_deployment *d, struct as_request *q)
 {
-    as_heap_remove(&d->deadlines, q);
-    as_request_move(q, AS_REQ_DONE);
-    as_deploy_clear(d, q);
+    as_deadline_heap_remove(&d->deadlines, q);
+    as_request_set_state(q, AS_REQ_DONE);
+    as_deployment_uncount(d, q);
     d->ops.release(d->ctx, q);
 }
 
-void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err)
+void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err)
 {
     if (err == AS_EDEADLINE)
         d->stat.expired++;
@@ -50,49 +51,49 @@ void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err)
         d->stat.lost++;
     else if (err == AS_EPOISON)
         d->stat.quarantined++;
-    as_heap_remove(&d->deadlines, q);
+    as_deadline_heap_remove(&d->deadlines, q);
     d->ops.answer(d->ctx, q, err);
 }
 
-void as_deploy_fail(struct as_deploy *d, struct as_request *q, int err)
+void as_deployment_fail(struct as_deployment *d, struct as_request *q, int err)
 {
-    as_deploy_tell(d, q, err);
-    as_deploy_end(d, q);
+    as_deployment_answer(d, q, err);
+    as_deployment_release(d, q);
 }
 
-static void fail_queued(struct as_deploy *d, int err)
+static void fail_queued(struct as_deployment *d, int err)
 {
     struct as_request *q;
 
-    while ((q = as_queue_any(&d->queue))) {
+    while ((q = as_queue_front(&d->queue))) {
         as_queue_remove(&d->queue, q);
-        as_deploy_fail(d, q, err);
+        as_deployment_fail(d, q, err);
     }
     while (d->n_suspects) {
         q = AS_LIST_ENTRY(d->suspects.next, struct as_request, node);
-        as_trial_leave(d, q);
-        as_deploy_fail(d, q, err);
+        as_quarantine_dequeue(d, q);
+        as_deployment_fail(d, q, err);
     }
 }
 
 static void fail_sent(struct as_replica *r)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
-    as_trial_decide(d, as_trial_abort(r));
+    as_quarantine_resolve(d, as_quarantine_abort(r));
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
         q->ran = true; /* for all that we know */
         if (q->state == AS_REQ_SENT)
-            as_deploy_tell(d, q, AS_EUNAVAILABLE);
+            as_deployment_answer(d, q, AS_EUNAVAILABLE);
         as_dispatch_detach(q);
-        as_deploy_end(d, q);
+        as_deployment_release(d, q);
     }
 }
 
-void as_deploy_free(struct as_deploy *d)
+void as_deployment_free(struct as_deployment *d)
 {
     if (!d)
         return;
@@ -104,11 +105,11 @@ void as_deploy_free(struct as_deploy *d)
         fail_sent(r);
         as_replica_free(r, UINT64_MAX, AS_LOSS_LINK, 0);
     }
-    as_grave_fill_all(d, AS_EUNAVAILABLE);
+    as_pending_verdict_fail_all(d, AS_EUNAVAILABLE);
     as_blame_fini(&d->blame);
     AS_LIST_EACH(n, &d->batches) free(AS_LIST_ENTRY(n, struct as_batch, node));
     as_queue_fini(&d->queue);
-    as_heap_fini(&d->deadlines);
+    as_deadline_heap_fini(&d->deadlines);
     free(d->medians);
     free(d->all);
     free(d->free);
@@ -116,29 +117,30 @@ void as_deploy_free(struct as_deploy *d)
     free(d);
 }
 
-int as_deploy_set_model(struct as_deploy *d, uint32_t model, uint32_t max_ongoing)
+int as_deployment_set_model(struct as_deployment *d, uint32_t model, uint32_t max_ongoing)
 {
-    if (model >= AS_DEPLOY_MODELS_MAX || !max_ongoing)
+    if (model >= AS_DEPLOYMENT_MODELS_MAX || !max_ongoing)
         return AS_EINVALID;
     if (d->cap_of[model])
         return d->cap_of[model] == max_ongoing ? 0 : AS_EEXISTS;
     d->cap_of[model] = max_ongoing;
-    as_eject_model(d, model);
-    as_dispatch_restrict(d);
+    as_outlier_add_model(d, model);
+    as_dispatch_update_caps(d);
     return 0;
 }
 
 static void relimit(void *arg AS_UNUSED, struct as_replica *r)
 {
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
 }
 
-int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_batch_conf *conf)
+int as_deployment_set_batching(struct as_deployment *d, uint32_t model,
+                               const struct as_batch_conf *conf)
 {
     const struct as_lane *lane = as_queue_lane(&d->queue, model);
     const struct as_batching *old;
 
-    if (model >= AS_DEPLOY_MODELS_MAX || as_batch_check(conf))
+    if (model >= AS_DEPLOYMENT_MODELS_MAX || as_batch_check(conf))
         return AS_EINVALID;
     old = as_queue_batching(&d->queue, model);
     if (old)
@@ -147,20 +149,20 @@ int as_deploy_set_batch(struct as_deploy *d, uint32_t model, const struct as_bat
         return 0;
     if (lane && lane->n) /* it has taken requests one by one */
         return AS_EEXISTS;
-    as_queue_batch(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
+    as_queue_add_batching(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
     d->batched = true;
-    as_dispatch_restrict(d);
-    as_deploy_each_replica(d, relimit, NULL);
+    as_dispatch_update_caps(d);
+    as_deployment_each_replica(d, relimit, NULL);
     return 0;
 }
 
-void as_deploy_set_max_queued(struct as_deploy *d, int64_t max_queued)
+void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued)
 {
     AS_ASSERT(max_queued >= -1);
     d->conf.max_queued = max_queued;
 }
 
-static bool is_full(const struct as_deploy *d)
+static bool is_full(const struct as_deployment *d)
 {
     return d->conf.max_queued >= 0 &&
            (int64_t)d->queue.n + d->n_suspects + d->prefetched >= d->conf.max_queued;
@@ -168,55 +170,55 @@ static bool is_full(const struct as_deploy *d)
 
 static int refuse(struct as_request *q, int err)
 {
-    as_request_move(q, AS_REQ_DONE);
+    as_request_set_state(q, AS_REQ_DONE);
     return err;
 }
 
 /* What every accepted request gets. */
-static void accept(struct as_deploy *d, struct as_request *q, as_ns now)
+static void accept(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-    as_request_move(q, AS_REQ_QUEUED);
+    as_request_set_state(q, AS_REQ_QUEUED);
     q->arrived = now;
     q->order = ++d->orders;
     if (q->deadline != AS_NEVER)
-        as_heap_push(&d->deadlines, q);
+        as_deadline_heap_push(&d->deadlines, q);
     d->stat.accepted++;
 }
 
 /* Like one that ended a worker: it waits for a replica of its own, or is refused. */
-static int submit_suspect(struct as_deploy *d, struct as_request *q, int err, as_ns now)
+static int submit_suspect(struct as_deployment *d, struct as_request *q, int err, as_ns now)
 {
     if (err) {
         d->stat.quarantined++;
         return refuse(q, err);
     }
-    if (as_absent_is_gone(d, q)) {
-        as_suspect_forget(d, q);
+    if (as_model_coverage_is_dropped(d, q)) {
+        as_suspect_remove(d, q);
         return refuse(q, AS_EUNAVAILABLE);
     }
     if (is_full(d)) {
-        as_suspect_forget(d, q);
+        as_suspect_remove(d, q);
         d->stat.refused++;
         return refuse(q, AS_EFULL);
     }
     accept(d, q, now);
-    as_trial_add(d, q, now);
-    as_trial_go(d, now);
+    as_quarantine_enqueue(d, q, now);
+    as_quarantine_schedule(d, now);
     return 0;
 }
 
 /* Through its lane in any case, since others may go with it. */
-static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
+static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     const struct as_batching *b = as_queue_batching(&d->queue, q->model);
     struct as_lane *l;
 
     AS_ASSERT(q->items && q->items <= b->conf.max_size);
     q->release = as_batch_release(&b->conf, q->deadline, b->service, now);
-    if (as_absent_is_gone(d, q))
+    if (as_model_coverage_is_dropped(d, q))
         return refuse(q, AS_EUNAVAILABLE);
     l = as_queue_lane_for(&d->queue, q);
-    if (is_full(d) && !(as_lane_ripens(l, q) && as_dispatch_free_for(d, q))) {
+    if (is_full(d) && !(as_lane_is_due_with(l, q) && as_dispatch_find_free(d, q))) {
         d->stat.refused++;
         return refuse(q, AS_EFULL);
     }
@@ -225,19 +227,19 @@ static int submit_batched(struct as_deploy *d, struct as_request *q, as_ns now)
     if (q->lane->holding)
         d->ops.wake(d->ctx, q->release);
     else
-        as_dispatch_lane(d, q->lane, now);
+        as_dispatch_send_lane(d, q->lane, now);
     if (__builtin_expect(d->n_suspects != 0, 0)) /* nobody may be owed any more */
-        as_trial_go(d, now);
+        as_quarantine_schedule(d, now);
     return 0;
 }
 
-int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
+int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    AS_ASSERT(q->model < AS_DEPLOY_MODELS_MAX && q->priority < AS_PRIORITIES);
-    if (__builtin_expect(q->elsewhere || q->spare, 0)) {
-        int err = as_elsewhere_look(d, q, is_full(d));
+    AS_ASSERT(q->model < AS_DEPLOYMENT_MODELS_MAX && q->priority < AS_PRIORITIES);
+    if (__builtin_expect(q->has_fallback || q->is_mirror, 0)) {
+        int err = as_fallback_check(d, q, is_full(d));
 
         if (err)
             return refuse(q, err);
@@ -250,22 +252,22 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
         return refuse(q, AS_EDEADLINE);
     }
     if (__builtin_expect(d->blame.n != 0, 0)) {
-        int err = as_suspect_look(d, q, now);
+        int err = as_suspect_check(d, q, now);
 
         if (err || q->blame)
             return submit_suspect(d, q, err, now);
     }
     if (d->batched && as_queue_batching(&d->queue, q->model))
         return submit_batched(d, q, now);
-    r = as_dispatch_free_for(d, q);
+    r = as_dispatch_find_free(d, q);
     if (!r) {
-        if (as_absent_is_gone(d, q))
+        if (as_model_coverage_is_dropped(d, q))
             return refuse(q, AS_EUNAVAILABLE);
         if (is_full(d)) {
             d->stat.refused++;
             return refuse(q, AS_EFULL);
         }
-        r = as_dispatch_prefetch_for(d, q);
+        r = as_dispatch_find_prefetch(d, q);
     }
     accept(d, q, now);
     if (r)
@@ -273,108 +275,109 @@ int as_deploy_submit(struct as_deploy *d, struct as_request *q, as_ns now)
     else
         as_queue_push(&d->queue, q);
     if (__builtin_expect(d->n_suspects != 0, 0))
-        as_trial_go(d, now);
+        as_quarantine_schedule(d, now);
     return 0;
 }
 
 /* Between two answers, if every slot works as its replica did of late; in 1/1024 ns. */
-static as_ns guess_gap(const struct as_deploy *d)
+static as_ns estimate_gap(const struct as_deployment *d)
 {
     uint64_t per_second = 0;
 
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];
 
-        if (r->service && as_replica_open(r))
+        if (r->service && as_replica_is_open(r))
             per_second += r->slots * AS_SEC / r->service;
     }
     return per_second ? (AS_SEC << 10) / per_second : 0;
 }
 
-as_ns as_deploy_retry_after(struct as_deploy *d, as_ns now)
+as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now)
 {
     const struct as_stat *s = &d->stat;
-    as_ns hint = as_drain_hint(&d->drain, s->completed + s->failed + s->expired + s->cancelled,
-                               (uint64_t)as_deploy_queued(d) + d->prefetched, guess_gap(d), now);
+    as_ns hint = as_queue_drain_time(
+        &d->drain, s->completed + s->failed + s->expired + s->cancelled,
+        (uint64_t)as_deployment_queued(d) + d->prefetched, estimate_gap(d), now);
 
     return hint + as_rand_below(&d->rand, hint / 4 + 1);
 }
 
-void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason)
+void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason)
 {
     d->ops.cancel(d->ctx, q->replica, q, reason);
-    as_heap_remove(&d->deadlines, q);
-    as_request_move(q, AS_REQ_ABANDONED);
+    as_deadline_heap_remove(&d->deadlines, q);
+    as_request_set_state(q, AS_REQ_ABANDONED);
 }
 
-void as_deploy_cancel(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (q->state == AS_REQ_QUEUED) {
         d->stat.cancelled++;
-        as_dispatch_unqueue(d, q, now);
-        as_deploy_end(d, q);
+        as_dispatch_dequeue(d, q, now);
+        as_deployment_release(d, q);
         if (d->n_suspects) /* nobody may be owed any more */
-            as_trial_go(d, now);
+            as_quarantine_schedule(d, now);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
-        as_deploy_abandon(d, q, AS_ECANCELLED);
+        as_deployment_abandon(d, q, AS_ECANCELLED);
     } else if (q->state == AS_REQ_PARKED) {
         d->stat.cancelled++;
-        as_grave_leave(d, q);
+        as_pending_verdict_remove(d, q);
     }
 }
 
-void as_deploy_expire(struct as_deploy *d, as_ns now)
+void as_deployment_expire(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
 
-    while ((q = as_heap_first(&d->deadlines)) && q->deadline <= now) {
+    while ((q = as_deadline_heap_first(&d->deadlines)) && q->deadline <= now) {
         if (q->state == AS_REQ_QUEUED) {
-            as_dispatch_unqueue(d, q, now);
-            as_deploy_fail(d, q, AS_EDEADLINE);
+            as_dispatch_dequeue(d, q, now);
+            as_deployment_fail(d, q, AS_EDEADLINE);
         } else if (q->state == AS_REQ_PARKED) {
-            as_deploy_tell(d, q, AS_EDEADLINE);
-            as_grave_leave(d, q);
+            as_deployment_answer(d, q, AS_EDEADLINE);
+            as_pending_verdict_remove(d, q);
         } else {
             /* told last: the verdict takes the request to another thread, which owns it then */
-            as_eject_late(q->replica, q, now);
-            as_deploy_abandon(d, q, AS_EDEADLINE);
-            as_deploy_tell(d, q, AS_EDEADLINE);
+            as_outlier_on_deadline(q->replica, q, now);
+            as_deployment_abandon(d, q, AS_EDEADLINE);
+            as_deployment_answer(d, q, AS_EDEADLINE);
         }
     }
     if (d->n_graves)
-        as_grave_expire(d, now);
+        as_pending_verdict_expire(d, now);
     if (d->queue.n_holding && as_queue_next_release(&d->queue) <= now) {
-        as_queue_ripen(&d->queue, now);
-        as_dispatch_flow(d, now);
+        as_queue_update_due(&d->queue, now);
+        as_dispatch_send_all(d, now);
     }
     if (d->n_out)
-        as_eject_expire(d, now);
+        as_outlier_expire(d, now);
     if (d->n_suspects || d->n_trials)
-        as_trial_expire(d, now);
+        as_quarantine_expire(d, now);
 }
 
-void as_deploy_work(struct as_deploy *d, as_ns now)
+void as_deployment_work(struct as_deployment *d, as_ns now)
 {
-    if (!as_grave_work(d, now) || !as_suspect_prove(d, now))
+    if (!as_pending_verdict_work(d, now) || !as_suspect_verify(d, now))
         d->ops.next_turn(d->ctx);
 }
 
-as_ns as_deploy_next_deadline(const struct as_deploy *d)
+as_ns as_deployment_next_deadline(const struct as_deployment *d)
 {
-    const struct as_request *q = as_heap_first(&d->deadlines);
+    const struct as_request *q = as_deadline_heap_first(&d->deadlines);
     as_ns next = q ? q->deadline : AS_NEVER;
 
     if (d->n_graves)
-        next = AS_MIN(next, as_grave_next(d));
+        next = AS_MIN(next, as_pending_verdict_next_due(d));
     if (d->n_out)
-        next = AS_MIN(next, as_eject_next(d));
+        next = AS_MIN(next, as_outlier_next_due(d));
     if (d->n_suspects || d->n_trials)
-        next = AS_MIN(next, as_trial_next(d));
+        next = AS_MIN(next, as_quarantine_next_due(d));
     return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 
-void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
+void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now AS_UNUSED)
 {
     d->down = down;
     if (!down)
@@ -383,56 +386,56 @@ void as_deploy_set_down(struct as_deploy *d, bool down, as_ns now AS_UNUSED)
     as_dispatch_balance(d); /* replicas that were kept for suspects have room */
 }
 
-void as_deploy_give_up(struct as_deploy *d)
+void as_deployment_abort(struct as_deployment *d)
 {
     d->down = true;
     fail_queued(d, AS_EUNAVAILABLE);
-    as_grave_fill_all(d, AS_EMAYHAVERUN);
+    as_pending_verdict_fail_all(d, AS_EMAYHAVERUN);
 }
 
 /* --- inspection --- */
 
-struct as_str as_deploy_name(const struct as_deploy *d)
+struct as_str as_deployment_name(const struct as_deployment *d)
 {
     return as_str_of(d->name);
 }
 
-uint32_t as_deploy_queued(const struct as_deploy *d)
+uint32_t as_deployment_queued(const struct as_deployment *d)
 {
     return d->queue.n + d->n_suspects;
 }
 
-uint32_t as_deploy_suspects(const struct as_deploy *d)
+uint32_t as_deployment_suspects(const struct as_deployment *d)
 {
     return d->n_suspects;
 }
 
-uint32_t as_deploy_parked(const struct as_deploy *d)
+uint32_t as_deployment_parked(const struct as_deployment *d)
 {
     return d->parked;
 }
 
-uint32_t as_deploy_condemned(const struct as_deploy *d)
+uint32_t as_deployment_poisons(const struct as_deployment *d)
 {
-    return as_blame_condemned(&d->blame);
+    return as_blame_poisons(&d->blame);
 }
 
-uint32_t as_deploy_prefetched(const struct as_deploy *d)
+uint32_t as_deployment_prefetched(const struct as_deployment *d)
 {
     return d->prefetched;
 }
 
-uint32_t as_deploy_ongoing(const struct as_deploy *d)
+uint32_t as_deployment_ongoing(const struct as_deployment *d)
 {
     return d->ongoing;
 }
 
-uint32_t as_deploy_replicas(const struct as_deploy *d)
+uint32_t as_deployment_replicas(const struct as_deployment *d)
 {
     return d->n_all;
 }
 
-uint32_t as_deploy_ready(const struct as_deploy *d)
+uint32_t as_deployment_ready(const struct as_deployment *d)
 {
     uint32_t n = 0;
 
@@ -441,20 +444,20 @@ uint32_t as_deploy_ready(const struct as_deploy *d)
     return n;
 }
 
-as_ns as_deploy_batch_service(const struct as_deploy *d, uint32_t model)
+as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model)
 {
     const struct as_batching *b = as_queue_batching(&d->queue, model);
 
     return b ? b->service : 0;
 }
 
-struct as_stat *as_deploy_stat(struct as_deploy *d)
+struct as_stat *as_deployment_stat(struct as_deployment *d)
 {
     return &d->stat;
 }
 
-void as_deploy_each_replica(struct as_deploy *d, void (*fn)(void *arg, struct as_replica *r),
-                            void *arg)
+void as_deployment_each_replica(struct as_deployment *d,
+                                void (*fn)(void *arg, struct as_replica *r), void *arg)
 {
     for (uint32_t i = 0; i < d->n_all; i++)
         fn(arg, d->all[i]);

@@ -49,10 +49,10 @@ static bool models_ok(const struct as_replica *r)
 
     if (!r->of_model)
         return r->deploy->queue.n_lanes == 0 && !r->n_absent && !r->behind;
-    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
+    for (uint32_t m = 0; m < AS_DEPLOYMENT_MODELS_MAX; m++) {
         total += r->of_model[m].calls;
         absent += r->of_model[m].absent;
-        behind += as_replica_behind(r, m);
+        behind += as_replica_behind_cap(r, m);
     }
     AS_LIST_EACH(it, &r->sent)
     {
@@ -64,9 +64,9 @@ static bool models_ok(const struct as_replica *r)
 
 static bool replica_ok(const struct as_replica *r)
 {
-    const struct as_deploy *d = r->deploy;
-    bool is_free = as_replica_front(r) < r->width;
-    struct as_taker taker = as_dispatch_taker(r);
+    const struct as_deployment *d = r->deploy;
+    bool is_free = as_replica_front_calls(r) < r->width;
+    struct as_replica_capacity taker = as_dispatch_capacity(r);
     uint32_t recalled = 0;
 
     if (r->held || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
@@ -78,7 +78,7 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
-    return !as_queue_first(&d->queue, &taker); /* rule 1 */
+    return !as_queue_first_for(&d->queue, &taker); /* rule 1 */
 }
 
 /* Rule 2: nothing is left in r that could fill a free slot elsewhere. */
@@ -87,7 +87,7 @@ static bool balanced(const struct as_replica *r)
     struct as_recall_walk it;
     const struct as_request *q;
 
-    as_recall_walk_begin(&it, r);
+    as_recall_walk_init(&it, r);
     while (!r->recalling && (q = as_recall_walk_next(&it))) {
         if (as_recall_is_due(r->deploy, q))
             return false;
@@ -95,7 +95,7 @@ static bool balanced(const struct as_replica *r)
     return true;
 }
 
-static bool lanes_ok(const struct as_deploy *d)
+static bool lanes_ok(const struct as_deployment *d)
 {
     uint32_t recalled = 0;
 
@@ -112,12 +112,13 @@ static bool lanes_ok(const struct as_deploy *d)
     return !recalled;
 }
 
-bool as_deploy_ok(const struct as_deploy *d)
+bool as_deployment_ok(const struct as_deployment *d)
 {
     uint32_t ongoing = 0, prefetched = 0, recalled = 0, n_free = 0, idle = 0, absent = 0;
 
-    if (!as_queue_ok(&d->queue) || !as_heap_ok(&d->deadlines) || (d->down && as_deploy_queued(d)) ||
-        !as_trial_ok(d) || !as_grave_ok(d) || !lanes_ok(d))
+    if (!as_queue_ok(&d->queue) || !as_deadline_heap_ok(&d->deadlines) ||
+        (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
+        !lanes_ok(d))
         return false;
     for (uint32_t i = 0; i < d->n_all; i++) {
         const struct as_replica *r = d->all[i];
@@ -130,7 +131,7 @@ bool as_deploy_ok(const struct as_deploy *d)
         absent += r->n_absent;
         if (r->free_at != AS_NOWHERE) {
             n_free++;
-            idle += r->width - as_replica_front(r);
+            idle += r->width - as_replica_front_calls(r);
         }
     }
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||

@@ -1,9 +1,9 @@
 /* Who gets what: binding requests to replicas. */
 #include "core/dispatch/replica.h"
 
-void as_dispatch_list(struct as_replica *r, bool is_free)
+void as_dispatch_set_free(struct as_replica *r, bool is_free)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     if (is_free) {
         r->free_at = d->n_free;
@@ -20,7 +20,7 @@ void as_dispatch_list(struct as_replica *r, bool is_free)
 /* One that is probed has one request at a time. */
 uint32_t as_dispatch_width(const struct as_replica *r)
 {
-    if (!as_replica_open(r))
+    if (!as_replica_is_open(r))
         return 0;
     return r->breaker.state == AS_BREAKER_HALF_OPEN ? AS_MIN(r->slots, 1) : r->slots;
 }
@@ -30,7 +30,7 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
 {
     uint32_t work = (uint32_t)r->deploy->conf.prefetch_work, n;
 
-    if (!as_replica_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
+    if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
         return as_dispatch_width(r);
     if (r->deploy->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
         r->service > work)
@@ -39,50 +39,50 @@ uint32_t as_dispatch_limit(const struct as_replica *r)
     return r->slots + AS_MIN(n, r->prefetch);
 }
 
-void as_dispatch_relimit(struct as_replica *r)
+void as_dispatch_update_limits(struct as_replica *r)
 {
     r->width = as_dispatch_width(r);
     r->limit = as_dispatch_limit(r);
-    as_dispatch_refresh(r);
+    as_dispatch_update_free(r);
 }
 
-struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q)
+struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct as_request *q)
 {
     if (d->n_free == 0)
         return NULL;
     if (d->n_free == 1)
-        return as_replica_fits(d->free[0], q) ? d->free[0] : NULL;
+        return as_replica_can_execute(d->free[0], q) ? d->free[0] : NULL;
     return d->router->pick(d->free, d->n_free, q, &d->rand);
 }
 
 /* Behind the caps of models. */
 static bool has_room_behind(const struct as_replica *r)
 {
-    return r->of_model && !r->deploy->batched && as_replica_open(r) &&
+    return r->of_model && !r->deploy->batched && as_replica_is_open(r) &&
            r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
            as_replica_waiting(r) < r->prefetch;
 }
 
-struct as_taker as_dispatch_taker(const struct as_replica *r)
+struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r)
 {
-    return (struct as_taker){.of_model = r->of_model,
-                             .slots = r->most_slots,
-                             .starts = as_replica_has_room(r),
-                             .waits = has_room_behind(r)};
+    return (struct as_replica_capacity){.of_model = r->of_model,
+                                        .slots = r->most_slots,
+                                        .starts = as_replica_has_room(r),
+                                        .waits = has_room_behind(r)};
 }
 
-static bool takes(const struct as_replica *r, const struct as_request *q)
+static bool can_send(const struct as_replica *r, const struct as_request *q)
 {
     const struct as_lane *l = r->of_model ? as_queue_lane(&r->deploy->queue, q->model) : NULL;
-    struct as_taker t;
+    struct as_replica_capacity t;
 
     if (!l)
         return as_replica_has_room(r);
-    t = as_dispatch_taker(r);
-    return as_lane_takes(l, &t);
+    t = as_dispatch_capacity(r);
+    return as_lane_can_send(l, &t);
 }
 
-struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q)
+struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q)
 {
     struct as_replica *best = NULL;
 
@@ -92,18 +92,18 @@ struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (takes(r, q) && (!best || r->unanswered < best->unanswered))
+        if (can_send(r, q) && (!best || r->unanswered < best->unanswered))
             best = r;
     }
     return best;
 }
 
 /* What is true of every request that is sent, alone or in a batch. */
-static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
+static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
-    as_request_move(q, AS_REQ_SENT);
+    as_request_set_state(q, AS_REQ_SENT);
     as_list_push(&r->sent, &q->node);
     q->replica = r;
     q->sent = now;
@@ -112,10 +112,10 @@ static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
     if (q->attempts < UINT8_MAX)
         q->attempts++;
     r->unanswered++;
-    as_dispatch_refresh(r);
+    as_dispatch_update_free(r);
     d->stat.dispatched++;
-    if (__builtin_expect(d->owed || r->trial.suspect, 0))
-        as_trial_sent(r, q);
+    if (__builtin_expect(d->owed || r->quarantine.suspect, 0))
+        as_quarantine_on_sent(r, q);
     as_hist_add(&d->stat.queue, now - q->arrived);
     d->ops.send(d->ctx, r, q);
     AS_ASSERT(q->stream > r->last_stream);
@@ -124,22 +124,22 @@ static void hand_over(struct as_replica *r, struct as_request *q, as_ns now)
 
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     r->used = ++d->uses;
-    if (as_replica_enter(r, q->model) && as_replica_front(r) < r->slots)
+    if (as_replica_add_call(r, q->model) && as_replica_front_calls(r) < r->slots)
         d->ongoing++;
     else
         d->prefetched++;
-    hand_over(r, q, now);
+    bind_and_send(r, q, now);
 }
 
 /* --- batches --- */
 
 /* Requests from the tail on, of as many calls as wait. */
-uint32_t as_dispatch_walk_waiting(const struct as_replica *r)
+uint32_t as_dispatch_count_waiting(const struct as_replica *r)
 {
-    uint32_t calls = as_replica_front(r) - r->slots, n = 0;
+    uint32_t calls = as_replica_front_calls(r) - r->slots, n = 0;
     const struct as_batch *last = NULL;
 
     for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
@@ -153,7 +153,7 @@ uint32_t as_dispatch_walk_waiting(const struct as_replica *r)
     return n;
 }
 
-static struct as_batch *get_batch(struct as_deploy *d)
+static struct as_batch *acquire_batch(struct as_deployment *d)
 {
     struct as_list *n = as_list_pop(&d->batches);
     struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
@@ -164,32 +164,32 @@ static struct as_batch *get_batch(struct as_deploy *d)
     return b;
 }
 
-static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now);
+static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now);
 
-void as_dispatch_hold(struct as_deploy *d, struct as_lane *l, as_ns now)
+void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
-    as_lane_ripen(&d->queue, l, now);
+    as_lane_update_due(&d->queue, l, now);
     if (l->holding)
         d->ops.wake(d->ctx, l->hold);
 }
 
-void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_lane *l = q->lane;
     bool held = l && l->holding; /* then the timer is set, though it may be late */
 
     if (q->blame) {
-        as_trial_remove(d, q, now);
+        as_quarantine_remove(d, q, now);
         return;
     }
     as_queue_remove(&d->queue, q);
     if (l && !held)
-        as_dispatch_hold(d, l, now);
+        as_dispatch_update_lane(d, l, now);
 }
 
 /* Ends those at the lane's front, one batch's worth, whose deadline has passed unnoticed. True:
  * there were some, and the lane may not be the next one any more. */
-static bool sweep(struct as_deploy *d, struct as_lane *l, as_ns now)
+static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
     uint32_t items = 0;
     bool some = false;
@@ -205,8 +205,8 @@ static bool sweep(struct as_deploy *d, struct as_lane *l, as_ns now)
                 items += q->items;
                 continue;
             }
-            as_dispatch_unqueue(d, q, now);
-            (void)in_time(d, q, now);
+            as_dispatch_dequeue(d, q, now);
+            (void)check_deadline(d, q, now);
             some = true;
         }
     }
@@ -214,8 +214,8 @@ static bool sweep(struct as_deploy *d, struct as_lane *l, as_ns now)
 }
 
 /* The front of the lane, in order, up to where the next one does not fit. */
-static uint32_t take(struct as_deploy *d, struct as_lane *l, struct as_list *to,
-                     uint32_t *ret_items)
+static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_list *to,
+                              uint32_t *ret_items)
 {
     uint32_t limit = l->single ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
     struct as_request *q;
@@ -234,23 +234,23 @@ static uint32_t take(struct as_deploy *d, struct as_lane *l, struct as_list *to,
  * too late: then the caller looks again who is next. */
 static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     struct as_batch *b;
     struct as_list members, *it;
     uint32_t n, items;
 
-    if (sweep(d, l, now))
+    if (expire_front(d, l, now))
         return;
     as_list_init(&members);
-    n = take(d, l, &members, &items);
-    as_dispatch_hold(d, l, now);
+    n = collect_batch(d, l, &members, &items);
+    as_dispatch_update_lane(d, l, now);
     d->stat.batches++;
     as_hist_add(&d->stat.batch, items * AS_US);
     if (n == 1) {
         as_dispatch_send(r, AS_LIST_ENTRY(as_list_pop(&members), struct as_request, node), now);
         return;
     }
-    b = get_batch(d);
+    b = acquire_batch(d);
     d->ops.batch(d->ctx, r, n);
     while ((it = as_list_pop(&members))) {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
@@ -262,15 +262,15 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         } else {
             r->packed++;
             d->ongoing++;
-            hand_over(r, q, now);
+            bind_and_send(r, q, now);
         }
     }
 }
 
-void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now)
+void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
-    while (as_lane_ripe(l)) {
-        struct as_replica *r = as_dispatch_free_for(d, as_lane_first(l));
+    while (as_lane_is_due(l)) {
+        struct as_replica *r = as_dispatch_find_free(d, as_lane_first(l));
 
         if (!r)
             return;
@@ -279,14 +279,14 @@ void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now)
 }
 
 /* Who goes next where there is a free slot, whatever the replica. */
-static struct as_request *first_of_all(const struct as_deploy *d)
+static struct as_request *find_first(const struct as_deployment *d)
 {
     struct as_request *best = NULL;
 
     for (uint32_t i = 0; i < d->n_free; i++) {
         const struct as_replica *r = d->free[i];
-        struct as_taker t = as_dispatch_taker(r);
-        struct as_request *q = as_queue_first(&d->queue, &t);
+        struct as_replica_capacity t = as_dispatch_capacity(r);
+        struct as_request *q = as_queue_first_for(&d->queue, &t);
 
         if (q && (!best || as_queue_before(q, best)))
             best = q;
@@ -294,19 +294,19 @@ static struct as_request *first_of_all(const struct as_deploy *d)
     return best;
 }
 
-void as_dispatch_flow(struct as_deploy *d, as_ns now)
+void as_dispatch_send_all(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
 
-    while (d->queue.n && (q = first_of_all(d))) {
-        struct as_replica *r = as_dispatch_free_for(d, q);
+    while (d->queue.n && (q = find_first(d))) {
+        struct as_replica *r = as_dispatch_find_free(d, q);
 
         if (q->lane) {
             send_batch(r, q->lane, now);
             continue;
         }
         as_queue_remove(&d->queue, q);
-        if (in_time(d, q, now))
+        if (check_deadline(d, q, now))
             as_dispatch_send(r, q, now);
     }
 }
@@ -316,7 +316,7 @@ void as_dispatch_flow(struct as_deploy *d, as_ns now)
 /* One of several in a batch: the call goes on without it. */
 static void leave_batch(struct as_replica *r, struct as_request *q)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
 
     as_list_remove(&q->node);
@@ -331,7 +331,7 @@ static void leave_batch(struct as_replica *r, struct as_request *q)
 /* A whole call, the last of its batch or one without; with batches about, sizes differ. */
 static void leave_slot(struct as_replica *r, struct as_request *q)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
 
     as_list_remove(&q->node);
@@ -348,10 +348,10 @@ static void leave_slot(struct as_replica *r, struct as_request *q)
 void as_dispatch_detach(struct as_request *q)
 {
     struct as_replica *r = q->replica;
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     if (q->recalled)
-        as_replica_unrecall(r, q);
+        as_replica_clear_recalled(r, q);
     q->started = false;
     q->replica = NULL;
     if (d->batched) {
@@ -362,105 +362,105 @@ void as_dispatch_detach(struct as_request *q)
     } else {
         as_list_remove(&q->node);
         r->unanswered--;
-        if (as_replica_leave(r, q->model) && as_replica_front(r) < r->slots)
+        if (as_replica_remove_call(r, q->model) && as_replica_front_calls(r) < r->slots)
             d->ongoing--;
         else
             d->prefetched--;
     }
-    as_dispatch_refresh(r);
+    as_dispatch_update_free(r);
 }
 
 /* One that waits; false when it ended instead, because its deadline has passed. */
-static bool in_time(struct as_deploy *d, struct as_request *q, as_ns now)
+static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (q->deadline > now)
         return true;
-    as_deploy_fail(d, q, AS_EDEADLINE);
+    as_deployment_fail(d, q, AS_EDEADLINE);
     return false;
 }
 
 /* A deployment that is down has no queue: what finds a slot goes at once. */
-static void batch_again(struct as_deploy *d, struct as_request *q, as_ns now)
+static void requeue_batched(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-    if (!as_dispatch_free_for(d, q)) {
-        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+    if (!as_dispatch_find_free(d, q)) {
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    as_request_move(q, AS_REQ_QUEUED);
+    as_request_set_state(q, AS_REQ_QUEUED);
     as_queue_push(&d->queue, q);
-    as_dispatch_lane(d, q->lane, now);
+    as_dispatch_send_lane(d, q->lane, now);
 }
 
-void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    if (as_absent_is_gone(d, q)) {
-        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+    if (as_model_coverage_is_dropped(d, q)) {
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    if (!in_time(d, q, now))
+    if (!check_deadline(d, q, now))
         return;
     if (d->batched) {
         q->release = 0; /* it has waited before */
         as_queue_push(&d->queue, q);
         return;
     }
-    r = as_dispatch_free_for(d, q);
+    r = as_dispatch_find_free(d, q);
     if (!r)
-        r = as_dispatch_prefetch_for(d, q);
+        r = as_dispatch_find_prefetch(d, q);
     if (r)
         as_dispatch_send(r, q, now);
     else
         as_queue_push(&d->queue, q);
 }
 
-/* A suspect waits for its trial; where nobody waits, not even for that. True: q is seen to. */
-static bool again_alone(struct as_deploy *d, struct as_request *q, as_ns now)
+/* A suspect waits for its quarantine; where nobody waits, not even for that. True: q is seen to. */
+static bool requeue_suspect(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-    int err = as_suspect_look(d, q, now);
+    int err = as_suspect_check(d, q, now);
 
     if (!err && !q->blame)
         return false;
     if (err || d->down) {
-        as_deploy_fail(d, q, err ? err : AS_EUNAVAILABLE);
+        as_deployment_fail(d, q, err ? err : AS_EUNAVAILABLE);
         return true;
     }
-    as_request_move(q, AS_REQ_QUEUED);
-    as_trial_add(d, q, now);
+    as_request_set_state(q, AS_REQ_QUEUED);
+    as_quarantine_enqueue(d, q, now);
     return true;
 }
 
-void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_replica *r;
 
-    if (as_absent_is_gone(d, q) || as_elsewhere_leaves(d, q)) {
-        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+    if (as_model_coverage_is_dropped(d, q) || as_fallback_may_leave(d, q)) {
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    if (!in_time(d, q, now) || again_alone(d, q, now))
+    if (!check_deadline(d, q, now) || requeue_suspect(d, q, now))
         return;
     if (d->batched) {
         q->release = 0; /* it has waited before */
         if (!d->down) {
-            as_request_move(q, AS_REQ_QUEUED);
+            as_request_set_state(q, AS_REQ_QUEUED);
             as_queue_push(&d->queue, q);
             return;
         }
         if (as_queue_batching(&d->queue, q->model)) {
-            batch_again(d, q, now);
+            requeue_batched(d, q, now);
             return;
         }
     }
-    r = as_dispatch_free_for(d, q);
+    r = as_dispatch_find_free(d, q);
     if (!r)
-        r = as_dispatch_prefetch_for(d, q);
+        r = as_dispatch_find_prefetch(d, q);
     if (!r && d->down) {
-        as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        as_deployment_fail(d, q, AS_EUNAVAILABLE);
         return;
     }
-    as_request_move(q, AS_REQ_QUEUED);
+    as_request_set_state(q, AS_REQ_QUEUED);
     if (r)
         as_dispatch_send(r, q, now);
     else
@@ -469,11 +469,11 @@ void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now)
 
 void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     while (d->queue.n) {
-        struct as_taker t = as_dispatch_taker(r);
-        struct as_request *q = t.starts || t.waits ? as_queue_first(&d->queue, &t) : NULL;
+        struct as_replica_capacity t = as_dispatch_capacity(r);
+        struct as_request *q = t.starts || t.waits ? as_queue_first_for(&d->queue, &t) : NULL;
 
         if (!q)
             break;
@@ -482,11 +482,11 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
             continue;
         }
         as_queue_remove(&d->queue, q);
-        if (in_time(d, q, now))
+        if (check_deadline(d, q, now))
             as_dispatch_send(r, q, now);
     }
     if (d->n_suspects)
-        as_trial_go(d, now);
+        as_quarantine_schedule(d, now);
 }
 
 /* --- caps --- */
@@ -495,7 +495,7 @@ static void count_models(struct as_replica *r)
 {
     const struct as_batch *last = NULL;
 
-    r->of_model = as_xalloc(AS_DEPLOY_MODELS_MAX * sizeof(r->of_model[0]));
+    r->of_model = as_xalloc(AS_DEPLOYMENT_MODELS_MAX * sizeof(r->of_model[0]));
     AS_LIST_EACH(n, &r->sent)
     {
         const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
@@ -507,19 +507,19 @@ static void count_models(struct as_replica *r)
 
 static void count_behind(struct as_replica *r)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     d->ongoing -= as_replica_ongoing(r);
     d->prefetched -= as_replica_waiting(r);
     r->behind = 0;
     for (uint32_t m = 0; m < d->queue.n_lanes; m++)
-        r->behind += as_replica_behind(r, m);
+        r->behind += as_replica_behind_cap(r, m);
     d->ongoing += as_replica_ongoing(r);
     d->prefetched += as_replica_waiting(r);
-    as_dispatch_refresh(r);
+    as_dispatch_update_free(r);
 }
 
-static void count_recalled(struct as_deploy *d)
+static void count_recalled(struct as_deployment *d)
 {
     for (uint32_t m = 0; m < d->queue.n_lanes; m++) {
         if (d->queue.lanes[m])
@@ -536,11 +536,11 @@ static void count_recalled(struct as_deploy *d)
     }
 }
 
-void as_dispatch_restrict(struct as_deploy *d)
+void as_dispatch_update_caps(struct as_deployment *d)
 {
-    for (uint32_t m = 0; m < AS_DEPLOY_MODELS_MAX; m++) {
+    for (uint32_t m = 0; m < AS_DEPLOYMENT_MODELS_MAX; m++) {
         if (d->cap_of[m] && d->cap_of[m] < d->most_slots && !as_queue_lane(&d->queue, m))
-            as_queue_restrict(&d->queue, m, d->cap_of[m]);
+            as_queue_add_lane(&d->queue, m, d->cap_of[m]);
     }
     for (uint32_t i = 0; d->queue.n_lanes && i < d->n_all; i++) {
         if (!d->all[i]->of_model)

@@ -2,7 +2,7 @@
  * for which nobody waits. */
 #include "core/dispatch/replica.h"
 
-bool as_deploy_serves(const struct as_deploy *d, uint32_t model)
+bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
 {
     bool some_in = false, some_out = false;
 
@@ -12,45 +12,45 @@ bool as_deploy_serves(const struct as_deploy *d, uint32_t model)
         if (!r->slots || r->draining)
             continue;
         some_in = some_in || r->breaker.state == AS_BREAKER_CLOSED;
-        if (!as_replica_has(r, model))
+        if (!as_replica_serves(r, model))
             continue;
         if (r->breaker.state != AS_BREAKER_OPEN)
             return true;
         some_out = true;
     }
-    return some_out && !some_in; /* as_eject_last is about to let them in */
+    return some_out && !some_in; /* as_outlier_readmit_all is about to let them in */
 }
 
-int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_full)
+int as_fallback_check(struct as_deployment *d, const struct as_request *q, bool is_full)
 {
-    if (q->spare) {
-        bool room = !d->down && !is_full && !d->blame.n && as_dispatch_free_for(d, q);
+    if (q->is_mirror) {
+        bool room = !d->down && !is_full && !d->blame.n && as_dispatch_find_free(d, q);
 
         d->stat.mirrored += room;
         d->stat.mirror_dropped += !room;
         return room ? 0 : AS_EFULL;
     }
-    return as_deploy_serves(d, q->model) ? 0 : AS_EUNAVAILABLE;
+    return as_deployment_serves(d, q->model) ? 0 : AS_EUNAVAILABLE;
 }
 
-bool as_elsewhere_leaves(const struct as_deploy *d, const struct as_request *q)
+bool as_fallback_may_leave(const struct as_deployment *d, const struct as_request *q)
 {
-    return q->spare || (q->elsewhere && !q->ran && !as_deploy_serves(d, q->model));
+    return q->is_mirror || (q->has_fallback && !q->ran && !as_deployment_serves(d, q->model));
 }
 
-void as_elsewhere_sweep(struct as_deploy *d, as_ns now)
+void as_fallback_sweep(struct as_deployment *d, as_ns now)
 {
     struct as_list all, *n;
 
-    if (!d->queue.n || (!d->n_absent && as_deploy_serves(d, 0)))
+    if (!d->queue.n || (!d->n_absent && as_deployment_serves(d, 0)))
         return;
     as_list_init(&all);
-    as_queue_take(&d->queue, &all);
+    as_queue_pop_all(&d->queue, &all);
     while ((n = as_list_pop(&all))) {
         struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
 
-        if (as_elsewhere_leaves(d, q))
-            as_deploy_fail(d, q, AS_EUNAVAILABLE);
+        if (as_fallback_may_leave(d, q))
+            as_deployment_fail(d, q, AS_EUNAVAILABLE);
         else
             as_queue_push(&d->queue, q);
     }
@@ -59,8 +59,8 @@ void as_elsewhere_sweep(struct as_deploy *d, as_ns now)
         struct as_lane *l = AS_LIST_ENTRY(it, struct as_lane, node);
 
         if (l->batching)
-            as_dispatch_hold(d, l, now);
+            as_dispatch_update_lane(d, l, now);
     }
     if (d->batched) /* what was put back may have come due */
-        as_dispatch_flow(d, now);
+        as_dispatch_send_all(d, now);
 }

@@ -6,7 +6,7 @@
 #define LOOK  8u    /* a replica's pace is judged after so many samples */
 #define PEERS 64u   /* of many, so many are asked */
 
-void as_eject_model(struct as_deploy *d, uint32_t model)
+void as_outlier_add_model(struct as_deployment *d, uint32_t model)
 {
     if (model < d->n_medians)
         return;
@@ -15,7 +15,7 @@ void as_eject_model(struct as_deploy *d, uint32_t model)
         d->medians[d->n_medians++] = (struct as_median){0};
 }
 
-void as_eject_forget(struct as_deploy *d, uint32_t model)
+void as_outlier_forget_model(struct as_deployment *d, uint32_t model)
 {
     if (model < d->n_medians)
         d->medians[model] = (struct as_median){0};
@@ -26,75 +26,75 @@ static bool is_ready(const struct as_replica *r)
     return r->slots > 0 && !r->draining;
 }
 
-static bool may_go(const struct as_deploy *d)
+static bool may_eject(const struct as_deployment *d)
 {
-    return as_outlier_may_go(&d->conf.outlier, as_deploy_ready(d), d->n_out);
+    return as_outlier_may_eject(&d->conf.outlier, as_deployment_ready(d), d->n_out);
 }
 
 /* It is OPEN. */
-static void take_out(struct as_replica *r)
+static void remove_from_rotation(struct as_replica *r)
 {
-    as_trial_unkeep(r);
-    as_dispatch_relimit(r);
+    as_quarantine_release(r);
+    as_dispatch_update_limits(r);
     r->deploy->ops.wake(r->deploy->ctx, r->breaker.until);
 }
 
-static void trip(struct as_replica *r, as_ns now)
+static void eject(struct as_replica *r, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     as_breaker_trip(&r->breaker, &d->conf.breaker, now);
     d->n_out++;
     d->stat.ejected++;
     r->pace = (struct as_median){0}; /* what it will be like is not known */
-    take_out(r);
+    remove_from_rotation(r);
 }
 
 /* HALF_OPEN, and no better. */
-static void trip_again(struct as_replica *r, as_ns now)
+static void eject_again(struct as_replica *r, as_ns now)
 {
     as_breaker_trip(&r->breaker, &r->deploy->conf.breaker, now);
     r->pace = (struct as_median){0};
-    take_out(r);
+    remove_from_rotation(r);
 }
 
 /* --- failures --- */
 
 static bool fails_alone(const struct as_replica *r)
 {
-    const struct as_deploy *d = r->deploy;
+    const struct as_deployment *d = r->deploy;
     uint32_t peers[PEERS], n = 0;
 
     for (uint32_t i = 0; i < d->n_all && n < PEERS; i++) {
         if (d->all[i] != r && is_ready(d->all[i]) && !d->all[i]->breaker.state)
             peers[n++] = d->all[i]->breaker.streak;
     }
-    return as_outlier_fails(r->breaker.streak, peers, n);
+    return as_outlier_is_failing(r->breaker.streak, peers, n);
 }
 
-void as_eject_answer(struct as_replica *r, bool failed, as_ns now)
+void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     const struct as_breaker_conf *conf = &d->conf.breaker;
 
-    if (as_breaker_heard(&r->breaker, conf, failed, now)) {
+    if (as_breaker_on_answer(&r->breaker, conf, failed, now)) {
         if (r->breaker.state != AS_BREAKER_CLOSED) {
-            take_out(r);
+            remove_from_rotation(r);
             return;
         }
         d->n_out--;
-        as_dispatch_relimit(r);
-    } else if (as_breaker_is_due(&r->breaker, conf) && may_go(d) && fails_alone(r)) {
-        trip(r, now);
+        as_dispatch_update_limits(r);
+    } else if (as_breaker_should_trip(&r->breaker, conf) && may_eject(d) && fails_alone(r)) {
+        eject(r, now);
     }
 }
 
 /* --- slowness --- */
 
 /* Paces of the others that are in; how many. */
-static uint32_t paces(const struct as_replica *r, as_ns ret_paces[PEERS])
+static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
 {
-    const struct as_deploy *d = r->deploy;
+    const struct as_deployment *d = r->deploy;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_all && n < PEERS; i++) {
@@ -113,14 +113,14 @@ static bool is_slow(const struct as_replica *r, as_ns usual)
     as_ns peers[PEERS];
 
     return r->pace.value * usual / UNIT >= conf->least &&
-           as_outlier_is_slow(conf, r->pace.value, peers, paces(r, peers));
+           as_outlier_is_slow(conf, r->pace.value, peers, peer_paces(r, peers));
 }
 
 /* A deployment may have models that are quick and models that are slow, and a replica may have met
  * more of these: so a time is compared with those of the same model. */
-void as_eject_pace(struct as_replica *r, uint32_t model, as_ns service, as_ns now)
+void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     struct as_median *m = &d->medians[model < d->n_medians ? model : 0];
 
     if (d->n_all < 2 || !d->conf.outlier.factor)
@@ -130,41 +130,41 @@ void as_eject_pace(struct as_replica *r, uint32_t model, as_ns service, as_ns no
     if (__builtin_expect(r->breaker.state == AS_BREAKER_HALF_OPEN, 0)) {
         /* all probes together: a single one may be slow by chance */
         if (r->pace.n >= d->conf.breaker.probes && is_slow(r, m->value))
-            trip_again(r, now);
+            eject_again(r, now);
         return;
     }
     if (r->pace.n % LOOK == 0 && r->pace.n >= AS_OUTLIER_SAMPLES && !r->breaker.state &&
-        is_slow(r, m->value) && may_go(d))
-        trip(r, now);
+        is_slow(r, m->value) && may_eject(d))
+        eject(r, now);
 }
 
 /* A client may ask for less time than anybody needs: that is not the replica's failure. */
-void as_eject_late(struct as_replica *r, const struct as_request *q, as_ns now)
+void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     const struct as_median *m = &d->medians[q->model < d->n_medians ? q->model : 0];
 
     if (m->n >= AS_OUTLIER_SAMPLES && d->conf.outlier.factor &&
         (now - q->sent) / d->conf.outlier.factor > m->value)
-        as_eject_answer(r, true, now);
+        as_outlier_on_result(r, true, now);
 }
 
 /* --- back again --- */
 
-void as_eject_expire(struct as_deploy *d, as_ns now)
+void as_outlier_expire(struct as_deployment *d, as_ns now)
 {
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (!as_breaker_look(&r->breaker, now))
+        if (!as_breaker_tick(&r->breaker, now))
             continue;
-        as_dispatch_relimit(r);
+        as_dispatch_update_limits(r);
         as_dispatch_pull(r, now);
     }
     as_dispatch_balance(d);
 }
 
-as_ns as_eject_next(const struct as_deploy *d)
+as_ns as_outlier_next_due(const struct as_deployment *d)
 {
     as_ns next = AS_NEVER;
 
@@ -175,7 +175,7 @@ as_ns as_eject_next(const struct as_deploy *d)
     return next;
 }
 
-void as_eject_last(struct as_deploy *d, as_ns now)
+void as_outlier_readmit_all(struct as_deployment *d, as_ns now)
 {
     if (!d->n_out)
         return;
@@ -190,7 +190,7 @@ void as_eject_last(struct as_deploy *d, as_ns now)
             continue;
         r->breaker = (struct as_breaker){0};
         d->n_out--;
-        as_dispatch_relimit(r);
+        as_dispatch_update_limits(r);
         as_dispatch_pull(r, now);
     }
 }

@@ -4,11 +4,11 @@
  * word is late: it may still tell who is to blame, when the bodies have gone. */
 #include "core/dispatch/replica.h"
 
-#define GRAVES_MAX 256u /* the oldest goes for a new one */
+#define PENDING_VERDICTS_MAX 256u /* the oldest goes for a new one */
 
-static struct as_grave *grave_of(struct as_list *n)
+static struct as_pending_verdict *verdict_of(struct as_list *n)
 {
-    return AS_LIST_ENTRY(n, struct as_grave, node);
+    return AS_LIST_ENTRY(n, struct as_pending_verdict, node);
 }
 
 static struct as_request *request_of(struct as_list *n)
@@ -16,7 +16,7 @@ static struct as_request *request_of(struct as_list *n)
     return AS_LIST_ENTRY(n, struct as_request, node);
 }
 
-static struct as_evidence *evidence_of(struct as_grave *g, const struct as_request *q)
+static struct as_evidence *evidence_of(struct as_pending_verdict *g, const struct as_request *q)
 {
     for (uint32_t i = 0; i < g->n_evidence; i++) {
         if (g->evidence[i].q == q)
@@ -25,21 +25,21 @@ static struct as_evidence *evidence_of(struct as_grave *g, const struct as_reque
     return NULL;
 }
 
-bool as_grave_has(struct as_grave *g, const struct as_request *q)
+bool as_pending_verdict_has_evidence(struct as_pending_verdict *g, const struct as_request *q)
 {
     return g && evidence_of(g, q);
 }
 
 /* Nobody is parked there. What it retains goes, as soon as there is time for it. */
-static void fill(struct as_deploy *d, struct as_grave *g)
+static void free_verdict(struct as_deployment *d, struct as_pending_verdict *g)
 {
     struct as_list *n;
 
     AS_ASSERT(as_list_empty(&g->parked));
-    as_trial_decide(d, g->tried);
+    as_quarantine_resolve(d, g->tried);
     while ((n = as_list_pop(&g->retained))) {
-        as_print_drop(d, request_of(n));
-        request_of(n)->grave = NULL;
+        as_fingerprint_cancel(d, request_of(n));
+        request_of(n)->verdict = NULL;
         as_list_push(&d->released, n);
     }
     as_list_remove(&g->node);
@@ -48,76 +48,77 @@ static void fill(struct as_deploy *d, struct as_grave *g)
 }
 
 /* What waits there ends, or goes on with `back`, which is to rise. */
-static void open_up(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
-                    struct as_list back[AS_PRIORITIES], as_ns now)
+static void resume_parked(struct as_deployment *d, struct as_pending_verdict *g, enum as_loss loss,
+                          struct as_list back[AS_PRIORITIES], as_ns now)
 {
     struct as_list *n;
     uint32_t n_alone = 0;
 
     g->until = AS_NEVER;
-    as_trial_decide(d, g->tried);
+    as_quarantine_resolve(d, g->tried);
     g->tried = NULL;
     while ((n = as_list_pop(&g->parked))) {
         struct as_request *q = request_of(n);
         struct as_evidence *v = evidence_of(g, q);
 
         d->parked--;
-        q->grave = NULL;
-        as_print_drop(d, q);
+        q->verdict = NULL;
+        as_fingerprint_cancel(d, q);
         if (v)
             v->q = NULL;
-        if (!as_replica_may_rise(d, q, as_replay_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
-            as_deploy_fail(d, q, AS_EMAYHAVERUN);
+        if (!as_replica_may_retry(d, q, as_retry_rule(loss, AS_PROGRESS_STARTED, q->idempotent))) {
+            as_deployment_fail(d, q, AS_EMAYHAVERUN);
             continue;
         }
         /* it may be what ended the worker: if it costs no more than an idle replica, it goes
          * alone, so that another death is a proof */
-        if (loss == AS_LOSS_UNKNOWN && v && g->state == AS_GRAVE_PRINTED && !n_alone &&
-            as_trial_has_room(d, q->model)) {
-            as_suspect_add(d, q, &v->print, now);
+        if (loss == AS_LOSS_UNKNOWN && v && g->state == AS_PENDING_VERDICT_FINGERPRINTED &&
+            !n_alone && as_quarantine_has_room(d, q->model)) {
+            as_suspect_add(d, q, &v->fingerprint, now);
             n_alone += q->blame != NULL;
         }
-        as_replica_bury(back, q);
+        as_replica_collect_retry(back, q);
     }
 }
 
-static void open_one(struct as_deploy *d, struct as_grave *g, enum as_loss loss, as_ns now)
+static void resume_one(struct as_deployment *d, struct as_pending_verdict *g, enum as_loss loss,
+                       as_ns now)
 {
     struct as_list back[AS_PRIORITIES];
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
-    open_up(d, g, loss, back, now);
-    as_replica_rise(d, back, now);
+    resume_parked(d, g, loss, back, now);
+    as_replica_requeue(d, back, now);
 }
 
 /* --- it is made --- */
 
-struct digging {
-    struct as_grave *g;
+struct collector {
+    struct as_pending_verdict *g;
     uint32_t max;
     as_ns now;
 };
 
-static void dig_one(void *arg, struct as_request *q)
+static void add_evidence(void *arg, struct as_request *q)
 {
-    struct digging *k = arg;
+    struct collector *k = arg;
 
     if (k->g->n_evidence < k->max)
         k->g->evidence[k->g->n_evidence++] = (struct as_evidence){.q = q, .ran = k->now - q->sent};
 }
 
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct as_blamed *tried,
-                              as_ns now)
+struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
+                                                  struct as_blame_entry *tried, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
-    struct digging k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
-    struct as_grave *g;
+    struct as_deployment *d = r->deploy;
+    struct collector k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
+    struct as_pending_verdict *g;
 
     k.max = AS_MIN(k.max, r->unanswered);
-    if (d->n_graves == GRAVES_MAX) {
-        open_one(d, grave_of(d->graves.next), AS_LOSS_UNKNOWN, now);
-        fill(d, grave_of(d->graves.next));
+    if (d->n_graves == PENDING_VERDICTS_MAX) {
+        resume_one(d, verdict_of(d->graves.next), AS_LOSS_UNKNOWN, now);
+        free_verdict(d, verdict_of(d->graves.next));
     }
     k.g = g = as_xalloc(sizeof(*g) + k.max * sizeof(g->evidence[0]));
     g->number = ++d->last_grave;
@@ -125,13 +126,13 @@ struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct 
     as_list_init(&g->parked);
     as_list_init(&g->retained);
     if (suspect_to == UINT64_MAX) { /* nobody knows what had started: what could have */
-        as_replica_each_executing(r, dig_one, &k);
+        as_replica_each_executing(r, add_evidence, &k);
     } else {
         AS_LIST_EACH(n, &r->sent)
         {
             if (request_of(n)->stream > suspect_to)
                 break;
-            dig_one(&k, request_of(n));
+            add_evidence(&k, request_of(n));
         }
     }
     g->tried = tried;
@@ -143,19 +144,21 @@ struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct 
 
 /* Who has been lost before waits longer: it may be what ends workers, and a second one that ends
  * before the first one's verdict would be the price of haste. */
-void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q, as_ns now)
+void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *g,
+                             struct as_request *q, as_ns now)
 {
-    as_ns wait = q->tries || q->blame ? d->conf.verdict_patience : d->conf.verdict_wait;
+    as_ns wait = q->tries || q->blame ? d->conf.repeat_verdict_wait : d->conf.verdict_wait;
 
-    as_request_move(q, AS_REQ_PARKED);
+    as_request_set_state(q, AS_REQ_PARKED);
     as_list_push(&g->parked, &q->node);
-    q->grave = g;
+    q->verdict = g;
     d->parked++;
     if (g->until == AS_NEVER || now + wait > g->until)
         g->until = now + wait;
 }
 
-void as_grave_retain(struct as_deploy *d, struct as_grave *g, struct as_request *q)
+void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdict *g,
+                               struct as_request *q)
 {
     struct as_evidence *v = g ? evidence_of(g, q) : NULL;
 
@@ -164,185 +167,185 @@ void as_grave_retain(struct as_deploy *d, struct as_grave *g, struct as_request 
         v = NULL;
     }
     if (!v) {
-        as_deploy_end(d, q);
+        as_deployment_release(d, q);
         return;
     }
-    as_heap_remove(&d->deadlines, q);
-    as_request_move(q, AS_REQ_RETAINED);
-    as_deploy_clear(d, q);
-    q->grave = g;
+    as_deadline_heap_remove(&d->deadlines, q);
+    as_request_set_state(q, AS_REQ_RETAINED);
+    as_deployment_uncount(d, q);
+    q->verdict = g;
     as_list_push(&g->retained, &q->node);
 }
 
-void as_grave_leave(struct as_deploy *d, struct as_request *q)
+void as_pending_verdict_remove(struct as_deployment *d, struct as_request *q)
 {
-    struct as_grave *g = q->grave;
+    struct as_pending_verdict *g = q->verdict;
 
     as_list_remove(&q->node);
-    q->grave = NULL;
+    q->verdict = NULL;
     d->parked--;
-    as_grave_retain(d, g, q);
+    as_pending_verdict_retain(d, g, q);
 }
 
 /* --- fingerprints --- */
 
-static bool print_all(struct as_deploy *d, struct as_grave *g, as_ns now)
+static bool fingerprint_all(struct as_deployment *d, struct as_pending_verdict *g, as_ns now)
 {
     for (; g->n_printed < g->n_evidence; g->n_printed++) {
         struct as_evidence *v = &g->evidence[g->n_printed];
 
-        if (!as_print_take(d, v->q, &v->print, now))
+        if (!as_fingerprint_compute(d, v->q, &v->fingerprint, now))
             return false;
         if (v->q->state != AS_REQ_RETAINED)
             continue;
         as_list_remove(&v->q->node);
-        v->q->grave = NULL;
-        as_deploy_end(d, v->q);
+        v->q->verdict = NULL;
+        as_deployment_release(d, v->q);
         v->q = NULL;
     }
     return true;
 }
 
 /* All are printed. */
-static void conclude(struct as_deploy *d, struct as_grave *g, struct as_list back[AS_PRIORITIES],
-                     as_ns now)
+static void finish_fingerprinting(struct as_deployment *d, struct as_pending_verdict *g,
+                                  struct as_list back[AS_PRIORITIES], as_ns now)
 {
     enum as_loss loss = g->loss;
 
-    g->state = AS_GRAVE_PRINTED;
+    g->state = AS_PENDING_VERDICT_FINGERPRINTED;
     /* first: what is like them must not go with the others */
     if (loss != AS_LOSS_UNKNOWN)
-        as_suspect_convict(d, g->evidence, g->n_evidence, g->on_trial, now);
-    open_up(d, g, loss, back, now);
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->on_trial, now);
+    resume_parked(d, g, loss, back, now);
     if (loss != AS_LOSS_UNKNOWN || !g->n_evidence)
-        fill(d, g);
+        free_verdict(d, g);
 }
 
 /* What rises is put into `back`. False: there is more to do in the next turn. */
-static bool work(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now)
+static bool work_portion(struct as_deployment *d, struct as_list back[AS_PRIORITIES], as_ns now)
 {
     struct as_list *n;
 
     AS_LIST_EACH(it, &d->graves)
     {
-        struct as_grave *g = grave_of(it);
+        struct as_pending_verdict *g = verdict_of(it);
 
-        if (g->state != AS_GRAVE_PRINTS)
+        if (g->state != AS_PENDING_VERDICT_FINGERPRINTING)
             continue;
-        if (!print_all(d, g, now))
+        if (!fingerprint_all(d, g, now))
             return false;
-        conclude(d, g, back, now);
+        finish_fingerprinting(d, g, back, now);
     }
     while (!as_list_empty(&d->released)) {
         struct as_request *q = request_of(d->released.next);
 
-        if (!as_print_spend(d, d->ops.sample(d->ctx, q, NULL), now))
+        if (!as_fingerprint_use_budget(d, d->ops.sample(d->ctx, q, NULL), now))
             return false;
         n = as_list_pop(&d->released);
-        as_deploy_end(d, request_of(n));
+        as_deployment_release(d, request_of(n));
     }
     return true;
 }
 
-bool as_grave_work(struct as_deploy *d, as_ns now)
+bool as_pending_verdict_work(struct as_deployment *d, as_ns now)
 {
     struct as_list back[AS_PRIORITIES];
     bool all;
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
-    all = work(d, back, now);
-    as_replica_rise(d, back, now);
+    all = work_portion(d, back, now);
+    as_replica_requeue(d, back, now);
     return all;
 }
 
-static void begin(struct as_grave *g, enum as_loss loss)
+static void start_fingerprinting(struct as_pending_verdict *g, enum as_loss loss)
 {
-    AS_ASSERT(g->state == AS_GRAVE_WAITS);
-    g->state = AS_GRAVE_PRINTS;
+    AS_ASSERT(g->state == AS_PENDING_VERDICT_WAITING);
+    g->state = AS_PENDING_VERDICT_FINGERPRINTING;
     g->loss = loss;
     g->until = AS_NEVER;
 }
 
-static struct as_grave *find(const struct as_deploy *d, uint64_t number)
+static struct as_pending_verdict *find_verdict(const struct as_deployment *d, uint64_t number)
 {
     for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        if (grave_of(n)->number == number)
-            return grave_of(n);
+        if (verdict_of(n)->number == number)
+            return verdict_of(n);
     }
     return NULL;
 }
 
-uint64_t as_grave_close(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
-                        struct as_list back[AS_PRIORITIES], as_ns now)
+uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_verdict *g,
+                                  enum as_loss loss, struct as_list back[AS_PRIORITIES], as_ns now)
 {
     uint64_t number = g->number;
 
     if (as_list_empty(&g->parked) && !g->n_evidence) {
-        fill(d, g);
+        free_verdict(d, g);
         return 0;
     }
-    if (loss == AS_LOSS_UNTOLD && d->conf.verdict_wait) {
+    if (loss == AS_LOSS_PENDING && d->conf.verdict_wait) {
         if (as_list_empty(&g->parked))
             g->until = now + d->conf.verdict_wait;
         d->ops.wake(d->ctx, g->until);
         return number;
     }
-    begin(g, loss == AS_LOSS_UNTOLD ? AS_LOSS_UNKNOWN : loss);
-    if (!work(d, back, now))
+    start_fingerprinting(g, loss == AS_LOSS_PENDING ? AS_LOSS_UNKNOWN : loss);
+    if (!work_portion(d, back, now))
         d->ops.next_turn(d->ctx);
-    return loss == AS_LOSS_UNTOLD && find(d, number) ? number : 0;
+    return loss == AS_LOSS_PENDING && find_verdict(d, number) ? number : 0;
 }
 
 /* --- over time --- */
 
 /* All that are due together: who came first goes first, whichever worker had it. */
-void as_grave_expire(struct as_deploy *d, as_ns now)
+void as_pending_verdict_expire(struct as_deployment *d, as_ns now)
 {
     AS_LIST_EACH(n, &d->graves)
     {
-        struct as_grave *g = grave_of(n);
+        struct as_pending_verdict *g = verdict_of(n);
 
-        if (g->state == AS_GRAVE_WAITS && g->until <= now)
-            begin(g, AS_LOSS_UNKNOWN);
+        if (g->state == AS_PENDING_VERDICT_WAITING && g->until <= now)
+            start_fingerprinting(g, AS_LOSS_UNKNOWN);
     }
-    if (!as_grave_work(d, now))
+    if (!as_pending_verdict_work(d, now))
         d->ops.next_turn(d->ctx);
 }
 
-as_ns as_grave_next(const struct as_deploy *d)
+as_ns as_pending_verdict_next_due(const struct as_deployment *d)
 {
     as_ns next = AS_NEVER;
 
     for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        const struct as_grave *g = grave_of(n);
+        const struct as_pending_verdict *g = verdict_of(n);
 
         /* one whose requests have all gone waits for nothing but the word */
-        if (g->state == AS_GRAVE_WAITS && (!as_list_empty(&g->parked) || g->n_evidence))
+        if (g->state == AS_PENDING_VERDICT_WAITING && (!as_list_empty(&g->parked) || g->n_evidence))
             next = AS_MIN(next, g->until);
     }
     return next;
 }
 
-void as_deploy_verdict(struct as_deploy *d, uint64_t number, enum as_loss loss, as_ns now)
+void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_loss loss, as_ns now)
 {
-    struct as_grave *g = find(d, number);
+    struct as_pending_verdict *g = find_verdict(d, number);
     bool crashed = loss == AS_LOSS_CRASHED;
 
     if (!g)
         return;
-    if (crashed && g->state == AS_GRAVE_PRINTED) {
-        as_suspect_convict(d, g->evidence, g->n_evidence, g->on_trial, now);
-        fill(d, g);
-    } else if (crashed && g->state == AS_GRAVE_PRINTS) {
+    if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTED) {
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->on_trial, now);
+        free_verdict(d, g);
+    } else if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTING) {
         g->loss = loss; /* when they are whole */
     } else if (crashed) {
-        begin(g, loss);
+        start_fingerprinting(g, loss);
     } else {
-        open_one(d, g, loss <= AS_LOSS_CRASHED ? loss : AS_LOSS_UNKNOWN, now);
-        fill(d, g);
+        resume_one(d, g, loss <= AS_LOSS_CRASHED ? loss : AS_LOSS_UNKNOWN, now);
+        free_verdict(d, g);
     }
-    if (!as_grave_work(d, now))
+    if (!as_pending_verdict_work(d, now))
         d->ops.next_turn(d->ctx);
 }
 
@@ -355,13 +358,13 @@ static bool is_among(const struct as_list *head, uint32_t model)
     return false;
 }
 
-bool as_grave_holds(const struct as_deploy *d, uint32_t model)
+bool as_pending_verdict_holds_model(const struct as_deployment *d, uint32_t model)
 {
     for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
-        const struct as_grave *g = grave_of(n);
+        const struct as_pending_verdict *g = verdict_of(n);
 
         if (is_among(&g->parked, model) || is_among(&g->retained, model) ||
-            (g->tried && g->tried->print.model == model))
+            (g->tried && g->tried->fingerprint.model == model))
             return true;
         for (uint32_t i = g->n_printed; i < g->n_evidence; i++) {
             if (g->evidence[i].q->model == model)
@@ -371,85 +374,85 @@ bool as_grave_holds(const struct as_deploy *d, uint32_t model)
     return is_among(&d->released, model);
 }
 
-void as_grave_forget(struct as_deploy *d, uint32_t model)
+void as_pending_verdict_forget_model(struct as_deployment *d, uint32_t model)
 {
     AS_LIST_EACH(n, &d->graves)
     {
-        struct as_grave *g = grave_of(n);
+        struct as_pending_verdict *g = verdict_of(n);
         uint32_t kept = 0;
 
         for (uint32_t i = 0; i < g->n_evidence; i++) {
-            if (i >= g->n_printed || g->evidence[i].print.model != model)
+            if (i >= g->n_printed || g->evidence[i].fingerprint.model != model)
                 g->evidence[kept++] = g->evidence[i];
         }
         g->n_printed -= g->n_evidence - kept;
         g->n_evidence = kept;
-        if (g->state == AS_GRAVE_PRINTED && !g->n_evidence)
-            fill(d, g);
+        if (g->state == AS_PENDING_VERDICT_FINGERPRINTED && !g->n_evidence)
+            free_verdict(d, g);
     }
 }
 
-void as_grave_fill_all(struct as_deploy *d, int err)
+void as_pending_verdict_fail_all(struct as_deployment *d, int err)
 {
     struct as_list *p;
 
     AS_LIST_EACH(n, &d->graves)
     {
-        struct as_grave *g = grave_of(n);
+        struct as_pending_verdict *g = verdict_of(n);
 
         while ((p = as_list_pop(&g->parked))) {
             d->parked--;
-            request_of(p)->grave = NULL;
-            as_print_drop(d, request_of(p));
-            as_deploy_fail(d, request_of(p), err);
+            request_of(p)->verdict = NULL;
+            as_fingerprint_cancel(d, request_of(p));
+            as_deployment_fail(d, request_of(p), err);
         }
-        fill(d, g);
+        free_verdict(d, g);
     }
     while ((p = as_list_pop(&d->released)))
-        as_deploy_end(d, request_of(p));
+        as_deployment_release(d, request_of(p));
 }
 
 /* --- invariants --- */
 
-static bool retained_ok(const struct as_list *head, const struct as_grave *g)
+static bool retained_ok(const struct as_list *head, const struct as_pending_verdict *g)
 {
     for (struct as_list *k = head->next; k != head; k = k->next) {
         const struct as_request *q = request_of(k);
 
-        if (q->state != AS_REQ_RETAINED || q->grave != g || !as_request_ok(q))
+        if (q->state != AS_REQ_RETAINED || q->verdict != g || !as_request_ok(q))
             return false;
     }
     return true;
 }
 
 /* What is to be read is there. */
-static bool evidence_ok(const struct as_grave *g)
+static bool evidence_ok(const struct as_pending_verdict *g)
 {
     for (uint32_t i = 0; i < g->n_evidence; i++) {
         const struct as_request *q = g->evidence[i].q;
 
-        if (q ? q->grave != g : i >= g->n_printed)
+        if (q ? q->verdict != g : i >= g->n_printed)
             return false;
     }
     return g->n_printed <= g->n_evidence;
 }
 
-bool as_grave_ok(const struct as_deploy *d)
+bool as_pending_verdict_ok(const struct as_deployment *d)
 {
     uint32_t n = 0, parked = 0;
 
     for (struct as_list *i = d->graves.next; i != &d->graves; i = i->next, n++) {
-        struct as_grave *g = grave_of(i);
+        struct as_pending_verdict *g = verdict_of(i);
 
-        if ((g->state == AS_GRAVE_WAITS) != (g->until != AS_NEVER))
+        if ((g->state == AS_PENDING_VERDICT_WAITING) != (g->until != AS_NEVER))
             return false;
-        if (g->state == AS_GRAVE_PRINTED &&
+        if (g->state == AS_PENDING_VERDICT_FINGERPRINTED &&
             (!as_list_empty(&g->parked) || !as_list_empty(&g->retained)))
             return false;
         for (struct as_list *k = g->parked.next; k != &g->parked; k = k->next, parked++) {
             const struct as_request *q = request_of(k);
 
-            if (q->state != AS_REQ_PARKED || q->grave != g || q->bound || !q->idempotent ||
+            if (q->state != AS_REQ_PARKED || q->verdict != g || q->bound || !q->idempotent ||
                 !as_request_ok(q))
                 return false;
         }

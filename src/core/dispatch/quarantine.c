@@ -4,22 +4,22 @@
 
 #include "core/dispatch/replica.h"
 
-#define SHARE 3u /* of the ready replicas, one in so many may be on trial, and always one */
+#define SHARE 3u /* of the ready replicas, one in so many may be on quarantine, and always one */
 
-void as_trial_move(struct as_trial *t, enum as_trial_state to)
+void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to)
 {
     static const uint8_t arrows[] = {
-        [AS_TRIAL_NONE] = 1u << AS_TRIAL_KEPT,
-        [AS_TRIAL_KEPT] = 1u << AS_TRIAL_NONE | 1u << AS_TRIAL_ALONE,
-        [AS_TRIAL_ALONE] = 1u << AS_TRIAL_NONE | 1u << AS_TRIAL_OPEN,
-        [AS_TRIAL_OPEN] = 1u << AS_TRIAL_NONE,
+        [AS_QUARANTINE_NONE] = 1u << AS_QUARANTINE_RESERVED,
+        [AS_QUARANTINE_RESERVED] = 1u << AS_QUARANTINE_NONE | 1u << AS_QUARANTINE_ALONE,
+        [AS_QUARANTINE_ALONE] = 1u << AS_QUARANTINE_NONE | 1u << AS_QUARANTINE_SHARED,
+        [AS_QUARANTINE_SHARED] = 1u << AS_QUARANTINE_NONE,
     };
 
     AS_ASSERT(arrows[t->state] >> to & 1u);
     t->state = to;
 }
 
-const char *as_trial_state_name(enum as_trial_state s)
+const char *as_quarantine_state_name(enum as_quarantine_state s)
 {
     static const char *const names[] = {"none", "kept", "alone", "open"};
 
@@ -31,18 +31,18 @@ static struct as_request *request_of(struct as_list *n)
     return AS_LIST_ENTRY(n, struct as_request, node);
 }
 
-static uint32_t most_trials(const struct as_deploy *d)
+static uint32_t max_quarantines(const struct as_deployment *d)
 {
-    return AS_MAX(as_deploy_ready(d) / SHARE, 1);
+    return AS_MAX(as_deployment_ready(d) / SHARE, 1);
 }
 
-bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
+bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model)
 {
-    if (!d->ops.sample || !d->conf.blame.max || d->n_suspects || d->n_trials >= most_trials(d))
+    if (!d->ops.sample || !d->conf.blame.max || d->n_suspects || d->n_trials >= max_quarantines(d))
         return false;
     for (uint32_t i = 0; i < d->n_free; i++) {
-        if (!d->free[i]->unanswered && d->free[i]->trial.state == AS_TRIAL_NONE &&
-            as_replica_has(d->free[i], model))
+        if (!d->free[i]->unanswered && d->free[i]->quarantine.state == AS_QUARANTINE_NONE &&
+            as_replica_serves(d->free[i], model))
             return true;
     }
     return false;
@@ -51,77 +51,77 @@ bool as_trial_has_room(const struct as_deploy *d, uint32_t model)
 /* --- the line --- */
 
 /* When q, which waits, is refused. */
-static as_ns due(const struct as_deploy *d, const struct as_request *q)
+static as_ns refuse_at(const struct as_deployment *d, const struct as_request *q)
 {
     if (d->serving == AS_NEVER)
         return AS_NEVER;
-    return AS_MAX(q->suspected, d->serving) + d->conf.trial.wait;
+    return AS_MAX(q->suspected, d->serving) + d->conf.quarantine.wait;
 }
 
-void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     AS_ASSERT(q->blame && q->state == AS_REQ_QUEUED);
     as_list_push(&d->suspects, &q->node);
     d->n_suspects++;
     q->suspected = now;
     if (d->serving != AS_NEVER)
-        d->ops.wake(d->ctx, due(d, q));
+        d->ops.wake(d->ctx, refuse_at(d, q));
     for (uint32_t i = 0; i < d->n_all; i++) { /* rests that nobody has waited for */
-        struct as_trial *t = &d->all[i]->trial;
+        struct as_quarantine *t = &d->all[i]->quarantine;
 
-        if (t->state == AS_TRIAL_NONE && t->until > now)
+        if (t->state == AS_QUARANTINE_NONE && t->until > now)
             d->ops.wake(d->ctx, t->until);
-        else if (t->state == AS_TRIAL_NONE)
+        else if (t->state == AS_QUARANTINE_NONE)
             t->until = 0;
     }
 }
 
 /* The others have r again: as many as wait now go before a replica is kept from them next. */
-static void end_turn(struct as_replica *r, enum as_trial_state to)
+static void end_turn(struct as_replica *r, enum as_quarantine_state to)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
-    if (r->trial.state != AS_TRIAL_OPEN) {
+    if (r->quarantine.state != AS_QUARANTINE_SHARED) {
         d->n_trials--;
         d->owed = d->queue.n;
     }
-    as_trial_move(&r->trial, to);
-    as_dispatch_relimit(r);
+    as_quarantine_set_state(&r->quarantine, to);
+    as_dispatch_update_limits(r);
 }
 
 /* Whoever was kept free for a suspect, or has it. rest: until then it is not kept again. */
-static void let_go(struct as_replica *r, as_ns rest)
+static void release_replica(struct as_replica *r, as_ns rest)
 {
-    r->trial.suspect->blame->trying = false;
-    r->trial.suspect = NULL;
-    r->trial.until = rest;
-    end_turn(r, AS_TRIAL_NONE);
+    r->quarantine.suspect->blame->trying = false;
+    r->quarantine.suspect = NULL;
+    r->quarantine.until = rest;
+    end_turn(r, AS_QUARANTINE_NONE);
 }
 
-static struct as_replica *keeper_of(const struct as_deploy *d, const struct as_request *q)
+static struct as_replica *reserved_for(const struct as_deployment *d, const struct as_request *q)
 {
     for (uint32_t i = 0; i < d->n_all; i++) {
-        if (d->all[i]->trial.suspect == q)
+        if (d->all[i]->quarantine.suspect == q)
             return d->all[i];
     }
     return NULL;
 }
 
-struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q)
+struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q)
 {
-    struct as_replica *r = q->blame->trying ? keeper_of(d, q) : NULL;
+    struct as_replica *r = q->blame->trying ? reserved_for(d, q) : NULL;
 
     as_list_remove(&q->node);
     d->n_suspects--;
     if (r)
-        let_go(r, 0);
-    as_suspect_forget(d, q);
+        release_replica(r, 0);
+    as_suspect_remove(d, q);
     return r;
 }
 
-void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now)
+void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns now)
 {
-    struct as_replica *r = as_trial_leave(d, q);
+    struct as_replica *r = as_quarantine_dequeue(d, q);
 
     if (r) {
         as_dispatch_pull(r, now);
@@ -129,35 +129,35 @@ void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now)
     }
 }
 
-/* --- the trial --- */
+/* --- the quarantine --- */
 
 /* Is r of no use to those who wait, or have they had their turn? */
-static bool may_keep(const struct as_replica *r)
+static bool may_reserve(const struct as_replica *r)
 {
-    const struct as_deploy *d = r->deploy;
+    const struct as_deployment *d = r->deploy;
 
     /* rule 1: one with room could take nothing of what waits */
     return as_replica_has_room(r) || !AS_MIN(d->owed, d->queue.n);
 }
 
 /* The one that will be idle first, as far as one can tell, of those that serve the model. */
-static struct as_replica *choose(const struct as_deploy *d, uint32_t model, as_ns now)
+static struct as_replica *choose_replica(const struct as_deployment *d, uint32_t model, as_ns now)
 {
     struct as_replica *best = NULL;
 
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (r->slots && r->trial.state == AS_TRIAL_NONE && r->trial.until <= now &&
-            as_replica_open(r) && as_replica_has(r, model) && may_keep(r) &&
+        if (r->slots && r->quarantine.state == AS_QUARANTINE_NONE && r->quarantine.until <= now &&
+            as_replica_is_open(r) && as_replica_serves(r, model) && may_reserve(r) &&
             (!best || r->unanswered < best->unanswered))
             best = r;
     }
     return best;
 }
 
-/* The first whose like is not on trial, and for which there is a replica. */
-static struct as_request *next(const struct as_deploy *d, as_ns now, struct as_replica **ret_r)
+/* The first whose like is not on quarantine, and for which there is a replica. */
+static struct as_request *next(const struct as_deployment *d, as_ns now, struct as_replica **ret_r)
 {
     uint32_t without = UINT32_MAX; /* a model for which there is none */
 
@@ -166,120 +166,120 @@ static struct as_request *next(const struct as_deploy *d, as_ns now, struct as_r
 
         if (q->unproved || q->blame->trying || q->model == without)
             continue;
-        if ((*ret_r = choose(d, q->model, now)))
+        if ((*ret_r = choose_replica(d, q->model, now)))
             return q;
         without = q->model;
     }
     return NULL;
 }
 
-static void keep(struct as_replica *r, struct as_request *q, as_ns now)
+static void reserve_replica(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
-    as_trial_move(&r->trial, AS_TRIAL_KEPT);
-    r->trial.suspect = q;
-    r->trial.until = now + d->conf.trial.time;
+    as_quarantine_set_state(&r->quarantine, AS_QUARANTINE_RESERVED);
+    r->quarantine.suspect = q;
+    r->quarantine.until = now + d->conf.quarantine.time;
     q->blame->trying = true;
     d->n_trials++;
-    as_dispatch_relimit(r);
-    d->ops.wake(d->ctx, r->trial.until);
+    as_dispatch_update_limits(r);
+    d->ops.wake(d->ctx, r->quarantine.until);
 }
 
 /* How long it may have a replica for itself. */
-static as_ns time_of(const struct as_deploy *d, const struct as_blamed *e)
+static as_ns alone_time(const struct as_deployment *d, const struct as_blame_entry *e)
 {
-    as_ns ran = AS_MIN(e->ran, AS_TRIAL_MAX / 2);
+    as_ns ran = AS_MIN(e->ran, AS_QUARANTINE_MAX / 2);
 
-    return AS_MAX(d->conf.trial.time, 2 * ran);
+    return AS_MAX(d->conf.quarantine.time, 2 * ran);
 }
 
 /* False: its deadline has passed, and nobody has r for itself. */
-static bool begin(struct as_replica *r, as_ns now)
+static bool start_alone(struct as_replica *r, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
-    struct as_request *q = r->trial.suspect;
+    struct as_deployment *d = r->deploy;
+    struct as_request *q = r->quarantine.suspect;
 
     as_list_remove(&q->node);
     d->n_suspects--;
     if (q->deadline <= now) {
-        let_go(r, 0);
-        as_deploy_fail(d, q, AS_EDEADLINE);
+        release_replica(r, 0);
+        as_deployment_fail(d, q, AS_EDEADLINE);
         return false;
     }
     d->stat.trials++;
-    as_trial_move(&r->trial, AS_TRIAL_ALONE);
-    r->trial.alone = true;
-    r->trial.until = now + time_of(d, q->blame);
-    d->ops.wake(d->ctx, r->trial.until);
+    as_quarantine_set_state(&r->quarantine, AS_QUARANTINE_ALONE);
+    r->quarantine.alone = true;
+    r->quarantine.until = now + alone_time(d, q->blame);
+    d->ops.wake(d->ctx, r->quarantine.until);
     as_dispatch_send(r, q, now);
     return true;
 }
 
 /* r is kept and still has others in hand: is there one that has none? */
-static void try_idle(struct as_replica *r, as_ns now)
+static void move_to_idle(struct as_replica *r, as_ns now)
 {
-    struct as_request *q = r->trial.suspect;
-    struct as_replica *idle = choose(r->deploy, q->model, now);
+    struct as_request *q = r->quarantine.suspect;
+    struct as_replica *idle = choose_replica(r->deploy, q->model, now);
 
     if (!idle || idle->unanswered)
         return;
-    let_go(r, 0);
-    keep(idle, q, now);
+    release_replica(r, 0);
+    reserve_replica(idle, q, now);
     as_dispatch_pull(r, now);
 }
 
 /* False: some had to go instead, and others may have their turn. */
-static bool go(struct as_deploy *d, as_ns now)
+static bool go(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
     struct as_replica *r;
     bool all = true;
 
-    while (d->n_trials < most_trials(d) && (q = next(d, now, &r)))
-        keep(r, q, now);
+    while (d->n_trials < max_quarantines(d) && (q = next(d, now, &r)))
+        reserve_replica(r, q, now);
     for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
         r = d->all[i];
-        if (r->trial.state == AS_TRIAL_KEPT && r->unanswered)
-            try_idle(r, now);
+        if (r->quarantine.state == AS_QUARANTINE_RESERVED && r->unanswered)
+            move_to_idle(r, now);
     }
     for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
         r = d->all[i];
-        if (r->trial.state == AS_TRIAL_KEPT && !r->unanswered)
-            all = begin(r, now) && all;
+        if (r->quarantine.state == AS_QUARANTINE_RESERVED && !r->unanswered)
+            all = start_alone(r, now) && all;
     }
     return all;
 }
 
-void as_trial_freed(struct as_deploy *d, as_ns now)
+void as_quarantine_pull_freed(struct as_deployment *d, as_ns now)
 {
     d->has_freed = false;
     for (uint32_t i = 0; i < d->n_all; i++)
         as_dispatch_pull(d->all[i], now);
 }
 
-void as_trial_go(struct as_deploy *d, as_ns now)
+void as_quarantine_schedule(struct as_deployment *d, as_ns now)
 {
     bool freed = false;
 
     while (!go(d, now))
         freed = true;
     if (freed)
-        as_trial_freed(d, now);
+        as_quarantine_pull_freed(d, now);
 }
 
-void as_trial_sent(struct as_replica *r, const struct as_request *q)
+void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
-    if (q == r->trial.suspect)
+    if (q == r->quarantine.suspect)
         return;
-    r->trial.alone = false;
+    r->quarantine.alone = false;
     d->owed -= d->owed > 0;
 }
 
 /* All that wait as this suspect may run as they like. */
-static void acquit(struct as_deploy *d, struct as_blamed *e, as_ns now)
+static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_ns now)
 {
     struct as_list back[AS_PRIORITIES], *n;
 
@@ -295,54 +295,54 @@ static void acquit(struct as_deploy *d, struct as_blamed *e, as_ns now)
         d->n_suspects--;
         d->n_unproved -= q->unproved;
         q->unproved = false;
-        as_print_drop(d, q);
+        as_fingerprint_cancel(d, q);
         e->waiting--;
         q->blame = NULL;
-        as_replica_bury(back, q);
+        as_replica_collect_retry(back, q);
     }
     if (!e->waiting) /* else one is parked: it keeps the entry, and its time */
-        as_blame_acquit(&d->blame, e);
+        as_blame_remove(&d->blame, e);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
-            as_dispatch_place(d, request_of(n), now);
+            as_dispatch_enqueue(d, request_of(n), now);
     }
     if (d->batched)
-        as_dispatch_flow(d, now);
+        as_dispatch_send_all(d, now);
 }
 
-void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now)
+void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
-    struct as_blamed *e = q->blame;
+    struct as_deployment *d = r->deploy;
+    struct as_blame_entry *e = q->blame;
     bool held = r->held;
 
-    AS_ASSERT(r->trial.suspect == q);
-    let_go(r, 0);
+    AS_ASSERT(r->quarantine.suspect == q);
+    release_replica(r, 0);
     if (!well)
         return;
     e->waiting--;
     q->blame = NULL;
     /* what waits there is older than some of these: they do not go to r before it */
     r->held = true;
-    as_dispatch_relimit(r);
-    acquit(d, e, now);
+    as_dispatch_update_limits(r);
+    clear_suspect(d, e, now);
     r->held = held;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
 }
 
-void as_trial_unkeep(struct as_replica *r)
+void as_quarantine_release(struct as_replica *r)
 {
-    if (r->trial.state == AS_TRIAL_KEPT)
-        let_go(r, 0);
+    if (r->quarantine.state == AS_QUARANTINE_RESERVED)
+        release_replica(r, 0);
 }
 
-struct as_blamed *as_trial_abort(struct as_replica *r)
+struct as_blame_entry *as_quarantine_abort(struct as_replica *r)
 {
-    bool proves = r->trial.state >= AS_TRIAL_ALONE && r->trial.alone;
-    struct as_blamed *e = proves ? r->trial.suspect->blame : NULL;
+    bool proves = r->quarantine.state >= AS_QUARANTINE_ALONE && r->quarantine.alone;
+    struct as_blame_entry *e = proves ? r->quarantine.suspect->blame : NULL;
 
-    if (r->trial.state != AS_TRIAL_NONE)
-        let_go(r, 0);
+    if (r->quarantine.state != AS_QUARANTINE_NONE)
+        release_replica(r, 0);
     if (e) { /* else the next one like it could end another replica meanwhile */
         e->trying = true;
         e->waiting++;
@@ -350,76 +350,76 @@ struct as_blamed *as_trial_abort(struct as_replica *r)
     return e;
 }
 
-void as_trial_decide(struct as_deploy *d, struct as_blamed *e)
+void as_quarantine_resolve(struct as_deployment *d, struct as_blame_entry *e)
 {
     if (!e)
         return;
     e->trying = false;
     if (--e->waiting == 0 && !e->kills)
-        as_blame_acquit(&d->blame, e);
+        as_blame_remove(&d->blame, e);
 }
 
 /* --- over time --- */
 
-void as_trial_serving(struct as_deploy *d, as_ns now)
+void as_quarantine_update_serving(struct as_deployment *d, as_ns now)
 {
-    bool serves = as_deploy_ready(d) > 0;
+    bool serves = as_deployment_ready(d) > 0;
 
     if (serves == (d->serving != AS_NEVER))
         return;
     d->serving = serves ? now : AS_NEVER;
     if (serves && d->n_suspects)
-        d->ops.wake(d->ctx, due(d, request_of(d->suspects.next)));
+        d->ops.wake(d->ctx, refuse_at(d, request_of(d->suspects.next)));
 }
 
 /* They have waited too long. */
-static void refuse_late(struct as_deploy *d, as_ns now)
+static void refuse_late(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
 
-    while (d->n_suspects && due(d, (q = request_of(d->suspects.next))) <= now) {
-        struct as_replica *r = as_trial_leave(d, q);
+    while (d->n_suspects && refuse_at(d, (q = request_of(d->suspects.next))) <= now) {
+        struct as_replica *r = as_quarantine_dequeue(d, q);
 
-        d->stat.worn += q->ran;
-        as_deploy_fail(d, q, q->ran ? AS_EMAYHAVERUN : AS_ESUSPECT);
+        d->stat.replays_refused += q->ran;
+        as_deployment_fail(d, q, q->ran ? AS_EMAYHAVERUN : AS_ESUSPECT);
         if (r)
             as_dispatch_pull(r, now);
     }
 }
 
-void as_trial_expire(struct as_deploy *d, as_ns now)
+void as_quarantine_expire(struct as_deployment *d, as_ns now)
 {
     for (uint32_t i = 0; i < d->n_all; i++) {
         struct as_replica *r = d->all[i];
 
-        if (!r->trial.until || r->trial.until > now)
+        if (!r->quarantine.until || r->quarantine.until > now)
             continue;
-        if (r->trial.state == AS_TRIAL_KEPT) {
-            let_go(r, now + d->conf.trial.time);
+        if (r->quarantine.state == AS_QUARANTINE_RESERVED) {
+            release_replica(r, now + d->conf.quarantine.time);
         } else {
-            r->trial.until = 0;
-            if (r->trial.state != AS_TRIAL_ALONE)
+            r->quarantine.until = 0;
+            if (r->quarantine.state != AS_QUARANTINE_ALONE)
                 continue;
-            end_turn(r, AS_TRIAL_OPEN);
+            end_turn(r, AS_QUARANTINE_SHARED);
         }
         as_dispatch_pull(r, now);
     }
     refuse_late(d, now);
     if (d->n_suspects)
-        as_trial_go(d, now);
+        as_quarantine_schedule(d, now);
     as_dispatch_balance(d);
 }
 
-as_ns as_trial_next(const struct as_deploy *d)
+as_ns as_quarantine_next_due(const struct as_deployment *d)
 {
     as_ns next = AS_NEVER;
 
     if (d->n_suspects)
-        next = due(d, request_of(d->suspects.next));
+        next = refuse_at(d, request_of(d->suspects.next));
     for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_trial *t = &d->all[i]->trial;
+        const struct as_quarantine *t = &d->all[i]->quarantine;
 
-        if (t->until && (t->state != AS_TRIAL_NONE || d->n_suspects))
+        if (t->until && (t->state != AS_QUARANTINE_NONE || d->n_suspects))
             next = AS_MIN(next, t->until);
     }
     return next;
@@ -429,20 +429,21 @@ as_ns as_trial_next(const struct as_deploy *d)
 
 static bool replica_ok(const struct as_replica *r)
 {
-    const struct as_trial *t = &r->trial;
+    const struct as_quarantine *t = &r->quarantine;
 
-    if ((t->state == AS_TRIAL_NONE) != (t->suspect == NULL))
+    if ((t->state == AS_QUARANTINE_NONE) != (t->suspect == NULL))
         return false;
-    if (t->state == AS_TRIAL_NONE)
+    if (t->state == AS_QUARANTINE_NONE)
         return true;
-    if (!t->suspect->blame || !t->suspect->blame->trying || (t->state < AS_TRIAL_OPEN && !t->until))
+    if (!t->suspect->blame || !t->suspect->blame->trying ||
+        (t->state < AS_QUARANTINE_SHARED && !t->until))
         return false;
-    if (t->state == AS_TRIAL_KEPT)
+    if (t->state == AS_QUARANTINE_RESERVED)
         return t->suspect->state == AS_REQ_QUEUED && !r->draining;
-    return t->suspect->replica == r && (t->state == AS_TRIAL_OPEN || r->unanswered == 1);
+    return t->suspect->replica == r && (t->state == AS_QUARANTINE_SHARED || r->unanswered == 1);
 }
 
-bool as_trial_ok(const struct as_deploy *d)
+bool as_quarantine_ok(const struct as_deployment *d)
 {
     uint32_t suspects = 0, trials = 0, unproved = 0;
     bool rests = false;
@@ -452,7 +453,7 @@ bool as_trial_ok(const struct as_deploy *d)
         const struct as_request *q = request_of(n);
 
         if (q->state != AS_REQ_QUEUED || !q->blame ||
-            (q->blame->state == AS_BLAME_CONDEMNED && !q->unproved))
+            (q->blame->state == AS_BLAME_POISON && !q->unproved))
             return false;
         unproved += q->unproved;
     }
@@ -460,10 +461,11 @@ bool as_trial_ok(const struct as_deploy *d)
         r = d->all[i];
         if (!replica_ok(r))
             return false;
-        trials += r->trial.state == AS_TRIAL_KEPT || r->trial.state == AS_TRIAL_ALONE;
-        rests = rests || r->trial.until;
+        trials += r->quarantine.state == AS_QUARANTINE_RESERVED ||
+                  r->quarantine.state == AS_QUARANTINE_ALONE;
+        rests = rests || r->quarantine.until;
     }
     return suspects == d->n_suspects && trials == d->n_trials && unproved == d->n_unproved &&
-           as_blame_ok(&d->blame) && (d->serving == AS_NEVER) == (as_deploy_ready(d) == 0) &&
+           as_blame_ok(&d->blame) && (d->serving == AS_NEVER) == (as_deployment_ready(d) == 0) &&
            (!suspects || trials || rests || !next(d, AS_NEVER, &r));
 }

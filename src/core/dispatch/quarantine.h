@@ -1,4 +1,5 @@
-/* core/dispatch/quarantine.h — a suspect (core/protect/blame.h) has a replica for itself, and the others go on beside it.
+/* core/dispatch/quarantine.h — a suspect (core/protect/blame.h) has a replica for itself, and the
+ * others go on beside it.
  *
  *                  a suspect is next       it holds nothing else           time over
  *         NONE ─────────────────────► KEPT ────────────────────► ALONE ────────────────► OPEN
@@ -20,38 +21,43 @@
  *
  * Bounds. KEPT lasts at most `time`; then the replica serves the others for as long before it is
  * kept again. ALONE lasts `time`, or twice as long as such a request had run before when a worker
- * ended (a request that hangs is only known for it by then), AS_TRIAL_MAX at most. A suspect that
- * waits for longer than `wait` while there is a replica is refused: AS_ESUSPECT, or AS_EMAYHAVERUN
- * if it has run.
+ * ended (a request that hangs is only known for it by then), AS_QUARANTINE_MAX at most. A suspect
+ * that waits for longer than `wait` while there is a replica is refused: AS_ESUSPECT, or
+ * AS_EMAYHAVERUN if it has run.
  */
-#ifndef AS_CORE_TRIAL_H
-#define AS_CORE_TRIAL_H
+#ifndef AS_CORE_QUARANTINE_H
+#define AS_CORE_QUARANTINE_H
 
 #include "base/defs.h"
 
 struct as_request;
 
-enum as_trial_state { AS_TRIAL_NONE, AS_TRIAL_KEPT, AS_TRIAL_ALONE, AS_TRIAL_OPEN };
+enum as_quarantine_state {
+    AS_QUARANTINE_NONE,
+    AS_QUARANTINE_RESERVED,
+    AS_QUARANTINE_ALONE,
+    AS_QUARANTINE_SHARED
+};
 
 /* Longer than this no replica is anybody's alone, whatever the request took before: with one
  * replica all others wait meanwhile. */
-#define AS_TRIAL_MAX (60 * AS_SEC)
+#define AS_QUARANTINE_MAX (60 * AS_SEC)
 
-struct as_trial_conf {
+struct as_quarantine_conf {
     as_ns time; /* at least 1 */
     as_ns wait; /* at least 1 */
 };
 
 /* Of one replica. */
-struct as_trial {
-    enum as_trial_state state;
+struct as_quarantine {
+    enum as_quarantine_state state;
     bool alone;                 /* ALONE, OPEN: nobody else has been there since it began */
     struct as_request *suspect; /* NULL: NONE */
     as_ns until;                /* KEPT, ALONE: at most; NONE: it rests before */
 };
 
 /* The only writer of t->state; asserts that the picture has the arrow. */
-void as_trial_move(struct as_trial *t, enum as_trial_state to);
-const char *as_trial_state_name(enum as_trial_state s); /* "kept" … */
+void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to);
+const char *as_quarantine_state_name(enum as_quarantine_state s); /* "kept" … */
 
 #endif

@@ -5,12 +5,12 @@
 
 /* --- what waits in a replica --- */
 
-void as_recall_walk_begin(struct as_recall_walk *it, const struct as_replica *r)
+void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r)
 {
     *it = (struct as_recall_walk){.r = r, .at = r->sent.prev, .left = as_replica_waiting(r)};
     it->front = it->left - r->behind;
     for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
-        r->of_model[m].seen = as_replica_behind(r, m);
+        r->of_model[m].seen = as_replica_behind_cap(r, m);
 }
 
 struct as_request *as_recall_walk_next(struct as_recall_walk *it)
@@ -36,28 +36,28 @@ struct as_request *as_recall_walk_next(struct as_recall_walk *it)
 
 /* --- recalls --- */
 
-static uint32_t free_slots(const struct as_deploy *d)
+static uint32_t free_slots(const struct as_deployment *d)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_free; i++)
-        n += d->free[i]->width - as_replica_front(d->free[i]);
+        n += d->free[i]->width - as_replica_front_calls(d->free[i]);
     return n;
 }
 
 /* How many of q's model could begin at once, in all replicas together. */
-static uint32_t room_of_model(const struct as_deploy *d, const struct as_request *q)
+static uint32_t room_of_model(const struct as_deployment *d, const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_free; i++) {
         const struct as_replica *r = d->free[i];
-        uint32_t room = r->width - as_replica_front(r);
+        uint32_t room = r->width - as_replica_front_calls(r);
 
-        if (!as_replica_fits(r, q))
+        if (!as_replica_can_execute(r, q))
             continue;
-        if (as_replica_caps(r, q->model))
+        if (as_replica_is_capped(r, q->model))
             room = AS_MIN(room, l->cap - r->of_model[q->model].calls);
         n += room;
     }
@@ -65,7 +65,7 @@ static uint32_t room_of_model(const struct as_deploy *d, const struct as_request
 }
 
 /* Beside what is under recall already: more could not begin either. */
-bool as_recall_is_due(const struct as_deploy *d, const struct as_request *q)
+bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
 
@@ -77,7 +77,7 @@ bool as_recall_is_due(const struct as_deploy *d, const struct as_request *q)
 /* Asks up to `want` streams back, the newest; returns how many. */
 static uint32_t recall(struct as_replica *r, uint32_t want)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     struct as_request *batch[RECALL_MAX];
     uint32_t n = 0;
     const struct as_batch *last = NULL;
@@ -85,27 +85,27 @@ static uint32_t recall(struct as_replica *r, uint32_t want)
     struct as_request *q;
 
     want = AS_MIN(want, RECALL_MAX);
-    as_recall_walk_begin(&it, r);
+    as_recall_walk_init(&it, r);
     while (n < RECALL_MAX && (q = as_recall_walk_next(&it))) {
         if (n >= want && (!q->batch || q->batch != last))
             break; /* else the rest of a batch comes along: it can be one again elsewhere */
         if (!as_recall_is_due(d, q))
             continue;
         batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
-        as_replica_recall(r, q);
+        as_replica_mark_recalled(r, q);
         last = q->batch;
     }
     if (!n)
         return 0;
     r->recalling = true;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
     d->stat.recalled += n;
     d->ops.recall(d->ctx, r, batch + RECALL_MAX - n, n);
     return n;
 }
 
 /* The replica with most to recall, in falling order: `after` is the one that was asked before. */
-static struct as_replica *most_waiting(struct as_deploy *d, const struct as_replica *after)
+static struct as_replica *most_waiting(struct as_deployment *d, const struct as_replica *after)
 {
     struct as_replica *best = NULL;
 
@@ -124,7 +124,7 @@ static struct as_replica *most_waiting(struct as_deploy *d, const struct as_repl
     return best;
 }
 
-void as_recall_start(struct as_deploy *d)
+void as_recall_start(struct as_deployment *d)
 {
     struct as_replica *r = NULL;
     uint32_t idle = free_slots(d);

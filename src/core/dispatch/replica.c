@@ -3,11 +3,12 @@
 
 #define SERVICE_MAX (3600 * AS_SEC) /* what a worker may claim for one call */
 
-int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str name, void *link)
+int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
+                   void *link)
 {
     struct as_replica *r;
 
-    if (d->n_all == AS_DEPLOY_REPLICAS_MAX)
+    if (d->n_all == AS_DEPLOYMENT_REPLICAS_MAX)
         return AS_EFULL;
     if (d->n_all == d->cap_all) {
         d->cap_all = d->cap_all ? 2 * d->cap_all : 8;
@@ -22,32 +23,32 @@ int as_replica_new(struct as_replica **ret_r, struct as_deploy *d, struct as_str
     r->free_at = AS_NOWHERE;
     as_list_init(&r->sent);
     d->all[d->n_all++] = r;
-    as_dispatch_restrict(d);
-    as_absent_begin(r);
+    as_dispatch_update_caps(d);
+    as_model_coverage_init(r);
     *ret_r = r;
     return 0;
 }
 
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     d->ongoing -= as_replica_ongoing(r);
     d->prefetched -= as_replica_waiting(r);
-    r->slots = AS_MIN(slots, AS_DEPLOY_SLOTS_MAX);
-    r->prefetch = AS_MIN(prefetch, AS_DEPLOY_SLOTS_MAX);
+    r->slots = AS_MIN(slots, AS_DEPLOYMENT_SLOTS_MAX);
+    r->prefetch = AS_MIN(prefetch, AS_DEPLOYMENT_SLOTS_MAX);
     d->ongoing += as_replica_ongoing(r);
     d->prefetched += as_replica_waiting(r);
     if (r->slots > r->most_slots) {
         r->most_slots = r->slots;
         d->most_slots = AS_MAX(d->most_slots, r->slots);
-        as_dispatch_restrict(d);
+        as_dispatch_update_caps(d);
     }
     if (!r->slots)
-        as_trial_unkeep(r); /* for a suspect neither */
-    as_dispatch_relimit(r);
-    as_trial_serving(d, now);
-    as_eject_last(d, now);
+        as_quarantine_release(r); /* for a suspect neither */
+    as_dispatch_update_limits(r);
+    as_quarantine_update_serving(d, now);
+    as_outlier_readmit_all(d, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d);
 }
@@ -56,33 +57,33 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
 {
     r->draining = draining;
     if (draining)
-        as_trial_unkeep(r); /* it is tried elsewhere */
-    as_dispatch_relimit(r);
-    as_trial_serving(r->deploy, now);
-    as_eject_last(r->deploy, now);
+        as_quarantine_release(r); /* it is tried elsewhere */
+    as_dispatch_update_limits(r);
+    as_quarantine_update_serving(r->deploy, now);
+    as_outlier_readmit_all(r->deploy, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
 }
 
-static as_ns average(as_ns old, as_ns service)
+static as_ns moving_average(as_ns old, as_ns service)
 {
     return old ? AS_MAX(old - old / 8 + service / 8, 1) : service;
 }
 
 /* How many may wait behind the model's cap: as many as fit in the deployment's measure of work. */
-static void learn_model(struct as_replica *r, uint32_t model, as_ns service)
+static void record_model_service(struct as_replica *r, uint32_t model, as_ns service)
 {
-    struct as_share *s = &r->of_model[model];
+    struct as_replica_model *s = &r->of_model[model];
     uint32_t work = (uint32_t)r->deploy->conf.prefetch_work;
 
-    s->service = average(s->service, service);
+    s->service = moving_average(s->service, service);
     s->ahead = s->service > work ? 0 : work / (uint32_t)s->service;
 }
 
 /* Of a batch each member tells it, and one of them counts. */
-static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
+static void record_service(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     service = AS_MIN(service, SERVICE_MAX);
     as_hist_add(&d->stat.service, service);
@@ -94,28 +95,28 @@ static void learn(struct as_replica *r, struct as_request *q, as_ns service, as_
         if (q->batch)
             q->batch->learned = true;
         if (b)
-            b->service = average(b->service, service);
+            b->service = moving_average(b->service, service);
     }
-    r->service = average(r->service, service);
+    r->service = moving_average(r->service, service);
     r->limit = as_dispatch_limit(r);
     if (r->of_model)
-        learn_model(r, q->model, service);
-    as_eject_pace(r, q->model, service, now);
+        record_model_service(r, q->model, service);
+    as_outlier_on_service(r, q->model, service, now);
 }
 
 /* q (SENT) leaves r without an answer; others are asked before r takes more. */
-static void give_back(struct as_replica *r, struct as_request *q, as_ns now)
+static void requeue_request(struct as_replica *r, struct as_request *q, as_ns now)
 {
     r->held = true;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
     as_dispatch_detach(q);
-    if (r->trial.suspect == q)
-        as_trial_done(r, q, false, now);
-    as_dispatch_again(r->deploy, q, now);
+    if (r->quarantine.suspect == q)
+        as_quarantine_done(r, q, false, now);
+    as_dispatch_requeue(r->deploy, q, now);
     if (r->deploy->batched)
-        as_dispatch_flow(r->deploy, now);
+        as_dispatch_send_all(r->deploy, now);
     r->held = false;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
 }
 
 bool as_replica_bind(struct as_replica *r, struct as_request *q)
@@ -128,30 +129,30 @@ bool as_replica_bind(struct as_replica *r, struct as_request *q)
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     bool waits = q->state == AS_REQ_SENT;
     bool again = waits && retry && !q->bound && q->retries < AS_REQUEST_RETRIES;
 
     AS_ASSERT(q->replica == r);
     if (service)
-        learn(r, q, service, now);
+        record_service(r, q, service, now);
     if (again) {
         q->retries++;
-        give_back(r, q, now);
+        requeue_request(r, q, now);
     } else {
         as_dispatch_detach(q);
-        as_eject_heard(r, q, now);
-        if (__builtin_expect(r->trial.suspect == q, 0))
-            as_trial_done(r, q, waits && !retry, now); /* handed back: it has not run */
+        as_outlier_on_answer(r, q, now);
+        if (__builtin_expect(r->quarantine.suspect == q, 0))
+            as_quarantine_done(r, q, waits && !retry, now); /* handed back: it has not run */
         if (waits) {
-            as_heap_remove(&d->deadlines, q);
-            as_request_move(q, AS_REQ_DONE);
-            as_deploy_clear(d, q);
+            as_deadline_heap_remove(&d->deadlines, q);
+            as_request_set_state(q, AS_REQ_DONE);
+            as_deployment_uncount(d, q);
             d->stat.completed++;
             as_hist_add(&d->stat.total, now - q->arrived);
             as_hist_add(&d->stat.link, now - q->sent - AS_MIN(service, now - q->sent));
         } else {
-            as_deploy_end(d, q);
+            as_deployment_release(d, q);
         }
     }
     as_dispatch_pull(r, now);
@@ -165,12 +166,12 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
     if (q->batch)
         q->batch->items -= q->items;
     if (q->state == AS_REQ_SENT) {
-        give_back(r, q, now);
+        requeue_request(r, q, now);
     } else {
         as_dispatch_detach(q);
-        if (r->trial.suspect == q)
-            as_trial_done(r, q, false, now);
-        as_deploy_end(r->deploy, q);
+        if (r->quarantine.suspect == q)
+            as_quarantine_done(r, q, false, now);
+        as_deployment_release(r->deploy, q);
     }
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
@@ -183,12 +184,12 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
 
         if (!q->recalled)
             continue;
-        as_replica_unrecall(r, q);
+        as_replica_clear_recalled(r, q);
         q->started = true; /* or a worker that keeps it for itself: asking again would not end */
     }
     AS_ASSERT(!r->recalled);
     r->recalling = false;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
     as_dispatch_pull(r, now);
     as_dispatch_balance(r->deploy);
 }
@@ -207,7 +208,7 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
-        if (r->behind && as_replica_caps(r, q->model) &&
+        if (r->behind && as_replica_is_capped(r, q->model) &&
             r->of_model[q->model].seen++ >= as_queue_lane(&r->deploy->queue, q->model)->cap)
             continue;
         calls += !q->batch || q->batch != last;
@@ -218,19 +219,19 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
     }
 }
 
-void as_replica_give_up(struct as_replica *r, struct as_request *q, int err)
+void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err)
 {
     AS_ASSERT(q->replica == r);
     if (q->state != AS_REQ_SENT)
         return;
-    as_deploy_abandon(r->deploy, q, AS_EDEADLINE);
+    as_deployment_abandon(r->deploy, q, AS_EDEADLINE);
     /* told last: the verdict takes the request to another thread, which owns it then */
-    as_deploy_tell(r->deploy, q, err);
+    as_deployment_answer(r->deploy, q, err);
 }
 
 /* --- requests that are lost --- */
 
-void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q)
+void as_replica_collect_retry(struct as_list back[AS_PRIORITIES], struct as_request *q)
 {
     struct as_list *head = &back[q->priority], *at = head->prev;
 
@@ -239,24 +240,24 @@ void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q)
     as_list_insert_after(at, &q->node);
 }
 
-void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now)
+void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITIES], as_ns now)
 {
     struct as_list *n;
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
-            as_dispatch_again(d, AS_LIST_ENTRY(n, struct as_request, node), now);
+            as_dispatch_requeue(d, AS_LIST_ENTRY(n, struct as_request, node), now);
     }
     if (d->batched)
-        as_dispatch_flow(d, now);
+        as_dispatch_send_all(d, now);
     if (d->n_suspects)
-        as_trial_go(d, now);
+        as_quarantine_schedule(d, now);
     if (d->has_freed)
-        as_trial_freed(d, now);
+        as_quarantine_pull_freed(d, now);
     as_dispatch_balance(d);
 }
 
-static uint64_t in_flight(const struct as_deploy *d)
+static uint64_t in_flight(const struct as_deployment *d)
 {
     uint64_t n = (uint64_t)d->queue.n + d->n_suspects + d->parked;
 
@@ -265,58 +266,59 @@ static uint64_t in_flight(const struct as_deploy *d)
     return n;
 }
 
-bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_replay rule)
+bool as_replica_may_retry(struct as_deployment *d, struct as_request *q, enum as_retry rule)
 {
-    if (rule == AS_REPLAY_NEVER || rule == AS_REPLAY_FREE)
-        return rule == AS_REPLAY_FREE;
-    if (q->tries + 1u >= d->conf.replay.attempts ||
-        (rule == AS_REPLAY_BUDGET && !q->budgeted &&
-         d->budgeted >= as_replay_budget(&d->conf.replay, in_flight(d)))) {
-        d->stat.worn++;
+    if (rule == AS_RETRY_NEVER || rule == AS_RETRY_UNCOUNTED)
+        return rule == AS_RETRY_UNCOUNTED;
+    if (q->tries + 1u >= d->conf.retry.attempts ||
+        (rule == AS_RETRY_BUDGET && !q->budgeted &&
+         d->budgeted >= as_retry_budget(&d->conf.retry, in_flight(d)))) {
+        d->stat.replays_refused++;
         return false;
     }
     q->tries++;
-    if (rule == AS_REPLAY_BUDGET && !q->budgeted) {
+    if (rule == AS_RETRY_BUDGET && !q->budgeted) {
         q->budgeted = true;
         d->budgeted++;
     }
     return true;
 }
 
-void as_replica_lose(struct as_replica *r, struct as_request *q, enum as_loss loss, as_ns now)
+void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as_loss loss,
+                             as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     bool waits = q->state == AS_REQ_SENT;
 
     AS_ASSERT(q->replica == r && (loss == AS_LOSS_LINK || loss == AS_LOSS_UNKNOWN));
     q->ran = true;
     if (waits &&
-        as_replica_may_rise(d, q,
-                            as_replay_rule(loss, q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED,
+        as_replica_may_retry(d, q,
+                             as_retry_rule(loss, q->bound ? AS_PROGRESS_BOUND : AS_PROGRESS_STARTED,
                                            q->idempotent))) {
-        give_back(r, q, now);
+        requeue_request(r, q, now);
     } else {
         if (waits)
-            as_deploy_tell(d, q, AS_EMAYHAVERUN);
+            as_deployment_answer(d, q, AS_EMAYHAVERUN);
         as_dispatch_detach(q);
-        if (r->trial.suspect == q)
-            as_trial_done(r, q, false, now);
-        as_deploy_end(d, q);
+        if (r->quarantine.suspect == q)
+            as_quarantine_done(r, q, false, now);
+        as_deployment_release(d, q);
     }
     if (waits)
-        as_eject_answer(r, true, now);
+        as_outlier_on_result(r, true, now);
     as_dispatch_pull(r, now);
     as_dispatch_balance(d);
 }
 
 /* --- death --- */
 
-static void forget(struct as_replica *r)
+static void unlink_replica(struct as_replica *r)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
 
     r->draining = true;
-    as_dispatch_relimit(r);
+    as_dispatch_update_limits(r);
     for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
         d->all[i] = d->all[i + 1];
         d->all[i]->index = i;
@@ -327,7 +329,7 @@ static void forget(struct as_replica *r)
     d->stat.deaths++;
 }
 
-void as_replica_condemn(struct as_replica *r, uint64_t last_started)
+void as_replica_set_unhealthy(struct as_replica *r, uint64_t last_started)
 {
     AS_ASSERT(!r->condemned);
     r->condemned = true;
@@ -335,81 +337,82 @@ void as_replica_condemn(struct as_replica *r, uint64_t last_started)
 }
 
 /* Those that may be what has ended r: the last stream of them, 0 none. */
-static uint64_t suspects_of(const struct as_replica *r, uint64_t last_started, enum as_loss loss)
+static uint64_t last_suspect(const struct as_replica *r, uint64_t last_started, enum as_loss loss)
 {
-    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_UNTOLD)
+    if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_PENDING)
         return last_started;
-    if (r->condemned && (loss == AS_LOSS_CONDEMNED || loss == AS_LOSS_LINK))
+    if (r->condemned && (loss == AS_LOSS_UNHEALTHY || loss == AS_LOSS_LINK))
         return AS_MIN(last_started, r->suspect_to);
     return 0;
 }
 
 /* What becomes of q, which r has not answered. */
-static void lose(struct as_replica *r, struct as_request *q, enum as_progress progress,
-                 enum as_loss loss, struct as_grave *g, struct as_list back[AS_PRIORITIES],
-                 as_ns now)
+static void lose_request(struct as_replica *r, struct as_request *q, enum as_progress progress,
+                         enum as_loss loss, struct as_pending_verdict *g,
+                         struct as_list back[AS_PRIORITIES], as_ns now)
 {
-    struct as_deploy *d = r->deploy;
-    enum as_replay rule = as_replay_rule(loss, progress, q->idempotent);
-    bool waits = q->state == AS_REQ_SENT, replay;
+    struct as_deployment *d = r->deploy;
+    enum as_retry rule = as_retry_rule(loss, progress, q->idempotent);
+    bool waits = q->state == AS_REQ_SENT, retry;
 
     q->ran = q->ran || progress != AS_PROGRESS_SENT;
-    if (waits && rule != AS_REPLAY_NEVER && rule != AS_REPLAY_FREE &&
-        (as_grave_has(g, q) || (rule == AS_REPLAY_LATER && d->conf.verdict_wait))) {
+    if (waits && rule != AS_RETRY_NEVER && rule != AS_RETRY_UNCOUNTED &&
+        (as_pending_verdict_has_evidence(g, q) ||
+         (rule == AS_RETRY_PENDING && d->conf.verdict_wait))) {
         as_dispatch_detach(q);
-        as_grave_park(d, g, q, now);
+        as_pending_verdict_park(d, g, q, now);
         return;
     }
-    if (rule == AS_REPLAY_LATER)
-        rule = as_replay_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
-    replay = waits && as_replica_may_rise(d, q, rule);
-    if (waits && !replay)
-        as_deploy_tell(d, q, AS_EMAYHAVERUN);
+    if (rule == AS_RETRY_PENDING)
+        rule = as_retry_rule(AS_LOSS_UNKNOWN, progress, q->idempotent);
+    retry = waits && as_replica_may_retry(d, q, rule);
+    if (waits && !retry)
+        as_deployment_answer(d, q, AS_EMAYHAVERUN);
     as_dispatch_detach(q);
-    if (replay)
-        as_replica_bury(back, q);
+    if (retry)
+        as_replica_collect_retry(back, q);
     else
-        as_grave_retain(d, g, q);
+        as_pending_verdict_retain(d, g, q);
 }
 
 uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
 {
-    struct as_deploy *d = r->deploy;
+    struct as_deployment *d = r->deploy;
     struct as_list back[AS_PRIORITIES];
-    struct as_grave *g = NULL;
+    struct as_pending_verdict *g = NULL;
     uint64_t suspect_to, number;
-    struct as_blamed *tried;
+    struct as_blame_entry *tried;
 
-    forget(r);
-    as_trial_serving(d, now);
-    tried = as_trial_abort(r);
+    unlink_replica(r);
+    as_quarantine_update_serving(d, now);
+    tried = as_quarantine_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
-    suspect_to = suspects_of(r, last_started, loss);
-    if (suspect_to || loss == AS_LOSS_UNTOLD) {
-        g = as_grave_dig(r, suspect_to, tried, now);
+    suspect_to = last_suspect(r, last_started, loss);
+    if (suspect_to || loss == AS_LOSS_PENDING) {
+        g = as_pending_verdict_new(r, suspect_to, tried, now);
     } else {
-        as_trial_decide(d, tried);
+        as_quarantine_resolve(d, tried);
     }
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
-        lose(r, q,
-             q->bound                   ? AS_PROGRESS_BOUND
-             : q->stream > last_started ? AS_PROGRESS_SENT
-                                        : AS_PROGRESS_STARTED,
-             loss == AS_LOSS_CONDEMNED && q->stream > suspect_to ? AS_LOSS_KILLED : loss, g, back,
-             now);
+        lose_request(r, q,
+                     q->bound                   ? AS_PROGRESS_BOUND
+                     : q->stream > last_started ? AS_PROGRESS_SENT
+                                                : AS_PROGRESS_STARTED,
+                     loss == AS_LOSS_UNHEALTHY && q->stream > suspect_to ? AS_LOSS_KILLED : loss, g,
+                     back, now);
     }
     free(r->of_model);
     free(r->name);
     free(r);
-    number = g ? as_grave_close(d, g, loss, back, now) : 0;
-    as_replica_rise(d, back, now);
-    as_elsewhere_sweep(d, now);
-    as_eject_last(d,
-                  now); /* last: those that it lets in shall find the oldest of all in the queue */
+    number = g ? as_pending_verdict_start(d, g, loss, back, now) : 0;
+    as_replica_requeue(d, back, now);
+    as_fallback_sweep(d, now);
+    as_outlier_readmit_all(
+        d, now); /* last: those that it lets in shall find the oldest of all in the queue */
     as_dispatch_balance(d);
     return number;
 }
@@ -436,9 +439,9 @@ enum as_breaker_state as_replica_breaker(const struct as_replica *r)
     return r->breaker.state;
 }
 
-enum as_trial_state as_replica_trial(const struct as_replica *r)
+enum as_quarantine_state as_replica_quarantine(const struct as_replica *r)
 {
-    return r->trial.state;
+    return r->quarantine.state;
 }
 
 uint32_t as_replica_slots(const struct as_replica *r)

@@ -24,7 +24,7 @@
 #define AS_NOWHERE UINT32_MAX
 
 struct as_replica {
-    struct as_deploy *deploy;
+    struct as_deployment *deploy;
     char *name;
     void *link;
     struct as_list sent; /* SENT and ABANDONED, in stream order: calls, each of one or several
@@ -47,35 +47,36 @@ struct as_replica {
     bool held; /* takes nothing while a request that it gave back finds a place */
     struct as_breaker breaker;
     struct as_median pace; /* of service times, in 1/1024 of what their model takes */
-    struct as_trial trial;
+    struct as_quarantine quarantine;
     uint64_t used; /* deploy->uses at the last dispatch */
     uint64_t last_stream;
-    as_ns service;             /* moving average, weight 1/8; 0 unknown */
-    struct as_share *of_model; /* AS_DEPLOY_MODELS_MAX; NULL while the deployment has no lanes */
-    uint32_t n_absent;         /* models that its worker does not serve */
+    as_ns service; /* moving average, weight 1/8; 0 unknown */
+    struct as_replica_model
+        *of_model;     /* AS_DEPLOYMENT_MODELS_MAX; NULL while the deployment has no lanes */
+    uint32_t n_absent; /* models that its worker does not serve */
 };
 
-struct as_deploy {
-    struct as_deploy_conf conf;
-    struct as_deploy_ops ops;
+struct as_deployment {
+    struct as_deployment_conf conf;
+    struct as_deployment_ops ops;
     void *ctx;
     char *name;
     const struct as_router_ops *router;
     struct as_rand rand;
     struct as_queue queue;
-    struct as_heap deadlines; /* of QUEUED and SENT */
-    struct as_replica **all;  /* in the order they came */
+    struct as_deadline_heap deadlines; /* of QUEUED and SENT */
+    struct as_replica **all;           /* in the order they came */
     struct as_replica **free; /* those that have a free slot and may take requests; any order */
     uint32_t n_all, n_free, cap_all;
     uint32_t prefetched, ongoing, recalled; /* sums over the replicas */
     uint32_t most_slots;
-    uint32_t cap_of[AS_DEPLOY_MODELS_MAX]; /* 0: none */
+    uint32_t cap_of[AS_DEPLOYMENT_MODELS_MAX]; /* 0: none */
     uint64_t orders, uses;
     struct as_list batches; /* that are not in use */
     struct as_blame blame;
     struct as_list suspects;       /* QUEUED, and not in the queue */
     uint32_t n_suspects, n_trials; /* trials: replicas that are KEPT or ALONE */
-    bool has_freed; /* one was let go whose suspect was refused: as_replica_rise has it take what
+    bool has_freed; /* one was let go whose suspect was refused: as_replica_requeue has it take what
                        waits */
     uint32_t owed;  /* others that go before a suspect has its turn: core/dispatch/quarantine.h */
     as_ns serving;  /* since when there is a replica that serves; AS_NEVER: none */
@@ -88,7 +89,7 @@ struct as_deploy {
     as_ns portion_at;                  /* the turn in which … */
     uint64_t portion;                  /* … so many bytes may still be read */
     uint32_t budgeted;                 /* replays in the budget */
-    struct as_drain drain;
+    struct as_queue_drain drain;
     struct as_median *medians; /* of service times, by model */
     uint32_t n_medians;
     uint32_t n_out;    /* replicas whose breaker is not closed */
@@ -99,49 +100,50 @@ struct as_deploy {
 };
 
 /* Calls there that no cap holds up, which is what slots are counted in. */
-static inline uint32_t as_replica_front(const struct as_replica *r)
+static inline uint32_t as_replica_front_calls(const struct as_replica *r)
 {
     return r->unanswered - r->packed - r->behind;
 }
 
-uint32_t as_dispatch_walk_waiting(const struct as_replica *r);
+uint32_t as_dispatch_count_waiting(const struct as_replica *r);
 static inline uint32_t
 as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 {
-    uint32_t front = as_replica_front(r);
+    uint32_t front = as_replica_front_calls(r);
 
     if (front <= r->slots)
         return r->behind;
-    return r->packed ? as_dispatch_walk_waiting(r) : r->behind + front - r->slots;
+    return r->packed ? as_dispatch_count_waiting(r) : r->behind + front - r->slots;
 }
 
-static inline bool as_replica_open(const struct as_replica *r)
+static inline bool as_replica_is_open(const struct as_replica *r)
 {
     return !r->draining && !r->held && r->breaker.state != AS_BREAKER_OPEN &&
-           (r->trial.state == AS_TRIAL_NONE || r->trial.state == AS_TRIAL_OPEN);
+           (r->quarantine.state == AS_QUARANTINE_NONE ||
+            r->quarantine.state == AS_QUARANTINE_SHARED);
 }
 
 /* Does its worker serve the model? */
-static inline bool as_replica_has(const struct as_replica *r, uint32_t model)
+static inline bool as_replica_serves(const struct as_replica *r, uint32_t model)
 {
     return !r->of_model || !r->of_model[model].absent;
 }
 
 /* Does it serve the request's model, and would no cap hold it up? */
-static inline bool as_replica_fits(const struct as_replica *r, const struct as_request *q)
+static inline bool as_replica_can_execute(const struct as_replica *r, const struct as_request *q)
 {
     const struct as_lane *l;
 
     if (!r->of_model)
         return true;
     l = as_queue_lane(&r->deploy->queue, q->model);
-    return !l || as_lane_fits(l, r->of_model, r->most_slots);
+    return !l || as_lane_can_execute(l, r->of_model, r->most_slots);
 }
 
 /* Has r room for one more that no cap holds up, in a slot or behind them? */
 static inline bool as_replica_has_room(const struct as_replica *r)
 {
-    uint32_t front = as_replica_front(r);
+    uint32_t front = as_replica_front_calls(r);
 
     return front < r->limit &&
            (!r->behind || front < r->width || as_replica_waiting(r) < r->prefetch);
@@ -149,7 +151,7 @@ static inline bool as_replica_has_room(const struct as_replica *r)
 
 /* Does the cap of the model bound what r executes of it? In a deployment with batching nothing is
  * sent that it would hold up. */
-static inline bool as_replica_caps(const struct as_replica *r, uint32_t model)
+static inline bool as_replica_is_capped(const struct as_replica *r, uint32_t model)
 {
     const struct as_lane *l = as_queue_lane(&r->deploy->queue, model);
 
@@ -157,35 +159,35 @@ static inline bool as_replica_caps(const struct as_replica *r, uint32_t model)
 }
 
 /* Of the calls of the model in r: how many wait behind its cap. */
-static inline uint32_t as_replica_behind(const struct as_replica *r, uint32_t model)
+static inline uint32_t as_replica_behind_cap(const struct as_replica *r, uint32_t model)
 {
     uint32_t calls = r->of_model[model].calls, cap;
 
-    if (!as_replica_caps(r, model))
+    if (!as_replica_is_capped(r, model))
         return 0;
     cap = as_queue_lane(&r->deploy->queue, model)->cap;
     return calls - AS_MIN(calls, cap);
 }
 
 /* One more call of the model, before it is in `sent`. False: it waits behind the model's cap. */
-static inline bool as_replica_enter(struct as_replica *r, uint32_t model)
+static inline bool as_replica_add_call(struct as_replica *r, uint32_t model)
 {
     if (!r->of_model)
         return true;
     r->of_model[model].calls++;
-    if (!as_replica_caps(r, model) ||
+    if (!as_replica_is_capped(r, model) ||
         r->of_model[model].calls <= as_queue_lane(&r->deploy->queue, model)->cap)
         return true;
     r->behind++;
     return false;
 }
 /* One less, which is in `sent` no more. False: fewer wait behind the cap, and as many execute. */
-static inline bool as_replica_leave(struct as_replica *r, uint32_t model)
+static inline bool as_replica_remove_call(struct as_replica *r, uint32_t model)
 {
     if (!r->of_model)
         return true;
     r->of_model[model].calls--;
-    if (!as_replica_caps(r, model) ||
+    if (!as_replica_is_capped(r, model) ||
         r->of_model[model].calls < as_queue_lane(&r->deploy->queue, model)->cap)
         return true;
     r->behind--;
@@ -193,7 +195,7 @@ static inline bool as_replica_leave(struct as_replica *r, uint32_t model)
 }
 
 /* q is asked back, or no longer. */
-static inline void as_replica_recall(struct as_replica *r, struct as_request *q)
+static inline void as_replica_mark_recalled(struct as_replica *r, struct as_request *q)
 {
     q->recalled = true;
     r->recalled++;
@@ -201,7 +203,7 @@ static inline void as_replica_recall(struct as_replica *r, struct as_request *q)
     if (r->of_model && as_queue_lane(&r->deploy->queue, q->model))
         r->deploy->queue.lanes[q->model]->recalled++;
 }
-static inline void as_replica_unrecall(struct as_replica *r, struct as_request *q)
+static inline void as_replica_clear_recalled(struct as_replica *r, struct as_request *q)
 {
     q->recalled = false;
     r->recalled--;
@@ -213,48 +215,48 @@ static inline void as_replica_unrecall(struct as_replica *r, struct as_request *
 /* --- dispatch.c --- */
 
 /* Puts r into deploy->free, or takes it out. */
-void as_dispatch_list(struct as_replica *r, bool is_free);
+void as_dispatch_set_free(struct as_replica *r, bool is_free);
 /* After the load of r changed. */
-static inline void as_dispatch_refresh(struct as_replica *r)
+static inline void as_dispatch_update_free(struct as_replica *r)
 {
-    bool is_free = as_replica_front(r) < r->width;
+    bool is_free = as_replica_front_calls(r) < r->width;
 
     if (is_free != (r->free_at != AS_NOWHERE))
-        as_dispatch_list(r, is_free);
+        as_dispatch_set_free(r, is_free);
 }
 /* What r may hold, in slots and in all, after anything else of it changed: grant, openness, recall,
  * service time. */
 uint32_t as_dispatch_width(const struct as_replica *r);
 uint32_t as_dispatch_limit(const struct as_replica *r);
-void as_dispatch_relimit(struct as_replica *r);
+void as_dispatch_update_limits(struct as_replica *r);
 /* A replica that may have q at once, or in advance; NULL: none. */
-struct as_replica *as_dispatch_free_for(struct as_deploy *d, const struct as_request *q);
-struct as_replica *as_dispatch_prefetch_for(struct as_deploy *d, const struct as_request *q);
+struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct as_request *q);
+struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q);
 /* Takes q (QUEUED) out of the queue: it will not be sent. */
-void as_dispatch_unqueue(struct as_deploy *d, struct as_request *q, as_ns now);
+void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* After a lane with batching gave something away: what it has left may be due, or is held back. */
-void as_dispatch_hold(struct as_deploy *d, struct as_lane *l, as_ns now);
+void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
 /* Sends what is ripe in the lane, as far as there are free slots. */
-void as_dispatch_lane(struct as_deploy *d, struct as_lane *l, as_ns now);
+void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
 /* Sends whatever can go, wherever there are free slots, in the order of the queue. */
-void as_dispatch_flow(struct as_deploy *d, as_ns now);
+void as_dispatch_send_all(struct as_deployment *d, as_ns now);
 /* Binds q (QUEUED, in no list) to r and sends it. */
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
 /* Unbinds q (SENT or ABANDONED) from its replica, which gains room: pull must follow. */
 void as_dispatch_detach(struct as_request *q);
 /* q (SENT, detached) goes to the best replica with room, else back into the queue. In a deployment
- * with batching it goes into the queue in any case, where others may join it: as_dispatch_flow must
- * follow. */
-void as_dispatch_again(struct as_deploy *d, struct as_request *q, as_ns now);
+ * with batching it goes into the queue in any case, where others may join it: as_dispatch_send_all
+ * must follow. */
+void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* (elsewhere.c) Of q with `elsewhere` or `spare`, before it is accepted: 0, or the refusal. */
-int as_elsewhere_look(struct as_deploy *d, const struct as_request *q, bool is_full);
+int as_fallback_check(struct as_deployment *d, const struct as_request *q, bool is_full);
 /* May q, taken back from a replica or waiting, rather go than wait again? */
-bool as_elsewhere_leaves(const struct as_deploy *d, const struct as_request *q);
+bool as_fallback_may_leave(const struct as_deployment *d, const struct as_request *q);
 /* After a death: where nobody is left, what waits and can go elsewhere does. */
-void as_elsewhere_sweep(struct as_deploy *d, as_ns now);
+void as_fallback_sweep(struct as_deployment *d, as_ns now);
 /* q (QUEUED, in no list) goes to the best replica with room, else into the queue; with batching as
  * above. */
-void as_dispatch_place(struct as_deploy *d, struct as_request *q, as_ns now);
+void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Gives r what it may take of the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
@@ -264,21 +266,21 @@ static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 }
 /* Lanes for all models whose cap is below most_slots; and what waits behind which cap, after caps,
  * grants or batching changed. */
-void as_dispatch_restrict(struct as_deploy *d);
+void as_dispatch_update_caps(struct as_deployment *d);
 /* What r would take now. */
-struct as_taker as_dispatch_taker(const struct as_replica *r);
+struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r);
 
 /* --- recall.c --- */
 
 /* Recalls what waits elsewhere for slots that are free. */
-void as_recall_start(struct as_deploy *d);
-static inline void as_dispatch_balance(struct as_deploy *d)
+void as_recall_start(struct as_deployment *d);
+static inline void as_dispatch_balance(struct as_deployment *d)
 {
     if (d->n_free && d->prefetched && d->n_all > 1)
         as_recall_start(d);
 }
 /* q (of some replica's `sent`) has not been asked back, and another replica could begin with it. */
-bool as_recall_is_due(const struct as_deploy *d, const struct as_request *q);
+bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q);
 
 /* A walk over what waits in r, the newest first. One at a time for each replica. */
 struct as_recall_walk {
@@ -287,113 +289,117 @@ struct as_recall_walk {
     uint32_t left;  /* so many are still to come … */
     uint32_t front; /* … of which no cap holds up so many */
 };
-void as_recall_walk_begin(struct as_recall_walk *it, const struct as_replica *r);
+void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r);
 struct as_request *as_recall_walk_next(struct as_recall_walk *it); /* NULL: that was all */
 
 /* --- absent.c: models that not every replica serves --- */
 
 /* q's model is served by nobody, nor will be. */
-static inline bool as_absent_is_gone(const struct as_deploy *d, const struct as_request *q)
+static inline bool as_model_coverage_is_dropped(const struct as_deployment *d,
+                                                const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
 
     return l && l->gone;
 }
 /* r is new: it does not serve what is gone, until it is said that it does. */
-void as_absent_begin(struct as_replica *r);
+void as_model_coverage_init(struct as_replica *r);
 
-/* --- eject.c: replicas that fail or are slow (core/protect/breaker.h, core/protect/outlier.h) --- */
+/* --- eject.c: replicas that fail or are slow (core/protect/breaker.h, core/protect/outlier.h) ---
+ */
 
-void as_eject_model(struct as_deploy *d, uint32_t model); /* there is such a model */
-void as_eject_forget(struct as_deploy *d, uint32_t model);
+void as_outlier_add_model(struct as_deployment *d, uint32_t model); /* there is such a model */
+void as_outlier_forget_model(struct as_deployment *d, uint32_t model);
 /* A call of the model took so long. */
-void as_eject_pace(struct as_replica *r, uint32_t model, as_ns service, as_ns now);
-void as_eject_answer(struct as_replica *r, bool failed, as_ns now);
+void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now);
+void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now);
 /* An answer has come. */
-static inline void as_eject_heard(struct as_replica *r, const struct as_request *q, as_ns now)
+static inline void as_outlier_on_answer(struct as_replica *r, const struct as_request *q, as_ns now)
 {
     if (__builtin_expect(q->failed || r->breaker.streak || r->breaker.state, 0))
-        as_eject_answer(r, q->failed, now);
+        as_outlier_on_result(r, q->failed, now);
 }
 /* q's deadline passed while r had it: a failure, if it had time enough for its peers. */
-void as_eject_late(struct as_replica *r, const struct as_request *q, as_ns now);
+void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as_ns now);
 /* Those whose time is over are probed. */
-void as_eject_expire(struct as_deploy *d, as_ns now);
-as_ns as_eject_next(const struct as_deploy *d); /* when that is; AS_NEVER */
+void as_outlier_expire(struct as_deployment *d, as_ns now);
+as_ns as_outlier_next_due(const struct as_deployment *d); /* when that is; AS_NEVER */
 /* Replicas came, went or drained: when all that are left are out, they are in again. */
-void as_eject_last(struct as_deploy *d, as_ns now);
+void as_outlier_readmit_all(struct as_deployment *d, as_ns now);
 
-/* --- print.c: fingerprints, a portion in each turn --- */
+/* --- fingerprint.c: fingerprints, a portion in each turn --- */
 
-/* Takes that of q, or a part of it. True: *ret_p is whole. False: as_deploy_work goes on. */
-bool as_print_take(struct as_deploy *d, const struct as_request *q, struct as_print *ret_p,
-                   as_ns now);
+/* Takes that of q, or a part of it. True: *ret_p is whole. False: as_deployment_work goes on. */
+bool as_fingerprint_compute(struct as_deployment *d, const struct as_request *q,
+                            struct as_fingerprint *ret_p, as_ns now);
 /* q is not to be looked at any more. */
-static inline void as_print_drop(struct as_deploy *d, const struct as_request *q)
+static inline void as_fingerprint_cancel(struct as_deployment *d, const struct as_request *q)
 {
     if (d->printing == q)
         d->printing = NULL;
 }
 /* May so many bytes more be read, or given back, in this turn? Some always may where none were. */
-bool as_print_spend(struct as_deploy *d, uint64_t bytes, as_ns now);
+bool as_fingerprint_use_budget(struct as_deployment *d, uint64_t bytes, as_ns now);
 
 /* --- suspect.c: who is one (core/protect/blame.h) --- */
 
 /* A request that was executing in a worker that ended. */
 struct as_evidence {
     struct as_request *q; /* PARKED or RETAINED; NULL: it is printed and gone */
-    struct as_print print;
+    struct as_fingerprint fingerprint;
     as_ns ran; /* it had been there for so long */
 };
 
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
  * suspect. What is too large to be compared in this turn is one until it has been (q->unproved). */
-int as_suspect_look(struct as_deploy *d, struct as_request *q, as_ns now);
+int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Compares those that are unproved, as far as this turn allows. True: all. */
-bool as_suspect_prove(struct as_deploy *d, as_ns now);
+bool as_suspect_verify(struct as_deployment *d, as_ns now);
 /* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
-void as_suspect_add(struct as_deploy *d, struct as_request *q, const struct as_print *p, as_ns now);
+void as_suspect_add(struct as_deployment *d, struct as_request *q, const struct as_fingerprint *p,
+                    as_ns now);
 /* q, in no list, is no suspect any more: it ends, or is acquitted. */
-void as_suspect_forget(struct as_deploy *d, struct as_request *q);
+void as_suspect_remove(struct as_deployment *d, struct as_request *q);
 /* These were executing in a worker that ended by its own making, or was condemned: those that are
  * PARKED are suspects, and what waits is looked at again. on_trial: the only one of them was alone
- * there as a suspect. as_replica_rise must follow. */
-void as_suspect_convict(struct as_deploy *d, struct as_evidence *evidence, uint32_t n,
-                        bool on_trial, as_ns now);
+ * there as a suspect. as_replica_requeue must follow. */
+void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n,
+                      bool on_trial, as_ns now);
 
-/* --- trial.c: each suspect runs alone (core/dispatch/quarantine.h) --- */
+/* --- quarantine.c: each suspect runs alone (core/dispatch/quarantine.h) --- */
 
 /* Could one more, of this model, be tried at once, in a replica that is idle? */
-bool as_trial_has_room(const struct as_deploy *d, uint32_t model);
-/* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_trial_go must follow. */
-void as_trial_add(struct as_deploy *d, struct as_request *q, as_ns now);
+bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model);
+/* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_quarantine_schedule must
+ * follow. */
+void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
 /* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
  * room, or NULL. */
-struct as_replica *as_trial_leave(struct as_deploy *d, struct as_request *q);
+struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q);
 /* The same, and that replica takes others. */
-void as_trial_remove(struct as_deploy *d, struct as_request *q, as_ns now);
+void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Keeps replicas free for suspects, as far as it is their turn, and sends those whose replica is
  * idle. Rule 1 holds. */
-void as_trial_go(struct as_deploy *d, as_ns now);
+void as_quarantine_schedule(struct as_deployment *d, as_ns now);
 /* Replicas have been let go, that is `has_freed`: they take what waits. */
-void as_trial_freed(struct as_deploy *d, as_ns now);
+void as_quarantine_pull_freed(struct as_deployment *d, as_ns now);
 /* Somebody was sent to r, while others are owed or a suspect is there. */
-void as_trial_sent(struct as_replica *r, const struct as_request *q);
-/* q, on trial at r, has been detached. well: it ended well, and so do its like. */
-void as_trial_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
+void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q);
+/* q, on quarantine at r, has been detached. well: it ended well, and so do its like. */
+void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
 /* r is not kept free any more: it drains, is taken out, has no slots, or not the model. */
-void as_trial_unkeep(struct as_replica *r);
-/* r goes. If it had nobody but a suspect on trial, this death is a proof: gives what that is known
- * as, whose like is not tried until as_trial_decide. Else NULL. */
-struct as_blamed *as_trial_abort(struct as_replica *r);
+void as_quarantine_release(struct as_replica *r);
+/* r goes. If it had nobody but a suspect on quarantine, this death is a proof: gives what that is
+ * known as, whose like is not tried until as_quarantine_resolve. Else NULL. */
+struct as_blame_entry *as_quarantine_abort(struct as_replica *r);
 /* What was to be learnt from that death is known, or will not be. NULL is fine. */
-void as_trial_decide(struct as_deploy *d, struct as_blamed *e);
+void as_quarantine_resolve(struct as_deployment *d, struct as_blame_entry *e);
 /* After a replica came, went or drained: whether one serves at all. */
-void as_trial_serving(struct as_deploy *d, as_ns now);
+void as_quarantine_update_serving(struct as_deployment *d, as_ns now);
 /* What has lasted too long ends. */
-void as_trial_expire(struct as_deploy *d, as_ns now);
-as_ns as_trial_next(const struct as_deploy *d); /* when that is; AS_NEVER */
-bool as_trial_ok(const struct as_deploy *d);
+void as_quarantine_expire(struct as_deployment *d, as_ns now);
+as_ns as_quarantine_next_due(const struct as_deployment *d); /* when that is; AS_NEVER */
+bool as_quarantine_ok(const struct as_deployment *d);
 
 /* --- grave.c: what executed in a worker that died, until it is known who is to blame ---
  *
@@ -406,70 +412,78 @@ bool as_trial_ok(const struct as_deploy *d);
  * A worker whose death is known to be its own making, or that was condemned, begins with PRINTS.
  * Bodies are read only there: a kill from outside, of which one is told in time, costs nothing. */
 
-enum as_grave_state { AS_GRAVE_WAITS, AS_GRAVE_PRINTS, AS_GRAVE_PRINTED };
+enum as_pending_verdict_state {
+    AS_PENDING_VERDICT_WAITING,
+    AS_PENDING_VERDICT_FINGERPRINTING,
+    AS_PENDING_VERDICT_FINGERPRINTED
+};
 
-struct as_grave {
+struct as_pending_verdict {
     struct as_list node;
     uint64_t number;
-    enum as_grave_state state;
+    enum as_pending_verdict_state state;
     enum as_loss loss; /* PRINTS: what the others are told then; UNKNOWN: time is over */
     as_ns until;       /* WAITS: no longer; AS_NEVER: nothing has to be let go */
     struct as_list parked, retained;
-    struct as_blamed *tried; /* whose like waits for what is found here; NULL: nobody's */
-    bool on_trial;           /* the only evidence was alone there */
+    struct as_blame_entry *tried; /* whose like waits for what is found here; NULL: nobody's */
+    bool on_trial;                /* the only evidence was alone there */
     uint32_t n_evidence, n_printed;
     struct as_evidence evidence[];
 };
 
-/* One more, with what r executed up to stream `suspect_to` as evidence. tried: as as_trial_abort.
+/* One more, with what r executed up to stream `suspect_to` as evidence. tried: as
+ * as_quarantine_abort.
  */
-struct as_grave *as_grave_dig(struct as_replica *r, uint64_t suspect_to, struct as_blamed *tried,
-                              as_ns now);
+struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
+                                                  struct as_blame_entry *tried, as_ns now);
 /* Is q evidence there? NULL: no. */
-bool as_grave_has(struct as_grave *g, const struct as_request *q);
+bool as_pending_verdict_has_evidence(struct as_pending_verdict *g, const struct as_request *q);
 /* q (SENT, detached) waits there. */
-void as_grave_park(struct as_deploy *d, struct as_grave *g, struct as_request *q, as_ns now);
+void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *g,
+                             struct as_request *q, as_ns now);
 /* q (SENT, ABANDONED or PARKED, detached, in no list) has ended; as evidence it stays, else it
  * goes.
  */
-void as_grave_retain(struct as_deploy *d, struct as_grave *g, struct as_request *q);
+void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdict *g,
+                               struct as_request *q);
 /* All that r held is there: for how long, or what of it can go on now. Gives its number, 0: it is
  * gone. What goes on is put into `back`. */
-uint64_t as_grave_close(struct as_deploy *d, struct as_grave *g, enum as_loss loss,
-                        struct as_list back[AS_PRIORITIES], as_ns now);
+uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_verdict *g,
+                                  enum as_loss loss, struct as_list back[AS_PRIORITIES], as_ns now);
 /* q (PARKED) leaves, and has been answered if anybody waits. */
-void as_grave_leave(struct as_deploy *d, struct as_request *q);
+void as_pending_verdict_remove(struct as_deployment *d, struct as_request *q);
 /* Takes fingerprints, and lets go what is not needed any more. True: nothing is left to do. */
-bool as_grave_work(struct as_deploy *d, as_ns now);
-void as_grave_expire(struct as_deploy *d, as_ns now);
-as_ns as_grave_next(const struct as_deploy *d);
+bool as_pending_verdict_work(struct as_deployment *d, as_ns now);
+void as_pending_verdict_expire(struct as_deployment *d, as_ns now);
+as_ns as_pending_verdict_next_due(const struct as_deployment *d);
 /* Is a request of it there, whose fingerprint is not taken or which waits? */
-bool as_grave_holds(const struct as_deploy *d, uint32_t model);
+bool as_pending_verdict_holds_model(const struct as_deployment *d, uint32_t model);
 /* None is: nobody of it is to blame. */
-void as_grave_forget(struct as_deploy *d, uint32_t model);
-void as_grave_fill_all(struct as_deploy *d, int err); /* what is parked ends with err */
-bool as_grave_ok(const struct as_deploy *d);
+void as_pending_verdict_forget_model(struct as_deployment *d, uint32_t model);
+void as_pending_verdict_fail_all(struct as_deployment *d,
+                                 int err); /* what is parked ends with err */
+bool as_pending_verdict_ok(const struct as_deployment *d);
 
 /* --- replica.c --- */
 
 /* q, SENT or PARKED, was lost. True: by this rule, by its attempts and by the budget it may run
- * again, and as_replica_bury must follow. */
-bool as_replica_may_rise(struct as_deploy *d, struct as_request *q, enum as_replay rule);
+ * again, and as_replica_collect_retry must follow. */
+bool as_replica_may_retry(struct as_deployment *d, struct as_request *q, enum as_retry rule);
 /* Puts q, in no list, with the others that are to go on; by order, since the oldest shall find its
  * place first. */
-void as_replica_bury(struct as_list back[AS_PRIORITIES], struct as_request *q);
+void as_replica_collect_retry(struct as_list back[AS_PRIORITIES], struct as_request *q);
 /* They go on. */
-void as_replica_rise(struct as_deploy *d, struct as_list back[AS_PRIORITIES], as_ns now);
+void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITIES], as_ns now);
 
 /* --- deploy.c --- */
 
 /* The worker is told that nobody waits for q (SENT), which keeps its slot until it answers. */
-void as_deploy_abandon(struct as_deploy *d, struct as_request *q, int reason);
+void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason);
 /* q ends: what it was counted in. */
-static inline void as_deploy_clear(struct as_deploy *d, struct as_request *q)
+static inline void as_deployment_uncount(struct as_deployment *d, struct as_request *q)
 {
     if (__builtin_expect(q->blame != NULL, 0))
-        as_suspect_forget(d, q);
+        as_suspect_remove(d, q);
     if (__builtin_expect(q->budgeted, 0)) {
         q->budgeted = false;
         d->budgeted--;
@@ -477,10 +491,10 @@ static inline void as_deploy_clear(struct as_deploy *d, struct as_request *q)
 }
 
 /* q is held no longer: state DONE, release. */
-void as_deploy_end(struct as_deploy *d, struct as_request *q);
+void as_deployment_release(struct as_deployment *d, struct as_request *q);
 /* Tells the client err: counters, op. q (QUEUED or SENT) must end or be abandoned next. */
-void as_deploy_tell(struct as_deploy *d, struct as_request *q, int err);
+void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err);
 /* Both: q (QUEUED or SENT, in no list) ends here with err. */
-void as_deploy_fail(struct as_deploy *d, struct as_request *q, int err);
+void as_deployment_fail(struct as_deployment *d, struct as_request *q, int err);
 
 #endif

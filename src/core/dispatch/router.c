@@ -16,7 +16,7 @@ static struct as_replica *least_ongoing(struct as_replica *const *free, uint32_t
     struct as_replica *best = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (as_replica_fits(free[i], q) && (!best || better(free[i], best)))
+        if (as_replica_can_execute(free[i], q) && (!best || better(free[i], best)))
             best = free[i];
     }
     return best;
@@ -32,7 +32,7 @@ static struct as_replica *pow2(struct as_replica *const *free, uint32_t n,
     i = (uint32_t)as_rand_below(rand, n);
     j = (uint32_t)as_rand_below(rand, n - 1);
     j += j >= i;
-    if (as_replica_fits(free[i], q) && as_replica_fits(free[j], q))
+    if (as_replica_can_execute(free[i], q) && as_replica_can_execute(free[j], q))
         return better(free[i], free[j]) ? free[i] : free[j];
     return least_ongoing(free, n, q, rand);
 }

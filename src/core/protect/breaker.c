@@ -1,6 +1,6 @@
 #include "core/protect/breaker.h"
 
-static void move(struct as_breaker *b, enum as_breaker_state to)
+static void set_state(struct as_breaker *b, enum as_breaker_state to)
 {
     static const uint8_t arrows[] = {
         [AS_BREAKER_CLOSED] = 1u << AS_BREAKER_OPEN,
@@ -23,12 +23,12 @@ void as_breaker_trip(struct as_breaker *b, const struct as_breaker_conf *conf, a
         time = time > conf->open_max / 2 ? conf->open_max : 2 * time;
     if (b->opened < UINT32_MAX)
         b->opened++;
-    move(b, AS_BREAKER_OPEN);
+    set_state(b, AS_BREAKER_OPEN);
     b->until = now + AS_MIN(time, conf->open_max);
 }
 
-bool as_breaker_heard(struct as_breaker *b, const struct as_breaker_conf *conf, bool failed,
-                      as_ns now)
+bool as_breaker_on_answer(struct as_breaker *b, const struct as_breaker_conf *conf, bool failed,
+                          as_ns now)
 {
     switch (b->state) {
     case AS_BREAKER_CLOSED:
@@ -41,7 +41,7 @@ bool as_breaker_heard(struct as_breaker *b, const struct as_breaker_conf *conf, 
         }
         if (++b->streak < conf->probes)
             return false;
-        move(b, AS_BREAKER_CLOSED);
+        set_state(b, AS_BREAKER_CLOSED);
         b->until = now + conf->open_max;
         return true;
     default: /* what it had when it opened says nothing new */
@@ -49,15 +49,15 @@ bool as_breaker_heard(struct as_breaker *b, const struct as_breaker_conf *conf, 
     }
 }
 
-bool as_breaker_look(struct as_breaker *b, as_ns now)
+bool as_breaker_tick(struct as_breaker *b, as_ns now)
 {
     if (b->state != AS_BREAKER_OPEN || now < b->until)
         return false;
-    move(b, AS_BREAKER_HALF_OPEN);
+    set_state(b, AS_BREAKER_HALF_OPEN);
     return true;
 }
 
-const char *as_breaker_name(enum as_breaker_state s)
+const char *as_breaker_state_name(enum as_breaker_state s)
 {
     static const char *const names[] = {"closed", "open", "half_open"};
 

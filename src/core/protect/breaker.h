@@ -32,17 +32,18 @@ struct as_breaker {
 };
 
 /* An answer has come, and was a failure of the replica or not. True: the state has changed. CLOSED
- * stays so: as_breaker_is_due tells. */
-bool as_breaker_heard(struct as_breaker *b, const struct as_breaker_conf *conf, bool failed,
-                      as_ns now);
+ * stays so: as_breaker_should_trip tells. */
+bool as_breaker_on_answer(struct as_breaker *b, const struct as_breaker_conf *conf, bool failed,
+                          as_ns now);
 /* CLOSED, and has failed so often in a row that it should trip. */
-static inline bool as_breaker_is_due(const struct as_breaker *b, const struct as_breaker_conf *conf)
+static inline bool as_breaker_should_trip(const struct as_breaker *b,
+                                          const struct as_breaker_conf *conf)
 {
     return b->state == AS_BREAKER_CLOSED && conf->failures && b->streak >= conf->failures;
 }
 void as_breaker_trip(struct as_breaker *b, const struct as_breaker_conf *conf, as_ns now);
 /* Time has passed: OPEN becomes HALF_OPEN. True: it has. */
-bool as_breaker_look(struct as_breaker *b, as_ns now);
-const char *as_breaker_name(enum as_breaker_state s); /* "closed" … */
+bool as_breaker_tick(struct as_breaker *b, as_ns now);
+const char *as_breaker_state_name(enum as_breaker_state s); /* "closed" … */
 
 #endif

@@ -26,7 +26,7 @@ void as_median_add(struct as_median *m, as_ns sample)
     m->value = AS_MAX(m->value, 1);
 }
 
-bool as_outlier_may_go(const struct as_outlier_conf *conf, uint32_t n, uint32_t out)
+bool as_outlier_may_eject(const struct as_outlier_conf *conf, uint32_t n, uint32_t out)
 {
     uint32_t most = (uint32_t)((uint64_t)n * conf->percent / 100);
 
@@ -48,7 +48,7 @@ bool as_outlier_is_slow(const struct as_outlier_conf *conf, as_ns own, as_ns *pe
     return own / conf->factor > peers[n / 2];
 }
 
-bool as_outlier_fails(uint32_t streak, const uint32_t *peers, uint32_t n)
+bool as_outlier_is_failing(uint32_t streak, const uint32_t *peers, uint32_t n)
 {
     uint32_t well = 0;
 

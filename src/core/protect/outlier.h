@@ -32,10 +32,10 @@ struct as_outlier_conf {
 #define AS_OUTLIER_SAMPLES 16u
 
 /* May one more be taken out, of n that could serve with `out` out already? */
-bool as_outlier_may_go(const struct as_outlier_conf *conf, uint32_t n, uint32_t out);
+bool as_outlier_may_eject(const struct as_outlier_conf *conf, uint32_t n, uint32_t out);
 /* own against the medians of n peers, which are sorted on the way. */
 bool as_outlier_is_slow(const struct as_outlier_conf *conf, as_ns own, as_ns *peers, uint32_t n);
 /* It has `streak` failures in a row; most of its n peers have fewer than half of that. */
-bool as_outlier_fails(uint32_t streak, const uint32_t *peers, uint32_t n);
+bool as_outlier_is_failing(uint32_t streak, const uint32_t *peers, uint32_t n);
 
 #endif

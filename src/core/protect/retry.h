@@ -22,8 +22,8 @@
  * Of a worker that we ended only those are suspect that were executing when it was found out: what
  * started later is lost as if it had been killed from outside.
  */
-#ifndef AS_CORE_REPLAY_H
-#define AS_CORE_REPLAY_H
+#ifndef AS_CORE_RETRY_H
+#define AS_CORE_RETRY_H
 
 #include "base/defs.h"
 #include "core/replicas/restart.h"
@@ -35,8 +35,8 @@ enum as_loss {
                           of memory, which was proved */
     AS_LOSS_UNKNOWN,   /* dead, and nobody will say why: not a process of ours, or told too late */
     AS_LOSS_LINK,      /* it lives, or lies: everything may have started */
-    AS_LOSS_UNTOLD,    /* dead; whoever started it will say why */
-    AS_LOSS_CONDEMNED, /* dead; we ended it, since it hung or was not well */
+    AS_LOSS_PENDING,   /* dead; whoever started it will say why */
+    AS_LOSS_UNHEALTHY, /* dead; we ended it, since it hung or was not well */
     AS_LOSSES
 };
 
@@ -46,27 +46,27 @@ enum as_progress {
     AS_PROGRESS_BOUND /* another execution would be no repetition */
 };
 
-enum as_replay {
-    AS_REPLAY_NEVER,
-    AS_REPLAY_FREE,
-    AS_REPLAY_COUNTED,
-    AS_REPLAY_BUDGET,
-    AS_REPLAY_ALONE,
-    AS_REPLAY_LATER
+enum as_retry {
+    AS_RETRY_NEVER,
+    AS_RETRY_UNCOUNTED,
+    AS_RETRY_COUNTED,
+    AS_RETRY_BUDGET,
+    AS_RETRY_ALONE,
+    AS_RETRY_PENDING
 };
 
-struct as_replay_conf {
+struct as_retry_conf {
     uint32_t attempts; /* executions of one request, but for those that an outside kill ended */
     uint32_t percent;  /* the budget: of the requests in the deployment … */
     uint32_t least;    /* … and so many in any case */
 };
 
-enum as_replay as_replay_rule(enum as_loss loss, enum as_progress progress, bool idempotent);
+enum as_retry as_retry_rule(enum as_loss loss, enum as_progress progress, bool idempotent);
 
 /* Replays that may be under way at once, of so many requests. */
-uint32_t as_replay_budget(const struct as_replay_conf *conf, uint64_t requests);
+uint32_t as_retry_budget(const struct as_retry_conf *conf, uint64_t requests);
 
 /* From how the process ended, an as_exit_kind; any other number: AS_LOSS_UNKNOWN. */
-enum as_loss as_loss_of(uint32_t kind);
+enum as_loss as_loss_from_exit(uint32_t kind);
 
 #endif

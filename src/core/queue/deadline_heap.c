@@ -1,32 +1,32 @@
 #include "core/queue/deadline_heap.h"
 
-void as_heap_init(struct as_heap *h)
+void as_deadline_heap_init(struct as_deadline_heap *h)
 {
-    *h = (struct as_heap){0};
+    *h = (struct as_deadline_heap){0};
 }
 
-void as_heap_fini(struct as_heap *h)
+void as_deadline_heap_fini(struct as_deadline_heap *h)
 {
     free(h->at);
-    *h = (struct as_heap){0};
+    *h = (struct as_deadline_heap){0};
 }
 
-static void put(struct as_heap *h, size_t i, struct as_request *q)
+static void set_at(struct as_deadline_heap *h, size_t i, struct as_request *q)
 {
     h->at[i] = q;
     q->heap = i;
 }
 
-static void sift_up(struct as_heap *h, size_t i, struct as_request *q)
+static void sift_up(struct as_deadline_heap *h, size_t i, struct as_request *q)
 {
     while (i > 0 && h->at[(i - 1) / 2]->deadline > q->deadline) {
-        put(h, i, h->at[(i - 1) / 2]);
+        set_at(h, i, h->at[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    put(h, i, q);
+    set_at(h, i, q);
 }
 
-static void sift_down(struct as_heap *h, size_t i, struct as_request *q)
+static void sift_down(struct as_deadline_heap *h, size_t i, struct as_request *q)
 {
     for (;;) {
         size_t child = 2 * i + 1;
@@ -37,13 +37,13 @@ static void sift_down(struct as_heap *h, size_t i, struct as_request *q)
             child++;
         if (h->at[child]->deadline >= q->deadline)
             break;
-        put(h, i, h->at[child]);
+        set_at(h, i, h->at[child]);
         i = child;
     }
-    put(h, i, q);
+    set_at(h, i, q);
 }
 
-void as_heap_push(struct as_heap *h, struct as_request *q)
+void as_deadline_heap_push(struct as_deadline_heap *h, struct as_request *q)
 {
     AS_ASSERT(q->heap == SIZE_MAX);
     if (h->n == h->cap) {
@@ -53,7 +53,7 @@ void as_heap_push(struct as_heap *h, struct as_request *q)
     sift_up(h, h->n++, q);
 }
 
-void as_heap_remove(struct as_heap *h, struct as_request *q)
+void as_deadline_heap_remove(struct as_deadline_heap *h, struct as_request *q)
 {
     size_t i = q->heap;
     struct as_request *last;
@@ -71,12 +71,12 @@ void as_heap_remove(struct as_heap *h, struct as_request *q)
         sift_down(h, i, last);
 }
 
-struct as_request *as_heap_first(const struct as_heap *h)
+struct as_request *as_deadline_heap_first(const struct as_deadline_heap *h)
 {
     return h->n ? h->at[0] : NULL;
 }
 
-bool as_heap_ok(const struct as_heap *h)
+bool as_deadline_heap_ok(const struct as_deadline_heap *h)
 {
     for (size_t i = 0; i < h->n; i++) {
         if (h->at[i]->heap != i || h->at[i]->deadline == AS_NEVER)

@@ -40,7 +40,7 @@ static struct as_lane *lane_of(const struct as_queue *u, const struct as_request
     return q->model < u->n_lanes ? u->lanes[q->model] : NULL;
 }
 
-static void insert(struct as_list *fifo, struct as_request *q)
+static void insert_by_order(struct as_list *fifo, struct as_request *q)
 {
     struct as_list *at = fifo->prev;
 
@@ -55,7 +55,7 @@ static void insert(struct as_list *fifo, struct as_request *q)
 /* --- lanes of a model with batching --- */
 
 /* After what waits in l changed. */
-static void settle(struct as_queue *u, struct as_lane *l)
+static void update_holding(struct as_queue *u, struct as_lane *l)
 {
     bool holding =
         l->n && !l->ready && !l->single && l->items < as_batch_enough(&l->batching->conf);
@@ -69,7 +69,7 @@ static void settle(struct as_queue *u, struct as_lane *l)
         u->n_holding--;
 }
 
-static void batch_in(struct as_queue *u, struct as_lane *l, struct as_request *q)
+static void add_to_batching(struct as_queue *u, struct as_lane *l, struct as_request *q)
 {
     q->lane = l;
     l->items += q->items;
@@ -77,17 +77,17 @@ static void batch_in(struct as_queue *u, struct as_lane *l, struct as_request *q
         l->ready++;
     else
         l->hold = AS_MIN(l->hold, q->release);
-    settle(u, l);
+    update_holding(u, l);
 }
 
-static void batch_out(struct as_queue *u, struct as_lane *l, struct as_request *q)
+static void remove_from_batching(struct as_queue *u, struct as_lane *l, struct as_request *q)
 {
     q->lane = NULL;
     l->items -= q->items;
     l->ready -= !q->release;
     if (!l->n)
         l->hold = AS_NEVER;
-    settle(u, l);
+    update_holding(u, l);
 }
 
 static struct as_lane *lane_new(uint32_t model, uint32_t cap)
@@ -117,7 +117,7 @@ struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q
             return !u->alike || u->alike(as_lane_first(l), q) ? l : others;
     }
     if (!empty) {
-        if (b->n_kinds == AS_QUEUE_KINDS)
+        if (b->n_kinds == AS_QUEUE_KINDS_MAX)
             return others;
         empty = b->kinds[b->n_kinds++] = lane_new(q->model, others->cap);
         empty->batching = b;
@@ -126,14 +126,14 @@ struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q
     return empty;
 }
 
-bool as_lane_ripens(const struct as_lane *l, const struct as_request *q)
+bool as_lane_is_due_with(const struct as_lane *l, const struct as_request *q)
 {
     return l->single || l->ready || !q->release ||
            (uint64_t)l->items + q->items >= as_batch_enough(&l->batching->conf);
 }
 
 /* A lane that is not ripe holds less than one batch, so the walk is short. */
-void as_lane_ripen(struct as_queue *u, struct as_lane *l, as_ns now)
+void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now)
 {
     if (!l->holding || l->hold > now)
         return;
@@ -151,14 +151,14 @@ void as_lane_ripen(struct as_queue *u, struct as_lane *l, as_ns now)
             }
         }
     }
-    settle(u, l);
+    update_holding(u, l);
 }
 
-void as_queue_ripen(struct as_queue *u, as_ns now)
+void as_queue_update_due(struct as_queue *u, as_ns now)
 {
     AS_LIST_EACH(n, &u->active)
     {
-        as_lane_ripen(u, AS_LIST_ENTRY(n, struct as_lane, node), now);
+        as_lane_update_due(u, AS_LIST_ENTRY(n, struct as_lane, node), now);
     }
 }
 
@@ -184,14 +184,14 @@ void as_queue_push(struct as_queue *u, struct as_request *q)
 
     if (l && l->batching)
         l = as_queue_lane_for(u, q);
-    insert(l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
+    insert_by_order(l ? &l->fifo[q->priority] : &u->fifo[q->priority], q);
     u->n++;
     if (!l)
         return;
     if (l->n++ == 0)
         as_list_push(&u->active, &l->node);
     if (l->batching)
-        batch_in(u, l, q);
+        add_to_batching(u, l, q);
 }
 
 void as_queue_remove(struct as_queue *u, struct as_request *q)
@@ -206,10 +206,10 @@ void as_queue_remove(struct as_queue *u, struct as_request *q)
     if (--l->n == 0)
         as_list_remove(&l->node);
     if (l->batching)
-        batch_out(u, l, q);
+        remove_from_batching(u, l, q);
 }
 
-static void make_room(struct as_queue *u, uint32_t model)
+static void grow_lanes(struct as_queue *u, uint32_t model)
 {
     if (model < u->n_lanes)
         return;
@@ -220,12 +220,12 @@ static void make_room(struct as_queue *u, uint32_t model)
 
 static struct as_lane *add_lane(struct as_queue *u, uint32_t model, uint32_t cap)
 {
-    make_room(u, model);
+    grow_lanes(u, model);
     AS_ASSERT(!u->lanes[model]);
     return u->lanes[model] = lane_new(model, cap);
 }
 
-void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap)
+void as_queue_add_lane(struct as_queue *u, uint32_t model, uint32_t cap)
 {
     struct as_lane *l = add_lane(u, model, cap);
 
@@ -242,17 +242,17 @@ void as_queue_restrict(struct as_queue *u, uint32_t model, uint32_t cap)
     }
 }
 
-void as_queue_forget(struct as_queue *u, uint32_t model)
+void as_queue_remove_lane(struct as_queue *u, uint32_t model)
 {
     if (model >= u->n_lanes)
         return;
-    AS_ASSERT(!u->lanes[model] || !as_queue_of_model(u, model));
+    AS_ASSERT(!u->lanes[model] || !as_queue_first_of_model(u, model));
     free_lane(u->lanes[model]);
     u->lanes[model] = NULL;
 }
 
-void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
-                    const struct as_batch_conf *conf)
+void as_queue_add_batching(struct as_queue *u, uint32_t model, uint32_t cap,
+                           const struct as_batch_conf *conf)
 {
     struct as_lane *l = model < u->n_lanes ? u->lanes[model] : NULL;
 
@@ -266,7 +266,7 @@ void as_queue_batch(struct as_queue *u, uint32_t model, uint32_t cap,
 
 /* --- the first --- */
 
-static struct as_request *first_of(const struct as_list *fifo)
+static struct as_request *fifo_front(const struct as_list *fifo)
 {
     return as_list_empty(fifo) ? NULL : request_of(fifo->next);
 }
@@ -276,22 +276,23 @@ struct as_request *as_lane_first(const struct as_lane *l)
     struct as_request *q = NULL;
 
     for (uint32_t p = 0; !q && p < AS_PRIORITIES; p++)
-        q = first_of(&l->fifo[p]);
+        q = fifo_front(&l->fifo[p]);
     return q;
 }
 
 /* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
-static struct as_request *first(const struct as_queue *u, const struct as_taker *t, bool held)
+static struct as_request *first(const struct as_queue *u, const struct as_replica_capacity *t,
+                                bool held)
 {
     for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
-        struct as_request *best = t->starts ? first_of(&u->fifo[p]) : NULL;
+        struct as_request *best = t->starts ? fifo_front(&u->fifo[p]) : NULL;
 
         AS_LIST_EACH(n, &u->active)
         {
             const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
-            struct as_request *q = l->holding && !held ? NULL : first_of(&l->fifo[p]);
+            struct as_request *q = l->holding && !held ? NULL : fifo_front(&l->fifo[p]);
 
-            if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_takes(l, t)))
+            if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_can_send(l, t)))
                 best = q;
         }
         if (best)
@@ -300,17 +301,17 @@ static struct as_request *first(const struct as_queue *u, const struct as_taker 
     return NULL;
 }
 
-struct as_request *as_queue_first(const struct as_queue *u, const struct as_taker *t)
+struct as_request *as_queue_first_for(const struct as_queue *u, const struct as_replica_capacity *t)
 {
     return first(u, t, false);
 }
 
-struct as_request *as_queue_any(const struct as_queue *u)
+struct as_request *as_queue_front(const struct as_queue *u)
 {
-    return first(u, &(struct as_taker){.starts = true}, true);
+    return first(u, &(struct as_replica_capacity){.starts = true}, true);
 }
 
-struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model)
+struct as_request *as_queue_first_of_model(const struct as_queue *u, uint32_t model)
 {
     const struct as_lane *l = u->lanes[model];
     struct as_request *q = as_lane_first(l);
@@ -320,11 +321,11 @@ struct as_request *as_queue_of_model(const struct as_queue *u, uint32_t model)
     return q;
 }
 
-void as_queue_take(struct as_queue *u, struct as_list *all)
+void as_queue_pop_all(struct as_queue *u, struct as_list *all)
 {
     struct as_request *q;
 
-    while ((q = as_queue_any(u))) {
+    while ((q = as_queue_front(u))) {
         as_queue_remove(u, q);
         as_list_push(all, &q->node);
     }

@@ -4,7 +4,7 @@
 #define TOO_LONG    (2 * AS_SEC)  /* since then the queue was not always full */
 
 /* Half the new, half the old: it follows a change within a few tenths of a second. */
-static void measure(struct as_drain *s, uint64_t left, as_ns now)
+static void update_gap(struct as_queue_drain *s, uint64_t left, as_ns now)
 {
     as_ns passed = now - s->since;
 
@@ -21,16 +21,17 @@ static void measure(struct as_drain *s, uint64_t left, as_ns now)
     s->left = left;
 }
 
-as_ns as_drain_hint(struct as_drain *s, uint64_t left, uint64_t waiting, as_ns guess, as_ns now)
+as_ns as_queue_drain_time(struct as_queue_drain *s, uint64_t left, uint64_t waiting, as_ns guess,
+                          as_ns now)
 {
     as_ns gap, hint;
 
-    measure(s, left, now);
+    update_gap(s, left, now);
     gap = s->gap ? s->gap : guess;
     if (!gap)
-        return AS_DRAIN_DEFAULT;
+        return AS_QUEUE_DRAIN_DEFAULT;
     if (__builtin_mul_overflow(gap, waiting, &hint))
-        return AS_DRAIN_MOST;
+        return AS_QUEUE_DRAIN_MAX;
     hint >>= 10;
-    return AS_MIN(AS_MAX(hint, AS_DRAIN_LEAST), AS_DRAIN_MOST);
+    return AS_MIN(AS_MAX(hint, AS_QUEUE_DRAIN_MIN), AS_QUEUE_DRAIN_MAX);
 }

@@ -5,16 +5,16 @@
  * begins a measurement, and until there is one an estimate of the caller's is taken. Pure. Thread:
  * the caller's.
  */
-#ifndef AS_CORE_DRAIN_H
-#define AS_CORE_DRAIN_H
+#ifndef AS_CORE_QUEUE_DRAIN_H
+#define AS_CORE_QUEUE_DRAIN_H
 
 #include "base/defs.h"
 
-#define AS_DRAIN_LEAST   AS_MS
-#define AS_DRAIN_MOST    (60 * AS_SEC)
-#define AS_DRAIN_DEFAULT AS_SEC /* nothing is known */
+#define AS_QUEUE_DRAIN_MIN     AS_MS
+#define AS_QUEUE_DRAIN_MAX     (60 * AS_SEC)
+#define AS_QUEUE_DRAIN_DEFAULT AS_SEC /* nothing is known */
 
-struct as_drain {
+struct as_queue_drain {
     as_ns since;   /* when this measurement began; 0: none is under way */
     uint64_t left; /* requests that had left by then */
     as_ns gap;     /* between two that leave, in 1/1024 ns; 0: unknown */
@@ -22,6 +22,7 @@ struct as_drain {
 
 /* left: requests that have left the queue, ever. waiting: that are in it. guess: the caller's
  * estimate of the time between two that leave, in 1/1024 ns; 0: none. */
-as_ns as_drain_hint(struct as_drain *s, uint64_t left, uint64_t waiting, as_ns guess, as_ns now);
+as_ns as_queue_drain_time(struct as_queue_drain *s, uint64_t left, uint64_t waiting, as_ns guess,
+                          as_ns now);
 
 #endif

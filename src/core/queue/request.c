@@ -2,7 +2,7 @@
 
 #define BIT(s) (1u << (s))
 
-const uint8_t as_request_arrows[] = {
+const uint8_t as_request_transitions[] = {
     [AS_REQ_NEW] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_DONE),
     [AS_REQ_QUEUED] = BIT(AS_REQ_SENT) | BIT(AS_REQ_DONE),
     [AS_REQ_SENT] = BIT(AS_REQ_QUEUED) | BIT(AS_REQ_ABANDONED) | BIT(AS_REQ_PARKED) |

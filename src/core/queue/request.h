@@ -15,8 +15,9 @@
  * stays until it is known whether somebody is to blame for the death, and its fingerprint taken if
  * so.
  *
- * The edge embeds this struct in its own request. From as_deploy_submit until DONE the deployment
- * holds it. Whether a SENT request has started is known only to the worker's status page.
+ * The edge embeds this struct in its own request. From as_deployment_submit until DONE the
+ * deployment holds it. Whether a SENT request has started is known only to the worker's status
+ * page.
  */
 #ifndef AS_CORE_REQUEST_H
 #define AS_CORE_REQUEST_H
@@ -25,9 +26,9 @@
 #include "base/list.h"
 
 struct as_batch;
-struct as_blamed;
-struct as_deploy;
-struct as_grave;
+struct as_blame_entry;
+struct as_deployment;
+struct as_pending_verdict;
 struct as_lane;
 struct as_replica;
 
@@ -45,15 +46,15 @@ enum as_request_state {
 
 struct as_request {
     /* set by the owner before submit */
-    uint32_t model;   /* index of the model within its deployment */
-    uint8_t priority; /* 0 … AS_PRIORITIES-1 */
-    bool idempotent;  /* may run twice */
-    bool elsewhere;   /* another deployment takes it: refused where no replica takes requests now,
-                       * rather than left waiting for one */
-    bool spare;       /* a copy that nobody waits for: given a free slot or refused, never again */
-    uint32_t items;   /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
-    as_ns deadline;   /* AS_NEVER: none */
-    uint64_t kind;    /* of a model with batching: requests that may share a call have the same */
+    uint32_t model;    /* index of the model within its deployment */
+    uint8_t priority;  /* 0 … AS_PRIORITIES-1 */
+    bool idempotent;   /* may run twice */
+    bool has_fallback; /* another deployment takes it: refused where no replica takes requests now,
+                        * rather than left waiting for one */
+    bool is_mirror;    /* a copy that nobody waits for: given a free slot or refused, never again */
+    uint32_t items;    /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
+    as_ns deadline;    /* AS_NEVER: none */
+    uint64_t kind;     /* of a model with batching: requests that may share a call have the same */
     /* set by the owner before as_replica_done: the answer is a failure of the replica, not of the
      * request */
     bool failed;
@@ -76,11 +77,12 @@ struct as_request {
     uint64_t stream;  /* stream id on the link, set by ops->send */
     size_t heap;      /* place in the deadline heap, SIZE_MAX: none */
     struct as_replica *replica;
-    struct as_lane *lane;    /* QUEUED, of a model with batching: where it waits */
-    struct as_batch *batch;  /* SENT: those that share its call; NULL: it is alone */
-    struct as_blamed *blame; /* it is a suspect, core/protect/blame.h; NULL: it is not */
-    struct as_grave *grave;  /* PARKED, RETAINED: where; NULL: it is not needed there any more */
-    struct as_list node; /* queue, suspects, grave, or the replica's sent list in stream order */
+    struct as_lane *lane;         /* QUEUED, of a model with batching: where it waits */
+    struct as_batch *batch;       /* SENT: those that share its call; NULL: it is alone */
+    struct as_blame_entry *blame; /* it is a suspect, core/protect/blame.h; NULL: it is not */
+    struct as_pending_verdict
+        *verdict;        /* PARKED, RETAINED: where; NULL: it is not needed there any more */
+    struct as_list node; /* queue, suspects, verdict, or the replica's sent list in stream order */
 };
 
 /* Times that a worker may hand one request back; then its answer is the answer. */
@@ -89,11 +91,11 @@ struct as_request {
 /* State NEW, default priority, one item, no deadline. */
 void as_request_init(struct as_request *q);
 /* Where the arrows of the picture lead: row from, bit to. */
-extern const uint8_t as_request_arrows[];
+extern const uint8_t as_request_transitions[];
 /* The only writer of q->state; asserts that the picture has the arrow. */
-static inline void as_request_move(struct as_request *q, enum as_request_state to)
+static inline void as_request_set_state(struct as_request *q, enum as_request_state to)
 {
-    AS_ASSERT(as_request_arrows[q->state] >> to & 1u);
+    AS_ASSERT(as_request_transitions[q->state] >> to & 1u);
     q->state = to;
 }
 /* Whether the fields fit the state. */

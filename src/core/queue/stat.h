@@ -36,7 +36,8 @@ struct as_stat {
     uint64_t recalled;
     uint64_t lost;   /* AS_EMAYHAVERUN */
     uint64_t deaths; /* replicas gone */
-    uint64_t worn;   /* lost that might have been replayed: too often, or over the budget */
+    uint64_t
+        replays_refused; /* lost that might have been replayed: too often, or over the budget */
     uint64_t
         blamed; /* requests that were executing when a worker ended itself, hung or was not well */
     uint64_t trials;      /* suspects that were given a replica for themselves */

@@ -4,7 +4,7 @@
 #include "core/registry/signature.h"
 
 /* One model, shared by all snapshots that hold it; strings and signatures lie behind it. */
-struct box {
+struct shared_model {
     struct as_model m;
     atomic_uint refs;
 };
@@ -19,14 +19,14 @@ struct group {
 struct as_registry {
     atomic_uint refs;
     uint32_t n, n_groups, mask;
-    struct box **at;      /* by name, then version in natural order */
-    struct group *groups; /* in the same order */
-    uint32_t *slots;      /* open addressing: number of a group + 1, 0 free; mask + 1 of them */
+    struct shared_model **at; /* by name, then version in natural order */
+    struct group *groups;     /* in the same order */
+    uint32_t *slots;          /* open addressing: number of a group + 1, 0 free; mask + 1 of them */
 };
 
 /* --- names --- */
 
-static bool plain(struct as_str s)
+static bool is_plain(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
@@ -55,7 +55,7 @@ static const char *check_segment(struct as_str s, bool last)
 {
     if (s.n == 0)
         return "model name with an empty segment";
-    if (!plain(s))
+    if (!is_plain(s))
         return "model name may hold letters, digits and . _ - / only";
     if (as_str_eq(s, AS_STR(".")) || as_str_eq(s, AS_STR("..")))
         return "model name with a segment that is . or ..";
@@ -104,7 +104,7 @@ int as_registry_check_deployment(struct as_str name, const char **ret_why)
         *ret_why = "deployment name must have 1 to 128 characters";
         return AS_EINVALID;
     }
-    if (!plain(name)) {
+    if (!is_plain(name)) {
         *ret_why = "deployment name may hold letters, digits and . _ - only";
         return AS_EINVALID;
     }
@@ -117,7 +117,7 @@ int as_registry_check_version(struct as_str version, const char **ret_why)
         *ret_why = "model version must have 1 to 64 characters";
         return AS_EINVALID;
     }
-    if (!plain(version)) {
+    if (!is_plain(version)) {
         *ret_why = "model version may hold letters, digits and . _ - only";
         return AS_EINVALID;
     }
@@ -136,13 +136,14 @@ static struct as_str copy_str(struct as_str s, uint8_t **at)
     return copy;
 }
 
-static struct box *box_new(const struct as_model *m)
+static struct shared_model *shared_model_new(const struct as_model *m)
 {
     size_t in = as_signature_size(m->inputs, m->n_inputs);
     size_t out = as_signature_size(m->outputs, m->n_outputs);
-    struct box *b = as_xalloc(AS_ALIGN(sizeof(*b), 8) + in + out + AS_ALIGN(m->name.n, 8) +
-                              AS_ALIGN(m->version.n, 8) + AS_ALIGN(m->platform.n, 8) +
-                              AS_ALIGN(m->served_by.n, 8) + AS_ALIGN(m->traffic.fallback.n, 8));
+    struct shared_model *b =
+        as_xalloc(AS_ALIGN(sizeof(*b), 8) + in + out + AS_ALIGN(m->name.n, 8) +
+                  AS_ALIGN(m->version.n, 8) + AS_ALIGN(m->platform.n, 8) +
+                  AS_ALIGN(m->served_by.n, 8) + AS_ALIGN(m->traffic.fallback.n, 8));
     uint8_t *at = (uint8_t *)b + AS_ALIGN(sizeof(*b), 8);
 
     b->m = *m;
@@ -159,13 +160,13 @@ static struct box *box_new(const struct as_model *m)
     return b;
 }
 
-static struct box *box_ref(struct box *b)
+static struct shared_model *shared_model_ref(struct shared_model *b)
 {
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
     return b;
 }
 
-static void box_unref(struct box *b)
+static void shared_model_unref(struct shared_model *b)
 {
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
         free(b);
@@ -178,7 +179,7 @@ static struct as_registry *snapshot_new(uint32_t room)
     struct as_registry *g = as_xalloc(sizeof(*g));
 
     atomic_init(&g->refs, 1);
-    g->at = as_xalloc(room * sizeof(struct box *));
+    g->at = as_xalloc(room * sizeof(struct shared_model *));
     g->n = 0; /* the caller fills `at` from the front, in order */
     return g;
 }
@@ -194,7 +195,7 @@ bool as_registry_is_integer(struct as_str s)
 
 /* Versions come in natural order: the last integer, else the last, of those that are no canaries,
  * or, where all are, of all. */
-static void prefer(const struct as_registry *g, struct group *u)
+static void choose_default(const struct as_registry *g, struct group *u)
 {
     uint32_t best = 0;
 
@@ -210,20 +211,20 @@ static void prefer(const struct as_registry *g, struct group *u)
 }
 
 /* The word in each model that it needs a second look. */
-static void mark(struct as_registry *g, const struct group *u)
+static void mark_routed(struct as_registry *g, const struct group *u)
 {
     bool routed = false;
 
     for (uint32_t i = u->first; i < u->first + u->n; i++)
         routed = routed || as_traffic_any(&g->at[i]->m.traffic);
     for (uint32_t i = u->first; i < u->first + u->n; i++) {
-        struct box *b = g->at[i];
+        struct shared_model *b = g->at[i];
 
         if (b->m.routed == routed)
             continue;
-        g->at[i] = box_new(&b->m); /* other snapshots hold the old one */
+        g->at[i] = shared_model_new(&b->m); /* other snapshots hold the old one */
         g->at[i]->m.routed = routed;
-        box_unref(b);
+        shared_model_unref(b);
     }
 }
 
@@ -237,7 +238,7 @@ static void add_slot(struct as_registry *g, uint32_t group)
 }
 
 /* Groups and the hash table from the sorted array. */
-static struct as_registry *seal(struct as_registry *g)
+static struct as_registry *build_index(struct as_registry *g)
 {
     uint32_t size = 8, n = g->n;
     struct group *last = NULL;
@@ -255,8 +256,8 @@ static struct as_registry *seal(struct as_registry *g)
         last->n++;
     }
     for (uint32_t i = 0; i < g->n_groups; i++) {
-        prefer(g, &g->groups[i]);
-        mark(g, &g->groups[i]);
+        choose_default(g, &g->groups[i]);
+        mark_routed(g, &g->groups[i]);
         add_slot(g, i);
     }
     return g;
@@ -264,7 +265,7 @@ static struct as_registry *seal(struct as_registry *g)
 
 struct as_registry *as_registry_new(void)
 {
-    return seal(snapshot_new(0));
+    return build_index(snapshot_new(0));
 }
 
 struct as_registry *as_registry_ref(struct as_registry *g)
@@ -278,7 +279,7 @@ void as_registry_unref(struct as_registry *g)
     if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (uint32_t i = 0; i < g->n; i++)
-        box_unref(g->at[i]);
+        shared_model_unref(g->at[i]);
     free(g->at);
     free(g->groups);
     free(g->slots);
@@ -294,7 +295,7 @@ static int order(const struct as_model *a, struct as_str name, struct as_str ver
         return c;
     if (a->name.n != name.n)
         return a->name.n < name.n ? -1 : 1;
-    return as_str_natural(a->version, version);
+    return as_str_compare_natural(a->version, version);
 }
 
 /* The first of at[from..to) that is not before name:version. */
@@ -362,8 +363,8 @@ static int check_again(const struct as_model *old, const struct as_model *m, con
     return *ret_why ? AS_EEXISTS : 0;
 }
 
-int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_registry **ret_g,
-                     const char **ret_why)
+int as_registry_with_model(struct as_registry *g, const struct as_model *m,
+                           struct as_registry **ret_g, const char **ret_why)
 {
     struct as_registry *next;
     uint32_t at;
@@ -384,16 +385,16 @@ int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_
     }
     next = snapshot_new(g->n + 1);
     for (uint32_t i = 0; i < at; i++)
-        next->at[next->n++] = box_ref(g->at[i]);
-    next->at[next->n++] = box_new(m);
+        next->at[next->n++] = shared_model_ref(g->at[i]);
+    next->at[next->n++] = shared_model_new(m);
     for (uint32_t i = at; i < g->n; i++)
-        next->at[next->n++] = box_ref(g->at[i]);
-    *ret_g = seal(next);
+        next->at[next->n++] = shared_model_ref(g->at[i]);
+    *ret_g = build_index(next);
     return 0;
 }
 
-static struct as_registry *without(struct as_registry *g, uint32_t deployment, bool all,
-                                   uint32_t index)
+static struct as_registry *remove_models(struct as_registry *g, uint32_t deployment, bool all,
+                                         uint32_t index)
 {
     struct as_registry *next = snapshot_new(g->n);
 
@@ -401,23 +402,23 @@ static struct as_registry *without(struct as_registry *g, uint32_t deployment, b
         const struct as_model *m = &g->at[i]->m;
 
         if (m->deployment != deployment || !(all || m->index == index))
-            next->at[next->n++] = box_ref(g->at[i]);
+            next->at[next->n++] = shared_model_ref(g->at[i]);
     }
     if (next->n < g->n)
-        return seal(next);
+        return build_index(next);
     as_registry_unref(next);
     return as_registry_ref(g);
 }
 
-struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment)
+struct as_registry *as_registry_without_deployment(struct as_registry *g, uint32_t deployment)
 {
-    return without(g, deployment, true, 0);
+    return remove_models(g, deployment, true, 0);
 }
 
 struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
                                               uint32_t index)
 {
-    return without(g, deployment, false, index);
+    return remove_models(g, deployment, false, index);
 }
 
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
@@ -436,9 +437,10 @@ struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t depl
         struct as_model m = g->at[next->n]->m;
 
         m.traffic = *t;
-        next->at[next->n] = m.deployment == deployment ? box_new(&m) : box_ref(g->at[next->n]);
+        next->at[next->n] =
+            m.deployment == deployment ? shared_model_new(&m) : shared_model_ref(g->at[next->n]);
     }
-    return seal(next);
+    return build_index(next);
 }
 
 /* --- looking up --- */
@@ -505,17 +507,17 @@ struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str 
         return as_registry_ref(g);
     next = snapshot_new(g->n);
     for (; next->n < g->n; next->n++) {
-        struct box *b = g->at[next->n];
+        struct shared_model *b = g->at[next->n];
 
         if (next->n < u->first || next->n >= u->first + u->n) {
-            next->at[next->n] = box_ref(b);
+            next->at[next->n] = shared_model_ref(b);
             continue;
         }
-        b = box_new(&b->m); /* other snapshots hold the old one */
+        b = shared_model_new(&b->m); /* other snapshots hold the old one */
         b->m.unloaded = !loaded;
         next->at[next->n] = b;
     }
-    return seal(next);
+    return build_index(next);
 }
 
 uint32_t as_registry_count(const struct as_registry *g)

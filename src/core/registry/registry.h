@@ -1,10 +1,12 @@
-/* core/registry/registry.h — which model:version is served by which deployment; an immutable snapshot.
+/* core/registry/registry.h — which model:version is served by which deployment; an immutable
+ * snapshot.
  *
  * Built by its owner, then shared for reading by every loop: a change makes a new snapshot that is
  * swapped in by message; the last unref frees (atomic count). A model without a version in the
  * request goes to its default version: of those that are no canaries the highest integer, else the
  * greatest in natural order. Where all are canaries, one of them is it. What else a request may go
- * to is said by core/registry/traffic.h. Name and version rules: 1–128 of [A-Za-z0-9._/-], no empty, "." ,
+ * to is said by core/registry/traffic.h. Name and version rules: 1–128 of [A-Za-z0-9._/-], no
+ * empty, "." ,
  * ".." or "versions" segment, the last segment no REST verb; versions 1–64 of [A-Za-z0-9._-]. The
  * verbs are what servers of the protocol put behind /v2/models/NAME: config, generate,
  * generate_stream, infer, infer_stream, load, ready, setting (of trace/setting), stats, trace,
@@ -81,8 +83,8 @@ void as_registry_unref(struct as_registry *g);
  * name:version, or when the same deployment serves it with another signature; the same again is 0
  * and gives g itself with one more reference. AS_EINVALID for bad names, versions and signatures,
  * AS_EFULL when there are too many. *ret_why: static text. */
-int as_registry_with(struct as_registry *g, const struct as_model *m, struct as_registry **ret_g,
-                     const char **ret_why);
+int as_registry_with_model(struct as_registry *g, const struct as_model *m,
+                           struct as_registry **ret_g, const char **ret_why);
 /* A snapshot with all versions of a name loaded, or not; g itself with one more reference when they
  * are; NULL: there is no such name. */
 struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded);
@@ -93,7 +95,7 @@ struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t depl
 struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t deployment,
                                               uint32_t index);
 /* A snapshot without the models of one deployment; g itself when it has none. */
-struct as_registry *as_registry_without(struct as_registry *g, uint32_t deployment);
+struct as_registry *as_registry_without_deployment(struct as_registry *g, uint32_t deployment);
 
 /* The model, or NULL. version.n == 0: the default version. *ret_known (may be NULL): the name
  * exists in some version. Pointers live as long as the snapshot. */

@@ -16,7 +16,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sorted, because a worker may declare thousands. */
-static bool name_twice(const struct as_tensor_spec *s, uint32_t n)
+static bool has_duplicate_name(const struct as_tensor_spec *s, uint32_t n)
 {
     const struct as_tensor_spec **at = as_xalloc(n * sizeof(const struct as_tensor_spec *));
     bool twice = false;
@@ -51,7 +51,7 @@ const char *as_signature_check(const struct as_tensor_spec *s, uint32_t n)
                 return "signature with a size below -1";
         }
     }
-    return n > 1 && name_twice(s, n) ? "signature with a name given twice" : NULL;
+    return n > 1 && has_duplicate_name(s, n) ? "signature with a name given twice" : NULL;
 }
 
 static bool same_labels(const struct as_tensor_spec *a, const struct as_tensor_spec *b)
@@ -140,9 +140,9 @@ struct line {
     size_t n, cap;
 };
 
-static void say(struct line *l, const char *fmt, ...) AS_PRINTF(2, 3);
+static void append(struct line *l, const char *fmt, ...) AS_PRINTF(2, 3);
 
-static void say(struct line *l, const char *fmt, ...)
+static void append(struct line *l, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -158,21 +158,21 @@ static void say(struct line *l, const char *fmt, ...)
 #define SHOWN_NAME 100u /* bytes of a tensor's name in a message */
 #define SHOWN_DIMS 16u
 
-static void say_name(struct line *l, struct as_str name)
+static void append_name(struct line *l, struct as_str name)
 {
     struct as_str cut = {name.p, AS_MIN(name.n, SHOWN_NAME)};
 
     while (cut.n && cut.n < name.n && ((uint8_t)name.p[cut.n] & 0xc0) == 0x80)
         cut.n--; /* not inside a UTF-8 sequence */
-    say(l, "%.*s%s", AS_STR_FMT(cut), cut.n < name.n ? "…" : "");
+    append(l, "%.*s%s", AS_STR_FMT(cut), cut.n < name.n ? "…" : "");
 }
 
-static void say_shape(struct line *l, const int64_t *shape, uint32_t ndim)
+static void append_shape(struct line *l, const int64_t *shape, uint32_t ndim)
 {
-    say(l, "[");
+    append(l, "[");
     for (uint32_t i = 0; i < ndim && i < SHOWN_DIMS; i++)
-        say(l, "%s%lld", i ? "," : "", (long long)shape[i]);
-    say(l, "%s]", ndim > SHOWN_DIMS ? ",…" : "");
+        append(l, "%s%lld", i ? "," : "", (long long)shape[i]);
+    append(l, "%s]", ndim > SHOWN_DIMS ? ",…" : "");
 }
 
 /* One side of a model, inputs or outputs. */
@@ -184,16 +184,16 @@ struct side {
     int err; /* who is to blame */
 };
 
-static int say_unknown(const struct side *s, struct as_str name, struct line *l)
+static int append_unknown(const struct side *s, struct as_str name, struct line *l)
 {
-    say(l, "model '%.*s' has no %s '", AS_STR_FMT(s->model->name), s->what);
-    say_name(l, name);
-    say(l, "' (%ss: ", s->what);
+    append(l, "model '%.*s' has no %s '", AS_STR_FMT(s->model->name), s->what);
+    append_name(l, name);
+    append(l, "' (%ss: ", s->what);
     for (uint32_t i = 0; i < s->n; i++) {
-        say(l, "%s", i ? ", " : "");
-        say_name(l, s->specs[i].name);
+        append(l, "%s", i ? ", " : "");
+        append_name(l, s->specs[i].name);
     }
-    say(l, "%s)", s->n ? "" : "none");
+    append(l, "%s)", s->n ? "" : "none");
     return s->err;
 }
 
@@ -210,22 +210,22 @@ static bool shape_fits(const struct as_tensor_spec *s, const struct as_tensor *t
     return true;
 }
 
-static int check_one(const struct side *s, const struct as_tensor_spec *spec,
-                     const struct as_tensor *t, struct line *l)
+static int check_tensor(const struct side *s, const struct as_tensor_spec *spec,
+                        const struct as_tensor *t, struct line *l)
 {
     if (spec->dtype == t->dtype && shape_fits(spec, t))
         return 0;
-    say(l, "%s '", s->what);
-    say_name(l, t->name);
+    append(l, "%s '", s->what);
+    append_name(l, t->name);
     if (spec->dtype != t->dtype) {
-        say(l, "': datatype %s, model '%.*s' expects %s", as_dtype_name(t->dtype),
-            AS_STR_FMT(s->model->name), as_dtype_name(spec->dtype));
+        append(l, "': datatype %s, model '%.*s' expects %s", as_dtype_name(t->dtype),
+               AS_STR_FMT(s->model->name), as_dtype_name(spec->dtype));
         return s->err;
     }
-    say(l, "': shape ");
-    say_shape(l, t->shape, t->ndim);
-    say(l, ", model '%.*s' expects ", AS_STR_FMT(s->model->name));
-    say_shape(l, spec->shape, spec->ndim);
+    append(l, "': shape ");
+    append_shape(l, t->shape, t->ndim);
+    append(l, ", model '%.*s' expects ", AS_STR_FMT(s->model->name));
+    append_shape(l, spec->shape, spec->ndim);
     return s->err;
 }
 
@@ -253,25 +253,25 @@ static int check_side(const struct side *s, const struct as_tensor *t, uint32_t 
         int err;
 
         if (k == s->n)
-            return say_unknown(s, t[i].name, l);
+            return append_unknown(s, t[i].name, l);
         if (seen[k / 64] & (UINT64_C(1) << (k % 64))) {
-            say(l, "%s '", s->what);
-            say_name(l, t[i].name);
-            say(l, "' is given twice");
+            append(l, "%s '", s->what);
+            append_name(l, t[i].name);
+            append(l, "' is given twice");
             return s->err;
         }
         seen[k / 64] |= UINT64_C(1) << (k % 64);
         next = k + 1 < s->n ? k + 1 : 0;
-        err = check_one(s, &s->specs[k], &t[i], l);
+        err = check_tensor(s, &s->specs[k], &t[i], l);
         if (err)
             return err;
     }
     for (uint32_t k = 0; n < s->n && k < s->n; k++) {
         if (seen[k / 64] & (UINT64_C(1) << (k % 64)))
             continue;
-        say(l, "%s '", s->what);
-        say_name(l, s->specs[k].name);
-        say(l, "' of model '%.*s' is missing", AS_STR_FMT(s->model->name));
+        append(l, "%s '", s->what);
+        append_name(l, s->specs[k].name);
+        append(l, "' of model '%.*s' is missing", AS_STR_FMT(s->model->name));
         return s->err;
     }
     return 0;
@@ -296,17 +296,17 @@ int as_model_items(const struct as_model *m, const struct as_tensor *t, uint32_t
         if (t[i].ndim && t[i].shape[0] >= 1 && t[i].shape[0] <= max &&
             t[i].shape[0] == t[0].shape[0])
             continue;
-        say(&l, "input '");
-        say_name(&l, t[i].name);
+        append(&l, "input '");
+        append_name(&l, t[i].name);
         if (!t[i].ndim)
-            say(&l, "': shape [], model '%.*s' expects a first dimension that counts items",
-                AS_STR_FMT(m->name));
+            append(&l, "': shape [], model '%.*s' expects a first dimension that counts items",
+                   AS_STR_FMT(m->name));
         else if (t[i].shape[0] < 1 || t[i].shape[0] > max)
-            say(&l, "': %lld items, model '%.*s' takes 1 to %u (max_batch_size)",
-                (long long)t[i].shape[0], AS_STR_FMT(m->name), max);
+            append(&l, "': %lld items, model '%.*s' takes 1 to %u (max_batch_size)",
+                   (long long)t[i].shape[0], AS_STR_FMT(m->name), max);
         else
-            say(&l, "': %lld items, and the first input has %lld", (long long)t[i].shape[0],
-                (long long)t[0].shape[0]);
+            append(&l, "': %lld items, and the first input has %lld", (long long)t[i].shape[0],
+                   (long long)t[0].shape[0]);
         return AS_EINVALID;
     }
     if (n)

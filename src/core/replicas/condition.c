@@ -6,33 +6,33 @@ void as_condition_init(struct as_condition *c, as_ns now)
         .status = AS_STATUS_UPDATING, .trigger = AS_TRIGGER_CONFIG_UPDATE_STARTED, .since = now};
 }
 
-struct verdict {
+struct outcome {
     enum as_condition_status status;
     enum as_condition_trigger trigger;
 };
 
 /* A deployment that is being updated goes on being updated, whatever its size. */
-static struct verdict scaled(const struct as_condition *c, bool up, bool automatic)
+static struct outcome after_scaling(const struct as_condition *c, bool up, bool automatic)
 {
     if (c->status == AS_STATUS_UPDATING || (automatic && c->status == AS_STATUS_DEPLOY_FAILED))
-        return (struct verdict){c->status, c->trigger};
-    return (struct verdict){up ? AS_STATUS_UPSCALING : AS_STATUS_DOWNSCALING,
+        return (struct outcome){c->status, c->trigger};
+    return (struct outcome){up ? AS_STATUS_UPSCALING : AS_STATUS_DOWNSCALING,
                             automatic ? AS_TRIGGER_AUTOSCALING : AS_TRIGGER_CONFIG_UPDATE_STARTED};
 }
 
-static struct verdict failed(const struct as_condition *c, enum as_condition_trigger trigger)
+static struct outcome after_failure(const struct as_condition *c, enum as_condition_trigger trigger)
 {
     if (c->status == AS_STATUS_DEPLOY_FAILED || c->trigger == AS_TRIGGER_DELETING)
-        return (struct verdict){c->status, c->trigger};
+        return (struct outcome){c->status, c->trigger};
     if (c->status != AS_STATUS_UPDATING)
-        return (struct verdict){AS_STATUS_UNHEALTHY, trigger};
+        return (struct outcome){AS_STATUS_UNHEALTHY, trigger};
     /* of an update only its own failure counts */
     if (trigger == AS_TRIGGER_REPLICA_STARTUP_FAILED)
-        return (struct verdict){AS_STATUS_DEPLOY_FAILED, trigger};
-    return (struct verdict){c->status, c->trigger};
+        return (struct outcome){AS_STATUS_DEPLOY_FAILED, trigger};
+    return (struct outcome){c->status, c->trigger};
 }
 
-static struct verdict settled(const struct as_condition *c)
+static struct outcome after_settled(const struct as_condition *c)
 {
     static const enum as_condition_trigger completed[] = {
         [AS_STATUS_UPDATING] = AS_TRIGGER_CONFIG_UPDATE_COMPLETED,
@@ -43,39 +43,39 @@ static struct verdict settled(const struct as_condition *c)
     };
 
     if (c->status == AS_STATUS_HEALTHY || c->rolled_back)
-        return (struct verdict){c->status, c->trigger};
-    return (struct verdict){AS_STATUS_HEALTHY, completed[c->status]};
+        return (struct outcome){c->status, c->trigger};
+    return (struct outcome){AS_STATUS_HEALTHY, completed[c->status]};
 }
 
-static struct verdict judge(const struct as_condition *c, enum as_condition_cause cause)
+static struct outcome next_status(const struct as_condition *c, enum as_condition_cause cause)
 {
     switch (cause) {
     case AS_CAUSE_SCALE_UP:
     case AS_CAUSE_SCALE_DOWN:
-        return scaled(c, cause == AS_CAUSE_SCALE_UP, false);
+        return after_scaling(c, cause == AS_CAUSE_SCALE_UP, false);
     case AS_CAUSE_AUTOSCALE_UP:
     case AS_CAUSE_AUTOSCALE_DOWN:
-        return scaled(c, cause == AS_CAUSE_AUTOSCALE_UP, true);
+        return after_scaling(c, cause == AS_CAUSE_AUTOSCALE_UP, true);
     case AS_CAUSE_STARTUP_FAILED:
-        return failed(c, AS_TRIGGER_REPLICA_STARTUP_FAILED);
+        return after_failure(c, AS_TRIGGER_REPLICA_STARTUP_FAILED);
     case AS_CAUSE_ROLLED_BACK:
-        return (struct verdict){AS_STATUS_DEPLOY_FAILED, AS_TRIGGER_REPLICA_STARTUP_FAILED};
+        return (struct outcome){AS_STATUS_DEPLOY_FAILED, AS_TRIGGER_REPLICA_STARTUP_FAILED};
     case AS_CAUSE_REPLICA_FAILED:
-        return failed(c, AS_TRIGGER_HEALTH_CHECK_FAILED);
+        return after_failure(c, AS_TRIGGER_HEALTH_CHECK_FAILED);
     case AS_CAUSE_SETTLED:
-        return settled(c);
+        return after_settled(c);
     case AS_CAUSE_DELETE:
-        return (struct verdict){AS_STATUS_UPDATING, AS_TRIGGER_DELETING};
+        return (struct outcome){AS_STATUS_UPDATING, AS_TRIGGER_DELETING};
     case AS_CAUSE_UPDATE:
         break;
     }
-    return (struct verdict){AS_STATUS_UPDATING, AS_TRIGGER_CONFIG_UPDATE_STARTED};
+    return (struct outcome){AS_STATUS_UPDATING, AS_TRIGGER_CONFIG_UPDATE_STARTED};
 }
 
-bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
-                       as_ns now)
+bool as_condition_apply(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
+                        as_ns now)
 {
-    struct verdict v = judge(c, cause);
+    struct outcome v = next_status(c, cause);
     bool stays = v.status == c->status && v.trigger == c->trigger;
     uint32_t n = (uint32_t)AS_MIN(text.n, AS_CONDITION_TEXT_MAX);
 

@@ -1,5 +1,5 @@
-/* core/replicas/condition.h — what people are told of a deployment and of an application: status, why,
- * since.
+/* core/replicas/condition.h — what people are told of a deployment and of an application: status,
+ * why, since.
  *
  * The names and the ways between them are Ray Serve's (DeploymentStatus, ApplicationStatus and
  * their triggers). Two things differ, because a deployment here goes back to the version before
@@ -76,8 +76,8 @@ enum as_condition_cause {
 /* UPDATING since now. */
 void as_condition_init(struct as_condition *c, as_ns now);
 /* Something has happened; text may be empty. True: status, trigger or text has changed. */
-bool as_condition_move(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
-                       as_ns now);
+bool as_condition_apply(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
+                        as_ns now);
 struct as_str as_condition_text(const struct as_condition *c);
 /* What replicas wait for; empty: nothing. True: it has changed. No status does because of it. */
 bool as_condition_set_lack(struct as_condition *c, struct as_str lack);

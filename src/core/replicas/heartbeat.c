@@ -9,37 +9,37 @@ as_ns as_heartbeat_interval(as_ns timeout)
     return AS_MAX(timeout / PER_TIMEOUT, LEAST);
 }
 
-as_ns as_heartbeat_look_interval(as_ns timeout)
+as_ns as_heartbeat_check_interval(as_ns timeout)
 {
     return PER_TIMEOUT / LOOKS * as_heartbeat_interval(timeout);
 }
 
-void as_heartbeat_begin(struct as_heartbeat *h, as_ns timeout)
+void as_heartbeat_init(struct as_heartbeat *h, as_ns timeout)
 {
     *h = (struct as_heartbeat){.timeout = timeout};
 }
 
-void as_heartbeat_heard(struct as_heartbeat *h)
+void as_heartbeat_received(struct as_heartbeat *h)
 {
     h->heard = h->said = true;
 }
 
-void as_heartbeat_excuse(struct as_heartbeat *h)
+void as_heartbeat_reset(struct as_heartbeat *h)
 {
     h->silent = 0;
 }
 
-static bool late(const struct as_heartbeat *h, as_ns monotonic, as_ns asleep)
+static bool is_late(const struct as_heartbeat *h, as_ns monotonic, as_ns asleep)
 {
-    as_ns most = 2 * as_heartbeat_look_interval(h->timeout);
+    as_ns most = 2 * as_heartbeat_check_interval(h->timeout);
 
     return h->looked && (monotonic - h->monotonic > most || asleep - h->asleep > most);
 }
 
-bool as_heartbeat_look(struct as_heartbeat *h, as_ns monotonic, as_ns boottime)
+bool as_heartbeat_check(struct as_heartbeat *h, as_ns monotonic, as_ns boottime)
 {
     as_ns asleep = boottime > monotonic ? boottime - monotonic : 0;
-    bool was_late = late(h, monotonic, AS_MAX(asleep, h->asleep));
+    bool was_late = is_late(h, monotonic, AS_MAX(asleep, h->asleep));
 
     h->silent = h->said || was_late ? 0 : h->silent + (h->silent < UINT32_MAX);
     h->said = false;

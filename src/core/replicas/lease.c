@@ -5,14 +5,14 @@ static bool on_time(const struct as_lease *l, const struct as_lease_conf *conf, 
     return !conf->heartbeat || now - l->heard < conf->heartbeat;
 }
 
-static void lose(struct as_lease *l, as_ns now)
+static void mark_lost(struct as_lease *l, as_ns now)
 {
     l->state = AS_LEASE_LOST;
     l->lost = now;
 }
 
 /* Back when both of its two signs of life are there. */
-static bool find(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
+static bool recover(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
 {
     if (l->state != AS_LEASE_LOST || l->refused || !on_time(l, conf, now))
         return false;
@@ -20,15 +20,15 @@ static bool find(struct as_lease *l, const struct as_lease_conf *conf, as_ns now
     return true;
 }
 
-void as_lease_begin(struct as_lease *l, as_ns now)
+void as_lease_init(struct as_lease *l, as_ns now)
 {
     *l = (struct as_lease){.state = AS_LEASE_LIVE, .heard = now};
 }
 
-bool as_lease_heard(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
+bool as_lease_heartbeat(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
 {
     l->heard = now;
-    return find(l, conf, now);
+    return recover(l, conf, now);
 }
 
 bool as_lease_refused(struct as_lease *l, as_ns now)
@@ -36,20 +36,20 @@ bool as_lease_refused(struct as_lease *l, as_ns now)
     l->refused = true;
     if (l->state != AS_LEASE_LIVE)
         return false;
-    lose(l, now);
+    mark_lost(l, now);
     return true;
 }
 
-bool as_lease_answered(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
+bool as_lease_connected(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
 {
     l->refused = false;
-    return find(l, conf, now);
+    return recover(l, conf, now);
 }
 
-bool as_lease_look(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
+bool as_lease_tick(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
 {
     if (l->state == AS_LEASE_LIVE && !on_time(l, conf, now)) {
-        lose(l, now);
+        mark_lost(l, now);
         return true;
     }
     if (l->state == AS_LEASE_LOST && now - l->lost >= conf->grace) {
@@ -59,7 +59,7 @@ bool as_lease_look(struct as_lease *l, const struct as_lease_conf *conf, as_ns n
     return false;
 }
 
-as_ns as_lease_next(const struct as_lease *l, const struct as_lease_conf *conf)
+as_ns as_lease_next_due(const struct as_lease *l, const struct as_lease_conf *conf)
 {
     if (l->state == AS_LEASE_LIVE)
         return conf->heartbeat ? l->heard + conf->heartbeat : AS_NEVER;

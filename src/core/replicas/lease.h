@@ -28,14 +28,14 @@ struct as_lease {
     as_ns lost;   /* when it became LOST */
 };
 
-void as_lease_begin(struct as_lease *l, as_ns now); /* LIVE */
+void as_lease_init(struct as_lease *l, as_ns now); /* LIVE */
 /* Each returns true when the state has changed: a heartbeat has come; its socket refused; its
  * socket was connected to; time has passed. */
-bool as_lease_heard(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
+bool as_lease_heartbeat(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
 bool as_lease_refused(struct as_lease *l, as_ns now);
-bool as_lease_answered(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
-bool as_lease_look(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
-/* When as_lease_look has something to do, at the earliest; AS_NEVER: nothing. */
-as_ns as_lease_next(const struct as_lease *l, const struct as_lease_conf *conf);
+bool as_lease_connected(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
+bool as_lease_tick(struct as_lease *l, const struct as_lease_conf *conf, as_ns now);
+/* When as_lease_tick has something to do, at the earliest; AS_NEVER: nothing. */
+as_ns as_lease_next_due(const struct as_lease *l, const struct as_lease_conf *conf);
 
 #endif

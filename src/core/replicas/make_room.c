@@ -1,73 +1,76 @@
 /* Old replicas that end so that a new one finds what it lacks: an update that cannot surge. */
 #include "core/replicas/replica_slot.h"
 
-static bool lacks(const struct as_place *pl)
+static bool lacks(const struct as_replica_slot *pl)
 {
-    return as_place_lack(pl).n != 0;
+    return as_replica_slot_lack(pl).n != 0;
 }
 
 /* Nothing of it is on its way, so that those which serve are those which will: a new one that does
  * not lacks what is not free, an old one is dead. */
-static bool rests(const struct as_plan *p)
+static bool is_at_rest(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_place *pl = p->places[i];
-        bool dead = pl->state == AS_PLACE_WAITING || pl->state == AS_PLACE_DOWN;
+        const struct as_replica_slot *pl = p->places[i];
+        bool dead = pl->state == AS_REPLICA_SLOT_WAITING || pl->state == AS_REPLICA_SLOT_DOWN;
 
-        if (!as_place_ends(pl) && !as_rollout_available(pl) &&
-            !(as_rollout_old(pl) ? dead : lacks(pl)))
+        if (!as_replica_slot_is_ending(pl) && !as_rollout_is_available(pl) &&
+            !(as_rollout_is_old(pl) ? dead : lacks(pl)))
             return false;
     }
     return true;
 }
 
-static struct as_place *waiting(const struct as_plan *p)
+static struct as_replica_slot *first_waiting(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (lacks(p->places[i]) && !as_rollout_old(p->places[i]))
+        if (lacks(p->places[i]) && !as_rollout_is_old(p->places[i]))
             return p->places[i];
     }
     return NULL;
 }
 
 /* Whose end is thought of: first those that end already, then old ones, as they would go. */
-struct row {
-    struct as_place **all;
+struct candidates {
+    struct as_replica_slot **all;
     uint32_t n, n_ending;
 };
 
 static int by_order(const void *x, const void *y)
 {
-    return as_rollout_before(*(struct as_place *const *)x, *(struct as_place *const *)y) ? -1 : 1;
+    return as_rollout_retires_before(*(struct as_replica_slot *const *)x,
+                                     *(struct as_replica_slot *const *)y)
+               ? -1
+               : 1;
 }
 
-static struct row row_of(const struct as_plan *p)
+static struct candidates candidates_of(const struct as_plan *p)
 {
-    struct row r = {.all = as_xalloc((p->n + 1) * sizeof(struct as_place *))};
+    struct candidates r = {.all = as_xalloc((p->n + 1) * sizeof(struct as_replica_slot *))};
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_place_ends(p->places[i]))
+        if (as_replica_slot_is_ending(p->places[i]))
             r.all[r.n++] = p->places[i];
     }
     r.n_ending = r.n;
     for (uint32_t i = 0; i < p->n; i++) {
-        if (!as_place_ends(p->places[i]) && as_rollout_old(p->places[i]))
+        if (!as_replica_slot_is_ending(p->places[i]) && as_rollout_is_old(p->places[i]))
             r.all[r.n++] = p->places[i];
     }
     if (r.n > r.n_ending)
-        qsort(&r.all[r.n_ending], r.n - r.n_ending, sizeof(struct as_place *), by_order);
+        qsort(&r.all[r.n_ending], r.n - r.n_ending, sizeof(struct as_replica_slot *), by_order);
     return r;
 }
 
-static bool is_enough(const struct as_place *pl, const struct row *r, uint32_t n)
+static bool is_enough(const struct as_replica_slot *pl, const struct candidates *r, uint32_t n)
 {
-    const struct as_plan_room room = {.kept = true, .ended = r->all, .n = n};
+    const struct as_plan_headroom room = {.kept = true, .ended = r->all, .n = n};
 
     return pl->plan->ops.lacks(pl->plan->ctx, pl, &room).n == 0;
 }
 
-/* The shortest beginning of the row that is enough, when the whole row is. */
-static void cut(const struct as_place *pl, struct row *r)
+/* The shortest beginning of the candidates that is enough, when the whole candidates is. */
+static void shorten_list(const struct as_replica_slot *pl, struct candidates *r)
 {
     uint32_t too_few = r->n_ending, enough = r->n;
 
@@ -82,29 +85,29 @@ static void cut(const struct as_place *pl, struct row *r)
     r->n = enough;
 }
 
-/* Those go out of the row without which it is enough, too: of the last one that is known. */
-static void thin(const struct as_place *pl, struct row *r)
+/* Those go out of the candidates without which it is enough, too: of the last one that is known. */
+static void drop_unneeded(const struct as_replica_slot *pl, struct candidates *r)
 {
     for (uint32_t i = r->n_ending; i + 1 < r->n;) {
-        struct as_place *one = r->all[i];
+        struct as_replica_slot *one = r->all[i];
 
-        memmove(&r->all[i], &r->all[i + 1], (r->n - i - 1) * sizeof(struct as_place *));
+        memmove(&r->all[i], &r->all[i + 1], (r->n - i - 1) * sizeof(struct as_replica_slot *));
         r->all[r->n - 1] = one;
         if (is_enough(pl, r, r->n - 1)) {
             r->n--;
             continue;
         }
-        memmove(&r->all[i + 1], &r->all[i], (r->n - i - 1) * sizeof(struct as_place *));
+        memmove(&r->all[i + 1], &r->all[i], (r->n - i - 1) * sizeof(struct as_replica_slot *));
         r->all[i++] = one;
     }
 }
 
-static bool retire(const struct row *r, as_ns now)
+static bool retire_candidates(const struct candidates *r, as_ns now)
 {
     bool at_once = false;
 
     for (uint32_t i = r->n_ending; i < r->n; i++) {
-        at_once |= !as_place_runs(r->all[i]);
+        at_once |= !as_replica_slot_has_process(r->all[i]);
         as_rollout_retire(r->all[i], now);
     }
     return at_once;
@@ -112,21 +115,21 @@ static bool retire(const struct row *r, as_ns now)
 
 /* What its own plan gives up is kept for the one that waits, as long as that can be enough: else
  * another deployment takes it, and those that have ended have ended for nothing. */
-bool as_room_make(struct as_plan *p, as_ns now)
+bool as_make_room(struct as_plan *p, as_ns now)
 {
-    struct as_place *pl = waiting(p);
+    struct as_replica_slot *pl = first_waiting(p);
     bool more = false;
-    struct row r;
+    struct candidates r;
 
     if (!pl)
         return p->ops.release(p->ctx);
-    r = row_of(p);
+    r = candidates_of(p);
     if (!is_enough(pl, &r, r.n)) {
         more = p->ops.release(p->ctx);
-    } else if (rests(p) && !is_enough(pl, &r, r.n_ending)) {
-        cut(pl, &r);
-        thin(pl, &r);
-        more = retire(&r, now);
+    } else if (is_at_rest(p) && !is_enough(pl, &r, r.n_ending)) {
+        shorten_list(pl, &r);
+        drop_unneeded(pl, &r);
+        more = retire_candidates(&r, now);
     }
     free(r.all);
     return more;

@@ -2,8 +2,8 @@
 
 #include "core/replicas/replica_slot.h"
 
-int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_starts *starts, uint64_t seed,
-                const struct as_plan_ops *ops, void *ctx)
+int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_start_limit *starts,
+                uint64_t seed, const struct as_plan_ops *ops, void *ctx)
 {
     struct as_plan *p;
 
@@ -27,14 +27,15 @@ void as_plan_free(struct as_plan *p)
     if (!p)
         return;
     while (p->n)
-        as_place_free(p->places[p->n - 1]);
+        as_replica_slot_free(p->places[p->n - 1]);
     free(p->places);
     free(p);
 }
 
-void as_plan_say(struct as_plan *p, enum as_condition_cause cause, struct as_str text, as_ns now)
+void as_plan_set_condition(struct as_plan *p, enum as_condition_cause cause, struct as_str text,
+                           as_ns now)
 {
-    if (as_condition_move(&p->condition, cause, text, now))
+    if (as_condition_apply(&p->condition, cause, text, now))
         p->ops.condition(p->ctx, &p->condition);
 }
 
@@ -57,24 +58,24 @@ const char *as_plan_check(const struct as_plan_target *t)
         return "max_surge and max_unavailable are at most 100 % or 1024";
     if (t->policy.roll_failures == 0)
         return "the failures that end an update must be at least 1";
-    if (t->policy.drain_again == 0)
+    if (t->policy.drain_interval == 0)
         return "graceful_shutdown_wait_loop_s must be above 0";
     return NULL;
 }
 
-static void say_scaled(struct as_plan *p, uint32_t from, bool automatic, as_ns now)
+static void report_scaled(struct as_plan *p, uint32_t from, bool automatic, as_ns now)
 {
     bool up = p->target.replicas > from;
 
     if (p->target.replicas == from)
         return;
-    as_plan_say(p,
-                automatic ? (up ? AS_CAUSE_AUTOSCALE_UP : AS_CAUSE_AUTOSCALE_DOWN)
-                          : (up ? AS_CAUSE_SCALE_UP : AS_CAUSE_SCALE_DOWN),
-                AS_STR(""), now);
+    as_plan_set_condition(p,
+                          automatic ? (up ? AS_CAUSE_AUTOSCALE_UP : AS_CAUSE_AUTOSCALE_DOWN)
+                                    : (up ? AS_CAUSE_SCALE_UP : AS_CAUSE_SCALE_DOWN),
+                          AS_STR(""), now);
 }
 
-void as_plan_aim(struct as_plan *p, const struct as_plan_target *t)
+void as_plan_retarget(struct as_plan *p, const struct as_plan_target *t)
 {
     if (p->target.version != t->version)
         p->before = p->target;
@@ -89,16 +90,16 @@ int as_plan_set_target(struct as_plan *p, const struct as_plan_target *t, as_ns 
 
     if (as_plan_check(t))
         return AS_EINVALID;
-    as_plan_aim(p, t);
+    as_plan_retarget(p, t);
     p->deleting = false;
     if (was.version != t->version)
         p->proven = p->stable.generation && p->stable.version == t->version;
     if (update)
-        as_plan_say(p, AS_CAUSE_UPDATE, AS_STR(""), now);
+        as_plan_set_condition(p, AS_CAUSE_UPDATE, AS_STR(""), now);
     else
-        say_scaled(p, was.replicas, false, now);
+        report_scaled(p, was.replicas, false, now);
     p->settled &= !update && was.replicas == t->replicas;
-    as_rollout(p, now);
+    as_rollout_run(p, now);
     return 0;
 }
 
@@ -112,8 +113,8 @@ int as_plan_scale(struct as_plan *p, uint32_t replicas, bool automatic, as_ns no
     /* what a failed update goes back to is as large */
     p->stable.replicas = p->previous.replicas = replicas;
     p->settled &= was == replicas;
-    say_scaled(p, was, automatic, now);
-    as_rollout(p, now);
+    report_scaled(p, was, automatic, now);
+    as_rollout_run(p, now);
     return 0;
 }
 
@@ -133,8 +134,8 @@ void as_plan_delete(struct as_plan *p, as_ns now)
     p->deleting = true;
     p->settled = false;
     p->target.replicas = 0;
-    as_plan_say(p, AS_CAUSE_DELETE, AS_STR(""), now);
-    as_rollout(p, now);
+    as_plan_set_condition(p, AS_CAUSE_DELETE, AS_STR(""), now);
+    as_rollout_run(p, now);
 }
 
 /* --- recovery --- */
@@ -149,18 +150,18 @@ void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
     p->proven = stable && stable->version == p->target.version;
     /* it was so when it was left; as_plan_run looks whether it still is */
     if (p->proven && stable->config == p->target.config)
-        as_condition_move(&p->condition, AS_CAUSE_SETTLED, AS_STR(""), now);
+        as_condition_apply(&p->condition, AS_CAUSE_SETTLED, AS_STR(""), now);
     if (failed.n)
-        as_plan_say(p, AS_CAUSE_ROLLED_BACK, failed, now);
+        as_plan_set_condition(p, AS_CAUSE_ROLLED_BACK, failed, now);
 }
 
-static bool believable(const struct as_place_facts *f)
+static bool facts_are_valid(const struct as_replica_slot_facts *f)
 {
-    return f->number < AS_NUMBERS_MAX && f->generation && f->rank < AS_RANKS_MAX &&
+    return f->number < AS_REPLICA_SLOT_NUMBERS_MAX && f->generation && f->rank < AS_RANKS_MAX &&
            f->rank_next < AS_RANKS_MAX && (f->retiring || !f->early);
 }
 
-static const struct as_place *find(const struct as_plan *p, uint32_t number)
+static const struct as_replica_slot *find_slot(const struct as_plan *p, uint32_t number)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         if (p->places[i]->facts.number == number)
@@ -169,50 +170,50 @@ static const struct as_place *find(const struct as_plan *p, uint32_t number)
     return NULL;
 }
 
-static void adopt_ranks(struct as_place *pl, const struct as_place_facts *f)
+static void adopt_ranks(struct as_replica_slot *pl, const struct as_replica_slot_facts *f)
 {
     struct as_ranks *r = &pl->plan->ranks;
 
     pl->facts.rank = f->rank;
     pl->facts.rank_next = f->rank_next;
-    as_ranks_take(r, f->rank);
+    as_ranks_reserve(r, f->rank);
     if (f->rank_next != f->rank)
-        as_ranks_take(r, f->rank_next);
+        as_ranks_reserve(r, f->rank_next);
 }
 
-static void adopt_state(struct as_place *pl, as_ns now)
+static void adopt_state(struct as_replica_slot *pl, as_ns now)
 {
     bool unbelievable = pl->facts.rank == AS_RANK_NONE;
 
     if (!pl->facts.ready && !unbelievable)
-        as_starts_count(pl->plan->starts, &pl->start);
+        as_start_limit_count(pl->plan->starts, &pl->start);
     if (unbelievable) {
-        pl->state = AS_PLACE_STOPPING;
+        pl->state = AS_REPLICA_SLOT_STOPPING;
         pl->due = now;
     } else if (pl->facts.retiring) {
-        pl->state = AS_PLACE_DRAINING;
+        pl->state = AS_REPLICA_SLOT_DRAINING;
     } else {
-        pl->state = pl->facts.ready ? AS_PLACE_LOST : AS_PLACE_STARTING;
+        pl->state = pl->facts.ready ? AS_REPLICA_SLOT_LOST : AS_REPLICA_SLOT_STARTING;
     }
     if (pl->facts.ready)
         as_restart_ready(&pl->restart, now);
 }
 
-int as_plan_adopt(struct as_plan *p, const struct as_place_facts *facts, as_ns now,
-                  struct as_place **ret_place)
+int as_plan_adopt(struct as_plan *p, const struct as_replica_slot_facts *facts, as_ns now,
+                  struct as_replica_slot **ret_place)
 {
-    struct as_place *pl;
+    struct as_replica_slot *pl;
 
-    if (!believable(facts))
+    if (!facts_are_valid(facts))
         return AS_EINVALID;
-    if (find(p, facts->number))
+    if (find_slot(p, facts->number))
         return AS_EEXISTS;
-    if (p->n == AS_PLACES_MAX)
+    if (p->n == AS_REPLICA_SLOTS_MAX)
         return AS_EFULL;
-    pl = as_place_put(p, facts->number);
+    pl = as_replica_slot_insert(p, facts->number);
     pl->facts = *facts;
     pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE;
-    if (!as_ranks_has(&p->ranks, facts->rank) && !as_ranks_has(&p->ranks, facts->rank_next))
+    if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))
         adopt_ranks(pl, facts);
     adopt_state(pl, now);
     *ret_place = pl;
@@ -224,7 +225,7 @@ static uint32_t count_live(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += !as_place_ends(p->places[i]);
+        n += !as_replica_slot_is_ending(p->places[i]);
     return n;
 }
 
@@ -233,22 +234,23 @@ void as_plan_run(struct as_plan *p, as_ns now)
     AS_ASSERT(p->target.generation);
     p->acting = true;
     for (uint32_t i = 0; i < p->n; i++)
-        as_place_resume(p->places[i], now);
+        as_replica_slot_resume(p->places[i], now);
     if (count_live(p) < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
-        as_plan_say(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"), now);
+        as_plan_set_condition(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"),
+                              now);
     as_plan_tick(p, now);
 }
 
 /* --- time --- */
 
-void as_plan_serving(struct as_plan *p, bool serving, as_ns now)
+void as_plan_set_serving(struct as_plan *p, bool serving, as_ns now)
 {
     if (p->serving == serving)
         return;
     p->serving = serving;
     for (uint32_t i = 0; i < p->n; i++)
-        as_place_serving(p->places[i], serving, now);
-    as_rollout(p, now);
+        as_replica_slot_set_serving(p->places[i], serving, now);
+    as_rollout_run(p, now);
 }
 
 void as_plan_tick(struct as_plan *p, as_ns now)
@@ -256,17 +258,17 @@ void as_plan_tick(struct as_plan *p, as_ns now)
     if (!p->acting)
         return;
     for (uint32_t i = 0; i < p->n; i++)
-        as_place_tick(p->places[i], now);
-    as_rollout(p, now);
+        as_replica_slot_tick(p->places[i], now);
+    as_rollout_run(p, now);
 }
 
-as_ns as_plan_next(const struct as_plan *p)
+as_ns as_plan_next_due(const struct as_plan *p)
 {
     as_ns next = p->acting ? p->look : AS_NEVER;
 
     for (uint32_t i = 0; p->acting && i < p->n; i++) {
-        next = AS_MIN(next, as_place_next(p->places[i]));
-        next = AS_MIN(next, as_rollout_next(p->places[i]));
+        next = AS_MIN(next, as_replica_slot_next_due(p->places[i]));
+        next = AS_MIN(next, as_rollout_next_due(p->places[i]));
     }
     return next;
 }
@@ -276,9 +278,9 @@ uint32_t as_plan_revive(struct as_plan *p, as_ns now)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->places[i]->state != AS_PLACE_DOWN)
+        if (p->places[i]->state != AS_REPLICA_SLOT_DOWN)
             continue;
-        as_place_revive(p->places[i], now);
+        as_replica_slot_revive(p->places[i], now);
         n++;
     }
     as_plan_tick(p, now);
@@ -288,12 +290,12 @@ uint32_t as_plan_revive(struct as_plan *p, as_ns now)
 void as_plan_restart(struct as_plan *p, as_ns now)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_place_runs(p->places[i]) && !as_place_ends(p->places[i]))
-            as_place_spoil(p->places[i]);
+        if (as_replica_slot_has_process(p->places[i]) && !as_replica_slot_is_ending(p->places[i]))
+            as_replica_slot_mark_stale(p->places[i]);
     }
     p->settled = false;
-    as_plan_say(p, AS_CAUSE_UPDATE, AS_STR(""), now);
-    as_rollout(p, now);
+    as_plan_set_condition(p, AS_CAUSE_UPDATE, AS_STR(""), now);
+    as_rollout_run(p, now);
 }
 
 /* --- inspection --- */
@@ -328,7 +330,7 @@ uint32_t as_plan_running(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += p->places[i]->state == AS_PLACE_RUNNING;
+        n += p->places[i]->state == AS_REPLICA_SLOT_RUNNING;
     return n;
 }
 
@@ -337,21 +339,21 @@ uint32_t as_plan_lacking(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += as_place_lack(p->places[i]).n != 0;
+        n += as_replica_slot_lack(p->places[i]).n != 0;
     return n;
 }
 
-bool as_plan_settled(const struct as_plan *p)
+bool as_plan_is_settled(const struct as_plan *p)
 {
     return p->settled;
 }
 
-bool as_plan_down(const struct as_plan *p)
+bool as_plan_is_down(const struct as_plan *p)
 {
     return p->down;
 }
 
-bool as_plan_empty(const struct as_plan *p)
+bool as_plan_is_empty(const struct as_plan *p)
 {
     return p->n == 0;
 }
@@ -368,7 +370,7 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation)
     return false;
 }
 
-void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_place *pl), void *arg)
+void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *pl), void *arg)
 {
     for (uint32_t i = 0; i < p->n; i++)
         fn(arg, p->places[i]);

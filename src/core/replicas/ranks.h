@@ -15,9 +15,9 @@ struct as_ranks {
 };
 
 /* The lowest free one; AS_RANKS_MAX: there is none. */
-uint32_t as_ranks_lowest(const struct as_ranks *r);
-bool as_ranks_has(const struct as_ranks *r, uint32_t rank); /* somebody holds it; rank < MAX */
-void as_ranks_take(struct as_ranks *r, uint32_t rank);      /* free before */
-void as_ranks_drop(struct as_ranks *r, uint32_t rank);      /* held before */
+uint32_t as_ranks_lowest_free(const struct as_ranks *r);
+bool as_ranks_is_held(const struct as_ranks *r, uint32_t rank); /* somebody holds it; rank < MAX */
+void as_ranks_reserve(struct as_ranks *r, uint32_t rank);       /* free before */
+void as_ranks_release(struct as_ranks *r, uint32_t rank);       /* held before */
 
 #endif

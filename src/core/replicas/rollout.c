@@ -6,23 +6,23 @@ static bool has(const struct as_plan_target *t)
     return t->generation != 0;
 }
 
-static bool same(const struct as_plan_target *a, const struct as_plan_target *b)
+static bool same_version(const struct as_plan_target *a, const struct as_plan_target *b)
 {
     return a->version == b->version && a->config == b->config;
 }
 
 /* An update is under way that can be taken back. */
-static bool updating(const struct as_plan *p)
+static bool is_updating(const struct as_plan *p)
 {
-    return has(&p->stable) && !same(&p->stable, &p->target);
+    return has(&p->stable) && !same_version(&p->stable, &p->target);
 }
 
-bool as_rollout_old(const struct as_place *pl)
+bool as_rollout_is_old(const struct as_replica_slot *pl)
 {
     return pl->facts.version != pl->plan->target.version || pl->facts.stale;
 }
 
-static bool is_stable(const struct as_place *pl)
+static bool is_stable(const struct as_replica_slot *pl)
 {
     return has(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
 }
@@ -30,47 +30,48 @@ static bool is_stable(const struct as_place *pl)
 #define WORTH_LOST 4u /* below: it has no requests */
 
 /* A version that was stable once needs no time to show that it is. */
-static bool trusted(const struct as_place *pl)
+static bool is_trusted(const struct as_replica_slot *pl)
 {
     return is_stable(pl) || pl->facts.proved;
 }
 
-bool as_rollout_available(const struct as_place *pl)
+bool as_rollout_is_available(const struct as_replica_slot *pl)
 {
-    return pl->state == AS_PLACE_RUNNING && trusted(pl);
+    return pl->state == AS_REPLICA_SLOT_RUNNING && is_trusted(pl);
 }
 
 /* Who is retired first when there are too many: serves least, and was seen to serve least. What the
  * link of one is like may not be known yet, that it was good once is. */
-static uint32_t worth(const struct as_place *pl)
+static uint32_t serving_value(const struct as_replica_slot *pl)
 {
-    static const uint8_t of[AS_PLACE_STATES] = {
-        [AS_PLACE_DOWN] = 0,     [AS_PLACE_WAITING] = 1, [AS_PLACE_KILLED] = 2,
-        [AS_PLACE_STARTING] = 3, [AS_PLACE_LOST] = 4,    [AS_PLACE_UPDATING] = 5,
-        [AS_PLACE_RUNNING] = 5,
+    static const uint8_t of[AS_REPLICA_SLOT_STATES] = {
+        [AS_REPLICA_SLOT_DOWN] = 0,    [AS_REPLICA_SLOT_WAITING] = 1,
+        [AS_REPLICA_SLOT_KILLED] = 2,  [AS_REPLICA_SLOT_STARTING] = 3,
+        [AS_REPLICA_SLOT_LOST] = 4,    [AS_REPLICA_SLOT_UPDATING] = 5,
+        [AS_REPLICA_SLOT_RUNNING] = 5,
     };
 
-    return of[pl->state] + (of[pl->state] >= WORTH_LOST && trusted(pl) ? 2u : 0u);
+    return of[pl->state] + (of[pl->state] >= WORTH_LOST && is_trusted(pl) ? 2u : 0u);
 }
 
-as_ns as_rollout_next(const struct as_place *pl)
+as_ns as_rollout_next_due(const struct as_replica_slot *pl)
 {
-    if (pl->state != AS_PLACE_RUNNING || as_rollout_available(pl))
+    if (pl->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_available(pl))
         return AS_NEVER;
     return pl->ready_at + pl->plan->target.policy.min_ready;
 }
 
-static void prove(struct as_plan *p, as_ns now)
+static void update_proven(struct as_plan *p, as_ns now)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
 
-        if (pl->state == AS_PLACE_RUNNING && !pl->facts.proved &&
+        if (pl->state == AS_REPLICA_SLOT_RUNNING && !pl->facts.proved &&
             now >= pl->ready_at + p->target.policy.min_ready) {
             pl->facts.proved = true;
             p->ops.note(p->ctx, pl);
         }
-        p->proven |= as_rollout_available(pl) && !as_rollout_old(pl);
+        p->proven |= as_rollout_is_available(pl) && !as_rollout_is_old(pl);
     }
 }
 
@@ -82,7 +83,7 @@ static uint32_t step(const struct as_plan *p)
     return AS_MAX(1u, (uint32_t)n);
 }
 
-static uint32_t amount_of(const struct as_plan *p, const struct as_plan_amount *a, bool up)
+static uint32_t resolve_amount(const struct as_plan *p, const struct as_plan_amount *a, bool up)
 {
     uint64_t n = (uint64_t)p->target.replicas * a->n;
 
@@ -94,13 +95,13 @@ static uint32_t surge(const struct as_plan *p)
 {
     const struct as_plan_policy *policy = &p->target.policy;
 
-    return policy->has_surge ? amount_of(p, &policy->surge, true) : step(p);
+    return policy->has_surge ? resolve_amount(p, &policy->surge, true) : step(p);
 }
 
 /* And so many fewer that are available. */
 static uint32_t unavailable(const struct as_plan *p)
 {
-    uint32_t n = amount_of(p, &p->target.policy.unavailable, false);
+    uint32_t n = resolve_amount(p, &p->target.policy.unavailable, false);
 
     return n || surge(p) ? n : 1;
 }
@@ -112,16 +113,16 @@ struct census {
     uint32_t unproved; /* new ones that are not available */
 };
 
-static struct census count(const struct as_plan *p)
+static struct census count_slots(const struct as_plan *p)
 {
     struct census c = {0};
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_place *pl = p->places[i];
-        bool is_old = as_rollout_old(pl), is_available = as_rollout_available(pl);
+        const struct as_replica_slot *pl = p->places[i];
+        bool is_old = as_rollout_is_old(pl), is_available = as_rollout_is_available(pl);
 
         c.early += pl->facts.early;
-        if (as_place_ends(pl))
+        if (as_replica_slot_is_ending(pl))
             continue;
         c.live++;
         c.old += is_old;
@@ -133,12 +134,12 @@ static struct census count(const struct as_plan *p)
 
 /* a goes before b: it serves less, it is of a version that is nowhere asked for, it is old, its
  * rank is higher (so that the ranks of those that stay need not change). */
-bool as_rollout_before(const struct as_place *a, const struct as_place *b)
+bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_replica_slot *b)
 {
-    bool old_a = as_rollout_old(a), old_b = as_rollout_old(b);
+    bool old_a = as_rollout_is_old(a), old_b = as_rollout_is_old(b);
 
-    if (worth(a) != worth(b))
-        return worth(a) < worth(b);
+    if (serving_value(a) != serving_value(b))
+        return serving_value(a) < serving_value(b);
     if (old_a != old_b)
         return old_a;
     if (old_a && is_stable(a) != is_stable(b))
@@ -147,48 +148,49 @@ bool as_rollout_before(const struct as_place *a, const struct as_place *b)
 }
 
 /* The first to go: of all, or of the old ones. */
-static struct as_place *victim(const struct as_plan *p, bool only_old)
+static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_old)
 {
-    struct as_place *v = NULL;
+    struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
 
-        if (as_place_ends(pl) || (only_old && !as_rollout_old(pl)))
+        if (as_replica_slot_is_ending(pl) || (only_old && !as_rollout_is_old(pl)))
             continue;
-        if (!v || as_rollout_before(pl, v))
+        if (!v || as_rollout_retires_before(pl, v))
             v = pl;
     }
     return v;
 }
 
 /* Among the old ones that serve, those of no use for a rollback go first. */
-static struct as_place *serving_victim(const struct as_plan *p)
+static struct as_replica_slot *serving_victim(const struct as_plan *p)
 {
-    struct as_place *v = NULL;
+    struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
 
-        if (pl->state != AS_PLACE_RUNNING || !as_rollout_old(pl))
+        if (pl->state != AS_REPLICA_SLOT_RUNNING || !as_rollout_is_old(pl))
             continue;
-        if (!v || as_rollout_before(pl, v))
+        if (!v || as_rollout_retires_before(pl, v))
             v = pl;
     }
     return v;
 }
 
-static bool serves_nobody(const struct as_place *pl)
+static bool serves_nobody(const struct as_replica_slot *pl)
 {
-    return !as_place_ends(pl) && worth(pl) < WORTH_LOST && as_rollout_old(pl);
+    return !as_replica_slot_is_ending(pl) && serving_value(pl) < WORTH_LOST &&
+           as_rollout_is_old(pl);
 }
 
 /* An old one that serves nobody may go when what replaces it has proved itself, or when nothing
  * would go back to it; and before one that serves would have to. */
-static struct as_place *idle_victim(const struct as_plan *p)
+static struct as_replica_slot *idle_victim(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
 
         if (serves_nobody(pl) && (p->proven || !is_stable(pl)))
             return pl;
@@ -197,41 +199,41 @@ static struct as_place *idle_victim(const struct as_plan *p)
 }
 
 /* So many may be missing, and it is missing already. */
-static struct as_place *missing_victim(const struct as_plan *p, uint32_t least)
+static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t least)
 {
-    struct as_place *v = victim(p, true);
-    struct census c = count(p);
+    struct as_replica_slot *v = find_victim(p, true);
+    struct census c = count_slots(p);
 
     return v && serves_nobody(v) && c.live - c.unproved > least ? v : NULL;
 }
 
-void as_rollout_retire(struct as_place *pl, as_ns now)
+void as_rollout_retire(struct as_replica_slot *pl, as_ns now)
 {
     struct as_plan *p = pl->plan;
 
-    pl->facts.early = !p->deleting && count(p).live <= p->target.replicas;
-    as_place_retire(pl, now);
+    pl->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;
+    as_replica_slot_retire(pl, now);
 }
 
-static void shrink(struct as_plan *p, as_ns now)
+static void retire_surplus(struct as_plan *p, as_ns now)
 {
     uint32_t wanted = p->target.replicas, least = wanted - AS_MIN(wanted, unavailable(p));
-    struct as_place *v;
+    struct as_replica_slot *v;
 
     while ((v = idle_victim(p)))
         as_rollout_retire(v, now);
-    while (count(p).old > wanted)
-        as_rollout_retire(victim(p, true), now);
+    while (count_slots(p).old > wanted)
+        as_rollout_retire(find_victim(p, true), now);
     while (unavailable(p) && (v = missing_victim(p, least)))
         as_rollout_retire(v, now);
-    while (count(p).available > least && (v = serving_victim(p)))
+    while (count_slots(p).available > least && (v = serving_victim(p)))
         as_rollout_retire(v, now);
     for (;;) {
-        struct census c = count(p);
+        struct census c = count_slots(p);
 
         if (c.live <= wanted + (c.old ? surge(p) : 0))
             return;
-        as_rollout_retire(victim(p, false), now);
+        as_rollout_retire(find_victim(p, false), now);
     }
 }
 
@@ -247,25 +249,25 @@ static bool may_grow(const struct as_plan *p, const struct census *c)
            c->unproved < surge(p) + unavailable(p);
 }
 
-static void grow(struct as_plan *p)
+static void add_slots(struct as_plan *p)
 {
     for (;;) {
-        struct census c = count(p);
+        struct census c = count_slots(p);
 
-        if (!may_grow(p, &c) || !as_place_new(p))
+        if (!may_grow(p, &c) || !as_replica_slot_new(p))
             return;
     }
 }
 
-static void admit(struct as_plan *p, as_ns now)
+static void admit_starts(struct as_plan *p, as_ns now)
 {
-    as_starts_admit(p->starts, now);
+    as_start_limit_admit(p->starts, now);
     p->look = AS_NEVER;
 }
 
-static bool wants_telling(const struct as_place *pl)
+static bool needs_configure(const struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = &pl->facts;
+    const struct as_replica_slot_facts *f = &pl->facts;
     const struct as_plan_target *t = &pl->plan->target;
 
     return f->config != t->config || f->world != t->replicas || f->unsure ||
@@ -273,26 +275,26 @@ static bool wants_telling(const struct as_place *pl)
 }
 
 /* Of those that have to take a new config, a step at a time: it may be wrong. */
-static void tell(struct as_plan *p, as_ns now)
+static void configure_slots(struct as_plan *p, as_ns now)
 {
     uint32_t room = step(p);
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_place *pl = p->places[i];
+        const struct as_replica_slot *pl = p->places[i];
 
-        if (pl->state == AS_PLACE_UPDATING && pl->facts.config != pl->asked.config)
+        if (pl->state == AS_REPLICA_SLOT_UPDATING && pl->facts.config != pl->asked.config)
             room -= room > 0;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
         bool other = pl->facts.config != p->target.config;
 
-        if (pl->state != AS_PLACE_RUNNING || as_rollout_old(pl) || !wants_telling(pl))
+        if (pl->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_old(pl) || !needs_configure(pl))
             continue;
         if (other && room == 0)
             continue;
         room -= other;
-        as_place_tell(pl, now);
+        as_replica_slot_configure(pl, now);
     }
 }
 
@@ -302,58 +304,58 @@ static bool complete(const struct as_plan *p)
     if (p->n != p->target.replicas)
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_place *pl = p->places[i];
+        const struct as_replica_slot *pl = p->places[i];
 
-        if (!as_rollout_available(pl) || as_rollout_old(pl) || wants_telling(pl))
+        if (!as_rollout_is_available(pl) || as_rollout_is_old(pl) || needs_configure(pl))
             return false;
     }
     return true;
 }
 
 /* As many ranks are too high as there are free ones below: each moves once, nobody else does. */
-static void compact(struct as_plan *p, as_ns now)
+static void compact_ranks(struct as_plan *p, as_ns now)
 {
     uint32_t wanted = p->target.replicas;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_place *pl = p->places[i];
+        struct as_replica_slot *pl = p->places[i];
 
         if (pl->facts.rank < wanted)
             continue;
-        pl->facts.rank_next = as_ranks_lowest(&p->ranks);
+        pl->facts.rank_next = as_ranks_lowest_free(&p->ranks);
         AS_ASSERT(pl->facts.rank_next < wanted);
-        as_ranks_take(&p->ranks, pl->facts.rank_next);
-        as_place_tell(pl, now);
+        as_ranks_reserve(&p->ranks, pl->facts.rank_next);
+        as_replica_slot_configure(pl, now);
     }
 }
 
 /* Complete, and no rank had to move: those that move are not complete. */
-bool as_rollout_settled(const struct as_plan *p)
+bool as_rollout_is_settled(const struct as_plan *p)
 {
     return p->acting && !p->deleting && complete(p);
 }
 
 /* What was never seen to run is nothing to go back to: with no replicas everything is settled. */
-static bool stabilize(struct as_plan *p)
+static bool update_stable(struct as_plan *p)
 {
     bool other = p->stable.generation != p->target.generation;
 
     if (!p->proven)
         return false;
-    if (updating(p))
+    if (is_updating(p))
         p->previous = p->stable;
     p->stable = p->target;
     return other;
 }
 
-static void settle(struct as_plan *p, as_ns now)
+static void update_settled(struct as_plan *p, as_ns now)
 {
-    p->settled = as_rollout_settled(p);
+    p->settled = as_rollout_is_settled(p);
     if (!p->settled)
         return;
-    if (stabilize(p))
+    if (update_stable(p))
         p->ops.settled(p->ctx, &p->stable);
-    as_plan_say(p, AS_CAUSE_SETTLED, AS_STR(""), now);
+    as_plan_set_condition(p, AS_CAUSE_SETTLED, AS_STR(""), now);
 }
 
 static bool all_given_up(const struct as_plan *p)
@@ -361,7 +363,7 @@ static bool all_given_up(const struct as_plan *p)
     uint32_t live = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_place_ends(p->places[i]))
+        if (as_replica_slot_is_ending(p->places[i]))
             continue;
         if (!p->places[i]->given_up)
             return false;
@@ -370,7 +372,7 @@ static bool all_given_up(const struct as_plan *p)
     return live > 0;
 }
 
-static void tell_down(struct as_plan *p)
+static void report_down(struct as_plan *p)
 {
     bool down = all_given_up(p);
 
@@ -381,7 +383,7 @@ static void tell_down(struct as_plan *p)
 }
 
 /* The first that waits for something of the machine speaks for the others. */
-static void tell_lack(struct as_plan *p)
+static void report_lack(struct as_plan *p)
 {
     char text[AS_CONDITION_LACK_MAX] = "";
     uint32_t n = as_plan_lacking(p), i = 0;
@@ -399,25 +401,25 @@ static void tell_lack(struct as_plan *p)
         p->ops.condition(p->ctx, &p->condition);
 }
 
-void as_rollout(struct as_plan *p, as_ns now)
+void as_rollout_run(struct as_plan *p, as_ns now)
 {
     if (!p->acting)
         return;
-    prove(p, now);
-    shrink(p, now);
+    update_proven(p, now);
+    retire_surplus(p, now);
     if (!p->deleting)
-        grow(p);
+        add_slots(p);
     do
-        admit(p, now);
-    while (as_room_make(p, now));
+        admit_starts(p, now);
+    while (as_make_room(p, now));
     if (!p->deleting) {
-        tell(p, now);
+        configure_slots(p, now);
         if (complete(p))
-            compact(p, now);
+            compact_ranks(p, now);
     }
-    settle(p, now);
-    tell_lack(p);
-    tell_down(p);
+    update_settled(p, now);
+    report_lack(p);
+    report_down(p);
     AS_ASSERT(as_plan_ok(p));
 }
 
@@ -425,9 +427,9 @@ static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
 {
     uint64_t from = p->target.generation;
 
-    as_plan_aim(p, &p->stable);
+    as_plan_retarget(p, &p->stable);
     p->proven = true;
-    as_plan_say(p, AS_CAUSE_ROLLED_BACK, reason, now);
+    as_plan_set_condition(p, AS_CAUSE_ROLLED_BACK, reason, now);
     p->ops.rolled_back(p->ctx, from, p->target.generation, reason);
 }
 
@@ -437,31 +439,33 @@ static bool end_restart(struct as_plan *p)
     bool found = false;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_place *pl = p->places[i];
+        const struct as_replica_slot *pl = p->places[i];
 
-        found |= pl->facts.stale && !pl->refuses && as_rollout_available(pl);
+        found |= pl->facts.stale && !pl->refuses && as_rollout_is_available(pl);
     }
     for (uint32_t i = 0; found && i < p->n; i++) {
-        if (!as_place_ends(p->places[i]))
-            as_place_keep(p->places[i]);
+        if (!as_replica_slot_is_ending(p->places[i]))
+            as_replica_slot_clear_stale(p->places[i]);
     }
     return found;
 }
 
-bool as_rollout_failed(struct as_place *pl, uint32_t failures, struct as_str reason, as_ns now)
+bool as_rollout_on_failure(struct as_replica_slot *pl, uint32_t failures, struct as_str reason,
+                           as_ns now)
 {
     struct as_plan *p = pl->plan;
 
-    if (as_place_ends(pl) || as_rollout_old(pl) || failures < p->target.policy.roll_failures)
+    if (as_replica_slot_is_ending(pl) || as_rollout_is_old(pl) ||
+        failures < p->target.policy.roll_failures)
         return false;
-    if (updating(p) && p->target.policy.roll_back) {
+    if (is_updating(p) && p->target.policy.roll_back) {
         roll_back(p, reason, now);
         return true;
     }
     if (p->target.policy.roll_back && end_restart(p)) {
-        as_plan_say(p, AS_CAUSE_ROLLED_BACK, reason, now);
+        as_plan_set_condition(p, AS_CAUSE_ROLLED_BACK, reason, now);
         return true;
     }
-    as_plan_say(p, AS_CAUSE_STARTUP_FAILED, reason, now);
+    as_plan_set_condition(p, AS_CAUSE_STARTUP_FAILED, reason, now);
     return false;
 }

@@ -32,7 +32,7 @@ void as_channel_close(struct as_channel *c)
     as_sock_close(&c->sock, on_closed);
 }
 
-/* Deferred, so that nobody's as_channel_say ends in a callback. */
+/* Deferred, so that nobody's as_channel_send ends in a callback. */
 static void on_end(struct as_task *t)
 {
     struct as_channel *c = AS_CONTAINER(t, struct as_channel, end);
@@ -49,7 +49,7 @@ static void end(struct as_channel *c)
     as_loop_defer(c->sock.loop, &c->end);
 }
 
-static void receive(struct as_channel *c)
+static void receive_messages(struct as_channel *c)
 {
     uint8_t buf[AS_CTL_MESSAGE_MAX];
 
@@ -69,9 +69,9 @@ static void receive(struct as_channel *c)
     }
 }
 
-static void watch(struct as_channel *c)
+static void update_watch(struct as_channel *c)
 {
-    as_sock_watch(&c->sock, UV_READABLE | (as_outbox_waits(&c->out) ? UV_WRITABLE : 0));
+    as_sock_watch(&c->sock, UV_READABLE | (as_outbox_has_pending(&c->out) ? UV_WRITABLE : 0));
 }
 
 static void on_event(struct as_sock *s, int events)
@@ -82,10 +82,10 @@ static void on_event(struct as_sock *s, int events)
         if (as_outbox_flush(&c->out, s->fd) < 0)
             end(c);
         else
-            watch(c);
+            update_watch(c);
     }
     if (events & UV_READABLE)
-        receive(c); /* even when it ends: the last words of a dead process count */
+        receive_messages(c); /* even when it ends: the last words of a dead process count */
 }
 
 int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
@@ -120,26 +120,26 @@ int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
     return rc;
 }
 
-void as_channel_say(struct as_channel *c, const struct as_ctl_message *m)
+void as_channel_send(struct as_channel *c, const struct as_ctl_message *m)
 {
     if (!c || c->closed)
         return;
-    if (as_outbox_say(&c->out, c->sock.fd, m) < 0)
+    if (as_outbox_send(&c->out, c->sock.fd, m) < 0)
         end(c);
     else
-        watch(c);
+        update_watch(c);
 }
 
-void as_channel_say_fd(struct as_channel *c, const struct as_ctl_message *m, int fd)
+void as_channel_send_fd(struct as_channel *c, const struct as_ctl_message *m, int fd)
 {
-    if (fd < 0 || !c || c->closed || as_outbox_waits(&c->out) ||
+    if (fd < 0 || !c || c->closed || as_outbox_has_pending(&c->out) ||
         as_ctl_send_fd(c->sock.fd, m, fd) < 0)
-        as_channel_say(c, m);
+        as_channel_send(c, m);
 }
 
-bool as_channel_idle(const struct as_channel *c)
+bool as_channel_is_idle(const struct as_channel *c)
 {
-    return !c->closed && !as_outbox_waits(&c->out) && !as_task_is_due(&c->end);
+    return !c->closed && !as_outbox_has_pending(&c->out) && !as_task_is_pending(&c->end);
 }
 
 int as_channel_fd(const struct as_channel *c)

@@ -22,11 +22,11 @@ int as_channel_open(struct as_channel **ret_c, struct as_loop *loop,
 /* The child's side: `fd` becomes the channel, or is closed. 0, AS_EIO. */
 int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
                       const struct as_channel_ops *ops, void *ctx);
-void as_channel_say(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
+void as_channel_send(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
 /* As well; a duplicate of `fd` goes along, unless the message has to wait: then it goes without. */
-void as_channel_say_fd(struct as_channel *c, const struct as_ctl_message *m, int fd);
+void as_channel_send_fd(struct as_channel *c, const struct as_ctl_message *m, int fd);
 /* Over an exec: everything that was said has been taken by the socket, which is this one. */
-bool as_channel_idle(const struct as_channel *c);
+bool as_channel_is_idle(const struct as_channel *c);
 int as_channel_fd(const struct as_channel *c);
 void as_channel_close(struct as_channel *c); /* no callback comes any more; NULL is fine */
 

@@ -40,12 +40,12 @@ const char *as_ctl_type_name(enum as_ctl_type type)
     return type < AS_CTL_TYPES ? types[type].name : "?";
 }
 
-uint32_t as_ctl_said_by(enum as_ctl_type type)
+uint32_t as_ctl_senders(enum as_ctl_type type)
 {
     return type < AS_CTL_TYPES ? types[type].from : 0;
 }
 
-uint32_t as_ctl_heard_by(enum as_ctl_type type)
+uint32_t as_ctl_receivers(enum as_ctl_type type)
 {
     return type < AS_CTL_TYPES ? types[type].to : 0;
 }
@@ -220,7 +220,7 @@ int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_messag
     return n == 0 ? AS_EOF : as_ctl_decode(buf, (size_t)n, ret_m);
 }
 
-int as_ctl_question(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body)
+int as_ctl_parse_ask(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body)
 {
     static const struct {
         const char *word;

@@ -32,15 +32,16 @@
 
 /* name, said by, heard by; the fields that count */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
-    X(TOKEN, S, D)    /* replica, deployment, token: a worker may come; before it is started */    \
-    X(REPLICA, S, D)  /* replica, deployment, state, pid, restarts, text = reason: status page */  \
-    X(FORGET, S, D)   /* token, kind: that worker is dead, and how it ended; its link ends */      \
-    X(TOLD, S, DC)    /* all has been said; to the controller: number 1 once COMPLETE was said; to \
-                         a dispatcher: number of workers to wait for that are not ours; id 1: for  \
-                         as long as it takes, until it is said again with 0 */                     \
-    X(DRAIN, S, DC)   /* no new work; end when the rest is answered */                             \
-    X(SERVING, DC, S) /* listens and knows how to serve; has said its first decisions. Then again  \
-                         and again, with number 1: its event loops turn (core/replicas/heartbeat.h) */      \
+    X(TOKEN, S, D)   /* replica, deployment, token: a worker may come; before it is started */     \
+    X(REPLICA, S, D) /* replica, deployment, state, pid, restarts, text = reason: status page */   \
+    X(FORGET, S, D)  /* token, kind: that worker is dead, and how it ended; its link ends */       \
+    X(TOLD, S, DC)   /* all has been said; to the controller: number 1 once COMPLETE was said; to  \
+                        a dispatcher: number of workers to wait for that are not ours; id 1: for   \
+                        as long as it takes, until it is said again with 0 */                      \
+    X(DRAIN, S, DC)  /* no new work; end when the rest is answered */                              \
+    X(SERVING, DC,                                                                                 \
+      S) /* listens and knows how to serve; has said its first decisions. Then again               \
+            and again, with number 1: its event loops turn (core/replicas/heartbeat.h) */          \
     /* dispatcher */                                                                               \
     X(READY, D, SC) /* replica, token, text = "model:version …": it is registered, has slots */  \
     X(GONE, D, SC)  /* replica, token, text: its link ended; the process may live */               \
@@ -49,10 +50,12 @@
     X(RETIRED, D, C) /* replica, token: nothing of it is unanswered since RETIRE */                \
     X(ANSWER, D, C)  /* replica, token, id, number = an AS_E… or 0, text: to ASK */              \
     /* controller */                                                                               \
-    X(SPAWN, C, S)  /* replica, deployment, token, restarts, text = what to run (ctl/message/spawn.h) */   \
+    X(SPAWN, C,                                                                                    \
+      S) /* replica, deployment, token, restarts, text = what to run (ctl/message/spawn.h) */      \
     X(SIGNAL, C, S) /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */   \
-    X(NOTE, C, SD)  /* replica, deployment, text: ctl/message/replica_facts; given back by RUNS, to the next one */ \
-    X(PLACE, C, S)  /* replica, deployment, restarts, state, text = reason: has no process now */  \
+    X(NOTE, C, SD) /* replica, deployment, text: ctl/message/replica_facts; given back by RUNS, to \
+                      the next one */                                                              \
+    X(PLACE, C, S) /* replica, deployment, restarts, state, text = reason: has no process now */   \
     X(REMOVE, C, SD)  /* replica: there is no such place any more; it has no process */            \
     X(DOWN, C, SD)    /* deployment, text: all given up; its requests are refused */               \
     X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
@@ -65,7 +68,7 @@
     X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
     X(DELETE, C, SD)  /* deployment: is served no longer; number: 1, no replica of it is left */   \
     X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
-    X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_question     */      \
+    X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_parse_ask     */     \
     /* to the controller */                                                                        \
     X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note; number:  \
                            1 when an EXITED follows, about which nobody has decided */             \
@@ -78,7 +81,8 @@
     /* one dispatcher relieves another */                                                          \
     X(YIELD, S, D)  /* to the former one; number 0: workers go to the other one, MOVED is the      \
                        answer; 1: clients do; it ends when the rest is answered. A descriptor may  \
-                       come with it: a socket for clients, edge/conn/connection_handover.h. With TOLD: its other end  \
+                       come with it: a socket for clients, edge/conn/connection_handover.h. With   \
+                       TOLD: its other end                                                         \
                        */                                                                          \
     X(MOVED, D, S)  /* lets no worker in any more; number: those that will come to the other one   \
                        and are not ours; id 1: some come only when it has ended, so it ends now */ \
@@ -150,10 +154,10 @@ int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_mes
 
 /* The text of ASK: 0 and its body, which points into it, or AS_EUNIMPLEMENTED for a question that
  * there is not. */
-int as_ctl_question(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body);
+int as_ctl_parse_ask(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body);
 /* AS_CTL_S, _D, _C together. */
-uint32_t as_ctl_said_by(enum as_ctl_type type);
-uint32_t as_ctl_heard_by(enum as_ctl_type type);
+uint32_t as_ctl_senders(enum as_ctl_type type);
+uint32_t as_ctl_receivers(enum as_ctl_type type);
 const char *as_ctl_type_name(enum as_ctl_type type);    /* "TOKEN" */
 const char *as_ctl_state_name(enum as_ctl_state state); /* "ready" */
 

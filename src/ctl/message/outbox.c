@@ -12,12 +12,12 @@ void as_outbox_fini(struct as_outbox *o)
     as_buf_fini(&o->wait);
 }
 
-int as_outbox_say(struct as_outbox *o, int fd, const struct as_ctl_message *m)
+int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m)
 {
     uint8_t buf[LENGTH + AS_CTL_MESSAGE_MAX];
     size_t n = as_ctl_encode(m, buf + LENGTH);
     /* never past one that waits: FORGET must not overtake the TOKEN that it takes back */
-    int rc = as_outbox_waits(o) ? AS_EAGAIN : as_ctl_send_bytes(fd, buf + LENGTH, n);
+    int rc = as_outbox_has_pending(o) ? AS_EAGAIN : as_ctl_send_bytes(fd, buf + LENGTH, n);
 
     if (rc != AS_EAGAIN)
         return rc;

@@ -25,11 +25,11 @@ void as_outbox_fini(struct as_outbox *o); /* what waits is lost */
 
 /* 0: the socket has it, or it waits (then watch for writability). AS_EFULL: dropped, there is no
  * room. AS_EOF: the other end is gone. */
-int as_outbox_say(struct as_outbox *o, int fd, const struct as_ctl_message *m);
+int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m);
 /* The socket may take more. 0: as much was sent as it took. AS_EOF: the other end is gone. */
 int as_outbox_flush(struct as_outbox *o, int fd);
 
-static inline bool as_outbox_waits(const struct as_outbox *o)
+static inline bool as_outbox_has_pending(const struct as_outbox *o)
 {
     return o->wait.n > 0;
 }

@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static char *path_of(const char *folder, const char *replica)
+static char *context_path(const char *folder, const char *replica)
 {
     struct as_buf b;
 
     as_buf_init(&b);
-    as_buf_printf(&b, "%s/" AS_CONTEXT_PREFIX "%s", folder, replica);
+    as_buf_printf(&b, "%s/" AS_REPLICA_CONTEXT_PREFIX "%s", folder, replica);
     as_buf_add(&b, "", 1);
     return (char *)b.p;
 }
@@ -34,16 +34,17 @@ static int write_file(const char *path, struct as_str json)
     return ok ? 0 : AS_EIO;
 }
 
-int as_context_env(const char *folder, const char *replica, struct as_str json, struct as_buf *out)
+int as_replica_context_env(const char *folder, const char *replica, struct as_str json,
+                           struct as_buf *out)
 {
     char *path;
     int rc;
 
-    if (json.n <= AS_CONTEXT_INLINE) {
+    if (json.n <= AS_REPLICA_CONTEXT_INLINE) {
         as_buf_printf(out, "ANYSERVE_CONTEXT=%.*s", AS_STR_FMT(json));
         return 0;
     }
-    path = path_of(folder, replica);
+    path = context_path(folder, replica);
     rc = write_file(path, json);
     if (rc == 0)
         as_buf_printf(out, "ANYSERVE_CONTEXT_FILE=%s", path);
@@ -51,16 +52,17 @@ int as_context_env(const char *folder, const char *replica, struct as_str json, 
     return rc;
 }
 
-int as_context_ask(const char *folder, const char *replica, struct as_str json, struct as_buf *out)
+int as_replica_context_json(const char *folder, const char *replica, struct as_str json,
+                            struct as_buf *out)
 {
     char *path;
     int rc;
 
-    if (json.n <= AS_CONTEXT_INLINE) {
+    if (json.n <= AS_REPLICA_CONTEXT_INLINE) {
         as_buf_add(out, json.p, json.n);
         return 0;
     }
-    path = path_of(folder, replica);
+    path = context_path(folder, replica);
     rc = write_file(path, json);
     if (rc == 0) {
         as_buf_str(out, "{\"context_file\": ");
@@ -71,9 +73,9 @@ int as_context_ask(const char *folder, const char *replica, struct as_str json, 
     return rc;
 }
 
-void as_context_remove(const char *folder, const char *replica)
+void as_replica_context_remove(const char *folder, const char *replica)
 {
-    char *path = path_of(folder, replica);
+    char *path = context_path(folder, replica);
 
     unlink(path);
     free(path);

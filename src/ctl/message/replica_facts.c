@@ -20,17 +20,18 @@
 /* what notes of older releases do not have, and is 0 then */
 #define LATER_FIELDS(X) X("early", early)
 
-struct as_str as_note_write(const struct as_place_facts *f, char out[AS_NOTE_MAX])
+struct as_str as_replica_facts_write(const struct as_replica_slot_facts *f,
+                                     char out[AS_REPLICA_FACTS_MAX])
 {
     size_t n = 0;
 
 #define X(name, member)                                                                            \
-    n += (size_t)snprintf(out + n, AS_NOTE_MAX - n, "%s%s=%" PRIu64, n ? " " : "", name,           \
+    n += (size_t)snprintf(out + n, AS_REPLICA_FACTS_MAX - n, "%s%s=%" PRIu64, n ? " " : "", name,  \
                           (uint64_t)f->member);
     FIELDS(X)
     LATER_FIELDS(X)
 #undef X
-    AS_ASSERT(n < AS_NOTE_MAX);
+    AS_ASSERT(n < AS_REPLICA_FACTS_MAX);
     return (struct as_str){out, n};
 }
 
@@ -44,7 +45,7 @@ static struct as_str next_word(struct as_str *text)
     return word;
 }
 
-static bool find(struct as_str text, const char *name, uint64_t *ret_v)
+static bool find_field(struct as_str text, const char *name, uint64_t *ret_v)
 {
     size_t n = strlen(name);
 
@@ -57,19 +58,19 @@ static bool find(struct as_str text, const char *name, uint64_t *ret_v)
     return false;
 }
 
-int as_note_read(struct as_place_facts *ret_f, struct as_str text)
+int as_replica_facts_parse(struct as_replica_slot_facts *ret_f, struct as_str text)
 {
-    struct as_place_facts f = {0};
+    struct as_replica_slot_facts f = {0};
     uint64_t v;
 
 #define X(name, member)                                                                            \
-    if (!find(text, name, &v))                                                                     \
+    if (!find_field(text, name, &v))                                                               \
         return AS_EINVALID;                                                                        \
     f.member = (__typeof__(f.member))v;
     FIELDS(X)
 #undef X
 #define X(name, member)                                                                            \
-    if (find(text, name, &v))                                                                      \
+    if (find_field(text, name, &v))                                                                \
         f.member = (__typeof__(f.member))v;
     LATER_FIELDS(X)
 #undef X

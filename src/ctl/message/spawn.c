@@ -11,7 +11,7 @@ enum {
     SPARES = 'w'
 };
 
-static void put(struct as_buf *text, char what, const char *s)
+static void put_item(struct as_buf *text, char what, const char *s)
 {
     as_buf_add(text, &what, 1);
     as_buf_add(text, s, strlen(s) + 1);
@@ -19,17 +19,17 @@ static void put(struct as_buf *text, char what, const char *s)
 
 void as_spawn_put_arg(struct as_buf *text, const char *arg)
 {
-    put(text, ARG, arg);
+    put_item(text, ARG, arg);
 }
 
 void as_spawn_put_env(struct as_buf *text, const char *env)
 {
-    put(text, ENV, env);
+    put_item(text, ENV, env);
 }
 
-void as_spawn_put_own(struct as_buf *text, const char *env)
+void as_spawn_put_own_env(struct as_buf *text, const char *env)
 {
-    put(text, OWN, env);
+    put_item(text, OWN, env);
 }
 
 static void put_number(struct as_buf *text, char what, uint64_t v)
@@ -37,7 +37,7 @@ static void put_number(struct as_buf *text, char what, uint64_t v)
     char number[24];
 
     snprintf(number, sizeof(number), "%llu", (unsigned long long)v);
-    put(text, what, number);
+    put_item(text, what, number);
 }
 
 void as_spawn_put_spares(struct as_buf *text, uint32_t n)
@@ -47,17 +47,17 @@ void as_spawn_put_spares(struct as_buf *text, uint32_t n)
 
 void as_spawn_put_batch(struct as_buf *text)
 {
-    put(text, BATCH, "");
+    put_item(text, BATCH, "");
 }
 
 void as_spawn_put_dir(struct as_buf *text, const char *dir)
 {
-    put(text, DIR, dir);
+    put_item(text, DIR, dir);
 }
 
 void as_spawn_put_cpus(struct as_buf *text, const char *list)
 {
-    put(text, CPUS, list);
+    put_item(text, CPUS, list);
 }
 
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
@@ -66,7 +66,7 @@ void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
 }
 
 /* The vectors are as long as the text has strings: at most one is too long by the other's share. */
-int as_spawn_read(struct as_spawn *ret_s, struct as_str text)
+int as_spawn_parse(struct as_spawn *ret_s, struct as_str text)
 {
     const char *p = text.p, *end = text.p + text.n;
     struct as_spawn s = {0};

@@ -12,11 +12,12 @@
 /* Appends one item to the text. Not longer in sum than AS_CTL_TEXT_MAX: the writer looks. */
 void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
 void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
-/* The same, of this process alone: a spare hears it when it takes the place (ctl/supervise/spares.h). */
-void as_spawn_put_own(struct as_buf *text, const char *env);
-void as_spawn_put_spares(struct as_buf *text, uint32_t n);   /* that the deployment wants */
-void as_spawn_put_batch(struct as_buf *text);                /* runs as SCHED_BATCH, see io/process/proc */
-void as_spawn_put_dir(struct as_buf *text, const char *dir); /* where it starts */
+/* The same, of this process alone: a spare hears it when it takes the place
+ * (ctl/supervise/spares.h). */
+void as_spawn_put_own_env(struct as_buf *text, const char *env);
+void as_spawn_put_spares(struct as_buf *text, uint32_t n); /* that the deployment wants */
+void as_spawn_put_batch(struct as_buf *text); /* runs as SCHED_BATCH, see io/process/proc */
+void as_spawn_put_dir(struct as_buf *text, const char *dir);   /* where it starts */
 void as_spawn_put_cpus(struct as_buf *text, const char *list); /* that it may run on: "0-3,8" */
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes); /* that it may have */
 
@@ -28,7 +29,7 @@ struct as_spawn {
 };
 
 /* 0, or AS_EPROTO: no such text, or one without a program. */
-int as_spawn_read(struct as_spawn *ret_s, struct as_str text);
+int as_spawn_parse(struct as_spawn *ret_s, struct as_str text);
 void as_spawn_fini(struct as_spawn *s);
 /* The recipe, less what is of one process alone, which goes to `own` as "NAME=value" with a NUL
  * each. Of a text that cannot be read: something. */

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY     (20 * AS_MS)
-#define LAST_WAIT 1000 /* ms */
-#define DROPPED   "level=warn event=lines_dropped lines=%llu reason=\"stderr was not read\"\n"
+#define RETRY_INTERVAL (20 * AS_MS)
+#define CLOSE_WAIT_MS  1000 /* ms */
+#define DROPPED_LINE   "level=warn event=lines_dropped lines=%llu reason=\"stderr was not read\"\n"
 
 /* Writes without blocking: the descriptor is shared with the shell and with other processes and
  * cannot be made non-blocking, but a pipe that polls writable takes PIPE_BUF bytes at once. If
@@ -38,7 +38,7 @@ static ssize_t write_at_once(int fd, int wait_ms, const struct iovec *iov, int n
     return writev(fd, iov, n_iov);
 }
 
-static void flush(struct as_console *c, int wait_ms)
+static void flush_output(struct as_console *c, int wait_ms)
 {
     size_t at = 0;
     int e = errno; /* of whoever logs what it has met */
@@ -49,7 +49,7 @@ static void flush(struct as_console *c, int wait_ms)
 
         if (n > 0) {
             at += (size_t)n;
-            as_log_file_wrote(c->file, (size_t)n);
+            as_log_file_add_written(c->file, (size_t)n);
         } else if (errno == EAGAIN || errno == ENOSPC || errno == EDQUOT) {
             break; /* what waits stays in order; on a full disk somebody will make room */
         } else if (errno != EINTR) {
@@ -61,15 +61,15 @@ static void flush(struct as_console *c, int wait_ms)
 }
 
 /* Goes around the bound: it is about lines that did. */
-static void notice(struct as_console *c)
+static void write_drop_notice(struct as_console *c)
 {
-    char stamp[AS_CONSOLE_STAMP];
+    char stamp[AS_CONSOLE_TIMESTAMP];
 
     if (c->dropped && c->out.n == 0) {
-        as_buf_printf(&c->out, "[supervisor] time=%s " DROPPED, as_console_stamp(stamp),
+        as_buf_printf(&c->out, "[supervisor] time=%s " DROPPED_LINE, as_console_timestamp(stamp),
                       (unsigned long long)c->dropped);
         c->dropped = 0;
-        flush(c, 0);
+        flush_output(c, 0);
     }
 }
 
@@ -77,10 +77,10 @@ static void on_retry(struct as_timer *t)
 {
     struct as_console *c = AS_CONTAINER(t, struct as_console, retry);
 
-    flush(c, 0);
-    notice(c);
+    flush_output(c, 0);
+    write_drop_notice(c);
     if (c->out.n)
-        as_timer_set(&c->retry, as_loop_now(t->loop) + RETRY);
+        as_timer_set(&c->retry, as_loop_now(t->loop) + RETRY_INTERVAL);
 }
 
 void as_console_init(struct as_console *c, struct as_loop *loop, int fd)
@@ -89,9 +89,9 @@ void as_console_init(struct as_console *c, struct as_loop *loop, int fd)
     as_timer_init(&c->retry, loop, on_retry);
 }
 
-void as_console_line(struct as_console *c, const char *name, struct as_str line)
+void as_console_write(struct as_console *c, const char *name, struct as_str line)
 {
-    as_journal_line(c->journal, name ? name : "supervisor", AS_STR(""), line);
+    as_journal_write(c->journal, name ? name : "supervisor", AS_STR(""), line);
     if (c->broken)
         return;
     /* whole lines, the newest: the oldest say how the trouble began */
@@ -103,15 +103,15 @@ void as_console_line(struct as_console *c, const char *name, struct as_str line)
         as_buf_printf(&c->out, "[%s] ", name);
     as_buf_add(&c->out, line.p, line.n);
     as_buf_str(&c->out, "\n");
-    flush(c, 0);
+    flush_output(c, 0);
     if (c->out.n && !c->closed)
-        as_timer_set(&c->retry, as_loop_now(c->retry.loop) + RETRY);
+        as_timer_set(&c->retry, as_loop_now(c->retry.loop) + RETRY_INTERVAL);
 }
 
 void as_console_close(struct as_console *c)
 {
-    flush(c, LAST_WAIT);
-    notice(c);
+    flush_output(c, CLOSE_WAIT_MS);
+    write_drop_notice(c);
     as_buf_fini(&c->out);
     c->closed = c->broken = true;
     as_timer_close(&c->retry, NULL);
@@ -119,15 +119,15 @@ void as_console_close(struct as_console *c)
 
 static void sink(void *ctx, enum as_log_level level, const char *line, size_t n)
 {
-    char stamp[AS_CONSOLE_STAMP];
+    char stamp[AS_CONSOLE_TIMESTAMP];
     struct as_buf b;
 
     (void)level;
     as_buf_init(&b);
-    as_buf_printf(&b, "time=%s ", as_console_stamp(stamp));
+    as_buf_printf(&b, "time=%s ", as_console_timestamp(stamp));
     as_buf_add(&b, line, n > 0 ? n - 1 : 0); /* the console adds the newline */
     /* one way out for all lines, so that they never interleave */
-    as_console_line(ctx, "supervisor", as_buf_slice(&b));
+    as_console_write(ctx, "supervisor", as_buf_slice(&b));
     as_buf_fini(&b);
 }
 
@@ -136,7 +136,7 @@ struct as_log as_console_log(struct as_console *c, enum as_log_level level)
     return (struct as_log){.level = level, .sink = sink, .ctx = c};
 }
 
-const char *as_console_stamp(char out[AS_CONSOLE_STAMP])
+const char *as_console_timestamp(char out[AS_CONSOLE_TIMESTAMP])
 {
     struct timespec ts;
     struct tm tm;
@@ -144,16 +144,16 @@ const char *as_console_stamp(char out[AS_CONSOLE_STAMP])
 
     clock_gettime(CLOCK_REALTIME, &ts);
     gmtime_r(&ts.tv_sec, &tm);
-    n = strftime(out, AS_CONSOLE_STAMP, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + n, AS_CONSOLE_STAMP - n, ".%03uZ", (unsigned)(ts.tv_nsec / 1000000) % 1000);
+    n = strftime(out, AS_CONSOLE_TIMESTAMP, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, AS_CONSOLE_TIMESTAMP - n, ".%03uZ", (unsigned)(ts.tv_nsec / 1000000) % 1000);
     return out;
 }
 
 /* One call, at most PIPE_BUF: no line of another process comes in between. AS_EAGAIN: it would have
  * to wait for the reader. When nobody will read our log any more, or its disk is full, there is
  * nothing better to do than go on. */
-static int write_line(const struct as_console_shared *s, const char *head, size_t k,
-                      const char *line, size_t n)
+static int write_shared_line(const struct as_console_shared *s, const char *head, size_t k,
+                             const char *line, size_t n)
 {
     struct iovec iov[] = {{(void *)(uintptr_t)head, k}, {(void *)(uintptr_t)line, n}};
 
@@ -161,7 +161,7 @@ static int write_line(const struct as_console_shared *s, const char *head, size_
 }
 
 /* Of the lines that this one comes after. */
-static int tell_dropped(struct as_console_shared *s, const char *head, size_t k)
+static int write_shared_drop_notice(struct as_console_shared *s, const char *head, size_t k)
 {
     uint64_t n = __atomic_exchange_n(&s->dropped, 0, __ATOMIC_RELAXED);
     char line[128];
@@ -169,8 +169,9 @@ static int tell_dropped(struct as_console_shared *s, const char *head, size_t k)
 
     if (!n)
         return 0;
-    rc = write_line(s, head, k, line,
-                    (size_t)snprintf(line, sizeof(line), DROPPED, (unsigned long long)n));
+    rc = write_shared_line(
+        s, head, k, line,
+        (size_t)snprintf(line, sizeof(line), DROPPED_LINE, (unsigned long long)n));
     if (rc)
         __atomic_add_fetch(&s->dropped, n, __ATOMIC_RELAXED);
     return rc;
@@ -180,14 +181,15 @@ static int tell_dropped(struct as_console_shared *s, const char *head, size_t k)
 static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
     struct as_console_shared *s = ctx;
-    char stamp[AS_CONSOLE_STAMP], head[64];
+    char stamp[AS_CONSOLE_TIMESTAMP], head[64];
     int k = snprintf(head, sizeof(head), "[%.24s] ", s->name), all;
     int e = errno; /* of whoever logs what it has met */
 
-    all = k + snprintf(head + k, sizeof(head) - (size_t)k, "time=%s ", as_console_stamp(stamp));
-    as_journal_line(s->journal, s->name, (struct as_str){head + k, (size_t)(all - k)},
-                    (struct as_str){line, n > 0 ? n - 1 : 0});
-    if (tell_dropped(s, head, (size_t)all) || write_line(s, head, (size_t)all, line, n))
+    all = k + snprintf(head + k, sizeof(head) - (size_t)k, "time=%s ", as_console_timestamp(stamp));
+    as_journal_write(s->journal, s->name, (struct as_str){head + k, (size_t)(all - k)},
+                     (struct as_str){line, n > 0 ? n - 1 : 0});
+    if (write_shared_drop_notice(s, head, (size_t)all) ||
+        write_shared_line(s, head, (size_t)all, line, n))
         __atomic_add_fetch(&s->dropped, 1, __ATOMIC_RELAXED);
     errno = e;
 }

@@ -1,4 +1,5 @@
-/* ctl/output/console.h — the supervisor's stderr: lines of many processes, each with its name in front.
+/* ctl/output/console.h — the supervisor's stderr: lines of many processes, each with its name in
+ * front.
  *
  * A reader that stalls must stall neither supervision nor the workers: what cannot be written at
  * once waits in a bounded buffer, then whole lines are dropped, counted and told of.
@@ -10,8 +11,8 @@
 #include "base/log.h"
 #include "io/loop/loop.h"
 
-#define AS_CONSOLE_BUFFER ((size_t)1 << 20)
-#define AS_CONSOLE_STAMP  25u /* "2025-11-21T03:46:00.123Z" and NUL */
+#define AS_CONSOLE_BUFFER    ((size_t)1 << 20)
+#define AS_CONSOLE_TIMESTAMP 25u /* "2025-11-21T03:46:00.123Z" and NUL */
 
 struct as_journal;
 struct as_log_file;
@@ -30,7 +31,7 @@ struct as_console {
 /* While `loop` runs, waiting output is tried again; before and after it nothing waits for long. */
 void as_console_init(struct as_console *c, struct as_loop *loop, int fd);
 /* "[name] line\n"; name NULL: the line alone. */
-void as_console_line(struct as_console *c, const char *name, struct as_str line);
+void as_console_write(struct as_console *c, const char *name, struct as_str line);
 /* Waits up to a second for the reader, then gives up; the loop must run on to close the timer. */
 void as_console_close(struct as_console *c);
 
@@ -51,6 +52,6 @@ struct as_log as_console_shared_log(struct as_console_shared *shared, enum as_lo
 
 /* The wall clock now, UTC, as all processes put it into their log lines (docs/guide/logs.md; the
  * Python package does the same in log.py). Any thread. */
-const char *as_console_stamp(char out[AS_CONSOLE_STAMP]);
+const char *as_console_timestamp(char out[AS_CONSOLE_TIMESTAMP]);
 
 #endif

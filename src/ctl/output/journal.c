@@ -9,8 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define SUFFIX    ".log"
-#define NAME_MOST 196u /* encoded bytes; behind them a hash, the suffix and ".1" */
+#define SUFFIX           ".log"
+#define ENCODED_NAME_MAX 196u /* encoded bytes; behind them a hash, the suffix and ".1" */
 
 /* --- names --- */
 
@@ -20,42 +20,42 @@ static bool is_plain(char c, bool first)
            (!first && (c == '-' || c == '.'));
 }
 
-void as_journal_file(char ret_file[AS_JOURNAL_FILE], const char *name)
+void as_journal_file_name(char ret_file[AS_JOURNAL_FILE_MAX], const char *name)
 {
     size_t n = 0;
     const char *p;
 
-    for (p = name; *p && n + 3 <= NAME_MOST; p++) {
+    for (p = name; *p && n + 3 <= ENCODED_NAME_MAX; p++) {
         if (is_plain(*p, p == name))
             ret_file[n++] = *p;
         else
-            n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE - n, "%%%02X", (uint8_t)*p);
+            n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, "%%%02X", (uint8_t)*p);
     }
     if (*p) /* two long names are not one */
-        n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE - n, "~%016llx",
+        n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, "~%016llx",
                               (unsigned long long)as_str_hash(as_str_of(name)));
-    snprintf(ret_file + n, AS_JOURNAL_FILE - n, SUFFIX);
+    snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, SUFFIX);
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-bool as_journal_name(const char *file, char ret_name[AS_JOURNAL_FILE])
+bool as_journal_parse_file_name(const char *file, char ret_name[AS_JOURNAL_FILE_MAX])
 {
     size_t len = strlen(file), end = len - (sizeof(SUFFIX) - 1), n = 0;
 
-    if (len < sizeof(SUFFIX) || len >= AS_JOURNAL_FILE || strcmp(file + end, SUFFIX) != 0)
+    if (len < sizeof(SUFFIX) || len >= AS_JOURNAL_FILE_MAX || strcmp(file + end, SUFFIX) != 0)
         return false;
     for (size_t i = 0; i < end; i++) {
         if (file[i] != '%') {
             ret_name[n++] = file[i];
             continue;
         }
-        if (i + 2 >= end || hex(file[i + 1]) < 0 || hex(file[i + 2]) < 0)
+        if (i + 2 >= end || hex_digit(file[i + 1]) < 0 || hex_digit(file[i + 2]) < 0)
             return false;
-        ret_name[n++] = (char)(hex(file[i + 1]) * 16 + hex(file[i + 2]));
+        ret_name[n++] = (char)(hex_digit(file[i + 1]) * 16 + hex_digit(file[i + 2]));
         i += 2;
     }
     ret_name[n] = 0;
@@ -85,7 +85,7 @@ static int open_slot(struct as_journal *j, uint32_t i)
 }
 
 /* It comes again: it is not gone. */
-static void remember(struct as_journal *j, const char *file)
+static void unretire(struct as_journal *j, const char *file)
 {
     for (uint32_t i = 0; i < j->n_gone; i++) {
         if (strcmp(j->gone[i], file) != 0)
@@ -97,38 +97,39 @@ static void remember(struct as_journal *j, const char *file)
 }
 
 /* The open file of a name, in the place of the one that was not written to for the longest. */
-static int slot_of(struct as_journal *j, const char *file)
+static int find_or_open_slot(struct as_journal *j, const char *file)
 {
     uint32_t oldest = 0;
 
-    for (uint32_t i = 0; i < AS_JOURNAL_OPEN; i++) {
+    for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++) {
         if (strcmp(j->open[i].file, file) == 0)
             return (int)i;
         if (j->open[i].used < j->open[oldest].used)
             oldest = i;
     }
     close_slot(j, oldest);
-    snprintf(j->open[oldest].file, AS_JOURNAL_FILE, "%s", file);
-    remember(j, file);
+    snprintf(j->open[oldest].file, AS_JOURNAL_FILE_MAX, "%s", file);
+    unretire(j, file);
     if (open_slot(j, oldest) >= 0)
         return (int)oldest;
     j->open[oldest].file[0] = 0; /* it is tried again with the next line */
     return -1;
 }
 
-static void before_of(char out[AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE)], const char *file)
+static void rotated_name(char out[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)],
+                         const char *file)
 {
-    snprintf(out, AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE), "%s" AS_JOURNAL_BEFORE, file);
+    snprintf(out, AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED), "%s" AS_JOURNAL_ROTATED, file);
 }
 
 /* A process of the same name, as there may be two for a moment, can have done so already: then
  * theirs is what we go on with. */
 static void rotate(struct as_journal *j, uint32_t i)
 {
-    char before[AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE)];
+    char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
     struct stat ours, there;
 
-    before_of(before, j->open[i].file);
+    rotated_name(before, j->open[i].file);
     if (fstat(j->open[i].fd, &ours) == 0 && fstatat(j->dir, j->open[i].file, &there, 0) == 0 &&
         ours.st_ino == there.st_ino)
         renameat(j->dir, j->open[i].file, j->dir, before);
@@ -136,13 +137,14 @@ static void rotate(struct as_journal *j, uint32_t i)
     open_slot(j, i);
 }
 
-static void write_line(struct as_journal *j, uint32_t i, struct as_str head, struct as_str line)
+static void write_slot_line(struct as_journal *j, uint32_t i, struct as_str head,
+                            struct as_str line)
 {
-    char stamp[AS_CONSOLE_STAMP];
-    struct iovec iov[] = {{(void *)(uintptr_t) "\n", 0},       {stamp, AS_JOURNAL_STAMP},
+    char stamp[AS_CONSOLE_TIMESTAMP];
+    struct iovec iov[] = {{(void *)(uintptr_t) "\n", 0},       {stamp, AS_JOURNAL_TIMESTAMP},
                           {(void *)(uintptr_t) " ", 1},        {(void *)(uintptr_t)head.p, head.n},
                           {(void *)(uintptr_t)line.p, line.n}, {(void *)(uintptr_t) "\n", 1}};
-    uint64_t n = AS_JOURNAL_STAMP + 2 + head.n + line.n;
+    uint64_t n = AS_JOURNAL_TIMESTAMP + 2 + head.n + line.n;
     ssize_t written;
 
     if (j->open[i].size && j->open[i].size + n > j->keep / 2)
@@ -150,7 +152,7 @@ static void write_line(struct as_journal *j, uint32_t i, struct as_str head, str
     /* the one after the last may have been refused, which need not last */
     if (j->open[i].fd < 0 && open_slot(j, i) < 0)
         return;
-    as_console_stamp(stamp);
+    as_console_timestamp(stamp);
     iov[0].iov_len = j->open[i].torn; /* what comes next is no part of it */
     n += iov[0].iov_len;
     written = writev(j->open[i].fd, iov, AS_COUNT(iov));
@@ -160,89 +162,90 @@ static void write_line(struct as_journal *j, uint32_t i, struct as_str head, str
     j->open[i].torn = (uint64_t)written < n;
 }
 
-void as_journal_line(struct as_journal *j, const char *name, struct as_str head, struct as_str line)
+void as_journal_write(struct as_journal *j, const char *name, struct as_str head,
+                      struct as_str line)
 {
-    char file[AS_JOURNAL_FILE];
+    char file[AS_JOURNAL_FILE_MAX];
     int i, e = errno; /* of whoever logs what it has met */
 
     if (!j || !j->keep || j->dir < 0)
         return;
-    as_journal_file(file, name);
+    as_journal_file_name(file, name);
     line.n = AS_MIN(line.n, (size_t)(j->keep / 2));
     pthread_mutex_lock(&j->lock);
-    i = slot_of(j, file);
+    i = find_or_open_slot(j, file);
     if (i >= 0) {
         j->open[i].used = ++j->n_lines;
-        write_line(j, (uint32_t)i, head, line);
+        write_slot_line(j, (uint32_t)i, head, line);
     }
     pthread_mutex_unlock(&j->lock);
     errno = e;
 }
 
-void as_journal_begin(struct as_journal *j, const char *name)
+void as_journal_add(struct as_journal *j, const char *name)
 {
-    char file[AS_JOURNAL_FILE];
+    char file[AS_JOURNAL_FILE_MAX];
 
     if (!j || !j->keep || j->dir < 0)
         return;
-    as_journal_file(file, name);
+    as_journal_file_name(file, name);
     pthread_mutex_lock(&j->lock);
-    slot_of(j, file);
+    find_or_open_slot(j, file);
     pthread_mutex_unlock(&j->lock);
 }
 
 /* --- names that are gone --- */
 
-static void unlink_both(struct as_journal *j, const char *file)
+static void unlink_log(struct as_journal *j, const char *file)
 {
-    char before[AS_JOURNAL_FILE + sizeof(AS_JOURNAL_BEFORE)];
+    char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
 
-    before_of(before, file);
+    rotated_name(before, file);
     unlinkat(j->dir, file, 0);
     unlinkat(j->dir, before, 0);
 }
 
-void as_journal_forget(struct as_journal *j, const char *name)
+void as_journal_retire(struct as_journal *j, const char *name)
 {
-    char file[AS_JOURNAL_FILE];
+    char file[AS_JOURNAL_FILE_MAX];
 
     if (!j || !j->keep || j->dir < 0)
         return;
-    as_journal_file(file, name);
+    as_journal_file_name(file, name);
     pthread_mutex_lock(&j->lock);
-    for (uint32_t i = 0; i < AS_JOURNAL_OPEN; i++) {
+    for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++) {
         if (strcmp(j->open[i].file, file) == 0)
             close_slot(j, i); /* so that its next line is noticed */
     }
-    remember(j, file);
+    unretire(j, file);
     if (j->n_gone == j->max_gone && j->n_gone) {
-        unlink_both(j, j->gone[0]);
+        unlink_log(j, j->gone[0]);
         j->n_gone--;
         memmove(j->gone[0], j->gone[1], j->n_gone * sizeof(*j->gone));
     }
     if (j->max_gone)
         memcpy(j->gone[j->n_gone++], file, sizeof(file));
     else
-        unlink_both(j, file);
+        unlink_log(j, file);
     pthread_mutex_unlock(&j->lock);
 }
 
-void as_journal_carry(const struct as_journal *j, struct as_carry *c)
+void as_journal_save(const struct as_journal *j, struct as_reexec_writer *c)
 {
-    as_carry_put_u64(c, "logs-gone", j->n_gone);
+    as_reexec_put_u64(c, "logs-gone", j->n_gone);
     for (uint32_t i = 0; i < j->n_gone; i++)
-        as_carry_put(c, "log", as_str_of(j->gone[i]));
+        as_reexec_put(c, "log", as_str_of(j->gone[i]));
 }
 
-void as_journal_resume(struct as_journal *j, struct as_carried *c)
+void as_journal_restore(struct as_journal *j, struct as_reexec_reader *c)
 {
-    uint64_t n = as_carried_get_u64(c, "logs-gone", UINT32_MAX);
+    uint64_t n = as_reexec_get_u64(c, "logs-gone", UINT32_MAX);
 
     for (uint64_t i = 0; i < n && !c->failed; i++) {
-        struct as_str file = as_carried_get(c, "log");
+        struct as_str file = as_reexec_get(c, "log");
 
-        if (j->n_gone < j->max_gone && j->gone && file.n < AS_JOURNAL_FILE)
-            snprintf(j->gone[j->n_gone++], AS_JOURNAL_FILE, "%.*s", AS_STR_FMT(file));
+        if (j->n_gone < j->max_gone && j->gone && file.n < AS_JOURNAL_FILE_MAX)
+            snprintf(j->gone[j->n_gone++], AS_JOURNAL_FILE_MAX, "%.*s", AS_STR_FMT(file));
     }
 }
 
@@ -251,10 +254,10 @@ void as_journal_resume(struct as_journal *j, struct as_carried *c)
 int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const char *own,
                     uint64_t keep, uint32_t max_gone)
 {
-    char path[AS_RUNTIME_PATH_MAX], file[AS_JOURNAL_FILE];
+    char path[AS_RUNTIME_PATH_MAX], file[AS_JOURNAL_FILE_MAX];
 
     *j = (struct as_journal){.dir = -1, .keep = keep, .max_gone = max_gone};
-    for (uint32_t i = 0; i < AS_JOURNAL_OPEN; i++)
+    for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++)
         j->open[i].fd = -1;
     pthread_mutex_init(&j->lock, NULL);
     if (!keep)
@@ -264,8 +267,8 @@ int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const
     if (j->dir < 0)
         return AS_EIO;
     j->gone = as_xalloc((max_gone + 1) * sizeof(*j->gone));
-    as_journal_file(file, own);
-    slot_of(j, file);
+    as_journal_file_name(file, own);
+    find_or_open_slot(j, file);
     return 0;
 }
 
@@ -273,7 +276,7 @@ void as_journal_close(struct as_journal *j)
 {
     if (!j->keep)
         return; /* nothing was opened */
-    for (uint32_t i = 0; i < AS_JOURNAL_OPEN; i++)
+    for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++)
         close_slot(j, i);
     if (j->dir >= 0)
         close(j->dir);

@@ -16,9 +16,9 @@
 
 #include <pthread.h>
 
-#define AS_JOURNAL_OPEN  8u   /* files that are open at once */
-#define AS_JOURNAL_FILE  232u /* bytes of a file's name, its ends and NUL included */
-#define AS_JOURNAL_STAMP 24u  /* bytes of the moment; a space follows */
+#define AS_JOURNAL_OPEN_MAX  8u   /* files that are open at once */
+#define AS_JOURNAL_FILE_MAX  232u /* bytes of a file's name, its ends and NUL included */
+#define AS_JOURNAL_TIMESTAMP 24u  /* bytes of the moment; a space follows */
 
 struct as_journal {
     int dir;           /* -1: nothing is kept */
@@ -26,13 +26,13 @@ struct as_journal {
     uint32_t max_gone; /* names that are gone, of which it is kept */
     pthread_mutex_t lock;
     struct {
-        char file[AS_JOURNAL_FILE];
+        char file[AS_JOURNAL_FILE_MAX];
         int fd;
         uint64_t size, used; /* `used`: the number of its last line */
         bool torn;           /* of the last line only a part was taken: a full disk */
-    } open[AS_JOURNAL_OPEN];
+    } open[AS_JOURNAL_OPEN_MAX];
     uint64_t n_lines;
-    char (*gone)[AS_JOURNAL_FILE]; /* the oldest first */
+    char (*gone)[AS_JOURNAL_FILE_MAX]; /* the oldest first */
     uint32_t n_gone;
 };
 
@@ -43,22 +43,22 @@ int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const
 void as_journal_close(struct as_journal *j); /* also one that is all zeros */
 
 /* head: what stands before the line; may be empty. j may be NULL. */
-void as_journal_line(struct as_journal *j, const char *name, struct as_str head,
-                     struct as_str line);
+void as_journal_write(struct as_journal *j, const char *name, struct as_str head,
+                      struct as_str line);
 /* A process of this name begins: it is known, though it may never print anything. */
-void as_journal_begin(struct as_journal *j, const char *name);
+void as_journal_add(struct as_journal *j, const char *name);
 /* Nothing of this name runs any more. Its lines are kept until max_gone others have gone. */
-void as_journal_forget(struct as_journal *j, const char *name);
+void as_journal_retire(struct as_journal *j, const char *name);
 
-/* Over an exec (ctl/message/reexec_state.h): of what is gone, or its files would stay for ever. _resume on one
- * that is open. */
-void as_journal_carry(const struct as_journal *j, struct as_carry *c);
-void as_journal_resume(struct as_journal *j, struct as_carried *c);
+/* Over an exec (ctl/message/reexec_state.h): of what is gone, or its files would stay for ever.
+ * _resume on one that is open. */
+void as_journal_save(const struct as_journal *j, struct as_reexec_writer *c);
+void as_journal_restore(struct as_journal *j, struct as_reexec_reader *c);
 
 /* The file of a name: what a path or a shell could stumble over as %XX, what is too long cut. */
-void as_journal_file(char ret_file[AS_JOURNAL_FILE], const char *name);
+void as_journal_file_name(char ret_file[AS_JOURNAL_FILE_MAX], const char *name);
 /* The other way. False: no file of a journal's. */
-bool as_journal_name(const char *file, char ret_name[AS_JOURNAL_FILE]);
-#define AS_JOURNAL_BEFORE ".1" /* behind the file's name: what was before */
+bool as_journal_parse_file_name(const char *file, char ret_name[AS_JOURNAL_FILE_MAX]);
+#define AS_JOURNAL_ROTATED ".1" /* behind the file's name: what was before */
 
 #endif

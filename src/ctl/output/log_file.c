@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_EVERY (10 * AS_SEC) /* at what other processes have written */
-#define LOOKS      16u           /* of our own bytes, in one `max` */
+#define CHECK_INTERVAL (10 * AS_SEC) /* at what other processes have written */
+#define CHECKS_PER_MAX 16u           /* of our own bytes, in one `max` */
 
 /* "PATH.N"; N 0: "PATH". */
-static char *numbered(const char *path, uint32_t n)
+static char *numbered_path(const char *path, uint32_t n)
 {
     struct as_buf b;
 
@@ -27,10 +27,10 @@ static char *numbered(const char *path, uint32_t n)
 }
 
 /* Makes .1 free. The last one goes, by being written over. */
-static void shift(const char *path, uint32_t count)
+static void shift_old_files(const char *path, uint32_t count)
 {
     for (uint32_t n = count; n > 1; n--) {
-        char *from = numbered(path, n - 1), *to = numbered(path, n);
+        char *from = numbered_path(path, n - 1), *to = numbered_path(path, n);
 
         rename(from, to); /* there may be none */
         free(from);
@@ -38,13 +38,13 @@ static void shift(const char *path, uint32_t count)
     }
 }
 
-void as_log_file_set_aside(const char *path, uint64_t max, uint32_t count)
+void as_log_file_rotate(const char *path, uint64_t max, uint32_t count)
 {
-    char *first = numbered(path, 1);
+    char *first = numbered_path(path, 1);
     struct stat st;
 
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > max) {
-        shift(path, count);
+        shift_old_files(path, count);
         if (count)
             rename(path, first);
         else
@@ -54,7 +54,7 @@ void as_log_file_set_aside(const char *path, uint64_t max, uint32_t count)
 }
 
 /* 0 or an errno. To the end, as it is when it is reached. */
-static int copy(int from, const char *to)
+static int copy_file(int from, const char *to)
 {
     int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600), e = 0;
     char part[65536];
@@ -74,15 +74,15 @@ static int copy(int from, const char *to)
     return e;
 }
 
-static int cut(struct as_log_file *f)
+static int rotate_in_place(struct as_log_file *f)
 {
-    char *next = numbered(f->path, f->count + 1), *first = numbered(f->path, 1);
-    int e = f->count ? copy(f->fd, next) : 0;
+    char *next = numbered_path(f->path, f->count + 1), *first = numbered_path(f->path, 1);
+    int e = f->count ? copy_file(f->fd, next) : 0;
 
     if (e) {
         unlink(next); /* half of it helps nobody, on a full disk */
     } else if (f->count) {
-        shift(f->path, f->count);
+        shift_old_files(f->path, f->count);
         e = rename(next, first) < 0 ? errno : 0;
     }
     if (!e && ftruncate(f->fd, 0) < 0)
@@ -92,7 +92,7 @@ static int cut(struct as_log_file *f)
     return e;
 }
 
-static void look(struct as_log_file *f)
+static void check_size(struct as_log_file *f)
 {
     struct stat st;
     bool was = f->failed != 0;
@@ -100,12 +100,12 @@ static void look(struct as_log_file *f)
     f->wrote = 0;
     if (fstat(f->fd, &st) < 0 || (uint64_t)st.st_size <= f->max)
         return;
-    f->failed = cut(f);
+    f->failed = rotate_in_place(f);
     if (f->failed && !was)
         as_loop_defer(f->timer.loop, &f->tell); /* not from inside of what writes our log */
 }
 
-static void on_tell(struct as_task *t)
+static void on_report(struct as_task *t)
 {
     struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, tell);
     char path[256], why[128];
@@ -119,8 +119,8 @@ static void on_timer(struct as_timer *t)
 {
     struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, timer);
 
-    look(f);
-    as_timer_set(t, as_loop_now(t->loop) + LOOK_EVERY);
+    check_size(f);
+    as_timer_set(t, as_loop_now(t->loop) + CHECK_INTERVAL);
 }
 
 static bool is_file(int fd, const char *path)
@@ -140,9 +140,9 @@ void as_log_file_init(struct as_log_file *f, struct as_loop *loop, int fd, const
                               .count = count,
                               .log = log};
     as_timer_init(&f->timer, loop, on_timer);
-    as_task_init(&f->tell, on_tell);
+    as_task_init(&f->tell, on_report);
     if (f->fd >= 0)
-        as_timer_set(&f->timer, as_loop_now(loop) + LOOK_EVERY);
+        as_timer_set(&f->timer, as_loop_now(loop) + CHECK_INTERVAL);
 }
 
 void as_log_file_close(struct as_log_file *f)
@@ -154,12 +154,12 @@ void as_log_file_close(struct as_log_file *f)
     as_timer_close(&f->timer, NULL);
 }
 
-void as_log_file_wrote(struct as_log_file *f, size_t n)
+void as_log_file_add_written(struct as_log_file *f, size_t n)
 {
     if (!f || f->fd < 0)
         return;
     f->wrote += n;
     /* one that could not be set aside is tried again later than one that was never tried */
-    if (f->wrote > (f->failed ? f->max : f->max / LOOKS))
-        look(f);
+    if (f->wrote > (f->failed ? f->max : f->max / CHECKS_PER_MAX))
+        check_size(f);
 }

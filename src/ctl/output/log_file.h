@@ -30,9 +30,9 @@ void as_log_file_init(struct as_log_file *f, struct as_loop *loop, int fd, const
                       uint64_t max, uint32_t count, const struct as_log *log);
 void as_log_file_close(struct as_log_file *f); /* the loop must run on */
 /* The caller has written so much. NULL is fine. What others write is looked at now and then. */
-void as_log_file_wrote(struct as_log_file *f, size_t n);
+void as_log_file_add_written(struct as_log_file *f, size_t n);
 
 /* Before it is opened: a file over `max` is renamed, and with it the older ones. */
-void as_log_file_set_aside(const char *path, uint64_t max, uint32_t count);
+void as_log_file_rotate(const char *path, uint64_t max, uint32_t count);
 
 #endif

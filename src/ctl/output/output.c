@@ -23,7 +23,7 @@ static bool starts_with(struct as_str s, struct as_str head)
 
 /* "Fatal Python error: …", then the threads: the one that crashed is the current one, and the first
  * line below is its innermost frame. */
-static void look_for_stack(struct as_output *o)
+static void parse_python_stack(struct as_output *o)
 {
     struct as_str line = {o->text, o->n};
     enum stack was = o->stack;
@@ -37,19 +37,20 @@ static void look_for_stack(struct as_output *o)
         o->stack = NO_STACK;
         if (!starts_with(line, AS_STR("  File \"")))
             return; /* a thread that runs no Python */
-        o->crash_n = (uint16_t)AS_MIN(line.n - 2, (size_t)AS_OUTPUT_KEEP);
+        o->crash_n = (uint16_t)AS_MIN(line.n - 2, (size_t)AS_OUTPUT_TAIL_LINE_MAX);
         memcpy(o->crash, line.p + 2, o->crash_n);
     }
 }
 
 static void end_line(struct as_output *o)
 {
-    uint32_t slot = o->lines++ % AS_OUTPUT_TAIL;
-    size_t keep = AS_MIN(o->n, (size_t)AS_OUTPUT_KEEP);
+    uint32_t slot = o->lines++ % AS_OUTPUT_TAIL_LINES;
+    size_t keep = AS_MIN(o->n, (size_t)AS_OUTPUT_TAIL_LINE_MAX);
 
     if (o->cut)
-        memcpy(o->text + AS_OUTPUT_LINE - (sizeof(CUT_MARK) - 1), CUT_MARK, sizeof(CUT_MARK) - 1);
-    look_for_stack(o);
+        memcpy(o->text + AS_OUTPUT_LINE_MAX - (sizeof(CUT_MARK) - 1), CUT_MARK,
+               sizeof(CUT_MARK) - 1);
+    parse_python_stack(o);
     /* before it is handed on: a callback may stop the child and ask for the tail */
     memcpy(o->tail[slot], o->text, keep);
     o->tail_n[slot] = (uint16_t)keep;
@@ -71,7 +72,7 @@ void as_output_feed(struct as_output *o, const char *p, size_t n)
                 o->n = 0;
                 o->cut = o->returned = false;
             }
-            if (o->n < AS_OUTPUT_LINE)
+            if (o->n < AS_OUTPUT_LINE_MAX)
                 o->text[o->n++] = p[i];
             else
                 o->cut = true;
@@ -86,22 +87,22 @@ void as_output_end(struct as_output *o)
         end_line(o);
 }
 
-static struct as_str kept(const struct as_output *o, uint32_t line)
+static struct as_str tail_line(const struct as_output *o, uint32_t line)
 {
-    uint32_t slot = line % AS_OUTPUT_TAIL;
+    uint32_t slot = line % AS_OUTPUT_TAIL_LINES;
 
     return (struct as_str){o->tail[slot], o->tail_n[slot]};
 }
 
-static uint32_t first_kept(const struct as_output *o)
+static uint32_t first_tail_line(const struct as_output *o)
 {
-    return o->lines > AS_OUTPUT_TAIL ? o->lines - AS_OUTPUT_TAIL : 0;
+    return o->lines > AS_OUTPUT_TAIL_LINES ? o->lines - AS_OUTPUT_TAIL_LINES : 0;
 }
 
 void as_output_tail(const struct as_output *o, struct as_buf *b)
 {
-    for (uint32_t i = first_kept(o); i < o->lines; i++) {
-        struct as_str s = kept(o, i);
+    for (uint32_t i = first_tail_line(o); i < o->lines; i++) {
+        struct as_str s = tail_line(o, i);
 
         as_buf_add(b, s.p, s.n);
         as_buf_str(b, "\n");
@@ -119,8 +120,8 @@ static bool is_blank(struct as_str s)
 
 struct as_str as_output_last(const struct as_output *o)
 {
-    for (uint32_t i = o->lines; i > first_kept(o); i--) {
-        struct as_str s = kept(o, i - 1);
+    for (uint32_t i = o->lines; i > first_tail_line(o); i--) {
+        struct as_str s = tail_line(o, i - 1);
 
         if (!is_blank(s))
             return s;
@@ -134,7 +135,7 @@ struct as_str as_output_crash(const struct as_output *o)
 }
 
 /* `text` becomes what is behind its first line. */
-static struct as_str first_line(struct as_str *text)
+static struct as_str cut_first_line(struct as_str *text)
 {
     const char *nl = memchr(text->p, '\n', text->n);
     struct as_str line = {text->p, nl ? (size_t)(nl - text->p) : text->n};
@@ -144,41 +145,41 @@ static struct as_str first_line(struct as_str *text)
     return line;
 }
 
-void as_output_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last)
+void as_output_split_report(struct as_str text, struct as_str *ret_why, struct as_str *ret_last)
 {
     *ret_last = (struct as_str){NULL, 0};
-    *ret_why = text.n ? first_line(&text) : text;
+    *ret_why = text.n ? cut_first_line(&text) : text;
     while (text.n) {
-        struct as_str line = first_line(&text);
+        struct as_str line = cut_first_line(&text);
 
         if (!is_blank(line))
             *ret_last = line;
     }
 }
 
-void as_output_carry(const struct as_output *o, struct as_carry *c)
+void as_output_save(const struct as_output *o, struct as_reexec_writer *c)
 {
-    as_carry_put(c, "half-line", (struct as_str){o->text, o->n});
-    as_carry_put_u64(c, "cut", o->cut);
-    as_carry_put_u64(c, "returned", o->returned);
-    as_carry_put_u64(c, "lines", o->lines - first_kept(o));
-    for (uint32_t i = first_kept(o); i < o->lines; i++)
-        as_carry_put(c, "line", kept(o, i));
+    as_reexec_put(c, "half-line", (struct as_str){o->text, o->n});
+    as_reexec_put_u64(c, "cut", o->cut);
+    as_reexec_put_u64(c, "returned", o->returned);
+    as_reexec_put_u64(c, "lines", o->lines - first_tail_line(o));
+    for (uint32_t i = first_tail_line(o); i < o->lines; i++)
+        as_reexec_put(c, "line", tail_line(o, i));
 }
 
-void as_output_resume(struct as_output *o, struct as_carried *c)
+void as_output_restore(struct as_output *o, struct as_reexec_reader *c)
 {
-    struct as_str half = as_carried_get(c, "half-line");
+    struct as_str half = as_reexec_get(c, "half-line");
 
-    o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE);
+    o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE_MAX);
     memcpy(o->text, half.p, o->n);
-    o->cut = as_carried_get_u64(c, "cut", 1);
-    o->returned = as_carried_get_u64(c, "returned", 1);
-    o->lines = (uint32_t)as_carried_get_u64(c, "lines", AS_OUTPUT_TAIL);
+    o->cut = as_reexec_get_u64(c, "cut", 1);
+    o->returned = as_reexec_get_u64(c, "returned", 1);
+    o->lines = (uint32_t)as_reexec_get_u64(c, "lines", AS_OUTPUT_TAIL_LINES);
     for (uint32_t i = 0; i < o->lines; i++) {
-        struct as_str line = as_carried_get(c, "line");
+        struct as_str line = as_reexec_get(c, "line");
 
-        o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_KEEP);
+        o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_TAIL_LINE_MAX);
         memcpy(o->tail[i], line.p, o->tail_n[i]);
     }
 }

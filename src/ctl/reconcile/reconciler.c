@@ -5,59 +5,59 @@
 
 /* --- what is heard --- */
 
-struct seek {
+struct slot_search {
     struct as_str name;
-    struct as_place *found;
+    struct as_replica_slot *found;
 };
 
-static void match(void *arg, struct as_place *pl)
+static void match_name(void *arg, struct as_replica_slot *pl)
 {
-    struct seek *k = arg;
+    struct slot_search *k = arg;
 
-    if (as_str_eq(as_place_name(pl), k->name))
+    if (as_str_eq(as_replica_slot_name(pl), k->name))
         k->found = pl;
 }
 
-static struct as_place *find(const struct as_crew *c, struct as_str replica)
+static struct as_replica_slot *find_slot(const struct as_reconciler *c, struct as_str replica)
 {
-    struct seek k = {.name = replica};
+    struct slot_search k = {.name = replica};
 
     for (uint32_t i = 0; i < c->n && !k.found; i++)
-        as_plan_each(c->deployments[i]->plan, match, &k);
+        as_plan_each(c->deployments[i]->plan, match_name, &k);
     return k.found;
 }
 
-static void remove_row(struct as_crew *c, struct as_str replica)
+static void send_remove(struct as_reconciler *c, struct as_str replica)
 {
     c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
 }
 
 /* A replica as the supervisor has it. One without a process is in the plan again only when nobody
  * has decided about its end, which then follows as EXITED: all others are made anew. */
-static void on_runs(struct as_crew *c, const struct as_ctl_message *m)
+static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
 {
-    struct as_crew_deployment *d = as_crew_find(c, m->deployment);
-    struct as_place_facts facts;
-    struct as_place *pl = NULL;
+    struct as_reconciler_deployment *d = as_reconciler_find(c, m->deployment);
+    struct as_replica_slot_facts facts;
+    struct as_replica_slot *pl = NULL;
 
     if (!m->number && !m->pid) {
-        remove_row(c, m->replica);
+        send_remove(c, m->replica);
         return;
     }
-    if (as_note_read(&facts, m->text) == 0) {
+    if (as_replica_facts_parse(&facts, m->text) == 0) {
         if (!d) /* what it works on is answered before it ends */
-            d = as_crew_leftover(c, m->deployment, &facts);
+            d = as_reconciler_add_leftover(c, m->deployment, &facts);
         if (d)
             as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &pl);
     }
-    if (pl && as_str_eq(as_place_name(pl), m->replica)) {
-        struct as_crew_life *l = as_crew_give_life(d, pl);
+    if (pl && as_str_eq(as_replica_slot_name(pl), m->replica)) {
+        struct as_reconciler_process *l = as_reconciler_ensure_process(d, pl);
 
         snprintf(l->token, sizeof(l->token), "%.*s", AS_STR_FMT(m->token));
         l->pid = (pid_t)m->pid;
         l->was_ready = m->state == AS_CTL_READY_STATE;
         l->letter = true;
-        as_crew_adopt_taken(c, l, m->text);
+        as_reconciler_adopt_devices(c, l, m->text);
     } else if (m->pid) { /* it has no place here */
         c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
                                                     .replica = m->replica,
@@ -66,24 +66,24 @@ static void on_runs(struct as_crew *c, const struct as_ctl_message *m)
     }
 }
 
-static void died(struct as_crew *c, struct as_place *pl)
+static void handle_death(struct as_reconciler *c, struct as_replica_slot *pl)
 {
-    struct as_crew_life *l = as_crew_life(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
     struct as_buf reason = l->reason; /* the life may go with the place */
 
     as_buf_init(&l->reason);
     l->has_ended = false;
-    as_place_died(pl, l->kind, as_buf_slice(&reason), as_loop_now(c->loop));
+    as_replica_slot_died(pl, l->kind, as_buf_slice(&reason), as_loop_now(c->loop));
     as_buf_fini(&reason);
 }
 
-static void on_exited(struct as_crew *c, const struct as_ctl_message *m)
+static void on_exited(struct as_reconciler *c, const struct as_ctl_message *m)
 {
-    struct as_place *pl = find(c, m->replica);
-    struct as_crew_life *l = pl ? as_crew_life(pl) : NULL;
+    struct as_replica_slot *pl = find_slot(c, m->replica);
+    struct as_reconciler_process *l = pl ? as_reconciler_process(pl) : NULL;
 
     if (!pl) {
-        remove_row(c, m->replica);
+        send_remove(c, m->replica);
         return;
     }
     if (!l || !as_str_eq(m->token, as_str_of(l->token)))
@@ -95,50 +95,51 @@ static void on_exited(struct as_crew *c, const struct as_ctl_message *m)
     as_buf_add(&l->reason, m->text.p, m->text.n);
     l->has_ended = true;
     if (c->told) /* else it waits until the plan acts */
-        died(c, pl);
+        handle_death(c, pl);
 }
 
-static void on_dispatcher(struct as_crew *c, bool serving)
+static void on_dispatcher(struct as_reconciler *c, bool serving)
 {
     c->serving = serving;
     for (uint32_t i = 0; i < c->n; i++)
-        as_plan_serving(c->deployments[i]->plan, serving, as_loop_now(c->loop));
+        as_plan_set_serving(c->deployments[i]->plan, serving, as_loop_now(c->loop));
 }
 
 /* What was adopted, and what could not be started. Events may end places: one at a time is found,
  * and told. */
-static void find_ended(void *arg, struct as_place *pl)
+static void find_ended(void *arg, struct as_replica_slot *pl)
 {
-    struct as_place **found = arg;
+    struct as_replica_slot **found = arg;
 
-    if (as_crew_life(pl) && (as_crew_life(pl)->was_ready || as_crew_life(pl)->has_ended))
+    if (as_reconciler_process(pl) &&
+        (as_reconciler_process(pl)->was_ready || as_reconciler_process(pl)->has_ended))
         *found = pl;
 }
 
-static void tell_ended(struct as_crew *c, struct as_crew_deployment *d)
+static void deliver_ended(struct as_reconciler *c, struct as_reconciler_deployment *d)
 {
     for (;;) {
-        struct as_place *pl = NULL;
+        struct as_replica_slot *pl = NULL;
 
         as_plan_each(d->plan, find_ended, &pl);
         if (!pl)
             return;
-        as_crew_life(pl)->was_ready = false;
-        if (as_crew_life(pl)->has_ended)
-            died(c, pl);
+        as_reconciler_process(pl)->was_ready = false;
+        if (as_reconciler_process(pl)->has_ended)
+            handle_death(c, pl);
         else
-            as_place_ready(pl, as_loop_now(c->loop));
+            as_replica_slot_ready(pl, as_loop_now(c->loop));
     }
 }
 
-static void count_in_line(void *arg, struct as_place *pl)
+static void count_waiting_in_line(void *arg, struct as_replica_slot *pl)
 {
-    *(uint32_t *)arg += as_place_in_line(pl);
+    *(uint32_t *)arg += as_replica_slot_is_queued(pl);
 }
 
 /* The plans have put all of theirs into the line, one plan after the other: each deployment's first
  * one is to start first. */
-static void deal_line(struct as_crew *c)
+static void interleave_start_line(struct as_reconciler *c)
 {
     struct as_list *hands = as_xalloc((c->n + 1) * sizeof(*hands)), *node;
     uint32_t left = 0;
@@ -146,7 +147,7 @@ static void deal_line(struct as_crew *c)
     for (uint32_t i = 0; i < c->n; i++) {
         uint32_t n = 0;
 
-        as_plan_each(c->deployments[i]->plan, count_in_line, &n);
+        as_plan_each(c->deployments[i]->plan, count_waiting_in_line, &n);
         as_list_init(&hands[i]);
         for (left += n; n > 0 && (node = as_list_pop(&c->starts.line)); n--)
             as_list_push(&hands[i], node);
@@ -162,22 +163,22 @@ static void deal_line(struct as_crew *c)
 }
 
 /* All is known. A server that was complete had reached what is asked for. */
-static void on_told(struct as_crew *c, bool complete)
+static void on_told(struct as_reconciler *c, bool complete)
 {
     c->told = true;
     c->once_ready = complete;
     for (uint32_t i = 0; i < c->n; i++)
-        as_crew_restore(c->deployments[i], complete);
+        as_reconciler_restore(c->deployments[i], complete);
     for (uint32_t i = 0; i < c->n; i++)
         as_plan_run(c->deployments[i]->plan, as_loop_now(c->loop));
-    deal_line(c);
+    interleave_start_line(c);
     c->starts.max = c->conf.max_starting;
-    as_starts_admit(&c->starts, as_loop_now(c->loop));
+    as_start_limit_admit(&c->starts, as_loop_now(c->loop));
     for (uint32_t i = 0; i < c->n; i++)
-        tell_ended(c, c->deployments[i]);
+        deliver_ended(c, c->deployments[i]);
 }
 
-static void on_revive(struct as_crew *c)
+static void on_revive(struct as_reconciler *c)
 {
     uint32_t n = 0;
 
@@ -187,34 +188,35 @@ static void on_revive(struct as_crew *c)
 }
 
 /* A word about the process that has this token. */
-static void hear_of(struct as_crew *c, struct as_place *pl, const struct as_ctl_message *m)
+static void handle_process_message(struct as_reconciler *c, struct as_replica_slot *pl,
+                                   const struct as_ctl_message *m)
 {
-    struct as_crew_life *l = as_crew_life(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
     as_ns now = as_loop_now(c->loop);
 
-    if (!l || !as_place_runs(pl) || !as_str_eq(m->token, as_str_of(l->token)))
+    if (!l || !as_replica_slot_has_process(pl) || !as_str_eq(m->token, as_str_of(l->token)))
         return;
     if (m->type == AS_CTL_SPAWNED) {
         l->pid = (pid_t)m->pid;
         as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
-                     as_crew_place_name(pl), (int)l->pid);
+                     as_reconciler_slot_name(pl), (int)l->pid);
     } else if (m->type == AS_CTL_READY) {
-        as_crew_drop_letter(pl);
-        as_place_ready(pl, now);
+        as_reconciler_remove_context(pl);
+        as_replica_slot_ready(pl, now);
     } else if (m->type == AS_CTL_GONE) {
-        as_place_lost(pl, now);
+        as_replica_slot_lost(pl, now);
     } else if (m->type == AS_CTL_RETIRED) {
-        as_place_retired(pl, now);
+        as_replica_slot_retired(pl, now);
     } else if (m->type == AS_CTL_ANSWER) {
-        as_crew_drop_letter(pl);
-        as_place_configured(pl, m->id, m->number == 0, m->text, now);
+        as_reconciler_remove_context(pl);
+        as_replica_slot_configured(pl, m->id, m->number == 0, m->text, now);
     }
 }
 
-void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
+void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *m)
 {
-    struct as_crew_deployment *d;
-    struct as_place *pl;
+    struct as_reconciler_deployment *d;
+    struct as_replica_slot *pl;
 
     as_loop_defer(c->loop, &c->after);
     switch (m->type) {
@@ -225,7 +227,7 @@ void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
         on_exited(c, m);
         break;
     case AS_CTL_STAYS:
-        d = as_crew_find(c, m->deployment);
+        d = as_reconciler_find(c, m->deployment);
         if (d)
             d->down = true;
         break;
@@ -239,9 +241,9 @@ void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
         on_revive(c);
         break;
     default:
-        pl = find(c, m->replica);
+        pl = find_slot(c, m->replica);
         if (pl)
-            hear_of(c, pl, m);
+            handle_process_message(c, pl, m);
     }
 }
 
@@ -249,12 +251,12 @@ void as_crew_hear(struct as_crew *c, const struct as_ctl_message *m)
 
 static void on_tick(struct as_timer *t)
 {
-    struct as_crew *c = AS_CONTAINER(t, struct as_crew, tick);
+    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, tick);
 
     as_loop_defer(c->loop, &c->after);
 }
 
-static uint32_t wanted(const struct as_crew *c)
+static uint32_t count_target_replicas(const struct as_reconciler *c)
 {
     uint32_t n = 0;
 
@@ -265,70 +267,71 @@ static uint32_t wanted(const struct as_crew *c)
 
 /* It has what it was promised, as far as the machine has it; or, in a server that goes on without,
  * it is known that it has not. */
-static bool is_through(const struct as_crew *c, const struct as_crew_deployment *d)
+static bool is_complete(const struct as_reconciler *c, const struct as_reconciler_deployment *d)
 {
     enum as_condition_status s = as_plan_condition(d->plan)->status;
 
     return d->deleting ||
            as_plan_running(d->plan) + as_plan_lacking(d->plan) >=
                as_plan_target(d->plan)->replicas ||
-           (c->conf.stays && (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
+           (c->conf.tolerate_failures &&
+            (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
 }
 
 /* Every replica, not just one of each deployment: that is what --workers promised. */
-static void look_complete(struct as_crew *c)
+static void check_complete(struct as_reconciler *c)
 {
     uint32_t n = 0;
 
     if (c->once_ready || !c->serving)
         return;
     for (uint32_t i = 0; i < c->n; i++) {
-        if (!is_through(c, c->deployments[i]))
+        if (!is_complete(c, c->deployments[i]))
             return;
         n += as_plan_running(c->deployments[i]->plan);
     }
     c->once_ready = true;
-    c->ops.say(c->ctx,
-               &(struct as_ctl_message){.type = AS_CTL_COMPLETE, .number = n, .id = wanted(c)});
+    c->ops.say(c->ctx, &(struct as_ctl_message){
+                           .type = AS_CTL_COMPLETE, .number = n, .id = count_target_replicas(c)});
 }
 
-static void say_in_line(void *arg, struct as_place *pl)
+static void report_wait(void *arg, struct as_replica_slot *pl)
 {
-    struct as_crew_life *l = as_crew_give_life(arg, pl);
+    struct as_reconciler_process *l = as_reconciler_ensure_process(arg, pl);
 
-    enum as_crew_wait wait = as_place_lack(pl).n    ? AS_CREW_WAITS_LACKING
-                             : as_place_in_line(pl) ? AS_CREW_WAITS_IN_LINE
-                                                    : AS_CREW_WAITS_NOT;
+    enum as_reconciler_wait wait = as_replica_slot_lack(pl).n      ? AS_RECONCILER_WAIT_DEVICES
+                                   : as_replica_slot_is_queued(pl) ? AS_RECONCILER_WAIT_IN_LINE
+                                                                   : AS_RECONCILER_WAIT_NONE;
 
     if (wait == l->wait)
         return;
     l->wait = wait;
     if (wait)
-        as_crew_say_place(pl);
+        as_reconciler_report_slot(pl);
 }
 
-static void begin(struct as_crew *c)
+static void send_serving(struct as_reconciler *c)
 {
     c->begun = true;
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->deployments[i]->deleting) /* the one before may not have come to it */
-            as_crew_say_delete(c->deployments[i], false);
-        as_crew_say_status(c->deployments[i]);
+            as_reconciler_report_delete(c->deployments[i], false);
+        as_reconciler_report_status(c->deployments[i]);
     }
-    as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u", wanted(c),
-                 c->n_started);
+    as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u",
+                 count_target_replicas(c), c->n_started);
     c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
 }
 
 /* The owner may want another generation at once: each look is from the beginning. */
-static bool tell_one(struct as_crew *c)
+static bool notify_owner(struct as_reconciler *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        struct as_crew_deployment *d = c->deployments[i];
+        struct as_reconciler_deployment *d = c->deployments[i];
         const struct as_plan_target *stable = as_plan_stable(d->plan),
                                     *previous = as_plan_previous(d->plan);
-        struct as_crew_news n = {.application = as_str_of(d->application),
-                                 .deployment = as_str_of(d->name)};
+        struct as_reconciler_outcome n = {.application = as_str_of(d->application),
+                                          .deployment = as_str_of(d->name)};
 
         if (d->settled && stable) {
             d->settled = false;
@@ -352,35 +355,35 @@ static bool tell_one(struct as_crew *c)
 /* Once per turn, whatever came. */
 static void after(struct as_task *t)
 {
-    struct as_crew *c = AS_CONTAINER(t, struct as_crew, after);
+    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, after);
     as_ns next = AS_NEVER, now = as_loop_now(c->loop);
 
     if (!c->told || c->fatal)
         return;
     for (uint32_t i = 0; i < c->n; i++) {
-        tell_ended(c, c->deployments[i]);
-        if (as_plan_next(c->deployments[i]->plan) <= now)
+        deliver_ended(c, c->deployments[i]);
+        if (as_plan_next_due(c->deployments[i]->plan) <= now)
             as_plan_tick(c->deployments[i]->plan, now);
     }
-    while (tell_one(c))
+    while (notify_owner(c))
         ;
-    as_crew_tidy(c);
+    as_reconciler_prune(c);
     /* one plan's events may have made room for another's starts */
     for (uint32_t i = 0; i < c->n; i++) {
-        as_plan_each(c->deployments[i]->plan, say_in_line, c->deployments[i]);
-        next = AS_MIN(next, as_plan_next(c->deployments[i]->plan));
+        as_plan_each(c->deployments[i]->plan, report_wait, c->deployments[i]);
+        next = AS_MIN(next, as_plan_next_due(c->deployments[i]->plan));
     }
     if (!c->begun)
-        begin(c);
-    look_complete(c);
+        send_serving(c);
+    check_complete(c);
     as_timer_set(&c->tick, next);
     if (c->conf.on_change)
         c->conf.on_change(c->conf.ctx);
 }
 
 /* A list that cannot be read stands for nothing: GPUs may have names that are no numbers. */
-static void count_devices(struct as_crew *c, struct as_spec_devices *d, const char *what,
-                          const char *list)
+static void init_devices(struct as_reconciler *c, struct as_spec_devices *d, const char *what,
+                         const char *list)
 {
     if (as_spec_devices_init(d, list ? list : "") == 0)
         return;
@@ -388,10 +391,11 @@ static void count_devices(struct as_crew *c, struct as_spec_devices *d, const ch
     as_log_event(c->log, AS_LOG_WARN, "devices_unknown", "kind=%s list=%s", what, list);
 }
 
-int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_crew_conf *conf,
-                const struct as_crew_ops *ops, void *ctx, const struct as_log *log)
+int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
+                      const struct as_reconciler_conf *conf, const struct as_reconciler_ops *ops,
+                      void *ctx, const struct as_log *log)
 {
-    struct as_crew *c = as_xalloc(sizeof(*c));
+    struct as_reconciler *c = as_xalloc(sizeof(*c));
 
     c->conf = *conf;
     c->ops = *ops;
@@ -399,31 +403,31 @@ int as_crew_new(struct as_crew **ret_c, struct as_loop *loop, const struct as_cr
     c->loop = loop;
     c->log = log;
     c->rand.s = conf->seed;
-    as_catalog_init(&c->catalog, ops->load, ctx);
-    count_devices(c, &c->devices[AS_CREW_GPUS], "gpus", conf->gpus);
-    count_devices(c, &c->devices[AS_CREW_CPUS], "cpus", conf->cpus);
-    as_starts_init(&c->starts, 0); /* none, until all is known */
+    as_generations_init(&c->catalog, ops->load, ctx);
+    init_devices(c, &c->devices[AS_RECONCILER_GPUS], "gpus", conf->gpus);
+    init_devices(c, &c->devices[AS_RECONCILER_CPUS], "cpus", conf->cpus);
+    as_start_limit_init(&c->starts, 0); /* none, until all is known */
     as_task_init(&c->after, after);
     as_timer_init(&c->tick, loop, on_tick);
     *ret_c = c;
     return 0;
 }
 
-void as_crew_close(struct as_crew *c)
+void as_reconciler_close(struct as_reconciler *c)
 {
     as_task_cancel(&c->after);
     as_timer_close(&c->tick, NULL);
 }
 
-void as_crew_free(struct as_crew *c)
+void as_reconciler_free(struct as_reconciler *c)
 {
     if (!c)
         return;
     for (uint32_t i = 0; i < c->n; i++)
-        as_crew_free_deployment(c->deployments[i]);
+        as_reconciler_free_deployment(c->deployments[i]);
     for (uint32_t i = 0; i < c->n_applications; i++)
         free(c->applications[i].name);
-    as_catalog_fini(&c->catalog);
+    as_generations_fini(&c->catalog);
     free(c->applications);
     free(c->deployments);
     free(c);

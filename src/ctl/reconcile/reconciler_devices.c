@@ -5,18 +5,20 @@
 
 #define WHOLE 1000
 
-static const char *const nouns[AS_CREW_KINDS] = {[AS_CREW_GPUS] = "GPUs", [AS_CREW_CPUS] = "CPUs"};
-static const char *const keys[AS_CREW_KINDS] = {
-    [AS_CREW_GPUS] = " gpus=", [AS_CREW_CPUS] = " cpus="};
+static const char *const device_nouns[AS_RECONCILER_DEVICE_KINDS] = {
+    [AS_RECONCILER_GPUS] = "GPUs", [AS_RECONCILER_CPUS] = "CPUs"};
+static const char *const device_keys[AS_RECONCILER_DEVICE_KINDS] = {
+    [AS_RECONCILER_GPUS] = " gpus=", [AS_RECONCILER_CPUS] = " cpus="};
 
 /* In thousandths; -1: it says nothing of them. CPUs: `auto`, as many as num_cpus says, rounded up.
  */
-static int64_t wanted(const struct as_spec_object *d, enum as_crew_kind kind)
+static int64_t count_wanted_devices(const struct as_spec_object *d,
+                                    enum as_reconciler_device_kind kind)
 {
     const char *affinity = as_spec_str(d, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
     int64_t n = WHOLE;
 
-    if (kind == AS_CREW_GPUS)
+    if (kind == AS_RECONCILER_GPUS)
         return as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_GPUS)
                    ? as_spec_thousandths(d, AS_SPEC_DEPLOYMENT_NUM_GPUS)
                    : -1;
@@ -25,75 +27,81 @@ static int64_t wanted(const struct as_spec_object *d, enum as_crew_kind kind)
     return affinity && strcmp(affinity, "auto") == 0 ? (n + WHOLE - 1) / WHOLE * WHOLE : -1;
 }
 
-static void say_lack(const struct as_spec_devices *devices, int64_t n, enum as_crew_kind kind,
-                     struct as_buf *why)
+static void write_lack(const struct as_spec_devices *devices, int64_t n,
+                       enum as_reconciler_device_kind kind, struct as_buf *why)
 {
     as_buf_printf(why, "it needs %g %s of its own, and of %u there are not so many free",
-                  (double)n / WHOLE, nouns[kind], devices->n);
+                  (double)n / WHOLE, device_nouns[kind], devices->n);
 }
 
-static void add(struct as_spec_devices *devices, const struct as_crew_taken *t)
+static void return_devices(struct as_spec_devices *devices, const struct as_reconciler_devices *t)
 {
     if (t->list && t->n)
-        as_spec_devices_return(devices, t->n, t->list, true);
+        as_spec_devices_adjust(devices, t->n, t->list, true);
 }
 
 /* What is free is counted in a copy. */
-static void lacks(const struct as_crew_deployment *d, enum as_crew_kind kind, int64_t n,
-                  const struct as_plan_room *room, struct as_buf *why)
+static void check_free_devices(const struct as_reconciler_deployment *d,
+                               enum as_reconciler_device_kind kind, int64_t n,
+                               const struct as_plan_headroom *room, struct as_buf *why)
 {
     struct as_spec_devices devices = d->crew->devices[kind];
-    const struct as_crew_kept *kept = &d->kept[kind];
+    const struct as_reconciler_reserved *kept = &d->kept[kind];
     struct as_buf list;
 
     if (n <= 0 || n > (int64_t)devices.n * WHOLE)
         return;
     for (uint32_t i = 0; room->kept && i < kept->n; i++)
-        add(&devices, &kept->all[i]);
+        return_devices(&devices, &kept->all[i]);
     for (uint32_t i = 0; i < room->n; i++) {
-        const struct as_crew_life *l = as_crew_life(room->ended[i]);
+        const struct as_reconciler_process *l = as_reconciler_process(room->ended[i]);
 
         if (l)
-            add(&devices, &l->taken[kind]);
+            return_devices(&devices, &l->taken[kind]);
     }
     as_buf_init(&list);
-    if (as_spec_devices_take(&devices, n, &list) < 0)
-        say_lack(&devices, n, kind, why);
+    if (as_spec_devices_allocate(&devices, n, &list) < 0)
+        write_lack(&devices, n, kind, why);
     as_buf_fini(&list);
 }
 
-struct as_str as_crew_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room)
+struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_slot *pl,
+                                            const struct as_plan_headroom *room)
 {
-    struct as_crew_deployment *d = ctx;
-    const struct as_crew_life *l = as_crew_life(pl);
-    struct as_catalog_page page;
+    struct as_reconciler_deployment *d = ctx;
+    const struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_generations_deployment page;
 
     as_buf_drop(&d->lack, d->lack.n);
-    if (!as_catalog_find(&d->crew->catalog, as_place_facts(pl)->generation, as_str_of(d->name),
-                         &page))
+    if (!as_generations_find(&d->crew->catalog, as_replica_slot_facts(pl)->generation,
+                             as_str_of(d->name), &page))
         return AS_STR(""); /* its start fails, and says why */
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS && !d->lack.n; kind++) {
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS && !d->lack.n;
+         kind++) {
         if (!l || !l->taken[kind].list)
-            lacks(d, kind, wanted(page.deployment, kind), room, &d->lack);
+            check_free_devices(d, kind, count_wanted_devices(page.deployment, kind), room,
+                               &d->lack);
     }
     return as_buf_slice(&d->lack);
 }
 
-static bool release_last(struct as_crew_deployment *d, enum as_crew_kind kind)
+static bool release_last_reserved(struct as_reconciler_deployment *d,
+                                  enum as_reconciler_device_kind kind)
 {
-    struct as_crew_kept *kept = &d->kept[kind];
+    struct as_reconciler_reserved *kept = &d->kept[kind];
 
     if (kept->n == 0)
         return false;
-    add(&d->crew->devices[kind], &kept->all[--kept->n]);
+    return_devices(&d->crew->devices[kind], &kept->all[--kept->n]);
     free(kept->all[kept->n].list);
     return true;
 }
 
 /* Of what is free, else also of what is kept: the plan has asked, and there is enough. */
-static int take(struct as_crew_life *l, enum as_crew_kind kind, int64_t n, struct as_buf *why)
+static int assign_from_free(struct as_reconciler_process *l, enum as_reconciler_device_kind kind,
+                            int64_t n, struct as_buf *why)
 {
-    struct as_crew_deployment *d = l->deployment;
+    struct as_reconciler_deployment *d = l->deployment;
     struct as_spec_devices *devices = &d->crew->devices[kind];
     struct as_buf list;
     int rc;
@@ -102,24 +110,24 @@ static int take(struct as_crew_life *l, enum as_crew_kind kind, int64_t n, struc
         return 0;
     as_buf_init(&list);
     do
-        rc = as_spec_devices_take(devices, n, &list);
-    while (rc < 0 && release_last(d, kind));
+        rc = as_spec_devices_allocate(devices, n, &list);
+    while (rc < 0 && release_last_reserved(d, kind));
     if (rc < 0) {
         as_buf_fini(&list);
-        say_lack(devices, n, kind, why);
+        write_lack(devices, n, kind, why);
         as_buf_str(why, "\n");
         return rc;
     }
     as_buf_add(&list, "", 1);
-    l->taken[kind] = (struct as_crew_taken){n, (char *)list.p};
+    l->taken[kind] = (struct as_reconciler_devices){n, (char *)list.p};
     return 0;
 }
 
-int as_crew_take(struct as_crew_life *l, const struct as_spec_object *deployment,
-                 struct as_buf *why)
+int as_reconciler_assign_devices(struct as_reconciler_process *l,
+                                 const struct as_spec_object *deployment, struct as_buf *why)
 {
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS; kind++) {
-        int rc = take(l, kind, wanted(deployment, kind), why);
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
+        int rc = assign_from_free(l, kind, count_wanted_devices(deployment, kind), why);
 
         if (rc < 0)
             return rc;
@@ -127,12 +135,12 @@ int as_crew_take(struct as_crew_life *l, const struct as_spec_object *deployment
     return 0;
 }
 
-void as_crew_give_back(struct as_place *pl)
+void as_reconciler_reserve_devices(struct as_replica_slot *pl)
 {
-    struct as_crew_life *l = as_crew_life(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
 
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS; kind++) {
-        struct as_crew_kept *kept = &l->deployment->kept[kind];
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
+        struct as_reconciler_reserved *kept = &l->deployment->kept[kind];
 
         if (l->taken[kind].n) {
             kept->all = as_xrealloc(kept->all, (kept->n + 1) * sizeof(*kept->all));
@@ -140,39 +148,39 @@ void as_crew_give_back(struct as_place *pl)
         } else {
             free(l->taken[kind].list);
         }
-        l->taken[kind] = (struct as_crew_taken){0};
+        l->taken[kind] = (struct as_reconciler_devices){0};
     }
 }
 
-bool as_crew_release(void *ctx)
+bool as_reconciler_release_devices(void *ctx)
 {
-    struct as_crew_deployment *d = ctx;
+    struct as_reconciler_deployment *d = ctx;
     bool some = false;
 
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS; kind++) {
-        while (release_last(d, kind))
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
+        while (release_last_reserved(d, kind))
             some = true;
         free(d->kept[kind].all);
-        d->kept[kind] = (struct as_crew_kept){0};
+        d->kept[kind] = (struct as_reconciler_reserved){0};
     }
     return some;
 }
 
 /* --- the note --- */
 
-void as_crew_note_taken(const struct as_crew_life *l, struct as_buf *note)
+void as_reconciler_write_devices(const struct as_reconciler_process *l, struct as_buf *note)
 {
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS; kind++) {
-        const struct as_crew_taken *t = &l->taken[kind];
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
+        const struct as_reconciler_devices *t = &l->taken[kind];
 
         if (t->list)
-            as_buf_printf(note, "%s%" PRId64 "/%s", keys[kind], t->n, t->list);
+            as_buf_printf(note, "%s%" PRId64 "/%s", device_keys[kind], t->n, t->list);
     }
 }
 
 /* " NAME=N/LIST" */
-static void adopt(struct as_spec_devices *devices, struct as_crew_taken *t, const char *key,
-                  const char *note)
+static void adopt_device_list(struct as_spec_devices *devices, struct as_reconciler_devices *t,
+                              const char *key, const char *note)
 {
     const char *at = strstr(note, key);
     char *slash;
@@ -180,17 +188,19 @@ static void adopt(struct as_spec_devices *devices, struct as_crew_taken *t, cons
 
     if (!at || *slash != '/' || n < 0)
         return;
-    *t = (struct as_crew_taken){n, as_str_dup((struct as_str){slash + 1, strcspn(slash + 1, " ")})};
+    *t = (struct as_reconciler_devices){
+        n, as_str_dup((struct as_str){slash + 1, strcspn(slash + 1, " ")})};
     /* a device that is not there any more: nothing can be given back later */
-    if (n && as_spec_devices_return(devices, n, t->list, false) < 0)
+    if (n && as_spec_devices_adjust(devices, n, t->list, false) < 0)
         t->n = 0;
 }
 
-void as_crew_adopt_taken(struct as_crew *c, struct as_crew_life *l, struct as_str note)
+void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *l,
+                                 struct as_str note)
 {
     char *text = as_str_dup(note);
 
-    for (enum as_crew_kind kind = 0; kind < AS_CREW_KINDS; kind++)
-        adopt(&c->devices[kind], &l->taken[kind], keys[kind], text);
+    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++)
+        adopt_device_list(&c->devices[kind], &l->taken[kind], device_keys[kind], text);
     free(text);
 }

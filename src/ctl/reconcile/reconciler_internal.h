@@ -5,37 +5,41 @@
  * itself, crew_say.c tells the status, crew.c hears what happened
  * and looks after time, crew_order.c is for people.
  */
-#ifndef AS_CTL_CREW_OWN_H
-#define AS_CTL_CREW_OWN_H
+#ifndef AS_CTL_RECONCILER_INTERNAL_H
+#define AS_CTL_RECONCILER_INTERNAL_H
 
 #include "base/buf.h"
 #include "conf/spec_spawn.h"
 #include "ctl/reconcile/reconciler.h"
 
-#define AS_CREW_TOKEN_BYTES 16u
+#define AS_RECONCILER_TOKEN_BYTES 16u
 
-struct as_crew_application {
+struct as_reconciler_application {
     char *name;
     enum as_application_status said; /* as it was told last */
 };
 
-enum as_crew_kind { AS_CREW_GPUS, AS_CREW_CPUS, AS_CREW_KINDS };
+enum as_reconciler_device_kind {
+    AS_RECONCILER_GPUS,
+    AS_RECONCILER_CPUS,
+    AS_RECONCILER_DEVICE_KINDS
+};
 
 /* What a place has taken of the machine: from its first process on, until it is given up or gone.
  */
-struct as_crew_taken {
+struct as_reconciler_devices {
     int64_t n;  /* thousandths; 0: nothing */
     char *list; /* NULL: its deployment says nothing of these devices */
 };
 
 /* What its places had that are gone or given up, until as_plan_ops.release. */
-struct as_crew_kept {
+struct as_reconciler_reserved {
     uint32_t n;
-    struct as_crew_taken *all;
+    struct as_reconciler_devices *all;
 };
 
-struct as_crew_deployment {
-    struct as_crew *crew;
+struct as_reconciler_deployment {
+    struct as_reconciler *crew;
     struct as_plan *plan;
     char *name, *application;
     bool deleting;
@@ -50,7 +54,7 @@ struct as_crew_deployment {
     bool settled;
     uint64_t failed; /* the generation that was rolled back, or 0 */
     struct as_buf why;
-    struct as_crew_kept kept[AS_CREW_KINDS];
+    struct as_reconciler_reserved kept[AS_RECONCILER_DEVICE_KINDS];
     struct as_buf lack; /* as_plan_ops.lacks answers with it */
     /* what the owner recalled */
     uint64_t stable, previous;
@@ -58,40 +62,40 @@ struct as_crew_deployment {
 };
 
 /* Why a place that could start does not. */
-enum as_crew_wait {
-    AS_CREW_WAITS_NOT,
-    AS_CREW_WAITS_IN_LINE, /* for others to have started */
-    AS_CREW_WAITS_LACKING  /* for what is not free of the machine */
+enum as_reconciler_wait {
+    AS_RECONCILER_WAIT_NONE,
+    AS_RECONCILER_WAIT_IN_LINE, /* for others to have started */
+    AS_RECONCILER_WAIT_DEVICES  /* for what is not free of the machine */
 };
 
 /* What a place is beside the plan's view of it: the process that it has, or had last. */
-struct as_crew_life {
-    struct as_crew_deployment *deployment;
-    char token[2 * AS_CREW_TOKEN_BYTES + 1];
-    pid_t pid;              /* 0: none, or not known yet */
-    int status;             /* EXITED: of waitpid */
-    enum as_crew_wait wait; /* as it was said last */
-    bool letter;            /* its context may lie in a file */
-    struct as_crew_taken taken[AS_CREW_KINDS];
+struct as_reconciler_process {
+    struct as_reconciler_deployment *deployment;
+    char token[2 * AS_RECONCILER_TOKEN_BYTES + 1];
+    pid_t pid;                    /* 0: none, or not known yet */
+    int status;                   /* EXITED: of waitpid */
+    enum as_reconciler_wait wait; /* as it was said last */
+    bool letter;                  /* its context may lie in a file */
+    struct as_reconciler_devices taken[AS_RECONCILER_DEVICE_KINDS];
     /* said of it once the plan may be told: it was adopted, or could not be started */
     bool was_ready, has_ended;
     enum as_exit_kind kind;
     struct as_buf reason;
 };
 
-struct as_crew {
-    struct as_crew_conf conf;
-    struct as_crew_ops ops;
+struct as_reconciler {
+    struct as_reconciler_conf conf;
+    struct as_reconciler_ops ops;
     void *ctx;
     struct as_loop *loop;
     const struct as_log *log;
-    struct as_catalog catalog;
-    struct as_starts starts;
+    struct as_generations catalog;
+    struct as_start_limit starts;
     struct as_rand rand;
-    struct as_spec_devices devices[AS_CREW_KINDS];
-    struct as_crew_deployment **deployments; /* those of one application beside each other */
+    struct as_spec_devices devices[AS_RECONCILER_DEVICE_KINDS];
+    struct as_reconciler_deployment **deployments; /* those of one application beside each other */
     uint32_t n, n_started;
-    struct as_crew_application *applications;
+    struct as_reconciler_application *applications;
     uint32_t n_applications;
     uint64_t generation; /* that is wanted; 0: none yet */
     bool told, begun;    /* all is known; the first decisions were said, and SERVING */
@@ -102,68 +106,78 @@ struct as_crew {
     struct as_task after; /* something has happened: what is due, when is the next deadline */
 };
 
-extern const struct as_plan_ops as_crew_plan_ops; /* ctx: the deployment */
+extern const struct as_plan_ops as_reconciler_plan_ops; /* ctx: the deployment */
 
 /* --- crew_want.c --- */
-struct as_crew_deployment *as_crew_find(const struct as_crew *c, struct as_str name);
+struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *c,
+                                                    struct as_str name);
 /* How many are of the same application as the one at `first`, which is its first one. */
-uint32_t as_crew_together(const struct as_crew *c, uint32_t first);
+uint32_t as_reconciler_application_size(const struct as_reconciler *c, uint32_t first);
 /* One that is wanted no longer, but of which processes run: it is to end. */
-struct as_crew_deployment *as_crew_leftover(struct as_crew *c, struct as_str name,
-                                            const struct as_place_facts *facts);
+struct as_reconciler_deployment *
+as_reconciler_add_leftover(struct as_reconciler *c, struct as_str name,
+                           const struct as_replica_slot_facts *facts);
 /* Restores what is known of it, for as_plan_run. complete: all had been as asked for. */
-void as_crew_restore(struct as_crew_deployment *d, bool complete);
+void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete);
 /* What is empty and was to go goes; generations that nobody needs do. */
-void as_crew_tidy(struct as_crew *c);
-void as_crew_free_deployment(struct as_crew_deployment *d);
+void as_reconciler_prune(struct as_reconciler *c);
+void as_reconciler_free_deployment(struct as_reconciler_deployment *d);
 
 /* --- crew_start.c --- */
 /* SPAWN's text for the process that pl is to have, whatever it needs taken. AS_EFULL, AS_EIO,
  * AS_ENOTFOUND: it cannot be started, `why` says why in a line. */
-int as_crew_prepare(struct as_place *pl, struct as_buf *text, struct as_buf *why);
+int as_reconciler_write_spawn(struct as_replica_slot *pl, struct as_buf *text, struct as_buf *why);
 /* The text of ASK that makes it what `to` says. */
-void as_crew_question(struct as_place *pl, const struct as_place_facts *to, struct as_buf *text);
-void as_crew_drop_letter(struct as_place *pl);
+void as_reconciler_write_reconfigure(struct as_replica_slot *pl,
+                                     const struct as_replica_slot_facts *to, struct as_buf *text);
+void as_reconciler_remove_context(struct as_replica_slot *pl);
 
 /* --- crew_devices.c --- */
 /* as_plan_ops.lacks, .release. What the machine does not have at all is not waited for: the start
  * fails. */
-struct as_str as_crew_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room);
-bool as_crew_release(void *ctx);
+struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_slot *pl,
+                                            const struct as_plan_headroom *room);
+bool as_reconciler_release_devices(void *ctx);
 /* AS_EFULL: with `why`, a line. */
-int as_crew_take(struct as_crew_life *l, const struct as_spec_object *deployment,
-                 struct as_buf *why);
-void as_crew_give_back(struct as_place *pl); /* it is given up, or gone */
+int as_reconciler_assign_devices(struct as_reconciler_process *l,
+                                 const struct as_spec_object *deployment, struct as_buf *why);
+void as_reconciler_reserve_devices(struct as_replica_slot *pl); /* it is given up, or gone */
 /* What it has taken, behind its facts in the note; and read from there by the next controller. */
-void as_crew_note_taken(const struct as_crew_life *l, struct as_buf *note);
-void as_crew_adopt_taken(struct as_crew *c, struct as_crew_life *l, struct as_str note);
+void as_reconciler_write_devices(const struct as_reconciler_process *l, struct as_buf *note);
+void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *l,
+                                 struct as_str note);
 
 /* --- crew_say.c --- */
-void as_crew_say_of(struct as_place *pl, struct as_ctl_message m); /* names and token are added */
-void as_crew_say_status(struct as_crew_deployment *d);             /* and its application's */
-void as_crew_say_applications(struct as_crew *c);
-void as_crew_say_place(struct as_place *pl); /* it waits, or is given up, and why */
+void as_reconciler_send(struct as_replica_slot *pl,
+                        struct as_ctl_message m); /* names and token are added */
+void as_reconciler_report_status(struct as_reconciler_deployment *d); /* and its application's */
+void as_reconciler_report_applications(struct as_reconciler *c);
+void as_reconciler_report_slot(struct as_replica_slot *pl); /* it waits, or is given up, and why */
 /* What people are told of a deployment beside its status, and of a replica. */
-void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text);
-struct as_str as_crew_place_message(const struct as_place *pl);
-void as_crew_say_delete(struct as_crew_deployment *d, bool gone);
-void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why);
+void as_reconciler_deployment_message(const struct as_reconciler_deployment *d,
+                                      struct as_buf *text);
+struct as_str as_reconciler_slot_message(const struct as_replica_slot *pl);
+void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone);
+void as_reconciler_report_down(struct as_reconciler_deployment *d, bool down, struct as_str why);
 /* Of the application whose deployments are those n from `first` on. */
-enum as_application_status as_crew_status(const struct as_crew *c, uint32_t first, uint32_t n);
+enum as_application_status as_reconciler_application_status(const struct as_reconciler *c,
+                                                            uint32_t first, uint32_t n);
 
 /* --- crew_ops.c --- */
 /* Every place has a life from the first time on that something is said or heard of it. */
-struct as_crew_life *as_crew_give_life(struct as_crew_deployment *d, struct as_place *pl);
-void as_crew_free_life(struct as_place *pl);
+struct as_reconciler_process *as_reconciler_ensure_process(struct as_reconciler_deployment *d,
+                                                           struct as_replica_slot *pl);
+void as_reconciler_free_process(struct as_replica_slot *pl);
 
-static inline struct as_crew_life *as_crew_life(const struct as_place *pl) /* NULL: none yet */
+static inline struct as_reconciler_process *
+as_reconciler_process(const struct as_replica_slot *pl) /* NULL: none yet */
 {
-    return as_place_user(pl);
+    return as_replica_slot_user(pl);
 }
 
-static inline const char *as_crew_place_name(const struct as_place *pl)
+static inline const char *as_reconciler_slot_name(const struct as_replica_slot *pl)
 {
-    return as_place_name(pl).p;
+    return as_replica_slot_name(pl).p;
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* What the crew tells of deployments and applications, for the status page and people. */
 #include "ctl/reconcile/reconciler_internal.h"
 
-void as_crew_say_of(struct as_place *pl, struct as_ctl_message m)
+void as_reconciler_send(struct as_replica_slot *pl, struct as_ctl_message m)
 {
-    struct as_crew_life *l = as_crew_life(pl);
-    uint32_t starts = as_place_facts(pl)->starts;
+    struct as_reconciler_process *l = as_reconciler_process(pl);
+    uint32_t starts = as_replica_slot_facts(pl)->starts;
 
-    m.replica = as_place_name(pl);
+    m.replica = as_replica_slot_name(pl);
     m.deployment = as_str_of(l->deployment->name);
     m.token = as_str_of(l->token);
     m.restarts = starts ? starts - 1 : 0;
@@ -14,23 +14,23 @@ void as_crew_say_of(struct as_place *pl, struct as_ctl_message m)
 }
 
 /* How its last process ended says nothing of one that is ready by now, nor of one that ends. */
-struct as_str as_crew_place_message(const struct as_place *pl)
+struct as_str as_reconciler_slot_message(const struct as_replica_slot *pl)
 {
-    struct as_str lack = as_place_lack(pl);
+    struct as_str lack = as_replica_slot_lack(pl);
 
     if (lack.n)
         return lack;
-    switch (as_place_state(pl)) {
-    case AS_PLACE_WAITING:
-    case AS_PLACE_STARTING:
-    case AS_PLACE_DOWN:
-        return as_place_reason(pl);
+    switch (as_replica_slot_state(pl)) {
+    case AS_REPLICA_SLOT_WAITING:
+    case AS_REPLICA_SLOT_STARTING:
+    case AS_REPLICA_SLOT_DOWN:
+        return as_replica_slot_reason(pl);
     default:
         return AS_STR("");
     }
 }
 
-void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
+void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, struct as_buf *text)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
     struct as_str said = as_condition_text(c), lack = as_condition_lack(c);
@@ -47,19 +47,19 @@ void as_crew_message(const struct as_crew_deployment *d, struct as_buf *text)
         as_buf_printf(text, "%scode: live", text->n > before ? "\n" : "");
 }
 
-void as_crew_say_place(struct as_place *pl)
+void as_reconciler_report_slot(struct as_replica_slot *pl)
 {
-    bool down = as_place_state(pl) == AS_PLACE_DOWN;
+    bool down = as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN;
 
-    as_crew_say_of(
-        pl, (struct as_ctl_message){.type = AS_CTL_PLACE,
-                                    .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
-                                    .text = as_crew_life(pl)->wait == AS_CREW_WAITS_IN_LINE
-                                                ? AS_STR("others are starting (--max-starting)")
-                                                : as_crew_place_message(pl)});
+    as_reconciler_send(pl, (struct as_ctl_message){
+                               .type = AS_CTL_PLACE,
+                               .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
+                               .text = as_reconciler_process(pl)->wait == AS_RECONCILER_WAIT_IN_LINE
+                                           ? AS_STR("others are starting (--max-starting)")
+                                           : as_reconciler_slot_message(pl)});
 }
 
-void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why)
+void as_reconciler_report_down(struct as_reconciler_deployment *d, bool down, struct as_str why)
 {
     d->down = down;
     d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = down ? AS_CTL_DOWN : AS_CTL_UP,
@@ -67,7 +67,7 @@ void as_crew_say_down(struct as_crew_deployment *d, bool down, struct as_str why
                                                             .text = why});
 }
 
-void as_crew_say_delete(struct as_crew_deployment *d, bool gone)
+void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
 {
     d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_DELETE,
                                                             .deployment = as_str_of(d->name),
@@ -75,8 +75,8 @@ void as_crew_say_delete(struct as_crew_deployment *d, bool gone)
 }
 
 /* Of an application. */
-static void say_text(const struct as_crew *c, const char *application, as_ns since,
-                     struct as_str text)
+static void send_application_status(const struct as_reconciler *c, const char *application,
+                                    as_ns since, struct as_str text)
 {
     c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
                                                 .replica = as_str_of(application),
@@ -84,14 +84,15 @@ static void say_text(const struct as_crew *c, const char *application, as_ns sin
                                                 .text = text});
 }
 
-enum as_application_status as_crew_status(const struct as_crew *c, uint32_t first, uint32_t n)
+enum as_application_status as_reconciler_application_status(const struct as_reconciler *c,
+                                                            uint32_t first, uint32_t n)
 {
     const struct as_condition **all = as_xalloc((n + 1) * sizeof(const struct as_condition *));
     enum as_application_status s;
     uint32_t ending = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct as_crew_deployment *d = c->deployments[first + i];
+        const struct as_reconciler_deployment *d = c->deployments[first + i];
 
         ending += d->deleting;
         all[i] = as_plan_condition(d->plan);
@@ -102,17 +103,19 @@ enum as_application_status as_crew_status(const struct as_crew *c, uint32_t firs
 }
 
 /* Its deployments, of which *ret_first is the first one; 0: it has none. */
-static uint32_t find(const struct as_crew *c, const char *name, uint32_t *ret_first)
+static uint32_t find_application_deployments(const struct as_reconciler *c, const char *name,
+                                             uint32_t *ret_first)
 {
     uint32_t i = 0;
 
     while (i < c->n && strcmp(c->deployments[i]->application, name) != 0)
         i++;
     *ret_first = i;
-    return i < c->n ? as_crew_together(c, i) : 0;
+    return i < c->n ? as_reconciler_application_size(c, i) : 0;
 }
 
-static struct as_crew_application *known(struct as_crew *c, const char *name)
+static struct as_reconciler_application *find_or_add_application(struct as_reconciler *c,
+                                                                 const char *name)
 {
     for (uint32_t i = 0; i < c->n_applications; i++) {
         if (strcmp(c->applications[i].name, name) == 0)
@@ -120,39 +123,40 @@ static struct as_crew_application *known(struct as_crew *c, const char *name)
     }
     c->applications =
         as_xrealloc(c->applications, (c->n_applications + 1) * sizeof(*c->applications));
-    c->applications[c->n_applications] = (struct as_crew_application){
+    c->applications[c->n_applications] = (struct as_reconciler_application){
         .name = as_str_dup(as_str_of(name)), .said = AS_APPLICATION_NOT_STARTED};
     return &c->applications[c->n_applications++];
 }
 
 /* When it has changed. False: there is no such application any more. */
-static bool say_application(const struct as_crew *c, struct as_crew_application *a, as_ns now)
+static bool report_application(const struct as_reconciler *c, struct as_reconciler_application *a,
+                               as_ns now)
 {
     char text[64]; /* no trigger, no message */
-    uint32_t first, n = find(c, a->name, &first);
-    enum as_application_status s = as_crew_status(c, first, n);
+    uint32_t first, n = find_application_deployments(c, a->name, &first);
+    enum as_application_status s = as_reconciler_application_status(c, first, n);
 
     if (n && s != a->said) {
         a->said = s;
         snprintf(text, sizeof(text), "%s  ", as_application_status_name(s));
-        say_text(c, a->name, now, as_str_of(text));
+        send_application_status(c, a->name, now, as_str_of(text));
     } else if (!n) {
-        say_text(c, a->name, now, AS_STR(""));
+        send_application_status(c, a->name, now, AS_STR(""));
     }
     return n > 0;
 }
 
-void as_crew_say_applications(struct as_crew *c)
+void as_reconciler_report_applications(struct as_reconciler *c)
 {
     as_ns now = as_loop_now(c->loop);
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < c->n; i += as_crew_together(c, i))
-        known(c, c->deployments[i]->application);
+    for (uint32_t i = 0; i < c->n; i += as_reconciler_application_size(c, i))
+        find_or_add_application(c, c->deployments[i]->application);
     for (uint32_t i = 0; i < c->n_applications; i++) {
-        struct as_crew_application *a = &c->applications[i];
+        struct as_reconciler_application *a = &c->applications[i];
 
-        if (say_application(c, a, now))
+        if (report_application(c, a, now))
             c->applications[kept++] = *a;
         else
             free(a->name);
@@ -160,7 +164,7 @@ void as_crew_say_applications(struct as_crew *c)
     c->n_applications = kept;
 }
 
-void as_crew_say_status(struct as_crew_deployment *d)
+void as_reconciler_report_status(struct as_reconciler_deployment *d)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
     struct as_buf b;
@@ -170,7 +174,7 @@ void as_crew_say_status(struct as_crew_deployment *d)
     as_buf_init(&b);
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));
-    as_crew_message(d, &b);
+    as_reconciler_deployment_message(d, &b);
     d->said = as_plan_target(d->plan)->replicas;
     d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
                                                             .replica = as_str_of(d->application),
@@ -180,5 +184,5 @@ void as_crew_say_status(struct as_crew_deployment *d)
                                                             .number = d->said,
                                                             .text = as_buf_slice(&b)});
     as_buf_fini(&b);
-    say_application(d->crew, known(d->crew, d->application), c->since);
+    report_application(d->crew, find_or_add_application(d->crew, d->application), c->since);
 }

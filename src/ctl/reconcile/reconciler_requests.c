@@ -2,7 +2,7 @@
 #include "ctl/reconcile/reconciler_internal.h"
 #include "wire/json/json.h"
 
-static bool has_application(const struct as_crew *c, struct as_str name)
+static bool has_application(const struct as_reconciler *c, struct as_str name)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         if (as_str_eq(as_str_of(c->deployments[i]->application), name))
@@ -11,10 +11,10 @@ static bool has_application(const struct as_crew *c, struct as_str name)
     return false;
 }
 
-int as_crew_check(const struct as_crew *c, struct as_str application, struct as_str deployment,
-                  struct as_buf *err)
+int as_reconciler_check_name(const struct as_reconciler *c, struct as_str application,
+                             struct as_str deployment, struct as_buf *err)
 {
-    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
 
     if (!has_application(c, application))
         as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
@@ -25,10 +25,10 @@ int as_crew_check(const struct as_crew *c, struct as_str application, struct as_
     return AS_ENOTFOUND;
 }
 
-static struct as_crew_deployment *named(const struct as_crew *c, struct as_str name,
-                                        struct as_buf *err)
+static struct as_reconciler_deployment *find_active(const struct as_reconciler *c,
+                                                    struct as_str name, struct as_buf *err)
 {
-    struct as_crew_deployment *d = as_crew_find(c, name);
+    struct as_reconciler_deployment *d = as_reconciler_find(c, name);
 
     if (!d || d->deleting)
         as_buf_printf(
@@ -37,9 +37,9 @@ static struct as_crew_deployment *named(const struct as_crew *c, struct as_str n
     return d && !d->deleting ? d : NULL;
 }
 
-int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *err)
+int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, struct as_buf *err)
 {
-    struct as_crew_deployment *d = named(c, deployment, err);
+    struct as_reconciler_deployment *d = find_active(c, deployment, err);
 
     if (!d)
         return AS_ENOTFOUND;
@@ -49,10 +49,10 @@ int as_crew_restart(struct as_crew *c, struct as_str deployment, struct as_buf *
 }
 
 /* As as_plan_rollback does: to the stable one; when that is reached already, to the one before. */
-int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *ret_generation,
-                   struct as_buf *err)
+int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str deployment,
+                                  uint64_t *ret_generation, struct as_buf *err)
 {
-    const struct as_crew_deployment *d = named(c, deployment, err);
+    const struct as_reconciler_deployment *d = find_active(c, deployment, err);
     const struct as_plan_target *target, *to;
 
     if (!d)
@@ -69,40 +69,42 @@ int as_crew_before(const struct as_crew *c, struct as_str deployment, uint64_t *
     return 0;
 }
 
-const struct as_condition *as_crew_condition(const struct as_crew *c, struct as_str deployment)
+const struct as_condition *as_reconciler_condition(const struct as_reconciler *c,
+                                                   struct as_str deployment)
 {
-    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
 
     return d && !d->deleting ? as_plan_condition(d->plan) : NULL;
 }
 
-bool as_crew_settled(const struct as_crew *c, struct as_str deployment)
+bool as_reconciler_is_stable(const struct as_reconciler *c, struct as_str deployment)
 {
-    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
 
-    return d && !d->deleting && as_plan_settled(d->plan);
+    return d && !d->deleting && as_plan_is_settled(d->plan);
 }
 
-uint32_t as_crew_replicas(const struct as_crew *c, struct as_str deployment)
+uint32_t as_reconciler_replicas(const struct as_reconciler *c, struct as_str deployment)
 {
-    const struct as_crew_deployment *d = as_crew_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
 
     return d ? as_plan_target(d->plan)->replicas : 0;
 }
 
-void as_crew_each_stable(const struct as_crew *c,
-                         void (*fn)(void *arg, const struct as_crew_news *n), void *arg)
+void as_reconciler_each_stable(const struct as_reconciler *c,
+                               void (*fn)(void *arg, const struct as_reconciler_outcome *n),
+                               void *arg)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        const struct as_crew_deployment *d = c->deployments[i];
+        const struct as_reconciler_deployment *d = c->deployments[i];
         const struct as_plan_target *stable = as_plan_stable(d->plan),
                                     *previous = as_plan_previous(d->plan);
 
         if (stable && !d->deleting)
-            fn(arg, &(struct as_crew_news){.application = as_str_of(d->application),
-                                           .deployment = as_str_of(d->name),
-                                           .generation = stable->generation,
-                                           .before = previous ? previous->generation : 0});
+            fn(arg, &(struct as_reconciler_outcome){.application = as_str_of(d->application),
+                                                    .deployment = as_str_of(d->name),
+                                                    .generation = stable->generation,
+                                                    .before = previous ? previous->generation : 0});
     }
 }
 
@@ -111,34 +113,34 @@ void as_crew_each_stable(const struct as_crew *c,
 #define STATE_MAX 32u /* bytes of a state's name */
 
 /* The names of the field's states are upper-case words (ray-serve's ReplicaState). */
-static struct as_str state_word(char word[STATE_MAX], enum as_place_state state)
+static struct as_str upper_case_state(char word[STATE_MAX], enum as_replica_slot_state state)
 {
     size_t n = 0;
 
-    for (const char *p = as_place_state_name(state); *p && n < STATE_MAX; p++)
+    for (const char *p = as_replica_slot_state_name(state); *p && n < STATE_MAX; p++)
         word[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
     return (struct as_str){word, n};
 }
 
-static pid_t pid_of(const struct as_place *pl) /* 0: no process */
+static pid_t slot_pid(const struct as_replica_slot *pl) /* 0: no process */
 {
-    const struct as_crew_life *l = as_crew_life(pl);
+    const struct as_reconciler_process *l = as_reconciler_process(pl);
 
-    return l && as_place_runs(pl) ? l->pid : 0;
+    return l && as_replica_slot_has_process(pl) ? l->pid : 0;
 }
 
-static void put_place(void *arg, struct as_place *pl)
+static void put_slot(void *arg, struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
     struct as_buf *b = arg;
     char word[STATE_MAX];
 
     as_json_put_open(b, '{');
-    as_json_put_at_string(b, "replica_id", as_place_name(pl));
-    as_json_put_at_string(b, "state", state_word(word, as_place_state(pl)));
+    as_json_put_member_string(b, "replica_id", as_replica_slot_name(pl));
+    as_json_put_member_string(b, "state", upper_case_state(word, as_replica_slot_state(pl)));
     as_json_put_key(b, "pid");
-    if (pid_of(pl))
-        as_json_put_i64(b, pid_of(pl));
+    if (slot_pid(pl))
+        as_json_put_i64(b, slot_pid(pl));
     else
         as_json_put_null(b);
     as_json_put_key(b, "rank");
@@ -146,12 +148,12 @@ static void put_place(void *arg, struct as_place *pl)
         as_json_put_null(b);
     else
         as_json_put_u64(b, f->rank);
-    as_json_put_at_u64(b, "starts", f->starts);
-    as_json_put_at_string(b, "message", as_crew_place_message(pl));
+    as_json_put_member_u64(b, "starts", f->starts);
+    as_json_put_member_string(b, "message", as_reconciler_slot_message(pl));
     as_json_put_close(b, '}');
 }
 
-static void put_deployment(const struct as_crew *c, const struct as_crew_deployment *d,
+static void put_deployment(const struct as_reconciler *c, const struct as_reconciler_deployment *d,
                            struct as_buf *b)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
@@ -159,20 +161,21 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
     struct as_buf message;
 
     as_buf_init(&message);
-    as_crew_message(d, &message);
-    as_json_put_name(b, as_str_of(d->name));
+    as_reconciler_deployment_message(d, &message);
+    as_json_put_escaped_key(b, as_str_of(d->name));
     as_json_put_open(b, '{');
-    as_json_put_at_string(b, "name", as_str_of(d->name));
-    as_json_put_at_string(b, "status", as_str_of(as_condition_status_name(k->status)));
-    as_json_put_at_string(b, "status_trigger", as_str_of(as_condition_trigger_name(k->trigger)));
-    as_json_put_at_string(b, "message", as_buf_slice(&message));
+    as_json_put_member_string(b, "name", as_str_of(d->name));
+    as_json_put_member_string(b, "status", as_str_of(as_condition_status_name(k->status)));
+    as_json_put_member_string(b, "status_trigger",
+                              as_str_of(as_condition_trigger_name(k->trigger)));
+    as_json_put_member_string(b, "message", as_buf_slice(&message));
     as_buf_fini(&message);
     as_json_put_key(b, "status_age_s");
     as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
-    as_json_put_at_u64(b, "target_num_replicas", t->replicas);
-    as_json_put_at_u64(b, "num_replicas", d->declared);
-    as_json_put_at_u64(b, "generation", t->generation);
-    as_json_put_at_string(b, "code", as_str_of(d->code ? d->code : "live"));
+    as_json_put_member_u64(b, "target_num_replicas", t->replicas);
+    as_json_put_member_u64(b, "num_replicas", d->declared);
+    as_json_put_member_u64(b, "generation", t->generation);
+    as_json_put_member_string(b, "code", as_str_of(d->code ? d->code : "live"));
     as_json_put_key(b, "healthy_generation");
     if (stable)
         as_json_put_u64(b, stable->generation);
@@ -180,14 +183,14 @@ static void put_deployment(const struct as_crew *c, const struct as_crew_deploym
         as_json_put_null(b);
     as_json_put_key(b, "replicas");
     as_json_put_open(b, '[');
-    as_plan_each(d->plan, put_place, b);
+    as_plan_each(d->plan, put_slot, b);
     as_json_put_close(b, ']');
     as_json_put_close(b, '}');
 }
 
 /* Of the deployment that is worst off: the one that gives the application its status. Or what one
  * of them waits for. */
-static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_t n)
+static struct as_str application_message(const struct as_reconciler *c, uint32_t first, uint32_t n)
 {
     const struct as_condition *worst = NULL;
     struct as_str lack = AS_STR("");
@@ -204,16 +207,18 @@ static struct as_str message_of(const struct as_crew *c, uint32_t first, uint32_
     return worst && worst->n ? as_condition_text(worst) : lack;
 }
 
-static void put_application(const struct as_crew *c, uint32_t first, uint32_t n, struct as_buf *b)
+static void put_application(const struct as_reconciler *c, uint32_t first, uint32_t n,
+                            struct as_buf *b)
 {
     struct as_str name = as_str_of(c->deployments[first]->application);
 
-    as_json_put_name(b, name);
+    as_json_put_escaped_key(b, name);
     as_json_put_open(b, '{');
-    as_json_put_at_string(b, "name", name);
-    as_json_put_at_string(b, "status",
-                          as_str_of(as_application_status_name(as_crew_status(c, first, n))));
-    as_json_put_at_string(b, "message", message_of(c, first, n));
+    as_json_put_member_string(b, "name", name);
+    as_json_put_member_string(
+        b, "status",
+        as_str_of(as_application_status_name(as_reconciler_application_status(c, first, n))));
+    as_json_put_member_string(b, "message", application_message(c, first, n));
     as_json_put_key(b, "deployments");
     as_json_put_open(b, '{');
     for (uint32_t i = first; i < first + n; i++)
@@ -222,66 +227,69 @@ static void put_application(const struct as_crew *c, uint32_t first, uint32_t n,
     as_json_put_close(b, '}');
 }
 
-void as_crew_show(const struct as_crew *c, struct as_buf *json)
+void as_reconciler_put_json(const struct as_reconciler *c, struct as_buf *json)
 {
     for (uint32_t i = 0, n; i < c->n; i += n) {
-        n = as_crew_together(c, i);
+        n = as_reconciler_application_size(c, i);
         put_application(c, i, n, json);
     }
 }
 
-struct each {
-    const struct as_crew_deployment *deployment;
-    void (*fn)(void *arg, const struct as_crew_row *r);
+struct row_visitor {
+    const struct as_reconciler_deployment *deployment;
+    void (*fn)(void *arg, const struct as_reconciler_row *r);
     void *arg;
 };
 
-static void tell_place(void *arg, struct as_place *pl)
+static void report_slot_row(void *arg, struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
-    const struct each *k = arg;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct row_visitor *k = arg;
     char word[STATE_MAX];
 
-    k->fn(k->arg, &(struct as_crew_row){.application = as_str_of(k->deployment->application),
-                                        .deployment = as_str_of(k->deployment->name),
-                                        .replica = as_place_name(pl),
-                                        .status = state_word(word, as_place_state(pl)),
-                                        .message = as_crew_place_message(pl),
-                                        .pid = pid_of(pl),
-                                        .rank = f->rank,
-                                        .starts = f->starts});
+    k->fn(k->arg,
+          &(struct as_reconciler_row){.application = as_str_of(k->deployment->application),
+                                      .deployment = as_str_of(k->deployment->name),
+                                      .replica = as_replica_slot_name(pl),
+                                      .status = upper_case_state(word, as_replica_slot_state(pl)),
+                                      .message = as_reconciler_slot_message(pl),
+                                      .pid = slot_pid(pl),
+                                      .rank = f->rank,
+                                      .starts = f->starts});
 }
 
-static void tell_deployment(const struct as_crew_deployment *d,
-                            void (*fn)(void *arg, const struct as_crew_row *r), void *arg)
+static void report_deployment_rows(const struct as_reconciler_deployment *d,
+                                   void (*fn)(void *arg, const struct as_reconciler_row *r),
+                                   void *arg)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
     struct as_buf message;
 
     as_buf_init(&message);
-    as_crew_message(d, &message);
-    fn(arg, &(struct as_crew_row){.application = as_str_of(d->application),
-                                  .deployment = as_str_of(d->name),
-                                  .status = as_str_of(as_condition_status_name(k->status)),
-                                  .message = as_buf_slice(&message),
-                                  .target = as_plan_target(d->plan)->replicas,
-                                  .declared = d->declared,
-                                  .rolled_back = k->rolled_back,
-                                  .generation = as_plan_target(d->plan)->generation});
+    as_reconciler_deployment_message(d, &message);
+    fn(arg, &(struct as_reconciler_row){.application = as_str_of(d->application),
+                                        .deployment = as_str_of(d->name),
+                                        .status = as_str_of(as_condition_status_name(k->status)),
+                                        .message = as_buf_slice(&message),
+                                        .target = as_plan_target(d->plan)->replicas,
+                                        .declared = d->declared,
+                                        .rolled_back = k->rolled_back,
+                                        .generation = as_plan_target(d->plan)->generation});
     as_buf_fini(&message);
-    as_plan_each(d->plan, tell_place, &(struct each){d, fn, arg});
+    as_plan_each(d->plan, report_slot_row, &(struct row_visitor){d, fn, arg});
 }
 
-void as_crew_each(const struct as_crew *c, void (*fn)(void *arg, const struct as_crew_row *r),
-                  void *arg)
+void as_reconciler_each(const struct as_reconciler *c,
+                        void (*fn)(void *arg, const struct as_reconciler_row *r), void *arg)
 {
     for (uint32_t i = 0, n; i < c->n; i += n) {
-        n = as_crew_together(c, i);
-        fn(arg, &(struct as_crew_row){
-                    .application = as_str_of(c->deployments[i]->application),
-                    .status = as_str_of(as_application_status_name(as_crew_status(c, i, n))),
-                    .message = message_of(c, i, n)});
+        n = as_reconciler_application_size(c, i);
+        fn(arg,
+           &(struct as_reconciler_row){.application = as_str_of(c->deployments[i]->application),
+                                       .status = as_str_of(as_application_status_name(
+                                           as_reconciler_application_status(c, i, n))),
+                                       .message = application_message(c, i, n)});
         for (uint32_t k = i; k < i + n; k++)
-            tell_deployment(c->deployments[k], fn, arg);
+            report_deployment_rows(c->deployments[k], fn, arg);
     }
 }

@@ -7,92 +7,99 @@
 #include <errno.h>
 #include <inttypes.h>
 
-void as_crew_drop_letter(struct as_place *pl)
+void as_reconciler_remove_context(struct as_replica_slot *pl)
 {
-    struct as_crew_life *l = as_crew_life(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
 
     if (l->letter)
-        as_context_remove(l->deployment->crew->conf.folder, as_crew_place_name(pl));
+        as_replica_context_remove(l->deployment->crew->conf.folder, as_reconciler_slot_name(pl));
     l->letter = false;
 }
 
-int as_crew_prepare(struct as_place *pl, struct as_buf *text, struct as_buf *why)
+int as_reconciler_write_spawn(struct as_replica_slot *pl, struct as_buf *text, struct as_buf *why)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
-    struct as_crew_life *l = as_crew_life(pl);
-    struct as_crew *c = l->deployment->crew;
-    struct as_catalog_page page;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler *c = l->deployment->crew;
+    struct as_generations_deployment page;
     struct as_buf json, env;
     int rc;
 
-    if (!as_catalog_find(&c->catalog, f->generation, as_str_of(l->deployment->name), &page)) {
+    if (!as_generations_find(&c->catalog, f->generation, as_str_of(l->deployment->name), &page)) {
         as_buf_printf(why, "what generation %" PRIu64 " is like is not known any more\n",
                       f->generation);
         return AS_ENOTFOUND;
     }
-    if (as_code_is_copy(as_spec_str(page.app, AS_SPEC_APPLICATION_CODE)) &&
-        as_code_check(c->conf.recipe.code, as_spec_str(page.app, AS_SPEC_APPLICATION_CODE), why) <
-            0) {
+    if (as_code_store_is_copy(as_spec_str(page.app, AS_SPEC_APPLICATION_CODE)) &&
+        as_code_store_check(c->conf.worker_spec.code,
+                            as_spec_str(page.app, AS_SPEC_APPLICATION_CODE), why) < 0) {
         as_buf_str(why, "\n");
         return AS_ENOTFOUND;
     }
-    rc = as_crew_take(l, page.deployment, why);
+    rc = as_reconciler_assign_devices(l, page.deployment, why);
     if (rc < 0)
         return rc;
     as_buf_init(&json);
     as_buf_init(&env);
-    as_spec_put_context(page.app, page.deployment, as_crew_place_name(pl), f, &json);
-    l->letter = json.n > AS_CONTEXT_INLINE;
-    rc = as_context_env(c->conf.folder, as_crew_place_name(pl), as_buf_slice(&json), &env);
+    as_spec_put_context(page.app, page.deployment, as_reconciler_slot_name(pl), f, &json);
+    l->letter = json.n > AS_REPLICA_CONTEXT_INLINE;
+    rc = as_replica_context_env(c->conf.folder, as_reconciler_slot_name(pl), as_buf_slice(&json),
+                                &env);
     as_buf_add(&env, "", 1);
     if (rc < 0)
         as_buf_printf(why, "cannot write its user_config to %s: %s\n", c->conf.folder,
                       strerror(errno));
     else
-        as_recipe_write(&c->conf.recipe, page.app, page.deployment,
-                        &(struct as_recipe_replica){.name = as_crew_place_name(pl),
-                                                    .token = l->token,
-                                                    .context = (const char *)env.p,
-                                                    .gpus = l->taken[AS_CREW_GPUS].list,
-                                                    .cpus = l->taken[AS_CREW_CPUS].list},
-                        text);
+        as_worker_spec_write(
+            &c->conf.worker_spec, page.app, page.deployment,
+            &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(pl),
+                                             .token = l->token,
+                                             .context = (const char *)env.p,
+                                             .gpus = l->taken[AS_RECONCILER_GPUS].list,
+                                             .cpus = l->taken[AS_RECONCILER_CPUS].list},
+            text);
     as_buf_fini(&json);
     as_buf_fini(&env);
-    AS_ASSERT(text->n <= AS_CTL_TEXT_MAX); /* what is deployed was measured (as_recipe_own) */
+    AS_ASSERT(text->n <=
+              AS_CTL_TEXT_MAX); /* what is deployed was measured (as_worker_spec_own_size) */
     return rc;
 }
 
 /* What it was told is not what it shall be told now, or nobody knows. */
-static bool other_config(struct as_crew *c, const struct as_place *pl,
-                         const struct as_place_facts *facts, const struct as_spec_object *to)
+static bool is_config_changed(struct as_reconciler *c, const struct as_replica_slot *pl,
+                              const struct as_replica_slot_facts *facts,
+                              const struct as_spec_object *to)
 {
-    struct as_crew_life *l = as_crew_life(pl);
+    struct as_reconciler_process *l = as_reconciler_process(pl);
     const char *a, *b = as_spec_str(to, AS_SPEC_DEPLOYMENT_USER_CONFIG);
-    struct as_catalog_page was;
+    struct as_generations_deployment was;
 
-    if (facts->unsure || !as_catalog_find(&c->catalog, as_place_facts(pl)->generation,
-                                          as_str_of(l->deployment->name), &was))
+    if (facts->unsure || !as_generations_find(&c->catalog, as_replica_slot_facts(pl)->generation,
+                                              as_str_of(l->deployment->name), &was))
         return true;
     a = as_spec_str(was.deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
     return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
 }
 
-void as_crew_question(struct as_place *pl, const struct as_place_facts *to, struct as_buf *text)
+void as_reconciler_write_reconfigure(struct as_replica_slot *pl,
+                                     const struct as_replica_slot_facts *to, struct as_buf *text)
 {
-    struct as_crew_life *l = as_crew_life(pl);
-    struct as_crew *c = l->deployment->crew;
-    struct as_catalog_page page;
+    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler *c = l->deployment->crew;
+    struct as_generations_deployment page;
     struct as_buf json;
 
     as_buf_init(&json);
-    if (as_catalog_find(&c->catalog, to->generation, as_str_of(l->deployment->name), &page))
-        as_spec_put_changes(page.deployment, to, other_config(c, pl, to, page.deployment), &json);
+    if (as_generations_find(&c->catalog, to->generation, as_str_of(l->deployment->name), &page))
+        as_spec_put_changes(page.deployment, to, is_config_changed(c, pl, to, page.deployment),
+                            &json);
     as_buf_str(text, "reconfigure ");
-    l->letter = json.n > AS_CONTEXT_INLINE;
+    l->letter = json.n > AS_REPLICA_CONTEXT_INLINE;
     /* a replica that is told nothing that it understands refuses, and says so */
-    if (as_context_ask(c->conf.folder, as_crew_place_name(pl), as_buf_slice(&json), text) < 0)
+    if (as_replica_context_json(c->conf.folder, as_reconciler_slot_name(pl), as_buf_slice(&json),
+                                text) < 0)
         as_log_event(c->log, AS_LOG_ERROR, "context_not_written",
-                     "replica=%s folder=%s reason=\"%s\"", as_crew_place_name(pl), c->conf.folder,
-                     strerror(errno));
+                     "replica=%s folder=%s reason=\"%s\"", as_reconciler_slot_name(pl),
+                     c->conf.folder, strerror(errno));
     as_buf_fini(&json);
 }

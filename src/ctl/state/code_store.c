@@ -15,27 +15,27 @@
 /* Copies of one name that wait to be removed: each deploy and edit back may add one. */
 #define DISCARDED_MAX 100000u
 
-bool as_code_is_copy(const char *code)
+bool as_code_store_is_copy(const char *code)
 {
     return code && strncmp(code, DIGEST, sizeof(DIGEST) - 1) == 0 &&
-           strlen(code) >= sizeof(DIGEST) - 1 + AS_CODE_HEX;
+           strlen(code) >= sizeof(DIGEST) - 1 + AS_CODE_STORE_HEX;
 }
 
 static const char *hex_of(const char *code)
 {
-    AS_ASSERT(as_code_is_copy(code));
+    AS_ASSERT(as_code_store_is_copy(code));
     return code + sizeof(DIGEST) - 1;
 }
 
-void as_code_path(const char *store, const char *code, struct as_buf *path)
+void as_code_store_path(const char *store, const char *code, struct as_buf *path)
 {
-    as_buf_printf(path, "%s/%.*s", store, (int)AS_CODE_HEX, hex_of(code));
+    as_buf_printf(path, "%s/%.*s", store, (int)AS_CODE_STORE_HEX, hex_of(code));
     as_buf_add(path, "", 1);
 }
 
-void as_code_target(const char *code, const char *target, struct as_buf *text)
+void as_code_store_target(const char *code, const char *target, struct as_buf *text)
 {
-    const char *file = hex_of(code) + AS_CODE_HEX, *colon = strrchr(target, ':');
+    const char *file = hex_of(code) + AS_CODE_STORE_HEX, *colon = strrchr(target, ':');
 
     as_buf_str(text, *file == '/' ? file + 1 : target);
     if (*file == '/' && colon)
@@ -43,11 +43,11 @@ void as_code_target(const char *code, const char *target, struct as_buf *text)
     as_buf_add(text, "", 1);
 }
 
-void as_code_source(const char *cwd, const char *dir, const char *code, const char *target,
-                    struct as_buf *text)
+void as_code_store_source(const char *cwd, const char *dir, const char *code, const char *target,
+                          struct as_buf *text)
 {
     const char *colon = strrchr(target, ':');
-    bool is_file = hex_of(code)[AS_CODE_HEX] == '/';
+    bool is_file = hex_of(code)[AS_CODE_STORE_HEX] == '/';
 
     as_buf_str(text, "--source=");
     if (is_file && target[0] == '/')
@@ -61,14 +61,14 @@ void as_code_source(const char *cwd, const char *dir, const char *code, const ch
     as_buf_add(text, "", 1);
 }
 
-int as_code_check(const char *store, const char *code, struct as_buf *err)
+int as_code_store_check(const char *store, const char *code, struct as_buf *err)
 {
     struct as_buf path;
     struct stat st;
     int rc = 0;
 
     as_buf_init(&path);
-    as_code_path(store, code, &path);
+    as_code_store_path(store, code, &path);
     if (stat((const char *)path.p, &st) < 0 || !S_ISDIR(st.st_mode)) {
         as_buf_printf(err, "the copy of its code is not there: %s; deploy its files again",
                       (const char *)path.p);
@@ -80,28 +80,28 @@ int as_code_check(const char *store, const char *code, struct as_buf *err)
 
 /* --- names --- */
 
-static bool has(const struct as_code_names *names, const char *hex)
+static bool has_name(const struct as_code_store_names *names, const char *hex)
 {
     for (uint32_t i = 0; i < names->n; i++) {
-        if (memcmp(names->all[i], hex, AS_CODE_HEX) == 0)
+        if (memcmp(names->all[i], hex, AS_CODE_STORE_HEX) == 0)
             return true;
     }
     return false;
 }
 
-void as_code_names_add(struct as_code_names *names, const char *code)
+void as_code_store_names_add(struct as_code_store_names *names, const char *code)
 {
-    if (!as_code_is_copy(code) || has(names, hex_of(code)))
+    if (!as_code_store_is_copy(code) || has_name(names, hex_of(code)))
         return;
     names->all = as_xrealloc(names->all, (names->n + 1) * sizeof(*names->all));
-    memcpy(names->all[names->n], hex_of(code), AS_CODE_HEX);
-    names->all[names->n++][AS_CODE_HEX] = 0;
+    memcpy(names->all[names->n], hex_of(code), AS_CODE_STORE_HEX);
+    names->all[names->n++][AS_CODE_STORE_HEX] = 0;
 }
 
-void as_code_names_fini(struct as_code_names *names)
+void as_code_store_names_fini(struct as_code_store_names *names)
 {
     free(names->all);
-    *names = (struct as_code_names){0};
+    *names = (struct as_code_store_names){0};
 }
 
 /* --- what nobody needs --- */
@@ -141,7 +141,7 @@ static bool is_dots(const char *name)
 }
 
 /* A name in a folder, with all that is below it; no link is followed. */
-static int remove_all(int folder, const char *name, uint32_t depth, struct as_buf *err)
+static int remove_tree(int folder, const char *name, uint32_t depth, struct as_buf *err)
 {
     struct dirent *e;
     int rc = 0;
@@ -155,30 +155,30 @@ static int remove_all(int folder, const char *name, uint32_t depth, struct as_bu
     if (!d)
         return cannot("open", name, err);
     while ((e = readdir(d))) {
-        if (!is_dots(e->d_name) && remove_all(dirfd(d), e->d_name, depth + 1, err) < 0)
+        if (!is_dots(e->d_name) && remove_tree(dirfd(d), e->d_name, depth + 1, err) < 0)
             rc = AS_EIO;
     }
     closedir(d);
     return rc == 0 && unlinkat(folder, name, AT_REMOVEDIR) < 0 ? cannot("remove", name, err) : rc;
 }
 
-static bool is_ours(const char *name)
+static bool is_copy_name(const char *name)
 {
-    return strspn(name, "0123456789abcdef") == AS_CODE_HEX && !name[AS_CODE_HEX];
+    return strspn(name, "0123456789abcdef") == AS_CODE_STORE_HEX && !name[AS_CODE_STORE_HEX];
 }
 
-static bool begins(const char *name, const char *prefix)
+static bool has_prefix(const char *name, const char *prefix)
 {
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 /* Another one of the name may wait to be removed already. */
-static int discard(int folder, const char *name, struct as_buf *err)
+static int discard_entry(int folder, const char *name, struct as_buf *err)
 {
     char old[NAME_MAX + 1];
 
     for (uint32_t i = 0; i < DISCARDED_MAX; i++) {
-        snprintf(old, sizeof(old), AS_CODE_DISCARDED "%.200s-%u", name, i);
+        snprintf(old, sizeof(old), AS_CODE_STORE_DISCARDED "%.200s-%u", name, i);
         if (renameat2(folder, name, folder, old, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EEXIST)
@@ -187,7 +187,8 @@ static int discard(int folder, const char *name, struct as_buf *err)
     return cannot("rename", name, err);
 }
 
-int as_code_discard(const char *store, const struct as_code_names *keep, struct as_buf *err)
+int as_code_store_discard(const char *store, const struct as_code_store_names *keep,
+                          struct as_buf *err)
 {
     DIR *d = open_in(AT_FDCWD, store);
     struct dirent *e;
@@ -196,17 +197,18 @@ int as_code_discard(const char *store, const struct as_code_names *keep, struct 
     if (!d)
         return errno == ENOENT ? 0 : cannot("open", store, err);
     while ((e = readdir(d))) {
-        if (!begins(e->d_name, AS_CODE_TEMPORARY) && (!is_ours(e->d_name) || has(keep, e->d_name)))
+        if (!has_prefix(e->d_name, AS_CODE_STORE_TEMPORARY) &&
+            (!is_copy_name(e->d_name) || has_name(keep, e->d_name)))
             continue;
         n++;
-        if (discard(dirfd(d), e->d_name, err) < 0)
+        if (discard_entry(dirfd(d), e->d_name, err) < 0)
             rc = AS_EIO;
     }
     closedir(d);
     return rc < 0 ? rc : n;
 }
 
-int as_code_remove(const char *store, struct as_buf *err)
+int as_code_store_remove_discarded(const char *store, struct as_buf *err)
 {
     DIR *d = open_in(AT_FDCWD, store);
     struct dirent *e;
@@ -215,21 +217,21 @@ int as_code_remove(const char *store, struct as_buf *err)
     if (!d)
         return errno == ENOENT ? 0 : cannot("open", store, err);
     while ((e = readdir(d))) {
-        if (!begins(e->d_name, AS_CODE_DISCARDED))
+        if (!has_prefix(e->d_name, AS_CODE_STORE_DISCARDED))
             continue;
         n++;
-        if (remove_all(dirfd(d), e->d_name, 0, err) < 0)
+        if (remove_tree(dirfd(d), e->d_name, 0, err) < 0)
             rc = AS_EIO;
     }
     closedir(d);
     return rc < 0 ? rc : n;
 }
 
-void as_code_clear(const char *store)
+void as_code_store_clear(const char *store)
 {
     struct as_buf none;
 
     as_buf_init(&none);
-    remove_all(AT_FDCWD, store, 0, &none);
+    remove_tree(AT_FDCWD, store, 0, &none);
     as_buf_fini(&none);
 }

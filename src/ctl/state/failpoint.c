@@ -56,9 +56,9 @@ void as_failpoint_list(struct as_buf *b)
     for (int t = AS_CTL_NONE + 1; t < AS_CTL_TYPES; t++) {
         const char *name = as_ctl_type_name((enum as_ctl_type)t);
 
-        if (as_ctl_said_by((enum as_ctl_type)t) & AS_CTL_C)
+        if (as_ctl_senders((enum as_ctl_type)t) & AS_CTL_C)
             as_buf_printf(b, "say-%s\nsaid-%s\n", name, name);
-        else if (as_ctl_heard_by((enum as_ctl_type)t) & AS_CTL_C)
+        else if (as_ctl_receivers((enum as_ctl_type)t) & AS_CTL_C)
             as_buf_printf(b, "hear-%s\nheard-%s\n", name, name);
     }
     as_buf_str(b, "store\nstored\n");

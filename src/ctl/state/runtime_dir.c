@@ -22,7 +22,7 @@
  * another server has just removed it. */
 /* In /tmp anybody can make the folder before us: hence lstat (no symbolic link is followed), owner
  * and mode. Nothing is put into it before all three are right. */
-static int own_folder(const char *path, struct as_buf *err)
+static int make_own_folder(const char *path, struct as_buf *err)
 {
     struct stat st;
 
@@ -62,22 +62,22 @@ static bool is_removed(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
-static void tell_holder(const struct as_runtime_dir *d, struct as_buf *err)
+static void write_holder(const struct as_runtime_dir *d, struct as_buf *err)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
-    struct as_holder h;
+    struct as_resource_holder h;
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOCK, d->path);
     as_buf_printf(err, "another server holds %s", d->path);
-    if (as_holder_of_file(&h, path) && h.is_server) {
+    if (as_resource_holder_of_file(&h, path) && h.is_server) {
         as_buf_printf(err, ": the one on port %u (", h.port);
-        as_holder_write(&h, err);
+        as_resource_holder_write(&h, err);
         as_buf_str(err, ")");
     }
 }
 
 /* 0; AS_EEXISTS when another process holds the lock; AS_ENOTFOUND: it has just gone with all. */
-static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
+static int acquire_lock(struct as_runtime_dir *d, struct as_buf *err)
 {
     char pid[16];
     /* by the folder's descriptor: the path cannot be turned into another folder in between */
@@ -96,7 +96,7 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
     e = flock(d->lock, LOCK_EX | LOCK_NB) < 0 ? errno : is_removed(d->lock) ? ENOENT : 0;
     if (e) {
         if (e == EWOULDBLOCK)
-            tell_holder(d, err);
+            write_holder(d, err);
         else
             as_buf_printf(err, "cannot lock %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(e));
         close(d->lock);
@@ -113,16 +113,16 @@ static int take_lock(struct as_runtime_dir *d, struct as_buf *err)
 }
 
 /* Again when a server that ends takes folder and file away in between. */
-static int own_port(struct as_runtime_dir *d, struct as_buf *err)
+static int make_port_folder(struct as_runtime_dir *d, struct as_buf *err)
 {
     size_t before = err->n;
     int rc = AS_ENOTFOUND;
 
     for (int i = 0; rc == AS_ENOTFOUND && i < TRIES; i++) {
         err->n = before;
-        rc = own_folder(d->path, err);
+        rc = make_own_folder(d->path, err);
         if (rc == 0)
-            rc = take_lock(d, err);
+            rc = acquire_lock(d, err);
     }
     return rc;
 }
@@ -182,8 +182,8 @@ static void remove_code(const struct as_runtime_dir *d)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
 
-    snprintf(path, sizeof(path), "%s/" AS_CODE_FOLDER, d->path);
-    as_code_clear(path);
+    snprintf(path, sizeof(path), "%s/" AS_CODE_STORE_FOLDER, d->path);
+    as_code_store_clear(path);
 }
 
 static void remove_files(const struct as_runtime_dir *d)
@@ -217,7 +217,7 @@ static void remove_dead_sockets(const struct as_runtime_dir *d)
 
         if (e->d_type != DT_SOCK)
             continue;
-        switch (as_beneath_connect(folder, as_str_of(e->d_name), &fd, &pid, &why)) {
+        switch (as_folder_socket_connect(folder, as_str_of(e->d_name), &fd, &pid, &why)) {
         case 0:
             close(fd);
             break;
@@ -239,7 +239,7 @@ static void remove_contexts(const struct as_runtime_dir *d)
     DIR *dir = opendir(d->path);
 
     while (dir && (e = readdir(dir))) {
-        if (strncmp(e->d_name, AS_CONTEXT_PREFIX, strlen(AS_CONTEXT_PREFIX)) == 0)
+        if (strncmp(e->d_name, AS_REPLICA_CONTEXT_PREFIX, strlen(AS_REPLICA_CONTEXT_PREFIX)) == 0)
             unlinkat(dirfd(dir), e->d_name, 0);
     }
     if (dir)
@@ -251,10 +251,11 @@ static int make_logs(const struct as_runtime_dir *d, struct as_buf *err)
     char path[AS_RUNTIME_PATH_MAX + 16];
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
-    return own_folder(path, err);
+    return make_own_folder(path, err);
 }
 
-int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, struct as_buf *err)
+int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t port,
+                        struct as_buf *err)
 {
     char probe[AS_RUNTIME_PATH_MAX];
     struct as_buf path;
@@ -275,23 +276,23 @@ int as_runtime_open(struct as_runtime_dir *d, const char *base, uint16_t port, s
     d->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);
     /* the folder above first: a private one in somebody else's is not private */
-    rc = own_folder(d->base, err);
+    rc = make_own_folder(d->base, err);
     if (rc == 0)
-        rc = own_port(d, err);
+        rc = make_port_folder(d, err);
     if (rc < 0) {
-        as_runtime_close(d);
+        as_runtime_dir_close(d);
         return rc == AS_ENOTFOUND ? AS_EIO : rc;
     }
     remove_contexts(d);
     remove_files(d);
     rc = make_logs(d, err);
     if (rc < 0)
-        as_runtime_close(d);
+        as_runtime_dir_close(d);
     return rc;
 }
 
 /* Somebody else's choice of a folder: it is looked at, its mode is not changed. */
-static int check_workers(const char *path, struct as_buf *err)
+static int check_workers_folder(const char *path, struct as_buf *err)
 {
     struct stat st;
 
@@ -318,8 +319,8 @@ static int check_workers(const char *path, struct as_buf *err)
     return 0;
 }
 
-int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
-                       struct as_buf *err)
+int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
+                           struct as_buf *err)
 {
     const char *at = option;
     struct as_buf own;
@@ -330,7 +331,7 @@ int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char 
         as_buf_printf(&own, "%s/" AS_RUNTIME_WORKERS, d->path);
         as_buf_add(&own, "", 1);
         at = (const char *)own.p;
-        rc = own_folder(at, err);
+        rc = make_own_folder(at, err);
         if (rc == 0)
             remove_dead_sockets(d);
     } else if (mkdir(at, 0700) < 0 && errno != EEXIST) {
@@ -338,7 +339,7 @@ int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char 
         rc = AS_EIO;
     }
     if (rc == 0)
-        rc = check_workers(at, err);
+        rc = check_workers_folder(at, err);
     if (rc == 0) {
         *ret_path = realpath(at, NULL); /* other processes have other working directories */
         if (!*ret_path) {
@@ -350,7 +351,7 @@ int as_runtime_workers(const struct as_runtime_dir *d, const char *option, char 
     return rc;
 }
 
-void as_runtime_remove(const struct as_runtime_dir *d)
+void as_runtime_dir_remove(const struct as_runtime_dir *d)
 {
     remove_files(d);
     remove_folder(d, AS_RUNTIME_WORKERS);
@@ -358,12 +359,12 @@ void as_runtime_remove(const struct as_runtime_dir *d)
     rmdir(d->path);
 }
 
-void as_runtime_close(struct as_runtime_dir *d)
+void as_runtime_dir_close(struct as_runtime_dir *d)
 {
     if (d->lock >= 0) {
         remove_dead_sockets(d);
         remove_contexts(d);
-        as_runtime_remove(d);
+        as_runtime_dir_remove(d);
         close(d->lock);
     }
     free(d->base);
@@ -371,7 +372,7 @@ void as_runtime_close(struct as_runtime_dir *d)
     *d = (struct as_runtime_dir){.lock = -1};
 }
 
-void as_runtime_random_hex(char *out, size_t n)
+void as_runtime_dir_random_hex(char *out, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t bytes[128];
@@ -386,14 +387,14 @@ void as_runtime_random_hex(char *out, size_t n)
     out[2 * n] = 0;
 }
 
-int as_runtime_write_token(const struct as_runtime_dir *d, struct as_buf *err)
+int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1], path[4096];
     int fd;
     bool ok;
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
-    as_runtime_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
+    as_runtime_dir_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
     /* O_EXCL: old ones were removed under the lock; whatever is there now is not ours */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *as_state_dir_of(const char *option)
+char *as_state_dir_path(const char *option)
 {
     const char *home = getenv("HOME");
     struct as_buf b;
@@ -20,14 +20,14 @@ char *as_state_dir_of(const char *option)
     as_buf_init(&b);
     as_buf_printf(&b, "%s/.local/state/anyserve", home ? home : "");
     as_buf_add(&b, "", 1);
-    folder = as_runtime_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
-                               home && home[0] == '/' ? (const char *)b.p : NULL);
+    folder = as_runtime_xdg_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
+                                   home && home[0] == '/' ? (const char *)b.p : NULL);
     as_buf_fini(&b);
     return folder;
 }
 
 /* With the folders above it, each 0700 (XDG base directory specification). */
-static int make_folder(const char *folder, struct as_buf *err)
+static int make_state_folder(const char *folder, struct as_buf *err)
 {
     char *path = as_str_dup(as_str_of(folder)), *p = path;
     int rc = 0;
@@ -48,7 +48,7 @@ static int make_folder(const char *folder, struct as_buf *err)
 }
 
 /* Who can write here decides what this user runs. */
-static int check_folder(const char *folder, struct as_buf *err)
+static int check_state_folder(const char *folder, struct as_buf *err)
 {
     struct stat st;
 
@@ -77,25 +77,25 @@ static int check_folder(const char *folder, struct as_buf *err)
 
 int as_state_dir_make(const char *folder, struct as_buf *err)
 {
-    int rc = make_folder(folder, err);
+    int rc = make_state_folder(folder, err);
 
-    return rc == 0 ? check_folder(folder, err) : rc;
+    return rc == 0 ? check_state_folder(folder, err) : rc;
 }
 
-void as_state_dir_taken(const char *what, const char *file, struct as_buf *err)
+void as_state_dir_describe_holder(const char *what, const char *file, struct as_buf *err)
 {
-    struct as_holder h;
+    struct as_resource_holder h;
 
     as_buf_printf(err, "another server uses %s", what);
-    if (as_holder_of_file(&h, file) && h.is_server) {
+    if (as_resource_holder_of_file(&h, file) && h.is_server) {
         as_buf_printf(err, ": the one on port %u (", h.port);
-        as_holder_write(&h, err);
+        as_resource_holder_write(&h, err);
         as_buf_str(err, ")");
     }
     as_buf_str(err, "; choose another --state-dir");
 }
 
-int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err)
+int as_state_dir_lock(const char *folder, int *ret_fd, struct as_buf *err)
 {
     int rc = as_state_dir_make(folder, err), fd, e = 0;
     struct as_buf path;
@@ -111,7 +111,7 @@ int as_state_dir_hold(const char *folder, int *ret_fd, struct as_buf *err)
     if (!e) {
         *ret_fd = fd;
     } else if (fd >= 0 && e == EWOULDBLOCK) {
-        as_state_dir_taken(folder, (const char *)path.p, err);
+        as_state_dir_describe_holder(folder, (const char *)path.p, err);
         rc = AS_EEXISTS;
     } else {
         as_buf_printf(err, "cannot lock %s: %s", (const char *)path.p, strerror(e));

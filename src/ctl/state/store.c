@@ -26,7 +26,7 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
         "SELECT generation, before FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_EACH_HEALTHY] =
         "SELECT generation FROM healthy UNION SELECT before FROM healthy WHERE before <> 0",
-    [AS_STORE_FORGET] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [AS_STORE_REMOVE_DEPLOYMENT] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
     [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
     [AS_STORE_PUT_CHANGE] = "INSERT INTO change(generation, application, deployment, step, keys)"
@@ -34,7 +34,7 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
     [AS_STORE_EACH_CHANGE] =
         "SELECT generation, application, deployment, step, keys, state, why FROM change"
         " ORDER BY generation DESC",
-    [AS_STORE_MARK] =
+    [AS_STORE_SET_OUTCOME] =
         "UPDATE change SET state = ?4, why = ?5 WHERE deployment = ?2 AND step <> 'removed' AND"
         " state IN ('', ?3) AND generation ="
         " (SELECT max(generation) FROM change WHERE deployment = ?2 AND generation <= ?1)",
@@ -42,14 +42,14 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
 
 /* --- errors --- */
 
-int as_store_failed(const struct as_store *s, const char *what, struct as_buf *err)
+int as_store_error(const struct as_store *s, const char *what, struct as_buf *err)
 {
     int rc = sqlite3_errcode(s->db);
 
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        as_state_dir_taken(s->path, s->path, err);
+        as_state_dir_describe_holder(s->path, s->path, err);
         return AS_EEXISTS;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -69,7 +69,7 @@ int as_store_failed(const struct as_store *s, const char *what, struct as_buf *e
 
 /* --- statements --- */
 
-static sqlite3_stmt *reset(struct as_store *s, enum as_store_statement i)
+static sqlite3_stmt *reset_statement(struct as_store *s, enum as_store_statement i)
 {
     sqlite3_reset(s->stmt[i]);
     sqlite3_clear_bindings(s->stmt[i]);
@@ -88,13 +88,13 @@ static int run(struct as_store *s, enum as_store_statement i, struct as_buf *err
     int rc = 0;
 
     if (sqlite3_step(s->stmt[i]) != SQLITE_DONE)
-        rc = as_store_failed(s, "write", err);
+        rc = as_store_error(s, "write", err);
     sqlite3_reset(s->stmt[i]);
     return rc;
 }
 
 /* 0 with a row; AS_ENOTFOUND, nothing in err. The row stays readable until the next call. */
-static int one_row(struct as_store *s, enum as_store_statement i, struct as_buf *err)
+static int step_row(struct as_store *s, enum as_store_statement i, struct as_buf *err)
 {
     switch (sqlite3_step(s->stmt[i])) {
     case SQLITE_ROW:
@@ -103,30 +103,31 @@ static int one_row(struct as_store *s, enum as_store_statement i, struct as_buf 
         sqlite3_reset(s->stmt[i]);
         return AS_ENOTFOUND;
     default:
-        return as_store_failed(s, "read", err);
+        return as_store_error(s, "read", err);
     }
 }
 
-struct as_str as_store_text(sqlite3_stmt *q, int column)
+struct as_str as_store_column_text(sqlite3_stmt *q, int column)
 {
     const unsigned char *p = sqlite3_column_text(q, column);
 
     return (struct as_str){(const char *)p, p ? (size_t)sqlite3_column_bytes(q, column) : 0};
 }
 
-static void entry_of(sqlite3_stmt *q, struct as_store_entry *ret_e)
+static void read_entry(sqlite3_stmt *q, struct as_store_entry *ret_e)
 {
-    *ret_e = (struct as_store_entry){
-        .generation = (uint64_t)sqlite3_column_int64(q, 0),
-        .time_ms = sqlite3_column_int64(q, 1),
-        .cause = as_store_text(q, 2),
-        .failed = {as_store_text(q, 3), as_store_text(q, 4), as_store_text(q, 5)}};
+    *ret_e =
+        (struct as_store_entry){.generation = (uint64_t)sqlite3_column_int64(q, 0),
+                                .time_ms = sqlite3_column_int64(q, 1),
+                                .cause = as_store_column_text(q, 2),
+                                .failed = {as_store_column_text(q, 3), as_store_column_text(q, 4),
+                                           as_store_column_text(q, 5)}};
     if (sqlite3_column_count(q) > 6)
-        ret_e->spec = as_store_text(q, 6);
+        ret_e->spec = as_store_column_text(q, 6);
 }
 
 /* Rows of the call before are let go, or no write could end. */
-static void release(struct as_store *s)
+static void reset_all(struct as_store *s)
 {
     for (int i = 0; i < AS_STORE_STATEMENTS; i++)
         sqlite3_reset(s->stmt[i]);
@@ -142,7 +143,7 @@ static bool name_fits(struct as_str application, struct as_str deployment)
 static int insert_scale(struct as_store *s, int64_t generation, const struct as_store_scale *scale,
                         struct as_buf *err)
 {
-    sqlite3_stmt *q = reset(s, AS_STORE_PUT_SCALE);
+    sqlite3_stmt *q = reset_statement(s, AS_STORE_PUT_SCALE);
 
     AS_ASSERT(scale->deployment.n <= AS_STORE_NAME_MAX);
     sqlite3_bind_int64(q, 1, generation);
@@ -154,7 +155,7 @@ static int insert_scale(struct as_store *s, int64_t generation, const struct as_
 static int insert_change(struct as_store *s, int64_t generation, const struct as_store_change *c,
                          struct as_buf *err)
 {
-    sqlite3_stmt *q = reset(s, AS_STORE_PUT_CHANGE);
+    sqlite3_stmt *q = reset_statement(s, AS_STORE_PUT_CHANGE);
 
     AS_ASSERT(name_fits(c->application, c->deployment));
     sqlite3_bind_int64(q, 1, generation);
@@ -165,10 +166,10 @@ static int insert_change(struct as_store *s, int64_t generation, const struct as
     return run(s, AS_STORE_PUT_CHANGE, err);
 }
 
-static int insert(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
-                  struct as_buf *err)
+static int insert_generation(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
+                             struct as_buf *err)
 {
-    sqlite3_stmt *q = reset(s, AS_STORE_PUT);
+    sqlite3_stmt *q = reset_statement(s, AS_STORE_PUT);
     int rc;
 
     sqlite3_bind_int64(q, 1, e->time_ms);
@@ -185,7 +186,7 @@ static int insert(struct as_store *s, const struct as_store_entry *e, int64_t *r
         rc = insert_change(s, *ret_id, &e->changes[i], err);
     if (rc)
         return rc;
-    q = reset(s, AS_STORE_PRUNE);
+    q = reset_statement(s, AS_STORE_PRUNE);
     sqlite3_bind_int64(q, 1, s->keep);
     return run(s, AS_STORE_PRUNE, err);
 }
@@ -220,11 +221,11 @@ int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *r
 
     if (rc)
         return rc;
-    release(s);
+    reset_all(s);
     rc = run(s, AS_STORE_BEGIN, err);
     if (rc)
         return rc;
-    rc = insert(s, e, &id, err);
+    rc = insert_generation(s, e, &id, err);
     as_failpoint("store");
     if (rc == 0)
         rc = run(s, AS_STORE_COMMIT, err);
@@ -246,13 +247,13 @@ int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry 
     sqlite3_stmt *q;
     int rc;
 
-    release(s);
-    q = reset(s, i);
+    reset_all(s);
+    q = reset_statement(s, i);
     if (generation)
         sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
-    rc = one_row(s, i, err);
+    rc = step_row(s, i, err);
     if (rc == 0)
-        entry_of(q, ret_e);
+        read_entry(q, ret_e);
     else if (rc == AS_ENOTFOUND && generation)
         as_buf_printf(err, "there is no generation %llu", (unsigned long long)generation);
     else if (rc == AS_ENOTFOUND)
@@ -266,9 +267,9 @@ int as_store_each(struct as_store *s, bool (*fn)(void *arg, const struct as_stor
     struct as_store_entry e;
     int rc;
 
-    release(s);
-    while ((rc = one_row(s, AS_STORE_EACH, err)) == 0) {
-        entry_of(s->stmt[AS_STORE_EACH], &e);
+    reset_all(s);
+    while ((rc = step_row(s, AS_STORE_EACH, err)) == 0) {
+        read_entry(s->stmt[AS_STORE_EACH], &e);
         if (!fn(arg, &e))
             break;
     }
@@ -283,11 +284,11 @@ int as_store_each_scale(struct as_store *s, uint64_t generation,
     sqlite3_stmt *q;
     int rc;
 
-    release(s);
-    q = reset(s, AS_STORE_EACH_SCALE);
+    reset_all(s);
+    q = reset_statement(s, AS_STORE_EACH_SCALE);
     sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
-    while ((rc = one_row(s, AS_STORE_EACH_SCALE, err)) == 0)
-        fn(arg, &(struct as_store_scale){.deployment = as_store_text(q, 0),
+    while ((rc = step_row(s, AS_STORE_EACH_SCALE, err)) == 0)
+        fn(arg, &(struct as_store_scale){.deployment = as_store_column_text(q, 0),
                                          .replicas = (uint32_t)sqlite3_column_int64(q, 1)});
     sqlite3_reset(q);
     return rc == AS_ENOTFOUND ? 0 : rc;
@@ -302,45 +303,46 @@ int as_store_each_change(struct as_store *s,
     sqlite3_stmt *q;
     int rc;
 
-    release(s);
-    q = reset(s, AS_STORE_EACH_CHANGE);
-    while ((rc = one_row(s, AS_STORE_EACH_CHANGE, err)) == 0)
+    reset_all(s);
+    q = reset_statement(s, AS_STORE_EACH_CHANGE);
+    while ((rc = step_row(s, AS_STORE_EACH_CHANGE, err)) == 0)
         fn(arg, &(struct as_store_change){.generation = (uint64_t)sqlite3_column_int64(q, 0),
-                                          .application = as_store_text(q, 1),
-                                          .deployment = as_store_text(q, 2),
-                                          .step = as_store_text(q, 3),
-                                          .keys = as_store_text(q, 4),
-                                          .state = as_store_text(q, 5),
-                                          .why = as_store_text(q, 6)});
+                                          .application = as_store_column_text(q, 1),
+                                          .deployment = as_store_column_text(q, 2),
+                                          .step = as_store_column_text(q, 3),
+                                          .keys = as_store_column_text(q, 4),
+                                          .state = as_store_column_text(q, 5),
+                                          .why = as_store_column_text(q, 6)});
     sqlite3_reset(q);
     return rc == AS_ENOTFOUND ? 0 : rc;
 }
 
-int as_store_mark(struct as_store *s, uint64_t generation, struct as_str deployment,
-                  struct as_str from, struct as_str state, struct as_str why, struct as_buf *err)
+int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str deployment,
+                         struct as_str from, struct as_str state, struct as_str why,
+                         struct as_buf *err)
 {
     sqlite3_stmt *q;
 
     AS_ASSERT(why.n <= AS_STORE_WHY_MAX);
-    release(s);
-    q = reset(s, AS_STORE_MARK);
+    reset_all(s);
+    q = reset_statement(s, AS_STORE_SET_OUTCOME);
     sqlite3_bind_int64(q, 1, (sqlite3_int64)generation);
     bind_text(q, 2, deployment);
     bind_text(q, 3, from);
     bind_text(q, 4, state);
     bind_text(q, 5, why);
-    return run(s, AS_STORE_MARK, err);
+    return run(s, AS_STORE_SET_OUTCOME, err);
 }
 
 /* --- what was healthy --- */
 
-static sqlite3_stmt *about(struct as_store *s, enum as_store_statement i, struct as_str application,
-                           struct as_str deployment)
+static sqlite3_stmt *bind_names(struct as_store *s, enum as_store_statement i,
+                                struct as_str application, struct as_str deployment)
 {
     sqlite3_stmt *q;
 
-    release(s);
-    q = reset(s, i);
+    reset_all(s);
+    q = reset_statement(s, i);
     bind_text(q, 1, application);
     bind_text(q, 2, deployment);
     return q;
@@ -353,7 +355,7 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
     int rc;
 
     AS_ASSERT(name_fits(application, deployment));
-    q = about(s, AS_STORE_SET_HEALTHY, application, deployment);
+    q = bind_names(s, AS_STORE_SET_HEALTHY, application, deployment);
     sqlite3_bind_int64(q, 3, (sqlite3_int64)generation);
     sqlite3_bind_int64(q, 4, (sqlite3_int64)before);
     if (sqlite3_step(q) == SQLITE_DONE) {
@@ -362,7 +364,7 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
         as_buf_printf(err, "there is no generation %llu", (unsigned long long)generation);
         rc = AS_ENOTFOUND;
     } else {
-        rc = as_store_failed(s, "write", err);
+        rc = as_store_error(s, "write", err);
     }
     sqlite3_reset(q);
     return rc;
@@ -371,8 +373,8 @@ int as_store_set_healthy(struct as_store *s, struct as_str application, struct a
 int as_store_healthy(struct as_store *s, struct as_str application, struct as_str deployment,
                      uint64_t *ret_generation, uint64_t *ret_before, struct as_buf *err)
 {
-    sqlite3_stmt *q = about(s, AS_STORE_HEALTHY, application, deployment);
-    int rc = one_row(s, AS_STORE_HEALTHY, err);
+    sqlite3_stmt *q = bind_names(s, AS_STORE_HEALTHY, application, deployment);
+    int rc = step_row(s, AS_STORE_HEALTHY, err);
 
     if (rc == 0) {
         *ret_generation = (uint64_t)sqlite3_column_int64(q, 0);
@@ -389,16 +391,16 @@ int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t gen
 {
     int rc;
 
-    release(s);
-    while ((rc = one_row(s, AS_STORE_EACH_HEALTHY, err)) == 0)
+    reset_all(s);
+    while ((rc = step_row(s, AS_STORE_EACH_HEALTHY, err)) == 0)
         fn(arg, (uint64_t)sqlite3_column_int64(s->stmt[AS_STORE_EACH_HEALTHY], 0));
     sqlite3_reset(s->stmt[AS_STORE_EACH_HEALTHY]);
     return rc == AS_ENOTFOUND ? 0 : rc;
 }
 
-int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
-                    struct as_buf *err)
+int as_store_remove_deployment(struct as_store *s, struct as_str application,
+                               struct as_str deployment, struct as_buf *err)
 {
-    about(s, AS_STORE_FORGET, application, deployment);
-    return run(s, AS_STORE_FORGET, err);
+    bind_names(s, AS_STORE_REMOVE_DEPLOYMENT, application, deployment);
+    return run(s, AS_STORE_REMOVE_DEPLOYMENT, err);
 }

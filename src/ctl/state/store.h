@@ -1,4 +1,5 @@
-/* ctl/state/store.h — what a server was told to serve, over its restarts: a SQLite file in --state-dir.
+/* ctl/state/store.h — what a server was told to serve, over its restarts: a SQLite file in
+ * --state-dir.
  *
  * Each accepted desired state is a *generation*: the whole of it as text, with its time and cause.
  * It is on disk when as_store_put returns. Of each deployment it is kept which generation was
@@ -38,7 +39,7 @@ struct as_store_change {
     struct as_str application, deployment;
     struct as_str step;  /* "added", "changed", "removed", "scaled" */
     struct as_str keys;  /* changed: names, comma between; scaled: the number, or "reset" */
-    struct as_str state; /* when it is read: "", or what as_store_mark was told */
+    struct as_str state; /* when it is read: "", or what as_store_set_outcome was told */
     struct as_str why;   /* likewise */
 };
 
@@ -71,7 +72,7 @@ int as_store_probe(const char *folder,
 
 /* Removes what a look that was killed has left there: copies of specs, which may hold secrets. Not
  * while somebody looks. */
-void as_store_forget_probe(const char *folder);
+void as_store_remove_probe(const char *folder);
 
 /* A new generation, whose number e does not say. 0 and that number; AS_ETOOBIG; AS_EIO (disk full
  * …), AS_EPROTO: nothing has changed. */
@@ -96,8 +97,9 @@ int as_store_each_change(struct as_store *s,
                          struct as_buf *err);
 /* What became of the last change of a deployment up to that generation. Only where nothing was said
  * of it before, or `from`. There need not be one. */
-int as_store_mark(struct as_store *s, uint64_t generation, struct as_str deployment,
-                  struct as_str from, struct as_str state, struct as_str why, struct as_buf *err);
+int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str deployment,
+                         struct as_str from, struct as_str state, struct as_str why,
+                         struct as_buf *err);
 
 /* The deployment became healthy as `generation` describes it; `before` was another one that it was
  * healthy as, to which it goes back by hand, or 0. Nothing is written when that is known already.
@@ -112,7 +114,7 @@ int as_store_healthy(struct as_store *s, struct as_str application, struct as_st
 int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t generation), void *arg,
                           struct as_buf *err);
 /* All that is known of it; when it was deleted on purpose. */
-int as_store_forget(struct as_store *s, struct as_str application, struct as_str deployment,
-                    struct as_buf *err);
+int as_store_remove_deployment(struct as_store *s, struct as_str application,
+                               struct as_str deployment, struct as_buf *err);
 
 #endif

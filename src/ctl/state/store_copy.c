@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FOLDER "upgrade-check" /* in the store's own, which is ours alone */
-#define TRIES  100u            /* to find it unchanged, QUIET apart */
+#define COPY_FOLDER "upgrade-check" /* in the store's own, which is ours alone */
+#define COPY_TRIES  100u            /* to find it unchanged, QUIET apart */
 /* The clock of files turns every 10 ms at most: what was written longer ago than this, and has the
  * same time afterwards, was not written to in between. */
 #define QUIET (20 * AS_MS)
@@ -24,7 +24,7 @@ struct look {
     bool there[FILES];
 };
 
-static char *path_of(const char *folder, const char *name)
+static char *file_path(const char *folder, const char *name)
 {
     struct as_buf b;
 
@@ -34,7 +34,7 @@ static char *path_of(const char *folder, const char *name)
     return (char *)b.p;
 }
 
-static as_ns ns_of(const struct timespec *t)
+static as_ns timespec_ns(const struct timespec *t)
 {
     return (as_ns)t->tv_sec * AS_SEC + (as_ns)t->tv_nsec;
 }
@@ -43,7 +43,7 @@ static void look(const char *folder, struct look *ret_l)
 {
     *ret_l = (struct look){0};
     for (size_t i = 0; i < FILES; i++) {
-        char *path = path_of(folder, names[i]);
+        char *path = file_path(folder, names[i]);
 
         ret_l->there[i] = stat(path, &ret_l->st[i]) == 0;
         free(path);
@@ -56,9 +56,9 @@ static bool is_quiet(const struct look *l)
 
     clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < FILES; i++) {
-        as_ns written = l->there[i] ? ns_of(&l->st[i].st_mtim) : 0;
+        as_ns written = l->there[i] ? timespec_ns(&l->st[i].st_mtim) : 0;
 
-        if (written + QUIET > ns_of(&now) && written <= ns_of(&now))
+        if (written + QUIET > timespec_ns(&now) && written <= timespec_ns(&now))
             return false;
     }
     return true;
@@ -69,7 +69,7 @@ static bool same(const struct look *a, const struct look *b)
     for (size_t i = 0; i < FILES; i++) {
         if (a->there[i] != b->there[i] || a->st[i].st_ino != b->st[i].st_ino ||
             a->st[i].st_size != b->st[i].st_size ||
-            ns_of(&a->st[i].st_mtim) != ns_of(&b->st[i].st_mtim))
+            timespec_ns(&a->st[i].st_mtim) != timespec_ns(&b->st[i].st_mtim))
             return false;
     }
     return true;
@@ -118,7 +118,7 @@ static void remove_copy(const char *folder)
                                       AS_STORE_FILE "-journal"};
 
     for (size_t i = 0; i < AS_COUNT(all); i++) {
-        char *path = path_of(folder, all[i]);
+        char *path = file_path(folder, all[i]);
 
         unlink(path);
         free(path);
@@ -131,7 +131,7 @@ static int copy_once(const char *from, const char *to, const struct look *l, str
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < FILES; i++) {
-        char *a = path_of(from, names[i]), *b = path_of(to, names[i]);
+        char *a = file_path(from, names[i]), *b = file_path(to, names[i]);
 
         if (l->there[i])
             rc = copy_file(a, b, err);
@@ -146,7 +146,7 @@ static int copy_once(const char *from, const char *to, const struct look *l, str
 /* Both files as they were at one moment. */
 static int copy(const char *from, const char *to, struct as_buf *err)
 {
-    for (uint32_t i = 0; i < TRIES; i++) {
+    for (uint32_t i = 0; i < COPY_TRIES; i++) {
         struct look before, after;
         size_t told = err->n;
         int rc;
@@ -165,9 +165,9 @@ static int copy(const char *from, const char *to, struct as_buf *err)
     return AS_EAGAIN;
 }
 
-void as_store_forget_probe(const char *folder)
+void as_store_remove_probe(const char *folder)
 {
-    char *copy_folder = path_of(folder, FOLDER);
+    char *copy_folder = file_path(folder, COPY_FOLDER);
 
     remove_copy(copy_folder);
     free(copy_folder);
@@ -177,7 +177,7 @@ int as_store_probe(const char *folder,
                    int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
                    void *arg, struct as_buf *err)
 {
-    char *to = path_of(folder, FOLDER);
+    char *to = file_path(folder, COPY_FOLDER);
     struct as_store_entry e;
     struct as_store *s = NULL;
     int rc;

@@ -1,7 +1,8 @@
-/* ctl/state/store_internal.h — between the files of the store: store_open.c makes, checks and brings up to
- * date the file, store.c reads and writes what is in it, store_copy.c looks at a copy. */
-#ifndef AS_CTL_STORE_OWN_H
-#define AS_CTL_STORE_OWN_H
+/* ctl/state/store_internal.h — between the files of the store: store_open.c makes, checks and
+ * brings up to date the file, store.c reads and writes what is in it, store_copy.c looks at a copy.
+ */
+#ifndef AS_CTL_STORE_INTERNAL_H
+#define AS_CTL_STORE_INTERNAL_H
 
 #include "ctl/state/store.h"
 
@@ -19,12 +20,12 @@ enum as_store_statement {
     AS_STORE_SET_HEALTHY,
     AS_STORE_HEALTHY,
     AS_STORE_EACH_HEALTHY,
-    AS_STORE_FORGET,
+    AS_STORE_REMOVE_DEPLOYMENT,
     AS_STORE_PUT_SCALE,
     AS_STORE_EACH_SCALE,
     AS_STORE_PUT_CHANGE,
     AS_STORE_EACH_CHANGE,
-    AS_STORE_MARK,
+    AS_STORE_SET_OUTCOME,
     AS_STORE_STATEMENTS
 };
 
@@ -39,8 +40,8 @@ struct as_store {
 int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
                      struct as_buf *err);
 /* What SQLite has said last, as an AS_E… and a sentence. what: "read", "write", "open". */
-int as_store_failed(const struct as_store *s, const char *what, struct as_buf *err);
-struct as_str as_store_text(sqlite3_stmt *q, int column); /* until the next step of q */
+int as_store_error(const struct as_store *s, const char *what, struct as_buf *err);
+struct as_str as_store_column_text(sqlite3_stmt *q, int column); /* until the next step of q */
 /* The texts of the statements. */
 extern const char *const as_store_sql[AS_STORE_STATEMENTS];
 

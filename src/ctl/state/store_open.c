@@ -50,11 +50,11 @@ static const char *const upgrades[SCHEMA_VERSION - 1] = {
     "PRAGMA user_version = 3;",
 };
 
-static int execute(struct as_store *s, const char *text, struct as_buf *err)
+static int run_sql(struct as_store *s, const char *text, struct as_buf *err)
 {
     return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK
                ? 0
-               : as_store_failed(s, "open", err);
+               : as_store_error(s, "open", err);
 }
 
 /* The value of a pragma that is a number. */
@@ -66,7 +66,7 @@ static int pragma(struct as_store *s, const char *text, int64_t *ret_value, stru
     if (sqlite3_prepare_v2(s->db, text, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
         *ret_value = sqlite3_column_int64(q, 0);
     else
-        rc = as_store_failed(s, "read", err);
+        rc = as_store_error(s, "read", err);
     sqlite3_finalize(q);
     return rc;
 }
@@ -79,8 +79,8 @@ static int check_pages(struct as_store *s, struct as_buf *err)
 
     if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
         sqlite3_step(q) != SQLITE_ROW) {
-        rc = as_store_failed(s, "read", err);
-    } else if (!as_str_eq(as_store_text(q, 0), AS_STR("ok"))) {
+        rc = as_store_error(s, "read", err);
+    } else if (!as_str_eq(as_store_column_text(q, 0), AS_STR("ok"))) {
         as_buf_printf(err, "%s is damaged (%s); move it away to start with an empty one", s->path,
                       (const char *)sqlite3_column_text(q, 0));
         rc = AS_EPROTO;
@@ -97,7 +97,7 @@ static int make_schema(struct as_store *s, struct as_buf *err)
 
     snprintf(text, sizeof(text), "%sPRAGMA application_id = %d; PRAGMA user_version = %d;", schema,
              APPLICATION_ID, SCHEMA_VERSION);
-    return execute(s, text, err);
+    return run_sql(s, text, err);
 }
 
 static int check_version(struct as_store *s, struct as_buf *err)
@@ -113,7 +113,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
         return rc;
     if (id == 0 && version == 0 && tables == 0) { /* one that an earlier program was making */
         rc = make_schema(s, err);
-        return rc ? rc : execute(s, additions, err);
+        return rc ? rc : run_sql(s, additions, err);
     }
     if (id != APPLICATION_ID || version < 1) {
         as_buf_printf(err,
@@ -131,29 +131,29 @@ static int check_version(struct as_store *s, struct as_buf *err)
     }
     rc = check_pages(s, err);
     for (; rc == 0 && version < SCHEMA_VERSION; version++)
-        rc = execute(s, upgrades[version - 1], err);
-    return rc ? rc : execute(s, additions, err);
+        rc = run_sql(s, upgrades[version - 1], err);
+    return rc ? rc : run_sql(s, additions, err);
 }
 
 /* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
  * be stored outlives a power cut. */
-static int set_up(struct as_store *s, struct as_buf *err)
+static int setup_connection(struct as_store *s, struct as_buf *err)
 {
-    int rc = execute(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;", err);
+    int rc = run_sql(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;", err);
 
     if (rc == 0)
-        rc = execute(s,
+        rc = run_sql(s,
                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
                      "PRAGMA foreign_keys = ON; BEGIN IMMEDIATE;",
                      err);
     if (rc == 0)
         rc = check_version(s, err);
     if (rc == 0)
-        rc = execute(s, "COMMIT", err);
+        rc = run_sql(s, "COMMIT", err);
     for (int i = 0; rc == 0 && i < AS_STORE_STATEMENTS; i++) {
         if (sqlite3_prepare_v3(s->db, as_store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
                                NULL) != SQLITE_OK)
-            rc = as_store_failed(s, "read", err);
+            rc = as_store_error(s, "read", err);
     }
     return rc;
 }
@@ -161,15 +161,15 @@ static int set_up(struct as_store *s, struct as_buf *err)
 /* --- a new file --- */
 
 /* The bytes of a store without generations; the caller frees them by sqlite3_free. */
-static int make_bytes(struct as_store *s, unsigned char **ret_p, sqlite3_int64 *ret_n,
-                      struct as_buf *err)
+static int serialize_new(struct as_store *s, unsigned char **ret_p, sqlite3_int64 *ret_n,
+                         struct as_buf *err)
 {
     int rc = sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL)
                  ? AS_ENOMEM
                  : make_schema(s, err);
 
     if (rc == 0)
-        rc = execute(s, additions, err);
+        rc = run_sql(s, additions, err);
     if (rc == 0) {
         *ret_p = sqlite3_serialize(s->db, "main", ret_n, 0);
         rc = *ret_p ? 0 : AS_ENOMEM;
@@ -213,12 +213,12 @@ static int sync_folder(const char *folder)
 
 /* Whole under another name first: a file of that name is never empty, unless somebody has emptied
  * it. */
-static int make_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+static int create_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
 {
     unsigned char *bytes = NULL;
     sqlite3_int64 n = 0;
     struct as_buf name;
-    int rc = make_bytes(s, &bytes, &n, err), e = 0;
+    int rc = serialize_new(s, &bytes, &n, err), e = 0;
 
     if (rc)
         return rc;
@@ -250,12 +250,12 @@ static int make_file(struct as_store *s, const char *folder, const char *path, s
 }
 
 /* There is a file that may be opened. */
-static int find_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
+static int check_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
 {
     struct stat st;
 
     if (lstat(path, &st) < 0)
-        return errno == ENOENT ? make_file(s, folder, path, err) : 0; /* opening it says why */
+        return errno == ENOENT ? create_file(s, folder, path, err) : 0; /* opening it says why */
     if (!S_ISREG(st.st_mode) || st.st_size > 0)
         return 0;
     as_buf_printf(
@@ -267,7 +267,7 @@ static int find_file(struct as_store *s, const char *folder, const char *path, s
     return AS_EPROTO;
 }
 
-static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
+static int open_or_create(struct as_store *s, const char *folder, struct as_buf *err)
 {
     struct as_buf path;
     int found, rc = SQLITE_OK;
@@ -275,7 +275,7 @@ static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
     as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
     as_buf_add(&path, "", 1);
-    found = find_file(s, folder, (const char *)path.p, err);
+    found = check_file(s, folder, (const char *)path.p, err);
     if (found == 0)
         rc = sqlite3_open_v2((const char *)path.p, &s->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
@@ -289,7 +289,7 @@ static int open_file(struct as_store *s, const char *folder, struct as_buf *err)
         return AS_ENOMEM;
     }
     sqlite3_extended_result_codes(s->db, 1);
-    return rc == SQLITE_OK ? set_up(s, err) : as_store_failed(s, "open", err);
+    return rc == SQLITE_OK ? setup_connection(s, err) : as_store_error(s, "open", err);
 }
 
 int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, struct as_buf *err)
@@ -317,7 +317,7 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *ca
     /* specs may hold secrets: environment variables, for one. SQLite makes the files of its journal
      * with the mode of the database. */
     mask = umask(077);
-    rc = open_file(s, folder, err);
+    rc = open_or_create(s, folder, err);
     umask(mask);
     if (rc) {
         as_store_close(s);

@@ -35,7 +35,7 @@ static int check_file(int fd, const char *path, struct as_buf *err)
 }
 
 /* b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"=" */
-static bool is_token(struct as_str s)
+static bool is_valid_token(struct as_str s)
 {
     while (s.n && s.p[s.n - 1] == '=')
         s.n--;
@@ -75,7 +75,7 @@ int as_token_read(const char *path, char ret_token[AS_TOKEN_MAX + 1], struct as_
         as_buf_printf(err, "the token file %s is empty", path);
         return AS_EINVALID;
     }
-    if (token.n > AS_TOKEN_MAX || !is_token(token)) {
+    if (token.n > AS_TOKEN_MAX || !is_valid_token(token)) {
         as_buf_printf(err,
                       "the token file %s must hold one line of at most %u of A-Za-z0-9-._~+/ with "
                       "= at the end",

@@ -1,7 +1,7 @@
 #include "ctl/supervise/child.h"
 
 #define BIT(name) (1u << AS_CTL_##name##_STATE)
-static const uint32_t moves[AS_CTL_STATES] = {
+static const uint32_t state_moves[AS_CTL_STATES] = {
     [AS_CTL_WAITING_STATE] = BIT(STARTING) | BIT(WAITING) | BIT(DOWN),
     [AS_CTL_STARTING_STATE] = BIT(READY) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
     [AS_CTL_READY_STATE] = BIT(LOST) | BIT(WAITING) | BIT(DOWN) | BIT(STOPPING),
@@ -12,7 +12,7 @@ static const uint32_t moves[AS_CTL_STATES] = {
 #define WITH_PROCESS (BIT(STARTING) | BIT(READY) | BIT(LOST) | BIT(STOPPING))
 
 /* The invariant: a process exists in exactly the states that say so. */
-static void check(const struct as_child *c)
+static void check_invariant(const struct as_child *c)
 {
     bool runs = ((1u << c->state) & WITH_PROCESS) != 0;
 
@@ -20,17 +20,17 @@ static void check(const struct as_child *c)
     AS_ASSERT(runs == (c->pid > 0));
 }
 
-static void move(struct as_child *c, enum as_ctl_state to)
+static void set_state(struct as_child *c, enum as_ctl_state to)
 {
     enum as_ctl_state from = c->state;
 
-    AS_ASSERT(moves[from] & (1u << to));
+    AS_ASSERT(state_moves[from] & (1u << to));
     c->state = to;
-    check(c);
+    check_invariant(c);
     c->ops.moved(c, from);
 }
 
-static as_ns now_of(const struct as_child *c)
+static as_ns loop_now(const struct as_child *c)
 {
     return as_loop_now(c->loop);
 }
@@ -42,19 +42,19 @@ static void set_timer(struct as_child *c, as_ns at)
 }
 
 /* The deadline of STARTING and LOST. */
-static void arm(struct as_child *c)
+static void arm_start_timeout(struct as_child *c)
 {
-    set_timer(c, now_of(c) + c->conf.start_timeout);
+    set_timer(c, loop_now(c) + c->conf.start_timeout);
 }
 
 /* What comes after a death. */
-static struct as_restart_verdict judge(struct as_child *c, struct as_child_death *d)
+static struct as_restart_verdict decide_restart(struct as_child *c, struct as_child_death *d)
 {
     struct as_restart_verdict v =
-        as_restart_died(&c->restart, &c->conf.restart, d->kind, c->conf.rand, now_of(c));
+        as_restart_died(&c->restart, &c->conf.restart, d->kind, c->conf.rand, loop_now(c));
 
     d->gave_up = !v.restart && d->kind != AS_EXIT_STOPPED;
-    d->delay = v.restart ? v.at - now_of(c) : 0;
+    d->delay = v.restart ? v.at - loop_now(c) : 0;
     return v;
 }
 
@@ -69,10 +69,10 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
     if (c->state == AS_CTL_STOPPING_STATE)
         again = false;
     set_timer(c, again ? v->at : AS_NEVER);
-    move(c, again ? AS_CTL_WAITING_STATE : AS_CTL_DOWN_STATE);
+    set_state(c, again ? AS_CTL_WAITING_STATE : AS_CTL_DOWN_STATE);
 }
 
-static void die(struct as_child *c, struct as_child_death *d, struct as_str reason)
+static void handle_death(struct as_child *c, struct as_child_death *d, struct as_str reason)
 {
     struct as_restart_verdict v;
     bool again = c->renewing;
@@ -81,26 +81,26 @@ static void die(struct as_child *c, struct as_child_death *d, struct as_str reas
     as_buf_add(&c->reason, reason.p, reason.n);
     d->was_ready = c->restart.ready;
     /* before the owner hears of it: the verdict is part of what it is told */
-    v = judge(c, d);
+    v = decide_restart(c, d);
     c->renewing = false;
     if (again)
-        v = (struct as_restart_verdict){.restart = true, .at = now_of(c)};
+        v = (struct as_restart_verdict){.restart = true, .at = loop_now(c)};
     c->ops.died(c, d);
     after_death(c, &v);
 }
 
-static void on_line(void *ctx, struct as_str line)
+static void on_process_line(void *ctx, struct as_str line)
 {
     struct as_child *c = ctx;
 
     c->ops.line(c, line);
 }
 
-static void on_end(void *ctx, const struct as_process_end *e)
+static void on_process_end(void *ctx, const struct as_process_end *e)
 {
     struct as_child_death d = {.status = e->status, .kind = e->kind};
 
-    die(ctx, &d, e->reason);
+    handle_death(ctx, &d, e->reason);
 }
 
 /* The process could not even be started: treated as one that ended at once. */
@@ -109,12 +109,12 @@ static void spawn_failed(struct as_child *c, struct as_buf *err)
     struct as_child_death d = {.status = 127 << 8, .kind = AS_EXIT_CODE};
 
     as_buf_str(err, "\n");
-    die(c, &d, as_buf_slice(err));
+    handle_death(c, &d, as_buf_slice(err));
 }
 
 static void spawn(struct as_child *c)
 {
-    static const struct as_process_ops ops = {on_line, on_end};
+    static const struct as_process_ops ops = {on_process_line, on_process_end};
     struct as_proc p;
     struct as_buf err;
     int rc, out = -1;
@@ -131,8 +131,8 @@ static void spawn(struct as_child *c)
         spawn_failed(c, &err);
     } else {
         c->pid = p.pid;
-        move(c, AS_CTL_STARTING_STATE);
-        arm(c);
+        set_state(c, AS_CTL_STARTING_STATE);
+        arm_start_timeout(c);
     }
     as_buf_fini(&err);
 }
@@ -189,17 +189,17 @@ void as_child_ready(struct as_child *c)
     if (c->state != AS_CTL_STARTING_STATE && c->state != AS_CTL_LOST_STATE)
         return;
     if (c->state == AS_CTL_STARTING_STATE)
-        as_restart_ready(&c->restart, now_of(c));
+        as_restart_ready(&c->restart, loop_now(c));
     set_timer(c, AS_NEVER);
-    move(c, AS_CTL_READY_STATE);
+    set_state(c, AS_CTL_READY_STATE);
 }
 
 void as_child_lost(struct as_child *c)
 {
     if (c->state != AS_CTL_READY_STATE)
         return;
-    move(c, AS_CTL_LOST_STATE);
-    arm(c);
+    set_state(c, AS_CTL_LOST_STATE);
+    arm_start_timeout(c);
 }
 
 void as_child_kill(struct as_child *c, const char *why)
@@ -219,42 +219,42 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout)
     set_timer(c, AS_NEVER);
     if (!c->process) {
         if (c->state != AS_CTL_DOWN_STATE)
-            move(c, AS_CTL_DOWN_STATE);
+            set_state(c, AS_CTL_DOWN_STATE);
         return;
     }
     as_process_stop(c->process, signal, timeout);
     if (c->state != AS_CTL_STOPPING_STATE)
-        move(c, AS_CTL_STOPPING_STATE);
+        set_state(c, AS_CTL_STOPPING_STATE);
 }
 
-void as_child_renew(struct as_child *c, int signal, as_ns timeout)
+void as_child_restart(struct as_child *c, int signal, as_ns timeout)
 {
     AS_ASSERT(c->state == AS_CTL_READY_STATE || c->state == AS_CTL_LOST_STATE);
     c->renewing = true;
     as_process_stop(c->process, signal, timeout);
 }
 
-void as_child_carry(const struct as_child *c, struct as_carry *out)
+void as_child_save(const struct as_child *c, struct as_reexec_writer *out)
 {
     AS_ASSERT(c->process);
-    as_carry_put_u64(out, "starts", c->starts);
-    as_carry_put_u64(out, "failures", c->restart.failures);
-    as_carry_put_u64(out, "ready-at", c->restart.ready_at);
-    as_process_carry(c->process, out);
+    as_reexec_put_u64(out, "starts", c->starts);
+    as_reexec_put_u64(out, "failures", c->restart.failures);
+    as_reexec_put_u64(out, "ready-at", c->restart.ready_at);
+    as_process_save(c->process, out);
 }
 
-void as_child_resume(struct as_child *c, struct as_carried *in)
+void as_child_restore(struct as_child *c, struct as_reexec_reader *in)
 {
-    static const struct as_process_ops ops = {on_line, on_end};
+    static const struct as_process_ops ops = {on_process_line, on_process_end};
 
-    c->starts = (uint32_t)as_carried_get_u64(in, "starts", UINT32_MAX);
+    c->starts = (uint32_t)as_reexec_get_u64(in, "starts", UINT32_MAX);
     c->restart.ready = true;
-    c->restart.failures = (uint32_t)as_carried_get_u64(in, "failures", UINT32_MAX);
-    c->restart.ready_at = as_carried_get_u64(in, "ready-at", UINT64_MAX);
-    c->process = as_process_resume(c->loop, in, c->conf.oom_seen, &ops, c);
+    c->restart.failures = (uint32_t)as_reexec_get_u64(in, "failures", UINT32_MAX);
+    c->restart.ready_at = as_reexec_get_u64(in, "ready-at", UINT64_MAX);
+    c->process = as_process_restore(c->loop, in, c->conf.oom_seen, &ops, c);
     if (!c->process)
         return;
     c->pid = as_process_pid(c->process);
     c->state = AS_CTL_READY_STATE;
-    check(c);
+    check_invariant(c);
 }

@@ -1,4 +1,5 @@
-/* ctl/supervise/child.h — a process of ours over its lives: started, ready, dead, started again, stopped.
+/* ctl/supervise/child.h — a process of ours over its lives: started, ready, dead, started again,
+ * stopped.
  *
  * For the dispatcher and the controller, of which there is always one; workers are the controller's
  * to decide about. What is started and what is told to whom is the owner's (ops). When to start
@@ -77,14 +78,15 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout);
 
 /* READY or LOST: its next life begins as soon as this one has ended, which it is asked for by
  * `signal`, after `timeout` by SIGKILL. Not a death that anybody is told of. */
-void as_child_renew(struct as_child *c, int signal, as_ns timeout);
+void as_child_restart(struct as_child *c, int signal, as_ns timeout);
 
-/* Over an exec (ctl/message/reexec_state.h); with a process, and _resume on one that was just initialised: it is
- * READY then, of which `moved` is not told. One that was not is to be renewed. */
-void as_child_carry(const struct as_child *c, struct as_carry *out);
-void as_child_resume(struct as_child *c, struct as_carried *in);
+/* Over an exec (ctl/message/reexec_state.h); with a process, and _resume on one that was just
+ * initialised: it is READY then, of which `moved` is not told. One that was not is to be renewed.
+ */
+void as_child_save(const struct as_child *c, struct as_reexec_writer *out);
+void as_child_restore(struct as_child *c, struct as_reexec_reader *in);
 
-static inline bool as_child_runs(const struct as_child *c)
+static inline bool as_child_is_running(const struct as_child *c)
 {
     return c->process != NULL;
 }

@@ -57,7 +57,7 @@ static int read_entry(struct as_handover *h, struct as_str s)
     return 0;
 }
 
-int as_handover_read(struct as_handover *ret_h, const char *text)
+int as_handover_parse(struct as_handover *ret_h, const char *text)
 {
     struct as_handover h = {.n = 0};
 

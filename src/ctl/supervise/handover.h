@@ -40,6 +40,6 @@ void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd);
 /* The text for a child that gets h->fd[i] as descriptor 3 + i. */
 void as_handover_write(const struct as_handover *h, struct as_buf *b);
 /* 0, or AS_EINVALID: unknown kind, number out of range, too many. */
-int as_handover_read(struct as_handover *ret_h, const char *text);
+int as_handover_parse(struct as_handover *ret_h, const char *text);
 
 #endif

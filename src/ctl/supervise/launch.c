@@ -7,8 +7,8 @@
 
 /* A control group bounds all that a worker starts, and ends it; without one the kernel refuses
  * memory to each process of it alone. */
-static void bound(struct as_launcher *l, const char *replica, uint64_t bytes,
-                  struct as_cgroup *group, struct as_proc_spec *spec)
+static void limit_memory(struct as_launcher *l, const char *replica, uint64_t bytes,
+                         struct as_cgroup *group, struct as_proc_spec *spec)
 {
     char name[200];
     int e;
@@ -25,11 +25,11 @@ static void bound(struct as_launcher *l, const char *replica, uint64_t bytes,
     spec->memory = bytes;
     if (!l->told_limit)
         as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=RLIMIT_DATA replica=%s reason=\"%s\"",
-                     replica, as_cgroup_why(e));
+                     replica, as_cgroup_strerror(e));
     l->told_limit = true;
 }
 
-static void tell_refusal(const struct as_spawn *s, int rc, int e, struct as_buf *err)
+static void write_start_error(const struct as_spawn *s, int rc, int e, struct as_buf *err)
 {
     if (s->dir && access(s->dir, X_OK) < 0)
         as_buf_printf(err, "cannot start in %s: %s\n", s->dir, strerror(errno));
@@ -66,7 +66,7 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
         spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
     }
     if (s->memory)
-        bound(l, name, s->memory, &group, &spec);
+        limit_memory(l, name, s->memory, &group, &spec);
     rc = as_proc_spawn(&p, &spec, &e);
     /* ours would keep the pipe open after the worker's end */
     if (out[1] >= 0)
@@ -75,7 +75,7 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
         if (out[0] >= 0)
             close(out[0]);
         as_cgroup_close(&group); /* nothing is in it */
-        tell_refusal(s, rc, e, err);
+        write_start_error(s, rc, e, err);
         return rc;
     }
     rc = as_process_watch(ret_p, l->loop, &p, out[0], l->oom_seen, ops, ctx);
@@ -83,7 +83,7 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
         as_cgroup_close(&group);
         as_buf_str(err, "no descriptor left to watch it\n");
     } else {
-        as_process_own_group(*ret_p, &group);
+        as_process_set_cgroup(*ret_p, &group);
     }
     return rc;
 }

@@ -17,7 +17,7 @@ struct group {
 
 /* The file's text, or false. */
 /* `root` is a folder of test files, "" in production. These files have no size: read to the end. */
-static bool slurp(const char *root, const char *path, char ret_text[FILE_BYTES])
+static bool read_small_file(const char *root, const char *path, char ret_text[FILE_BYTES])
 {
     char full[PATH_BYTES];
     FILE *f;
@@ -52,7 +52,7 @@ static bool number_of(const char *text, const char *key, uint64_t *ret_v)
 
 static bool find_group(const char *root, struct group *ret_g)
 {
-    return as_cgroup_own(root, ret_g->path, &ret_g->v2);
+    return as_cgroup_of_self(root, ret_g->path, &ret_g->v2);
 }
 
 /* A file of the group or, where the group's folder is not visible (containers), of the mount. */
@@ -63,10 +63,10 @@ static bool group_file(const char *root, const struct group *g, const char *name
     char path[PATH_BYTES + 64];
 
     snprintf(path, sizeof(path), "%s%s/%s", mount, g->path, name);
-    if (slurp(root, path, ret_text))
+    if (read_small_file(root, path, ret_text))
         return true;
     snprintf(path, sizeof(path), "%s/%s", mount, name);
-    return slurp(root, path, ret_text);
+    return read_small_file(root, path, ret_text);
 }
 
 /* g: NULL, without a group. Its path is cut. */
@@ -75,7 +75,7 @@ static uint64_t limit_of(const char *root, struct group *g)
     char text[FILE_BYTES];
     uint64_t limit = UINT64_MAX, v;
 
-    if (slurp(root, "/proc/meminfo", text) && number_of(text, "MemTotal:", &v))
+    if (read_small_file(root, "/proc/meminfo", text) && number_of(text, "MemTotal:", &v))
         limit = v * 1024;
     if (g) {
         const char *name = g->v2 ? "memory.max" : "memory.limit_in_bytes";
@@ -106,12 +106,12 @@ uint64_t as_memory_limit_of(const char *root, pid_t pid)
 {
     struct group g;
 
-    return limit_of(root, as_cgroup_of(root, pid, g.path, &g.v2) ? &g : NULL);
+    return limit_of(root, as_cgroup_of_pid(root, pid, g.path, &g.v2) ? &g : NULL);
 }
 
 /* Of our group where it counts them, else of the whole machine: then a SIGKILL at the same moment
  * may be blamed on memory wrongly. It is only a hint in a message. */
-uint64_t as_memory_oom_kills(const char *root)
+uint64_t as_memory_limit_oom_kills(const char *root)
 {
     char text[FILE_BYTES];
     struct group g;
@@ -121,7 +121,7 @@ uint64_t as_memory_oom_kills(const char *root)
         group_file(root, &g, g.v2 ? "memory.events" : "memory.oom_control", text) &&
         number_of(text, "oom_kill ", &v))
         return v;
-    if (slurp(root, "/proc/vmstat", text) && number_of(text, "oom_kill ", &v))
+    if (read_small_file(root, "/proc/vmstat", text) && number_of(text, "oom_kill ", &v))
         return v;
     return 0;
 }

@@ -3,8 +3,8 @@
  * Read from the control group (v2, else v1) and from /proc. `root` is put before every path: "" on
  * a running system, a folder of sample files in tests.
  */
-#ifndef AS_CTL_MEMORY_H
-#define AS_CTL_MEMORY_H
+#ifndef AS_CTL_MEMORY_LIMIT_H
+#define AS_CTL_MEMORY_LIMIT_H
 
 #include "base/defs.h"
 
@@ -18,6 +18,6 @@ uint64_t as_memory_limit_of(const char *root, pid_t pid);
 
 /* Processes of our control group (where that is not known: of the machine) that the kernel ended
  * because memory was out. Only the growth between two calls means anything. */
-uint64_t as_memory_oom_kills(const char *root);
+uint64_t as_memory_limit_oom_kills(const char *root);
 
 #endif

@@ -46,32 +46,32 @@ static void on_handle_closed(struct as_process *p)
     }
 }
 
-static void on_end_closed(struct as_sock *s)
+static void on_exit_watch_closed(struct as_sock *s)
 {
     on_handle_closed(AS_CONTAINER(s, struct as_process, end));
 }
 
-static void on_out_closed(struct as_sock *s)
+static void on_output_closed(struct as_sock *s)
 {
     on_handle_closed(AS_CONTAINER(s, struct as_process, out));
 }
 
-static void on_hurry_closed(struct as_timer *t)
+static void on_kill_timer_closed(struct as_timer *t)
 {
     on_handle_closed(AS_CONTAINER(t, struct as_process, hurry));
 }
 
-static void close_out(struct as_process *p)
+static void close_output(struct as_process *p)
 {
     if (p->has_out) {
         p->has_out = false;
         as_output_end(&p->output);
-        as_sock_close(&p->out, on_out_closed);
+        as_sock_close(&p->out, on_output_closed);
     }
 }
 
 /* Takes what the pipe has, at most `turns` reads, so that one talker does not starve the others. */
-static void read_out(struct as_process *p, int turns)
+static void read_output(struct as_process *p, int turns)
 {
     char buf[16384];
 
@@ -81,16 +81,16 @@ static void read_out(struct as_process *p, int turns)
         if (n > 0)
             as_output_feed(&p->output, buf, (size_t)n);
         else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            close_out(p);
+            close_output(p);
         else
             return;
     }
 }
 
-static void on_out(struct as_sock *s, int events)
+static void on_output(struct as_sock *s, int events)
 {
     (void)events;
-    read_out(AS_CONTAINER(s, struct as_process, out), 4);
+    read_output(AS_CONTAINER(s, struct as_process, out), 4);
 }
 
 /* The first line of `reason`, then what it printed last. */
@@ -114,7 +114,7 @@ static void write_reason(const struct as_process *p, const struct as_process_end
 
 /* What escaped the process group is still in there, and needs a moment to die. What stays all the
  * same is swept by the next server. */
-static void close_group(struct as_process *p)
+static void close_cgroup(struct as_process *p)
 {
     for (int i = 0; i < 100 && as_cgroup_close(&p->group) == AS_EAGAIN; i++)
         sched_yield();
@@ -122,11 +122,11 @@ static void close_group(struct as_process *p)
     p->group.path = NULL;
 }
 
-static bool out_of_memory(struct as_process *p, int status)
+static bool was_out_of_memory(struct as_process *p, int status)
 {
-    uint64_t kills = as_memory_oom_kills("");
+    uint64_t kills = as_memory_limit_oom_kills("");
     /* its own group is the better witness; v1's kills are not counted above it */
-    bool grown = p->group.path ? as_cgroup_kills(&p->group) > 0 : kills > *p->oom_seen;
+    bool grown = p->group.path ? as_cgroup_oom_kills(&p->group) > 0 : kills > *p->oom_seen;
 
     *p->oom_seen = kills;
     return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->sentence;
@@ -139,27 +139,28 @@ static void on_end(struct as_sock *s, int events)
     struct as_buf reason;
 
     (void)events;
-    p->proc.pidfd = as_sock_detach(&p->end, on_end_closed);
+    p->proc.pidfd = as_sock_detach(&p->end, on_exit_watch_closed);
     e.status = as_proc_wait(&p->proc);
-    read_out(p, 64); /* its group is dead: this is all that comes, unless one escaped the group */
-    close_out(p);
-    as_timer_close(&p->hurry, on_hurry_closed);
+    read_output(p,
+                64); /* its group is dead: this is all that comes, unless one escaped the group */
+    close_output(p);
+    as_timer_close(&p->hurry, on_kill_timer_closed);
     e.kind = as_exit_kind_of(e.status, p->stopping);
     if (!p->stopping && p->sentence)
         e.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
-    if (out_of_memory(p, e.status) && !p->stopping)
+    if (was_out_of_memory(p, e.status) && !p->stopping)
         e.kind = AS_EXIT_OOM;
     e.last = as_output_last(&p->output);
     as_buf_init(&reason);
     write_reason(p, &e, &reason);
     e.reason = as_buf_slice(&reason);
-    close_group(p);
+    close_cgroup(p);
     p->ops.on_end(p->ctx, &e);
     as_buf_fini(&reason);
 }
 
 /* It took longer than it was given. */
-static void on_hurry(struct as_timer *t)
+static void on_kill_timer(struct as_timer *t)
 {
     as_proc_signal(&AS_CONTAINER(t, struct as_process, hurry)->proc, SIGKILL);
 }
@@ -185,21 +186,21 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
         free(p);
         return AS_EIO;
     }
-    as_timer_init(&p->hurry, loop, on_hurry);
+    as_timer_init(&p->hurry, loop, on_kill_timer);
     p->handles = 2;
     /* one that cannot be heard still runs */
-    p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_out) == 0;
+    p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_output) == 0;
     p->handles += p->has_out ? 1 : 0;
     *ret_p = p;
     return 0;
 }
 
-void as_process_own_group(struct as_process *p, const struct as_cgroup *g)
+void as_process_set_cgroup(struct as_process *p, const struct as_cgroup *g)
 {
     p->group = *g;
 }
 
-void as_process_adopt(struct as_process *p, const struct as_process_ops *ops, void *ctx)
+void as_process_set_owner(struct as_process *p, const struct as_process_ops *ops, void *ctx)
 {
     p->ops = *ops;
     p->ctx = ctx;
@@ -238,25 +239,26 @@ void as_process_stop(struct as_process *p, int signal, as_ns timeout)
     as_timer_set(&p->hurry, p->aborted ? AS_MIN(at, p->hurry.at) : at);
 }
 
-void as_process_carry(const struct as_process *p, struct as_carry *c)
+void as_process_save(const struct as_process *p, struct as_reexec_writer *c)
 {
-    as_carry_put_u64(c, "pid", (uint64_t)p->pid);
-    as_carry_put_fd(c, "pidfd", p->proc.pidfd);
-    as_carry_put_u64(c, "group", p->proc.group);
-    as_carry_put_fd(c, "out", p->has_out ? p->out.fd : -1);
-    as_output_carry(&p->output, c);
-    as_carry_put_u64(c, "hurry", p->hurry.at);
-    as_carry_put_u64(c, "stopping", p->stopping);
-    as_carry_put(c, "sentence", as_str_of(p->sentence));
-    as_carry_put(c, "cgroup", as_str_of(p->group.path));
-    as_carry_put_u64(c, "cgroup-v2", p->group.v2);
+    as_reexec_put_u64(c, "pid", (uint64_t)p->pid);
+    as_reexec_put_fd(c, "pidfd", p->proc.pidfd);
+    as_reexec_put_u64(c, "group", p->proc.group);
+    as_reexec_put_fd(c, "out", p->has_out ? p->out.fd : -1);
+    as_output_save(&p->output, c);
+    as_reexec_put_u64(c, "hurry", p->hurry.at);
+    as_reexec_put_u64(c, "stopping", p->stopping);
+    as_reexec_put(c, "sentence", as_str_of(p->sentence));
+    as_reexec_put(c, "cgroup", as_str_of(p->group.path));
+    as_reexec_put_u64(c, "cgroup-v2", p->group.v2);
 }
 
 /* What was read is true of a process that lives or waits to be reaped: its watchers tell which. */
-struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c, uint64_t *oom_seen,
-                                     const struct as_process_ops *ops, void *ctx)
+struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *c,
+                                      uint64_t *oom_seen, const struct as_process_ops *ops,
+                                      void *ctx)
 {
-    struct as_proc proc = {.pid = (pid_t)as_carried_get_u64(c, "pid", INT32_MAX)};
+    struct as_proc proc = {.pid = (pid_t)as_reexec_get_u64(c, "pid", INT32_MAX)};
     struct as_cgroup group = {.procs = -1};
     struct as_process *p = NULL;
     struct as_output output;
@@ -265,18 +267,18 @@ struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c,
     bool stopping;
     int out;
 
-    proc.pidfd = as_carried_get_fd(c, "pidfd");
-    proc.group = as_carried_get_u64(c, "group", 1);
-    out = as_carried_get_fd(c, "out");
+    proc.pidfd = as_reexec_get_fd(c, "pidfd");
+    proc.group = as_reexec_get_u64(c, "group", 1);
+    out = as_reexec_get_fd(c, "out");
     as_output_init(&output, on_line, NULL);
-    as_output_resume(&output, c);
-    hurry = as_carried_get_u64(c, "hurry", UINT64_MAX);
-    stopping = as_carried_get_u64(c, "stopping", 1);
-    sentence = as_carried_get(c, "sentence");
-    path = as_carried_get(c, "cgroup");
-    group.v2 = as_carried_get_u64(c, "cgroup-v2", 1);
+    as_output_restore(&output, c);
+    hurry = as_reexec_get_u64(c, "hurry", UINT64_MAX);
+    stopping = as_reexec_get_u64(c, "stopping", 1);
+    sentence = as_reexec_get(c, "sentence");
+    path = as_reexec_get(c, "cgroup");
+    group.v2 = as_reexec_get_u64(c, "cgroup-v2", 1);
     if (!c->failed && (proc.pid <= 1 || proc.pidfd < 0))
-        as_carried_fail(c, "pid", "is no child of ours");
+        as_reexec_fail(c, "pid", "is no child of ours");
     if (c->failed || c->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
         return NULL;
     output.ctx = p;

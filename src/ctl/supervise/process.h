@@ -1,8 +1,9 @@
-/* ctl/supervise/process.h — one child process from its start to its end: what it prints, why it ended.
+/* ctl/supervise/process.h — one child process from its start to its end: what it prints, why it
+ * ended.
  *
- * Watches a process that io/process/proc has started: its pidfd, and the pipe that it prints to. Its end is
- * known by the pidfd alone: a pipe may outlive it in a grandchild. Whether it is started again is
- * the owner's business. Thread: the loop's.
+ * Watches a process that io/process/proc has started: its pidfd, and the pipe that it prints to.
+ * Its end is known by the pidfd alone: a pipe may outlive it in a grandchild. Whether it is started
+ * again is the owner's business. Thread: the loop's.
  */
 #ifndef AS_CTL_PROCESS_H
 #define AS_CTL_PROCESS_H
@@ -32,17 +33,18 @@ struct as_process_ops {
  * 0, or AS_EIO: it cannot be watched. */
 int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
                      int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx);
-/* Over an exec (ctl/message/reexec_state.h): the process stays our child, with its pidfd, its pipe, what it
- * printed last, and the moment of its SIGKILL. _resume: NULL in a dry read, and when it cannot be
- * watched: then it has been killed. */
-void as_process_carry(const struct as_process *p, struct as_carry *c);
-struct as_process *as_process_resume(struct as_loop *loop, struct as_carried *c, uint64_t *oom_seen,
-                                     const struct as_process_ops *ops, void *ctx);
+/* Over an exec (ctl/message/reexec_state.h): the process stays our child, with its pidfd, its pipe,
+ * what it printed last, and the moment of its SIGKILL. _resume: NULL in a dry read, and when it
+ * cannot be watched: then it has been killed. */
+void as_process_save(const struct as_process *p, struct as_reexec_writer *c);
+struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *c,
+                                      uint64_t *oom_seen, const struct as_process_ops *ops,
+                                      void *ctx);
 /* Its control group, taken over: tells whether it ran out of the memory that it was given, and goes
  * with it. Before the loop turns again. */
-void as_process_own_group(struct as_process *p, const struct as_cgroup *g);
+void as_process_set_cgroup(struct as_process *p, const struct as_cgroup *g);
 /* Another owner from now on. */
-void as_process_adopt(struct as_process *p, const struct as_process_ops *ops, void *ctx);
+void as_process_set_owner(struct as_process *p, const struct as_process_ops *ops, void *ctx);
 pid_t as_process_pid(const struct as_process *p);
 
 /* SIGKILL to its group, because of what it did: its end is a crash. The first `why` counts. */

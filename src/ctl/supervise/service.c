@@ -35,7 +35,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
     if (m->type == AS_CTL_SERVING && m->number) {
         as_log_event(s->log, AS_LOG_DEBUG, "heartbeat", "from=%s pid=%d", s->conf.name,
                      (int)s->child.pid);
-        as_heartbeat_heard(&s->heartbeat);
+        as_heartbeat_received(&s->heartbeat);
         s->excused = false;
     } else if (m->type == AS_CTL_SERVING) {
         as_child_ready(&s->child);
@@ -46,18 +46,19 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
 
 /* --- one that hangs --- */
 
-static void look_later(struct as_service *s)
+static void schedule_heartbeat_check(struct as_service *s)
 {
-    as_timer_set(&s->look, as_loop_now(s->loop) + as_heartbeat_look_interval(s->heartbeat.timeout));
+    as_timer_set(&s->look,
+                 as_loop_now(s->loop) + as_heartbeat_check_interval(s->heartbeat.timeout));
 }
 
 /* It is READY, a process that has said nothing yet. */
-static void watch(struct as_service *s)
+static void start_heartbeat(struct as_service *s)
 {
-    as_heartbeat_begin(&s->heartbeat, s->conf.heartbeat);
+    as_heartbeat_init(&s->heartbeat, s->conf.heartbeat);
     s->excused = false;
     if (s->conf.heartbeat)
-        look_later(s);
+        schedule_heartbeat_check(s);
 }
 
 static void hangs(struct as_service *s)
@@ -76,10 +77,10 @@ static void hangs(struct as_service *s)
         as_log_event(s->log, AS_LOG_WARN, event, "pid=%d action=\"none: it is being debugged\"",
                      (int)s->child.pid);
     s->excused = true;
-    as_heartbeat_excuse(&s->heartbeat);
+    as_heartbeat_reset(&s->heartbeat);
 }
 
-static void on_look(struct as_timer *t)
+static void on_heartbeat_timer(struct as_timer *t)
 {
     struct as_service *s = AS_CONTAINER(t, struct as_service, look);
     struct timespec asleep;
@@ -88,10 +89,10 @@ static void on_look(struct as_timer *t)
     if (s->stopping || s->child.renewing || !as_service_is_ready(s))
         return;
     clock_gettime(CLOCK_BOOTTIME, &asleep);
-    if (as_heartbeat_look(&s->heartbeat, as_loop_now(s->loop),
-                          (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
+    if (as_heartbeat_check(&s->heartbeat, as_loop_now(s->loop),
+                           (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
         hangs(s);
-    look_later(s);
+    schedule_heartbeat_check(s);
 }
 
 static void on_channel_end(void *ctx)
@@ -176,20 +177,20 @@ static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, st
     return 0;
 }
 
-static void on_line(struct as_child *child, struct as_str line)
+static void on_child_line(struct as_child *child, struct as_str line)
 {
     const struct as_service *s = service_of(child);
 
-    as_console_line(s->conf.console, s->conf.name, line);
+    as_console_write(s->conf.console, s->conf.name, line);
 }
 
-static void on_died(struct as_child *child, const struct as_child_death *d)
+static void on_child_died(struct as_child *child, const struct as_child_death *d)
 {
     struct as_service *s = service_of(child);
     char reason[256], last[512], event[64];
     struct as_str why, end;
 
-    as_output_report(as_buf_slice(&child->reason), &why, &end);
+    as_output_split_report(as_buf_slice(&child->reason), &why, &end);
 
     as_channel_close(s->channel);
     s->channel = NULL;
@@ -203,12 +204,12 @@ static void on_died(struct as_child *child, const struct as_child_death *d)
     s->ops.on_channel(s->ctx, NULL);
 }
 
-static void on_moved(struct as_child *child, enum as_ctl_state from)
+static void on_child_moved(struct as_child *child, enum as_ctl_state from)
 {
     struct as_service *s = service_of(child);
 
     if (child->state == AS_CTL_READY_STATE)
-        watch(s);
+        start_heartbeat(s);
     if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE) {
         child->conf.restart.give_up = 0; /* it can serve: it is brought back whatever happens */
         s->ops.on_serving(s->ctx);
@@ -229,7 +230,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
                    const struct as_log *log)
 {
     static const struct as_child_ops child_ops = {
-        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
+        .spawn = spawn, .line = on_child_line, .died = on_child_died, .moved = on_child_moved};
     struct as_service *s = as_xalloc(sizeof(*s));
 
     s->conf = *conf;
@@ -238,7 +239,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
     s->log = log;
     s->loop = loop;
     as_task_init(&s->down, on_down);
-    as_timer_init(&s->look, loop, on_look);
+    as_timer_init(&s->look, loop, on_heartbeat_timer);
     as_child_init(&s->child, conf->name, loop, &conf->child, &child_ops);
     *ret_s = s;
     return 0;
@@ -275,7 +276,7 @@ void as_service_drain(struct as_service *s, as_ns timeout)
 {
     s->stopping = true;
     close_fds(s);
-    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
+    as_channel_send(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
     as_child_stop(&s->child, 0, timeout);
 }
 
@@ -286,7 +287,7 @@ void as_service_stop(struct as_service *s)
     as_child_stop(&s->child, SIGKILL, 0);
 }
 
-bool as_service_has(const struct as_service *s, pid_t pid)
+bool as_service_owns_pid(const struct as_service *s, pid_t pid)
 {
     return s->child.pid == pid;
 }
@@ -297,15 +298,15 @@ void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeo
 {
     s->stopping = true;
     close_fds(s);
-    as_channel_say_fd(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number},
-                      fd);
+    as_channel_send_fd(s->channel, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = number},
+                       fd);
     as_child_stop(&s->child, 0, timeout);
 }
 
-void as_service_renew(struct as_service *s, as_ns timeout)
+void as_service_restart(struct as_service *s, as_ns timeout)
 {
-    as_channel_say(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
-    as_child_renew(&s->child, 0, timeout);
+    as_channel_send(s->channel, &(struct as_ctl_message){.type = AS_CTL_DRAIN});
+    as_child_restart(&s->child, 0, timeout);
 }
 
 bool as_service_is_ready(const struct as_service *s)
@@ -313,11 +314,11 @@ bool as_service_is_ready(const struct as_service *s)
     return s->child.state == AS_CTL_READY_STATE;
 }
 
-bool as_service_wake(struct as_service *s)
+bool as_service_ensure_running(struct as_service *s)
 {
     if (s->child.state == AS_CTL_WAITING_STATE)
         as_child_start(&s->child);
-    return as_child_runs(&s->child);
+    return as_child_is_running(&s->child);
 }
 
 bool as_service_is_down(const struct as_service *s)
@@ -330,32 +331,32 @@ const struct as_handover *as_service_fds(const struct as_service *s)
     return &s->conf.fds;
 }
 
-bool as_service_idle(const struct as_service *s)
+bool as_service_is_idle(const struct as_service *s)
 {
-    return as_service_is_ready(s) && s->channel && as_channel_idle(s->channel);
+    return as_service_is_ready(s) && s->channel && as_channel_is_idle(s->channel);
 }
 
-void as_service_carry(const struct as_service *s, struct as_carry *c)
+void as_service_save(const struct as_service *s, struct as_reexec_writer *c)
 {
-    as_carry_put(c, "service", as_str_of(s->conf.name));
-    as_carry_put_fd(c, "control", s->channel ? as_channel_fd(s->channel) : -1);
-    as_child_carry(&s->child, c);
+    as_reexec_put(c, "service", as_str_of(s->conf.name));
+    as_reexec_put_fd(c, "control", s->channel ? as_channel_fd(s->channel) : -1);
+    as_child_save(&s->child, c);
 }
 
-struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c)
+struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *c)
 {
     int fd;
 
-    if (!as_str_eq(as_carried_get(c, "service"), as_str_of(s->conf.name)))
-        as_carried_fail(c, "service", "is another one");
-    fd = as_carried_get_fd(c, "control");
-    as_child_resume(&s->child, c);
+    if (!as_str_eq(as_reexec_get(c, "service"), as_str_of(s->conf.name)))
+        as_reexec_fail(c, "service", "is another one");
+    fd = as_reexec_get_fd(c, "control");
+    as_child_restore(&s->child, c);
     if (c->failed || c->dry || !s->child.process)
         return NULL;
     s->child.conf.restart.give_up = 0; /* it has served */
     if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
         as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
     else
-        watch(s);
+        start_heartbeat(s);
     return s->channel;
 }

@@ -1,5 +1,5 @@
-/* ctl/supervise/service.h — the dispatcher's or the controller's process, as the supervisor has it: a child
- * with a control socket.
+/* ctl/supervise/service.h — the dispatcher's or the controller's process, as the supervisor has it:
+ * a child with a control socket.
  *
  * It writes its log itself, to where we print and to its journal, so that nobody's log waits for
  * us. Whatever else it prints, a failed assertion, a library's last words, comes to us by a pipe,
@@ -31,7 +31,7 @@ struct as_service_conf {
     const char *arg;            /* behind them, or NULL */
     struct as_handover fds;     /* closed by as_service_drain, _stop or _close */
     struct as_console *console; /* takes what it prints; its descriptor gets the log */
-    as_ns heartbeat;  /* its loops must turn so often; 0: nobody looks (core/replicas/heartbeat.h) */
+    as_ns heartbeat; /* its loops must turn so often; 0: nobody looks (core/replicas/heartbeat.h) */
     int death_signal; /* that it gets when we die; 0: it sees the end of its socket only */
     struct as_child_conf child;
 };
@@ -55,26 +55,26 @@ void as_service_start(struct as_service *s);
  * copies of the descriptors are closed. */
 void as_service_drain(struct as_service *s, as_ns timeout);
 void as_service_stop(struct as_service *s); /* SIGKILL */
-/* YIELD, as ctl/message/message.h says; on_down as after as_service_drain. May be repeated. fd: goes along
- * (ctl/message/channel.h), or -1. */
+/* YIELD, as ctl/message/message.h says; on_down as after as_service_drain. May be repeated. fd:
+ * goes along (ctl/message/channel.h), or -1. */
 void as_service_yield(struct as_service *s, uint32_t number, int fd, as_ns timeout);
 /* The next life, by what the program is now; on_serving tells when it is there. */
-void as_service_renew(struct as_service *s, as_ns timeout);
+void as_service_restart(struct as_service *s, as_ns timeout);
 bool as_service_is_ready(const struct as_service *s);
 /* It has a process, ready or not; one that waits for its next start is started now. */
-bool as_service_wake(struct as_service *s);
+bool as_service_ensure_running(struct as_service *s);
 bool as_service_is_down(const struct as_service *s);
 /* The descriptors that each life gets: a second service of the same kind needs copies. */
 const struct as_handover *as_service_fds(const struct as_service *s);
 
 /* READY, and everything that was said was taken. */
-bool as_service_idle(const struct as_service *s);
-/* Over an exec (ctl/message/reexec_state.h), with a process; one that is not idle is to be renewed then, since
- * what was said and not taken is lost. _resume on a new one: its channel, of which on_channel is
- * not told; NULL in a dry read, or when it is dead. */
-void as_service_carry(const struct as_service *s, struct as_carry *c);
-struct as_channel *as_service_resume(struct as_service *s, struct as_carried *c);
+bool as_service_is_idle(const struct as_service *s);
+/* Over an exec (ctl/message/reexec_state.h), with a process; one that is not idle is to be renewed
+ * then, since what was said and not taken is lost. _resume on a new one: its channel, of which
+ * on_channel is not told; NULL in a dry read, or when it is dead. */
+void as_service_save(const struct as_service *s, struct as_reexec_writer *c);
+struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *c);
 
-bool as_service_has(const struct as_service *s, pid_t pid);
+bool as_service_owns_pid(const struct as_service *s, pid_t pid);
 
 #endif

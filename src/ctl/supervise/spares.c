@@ -59,7 +59,7 @@ static void on_line(void *ctx, struct as_str line)
 {
     struct spare *s = ctx;
 
-    as_console_line(s->all->console, s->name, line);
+    as_console_write(s->all->console, s->name, line);
 }
 
 static void on_process_end(void *ctx, const struct as_process_end *e)
@@ -69,7 +69,7 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
     char reason[256], last[512];
     struct as_str why, line;
 
-    as_output_report(e->reason, &why, &line);
+    as_output_split_report(e->reason, &why, &line);
     if (s->fd >= 0) /* nobody asked it to */
         as_log_event(all->launcher->log, AS_LOG_WARN, "spare_gone",
                      "deployment=%s reason=%s last=%s", s->deployment,
@@ -90,14 +90,15 @@ static void end(struct spare *s, struct as_str why)
     as_process_kill(s->process, why);
 }
 
-static bool is_for(const struct spare *s, struct as_str deployment, struct as_str recipe)
+static bool is_spare_for(const struct spare *s, struct as_str deployment, struct as_str recipe)
 {
     return s->fd >= 0 && as_str_eq(as_str_of(s->deployment), deployment) &&
            as_str_eq(as_buf_slice(&s->recipe), recipe);
 }
 
-struct as_process *as_spares_take(struct as_spares *all, struct as_str deployment,
-                                  struct as_str spawn, const struct as_process_ops *ops, void *ctx)
+struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deployment,
+                                     struct as_str spawn, const struct as_process_ops *ops,
+                                     void *ctx)
 {
     struct as_process *p = NULL;
     struct as_buf recipe, own;
@@ -109,7 +110,7 @@ struct as_process *as_spares_take(struct as_spares *all, struct as_str deploymen
     {
         struct spare *s = spare_of(n);
 
-        if (!is_for(s, deployment, as_buf_slice(&recipe)))
+        if (!is_spare_for(s, deployment, as_buf_slice(&recipe)))
             continue;
         /* the socket takes it whole, or the spare is as good as dead */
         if (send(s->fd, own.p, own.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)own.n) {
@@ -117,7 +118,7 @@ struct as_process *as_spares_take(struct as_spares *all, struct as_str deploymen
             continue;
         }
         p = s->process;
-        as_process_adopt(p, ops, ctx);
+        as_process_set_owner(p, ops, ctx);
         free_spare(s); /* closes the socket: all has been said */
         break;
     }
@@ -126,7 +127,7 @@ struct as_process *as_spares_take(struct as_spares *all, struct as_str deploymen
     return p;
 }
 
-static int start(struct spare *s, struct as_buf *err)
+static int start_spare(struct spare *s, struct as_buf *err)
 {
     struct as_buf text;
     struct as_spawn how;
@@ -140,7 +141,7 @@ static int start(struct spare *s, struct as_buf *err)
     as_buf_init(&text);
     as_buf_add(&text, s->recipe.p, s->recipe.n);
     as_spawn_put_env(&text, "ANYSERVE_SPARE=1");
-    rc = as_spawn_read(&how, as_buf_slice(&text));
+    rc = as_spawn_parse(&how, as_buf_slice(&text));
     if (rc == 0) {
         rc = as_launch(s->all->launcher, s->name, &how, ends[1], &spare_ops, s, &s->process, err);
         as_spawn_fini(&how);
@@ -150,7 +151,7 @@ static int start(struct spare *s, struct as_buf *err)
     return rc;
 }
 
-void as_spares_fill(struct as_spares *all, struct as_str deployment, struct as_str spawn)
+void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as_str spawn)
 {
     uint32_t wanted = as_spawn_spares(spawn), n = 0;
     struct as_buf recipe, own, err;
@@ -161,16 +162,17 @@ void as_spares_fill(struct as_spares *all, struct as_str deployment, struct as_s
     as_buf_init(&own);
     as_buf_init(&err);
     as_spawn_split(spawn, &recipe, &own);
-    AS_LIST_EACH(it, &all->spares) n += is_for(spare_of(it), deployment, as_buf_slice(&recipe));
+    AS_LIST_EACH(it, &all->spares)
+    n += is_spare_for(spare_of(it), deployment, as_buf_slice(&recipe));
     for (; n < wanted; n++) {
         struct spare *s = new_spare(all, deployment);
 
         as_buf_add(&s->recipe, recipe.p, recipe.n);
-        if (start(s, &err) < 0) {
+        if (start_spare(s, &err) < 0) {
             char reason[256];
             struct as_str why, rest;
 
-            as_output_report(as_buf_slice(&err), &why, &rest);
+            as_output_split_report(as_buf_slice(&err), &why, &rest);
             as_log_event(all->launcher->log, AS_LOG_WARN, "spare_failed", "deployment=%s reason=%s",
                          s->deployment, as_log_quote(reason, sizeof(reason), why));
             free_spare(s);
@@ -206,7 +208,7 @@ bool as_spares_any(const struct as_spares *all)
     return !as_list_empty(&all->spares);
 }
 
-bool as_spares_has(const struct as_spares *all, pid_t pid)
+bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
 {
     for (struct as_list *n = all->spares.next; n != &all->spares; n = n->next) {
         if (as_process_pid(spare_of(n)->process) == pid)
@@ -217,29 +219,29 @@ bool as_spares_has(const struct as_spares *all, pid_t pid)
 
 /* --- over an exec --- */
 
-void as_spares_carry(const struct as_spares *all, struct as_carry *c)
+void as_spares_save(const struct as_spares *all, struct as_reexec_writer *c)
 {
     uint64_t n = 0;
 
     for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next)
         n++;
-    as_carry_put_u64(c, "spares", n);
+    as_reexec_put_u64(c, "spares", n);
     for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next) {
-        as_carry_put(c, "spare", as_str_of(spare_of(it)->deployment));
-        as_process_carry(spare_of(it)->process, c);
+        as_reexec_put(c, "spare", as_str_of(spare_of(it)->deployment));
+        as_process_save(spare_of(it)->process, c);
     }
 }
 
 /* Their sockets were closed by the exec, so they end by themselves; they are only to be reaped. */
-void as_spares_resume(struct as_spares *all, struct as_carried *c)
+void as_spares_restore(struct as_spares *all, struct as_reexec_reader *c)
 {
-    uint64_t n = as_carried_get_u64(c, "spares", UINT32_MAX);
+    uint64_t n = as_reexec_get_u64(c, "spares", UINT32_MAX);
 
     for (uint64_t i = 0; i < n && !c->failed; i++) {
-        struct spare *s = new_spare(all, as_carried_get(c, "spare"));
+        struct spare *s = new_spare(all, as_reexec_get(c, "spare"));
 
         s->process =
-            as_process_resume(all->launcher->loop, c, all->launcher->oom_seen, &spare_ops, s);
+            as_process_restore(all->launcher->loop, c, all->launcher->oom_seen, &spare_ops, s);
         if (s->process)
             as_process_kill(s->process, AS_STR("a spare of before the upgrade"));
         else

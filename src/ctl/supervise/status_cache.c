@@ -12,33 +12,34 @@ struct deployment { /* what a new dispatcher is told of it; named "": of an appl
     uint32_t wanted; /* replicas that there are to be */
 };
 
-static void say_down(struct as_channel *channel, const struct deployment *d)
+static void send_down(struct as_channel *channel, const struct deployment *d)
 {
     enum as_ctl_type type = d->down ? AS_CTL_DOWN : AS_CTL_UP;
 
-    as_channel_say(channel, &(struct as_ctl_message){.type = type,
-                                                     .deployment = as_str_of(d->name),
-                                                     .text = as_buf_slice(&d->why)});
+    as_channel_send(channel, &(struct as_ctl_message){.type = type,
+                                                      .deployment = as_str_of(d->name),
+                                                      .text = as_buf_slice(&d->why)});
 }
 
-static void say_status(struct as_channel *channel, const struct deployment *d)
+static void send_status(struct as_channel *channel, const struct deployment *d)
 {
-    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STATUS,
-                                                     .replica = as_str_of(d->application),
-                                                     .deployment = as_str_of(d->name),
-                                                     .ns = d->since,
-                                                     .id = d->counted,
-                                                     .number = d->wanted,
-                                                     .text = as_buf_slice(&d->status)});
+    as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                      .replica = as_str_of(d->application),
+                                                      .deployment = as_str_of(d->name),
+                                                      .ns = d->since,
+                                                      .id = d->counted,
+                                                      .number = d->wanted,
+                                                      .text = as_buf_slice(&d->status)});
 }
 
-static void keep(struct as_buf *b, struct as_str s)
+static void set_text(struct as_buf *b, struct as_str s)
 {
     as_buf_drop(b, b->n);
     as_buf_add(b, s.p, s.n);
 }
 
-static struct deployment *find(const struct as_standing *s, const struct as_ctl_message *m)
+static struct deployment *find_deployment(const struct as_status_cache *s,
+                                          const struct as_ctl_message *m)
 {
     AS_LIST_EACH(n, &s->deployments)
     {
@@ -51,9 +52,10 @@ static struct deployment *find(const struct as_standing *s, const struct as_ctl_
     return NULL;
 }
 
-static struct deployment *get_deployment(struct as_standing *s, const struct as_ctl_message *m)
+static struct deployment *find_or_add_deployment(struct as_status_cache *s,
+                                                 const struct as_ctl_message *m)
 {
-    struct deployment *d = find(s, m);
+    struct deployment *d = find_deployment(s, m);
 
     if (d)
         return d;
@@ -76,20 +78,20 @@ static void free_deployment(struct deployment *d)
     free(d);
 }
 
-static void set_down(struct as_standing *s, const struct as_ctl_message *m,
+static void set_down(struct as_status_cache *s, const struct as_ctl_message *m,
                      struct as_channel *dispatcher)
 {
-    struct deployment *d = get_deployment(s, m);
+    struct deployment *d = find_or_add_deployment(s, m);
 
     d->down = m->type == AS_CTL_DOWN;
-    keep(&d->why, m->text);
-    say_down(dispatcher, d);
+    set_text(&d->why, m->text);
+    send_down(dispatcher, d);
 }
 
-static void set_status(struct as_standing *s, const struct as_ctl_message *m,
+static void set_status(struct as_status_cache *s, const struct as_ctl_message *m,
                        struct as_channel *dispatcher)
 {
-    struct deployment *d = get_deployment(s, m);
+    struct deployment *d = find_or_add_deployment(s, m);
 
     if (!as_str_eq(as_str_of(d->application), m->replica)) { /* DOWN came first, or it has moved */
         free(d->application);
@@ -98,43 +100,43 @@ static void set_status(struct as_standing *s, const struct as_ctl_message *m,
     d->since = m->ns;
     d->counted = m->id == 1;
     d->wanted = m->number;
-    keep(&d->status, m->text);
-    say_status(dispatcher, d);
+    set_text(&d->status, m->text);
+    send_status(dispatcher, d);
 }
 
-void as_standing_init(struct as_standing *s)
+void as_status_cache_init(struct as_status_cache *s)
 {
     as_list_init(&s->deployments);
 }
 
-void as_standing_fini(struct as_standing *s)
+void as_status_cache_fini(struct as_status_cache *s)
 {
     AS_LIST_EACH(n, &s->deployments) free_deployment(AS_LIST_ENTRY(n, struct deployment, node));
 }
 
 /* Nothing stands of it any more: a deployment that was deleted, an application without any. */
-static void forget(struct as_standing *s, const struct as_ctl_message *m,
-                   struct as_channel *dispatcher)
+static void remove_deployment(struct as_status_cache *s, const struct as_ctl_message *m,
+                              struct as_channel *dispatcher)
 {
-    struct deployment *d = find(s, m);
+    struct deployment *d = find_deployment(s, m);
 
     if (d)
         free_deployment(d);
-    as_channel_say(dispatcher, m);
+    as_channel_send(dispatcher, m);
 }
 
-void as_standing_hear(struct as_standing *s, const struct as_ctl_message *m,
-                      struct as_channel *dispatcher)
+void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_message *m,
+                            struct as_channel *dispatcher)
 {
     if (m->type == AS_CTL_DELETE || (m->type == AS_CTL_STATUS && !m->text.n))
-        forget(s, m, dispatcher);
+        remove_deployment(s, m, dispatcher);
     else if (m->type == AS_CTL_STATUS)
         set_status(s, m, dispatcher);
     else
         set_down(s, m, dispatcher);
 }
 
-void as_standing_dispatcher(const struct as_standing *s, struct as_channel *channel)
+void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel)
 {
     AS_LIST_EACH(n, &s->deployments)
     {
@@ -142,57 +144,57 @@ void as_standing_dispatcher(const struct as_standing *s, struct as_channel *chan
 
         /* or requests would queue for workers that nobody will start */
         if (d->down)
-            say_down(channel, d);
+            send_down(channel, d);
         if (d->status.n)
-            say_status(channel, d);
+            send_status(channel, d);
     }
 }
 
-void as_standing_controller(const struct as_standing *s, struct as_channel *channel)
+void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel)
 {
     AS_LIST_EACH(n, &s->deployments)
     {
         const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
 
         if (d->down)
-            as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
-                                                             .deployment = as_str_of(d->name)});
+            as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
+                                                              .deployment = as_str_of(d->name)});
     }
 }
 
-void as_standing_carry(const struct as_standing *s, struct as_carry *c)
+void as_status_cache_save(const struct as_status_cache *s, struct as_reexec_writer *c)
 {
     uint64_t n = 0;
 
     AS_LIST_EACH(node, &s->deployments) n++;
-    as_carry_put_u64(c, "deployments", n);
+    as_reexec_put_u64(c, "deployments", n);
     AS_LIST_EACH(node, &s->deployments)
     {
         const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
 
-        as_carry_put(c, "deployment", as_str_of(d->name));
-        as_carry_put(c, "application", as_str_of(d->application));
-        as_carry_put_u64(c, "down", d->down);
-        as_carry_put(c, "why", as_buf_slice(&d->why));
-        as_carry_put(c, "status", as_buf_slice(&d->status));
-        as_carry_put_u64(c, "since", d->since);
+        as_reexec_put(c, "deployment", as_str_of(d->name));
+        as_reexec_put(c, "application", as_str_of(d->application));
+        as_reexec_put_u64(c, "down", d->down);
+        as_reexec_put(c, "why", as_buf_slice(&d->why));
+        as_reexec_put(c, "status", as_buf_slice(&d->status));
+        as_reexec_put_u64(c, "since", d->since);
     }
 }
 
-void as_standing_resume(struct as_standing *s, struct as_carried *c)
+void as_status_cache_restore(struct as_status_cache *s, struct as_reexec_reader *c)
 {
-    uint64_t n = as_carried_get_u64(c, "deployments", UINT32_MAX);
+    uint64_t n = as_reexec_get_u64(c, "deployments", UINT32_MAX);
 
     for (uint64_t i = 0; i < n && !c->failed; i++) {
         struct as_ctl_message m = {.type = AS_CTL_STATUS,
-                                   .deployment = as_carried_get(c, "deployment")};
+                                   .deployment = as_reexec_get(c, "deployment")};
         struct deployment *d;
 
-        m.replica = as_carried_get(c, "application");
-        d = get_deployment(s, &m);
-        d->down = as_carried_get_u64(c, "down", 1);
-        keep(&d->why, as_carried_get(c, "why"));
-        keep(&d->status, as_carried_get(c, "status"));
-        d->since = as_carried_get_u64(c, "since", UINT64_MAX);
+        m.replica = as_reexec_get(c, "application");
+        d = find_or_add_deployment(s, &m);
+        d->down = as_reexec_get_u64(c, "down", 1);
+        set_text(&d->why, as_reexec_get(c, "why"));
+        set_text(&d->status, as_reexec_get(c, "status"));
+        d->since = as_reexec_get_u64(c, "since", UINT64_MAX);
     }
 }

@@ -15,24 +15,24 @@
 /* The dispatcher keeps the drain timeout itself; this much later it is killed. */
 #define DRAIN_MARGIN (2 * AS_SEC)
 /* The controller has nothing to finish when it is told to end. */
-#define CONTROLLER_STOP AS_SEC
+#define CONTROLLER_STOP_TIMEOUT AS_SEC
 
 /* STARTING → SERVING → DRAINING → STOPPING → ENDED, forward only, any of them may be left out but
  * the last two. DRAINING is the dispatcher's time, STOPPING the workers'. */
-static const uint32_t moves[PHASES] = {
+static const uint32_t phase_moves[PHASES] = {
     [STARTING] = 1u << SERVING | 1u << DRAINING | 1u << STOPPING,
     [SERVING] = 1u << DRAINING | 1u << STOPPING,
     [DRAINING] = 1u << STOPPING,
     [STOPPING] = 1u << ENDED,
 };
 
-static void move(struct as_supervisor *s, enum as_supervisor_phase to)
+static void set_phase(struct as_supervisor *s, enum as_supervisor_phase to)
 {
-    AS_ASSERT(moves[s->phase] & (1u << to));
+    AS_ASSERT(phase_moves[s->phase] & (1u << to));
     s->phase = to;
 }
 
-as_ns as_supervisor_ns(const struct as_supervisor *s, enum as_option_id id)
+as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id id)
 {
     return as_option_ns(s->conf->opts, id);
 }
@@ -42,77 +42,77 @@ void as_supervisor_try_end(struct as_supervisor *s)
 {
     if (s->phase == STOPPING && s->front->down && (!s->other->service || s->other->down) &&
         s->controller_down && s->workers_down && !s->upgrade.check) {
-        move(s, ENDED);
+        set_phase(s, ENDED);
         as_loop_stop(s->loop);
     }
 }
 
 /* Nothing is served any more. */
-static void stop(struct as_supervisor *s)
+static void stop_all(struct as_supervisor *s)
 {
     if (s->phase == STOPPING || s->phase == ENDED)
         return;
-    move(s, STOPPING);
-    as_supervisor_upgrade_over(s);
+    set_phase(s, STOPPING);
+    as_supervisor_upgrade_cancel(s);
     as_service_stop(s->front->service);
     if (s->other->service)
         as_service_stop(s->other->service);
-    as_service_drain(s->controller, CONTROLLER_STOP);
-    as_workers_stop(s->workers, SIGTERM, as_supervisor_ns(s, AS_OPT_STOP_TIMEOUT));
+    as_service_drain(s->controller, CONTROLLER_STOP_TIMEOUT);
+    as_workers_stop(s->workers, SIGTERM, as_supervisor_option_ns(s, AS_OPT_STOP_TIMEOUT));
 }
 
-static void fail(struct as_supervisor *s, int code)
+static void stop_with_code(struct as_supervisor *s, int code)
 {
     /* the first reason counts: what follows from stopping is no failure of its own */
     if (s->phase == STARTING || s->phase == SERVING)
         s->code = code;
-    stop(s);
+    stop_all(s);
 }
 
 static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
-    as_ns delay = as_supervisor_ns(s, AS_OPT_SHUTDOWN_DELAY);
+    as_ns delay = as_supervisor_option_ns(s, AS_OPT_SHUTDOWN_DELAY);
     char from[AS_SENDER_MAX];
 
-    move(s, DRAINING);
-    as_supervisor_upgrade_over(s);
+    set_phase(s, DRAINING);
+    as_supervisor_upgrade_cancel(s);
     as_supervisor_notify(s, "STOPPING=1");
     as_log_event(&s->log, AS_LOG_INFO, "drain", "signal=%u timeout_ms=%llu delay_ms=%llu from=%s",
                  si->ssi_signo,
-                 (unsigned long long)(as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
-                 (unsigned long long)(delay / AS_MS), as_supervisor_sender(si, from));
-    as_supervisor_tell_person(s, si, delay);
+                 (unsigned long long)(as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
+                 (unsigned long long)(delay / AS_MS), as_supervisor_signal_sender(si, from));
+    as_supervisor_print_drain(s, si, delay);
     as_service_drain(s->front->service,
-                     delay + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
+                     delay + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
 /* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
  * decision: shell and kernel both say that a terminal has gone. */
-static void kill_all(struct as_supervisor *s, const struct signalfd_siginfo *si)
+static void kill_all_now(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
     char from[AS_SENDER_MAX];
 
     as_log_event(&s->log, AS_LOG_INFO, "end_at_once", "signal=%u from=%s", si->ssi_signo,
-                 as_supervisor_sender(si, from));
+                 as_supervisor_signal_sender(si, from));
     if (si->ssi_signo == SIGINT)
-        as_console_line(&s->console, NULL, AS_STR("Ending at once."));
+        as_console_write(&s->console, NULL, AS_STR("Ending at once."));
     /* as shells report a death by signal */
-    s->code = AS_CODE_SIGNAL + (int)si->ssi_signo;
-    stop(s);
+    s->code = AS_EXIT_CODE_SIGNAL + (int)si->ssi_signo;
+    stop_all(s);
     as_service_stop(s->front->service);
     as_service_stop(s->controller);
     as_workers_stop(s->workers, SIGKILL, 0);
 }
 
-static bool is_ours(void *ctx, pid_t pid)
+static bool is_own_child(void *ctx, pid_t pid)
 {
     struct as_supervisor *s = ctx;
 
     for (size_t i = 0; i < AS_COUNT(s->fronts); i++) {
-        if (s->fronts[i].service && as_service_has(s->fronts[i].service, pid))
+        if (s->fronts[i].service && as_service_owns_pid(s->fronts[i].service, pid))
             return true;
     }
-    return as_service_has(s->controller, pid) || as_workers_has(s->workers, pid) ||
+    return as_service_owns_pid(s->controller, pid) || as_workers_owns_pid(s->workers, pid) ||
            (s->upgrade.check && as_process_pid(s->upgrade.check) == pid);
 }
 
@@ -121,7 +121,7 @@ static void reap_strays(struct as_task *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, strays);
 
-    as_proc_reap_strays(is_ours, s);
+    as_proc_reap_orphans(is_own_child, s);
 }
 
 static void on_signal(struct as_sock *sock, int events)
@@ -134,54 +134,54 @@ static void on_signal(struct as_sock *sock, int events)
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)
             as_loop_defer(s->loop, &s->strays);
-        else if (as_supervisor_refuses(s, &si))
+        else if (as_supervisor_refuses_signal(s, &si))
             continue;
         else if (si.ssi_signo == SIGUSR1)
-            as_channel_say(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
+            as_channel_send(s->to_controller, &(struct as_ctl_message){.type = AS_CTL_REVIVE});
         else if (si.ssi_signo == SIGUSR2)
-            as_supervisor_upgrade(s);
+            as_supervisor_upgrade_start(s);
         else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
             as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
         else if (s->phase == STARTING || s->phase == SERVING)
             drain(s, &si);
         else
-            kill_all(s, &si);
+            kill_all_now(s, &si);
     }
 }
 
 /* --- what the two say to us, and to each other --- */
 
-void as_supervisor_tell_controller(struct as_supervisor *s)
+void as_supervisor_send_dispatcher_state(struct as_supervisor *s)
 {
-    as_channel_say(s->to_controller,
-                   &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
-                                            .state = s->front->serving ? AS_CTL_READY_STATE
-                                                                       : AS_CTL_LOST_STATE});
+    as_channel_send(s->to_controller,
+                    &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
+                                             .state = s->front->serving ? AS_CTL_READY_STATE
+                                                                        : AS_CTL_LOST_STATE});
 }
 
 /* The one that serves is told all before it runs; one that is to relieve it when it can. */
 static void on_dispatcher(void *ctx, struct as_channel *channel)
 {
-    struct as_supervisor_front *f = ctx;
+    struct as_supervisor_dispatcher *f = ctx;
     struct as_supervisor *s = f->s;
 
     f->channel = channel;
     f->serving = false;
     if (f != s->front)
         return;
-    as_workers_dispatcher(s->workers, channel);
-    as_supervisor_tell_controller(s);
+    as_workers_set_dispatcher(s->workers, channel);
+    as_supervisor_send_dispatcher_state(s);
 }
 
 static void on_dispatcher_serving(void *ctx)
 {
-    struct as_supervisor_front *f = ctx;
+    struct as_supervisor_dispatcher *f = ctx;
 
     f->serving = true;
     if (f != f->s->front)
-        as_supervisor_front_serves(f->s, f);
+        as_supervisor_dispatcher_serving(f->s, f);
     else
-        as_supervisor_tell_controller(f->s);
+        as_supervisor_send_dispatcher_state(f->s);
 }
 
 /* Told all before it runs: it knows what there is when it takes its first decision. */
@@ -191,21 +191,21 @@ static void on_controller(void *ctx, struct as_channel *channel)
 
     s->to_controller = channel;
     if (channel)
-        as_supervisor_controller_starts(s);
-    as_workers_controller(s->workers, channel);
-    as_supervisor_tell_controller(s);
-    as_channel_say(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});
+        as_supervisor_controller_starting(s);
+    as_workers_set_controller(s->workers, channel);
+    as_supervisor_send_dispatcher_state(s);
+    as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = s->complete});
 }
 
 static void on_controller_serving(void *ctx)
 {
     struct as_supervisor *s = ctx;
 
-    as_workers_begin(s->workers);
-    as_supervisor_controller_serves(s);
+    as_workers_controller_ready(s->workers);
+    as_supervisor_controller_serving(s);
 }
 
-static void fatal(struct as_supervisor *s, const struct as_ctl_message *m)
+static void on_fatal(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     const char *nl = memchr(m->text.p, '\n', m->text.n);
     struct as_buf b;
@@ -216,9 +216,9 @@ static void fatal(struct as_supervisor *s, const struct as_ctl_message *m)
     as_buf_printf(&b, "%.*s cannot start (%.*s); its output is above. Nothing is served.",
                   AS_STR_FMT(m->replica), (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n),
                   m->text.p);
-    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
-    fail(s, (int)(m->number & 0x7f));
+    stop_with_code(s, (int)(m->number & 0x7f));
 }
 
 static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
@@ -228,7 +228,7 @@ static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
     s->complete = true;
     if (s->phase != STARTING)
         return;
-    move(s, SERVING);
+    set_phase(s, SERVING);
     as_buf_init(&b);
     as_buf_printf(&b, "Ready: %s (", s->conf->address);
     if (!wanted)
@@ -238,107 +238,107 @@ static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
     if (wanted)
         as_buf_printf(&b, "%u replica%s", wanted, wanted == 1 ? "" : "s");
     as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
-    as_console_line(&s->console, NULL, as_buf_slice(&b));
+    as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
     as_supervisor_notify(s, "READY=1");
 }
 
 /* Ours is done first, so that what is passed on finds it done. */
-static void hear(struct as_supervisor *s, const struct as_ctl_message *m)
+static void handle_message(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     if (m->type == AS_CTL_FATAL)
-        fatal(s, m);
+        on_fatal(s, m);
     else if (m->type == AS_CTL_COMPLETE)
         complete(s, m->number, (uint32_t)m->id);
     else if (m->type != AS_CTL_DRAINED) /* its end says it */
-        as_workers_hear(s->workers, m);
+        as_workers_handle(s->workers, m);
 }
 
-static bool expected(struct as_supervisor *s, uint32_t from, const char *name,
-                     const struct as_ctl_message *m)
+static bool check_sender(struct as_supervisor *s, uint32_t from, const char *name,
+                         const struct as_ctl_message *m)
 {
     char replica[AS_CTL_NAME_MAX + 8];
 
     as_log_event(&s->log, AS_LOG_DEBUG, "heard", "from=%s type=%s replica=%s", name,
                  as_ctl_type_name(m->type), as_log_quote(replica, sizeof(replica), m->replica));
-    if (as_ctl_said_by(m->type) & from)
+    if (as_ctl_senders(m->type) & from)
         return true;
     as_log_event(&s->log, AS_LOG_WARN, "control_unexpected", "from=%s type=%s", name,
                  as_ctl_type_name(m->type));
     return false;
 }
 
-static void pass_on(struct as_supervisor *s, const struct as_ctl_message *m)
+static void route_message(struct as_supervisor *s, const struct as_ctl_message *m)
 {
-    uint32_t to = as_ctl_heard_by(m->type);
+    uint32_t to = as_ctl_receivers(m->type);
 
     if (to & AS_CTL_S)
-        hear(s, m);
-    if (to & AS_CTL_C && as_workers_believe(s->workers, m))
-        as_channel_say(s->to_controller, m);
+        handle_message(s, m);
+    if (to & AS_CTL_C && as_workers_accepts(s->workers, m))
+        as_channel_send(s->to_controller, m);
     /* those that we keep are said by whoever keeps them */
     if (to == AS_CTL_D)
-        as_channel_say(s->front->channel, m);
+        as_channel_send(s->front->channel, m);
 }
 
 static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
 {
-    struct as_supervisor_front *f = ctx;
+    struct as_supervisor_dispatcher *f = ctx;
     struct as_supervisor *s = f->s;
 
-    if (!expected(s, AS_CTL_D, f == s->front ? "dispatcher" : "other dispatcher", m))
+    if (!check_sender(s, AS_CTL_D, f == s->front ? "dispatcher" : "other dispatcher", m))
         return;
     if (m->type == AS_CTL_MOVED || m->type == AS_CTL_OPENED) {
         if (m->type == AS_CTL_MOVED && f == s->other)
-            as_supervisor_moved(s, m->number, m->id);
+            as_supervisor_on_moved(s, m->number, m->id);
         else if (m->type == AS_CTL_OPENED && f == s->front)
-            as_supervisor_opened(s);
+            as_supervisor_on_opened(s);
     } else if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER) {
-        as_supervisor_legacy(s, f, m);
+        as_supervisor_on_legacy(s, f, m);
     } else if (f == s->front) {
-        pass_on(s, m);
-    } else if (as_workers_hear_former(s->workers, m)) {
-        as_channel_say(s->to_controller, m);
+        route_message(s, m);
+    } else if (as_workers_handle_former(s->workers, m)) {
+        as_channel_send(s->to_controller, m);
     }
 }
 
 static void on_controller_message(void *ctx, const struct as_ctl_message *m)
 {
-    if (expected(ctx, AS_CTL_C, "controller", m))
-        pass_on(ctx, m);
+    if (check_sender(ctx, AS_CTL_C, "controller", m))
+        route_message(ctx, m);
 }
 
 /* --- their ends --- */
 
-static void on_down(struct as_supervisor *s, bool gave_up)
+static void on_service_down(struct as_supervisor *s, bool gave_up)
 {
     if (gave_up)
-        fail(s, AS_CODE_FAILED);
-    stop(s);
+        stop_with_code(s, AS_EXIT_CODE_FAILED);
+    stop_all(s);
     as_supervisor_try_end(s);
 }
 
 /* A former one still has clients of its own while the server drains. */
-void as_supervisor_front_down(struct as_supervisor *s)
+void as_supervisor_dispatcher_down(struct as_supervisor *s)
 {
     if (s->front->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
-        on_down(s, false);
+        on_service_down(s, false);
     else
         as_supervisor_try_end(s);
 }
 
 static void on_dispatcher_down(void *ctx, bool gave_up)
 {
-    struct as_supervisor_front *f = ctx;
+    struct as_supervisor_dispatcher *f = ctx;
 
     f->down = true;
     if (f != f->s->front) {
-        as_supervisor_other_down(f->s, gave_up);
+        as_supervisor_other_dispatcher_down(f->s, gave_up);
         return;
     }
     if (gave_up)
-        fail(f->s, AS_CODE_FAILED);
-    as_supervisor_front_down(f->s);
+        stop_with_code(f->s, AS_EXIT_CODE_FAILED);
+    as_supervisor_dispatcher_down(f->s);
 }
 
 static void on_controller_down(void *ctx, bool gave_up)
@@ -346,7 +346,7 @@ static void on_controller_down(void *ctx, bool gave_up)
     struct as_supervisor *s = ctx;
 
     s->controller_down = true;
-    on_down(s, gave_up);
+    on_service_down(s, gave_up);
 }
 
 static void on_workers_stopped(void *ctx)
@@ -372,16 +372,16 @@ struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s)
 }
 
 /* Whose listeners are whose. */
-static void share_out(const struct as_handover *all, struct as_handover *dispatcher,
-                      struct as_handover *controller)
+static void split_listeners(const struct as_handover *all, struct as_handover *dispatcher,
+                            struct as_handover *controller)
 {
     for (uint32_t i = 0; i < all->n; i++)
         as_handover_add(all->kind[i] == AS_HANDOVER_API ? controller : dispatcher, all->kind[i],
                         all->fd[i]);
 }
 
-void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_front *f,
-                              const struct as_handover *fds)
+void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *f,
+                                   const struct as_handover *fds)
 {
     static const struct as_service_ops ops = {on_dispatcher, on_dispatcher_serving,
                                               on_dispatcher_message, on_dispatcher_down};
@@ -391,7 +391,8 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
                                    .scope = AS_SCOPE_DISPATCHER,
                                    .fds = *fds,
                                    .console = &s->console,
-                                   .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
+                                   .heartbeat =
+                                       as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                    .child = as_supervisor_child_conf(s)};
 
     f->s = s;
@@ -399,7 +400,7 @@ void as_supervisor_make_front(struct as_supervisor *s, struct as_supervisor_fron
 }
 
 /* The workers first: the services tell them of their channels as soon as they start. */
-static int make_parts(struct as_supervisor *s)
+static int make_children(struct as_supervisor *s)
 {
     static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
                                                          on_controller_message, on_controller_down};
@@ -416,7 +417,8 @@ static int make_parts(struct as_supervisor *s)
                                          .scope = AS_SCOPE_CONTROLLER,
                                          .arg = conf->target,
                                          .console = &s->console,
-                                         .heartbeat = as_supervisor_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
+                                         .heartbeat =
+                                             as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                          .death_signal = SIGKILL,
                                          .child = as_supervisor_child_conf(s)};
     /* a dry run has none */
@@ -425,10 +427,10 @@ static int make_parts(struct as_supervisor *s)
 
     if (app < 0)
         return AS_EIO;
-    share_out(&conf->listeners, &dispatcher_fds, &controller.fds);
+    split_listeners(&conf->listeners, &dispatcher_fds, &controller.fds);
     as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
     as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
-    as_supervisor_make_front(s, s->front, &dispatcher_fds);
+    as_supervisor_make_dispatcher(s, s->front, &dispatcher_fds);
     as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
@@ -436,7 +438,7 @@ static int make_parts(struct as_supervisor *s)
 
 /* Those that end a server. Whoever has us ignore SIGHUP (nohup) wants us to outlive the terminal:
  * one that is blocked would come all the same. */
-static void enders(sigset_t *ret_set)
+static void fill_end_signals(sigset_t *ret_set)
 {
     struct sigaction hup;
 
@@ -447,11 +449,11 @@ static void enders(sigset_t *ret_set)
         sigaddset(ret_set, SIGHUP);
 }
 
-static int block(sigset_t *ret_set)
+static int block_signals(sigset_t *ret_set)
 {
     sigset_t set;
 
-    enders(&set);
+    fill_end_signals(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
@@ -466,24 +468,24 @@ int as_supervisor_signals(void)
 {
     sigset_t set;
 
-    if (block(&set) < 0)
+    if (block_signals(&set) < 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int as_supervisor_enders(void)
+int as_supervisor_end_signals(void)
 {
     sigset_t set;
 
-    enders(&set);
+    fill_end_signals(&set);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int as_supervisor_signals_again(int fd)
+int as_supervisor_signals_restore(int fd)
 {
     sigset_t set;
 
-    if (block(&set) < 0)
+    if (block_signals(&set) < 0)
         return -1;
     return signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK) < 0 ? -1 : 0;
 }
@@ -491,10 +493,10 @@ int as_supervisor_signals_again(int fd)
 static int cannot(const char *what)
 {
     fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(errno));
-    return AS_CODE_SYSTEM;
+    return AS_EXIT_CODE_SYSTEM;
 }
 
-static void keep_lines(struct as_supervisor *s)
+static void open_journal(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
 
@@ -507,7 +509,7 @@ static void keep_lines(struct as_supervisor *s)
 }
 
 /* Of a server in the background; anything else that we print to is somebody else's to bound. */
-static void bound_output(struct as_supervisor *s)
+static void open_log_file(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
     struct as_buf path;
@@ -522,53 +524,53 @@ static void bound_output(struct as_supervisor *s)
     as_buf_fini(&path);
 }
 
-static int set_up(struct as_supervisor *s)
+static int setup(struct as_supervisor *s)
 {
     const struct as_supervisor_conf *conf = s->conf;
 
     s->front = &s->fronts[0];
     s->other = &s->fronts[1];
     s->began = as_loop_now(s->loop);
-    s->oom_seen = as_memory_oom_kills("");
+    s->oom_seen = as_memory_limit_oom_kills("");
     if (getrandom(&s->rand.s, sizeof(s->rand.s), 0) != sizeof(s->rand.s))
         as_fatal_system("random bytes", errno);
     as_console_init(&s->console, s->loop, STDERR_FILENO);
     s->log =
         as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
-    keep_lines(s);
-    bound_output(s);
+    open_journal(s);
+    open_log_file(s);
     as_task_init(&s->strays, reap_strays);
     as_supervisor_upgrade_init(s);
     as_supervisor_watchdog_init(s);
-    if (make_parts(s) < 0)
+    if (make_children(s) < 0)
         return cannot("to watch for signals");
-    if (!conf->carried) {
+    if (!conf->reexec) {
         as_service_start(s->front->service);
         as_service_start(s->controller);
-    } else if (as_supervisor_resume(s, conf->carried)) {
+    } else if (as_supervisor_restore(s, conf->reexec)) {
         as_loop_defer(s->loop, &s->strays); /* whoever died meanwhile */
     } else {
-        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->carried->err)));
-        return AS_CODE_SYSTEM;
+        fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->reexec->err)));
+        return AS_EXIT_CODE_SYSTEM;
     }
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 int as_supervisor_run(const struct as_supervisor_conf *conf)
 {
-    struct as_supervisor s = {.conf = conf, .code = AS_CODE_OK};
+    struct as_supervisor s = {.conf = conf, .code = AS_EXIT_CODE_OK};
     int rc;
 
     if (as_loop_new(&s.loop, 0) < 0)
         return cannot("an event loop");
-    rc = set_up(&s);
-    if (rc == AS_CODE_OK) {
-        if (!(conf->carried && conf->carried->dry)) {
-            as_supervisor_watchdog_begin(&s);
+    rc = setup(&s);
+    if (rc == AS_EXIT_CODE_OK) {
+        if (!(conf->reexec && conf->reexec->dry)) {
+            as_supervisor_watchdog_start(&s);
             as_loop_run(s.loop); /* which sets what we end with */
         }
         as_sock_close(&s.signals, NULL);
-    } else if (conf->carried) {
+    } else if (conf->reexec) {
         _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
     } else {
         s.code = rc;

@@ -1,4 +1,5 @@
-/* ctl/supervise/supervisor.h — the parent of all: dispatcher, controller and workers from start to drain.
+/* ctl/supervise/supervisor.h — the parent of all: dispatcher, controller and workers from start to
+ * drain.
  *
  *   STARTING ── COMPLETE ──────────────► SERVING
  *      │ └─ SIGTERM, SIGINT, SIGHUP ───────┤
@@ -33,10 +34,10 @@ struct as_supervisor_conf {
     int signal_fd;                    /* signalfd of as_supervisor_signals; not owned */
     char *program;                    /* what an upgrade executes: absolute */
     /* Writes what the next image has to know beside what the supervisor itself does. */
-    void (*carry)(void *ctx, struct as_carry *c);
+    void (*save_state)(void *ctx, struct as_reexec_writer *c);
     void (*upgraded)(void *ctx, struct as_str outcome); /* one line: how an upgrade ended */
     void *ctx;
-    struct as_carried *carried; /* what the image before us wrote; NULL: everything begins */
+    struct as_reexec_reader *reexec; /* what the image before us wrote; NULL: everything begins */
 };
 
 /* Blocks the signals that the supervisor takes and returns a signalfd for them, or -1. */
@@ -44,14 +45,14 @@ int as_supervisor_signals(void);
 
 /* A second signalfd, for the time before the supervisor runs: only for those of them that end a
  * server, so that the others wait for it. -1: errno. */
-int as_supervisor_enders(void);
+int as_supervisor_end_signals(void);
 
 /* In an image that took over: the signalfd gives what this one takes. 0 or -1. */
-int as_supervisor_signals_again(int fd);
+int as_supervisor_signals_restore(int fd);
 
 /* What an upgrade carries of a conf, out of `in`: program, address, descriptors. Before anything
  * else of it is read; _fini frees the texts. */
-void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carried *in);
+void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in);
 void as_supervisor_conf_fini(struct as_supervisor_conf *conf);
 
 /* Runs until everything has ended; returns the exit code (conf/exit_code.h). */

@@ -3,17 +3,17 @@
 
 #include <inttypes.h>
 
-#define WATCHDOG_PART 2u /* it is told twice in the time after which it would end us */
+#define WATCHDOG_DIVISOR 2u /* it is told twice in the time after which it would end us */
 
 void as_supervisor_notify(struct as_supervisor *s, const char *state)
 {
-    if (as_notify_say(s->conf->notify, state) < 0)
+    if (as_notify_send(s->conf->notify, state) < 0)
         as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=%s", state);
 }
 
-static void well(struct as_supervisor *s, const char *state)
+static void notify_watchdog(struct as_supervisor *s, const char *state)
 {
-    if (as_notify_say(s->conf->notify, state) == 0) {
+    if (as_notify_send(s->conf->notify, state) == 0) {
         s->unheard = false;
     } else if (!s->unheard) { /* again and again: once is enough */
         s->unheard = true;
@@ -21,9 +21,9 @@ static void well(struct as_supervisor *s, const char *state)
     }
 }
 
-static void set(struct as_supervisor *s)
+static void set_watchdog_timer(struct as_supervisor *s)
 {
-    as_ns every = (as_ns)s->conf->notify->watchdog_us * AS_US / WATCHDOG_PART;
+    as_ns every = (as_ns)s->conf->notify->watchdog_us * AS_US / WATCHDOG_DIVISOR;
 
     as_timer_set(&s->watchdog, as_loop_now(s->loop) + AS_MAX(every, AS_MS));
 }
@@ -33,8 +33,8 @@ static void on_watchdog(struct as_timer *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, watchdog);
 
-    well(s, "WATCHDOG=1");
-    set(s);
+    notify_watchdog(s, "WATCHDOG=1");
+    set_watchdog_timer(s);
 }
 
 void as_supervisor_watchdog_init(struct as_supervisor *s)
@@ -42,34 +42,34 @@ void as_supervisor_watchdog_init(struct as_supervisor *s)
     as_timer_init(&s->watchdog, s->loop, on_watchdog);
 }
 
-void as_supervisor_watchdog_begin(struct as_supervisor *s)
+void as_supervisor_watchdog_start(struct as_supervisor *s)
 {
     if (s->conf->notify->watchdog_us == 0)
         return;
-    if (s->conf->carried)
-        as_supervisor_watchdog_again(s);
+    if (s->conf->reexec)
+        as_supervisor_watchdog_resume(s);
     else
-        set(s);
+        set_watchdog_timer(s);
 }
 
 /* The next image may be one that knows nothing of it. */
-void as_supervisor_watchdog_leave(struct as_supervisor *s)
+void as_supervisor_watchdog_pause(struct as_supervisor *s)
 {
     if (s->conf->notify->watchdog_us == 0)
         return;
     as_supervisor_notify(s, "WATCHDOG_USEC=0");
-    (void)as_notify_leave_watchdog(s->conf->notify); /* without it there is no watchdog any more */
+    (void)as_notify_export_watchdog(s->conf->notify); /* without it there is no watchdog any more */
 }
 
-void as_supervisor_watchdog_again(struct as_supervisor *s)
+void as_supervisor_watchdog_resume(struct as_supervisor *s)
 {
     char state[64];
 
     if (s->conf->notify->watchdog_us == 0)
         return;
-    as_notify_drop_watchdog();
+    as_notify_unset_watchdog();
     snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64 "\nWATCHDOG=1",
              s->conf->notify->watchdog_us);
-    well(s, state);
-    set(s);
+    notify_watchdog(s, state);
+    set_watchdog_timer(s);
 }

@@ -12,58 +12,58 @@ static bool is_kernel(const struct signalfd_siginfo *si)
     return si->ssi_code == SI_KERNEL;
 }
 
-static void describe(const struct signalfd_siginfo *si, struct as_buf *who)
+static void describe_sender(const struct signalfd_siginfo *si, struct as_buf *who)
 {
-    char command[AS_LINEAGE_COMMAND];
+    char command[AS_PROCESS_ANCESTRY_COMMAND];
 
     if (is_kernel(si))
         as_buf_str(who, "the terminal");
     else if (!si->ssi_pid)
         as_buf_printf(who, "a process outside of this PID namespace, uid %u", si->ssi_uid);
-    else if (as_lineage_command((pid_t)si->ssi_pid, command))
+    else if (as_process_ancestry_command((pid_t)si->ssi_pid, command))
         as_buf_printf(who, "pid %u (%s), uid %u", si->ssi_pid, command, si->ssi_uid);
     else
         as_buf_printf(who, "pid %u, which has ended, uid %u", si->ssi_pid, si->ssi_uid);
 }
 
-static bool is_worker(void *ctx, pid_t pid)
+static bool is_worker_pid(void *ctx, pid_t pid)
 {
     const struct as_supervisor *s = ctx;
 
-    return as_workers_whose(s->workers, pid) != NULL;
+    return as_workers_name_of_pid(s->workers, pid) != NULL;
 }
 
-const char *as_supervisor_sender(const struct signalfd_siginfo *si, char out[AS_SENDER_MAX])
+const char *as_supervisor_signal_sender(const struct signalfd_siginfo *si, char out[AS_SENDER_MAX])
 {
     struct as_buf who;
 
     as_buf_init(&who);
-    describe(si, &who);
+    describe_sender(si, &who);
     as_log_quote(out, AS_SENDER_MAX, as_buf_slice(&who));
     as_buf_fini(&who);
     return out;
 }
 
-bool as_supervisor_refuses(struct as_supervisor *s, const struct signalfd_siginfo *si)
+bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
     char from[AS_SENDER_MAX], replica[AS_CTL_NAME_MAX + 8];
     pid_t worker;
 
     if (is_kernel(si) || !si->ssi_pid || si->ssi_pid == (uint32_t)getpid())
         return false;
-    worker = as_lineage_find((pid_t)si->ssi_pid, is_worker, s);
+    worker = as_process_ancestry_find((pid_t)si->ssi_pid, is_worker_pid, s);
     if (!worker)
         return false;
-    as_log_event(
-        &s->log, AS_LOG_ERROR, "signal_refused",
-        "signal=%u from=%s replica=%s reason=\"only who operates the server ends it, not "
-        "the code that it serves\"",
-        si->ssi_signo, as_supervisor_sender(si, from),
-        as_log_quote(replica, sizeof(replica), as_str_of(as_workers_whose(s->workers, worker))));
+    as_log_event(&s->log, AS_LOG_ERROR, "signal_refused",
+                 "signal=%u from=%s replica=%s reason=\"only who operates the server ends it, not "
+                 "the code that it serves\"",
+                 si->ssi_signo, as_supervisor_signal_sender(si, from),
+                 as_log_quote(replica, sizeof(replica),
+                              as_str_of(as_workers_name_of_pid(s->workers, worker))));
     return true;
 }
 
-void as_supervisor_tell_person(struct as_supervisor *s, const struct signalfd_siginfo *si,
+void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_siginfo *si,
                                as_ns delay)
 {
     struct as_buf b;
@@ -78,7 +78,7 @@ void as_supervisor_tell_person(struct as_supervisor *s, const struct signalfd_si
     as_buf_printf(&b,
                   "requests that are under way are answered first, for at most %g s; Ctrl-C again "
                   "ends at once.",
-                  (double)as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) / (double)AS_SEC);
-    as_console_line(&s->console, NULL, as_buf_slice(&b));
+                  (double)as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) / (double)AS_SEC);
+    as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
 }

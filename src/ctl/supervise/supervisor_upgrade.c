@@ -16,14 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CONTROLLER_TRIES 3u           /* one that ends so often while it starts will not start */
-#define IDLE_LOOK        (10 * AS_MS) /* until all that was said has been taken */
-#define IDLE_LOOKS       500u
-#define YIELD_MARGIN     (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
+#define CONTROLLER_TRIES   3u           /* one that ends so often while it starts will not start */
+#define IDLE_POLL_INTERVAL (10 * AS_MS) /* until all that was said has been taken */
+#define IDLE_POLLS_MAX     500u
+#define YIELD_MARGIN       (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
 
-#define NO_CONTROLLER "the new controller does not start; its log lines are above"
+#define CONTROLLER_NOT_STARTED "the new controller does not start; its log lines are above"
 
-static const uint32_t moves[AS_UPGRADE_STAGES] = {
+static const uint32_t stage_moves[AS_UPGRADE_STAGES] = {
     [AS_UPGRADE_NONE] = 1u << AS_UPGRADE_CHECKING | 1u << AS_UPGRADE_CONTROLLER,
     [AS_UPGRADE_CHECKING] = 1u << AS_UPGRADE_NONE,
     [AS_UPGRADE_CONTROLLER] = 1u << AS_UPGRADE_DISPATCHER | 1u << AS_UPGRADE_NONE,
@@ -34,7 +34,7 @@ static const uint32_t moves[AS_UPGRADE_STAGES] = {
 
 static void move(struct as_supervisor *s, enum as_upgrade_stage to)
 {
-    AS_ASSERT(moves[s->upgrade.stage] & (1u << to));
+    AS_ASSERT(stage_moves[s->upgrade.stage] & (1u << to));
     s->upgrade.stage = to;
     /* what one stage waits for must not end another one: least of all the check of a later upgrade
      */
@@ -42,13 +42,13 @@ static void move(struct as_supervisor *s, enum as_upgrade_stage to)
 }
 
 /* For whoever asked: a line, "VERSION …" or why not. */
-static void tell(struct as_supervisor *s, const struct as_buf *line)
+static void report_outcome(struct as_supervisor *s, const struct as_buf *line)
 {
     if (s->conf->upgraded)
         s->conf->upgraded(s->conf->ctx, as_buf_slice(line));
 }
 
-static void refuse(struct as_supervisor *s, const char *why)
+static void fail_upgrade(struct as_supervisor *s, const char *why)
 {
     struct as_buf line;
     char quoted[512];
@@ -59,7 +59,7 @@ static void refuse(struct as_supervisor *s, const char *why)
                                                         : "everything is as before");
     as_buf_init(&line);
     as_buf_printf(&line, "failed %s", why);
-    tell(s, &line);
+    report_outcome(s, &line);
     as_buf_fini(&line);
     if (s->upgrade.stage != AS_UPGRADE_NONE)
         move(s, AS_UPGRADE_NONE);
@@ -67,122 +67,123 @@ static void refuse(struct as_supervisor *s, const char *why)
 
 /* --- the old image: is the new one able to, and becoming it --- */
 
-static void carry_listeners(const struct as_service *service, struct as_carry *c)
+static void save_listeners(const struct as_service *service, struct as_reexec_writer *c)
 {
     const struct as_handover *h = as_service_fds(service);
 
     for (uint32_t i = 0; i < h->n; i++) {
         if (h->kind[i] == AS_HANDOVER_APP)
             continue;
-        as_carry_put(c, "kind", as_str_of(as_handover_name(h->kind[i])));
-        as_carry_put_fd(c, "listener", h->fd[i]);
+        as_reexec_put(c, "kind", as_str_of(as_handover_name(h->kind[i])));
+        as_reexec_put_fd(c, "listener", h->fd[i]);
     }
 }
 
 /* Those of the conf may be closed by now: they went to a dispatcher that was relieved. */
-static void carry_conf(const struct as_supervisor *s, struct as_carry *c)
+static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *c)
 {
     const struct as_supervisor_conf *conf = s->conf;
 
-    as_carry_put_u64(c, "messages", AS_CTL_FORMAT);
-    as_carry_put(c, "version", AS_STR(AS_VERSION)); /* for people who look */
-    as_carry_put(c, "program", as_str_of(conf->program));
-    as_carry_put(c, "address", as_str_of(conf->address));
-    as_carry_put(c, "target", as_str_of(conf->target));
-    as_carry_put_fd(c, "app", conf->app);
-    as_carry_put_fd(c, "signals", conf->signal_fd);
-    as_carry_put_u64(c, "listeners", conf->listeners.n);
-    carry_listeners(s->front->service, c);
-    carry_listeners(s->controller, c);
+    as_reexec_put_u64(c, "messages", AS_CTL_FORMAT);
+    as_reexec_put(c, "version", AS_STR(AS_VERSION)); /* for people who look */
+    as_reexec_put(c, "program", as_str_of(conf->program));
+    as_reexec_put(c, "address", as_str_of(conf->address));
+    as_reexec_put(c, "target", as_str_of(conf->target));
+    as_reexec_put_fd(c, "app", conf->app);
+    as_reexec_put_fd(c, "signals", conf->signal_fd);
+    as_reexec_put_u64(c, "listeners", conf->listeners.n);
+    save_listeners(s->front->service, c);
+    save_listeners(s->controller, c);
 }
 
-static void write_state(const struct as_supervisor *s, struct as_carry *c)
+static void write_state(const struct as_supervisor *s, struct as_reexec_writer *c)
 {
-    as_carry_init(c);
-    carry_conf(s, c);
-    s->conf->carry(s->conf->ctx, c);
-    as_carry_put_u64(c, "complete", s->complete);
-    as_carry_put_u64(c, "oom-seen", s->oom_seen);
-    as_carry_put_u64(c, "upgrade-began", s->upgrade.began);
-    as_carry_put(c, "console", as_buf_slice(&s->console.out));
-    as_carry_put_u64(c, "console-dropped", s->console.dropped);
-    as_journal_carry(&s->journal, c);
-    as_service_carry(s->front->service, c);
-    as_service_carry(s->controller, c);
-    as_workers_carry(s->workers, c);
+    as_reexec_writer_init(c);
+    save_conf(s, c);
+    s->conf->save_state(s->conf->ctx, c);
+    as_reexec_put_u64(c, "complete", s->complete);
+    as_reexec_put_u64(c, "oom-seen", s->oom_seen);
+    as_reexec_put_u64(c, "upgrade-began", s->upgrade.began);
+    as_reexec_put(c, "console", as_buf_slice(&s->console.out));
+    as_reexec_put_u64(c, "console-dropped", s->console.dropped);
+    as_journal_save(&s->journal, c);
+    as_service_save(s->front->service, c);
+    as_service_save(s->controller, c);
+    as_workers_save(s->workers, c);
 }
 
 /* Comes back only when the exec was refused. */
 static void become(struct as_supervisor *s)
 {
-    struct as_carry c;
+    struct as_reexec_writer c;
     char number[16], why[300];
     char *argv[] = {NULL, NULL, number, NULL};
     int file, e;
 
     write_state(s, &c);
-    file = as_carry_file(&c);
+    file = as_reexec_make_memfd(&c);
     e = errno;
     if (file >= 0) {
         argv[0] = as_str_dup(as_str_of(s->conf->program));
         argv[1] = as_str_dup(AS_STR("resume"));
         snprintf(number, sizeof(number), "%d", file);
-        as_carry_keep_open(&c, file, true);
-        as_supervisor_watchdog_leave(s);
+        as_reexec_set_inherited(&c, file, true);
+        as_supervisor_watchdog_pause(s);
         execv(s->conf->program, argv);
         e = errno;
-        as_supervisor_watchdog_again(s);
-        as_carry_keep_open(&c, file, false);
+        as_supervisor_watchdog_resume(s);
+        as_reexec_set_inherited(&c, file, false);
         close(file);
         free(argv[0]);
         free(argv[1]);
     }
-    as_carry_fini(&c);
+    as_reexec_writer_fini(&c);
     snprintf(why, sizeof(why), "cannot execute %.200s: %s", s->conf->program, strerror(e));
-    refuse(s, why);
+    fail_upgrade(s, why);
 }
 
-static void close_relay(struct as_supervisor *s)
+static void close_handover_fd(struct as_supervisor *s)
 {
     if (s->upgrade.relay >= 0)
         close(s->upgrade.relay);
     s->upgrade.relay = -1;
 }
 
-static void say_told(struct as_supervisor *s, uint32_t foreign, bool waits)
+static void send_told(struct as_supervisor *s, uint32_t foreign, bool waits)
 {
-    as_channel_say_fd(s->front->channel,
-                      &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits},
-                      s->upgrade.relay);
-    close_relay(s);
+    as_channel_send_fd(
+        s->front->channel,
+        &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits},
+        s->upgrade.relay);
+    close_handover_fd(s);
 }
 
 /* The next image replaces it in any case. One that is not ready has nothing that it must have
  * heard: the next one is told all. */
-static bool may_go(struct as_service *controller)
+static bool can_replace_controller(struct as_service *controller)
 {
-    return as_service_is_ready(controller) ? as_service_idle(controller)
-                                           : as_service_wake(controller);
+    return as_service_is_ready(controller) ? as_service_is_idle(controller)
+                                           : as_service_ensure_running(controller);
 }
 
-static void on_patience(struct as_timer *t)
+static void on_upgrade_timer(struct as_timer *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.patience);
 
     if (s->upgrade.stage == AS_UPGRADE_MOVING)
-        say_told(s, 0, false);
+        send_told(s, 0, false);
     else if (s->upgrade.stage == AS_UPGRADE_CONTROLLER)
-        refuse(s, NO_CONTROLLER);
+        fail_upgrade(s, CONTROLLER_NOT_STARTED);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING)
         return;
-    if (as_service_idle(s->front->service) && may_go(s->controller)) {
+    if (as_service_is_idle(s->front->service) && can_replace_controller(s->controller)) {
         become(s);
-    } else if (++s->upgrade.attempts < IDLE_LOOKS) {
-        as_timer_set(t, as_loop_now(s->loop) + IDLE_LOOK);
+    } else if (++s->upgrade.attempts < IDLE_POLLS_MAX) {
+        as_timer_set(t, as_loop_now(s->loop) + IDLE_POLL_INTERVAL);
     } else {
-        refuse(s, as_service_is_ready(s->front->service)
-                      ? "dispatcher or controller do not read what they are told"
-                      : "the dispatcher is not running");
+        fail_upgrade(s, as_service_is_ready(s->front->service)
+                            ? "dispatcher or controller do not read what they are told"
+                            : "the dispatcher is not running");
     }
 }
 
@@ -197,35 +198,35 @@ static void on_check_line(void *ctx, struct as_str line)
 }
 
 /* The state is in --state-dir, or, of `run`, in the server's folder. */
-static void forget_check(struct as_supervisor *s)
+static void remove_check_copy(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
     const char *state = as_option_str(o, AS_OPT_STATE_DIR);
     char folder[AS_RUNTIME_PATH_MAX];
 
     if (state[0])
-        as_store_forget_probe(state);
+        as_store_remove_probe(state);
     else if (as_runtime_path(folder, as_option_str(o, AS_OPT_RUNTIME_DIR),
                              (uint16_t)as_option_u64(o, AS_OPT_PORT), "") == 0)
-        as_store_forget_probe(folder);
+        as_store_remove_probe(folder);
 }
 
 static void on_check_end(void *ctx, const struct as_process_end *e)
 {
     struct as_supervisor *s = ctx;
-    as_ns limit = as_supervisor_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT);
+    as_ns limit = as_supervisor_option_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT);
     char why[512], how[48];
 
     s->upgrade.check = NULL;
     if (WIFSIGNALED(e->status))
-        forget_check(s);
+        remove_check_copy(s);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING) { /* the server ends */
         as_supervisor_try_end(s);
         return;
     }
     if (e->status == 0) {
         s->upgrade.attempts = 0;
-        on_patience(&s->upgrade.patience);
+        on_upgrade_timer(&s->upgrade.patience);
         return;
     }
     if (as_loop_now(s->loop) - s->upgrade.began >= limit && WIFSIGNALED(e->status))
@@ -236,7 +237,7 @@ static void on_check_end(void *ctx, const struct as_process_end *e)
         snprintf(why, sizeof(why), "%.200s cannot take over (%s)%s%.*s", s->conf->program,
                  as_proc_describe(e->status, how), s->upgrade.said.n ? ": " : "",
                  AS_STR_FMT(as_buf_slice(&s->upgrade.said)));
-    refuse(s, why);
+    fail_upgrade(s, why);
 }
 
 /* `program resume 3 check`, with what we know as descriptor 3. */
@@ -269,9 +270,9 @@ static int start_check(struct as_supervisor *s, int file, int *ret_errno)
     return as_process_watch(&s->upgrade.check, s->loop, &p, out[0], &s->oom_seen, &ops, s);
 }
 
-void as_supervisor_upgrade(struct as_supervisor *s)
+void as_supervisor_upgrade_start(struct as_supervisor *s)
 {
-    struct as_carry c;
+    struct as_reexec_writer c;
     char why[300];
     int file, rc = AS_EIO, e;
 
@@ -281,57 +282,57 @@ void as_supervisor_upgrade(struct as_supervisor *s)
     }
     /* the controller need not be ready: it may be the one that is to be replaced for that */
     if (s->phase != SERVING || !as_service_is_ready(s->front->service) ||
-        !as_service_wake(s->controller)) {
-        refuse(s, s->phase == STARTING  ? "the server is not ready yet"
-                  : s->phase == SERVING ? "dispatcher or controller are being started"
-                                        : "the server ends");
+        !as_service_ensure_running(s->controller)) {
+        fail_upgrade(s, s->phase == STARTING  ? "the server is not ready yet"
+                        : s->phase == SERVING ? "dispatcher or controller are being started"
+                                              : "the server ends");
         return;
     }
     s->upgrade.began = as_loop_now(s->loop);
     as_buf_drop(&s->upgrade.said, s->upgrade.said.n);
     as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
     write_state(s, &c);
-    file = as_carry_file(&c);
+    file = as_reexec_make_memfd(&c);
     e = errno;
-    as_carry_fini(&c);
+    as_reexec_writer_fini(&c);
     if (file >= 0) {
         rc = start_check(s, file, &e);
         close(file);
     }
     if (rc < 0) {
         snprintf(why, sizeof(why), "cannot start %.200s: %s", s->conf->program, strerror(e));
-        refuse(s, why);
+        fail_upgrade(s, why);
         return;
     }
-    as_process_stop(s->upgrade.check, 0, as_supervisor_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT));
+    as_process_stop(s->upgrade.check, 0, as_supervisor_option_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT));
     move(s, AS_UPGRADE_CHECKING);
 }
 
 /* --- the new image --- */
 
-void as_supervisor_conf_resume(struct as_supervisor_conf *conf, struct as_carried *in)
+void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in)
 {
     struct as_str target;
     uint64_t n;
 
     *conf = (struct as_supervisor_conf){.app = -1, .signal_fd = -1};
-    if (as_carried_get_u64(in, "messages", UINT64_MAX) != AS_CTL_FORMAT)
-        as_carried_fail(in, "messages", "are of another format than this version's");
-    (void)as_carried_get(in, "version");
-    conf->program = as_carried_dup(in, "program");
-    conf->address = as_carried_dup(in, "address");
-    target = as_carried_get(in, "target");
+    if (as_reexec_get_u64(in, "messages", UINT64_MAX) != AS_CTL_FORMAT)
+        as_reexec_fail(in, "messages", "are of another format than this version's");
+    (void)as_reexec_get(in, "version");
+    conf->program = as_reexec_get_dup(in, "program");
+    conf->address = as_reexec_get_dup(in, "address");
+    target = as_reexec_get(in, "target");
     conf->target = target.n ? as_str_dup(target) : NULL;
-    conf->app = as_carried_get_fd(in, "app");
-    conf->signal_fd = as_carried_get_fd(in, "signals");
-    n = as_carried_get_u64(in, "listeners", AS_HANDOVER_MAX);
+    conf->app = as_reexec_get_fd(in, "app");
+    conf->signal_fd = as_reexec_get_fd(in, "signals");
+    n = as_reexec_get_u64(in, "listeners", AS_HANDOVER_MAX);
     for (uint64_t i = 0; i < n && !in->failed; i++) {
-        struct as_str name = as_carried_get(in, "kind");
+        struct as_str name = as_reexec_get(in, "kind");
         enum as_handover_kind kind;
-        int fd = as_carried_get_fd(in, "listener");
+        int fd = as_reexec_get_fd(in, "listener");
 
         if (as_handover_kind_of(name, &kind) < 0)
-            as_carried_fail(in, "kind", "is none of a listener");
+            as_reexec_fail(in, "kind", "is none of a listener");
         else if (!in->failed)
             as_handover_add(&conf->listeners, kind, fd);
     }
@@ -352,45 +353,45 @@ void as_supervisor_conf_fini(struct as_supervisor_conf *conf)
     free((char *)(uintptr_t)conf->target);
 }
 
-bool as_supervisor_resume(struct as_supervisor *s, struct as_carried *in)
+bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
 {
     struct as_channel *dispatcher, *controller;
     struct as_str console;
 
-    s->complete = as_carried_get_u64(in, "complete", 1);
+    s->complete = as_reexec_get_u64(in, "complete", 1);
     s->phase = SERVING; /* an upgrade waits for that */
-    s->oom_seen = as_carried_get_u64(in, "oom-seen", UINT64_MAX);
-    s->upgrade.began = as_carried_get_u64(in, "upgrade-began", UINT64_MAX);
-    console = as_carried_get(in, "console");
+    s->oom_seen = as_reexec_get_u64(in, "oom-seen", UINT64_MAX);
+    s->upgrade.began = as_reexec_get_u64(in, "upgrade-began", UINT64_MAX);
+    console = as_reexec_get(in, "console");
     as_buf_add(&s->console.out, console.p, console.n);
-    s->console.dropped = as_carried_get_u64(in, "console-dropped", UINT64_MAX);
-    as_journal_resume(&s->journal, in);
-    dispatcher = as_service_resume(s->front->service, in);
-    controller = as_service_resume(s->controller, in);
+    s->console.dropped = as_reexec_get_u64(in, "console-dropped", UINT64_MAX);
+    as_journal_restore(&s->journal, in);
+    dispatcher = as_service_restore(s->front->service, in);
+    controller = as_service_restore(s->controller, in);
     s->front->channel = dispatcher;
     s->front->serving = true;
     s->to_controller = controller;
-    as_workers_resume(s->workers, in, dispatcher, controller);
+    as_workers_restore(s->workers, in, dispatcher, controller);
     if (!in->failed && in->rest.n)
-        as_carried_fail(in, "end", "is not where it is expected");
+        as_reexec_fail(in, "end", "is not where it is expected");
     if (in->failed || in->dry)
         return !in->failed;
     s->upgrade.stage = AS_UPGRADE_CONTROLLER;
     as_log_event(&s->log, AS_LOG_INFO, "upgrade_resumed", "version=%s", AS_VERSION);
     s->upgrade.attempts = 0;
-    as_service_renew(s->controller, AS_SEC);
+    as_service_restart(s->controller, AS_SEC);
     as_timer_set(&s->upgrade.patience,
-                 as_loop_now(s->loop) + AS_SEC + as_supervisor_ns(s, AS_OPT_START_TIMEOUT));
+                 as_loop_now(s->loop) + AS_SEC + as_supervisor_option_ns(s, AS_OPT_START_TIMEOUT));
     return true;
 }
 
-void as_supervisor_controller_starts(struct as_supervisor *s)
+void as_supervisor_controller_starting(struct as_supervisor *s)
 {
     if (s->upgrade.stage == AS_UPGRADE_CONTROLLER && s->upgrade.attempts++ == CONTROLLER_TRIES)
-        refuse(s, NO_CONTROLLER);
+        fail_upgrade(s, CONTROLLER_NOT_STARTED);
 }
 
-void as_supervisor_controller_serves(struct as_supervisor *s)
+void as_supervisor_controller_serving(struct as_supervisor *s)
 {
     const struct as_handover *fds = as_service_fds(s->front->service);
     struct as_handover copies = {.n = 0};
@@ -406,21 +407,21 @@ void as_supervisor_controller_serves(struct as_supervisor *s)
         }
         while (copies.n > 0)
             close(copies.fd[--copies.n]);
-        refuse(s, "no descriptors left for a second dispatcher");
+        fail_upgrade(s, "no descriptors left for a second dispatcher");
         return;
     }
     move(s, AS_UPGRADE_DISPATCHER);
-    as_supervisor_make_front(s, s->other, &copies);
+    as_supervisor_make_dispatcher(s, s->other, &copies);
     as_service_start(s->other->service);
 }
 
 /* Both get their end of a socket by which clients pass; without it the former one closes what is
  * idle. */
-static void yield_workers(struct as_supervisor *s, struct as_service *former)
+static void start_yield(struct as_supervisor *s, struct as_service *former)
 {
     /* the time to move, the time to drain, and one more for whatever comes in between */
-    as_ns timeout = 2 * (as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) +
-                         as_supervisor_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN);
+    as_ns timeout = 2 * (as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) +
+                         as_supervisor_option_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN);
     int fd[2] = {-1, -1};
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
@@ -432,48 +433,48 @@ static void yield_workers(struct as_supervisor *s, struct as_service *former)
 }
 
 /* It is there: it is told of the workers, and the former one that it lets them go. */
-void as_supervisor_front_serves(struct as_supervisor *s, struct as_supervisor_front *f)
+void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f)
 {
-    struct as_supervisor_front *former = s->front;
+    struct as_supervisor_dispatcher *former = s->front;
 
     if (s->upgrade.stage != AS_UPGRADE_DISPATCHER || f != s->other)
         return;
     move(s, AS_UPGRADE_MOVING);
     s->other = former;
     s->front = f;
-    as_workers_relieve(s->workers, f->channel);
-    yield_workers(s, former->service);
-    as_supervisor_tell_controller(s);
+    as_workers_switch_dispatcher(s->workers, f->channel);
+    start_yield(s, former->service);
+    as_supervisor_send_dispatcher_state(s);
 }
 
-void as_supervisor_moved(struct as_supervisor *s, uint32_t foreign, bool drains)
+void as_supervisor_on_moved(struct as_supervisor *s, uint32_t foreign, bool drains)
 {
     if (s->upgrade.stage != AS_UPGRADE_MOVING)
         return;
     as_log_event(&s->log, AS_LOG_DEBUG, "upgrade_moves", "foreign=%u drains=%d", foreign, drains);
-    say_told(s, foreign, true);
+    send_told(s, foreign, true);
     /* one that goes on serving would do so for ever when a worker does not come */
     if (!drains)
         as_timer_set(&s->upgrade.patience,
-                     as_loop_now(s->loop) + as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT));
+                     as_loop_now(s->loop) + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT));
 }
 
-void as_supervisor_opened(struct as_supervisor *s)
+void as_supervisor_on_opened(struct as_supervisor *s)
 {
     if (s->upgrade.stage != AS_UPGRADE_MOVING)
         return;
     move(s, AS_UPGRADE_YIELDING);
     as_service_yield(s->other->service, 1, -1,
-                     as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
+                     as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
 }
 
-void as_supervisor_legacy(struct as_supervisor *s, const struct as_supervisor_front *f,
-                          const struct as_ctl_message *m)
+void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *f,
+                             const struct as_ctl_message *m)
 {
     bool takes = s->upgrade.stage == AS_UPGRADE_MOVING || s->upgrade.stage == AS_UPGRADE_YIELDING;
 
     if (f == s->other && takes)
-        as_channel_say(s->front->channel, m);
+        as_channel_send(s->front->channel, m);
 }
 
 static void done(struct as_supervisor *s)
@@ -485,28 +486,28 @@ static void done(struct as_supervisor *s)
                  (unsigned long long)(took / AS_MS));
     as_buf_init(&line);
     as_buf_printf(&line, "done %s", AS_VERSION);
-    tell(s, &line);
+    report_outcome(s, &line);
     as_buf_fini(&line);
 }
 
-void as_supervisor_other_down(struct as_supervisor *s, bool gave_up)
+void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up)
 {
     enum as_upgrade_stage stage = s->upgrade.stage;
 
-    as_workers_former_gone(s->workers);
+    as_workers_remove_former(s->workers);
     if (stage == AS_UPGRADE_DISPATCHER && gave_up) {
-        refuse(s, "the new dispatcher does not start; its log lines are above");
+        fail_upgrade(s, "the new dispatcher does not start; its log lines are above");
     } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
         if (stage == AS_UPGRADE_MOVING) /* whoever is not there by now comes by itself */
-            say_told(s, 0, false);
-        as_channel_say(s->front->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
+            send_told(s, 0, false);
+        as_channel_send(s->front->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
         move(s, AS_UPGRADE_NONE);
         done(s);
     }
-    as_supervisor_front_down(s);
+    as_supervisor_dispatcher_down(s);
 }
 
-void as_supervisor_upgrade_over(struct as_supervisor *s)
+void as_supervisor_upgrade_cancel(struct as_supervisor *s)
 {
     switch (s->upgrade.stage) {
     case AS_UPGRADE_CHECKING:
@@ -518,28 +519,28 @@ void as_supervisor_upgrade_over(struct as_supervisor *s)
         break;
     case AS_UPGRADE_MOVING:
         as_service_yield(s->other->service, 1, -1,
-                         as_supervisor_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
+                         as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
         break;
     default:
         break;
     }
-    close_relay(s);
+    close_handover_fd(s);
     if (s->upgrade.stage != AS_UPGRADE_NONE)
-        refuse(s, "the server ends");
+        fail_upgrade(s, "the server ends");
 }
 
 void as_supervisor_upgrade_init(struct as_supervisor *s)
 {
-    if (!s->conf->carried)
-        forget_check(s); /* of a supervisor that was killed, and its check with it */
+    if (!s->conf->reexec)
+        remove_check_copy(s); /* of a supervisor that was killed, and its check with it */
     s->upgrade.relay = -1;
     as_buf_init(&s->upgrade.said);
-    as_timer_init(&s->upgrade.patience, s->loop, on_patience);
+    as_timer_init(&s->upgrade.patience, s->loop, on_upgrade_timer);
 }
 
 void as_supervisor_upgrade_fini(struct as_supervisor *s)
 {
-    close_relay(s);
+    close_handover_fd(s);
     as_buf_fini(&s->upgrade.said);
     as_timer_close(&s->upgrade.patience, NULL);
 }

@@ -11,7 +11,7 @@
 
 /* --- what is said --- */
 
-static struct as_ctl_message message(const struct as_workers_row *w, enum as_ctl_type type)
+static struct as_ctl_message make_message(const struct as_workers_row *w, enum as_ctl_type type)
 {
     return (struct as_ctl_message){.type = type,
                                    .state = w->state,
@@ -23,63 +23,63 @@ static struct as_ctl_message message(const struct as_workers_row *w, enum as_ctl
 
 /* For the dispatcher. The token, not the replica's name, tells one life of a worker from the next.
  */
-static void say_token(struct as_workers_row *w)
+static void send_token(struct as_workers_row *w)
 {
-    struct as_ctl_message m = message(w, AS_CTL_TOKEN);
+    struct as_ctl_message m = make_message(w, AS_CTL_TOKEN);
 
     m.token = as_str_of(w->token);
-    as_channel_say(w->all->dispatcher, &m);
+    as_channel_send(w->all->dispatcher, &m);
 }
 
 /* How it ended says whether a request may be to blame: our own SIGKILL is no more a request's doing
  * than somebody else's. */
-static void say_forget(struct as_workers_row *w)
+static void send_forget(struct as_workers_row *w)
 {
-    struct as_ctl_message m = message(w, AS_CTL_FORGET);
+    struct as_ctl_message m = make_message(w, AS_CTL_FORGET);
     bool killed = WIFSIGNALED(w->end.status) && WTERMSIG(w->end.status) == SIGKILL;
 
     m.token = as_str_of(w->token);
     m.kind = w->end.kind == AS_EXIT_CRASH && killed ? AS_EXIT_KILLED : w->end.kind;
-    as_channel_say(w->all->dispatcher, &m);
-    as_channel_say(w->all->former, &m);
+    as_channel_send(w->all->dispatcher, &m);
+    as_channel_send(w->all->former, &m);
 }
 
-static void say_replica(struct as_workers_row *w)
+static void send_replica(struct as_workers_row *w)
 {
-    struct as_ctl_message m = message(w, AS_CTL_REPLICA);
+    struct as_ctl_message m = make_message(w, AS_CTL_REPLICA);
 
     m.text = as_workers_reason(w);
-    as_channel_say(w->all->dispatcher, &m);
+    as_channel_send(w->all->dispatcher, &m);
 }
 
-static void say_exited(struct as_workers_row *w)
+static void send_exited(struct as_workers_row *w)
 {
-    struct as_ctl_message m = message(w, AS_CTL_EXITED);
+    struct as_ctl_message m = make_message(w, AS_CTL_EXITED);
 
     m.token = as_str_of(w->token);
     m.pid = (uint32_t)w->end.pid;
     m.number = (uint32_t)w->end.status;
     m.kind = w->end.kind;
     m.text = as_buf_slice(&w->reason);
-    as_channel_say(w->all->controller, &m);
+    as_channel_send(w->all->controller, &m);
 }
 
 /* What the controller has noted, for the status page. */
-static void say_note(struct as_workers_row *w)
+static void send_note(struct as_workers_row *w)
 {
-    struct as_ctl_message m = message(w, AS_CTL_NOTE);
+    struct as_ctl_message m = make_message(w, AS_CTL_NOTE);
 
     m.text = as_str_of(w->note);
-    as_channel_say(w->all->dispatcher, &m);
+    as_channel_send(w->all->dispatcher, &m);
 }
 
-static void say_told(struct as_workers *all)
+static void send_told(struct as_workers *all)
 {
     if (all->begun)
-        as_channel_say(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_TOLD});
+        as_channel_send(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_TOLD});
 }
 
-static void move(struct as_workers_row *w, enum as_ctl_state to)
+static void set_state(struct as_workers_row *w, enum as_ctl_state to)
 {
     bool runs = to != AS_CTL_WAITING_STATE && to != AS_CTL_DOWN_STATE;
 
@@ -87,7 +87,7 @@ static void move(struct as_workers_row *w, enum as_ctl_state to)
     if (w->state == to)
         return;
     w->state = to;
-    say_replica(w);
+    send_replica(w);
 }
 
 /* --- a process --- */
@@ -96,11 +96,11 @@ static void on_line(void *ctx, struct as_str line)
 {
     struct as_workers_row *w = ctx;
 
-    as_console_line(w->all->console, w->name, line);
+    as_console_write(w->all->console, w->name, line);
 }
 
-void as_workers_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
-                      struct as_str reason)
+void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
+                              struct as_str reason)
 {
     w->end.pid = w->process ? as_process_pid(w->process) : 0;
     w->process = NULL;
@@ -111,15 +111,15 @@ void as_workers_ended(struct as_workers_row *w, int status, enum as_exit_kind ki
     as_workers_set_bytes(&w->reason, reason);
     as_workers_set_bytes(&w->wait, AS_STR(""));
     /* nobody may use what a dead process could have leaked, whether there is a controller or not */
-    say_forget(w);
+    send_forget(w);
     w->state = AS_CTL_WAITING_STATE;
-    say_replica(w);
-    say_exited(w);
+    send_replica(w);
+    send_exited(w);
 }
 
-static void look_for_the_end(struct as_workers *all)
+static void check_all_stopped(struct as_workers *all)
 {
-    if (all->stopping && !as_workers_any_runs(all) && !as_spares_any(all->spares))
+    if (all->stopping && !as_workers_any_running(all) && !as_spares_any(all->spares))
         as_loop_defer(all->loop, &all->stopped);
 }
 
@@ -130,8 +130,8 @@ static void on_end(void *ctx, const struct as_process_end *e)
 
     as_log_event(all->log, AS_LOG_DEBUG, "process_end", "replica=%s pid=%d status=%d", w->name,
                  (int)as_process_pid(w->process), e->status);
-    as_workers_ended(w, e->status, e->kind, e->reason);
-    look_for_the_end(all);
+    as_workers_process_ended(w, e->status, e->kind, e->reason);
+    check_all_stopped(all);
 }
 
 const struct as_process_ops as_workers_process_ops = {on_line, on_end};
@@ -140,10 +140,10 @@ const struct as_process_ops as_workers_process_ops = {on_line, on_end};
 
 static void on_spare_end(void *ctx)
 {
-    look_for_the_end(ctx);
+    check_all_stopped(ctx);
 }
 
-static bool is_recipe_of(const struct as_workers_row *w, struct as_str recipe)
+static bool has_shared_spec(const struct as_workers_row *w, struct as_str recipe)
 {
     struct as_buf mine, own;
     bool is;
@@ -165,14 +165,14 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str r
     {
         const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        if (as_str_eq(as_str_of(w->deployment), deployment) && is_recipe_of(w, recipe))
+        if (as_str_eq(as_str_of(w->deployment), deployment) && has_shared_spec(w, recipe))
             return true;
     }
     return false;
 }
 
 /* Not while a replica of it starts: that one needs the CPU more, and comes by here. */
-static void fill_spares(struct as_workers_row *w)
+static void refill_spares(struct as_workers_row *w)
 {
     AS_LIST_EACH(n, &w->all->workers)
     {
@@ -181,7 +181,7 @@ static void fill_spares(struct as_workers_row *w)
         if (other->state == AS_CTL_STARTING_STATE && strcmp(other->deployment, w->deployment) == 0)
             return;
     }
-    as_spares_fill(w->all->spares, as_str_of(w->deployment), as_buf_slice(&w->spawn));
+    as_spares_refill(w->all->spares, as_str_of(w->deployment), as_buf_slice(&w->spawn));
 }
 
 /* --- starts --- */
@@ -190,14 +190,14 @@ static int start(struct as_workers_row *w, struct as_buf *err)
 {
     struct as_str text = as_buf_slice(&w->spawn);
     struct as_spawn s;
-    int rc = as_spawn_read(&s, text);
+    int rc = as_spawn_parse(&s, text);
 
     if (rc < 0) {
         as_buf_str(err, "nothing that could be started\n");
         return rc;
     }
-    w->process =
-        as_spares_take(w->all->spares, as_str_of(w->deployment), text, &as_workers_process_ops, w);
+    w->process = as_spares_acquire(w->all->spares, as_str_of(w->deployment), text,
+                                   &as_workers_process_ops, w);
     if (w->process)
         as_log_event(w->all->log, AS_LOG_INFO, "spare_used", "replica=%s pid=%d", w->name,
                      (int)as_process_pid(w->process));
@@ -212,7 +212,7 @@ static int start(struct as_workers_row *w, struct as_buf *err)
  * be there sooner than we are back. */
 static void spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct as_workers_row *w = as_workers_get(all, m);
+    struct as_workers_row *w = as_workers_find_or_add(all, m);
     struct as_ctl_message answer;
     struct as_buf err;
     int rc;
@@ -227,36 +227,36 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_workers_set_bytes(&w->wait, AS_STR(""));
     w->restarts = m->restarts;
     w->end.known = false;
-    say_token(w);
-    as_journal_begin(all->console->journal, w->name);
+    send_token(w);
+    as_journal_add(all->console->journal, w->name);
     as_workers_set_bytes(&w->spawn, m->text);
     rc = start(w, &err);
     as_spares_sweep(all->spares, is_spare_wanted, all);
     if (rc < 0) {
         /* as shells report a command that cannot be started */
-        as_workers_ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
+        as_workers_process_ended(w, 127 << 8, AS_EXIT_CODE, as_buf_slice(&err));
     } else {
-        move(w, AS_CTL_STARTING_STATE);
-        say_note(w);
-        answer = message(w, AS_CTL_SPAWNED);
+        set_state(w, AS_CTL_STARTING_STATE);
+        send_note(w);
+        answer = make_message(w, AS_CTL_SPAWNED);
         answer.token = as_str_of(w->token);
-        as_channel_say(all->controller, &answer);
+        as_channel_send(all->controller, &answer);
     }
     as_buf_fini(&err);
 }
 
-static void stop(struct as_workers_row *w, int signal, as_ns timeout)
+static void stop_process(struct as_workers_row *w, int signal, as_ns timeout)
 {
     as_process_stop(w->process, signal, timeout);
-    move(w, AS_CTL_STOPPING_STATE);
+    set_state(w, AS_CTL_STOPPING_STATE);
 }
 
 /* --- what is heard --- */
 
 /* A replica without a process: why, and whether one will come. */
-static void place(struct as_workers *all, const struct as_ctl_message *m)
+static void on_place(struct as_workers *all, const struct as_ctl_message *m)
 {
-    struct as_workers_row *w = as_workers_get(all, m);
+    struct as_workers_row *w = as_workers_find_or_add(all, m);
 
     if (w->process || (m->state != AS_CTL_WAITING_STATE && m->state != AS_CTL_DOWN_STATE))
         return;
@@ -264,47 +264,47 @@ static void place(struct as_workers *all, const struct as_ctl_message *m)
     w->state = m->state;
     w->restarts = m->restarts;
     as_workers_set_bytes(&w->wait, m->text);
-    say_replica(w);
+    send_replica(w);
 }
 
-static void remove_place(struct as_workers *all, const struct as_ctl_message *m)
+static void on_remove(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find(all, m->replica);
 
     if (!w || w->process)
         return;
-    as_channel_say(all->dispatcher, m);
-    as_journal_forget(all->console->journal, w->name);
+    as_channel_send(all->dispatcher, m);
+    as_journal_retire(all->console->journal, w->name);
     as_workers_free_row(w);
     as_spares_sweep(all->spares, is_spare_wanted, all);
 }
 
 /* A word about the process that has this token. */
-static void hear_of(struct as_workers_row *w, const struct as_ctl_message *m)
+static void handle_process_message(struct as_workers_row *w, const struct as_ctl_message *m)
 {
     switch (m->type) {
     case AS_CTL_READY:
         as_workers_set_bytes(&w->reason, AS_STR("")); /* of the process before */
         if (w->state == AS_CTL_STARTING_STATE || w->state == AS_CTL_LOST_STATE)
-            move(w, AS_CTL_READY_STATE);
-        fill_spares(w);
+            set_state(w, AS_CTL_READY_STATE);
+        refill_spares(w);
         break;
     case AS_CTL_GONE:
         if (w->state == AS_CTL_READY_STATE)
-            move(w, AS_CTL_LOST_STATE);
+            set_state(w, AS_CTL_LOST_STATE);
         break;
     case AS_CTL_KILL:
         as_process_kill(w->process, m->text);
         break;
     case AS_CTL_SIGNAL:
-        stop(w, m->number < NSIG ? (int)m->number : SIGTERM, m->ns);
+        stop_process(w, m->number < NSIG ? (int)m->number : SIGTERM, m->ns);
         break;
     default:
         AS_ASSERT(false);
     }
 }
 
-void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
+void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w;
 
@@ -313,50 +313,50 @@ void as_workers_hear(struct as_workers *all, const struct as_ctl_message *m)
         spawn(all, m);
         break;
     case AS_CTL_PLACE:
-        place(all, m);
+        on_place(all, m);
         break;
     case AS_CTL_NOTE: /* also before the first SPAWN */
-        w = as_workers_get(all, m);
+        w = as_workers_find_or_add(all, m);
         as_workers_set_text(&w->note, m->text);
-        say_note(w);
+        send_note(w);
         break;
     case AS_CTL_REMOVE:
-        remove_place(all, m);
+        on_remove(all, m);
         break;
     case AS_CTL_DOWN:
     case AS_CTL_UP:
     case AS_CTL_STATUS:
     case AS_CTL_DELETE:
-        as_standing_hear(&all->standing, m, all->dispatcher);
+        as_status_cache_update(&all->standing, m, all->dispatcher);
         break;
     default:
         w = as_workers_find_running(all, m->token);
         if (w)
-            hear_of(w, m);
+            handle_process_message(w, m);
     }
 }
 
-static void tell_dispatcher(struct as_workers *all)
+static void send_all_to_dispatcher(struct as_workers *all)
 {
     AS_LIST_EACH(n, &all->workers)
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (w->process)
-            say_token(w);
-        say_replica(w);
-        say_note(w);
+            send_token(w);
+        send_replica(w);
+        send_note(w);
     }
     /* or requests would queue for workers that nobody will start */
-    as_standing_dispatcher(&all->standing, all->dispatcher);
+    as_status_cache_send_all(&all->standing, all->dispatcher);
 }
 
-void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
+void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channel)
 {
     all->dispatcher = channel;
     if (channel) {
-        tell_dispatcher(all);
-        say_told(all);
+        send_all_to_dispatcher(all);
+        send_told(all);
         return;
     }
     AS_LIST_EACH(n, &all->workers)
@@ -369,7 +369,7 @@ void as_workers_dispatcher(struct as_workers *all, struct as_channel *channel)
     }
 }
 
-void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
+void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *channel)
 {
     all->former = all->dispatcher;
     AS_LIST_EACH(n, &all->workers)
@@ -381,21 +381,21 @@ void as_workers_relieve(struct as_workers *all, struct as_channel *channel)
             w->state = AS_CTL_LOST_STATE;
     }
     all->dispatcher = channel;
-    tell_dispatcher(all);
+    send_all_to_dispatcher(all);
 }
 
-void as_workers_former_gone(struct as_workers *all)
+void as_workers_remove_former(struct as_workers *all)
 {
     all->former = NULL;
     AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct as_workers_row, node)->held = false;
 }
 
-bool as_workers_hear_former(struct as_workers *all, const struct as_ctl_message *m)
+bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find_running(all, m->token);
 
     if (w && m->type == AS_CTL_KILL)
-        hear_of(w, m);
+        handle_process_message(w, m);
     if (w && m->type == AS_CTL_GONE)
         w->held = false;
     /* READY of it came too late; GONE is old news when the other one has said READY */
@@ -403,22 +403,22 @@ bool as_workers_hear_former(struct as_workers *all, const struct as_ctl_message 
            (m->type == AS_CTL_GONE && w && w->state == AS_CTL_LOST_STATE);
 }
 
-bool as_workers_believe(const struct as_workers *all, const struct as_ctl_message *m)
+bool as_workers_accepts(const struct as_workers *all, const struct as_ctl_message *m)
 {
     const struct as_workers_row *w = as_workers_find_running(all, m->token);
 
     return m->type != AS_CTL_RETIRED || !w || !w->held;
 }
 
-void as_workers_begin(struct as_workers *all)
+void as_workers_controller_ready(struct as_workers *all)
 {
     if (all->begun)
         return;
     all->begun = true;
-    say_told(all);
+    send_told(all);
 }
 
-void as_workers_controller(struct as_workers *all, struct as_channel *channel)
+void as_workers_set_controller(struct as_workers *all, struct as_channel *channel)
 {
     all->controller = channel;
     if (!channel)
@@ -426,16 +426,16 @@ void as_workers_controller(struct as_workers *all, struct as_channel *channel)
     AS_LIST_EACH(n, &all->workers)
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-        struct as_ctl_message m = message(w, AS_CTL_RUNS);
+        struct as_ctl_message m = make_message(w, AS_CTL_RUNS);
 
         m.token = as_str_of(w->token);
         m.number = w->end.known;
         m.text = as_str_of(w->note);
-        as_channel_say(channel, &m);
+        as_channel_send(channel, &m);
         if (w->end.known)
-            say_exited(w);
+            send_exited(w);
     }
-    as_standing_controller(&all->standing, channel);
+    as_status_cache_send_down(&all->standing, channel);
 }
 
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
@@ -446,13 +446,13 @@ void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
         if (w->process)
-            stop(w, signal, timeout);
+            stop_process(w, signal, timeout);
     }
     as_spares_stop(all->spares);
-    look_for_the_end(all);
+    check_all_stopped(all);
 }
 
-bool as_workers_has(const struct as_workers *all, pid_t pid)
+bool as_workers_owns_pid(const struct as_workers *all, pid_t pid)
 {
     AS_LIST_EACH(n, &all->workers)
     {
@@ -461,7 +461,7 @@ bool as_workers_has(const struct as_workers *all, pid_t pid)
         if (w->process && as_process_pid(w->process) == pid)
             return true;
     }
-    return as_spares_has(all->spares, pid);
+    return as_spares_owns_pid(all->spares, pid);
 }
 
 static void on_stopped(struct as_task *t)
@@ -482,12 +482,12 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     all->console = console;
     all->log = log;
     as_list_init(&all->workers);
-    as_standing_init(&all->standing);
+    as_status_cache_init(&all->standing);
     as_task_init(&all->stopped, on_stopped);
     all->launcher = (struct as_launcher){
         .loop = loop, .log = log, .oom_seen = conf->oom_seen, .terminal = conf->terminal};
     as_spares_new(&all->spares, &all->launcher, console, on_spare_end, all);
-    as_cgroup_sweep("");
+    as_cgroup_remove_stale("");
     *ret_w = all;
     return 0;
 }
@@ -506,7 +506,7 @@ void as_workers_free(struct as_workers *all)
         return;
     while ((n = as_list_pop(&all->workers)))
         as_workers_free_row(AS_LIST_ENTRY(n, struct as_workers_row, node));
-    as_standing_fini(&all->standing);
+    as_status_cache_fini(&all->standing);
     as_spares_free(all->spares);
     free(all);
 }

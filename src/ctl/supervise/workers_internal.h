@@ -1,9 +1,10 @@
-/* ctl/supervise/workers_internal.h — the insides of the workers' table; only its own files include this.
+/* ctl/supervise/workers_internal.h — the insides of the workers' table; only its own files include
+ * this.
  *
  * workers.c starts, ends and tells; workers_table.c finds, and takes the table over an exec.
  */
-#ifndef AS_CTL_WORKERS_OWN_H
-#define AS_CTL_WORKERS_OWN_H
+#ifndef AS_CTL_WORKERS_INTERNAL_H
+#define AS_CTL_WORKERS_INTERNAL_H
 
 #include "ctl/supervise/launch.h"
 #include "ctl/supervise/spares.h"
@@ -42,7 +43,7 @@ struct as_workers {
     struct as_channel *dispatcher, *controller; /* NULL: not there */
     struct as_channel *former;                  /* the dispatcher that was relieved */
     struct as_list workers;
-    struct as_standing standing;
+    struct as_status_cache standing;
     struct as_task stopped;
     struct as_launcher launcher;
     struct as_spares *spares;
@@ -56,16 +57,17 @@ struct as_workers_row *as_workers_find(const struct as_workers *all, struct as_s
 /* The one whose process has this token: a word about an earlier life finds nobody. */
 struct as_workers_row *as_workers_find_running(const struct as_workers *all, struct as_str token);
 /* That of m's replica, which may be new. */
-struct as_workers_row *as_workers_get(struct as_workers *all, const struct as_ctl_message *m);
+struct as_workers_row *as_workers_find_or_add(struct as_workers *all,
+                                              const struct as_ctl_message *m);
 /* What people are told about its state; valid until something happens to it. */
 struct as_str as_workers_reason(const struct as_workers_row *w);
 void as_workers_free_row(struct as_workers_row *w);
-bool as_workers_any_runs(const struct as_workers *all);
+bool as_workers_any_running(const struct as_workers *all);
 void as_workers_set_text(char **text, struct as_str s);
 void as_workers_set_bytes(struct as_buf *b, struct as_str s);
 
 /* Its process is dead; also of one that could not even be started. */
-void as_workers_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
-                      struct as_str reason);
+void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
+                              struct as_str reason);
 
 #endif

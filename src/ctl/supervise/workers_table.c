@@ -27,7 +27,7 @@ struct as_workers_row *as_workers_find_running(const struct as_workers *all, str
     return NULL;
 }
 
-const char *as_workers_whose(const struct as_workers *all, pid_t pid)
+const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
 {
     AS_LIST_EACH(n, &all->workers)
     {
@@ -38,10 +38,10 @@ const char *as_workers_whose(const struct as_workers *all, pid_t pid)
             (w->end.known && w->end.pid == pid))
             return w->name;
     }
-    return as_spares_has(all->spares, pid) ? "spare" : NULL;
+    return as_spares_owns_pid(all->spares, pid) ? "spare" : NULL;
 }
 
-bool as_workers_any_runs(const struct as_workers *all)
+bool as_workers_any_running(const struct as_workers *all)
 {
     AS_LIST_EACH(n, &all->workers)
     {
@@ -68,7 +68,8 @@ struct as_str as_workers_reason(const struct as_workers_row *w)
     return as_buf_slice(w->wait.n ? &w->wait : &w->reason);
 }
 
-struct as_workers_row *as_workers_get(struct as_workers *all, const struct as_ctl_message *m)
+struct as_workers_row *as_workers_find_or_add(struct as_workers *all,
+                                              const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find(all, m->replica);
 
@@ -104,98 +105,99 @@ void as_workers_free_row(struct as_workers_row *w)
 
 /* --- over an exec --- */
 
-static void carry_worker(const struct as_workers_row *w, struct as_carry *c)
+static void save_worker(const struct as_workers_row *w, struct as_reexec_writer *c)
 {
-    as_carry_put(c, "replica", as_str_of(w->name));
-    as_carry_put(c, "deployment", as_str_of(w->deployment));
-    as_carry_put(c, "token", as_str_of(w->token));
-    as_carry_put(c, "note", as_str_of(w->note));
-    as_carry_put(c, "reason", as_buf_slice(&w->reason));
-    as_carry_put(c, "spawn", as_buf_slice(&w->spawn));
-    as_carry_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
-    as_carry_put_u64(c, "restarts", w->restarts);
-    as_carry_put_u64(c, "ended", w->end.known);
-    as_carry_put_u64(c, "end-pid", (uint64_t)w->end.pid);
-    as_carry_put_u64(c, "end-status", (uint32_t)w->end.status);
-    as_carry_put_u64(c, "end-kind", w->end.kind);
-    as_carry_put_u64(c, "runs", w->process != NULL);
+    as_reexec_put(c, "replica", as_str_of(w->name));
+    as_reexec_put(c, "deployment", as_str_of(w->deployment));
+    as_reexec_put(c, "token", as_str_of(w->token));
+    as_reexec_put(c, "note", as_str_of(w->note));
+    as_reexec_put(c, "reason", as_buf_slice(&w->reason));
+    as_reexec_put(c, "spawn", as_buf_slice(&w->spawn));
+    as_reexec_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
+    as_reexec_put_u64(c, "restarts", w->restarts);
+    as_reexec_put_u64(c, "ended", w->end.known);
+    as_reexec_put_u64(c, "end-pid", (uint64_t)w->end.pid);
+    as_reexec_put_u64(c, "end-status", (uint32_t)w->end.status);
+    as_reexec_put_u64(c, "end-kind", w->end.kind);
+    as_reexec_put_u64(c, "runs", w->process != NULL);
     if (w->process)
-        as_process_carry(w->process, c);
+        as_process_save(w->process, c);
 }
 
-void as_workers_carry(const struct as_workers *all, struct as_carry *c)
+void as_workers_save(const struct as_workers *all, struct as_reexec_writer *c)
 {
     uint64_t n = 0;
 
     AS_LIST_EACH(node, &all->workers) n++;
-    as_carry_put_u64(c, "groups", all->launcher.groups);
-    as_carry_put_u64(c, "unbound", all->launcher.told_limit);
-    as_carry_put_u64(c, "replicas", n);
+    as_reexec_put_u64(c, "groups", all->launcher.groups);
+    as_reexec_put_u64(c, "unbound", all->launcher.told_limit);
+    as_reexec_put_u64(c, "replicas", n);
     AS_LIST_EACH(node, &all->workers)
-    carry_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), c);
-    as_standing_carry(&all->standing, c);
-    as_spares_carry(all->spares, c);
+    save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), c);
+    as_status_cache_save(&all->standing, c);
+    as_spares_save(all->spares, c);
 }
 
-static enum as_ctl_state get_state(struct as_carried *c)
+static enum as_ctl_state read_state(struct as_reexec_reader *c)
 {
-    struct as_str name = as_carried_get(c, "state");
+    struct as_str name = as_reexec_get(c, "state");
 
     for (int s = 0; s < AS_CTL_STATES; s++) {
         if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
             return (enum as_ctl_state)s;
     }
-    as_carried_fail(c, "state", "is none of a replica");
+    as_reexec_fail(c, "state", "is none of a replica");
     return AS_CTL_WAITING_STATE;
 }
 
-static void resume_worker(struct as_workers *all, struct as_carried *c)
+static void restore_worker(struct as_workers *all, struct as_reexec_reader *c)
 {
-    struct as_ctl_message m = {.replica = as_carried_get(c, "replica")};
+    struct as_ctl_message m = {.replica = as_reexec_get(c, "replica")};
     enum as_ctl_state state;
     struct as_workers_row *w;
 
-    m.deployment = as_carried_get(c, "deployment");
+    m.deployment = as_reexec_get(c, "deployment");
     if (as_workers_find(all, m.replica))
-        as_carried_fail(c, "replica", "is there twice");
-    w = as_workers_get(all, &m);
-    as_workers_set_text(&w->token, as_carried_get(c, "token"));
-    as_workers_set_text(&w->note, as_carried_get(c, "note"));
-    as_workers_set_bytes(&w->reason, as_carried_get(c, "reason"));
-    as_workers_set_bytes(&w->spawn, as_carried_get(c, "spawn"));
-    state = get_state(c);
-    w->restarts = (uint32_t)as_carried_get_u64(c, "restarts", UINT32_MAX);
-    w->end.known = as_carried_get_u64(c, "ended", 1);
-    w->end.pid = (pid_t)as_carried_get_u64(c, "end-pid", INT32_MAX);
-    w->end.status = (int)as_carried_get_u64(c, "end-status", UINT32_MAX);
-    w->end.kind = (enum as_exit_kind)as_carried_get_u64(c, "end-kind", AS_EXIT_STOPPED);
-    if (as_carried_get_u64(c, "runs", 1)) {
+        as_reexec_fail(c, "replica", "is there twice");
+    w = as_workers_find_or_add(all, &m);
+    as_workers_set_text(&w->token, as_reexec_get(c, "token"));
+    as_workers_set_text(&w->note, as_reexec_get(c, "note"));
+    as_workers_set_bytes(&w->reason, as_reexec_get(c, "reason"));
+    as_workers_set_bytes(&w->spawn, as_reexec_get(c, "spawn"));
+    state = read_state(c);
+    w->restarts = (uint32_t)as_reexec_get_u64(c, "restarts", UINT32_MAX);
+    w->end.known = as_reexec_get_u64(c, "ended", 1);
+    w->end.pid = (pid_t)as_reexec_get_u64(c, "end-pid", INT32_MAX);
+    w->end.status = (int)as_reexec_get_u64(c, "end-status", UINT32_MAX);
+    w->end.kind = (enum as_exit_kind)as_reexec_get_u64(c, "end-kind", AS_EXIT_STOPPED);
+    if (as_reexec_get_u64(c, "runs", 1)) {
         w->process =
-            as_process_resume(all->loop, c, all->conf.oom_seen, &as_workers_process_ops, w);
+            as_process_restore(all->loop, c, all->conf.oom_seen, &as_workers_process_ops, w);
         if (w->process)
             w->state = state;
         else if (!c->dry && !c->failed) /* it cannot be watched, and was killed */
-            as_workers_ended(w, SIGKILL, AS_EXIT_CRASH, AS_STR("no descriptor left to watch it\n"));
+            as_workers_process_ended(w, SIGKILL, AS_EXIT_CRASH,
+                                     AS_STR("no descriptor left to watch it\n"));
     } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
         w->state = state;
     } else {
-        as_carried_fail(c, "state", "needs a process");
+        as_reexec_fail(c, "state", "needs a process");
     }
 }
 
-void as_workers_resume(struct as_workers *all, struct as_carried *c, struct as_channel *dispatcher,
-                       struct as_channel *controller)
+void as_workers_restore(struct as_workers *all, struct as_reexec_reader *c,
+                        struct as_channel *dispatcher, struct as_channel *controller)
 {
     uint64_t n;
 
     all->dispatcher = dispatcher;
     all->controller = controller;
     all->begun = true; /* an upgrade waits for that */
-    all->launcher.groups = (uint32_t)as_carried_get_u64(c, "groups", UINT32_MAX);
-    all->launcher.told_limit = as_carried_get_u64(c, "unbound", 1);
-    n = as_carried_get_u64(c, "replicas", UINT32_MAX);
+    all->launcher.groups = (uint32_t)as_reexec_get_u64(c, "groups", UINT32_MAX);
+    all->launcher.told_limit = as_reexec_get_u64(c, "unbound", 1);
+    n = as_reexec_get_u64(c, "replicas", UINT32_MAX);
     for (uint64_t i = 0; i < n && !c->failed; i++)
-        resume_worker(all, c);
-    as_standing_resume(&all->standing, c);
-    as_spares_resume(all->spares, c);
+        restore_worker(all, c);
+    as_status_cache_restore(&all->standing, c);
+    as_spares_restore(all->spares, c);
 }

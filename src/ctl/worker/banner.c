@@ -13,7 +13,7 @@ void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool l
 }
 
 /* The first `named` models of a deployment, wrapped under each other. */
-static void write_models(struct as_buf *b, const struct as_app_deployment *d, uint32_t named)
+static void write_models(struct as_buf *b, const struct as_declared_deployment *d, uint32_t named)
 {
     size_t column = WIDTH;
 
@@ -38,7 +38,7 @@ static void write_models(struct as_buf *b, const struct as_app_deployment *d, ui
 }
 
 /* Deployments that are named no more. */
-static void write_rest(struct as_buf *b, const struct as_app *app, uint32_t from)
+static void write_omitted(struct as_buf *b, const struct as_declared *app, uint32_t from)
 {
     uint32_t models = 0;
 
@@ -71,7 +71,8 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
  * model answers. */
 static void write_call(struct as_buf *b, const struct as_banner *v)
 {
-    /* as_app_parse lets no application without a model and no model without a version through */
+    /* as_declared_parse lets no application without a model and no model without a version through
+     */
     const char *model = v->app->deployments[0].models[0];
     size_t name = strcspn(model, ":");
 
@@ -97,12 +98,12 @@ void as_banner_write(struct as_buf *b, const struct as_banner *v)
     else
         as_buf_printf(b, "AnyServe %s serves the workers that join\n\n", v->version);
     for (uint32_t i = 0; i < v->app->n; i++) {
-        const struct as_app_deployment *d = &v->app->deployments[i];
+        const struct as_declared_deployment *d = &v->app->deployments[i];
         uint32_t n = v->replicas ? v->replicas[i] : v->workers;
         uint32_t named = AS_MIN(d->n_models, left);
 
         if (!named) {
-            write_rest(b, v->app, i);
+            write_omitted(b, v->app, i);
             break;
         }
         left -= named;

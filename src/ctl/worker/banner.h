@@ -1,4 +1,5 @@
-/* ctl/worker/banner.h — what a person reads when the server starts: what, where, how to call it. Pure. */
+/* ctl/worker/banner.h — what a person reads when the server starts: what, where, how to call it.
+ * Pure. */
 #ifndef AS_CTL_BANNER_H
 #define AS_CTL_BANNER_H
 
@@ -8,7 +9,7 @@
 struct as_banner {
     const char *version, *target; /* target NULL: no models of its own */
     const char *summary;          /* or these lines say what is served; NULL: target and app do */
-    const struct as_app *app;
+    const struct as_declared *app;
     uint32_t workers;                      /* replicas of each deployment, where … */
     const uint32_t *replicas;              /* … this is NULL: of each of them, as app has them */
     const char *host;                      /* as given */

@@ -18,17 +18,17 @@
 
 #define QUESTION_MS 10000 /* an interpreter without imports */
 
-static void to_stderr(void *ctx, struct as_str line)
+static void print_line(void *ctx, struct as_str line)
 {
     (void)ctx;
     fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
 }
 
 /* What one that takes too long gets. */
-enum patience { WAITS, WARNED, OVER };
+enum stop_stage { WAITS, WARNED, OVER };
 
 /* It is told first, since it can say what it is doing. */
-static void hurry(struct as_proc *p, enum patience *state, as_ns *deadline)
+static void signal_child(struct as_proc *p, enum stop_stage *state, as_ns *deadline)
 {
     *state = *state == WAITS ? WARNED : OVER;
     as_proc_signal(p, *state == WARNED ? SIGABRT : SIGKILL);
@@ -55,8 +55,8 @@ static int ms_until(as_ns deadline)
 
 /* Reads until the child has ended or a signal came (returned). The end is the process's, not the
  * pipe's: a forked helper may hold that open. */
-static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struct as_buf *text,
-                 enum patience *state)
+static int wait_for_child(struct as_proc *p, int out, int signal_fd, as_ns timeout,
+                          struct as_buf *text, enum stop_stage *state)
 {
     as_ns deadline = timeout ? clock_now() + timeout : AS_NEVER;
     struct pollfd pfd[] = {{.fd = out, .events = POLLIN},
@@ -69,7 +69,7 @@ static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struc
         int n_ready = poll(pfd, AS_COUNT(pfd), ms_until(deadline));
 
         if (n_ready == 0 && clock_now() >= deadline)
-            hurry(p, state, &deadline);
+            signal_child(p, state, &deadline);
         if (n_ready <= 0)
             continue;
         if (pfd[0].revents) {
@@ -79,7 +79,7 @@ static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struc
             else if (n == 0)
                 pfd[0].fd = -1;
             /* a module that prints without end; the verdict follows from its death */
-            if (text->n > AS_APP_BYTES_MAX) {
+            if (text->n > AS_DECLARED_BYTES_MAX) {
                 as_proc_signal(p, SIGKILL);
                 pfd[0].fd = -1; /* what has left its group may go on */
             }
@@ -96,7 +96,7 @@ static int watch(struct as_proc *p, int out, int signal_fd, as_ns timeout, struc
     }
 }
 
-bool as_app_shadowed(const char *dir, struct as_buf *out)
+bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
 {
     static const char *const names[] = {"anyserve",  "collections", "contextlib", "functools",
                                         "importlib", "keyword",     "operator",   "reprlib",
@@ -124,7 +124,7 @@ bool as_app_shadowed(const char *dir, struct as_buf *out)
 enum package { THERE, LACKING, NO_PYTHON };
 
 /* Asks the interpreter itself. */
-static enum package find_package(const struct as_app_where *where)
+static enum package find_package(const struct as_describe_source *where)
 {
     static const char question[] = "import importlib.util, sys; sys.exit(3 + "
                                    "(importlib.util.find_spec('anyserve') is None))";
@@ -156,7 +156,7 @@ static enum package find_package(const struct as_app_where *where)
 
 /* The worker program's own codes say what is wrong and it has written why. Everything else: what
  * was seen, and what can be found out. */
-static int verdict(const struct as_app_where *where, int status, enum patience state,
+static int verdict(const struct as_describe_source *where, int status, enum stop_stage state,
                    struct as_buf *err)
 {
     const char *python = where->python;
@@ -168,12 +168,12 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
                       (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
                       state == WARNED ? "; what its threads were doing is above, if it could tell"
                                       : "");
-        return AS_CODE_RAISED;
+        return AS_EXIT_CODE_RAISED;
     }
-    if (as_code_fatal(code))
+    if (as_exit_code_fatal(code))
         return code;
-    if (as_app_shadowed(where->dir, err))
-        return AS_CODE_INTERPRETER;
+    if (as_describe_find_shadowing(where->dir, err))
+        return AS_EXIT_CODE_INTERPRETER;
     as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
                   as_proc_describe(status, how));
     switch (find_package(where)) {
@@ -191,11 +191,11 @@ static int verdict(const struct as_app_where *where, int status, enum patience s
                         "chosen with --python PATH.");
         break;
     }
-    return code == AS_CODE_USAGE ? AS_CODE_CONFIG : AS_CODE_INTERPRETER;
+    return code == AS_EXIT_CODE_USAGE ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_INTERPRETER;
 }
 
-int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
-                    struct as_buf *err)
+int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *where,
+                    int signal_fd, struct as_buf *err)
 {
     const char *python = where->python;
     struct as_proc_spec spec = {.path = python,
@@ -207,18 +207,18 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
     struct as_describe_command command;
     struct as_buf text;
     struct as_proc p;
-    enum patience state = WAITS;
+    enum stop_stage state = WAITS;
     char cwd[PATH_MAX];
     int out[2], e, rc, sig, status;
 
     if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) { /* Python needs one */
         as_buf_str(err, "the current directory does not exist any more: it was deleted, or made "
                         "anew. Change to it again (cd \"$PWD\"), or to another one");
-        return AS_CODE_CONFIG;
+        return AS_EXIT_CODE_CONFIG;
     }
     if (pipe2(out, O_CLOEXEC) < 0) {
         as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
-        return AS_CODE_FAILED;
+        return AS_EXIT_CODE_FAILED;
     }
     spec.out = out[1];
     as_describe_command_init(&command, where);
@@ -232,25 +232,25 @@ int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, in
         close(out[0]);
         if (where->dir && access(where->dir, X_OK) < 0) {
             as_buf_printf(err, "working_dir %s: %s", where->dir, strerror(errno));
-            return AS_CODE_CONFIG;
+            return AS_EXIT_CODE_CONFIG;
         }
         as_buf_printf(err, "cannot run the interpreter %s: %s\nChoose one with --python PATH.",
                       python, strerror(e));
-        return AS_CODE_INTERPRETER;
+        return AS_EXIT_CODE_INTERPRETER;
     }
     as_buf_init(&text);
-    sig = watch(&p, out[0], signal_fd, where->timeout, &text, &state);
+    sig = wait_for_child(&p, out[0], signal_fd, where->timeout, &text, &state);
     status = as_proc_wait(&p);
     close(out[0]);
     if (sig)
-        rc = AS_CODE_SIGNAL + sig;
-    else if (text.n > AS_APP_BYTES_MAX || state != WAITS || !WIFEXITED(status) ||
+        rc = AS_EXIT_CODE_SIGNAL + sig;
+    else if (text.n > AS_DECLARED_BYTES_MAX || state != WAITS || !WIFEXITED(status) ||
              WEXITSTATUS(status) != 0)
         rc = verdict(where, status, state, err);
-    else if (as_app_parse(ret_app, as_buf_slice(&text), to_stderr, NULL, err) < 0) {
+    else if (as_declared_parse(ret_app, as_buf_slice(&text), print_line, NULL, err) < 0) {
         as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
                       python);
-        rc = AS_CODE_INTERPRETER;
+        rc = AS_EXIT_CODE_INTERPRETER;
     }
     as_buf_fini(&text);
     return rc;

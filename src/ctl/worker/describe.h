@@ -8,7 +8,7 @@
 #include "io/loop/loop.h"
 
 /* The code is served from a copy (ctl/state/code_store.h). */
-struct as_app_code {
+struct as_describe_code {
     const char *store;
     const char *copy;     /* this one, as the key `code` has it; NULL: it is made first */
     bool folder;          /* of all that is in `dir` */
@@ -18,12 +18,12 @@ struct as_app_code {
     uint32_t max_files;
 };
 
-struct as_app_where { /* how the code is loaded */
+struct as_describe_source { /* how the code is loaded */
     const char *python, *target;
-    const char *dir;                /* or NULL: ours */
-    const char **env;               /* "NAME=value" on top of ours, NULL-terminated; or NULL */
-    const struct as_app_code *code; /* NULL: from its own files */
-    as_ns timeout;                  /* as_app_describe: it is ended after this; 0: never */
+    const char *dir;                     /* or NULL: ours */
+    const char **env;                    /* "NAME=value" on top of ours, NULL-terminated; or NULL */
+    const struct as_describe_code *code; /* NULL: from its own files */
+    as_ns timeout;                       /* as_describe_run: it is ended after this; 0: never */
 };
 
 /* The command line that describes it, and where it is run. */
@@ -32,31 +32,32 @@ struct as_describe_command {
     const char *dir; /* or NULL */
     struct as_buf texts;
 };
-void as_describe_command_init(struct as_describe_command *ret_c, const struct as_app_where *where);
+void as_describe_command_init(struct as_describe_command *ret_c,
+                              const struct as_describe_source *where);
 void as_describe_command_fini(struct as_describe_command *c);
 
 /* Runs the interpreter and waits; its stderr is ours. signal_fd: a signalfd whose first signal ends
- * the child. Returns 0; an exit code of as_code (the child has told why on stderr, or `err` does);
- * AS_CODE_SIGNAL + n after a signal. */
-int as_app_describe(struct as_app *ret_app, const struct as_app_where *where, int signal_fd,
-                    struct as_buf *err);
+ * the child. Returns 0; an exit code of as_exit_code (the child has told why on stderr, or `err`
+ * does); AS_EXIT_CODE_SIGNAL + n after a signal. */
+int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *where,
+                    int signal_fd, struct as_buf *err);
 
 /* Names a file in `dir` (NULL: ours) that Python takes for a module that it needs before the worker
  * program can put the folder behind its own (python/anyserve/worker.py). False: there is none. */
-bool as_app_shadowed(const char *dir, struct as_buf *out);
+bool as_describe_find_shadowing(const char *dir, struct as_buf *out);
 
 /* The same beside a loop. */
-struct as_describer;
+struct as_describe_job;
 
 /* app: 0, and it is the callee's from here on. Else NULL, and `why` has what is wrong, what the
  * code printed last included. */
-typedef void as_describer_fn(void *ctx, struct as_app *app, struct as_str why);
+typedef void as_describe_done_fn(void *ctx, struct as_declared *app, struct as_str why);
 
-/* done comes once, later, unless it is stopped before. oom_seen: ctl/supervise/process.h. After `timeout` the
- * child is killed. AS_EIO: it could not be started, `err` says why. */
-int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
-                       const struct as_app_where *where, as_ns timeout, uint64_t *oom_seen,
-                       as_describer_fn *done, void *ctx, struct as_buf *err);
-void as_describer_stop(struct as_describer *d); /* the child is killed; NULL is fine */
+/* done comes once, later, unless it is stopped before. oom_seen: ctl/supervise/process.h. After
+ * `timeout` the child is killed. AS_EIO: it could not be started, `err` says why. */
+int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
+                      const struct as_describe_source *where, as_ns timeout, uint64_t *oom_seen,
+                      as_describe_done_fn *done, void *ctx, struct as_buf *err);
+void as_describe_stop(struct as_describe_job *d); /* the child is killed; NULL is fine */
 
 #endif

@@ -10,31 +10,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT 32768u /* bytes of what the code prints, the last of them */
+#define PRINTED_MAX 32768u /* bytes of what the code prints, the last of them */
 
-struct as_describer {
+struct as_describe_job {
     struct as_process *process;
     int out;            /* memfd: the description */
     char *python, *dir; /* dir may be NULL */
     struct as_buf printed;
     struct as_timer timer;
-    as_describer_fn *done; /* NULL: nobody waits any more */
+    as_describe_done_fn *done; /* NULL: nobody waits any more */
     void *ctx;
 };
 
-static void on_line(void *ctx, struct as_str line)
+static void on_interpreter_line(void *ctx, struct as_str line)
 {
-    struct as_describer *d = ctx;
+    struct as_describe_job *d = ctx;
 
     as_buf_add(&d->printed, line.p, line.n);
     as_buf_str(&d->printed, "\n");
-    if (d->printed.n > KEPT)
-        as_buf_drop(&d->printed, d->printed.n - KEPT);
+    if (d->printed.n > PRINTED_MAX)
+        as_buf_drop(&d->printed, d->printed.n - PRINTED_MAX);
 }
 
 static void free_describer(struct as_timer *t)
 {
-    struct as_describer *d = AS_CONTAINER(t, struct as_describer, timer);
+    struct as_describe_job *d = AS_CONTAINER(t, struct as_describe_job, timer);
 
     close(d->out);
     as_buf_fini(&d->printed);
@@ -44,7 +44,7 @@ static void free_describer(struct as_timer *t)
 }
 
 /* 0, or what is wrong is in `why`. */
-static int read_description(const struct as_describer *d, struct as_app *ret_app,
+static int read_description(const struct as_describe_job *d, struct as_declared *ret_app,
                             struct as_buf *why)
 {
     struct as_buf text;
@@ -53,28 +53,29 @@ static int read_description(const struct as_describer *d, struct as_app *ret_app
     int rc = AS_EINVALID;
 
     as_buf_init(&text);
-    while (text.n <= AS_APP_BYTES_MAX && (n = pread(d->out, part, sizeof(part), (off_t)text.n)) > 0)
+    while (text.n <= AS_DECLARED_BYTES_MAX &&
+           (n = pread(d->out, part, sizeof(part), (off_t)text.n)) > 0)
         as_buf_add(&text, part, (size_t)n);
     if (n < 0)
         as_buf_printf(why, "its description cannot be read: %s", strerror(errno));
-    else if (text.n > AS_APP_BYTES_MAX)
-        as_buf_printf(why, "its description has more than %u bytes", AS_APP_BYTES_MAX);
+    else if (text.n > AS_DECLARED_BYTES_MAX)
+        as_buf_printf(why, "its description has more than %u bytes", AS_DECLARED_BYTES_MAX);
     else
-        rc = as_app_parse(ret_app, as_buf_slice(&text), NULL, NULL, why);
+        rc = as_declared_parse(ret_app, as_buf_slice(&text), NULL, NULL, why);
     as_buf_fini(&text);
     return rc;
 }
 
-static void on_end(void *ctx, const struct as_process_end *e)
+static void on_interpreter_end(void *ctx, const struct as_process_end *e)
 {
-    struct as_describer *d = ctx;
-    struct as_app app = {0};
+    struct as_describe_job *d = ctx;
+    struct as_declared app = {0};
     struct as_str how, last;
     struct as_buf why;
     int rc = AS_EINVALID;
 
     d->process = NULL;
-    as_output_report(e->reason, &how, &last);
+    as_output_split_report(e->reason, &how, &last);
     as_buf_init(&why);
     if (d->done && WIFEXITED(e->status) && WEXITSTATUS(e->status) == 0)
         rc = read_description(d, &app, &why);
@@ -83,8 +84,8 @@ static void on_end(void *ctx, const struct as_process_end *e)
     if (d->done && rc < 0) {
         as_buf_str(&why, "\n");
         as_buf_add(&why, d->printed.p, d->printed.n);
-        if (e->status && WIFEXITED(e->status) && !as_code_fatal(WEXITSTATUS(e->status)))
-            as_app_shadowed(d->dir, &why);
+        if (e->status && WIFEXITED(e->status) && !as_exit_code_fatal(WEXITSTATUS(e->status)))
+            as_describe_find_shadowing(d->dir, &why);
     }
     if (d->done)
         d->done(d->ctx, rc == 0 ? &app : NULL, as_buf_slice(&why));
@@ -94,14 +95,14 @@ static void on_end(void *ctx, const struct as_process_end *e)
 
 static void on_timeout(struct as_timer *t)
 {
-    struct as_describer *d = AS_CONTAINER(t, struct as_describer, timer);
+    struct as_describe_job *d = AS_CONTAINER(t, struct as_describe_job, timer);
 
     if (d->process)
         as_process_kill(d->process, AS_STR("it did not load in time (--start-timeout)"));
 }
 
-static int spawn(struct as_describer *d, const struct as_app_where *w, struct as_proc *ret_p,
-                 int *ret_err, struct as_buf *err)
+static int spawn_interpreter(struct as_describe_job *d, const struct as_describe_source *w,
+                             struct as_proc *ret_p, int *ret_err, struct as_buf *err)
 {
     struct as_describe_command command;
     struct as_proc_spec spec = {.path = w->python,
@@ -134,12 +135,12 @@ static int spawn(struct as_describer *d, const struct as_app_where *w, struct as
     return AS_EIO;
 }
 
-int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
-                       const struct as_app_where *where, as_ns timeout, uint64_t *oom_seen,
-                       as_describer_fn *done, void *ctx, struct as_buf *err)
+int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
+                      const struct as_describe_source *where, as_ns timeout, uint64_t *oom_seen,
+                      as_describe_done_fn *done, void *ctx, struct as_buf *err)
 {
-    static const struct as_process_ops ops = {on_line, on_end};
-    struct as_describer *d = as_xalloc(sizeof(*d));
+    static const struct as_process_ops ops = {on_interpreter_line, on_interpreter_end};
+    struct as_describe_job *d = as_xalloc(sizeof(*d));
     struct as_proc p;
     int pipe, rc = AS_EIO;
 
@@ -153,7 +154,7 @@ int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
     if (d->out < 0)
         as_buf_printf(err, "cannot make a memfd: %s", strerror(errno));
     else
-        rc = spawn(d, where, &p, &pipe, err);
+        rc = spawn_interpreter(d, where, &p, &pipe, err);
     if (rc == 0) {
         rc = as_process_watch(&d->process, loop, &p, pipe, oom_seen, &ops, d);
         if (rc < 0)
@@ -168,7 +169,7 @@ int as_describer_start(struct as_describer **ret_d, struct as_loop *loop,
     return 0;
 }
 
-void as_describer_stop(struct as_describer *d)
+void as_describe_stop(struct as_describe_job *d)
 {
     if (!d)
         return;

@@ -9,14 +9,14 @@
 #define FIXED 10u /* words of a command beside the patterns */
 
 /* A text that lives as long as the command; its place, since the buffer may move. */
-static size_t begin_text(const struct as_describe_command *c)
+static size_t next_text(const struct as_describe_command *c)
 {
     return c->texts.n;
 }
 
 static size_t put_text(struct as_describe_command *c, const char *key, const char *value)
 {
-    size_t at = begin_text(c);
+    size_t at = next_text(c);
 
     as_buf_printf(&c->texts, "%s%s", key, value);
     as_buf_add(&c->texts, "", 1);
@@ -25,7 +25,7 @@ static size_t put_text(struct as_describe_command *c, const char *key, const cha
 
 static size_t put_number(struct as_describe_command *c, const char *key, uint64_t value)
 {
-    size_t at = begin_text(c);
+    size_t at = next_text(c);
 
     as_buf_printf(&c->texts, "%s%" PRIu64, key, value);
     as_buf_add(&c->texts, "", 1);
@@ -38,13 +38,13 @@ static const char *at(const struct as_describe_command *c, size_t place)
 }
 
 /* The copy is made, and then described by the same process. */
-static void make_copy(struct as_describe_command *c, const struct as_app_where *w)
+static void make_copy(struct as_describe_command *c, const struct as_describe_source *w)
 {
-    const struct as_app_code *k = w->code;
+    const struct as_describe_code *k = w->code;
     size_t store = put_text(c, "--store=", k->store),
            bytes = put_number(c, "--max-bytes=", k->max_bytes),
            files = put_number(c, "--max-files=", k->max_files),
-           known = put_text(c, "--known=", k->known ? k->known : ""), excludes = begin_text(c);
+           known = put_text(c, "--known=", k->known ? k->known : ""), excludes = next_text(c);
     uint32_t n = 3, n_exclude = 0;
 
     while (k->exclude && k->exclude[n_exclude])
@@ -65,23 +65,23 @@ static void make_copy(struct as_describe_command *c, const struct as_app_where *
 }
 
 /* As a replica starts from it. */
-static void use_copy(struct as_describe_command *c, const struct as_app_where *w)
+static void use_copy(struct as_describe_command *c, const struct as_describe_source *w)
 {
     const char *dir = w->dir ? w->dir : "";
     char cwd[4096] = "";
-    size_t copy = begin_text(c), target, work, source;
+    size_t copy = next_text(c), target, work, source;
 
     if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = 0;
-    as_code_path(w->code->store, w->code->copy, &c->texts);
-    target = begin_text(c);
-    as_code_target(w->code->copy, w->target, &c->texts);
-    work = begin_text(c);
+    as_code_store_path(w->code->store, w->code->copy, &c->texts);
+    target = next_text(c);
+    as_code_store_target(w->code->copy, w->target, &c->texts);
+    work = next_text(c);
     as_buf_printf(&c->texts, "--working-dir=%s%s%s", dir[0] == '/' ? "" : cwd,
                   dir[0] && dir[0] != '/' && cwd[0] ? "/" : "", dir);
     as_buf_add(&c->texts, "", 1);
-    source = begin_text(c);
-    as_code_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
+    source = next_text(c);
+    as_code_store_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
     c->argv[3] = at(c, target);
     c->argv[4] = "--describe=lines";
     c->argv[5] = at(c, work);
@@ -90,7 +90,8 @@ static void use_copy(struct as_describe_command *c, const struct as_app_where *w
     c->dir = at(c, copy);
 }
 
-void as_describe_command_init(struct as_describe_command *ret_c, const struct as_app_where *where)
+void as_describe_command_init(struct as_describe_command *ret_c,
+                              const struct as_describe_source *where)
 {
     struct as_describe_command c = {.argv = as_xalloc(FIXED * sizeof(*c.argv)), .dir = where->dir};
 

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-void as_interp_choose(struct as_interp *ret_i, const char *option)
+void as_interpreter_choose(struct as_interpreter *ret_i, const char *option)
 {
     /* $ANYSERVE_PYTHON is set by the console script: the interpreter that the package was installed
      * for knows the extension. An active environment comes after it, since `anyserve` may be
@@ -30,7 +30,7 @@ void as_interp_choose(struct as_interp *ret_i, const char *option)
     as_buf_fini(&b);
 }
 
-void as_interp_anchor(struct as_interp *i)
+void as_interpreter_make_absolute(struct as_interpreter *i)
 {
     char cwd[4096];
     struct as_buf b;
@@ -44,7 +44,7 @@ void as_interp_anchor(struct as_interp *i)
     as_buf_fini(&b);
 }
 
-void as_interp_fini(struct as_interp *i)
+void as_interpreter_fini(struct as_interpreter *i)
 {
     free(i->path);
     i->path = NULL;

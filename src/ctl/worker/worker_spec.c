@@ -12,36 +12,38 @@
  * 4,095 bytes, and under 2,000 of the rest; then the context (8 KiB), lists of devices (6 KB), and
  * the folder of the copy of the code.
  */
-static_assert(AS_RECIPE_OWN_MAX + 6100u + 14800u + AS_CODE_PATH_MAX + AS_CODE_HEX + 16u <
+static_assert(AS_WORKER_SPEC_OWN_MAX + 6100u + 14800u + AS_CODE_STORE_PATH_MAX + AS_CODE_STORE_HEX +
+                      16u <
                   AS_CTL_TEXT_MAX,
               "a recipe is one message");
 
 /* It starts in the copy, from where its code is loaded then, and goes to where it works, which may
  * be another folder than that which the copy was made of. */
-static void put_copy(const struct as_recipe *r, const struct as_spec_object *app, const char *code,
-                     const char *target, const char *dir, struct as_buf *text)
+static void put_copy(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+                     const char *code, const char *target, const char *dir, struct as_buf *text)
 {
     const char *base = dir && dir[0] == '/' ? "" : r->cwd;
     struct as_buf item;
 
     as_buf_init(&item);
-    as_code_target(code, target, &item);
+    as_code_store_target(code, target, &item);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
     as_buf_printf(&item, "--working-dir=%s%s%s", base, base[0] && dir ? "/" : "", dir ? dir : "");
     as_buf_add(&item, "", 1);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
-    as_code_source(r->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target, &item);
+    as_code_store_source(r->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target,
+                         &item);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
-    as_code_path(r->code, code, &item);
+    as_code_store_path(r->code, code, &item);
     as_spawn_put_dir(text, (const char *)item.p);
     as_buf_fini(&item);
 }
 
-static void put_python(const struct as_recipe *r, const struct as_spec_object *app, const char *dir,
-                       const char *deployment, struct as_buf *text)
+static void put_python(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+                       const char *dir, const char *deployment, struct as_buf *text)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
@@ -50,7 +52,7 @@ static void put_python(const struct as_recipe *r, const struct as_spec_object *a
     as_spawn_put_arg(text, r->python);
     as_spawn_put_arg(text, "-m");
     as_spawn_put_arg(text, "anyserve.worker");
-    if (as_code_is_copy(code)) {
+    if (as_code_store_is_copy(code)) {
         put_copy(r, app, code, target, dir, text);
     } else {
         as_spawn_put_arg(text, target);
@@ -69,24 +71,24 @@ static void put_python(const struct as_recipe *r, const struct as_spec_object *a
 
 /* By environment, not by argument: the command line of a process is readable by everybody. The
  * worker takes the token out of it before it serves. */
-static void put_ours(const struct as_recipe *r, const struct as_recipe_replica *p,
-                     struct as_buf *text)
+static void put_own_env(const struct as_worker_spec_conf *r, const struct as_worker_spec_replica *p,
+                        struct as_buf *text)
 {
     char item[AS_RUNTIME_PATH_MAX + AS_CTL_NAME_MAX + 64];
 
     snprintf(item, sizeof(item), "ANYSERVE_LINK=%s", r->link);
     as_spawn_put_env(text, item);
     snprintf(item, sizeof(item), "ANYSERVE_TOKEN=%s", p->token);
-    as_spawn_put_own(text, item);
+    as_spawn_put_own_env(text, item);
     snprintf(item, sizeof(item), "ANYSERVE_REPLICA=%s", p->name);
-    as_spawn_put_own(text, item);
-    as_spawn_put_own(text, p->context);
+    as_spawn_put_own_env(text, item);
+    as_spawn_put_own_env(text, p->context);
 }
 
 /* Our SDK can wait for its place; what has devices of its own is like no other replica. */
-static uint32_t wanted_spares(const struct as_recipe *r, const struct as_spec_object *app,
-                              const struct as_spec_object *deployment,
-                              const struct as_recipe_replica *p)
+static uint32_t count_spares(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+                             const struct as_spec_object *deployment,
+                             const struct as_worker_spec_replica *p)
 {
     if (!as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH) || p->gpus || p->cpus)
         return 0;
@@ -95,7 +97,7 @@ static uint32_t wanted_spares(const struct as_recipe *r, const struct as_spec_ob
                : r->spares;
 }
 
-static bool sets(const char *const *env, const char *name)
+static bool sets_variable(const char *const *env, const char *name)
 {
     size_t n = strlen(name);
 
@@ -106,12 +108,12 @@ static bool sets(const char *const *env, const char *name)
     return false;
 }
 
-void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app,
-                     const struct as_spec_object *deployment, const struct as_recipe_replica *p,
-                     struct as_buf *text)
+void as_worker_spec_write(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+                          const struct as_spec_object *deployment,
+                          const struct as_worker_spec_replica *p, struct as_buf *text)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
-    uint32_t spares = wanted_spares(r, app, deployment, p);
+    uint32_t spares = count_spares(r, app, deployment, p);
     struct as_spec_spawn own;
 
     as_spec_spawn_init(&own, app, deployment, p->gpus, p->cpus);
@@ -121,8 +123,8 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
         as_spawn_put_dir(text, own.dir);
     for (uint32_t i = 0; !target && i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
         as_spawn_put_arg(text, as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i));
-    put_ours(r, p, text);
-    if (!sets(own.env, "PYTHONUNBUFFERED"))
+    put_own_env(r, p, text);
+    if (!sets_variable(own.env, "PYTHONUNBUFFERED"))
         as_spawn_put_env(text, "PYTHONUNBUFFERED=1");
     for (const char **e = own.env; *e; e++)
         as_spawn_put_env(text, *e);
@@ -137,8 +139,8 @@ void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app
         as_spawn_put_spares(text, spares);
 }
 
-size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment,
-                     const char *cwd)
+size_t as_worker_spec_own_size(const struct as_spec_object *app,
+                               const struct as_spec_object *deployment, const char *cwd)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *dir = as_spec_working_dir(app, deployment),
@@ -149,7 +151,7 @@ size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_obje
     size_t n = (target ? strlen(target) + 2 : 0) + (dir ? strlen(dir) + 2 : 0) +
                (cpus ? strlen(cpus) + 2 : 0);
 
-    if (as_code_is_copy(code))
+    if (as_code_store_is_copy(code))
         n += strlen(code) + (dir && dir[0] == '/' ? 0 : strlen(cwd) + 1) + strlen(cwd) +
              (from ? strlen(from) : 0) + (target ? strlen(target) : 0) + 3;
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)

@@ -1,18 +1,18 @@
-/* ctl/worker/worker_spec.h — what a worker is started with: program, arguments, environment, where and bounded
- * how.
+/* ctl/worker/worker_spec.h — what a worker is started with: program, arguments, environment, where
+ * and bounded how.
  *
  * The text of SPAWN, made by the controller from the deployment's keys. Pure.
  */
-#ifndef AS_CTL_RECIPE_H
-#define AS_CTL_RECIPE_H
+#ifndef AS_CTL_WORKER_SPEC_H
+#define AS_CTL_WORKER_SPEC_H
 
 #include "conf/spec.h"
 
 /* Bytes that a deployment's own keys (command or import_path, code, working_dir, env) may take of
  * it. */
-#define AS_RECIPE_OWN_MAX 40000u
+#define AS_WORKER_SPEC_OWN_MAX 40000u
 
-struct as_recipe { /* what the server says; strings are the caller's, and outlive it */
+struct as_worker_spec_conf { /* what the server says; strings are the caller's, and outlive it */
     const char *python;
     const char *link; /* path of the dispatcher's unix socket */
     bool debug_errors;
@@ -24,18 +24,19 @@ struct as_recipe { /* what the server says; strings are the caller's, and outliv
     const char *cwd;  /* of the server; "": it has none */
 };
 
-struct as_recipe_replica { /* what one process has for itself */
+struct as_worker_spec_replica { /* what one process has for itself */
     const char *name, *token;
-    const char *context;     /* "ANYSERVE_CONTEXT=…", or where it lies (ctl/message/replica_context.h) */
+    const char
+        *context; /* "ANYSERVE_CONTEXT=…", or where it lies (ctl/message/replica_context.h) */
     const char *gpus, *cpus; /* lists that were taken for it: as_spec_spawn_init */
 };
 
 /* Appends to `text`, which ctl/message/spawn reads. */
-void as_recipe_write(const struct as_recipe *r, const struct as_spec_object *app,
-                     const struct as_spec_object *deployment, const struct as_recipe_replica *p,
-                     struct as_buf *text);
-/* How many bytes of AS_RECIPE_OWN_MAX the deployment takes. */
-size_t as_recipe_own(const struct as_spec_object *app, const struct as_spec_object *deployment,
-                     const char *cwd);
+void as_worker_spec_write(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+                          const struct as_spec_object *deployment,
+                          const struct as_worker_spec_replica *p, struct as_buf *text);
+/* How many bytes of AS_WORKER_SPEC_OWN_MAX the deployment takes. */
+size_t as_worker_spec_own_size(const struct as_spec_object *app,
+                               const struct as_spec_object *deployment, const char *cwd);
 
 #endif

@@ -2,24 +2,24 @@
 
 #include "edge/exchange/dispatch_query.h"
 
-#define KEY "target_num_replicas"
+#define REPLICAS_KEY "target_num_replicas"
 
-struct as_control_ask {
-    struct as_ask ask; /* first: the exchange knows this */
-    bool yaml;         /* the answer is no JSON */
+struct as_control_call {
+    struct as_dispatch_query query; /* first: the exchange knows this */
+    bool yaml;                      /* the answer is no JSON */
     void (*gone)(void *arg);
     void *arg;
 };
 
-static void on_gone(struct as_ask *ask)
+static void on_gone(struct as_dispatch_query *query)
 {
-    struct as_control_ask *k = AS_CONTAINER(ask, struct as_control_ask, ask);
+    struct as_control_call *k = AS_CONTAINER(query, struct as_control_call, query);
 
     if (k->gone)
         k->gone(k->arg);
 }
 
-void as_control_await(struct as_control_ask *k, void (*gone)(void *arg), void *arg)
+void as_control_set_on_gone(struct as_control_call *k, void (*gone)(void *arg), void *arg)
 {
     k->gone = gone;
     k->arg = arg;
@@ -41,15 +41,15 @@ static void send_yaml(struct as_exchange *x, const struct as_buf *text)
                                             .n_body = 1});
 }
 
-void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *text)
+void as_control_answer(struct as_control_call *k, int err, const struct as_buf *text)
 {
-    struct as_exchange *x = k->ask.x;
+    struct as_exchange *x = k->query.x;
     bool yaml = k->yaml;
 
     free(k);
     if (!x)
         return;
-    x->ask = NULL;
+    x->query = NULL;
     if (!err && yaml)
         send_yaml(x, text);
     else if (!err)
@@ -60,15 +60,15 @@ void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *t
         as_exchange_fail(x, err, "%s", as_err_text(err));
 }
 
-static void carry_out(struct as_exchange *x, const struct as_control_request *q)
+static void handle_request(struct as_exchange *x, const struct as_control_request *q)
 {
     const struct as_control *c = x->edge->conf.api;
-    struct as_control_ask *k = as_xalloc(sizeof(*k));
+    struct as_control_call *k = as_xalloc(sizeof(*k));
 
-    k->ask.x = x;
-    k->ask.gone = on_gone;
+    k->query.x = x;
+    k->query.gone = on_gone;
     k->yaml = q->verb == AS_CONTROL_CONFIG;
-    x->ask = &k->ask;
+    x->query = &k->query;
     x->state = AS_X_WAITING;
     c->handle(c->ctx, q, k);
 }
@@ -80,17 +80,17 @@ static struct as_str body_of(const struct as_exchange *x)
 
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_SHOW});
+    handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_SHOW});
 }
 
 void as_control_config(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_CONFIG});
+    handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_CONFIG});
 }
 
 void as_control_history(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_HISTORY});
+    handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_HISTORY});
 }
 
 /* False: the query is another one, and that was answered. A typo must not deploy. */
@@ -110,13 +110,14 @@ void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m)
     bool dry;
 
     if (read_dry_run(x, m->query, &dry))
-        carry_out(x, &(struct as_control_request){.verb = dry ? AS_CONTROL_PLAN : AS_CONTROL_DEPLOY,
-                                                  .text = body_of(x)});
+        handle_request(
+            x, &(struct as_control_request){.verb = dry ? AS_CONTROL_PLAN : AS_CONTROL_DEPLOY,
+                                            .text = body_of(x)});
 }
 
 void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
 {
-    carry_out(
+    handle_request(
         x, &(struct as_control_request){.verb = AS_CONTROL_DELETE, .application = m->application});
 }
 
@@ -149,18 +150,18 @@ static int read_scale(struct as_json *j, struct as_exchange *x, uint64_t *ret_n,
     while (!err && (more = as_json_next(j, &it)) != 0) {
         if (more < 0)
             err = more;
-        else if (as_str_eq(it.key, AS_STR(KEY)) && !*ret_found)
+        else if (as_str_eq(it.key, AS_STR(REPLICAS_KEY)) && !*ret_found)
             err = read_replicas(j, &it.value, ret_n);
         else
             err = AS_EINVALID;
         *ret_found = true;
     }
-    return err ? err : as_json_end(j);
+    return err ? err : as_json_expect_end(j);
 }
 
 void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct as_json *j = as_rest_reader(x, false);
+    struct as_json *j = as_rest_json_reader(x, false);
     bool found = false;
     uint64_t n = 0;
     int err;
@@ -168,7 +169,7 @@ void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
     if (!j)
         return;
     if (!x->body_len) {
-        as_exchange_fail(x, AS_EINVALID, "the body {\"" KEY "\": N} is missing");
+        as_exchange_fail(x, AS_EINVALID, "the body {\"" REPLICAS_KEY "\": N} is missing");
         return;
     }
     err = read_scale(j, x, &n, &found);
@@ -178,29 +179,31 @@ void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
         as_exchange_fail(x, err, "no memory for the request");
     else if (err || !found)
         as_exchange_fail(x, AS_EINVALID,
-                         "the body must be {\"" KEY "\": N} with N from 0 to %u, and nothing else",
+                         "the body must be {\"" REPLICAS_KEY
+                         "\": N} with N from 0 to %u, and nothing else",
                          AS_CONTROL_REPLICAS_MAX);
     as_json_close(j);
     if (!err && found)
-        carry_out(x, &(struct as_control_request){.verb = AS_CONTROL_SCALE,
-                                                  .application = m->application,
-                                                  .deployment = m->deployment,
-                                                  .replicas = (uint32_t)n});
+        handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_SCALE,
+                                                       .application = m->application,
+                                                       .deployment = m->deployment,
+                                                       .replicas = (uint32_t)n});
 }
 
-static void of_deployment(struct as_exchange *x, const struct as_rest_match *m,
-                          enum as_control_verb verb)
+static void handle_deployment_request(struct as_exchange *x, const struct as_rest_match *m,
+                                      enum as_control_verb verb)
 {
-    carry_out(x, &(struct as_control_request){
-                     .verb = verb, .application = m->application, .deployment = m->deployment});
+    handle_request(x, &(struct as_control_request){.verb = verb,
+                                                   .application = m->application,
+                                                   .deployment = m->deployment});
 }
 
 void as_control_restart(struct as_exchange *x, const struct as_rest_match *m)
 {
-    of_deployment(x, m, AS_CONTROL_RESTART);
+    handle_deployment_request(x, m, AS_CONTROL_RESTART);
 }
 
 void as_control_rollback(struct as_exchange *x, const struct as_rest_match *m)
 {
-    of_deployment(x, m, AS_CONTROL_ROLLBACK);
+    handle_deployment_request(x, m, AS_CONTROL_ROLLBACK);
 }

@@ -1,15 +1,16 @@
 /* edge/admin/control.h — the control API: what is served is read and changed over HTTP.
  *
- * Served at the control door only (edge/conn/access.h), in the controller's process. Paths and shapes are
- * Ray Serve's where it has them. This file knows HTTP; what a request means is behind as_control.
+ * Served at the control door only (edge/conn/access.h), in the controller's process. Paths and
+ * shapes are Ray Serve's where it has them. This file knows HTTP; what a request means is behind
+ * as_control.
  *
  *   GET    /api/serve/applications/              what there is, and how it is
  *   PUT    /api/serve/applications/[?dry_run=1]  a deployment file, YAML or JSON: this is to be
  *   DELETE /api/serve/applications/              nothing is to be
  *   DELETE /api/serve/applications/NAME
  *   GET    /api/serve/config                     what is served now, as a deployment file
- *   GET    /api/serve/events                     every change, as it comes: edge/admin/control_events.h
- *   GET    /api/serve/history                    what was deployed when
+ *   GET    /api/serve/events                     every change, as it comes:
+ * edge/admin/control_events.h GET    /api/serve/history                    what was deployed when
  *   POST   /api/v1/applications/NAME/deployments/NAME/scale  {"target_num_replicas": 4}; null: what
  *                                                its num_replicas says
  *   POST   …/restart, …/rollback
@@ -64,12 +65,12 @@ typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
 
 struct as_control_events;
 
-struct as_control_ask; /* a request that waits for its answer */
+struct as_control_call; /* a request that waits for its answer */
 
 struct as_control {
     /* Carries the request out, and answers k once, by as_control_answer, within the call or later.
      * Loop's thread. */
-    void (*handle)(void *ctx, const struct as_control_request *q, struct as_control_ask *k);
+    void (*handle)(void *ctx, const struct as_control_request *q, struct as_control_call *k);
     /* Tells of all that there is now, each application before what it consists of. Loop's thread.
      */
     void (*each)(void *ctx, as_control_row_fn *fn, void *arg);
@@ -79,12 +80,12 @@ struct as_control {
 
 /* err 0: `text` (JSON, or as the verb says) is the answer. Else AS_E…, and `text` is what is wrong,
  * one line or several. k is gone. Also when the client has gone meanwhile. */
-void as_control_answer(struct as_control_ask *k, int err, const struct as_buf *text);
+void as_control_answer(struct as_control_call *k, int err, const struct as_buf *text);
 /* gone: called when the client goes before its answer. k still has to be answered. */
-void as_control_await(struct as_control_ask *k, void (*gone)(void *arg), void *arg);
+void as_control_set_on_gone(struct as_control_call *k, void (*gone)(void *arg), void *arg);
 
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m);
-void as_control_listen(struct as_exchange *x, const struct as_rest_match *m); /* …/events */
+void as_control_stream_events(struct as_exchange *x, const struct as_rest_match *m); /* …/events */
 void as_control_config(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_history(struct as_exchange *x, const struct as_rest_match *m);
 void as_control_deploy(struct as_exchange *x, const struct as_rest_match *m);

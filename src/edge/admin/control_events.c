@@ -5,16 +5,16 @@
 
 /* Looks that follow each other sooner would cost more than they tell: while many replicas start,
  * something moves in every turn. */
-#define REST (20 * AS_MS)
+#define MIN_INTERVAL (20 * AS_MS)
 
-#define BEAT ":\n\n"
+#define HEARTBEAT ":\n\n"
 
 /* What is told of one of them: its JSON, of which the first `key` bytes say which one it is. */
 struct line {
     size_t at, n, key;
 };
 
-struct picture { /* all of them at one moment */
+struct snapshot { /* all of them at one moment */
     struct as_buf text;
     struct line *lines;
     uint32_t n, cap;
@@ -26,11 +26,11 @@ struct as_control_events {
     struct as_control_events_conf conf;
     const struct as_log *log;
     struct as_list listeners;
-    struct picture last; /* what the listeners know */
-    as_ns looked;
+    struct snapshot last; /* what the listeners know */
+    as_ns last_published;
     struct as_task turn;
-    struct as_timer later; /* a look that has to wait */
-    struct as_timer beat;
+    struct as_timer delay_timer; /* a publish_changes that has to wait */
+    struct as_timer heartbeat_timer;
 };
 
 struct listener { /* in the exchange's arena */
@@ -64,33 +64,33 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
 
     /* not as_json_put_open: a comma would go before all but the first */
     as_buf_str(b, "{");
-    as_json_put_at_string(b, "kind", as_str_of(kinds[r->kind]));
-    as_json_put_at_string(b, "application", r->application);
+    as_json_put_member_string(b, "kind", as_str_of(kinds[r->kind]));
+    as_json_put_member_string(b, "application", r->application);
     if (r->kind != AS_CONTROL_APPLICATION)
-        as_json_put_at_string(b, "deployment", r->deployment);
+        as_json_put_member_string(b, "deployment", r->deployment);
     if (r->kind == AS_CONTROL_REPLICA)
-        as_json_put_at_string(b, "replica", r->replica);
+        as_json_put_member_string(b, "replica", r->replica);
     *ret_key = b->n - from;
-    as_json_put_at_string(b, "status", r->status);
-    as_json_put_at_string(b, "message", r->message);
+    as_json_put_member_string(b, "status", r->status);
+    as_json_put_member_string(b, "message", r->message);
     if (r->kind == AS_CONTROL_DEPLOYMENT) {
-        as_json_put_at_u64(b, "target_num_replicas", r->target);
-        as_json_put_at_u64(b, "num_replicas", r->declared);
+        as_json_put_member_u64(b, "target_num_replicas", r->target);
+        as_json_put_member_u64(b, "num_replicas", r->declared);
         as_json_put_key(b, "rolled_back");
         as_json_put_bool(b, r->rolled_back);
-        as_json_put_at_u64(b, "generation", r->generation);
+        as_json_put_member_u64(b, "generation", r->generation);
     }
     if (r->kind == AS_CONTROL_REPLICA) {
         put_number(b, "pid", r->pid, 0);
         put_number(b, "rank", r->rank, AS_CONTROL_NONE);
-        as_json_put_at_u64(b, "starts", r->starts);
+        as_json_put_member_u64(b, "starts", r->starts);
     }
     as_buf_str(b, "}");
 }
 
-static void add(void *arg, const struct as_control_row *r)
+static void add_row(void *arg, const struct as_control_row *r)
 {
-    struct picture *p = arg;
+    struct snapshot *p = arg;
     struct line l = {.at = p->text.n};
 
     put_row(&p->text, r, &l.key);
@@ -102,21 +102,21 @@ static void add(void *arg, const struct as_control_row *r)
     p->lines[p->n++] = l;
 }
 
-static struct as_str line_of(const struct picture *p, uint32_t i)
+static struct as_str line_of(const struct snapshot *p, uint32_t i)
 {
     return (struct as_str){(const char *)p->text.p + p->lines[i].at, p->lines[i].n};
 }
 
-static struct as_str key_of(const struct picture *p, uint32_t i)
+static struct as_str key_of(const struct snapshot *p, uint32_t i)
 {
     return (struct as_str){(const char *)p->text.p + p->lines[i].at, p->lines[i].key};
 }
 
-static void fini_picture(struct picture *p)
+static void fini_snapshot(struct snapshot *p)
 {
     as_buf_fini(&p->text);
     free(p->lines);
-    *p = (struct picture){0};
+    *p = (struct snapshot){0};
 }
 
 /* --- what is told of it --- */
@@ -135,7 +135,7 @@ static void put_gone(struct as_buf *out, struct as_str key)
     as_buf_str(out, ",\"status\":\"GONE\"}\n\n");
 }
 
-static void put_all(const struct picture *p, struct as_buf *out)
+static void put_all(const struct snapshot *p, struct as_buf *out)
 {
     for (uint32_t i = 0; i < p->n; i++)
         put_event(out, line_of(p, i));
@@ -143,7 +143,7 @@ static void put_all(const struct picture *p, struct as_buf *out)
 }
 
 /* Its place in p, sought from `from` on and around: the order of the two hardly differs. */
-static uint32_t seek(const struct picture *p, struct as_str key, uint32_t from)
+static uint32_t find_key(const struct snapshot *p, struct as_str key, uint32_t from)
 {
     for (uint32_t k = 0; k < p->n; k++) {
         uint32_t i = (from + k) % p->n;
@@ -154,14 +154,14 @@ static uint32_t seek(const struct picture *p, struct as_str key, uint32_t from)
     return UINT32_MAX;
 }
 
-static void put_changes(const struct picture *before, const struct picture *after,
+static void put_changes(const struct snapshot *before, const struct snapshot *after,
                         struct as_buf *out)
 {
     bool *kept = as_xalloc(before->n + 1);
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < after->n; i++) {
-        uint32_t old = seek(before, key_of(after, i), at);
+        uint32_t old = find_key(before, key_of(after, i), at);
 
         if (old != UINT32_MAX) {
             kept[old] = true;
@@ -184,19 +184,19 @@ static void cut_off(struct listener *l, const char *why)
     l->cut = true;
     as_log_event(l->events->log, AS_LOG_WARN, "listener_cut_off", "reason=\"%s\"", why);
     as_conn_reset(l->x->conn, l->x->stream);
-    as_conn_touch(l->x->conn);
+    as_conn_schedule_flush(l->x->conn);
 }
 
-static void write_to(struct listener *l, struct as_blob *blob)
+static void write_listener(struct listener *l, struct as_blob *blob)
 {
     struct as_http_piece piece = {blob->data, blob->n, blob};
 
     as_conn_write(l->x->conn, l->x->stream, &piece);
-    as_conn_touch(l->x->conn);
+    as_conn_schedule_flush(l->x->conn);
 }
 
 /* What has left the answer but not us counts too. */
-static size_t waiting(const struct listener *l)
+static size_t unsent_bytes(const struct listener *l)
 {
     return as_conn_unsent(l->x->conn, l->x->stream) + l->x->conn->out.bytes;
 }
@@ -223,27 +223,27 @@ static void publish(struct as_control_events *e, struct as_str text)
             continue;
         if (!blob)
             cut_off(l, "no memory for an event"); /* it would miss one, and not know */
-        else if (waiting(l) > l->first + e->conf.max_unsent)
+        else if (unsent_bytes(l) > l->first + e->conf.max_unsent)
             cut_off(l, "it does not read (--max-event-bytes)");
         else
-            write_to(l, blob);
+            write_listener(l, blob);
     }
     as_blob_unref(blob);
 }
 
-static void look(struct as_control_events *e)
+static void publish_changes(struct as_control_events *e)
 {
-    struct picture now = {0};
+    struct snapshot now = {0};
     struct as_buf out;
 
-    e->looked = as_loop_now(e->loop);
-    as_timer_set(&e->later, AS_NEVER);
+    e->last_published = as_loop_now(e->loop);
+    as_timer_set(&e->delay_timer, AS_NEVER);
     as_buf_init(&out);
-    e->api->each(e->api->ctx, add, &now);
+    e->api->each(e->api->ctx, add_row, &now);
     put_changes(&e->last, &now, &out);
     publish(e, as_buf_slice(&out));
     as_buf_fini(&out);
-    fini_picture(&e->last);
+    fini_snapshot(&e->last);
     e->last = now;
 }
 
@@ -252,12 +252,12 @@ static void on_turn(struct as_task *t)
     struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, turn);
 
     if (!as_list_empty(&e->listeners))
-        look(e);
+        publish_changes(e);
 }
 
-static void on_later(struct as_timer *t)
+static void on_delayed(struct as_timer *t)
 {
-    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, later);
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, delay_timer);
 
     as_loop_defer(e->loop, &e->turn);
 }
@@ -266,22 +266,22 @@ void as_control_events_changed(struct as_control_events *e)
 {
     as_ns now;
 
-    if (as_list_empty(&e->listeners) || e->later.at != AS_NEVER)
+    if (as_list_empty(&e->listeners) || e->delay_timer.at != AS_NEVER)
         return;
     now = as_loop_now(e->loop);
-    if (now >= e->looked + REST)
+    if (now >= e->last_published + MIN_INTERVAL)
         as_loop_defer(e->loop, &e->turn);
     else
-        as_timer_set(&e->later, e->looked + REST);
+        as_timer_set(&e->delay_timer, e->last_published + MIN_INTERVAL);
 }
 
-static void on_beat(struct as_timer *t)
+static void on_heartbeat(struct as_timer *t)
 {
-    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, beat);
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, heartbeat_timer);
 
-    publish(e, AS_STR(BEAT));
+    publish(e, AS_STR(HEARTBEAT));
     if (!as_list_empty(&e->listeners))
-        as_timer_set(&e->beat, as_loop_now(e->loop) + e->conf.heartbeat);
+        as_timer_set(&e->heartbeat_timer, as_loop_now(e->loop) + e->conf.heartbeat);
 }
 
 static void on_drained(struct as_exchange *x AS_UNUSED)
@@ -294,16 +294,16 @@ static void on_gone(struct as_exchange *x)
 
     as_list_remove(&l->node);
     if (as_list_empty(&l->events->listeners))
-        fini_picture(&l->events->last);
+        fini_snapshot(&l->events->last);
 }
 
 /* Others first hear what has changed, so that all know the same. */
-static void tell_first(struct as_control_events *e, struct listener *l)
+static void send_snapshot(struct as_control_events *e, struct listener *l)
 {
     struct as_blob *blob;
     struct as_buf out;
 
-    look(e);
+    publish_changes(e);
     as_buf_init(&out);
     put_all(&e->last, &out);
     blob = blob_of(as_buf_slice(&out));
@@ -311,17 +311,18 @@ static void tell_first(struct as_control_events *e, struct listener *l)
     as_buf_fini(&out);
     as_list_push(&e->listeners, &l->node);
     if (blob)
-        write_to(l, blob);
+        write_listener(l, blob);
     else
         cut_off(l, "no memory for an event");
     as_blob_unref(blob);
-    if (e->beat.at == AS_NEVER)
-        as_timer_set(&e->beat, as_loop_now(e->loop) + e->conf.heartbeat);
+    if (e->heartbeat_timer.at == AS_NEVER)
+        as_timer_set(&e->heartbeat_timer, as_loop_now(e->loop) + e->conf.heartbeat);
 }
 
-void as_control_listen(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
+void as_control_stream_events(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    static const struct as_exchange_over_time over_time = {.drained = on_drained, .gone = on_gone};
+    static const struct as_exchange_answer_ops answer_ops = {.drained = on_drained,
+                                                             .gone = on_gone};
     static const struct as_http_header headers[] = {
         {{"content-type", 12}, {"text/event-stream; charset=utf-8", 32}},
         {{"cache-control", 13}, {"no-cache", 8}},
@@ -341,12 +342,12 @@ void as_control_listen(struct as_exchange *x, const struct as_rest_match *m AS_U
     }
     *l = (struct listener){.x = x, .events = x->edge->conf.api->events};
     as_list_init(&l->node);
-    if (!as_rest_answering(x, 200))
+    if (!as_rest_mark_answered(x, 200))
         return;
     x->item = l;
-    x->over_time = &over_time;
+    x->answer_ops = &answer_ops;
     as_conn_begin(x->conn, x->stream, &a);
-    tell_first(l->events, l);
+    send_snapshot(l->events, l);
 }
 
 /* --- its life --- */
@@ -363,8 +364,8 @@ int as_control_events_new(struct as_control_events **ret_e, struct as_loop *loop
     e->log = log;
     as_list_init(&e->listeners);
     as_task_init(&e->turn, on_turn);
-    as_timer_init(&e->later, loop, on_later);
-    as_timer_init(&e->beat, loop, on_beat);
+    as_timer_init(&e->delay_timer, loop, on_delayed);
+    as_timer_init(&e->heartbeat_timer, loop, on_heartbeat);
     *ret_e = e;
     return 0;
 }
@@ -373,14 +374,14 @@ void as_control_events_close(struct as_control_events *e)
 {
     AS_ASSERT(as_list_empty(&e->listeners));
     as_task_cancel(&e->turn);
-    as_timer_close(&e->later, NULL);
-    as_timer_close(&e->beat, NULL);
+    as_timer_close(&e->delay_timer, NULL);
+    as_timer_close(&e->heartbeat_timer, NULL);
 }
 
 void as_control_events_free(struct as_control_events *e)
 {
     if (!e)
         return;
-    fini_picture(&e->last);
+    fini_snapshot(&e->last);
     free(e);
 }

@@ -5,7 +5,7 @@
 #include "base/memory/pages.h"
 #include "edge/admin/metrics_internal.h"
 
-void as_metrics_head(struct as_buf *o, const char *name, const char *type, const char *help)
+void as_metrics_header(struct as_buf *o, const char *name, const char *type, const char *help)
 {
     as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -22,14 +22,14 @@ static void label(struct as_buf *o, struct as_str deployment)
     as_buf_json(o, deployment);
 }
 
-static void counter_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+static void counter_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
     const uint64_t *v =
-        (const uint64_t *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+        (const uint64_t *)(const void *)((const char *)as_deployment_stat(d) + e->offset);
 
     as_buf_str(e->out, e->name);
-    label(e->out, as_deploy_name(d));
+    label(e->out, as_deployment_name(d));
     as_buf_printf(e->out, "} %lu\n", *v);
 }
 
@@ -82,30 +82,30 @@ static void add_label(struct as_buf *b, const char *key, struct as_str value)
 /* A histogram has thirty series. One in which nothing has been counted yet is left out, so that a
  * thousand models that nobody calls do not fill a monitoring system; counters and gauges of
  * deployments are always there, for dashboards and alerts. */
-static void hist_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+static void hist_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
     const struct as_hist *h =
-        (const struct as_hist *)(const void *)((const char *)as_deploy_stat(d) + e->offset);
+        (const struct as_hist *)(const void *)((const char *)as_deployment_stat(d) + e->offset);
     struct as_buf labels = {0};
 
     if (!h->count)
         return;
-    add_label(&labels, "deployment", as_deploy_name(d));
+    add_label(&labels, "deployment", as_deployment_name(d));
     put_hist(e->out, e->name, as_buf_slice(&labels), h);
     as_buf_fini(&labels);
 }
 
 /* In items: as_stat counts one as AS_US. Only of deployments that have sent batches. */
-static void batch_sizes_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+static void batch_sizes_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
-    const struct as_hist *h = &as_deploy_stat(d)->batch;
+    const struct as_hist *h = &as_deployment_stat(d)->batch;
     const struct each *e = arg;
     struct as_buf labels = {0};
 
     if (!h->count)
         return;
-    add_label(&labels, "deployment", as_deploy_name(d));
+    add_label(&labels, "deployment", as_deployment_name(d));
     put_sizes(e->out, e->name, as_buf_slice(&labels), h->bucket, h->count, h->sum / AS_US);
     as_buf_fini(&labels);
 }
@@ -151,40 +151,41 @@ static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
     as_buf_fini(&labels);
 }
 
-static void models(struct as_board *b, struct as_buf *o)
+static void models(struct as_status_page *b, struct as_buf *o)
 {
     static const char queue[] = "anyserve_model_queue_duration_seconds";
     static const char sizes[] = "anyserve_model_batch_size";
 
-    as_metrics_head(o, queue, "histogram", "Arrival to dispatch, of requests that were answered.");
+    as_metrics_header(o, queue, "histogram",
+                      "Arrival to dispatch, of requests that were answered.");
     as_fleet_each_model(b->fleet, queue_of_model, &(struct each){o, queue, 0});
-    as_metrics_head(o, sizes, "histogram", "Items of one call of the handler that was answered.");
+    as_metrics_header(o, sizes, "histogram", "Items of one call of the handler that was answered.");
     as_fleet_each_model(b->fleet, sizes_of_model, &(struct each){o, sizes, 0});
 }
 
-static void gauges_of(void *arg, struct as_deploy *d, bool down AS_UNUSED)
+static void gauges_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
     uint32_t v;
 
     switch (e->offset) {
     case 0:
-        v = as_deploy_queued(d) + as_deploy_prefetched(d);
+        v = as_deployment_queued(d) + as_deployment_prefetched(d);
         break;
     case 1:
-        v = as_deploy_ongoing(d);
+        v = as_deployment_ongoing(d);
         break;
     case 2:
-        v = as_deploy_suspects(d);
+        v = as_deployment_suspects(d);
         break;
     case 3:
-        v = as_deploy_parked(d);
+        v = as_deployment_parked(d);
         break;
     default:
-        v = as_deploy_condemned(d);
+        v = as_deployment_poisons(d);
     }
     as_buf_str(e->out, e->name);
-    label(e->out, as_deploy_name(d));
+    label(e->out, as_deployment_name(d));
     as_buf_printf(e->out, "} %u\n", v);
 }
 
@@ -219,7 +220,7 @@ static const struct {
     {"anyserve_replays_refused_total",
      "Lost requests that might have run again, but for --retry-attempts, the budget or "
      "--suspect-wait.",
-     offsetof(struct as_stat, worn)},
+     offsetof(struct as_stat, replays_refused)},
     {"anyserve_blamed_total",
      "Requests that were executing when a replica ended itself, hung or was not well.",
      offsetof(struct as_stat, blamed)},
@@ -280,13 +281,13 @@ static const struct {
     [CONNECTED] = {"anyserve_replicas", "Replicas that are connected."},
 };
 
-static void replicas_of(void *arg, const struct as_board_deployment *d)
+static void replicas_of(void *arg, const struct as_status_page_deployment *d)
 {
     const int64_t v[] = {[WANTED] = d->wanted, [READY] = d->ready, [CONNECTED] = d->connected};
     struct as_buf *series = arg; /* of each metric */
 
     for (size_t i = 0; i < AS_COUNT(v); i++) {
-        if (v[i] == AS_BOARD_UNTOLD)
+        if (v[i] == AS_STATUS_PAGE_UNKNOWN)
             continue;
         as_buf_str(&series[i], replicas[i].name);
         label(&series[i], d->name);
@@ -294,37 +295,37 @@ static void replicas_of(void *arg, const struct as_board_deployment *d)
     }
 }
 
-static void deployments(struct as_board *b, struct as_buf *o)
+static void deployments(struct as_status_page *b, struct as_buf *o)
 {
     struct as_buf series[AS_COUNT(replicas)] = {0};
 
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
         struct each e = {o, counters[i].name, counters[i].offset};
 
-        as_metrics_head(o, e.name, "counter", counters[i].help);
-        as_fleet_each_deploy(b->fleet, counter_of, &e);
+        as_metrics_header(o, e.name, "counter", counters[i].help);
+        as_fleet_each_deployment(b->fleet, counter_of, &e);
     }
     for (size_t i = 0; i < AS_COUNT(gauges); i++) {
         struct each e = {o, gauges[i].name, i};
 
-        as_metrics_head(o, e.name, "gauge", gauges[i].help);
-        as_fleet_each_deploy(b->fleet, gauges_of, &e);
+        as_metrics_header(o, e.name, "gauge", gauges[i].help);
+        as_fleet_each_deployment(b->fleet, gauges_of, &e);
     }
-    as_board_each_deployment(b, replicas_of, series);
+    as_status_page_each_deployment(b, replicas_of, series);
     for (size_t i = 0; i < AS_COUNT(replicas); i++) {
-        as_metrics_head(o, replicas[i].name, "gauge", replicas[i].help);
+        as_metrics_header(o, replicas[i].name, "gauge", replicas[i].help);
         as_buf_add(o, series[i].p, series[i].n);
         as_buf_fini(&series[i]);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
         struct each e = {o, hists[i].name, hists[i].offset};
 
-        as_metrics_head(o, e.name, "histogram", hists[i].help);
-        as_fleet_each_deploy(b->fleet, hist_of, &e);
+        as_metrics_header(o, e.name, "histogram", hists[i].help);
+        as_fleet_each_deployment(b->fleet, hist_of, &e);
     }
-    as_metrics_head(o, "anyserve_batch_size", "histogram",
-                    "Items of one call of a model with batching.");
-    as_fleet_each_deploy(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
+    as_metrics_header(o, "anyserve_batch_size", "histogram",
+                      "Items of one call of a model with batching.");
+    as_fleet_each_deployment(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
 }
 
 static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts)
@@ -338,24 +339,24 @@ static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts
     }
 }
 
-static void exits(struct as_board *b, struct as_buf *o)
+static void exits(struct as_status_page *b, struct as_buf *o)
 {
-    as_metrics_head(
+    as_metrics_header(
         o, "anyserve_worker_exits_total", "counter",
         "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
     as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
-static void requests(struct as_board *b, struct as_buf *o)
+static void requests(struct as_status_page *b, struct as_buf *o)
 {
-    as_metrics_head(o, "anyserve_requests_total", "counter",
-                    "Requests answered, by method and gRPC status.");
+    as_metrics_header(o, "anyserve_requests_total", "counter",
+                      "Requests answered, by method and gRPC status.");
     for (uint32_t rpc = 0; rpc < AS_RPC_COUNT; rpc++) {
         for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
             uint64_t n = 0;
 
             for (uint32_t i = 0; i < b->n_edges; i++)
-                n += as_counted(&as_edge_stat(b->edges[i])->requests[rpc][code]);
+                n += as_counter_read(&as_edge_stat(b->edges[i])->requests[rpc][code]);
             if (n)
                 as_buf_printf(o, "anyserve_requests_total{method=\"%s\",code=\"%s\"} %lu\n",
                               as_rpc_name((enum as_rpc)rpc), as_grpc_status_name(code), n);
@@ -363,84 +364,85 @@ static void requests(struct as_board *b, struct as_buf *o)
     }
 }
 
-static void http_requests(struct as_board *b, struct as_buf *o)
+static void http_requests(struct as_status_page *b, struct as_buf *o)
 {
-    as_metrics_head(o, "anyserve_http_requests_total", "counter",
-                    "Plain HTTP requests answered, by resource and status; status 0: any other.");
+    as_metrics_header(o, "anyserve_http_requests_total", "counter",
+                      "Plain HTTP requests answered, by resource and status; status 0: any other.");
     for (uint32_t r = 0; r < AS_RESOURCES; r++) {
         for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
             uint64_t n = 0;
 
             for (uint32_t i = 0; i < b->n_edges; i++)
-                n += as_counted(&as_edge_stat(b->edges[i])->http[r][s]);
+                n += as_counter_read(&as_edge_stat(b->edges[i])->http[r][s]);
             if (n)
                 as_buf_printf(o,
                               "anyserve_http_requests_total{resource=\"%s\",status=\"%u\"} %lu\n",
-                              as_resource_name((enum as_resource)r), as_http_status(s), n);
+                              as_resource_name((enum as_resource)r), as_counted_http_status(s), n);
         }
     }
 }
 
-static void loops(struct as_board *b, struct as_buf *o)
+static void loops(struct as_status_page *b, struct as_buf *o)
 {
     static const char *const names[] = {"anyserve_loop_wakes_total",
                                         "anyserve_syscalls_total{kind=\"read\"",
                                         "anyserve_syscalls_total{kind=\"write\""};
 
-    as_metrics_head(o, "anyserve_loop_wakes_total", "counter", "Times that an event loop woke up.");
+    as_metrics_header(o, "anyserve_loop_wakes_total", "counter",
+                      "Times that an event loop woke up.");
     for (uint32_t i = 0; i < b->n_loops; i++)
         as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
-                      as_counted(&as_edge_loop_stat(b->edges[i])->wakes));
-    as_metrics_head(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
+                      as_counter_read(&as_edge_loop_stat(b->edges[i])->wakes));
+    as_metrics_header(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
     for (uint32_t i = 0; i < b->n_loops; i++) {
         const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
 
         as_buf_printf(o, "%s,loop=\"%u\"} %lu\n%s,loop=\"%u\"} %lu\n", names[1], i,
-                      as_counted(&s->reads), names[2], i, as_counted(&s->writes));
+                      as_counter_read(&s->reads), names[2], i, as_counter_read(&s->writes));
     }
 }
 
 /* Ends of connections by reason, and of requests that stalled: what hostile clients cause. */
-static void closings(struct as_board *b, struct as_buf *o)
+static void closings(struct as_status_page *b, struct as_buf *o)
 {
     uint64_t slow[2] = {0};
 
-    as_metrics_head(o, "anyserve_connections_closed_total", "counter",
-                    "Client connections ended, by reason.");
-    for (uint32_t why = 0; why < AS_CLOSES; why++) {
+    as_metrics_header(o, "anyserve_connections_closed_total", "counter",
+                      "Client connections ended, by reason.");
+    for (uint32_t why = 0; why < AS_CLOSE_REASONS; why++) {
         uint64_t n = 0;
 
-        if (!as_close_name(why))
+        if (!as_close_reason_name(why))
             continue;
         for (uint32_t i = 0; i < b->n_edges; i++)
-            n += as_counted(&as_edge_stat(b->edges[i])->ended[why]);
+            n += as_counter_read(&as_edge_stat(b->edges[i])->ended[why]);
         as_buf_printf(o, "anyserve_connections_closed_total{reason=\"%s\"} %lu\n",
-                      as_close_name(why), n);
+                      as_close_reason_name(why), n);
     }
     for (uint32_t i = 0; i < b->n_edges; i++) {
-        slow[0] += as_counted(&as_edge_stat(b->edges[i])->slow_requests);
-        slow[1] += as_counted(&as_edge_stat(b->edges[i])->slow_answers);
+        slow[0] += as_counter_read(&as_edge_stat(b->edges[i])->slow_requests);
+        slow[1] += as_counter_read(&as_edge_stat(b->edges[i])->slow_answers);
     }
-    as_metrics_head(o, "anyserve_requests_stalled_total", "counter",
-                    "Requests given up because their client did not move.");
+    as_metrics_header(o, "anyserve_requests_stalled_total", "counter",
+                      "Requests given up because their client did not move.");
     as_buf_printf(o,
                   "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
                   "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
                   slow[0], slow[1]);
 }
 
-static void budgets(const struct as_board *b, struct as_buf *o)
+static void budgets(const struct as_status_page *b, struct as_buf *o)
 {
     const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
 
-    as_metrics_head(o, "anyserve_inflight_bytes", "gauge",
-                    "Request bytes held, of --max-inflight-bytes.");
+    as_metrics_header(o, "anyserve_inflight_bytes", "gauge",
+                      "Request bytes held, of --max-inflight-bytes.");
     as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)as_budget_used(requests));
-    as_metrics_head(o, "anyserve_answer_bytes", "gauge",
-                    "Answer bytes held, of --max-answer-bytes.");
+    as_metrics_header(o, "anyserve_answer_bytes", "gauge",
+                      "Answer bytes held, of --max-answer-bytes.");
     as_buf_printf(o, "anyserve_answer_bytes %lu\n", (unsigned long)as_budget_used(answers));
-    as_metrics_head(o, "anyserve_budget_refusals_total", "counter",
-                    "Times that there was no room for bytes of a request, or of an answer.");
+    as_metrics_header(o, "anyserve_budget_refusals_total", "counter",
+                      "Times that there was no room for bytes of a request, or of an answer.");
     as_buf_printf(o,
                   "anyserve_budget_refusals_total{of=\"requests\"} %lu\n"
                   "anyserve_budget_refusals_total{of=\"answers\"} %lu\n",
@@ -448,59 +450,60 @@ static void budgets(const struct as_board *b, struct as_buf *o)
                   (unsigned long)atomic_load(&answers->refusals));
 }
 
-static void server(struct as_board *b, as_ns now, struct as_buf *o)
+static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
 {
     uint64_t sum[8] = {0};
 
     for (uint32_t i = 0; i < b->n_edges; i++) {
         const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
 
-        sum[0] += as_counted(&s->accepted);
-        sum[1] += as_counted(&s->closed);
-        sum[2] += as_counted(&s->refused);
-        sum[3] += as_counted(&s->bytes_in);
-        sum[4] += as_counted(&s->bytes_out);
-        sum[5] += as_counted(&s->exchanges);
-        sum[6] += as_counted(&s->pooled);
-        sum[7] += as_counted(&s->uncopied);
+        sum[0] += as_counter_read(&s->accepted);
+        sum[1] += as_counter_read(&s->closed);
+        sum[2] += as_counter_read(&s->refused);
+        sum[3] += as_counter_read(&s->bytes_in);
+        sum[4] += as_counter_read(&s->bytes_out);
+        sum[5] += as_counter_read(&s->exchanges);
+        sum[6] += as_counter_read(&s->pooled);
+        sum[7] += as_counter_read(&s->uncopied);
     }
-    as_metrics_head(o, "anyserve_build_info", "gauge", "The version that runs.");
+    as_metrics_header(o, "anyserve_build_info", "gauge", "The version that runs.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
-    as_metrics_head(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
+    as_metrics_header(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
     as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
-    as_metrics_head(o, "anyserve_connections", "gauge", "Client connections that are open.");
+    as_metrics_header(o, "anyserve_connections", "gauge", "Client connections that are open.");
     as_buf_printf(o, "anyserve_connections %lu\n", sum[0] - sum[1]);
-    as_metrics_head(o, "anyserve_connections_refused_total", "counter",
-                    "Connections over the limit.");
+    as_metrics_header(o, "anyserve_connections_refused_total", "counter",
+                      "Connections over the limit.");
     as_buf_printf(o, "anyserve_connections_refused_total %lu\n", sum[2]);
-    as_metrics_head(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
+    as_metrics_header(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
     as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
-    as_metrics_head(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
+    as_metrics_header(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
     budgets(b, o);
-    as_metrics_head(o, "anyserve_exchanges", "gauge",
-                    "Requests with memory, their clients may have gone.");
+    as_metrics_header(o, "anyserve_exchanges", "gauge",
+                      "Requests with memory, their clients may have gone.");
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
-    as_metrics_head(o, "anyserve_exchanges_pooled", "gauge",
-                    "Memory of requests that waits for the next.");
+    as_metrics_header(o, "anyserve_exchanges_pooled", "gauge",
+                      "Memory of requests that waits for the next.");
     as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
-    as_metrics_head(
+    as_metrics_header(
         o, "anyserve_mirror_uncopied_total", "counter",
         "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
     as_buf_printf(o, "anyserve_mirror_uncopied_total %lu\n", sum[7]);
-    as_metrics_head(o, "anyserve_live_bytes", "gauge",
-                    "Bytes that blobs, arenas and output queues hold.");
+    as_metrics_header(o, "anyserve_live_bytes", "gauge",
+                      "Bytes that blobs, arenas and output queues hold.");
     as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
-    as_metrics_head(o, "anyserve_kept_bytes", "gauge",
-                    "Bytes of memory for large tensors that wait for the next.");
-    as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_kept());
-    as_metrics_head(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.");
+    as_metrics_header(o, "anyserve_kept_bytes", "gauge",
+                      "Bytes of memory for large tensors that wait for the next.");
+    as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_cached());
+    as_metrics_header(o, "anyserve_unanswered_requests", "gauge",
+                      "Requests held by the dispatcher.");
     as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
-    as_metrics_head(o, "anyserve_worker_restarts_total", "counter",
-                    "Starts after the first, by replica.");
+    as_metrics_header(o, "anyserve_worker_restarts_total", "counter",
+                      "Starts after the first, by replica.");
     AS_LIST_EACH(n, &b->processes)
     {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
         as_buf_str(o, "anyserve_worker_restarts_total{replica=");
         as_buf_json(o, as_str_of(p->replica));
@@ -508,7 +511,7 @@ static void server(struct as_board *b, as_ns now, struct as_buf *o)
     }
 }
 
-void as_board_metrics(struct as_board *b, as_ns now, struct as_buf *out)
+void as_status_page_metrics(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     server(b, now, out);
     closings(b, out);

@@ -29,7 +29,7 @@ static void worker_of(void *arg, const struct as_fleet_replica *r)
     as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
 }
 
-static void workers(struct as_board *b, struct as_buf *o)
+static void workers(struct as_status_page *b, struct as_buf *o)
 {
 #define AT(field) offsetof(struct as_page_stat, field)
     static const struct worker_metric metrics[] = {
@@ -52,14 +52,14 @@ static void workers(struct as_board *b, struct as_buf *o)
         struct each_worker e = {o, &metrics[i]};
 
         if (e.m->help)
-            as_metrics_head(o, e.m->name, e.m->type, e.m->help);
+            as_metrics_header(o, e.m->name, e.m->type, e.m->help);
         as_fleet_each_replica(b->fleet, worker_of, &e);
     }
 }
 
 /* --- workers that register --- */
 
-static void registered(struct as_board *b, struct as_buf *o)
+static void registered(struct as_status_page *b, struct as_buf *o)
 {
     const struct as_simple_stat s = as_simple_stat(b->fleet);
     const struct {
@@ -74,30 +74,30 @@ static void registered(struct as_board *b, struct as_buf *o)
                   {"left", s.left}};
     const struct as_edge_stat *e = as_edge_stat(b->edges[b->n_edges - 1]);
 
-    as_metrics_head(o, "anyserve_simple_connections_opened_total", "counter",
-                    "Connections to registered workers.");
+    as_metrics_header(o, "anyserve_simple_connections_opened_total", "counter",
+                      "Connections to registered workers.");
     as_buf_printf(o, "anyserve_simple_connections_opened_total %lu\n", s.opened);
-    as_metrics_head(o, "anyserve_simple_connections_reused_total", "counter",
-                    "Requests to registered workers that found an open connection.");
+    as_metrics_header(o, "anyserve_simple_connections_reused_total", "counter",
+                      "Requests to registered workers that found an open connection.");
     as_buf_printf(o, "anyserve_simple_connections_reused_total %lu\n", s.reused);
-    as_metrics_head(o, "anyserve_simple_connections_failed_total", "counter",
-                    "Connections to registered workers that could not be made.");
+    as_metrics_header(o, "anyserve_simple_connections_failed_total", "counter",
+                      "Connections to registered workers that could not be made.");
     as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
-    as_metrics_head(o, "anyserve_simple_connections_closed_total", "counter",
-                    "And how they ended.");
+    as_metrics_header(o, "anyserve_simple_connections_closed_total", "counter",
+                      "And how they ended.");
     for (size_t i = 0; i < AS_COUNT(closed); i++)
         as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
                       closed[i].reason, closed[i].n);
-    as_metrics_head(
+    as_metrics_header(
         o, "anyserve_management_refused_total", "counter",
         "Who may not register: connections of other users, requests without the token.");
     as_buf_printf(o,
                   "anyserve_management_refused_total{reason=\"user\"} %lu\n"
                   "anyserve_management_refused_total{reason=\"token\"} %lu\n",
-                  as_counted(&e->foreign), as_counted(&e->unauthenticated));
+                  as_counter_read(&e->foreign), as_counter_read(&e->unauthenticated));
 }
 
-void as_metrics_workers(struct as_board *b, struct as_buf *out)
+void as_metrics_workers(struct as_status_page *b, struct as_buf *out)
 {
     workers(b, out);
     registered(b, out);

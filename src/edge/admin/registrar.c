@@ -100,7 +100,7 @@ static void log_refusal(struct as_exchange *x, const struct as_management_reques
     char quoted[2 * WHY_MAX];
     uint64_t skipped;
 
-    if (!as_edge_may_log(x->edge, AS_QUIET_OFFERS, &skipped))
+    if (!as_edge_may_log(x->edge, AS_EDGE_LOG_REGISTRATION, &skipped))
         return;
     as_log_event(x->edge->log, AS_LOG_WARN, "registration_refused",
                  "worker=%.*s model=%.*s:%.*s err=%s reason=%s skipped=%lu", BRIEF(q->worker),
@@ -109,8 +109,8 @@ static void log_refusal(struct as_exchange *x, const struct as_management_reques
 }
 
 /* Who misspells a key is not told by an error: it may be one of a later version. */
-static struct as_str message_of(const struct as_management_request *q, const char *done,
-                                char text[WHY_MAX])
+static struct as_str response_message(const struct as_management_request *q, const char *done,
+                                      char text[WHY_MAX])
 {
     struct as_str key = {q->unknown.p, AS_MIN(q->unknown.n, (size_t)KEY_SHOWN)};
 
@@ -125,7 +125,7 @@ static struct as_str message_of(const struct as_management_request *q, const cha
 static void do_register(struct as_exchange *x, struct as_management_request *q)
 {
     uint32_t slots = q->max_ongoing ? q->max_ongoing : 1;
-    struct as_simple_offer offer = {
+    struct as_simple_registration offer = {
         .worker = q->worker,
         .address = q->address,
         .model = {.name = q->model,
@@ -143,7 +143,7 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
     };
     as_ns beat = x->edge->conf.heartbeat;
     char why[WHY_MAX] = "", said[WHY_MAX];
-    struct as_management_response r = {.message = message_of(q, "registered", said),
+    struct as_management_response r = {.message = response_message(q, "registered", said),
                                        .heartbeat_ms =
                                            beat ? (uint32_t)AS_MAX(beat / AS_MS, (as_ns)1) : 0};
     int err;
@@ -164,7 +164,7 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
 static void do_unregister(struct as_exchange *x, struct as_management_request *q)
 {
     char said[WHY_MAX];
-    const struct as_management_response r = {.message = message_of(q, "unregistered", said)};
+    const struct as_management_response r = {.message = response_message(q, "unregistered", said)};
     int err;
 
     if (!check_model(x, q) || !check_worker(x, q->worker))
@@ -187,12 +187,12 @@ static void do_heartbeat(struct as_exchange *x, struct as_management_request *q)
 
     if (!check_worker(x, q->worker))
         return;
-    r.healthy = as_simple_beat(x->edge->client.fleet, q->worker, q->models, q->n_models);
+    r.healthy = as_simple_heartbeat(x->edge->client.fleet, q->worker, q->models, q->n_models);
     reply(x, AS_MANAGEMENT_HEARTBEAT, &r);
 }
 
-static void carry_out(struct as_exchange *x, enum as_management_rpc rpc,
-                      struct as_management_request *q)
+static void call_registrar(struct as_exchange *x, enum as_management_rpc rpc,
+                           struct as_management_request *q)
 {
     static void (*const calls[AS_MANAGEMENT_RPCS])(struct as_exchange * x,
                                                    struct as_management_request * q) = {
@@ -231,14 +231,14 @@ void as_registrar_call(struct as_exchange *x)
     if (err)
         fail_parse(x, err, why);
     else
-        carry_out(x, rpc, &q);
+        call_registrar(x, rpc, &q);
 }
 
-static void post(struct as_exchange *x, enum as_management_rpc rpc)
+static void handle_post(struct as_exchange *x, enum as_management_rpc rpc)
 {
     static const uint8_t nothing[AS_JSON_PADDING];
     struct as_str message = {(const char *)(x->body_len ? x->body : nothing), x->body_len};
-    struct as_json *j = as_rest_reader(x, false);
+    struct as_json *j = as_rest_json_reader(x, false);
     struct as_management_request q;
     char why[WHY_MAX] = "";
     int err;
@@ -249,20 +249,20 @@ static void post(struct as_exchange *x, enum as_management_rpc rpc)
     if (err)
         fail_parse(x, err, why);
     else
-        carry_out(x, rpc, &q);
+        call_registrar(x, rpc, &q);
 }
 
 void as_registrar_register(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    post(x, AS_MANAGEMENT_REGISTER);
+    handle_post(x, AS_MANAGEMENT_REGISTER);
 }
 
 void as_registrar_unregister(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    post(x, AS_MANAGEMENT_UNREGISTER);
+    handle_post(x, AS_MANAGEMENT_UNREGISTER);
 }
 
 void as_registrar_heartbeat(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    post(x, AS_MANAGEMENT_HEARTBEAT);
+    handle_post(x, AS_MANAGEMENT_HEARTBEAT);
 }

@@ -9,17 +9,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUEST_MAX 8192u
-#define CONNS_MAX   64u
-#define LISTENERS   8u
-#define TIMEOUT     (5 * AS_SEC)
-#define REST        AS_SEC /* of a listener that finds no descriptor */
+#define REQUEST_MAX  8192u
+#define CONNS_MAX    64u
+#define LISTENERS    8u
+#define TIMEOUT      (5 * AS_SEC)
+#define ACCEPT_RETRY AS_SEC /* of a listener that finds no descriptor */
 
 struct listener;
 
-struct as_status {
+struct as_status_listener {
     struct as_loop *loop;
-    struct as_board *board;
+    struct as_status_page *page;
     struct listener *listeners[LISTENERS];
     uint32_t n_listeners, n_conns;
     uint32_t n_closing; /* listeners that libuv still knows */
@@ -30,7 +30,7 @@ struct as_status {
 struct conn {
     struct as_sock sock;
     struct as_timer timer;
-    struct as_status *status;
+    struct as_status_listener *status;
     struct as_list node;
     struct as_outq out;
     char in[REQUEST_MAX];
@@ -53,7 +53,7 @@ static struct as_str line_of(struct as_str *rest)
 }
 
 /* A name of this machine's loopback or a literal address: what no foreign DNS name can be. */
-static bool local_host(struct as_str v)
+static bool is_local_host(struct as_str v)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
 
@@ -87,13 +87,13 @@ static int check_headers(struct as_str rest, bool check_host)
             value.n--;
         }
         hosts++;
-        if (check_host && !local_host(value))
+        if (check_host && !is_local_host(value))
             return 403;
     }
     return check_host && hosts != 1 ? 400 : 0;
 }
 
-int as_status_parse(struct as_str head, bool check_host, struct as_str *ret_target)
+int as_status_listener_parse(struct as_str head, bool check_host, struct as_str *ret_target)
 {
     struct as_str line = line_of(&head);
     const char *sp = line.n ? memchr(line.p, ' ', line.n) : NULL;
@@ -113,9 +113,9 @@ int as_status_parse(struct as_str head, bool check_host, struct as_str *ret_targ
 
 /* --- one connection --- */
 
-static void maybe_free(struct conn *c)
+static void conn_handle_closed(struct conn *c)
 {
-    struct as_status *s = c->status;
+    struct as_status_listener *s = c->status;
 
     if (--c->closing)
         return;
@@ -129,12 +129,12 @@ static void maybe_free(struct conn *c)
 
 static void on_sock_closed(struct as_sock *s)
 {
-    maybe_free(AS_CONTAINER(s, struct conn, sock));
+    conn_handle_closed(AS_CONTAINER(s, struct conn, sock));
 }
 
 static void on_timer_closed(struct as_timer *t)
 {
-    maybe_free(AS_CONTAINER(t, struct conn, timer));
+    conn_handle_closed(AS_CONTAINER(t, struct conn, timer));
 }
 
 static void conn_close(struct conn *c)
@@ -171,32 +171,33 @@ static const char *reason_of(int status)
     }
 }
 
-static int render(struct conn *c, struct as_str target, struct as_buf *body, const char **ret_type)
+static int write_body(struct conn *c, struct as_str target, struct as_buf *body,
+                      const char **ret_type)
 {
-    struct as_board *b = c->status->board;
+    struct as_status_page *b = c->status->page;
     as_ns now = as_loop_now(c->status->loop);
 
     if (as_str_eq(target, AS_STR("/metrics"))) {
         *ret_type = "text/plain; version=0.0.4; charset=utf-8";
-        as_board_metrics(b, now, body);
+        as_status_page_metrics(b, now, body);
     } else if (as_str_eq(target, AS_STR("/status?format=text"))) {
         *ret_type = "text/plain; charset=utf-8";
-        as_board_text(b, now, body);
+        as_status_page_text(b, now, body);
     } else if (as_str_eq(target, AS_STR("/status"))) {
         *ret_type = "application/json";
-        as_board_json(b, now, body);
+        as_status_page_json(b, now, body);
     } else if (as_str_eq(target, AS_STR("/workers?format=text"))) {
         *ret_type = "text/plain; charset=utf-8";
-        as_board_workers_text(b, now, body);
+        as_status_page_workers_text(b, now, body);
     } else if (as_str_eq(target, AS_STR("/workers"))) {
         *ret_type = "application/json";
-        as_board_workers_json(b, now, body);
+        as_status_page_workers_json(b, now, body);
     } else if (as_str_eq(target, AS_STR("/-/healthz"))) {
         *ret_type = "text/plain; charset=utf-8";
-        return as_board_health(b, body) ? 200 : 503;
+        return as_status_page_health(b, body) ? 200 : 503;
     } else if (as_str_eq(target, AS_STR("/-/routes"))) {
         *ret_type = "application/json";
-        return as_board_routes(b, body) ? 200 : 503;
+        return as_status_page_routes(b, body) ? 200 : 503;
     } else {
         return 404;
     }
@@ -211,7 +212,7 @@ static void answer(struct conn *c, int status, struct as_str target)
     as_buf_init(&body);
     as_buf_init(&head);
     if (!status)
-        status = render(c, target, &body, &type);
+        status = write_body(c, target, &body, &type);
     if (!body.n)
         as_buf_printf(&body, "{\"error\":\"%s\"}\n", reason_of(status));
     as_buf_printf(&head,
@@ -244,7 +245,8 @@ static void on_event(struct as_sock *s, int events)
         end = memmem(c->in, c->n, "\r\n\r\n", 4);
         if (end)
             answer(c,
-                   as_status_parse((struct as_str){c->in, (size_t)(end - c->in)}, c->tcp, &target),
+                   as_status_listener_parse((struct as_str){c->in, (size_t)(end - c->in)}, c->tcp,
+                                            &target),
                    target);
         else if (c->n == sizeof(c->in))
             answer(c, 431, target);
@@ -260,28 +262,28 @@ static void on_event(struct as_sock *s, int events)
 
 struct listener {
     struct as_sock sock;
-    struct as_timer again; /* when it was out of descriptors */
-    struct as_status *status;
+    struct as_timer accept_retry; /* when it was out of descriptors */
+    struct as_status_listener *status;
     uint8_t closing;
 };
 
-static void on_again(struct as_timer *t)
+static void on_accept_retry(struct as_timer *t)
 {
-    as_sock_watch(&AS_CONTAINER(t, struct listener, again)->sock, UV_READABLE);
+    as_sock_watch(&AS_CONTAINER(t, struct listener, accept_retry)->sock, UV_READABLE);
 }
 
 static void on_listener(struct as_sock *sock, int events AS_UNUSED)
 {
     struct listener *l = AS_CONTAINER(sock, struct listener, sock);
-    struct as_status *s = l->status;
+    struct as_status_listener *s = l->status;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t n = sizeof(peer);
     int fd = accept4(sock->fd, (struct sockaddr *)&peer, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct conn *c;
 
-    if (fd < 0 && as_sock_starved(errno)) {
+    if (fd < 0 && as_sock_is_starved(errno)) {
         as_sock_watch(sock, 0);
-        as_timer_set(&l->again, as_loop_now(s->loop) + REST);
+        as_timer_set(&l->accept_retry, as_loop_now(s->loop) + ACCEPT_RETRY);
     }
     if (fd < 0)
         return;
@@ -307,18 +309,19 @@ static void on_listener(struct as_sock *sock, int events AS_UNUSED)
     s->n_conns++;
 }
 
-int as_status_new(struct as_status **ret_s, struct as_loop *loop, struct as_board *board)
+int as_status_listener_new(struct as_status_listener **ret_s, struct as_loop *loop,
+                           struct as_status_page *page)
 {
-    struct as_status *s = as_xalloc(sizeof(*s));
+    struct as_status_listener *s = as_xalloc(sizeof(*s));
 
     s->loop = loop;
-    s->board = board;
+    s->page = page;
     as_list_init(&s->conns);
     *ret_s = s;
     return 0;
 }
 
-int as_status_listen(struct as_status *s, int fd)
+int as_status_listener_listen(struct as_status_listener *s, int fd)
 {
     struct listener *l;
     int own;
@@ -333,14 +336,14 @@ int as_status_listen(struct as_status *s, int fd)
         free(l);
         return AS_EIO;
     }
-    as_timer_init(&l->again, s->loop, on_again);
+    as_timer_init(&l->accept_retry, s->loop, on_accept_retry);
     s->listeners[s->n_listeners++] = l;
     return 0;
 }
 
 static void listener_closed(struct listener *l)
 {
-    struct as_status *s = l->status;
+    struct as_status_listener *s = l->status;
 
     if (--l->closing)
         return;
@@ -354,12 +357,12 @@ static void on_listener_closed(struct as_sock *sock)
     listener_closed(AS_CONTAINER(sock, struct listener, sock));
 }
 
-static void on_again_closed(struct as_timer *t)
+static void on_accept_retry_closed(struct as_timer *t)
 {
-    listener_closed(AS_CONTAINER(t, struct listener, again));
+    listener_closed(AS_CONTAINER(t, struct listener, accept_retry));
 }
 
-void as_status_stop_listening(struct as_status *s)
+void as_status_listener_stop(struct as_status_listener *s)
 {
     while (s->n_listeners) {
         struct listener *l = s->listeners[--s->n_listeners];
@@ -367,15 +370,15 @@ void as_status_stop_listening(struct as_status *s)
         s->n_closing++;
         l->closing = 2;
         as_sock_close(&l->sock, on_listener_closed);
-        as_timer_close(&l->again, on_again_closed);
+        as_timer_close(&l->accept_retry, on_accept_retry_closed);
     }
 }
 
-void as_status_close(struct as_status *s)
+void as_status_listener_close(struct as_status_listener *s)
 {
     s->closing = true;
     AS_LIST_EACH(n, &s->conns) conn_close(AS_LIST_ENTRY(n, struct conn, node));
-    as_status_stop_listening(s);
+    as_status_listener_stop(s);
     if (!s->n_closing && !s->n_conns)
         free(s);
 }

@@ -7,11 +7,12 @@
 
 #include <unistd.h>
 
-static struct as_board_process *find(const struct as_board *b, struct as_str replica)
+static struct as_status_page_process *find_process(const struct as_status_page *b,
+                                                   struct as_str replica)
 {
     AS_LIST_EACH(n, &b->processes)
     {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
         if (as_str_eq(as_str_of(p->replica), replica))
             return p;
@@ -19,23 +20,24 @@ static struct as_board_process *find(const struct as_board *b, struct as_str rep
     return NULL;
 }
 
-const struct as_board_process *as_board_find(const struct as_board *b, struct as_str replica)
+const struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
+                                                         struct as_str replica)
 {
-    return find(b, replica);
+    return find_process(b, replica);
 }
 
 /* The supervisor's child, as we are. */
-static void set_pid(struct as_board_process *p, uint32_t pid)
+static void set_pid(struct as_status_page_process *p, uint32_t pid)
 {
     if (p->pid == pid)
         return;
     if (p->pidfd >= 0)
         close(p->pidfd);
     p->pid = pid;
-    p->pidfd = as_proc_hold((pid_t)pid, getppid());
+    p->pidfd = as_proc_open_pidfd((pid_t)pid, getppid());
 }
 
-static void drop(struct as_board_process *p)
+static void free_process(struct as_status_page_process *p)
 {
     set_pid(p, 0);
     as_list_remove(&p->node);
@@ -47,12 +49,12 @@ static void drop(struct as_board_process *p)
 }
 
 /* application counts only where deployment is "". */
-static struct as_board_status *find_status(const struct as_board *b, struct as_str application,
-                                           struct as_str deployment)
+static struct as_status_page_status *
+find_status(const struct as_status_page *b, struct as_str application, struct as_str deployment)
 {
     AS_LIST_EACH(n, &b->statuses)
     {
-        struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+        struct as_status_page_status *s = AS_LIST_ENTRY(n, struct as_status_page_status, node);
 
         if (as_str_eq(as_str_of(s->deployment), deployment) &&
             (deployment.n || as_str_eq(as_str_of(s->application), application)))
@@ -61,7 +63,7 @@ static struct as_board_status *find_status(const struct as_board *b, struct as_s
     return NULL;
 }
 
-static void drop_status(struct as_board_status *s)
+static void free_status(struct as_status_page_status *s)
 {
     as_list_remove(&s->node);
     free(s->application);
@@ -72,24 +74,26 @@ static void drop_status(struct as_board_status *s)
     free(s);
 }
 
-void as_board_init(struct as_board *b, struct as_fleet *fleet,
-                   const struct as_edge_budgets *budgets, as_ns now)
+void as_status_page_init(struct as_status_page *b, struct as_fleet *fleet,
+                         const struct as_edge_budgets *budgets, as_ns now)
 {
-    *b = (struct as_board){.fleet = fleet, .budgets = budgets, .started = now};
+    *b = (struct as_status_page){.fleet = fleet, .budgets = budgets, .started = now};
     as_list_init(&b->processes);
     as_list_init(&b->statuses);
 }
 
-void as_board_fini(struct as_board *b)
+void as_status_page_fini(struct as_status_page *b)
 {
-    AS_LIST_EACH(n, &b->processes) drop(AS_LIST_ENTRY(n, struct as_board_process, node));
-    AS_LIST_EACH(n, &b->statuses) drop_status(AS_LIST_ENTRY(n, struct as_board_status, node));
+    AS_LIST_EACH(n, &b->processes)
+    free_process(AS_LIST_ENTRY(n, struct as_status_page_process, node));
+    AS_LIST_EACH(n, &b->statuses) free_status(AS_LIST_ENTRY(n, struct as_status_page_status, node));
 }
 
-void as_board_process(struct as_board *b, struct as_str replica, struct as_str deployment,
-                      struct as_str state, struct as_str reason, uint32_t pid, uint32_t restarts)
+void as_status_page_process(struct as_status_page *b, struct as_str replica,
+                            struct as_str deployment, struct as_str state, struct as_str reason,
+                            uint32_t pid, uint32_t restarts)
 {
-    struct as_board_process *p = find(b, replica);
+    struct as_status_page_process *p = find_process(b, replica);
 
     if (!p) {
         p = as_xalloc(sizeof(*p));
@@ -108,17 +112,18 @@ void as_board_process(struct as_board *b, struct as_str replica, struct as_str d
     p->restarts = restarts;
 }
 
-void as_board_forget(struct as_board *b, struct as_str replica)
+void as_status_page_remove(struct as_status_page *b, struct as_str replica)
 {
-    struct as_board_process *p = find(b, replica);
+    struct as_status_page_process *p = find_process(b, replica);
 
     if (p)
-        drop(p);
+        free_process(p);
 }
 
-void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uint32_t world_size)
+void as_status_page_set_rank(struct as_status_page *b, struct as_str replica, uint32_t rank,
+                             uint32_t world_size)
 {
-    struct as_board_process *p = find(b, replica);
+    struct as_status_page_process *p = find_process(b, replica);
 
     if (!p)
         return;
@@ -128,7 +133,7 @@ void as_board_rank(struct as_board *b, struct as_str replica, uint32_t rank, uin
 }
 
 /* `text` becomes what is behind the word. */
-static char *take_word(struct as_str *text)
+static char *split_word(struct as_str *text)
 {
     const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
     struct as_str word = {text->p, space ? (size_t)(space - text->p) : text->n};
@@ -138,29 +143,30 @@ static char *take_word(struct as_str *text)
     return as_str_dup(word);
 }
 
-void as_board_status(struct as_board *b, struct as_str application, struct as_str deployment,
-                     struct as_str text, as_ns since, int64_t wanted)
+void as_status_page_status(struct as_status_page *b, struct as_str application,
+                           struct as_str deployment, struct as_str text, as_ns since,
+                           int64_t wanted)
 {
-    struct as_board_status *s = find_status(b, application, deployment);
+    struct as_status_page_status *s = find_status(b, application, deployment);
 
     if (s)
-        drop_status(s);
+        free_status(s);
     if (!text.n)
         return;
     s = as_xalloc(sizeof(*s));
     s->application = as_str_dup(application);
     s->deployment = as_str_dup(deployment);
-    s->status = take_word(&text);
-    s->trigger = take_word(&text);
+    s->status = split_word(&text);
+    s->trigger = split_word(&text);
     s->message = as_str_dup(text);
     s->since = since;
     s->wanted = wanted;
     as_list_push(&b->statuses, &s->node);
 }
 
-struct as_str as_board_application(struct as_board *b, struct as_str deployment)
+struct as_str as_status_page_application(struct as_status_page *b, struct as_str deployment)
 {
-    struct as_board_status *s = find_status(b, AS_STR(""), deployment);
+    struct as_status_page_status *s = find_status(b, AS_STR(""), deployment);
 
     return s ? as_str_of(s->application) : AS_STR("");
 }
@@ -168,19 +174,19 @@ struct as_str as_board_application(struct as_board *b, struct as_str deployment)
 /* --- deployments, as people are told of them --- */
 
 struct deployments {
-    struct as_board *b;
-    void (*fn)(void *arg, const struct as_board_deployment *d);
+    struct as_status_page *b;
+    void (*fn)(void *arg, const struct as_status_page_deployment *d);
     void *arg;
 };
 
 /* The controller says what is so. But where it says HEALTHY and no replica is ready, it does not
  * know that yet, or hangs. */
-static void tell_deployment(const struct deployments *k, struct as_board_deployment *d)
+static void report_deployment(const struct deployments *k, struct as_status_page_deployment *d)
 {
-    const struct as_board_status *s = d->status;
+    const struct as_status_page_status *s = d->status;
     char text[64];
 
-    d->wanted = s ? s->wanted : AS_BOARD_UNTOLD;
+    d->wanted = s ? s->wanted : AS_STATUS_PAGE_UNKNOWN;
     d->word = s ? s->status : "";
     d->message = s ? s->message : "";
     if (d->wanted > 0 && !d->ready && strcmp(d->word, "HEALTHY") == 0) {
@@ -192,44 +198,47 @@ static void tell_deployment(const struct deployments *k, struct as_board_deploym
     k->fn(k->arg, d);
 }
 
-static void tell_known(void *arg, struct as_deploy *deploy, bool down)
+static void report_registered(void *arg, struct as_deployment *deploy, bool down)
 {
-    struct as_board_status *s;
+    struct as_status_page_status *s;
     const struct deployments *k = arg;
-    struct as_board_deployment d = {.deploy = deploy,
-                                    .name = as_deploy_name(deploy),
-                                    .down = down,
-                                    .ready = as_deploy_ready(deploy),
-                                    .connected = as_deploy_replicas(deploy)};
+    struct as_status_page_deployment d = {.deploy = deploy,
+                                          .name = as_deployment_name(deploy),
+                                          .down = down,
+                                          .ready = as_deployment_ready(deploy),
+                                          .connected = as_deployment_replicas(deploy)};
 
     d.status = s = find_status(k->b, AS_STR(""), d.name);
     if (s)
         s->is_listed = true;
-    tell_deployment(k, &d);
+    report_deployment(k, &d);
 }
 
-void as_board_each_deployment(struct as_board *b,
-                              void (*fn)(void *arg, const struct as_board_deployment *d), void *arg)
+void as_status_page_each_deployment(struct as_status_page *b,
+                                    void (*fn)(void *arg,
+                                               const struct as_status_page_deployment *d),
+                                    void *arg)
 {
     struct deployments k = {.b = b, .fn = fn, .arg = arg};
 
     AS_LIST_EACH(n, &b->statuses)
-    AS_LIST_ENTRY(n, struct as_board_status, node)->is_listed = false;
-    as_fleet_each_deploy(b->fleet, tell_known, &k);
+    AS_LIST_ENTRY(n, struct as_status_page_status, node)->is_listed = false;
+    as_fleet_each_deployment(b->fleet, report_registered, &k);
     AS_LIST_EACH(n, &b->statuses)
     {
-        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
-        struct as_board_deployment d = {.status = s, .name = as_str_of(s->deployment)};
+        const struct as_status_page_status *s =
+            AS_LIST_ENTRY(n, struct as_status_page_status, node);
+        struct as_status_page_deployment d = {.status = s, .name = as_str_of(s->deployment)};
 
         if (d.name.n && !s->is_listed)
-            tell_deployment(&k, &d);
+            report_deployment(&k, &d);
     }
 }
 
 /* --- JSON --- */
 
 struct json {
-    struct as_board *b;
+    struct as_status_page *b;
     as_ns now;
     struct as_buf *out;
     uint32_t n;
@@ -246,8 +255,8 @@ static void json_batches(struct json *j, const struct as_stat *s)
     as_buf_str(j->out, "]}");
 }
 
-static void json_status(const struct json *j, const struct as_board_status *s, const char *word,
-                        const char *message)
+static void json_status(const struct json *j, const struct as_status_page_status *s,
+                        const char *word, const char *message)
 {
     as_buf_printf(j->out,
                   ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f,"
@@ -257,17 +266,17 @@ static void json_status(const struct json *j, const struct as_board_status *s, c
     as_buf_json(j->out, as_str_of(message));
 }
 
-static void json_deploy(void *arg, const struct as_board_deployment *k)
+static void json_deploy(void *arg, const struct as_status_page_deployment *k)
 {
     static const struct as_stat none = {0};
     struct json *j = arg;
-    struct as_deploy *d = k->deploy;
-    const struct as_stat *s = d ? as_deploy_stat(d) : &none;
+    struct as_deployment *d = k->deploy;
+    const struct as_stat *s = d ? as_deployment_stat(d) : &none;
 
     as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
     as_buf_json(j->out, k->name);
     as_buf_printf(j->out, ",\"down\":%s,\"wanted\":", k->down ? "true" : "false");
-    if (k->wanted == AS_BOARD_UNTOLD)
+    if (k->wanted == AS_STATUS_PAGE_UNKNOWN)
         as_buf_str(j->out, "null");
     else
         as_buf_printf(j->out, "%lld", (long long)k->wanted);
@@ -277,10 +286,10 @@ static void json_deploy(void *arg, const struct as_board_deployment *k)
                   "\"dispatched\":%lu,\"completed\":%lu,\"failed\":%lu,\"expired\":%lu,"
                   "\"cancelled\":%lu,\"replayed\":%lu,\"recalled\":%lu,\"lost\":%lu,"
                   "\"deaths\":%lu}",
-                  k->connected, k->connected, k->ready, d ? as_deploy_queued(d) : 0,
-                  d ? as_deploy_prefetched(d) : 0, d ? as_deploy_ongoing(d) : 0, s->accepted,
-                  s->refused, s->dispatched, s->completed, s->failed, s->expired, s->cancelled,
-                  s->replayed, s->recalled, s->lost, s->deaths);
+                  k->connected, k->connected, k->ready, d ? as_deployment_queued(d) : 0,
+                  d ? as_deployment_prefetched(d) : 0, d ? as_deployment_ongoing(d) : 0,
+                  s->accepted, s->refused, s->dispatched, s->completed, s->failed, s->expired,
+                  s->cancelled, s->replayed, s->recalled, s->lost, s->deaths);
     json_batches(j, s);
     if (k->status)
         json_status(j, k->status, k->word, k->message);
@@ -288,10 +297,10 @@ static void json_deploy(void *arg, const struct as_board_deployment *k)
 }
 
 /* An application is no better than its worst deployment. */
-static void look_worst(void *arg, const struct as_board_deployment *d)
+static void note_worst_status(void *arg, const struct as_status_page_deployment *d)
 {
-    const struct as_board *b = arg;
-    struct as_board_status *s;
+    const struct as_status_page *b = arg;
+    struct as_status_page_status *s;
 
     if (!d->status || strcmp(d->word, d->status->status) == 0)
         return;
@@ -300,7 +309,7 @@ static void look_worst(void *arg, const struct as_board_deployment *d)
         s->worst = d->word;
 }
 
-static void json_application(struct json *j, const struct as_board_status *s)
+static void json_application(struct json *j, const struct as_status_page_status *s)
 {
     as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
     as_buf_json(j->out, as_str_of(s->application));
@@ -321,7 +330,7 @@ static void json_models(struct json *j)
         as_buf_str(j->out, ",\"version\":");
         as_buf_json(j->out, m->version);
         as_buf_printf(j->out, ",\"ready\":%s}",
-                      as_fleet_model_ready(j->b->fleet, m->deployment) ? "true" : "false");
+                      as_fleet_deployment_ready(j->b->fleet, m->deployment) ? "true" : "false");
     }
     as_buf_str(j->out, "]");
 }
@@ -329,7 +338,7 @@ static void json_models(struct json *j)
 static void json_replica(void *arg, const struct as_fleet_replica *r)
 {
     struct json *j = arg;
-    const struct as_board_process *p = find(j->b, r->name);
+    const struct as_status_page_process *p = find_process(j->b, r->name);
 
     as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
     as_buf_json(j->out, r->name);
@@ -339,8 +348,8 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
                   ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"breaker\":\"%s\",\"pid\":%u,"
                   "\"slots\":%u,\"ongoing\":%u,"
                   "\"unanswered\":%u,\"service_us\":%.3f,\"epoch\":%lu,\"restarts\":%u,",
-                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), as_breaker_name(r->breaker), r->pid,
-                  r->slots, r->ongoing, r->unanswered, (double)r->service / 1e3,
+                  AS_STR_FMT(r->kind), AS_STR_FMT(r->state), as_breaker_state_name(r->breaker),
+                  r->pid, r->slots, r->ongoing, r->unanswered, (double)r->service / 1e3,
                   (unsigned long)r->epoch, p ? p->restarts : 0);
     as_buf_printf(j->out,
                   "\"worker\":{\"wakes\":%lu,\"reads\":%lu,\"writes\":%lu,\"waits\":%lu,"
@@ -356,7 +365,7 @@ static void json_processes(struct json *j)
     as_buf_str(j->out, "\"processes\":[");
     AS_LIST_EACH(n, &j->b->processes)
     {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
         as_buf_str(j->out, first ? "{\"replica\":" : ",{\"replica\":");
         first = false;
@@ -374,43 +383,43 @@ static void json_processes(struct json *j)
 }
 
 /* The sum of one number of as_edge_stat over all loops. */
-static uint64_t edges_sum(const struct as_board *b, size_t offset)
+static uint64_t sum_over_edges(const struct as_status_page *b, size_t offset)
 {
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < b->n_edges; i++) {
         const char *s = (const char *)as_edge_stat(b->edges[i]);
 
-        n += as_counted((const uint64_t *)(const void *)(s + offset));
+        n += as_counter_read((const uint64_t *)(const void *)(s + offset));
     }
     return n;
 }
 
-uint64_t as_board_connections(const struct as_board *b)
+uint64_t as_status_page_connections(const struct as_status_page *b)
 {
-    return edges_sum(b, offsetof(struct as_edge_stat, accepted)) -
-           edges_sum(b, offsetof(struct as_edge_stat, closed));
+    return sum_over_edges(b, offsetof(struct as_edge_stat, accepted)) -
+           sum_over_edges(b, offsetof(struct as_edge_stat, closed));
 }
 
-uint64_t as_board_closed_for(const struct as_board *b, uint32_t why)
+uint64_t as_status_page_closed_for(const struct as_status_page *b, uint32_t why)
 {
-    return edges_sum(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
+    return sum_over_edges(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
 }
 
 /* Connections that ended because of what their client did or did not do, by reason. */
 static void json_closings(struct json *j)
 {
     as_buf_str(j->out, "\"clients_closed\":{");
-    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
-        uint64_t n = as_close_name(why) ? as_board_closed_for(j->b, why) : 0;
+    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSE_REASONS; why++) {
+        uint64_t n = as_close_reason_name(why) ? as_status_page_closed_for(j->b, why) : 0;
 
         if (n)
-            as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_name(why), n);
+            as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_reason_name(why), n);
     }
     as_buf_str(j->out, "},");
 }
 
-void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
+void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct json j = {b, now, out, 0};
 
@@ -422,23 +431,26 @@ void as_board_json(struct as_board *b, as_ns now, struct as_buf *out)
         "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
-        b->n_loops, as_board_connections(b), (unsigned long)as_budget_used(&b->budgets->requests),
+        b->n_loops, as_status_page_connections(b),
+        (unsigned long)as_budget_used(&b->budgets->requests),
         (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
-        edges_sum(b, offsetof(struct as_edge_stat, exchanges)),
-        edges_sum(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
-        (unsigned long)as_pages_kept());
+        sum_over_edges(b, offsetof(struct as_edge_stat, exchanges)),
+        sum_over_edges(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
+        (unsigned long)as_pages_cached());
     json_closings(&j);
     j.n = 0;
     json_models(&j);
     as_buf_str(out, ",\"deployments\":[");
-    as_board_each_deployment(b, json_deploy, &j);
+    as_status_page_each_deployment(b, json_deploy, &j);
     as_buf_str(out, "],\"applications\":[");
     j.n = 0;
-    AS_LIST_EACH(n, &b->statuses) AS_LIST_ENTRY(n, struct as_board_status, node)->worst = NULL;
-    as_board_each_deployment(b, look_worst, b);
+    AS_LIST_EACH(n, &b->statuses)
+    AS_LIST_ENTRY(n, struct as_status_page_status, node)->worst = NULL;
+    as_status_page_each_deployment(b, note_worst_status, b);
     AS_LIST_EACH(n, &b->statuses)
     {
-        const struct as_board_status *s = AS_LIST_ENTRY(n, struct as_board_status, node);
+        const struct as_status_page_status *s =
+            AS_LIST_ENTRY(n, struct as_status_page_status, node);
 
         if (!s->deployment[0])
             json_application(&j, s);

@@ -1,22 +1,22 @@
 /* /-/healthz and /-/routes, as Ray Serve's proxy has them. */
 #include "edge/admin/status_page.h"
 
-static const char *why_not(const struct as_board *b)
+static const char *why_not_ready(const struct as_status_page *b)
 {
     if (b->draining)
         return "draining";
     return as_registry_count(as_fleet_registry(b->fleet)) ? NULL : "no routes yet";
 }
 
-bool as_board_health(struct as_board *b, struct as_buf *out)
+bool as_status_page_health(struct as_status_page *b, struct as_buf *out)
 {
-    const char *why = why_not(b);
+    const char *why = why_not_ready(b);
 
     as_buf_printf(out, "%s\n", why ? why : "success");
     return !why;
 }
 
-bool as_board_routes(struct as_board *b, struct as_buf *out)
+bool as_status_page_routes(struct as_status_page *b, struct as_buf *out)
 {
     const struct as_registry *g = as_fleet_registry(b->fleet);
     struct as_str last = {0};
@@ -31,11 +31,11 @@ bool as_board_routes(struct as_board *b, struct as_buf *out)
             continue;
         last = m->name;
         m = as_registry_find(g, m->name, AS_STR(""), NULL);
-        application = as_board_application(b, m->served_by);
+        application = as_status_page_application(b, m->served_by);
         as_buf_str(out, n++ ? "," : "");
         as_buf_printf(out, "\"/v2/models/%.*s\":", AS_STR_FMT(m->name)); /* needs no escape */
         as_buf_json(out, application);
     }
     as_buf_str(out, "}\n");
-    return !why_not(b);
+    return !why_not_ready(b);
 }

@@ -4,33 +4,33 @@
 #include <unistd.h>
 
 struct text {
-    struct as_board *b;
+    struct as_status_page *b;
     struct as_buf *out;
 };
 
 /* failed counts what was lost as well. */
-static void text_deploy(void *arg, const struct as_board_deployment *k)
+static void text_deploy(void *arg, const struct as_status_page_deployment *k)
 {
     static const struct as_stat none = {0};
     const struct text *t = arg;
-    struct as_deploy *d = k->deploy;
-    const struct as_stat *s = d ? as_deploy_stat(d) : &none;
+    struct as_deployment *d = k->deploy;
+    const struct as_stat *s = d ? as_deployment_stat(d) : &none;
     char wanted[16] = "-";
 
-    if (k->wanted != AS_BOARD_UNTOLD)
+    if (k->wanted != AS_STATUS_PAGE_UNKNOWN)
         snprintf(wanted, sizeof(wanted), "%lld", (long long)k->wanted);
     as_buf_printf(t->out, "%-20.*s %6s %5u %9u %7u %8u %10lu %8lu %8lu  %s\n", AS_STR_FMT(k->name),
                   wanted, k->ready, k->connected,
-                  d ? as_deploy_queued(d) + as_deploy_prefetched(d) : 0,
-                  d ? as_deploy_ongoing(d) : 0, s->completed, s->failed + s->expired, s->refused,
-                  k->down ? "DOWN" : k->word);
+                  d ? as_deployment_queued(d) + as_deployment_prefetched(d) : 0,
+                  d ? as_deployment_ongoing(d) : 0, s->completed, s->failed + s->expired,
+                  s->refused, k->down ? "DOWN" : k->word);
 }
 
 static void text_replica(void *arg, const struct as_fleet_replica *r)
 {
     const struct text *t = arg;
-    const struct as_board_process *p = as_board_find(t->b, r->name);
-    struct as_str state = r->breaker ? as_str_of(as_breaker_name(r->breaker)) : r->state;
+    const struct as_status_page_process *p = as_status_page_find(t->b, r->name);
+    struct as_str state = r->breaker ? as_str_of(as_breaker_state_name(r->breaker)) : r->state;
 
     as_buf_printf(t->out, "%-20.*s %-9.*s %8u %8u %7u %8u %11.1f", AS_STR_FMT(r->name),
                   AS_STR_FMT(state), r->pid, p ? p->restarts : 0, r->slots, r->ongoing,
@@ -40,21 +40,22 @@ static void text_replica(void *arg, const struct as_fleet_replica *r)
     as_buf_str(t->out, "\n");
 }
 
-static void text_closings(const struct as_board *b, struct as_buf *out)
+static void text_closings(const struct as_status_page *b, struct as_buf *out)
 {
     bool any = false;
 
-    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSES; why++) {
-        uint64_t n = as_close_name(why) ? as_board_closed_for(b, why) : 0;
+    for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSE_REASONS; why++) {
+        uint64_t n = as_close_reason_name(why) ? as_status_page_closed_for(b, why) : 0;
 
         if (n)
-            as_buf_printf(out, "%s %s %lu", any ? "," : "clients closed:", as_close_name(why), n);
+            as_buf_printf(out, "%s %s %lu",
+                          any ? "," : "clients closed:", as_close_reason_name(why), n);
         any = any || n;
     }
     as_buf_str(out, any ? "\n" : "");
 }
 
-static void text_process(const struct as_board_process *p, struct as_buf *out)
+static void text_process(const struct as_status_page_process *p, struct as_buf *out)
 {
     if (!p->reason[0])
         return;
@@ -63,7 +64,7 @@ static void text_process(const struct as_board_process *p, struct as_buf *out)
                   strcmp(p->state, "starting") == 0 ? "its last process ended: " : "", p->reason);
 }
 
-static void text_message(void *arg, const struct as_board_deployment *d)
+static void text_message(void *arg, const struct as_status_page_deployment *d)
 {
     const struct text *t = arg;
 
@@ -71,7 +72,7 @@ static void text_message(void *arg, const struct as_board_deployment *d)
         as_buf_printf(t->out, "\n%.*s: %s, %s\n", AS_STR_FMT(d->name), d->word, d->message);
 }
 
-void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
+void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct text t = {b, out};
     const struct as_registry *g = as_fleet_registry(b->fleet);
@@ -81,23 +82,23 @@ void as_board_text(struct as_board *b, as_ns now, struct as_buf *out)
                   b->draining                ? "draining"
                   : as_fleet_ready(b->fleet) ? "ready"
                                              : "not ready",
-                  as_board_connections(b));
+                  as_status_page_connections(b));
     text_closings(b, out);
     as_buf_str(out, "\nMODEL                VERSION    READY\n");
     for (uint32_t i = 0; i < as_registry_count(g); i++) {
         const struct as_model *m = as_registry_at(g, i);
 
         as_buf_printf(out, "%-20.*s %-10.*s %s\n", AS_STR_FMT(m->name), AS_STR_FMT(m->version),
-                      as_fleet_model_ready(b->fleet, m->deployment) ? "yes" : "no");
+                      as_fleet_deployment_ready(b->fleet, m->deployment) ? "yes" : "no");
     }
     as_buf_str(out, "\nDEPLOYMENT           WANTED READY CONNECTED  QUEUED  ONGOING  COMPLETED   "
                     "FAILED  REFUSED  STATUS\n");
-    as_board_each_deployment(b, text_deploy, &t);
+    as_status_page_each_deployment(b, text_deploy, &t);
     as_buf_str(
         out,
         "\nREPLICA              STATE          PID RESTARTS   SLOTS  ONGOING  SERVICE_US  RANK\n");
     as_fleet_each_replica(b->fleet, text_replica, &t);
     AS_LIST_EACH(n, &b->processes)
-    text_process(AS_LIST_ENTRY(n, struct as_board_process, node), out);
-    as_board_each_deployment(b, text_message, &t);
+    text_process(AS_LIST_ENTRY(n, struct as_status_page_process, node), out);
+    as_status_page_each_deployment(b, text_message, &t);
 }

@@ -10,7 +10,7 @@ struct worker {
 };
 
 struct list {
-    struct as_board *b;
+    struct as_status_page *b;
     as_ns now;
     struct as_buf *out;
     void (*put)(struct list *l, const struct worker *w);
@@ -22,7 +22,7 @@ struct search {
     bool found;
 };
 
-static void compare(void *arg, const struct as_fleet_replica *r)
+static void match_name(void *arg, const struct as_fleet_replica *r)
 {
     struct search *s = arg;
 
@@ -50,12 +50,12 @@ static void put_replica(void *arg, const struct as_fleet_replica *r)
 }
 
 /* Processes of ours that are starting, lost or down have no link. */
-static void put_all(struct list *l)
+static void put_workers(struct list *l)
 {
     as_fleet_each_replica(l->b->fleet, put_replica, l);
     AS_LIST_EACH(n, &l->b->processes)
     {
-        struct as_board_process *p = AS_LIST_ENTRY(n, struct as_board_process, node);
+        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
         struct search s = {as_str_of(p->replica), false};
         const struct worker w = {.id = s.name,
                                  .kind = AS_STR("native"),
@@ -63,7 +63,7 @@ static void put_all(struct list *l)
                                  .state = as_str_of(p->state),
                                  .pid = p->pid};
 
-        as_fleet_each_replica(l->b->fleet, compare, &s);
+        as_fleet_each_replica(l->b->fleet, match_name, &s);
         if (s.found)
             continue;
         l->put(l, &w);
@@ -71,7 +71,7 @@ static void put_all(struct list *l)
     }
 }
 
-static double age(const struct list *l, const struct worker *w)
+static double heartbeat_age(const struct list *l, const struct worker *w)
 {
     return (double)(l->now - w->heard) / (double)AS_SEC;
 }
@@ -93,17 +93,17 @@ static void put_json(struct list *l, const struct worker *w)
                   "\"heartbeat_age_seconds\":",
                   w->pid, w->slots, w->ongoing, (unsigned long)w->epoch);
     if (w->heard)
-        as_buf_printf(l->out, "%.3f}", age(l, w));
+        as_buf_printf(l->out, "%.3f}", heartbeat_age(l, w));
     else
         as_buf_str(l->out, "null}");
 }
 
-void as_board_workers_json(struct as_board *b, as_ns now, struct as_buf *out)
+void as_status_page_workers_json(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct list l = {b, now, out, put_json, 0};
 
     as_buf_str(out, "{\"workers\":[");
-    put_all(&l);
+    put_workers(&l);
     as_buf_str(out, "]}\n");
 }
 
@@ -113,7 +113,7 @@ static void put_text(struct list *l, const struct worker *w)
                   AS_STR_FMT(w->kind), AS_STR_FMT(w->deployment), AS_STR_FMT(w->state), w->slots,
                   w->ongoing, (unsigned long)w->epoch);
     if (w->heard)
-        as_buf_printf(l->out, "%6.1f s  ", age(l, w));
+        as_buf_printf(l->out, "%6.1f s  ", heartbeat_age(l, w));
     else
         as_buf_str(l->out, "       -  ");
     if (w->address.n)
@@ -122,13 +122,13 @@ static void put_text(struct list *l, const struct worker *w)
         as_buf_printf(l->out, "pid %u\n", w->pid);
 }
 
-void as_board_workers_text(struct as_board *b, as_ns now, struct as_buf *out)
+void as_status_page_workers_text(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
     struct list l = {b, now, out, put_text, 0};
 
     as_buf_str(out, "WORKER                   KIND    DEPLOYMENT               STATE     SLOTS  "
                     "ONGOING  EPOCH HEARTBEAT AT\n");
-    put_all(&l);
+    put_workers(&l);
     if (!l.n)
         as_buf_str(out, "(none)\n");
 }

@@ -18,34 +18,34 @@ static bool is_unix(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
 }
 
-static const char *refused(const struct as_edge *e) /* the event's name */
+static const char *refusal_event(const struct as_edge *e) /* the event's name */
 {
-    return e->conf.door == AS_DOOR_CONTROL ? "control_refused" : "management_refused";
+    return e->conf.interface == AS_INTERFACE_CONTROL ? "control_refused" : "management_refused";
 }
 
-bool as_door_admits(struct as_edge *e, int fd, bool *ret_trusted)
+bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
 {
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t n = sizeof(who);
     uint64_t skipped;
 
-    *ret_trusted = e->conf.door == AS_DOOR_CLIENTS;
+    *ret_trusted = e->conf.interface == AS_INTERFACE_CLIENTS;
     if (*ret_trusted || !is_unix(fd))
         return true;
     *ret_trusted = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 &&
                    (who.uid == geteuid() || who.uid == 0);
     if (*ret_trusted)
         return true;
-    as_count(&e->stat.foreign, 1);
-    if (as_edge_may_log(e, AS_QUIET_DOOR, &skipped))
-        as_log_event(e->log, AS_LOG_WARN, refused(e),
+    as_counter_add(&e->stat.foreign, 1);
+    if (as_edge_may_log(e, AS_EDGE_LOG_OTHER_USER, &skipped))
+        as_log_event(e->log, AS_LOG_WARN, refusal_event(e),
                      "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
                      (int)who.pid, skipped);
     return false;
 }
 
 /* Takes as long for each token of that length, whatever it has in common with ours. */
-static bool is_secret(struct as_str said, const char *secret)
+static bool is_token(struct as_str said, const char *secret)
 {
     volatile uint8_t diff = 0;
 
@@ -57,7 +57,7 @@ static bool is_secret(struct as_str said, const char *secret)
 }
 
 /* NULL: the request may be. The scheme has no case (RFC 9110 §11.1); one header only. */
-static const char *why_not(const struct as_exchange *x)
+static const char *why_unauthenticated(const struct as_exchange *x)
 {
     static const char scheme[] = "bearer ";
     const struct as_http_header *found = NULL;
@@ -83,7 +83,7 @@ static const char *why_not(const struct as_exchange *x)
         said.p++;
         said.n--;
     }
-    return is_secret(said, x->edge->conf.token) ? NULL : "wrong token";
+    return is_token(said, x->edge->conf.token) ? NULL : "wrong token";
 }
 
 /* --- browsers --- */
@@ -108,13 +108,13 @@ static bool is_address(struct as_str host)
 
 /* A name that somebody else's DNS may give to our address is none of ours: a page that was loaded
  * from there may not talk to us in its name (DNS rebinding). */
-static bool is_ours(const struct as_exchange *x, struct as_str host)
+static bool is_own_host(const struct as_exchange *x, struct as_str host)
 {
     char name[256] = "";
 
     if (is_address(host) || same_name(host, "localhost") ||
         (x->edge->conf.host && same_name(host, x->edge->conf.host)) ||
-        as_origin_has_host(as_str_of(x->edge->conf.origins), host))
+        as_origin_list_has_host(as_str_of(x->edge->conf.origins), host))
         return true;
     if (gethostname(name, sizeof(name) - 1) < 0)
         return false;
@@ -125,71 +125,71 @@ static bool is_ours(const struct as_exchange *x, struct as_str host)
 }
 
 /* NULL: no page of somebody else's has sent it. */
-static const char *why_foreign(const struct as_exchange *x)
+static const char *why_foreign_page(const struct as_exchange *x)
 {
     struct as_str origin = as_rest_header(x, "origin");
 
-    if (x->edge->conf.door != AS_DOOR_CONTROL)
+    if (x->edge->conf.interface != AS_INTERFACE_CONTROL)
         return origin.n ? "requests of web pages are not taken" : NULL;
-    if (!is_ours(x, as_origin_host(x->head->authority)))
+    if (!is_own_host(x, as_origin_host(x->head->authority)))
         return "the header 'host' is neither an address nor a name of this server (--control)";
-    if (origin.n && !as_origin_is(origin, x->head->authority))
+    if (origin.n && !as_origin_is_authority(origin, x->head->authority))
         return "requests of other sites' web pages are not taken";
     return NULL;
 }
 
 /* A browser says where a page came from that has it send something: in Origin, with every POST, and
  * in Sec-Fetch-Site. */
-static const char *why_not_changed(const struct as_exchange *x)
+static const char *why_change_refused(const struct as_exchange *x)
 {
     static const char sites[] =
         "requests of other sites' web pages do not change what is served (--allow-origin)";
     struct as_str authority = x->head->authority, site = as_rest_header(x, "sec-fetch-site");
     struct as_str origin = as_rest_header(x, "origin"), host = as_origin_host(authority);
-    bool listed = as_origin_in(as_str_of(x->edge->conf.origins), origin);
+    bool listed = as_origin_list_contains(as_str_of(x->edge->conf.origins), origin);
 
-    if (as_rest_count(x, "origin") > 1)
+    if (as_rest_count_header(x, "origin") > 1)
         return "the header 'origin' is given twice (--allow-origin)";
     if (listed)
         return NULL;
     if (origin.n
-            ? !as_origin_is(origin, authority) || !is_ours(x, host)
+            ? !as_origin_is_authority(origin, authority) || !is_own_host(x, host)
             : site.n && !as_str_eq(site, AS_STR("same-origin")) && !as_str_eq(site, AS_STR("none")))
         return sites;
-    if (x->edge->loopback && authority.n && !is_ours(x, host))
+    if (x->edge->loopback && authority.n && !is_own_host(x, host))
         return "the header 'host' is neither an address nor a name of this server (--host, "
                "--allow-origin)";
     return NULL;
 }
 
-bool as_door_lets_change(struct as_exchange *x)
+bool as_access_check_change(struct as_exchange *x)
 {
-    const char *why = why_not_changed(x);
+    const char *why = why_change_refused(x);
     uint64_t skipped;
 
     if (!why)
         return true;
-    if (as_edge_may_log(x->edge, AS_QUIET_TOKEN, &skipped))
+    if (as_edge_may_log(x->edge, AS_EDGE_LOG_ACCESS, &skipped))
         as_log_event(x->edge->log, AS_LOG_WARN, "change_refused", "reason=\"%s\" skipped=%lu", why,
                      skipped);
     as_exchange_fail(x, AS_EDENIED, "%s", why);
     return false;
 }
 
-bool as_door_opens(struct as_exchange *x)
+bool as_access_check_request(struct as_exchange *x)
 {
-    const char *why = why_not(x);
+    const char *why = why_unauthenticated(x);
     int err = AS_EUNAUTHENTICATED;
     uint64_t skipped;
 
-    if (!why && (why = why_foreign(x)))
+    if (!why && (why = why_foreign_page(x)))
         err = AS_EDENIED;
     if (!why)
         return true;
-    as_count(&x->edge->stat.unauthenticated, 1);
-    if (as_edge_may_log(x->edge, AS_QUIET_TOKEN, &skipped))
-        as_log_event(x->edge->log, AS_LOG_WARN, refused(x->edge), "reason=\"%s\" skipped=%lu", why,
-                     skipped);
+    as_counter_add(&x->edge->stat.unauthenticated, 1);
+    if (as_edge_may_log(x->edge, AS_EDGE_LOG_ACCESS, &skipped))
+        as_log_event(x->edge->log, AS_LOG_WARN, refusal_event(x->edge), "reason=\"%s\" skipped=%lu",
+                     why, skipped);
     as_exchange_fail(x, err, "%s", why);
     return false;
 }

@@ -9,22 +9,22 @@
  * pages that came from there: Host must be an address, or a name that is ours, and Origin, where
  * there is one, the same. Thread: the loop's.
  */
-#ifndef AS_EDGE_DOOR_H
-#define AS_EDGE_DOOR_H
+#ifndef AS_EDGE_ACCESS_H
+#define AS_EDGE_ACCESS_H
 
 #include "edge/exchange/exchange.h"
 
 /* A connection was accepted. False: it is to be closed (counted and logged). *ret_trusted: its
  * requests need no token. */
-bool as_door_admits(struct as_edge *e, int fd, bool *ret_trusted);
+bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted);
 
 /* The head of a request has come over an untrusted connection. False: it was failed,
  * UNAUTHENTICATED or PERMISSION_DENIED. */
-bool as_door_opens(struct as_exchange *x);
+bool as_access_check_request(struct as_exchange *x);
 
 /* The head of a request by the clients' door has come that would change something. False: a web
  * page of another site has sent it, or one that was loaded by a name that is not ours; it was
  * failed, PERMISSION_DENIED. */
-bool as_door_lets_change(struct as_exchange *x);
+bool as_access_check_change(struct as_exchange *x);
 
 #endif

@@ -30,12 +30,12 @@ static void on_closed(struct as_sock *s)
  */
 static void charge_output(struct as_conn *c)
 {
-    size_t n = c->out.bytes ? as_outq_owned(&c->out) : 0;
+    size_t n = c->out.bytes ? as_outq_memory(&c->out) : 0;
 
     if (n > c->charged)
-        as_account_add(c->answers, n - c->charged);
+        as_account_charge(c->answers, n - c->charged);
     else
-        as_account_give(c->answers, c->charged - n);
+        as_account_uncharge(c->answers, c->charged - n);
     c->charged = n;
 }
 
@@ -54,7 +54,7 @@ static void log_close(struct as_conn *c, uint32_t why)
         getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
     as_log_event(c->edge->log, AS_LOG_WARN, "client_closed",
                  "reason=%s client=%s requests=%lu open=%u age_ms=%lu skipped=%lu%s%s%s",
-                 as_close_name(why), host, c->n_requests, c->n_open,
+                 as_close_reason_name(why), host, c->n_requests, c->n_open,
                  (as_loop_now(c->edge->loop) - c->opened) / AS_MS, skipped,
                  detail ? " detail=\"" : "", detail ? detail : "", detail ? "\"" : "");
 }
@@ -74,7 +74,7 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     if (c->sock.closing)
         return;
     log_close(c, why);
-    as_count(&e->stat.ended[why], 1);
+    as_counter_add(&e->stat.ended[why], 1);
     as_task_cancel(&c->flush);
     /* The kernel would go on offering to such a client what it has not taken, for minutes. */
     if (why == AS_CLOSE_SEND_TIMEOUT)
@@ -84,23 +84,23 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     as_h1_free(c->h1);
     c->h2 = NULL;
     c->h1 = NULL;
-    as_conn_drop_kept(c);
+    as_conn_free_pipelined(c);
     as_outq_fini(&c->out);
     charge_output(c);
-    as_account_leave(c->requests);
-    as_account_leave(c->answers);
+    as_account_unref(c->requests);
+    as_account_unref(c->answers);
     as_list_remove(&c->node);
-    as_edge_conn_gone(e);
+    as_edge_conn_closed(e);
 }
 
-void as_conn_touch(struct as_conn *c)
+void as_conn_schedule_flush(struct as_conn *c)
 {
     as_loop_defer(c->edge->loop, &c->flush);
 }
 
 static uint32_t reason(const struct as_conn *c)
 {
-    enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_FAIR;
+    enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_NO_BREACH;
 
     if (breach)
         return AS_CLOSE_BREACH + (uint32_t)breach;
@@ -116,7 +116,7 @@ void as_conn_abort(struct as_conn *c)
 }
 
 /* What h1 or h2 still says goes out as far as the client takes it now, and that is the end. */
-static void finish(struct as_conn *c)
+static void close_with_linger(struct as_conn *c)
 {
     struct as_linger *linger = &c->edge->linger;
     int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
@@ -128,27 +128,27 @@ static void finish(struct as_conn *c)
 
 /* How long has the client not taken what waits for it? Output that is full is enough: nothing more
  * is read that could make it grow. */
-static void note_waiting(struct as_conn *c, bool waited, size_t written)
+static void update_output_timer(struct as_conn *c, bool waited, size_t written)
 {
     int events = c->sock.events;
 
     charge_output(c);
-    c->moved += written;
-    if (!waited || c->moved >= c->edge->conf.min_progress) {
-        c->stuck = as_loop_now(c->edge->loop);
-        c->moved = 0;
+    c->output_taken += written;
+    if (!waited || c->output_taken >= c->edge->conf.min_progress) {
+        c->output_since = as_loop_now(c->edge->loop);
+        c->output_taken = 0;
     }
     if (c->h2)
         as_sock_watch(&c->sock,
                       c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
 }
 
-/* Is there more to say, or to take of what is kept, whose answers are? */
+/* Is there more to say, or to take of what is pipelined, whose answers are? */
 static bool wants_write(const struct as_conn *c)
 {
     if (c->h2)
         return as_h2_wants_write(c->h2);
-    return c->h1 && (as_h1_wants_write(c->h1) || (c->kept_n && as_h1_wants_read(c->h1)));
+    return c->h1 && (as_h1_wants_write(c->h1) || (c->pipelined_n && as_h1_wants_read(c->h1)));
 }
 
 static bool is_done(const struct as_conn *c)
@@ -157,7 +157,7 @@ static bool is_done(const struct as_conn *c)
 }
 
 /* False: the connection was closed. */
-static bool fill(struct as_conn *c)
+static bool fill_output(struct as_conn *c)
 {
     if (c->h1)
         return as_conn_h1_send(c);
@@ -174,7 +174,7 @@ static void on_flush(struct as_task *t)
 
     /* more than one round only for answers larger than AS_CONN_OUT into a socket that takes them */
     do {
-        if (!fill(c))
+        if (!fill_output(c))
             return;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
@@ -183,26 +183,27 @@ static void on_flush(struct as_task *t)
         }
         written += before - c->out.bytes;
     } while (!c->out.bytes && !c->ending && wants_write(c));
-    as_count(&c->edge->stat.bytes_out, written);
+    as_counter_add(&c->edge->stat.bytes_out, written);
     if (c->ending) {
-        finish(c);
+        close_with_linger(c);
         return;
     }
     if (c->out.bytes || waited)
-        note_waiting(c, waited, written);
+        update_output_timer(c, waited, written);
     if (!c->out.bytes && is_done(c))
-        finish(c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
+        close_with_linger(
+            c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
     else if (c->eof && !c->out.bytes && !wants_write(c))
         as_conn_close(c, AS_CLOSE_CLIENT); /* what was on its way is out; nobody waits for more */
-    else if (c->h1 && !(c->edge->draining && as_relay_pass(&c->edge->relay, c)))
-        as_conn_h1_watch(c);
+    else if (c->h1 && !(c->edge->draining && as_connection_handover_send(&c->edge->handover, c)))
+        as_conn_h1_update_events(c);
 }
 
-void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
+void as_conn_end(struct as_conn *c, enum as_close_reason why, bool calm)
 {
     c->why = why;
     if (c->h2 && calm)
-        as_h2_enough(c->h2, as_close_name(why));
+        as_h2_enhance_your_calm(c->h2, as_close_reason_name(why));
     else if (c->h2)
         as_h2_shutdown_final(c->h2);
     c->ending = true;
@@ -210,18 +211,19 @@ void as_conn_end(struct as_conn *c, enum as_close why, bool calm)
     on_flush(&c->flush);
 }
 
-bool as_conn_rests(const struct as_conn *c)
+bool as_conn_is_idle(const struct as_conn *c)
 {
-    if (c->sock.closing || c->ending || c->eof || c->n_open || c->out.bytes || c->kept_n)
+    if (c->sock.closing || c->ending || c->eof || c->n_open || c->out.bytes || c->pipelined_n)
         return false;
-    return c->h1 ? as_h1_rests(c->h1) : !c->h2 && !c->n_first;
+    return c->h1 ? as_h1_is_idle(c->h1) : !c->h2 && !c->n_first;
 }
 
 void as_conn_drain(struct as_conn *c, bool final)
 {
     /* it moves as soon as it rests. One that could not so far, or whose client does not let it
      * rest, ends here. */
-    if (c->h1 && as_relay_is_open(&c->edge->relay) && !(final && (c->kept_n || as_conn_rests(c))))
+    if (c->h1 && as_connection_handover_is_open(&c->edge->handover) &&
+        !(final && (c->pipelined_n || as_conn_is_idle(c))))
         return;
     c->why = AS_CLOSE_DRAIN;
     if (c->h2)
@@ -231,7 +233,7 @@ void as_conn_drain(struct as_conn *c, bool final)
     else if (final)
         as_conn_close(c, AS_CLOSE_DRAIN);
     if (c->h2 || c->h1)
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
 }
 
 void as_conn_begin_request(struct as_conn *c)
@@ -248,16 +250,16 @@ void as_conn_end_request(struct as_conn *c)
     c->n_open--;
     if (c->n_open || c->sock.closing)
         return;
-    c->active = as_loop_now(c->edge->loop);
+    c->last_active = as_loop_now(c->edge->loop);
     as_list_remove(&c->node);
     as_list_push(&c->edge->conns, &c->node);
 }
 
-bool as_conn_is_stuck(struct as_conn *c, as_ns now)
+bool as_conn_close_if_stuck(struct as_conn *c, as_ns now)
 {
-    as_ns timeout = as_patience_with_output(c);
+    as_ns timeout = as_client_timeouts_of_output(c);
 
-    if (!c->out.bytes || !timeout || now - c->stuck < timeout)
+    if (!c->out.bytes || !timeout || now - c->output_since < timeout)
         return false;
     as_conn_close(c, AS_CLOSE_SEND_TIMEOUT);
     return true;
@@ -276,7 +278,7 @@ void as_conn_sweep(struct as_conn *c, as_ns now)
 }
 
 /* The first bytes say which protocol it is. */
-static void sniff(struct as_conn *c, const uint8_t *p, size_t n)
+static void detect_protocol(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t before = c->n_first, same = 0;
     bool is_h1;
@@ -297,13 +299,13 @@ static void sniff(struct as_conn *c, const uint8_t *p, size_t n)
         (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, preface, before);
     (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, p, n);
     if (!c->sock.closing)
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
 }
 
 void as_conn_received(struct as_conn *c, size_t n)
 {
-    as_count(&c->edge->stat.bytes_in, n);
-    c->heard = as_loop_now(c->edge->loop);
+    as_counter_add(&c->edge->stat.bytes_in, n);
+    c->last_received = as_loop_now(c->edge->loop);
 }
 
 static void on_readable(struct as_conn *c)
@@ -319,11 +321,11 @@ static void on_readable(struct as_conn *c)
     }
     as_conn_received(c, (size_t)n);
     if (!c->h2) {
-        sniff(c, e->rx, (size_t)n);
+        detect_protocol(c, e->rx, (size_t)n);
         return;
     }
     as_conn_h2_feed(c, e->rx, (size_t)n);
-    as_conn_touch(c);
+    as_conn_schedule_flush(c);
 }
 
 static void on_event(struct as_sock *s, int events)
@@ -331,9 +333,9 @@ static void on_event(struct as_sock *s, int events)
     struct as_conn *c = conn_of(s);
 
     if (events & UV_WRITABLE)
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
     if (c->h1)
-        as_conn_h1_readable(c, events);
+        as_conn_h1_on_event(c, events);
     else if (events & UV_READABLE)
         on_readable(c);
 }
@@ -342,8 +344,8 @@ static void free_conn(struct as_conn *c)
 {
     if (!c)
         return;
-    as_account_leave(c->requests);
-    as_account_leave(c->answers);
+    as_account_unref(c->requests);
+    as_account_unref(c->answers);
     free(c);
 }
 
@@ -367,7 +369,7 @@ struct as_conn *as_conn_accept(struct as_edge *e, int fd)
     bool trusted = false;
     int one = 1;
 
-    if (!c || !as_door_admits(e, fd, &trusted)) {
+    if (!c || !as_access_admit_connection(e, fd, &trusted)) {
         free_conn(c);
         close(fd);
         return NULL;
@@ -379,11 +381,11 @@ struct as_conn *as_conn_accept(struct as_edge *e, int fd)
     }
     c->edge = e;
     c->trusted = trusted;
-    c->opened = c->active = c->heard = as_loop_now(e->loop);
+    c->opened = c->last_active = c->last_received = as_loop_now(e->loop);
     as_outq_init(&c->out);
     as_task_init(&c->flush, on_flush);
-    as_list_push(&e->fresh, &c->node);
+    as_list_push(&e->new_conns, &c->node);
     e->n_conns++;
-    as_count(&e->stat.accepted, 1);
+    as_counter_add(&e->stat.accepted, 1);
     return c;
 }

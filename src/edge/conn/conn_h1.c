@@ -1,11 +1,11 @@
 /* A connection that speaks HTTP/1.1: what waits for the answer before it, and who is gone.
  *
- * While a request waits for its answer the socket is read on, into `kept`, so that the end of the
- * client is heard. When something is kept, one read's worth, only that end is watched for. What
- * there is no room for ends the connection behind the answer that is under way: its client knows
- * that nothing else was read (RFC 9112, 9.3.2). A client
- * that ends its side while a handler works on its request has gone, as with HTTP/2; one whose
- * answer, or a part of it, is on its way gets that first.
+ * While a request waits for its answer the socket is read on, into `pipelined`, so that the end of
+ * the client is last_received. When something is pipelined, one read's worth, only that end is
+ * watched for. What there is no room for ends the connection behind the answer that is under way:
+ * its client knows that nothing else was read (RFC 9112, 9.3.2). A client that ends its side while
+ * a handler works on its request has gone, as with HTTP/2; one whose answer, or a part of it, is on
+ * its way gets that first.
  */
 #include "base/err.h"
 #include "base/memory/slab.h"
@@ -56,50 +56,50 @@ int as_conn_h1_resume(struct as_conn *c)
 }
 
 /* Nothing more is read of it. */
-static void end_reading(struct as_conn *c)
+static void stop_reading(struct as_conn *c)
 {
-    c->deaf = true;
+    c->reading_stopped = true;
     if (as_h1_wants_read(c->h1))
         as_h1_refuse(c->h1, 503, "no room for pipelined requests (--max-inflight-bytes)");
     else
         as_h1_shutdown_final(c->h1);
 }
 
-static void keep(struct as_conn *c, const uint8_t *p, size_t n)
+static void store_pipelined(struct as_conn *c, const uint8_t *p, size_t n)
 {
-    AS_ASSERT(!c->kept_n && n <= AS_EDGE_RX);
-    if (!as_account_take(c->requests, n)) {
-        end_reading(c);
+    AS_ASSERT(!c->pipelined_n && n <= AS_EDGE_RX);
+    if (!as_account_try_charge(c->requests, n)) {
+        stop_reading(c);
         return;
     }
-    c->kept = as_slab_get(n);
-    if (!c->kept) {
-        as_account_give(c->requests, n);
-        end_reading(c);
+    c->pipelined = as_slab_get(n);
+    if (!c->pipelined) {
+        as_account_uncharge(c->requests, n);
+        stop_reading(c);
         return;
     }
-    memcpy(c->kept, p, n);
-    c->kept_at = 0;
-    c->kept_n = n;
+    memcpy(c->pipelined, p, n);
+    c->pipelined_at = 0;
+    c->pipelined_n = n;
 }
 
-void as_conn_drop_kept(struct as_conn *c)
+void as_conn_free_pipelined(struct as_conn *c)
 {
-    as_account_give(c->requests, c->kept_n);
-    as_slab_put(c->kept);
-    c->kept = NULL;
-    c->kept_at = c->kept_n = 0;
+    as_account_uncharge(c->requests, c->pipelined_n);
+    as_slab_put(c->pipelined);
+    c->pipelined = NULL;
+    c->pipelined_at = c->pipelined_n = 0;
 }
 
 /* As much as may be taken now; answers in between go to c->out. Returns how much it was. */
-static size_t take(struct as_conn *c, const uint8_t *p, size_t n)
+static size_t parse_bytes(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t at = 0;
 
     while (at < n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1)) {
         size_t taken;
 
-        if (as_h1_recv(c->h1, p + at, n - at, c->heard, &taken))
+        if (as_h1_recv(c->h1, p + at, n - at, c->last_received, &taken))
             return n; /* nobody reads the rest */
         at += taken;
         if (at < n && as_h1_send(c->h1, &c->out, AS_CONN_OUT))
@@ -110,22 +110,22 @@ static size_t take(struct as_conn *c, const uint8_t *p, size_t n)
 
 void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n)
 {
-    size_t at = take(c, p, n);
+    size_t at = parse_bytes(c, p, n);
 
     if (at < n)
-        keep(c, p + at, n - at);
+        store_pipelined(c, p + at, n - at);
 }
 
 bool as_conn_h1_send(struct as_conn *c)
 {
     int err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
 
-    while (!err && c->kept_n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1)) {
-        size_t n = take(c, c->kept + c->kept_at, c->kept_n - c->kept_at);
+    while (!err && c->pipelined_n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1)) {
+        size_t n = parse_bytes(c, c->pipelined + c->pipelined_at, c->pipelined_n - c->pipelined_at);
 
-        c->kept_at += n;
-        if (c->kept_at == c->kept_n)
-            as_conn_drop_kept(c);
+        c->pipelined_at += n;
+        if (c->pipelined_at == c->pipelined_n)
+            as_conn_free_pipelined(c);
         err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
     }
     if (!err)
@@ -134,13 +134,13 @@ bool as_conn_h1_send(struct as_conn *c)
     return false;
 }
 
-void as_conn_h1_watch(struct as_conn *c)
+void as_conn_h1_update_events(struct as_conn *c)
 {
     int events = c->sock.events & UV_WRITABLE;
 
     if (c->eof)
         ;
-    else if (c->kept_n || c->deaf || c->out.bytes >= AS_CONN_OUT)
+    else if (c->pipelined_n || c->reading_stopped || c->out.bytes >= AS_CONN_OUT)
         events |= UV_DISCONNECT;
     else
         events |= UV_READABLE;
@@ -148,7 +148,7 @@ void as_conn_h1_watch(struct as_conn *c)
 }
 
 /* The client has ended its side. */
-static void end_of_client(struct as_conn *c)
+static void on_client_eof(struct as_conn *c)
 {
     if (!c->out.bytes && !as_h1_wants_write(c->h1)) {
         as_conn_close(c, AS_CLOSE_CLIENT);
@@ -156,20 +156,20 @@ static void end_of_client(struct as_conn *c)
     }
     c->eof = true;
     as_h1_shutdown_final(c->h1);
-    as_conn_touch(c);
+    as_conn_schedule_flush(c);
 }
 
-static void on_bytes(struct as_conn *c)
+static void read_bytes(struct as_conn *c)
 {
     uint8_t *rx = c->edge->rx, *p = rx;
     size_t room = AS_EDGE_RX;
-    bool direct = !c->kept_n && as_h1_direct(c->h1, &p, &room);
+    bool direct = !c->pipelined_n && as_h1_body_buffer(c->h1, &p, &room);
     int64_t n = as_sock_read(&c->sock, p, room);
 
     if (n == AS_EAGAIN)
         return;
     if (n == AS_EOF) {
-        end_of_client(c);
+        on_client_eof(c);
         return;
     }
     if (n < 0) {
@@ -178,21 +178,21 @@ static void on_bytes(struct as_conn *c)
     }
     as_conn_received(c, (size_t)n);
     if (direct)
-        as_h1_landed(c->h1, (size_t)n, c->heard);
+        as_h1_body_received(c->h1, (size_t)n, c->last_received);
     else
         as_conn_h1_feed(c, rx, (size_t)n);
     if (!c->sock.closing)
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
 }
 
-void as_conn_h1_readable(struct as_conn *c, int events)
+void as_conn_h1_on_event(struct as_conn *c, int events)
 {
     if (c->eof) /* its end, or that of what it takes, shows with the next write */
         return;
     if (events & UV_DISCONNECT)
-        end_of_client(c);
+        on_client_eof(c);
     else if (events & UV_READABLE && c->sock.events & UV_READABLE)
-        on_bytes(c);
+        read_bytes(c);
     else if (events & UV_READABLE) /* not asked for: an error */
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
@@ -202,17 +202,17 @@ void as_conn_h1_sweep(struct as_conn *c, as_ns now)
     const struct as_edge_conf *conf = &c->edge->conf;
     as_ns since = as_h1_head_since(c->h1);
 
-    if (since == AS_NEVER && !as_h1_greeted(c->h1) && !as_h1_breach(c->h1))
+    if (since == AS_NEVER && !as_h1_got_request(c->h1) && !as_h1_breach(c->h1))
         since = c->opened;
     if (since != AS_NEVER && now - since >= conf->header_timeout) {
         c->why = AS_CLOSE_HEADER_TIMEOUT;
         as_h1_refuse(c->h1, 408, "the head of the request is incomplete (--header-timeout)");
-        as_conn_touch(c);
-    } else if (as_conn_is_stuck(c, now)) {
+        as_conn_schedule_flush(c);
+    } else if (as_conn_close_if_stuck(c, now)) {
         return;
-    } else if (conf->idle_timeout && !c->n_open && now - c->active >= conf->idle_timeout) {
+    } else if (conf->idle_timeout && !c->n_open && now - c->last_active >= conf->idle_timeout) {
         c->why = AS_CLOSE_IDLE;
         as_h1_shutdown_final(c->h1);
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
     }
 }

@@ -13,7 +13,7 @@ void as_conn_h2_feed(struct as_conn *c, const uint8_t *p, size_t n)
     while (!c->ending) {
         size_t taken;
 
-        if (as_h2_recv(c->h2, p, n, c->heard, &taken))
+        if (as_h2_recv(c->h2, p, n, c->last_received, &taken))
             c->ending = true;
         p += taken;
         n -= taken;
@@ -24,18 +24,19 @@ void as_conn_h2_feed(struct as_conn *c, const uint8_t *p, size_t n)
     }
 }
 
-/* True: closed. A full output keeps us from hearing anything: as_conn_is_stuck is for that. */
-static bool is_dead(struct as_conn *c, as_ns now)
+/* True: closed. A full output keeps us from hearing anything: as_conn_close_if_stuck is for that.
+ */
+static bool close_if_dead(struct as_conn *c, as_ns now)
 {
     const struct as_edge_conf *conf = &c->edge->conf;
 
-    if (!conf->keepalive_time || c->out.bytes || now - c->heard < conf->keepalive_time)
+    if (!conf->keepalive_time || c->out.bytes || now - c->last_received < conf->keepalive_time)
         return false;
-    if (c->pinged <= c->heard) {
-        c->pinged = now;
+    if (c->last_ping <= c->last_received) {
+        c->last_ping = now;
         as_h2_ping(c->h2);
-        as_conn_touch(c);
-    } else if (now - c->pinged >= conf->keepalive_timeout) {
+        as_conn_schedule_flush(c);
+    } else if (now - c->last_ping >= conf->keepalive_timeout) {
         as_conn_close(c, AS_CLOSE_KEEPALIVE);
         return true;
     }
@@ -45,18 +46,18 @@ static bool is_dead(struct as_conn *c, as_ns now)
 void as_conn_h2_sweep(struct as_conn *c, as_ns now)
 {
     const struct as_edge_conf *conf = &c->edge->conf;
-    as_ns block = as_h2_block_since(c->h2);
+    as_ns block = as_h2_header_block_since(c->h2);
 
-    if (!as_h2_greeted(c->h2)) {
+    if (!as_h2_got_preface(c->h2)) {
         if (now - c->opened >= conf->header_timeout)
             as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
     } else if (block != AS_NEVER && now - block >= conf->header_timeout) {
         as_conn_end(c, AS_CLOSE_HEADER_TIMEOUT, true);
-    } else if (as_conn_is_stuck(c, now) || is_dead(c, now)) {
+    } else if (as_conn_close_if_stuck(c, now) || close_if_dead(c, now)) {
         return;
-    } else if (conf->idle_timeout && !c->n_open && now - c->active >= conf->idle_timeout) {
+    } else if (conf->idle_timeout && !c->n_open && now - c->last_active >= conf->idle_timeout) {
         c->why = AS_CLOSE_IDLE;
         as_h2_shutdown_final(c->h2);
-        as_conn_touch(c);
+        as_conn_schedule_flush(c);
     }
 }

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 /* How far a connection was: the byte that goes with its descriptor. */
-#define ASKED 'a' /* HTTP/1.1, and requests have come on it */
-#define FRESH 'f' /* nothing has come on it */
+#define HTTP1_USED 'a' /* HTTP/1.1, and requests have come on it */
+#define NO_BYTES   'f' /* nothing has come on it */
 
 #define RETRY (5 * AS_MS)
 
-void as_relay_close(struct as_relay *r)
+void as_connection_handover_close(struct as_connection_handover *r)
 {
     if (r->out >= 0)
         close(r->out);
@@ -26,10 +26,10 @@ void as_relay_close(struct as_relay *r)
 /* --- to the next dispatcher --- */
 
 /* It is gone: from here on this is an end as any other. */
-static void disinherit(struct as_relay *r)
+static void on_successor_lost(struct as_connection_handover *r)
 {
     struct as_edge *e = r->edge;
-    struct as_list *lists[] = {&e->fresh, &e->conns};
+    struct as_list *lists[] = {&e->new_conns, &e->conns};
     bool final = e->drain_final == AS_NEVER;
 
     close(r->out);
@@ -47,13 +47,13 @@ static void disinherit(struct as_relay *r)
 }
 
 /* 0: they are theirs. AS_EAGAIN: all are ours still. AS_EOF: and will be. */
-static int pass(struct as_relay *r, struct as_conn *const *conns, uint32_t n)
+static int send_conns(struct as_connection_handover *r, struct as_conn *const *conns, uint32_t n)
 {
     char how[AS_RIGHTS_MAX] = {0};
     int fds[AS_RIGHTS_MAX] = {0}, err;
 
     for (uint32_t i = 0; i < n; i++) {
-        how[i] = conns[i]->h1 ? ASKED : FRESH;
+        how[i] = conns[i]->h1 ? HTTP1_USED : NO_BYTES;
         fds[i] = conns[i]->sock.fd;
     }
     err = as_rights_send(r->out, how, n, fds, n);
@@ -64,7 +64,7 @@ static int pass(struct as_relay *r, struct as_conn *const *conns, uint32_t n)
     return err;
 }
 
-static int pass_list(struct as_relay *r, struct as_list *list)
+static int send_idle_conns(struct as_connection_handover *r, struct as_list *list)
 {
     struct as_conn *some[AS_RIGHTS_MAX];
     uint32_t n = 0;
@@ -74,54 +74,54 @@ static int pass_list(struct as_relay *r, struct as_list *list)
     {
         struct as_conn *c = AS_LIST_ENTRY(node, struct as_conn, node);
 
-        if (!as_conn_rests(c))
+        if (!as_conn_is_idle(c))
             continue;
         some[n++] = c;
         if (n < AS_RIGHTS_MAX)
             continue;
-        err = pass(r, some, n);
+        err = send_conns(r, some, n);
         n = 0;
         if (err)
             break;
     }
-    return n ? pass(r, some, n) : err;
+    return n ? send_conns(r, some, n) : err;
 }
 
-static void pass_all(struct as_relay *r)
+static void send_all_idle(struct as_connection_handover *r)
 {
-    int err = pass_list(r, &r->edge->fresh);
+    int err = send_idle_conns(r, &r->edge->new_conns);
 
     if (!err)
-        err = pass_list(r, &r->edge->conns);
+        err = send_idle_conns(r, &r->edge->conns);
     if (err == AS_EOF)
-        disinherit(r);
+        on_successor_lost(r);
 }
 
 static void on_retry(struct as_timer *t)
 {
-    struct as_relay *r = AS_CONTAINER(t, struct as_relay, retry);
+    struct as_connection_handover *r = AS_CONTAINER(t, struct as_connection_handover, retry);
 
     if (r->out >= 0)
-        pass_all(r);
+        send_all_idle(r);
 }
 
-void as_relay_begin(struct as_relay *r, int fd)
+void as_connection_handover_start(struct as_connection_handover *r, int fd)
 {
     if (fd < 0)
         return;
     r->out = fd;
-    pass_all(r);
+    send_all_idle(r);
 }
 
-bool as_relay_pass(struct as_relay *r, struct as_conn *c)
+bool as_connection_handover_send(struct as_connection_handover *r, struct as_conn *c)
 {
     int err;
 
-    if (r->out < 0 || !as_conn_rests(c))
+    if (r->out < 0 || !as_conn_is_idle(c))
         return false;
-    err = pass(r, &c, 1);
+    err = send_conns(r, &c, 1);
     if (err == AS_EOF)
-        disinherit(r);
+        on_successor_lost(r);
     else if (err == AS_EAGAIN && r->edge->drain_final == AS_NEVER)
         as_conn_drain(c, true);
     return !err;
@@ -129,16 +129,16 @@ bool as_relay_pass(struct as_relay *r, struct as_conn *c)
 
 /* --- from the former one --- */
 
-static void adopt(struct as_edge *e, int fd, char how)
+static void adopt_conn(struct as_edge *e, int fd, char how)
 {
     struct as_conn *c = as_edge_admit(e, fd);
 
-    if (c && how == ASKED && as_conn_h1_resume(c))
+    if (c && how == HTTP1_USED && as_conn_h1_resume(c))
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 
 /* One datagram. False: none is there. */
-static bool take(struct as_relay *r)
+static bool receive_conns(struct as_connection_handover *r)
 {
     char how[AS_RIGHTS_MAX];
     int fds[AS_RIGHTS_MAX];
@@ -153,7 +153,7 @@ static bool take(struct as_relay *r)
                      "reason=\"no descriptors left\" sent=%d adopted=%u", (int)n, n_fds);
     for (uint32_t i = 0; i < n_fds; i++) {
         if (i < n)
-            adopt(r->edge, fds[i], how[i]);
+            adopt_conn(r->edge, fds[i], how[i]);
         else
             close(fds[i]);
     }
@@ -163,27 +163,27 @@ static bool take(struct as_relay *r)
 }
 
 /* One per turn, so that requests are not starved, and other loops get their share. */
-static void on_former(struct as_sock *s, int events AS_UNUSED)
+static void on_predecessor(struct as_sock *s, int events AS_UNUSED)
 {
-    (void)take(AS_CONTAINER(s, struct as_relay, in));
+    (void)receive_conns(AS_CONTAINER(s, struct as_connection_handover, in));
 }
 
-void as_relay_end_adopting(struct as_relay *r)
+void as_connection_handover_stop_adopting(struct as_connection_handover *r)
 {
     if (r->in.closing)
         return;
-    while (take(r))
+    while (receive_conns(r))
         ;
     if (!r->in.closing)
         as_sock_close(&r->in, NULL);
 }
 
-int as_relay_adopt(struct as_relay *r, int fd)
+int as_connection_handover_adopt(struct as_connection_handover *r, int fd)
 {
-    return as_sock_open(&r->in, r->edge->loop, fd, on_former);
+    return as_sock_open(&r->in, r->edge->loop, fd, on_predecessor);
 }
 
-void as_relay_init(struct as_relay *r, struct as_edge *e)
+void as_connection_handover_init(struct as_connection_handover *r, struct as_edge *e)
 {
     r->edge = e;
     r->in.closing = true; /* none is open */

@@ -13,7 +13,7 @@ struct lingering {
     size_t left; /* bytes that may still come */
 };
 
-static void drop(struct as_linger *l, struct lingering *s)
+static void close_lingering(struct as_linger *l, struct lingering *s)
 {
     as_list_remove(&s->node);
     l->n--;
@@ -28,13 +28,13 @@ static struct lingering *oldest(struct as_linger *l)
 
 /* Up to `share` bytes are thrown away; TCP does not even copy them (MSG_TRUNC, tcp(7)). False: the
  * client has ended, or has said enough. */
-static bool discard(struct as_linger *l, struct lingering *s, size_t share)
+static bool discard_input(struct as_linger *l, struct lingering *s, size_t share)
 {
     while (share) {
         size_t most = AS_MIN(share, l->n_rx);
         ssize_t n = recv(s->fd, l->rx, most, MSG_DONTWAIT | MSG_TRUNC);
 
-        as_count(&l->loop->stat.reads, 1);
+        as_counter_add(&l->loop->stat.reads, 1);
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         if (n == 0 || (size_t)n >= s->left)
@@ -47,7 +47,7 @@ static bool discard(struct as_linger *l, struct lingering *s, size_t share)
     return true;
 }
 
-static void on_time(struct as_timer *t)
+static void on_tick(struct as_timer *t)
 {
     struct as_linger *l = AS_CONTAINER(t, struct as_linger, timer);
     as_ns now = as_loop_now(l->loop);
@@ -57,8 +57,8 @@ static void on_time(struct as_timer *t)
     {
         struct lingering *s = AS_LIST_ENTRY(n, struct lingering, node);
 
-        if (s->until <= now || !discard(l, s, share))
-            drop(l, s);
+        if (s->until <= now || !discard_input(l, s, share))
+            close_lingering(l, s);
     }
     if (l->n)
         as_timer_set(t, now + AS_LINGER_TICK);
@@ -69,7 +69,7 @@ void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size
 {
     *l = (struct as_linger){.loop = loop, .rx = rx, .n_rx = n_rx, .timeout = timeout, .max = max};
     as_list_init(&l->socks);
-    as_timer_init(&l->timer, loop, on_time);
+    as_timer_init(&l->timer, loop, on_tick);
 }
 
 void as_linger_add(struct as_linger *l, int fd)
@@ -84,7 +84,7 @@ void as_linger_add(struct as_linger *l, int fd)
     *s = (struct lingering){
         .fd = fd, .until = as_loop_now(l->loop) + l->timeout, .left = AS_LINGER_BYTES};
     if (l->n == l->max)
-        drop(l, oldest(l));
+        close_lingering(l, oldest(l));
     as_list_push(&l->socks, &s->node);
     if (l->n++ == 0)
         as_timer_set(&l->timer, as_loop_now(l->loop) + AS_LINGER_TICK);
@@ -95,6 +95,6 @@ void as_linger_close(struct as_linger *l)
     struct as_list *n;
 
     while ((n = as_list_pop(&l->socks)))
-        drop(l, AS_LIST_ENTRY(n, struct lingering, node));
+        close_lingering(l, AS_LIST_ENTRY(n, struct lingering, node));
     as_timer_close(&l->timer, NULL);
 }

@@ -23,22 +23,22 @@ static const struct as_http_header grpc_headers[] = {
 static const struct as_http_header ok_trailers[] = {
     H("grpc-status", "0"),
 };
-static const struct as_http_header accepted = H("grpc-accept-encoding", AS_ZIP_ACCEPTED);
+static const struct as_http_header accept_encoding = H("grpc-accept-encoding", AS_GZIP_GRPC_ACCEPT);
 
-static inline bool answering(struct as_exchange *x, uint32_t status)
+static inline bool mark_grpc_answered(struct as_exchange *x, uint32_t status)
 {
     if (x->state == AS_X_ANSWERED || !x->conn)
         return false;
     x->state = AS_X_ANSWERED;
-    as_patience_answer(x);
-    as_count(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
-    as_conn_touch(x->conn);
+    as_client_timeouts_start_answer(x);
+    as_counter_add(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
+    as_conn_schedule_flush(x->conn);
     return true;
 }
 
-bool as_exchange_answering(struct as_exchange *x, uint32_t status)
+bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status)
 {
-    return x->grpc ? answering(x, status) : as_rest_answering(x, status);
+    return x->grpc ? mark_grpc_answered(x, status) : as_rest_mark_answered(x, status);
 }
 
 /* --- errors --- */
@@ -62,7 +62,7 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
         as_rest_fail(x, as_grpc_status_http(status), message, extra, n_extra);
         return;
     }
-    if (!answering(x, status))
+    if (!mark_grpc_answered(x, status))
         return;
     h[n++] = (struct as_http_header){
         AS_STR("grpc-status"), {number, (size_t)snprintf(number, sizeof(number), "%u", status)}};
@@ -80,16 +80,16 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* Room for the values of headers that are made. */
-struct values {
+/* Room for the header_values of headers that are made. */
+struct header_values {
     char number[24];
-    char details[AS_DETAILS_MAX];
+    char details[AS_GRPC_DETAILS_MAX];
 };
 
 /* When to try again, in units of `unit`, rounded up: a client that comes too early is refused
  * again. */
 static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
-                                          as_ns unit, struct values *v)
+                                          as_ns unit, struct header_values *v)
 {
     as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
     int n =
@@ -99,8 +99,8 @@ static struct as_http_header retry_header(const struct as_exchange *x, struct as
 }
 
 /* What a client should know beyond status and text. */
-static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
-                      struct as_http_header *h, struct values *v)
+static uint32_t add_grpc_hints(const struct as_exchange *x, int err, struct as_str text,
+                               struct as_http_header *h, struct header_values *v)
 {
     as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
 
@@ -119,17 +119,17 @@ static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
         return 1;
     case AS_EFULL:
         h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
-        h[1].name = AS_STR(AS_DETAILS_HEADER);
+        h[1].name = AS_STR(AS_GRPC_DETAILS_HEADER);
         /* the same: whole milliseconds */
-        h[1].value = as_details_retry(v->details, as_err_grpc(err), text,
-                                      (delay + AS_MS - 1) / AS_MS * AS_MS);
+        h[1].value = as_grpc_details_retry(v->details, as_err_grpc(err), text,
+                                           (delay + AS_MS - 1) / AS_MS * AS_MS);
         return 1 + (h[1].value.n > 0);
     case AS_EINVALID:
-        h[0].name = AS_STR(AS_DETAILS_HEADER);
-        h[0].value = as_details_violation(v->details, as_err_grpc(err), text);
+        h[0].name = AS_STR(AS_GRPC_DETAILS_HEADER);
+        h[0].value = as_grpc_details_violation(v->details, as_err_grpc(err), text);
         return h[0].value.n > 0;
     case AS_EUNIMPLEMENTED:
-        h[0] = accepted;
+        h[0] = accept_encoding;
         return 1;
     default:
         return 0;
@@ -137,8 +137,8 @@ static uint32_t hints(const struct as_exchange *x, int err, struct as_str text,
 }
 
 /* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
-static uint32_t http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
-                           struct values *v)
+static uint32_t add_http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
+                               struct header_values *v)
 {
     if (err == AS_EMAYHAVERUN || err == AS_EHUNG || err == AS_EUNTAKEN)
         h[0] = (struct as_http_header)H("anyserve-may-have-executed", "1");
@@ -157,7 +157,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 {
     struct as_http_header extra[AS_EXCHANGE_EXTRA];
     char text[MESSAGE_MAX];
-    struct values v;
+    struct header_values v;
     struct as_str message = {text, 0};
     va_list ap;
     int n;
@@ -167,20 +167,21 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
     if (!x->grpc && !x->fail) {
-        as_rest_fail(x, as_err_http(err), message, extra, http_hints(x, err, extra, &v));
+        as_rest_fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
         return;
     }
-    as_exchange_fail_status(x, as_err_grpc(err), message, extra, hints(x, err, message, extra, &v));
+    as_exchange_fail_status(x, as_err_grpc(err), message, extra,
+                            add_grpc_hints(x, err, message, extra, &v));
 }
 
 /* --- messages --- */
 
 /* `encoding`: of a compressed one. A client that compresses is told what else we read. */
 static void send_encoded(struct as_exchange *x, const struct as_http_piece *body, uint32_t n,
-                         enum as_zip_format encoding)
+                         enum as_gzip_format encoding)
 {
     struct as_http_header h[3] = {
-        grpc_headers[0], accepted, {AS_STR("grpc-encoding"), as_zip_name(encoding)}};
+        grpc_headers[0], accept_encoding, {AS_STR("grpc-encoding"), as_gzip_name(encoding)}};
     struct as_http_answer a = {.status = 200,
                                .headers = h,
                                .n_headers = encoding ? 3 : 2,
@@ -191,7 +192,7 @@ static void send_encoded(struct as_exchange *x, const struct as_http_piece *body
 
     if (!x->conn)
         return;
-    as_conn_touch(x->conn);
+    as_conn_schedule_flush(x->conn);
     as_conn_answer(x->conn, x->stream, &a);
 }
 
@@ -210,34 +211,34 @@ static void send_plain(struct as_exchange *x, const struct as_http_piece *body, 
 
 /* The encoding that this client can read and the option wants. What it did not list is never used:
  * gRPC's compression document. */
-static enum as_zip_format choose(const struct as_exchange *x)
+static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
 {
     struct as_str list = {0};
 
     for (uint32_t i = 0; i < x->head->n_rest && !list.p; i++) {
-        if (as_str_eq(x->head->rest[i].name, accepted.name))
+        if (as_str_eq(x->head->rest[i].name, accept_encoding.name))
             list = x->head->rest[i].value;
     }
     if (x->edge->conf.compress == AS_COMPRESS_MATCH)
-        return as_zip_is_accepted(list, x->encoding) ? x->encoding : AS_ZIP_NONE;
-    for (int f = AS_ZIP_GZIP; f < AS_ZIP_FORMATS; f++) {
-        if (as_zip_is_accepted(list, (enum as_zip_format)f))
-            return (enum as_zip_format)f;
+        return as_gzip_in_grpc_list(list, x->encoding) ? x->encoding : AS_GZIP_NONE;
+    for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
+        if (as_gzip_in_grpc_list(list, (enum as_gzip_format)f))
+            return (enum as_gzip_format)f;
     }
-    return AS_ZIP_NONE;
+    return AS_GZIP_NONE;
 }
 
 /* An answer on its way through zlib; in the exchange's arena. */
-struct squeezed_answer {
+struct compressed_answer {
     struct as_exchange *x;
-    enum as_zip_format encoding;
+    enum as_gzip_format encoding;
     uint32_t n;
     struct as_http_piece pieces[]; /* as they were given */
 };
 
-static void on_deflated(void *arg, const struct as_squeezed *r)
+static void on_deflated(void *arg, const struct as_compress_result *r)
 {
-    struct squeezed_answer *s = arg;
+    struct compressed_answer *s = arg;
     struct as_exchange *x = s->x;
     struct as_http_piece p[2] = {
         {as_arena_alloc(&x->arena, AS_GRPC_PREFIX, 1), AS_GRPC_PREFIX, NULL}};
@@ -245,7 +246,7 @@ static void on_deflated(void *arg, const struct as_squeezed *r)
     /* not smaller, or no room for it: the client can read it as it is */
     if (r->err || !p[0].p) {
         as_blob_unref(r->blob);
-        send_encoded(x, s->pieces, s->n, AS_ZIP_NONE);
+        send_encoded(x, s->pieces, s->n, AS_GZIP_NONE);
         return;
     }
     as_grpc_prefix((uint8_t *)(uintptr_t)p[0].p, (uint32_t)r->n);
@@ -256,12 +257,12 @@ static void on_deflated(void *arg, const struct as_squeezed *r)
 }
 
 /* True: it was sent, or will be when it is deflated. */
-static bool send_squeezed(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
+static bool send_compressed(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
-    enum as_zip_format f = choose(x);
+    enum as_gzip_format f = choose_message_encoding(x);
     struct as_http_piece in[AS_EXCHANGE_PIECES]; /* without the prefix */
     size_t size = n * sizeof(*body), len = 0;
-    struct squeezed_answer *s;
+    struct compressed_answer *s;
 
     AS_ASSERT(n <= AS_COUNT(in));
 
@@ -273,31 +274,31 @@ static bool send_squeezed(struct as_exchange *x, const struct as_http_piece *bod
     s = as_arena_alloc(&x->arena, sizeof(*s) + size, 8);
     if (!s)
         return false;
-    *s = (struct squeezed_answer){x, f, n};
+    *s = (struct compressed_answer){x, f, n};
     memcpy(s->pieces, body, size);
     memcpy(in, body, size);
     in[0].p += AS_GRPC_PREFIX;
     in[0].n -= AS_GRPC_PREFIX;
-    as_squeeze_start(&x->edge->squeezer, x->answers, f, false, in, n, len - 1, on_deflated, s,
-                     &x->squeeze);
+    as_compress_start(&x->edge->compressor, x->answers, f, false, in, n, len - 1, on_deflated, s,
+                      &x->compress_job);
     return true;
 }
 
-static bool may_squeeze(const struct as_exchange *x)
+static bool may_compress(const struct as_exchange *x)
 {
     return x->edge->conf.compress == AS_COMPRESS_MATCH
-               ? x->zipped
+               ? x->is_compressed
                : x->edge->conf.compress == AS_COMPRESS_ALWAYS;
 }
 
-void as_exchange_ok(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
+void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
-    if (!answering(x, 0))
+    if (!mark_grpc_answered(x, 0))
         return;
-    if (may_squeeze(x) && send_squeezed(x, body, n))
+    if (may_compress(x) && send_compressed(x, body, n))
         return;
     if (x->encoding)
-        send_encoded(x, body, n, AS_ZIP_NONE);
+        send_encoded(x, body, n, AS_GZIP_NONE);
     else
         send_plain(x, body, n);
 }
@@ -314,5 +315,5 @@ void as_exchange_reply(struct as_exchange *x, const struct as_buf *message)
     as_grpc_prefix(p, (uint32_t)message->n);
     if (message->n)
         memcpy(p + AS_GRPC_PREFIX, message->p, message->n);
-    as_exchange_ok(x, &piece, 1);
+    as_exchange_send_message(x, &piece, 1);
 }

@@ -1,18 +1,18 @@
 #include "edge/exchange/dispatch_query.h"
 
-static void run(struct as_errand *e, struct as_fleet *f)
+static void run(struct as_fleet_job *e, struct as_fleet *f)
 {
-    struct as_ask *k = AS_CONTAINER(e, struct as_ask, errand);
+    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, errand);
 
     k->work(k, f);
 }
 
-static void done(struct as_errand *e)
+static void done(struct as_fleet_job *e)
 {
-    struct as_ask *k = AS_CONTAINER(e, struct as_ask, errand);
+    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, errand);
 
     if (k->x) {
-        k->x->ask = NULL;
+        k->x->query = NULL;
         k->answer(k);
     }
     if (k->fini)
@@ -20,15 +20,15 @@ static void done(struct as_errand *e)
     free(k);
 }
 
-void as_ask_send(struct as_exchange *x, struct as_ask *k,
-                 void (*work)(struct as_ask *k, struct as_fleet *f),
-                 void (*answer)(struct as_ask *k))
+void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
+                            void (*work)(struct as_dispatch_query *k, struct as_fleet *f),
+                            void (*answer)(struct as_dispatch_query *k))
 {
-    k->errand = (struct as_errand){.run = run, .done = done};
+    k->errand = (struct as_fleet_job){.run = run, .done = done};
     k->x = x;
     k->work = work;
     k->answer = answer;
-    x->ask = k;
+    x->query = k;
     x->state = AS_X_WAITING;
-    as_client_errand(&x->edge->client, &k->errand);
+    as_fleet_client_run(&x->edge->client, &k->errand);
 }

@@ -15,65 +15,65 @@
 
 /* --- memory --- */
 
-static struct as_exchange *take(struct as_edge *e)
+static struct as_exchange *alloc_exchange(struct as_edge *e)
 {
     struct as_exchange *x = e->pool;
 
     if (x) {
         e->pool = x->next_free;
-        as_uncount(&e->stat.pooled, 1);
+        as_counter_sub(&e->stat.pooled, 1);
         e->pool_low = AS_MIN(e->pool_low, e->stat.pooled);
     } else {
         x = as_slab_get(sizeof(*x));
         if (!x)
             return NULL;
         as_arena_init(&x->arena, x->first, sizeof(x->first));
-        as_arena_init(&x->far, NULL, 0);
-        as_list_init(&x->patience);
+        as_arena_init(&x->dispatch_arena, NULL, 0);
+        as_list_init(&x->timeout_node);
     }
-    as_count(&e->stat.exchanges, 1);
+    as_counter_add(&e->stat.exchanges, 1);
     return x;
 }
 
-static void maybe_free(struct as_exchange *x)
+static void free_if_unused(struct as_exchange *x)
 {
     struct as_edge *e = x->edge;
 
-    if (x->conn || x->in_fleet || x->aside)
+    if (x->conn || x->in_fleet || x->offload)
         return;
-    as_account_give(x->requests, x->reserved);
+    as_account_uncharge(x->requests, x->reserved);
     as_blob_unref(x->blob);
     as_blob_unref(x->inputs);
     as_blob_unref(x->text);
     as_blob_unref(x->answer);
     as_blob_unref(x->deflated);
-    if (__builtin_expect(x->outlives, 0)) { /* after what is charged to them */
-        as_account_leave(x->requests);
-        as_account_leave(x->answers);
+    if (__builtin_expect(x->holds_accounts, 0)) { /* after what is charged to them */
+        as_account_unref(x->requests);
+        as_account_unref(x->answers);
     }
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
     if (x->parts)
-        as_arena_reset(&x->far);
-    as_uncount(&e->stat.exchanges, 1);
+        as_arena_reset(&x->dispatch_arena);
+    as_counter_sub(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
         as_slab_put(x);
         return;
     }
     x->next_free = e->pool;
     e->pool = x;
-    as_count(&e->stat.pooled, 1);
+    as_counter_add(&e->stat.pooled, 1);
 }
 
 void as_exchange_pool_trim(struct as_edge *e)
 {
-    uint64_t n = e->pool_low > AS_POOL_KEEP ? e->pool_low - AS_POOL_KEEP : 0;
+    uint64_t n = e->pool_low > AS_EXCHANGE_POOL_MIN ? e->pool_low - AS_EXCHANGE_POOL_MIN : 0;
 
     while (n--) {
         struct as_exchange *x = e->pool;
 
         e->pool = x->next_free;
-        as_uncount(&e->stat.pooled, 1);
+        as_counter_sub(&e->stat.pooled, 1);
         as_slab_put(x);
     }
     e->pool_low = e->stat.pooled;
@@ -91,8 +91,8 @@ void as_exchange_pool_free(struct as_edge *e)
 
 /* --- the model --- */
 
-const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str name,
-                                        struct as_str version)
+const struct as_model *as_exchange_find_any_model(struct as_exchange *x, struct as_str name,
+                                                  struct as_str version)
 {
     bool known;
 
@@ -107,7 +107,7 @@ const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str nam
         as_exchange_fail(x, AS_ENOTFOUND, "model '%.*s' has no version '%.*s'",
                          (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p,
                          (int)AS_MIN(version.n, (size_t)AS_VERSION_MAX), version.p);
-    else if (x->edge->client.settling)
+    else if (x->edge->client.models_pending)
         as_exchange_fail(x, AS_EUNAVAILABLE, "model '%.*s' is not known yet: workers are starting",
                          (int)AS_MIN(name.n, (size_t)AS_NAME_MAX), name.p);
     else
@@ -116,10 +116,10 @@ const struct as_model *as_exchange_look(struct as_exchange *x, struct as_str nam
     return NULL;
 }
 
-const struct as_model *as_exchange_find(struct as_exchange *x, struct as_str name,
-                                        struct as_str version)
+const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_str name,
+                                              struct as_str version)
 {
-    const struct as_model *m = as_exchange_look(x, name, version);
+    const struct as_model *m = as_exchange_find_any_model(x, name, version);
 
     if (!m || __builtin_expect(!m->unloaded, 1))
         return m;
@@ -140,17 +140,17 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
 
     x->got += n;
     if (x->streaming) {
-        as_stream_data(x->streaming, p, n);
+        as_stream_receive(x->streaming, p, n);
         return;
     }
     as_conn_consume(c, x->stream, n);
-    if (x->held) {
-        if (x->got > AS_REST_EARLY)
-            as_rest_release(x);
+    if (x->deferred_reply) {
+        if (x->got > AS_REST_DISCARD_MAX)
+            as_rest_send_deferred(x);
         return;
     }
     if (!x->grpc) {
-        as_body_data(x, p, n);
+        as_rest_body_receive(x, p, n);
         return;
     }
     while (x->state == AS_X_RECEIVING) {
@@ -162,7 +162,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
                 as_exchange_begin_message(x, len, compressed, false);
             break;
         case AS_GRPC_BYTES:
-            as_exchange_add(x, bytes, (size_t)len);
+            as_exchange_append(x, bytes, (size_t)len);
             break;
         case AS_GRPC_BAD:
             as_exchange_fail(x, AS_EINTERNAL,
@@ -180,25 +180,25 @@ static void on_end(void *conn AS_UNUSED, void *req)
 
     x->ended = true;
     if (x->state != AS_X_RECEIVING) {
-        if (!x->grpc && x->held)
-            as_rest_release(x);
+        if (!x->grpc && x->deferred_reply)
+            as_rest_send_deferred(x);
         return;
     }
     if (x->streaming) {
         as_stream_half_close(x->streaming);
         return;
     }
-    as_patience_stop(x);
+    as_client_timeouts_stop(x);
     if (!x->grpc)
         as_rest_end(x);
     else if (!as_grpc_at_boundary(&x->reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
     else if (x->reader.messages != 1)
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "a unary call needs one message, got none");
-    else if (x->zipped)
-        as_exchange_inflate(x, as_service_call);
+    else if (x->is_compressed)
+        as_exchange_inflate(x, as_grpc_service_call);
     else
-        as_service_call(x);
+        as_grpc_service_call(x);
 }
 
 /* --- the head --- */
@@ -207,13 +207,14 @@ static void check_encoding(struct as_exchange *x)
 {
     struct as_str name = x->head->grpc_encoding;
 
-    if (as_zip_format_of(name, &x->encoding))
-        as_exchange_fail(x, AS_EUNIMPLEMENTED,
-                         "grpc-encoding '%.*s' is not supported; the server reads " AS_ZIP_ACCEPTED,
-                         (int)AS_MIN(name.n, (size_t)64), name.p);
+    if (as_gzip_format_of(name, &x->encoding))
+        as_exchange_fail(
+            x, AS_EUNIMPLEMENTED,
+            "grpc-encoding '%.*s' is not supported; the server reads " AS_GZIP_GRPC_ACCEPT,
+            (int)AS_MIN(name.n, (size_t)64), name.p);
 }
 
-void as_exchange_timeout(struct as_exchange *x)
+void as_exchange_read_timeout(struct as_exchange *x)
 {
     const struct as_http_head *head = x->head;
     as_ns timeout;
@@ -229,7 +230,7 @@ void as_exchange_timeout(struct as_exchange *x)
         x->deadline = as_loop_now(x->edge->loop) + timeout;
 }
 
-static void refuse(struct as_exchange *x)
+static void fail_over_max_requests(struct as_exchange *x)
 {
     as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
 }
@@ -252,9 +253,9 @@ static void check_grpc(struct as_exchange *x)
     if (head->grpc_encoding.n)
         check_encoding(x);
     if (head->grpc_timeout.n)
-        as_exchange_timeout(x);
+        as_exchange_read_timeout(x);
     if (as_rpc_is_streaming(x->rpc) && x->state == AS_X_RECEIVING)
-        as_service_stream(x);
+        as_grpc_service_stream(x);
 }
 
 static bool is_grpc(const struct as_http_head *head)
@@ -263,7 +264,7 @@ static bool is_grpc(const struct as_http_head *head)
 }
 
 /* There is no memory for a request of its own: answered out of the connection's. */
-static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *head)
+static void answer_no_memory(struct as_conn *c, uint32_t stream, const struct as_http_head *head)
 {
     static const struct as_http_header grpc[] = {
         {{"content-type", 12}, {"application/grpc", 16}},
@@ -275,13 +276,13 @@ static void shed(struct as_conn *c, uint32_t stream, const struct as_http_head *
     if (is_grpc(head))
         a = (struct as_http_answer){.status = 200, .headers = grpc, .n_headers = AS_COUNT(grpc)};
     as_conn_answer(c, stream, &a);
-    as_conn_touch(c);
+    as_conn_schedule_flush(c);
 }
 
 /* Of a connection, whose accounts these are. */
-static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, uint32_t stream,
-                  const struct as_http_head *head, struct as_account *requests,
-                  struct as_account *answers)
+static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_conn *c,
+                          uint32_t stream, const struct as_http_head *head,
+                          struct as_account *requests, struct as_account *answers)
 {
     x->edge = e;
     x->conn = c;
@@ -290,48 +291,49 @@ static void begin(struct as_exchange *x, struct as_edge *e, struct as_conn *c, u
     x->in_fleet = false;
     x->ended = head && head->end_stream;
     x->reader = (struct as_grpc_reader){0};
-    x->zipped = false;
-    x->encoding = AS_ZIP_NONE;
-    x->squeeze = NULL;
-    x->aside = NULL;
+    x->is_compressed = false;
+    x->encoding = AS_GZIP_NONE;
+    x->compress_job = NULL;
+    x->offload = NULL;
     x->streaming = NULL;
-    x->held = NULL;
+    x->deferred_reply = NULL;
     x->rest.route = NULL;
     x->body = NULL;
-    x->body_len = x->body_have = x->body_room = 0;
+    x->body_len = x->body_filled = x->body_room = 0;
     x->blob = x->inputs = x->text = x->answer = x->deflated = NULL;
     x->reserved = 0;
     x->requests = requests;
     x->answers = answers;
-    x->outlives = false;
+    x->holds_accounts = false;
     x->deadline = AS_NEVER;
     x->registry = NULL;
     x->model = NULL;
-    x->detour = NULL;
-    x->ask = NULL;
+    x->reroute = NULL;
+    x->query = NULL;
     x->head = head;
     x->got = 0;
     x->parts = NULL;
-    x->picked = NULL;
-    x->own_params = NULL;
-    x->own_cap = 0;
+    x->selected_outputs = NULL;
+    x->output_params = NULL;
+    x->output_params_cap = 0;
     x->retry_after = 0;
-    x->owed = (struct as_frame_window){0};
+    x->uncredited = (struct as_frame_window){0};
     x->cancelled = false;
     x->fail = NULL;
     x->item = NULL;
-    x->over_time = NULL;
+    x->answer_ops = NULL;
 }
 
 struct as_exchange *as_exchange_child(struct as_exchange *parent)
 {
     struct as_edge *e = parent->edge;
-    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(parent->edge) : NULL;
+    struct as_exchange *x =
+        e->stat.exchanges < e->conf.max_requests ? alloc_exchange(parent->edge) : NULL;
 
     if (!x)
         return NULL;
-    begin(x, parent->edge, parent->conn, parent->stream, parent->head, parent->requests,
-          parent->answers);
+    init_exchange(x, parent->edge, parent->conn, parent->stream, parent->head, parent->requests,
+                  parent->answers);
     x->grpc = true;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
@@ -341,14 +343,14 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
 struct as_exchange *as_exchange_shadow(struct as_exchange *of)
 {
     struct as_edge *e = of->edge;
-    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? take(e) : NULL;
+    struct as_exchange *x = e->stat.exchanges < e->conf.max_requests ? alloc_exchange(e) : NULL;
 
     if (!x)
         return NULL;
-    begin(x, e, NULL, 0, NULL, of->requests, of->answers);
-    x->outlives = true;
-    as_account_join(x->requests);
-    as_account_join(x->answers);
+    init_exchange(x, e, NULL, 0, NULL, of->requests, of->answers);
+    x->holds_accounts = true;
+    as_account_ref(x->requests);
+    as_account_ref(x->answers);
     return x;
 }
 
@@ -357,51 +359,51 @@ void as_exchange_cancel(struct as_exchange *x)
     if (!x->in_fleet || x->cancelled)
         return;
     x->cancelled = true;
-    as_client_cancel(&x->edge->client, &x->call); /* may release it at once */
+    as_fleet_client_cancel(&x->edge->client, &x->call); /* may release it at once */
 }
 
 /* Its connection may go before it does: it keeps the accounts. */
-static void leave_conn(struct as_exchange *x)
+static void detach_from_conn(struct as_exchange *x)
 {
     x->conn = NULL;
-    if (!x->in_fleet && !x->aside)
+    if (!x->in_fleet && !x->offload)
         return;
-    x->outlives = true;
-    as_account_join(x->requests);
-    as_account_join(x->answers);
+    x->holds_accounts = true;
+    as_account_ref(x->requests);
+    as_account_ref(x->answers);
 }
 
-void as_exchange_drop_child(struct as_exchange *x)
+void as_exchange_free_child(struct as_exchange *x)
 {
-    leave_conn(x);
+    detach_from_conn(x);
     x->head = NULL;
-    maybe_free(x);
+    free_if_unused(x);
 }
 
 static void *on_request(void *conn, uint32_t stream, const struct as_http_head *head)
 {
     struct as_conn *c = conn;
-    struct as_exchange *x = take(c->edge);
+    struct as_exchange *x = alloc_exchange(c->edge);
 
     if (!x) {
-        shed(c, stream, head);
+        answer_no_memory(c, stream, head);
         return NULL;
     }
-    begin(x, c->edge, c, stream, head, c->requests, c->answers);
+    init_exchange(x, c->edge, c, stream, head, c->requests, c->answers);
     as_conn_begin_request(c);
     /* other requests are answered as plain HTTP, whatever their content-type says */
     x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
-    x->rpc = x->grpc ? as_service_rpc(c->edge->conf.door, head->path) : AS_RPC_HTTP;
+    x->rpc = x->grpc ? as_grpc_service_find_rpc(c->edge->conf.interface, head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
-        refuse(x);
+        fail_over_max_requests(x);
     else if (__builtin_expect(!c->trusted, 0))
-        as_door_opens(x);
+        as_access_check_request(x);
     if (x->grpc)
         check_grpc(x);
     else
-        as_rest_head(x);
+        as_rest_start(x);
     if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
-        as_patience_upload(x);
+        as_client_timeouts_start_upload(x);
     return x;
 }
 
@@ -411,24 +413,24 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
     struct as_exchange *x = req;
 
     as_conn_end_request(c);
-    as_patience_stop(x);
+    as_client_timeouts_stop(x);
     if (x->state != AS_X_ANSWERED && x->grpc)
-        as_count(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
+        as_counter_add(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
     else if (x->state != AS_X_ANSWERED)
-        as_rest_gone(x);
+        as_rest_count_cancelled(x);
     if (x->streaming)
-        as_stream_gone(x->streaming);
-    if (x->over_time)
-        x->over_time->gone(x);
-    as_squeeze_cancel(x->squeeze);
-    as_aside_drop(x->aside);
-    as_ask_forget(x);
-    leave_conn(x);
+        as_stream_closed(x->streaming);
+    if (x->answer_ops)
+        x->answer_ops->gone(x);
+    as_compress_cancel(x->compress_job);
+    as_offload_cancel(x->offload);
+    as_dispatch_query_detach(x);
+    detach_from_conn(x);
     x->head = NULL;
     if (x->in_fleet)
         as_exchange_cancel(x);
     else
-        maybe_free(x);
+        free_if_unused(x);
 }
 
 static void on_drained(void *conn AS_UNUSED, void *req)
@@ -437,8 +439,8 @@ static void on_drained(void *conn AS_UNUSED, void *req)
 
     if (x->streaming)
         as_stream_drained(x->streaming);
-    else if (x->over_time)
-        x->over_time->drained(x);
+    else if (x->answer_ops)
+        x->answer_ops->drained(x);
 }
 
 /* Metadata over a limit is what gRPC calls RESOURCE_EXHAUSTED, and 431 to everybody else. */
@@ -451,7 +453,7 @@ static void on_over_limit(void *conn, const struct as_http_head *head, struct as
     };
     struct as_conn *c = conn;
 
-    as_conn_touch(c);
+    as_conn_schedule_flush(c);
     if (is_grpc(head))
         *a = (struct as_http_answer){
             .status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
@@ -469,11 +471,11 @@ const struct as_http_ops as_exchange_ops = {
 void as_exchange_released(struct as_exchange *x)
 {
     x->in_fleet = false;
-    maybe_free(x);
+    free_if_unused(x);
 }
 
-void as_exchange_aside_over(struct as_exchange *x)
+void as_exchange_offload_done(struct as_exchange *x)
 {
-    x->aside = NULL;
-    maybe_free(x);
+    x->offload = NULL;
+    free_if_unused(x);
 }

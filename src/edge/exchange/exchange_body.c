@@ -10,7 +10,7 @@ void as_exchange_fail_room(struct as_exchange *x, int err, const char *what, uin
 
     if (err == AS_ENOMEM)
         as_exchange_fail(x, err, "no memory for %lu bytes of the request", (unsigned long)n);
-    else if (n > as_budget_most(b))
+    else if (n > as_budget_account_limit(b))
         as_exchange_fail(x, AS_ETOOBIG,
                          "%s of %lu bytes is over what one connection may hold (--connection-share "
                          "%u percent of --max-inflight-bytes %lu)",
@@ -20,12 +20,12 @@ void as_exchange_fail_room(struct as_exchange *x, int err, const char *what, uin
                          "%s of %lu bytes does not fit into --max-inflight-bytes %lu now, of which "
                          "this connection holds %lu (--connection-share %u)",
                          what, (unsigned long)n, (unsigned long)b->limit,
-                         (unsigned long)as_account_held(x->requests), b->share);
+                         (unsigned long)as_account_charged(x->requests), b->share);
 }
 
 bool as_exchange_charge(struct as_exchange *x, uint64_t n, const char *what)
 {
-    if (as_account_take(x->requests, n)) {
+    if (as_account_try_charge(x->requests, n)) {
         x->reserved += n;
         return true;
     }
@@ -43,14 +43,14 @@ void as_exchange_fail_answer(struct as_exchange *x, int err, size_t n)
         as_exchange_fail(x, AS_EUNTAKEN,
                          "the answer of %zu bytes does not fit into --max-answer-bytes %lu now, of "
                          "which this connection holds %lu (--connection-share %u)",
-                         n, (unsigned long)b->limit, (unsigned long)as_account_held(x->answers),
+                         n, (unsigned long)b->limit, (unsigned long)as_account_charged(x->answers),
                          b->share);
 }
 
 struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n)
 {
     struct as_blob *b = NULL;
-    int err = as_blob_take(x->answers, n, &b);
+    int err = as_blob_new_charged(x->answers, n, &b);
 
     if (err)
         as_exchange_fail_answer(x, err, n);
@@ -59,14 +59,14 @@ struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n)
 
 /* --- the body --- */
 
-static __attribute__((noinline)) bool no_room(struct as_exchange *x, int err)
+static __attribute__((noinline)) bool fail_no_room(struct as_exchange *x, int err)
 {
     as_exchange_fail_room(x, err, "message", x->body_len);
     as_exchange_drop_body(x);
     return false;
 }
 
-static __attribute__((noinline)) bool refuse(struct as_exchange *x, uint64_t len)
+static __attribute__((noinline)) bool refuse_message(struct as_exchange *x, uint64_t len)
 {
     const struct as_edge_conf *conf = &x->edge->conf;
 
@@ -79,71 +79,71 @@ static __attribute__((noinline)) bool refuse(struct as_exchange *x, uint64_t len
 }
 
 /* Most of it is still to come: it need not begin if it could never be whole. */
-static __attribute__((noinline)) bool begin_large(struct as_exchange *x)
+static __attribute__((noinline)) bool reserve_large_message(struct as_exchange *x)
 {
-    int err = x->body_len > as_budget_most(x->requests->budget)
+    int err = x->body_len > as_budget_account_limit(x->requests->budget)
                   ? AS_EFULL
-                  : as_blob_begin(x->requests, x->body_len, &x->blob);
+                  : as_blob_new_growing(x->requests, x->body_len, &x->blob);
 
     if (err)
-        return no_room(x, err);
+        return fail_no_room(x, err);
     x->body = x->blob->data;
-    x->body_room = as_blob_due(x->blob, x->body_len);
+    x->body_room = as_blob_grow_at(x->blob, x->body_len);
     as_conn_expect(x->conn, x->stream, x->body_len);
     return true;
 }
 
 bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compressed, bool own_blob)
 {
-    if (len > x->edge->conf.max_message || (compressed && x->encoding == AS_ZIP_NONE))
-        return refuse(x, len);
-    x->zipped = compressed;
+    if (len > x->edge->conf.max_message || (compressed && x->encoding == AS_GZIP_NONE))
+        return refuse_message(x, len);
+    x->is_compressed = compressed;
     x->body_len = (size_t)len;
-    x->body_have = 0;
+    x->body_filled = 0;
     if (len > AS_COPY_MAX || own_blob)
-        return begin_large(x);
-    if (!as_account_take(x->requests, len))
-        return no_room(x, AS_EFULL);
+        return reserve_large_message(x);
+    if (!as_account_try_charge(x->requests, len))
+        return fail_no_room(x, AS_EFULL);
     x->reserved = len;
     x->body_room = x->body_len;
     x->body = as_arena_alloc(&x->arena, x->body_len, AS_BLOB_ALIGN);
-    return x->body || no_room(x, AS_ENOMEM);
+    return x->body || fail_no_room(x, AS_ENOMEM);
 }
 
 /* Room for `need` bytes of the message. */
-static __attribute__((noinline)) bool extend(struct as_exchange *x, size_t need)
+static __attribute__((noinline)) bool extend_body(struct as_exchange *x, size_t need)
 {
-    int err = as_blob_extend(&x->blob, as_blob_step(need, x->body_len));
+    int err = as_blob_grow(&x->blob, as_blob_grow_to(need, x->body_len));
 
     if (err)
-        return no_room(x, err);
+        return fail_no_room(x, err);
     x->body = x->blob->data;
-    x->body_room = as_blob_due(x->blob, x->body_len);
+    x->body_room = as_blob_grow_at(x->blob, x->body_len);
     return true;
 }
 
-bool as_exchange_add(struct as_exchange *x, const uint8_t *p, size_t n)
+bool as_exchange_append(struct as_exchange *x, const uint8_t *p, size_t n)
 {
-    if (n > x->body_room - x->body_have && !extend(x, x->body_have + n))
+    if (n > x->body_room - x->body_filled && !extend_body(x, x->body_filled + n))
         return false;
-    memcpy(x->body + x->body_have, p, n);
-    x->body_have += n;
+    memcpy(x->body + x->body_filled, p, n);
+    x->body_filled += n;
     return true;
 }
 
 void as_exchange_drop_body(struct as_exchange *x)
 {
     if (x->conn)
-        as_conn_into(x->conn, x->stream, NULL, 0);
+        as_conn_receive_into(x->conn, x->stream, NULL, 0);
     as_blob_unref(x->blob);
     x->blob = NULL;
     x->body = NULL;
-    x->body_len = x->body_have = x->body_room = 0;
+    x->body_len = x->body_filled = x->body_room = 0;
 }
 
 static void fail_inflate(struct as_exchange *x, int err)
 {
-    struct as_str name = as_zip_name(x->encoding);
+    struct as_str name = as_gzip_name(x->encoding);
 
     if (!x->grpc && err == AS_EINTERNAL) /* the client's fault; gRPC's rule is another */
         err = AS_EINVALID;
@@ -155,14 +155,15 @@ static void fail_inflate(struct as_exchange *x, int err)
                          "inflated message does not fit into --max-inflight-bytes %lu now, of "
                          "which this connection holds %lu (--connection-share %u)",
                          (unsigned long)x->requests->budget->limit,
-                         (unsigned long)as_account_held(x->requests), x->requests->budget->share);
+                         (unsigned long)as_account_charged(x->requests),
+                         x->requests->budget->share);
     else if (err == AS_ENOMEM)
         as_exchange_fail(x, err, "no memory to inflate the message");
     else
         as_exchange_fail(x, err, "compressed message is not valid %.*s", AS_STR_FMT(name));
 }
 
-static void on_inflated(void *arg, const struct as_squeezed *r)
+static void on_inflated(void *arg, const struct as_compress_result *r)
 {
     struct as_exchange *x = arg;
 
@@ -173,7 +174,7 @@ static void on_inflated(void *arg, const struct as_squeezed *r)
     as_blob_unref(x->blob);
     x->blob = r->blob; /* with its pad: edge/rest/rest_body.h */
     x->body = r->blob->data;
-    x->body_len = x->body_have = x->body_room = r->n;
+    x->body_len = x->body_filled = x->body_room = r->n;
     x->on_inflated(x);
 }
 
@@ -182,6 +183,6 @@ void as_exchange_inflate(struct as_exchange *x, void (*done)(struct as_exchange 
     const struct as_http_piece in = {x->body, x->body_len, NULL};
 
     x->on_inflated = done;
-    as_squeeze_start(&x->edge->squeezer, x->requests, x->encoding, true, &in, 1,
-                     x->edge->conf.max_inflated, on_inflated, x, &x->squeeze);
+    as_compress_start(&x->edge->compressor, x->requests, x->encoding, true, &in, 1,
+                      x->edge->conf.max_inflated, on_inflated, x, &x->compress_job);
 }

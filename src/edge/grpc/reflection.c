@@ -3,12 +3,13 @@
 #include "edge/grpc/stream.h"
 #include "wire/grpc/grpc_reflection.h"
 
-static void on_message(struct as_stream *s, struct as_message *m)
+static void on_message(struct as_stream *s, struct as_stream_message *m)
 {
-    enum as_reflect_set set =
-        s->x->edge->conf.door == AS_DOOR_MANAGEMENT ? AS_REFLECT_MANAGEMENT : AS_REFLECT_CLIENTS;
+    enum as_grpc_reflection_set set = s->x->edge->conf.interface == AS_INTERFACE_MANAGEMENT
+                                          ? AS_GRPC_REFLECTION_MANAGEMENT
+                                          : AS_GRPC_REFLECTION_CLIENTS;
     struct as_buf out = {0};
-    int err = as_reflect_answer(set, m->p, m->n, &out);
+    int err = as_grpc_reflection_answer(set, m->p, m->n, &out);
 
     if (err == AS_ENOMEM)
         as_exchange_fail(s->x, err, "no memory for the answer");
@@ -17,7 +18,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
     else
         as_stream_send(s, &out);
     as_buf_fini(&out);
-    as_message_drop(m);
+    as_stream_message_free(m);
     if (!as_stream_has_room(s))
         as_stream_pause(s);
 }
@@ -36,5 +37,5 @@ void as_reflection_open(struct as_exchange *x)
         .on_close = on_close,
     };
 
-    as_stream_open(x, &ops, NULL, AS_REFLECT_REQUEST_MAX);
+    as_stream_open(x, &ops, NULL, AS_GRPC_REFLECTION_REQUEST_MAX);
 }

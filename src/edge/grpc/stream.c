@@ -8,10 +8,10 @@ static bool is_over(const struct as_stream *s)
     return s->x->state == AS_X_ANSWERED || !s->x->conn;
 }
 
-void as_message_drop(struct as_message *m)
+void as_stream_message_free(struct as_stream_message *m)
 {
     as_blob_unref(m->blob);
-    *m = (struct as_message){0};
+    *m = (struct as_stream_message){0};
 }
 
 bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void *owner,
@@ -27,7 +27,7 @@ bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void
     s->ops = ops;
     s->owner = owner;
     s->max_message = max_message;
-    as_buf_init(&s->held);
+    as_buf_init(&s->unread);
     as_list_push(&x->edge->streams, &s->node);
     x->streaming = s;
     return true;
@@ -42,59 +42,59 @@ static void fail_too_big(struct as_stream *s, uint64_t len)
                      (unsigned long)len, (unsigned long)s->max_message);
 }
 
-static void deliver(struct as_stream *s)
+static void deliver_message(struct as_stream *s)
 {
     struct as_exchange *x = s->x;
-    struct as_message m = {x->body, x->body_len, x->blob};
+    struct as_stream_message m = {x->body, x->body_len, x->blob};
 
     x->body = NULL;
     x->blob = NULL;
     s->in_turn++;
     if (is_over(s)) { /* while it was being inflated */
-        as_message_drop(&m);
+        as_stream_message_free(&m);
         return;
     }
     if (m.n > s->max_message) {
         fail_too_big(s, m.n);
-        as_message_drop(&m);
+        as_stream_message_free(&m);
         return;
     }
     s->ops->on_message(s, &m);
 }
 
-static void read_on(struct as_stream *s);
+static void resume_reading(struct as_stream *s);
 
 static void on_inflated(struct as_exchange *x)
 {
-    deliver(x->streaming);
-    read_on(x->streaming);
+    deliver_message(x->streaming);
+    resume_reading(x->streaming);
 }
 
-static void complete(struct as_stream *s)
+static void complete_message(struct as_stream *s)
 {
-    if (s->x->zipped)
+    if (s->x->is_compressed)
         as_exchange_inflate(s->x, on_inflated); /* may be done before it returns */
     else
-        deliver(s);
+        deliver_message(s);
 }
 
-static void begin(struct as_stream *s, uint64_t len, bool compressed)
+static void begin_message(struct as_stream *s, uint64_t len, bool compressed)
 {
     struct as_exchange *x = s->x;
 
     if (len > s->max_message)
         fail_too_big(s, len);
     else if (as_exchange_begin_message(x, len, compressed, true) && !len)
-        complete(s);
+        complete_message(s);
 }
 
 static bool may_read(struct as_stream *s)
 {
-    if (is_over(s) || s->paused || s->x->squeeze)
+    if (is_over(s) || s->paused || s->x->compress_job)
         return false;
-    if (s->in_turn < AS_STREAM_TURN)
+    if (s->in_turn < AS_STREAM_TURN_MESSAGES)
         return true;
-    as_loop_next(s->x->edge->loop, &s->x->edge->stream_turn);
+    as_loop_defer_next_turn(s->x->edge->loop, &s->x->edge->stream_turn);
     return false;
 }
 
@@ -109,11 +109,11 @@ static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
     while (may_read(s)) {
         switch (as_grpc_read(&x->reader, p, n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
-            begin(s, len, compressed);
+            begin_message(s, len, compressed);
             break;
         case AS_GRPC_BYTES:
-            if (as_exchange_add(x, bytes, (size_t)len) && x->body_have == x->body_len)
-                complete(s);
+            if (as_exchange_append(x, bytes, (size_t)len) && x->body_filled == x->body_len)
+                complete_message(s);
             break;
         case AS_GRPC_BAD:
             as_exchange_fail(x, AS_EINTERNAL,
@@ -125,11 +125,11 @@ static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
     }
 }
 
-static void tell_end(struct as_stream *s)
+static void report_end(struct as_stream *s)
 {
-    if (!s->half_closed || s->told_end || s->held.n > s->held_at || !may_read(s))
+    if (!s->half_closed || s->end_reported || s->unread.n > s->unread_at || !may_read(s))
         return;
-    s->told_end = true;
+    s->end_reported = true;
     if (as_grpc_at_boundary(&s->x->reader))
         s->ops->on_end(s);
     else
@@ -140,70 +140,70 @@ static void consume(struct as_stream *s, size_t n)
 {
     as_conn_consume(s->x->conn, s->x->stream, n);
     if (n)
-        as_conn_touch(s->x->conn);
+        as_conn_schedule_flush(s->x->conn);
 }
 
-static size_t held(const struct as_stream *s)
+static size_t unread(const struct as_stream *s)
 {
-    return s->held.n - s->held_at;
+    return s->unread.n - s->unread_at;
 }
 
-/* The first n held bytes are dealt with. */
-static void drop_held(struct as_stream *s, size_t n)
+/* The first n unread bytes are dealt with. */
+static void drop_unread(struct as_stream *s, size_t n)
 {
     if (!n)
         return;
-    as_account_give(s->x->requests, n);
-    s->held_at += n;
-    if (s->held_at > s->held.n / 2) { /* not at every message: what is behind moves */
-        as_buf_drop(&s->held, s->held_at);
-        s->held_at = 0;
+    as_account_uncharge(s->x->requests, n);
+    s->unread_at += n;
+    if (s->unread_at > s->unread.n / 2) { /* not at every message: what is behind moves */
+        as_buf_drop(&s->unread, s->unread_at);
+        s->unread_at = 0;
     }
     consume(s, n);
 }
 
-/* What was held, now that somebody reads again. */
-static void read_on(struct as_stream *s)
+/* What was unread, now that somebody reads again. */
+static void resume_reading(struct as_stream *s)
 {
     if (s->reading)
         return;
     s->reading = true;
-    if (held(s) && may_read(s)) {
-        const uint8_t *p = s->held.p + s->held_at;
-        size_t n = held(s), had = n;
+    if (unread(s) && may_read(s)) {
+        const uint8_t *p = s->unread.p + s->unread_at;
+        size_t n = unread(s), had = n;
 
         read_messages(s, &p, &n);
-        drop_held(s, had - n);
+        drop_unread(s, had - n);
     }
     if (is_over(s))
-        drop_held(s, held(s));
-    tell_end(s);
+        drop_unread(s, unread(s));
+    report_end(s);
     s->reading = false;
 }
 
 /* Until it is read. False: there is no room, the call was failed. */
-static bool hold(struct as_stream *s, const uint8_t *p, size_t n)
+static bool store_unread(struct as_stream *s, const uint8_t *p, size_t n)
 {
     struct as_exchange *x = s->x;
 
-    if (!as_account_take(x->requests, n)) {
+    if (!as_account_try_charge(x->requests, n)) {
         as_exchange_fail_room(x, AS_EFULL, "what waits to be read,", n);
         return false;
     }
-    if (!as_buf_try_reserve(&s->held, n)) {
-        as_account_give(x->requests, n);
+    if (!as_buf_try_reserve(&s->unread, n)) {
+        as_account_uncharge(x->requests, n);
         as_exchange_fail_room(x, AS_ENOMEM, "", n);
         return false;
     }
-    as_buf_add(&s->held, p, n);
+    as_buf_add(&s->unread, p, n);
     return true;
 }
 
-void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
+void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n)
 {
     size_t had = n;
 
-    if (!held(s) && !s->reading) {
+    if (!unread(s) && !s->reading) {
         s->reading = true;
         read_messages(s, &p, &n);
         s->reading = false;
@@ -213,16 +213,16 @@ void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n)
     consume(s, had - n);
     if (!n)
         return;
-    if (!hold(s, p, n)) {
+    if (!store_unread(s, p, n)) {
         consume(s, n);
-        read_on(s);
+        resume_reading(s);
     }
 }
 
 void as_stream_half_close(struct as_stream *s)
 {
     s->half_closed = true;
-    read_on(s);
+    resume_reading(s);
 }
 
 void as_stream_pause(struct as_stream *s)
@@ -233,19 +233,19 @@ void as_stream_pause(struct as_stream *s)
 void as_stream_resume(struct as_stream *s)
 {
     s->paused = false;
-    read_on(s);
+    resume_reading(s);
 }
 
 /* --- out --- */
 
 bool as_stream_has_begun(const struct as_stream *s)
 {
-    return s->begun;
+    return s->headers_sent;
 }
 
 bool as_stream_has_room(struct as_stream *s)
 {
-    if (is_over(s) || as_conn_unsent(s->x->conn, s->x->stream) < AS_STREAM_HIGH)
+    if (is_over(s) || as_conn_unsent(s->x->conn, s->x->stream) < AS_STREAM_HIGH_WATER)
         return true;
     s->wants_room = true;
     return false;
@@ -261,19 +261,19 @@ void as_stream_drained(struct as_stream *s)
 }
 
 /* Headers go out with the first message: until then an error can be retried by the client. */
-static void ensure_begun(struct as_stream *s)
+static void send_headers(struct as_stream *s)
 {
     static const struct as_http_header headers[] = {
         {{"content-type", 12}, {"application/grpc", 16}},
-        {{"grpc-accept-encoding", 20}, {AS_ZIP_ACCEPTED, sizeof(AS_ZIP_ACCEPTED) - 1}},
+        {{"grpc-accept-encoding", 20}, {AS_GZIP_GRPC_ACCEPT, sizeof(AS_GZIP_GRPC_ACCEPT) - 1}},
     };
     struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
 
-    if (s->begun)
+    if (s->headers_sent)
         return;
-    s->begun = true;
+    s->headers_sent = true;
     as_conn_begin(s->x->conn, s->x->stream, &a);
-    as_patience_answer(s->x);
+    as_client_timeouts_start_answer(s->x);
 }
 
 void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
@@ -292,10 +292,10 @@ void as_stream_send_framed(struct as_stream *s, const struct as_http_piece *piec
 {
     if (is_over(s))
         return;
-    ensure_begun(s);
+    send_headers(s);
     for (uint32_t i = 0; i < n; i++)
         as_conn_write(s->x->conn, s->x->stream, &pieces[i]);
-    as_conn_touch(s->x->conn);
+    as_conn_schedule_flush(s->x->conn);
 }
 
 void as_stream_send(struct as_stream *s, const struct as_buf *message)
@@ -318,24 +318,24 @@ void as_stream_finish(struct as_stream *s)
 {
     static const struct as_http_header ok[] = {{{"grpc-status", 11}, {"0", 1}}};
 
-    if (!as_exchange_answering(s->x, 0))
+    if (!as_exchange_mark_answered(s->x, 0))
         return;
-    ensure_begun(s);
+    send_headers(s);
     as_conn_finish(s->x->conn, s->x->stream, ok, AS_COUNT(ok));
 }
 
 /* --- the end and all of them --- */
 
-void as_stream_gone(struct as_stream *s)
+void as_stream_closed(struct as_stream *s)
 {
     struct as_exchange *x = s->x;
 
     /* no touch: the connection may be closing */
-    as_conn_consume(x->conn, x->stream, held(s));
-    as_account_give(x->requests, held(s));
+    as_conn_consume(x->conn, x->stream, unread(s));
+    as_account_uncharge(x->requests, unread(s));
     as_list_remove(&s->node);
     s->ops->on_close(s);
-    as_buf_fini(&s->held);
+    as_buf_fini(&s->unread);
     x->streaming = NULL;
     free(s);
 }
@@ -348,11 +348,11 @@ static void on_turn(struct as_task *t)
     AS_LIST_EACH(n, &e->streams)
     {
         struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
-        bool had_enough = s->in_turn >= AS_STREAM_TURN;
+        bool had_enough = s->in_turn >= AS_STREAM_TURN_MESSAGES;
 
         s->in_turn = 0;
         if (had_enough)
-            read_on(s);
+            resume_reading(s);
     }
 }
 
@@ -368,7 +368,7 @@ void as_stream_fini_all(struct as_edge *e)
     as_task_cancel(&e->stream_turn);
 }
 
-void as_stream_change_all(struct as_edge *e)
+void as_stream_notify_all(struct as_edge *e)
 {
     AS_LIST_EACH(n, &e->streams)
     {
@@ -395,34 +395,34 @@ void as_stream_drain_all(struct as_edge *e)
 }
 
 /* Is a message under way of which the client owes the rest? */
-static bool is_owed(const struct as_stream *s)
+static bool is_incomplete(const struct as_stream *s)
 {
     const struct as_exchange *x = s->x;
 
-    return x->body && x->body_have < x->body_len && !s->paused && !is_over(s);
+    return x->body && x->body_filled < x->body_len && !s->paused && !is_over(s);
 }
 
 /* Its memory and its part of the budget are taken: it must move, as the body of a unary call. */
-static void look_at_message(struct as_stream *s, as_ns now)
+static void check_progress(struct as_stream *s, as_ns now)
 {
     struct as_exchange *x = s->x;
     const struct as_edge_conf *conf = &x->edge->conf;
-    bool is_known = is_owed(s) && x->reader.messages == s->looked_at;
+    bool is_known = is_incomplete(s) && x->reader.messages == s->looked_at;
 
     if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->requests) &&
-        as_patience_is_slow(x->edge, now - s->looked, x->got - s->mark, x->body_len - x->body_have,
-                            conf->body_timeout)) {
-        as_patience_yield(x);
+        as_client_timeouts_is_slow(x->edge, now - s->checked_at, x->got - s->mark,
+                                   x->body_len - x->body_filled, conf->body_timeout)) {
+        as_client_timeouts_evict_upload(x);
         return;
     }
-    if (is_known && (!conf->body_timeout || now - s->looked < conf->body_timeout))
+    if (is_known && (!conf->body_timeout || now - s->checked_at < conf->body_timeout))
         return;
     if (is_known && x->got - s->mark < conf->min_progress) {
-        as_patience_give_up(x);
+        as_client_timeouts_expire_upload(x);
         return;
     }
     s->looked_at = x->reader.messages;
-    s->looked = now;
+    s->checked_at = now;
     s->mark = x->got;
 }
 
@@ -435,6 +435,6 @@ void as_stream_expire_all(struct as_edge *e, as_ns now)
         if (s->x->deadline <= now)
             as_exchange_fail(s->x, AS_EDEADLINE, "deadline exceeded");
         else
-            look_at_message(s, now);
+            check_progress(s, now);
     }
 }

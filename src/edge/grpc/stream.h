@@ -1,17 +1,17 @@
-/* edge/grpc/stream.h — one streaming call of a client: messages in and out over time, at the pace of the
- * slower side.
+/* edge/grpc/stream.h — one streaming call of a client: messages in and out over time, at the pace
+ * of the slower side.
  *
- *   client ──DATA──► held ──► message being read ──► on_message ──► owner
+ *   client ──DATA──► unread ──► message being read ──► on_message ──► owner
  *   client ◄─DATA── HTTP/2 (unsent) ◄── send ◄──────────────────── owner
  *
  * Inwards: a message is charged as it comes, inflated when it came compressed, and handed over with
  * its memory. While the owner has paused the stream, or a message is being inflated, what comes in
- * is held unread and not given back to the client's window, so that at most --stream-window bytes
- * of it are held, charged as well. Outwards: the owner sends while as_stream_has_room; once that is
- * false it stops producing and goes on at on_room. So a client that does not read costs
- * AS_STREAM_HIGH bytes and one message. Either side may end the call; the owner is told of the end
- * exactly once, by on_close. Thread: the loop's. No callback comes from inside of open, send, or
- * finish.
+ * is unread unread and not given back to the client's window, so that at most --stream-window bytes
+ * of it are unread, charged as well. Outwards: the owner sends while as_stream_has_room; once that
+ * is false it stops producing and goes on at on_room. So a client that does not read costs
+ * AS_STREAM_HIGH_WATER bytes and one message. Either side may end the call; the owner is told of
+ * the end exactly once, by on_close. Thread: the loop's. No callback comes from inside of open,
+ * send, or finish.
  *
  * An RPC that hands each message to a worker (many requests on one stream) makes an exchange of its
  * own for each, with the message's memory as its body, pauses the stream at its limit of requests
@@ -22,21 +22,24 @@
 
 #include "edge/exchange/exchange.h"
 
-#define AS_STREAM_HIGH (256u << 10) /* bytes that wait for the client before there is no room */
-#define AS_STREAM_TURN 64u          /* messages of one stream per turn: others get theirs as well */
+#define AS_STREAM_HIGH_WATER                                                                       \
+    (256u << 10)                    /* bytes that wait for the client before there is no room */
+#define AS_STREAM_TURN_MESSAGES 64u /* messages of one stream per turn: others get theirs as well  \
+                                     */
 
 struct as_stream;
 
-/* A whole message. The receiver of on_message owns it: as_message_drop, or keeps the blob. */
-struct as_message {
+/* A whole message. The receiver of on_message owns it: as_stream_message_free, or keeps the blob.
+ */
+struct as_stream_message {
     const uint8_t *p;
     size_t n;
     struct as_blob *blob; /* one reference; holds p, and is charged */
 };
-void as_message_drop(struct as_message *m);
+void as_stream_message_free(struct as_stream_message *m);
 
 struct as_stream_ops {
-    void (*on_message)(struct as_stream *s, struct as_message *m);
+    void (*on_message)(struct as_stream *s, struct as_stream_message *m);
     /* The client sends nothing more. Not when the stream was finished before. */
     void (*on_end)(struct as_stream *s);
     void (*on_room)(struct as_stream *s); /* after as_stream_has_room was false; may be NULL */
@@ -57,17 +60,17 @@ struct as_stream {
     uint64_t max_message; /* bytes of one message of this RPC, inflated too; --max-message-bytes
                              holds as well */
     struct as_list node;  /* in as_edge.streams */
-    struct as_buf held;   /* bytes that came while nobody read: from held_at on */
-    size_t held_at;
+    struct as_buf unread; /* bytes that came while nobody read: from unread_at on */
+    size_t unread_at;
     uint32_t in_turn;         /* messages read in this turn of the loop */
-    bool begun;               /* headers are out */
+    bool headers_sent;        /* headers are out */
     bool paused;              /* by the owner */
     bool reading;             /* inside of the reading loop */
     bool half_closed;         /* the client has ended its side */
-    bool told_end;            /* and on_end was called */
+    bool end_reported;        /* and on_end was called */
     bool wants_room;          /* has_room has said no */
     uint64_t looked_at, mark; /* the message under way at the last look, and bytes that had come */
-    as_ns looked;
+    as_ns checked_at;
 };
 
 /* Makes a streaming call of x. False: out of memory, the call is failed and owner is not taken. */
@@ -90,14 +93,14 @@ void as_stream_resume(struct as_stream *s); /* may call on_message and on_end be
 
 /* For the exchange. */
 bool as_stream_has_begun(const struct as_stream *s);
-void as_stream_data(struct as_stream *s, const uint8_t *p, size_t n);
+void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n);
 void as_stream_half_close(struct as_stream *s);
 void as_stream_drained(struct as_stream *s);
-void as_stream_gone(struct as_stream *s);
+void as_stream_closed(struct as_stream *s);
 /* For the edge: all streams of the loop. */
 void as_stream_init_all(struct as_edge *e);
 void as_stream_fini_all(struct as_edge *e); /* no stream is left */
-void as_stream_change_all(struct as_edge *e);
+void as_stream_notify_all(struct as_edge *e);
 void as_stream_drain_all(struct as_edge *e);
 /* Those past their deadline, and those in the middle of a message that does not move on. A client
  * ends its call by its own clock; this is for those that do not, so a look at every sweep is

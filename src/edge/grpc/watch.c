@@ -8,18 +8,18 @@
 
 /* --- states --- */
 
-static enum as_health status_if(bool serving)
+static enum as_grpc_health status_if(bool serving)
 {
-    return serving ? AS_HEALTH_SERVING : AS_HEALTH_NOT_SERVING;
+    return serving ? AS_GRPC_HEALTH_SERVING : AS_GRPC_HEALTH_NOT_SERVING;
 }
 
-static enum as_health status_of_model(struct as_edge *e, const struct as_model *m)
+static enum as_grpc_health status_of_model(struct as_edge *e, const struct as_model *m)
 {
     return status_if(!e->ending && !m->unloaded &&
-                     as_fleet_model_ready(e->client.fleet, m->deployment));
+                     as_fleet_deployment_ready(e->client.fleet, m->deployment));
 }
 
-enum as_health as_watch_status(struct as_edge *e, struct as_str service)
+enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str version = {0};
@@ -27,16 +27,17 @@ enum as_health as_watch_status(struct as_edge *e, struct as_str service)
 
     if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
         return status_if(!e->ending && as_fleet_ready(e->client.fleet));
-    if (e->conf.door == AS_DOOR_MANAGEMENT && as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
+    if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
+        as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);
     if (colon) { /* names hold none */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
         service.n = (size_t)(colon - service.p);
         if (!version.n)
-            return AS_HEALTH_SERVICE_UNKNOWN;
+            return AS_GRPC_HEALTH_SERVICE_UNKNOWN;
     }
     m = as_registry_find(e->client.registry, service, version, NULL);
-    return m ? status_of_model(e, m) : AS_HEALTH_SERVICE_UNKNOWN;
+    return m ? status_of_model(e, m) : AS_GRPC_HEALTH_SERVICE_UNKNOWN;
 }
 
 /* --- Check and List --- */
@@ -51,23 +52,23 @@ static void fail_parse(struct as_exchange *x, int err)
 
 void as_watch_check(struct as_exchange *x)
 {
-    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    uint8_t room[AS_GRPC_HEALTH_RESPONSE_MAX];
     struct as_buf service = {0}, out = {.p = room};
-    enum as_health status;
-    int err = as_health_parse(x->body, x->body_len, &service);
+    enum as_grpc_health status;
+    int err = as_grpc_health_parse(x->body, x->body_len, &service);
 
     if (err) {
         fail_parse(x, err);
         return;
     }
     status = as_watch_status(x->edge, as_buf_slice(&service));
-    if (status == AS_HEALTH_SERVICE_UNKNOWN) {
-        as_exchange_fail(x, x->edge->client.settling ? AS_EUNAVAILABLE : AS_ENOTFOUND,
+    if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
+        as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
                          "unknown service '%.*s'%s", (int)AS_MIN(service.n, (size_t)AS_NAME_MAX),
                          (const char *)service.p,
-                         x->edge->client.settling ? ": workers are starting" : "");
+                         x->edge->client.models_pending ? ": workers are starting" : "");
     } else {
-        out.n = as_health_put(room, status);
+        out.n = as_grpc_health_put(room, status);
         as_exchange_reply(x, &out);
     }
     as_buf_fini(&service);
@@ -85,8 +86,8 @@ static char *row_name(struct as_arena *a, struct as_str name, struct as_str vers
 }
 
 /* Name and "NAME:VERSION" of a model, each a row; the name only once. 0: out of memory. */
-static size_t put_rows(struct as_exchange *x, struct as_health_row *rows, const struct as_model *m,
-                       const struct as_model *before)
+static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows,
+                       const struct as_model *m, const struct as_model *before)
 {
     struct as_edge *e = x->edge;
     struct as_str no_version = {0};
@@ -96,28 +97,28 @@ static size_t put_rows(struct as_exchange *x, struct as_health_row *rows, const 
         const struct as_model *first =
             as_registry_find(e->client.registry, m->name, no_version, NULL);
 
-        rows[n++] = (struct as_health_row){row_name(&x->arena, m->name, no_version),
-                                           status_of_model(e, first)};
+        rows[n++] = (struct as_grpc_health_entry){row_name(&x->arena, m->name, no_version),
+                                                  status_of_model(e, first)};
     }
-    rows[n++] =
-        (struct as_health_row){row_name(&x->arena, m->name, m->version), status_of_model(e, m)};
+    rows[n++] = (struct as_grpc_health_entry){row_name(&x->arena, m->name, m->version),
+                                              status_of_model(e, m)};
     return rows[0].service && rows[n - 1].service ? n : 0;
 }
 
 /* 0: out of memory. */
-static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
+static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
 {
     static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
     const struct as_registry *g = x->edge->client.registry;
-    enum as_health status = as_watch_status(x->edge, AS_STR(""));
+    enum as_grpc_health status = as_watch_status(x->edge, AS_STR(""));
     uint32_t count = as_registry_count(g);
     size_t n = 0;
 
-    rows[n++] = (struct as_health_row){nothing, status};
-    rows[n++] = (struct as_health_row){server, status};
-    if (x->edge->conf.door == AS_DOOR_MANAGEMENT)
-        rows[n++] = (struct as_health_row){management,
-                                           as_watch_status(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
+    rows[n++] = (struct as_grpc_health_entry){nothing, status};
+    rows[n++] = (struct as_grpc_health_entry){server, status};
+    if (x->edge->conf.interface == AS_INTERFACE_MANAGEMENT)
+        rows[n++] = (struct as_grpc_health_entry){
+            management, as_watch_status(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
         size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
 
@@ -131,11 +132,11 @@ static size_t all_rows(struct as_exchange *x, struct as_health_row *rows)
 void as_watch_list(struct as_exchange *x)
 {
     size_t most = 3 + 2 * (size_t)as_registry_count(x->edge->client.registry);
-    struct as_health_row *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
+    struct as_grpc_health_entry *rows = as_arena_alloc(&x->arena, most * sizeof(*rows), 8);
     size_t n = rows ? all_rows(x, rows) : 0;
     struct as_buf out = {0};
 
-    if (!n || as_health_put_list(&out, rows, n))
+    if (!n || as_grpc_health_put_list(&out, rows, n))
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
     else
         as_exchange_reply(x, &out);
@@ -146,42 +147,42 @@ void as_watch_list(struct as_exchange *x)
 
 struct watch {
     struct as_buf service;
-    bool asked;          /* the request has come */
-    enum as_health told; /* what the client knows; UNKNOWN: nothing */
+    bool asked;                      /* the request has come */
+    enum as_grpc_health sent_status; /* what the client knows; UNKNOWN: nothing */
 };
 
 /* Tells the client what it does not know yet; a slow one hears of the newest state only. */
-static void tell(struct as_stream *s)
+static void send_status(struct as_stream *s)
 {
     struct watch *w = s->owner;
-    uint8_t room[AS_HEALTH_RESPONSE_MAX];
+    uint8_t room[AS_GRPC_HEALTH_RESPONSE_MAX];
     struct as_buf out = {.p = room};
-    enum as_health now;
+    enum as_grpc_health now;
 
     if (!w->asked || !as_stream_has_room(s))
         return;
     now = as_watch_status(s->x->edge, as_buf_slice(&w->service));
-    if (now == w->told)
+    if (now == w->sent_status)
         return;
-    w->told = now;
-    out.n = as_health_put(room, now);
+    w->sent_status = now;
+    out.n = as_grpc_health_put(room, now);
     as_stream_send(s, &out);
 }
 
-static void on_message(struct as_stream *s, struct as_message *m)
+static void on_message(struct as_stream *s, struct as_stream_message *m)
 {
     struct watch *w = s->owner;
     int err;
 
     if (w->asked) {
         as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "more than one message on Watch");
-    } else if ((err = as_health_parse(m->p, m->n, &w->service))) {
+    } else if ((err = as_grpc_health_parse(m->p, m->n, &w->service))) {
         fail_parse(s->x, err);
     } else {
         w->asked = true;
-        tell(s);
+        send_status(s);
     }
-    as_message_drop(m);
+    as_stream_message_free(m);
 }
 
 static void on_end(struct as_stream *s)
@@ -203,8 +204,8 @@ void as_watch_open(struct as_exchange *x)
     static const struct as_stream_ops ops = {
         .on_message = on_message,
         .on_end = on_end,
-        .on_room = tell,
-        .on_change = tell,
+        .on_room = send_status,
+        .on_change = send_status,
         .on_close = on_close,
     };
 

@@ -11,7 +11,7 @@
 #include "edge/exchange/exchange.h"
 #include "wire/grpc/grpc_health.h"
 
-enum as_health as_watch_status(struct as_edge *e, struct as_str service);
+enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service);
 
 void as_watch_check(struct as_exchange *x); /* Check; its message is complete */
 void as_watch_list(struct as_exchange *x);  /* List */

@@ -90,7 +90,7 @@ static bool add_binary(struct metadata *md, const struct as_http_header *h)
 
 /* Headers of plain HTTP that end here: those of the connection (RFC 9110, 7.6.1), and those that
  * say how the body came and how the answer is to go. */
-static bool is_of_http(struct as_str name)
+static bool is_http_only(struct as_str name)
 {
     static const char *const names[] = {
         "accept-encoding",
@@ -119,7 +119,7 @@ static bool is_of_http(struct as_str name)
 
 /* Headers that the handler may see, copied: the worker may be asked after the stream has gone.
  * False: answered. */
-static bool take_metadata(struct as_exchange *x)
+static bool copy_metadata(struct as_exchange *x)
 {
     const struct as_http_head *head = x->head;
     struct metadata md = {.x = x};
@@ -133,7 +133,7 @@ static bool take_metadata(struct as_exchange *x)
         const struct as_http_header *h = &head->rest[i];
         struct as_meta *m;
 
-        if (x->grpc ? as_grpc_is_reserved(h->name) : is_of_http(h->name))
+        if (x->grpc ? as_grpc_is_reserved(h->name) : is_http_only(h->name))
             continue;
         if (x->grpc && as_grpc_is_bin(h->name)) {
             if (!add_binary(&md, h))
@@ -151,7 +151,7 @@ static bool take_metadata(struct as_exchange *x)
 
 /* Large inputs travel by reference only where they all lie in one blob: the message that was
  * received, or the one that JSON was read into. */
-static struct as_blob *holder(const struct as_exchange *x)
+static struct as_blob *inputs_blob(const struct as_exchange *x)
 {
     struct as_blob *b = x->inputs ? x->inputs : x->blob;
 
@@ -180,11 +180,11 @@ static bool count_items(struct as_exchange *x)
 }
 
 /* A client that leaves its answers untaken has no more executed. */
-static bool may_be_answered(struct as_exchange *x)
+static bool check_answer_room(struct as_exchange *x)
 {
     const struct as_budget *b = x->answers->budget;
 
-    if (__builtin_expect(!as_account_held(x->answers) && as_budget_free(b), 1))
+    if (__builtin_expect(!as_account_charged(x->answers) && as_budget_free(b), 1))
         return true;
     if (as_account_has_room(x->answers, 1))
         return true;
@@ -193,27 +193,27 @@ static bool may_be_answered(struct as_exchange *x)
         "no room for an answer: %lu of --max-answer-bytes %lu wait for clients, %lu of "
         "them for this connection (--connection-share %u)",
         (unsigned long)as_budget_used(b), (unsigned long)b->limit,
-        (unsigned long)as_account_held(x->answers), b->share);
+        (unsigned long)as_account_charged(x->answers), b->share);
     return false;
 }
 
-static bool prepare(struct as_exchange *x)
+static bool prepare_call(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;
 
-    if (!may_be_answered(x))
+    if (!check_answer_room(x))
         return false;
-    if (!x->model && !as_exchange_find(x, x->infer.model, x->infer.version))
+    if (!x->model && !as_exchange_find_model(x, x->infer.model, x->infer.version))
         return false;
     if (__builtin_expect(x->model->routed, 0))
-        as_detour_choose(x);
+        as_reroute_choose_canary(x);
     err = as_model_check_inputs(x->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
     if (err) {
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    return take_metadata(x);
+    return copy_metadata(x);
 }
 
 bool as_infer_charge(struct as_exchange *x)
@@ -227,36 +227,36 @@ static void on_part(struct as_call *c, struct as_part *p);
 static void on_release(struct as_call *c);
 
 /* The inputs are where they stay. */
-static void submit(struct as_exchange *x)
+static void submit_call(struct as_exchange *x)
 {
     struct as_exchange *copies = NULL;
     struct as_call *c = &x->call;
 
     c->msg.tensors = x->infer.inputs;
     c->msg.n_tensors = x->infer.n_inputs;
-    c->blob = holder(x);
+    c->blob = inputs_blob(x);
     c->payer = x->answers;
     c->err = 0;
     x->state = AS_X_WAITING;
     x->in_fleet = true;
     if (__builtin_expect(x->model->routed, 0))
-        copies = as_mirror_make(x);
-    as_client_submit(&x->edge->client, c);
+        copies = as_mirror_copy(x);
+    as_fleet_client_submit(&x->edge->client, c);
     if (__builtin_expect(copies != NULL, 0))
         as_mirror_send(copies);
 }
 
 /* Inputs lie in clients' memory: they are copied first. */
-static void submit_shared(struct as_exchange *x)
+static void fetch_and_submit(struct as_exchange *x)
 {
     if (!x->fail)
-        as_region_fetch(x, submit);
-    else if (as_region_fetch_now(x)) /* one of a stream: what follows it may belong to it */
-        submit(x);
+        as_shm_tensors_fetch(x, submit_call);
+    else if (as_shm_tensors_fetch_now(x)) /* one of a stream: what follows it may belong to it */
+        submit_call(x);
 }
 
 /* What of the call is the model's. False: answered. */
-static bool address(struct as_exchange *x)
+static bool set_call_model(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
 
@@ -264,14 +264,14 @@ static bool address(struct as_exchange *x)
     c->streams_inputs = x->model->streams_inputs;
     as_request_init(&c->core);
     c->core.model = x->model->index;
-    c->batching = AS_CALL_ALONE;
+    c->batching = AS_CALL_UNBATCHED;
     if (x->model->batching.max_size && !count_items(x))
         return false;
     c->core.idempotent = x->model->idempotent;
     c->deployment = x->model->deployment;
-    c->arena = c->on_part ? &x->far : &x->arena;
+    c->arena = c->on_part ? &x->dispatch_arena : &x->arena;
     if (__builtin_expect(x->model->routed, 0))
-        as_detour_prepare(x);
+        as_reroute_prepare(x);
     return true;
 }
 
@@ -280,7 +280,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     struct as_call *c = &x->call;
 
     x->send = send;
-    if (!prepare(x))
+    if (!prepare_call(x))
         return;
     if (x->model->decoupled && !x->parts) {
         as_exchange_fail(x, AS_EUNIMPLEMENTED,
@@ -289,7 +289,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
                          AS_STR_FMT(x->model->name));
         return;
     }
-    if (x->model->decoupled && as_output_any(x)) {
+    if (x->model->decoupled && as_infer_output_any(x)) {
         as_exchange_fail(x, AS_EINVALID,
                          "classification and outputs in shared memory are for models with one "
                          "response, which '%.*s' is not",
@@ -300,18 +300,18 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     c->msg.params = x->infer.params;
     c->msg.n_params = x->infer.n_params;
     c->tensor_params = x->infer.tensor_params;
-    c->fell = false;
-    if (!address(x))
+    c->is_fallback = false;
+    if (!set_call_model(x))
         return;
     c->core.deadline = x->deadline;
-    if (c->msg.n_params && !as_schedule_apply(x))
+    if (c->msg.n_params && !as_request_options_apply(x))
         return;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    if (__builtin_expect(!as_region_any(x), 1))
-        submit(x);
+    if (__builtin_expect(!as_shm_tensors_any(x), 1))
+        submit_call(x);
     else
-        submit_shared(x);
+        fetch_and_submit(x);
 }
 
 void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
@@ -333,7 +333,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
         as_exchange_fail(x, err, "%s", why);
         return false;
     }
-    if (as_region_any(x) && !as_region_fetch_now(x))
+    if (as_shm_tensors_any(x) && !as_shm_tensors_fetch_now(x))
         return false;
     x->call.msg = (struct as_msg){.id = x->infer.id,
                                   .tensors = x->infer.inputs,
@@ -341,11 +341,11 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                                   .params = x->infer.params,
                                   .n_params = x->infer.n_params};
     x->call.tensor_params = x->infer.tensor_params;
-    x->call.blob = holder(x);
+    x->call.blob = inputs_blob(x);
     x->call.on_release = released;
     x->cancelled = true; /* not a call of its own */
     x->in_fleet = true;
-    as_client_input(&x->edge->client, &to->call, &x->call);
+    as_fleet_client_input(&x->edge->client, &to->call, &x->call);
     return true;
 }
 
@@ -360,9 +360,10 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     r->n_outputs = res->n_tensors;
     if (!x->infer.n_outputs)
         return true;
-    if (!x->picked) /* once for all responses */
-        x->picked = as_arena_alloc(&x->arena, sizeof(*x->picked) * x->infer.n_outputs, 8);
-    if (!x->picked) {
+    if (!x->selected_outputs) /* once for all responses */
+        x->selected_outputs =
+            as_arena_alloc(&x->arena, sizeof(*x->selected_outputs) * x->infer.n_outputs, 8);
+    if (!x->selected_outputs) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return false;
     }
@@ -377,16 +378,16 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
                 (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
             return false;
         }
-        x->picked[i] = res->tensors[k];
+        x->selected_outputs[i] = res->tensors[k];
     }
-    r->outputs = x->picked;
+    r->outputs = x->selected_outputs;
     r->n_outputs = x->infer.n_outputs;
     return true;
 }
 
 /* What a client is told of a worker's message; `own`: parameters of its outputs. False: failed. */
-static bool respond(struct as_exchange *x, const struct as_msg *res,
-                    const struct as_tensor_params *own, struct as_oip_response *r)
+static bool fill_response(struct as_exchange *x, const struct as_msg *res,
+                          const struct as_tensor_params *own, struct as_oip_response *r)
 {
     char why[WHY_MAX];
 
@@ -395,31 +396,32 @@ static bool respond(struct as_exchange *x, const struct as_msg *res,
                                   .id = x->infer.id,
                                   .params = res->params,
                                   .n_params = res->n_params};
-    if (__builtin_expect(x->detour != NULL, 0))
-        as_detour_tell(x, r);
+    if (__builtin_expect(x->reroute != NULL, 0))
+        as_reroute_add_param(x, r);
     if (as_model_check_outputs(x->model, res->tensors, res->n_tensors, why, sizeof(why))) {
         as_exchange_fail(x, AS_EHANDLER, "%s", why);
         return false;
     }
-    return select_outputs(x, res, r) && (!as_output_any(x) || as_output_apply(x, r)) &&
-           (!own->n || as_output_params(x, res, own, r));
+    return select_outputs(x, res, r) && (!as_infer_output_any(x) || as_infer_output_apply(x, r)) &&
+           (!own->n || as_infer_output_add_params(x, res, own, r));
 }
 
 static void send_result(struct as_exchange *x)
 {
     struct as_oip_response r;
 
-    if (respond(x, &x->call.result, &x->call.result_tensor_params, &r))
+    if (fill_response(x, &x->call.result, &x->call.result_tensor_params, &r))
         x->send(x, &r);
 }
 
 void as_infer_credit(struct as_exchange *x)
 {
-    struct as_frame_window owed = x->owed;
+    struct as_frame_window uncredited = x->uncredited;
 
-    x->owed = (struct as_frame_window){0};
-    if (x->in_fleet && owed.messages)
-        as_client_credit(&x->edge->client, &x->call, (uint32_t)owed.messages, (uint64_t)owed.bytes);
+    x->uncredited = (struct as_frame_window){0};
+    if (x->in_fleet && uncredited.messages)
+        as_fleet_client_credit(&x->edge->client, &x->call, (uint32_t)uncredited.messages,
+                               (uint64_t)uncredited.bytes);
 }
 
 static void on_part(struct as_call *c, struct as_part *p)
@@ -434,18 +436,18 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_exchange_cancel(x);
         return;
     }
-    if (!respond(x, &p->msg, &p->tensor_params, &r)) {
+    if (!fill_response(x, &p->msg, &p->tensor_params, &r)) {
         as_exchange_cancel(x); /* the rest has no reader */
         return;
     }
-    x->owed.messages++;
-    x->owed.bytes += (int64_t)p->cost;
+    x->uncredited.messages++;
+    x->uncredited.bytes += (int64_t)p->cost;
     if (x->parts->part(x, &r, p->blob))
         as_infer_credit(x);
 }
 
 /* What became of a request for which the server did not wait any longer. */
-static bool tell_end(struct as_exchange *x)
+static bool fail_shutdown(struct as_exchange *x)
 {
     int err = x->call.err;
 
@@ -468,7 +470,7 @@ static void send_error(struct as_exchange *x)
         return;
     }
     x->retry_after = c->retry_after;
-    if (__builtin_expect(as_fleet_has_given_up(x->edge->client.fleet), 0) && tell_end(x))
+    if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
     switch (c->err) {
     case AS_EFULL:
@@ -518,7 +520,7 @@ static void on_answer(struct as_call *c)
 {
     struct as_exchange *x = exchange_of(c);
 
-    if (c->err && __builtin_expect(x->detour != NULL, 0) && as_detour_takes(x))
+    if (c->err && __builtin_expect(x->reroute != NULL, 0) && as_reroute_after_error(x))
         return;
     if (c->err)
         send_error(x);
@@ -534,35 +536,35 @@ static void on_answer(struct as_call *c)
 }
 
 /* With its deadline and its priority, and with the client's word that there are no more inputs. */
-static void go_elsewhere(struct as_exchange *x)
+static void submit_rerouted(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
     as_ns deadline = c->core.deadline;
     uint8_t priority = c->core.priority;
     bool over = c->on_part && c->inputs_over;
 
-    if (!as_detour_goes(x)) {
+    if (!as_reroute_to_next(x)) {
         send_error(x);
         as_exchange_released(x);
         return;
     }
-    if (!address(x)) {
+    if (!set_call_model(x)) {
         as_exchange_released(x);
         return;
     }
     c->core.deadline = deadline;
     c->core.priority = priority;
-    as_client_submit(&x->edge->client, c);
+    as_fleet_client_submit(&x->edge->client, c);
     if (over && x->in_fleet)
-        as_client_input_end(&x->edge->client, c);
+        as_fleet_client_input_end(&x->edge->client, c);
 }
 
 static void on_release(struct as_call *c)
 {
     struct as_exchange *x = exchange_of(c);
 
-    if (__builtin_expect(x->detour && x->detour->going, 0))
-        go_elsewhere(x);
+    if (__builtin_expect(x->reroute && x->reroute->pending, 0))
+        submit_rerouted(x);
     else
         as_exchange_released(x);
 }

@@ -47,11 +47,11 @@ void as_infer_credit(struct as_exchange *x); /* what the client had not taken, i
 bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                     void (*released)(struct as_call *c));
 
-/* Handlers of edge/rest/rest.h. Of generate a model gives exactly one response; of generate_stream each
- * is an event (text/event-stream), an error behind the first of them too. */
+/* Handlers of edge/rest/rest.h. Of generate a model gives exactly one response; of generate_stream
+ * each is an event (text/event-stream), an error behind the first of them too. */
 void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m);
 void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match *m);
 
-void as_infer_call(struct as_exchange *x); /* ModelInfer; its message is complete */
+void as_infer_grpc(struct as_exchange *x); /* ModelInfer; its message is complete */
 
 #endif

@@ -5,30 +5,31 @@
 #include "edge/rest/rest.h"
 #include "edge/grpc/stream.h"
 
-#define WHY_MAX 512
-#define GATHER  32768u /* events of a turn go out in pieces of this many bytes */
-#define PREFIX  "data: "
-#define SUFFIX  "\n\n"
-#define AROUND  (sizeof(PREFIX SUFFIX) - 1)
+#define WHY_MAX        512
+#define EVENTS_BLOB    32768u /* events of a turn go out in pieces of this many bytes */
+#define PREFIX         "data: "
+#define SUFFIX         "\n\n"
+#define EVENT_OVERHEAD (sizeof(PREFIX SUFFIX) - 1)
 
 /* The request out of the body; then `then`. */
-static void parse(struct as_exchange *x, const struct as_rest_match *m,
-                  void (*then)(struct as_exchange *x))
+static void parse_request(struct as_exchange *x, const struct as_rest_match *m,
+                          void (*then)(struct as_exchange *x))
 {
-    if (as_exchange_find(x, m->model, m->version))
-        as_infer_read(x, AS_FORM_GENERATE, x->body_len, then);
+    if (as_exchange_find_model(x, m->model, m->version))
+        as_infer_json_read(x, AS_FORM_GENERATE, x->body_len, then);
 }
 
 /* A model that takes a stream of inputs gets this one. */
-static void begin(struct as_exchange *x, as_infer_send send, const struct as_infer_parts *parts)
+static void start_call(struct as_exchange *x, as_infer_send send,
+                       const struct as_infer_parts *parts)
 {
     as_infer_begin_parts(x, send, parts);
     if (x->in_fleet && x->model->streams_inputs)
-        as_client_input_end(&x->edge->client, &x->call);
+        as_fleet_client_input_end(&x->edge->client, &x->call);
 }
 
 /* Bytes that the JSON of a response takes at most. False: failed. */
-static bool measure(struct as_exchange *x, const struct as_oip_response *r, uint64_t *ret_max)
+static bool max_json_size(struct as_exchange *x, const struct as_oip_response *r, uint64_t *ret_max)
 {
     char why[WHY_MAX] = "";
     int err = as_oip_json_generate_max(r, ret_max, why, sizeof(why));
@@ -43,28 +44,28 @@ static bool measure(struct as_exchange *x, const struct as_oip_response *r, uint
 /* --- one answer --- */
 
 /* Of a decoupled model: kept until it is known to be the only one. */
-static bool keep(struct as_exchange *x, const struct as_oip_response *r)
+static bool store_only_part(struct as_exchange *x, const struct as_oip_response *r)
 {
     uint64_t max;
 
-    if (!measure(x, r, &max))
+    if (!max_json_size(x, r, &max))
         return false;
     x->text = as_exchange_answer_blob(x, (size_t)max);
     if (!x->text)
         return false;
-    x->body_have = as_oip_json_put_generate(x->text->data, r);
-    as_blob_cut(x->text, x->body_have);
+    x->body_filled = as_oip_json_put_generate(x->text->data, r);
+    as_blob_truncate(x->text, x->body_filled);
     return true;
 }
 
-static void send_kept(struct as_exchange *x)
+static void send_only_part(struct as_exchange *x)
 {
-    struct as_http_piece piece = {x->text->data, x->body_have, x->text};
+    struct as_http_piece piece = {x->text->data, x->body_filled, x->text};
 
     as_rest_send(x, &(struct as_rest_reply){.status = 200, .body = &piece, .n_body = 1});
 }
 
-static void send_text(struct as_exchange *x, const struct as_infer_text *t)
+static void send_text(struct as_exchange *x, const struct as_infer_json_text *t)
 {
     struct as_http_piece piece = {t->p, t->n, t->blob};
 
@@ -73,43 +74,43 @@ static void send_text(struct as_exchange *x, const struct as_infer_text *t)
 
 static void send_one(struct as_exchange *x, const struct as_oip_response *r)
 {
-    as_infer_write(x, r, AS_FORM_GENERATE, send_text);
+    as_infer_json_write(x, r, AS_FORM_GENERATE, send_text);
 }
 
-static bool only_part(struct as_exchange *x, const struct as_oip_response *r,
-                      struct as_blob *blob AS_UNUSED)
+static bool on_only_part(struct as_exchange *x, const struct as_oip_response *r,
+                         struct as_blob *blob AS_UNUSED)
 {
     if (x->text) {
         as_exchange_fail(x, AS_EINVALID,
                          "model '%.*s' gave more than one response: generate_stream takes them",
                          AS_STR_FMT(x->model->name));
         as_exchange_cancel(x);
-    } else if (!keep(x, r)) {
+    } else if (!store_only_part(x, r)) {
         as_exchange_cancel(x);
     }
     return true;
 }
 
-static void only_part_came(struct as_exchange *x)
+static void on_only_part_end(struct as_exchange *x)
 {
     if (x->text)
-        send_kept(x);
+        send_only_part(x);
     else
         as_exchange_fail(x, AS_EINVALID,
                          "model '%.*s' gave no response: generate_stream takes that",
                          AS_STR_FMT(x->model->name));
 }
 
-static void begin_one(struct as_exchange *x)
+static void start_generate(struct as_exchange *x)
 {
-    static const struct as_infer_parts parts = {.part = only_part, .end = only_part_came};
+    static const struct as_infer_parts parts = {.part = on_only_part, .end = on_only_part_end};
 
-    begin(x, send_one, &parts);
+    start_call(x, send_one, &parts);
 }
 
 void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m)
 {
-    parse(x, m, begin_one);
+    parse_request(x, m, start_generate);
 }
 
 /* --- events --- */
@@ -124,7 +125,7 @@ struct events {
     bool wants_room;
 };
 
-static void hand_on(struct events *e)
+static void flush_events(struct events *e)
 {
     struct as_http_piece piece = {.n = e->to - e->from, .owner = e->out};
 
@@ -133,24 +134,24 @@ static void hand_on(struct events *e)
     piece.p = e->out->data + e->from;
     e->from = e->to;
     as_conn_write(e->x->conn, e->x->stream, &piece);
-    as_conn_touch(e->x->conn);
+    as_conn_schedule_flush(e->x->conn);
 }
 
 static void on_turn(struct as_task *t)
 {
-    hand_on(AS_CONTAINER(t, struct events, turn));
+    flush_events(AS_CONTAINER(t, struct events, turn));
 }
 
 /* Room for n bytes; NULL: there is none, *ret_err says why. */
-static uint8_t *gather(struct events *e, size_t n, int *ret_err)
+static uint8_t *reserve_event(struct events *e, size_t n, int *ret_err)
 {
     if (e->out && e->out->n - e->to < n) {
-        hand_on(e);
+        flush_events(e);
         as_blob_unref(e->out);
         e->out = NULL;
     }
     if (!e->out) {
-        *ret_err = as_blob_take(e->x->answers, AS_MAX(n, (size_t)GATHER), &e->out);
+        *ret_err = as_blob_new_charged(e->x->answers, AS_MAX(n, (size_t)EVENTS_BLOB), &e->out);
         e->from = e->to = 0;
     }
     if (!e->out)
@@ -159,16 +160,16 @@ static uint8_t *gather(struct events *e, size_t n, int *ret_err)
     return e->out->data + e->to;
 }
 
-static void put(struct events *e, const char *text, size_t n)
+static void append_text(struct events *e, const char *text, size_t n)
 {
     memcpy(e->out->data + e->to, text, n);
     e->to += n;
 }
 
-static void finish(struct events *e)
+static void finish_events(struct events *e)
 {
-    hand_on(e);
-    if (as_rest_answering(e->x, 200))
+    flush_events(e);
+    if (as_rest_mark_answered(e->x, 200))
         as_conn_finish(e->x->conn, e->x->stream, NULL, 0);
 }
 
@@ -184,16 +185,16 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
     as_buf_str(&json, "{\"error\":");
     as_buf_json(&json, message);
     as_buf_str(&json, "}");
-    if (gather(e, AROUND + json.n, &err)) {
-        put(e, PREFIX, sizeof(PREFIX) - 1);
-        put(e, (const char *)json.p, json.n);
-        put(e, SUFFIX, sizeof(SUFFIX) - 1);
+    if (reserve_event(e, EVENT_OVERHEAD + json.n, &err)) {
+        append_text(e, PREFIX, sizeof(PREFIX) - 1);
+        append_text(e, (const char *)json.p, json.n);
+        append_text(e, SUFFIX, sizeof(SUFFIX) - 1);
     } else {
         as_conn_reset(x->conn, x->stream);
     }
     as_buf_fini(&json);
-    x->state = AS_X_WAITING; /* as_rest_answering moves it on */
-    finish(e);
+    x->state = AS_X_WAITING; /* as_rest_mark_answered moves it on */
+    finish_events(e);
     as_exchange_cancel(x);
 }
 
@@ -210,8 +211,8 @@ static void ensure_begun(struct events *e)
     e->begun = true;
     e->x->fail = on_fail; /* until now an error is an answer of its own */
     as_conn_begin(e->x->conn, e->x->stream, &a);
-    as_patience_answer(e->x);
-    as_conn_touch(e->x->conn);
+    as_client_timeouts_start_answer(e->x);
+    as_conn_schedule_flush(e->x->conn);
 }
 
 static bool event(struct as_exchange *x, const struct as_oip_response *r,
@@ -221,33 +222,33 @@ static bool event(struct as_exchange *x, const struct as_oip_response *r,
     uint64_t max;
     int err = 0;
 
-    if (!measure(x, r, &max)) {
+    if (!max_json_size(x, r, &max)) {
         as_exchange_cancel(x);
         return true;
     }
     ensure_begun(e);
-    if (!gather(e, AROUND + (size_t)max, &err)) {
+    if (!reserve_event(e, EVENT_OVERHEAD + (size_t)max, &err)) {
         as_exchange_fail_answer(x, err, (size_t)max);
         return true;
     }
-    put(e, PREFIX, sizeof(PREFIX) - 1);
+    append_text(e, PREFIX, sizeof(PREFIX) - 1);
     e->to += as_oip_json_put_generate(e->out->data + e->to, r);
-    put(e, SUFFIX, sizeof(SUFFIX) - 1);
-    e->wants_room = as_conn_unsent(x->conn, x->stream) >= AS_STREAM_HIGH;
+    append_text(e, SUFFIX, sizeof(SUFFIX) - 1);
+    e->wants_room = as_conn_unsent(x->conn, x->stream) >= AS_STREAM_HIGH_WATER;
     return !e->wants_room;
 }
 
-static void last_event_came(struct as_exchange *x)
+static void on_events_end(struct as_exchange *x)
 {
     ensure_begun(x->item);
-    finish(x->item);
+    finish_events(x->item);
 }
 
 static void send_event(struct as_exchange *x, const struct as_oip_response *r)
 {
     event(x, r, NULL);
     if (x->state != AS_X_ANSWERED)
-        last_event_came(x);
+        on_events_end(x);
 }
 
 static void on_drained(struct as_exchange *x)
@@ -269,10 +270,11 @@ static void on_gone(struct as_exchange *x)
     e->out = NULL;
 }
 
-static void begin_events(struct as_exchange *x)
+static void start_events(struct as_exchange *x)
 {
-    static const struct as_infer_parts parts = {.part = event, .end = last_event_came};
-    static const struct as_exchange_over_time over_time = {.drained = on_drained, .gone = on_gone};
+    static const struct as_infer_parts parts = {.part = event, .end = on_events_end};
+    static const struct as_exchange_answer_ops answer_ops = {.drained = on_drained,
+                                                             .gone = on_gone};
     struct events *e = as_arena_alloc(&x->arena, sizeof(*e), 8);
 
     if (!e) {
@@ -282,11 +284,11 @@ static void begin_events(struct as_exchange *x)
     *e = (struct events){.x = x};
     as_task_init(&e->turn, on_turn);
     x->item = e;
-    x->over_time = &over_time;
-    begin(x, send_event, &parts);
+    x->answer_ops = &answer_ops;
+    start_call(x, send_event, &parts);
 }
 
 void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match *m)
 {
-    parse(x, m, begin_events);
+    parse_request(x, m, start_events);
 }

@@ -21,7 +21,7 @@ static void send_copied(struct as_exchange *x, const struct as_oip_response *r, 
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response(p + AS_GRPC_PREFIX, r);
     x->answer = b; /* HTTP/2 takes references as it sends, until the stream is closed */
-    as_exchange_ok(x, &piece, 1);
+    as_exchange_send_message(x, &piece, 1);
 }
 
 /* Head, then for each output its raw head and its bytes where the worker's answer lies. */
@@ -49,7 +49,7 @@ static void send_by_reference(struct as_exchange *x, const struct as_oip_respons
                                              as_infer_owner(x, &r->outputs[i])};
         p += k;
     }
-    as_exchange_ok(x, pieces, n);
+    as_exchange_send_message(x, pieces, n);
 }
 
 static void send_message(struct as_exchange *x, const struct as_oip_response *r)
@@ -64,7 +64,7 @@ static void send_message(struct as_exchange *x, const struct as_oip_response *r)
         send_by_reference(x, r, (size_t)len);
 }
 
-void as_infer_call(struct as_exchange *x)
+void as_infer_grpc(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;

@@ -7,11 +7,11 @@
 /* Bytes of tensors whose text is about AS_ASIDE_MIN. */
 #define WRITE_MIN (AS_ASIDE_MIN / 4)
 
-/* --- reading --- */
+/* --- read_job --- */
 
-struct reading {
-    struct as_aside aside;
-    enum as_infer_form form;
+struct read_job {
+    struct as_offload offload;
+    enum as_infer_json_form form;
     size_t json;
     struct as_json *reader;
     void (*then)(struct as_exchange *x);
@@ -19,9 +19,9 @@ struct reading {
     char why[WHY_MAX];
 };
 
-static void parse(struct reading *r)
+static void parse_body(struct read_job *r)
 {
-    struct as_exchange *x = r->aside.x;
+    struct as_exchange *x = r->offload.x;
     const struct as_model *m = x->model;
 
     r->why[0] = 0;
@@ -38,9 +38,9 @@ static void parse(struct reading *r)
         x->inputs = x->infer.blob;
 }
 
-static void finish_reading(struct reading *r)
+static void finish_reading(struct read_job *r)
 {
-    struct as_exchange *x = r->aside.x;
+    struct as_exchange *x = r->offload.x;
 
     if (r->err) {
         as_exchange_fail(x, r->err, "%s", r->why[0] ? r->why : as_err_text(r->err));
@@ -52,57 +52,57 @@ static void finish_reading(struct reading *r)
         r->then(x);
 }
 
-static void parse_aside(struct as_aside *a)
+static void parse_on_helper(struct as_offload *a)
 {
-    parse(AS_CONTAINER(a, struct reading, aside));
+    parse_body(AS_CONTAINER(a, struct read_job, offload));
 }
 
-static void parsed_aside(struct as_aside *a)
+static void on_parsed(struct as_offload *a)
 {
-    finish_reading(AS_CONTAINER(a, struct reading, aside));
+    finish_reading(AS_CONTAINER(a, struct read_job, offload));
 }
 
-/* Bytes that reading walks over. Raw binary is looked at only to be copied, and that is BYTES. */
-static size_t read_work(const struct as_exchange *x, enum as_infer_form form, size_t json)
+/* Bytes that read_job walks over. Raw binary is looked at only to be copied, and that is BYTES. */
+static size_t bytes_to_parse(const struct as_exchange *x, enum as_infer_json_form form, size_t json)
 {
     if (form != AS_FORM_RAW)
         return json;
     return x->model->n_inputs == 1 && x->model->inputs->dtype == AS_DT_BYTES ? x->body_len : 0;
 }
 
-void as_infer_read(struct as_exchange *x, enum as_infer_form form, size_t json,
-                   void (*then)(struct as_exchange *x))
+void as_infer_json_read(struct as_exchange *x, enum as_infer_json_form form, size_t json,
+                        void (*then)(struct as_exchange *x))
 {
-    bool large = read_work(x, form, json) > AS_ASIDE_MIN;
-    struct reading now, *r = large ? as_arena_alloc(&x->arena, sizeof(*r), 16) : &now;
+    bool large = bytes_to_parse(x, form, json) > AS_ASIDE_MIN;
+    struct read_job now, *r = large ? as_arena_alloc(&x->arena, sizeof(*r), 16) : &now;
 
     if (!r) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
         return;
     }
-    r->aside.x = x;
+    r->offload.x = x;
     r->form = form;
     r->json = json;
     r->then = then;
-    r->reader = as_rest_reader(x, large);
+    r->reader = as_rest_json_reader(x, large);
     if (!r->reader)
         return;
     if (!large) {
-        parse(r);
+        parse_body(r);
         finish_reading(r);
         return;
     }
-    r->aside.work = parse_aside;
-    r->aside.done = parsed_aside;
-    as_aside_start(&r->aside);
+    r->offload.work = parse_on_helper;
+    r->offload.done = on_parsed;
+    as_offload_start(&r->offload);
 }
 
-/* --- writing --- */
+/* --- write_job --- */
 
-struct writing {
-    struct as_aside aside;
-    struct as_infer_text text;
-    void (*then)(struct as_exchange *x, const struct as_infer_text *t);
+struct write_job {
+    struct as_offload offload;
+    struct as_infer_json_text text;
+    void (*then)(struct as_exchange *x, const struct as_infer_json_text *t);
     size_t room; /* that the text may need */
     int err;
     char why[WHY_MAX];
@@ -114,27 +114,28 @@ static uint64_t binary_len(const struct as_exchange *x, const struct as_oip_resp
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < r->n_outputs; i++)
-        n += as_oip_json_binary(&x->infer, i) ? r->outputs[i].nbytes : 0;
+        n += as_oip_json_is_binary(&x->infer, i) ? r->outputs[i].nbytes : 0;
     return n;
 }
 
 /* Those that travel as text. */
-static uint64_t text_len(const struct as_exchange *x, const struct as_infer_text *t)
+static uint64_t text_len(const struct as_exchange *x, const struct as_infer_json_text *t)
 {
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < t->r.n_outputs; i++)
-        n += t->form == AS_FORM_JSON && as_oip_json_binary(&x->infer, i) ? 0
-                                                                         : t->r.outputs[i].nbytes;
+        n += t->form == AS_FORM_JSON && as_oip_json_is_binary(&x->infer, i)
+                 ? 0
+                 : t->r.outputs[i].nbytes;
     return n;
 }
 
-static int measure(struct writing *w, uint64_t *ret_max)
+static int max_response_size(struct write_job *w, uint64_t *ret_max)
 {
-    const struct as_infer_text *t = &w->text;
+    const struct as_infer_json_text *t = &w->text;
     int err = t->form == AS_FORM_GENERATE
                   ? as_oip_json_generate_max(&t->r, ret_max, w->why, WHY_MAX)
-                  : as_oip_json_response_max(&t->r, &w->aside.x->infer, ret_max, w->why, WHY_MAX);
+                  : as_oip_json_response_max(&t->r, &w->offload.x->infer, ret_max, w->why, WHY_MAX);
 
     if (err || *ret_max <= INT32_MAX)
         return err;
@@ -143,19 +144,19 @@ static int measure(struct writing *w, uint64_t *ret_max)
     return AS_EINVALID;
 }
 
-static void print(struct writing *w)
+static void print_response(struct write_job *w)
 {
-    struct as_infer_text *t = &w->text;
-    struct as_exchange *x = w->aside.x;
+    struct as_infer_json_text *t = &w->text;
+    struct as_exchange *x = w->offload.x;
     uint64_t max, room;
 
     w->why[0] = 0;
-    w->err = measure(w, &max);
+    w->err = max_response_size(w, &max);
     if (w->err)
         return;
     room = max + (t->copies ? binary_len(x, &t->r) : 0);
     if (room > AS_COPY_MAX)
-        w->err = as_blob_take(x->answers, (size_t)room, &t->blob);
+        w->err = as_blob_new_charged(x->answers, (size_t)room, &t->blob);
     w->room = (size_t)room;
     x->text = t->blob;
     t->p = t->blob               ? t->blob->data
@@ -171,18 +172,18 @@ static void print(struct writing *w)
     for (uint32_t i = 0; t->copies && i < t->r.n_outputs; i++) {
         const struct as_tensor *o = &t->r.outputs[i];
 
-        if (!as_oip_json_binary(&x->infer, i) || !o->nbytes)
+        if (!as_oip_json_is_binary(&x->infer, i) || !o->nbytes)
             continue;
         memcpy(t->p + t->n, o->data, o->nbytes);
         t->n += o->nbytes;
     }
     if (t->blob) /* the room was for the longest text that it could be */
-        as_blob_cut(t->blob, t->n);
+        as_blob_truncate(t->blob, t->n);
 }
 
-static void finish_writing(struct writing *w)
+static void finish_writing(struct write_job *w)
 {
-    struct as_exchange *x = w->aside.x;
+    struct as_exchange *x = w->offload.x;
 
     if (w->err && w->why[0])
         as_exchange_fail(x, w->err, "%s", w->why);
@@ -192,30 +193,32 @@ static void finish_writing(struct writing *w)
         w->then(x, &w->text);
 }
 
-static void print_aside(struct as_aside *a)
+static void print_on_helper(struct as_offload *a)
 {
-    print(AS_CONTAINER(a, struct writing, aside));
+    print_response(AS_CONTAINER(a, struct write_job, offload));
 }
 
-static void printed_aside(struct as_aside *a)
+static void on_printed(struct as_offload *a)
 {
-    finish_writing(AS_CONTAINER(a, struct writing, aside));
+    finish_writing(AS_CONTAINER(a, struct write_job, offload));
 }
 
-static void fill(struct writing *w, struct as_exchange *x, const struct as_infer_text *t,
-                 void (*then)(struct as_exchange *x, const struct as_infer_text *t))
+static void init_write_job(struct write_job *w, struct as_exchange *x,
+                           const struct as_infer_json_text *t,
+                           void (*then)(struct as_exchange *x, const struct as_infer_json_text *t))
 {
-    w->aside.x = x;
+    w->offload.x = x;
     w->text = *t;
     w->then = then;
     w->room = 0;
 }
 
-void as_infer_write(struct as_exchange *x, const struct as_oip_response *r, enum as_infer_form form,
-                    void (*then)(struct as_exchange *x, const struct as_infer_text *t))
+void as_infer_json_write(struct as_exchange *x, const struct as_oip_response *r,
+                         enum as_infer_json_form form,
+                         void (*then)(struct as_exchange *x, const struct as_infer_json_text *t))
 {
-    struct as_infer_text t = {.r = *r, .form = form};
-    struct writing now, *w;
+    struct as_infer_json_text t = {.r = *r, .form = form};
+    struct write_job now, *w;
 
     t.copies = form == AS_FORM_JSON && as_oip_json_any_binary(&x->infer, r->n_outputs) &&
                (!x->call.result_blob || r->n_outputs >= AS_EXCHANGE_PIECES);
@@ -224,13 +227,13 @@ void as_infer_write(struct as_exchange *x, const struct as_oip_response *r, enum
             ? as_arena_alloc(&x->arena, sizeof(*w), 16)
             : NULL;
     if (!w) {
-        fill(&now, x, &t, then);
-        print(&now);
+        init_write_job(&now, x, &t, then);
+        print_response(&now);
         finish_writing(&now);
         return;
     }
-    fill(w, x, &t, then);
-    w->aside.work = print_aside;
-    w->aside.done = printed_aside;
-    as_aside_start(&w->aside);
+    init_write_job(w, x, &t, then);
+    w->offload.work = print_on_helper;
+    w->offload.done = on_printed;
+    as_offload_start(&w->offload);
 }

@@ -4,7 +4,7 @@
 #include "wire/triton/classify.h"
 
 /* NULL: its model declares no outputs. */
-static const struct as_tensor_spec *declared(const struct as_model *m, struct as_str name)
+static const struct as_tensor_spec *find_declared(const struct as_model *m, struct as_str name)
 {
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         if (as_str_eq(m->outputs[i].name, name))
@@ -15,7 +15,7 @@ static const struct as_tensor_spec *declared(const struct as_model *m, struct as
 
 static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
 {
-    const struct as_tensor_spec *s = declared(x->model, t->name);
+    const struct as_tensor_spec *s = find_declared(x->model, t->name);
     struct as_tensor texts;
     int err = as_classify(t, s ? s->labels : NULL, s ? s->n_labels : 0, k, &x->arena, &texts);
 
@@ -34,9 +34,9 @@ static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
 }
 
 /* The bytes have gone elsewhere: what is left says where. */
-static bool store(struct as_exchange *x, struct as_tensor *t, struct as_oip_range *range)
+static bool store_output(struct as_exchange *x, struct as_tensor *t, struct as_oip_shm_range *range)
 {
-    if (!as_region_store(x, t, range))
+    if (!as_shm_tensors_store(x, t, range))
         return false;
     range->size = t->nbytes;
     t->data = NULL;
@@ -44,11 +44,11 @@ static bool store(struct as_exchange *x, struct as_tensor *t, struct as_oip_rang
     return true;
 }
 
-bool as_output_apply(struct as_exchange *x, struct as_oip_response *r)
+bool as_infer_output_apply(struct as_exchange *x, struct as_oip_response *r)
 {
     size_t size = r->n_outputs * sizeof(struct as_tensor);
     struct as_tensor *t = as_arena_alloc(&x->arena, size, 8);
-    struct as_oip_range *ranges = as_arena_alloc(&x->arena, r->n_outputs * sizeof(*ranges), 8);
+    struct as_oip_shm_range *ranges = as_arena_alloc(&x->arena, r->n_outputs * sizeof(*ranges), 8);
 
     if (!t || !ranges) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
@@ -56,12 +56,12 @@ bool as_output_apply(struct as_exchange *x, struct as_oip_response *r)
     }
     memcpy(t, r->outputs, size);
     for (uint32_t i = 0; i < r->n_outputs; i++) {
-        const struct as_oip_requested *o = &x->infer.outputs[i];
+        const struct as_oip_requested_output *o = &x->infer.outputs[i];
 
         ranges[i] = o->range;
         if (o->classification && !classify(x, &t[i], o->classification))
             return false;
-        if (o->range.region.n && !store(x, &t[i], &ranges[i]))
+        if (o->range.region.n && !store_output(x, &t[i], &ranges[i]))
             return false;
     }
     r->outputs = t;
@@ -71,7 +71,7 @@ bool as_output_apply(struct as_exchange *x, struct as_oip_response *r)
 
 /* --- parameters --- */
 
-static bool any_reserved(const struct as_tensor_params *own)
+static bool has_reserved(const struct as_tensor_params *own)
 {
     for (uint32_t i = 0; i < own->n; i++) {
         if (as_tensor_param_reserved(own->at[i].param.name))
@@ -80,43 +80,43 @@ static bool any_reserved(const struct as_tensor_params *own)
     return false;
 }
 
-/* Those of the worker's output of this name, behind the first n of x->own_params, as those of
+/* Those of the worker's output of this name, behind the first n of x->output_params, as those of
  * output i; returns how many there are then. */
-static uint32_t take_params(struct as_exchange *x, const struct as_msg *res,
-                            const struct as_tensor_params *own, struct as_str name, uint32_t i,
-                            uint32_t n)
+static uint32_t append_params(struct as_exchange *x, const struct as_msg *res,
+                              const struct as_tensor_params *own, struct as_str name, uint32_t i,
+                              uint32_t n)
 {
     for (uint32_t k = 0; k < own->n; k++) {
         const struct as_tensor_param *p = &own->at[k];
 
         if (as_str_eq(res->tensors[p->tensor].name, name) &&
             !as_tensor_param_reserved(p->param.name))
-            x->own_params[n++] = (struct as_tensor_param){p->param, i};
+            x->output_params[n++] = (struct as_tensor_param){p->param, i};
     }
     return n;
 }
 
-bool as_output_params(struct as_exchange *x, const struct as_msg *res,
-                      const struct as_tensor_params *own, struct as_oip_response *r)
+bool as_infer_output_add_params(struct as_exchange *x, const struct as_msg *res,
+                                const struct as_tensor_params *own, struct as_oip_response *r)
 {
     uint32_t n = 0;
 
-    if (!x->infer.n_outputs && !any_reserved(own)) {
+    if (!x->infer.n_outputs && !has_reserved(own)) {
         r->tensor_params = *own;
         return true;
     }
-    if (x->own_cap < own->n) { /* of a stream's answers each uses it again */
-        x->own_params = as_arena_alloc(&x->arena, own->n * sizeof(*x->own_params), 8);
-        x->own_cap = x->own_params ? own->n : 0;
+    if (x->output_params_cap < own->n) { /* of a stream's answers each uses it again */
+        x->output_params = as_arena_alloc(&x->arena, own->n * sizeof(*x->output_params), 8);
+        x->output_params_cap = x->output_params ? own->n : 0;
     }
-    if (!x->own_params) {
+    if (!x->output_params) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return false;
     }
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         if (!x->infer.n_outputs || !x->infer.outputs[i].classification)
-            n = take_params(x, res, own, r->outputs[i].name, i, n);
+            n = append_params(x, res, own, r->outputs[i].name, i, n);
     }
-    r->tensor_params = (struct as_tensor_params){x->own_params, n};
+    r->tensor_params = (struct as_tensor_params){x->output_params, n};
     return true;
 }

@@ -9,7 +9,7 @@
 
 /* How much of the body is JSON. The header says so where binary data follows, and 0 for a raw
  * request. False: answered. */
-static bool split(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
+static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
 {
     struct as_str s = as_rest_header(x, JSON_LENGTH);
 
@@ -32,7 +32,7 @@ static bool split(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
     return true;
 }
 
-struct as_json *as_rest_reader(struct as_exchange *x, bool large)
+struct as_json *as_rest_json_reader(struct as_exchange *x, bool large)
 {
     struct as_json **j = large ? &x->edge->large_json : &x->edge->json;
 
@@ -45,7 +45,7 @@ struct as_json *as_rest_reader(struct as_exchange *x, bool large)
 
 static void send_reply(struct as_exchange *x, const struct as_oip_response *r);
 
-static void begin(struct as_exchange *x)
+static void start_call(struct as_exchange *x)
 {
     as_infer_begin(x, send_reply);
 }
@@ -55,8 +55,8 @@ void as_infer_rest(struct as_exchange *x, const struct as_rest_match *m)
     uint64_t json;
     bool raw;
 
-    if (as_exchange_find(x, m->model, m->version) && split(x, &json, &raw))
-        as_infer_read(x, raw ? AS_FORM_RAW : AS_FORM_JSON, (size_t)json, begin);
+    if (as_exchange_find_model(x, m->model, m->version) && read_json_length(x, &json, &raw))
+        as_infer_json_read(x, raw ? AS_FORM_RAW : AS_FORM_JSON, (size_t)json, start_call);
 }
 
 /* --- the answer --- */
@@ -78,7 +78,7 @@ static void send_pieces(struct as_exchange *x, const struct as_http_piece *piece
 }
 
 /* Binary outputs that do not lie behind the JSON are sent from where they are. */
-static void send_text(struct as_exchange *x, const struct as_infer_text *t)
+static void send_text(struct as_exchange *x, const struct as_infer_json_text *t)
 {
     bool any = as_oip_json_any_binary(&x->infer, t->r.n_outputs);
     struct as_http_piece pieces[AS_EXCHANGE_PIECES] = {{t->p, t->n, t->blob}};
@@ -87,7 +87,7 @@ static void send_text(struct as_exchange *x, const struct as_infer_text *t)
     for (uint32_t i = 0; any && !t->copies && i < t->r.n_outputs; i++) {
         const struct as_tensor *o = &t->r.outputs[i];
 
-        if (as_oip_json_binary(&x->infer, i) && o->nbytes)
+        if (as_oip_json_is_binary(&x->infer, i) && o->nbytes)
             pieces[n++] = (struct as_http_piece){o->data, o->nbytes, as_infer_owner(x, o)};
     }
     send_pieces(x, pieces, n, any ? t->json : 0);
@@ -95,5 +95,5 @@ static void send_text(struct as_exchange *x, const struct as_infer_text *t)
 
 static void send_reply(struct as_exchange *x, const struct as_oip_response *r)
 {
-    as_infer_write(x, r, AS_FORM_JSON, send_text);
+    as_infer_json_write(x, r, AS_FORM_JSON, send_text);
 }

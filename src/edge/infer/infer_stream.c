@@ -4,7 +4,7 @@
 #include "wire/protobuf/pb.h"
 
 #define WHY_MAX       512
-#define GATHER        32768u /* small messages of a turn go out in pieces of this many bytes */
+#define MESSAGES_BLOB 32768u /* small messages of a turn go out in pieces of this many bytes */
 #define LARGE         65536u /* larger ones refer to their tensors' bytes */
 #define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix, and the head of infer_response */
 #define PARAMS_MAX    16u                       /* of a response, without an array of its own */
@@ -19,14 +19,14 @@ struct item {
     struct as_list node;
     struct infer_stream *is; /* NULL: the call is over */
     struct as_exchange *x;
-    const struct as_model *asked; /* before another version took it */
+    const struct as_model *requested_model; /* before another version took it */
     bool decoupled;
-    bool streams;      /* takes further messages as its input */
-    bool ended_inputs; /* and was told that there are none */
+    bool takes_inputs; /* takes further messages as its input */
+    bool inputs_ended; /* and was told that there are none */
     bool wants_final;
-    bool done;            /* nothing comes of it any more */
-    struct as_blob *held; /* its answer, before it is its turn */
-    size_t held_n;
+    bool done;                      /* nothing comes of it any more */
+    struct as_blob *waiting_answer; /* its answer, before it is its turn */
+    size_t waiting_answer_n;
     uint32_t status; /* or its error, when that ends the call */
     struct as_str message;
     bool lost; /* that error: it may have executed */
@@ -36,8 +36,8 @@ struct infer_stream {
     struct as_stream *s;
     struct as_list items; /* in the order of the requests */
     uint32_t n_items;
-    uint32_t n_takers; /* of them: take further messages; one of each model at most */
-    bool with_status;  /* an error ends the call */
+    uint32_t n_open_inputs; /* of them: take further messages; one of each model at most */
+    bool errors_end_call;   /* an error ends the call */
     bool half_closed;
     bool draining;
     bool lost;            /* one of its requests may have executed, unanswered */
@@ -54,7 +54,7 @@ static void due(struct infer_stream *is)
 
 /* --- out --- */
 
-static void hand_on(struct infer_stream *is)
+static void flush_messages(struct infer_stream *is)
 {
     struct as_http_piece piece = {.n = is->to - is->from, .owner = is->out};
 
@@ -66,17 +66,17 @@ static void hand_on(struct infer_stream *is)
 }
 
 /* Room for a message that goes out with others. NULL: no memory, the call was failed. */
-static uint8_t *gather(struct infer_stream *is, size_t n)
+static uint8_t *reserve_message(struct infer_stream *is, size_t n)
 {
     uint8_t *p;
 
     if (is->out && is->out->n - is->to < n) {
-        hand_on(is);
+        flush_messages(is);
         as_blob_unref(is->out);
         is->out = NULL;
     }
     if (!is->out) {
-        is->out = as_exchange_answer_blob(is->s->x, AS_MAX(n, (size_t)GATHER));
+        is->out = as_exchange_answer_blob(is->s->x, AS_MAX(n, (size_t)MESSAGES_BLOB));
         is->from = is->to = 0;
     }
     if (!is->out)
@@ -105,13 +105,13 @@ static bool is_its_turn(const struct item *it)
 }
 
 /* Where a message of n bytes is to be written: in its turn, or kept until then. */
-static uint8_t *place(struct item *it, size_t n)
+static uint8_t *reserve_answer(struct item *it, size_t n)
 {
     if (is_its_turn(it))
-        return gather(it->is, n);
-    it->held = as_exchange_answer_blob(it->is->s->x, n);
-    it->held_n = n;
-    return it->held ? it->held->data : NULL;
+        return reserve_message(it->is, n);
+    it->waiting_answer = as_exchange_answer_blob(it->is->s->x, n);
+    it->waiting_answer_n = n;
+    return it->waiting_answer ? it->waiting_answer->data : NULL;
 }
 
 static size_t head_len(size_t len)
@@ -127,7 +127,7 @@ static uint8_t *put_head(uint8_t *p, size_t len)
 
 static void send_copied(struct item *it, const struct as_oip_response *r, size_t len)
 {
-    uint8_t *p = place(it, head_len(len) + len);
+    uint8_t *p = reserve_answer(it, head_len(len) + len);
 
     if (p)
         as_oip_put_response(put_head(p, len), r);
@@ -146,7 +146,7 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
 
     if (!b)
         return;
-    hand_on(it->is);
+    flush_messages(it->is);
     p = put_head(b->data, len);
     as_oip_put_response_head(p, r);
     p += head;
@@ -177,8 +177,8 @@ static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
 }
 
 /* One response, with the word on whether it is the last. */
-static void respond(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
-                    bool final)
+static void send_response(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
+                          bool final)
 {
     struct as_param some[PARAMS_MAX + 1];
     struct as_oip_response out = *r;
@@ -215,7 +215,7 @@ static void send_error(struct item *it, struct as_str text)
     struct as_str id = it->x->infer.id;
     size_t response = as_pb_opt_len(id);
     size_t len = as_pb_len_len(text.n) + as_pb_len_len(response);
-    uint8_t *p = place(it, AS_GRPC_PREFIX + len);
+    uint8_t *p = reserve_answer(it, AS_GRPC_PREFIX + len);
 
     if (!p)
         return;
@@ -241,7 +241,7 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
         return;
     it->lost = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
     it->is->lost |= it->lost;
-    if (!it->is->with_status) {
+    if (!it->is->errors_end_call) {
         send_error(it, message);
     } else {
         it->status = status;
@@ -256,7 +256,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 {
     struct item *it = x->item;
 
-    respond(it, r, x->call.result_blob, true);
+    send_response(it, r, x->call.result_blob, true);
     x->state = AS_X_ANSWERED;
     end(it);
 }
@@ -265,7 +265,7 @@ static bool on_part(struct as_exchange *x, const struct as_oip_response *r, stru
 {
     struct item *it = x->item;
 
-    respond(it, r, blob, false);
+    send_response(it, r, blob, false);
     return as_stream_has_room(it->is->s);
 }
 
@@ -276,7 +276,7 @@ static void on_parts_end(struct as_exchange *x)
         .model = x->model->name, .version = x->model->version, .id = x->infer.id};
 
     if (it->wants_final)
-        respond(it, &r, NULL, true);
+        send_response(it, &r, NULL, true);
     x->state = AS_X_ANSWERED;
     end(it);
 }
@@ -286,47 +286,48 @@ static const struct as_infer_parts parts = {.part = on_part, .end = on_parts_end
 /* Those that take further messages do not count: while they wait for one, it must be read. */
 static bool is_full(const struct infer_stream *is)
 {
-    return is->n_items - is->n_takers >= is->s->x->edge->conf.stream_requests;
+    return is->n_items - is->n_open_inputs >= is->s->x->edge->conf.stream_requests;
 }
 
 /* --- the turn: what is sent, who has ended, whether more may come --- */
 
-static void reap(struct item *it)
+static void free_item(struct item *it)
 {
     struct as_exchange *x = it->x;
 
     as_list_remove(&it->node);
     it->is->n_items--;
-    it->is->n_takers -= it->streams;
+    it->is->n_open_inputs -= it->takes_inputs;
     it->is = NULL;
-    as_blob_unref(it->held);
-    it->held = NULL;
+    as_blob_unref(it->waiting_answer);
+    it->waiting_answer = NULL;
     as_exchange_cancel(x); /* failed while its worker goes on */
-    as_exchange_drop_child(x);
+    as_exchange_free_child(x);
 }
 
 /* It is its turn. False: it ended the call. */
-static bool conclude(struct infer_stream *is, struct item *it)
+static bool send_outcome(struct infer_stream *is, struct item *it)
 {
     if (it->status) {
-        hand_on(is);
+        flush_messages(is);
         if (it->lost)
             as_exchange_fail(is->s->x, AS_EMAYHAVERUN, "%.*s", AS_STR_FMT(it->message));
         else
             as_exchange_fail_status(is->s->x, it->status, it->message, NULL, 0);
         return false;
     }
-    if (it->held) {
-        struct as_http_piece piece = {it->held->data, it->held_n, it->held};
+    if (it->waiting_answer) {
+        struct as_http_piece piece = {it->waiting_answer->data, it->waiting_answer_n,
+                                      it->waiting_answer};
 
-        hand_on(is);
+        flush_messages(is);
         as_stream_send_framed(is->s, &piece, 1);
     }
-    reap(it);
+    free_item(it);
     return true;
 }
 
-static bool conclude_all(struct infer_stream *is)
+static bool send_outcomes(struct infer_stream *is)
 {
     bool blocked = false;
 
@@ -335,7 +336,7 @@ static bool conclude_all(struct infer_stream *is)
         struct item *it = AS_LIST_ENTRY(n, struct item, node);
 
         if (it->done && (it->decoupled || !blocked)) {
-            if (!conclude(is, it))
+            if (!send_outcome(is, it))
                 return false;
         } else if (!it->decoupled) {
             blocked = true;
@@ -351,10 +352,10 @@ static void end_inputs(struct infer_stream *is)
     {
         struct item *it = AS_LIST_ENTRY(n, struct item, node);
 
-        if (!it->streams || it->done || it->ended_inputs || !it->x->in_fleet)
+        if (!it->takes_inputs || it->done || it->inputs_ended || !it->x->in_fleet)
             continue;
-        it->ended_inputs = true;
-        as_client_input_end(&it->x->edge->client, &it->x->call);
+        it->inputs_ended = true;
+        as_fleet_client_input_end(&it->x->edge->client, &it->x->call);
     }
 }
 
@@ -363,9 +364,9 @@ static void on_turn(struct as_task *t)
     struct infer_stream *is = AS_CONTAINER(t, struct infer_stream, turn);
     struct as_exchange *x = is->s->x;
 
-    if (x->state == AS_X_ANSWERED || !conclude_all(is))
+    if (x->state == AS_X_ANSWERED || !send_outcomes(is))
         return;
-    hand_on(is);
+    flush_messages(is);
     if (is->draining && !is->input_under_way)
         end_inputs(is);
     if (!is->n_items && is->draining)
@@ -391,7 +392,7 @@ static bool wants_final(const struct as_oip_infer *r)
     return false;
 }
 
-static bool parse(struct as_exchange *x)
+static bool parse_request(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;
@@ -403,11 +404,11 @@ static bool parse(struct as_exchange *x)
                          why[0] ? why : "malformed ModelInferRequest");
         return false;
     }
-    return as_infer_charge(x) && as_exchange_find(x, x->infer.model, x->infer.version);
+    return as_infer_charge(x) && as_exchange_find_model(x, x->infer.model, x->infer.version);
 }
 
 /* The request of this model that takes further messages, or NULL. */
-static struct item *taker(struct infer_stream *is, const struct as_model *m)
+static struct item *find_open_item(struct infer_stream *is, const struct as_model *m)
 {
     if (!m->streams_inputs)
         return NULL;
@@ -415,8 +416,9 @@ static struct item *taker(struct infer_stream *is, const struct as_model *m)
     {
         struct item *it = AS_LIST_ENTRY(n, struct item, node);
 
-        if (it->streams && !it->done && it->x->in_fleet && as_str_eq(it->asked->name, m->name) &&
-            as_str_eq(it->asked->version, m->version))
+        if (it->takes_inputs && !it->done && it->x->in_fleet &&
+            as_str_eq(it->requested_model->name, m->name) &&
+            as_str_eq(it->requested_model->version, m->version))
             return it;
     }
     return NULL;
@@ -434,11 +436,11 @@ static void on_input_released(struct as_call *c)
     as_exchange_released(x);
 }
 
-static void begin(struct item *it)
+static void start_item(struct item *it)
 {
     struct infer_stream *is = it->is;
     struct as_exchange *x = it->x;
-    struct item *to = parse(x) ? taker(is, x->model) : NULL;
+    struct item *to = parse_request(x) ? find_open_item(is, x->model) : NULL;
 
     if (it->done)
         return;
@@ -446,7 +448,7 @@ static void begin(struct item *it)
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
         return;
     }
-    it->asked = x->model;
+    it->requested_model = x->model;
     it->decoupled = x->model->decoupled;
     it->wants_final = wants_final(&x->infer);
     if (to) { /* no answer of its own: it is not waited for */
@@ -455,21 +457,21 @@ static void begin(struct item *it)
             is->input_under_way = false;
         return;
     }
-    it->streams = x->model->streams_inputs;
-    is->n_takers += it->streams;
+    it->takes_inputs = x->model->streams_inputs;
+    is->n_open_inputs += it->takes_inputs;
     as_infer_begin_parts(x, on_response, &parts);
 }
 
-static void on_message(struct as_stream *s, struct as_message *m)
+static void on_message(struct as_stream *s, struct as_stream_message *m)
 {
     struct infer_stream *is = s->owner;
     struct as_exchange *x = as_exchange_child(s->x);
     struct item *it = x ? as_arena_alloc(&x->arena, sizeof(*it), 8) : NULL;
 
     if (!it) {
-        as_message_drop(m);
+        as_stream_message_free(m);
         if (x)
-            as_exchange_drop_child(x);
+            as_exchange_free_child(x);
         as_exchange_fail(s->x, AS_EFULL,
                          "the server holds all the requests it may (--max-requests)");
         return;
@@ -484,7 +486,7 @@ static void on_message(struct as_stream *s, struct as_message *m)
     as_list_init(&it->node);
     as_list_push(&is->items, &it->node);
     is->n_items++;
-    begin(it);
+    start_item(it);
     due(is);
     if (is->input_under_way || is_full(is) || !as_stream_has_room(s))
         as_stream_pause(s);
@@ -529,13 +531,13 @@ static void on_close(struct as_stream *s)
 {
     struct infer_stream *is = s->owner;
 
-    AS_LIST_EACH(n, &is->items) reap(AS_LIST_ENTRY(n, struct item, node));
+    AS_LIST_EACH(n, &is->items) free_item(AS_LIST_ENTRY(n, struct item, node));
     as_task_cancel(&is->turn); /* last: the end of a request may give back an input of another */
     as_blob_unref(is->out);
     free(is);
 }
 
-static bool says_true(const struct as_http_head *head, struct as_str name)
+static bool header_is_true(const struct as_http_head *head, struct as_str name)
 {
     for (uint32_t i = 0; i < head->n_rest; i++) {
         if (as_str_eq(head->rest[i].name, name))
@@ -561,7 +563,7 @@ void as_infer_stream_open(struct as_exchange *x)
     }
     as_list_init(&is->items);
     as_task_init(&is->turn, on_turn);
-    is->with_status = says_true(x->head, AS_STR(WANT_STATUS));
+    is->errors_end_call = header_is_true(x->head, AS_STR(WANT_STATUS));
     if (!as_stream_open(x, &ops, is, x->edge->conf.max_message)) {
         free(is);
         return;

@@ -90,7 +90,7 @@ static bool copy_tensors(struct as_arena *a, struct as_msg *m, uint8_t *to)
     return t || !m->n_tensors;
 }
 
-static uint64_t size_of(const struct as_msg *m)
+static uint64_t tensors_size(const struct as_msg *m)
 {
     uint64_t n = 0;
 
@@ -129,7 +129,7 @@ static void on_answer(struct as_call *c)
 
 static void on_part(struct as_call *c, struct as_part *p)
 {
-    as_client_credit(c->client, c, 1, p->cost);
+    as_fleet_client_credit(c->client, c, 1, p->cost);
 }
 
 static void on_release(struct as_call *c)
@@ -137,15 +137,16 @@ static void on_release(struct as_call *c)
     as_exchange_released(AS_CONTAINER(c, struct as_exchange, call));
 }
 
-static bool nobody(struct as_exchange *x AS_UNUSED, const struct as_oip_response *r AS_UNUSED,
-                   struct as_blob *blob AS_UNUSED)
+static bool ignore_part(struct as_exchange *x AS_UNUSED, const struct as_oip_response *r AS_UNUSED,
+                        struct as_blob *blob AS_UNUSED)
 {
     return true;
 }
 
-static bool fill(struct as_exchange *m, const struct as_exchange *x, const struct as_model *model)
+static bool init_call(struct as_exchange *m, const struct as_exchange *x,
+                      const struct as_model *model)
 {
-    static const struct as_infer_parts parts = {.part = nobody};
+    static const struct as_infer_parts parts = {.part = ignore_part};
     struct as_call *c = &m->call;
     char why[WHY_MAX];
 
@@ -154,19 +155,19 @@ static bool fill(struct as_exchange *m, const struct as_exchange *x, const struc
     c->core.priority = AS_PRIORITIES - 1;
     c->core.idempotent = model->idempotent;
     c->core.deadline = x->call.core.deadline;
-    c->core.spare = true;
-    c->batching = !model->batching.max_size ? AS_CALL_ALONE
+    c->core.is_mirror = true;
+    c->batching = !model->batching.max_size ? AS_CALL_UNBATCHED
                   : model->batching.ragged  ? AS_CALL_RAGGED
                                             : AS_CALL_SAME_SHAPE;
     c->deployment = model->deployment;
     c->payer = m->answers;
-    c->fell = false;
+    c->is_fallback = false;
     c->streams_inputs = false;
     c->on_part = model->decoupled ? on_part : NULL;
-    c->arena = c->on_part ? &m->far : &m->arena;
+    c->arena = c->on_part ? &m->dispatch_arena : &m->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    m->parts = c->on_part ? &parts : NULL; /* then `far` was used */
+    m->parts = c->on_part ? &parts : NULL; /* then `dispatch_arena` was used */
     m->registry = as_registry_ref(x->registry);
     m->model = model;
     if (as_model_check_inputs(model, x->call.msg.tensors, x->call.msg.n_tensors, why, sizeof(why)))
@@ -175,27 +176,27 @@ static bool fill(struct as_exchange *m, const struct as_exchange *x, const struc
                                            sizeof(why), &c->core.items);
 }
 
-static struct as_exchange *copy(struct as_exchange *x, const struct as_model *model)
+static struct as_exchange *copy_exchange(struct as_exchange *x, const struct as_model *model)
 {
-    uint64_t size = x->call.blob ? x->call.blob->n : size_of(&x->call.msg);
+    uint64_t size = x->call.blob ? x->call.blob->n : tensors_size(&x->call.msg);
     struct as_exchange *m = NULL;
 
-    if (as_account_take(x->requests, size)) {
+    if (as_account_try_charge(x->requests, size)) {
         m = as_exchange_shadow(x);
         if (!m)
-            as_account_give(x->requests, size);
+            as_account_uncharge(x->requests, size);
         else
             m->reserved = size;
     }
-    if (m && fill(m, x, model) && copy_message(m, &x->call, size))
+    if (m && init_call(m, x, model) && copy_message(m, &x->call, size))
         return m;
     if (m)
         as_exchange_released(m);
-    as_count(&x->edge->stat.uncopied, 1);
+    as_counter_add(&x->edge->stat.uncopied, 1);
     return NULL;
 }
 
-struct as_exchange *as_mirror_make(struct as_exchange *x)
+struct as_exchange *as_mirror_copy(struct as_exchange *x)
 {
     const struct as_model *m = NULL;
     struct as_exchange *copies = NULL;
@@ -205,7 +206,7 @@ struct as_exchange *as_mirror_make(struct as_exchange *x)
         return NULL;
     point = as_traffic_point(x->model->name, AS_STR(""), &x->edge->mirror_turn);
     while ((m = as_traffic_mirror(x->registry, x->model, point, m))) {
-        struct as_exchange *c = copy(x, m);
+        struct as_exchange *c = copy_exchange(x, m);
 
         if (c) {
             c->next_free = copies;
@@ -222,6 +223,6 @@ void as_mirror_send(struct as_exchange *copies)
 
         copies = m->next_free;
         m->in_fleet = true;
-        as_client_submit(&m->edge->client, &m->call);
+        as_fleet_client_submit(&m->edge->client, &m->call);
     }
 }

@@ -11,7 +11,7 @@
 #include "edge/exchange/exchange.h"
 
 /* The copies of a request that is ready to be submitted to a model that is `routed`; NULL: none. */
-struct as_exchange *as_mirror_make(struct as_exchange *x);
+struct as_exchange *as_mirror_copy(struct as_exchange *x);
 /* Submits them, after the request itself, which may have gone by now. NULL is fine. */
 void as_mirror_send(struct as_exchange *copies);
 

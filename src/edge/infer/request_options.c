@@ -1,6 +1,6 @@
 #include "edge/infer/request_options.h"
 
-#define TRITON "triton_" /* names that begin with it are reserved */
+#define RESERVED_PREFIX "triton_" /* names that begin with it are reserved */
 
 enum kind { PLAIN, PRIORITY, TIMEOUT, IGNORED, RESERVED };
 
@@ -17,16 +17,16 @@ static enum kind kind_of(struct as_str name)
         {"binary_data_output", IGNORED},
         {"triton_enable_empty_final_response", IGNORED},
     };
-    size_t n = sizeof(TRITON) - 1;
+    size_t n = sizeof(RESERVED_PREFIX) - 1;
 
     for (size_t i = 0; i < AS_COUNT(known); i++) {
         if (as_str_eq(name, as_str_of(known[i].name)))
             return known[i].kind;
     }
-    return name.n >= n && memcmp(name.p, TRITON, n) == 0 ? RESERVED : PLAIN;
+    return name.n >= n && memcmp(name.p, RESERVED_PREFIX, n) == 0 ? RESERVED : PLAIN;
 }
 
-static bool number_of(struct as_exchange *x, const struct as_param *m, uint64_t *ret)
+static bool read_integer(struct as_exchange *x, const struct as_param *m, uint64_t *ret)
 {
     if (m->type != AS_PARAM_UINT64 && (m->type != AS_PARAM_INT64 || (int64_t)m->u64 < 0)) {
         as_exchange_fail(x, AS_EINVALID, "parameter '%.*s' must be an integer >= 0",
@@ -41,7 +41,7 @@ static bool set_priority(struct as_exchange *x, const struct as_param *m)
 {
     uint64_t v;
 
-    if (!number_of(x, m, &v))
+    if (!read_integer(x, m, &v))
         return false;
     if (v)
         x->call.core.priority = (uint8_t)(AS_MIN(v, (uint64_t)AS_PRIORITIES) - 1);
@@ -53,14 +53,14 @@ static bool set_timeout(struct as_exchange *x, const struct as_param *m)
     as_ns now = as_loop_now(x->edge->loop);
     uint64_t v;
 
-    if (!number_of(x, m, &v))
+    if (!read_integer(x, m, &v))
         return false;
     if (v && v < (AS_NEVER - now) / AS_US)
         x->call.core.deadline = AS_MIN(x->call.core.deadline, now + v * AS_US);
     return true;
 }
 
-static bool apply(struct as_exchange *x, const struct as_param *m, enum kind kind)
+static bool apply_option(struct as_exchange *x, const struct as_param *m, enum kind kind)
 {
     switch (kind) {
     case PRIORITY:
@@ -78,7 +78,7 @@ static bool apply(struct as_exchange *x, const struct as_param *m, enum kind kin
     }
 }
 
-bool as_schedule_apply(struct as_exchange *x)
+bool as_request_options_apply(struct as_exchange *x)
 {
     const struct as_param *all = x->infer.params;
     uint32_t n = 0, n_all = x->infer.n_params;
@@ -91,7 +91,7 @@ bool as_schedule_apply(struct as_exchange *x)
     for (uint32_t i = 0; i < n_all; i++) {
         enum kind kind = kind_of(all[i].name);
 
-        if (!apply(x, &all[i], kind))
+        if (!apply_option(x, &all[i], kind))
             return false;
         if (kind == PLAIN)
             left[n++] = all[i];

@@ -5,7 +5,7 @@
 #define WHY_MAX 512
 
 /* What as_infer_begin would say of its inputs. */
-static bool fits(const struct as_exchange *x, const struct as_model *m)
+static bool accepts_inputs(const struct as_exchange *x, const struct as_model *m)
 {
     char why[WHY_MAX];
     uint32_t items;
@@ -17,48 +17,48 @@ static bool fits(const struct as_exchange *x, const struct as_model *m)
            !as_model_items(m, x->infer.inputs, x->infer.n_inputs, why, sizeof(why), &items);
 }
 
-static bool takes(void *arg, const struct as_model *m)
+static bool is_ready_for(void *arg, const struct as_model *m)
 {
     const struct as_exchange *x = arg;
 
-    return as_fleet_model_ready(x->edge->client.fleet, m->deployment) && fits(x, m);
+    return as_fleet_deployment_ready(x->edge->client.fleet, m->deployment) && accepts_inputs(x, m);
 }
 
-void as_detour_choose(struct as_exchange *x)
+void as_reroute_choose_canary(struct as_exchange *x)
 {
     const struct as_model *canary;
 
-    if (as_detour_versioned(x))
+    if (as_reroute_names_version(x))
         return;
-    canary =
-        as_traffic_canary(x->registry, x->model,
-                          as_traffic_point(x->model->name, x->infer.id, &x->edge->turn), takes, x);
+    canary = as_traffic_canary(x->registry, x->model,
+                               as_traffic_point(x->model->name, x->infer.id, &x->edge->turn),
+                               is_ready_for, x);
     if (canary)
         x->model = canary;
 }
 
-static const struct as_model *next_of(const struct as_exchange *x, const struct as_detour *d)
+static const struct as_model *find_next(const struct as_exchange *x, const struct as_reroute *d)
 {
-    const struct as_model *m = as_traffic_fallback(x->registry, d->first, d->refused + 1);
+    const struct as_model *m = as_traffic_fallback(x->registry, d->first, d->n_refused + 1);
 
-    return m && fits(x, m) ? m : NULL;
+    return m && accepts_inputs(x, m) ? m : NULL;
 }
 
-void as_detour_prepare(struct as_exchange *x)
+void as_reroute_prepare(struct as_exchange *x)
 {
-    struct as_detour *d = x->detour;
+    struct as_reroute *d = x->reroute;
 
     if (!d) {
-        if (!x->model->traffic.fallback.n || as_detour_versioned(x))
+        if (!x->model->traffic.fallback.n || as_reroute_names_version(x))
             return;
         d = as_arena_alloc(&x->arena, sizeof(*d), 8);
         if (!d)
             return; /* it can do without */
-        *d = (struct as_detour){.first = x->model};
-        x->detour = d;
+        *d = (struct as_reroute){.first = x->model};
+        x->reroute = d;
     }
-    d->next = next_of(x, d);
-    x->call.core.elsewhere = d->next;
+    d->next = find_next(x, d);
+    x->call.core.has_fallback = d->next;
 }
 
 /* By the dispatcher, not by a worker. */
@@ -67,57 +67,57 @@ static bool is_refusal(const struct as_call *c)
     return !c->status && (c->err == AS_EFULL || c->err == AS_EUNAVAILABLE);
 }
 
-static void refuse(struct as_exchange *x)
+static void restore_first_refusal(struct as_exchange *x)
 {
-    const struct as_detour *d = x->detour;
+    const struct as_reroute *d = x->reroute;
 
     x->call.err = d->err;
     x->call.retry_after = d->retry_after;
     x->model = d->first;
 }
 
-bool as_detour_takes(struct as_exchange *x)
+bool as_reroute_after_error(struct as_exchange *x)
 {
-    struct as_detour *d = x->detour;
+    struct as_reroute *d = x->reroute;
     struct as_call *c = &x->call;
 
     if (!is_refusal(c))
         return false;
-    if (!d->refused) {
+    if (!d->n_refused) {
         d->err = c->err;
         d->retry_after = c->retry_after;
     }
     d->ran = d->ran || c->core.ran;
     /* what may have run goes on only where running twice is no harm */
-    d->going = d->next && x->conn && x->state == AS_X_WAITING &&
-               (!d->ran || (c->core.idempotent && d->next->idempotent));
-    if (!d->going)
-        refuse(x);
-    return d->going;
+    d->pending = d->next && x->conn && x->state == AS_X_WAITING &&
+                 (!d->ran || (c->core.idempotent && d->next->idempotent));
+    if (!d->pending)
+        restore_first_refusal(x);
+    return d->pending;
 }
 
-bool as_detour_goes(struct as_exchange *x)
+bool as_reroute_to_next(struct as_exchange *x)
 {
-    struct as_detour *d = x->detour;
+    struct as_reroute *d = x->reroute;
 
-    d->going = false;
+    d->pending = false;
     if (!x->conn || x->cancelled || (x->call.on_part && x->call.inputs_more)) {
-        refuse(x);
+        restore_first_refusal(x);
         return false;
     }
-    x->call.fell_from = x->model->deployment;
-    x->call.fell = true;
+    x->call.fallback_from = x->model->deployment;
+    x->call.is_fallback = true;
     x->model = d->next;
-    d->refused++;
+    d->n_refused++;
     return true;
 }
 
-void as_detour_tell(struct as_exchange *x, struct as_oip_response *r)
+void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r)
 {
-    struct as_detour *d = x->detour;
+    struct as_reroute *d = x->reroute;
     struct as_param *p = d->params;
 
-    if (!d->refused)
+    if (!d->n_refused)
         return;
     if (d->cap <= r->n_params) { /* of a stream's answers each uses it again */
         p = as_arena_alloc(&x->arena, (r->n_params + 1) * sizeof(*p), 8);

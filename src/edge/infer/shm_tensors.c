@@ -3,18 +3,18 @@
 #include "edge/exchange/offload.h"
 #include "io/socket/peer.h"
 
-#define WHY_MAX   512
-#define ASIDE_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
+#define WHY_MAX     512
+#define OFFLOAD_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
 
-static bool fail(struct as_exchange *x, int err, const char *side, struct as_str name,
-                 const char *why)
+static bool fail_tensor(struct as_exchange *x, int err, const char *side, struct as_str name,
+                        const char *why)
 {
     as_exchange_fail(x, err == AS_ENOTFOUND ? AS_EINVALID : err, "%s '%.*s': %s", side,
                      (int)AS_MIN(name.n, (size_t)64), name.p, why);
     return false;
 }
 
-int as_region_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why)
+int as_shm_tensors_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why)
 {
     struct as_conn *c = x->conn;
     int err = c ? 0 : AS_EIO;
@@ -39,34 +39,34 @@ int as_region_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why)
 static bool find_user(struct as_exchange *x, uid_t *ret_user)
 {
     const char *why;
-    int err = as_region_user(x, ret_user, &why);
+    int err = as_shm_tensors_user(x, ret_user, &why);
 
     if (err)
         as_exchange_fail(x, AS_EDENIED, "%s", why);
     return !err;
 }
 
-static bool is_lent(const struct as_exchange *x, uint32_t i)
+static bool is_shared(const struct as_exchange *x, uint32_t i)
 {
     return x->infer.ranges && x->infer.ranges[i].region.n;
 }
 
 /* Small inputs of the message are copied beside those in shared memory, so that all of them can
  * travel together; large ones stay where they are, and then all are copied on their way out. */
-static bool gathers(const struct as_exchange *x)
+static bool copies_all_inputs(const struct as_exchange *x)
 {
     return !x->blob && !x->inputs;
 }
 
 /* Bytes that they take side by side, each aligned. UINT64_MAX: refused. */
-static uint64_t measure(struct as_exchange *x)
+static uint64_t charge_inputs(struct as_exchange *x)
 {
     uint64_t room = 0, lent = 0, most = x->edge->conf.max_message;
 
     for (uint32_t i = 0; i < x->infer.n_inputs; i++) {
         uint64_t n = x->infer.inputs[i].nbytes;
 
-        if (is_lent(x, i))
+        if (is_shared(x, i))
             lent += n;
         if (n > most || lent > most) {
             as_exchange_fail(x, AS_ETOOBIG,
@@ -74,7 +74,7 @@ static uint64_t measure(struct as_exchange *x)
                              (unsigned long)most);
             return UINT64_MAX;
         }
-        if (is_lent(x, i) || gathers(x))
+        if (is_shared(x, i) || copies_all_inputs(x))
             room += AS_ALIGN(n, AS_BLOB_ALIGN);
     }
     return as_exchange_charge(x, room, "copy of inputs in shared memory,") ? room : UINT64_MAX;
@@ -82,7 +82,7 @@ static uint64_t measure(struct as_exchange *x)
 
 /* Inputs on their way out of shared memory; in the exchange's arena. */
 struct fetch {
-    struct as_aside aside;
+    struct as_offload offload;
     void (*then)(struct as_exchange *x);
     uid_t user;          /* whose regions they are */
     struct as_tensor *t; /* a copy of the inputs, to be changed */
@@ -95,7 +95,8 @@ struct fetch {
 };
 
 /* A copy of the tensor's bytes at p. */
-static int copy(struct fetch *f, const struct as_oip_range *range, struct as_tensor *t, uint8_t *p)
+static int copy(struct fetch *f, const struct as_oip_shm_range *range, struct as_tensor *t,
+                uint8_t *p)
 {
     uint64_t n;
     int err;
@@ -106,7 +107,7 @@ static int copy(struct fetch *f, const struct as_oip_range *range, struct as_ten
         t->data = p;
         return 0;
     }
-    err = as_shm_read(f->aside.x->edge->conf.shm, f->user, range->region, range->offset, p,
+    err = as_shm_read(f->offload.x->edge->conf.shm, f->user, range->region, range->offset, p,
                       t->nbytes, f->why, sizeof(f->why));
     if (err)
         return err;
@@ -122,36 +123,36 @@ static int copy(struct fetch *f, const struct as_oip_range *range, struct as_ten
     return 0;
 }
 
-static void copy_all(struct fetch *f)
+static void copy_inputs(struct fetch *f)
 {
-    struct as_exchange *x = f->aside.x;
+    struct as_exchange *x = f->offload.x;
     uint8_t *p = f->p;
 
     for (uint32_t i = 0; i < x->infer.n_inputs && !f->err; i++) {
-        if (!is_lent(x, i) && !f->all) /* large, or small already */
+        if (!is_shared(x, i) && !f->all) /* large, or small already */
             continue;
-        f->err = copy(f, is_lent(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
+        f->err = copy(f, is_shared(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
         f->culprit = &f->t[i];
         p += AS_ALIGN(f->t[i].nbytes, AS_BLOB_ALIGN);
     }
 }
 
 /* False: failed. */
-static bool finish(struct fetch *f)
+static bool finish_fetch(struct fetch *f)
 {
-    struct as_exchange *x = f->aside.x;
+    struct as_exchange *x = f->offload.x;
 
     if (f->err)
-        return fail(x, f->err, "input", f->culprit->name, f->why);
+        return fail_tensor(x, f->err, "input", f->culprit->name, f->why);
     x->infer.inputs = f->t;
     return true;
 }
 
 /* Memory for the inputs. NULL: failed. */
-static struct fetch *begin_fetch(struct as_exchange *x, uid_t user)
+static struct fetch *new_fetch(struct as_exchange *x, uid_t user)
 {
-    uint64_t room = measure(x);
-    bool own_blob = room > AS_COPY_MAX && gathers(x);
+    uint64_t room = charge_inputs(x);
+    bool own_blob = room > AS_COPY_MAX && copies_all_inputs(x);
     size_t size = x->infer.n_inputs * sizeof(struct as_tensor);
     struct fetch *f;
 
@@ -159,7 +160,7 @@ static struct fetch *begin_fetch(struct as_exchange *x, uid_t user)
         return NULL;
     f = as_arena_alloc(&x->arena, sizeof(*f), 16);
     if (f)
-        *f = (struct fetch){.aside.x = x, .user = user, .room = room, .all = own_blob};
+        *f = (struct fetch){.offload.x = x, .user = user, .room = room, .all = own_blob};
     if (f)
         f->t = as_arena_alloc(&x->arena, size, 8);
     if (f && own_blob && (x->inputs = as_blob_new((size_t)room)))
@@ -174,76 +175,76 @@ static struct fetch *begin_fetch(struct as_exchange *x, uid_t user)
     return f;
 }
 
-static void copy_aside(struct as_aside *a)
+static void copy_on_helper(struct as_offload *a)
 {
-    copy_all(AS_CONTAINER(a, struct fetch, aside));
+    copy_inputs(AS_CONTAINER(a, struct fetch, offload));
 }
 
-static void copied_aside(struct as_aside *a)
+static void on_copied(struct as_offload *a)
 {
-    struct fetch *f = AS_CONTAINER(a, struct fetch, aside);
+    struct fetch *f = AS_CONTAINER(a, struct fetch, offload);
 
-    if (finish(f))
+    if (finish_fetch(f))
         f->then(a->x);
 }
 
 static bool check_outputs(struct as_exchange *x, uid_t user)
 {
     for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
-        const struct as_oip_requested *o = &x->infer.outputs[i];
+        const struct as_oip_requested_output *o = &x->infer.outputs[i];
         char why[WHY_MAX];
         int err = o->range.region.n ? as_shm_check(x->edge->conf.shm, user, o->range.region,
                                                    o->range.offset, o->range.size, why, sizeof(why))
                                     : 0;
 
         if (err)
-            return fail(x, err, "output", o->name, why);
+            return fail_tensor(x, err, "output", o->name, why);
     }
     return true;
 }
 
-static bool may_use(struct as_exchange *x, uid_t *ret_user)
+static bool check_access(struct as_exchange *x, uid_t *ret_user)
 {
     return find_user(x, ret_user) && check_outputs(x, *ret_user);
 }
 
-bool as_region_fetch_now(struct as_exchange *x)
+bool as_shm_tensors_fetch_now(struct as_exchange *x)
 {
     struct fetch *f;
     uid_t user;
 
-    if (!may_use(x, &user))
+    if (!check_access(x, &user))
         return false;
     if (!x->infer.ranges)
         return true;
-    f = begin_fetch(x, user);
+    f = new_fetch(x, user);
     if (f)
-        copy_all(f);
-    return f && finish(f);
+        copy_inputs(f);
+    return f && finish_fetch(f);
 }
 
-void as_region_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x))
+void as_shm_tensors_fetch(struct as_exchange *x, void (*then)(struct as_exchange *x))
 {
     struct fetch *f = NULL;
     uid_t user;
 
-    if (!may_use(x, &user) || (x->infer.ranges && !(f = begin_fetch(x, user))))
+    if (!check_access(x, &user) || (x->infer.ranges && !(f = new_fetch(x, user))))
         return;
-    if (f && f->room > ASIDE_MIN) {
+    if (f && f->room > OFFLOAD_MIN) {
         f->then = then;
-        f->aside.work = copy_aside;
-        f->aside.done = copied_aside;
-        as_aside_start(&f->aside);
+        f->offload.work = copy_on_helper;
+        f->offload.done = on_copied;
+        as_offload_start(&f->offload);
         return;
     }
     if (f)
-        copy_all(f);
-    if (!f || finish(f))
+        copy_inputs(f);
+    if (!f || finish_fetch(f))
         then(x);
 }
 
-bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
-                     const struct as_oip_range *range)
+bool as_shm_tensors_store(struct as_exchange *x, const struct as_tensor *t,
+                          const struct as_oip_shm_range *range)
 {
     char why[WHY_MAX];
     uid_t user;
@@ -256,9 +257,9 @@ bool as_region_store(struct as_exchange *x, const struct as_tensor *t,
                  "its %zu bytes do not fit into the %llu of shared memory region '%.*s'", t->nbytes,
                  (unsigned long long)range->size, (int)AS_MIN(range->region.n, (size_t)64),
                  range->region.p);
-        return fail(x, AS_EINVALID, "output", t->name, why);
+        return fail_tensor(x, AS_EINVALID, "output", t->name, why);
     }
     err = as_shm_write(x->edge->conf.shm, user, range->region, range->offset, t->data, t->nbytes,
                        why, sizeof(why));
-    return err ? fail(x, err, "output", t->name, why) : true;
+    return err ? fail_tensor(x, err, "output", t->name, why) : true;
 }

@@ -41,15 +41,15 @@ static const char *const names[AS_RPC_COUNT] = {
     [AS_RPC_HTTP] = "http",
 };
 
-#define CLIENTS    (1u << AS_DOOR_CLIENTS)
-#define MANAGEMENT (1u << AS_DOOR_MANAGEMENT)
+#define CLIENTS    (1u << AS_INTERFACE_CLIENTS)
+#define MANAGEMENT (1u << AS_INTERFACE_MANAGEMENT)
 #define BOTH       (CLIENTS | MANAGEMENT)
 
 /* Streaming methods, and those of other services than the inference service. */
 static const struct {
     const char *path;
     enum as_rpc rpc;
-    uint32_t doors;
+    uint32_t interfaces;
 } others[] = {
     {SERVICE "ModelStreamInfer", AS_RPC_MODEL_STREAM_INFER, CLIENTS},
     {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK, BOTH},
@@ -68,26 +68,26 @@ const char *as_rpc_name(enum as_rpc rpc)
     return names[rpc];
 }
 
-static enum as_rpc find_other(enum as_door door, struct as_str path)
+static enum as_rpc find_other(enum as_interface interface, struct as_str path)
 {
     for (size_t i = 0; i < AS_COUNT(others); i++) {
-        if (others[i].doors & 1u << door && as_str_eq(path, as_str_of(others[i].path)))
+        if (others[i].interfaces & 1u << interface && as_str_eq(path, as_str_of(others[i].path)))
             return others[i].rpc;
     }
     return AS_RPC_UNKNOWN;
 }
 
-enum as_rpc as_service_rpc(enum as_door door, struct as_str path)
+enum as_rpc as_grpc_service_find_rpc(enum as_interface interface, struct as_str path)
 {
     size_t n = sizeof(SERVICE) - 1;
 
-    if (door != AS_DOOR_CLIENTS || path.n <= n || memcmp(path.p, SERVICE, n) != 0)
-        return find_other(door, path);
+    if (interface != AS_INTERFACE_CLIENTS || path.n <= n || memcmp(path.p, SERVICE, n) != 0)
+        return find_other(interface, path);
     for (int i = 0; i <= AS_RPC_LOG_SETTINGS; i++) {
         if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
             return (enum as_rpc)i;
     }
-    return find_other(door, path);
+    return find_other(interface, path);
 }
 
 static void reply_bool(struct as_exchange *x, bool v)
@@ -134,7 +134,7 @@ static void model_ready(struct as_exchange *x)
         return;
     m = as_registry_find(x->edge->client.registry, name, version, NULL);
     reply_bool(x, m && !x->edge->ending && !m->unloaded &&
-                      as_fleet_model_ready(x->edge->client.fleet, m->deployment));
+                      as_fleet_deployment_ready(x->edge->client.fleet, m->deployment));
 }
 
 static void model_metadata(struct as_exchange *x)
@@ -148,7 +148,7 @@ static void model_metadata(struct as_exchange *x)
 
     if (!parse_named(x, &name, &version))
         return;
-    m = as_exchange_find(x, name, version);
+    m = as_exchange_find_model(x, name, version);
     if (!m)
         return;
     n = as_registry_versions(x->registry, m->name, NULL, 0);
@@ -175,11 +175,11 @@ static void model_metadata(struct as_exchange *x)
     as_buf_fini(&b);
 }
 
-void as_service_call(struct as_exchange *x)
+void as_grpc_service_call(struct as_exchange *x)
 {
     switch (x->rpc) {
     case AS_RPC_MODEL_INFER:
-        as_infer_call(x);
+        as_infer_grpc(x);
         break;
     case AS_RPC_SERVER_LIVE:
         reply_bool(x, true);
@@ -212,7 +212,7 @@ void as_service_call(struct as_exchange *x)
     }
 }
 
-void as_service_stream(struct as_exchange *x)
+void as_grpc_service_stream(struct as_exchange *x)
 {
     if (x->rpc == AS_RPC_HEALTH_WATCH)
         as_watch_open(x);

@@ -3,24 +3,24 @@
 #include "core/registry/registry.h"
 #include "edge/rest/route.h"
 
-enum look { LOOK_INDEX, LOOK_DOCS, LOOK_METRICS, LOOK_MODELS };
+enum page { PAGE_INDEX, PAGE_DOCS, PAGE_METRICS, PAGE_MODELS };
 
-static const struct place {
+static const struct known_path {
     const char *path;
-    enum look look;
-} places[] = {
-    {"/", LOOK_INDEX},           {"/docs", LOOK_DOCS},         {"/metrics", LOOK_METRICS},
-    {"/v2/models", LOOK_MODELS}, {"/v2/models/", LOOK_MODELS},
+    enum page page;
+} known_paths[] = {
+    {"/", PAGE_INDEX},           {"/docs", PAGE_DOCS},         {"/metrics", PAGE_METRICS},
+    {"/v2/models", PAGE_MODELS}, {"/v2/models/", PAGE_MODELS},
 };
 
 /* A text under way, in one of the two forms. */
-struct sign {
+struct document {
     struct as_buf text;
     bool html;
     bool linked; /* the first link is there */
 };
 
-static void put_html(struct as_buf *b, struct as_str s)
+static void put_escaped(struct as_buf *b, struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         switch (s.p[i]) {
@@ -42,13 +42,13 @@ static void put_html(struct as_buf *b, struct as_str s)
     }
 }
 
-static void put_link(struct sign *s, struct as_str href, struct as_str about)
+static void put_link(struct document *s, struct as_str href, struct as_str about)
 {
     if (s->html) {
         as_buf_str(&s->text, "<li><a href=\"");
-        put_html(&s->text, href);
+        put_escaped(&s->text, href);
         as_buf_str(&s->text, "\">");
-        put_html(&s->text, about);
+        put_escaped(&s->text, about);
         as_buf_str(&s->text, "</a></li>\n");
     } else {
         as_buf_str(&s->text, s->linked ? ",{\"href\":" : "{\"href\":");
@@ -77,16 +77,16 @@ static uint32_t count_models(const struct as_registry *g)
     return n;
 }
 
-static void about(const struct as_exchange *x, enum look look, struct as_buf *b)
+static void about(const struct as_exchange *x, enum page page, struct as_buf *b)
 {
     uint32_t n = count_models(x->edge->client.registry);
 
-    switch (look) {
-    case LOOK_DOCS:
+    switch (page) {
+    case PAGE_DOCS:
         as_buf_str(b, "There are no pages for reading here: /openapi.json describes this server, "
                       "for programs and for tools that make pages of it.");
         return;
-    case LOOK_METRICS:
+    case PAGE_METRICS:
         if (x->edge->conf.status_port)
             as_buf_printf(b,
                           "Metrics are not on the port of clients but on the status port, which "
@@ -96,11 +96,11 @@ static void about(const struct as_exchange *x, enum look look, struct as_buf *b)
             as_buf_str(b, "Metrics are not on the port of clients but on the status port, which "
                           "is off: start the server with --status-port.");
         return;
-    case LOOK_MODELS:
+    case PAGE_MODELS:
         as_buf_str(b, "Models are listed by POST /v2/repository/index; GET /v2/models/NAME "
                       "describes one.");
         return;
-    case LOOK_INDEX:
+    case PAGE_INDEX:
     default:
         as_buf_printf(b,
                       "AnyServe " AS_VERSION " serves %u model%s by the Open Inference Protocol "
@@ -109,11 +109,11 @@ static void about(const struct as_exchange *x, enum look look, struct as_buf *b)
     }
 }
 
-static void put_models(struct sign *s, const struct as_registry *g)
+static void put_models(struct document *s, const struct as_registry *g)
 {
     uint32_t n = as_registry_count(g), shown = 0;
 
-    for (uint32_t i = 0; i < n && shown < AS_SIGNPOST_MODELS; i++) {
+    for (uint32_t i = 0; i < n && shown < AS_LANDING_PAGE_MODELS; i++) {
         struct as_str name = as_registry_at(g, i)->name;
         struct as_buf href = {0}, text = {0};
 
@@ -129,7 +129,7 @@ static void put_models(struct sign *s, const struct as_registry *g)
     }
 }
 
-static void put_links(const struct as_exchange *x, enum look look, struct sign *s)
+static void put_links(const struct as_exchange *x, enum page page, struct document *s)
 {
     static const struct {
         const char *href, *about;
@@ -148,13 +148,13 @@ static void put_links(const struct as_exchange *x, enum look look, struct sign *
         snprintf(href, sizeof(href), "http://127.0.0.1:%u/metrics", port);
         put_link(s, as_str_of(href), AS_STR("metrics, on this machine only"));
     }
-    if (look == LOOK_INDEX || look == LOOK_MODELS)
+    if (page == PAGE_INDEX || page == PAGE_MODELS)
         put_models(s, x->edge->client.registry);
 }
 
 /* --- the answer --- */
 
-static void send_sign(struct as_exchange *x, struct sign *s, uint32_t status)
+static void send_document(struct as_exchange *x, struct document *s, uint32_t status)
 {
     static const struct as_http_header vary = {{"vary", 4}, {"accept", 6}};
     char *p = as_arena_dup(&x->arena, as_buf_slice(&s->text));
@@ -185,41 +185,41 @@ static bool wants_html(const struct as_exchange *x)
     return html && (!json || html < json);
 }
 
-static void answer(struct as_exchange *x, enum look look)
+static void answer(struct as_exchange *x, enum page page)
 {
-    struct sign s = {.html = wants_html(x)};
+    struct document s = {.html = wants_html(x)};
     struct as_buf what = {0};
 
-    about(x, look, &what);
+    about(x, page, &what);
     if (s.html) {
         as_buf_str(&s.text, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                             "<title>AnyServe</title></head><body>\n<p>");
-        put_html(&s.text, as_buf_slice(&what));
+        put_escaped(&s.text, as_buf_slice(&what));
         as_buf_str(&s.text, "</p>\n<ul>\n");
     } else {
-        as_buf_str(&s.text, look == LOOK_INDEX ? "{\"name\":\"anyserve\",\"version\":\"" AS_VERSION
+        as_buf_str(&s.text, page == PAGE_INDEX ? "{\"name\":\"anyserve\",\"version\":\"" AS_VERSION
                                                  "\",\"about\":"
                                                : "{\"error\":");
         as_buf_json(&s.text, as_buf_slice(&what));
         as_buf_str(&s.text, ",\"links\":[");
     }
-    put_links(x, look, &s);
+    put_links(x, page, &s);
     as_buf_str(&s.text, s.html ? "</ul>\n</body></html>\n" : "]}");
-    send_sign(x, &s, look == LOOK_INDEX ? 200 : 404);
+    send_document(x, &s, page == PAGE_INDEX ? 200 : 404);
     as_buf_fini(&what);
     as_buf_fini(&s.text);
 }
 
-bool as_signpost_answers(struct as_exchange *x, struct as_str path)
+bool as_landing_page_answer(struct as_exchange *x, struct as_str path)
 {
     bool is_got =
         as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
 
-    if (!is_got || x->edge->conf.door != AS_DOOR_CLIENTS)
+    if (!is_got || x->edge->conf.interface != AS_INTERFACE_CLIENTS)
         return false;
-    for (size_t i = 0; i < AS_COUNT(places); i++) {
-        if (as_str_eq(path, as_str_of(places[i].path))) {
-            answer(x, places[i].look);
+    for (size_t i = 0; i < AS_COUNT(known_paths); i++) {
+        if (as_str_eq(path, as_str_of(known_paths[i].path))) {
+            answer(x, known_paths[i].page);
             return true;
         }
     }

@@ -49,14 +49,14 @@ void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_U
 
 void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *m)
 {
-    const struct as_model *model = as_exchange_look(x, m->model, m->version);
+    const struct as_model *model = as_exchange_find_any_model(x, m->model, m->version);
     struct as_buf b;
     bool ready;
 
     if (!model)
         return;
     ready = !x->edge->ending && !model->unloaded &&
-            as_fleet_model_ready(x->edge->client.fleet, model->deployment);
+            as_fleet_deployment_ready(x->edge->client.fleet, model->deployment);
     as_buf_init(&b);
     put_pair(&b, "{\"name\":", model->name);
     as_buf_printf(&b, ",\"ready\":%s}", ready ? "true" : "false");
@@ -83,7 +83,7 @@ static void put_tensors(struct as_buf *b, const char *before, const struct as_te
 
 void as_rest_oip_model(struct as_exchange *x, const struct as_rest_match *m)
 {
-    const struct as_model *model = as_exchange_find(x, m->model, m->version);
+    const struct as_model *model = as_exchange_find_model(x, m->model, m->version);
     const struct as_model **all;
     struct as_buf b;
     uint32_t n;

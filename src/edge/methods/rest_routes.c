@@ -7,21 +7,21 @@
 #include "edge/rest/openapi.h"
 #include "edge/methods/rest_oip.h"
 
-#define BODY    AS_REST_BODY
-#define CHANGES AS_REST_CHANGES
-#define MAY     AS_REST_OPTIONAL
+#define BODY     AS_REST_BODY
+#define CHANGES  AS_REST_CHANGES
+#define OPTIONAL AS_REST_OPTIONAL
 
 #define MODEL "/v2/models/{model}[/versions/{version}]"
 /* What a request to a model may end in, whatever its handler raises: as_grpc_status_http. */
-#define OF_MODELS "400,401,403,404,409,413,429,499,500,501,503,504"
+#define MODEL_STATUSES "400,401,403,404,409,413,429,499,500,501,503,504"
 
-static const struct as_rest_route of_clients[] = {
+static const struct as_rest_route client_routes[] = {
     {"POST",
      MODEL "/infer",
      as_infer_rest,
      AS_RESOURCE_INFER,
      BODY,
-     {"infer", "Calls a model.", "InferRequest", "InferResponse", OF_MODELS}},
+     {"infer", "Calls a model.", "InferRequest", "InferResponse", MODEL_STATUSES}},
     {"GET",
      "/v2",
      as_rest_oip_server,
@@ -65,14 +65,14 @@ static const struct as_rest_route of_clients[] = {
      AS_RESOURCE_GENERATE,
      BODY,
      {"modelGenerate", "One response to a flat object of inputs and parameters.", "GenerateRequest",
-      "GenerateResponse", OF_MODELS}},
+      "GenerateResponse", MODEL_STATUSES}},
     {"POST",
      MODEL "/generate_stream",
      as_infer_generate_stream,
      AS_RESOURCE_GENERATE_STREAM,
      BODY,
      {"modelGenerateStream", "Each response as a server-sent event.", "GenerateRequest", NULL,
-      OF_MODELS}},
+      MODEL_STATUSES}},
     {"GET",
      MODEL "/config",
      as_extension_rest_config,
@@ -96,21 +96,21 @@ static const struct as_rest_route of_clients[] = {
      "/v2/repository/index",
      as_extension_rest_index,
      AS_RESOURCE_REPOSITORY,
-     BODY | MAY,
+     BODY | OPTIONAL,
      {"repositoryIndex", "All models and their states.", "RepositoryIndexRequest",
       "RepositoryIndex", "400,413,503"}},
     {"POST",
      "/v2/repository[/{name}]/models/{model}/load",
      as_extension_rest_load,
      AS_RESOURCE_REPOSITORY,
-     BODY | MAY | CHANGES,
+     BODY | OPTIONAL | CHANGES,
      {"repositoryLoad", "Takes a model into service again.", "RepositoryLoad", "Object",
       "400,403,404,413,501,503"}},
     {"POST",
      "/v2/repository[/{name}]/models/{model}/unload",
      as_extension_rest_unload,
      AS_RESOURCE_REPOSITORY,
-     BODY | MAY | CHANGES,
+     BODY | OPTIONAL | CHANGES,
      {"repositoryUnload", "Takes a model out of service.", "RepositoryUnload", "Object",
       "400,403,404,413,503"}},
     {"GET",
@@ -160,7 +160,7 @@ static const struct as_rest_route of_clients[] = {
      "/v2/trace/setting",
      as_extension_rest_trace,
      AS_RESOURCE_TRACE,
-     BODY | MAY | CHANGES,
+     BODY | OPTIONAL | CHANGES,
      {"traceSettingChange", "Traces stay off.", "TraceSettings", "Object", "400,403,413,501,503"}},
     {"GET",
      MODEL "/trace/setting",
@@ -172,7 +172,7 @@ static const struct as_rest_route of_clients[] = {
      MODEL "/trace/setting",
      as_extension_rest_trace,
      AS_RESOURCE_TRACE,
-     BODY | MAY | CHANGES,
+     BODY | OPTIONAL | CHANGES,
      {"modelTraceSettingChange", "The same of a model.", "TraceSettings", "Object",
       "400,403,404,413,501,503"}},
     {"GET",
@@ -185,7 +185,7 @@ static const struct as_rest_route of_clients[] = {
      "/v2/logging",
      as_extension_rest_log,
      AS_RESOURCE_LOGGING,
-     BODY | MAY | CHANGES,
+     BODY | OPTIONAL | CHANGES,
      {"logSettingsChange", "Sets the level of the log.", "LogSettings", "Object",
       "400,403,413,501,503"}},
     {"GET",
@@ -197,7 +197,7 @@ static const struct as_rest_route of_clients[] = {
 };
 
 #define MANAGEMENT "/" AS_MANAGEMENT_SERVICE "/"
-static const struct as_rest_route of_management[] = {
+static const struct as_rest_route management_routes[] = {
     {"POST",
      MANAGEMENT "RegisterModel",
      as_registrar_register,
@@ -233,7 +233,7 @@ static const struct as_rest_route of_management[] = {
 
 #define APPLICATIONS "/api/serve/applications/"
 #define DEPLOYMENT   "/api/v1/applications/{application}/deployments/{deployment}"
-static const struct as_rest_route of_control[] = {
+static const struct as_rest_route control_routes[] = {
     {"GET",
      APPLICATIONS,
      as_control_show,
@@ -261,7 +261,7 @@ static const struct as_rest_route of_control[] = {
      {"deleteApplication", "Ends one application.", NULL, "Object", "401,403,404,503"}},
     {"GET",
      "/api/serve/events",
-     as_control_listen,
+     as_control_stream_events,
      AS_RESOURCE_CONTROL,
      0,
      {"events", "Every change of what is served, as server-sent events.", NULL, "Object",
@@ -298,8 +298,8 @@ static const struct as_rest_route of_control[] = {
      {"rollback", "Back to what was healthy before.", NULL, "Object", "401,403,404,503"}},
 };
 
-const struct as_rest_table as_rest_tables[AS_DOORS] = {
-    [AS_DOOR_CLIENTS] = {of_clients, AS_COUNT(of_clients)},
-    [AS_DOOR_MANAGEMENT] = {of_management, AS_COUNT(of_management)},
-    [AS_DOOR_CONTROL] = {of_control, AS_COUNT(of_control)},
+const struct as_rest_table as_rest_tables[AS_INTERFACES] = {
+    [AS_INTERFACE_CLIENTS] = {client_routes, AS_COUNT(client_routes)},
+    [AS_INTERFACE_MANAGEMENT] = {management_routes, AS_COUNT(management_routes)},
+    [AS_INTERFACE_CONTROL] = {control_routes, AS_COUNT(control_routes)},
 };

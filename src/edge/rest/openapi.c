@@ -194,7 +194,7 @@ static void put_operation(struct as_buf *b, const struct as_rest_route *r, const
 static void put_path(struct as_buf *b, const struct as_rest_route *first, const struct as_model *m,
                      bool with_optional)
 {
-    const struct as_rest_table *t = &as_rest_tables[AS_DOOR_CLIENTS];
+    const struct as_rest_table *t = &as_rest_tables[AS_INTERFACE_CLIENTS];
     const struct as_rest_route *end = t->rows + t->n;
     struct as_rest_match vars = {0};
     char suffix[AS_VERSION_MAX + 2] = "";
@@ -242,7 +242,7 @@ static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
 
 static void put_paths(struct as_buf *b, const struct as_registry *g)
 {
-    const struct as_rest_table *t = &as_rest_tables[AS_DOOR_CLIENTS];
+    const struct as_rest_table *t = &as_rest_tables[AS_INTERFACE_CLIENTS];
 
     as_buf_str(b, ",\"paths\":{");
     for (uint32_t i = 0; i < t->n; i++) {

@@ -8,43 +8,44 @@
 
 static const struct as_str json_type = {"application/json", 16};
 
-static void count(struct as_exchange *x, uint32_t status)
+static void count_reply(struct as_exchange *x, uint32_t status)
 {
     const struct as_rest_route *route = x->rest.route;
     uint64_t *counts = x->edge->stat.http[route ? route->label : AS_RESOURCE_NONE];
     uint32_t i = 0;
 
-    while (i + 1 < AS_HTTP_STATUSES && as_http_status(i) != status)
+    while (i + 1 < AS_HTTP_STATUSES && as_counted_http_status(i) != status)
         i++;
-    as_count(&counts[i], 1);
+    as_counter_add(&counts[i], 1);
 }
 
-bool as_rest_answering(struct as_exchange *x, uint32_t status)
+bool as_rest_mark_answered(struct as_exchange *x, uint32_t status)
 {
     if (x->state == AS_X_ANSWERED || !x->conn)
         return false;
     x->state = AS_X_ANSWERED;
-    as_patience_answer(x);
-    count(x, status);
-    as_conn_touch(x->conn);
+    as_client_timeouts_start_answer(x);
+    count_reply(x, status);
+    as_conn_schedule_flush(x->conn);
     return true;
 }
 
-void as_rest_gone(struct as_exchange *x)
+void as_rest_count_cancelled(struct as_exchange *x)
 {
-    count(x, as_err_http(AS_ECANCELLED));
+    count_reply(x, as_err_http(AS_ECANCELLED));
 }
 
 /* --- sending --- */
 
-/* All that can be got here changes while the server runs, errors included. A cache between may keep
- * such an answer by its own rule (Varnish: 120 s) where nothing is said of it. */
-static bool is_got(const struct as_exchange *x)
+/* All that can be got here changes while the server runs, errors included. A cache between may
+ * defer_reply such an answer by its own rule (Varnish: 120 s) where nothing is said of it. */
+static bool is_get_or_head(const struct as_exchange *x)
 {
     return as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
 }
 
-static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zip_format coding)
+static void write_reply(struct as_exchange *x, const struct as_rest_reply *r,
+                        enum as_gzip_format coding)
 {
     bool is_head = as_str_eq(x->head->method, AS_STR("HEAD"));
     struct as_http_header h[HEADERS_MAX];
@@ -63,24 +64,25 @@ static void put(struct as_exchange *x, const struct as_rest_reply *r, enum as_zi
         a.n_body = is_head ? 0 : r->n_body;
     }
     if (coding) {
-        h[a.n_headers++] = (struct as_http_header){AS_STR("content-encoding"), as_zip_name(coding)};
+        h[a.n_headers++] =
+            (struct as_http_header){AS_STR("content-encoding"), as_gzip_name(coding)};
         h[a.n_headers++] = (struct as_http_header){AS_STR("vary"), {"accept-encoding", 15}};
     }
-    if (is_got(x))
+    if (is_get_or_head(x))
         h[a.n_headers++] =
             (struct as_http_header){AS_STR("cache-control"), {"no-store", sizeof("no-store") - 1}};
     AS_ASSERT(r->n_extra <= AS_REST_EXTRA);
     for (uint32_t i = 0; i < r->n_extra; i++)
         h[a.n_headers++] = r->extra[i];
-    as_conn_touch(x->conn);
+    as_conn_schedule_flush(x->conn);
     as_conn_answer(x->conn, x->stream, &a);
 }
 
 /* --- answers that wait: to be deflated, or for the end of the request --- */
 
-struct as_rest_kept { /* in the exchange's arena */
+struct as_rest_deferred { /* in the exchange's arena */
     struct as_exchange *x;
-    enum as_zip_format coding;
+    enum as_gzip_format coding;
     struct as_rest_reply r;
     struct as_http_header extra[AS_REST_EXTRA];
     char text[256]; /* of `extra`'s values */
@@ -88,10 +90,10 @@ struct as_rest_kept { /* in the exchange's arena */
 };
 
 /* A copy, because the handler's own may be on its stack. NULL: it does not fit. */
-static struct as_rest_kept *keep(struct as_exchange *x, const struct as_rest_reply *r)
+static struct as_rest_deferred *defer_reply(struct as_exchange *x, const struct as_rest_reply *r)
 {
     size_t size = r->n_body * sizeof(*r->body), at = 0;
-    struct as_rest_kept *k = as_arena_alloc(&x->arena, sizeof(*k) + size, 8);
+    struct as_rest_deferred *k = as_arena_alloc(&x->arena, sizeof(*k) + size, 8);
 
     if (!k)
         return NULL;
@@ -114,91 +116,92 @@ static struct as_rest_kept *keep(struct as_exchange *x, const struct as_rest_rep
     return k;
 }
 
-static void on_deflated(void *arg, const struct as_squeezed *out)
+static void on_deflated(void *arg, const struct as_compress_result *out)
 {
-    struct as_rest_kept *k = arg;
+    struct as_rest_deferred *k = arg;
     struct as_exchange *x = k->x;
     struct as_http_piece piece;
 
     if (out->err) { /* not smaller, or no room for it: the client can read it as it is */
-        put(x, &k->r, AS_ZIP_NONE);
+        write_reply(x, &k->r, AS_GZIP_NONE);
         return;
     }
     x->deflated = out->blob;
     piece = (struct as_http_piece){out->blob->data, out->n, out->blob};
     k->r.body = &piece;
     k->r.n_body = 1;
-    put(x, &k->r, k->coding);
+    write_reply(x, &k->r, k->coding);
 }
 
 /* The coding that this client can read and the option wants. */
-static enum as_zip_format choose(const struct as_exchange *x, size_t len)
+static enum as_gzip_format choose_content_coding(const struct as_exchange *x, size_t len)
 {
     const struct as_edge_conf *conf = &x->edge->conf;
     struct as_str list;
 
     if (conf->compress == AS_COMPRESS_OFF || len < conf->compress_min || len < 2 ||
-        (conf->compress == AS_COMPRESS_MATCH && !x->zipped) ||
+        (conf->compress == AS_COMPRESS_MATCH && !x->is_compressed) ||
         as_str_eq(x->head->method, AS_STR("HEAD")))
-        return AS_ZIP_NONE;
+        return AS_GZIP_NONE;
     list = as_rest_header(x, "accept-encoding");
-    for (int f = AS_ZIP_GZIP; f < AS_ZIP_FORMATS; f++) {
+    for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
         if ((conf->compress == AS_COMPRESS_ALWAYS || f == (int)x->encoding) &&
-            as_zip_is_wanted(list, (enum as_zip_format)f))
-            return (enum as_zip_format)f;
+            as_gzip_in_accept_encoding(list, (enum as_gzip_format)f))
+            return (enum as_gzip_format)f;
     }
-    return AS_ZIP_NONE;
+    return AS_GZIP_NONE;
 }
 
 /* True: it was sent, or will be when it is deflated. */
-static bool send_squeezed(struct as_exchange *x, const struct as_rest_reply *r)
+static bool send_compressed(struct as_exchange *x, const struct as_rest_reply *r)
 {
-    struct as_rest_kept *k;
-    enum as_zip_format coding;
+    struct as_rest_deferred *k;
+    enum as_gzip_format coding;
     size_t len = 0;
 
     for (uint32_t i = 0; i < r->n_body; i++)
         len += r->body[i].n;
-    coding = choose(x, len);
-    k = coding ? keep(x, r) : NULL;
+    coding = choose_content_coding(x, len);
+    k = coding ? defer_reply(x, r) : NULL;
     if (!k)
         return false;
     k->coding = coding;
-    as_squeeze_start(&x->edge->squeezer, x->answers, coding, false, k->pieces, r->n_body, len - 1,
-                     on_deflated, k, &x->squeeze);
+    as_compress_start(&x->edge->compressor, x->answers, coding, false, k->pieces, r->n_body,
+                      len - 1, on_deflated, k, &x->compress_job);
     return true;
 }
 
 /* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
  * client whose connection is closed behind it), so the rest of a small body is awaited; of a body
- * of unknown length, AS_REST_EARLY bytes. Not by who is over --max-requests: it would be held all
- * the same. */
-static bool is_early(const struct as_exchange *x)
+ * of unknown length, AS_REST_DISCARD_MAX bytes. Not by who is over --max-requests: it would be
+ * deferred_reply all the same. */
+static bool must_wait_for_body(const struct as_exchange *x)
 {
     uint64_t n;
 
     return !x->ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
-           !as_rest_header(x, "expect").p && (!as_body_length(x, &n) || n <= AS_REST_EARLY);
+           !as_rest_header(x, "expect").p &&
+           (!as_rest_body_length(x, &n) || n <= AS_REST_DISCARD_MAX);
 }
 
-void as_rest_release(struct as_exchange *x)
+void as_rest_send_deferred(struct as_exchange *x)
 {
-    struct as_rest_kept *k = x->held;
+    struct as_rest_deferred *k = x->deferred_reply;
 
-    x->held = NULL;
-    as_patience_answer(x);
-    put(x, &k->r, AS_ZIP_NONE);
+    x->deferred_reply = NULL;
+    as_client_timeouts_start_answer(x);
+    write_reply(x, &k->r, AS_GZIP_NONE);
 }
 
 void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
 {
     AS_ASSERT(r->n_body <= AS_EXCHANGE_PIECES);
-    if (!as_rest_answering(x, r->status))
+    if (!as_rest_mark_answered(x, r->status))
         return;
-    if (is_early(x) && (x->held = keep(x, r)))
-        as_patience_look(x, &x->edge->uploads, x->got);
-    else if (!send_squeezed(x, r))
-        put(x, r, AS_ZIP_NONE);
+    if (must_wait_for_body(x) && (x->deferred_reply = defer_reply(x, r)))
+        as_client_timeouts_start(x, &x->edge->uploads, x->got);
+    else if (!send_compressed(x, r))
+        write_reply(x, r, AS_GZIP_NONE);
 }
 
 void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)

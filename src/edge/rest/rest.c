@@ -36,7 +36,7 @@ const char *as_resource_name(enum as_resource r)
     return resource_names[r];
 }
 
-uint32_t as_http_status(uint32_t i)
+uint32_t as_counted_http_status(uint32_t i)
 {
     static const uint16_t statuses[AS_HTTP_STATUSES] = {200, 204, 400, 401, 403, 404, 405,
                                                         408, 409, 413, 415, 429, 431, 499,
@@ -47,10 +47,10 @@ uint32_t as_http_status(uint32_t i)
 
 /* --- which row --- */
 
-const struct as_rest_route *as_rest_find(enum as_door door, struct as_str path,
+const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
                                          struct as_rest_match *ret_m)
 {
-    const struct as_rest_table *t = &as_rest_tables[door];
+    const struct as_rest_table *t = &as_rest_tables[interface];
 
     for (uint32_t i = 0; i < t->n; i++) {
         const char *pattern = t->rows[i].path;
@@ -70,8 +70,8 @@ static bool same_path(const struct as_rest_route *r, const struct as_rest_route 
 }
 
 /* The row of the request's method, among those of the path. */
-static const struct as_rest_route *row_for(const struct as_rest_route *first, struct as_str method,
-                                           const struct as_rest_table *t)
+static const struct as_rest_route *find_row(const struct as_rest_route *first, struct as_str method,
+                                            const struct as_rest_table *t)
 {
     if (as_str_eq(method, AS_STR("HEAD")))
         method = AS_STR("GET");
@@ -112,7 +112,7 @@ static void answer_allow(struct as_exchange *x, uint32_t status, const char *tex
                .status = status, .extra = &h, .n_extra = 1, .body = &body, .n_body = body.n > 0});
 }
 
-static bool decode(struct as_exchange *x, struct as_str *v)
+static bool decode_variable(struct as_exchange *x, struct as_str *v)
 {
     char *p;
 
@@ -134,7 +134,7 @@ static bool decode(struct as_exchange *x, struct as_str *v)
 
 /* A gRPC content-type on another method than POST or on HTTP/1.1, or an RPC's path without the
  * content-type: gRPC's PROTOCOL-HTTP2 and what its servers answer. */
-static void answer_rpc(struct as_exchange *x)
+static void answer_misplaced_rpc(struct as_exchange *x)
 {
     if (is_method(x, "OPTIONS"))
         answer_allow(x, 204, "", ALLOW_RPC);
@@ -147,20 +147,20 @@ static void answer_rpc(struct as_exchange *x)
 }
 
 /* The timeout has the form of gRPC's header, as gateways from HTTP to gRPC take it. */
-static void begin(struct as_exchange *x)
+static void start_body(struct as_exchange *x)
 {
     if (x->head->grpc_timeout.n)
-        as_exchange_timeout(x);
+        as_exchange_read_timeout(x);
     if (x->state == AS_X_RECEIVING)
-        as_body_begin(x, x->rest.route->flags & AS_REST_BODY);
+        as_rest_body_begin(x, x->rest.route->flags & AS_REST_BODY);
 }
 
-void as_rest_head(struct as_exchange *x)
+void as_rest_start(struct as_exchange *x)
 {
     struct as_str path = x->head->path, query = {0};
     const char *mark = path.n ? memchr(path.p, '?', path.n) : NULL;
-    enum as_door door = x->edge->conf.door;
-    const struct as_rest_table *table = &as_rest_tables[door];
+    enum as_interface interface = x->edge->conf.interface;
+    const struct as_rest_table *table = &as_rest_tables[interface];
     const struct as_rest_route *first, *row;
     char allow[ALLOW_ROOM];
     bool is_rpc;
@@ -176,15 +176,15 @@ void as_rest_head(struct as_exchange *x)
         path.n = (size_t)(mark - path.p);
     }
     is_rpc = as_grpc_is_content_type(x->head->content_type);
-    first = is_rpc ? NULL : as_rest_find(door, path, &x->rest);
+    first = is_rpc ? NULL : as_rest_find(interface, path, &x->rest);
     if (!first) {
-        if (is_rpc || as_service_rpc(door, path) != AS_RPC_UNKNOWN)
-            answer_rpc(x);
-        else if (!as_signpost_answers(x, path))
+        if (is_rpc || as_grpc_service_find_rpc(interface, path) != AS_RPC_UNKNOWN)
+            answer_misplaced_rpc(x);
+        else if (!as_landing_page_answer(x, path))
             as_exchange_fail(x, AS_ENOTFOUND, "not found");
         return;
     }
-    row = row_for(first, x->head->method, table);
+    row = find_row(first, x->head->method, table);
     x->rest.query = query;
     x->rest.route = row ? row : first; /* counted as such */
     if (!row) {
@@ -193,22 +193,22 @@ void as_rest_head(struct as_exchange *x)
             answer_allow(x, 204, "", allow);
         else
             answer_allow(x, 405, "{\"error\":\"method not allowed\"}", allow);
-    } else if (decode(x, &x->rest.model) && decode(x, &x->rest.version) &&
-               decode(x, &x->rest.name) && decode(x, &x->rest.application) &&
-               decode(x, &x->rest.deployment) &&
-               (!(row->flags & AS_REST_CHANGES) || as_door_lets_change(x))) {
-        begin(x);
+    } else if (decode_variable(x, &x->rest.model) && decode_variable(x, &x->rest.version) &&
+               decode_variable(x, &x->rest.name) && decode_variable(x, &x->rest.application) &&
+               decode_variable(x, &x->rest.deployment) &&
+               (!(row->flags & AS_REST_CHANGES) || as_access_check_change(x))) {
+        start_body(x);
     }
 }
 
-static void call(struct as_exchange *x)
+static void call_handler(struct as_exchange *x)
 {
     x->rest.route->handle(x, &x->rest);
 }
 
 void as_rest_end(struct as_exchange *x)
 {
-    as_body_end(x, call);
+    as_rest_body_end(x, call_handler);
 }
 
 struct as_str as_rest_header(const struct as_exchange *x, const char *name)
@@ -222,7 +222,7 @@ struct as_str as_rest_header(const struct as_exchange *x, const char *name)
     return (struct as_str){0};
 }
 
-uint32_t as_rest_count(const struct as_exchange *x, const char *name)
+uint32_t as_rest_count_header(const struct as_exchange *x, const char *name)
 {
     struct as_str key = as_str_of(name);
     uint32_t n = 0;

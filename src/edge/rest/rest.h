@@ -1,14 +1,14 @@
 /* edge/rest/rest.h — plain HTTP requests: which handler answers which path, and how it answers.
  *
- * A resource is a row per method in its door's table (rest_routes.c); everything else follows from
- * it: 404 for paths without a row, 405 with Allow, OPTIONS, HEAD wherever there is GET, what is
- * counted by route, and the OpenAPI document. Rows of one path stand together; of two patterns that
- * fit a path, the first counts. A handler is called once, when the body is there, whole and
+ * A resource is a row per method in its interface's table (rest_routes.c); everything else follows
+ * from it: 404 for paths without a row, 405 with Allow, OPTIONS, HEAD wherever there is GET, what
+ * is counted by route, and the OpenAPI document. Rows of one path stand together; of two patterns
+ * that fit a path, the first counts. A handler is called once, when the body is there, whole and
  * inflated, in x->body (AS_BODY_PAD zeros behind it), and answers now or later, on the same loop:
  *   as_rest_send, as_rest_json   with any status and body
  *   as_exchange_fail             {"error": …} with the status of base/err.h
  *   as_infer_begin               a request to a model
- *   as_rest_answering, as_conn_begin …   an answer over time
+ *   as_rest_mark_answered, as_conn_begin …   an answer over time
  * Thread: the loop's.
  */
 #ifndef AS_EDGE_REST_H
@@ -31,7 +31,7 @@ struct as_rest_doc {
 
 #define AS_REST_BODY 0x1u /* it has a body; else one is read and forgotten */
 #define AS_REST_CHANGES                                                                            \
-    0x2u /* at the clients' door: changes something of the server, edge/conn/access.h */
+    0x2u /* at the clients' interface: changes something of the server, edge/conn/access.h */
 
 #define AS_REST_OPTIONAL 0x4u /* for the document: an empty body will do */
 
@@ -48,11 +48,11 @@ struct as_rest_table {
     const struct as_rest_route *rows;
     uint32_t n;
 };
-extern const struct as_rest_table as_rest_tables[AS_DOORS];
+extern const struct as_rest_table as_rest_tables[AS_INTERFACES];
 
-/* The first row of the path that `path` names (no query) at a door, variables still encoded; NULL:
- * none. */
-const struct as_rest_route *as_rest_find(enum as_door door, struct as_str path,
+/* The first row of the path that `path` names (no query) at a interface, variables still encoded;
+ * NULL: none. */
+const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_str path,
                                          struct as_rest_match *ret_m);
 
 /* --- answers: each ends the exchange's part, as those of edge/exchange/exchange.h --- */
@@ -64,9 +64,9 @@ struct as_rest_reply {
     struct as_str content_type; /* empty: application/json */
     const struct as_http_header *extra;
     uint32_t n_extra;
-    /* As in wire/http/http.h: bytes in the arena, in the exchange's blobs, or with an owner. At most
-     * AS_EXCHANGE_PIECES. content-length is added; compressed where --response-compression says so
-     * and the client lists a coding of ours. */
+    /* As in wire/http/http.h: bytes in the arena, in the exchange's blobs, or with an owner. At
+     * most AS_EXCHANGE_PIECES. content-length is added; compressed where --response-compression
+     * says so and the client lists a coding of ours. */
     const struct as_http_piece *body;
     uint32_t n_body;
 };
@@ -76,27 +76,30 @@ void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *j
 
 /* An answer over time (as_conn_begin …) begins: true when somebody is there to hear it; the status
  * is counted, and the exchange is ANSWERED. */
-bool as_rest_answering(struct as_exchange *x, uint32_t status);
+bool as_rest_mark_answered(struct as_exchange *x, uint32_t status);
 
 /* This loop's reader of JSON; NULL: answered. */
-struct as_json *as_rest_reader(struct as_exchange *x, bool large);
+struct as_json *as_rest_json_reader(struct as_exchange *x, bool large);
 
 /* A header of the request, by its name in lower case; empty where there is none. */
 struct as_str as_rest_header(const struct as_exchange *x, const char *name);
-uint32_t as_rest_count(const struct as_exchange *x, const char *name); /* how many there are */
+uint32_t as_rest_count_header(const struct as_exchange *x,
+                              const char *name); /* how many there are */
 
 /* --- for the exchange --- */
 
 /* The head of what is no gRPC call has come: what needs no body to be refused is refused. */
-void as_rest_head(struct as_exchange *x);
+void as_rest_start(struct as_exchange *x);
 /* Its body is complete. */
 void as_rest_end(struct as_exchange *x);
-#define AS_REST_EARLY 65536u /* bytes of a body that are read although its answer is known */
-/* An answer that waits for the rest of the request (x->held) goes out. */
-void as_rest_release(struct as_exchange *x);
+#define AS_REST_DISCARD_MAX 65536u /* bytes of a body that are read although its answer is known   \
+                                    */
+/* An answer that waits for the rest of the request (x->deferred_reply) goes out. */
+void as_rest_send_deferred(struct as_exchange *x);
 /* {"error": message}; as_exchange_fail is for everybody else. */
 void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,
                   const struct as_http_header *extra, uint32_t n_extra);
-void as_rest_gone(struct as_exchange *x); /* the client left without an answer: counted */
+void as_rest_count_cancelled(
+    struct as_exchange *x); /* the client left without an answer: counted */
 
 #endif

@@ -6,7 +6,7 @@
 
 /* --- refusals --- */
 
-static void too_big(struct as_exchange *x)
+static void fail_too_big(struct as_exchange *x)
 {
     as_exchange_fail(x, AS_ETOOBIG, "the request body is over %s %lu", x->edge->conf.body_option,
                      (unsigned long)x->edge->conf.max_http_body);
@@ -15,19 +15,19 @@ static void too_big(struct as_exchange *x)
 /* --- head --- */
 
 /* One coding; "identity" is none. What we read is told to who sends another (RFC 9110, 12.5.3). */
-static bool take_encoding(struct as_exchange *x)
+static bool read_encoding(struct as_exchange *x)
 {
     struct as_str coding = as_rest_header(x, "content-encoding");
 
     if (as_str_eq(coding, AS_STR("x-gzip")))
         coding = AS_STR("gzip");
-    if (as_zip_format_of(coding, &x->encoding)) {
+    if (as_gzip_format_of(coding, &x->encoding)) {
         as_exchange_fail(x, AS_EMEDIA,
                          "content-encoding '%.*s' is not supported; the server reads gzip, deflate",
                          (int)AS_MIN(coding.n, (size_t)64), coding.p);
         return false;
     }
-    x->zipped = x->encoding != AS_ZIP_NONE;
+    x->is_compressed = x->encoding != AS_GZIP_NONE;
     return true;
 }
 
@@ -40,23 +40,23 @@ static bool fail_room(struct as_exchange *x, int err, size_t n)
     return false;
 }
 
-static void lies_in_blob(struct as_exchange *x)
+static void use_blob(struct as_exchange *x)
 {
     x->body = x->blob->data;
-    x->body_room = AS_MIN(as_blob_due(x->blob, x->body_len + AS_BODY_PAD), x->body_len);
+    x->body_room = AS_MIN(as_blob_grow_at(x->blob, x->body_len + AS_BODY_PAD), x->body_len);
 }
 
 /* Small bodies, of n bytes, the first of which may be here already. */
-static bool room_in_arena(struct as_exchange *x, size_t n)
+static bool reserve_in_arena(struct as_exchange *x, size_t n)
 {
     uint8_t *p;
 
-    if (!as_account_take(x->requests, n))
+    if (!as_account_try_charge(x->requests, n))
         return fail_room(x, AS_EFULL, n);
     p = as_arena_alloc(&x->arena, n + AS_BODY_PAD, AS_BLOB_ALIGN);
-    if (p && x->body_have)
-        memcpy(p, x->body, x->body_have);
-    as_account_give(x->requests, x->reserved);
+    if (p && x->body_filled)
+        memcpy(p, x->body, x->body_filled);
+    as_account_uncharge(x->requests, x->reserved);
     x->reserved = n;
     x->body = p;
     x->body_len = x->body_room = n;
@@ -64,45 +64,45 @@ static bool room_in_arena(struct as_exchange *x, size_t n)
 }
 
 /* Of a known length: it need not begin if it could never be whole. */
-static bool begin_known(struct as_exchange *x, size_t n)
+static bool reserve_known(struct as_exchange *x, size_t n)
 {
     int err;
 
     if (n <= AS_COPY_MAX)
-        return room_in_arena(x, n);
-    err = n + AS_BODY_PAD > as_budget_most(x->requests->budget)
+        return reserve_in_arena(x, n);
+    err = n + AS_BODY_PAD > as_budget_account_limit(x->requests->budget)
               ? AS_EFULL
-              : as_blob_begin(x->requests, n + AS_BODY_PAD, &x->blob);
+              : as_blob_new_growing(x->requests, n + AS_BODY_PAD, &x->blob);
     if (err)
         return fail_room(x, err, n + AS_BODY_PAD);
     x->body_len = n;
-    lies_in_blob(x);
+    use_blob(x);
     return true;
 }
 
-bool as_body_length(const struct as_exchange *x, uint64_t *ret_n)
+bool as_rest_body_length(const struct as_exchange *x, uint64_t *ret_n)
 {
     struct as_str s = as_rest_header(x, "content-length");
 
     return s.n && as_str_u64(s, ret_n) == 0;
 }
 
-void as_body_begin(struct as_exchange *x, bool wanted)
+void as_rest_body_begin(struct as_exchange *x, bool wanted)
 {
     uint64_t n;
 
-    if (!as_body_length(x, &n)) {
+    if (!as_rest_body_length(x, &n)) {
         if (wanted)
-            take_encoding(x); /* memory is taken when there is something */
+            read_encoding(x); /* memory is taken when there is something */
         return;
     }
     if (n > x->edge->conf.max_http_body) {
         as_exchange_fail(x, AS_ETOOBIG, "a request body of %lu bytes is over %s %lu",
                          (unsigned long)n, x->edge->conf.body_option,
                          (unsigned long)x->edge->conf.max_http_body);
-    } else if (wanted && take_encoding(x) && n && begin_known(x, (size_t)n)) {
+    } else if (wanted && read_encoding(x) && n && reserve_known(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
-        as_conn_into(x->conn, x->stream, x->body, x->body_room);
+        as_conn_receive_into(x->conn, x->stream, x->body, x->body_room);
     }
 }
 
@@ -111,69 +111,70 @@ void as_body_begin(struct as_exchange *x, bool wanted)
 /* The next part of a body of known length. */
 static bool extend_known(struct as_exchange *x, size_t need)
 {
-    size_t n = as_blob_step(need, x->body_len + AS_BODY_PAD);
-    int err = as_blob_extend(&x->blob, n);
+    size_t n = as_blob_grow_to(need, x->body_len + AS_BODY_PAD);
+    int err = as_blob_grow(&x->blob, n);
 
     if (err)
         return fail_room(x, err, x->body_len + AS_BODY_PAD);
-    lies_in_blob(x);
+    use_blob(x);
     return true;
 }
 
 /* Twice the room, for a body that does not say how long it is. */
-static bool grow(struct as_exchange *x, size_t need)
+static bool grow_unknown(struct as_exchange *x, size_t need)
 {
     size_t n = AS_MAX(x->body_len ? 2 * x->body_len : FIRST_ROOM, need);
     int err;
 
     n = AS_MIN(n, (size_t)x->edge->conf.max_http_body);
     if (n <= AS_COPY_MAX)
-        return room_in_arena(x, n);
-    err = x->blob ? as_blob_extend(&x->blob, n + AS_BODY_PAD)
-                  : as_blob_take(x->requests, n + AS_BODY_PAD, &x->blob);
+        return reserve_in_arena(x, n);
+    err = x->blob ? as_blob_grow(&x->blob, n + AS_BODY_PAD)
+                  : as_blob_new_charged(x->requests, n + AS_BODY_PAD, &x->blob);
     if (err)
         return fail_room(x, err, need + AS_BODY_PAD);
     if (x->reserved) { /* it was small until now */
-        memcpy(x->blob->data, x->body, x->body_have);
-        as_account_give(x->requests, x->reserved);
+        memcpy(x->blob->data, x->body, x->body_filled);
+        as_account_uncharge(x->requests, x->reserved);
         x->reserved = 0;
     }
     x->body_len = n;
-    lies_in_blob(x);
+    use_blob(x);
     return true;
 }
 
-static bool make_room(struct as_exchange *x, size_t need)
+static bool extend_room(struct as_exchange *x, size_t need)
 {
-    return x->body_room < x->body_len ? extend_known(x, need) : grow(x, need);
+    return x->body_room < x->body_len ? extend_known(x, need) : grow_unknown(x, need);
 }
 
-void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n)
+void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
     if (x->state != AS_X_RECEIVING)
         return;
     if (x->got > x->edge->conf.max_http_body) {
-        too_big(x);
+        fail_too_big(x);
         return;
     }
     if (!(x->rest.route->flags & AS_REST_BODY))
         return;
-    if (n > x->body_room - x->body_have && !make_room(x, x->body_have + n))
+    if (n > x->body_room - x->body_filled && !extend_room(x, x->body_filled + n))
         return;
-    if (p != x->body + x->body_have) /* else it was received in its place */
-        memcpy(x->body + x->body_have, p, n);
-    x->body_have += n;
-    if (x->body_have == x->body_room && x->body_room < x->body_len && /* the rest, in its place */
-        make_room(x, x->body_have + 1))
-        as_conn_into(x->conn, x->stream, x->body + x->body_have, x->body_room - x->body_have);
+    if (p != x->body + x->body_filled) /* else it was received in its place */
+        memcpy(x->body + x->body_filled, p, n);
+    x->body_filled += n;
+    if (x->body_filled == x->body_room && x->body_room < x->body_len && /* the rest, in its place */
+        extend_room(x, x->body_filled + 1))
+        as_conn_receive_into(x->conn, x->stream, x->body + x->body_filled,
+                             x->body_room - x->body_filled);
 }
 
-void as_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x))
+void as_rest_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x))
 {
-    x->body_len = x->body_have;
+    x->body_len = x->body_filled;
     if (x->body)
         memset(x->body + x->body_len, 0, AS_BODY_PAD);
-    if (x->zipped)
+    if (x->is_compressed)
         as_exchange_inflate(x, done);
     else
         done(x);

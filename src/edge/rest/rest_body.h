@@ -2,12 +2,12 @@
  *
  * What the head says (content-length, content-encoding) decides: a declared length is checked
  * against --max-http-body-bytes. Room is made, and charged, as bytes come: of a declared length in
- * the steps of base/memory/blob.h, else twice what there is. Small bodies lie in the arena, others in
- * x->blob.
- * Compressed ones are inflated (edge/exchange/compress) once they are complete. Thread: the loop's.
+ * the steps of base/memory/blob.h, else twice what there is. Small bodies lie in the arena, others
+ * in x->blob. Compressed ones are inflated (edge/exchange/compress) once they are complete. Thread:
+ * the loop's.
  */
-#ifndef AS_EDGE_BODY_H
-#define AS_EDGE_BODY_H
+#ifndef AS_EDGE_REST_BODY_H
+#define AS_EDGE_REST_BODY_H
 
 #include "edge/exchange/exchange.h"
 
@@ -16,11 +16,11 @@
 #define AS_BODY_PAD 64u
 
 /* The declared length; false: there is none. */
-bool as_body_length(const struct as_exchange *x, uint64_t *ret_n);
+bool as_rest_body_length(const struct as_exchange *x, uint64_t *ret_n);
 /* The head has come. `wanted`: else the body is read and forgotten. May refuse. */
-void as_body_begin(struct as_exchange *x, bool wanted);
-void as_body_data(struct as_exchange *x, const uint8_t *p, size_t n);
+void as_rest_body_begin(struct as_exchange *x, bool wanted);
+void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n);
 /* The client has sent all of it: `done` when it is inflated; not when it was refused. */
-void as_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x));
+void as_rest_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x));
 
 #endif

@@ -14,7 +14,7 @@ static struct as_str last_segment(struct as_str s)
     return slash ? (struct as_str){slash + 1, (size_t)(s.p + s.n - slash) - 1} : s;
 }
 
-static struct as_str *variable(const char *pattern, struct as_rest_match *m)
+static struct as_str *find_variable(const char *pattern, struct as_rest_match *m)
 {
     switch (pattern[1]) { /* '{' is before it; no two begin alike */
     case 'm':
@@ -36,7 +36,7 @@ static bool match(const char *pattern, const char *p, const char *end, struct as
 static bool match_variable(const char *pattern, const char *p, const char *end,
                            struct as_rest_match *m)
 {
-    struct as_str *v = variable(pattern, m);
+    struct as_str *v = find_variable(pattern, m);
     const char *behind = strchr(pattern, '}') + 1, *at = p;
     bool many = v == &m->model;
 
@@ -85,7 +85,7 @@ bool as_route_matches(const char *pattern, struct as_str path, struct as_rest_ma
 
 /* --- percent-encoding (RFC 3986, 2.1) --- */
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -107,8 +107,8 @@ int as_route_decode(struct as_str s, char *out, size_t *ret_n)
             out[n++] = s.p[i];
             continue;
         }
-        high = s.n - i > 2 ? digit(s.p[i + 1]) : -1;
-        low = s.n - i > 2 ? digit(s.p[i + 2]) : -1;
+        high = s.n - i > 2 ? hex_digit(s.p[i + 1]) : -1;
+        low = s.n - i > 2 ? hex_digit(s.p[i + 2]) : -1;
         if (high < 0 || low < 0 || high + low == 0)
             return AS_EINVALID;
         out[n++] = (char)(high << 4 | low);
@@ -146,7 +146,7 @@ bool as_route_put(struct as_buf *out, const char *pattern, bool with_optional,
 
         if (*pattern == '[' && !with_optional) {
             pattern = strchr(pattern, ']');
-        } else if (*pattern == '{' && (v = variable(pattern, &vars))->n) {
+        } else if (*pattern == '{' && (v = find_variable(pattern, &vars))->n) {
             as_route_encode(out, *v);
             pattern = strchr(pattern, '}');
         } else if (*pattern != '[' && *pattern != ']') {

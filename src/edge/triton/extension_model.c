@@ -9,8 +9,8 @@
 /* --- configuration --- */
 
 /* The tensors of one item: without the batch dimension, which comes first. NULL: no memory. */
-static const struct as_tensor_spec *of_item(struct as_arena *a, const struct as_tensor_spec *s,
-                                            uint32_t n)
+static const struct as_tensor_spec *item_specs(struct as_arena *a, const struct as_tensor_spec *s,
+                                               uint32_t n)
 {
     struct as_tensor_spec *item = as_arena_alloc(a, n * sizeof(*item) + 1, 8);
 
@@ -32,8 +32,8 @@ static bool add_batching(struct as_model_config *c, const struct as_model *m, st
     c->n_preferred = m->batching.n_preferred;
     c->max_delay_us = m->batching.max_wait / AS_US;
     c->ragged = m->batching.ragged;
-    c->inputs = of_item(a, m->inputs, m->n_inputs);
-    c->outputs = of_item(a, m->outputs, m->n_outputs);
+    c->inputs = item_specs(a, m->inputs, m->n_inputs);
+    c->outputs = item_specs(a, m->outputs, m->n_outputs);
     return c->inputs && c->outputs;
 }
 
@@ -51,7 +51,7 @@ static struct as_model_config config_of(const struct as_model *m)
 
 void as_extension_config(struct as_exchange *x, struct as_str model, struct as_str version)
 {
-    const struct as_model *m = as_exchange_find(x, model, version);
+    const struct as_model *m = as_exchange_find_model(x, model, version);
     struct as_model_config c;
     struct as_buf out = {0};
 
@@ -79,15 +79,15 @@ struct row {
     uint32_t n_batches;
 };
 
-struct question {
-    struct as_ask ask;
+struct stats_query {
+    struct as_dispatch_query query;
     bool refused; /* no memory for what the fleet said */
     uint32_t n;
     struct row rows[];
 };
 
 /* The sizes that there were. False: no memory. */
-static bool gather_batches(struct row *r)
+static bool collect_batches(struct row *r)
 {
     uint32_t n = 0;
 
@@ -105,9 +105,9 @@ static bool gather_batches(struct row *r)
 }
 
 /* Dispatch loop. */
-static void gather(struct as_ask *k, struct as_fleet *f)
+static void collect_stats(struct as_dispatch_query *k, struct as_fleet *f)
 {
-    struct question *q = AS_CONTAINER(k, struct question, ask);
+    struct stats_query *q = AS_CONTAINER(k, struct stats_query, query);
 
     for (uint32_t i = 0; i < q->n && !q->refused; i++) {
         struct row *r = &q->rows[i];
@@ -116,20 +116,20 @@ static void gather(struct as_ask *k, struct as_fleet *f)
         if (!stat)
             continue; /* it has gone in the meantime: nothing is known of it */
         r->stat = *stat;
-        q->refused = !gather_batches(r);
+        q->refused = !collect_batches(r);
         r->stat.calls = NULL; /* the fleet's own */
     }
 }
 
-static void drop(struct as_ask *k)
+static void free_batches(struct as_dispatch_query *k)
 {
-    struct question *q = AS_CONTAINER(k, struct question, ask);
+    struct stats_query *q = AS_CONTAINER(k, struct stats_query, query);
 
     for (uint32_t i = 0; i < q->n; i++)
         free(q->rows[i].batches);
 }
 
-static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns now)
+static struct as_model_stats stats_of(const struct row *r, uint64_t wall_ms, as_ns now)
 {
     const struct as_model_stat *s = &r->stat;
     as_ns since = now > s->last ? now - s->last : 0;
@@ -151,9 +151,9 @@ static struct as_model_stats shown(const struct row *r, uint64_t wall_ms, as_ns 
                                    .n_batches = r->n_batches};
 }
 
-static void tell(struct as_ask *k)
+static void send_stats(struct as_dispatch_query *k)
 {
-    struct question *q = AS_CONTAINER(k, struct question, ask);
+    struct stats_query *q = AS_CONTAINER(k, struct stats_query, query);
     struct as_exchange *x = k->x;
     struct as_model_stats *rows =
         q->refused ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
@@ -165,7 +165,7 @@ static void tell(struct as_ask *k)
     clock_gettime(CLOCK_REALTIME, &t);
     for (uint32_t i = 0; rows && i < q->n; i++)
         rows[i] =
-            shown(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
+            stats_of(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
     if (rows && x->grpc)
         err = as_model_stats_put(rows, q->n, &x->arena, &out);
     else if (rows)
@@ -173,15 +173,15 @@ static void tell(struct as_ask *k)
     as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
 }
 
-static void add(struct question *q, const struct as_model *m)
+static void add_model(struct stats_query *q, const struct as_model *m)
 {
     if (!m->unloaded)
         q->rows[q->n++] = (struct row){.model = m, .deployment = m->deployment, .index = m->index};
 }
 
 /* The rows of one name, in one version or all. */
-static void add_named(struct as_exchange *x, struct question *q, uint32_t room, struct as_str model,
-                      struct as_str version)
+static void add_versions(struct as_exchange *x, struct stats_query *q, uint32_t room,
+                         struct as_str model, struct as_str version)
 {
     const struct as_model **all =
         as_arena_alloc(&x->arena, room * sizeof(struct as_model *) + 1, 8);
@@ -189,16 +189,16 @@ static void add_named(struct as_exchange *x, struct question *q, uint32_t room, 
 
     for (uint32_t i = 0; i < n; i++) {
         if (!version.n || as_str_eq(all[i]->version, version))
-            add(q, all[i]);
+            add_model(q, all[i]);
     }
 }
 
 void as_extension_statistics(struct as_exchange *x, struct as_str model, struct as_str version)
 {
-    struct question *q;
+    struct stats_query *q;
     uint32_t room;
 
-    if (model.n && !as_exchange_find(x, model, version))
+    if (model.n && !as_exchange_find_model(x, model, version))
         return;
     if (!x->registry)
         x->registry = as_registry_ref(x->edge->client.registry);
@@ -209,10 +209,10 @@ void as_extension_statistics(struct as_exchange *x, struct as_str model, struct 
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
-    q->ask.fini = drop;
+    q->query.fini = free_batches;
     if (model.n)
-        add_named(x, q, room, model, version);
+        add_versions(x, q, room, model, version);
     for (uint32_t i = 0; !model.n && i < room; i++)
-        add(q, as_registry_at(x->registry, i));
-    as_ask_send(x, &q->ask, gather, tell);
+        add_model(q, as_registry_at(x->registry, i));
+    as_dispatch_query_send(x, &q->query, collect_stats, send_stats);
 }

@@ -13,10 +13,10 @@ static struct as_repository_row state_of(const struct as_edge *e, const struct a
     if (m->unloaded) {
         r.state = "UNAVAILABLE";
         r.reason = "unloaded";
-    } else if (as_fleet_model_down(f, m->deployment)) {
+    } else if (as_fleet_deployment_down(f, m->deployment)) {
         r.state = "UNAVAILABLE";
         r.reason = "its workers fail";
-    } else if (!as_fleet_model_ready(f, m->deployment)) {
+    } else if (!as_fleet_deployment_ready(f, m->deployment)) {
         r.state = "LOADING";
         r.reason = "no worker is ready";
     }
@@ -46,7 +46,7 @@ void as_extension_index(struct as_exchange *x, bool only_ready)
 /* --- load and unload --- */
 
 struct change {
-    struct as_ask ask;
+    struct as_dispatch_query query;
     bool load, down, ready;
     int err;
     uint32_t n;
@@ -54,9 +54,9 @@ struct change {
 };
 
 /* Dispatch loop. */
-static void carry_out(struct as_ask *k, struct as_fleet *f)
+static void set_loaded(struct as_dispatch_query *k, struct as_fleet *f)
 {
-    struct change *c = AS_CONTAINER(k, struct change, ask);
+    struct change *c = AS_CONTAINER(k, struct change, query);
     const struct as_model *m;
 
     c->err = as_fleet_set_loaded(f, (struct as_str){c->model, c->n}, c->load);
@@ -64,14 +64,14 @@ static void carry_out(struct as_ask *k, struct as_fleet *f)
         return;
     m = as_registry_find(as_fleet_registry(f), (struct as_str){c->model, c->n}, (struct as_str){0},
                          NULL);
-    c->ready = as_fleet_model_ready(f, m->deployment);
-    c->down = as_fleet_model_down(f, m->deployment);
+    c->ready = as_fleet_deployment_ready(f, m->deployment);
+    c->down = as_fleet_deployment_down(f, m->deployment);
 }
 
 /* A load has succeeded when the model can be called. */
-static void tell(struct as_ask *k)
+static void send_outcome(struct as_dispatch_query *k)
 {
-    struct change *c = AS_CONTAINER(k, struct change, ask);
+    struct change *c = AS_CONTAINER(k, struct change, query);
     struct as_exchange *x = k->x;
     struct as_buf out = {0};
 
@@ -100,11 +100,11 @@ static void change(struct as_exchange *x, struct as_str model, bool load)
         return;
     }
     if (!as_registry_find(x->edge->client.registry, model, (struct as_str){0}, NULL)) {
-        as_exchange_fail(x, x->edge->client.settling ? AS_EUNAVAILABLE : AS_ENOTFOUND,
+        as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
                          "failed to %s '%.*s': %s", verb, (int)AS_MIN(model.n, (size_t)AS_NAME_MAX),
                          model.p,
-                         x->edge->client.settling ? "workers are starting"
-                                                  : "the application declares no such model");
+                         x->edge->client.models_pending ? "workers are starting"
+                                                        : "the application declares no such model");
         return;
     }
     c = calloc(1, sizeof(*c));
@@ -115,7 +115,7 @@ static void change(struct as_exchange *x, struct as_str model, bool load)
     c->load = load;
     c->n = (uint32_t)model.n; /* the registry knows it: not too long */
     memcpy(c->model, model.p, model.n);
-    as_ask_send(x, &c->ask, carry_out, tell);
+    as_dispatch_query_send(x, &c->query, set_loaded, send_outcome);
 }
 
 void as_extension_load(struct as_exchange *x, const struct as_repository_change *c)

@@ -18,8 +18,8 @@ typedef int (*member)(struct as_exchange *x, struct as_json *j, struct as_json_i
                       struct body *b);
 
 /* Walks over an object's members; one that is null is not there. 0 or an error of the reader. */
-static int walk(struct as_exchange *x, struct as_json *j, struct as_json_value *v, member fn,
-                struct body *b)
+static int read_members(struct as_exchange *x, struct as_json *j, struct as_json_value *v,
+                        member fn, struct body *b)
 {
     struct as_json_items it;
     int err = v->type == AS_JSON_OBJECT ? as_json_items(j, v, &it) : AS_EINVALID;
@@ -43,14 +43,14 @@ static bool read_body(struct as_exchange *x, member fn, struct body *b, const ch
 
     if (!x->body_len)
         return true;
-    j = as_rest_reader(x, false);
+    j = as_rest_json_reader(x, false);
     if (!j)
         return false;
     err = as_json_open(j, &x->arena, x->body, x->body_len, &root);
     if (!err)
-        err = walk(x, j, &root, fn, b);
+        err = read_members(x, j, &root, fn, b);
     if (!err)
-        err = as_json_end(j);
+        err = as_json_expect_end(j);
     if (err == AS_EPROTO)
         as_exchange_fail(x, AS_EINVALID, "%s", as_json_why(j));
     else if (err == AS_ENOMEM)
@@ -90,8 +90,8 @@ void as_extension_rest_index(struct as_exchange *x, const struct as_rest_match *
 }
 
 /* The key is kept in the arena: a slice of the text would do, but for escapes. */
-static int parameter(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
-                     struct body *b)
+static int parameter_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
+                            struct body *b)
 {
     if (b->c.n_parameters == AS_SETTINGS_MAX)
         return AS_EINVALID;
@@ -109,7 +109,9 @@ static int parameter(struct as_exchange *x, struct as_json *j, struct as_json_it
 static int change_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
                          struct body *b)
 {
-    return as_str_eq(it->key, AS_STR("parameters")) ? walk(x, j, &it->value, parameter, b) : 0;
+    return as_str_eq(it->key, AS_STR("parameters"))
+               ? read_members(x, j, &it->value, parameter_member, b)
+               : 0;
 }
 
 void as_extension_rest_load(struct as_exchange *x, const struct as_rest_match *m)
@@ -179,7 +181,7 @@ void as_extension_rest_cuda_unregister(struct as_exchange *x,
 /* --- settings --- */
 
 /* A number that is none of ours counts as one that is too large. */
-static int number_of(struct as_json *j, struct as_json_value *v, struct as_setting *s)
+static int read_number(struct as_json *j, struct as_json_value *v, struct as_setting *s)
 {
     uint64_t n;
     int err = as_json_u64(j, v, &n);
@@ -191,7 +193,7 @@ static int number_of(struct as_json *j, struct as_json_value *v, struct as_setti
 }
 
 /* The first of a list; one of texts. */
-static int first_of(struct as_json *j, struct as_json_value *v, struct as_setting *s)
+static int read_first_text(struct as_json *j, struct as_json_value *v, struct as_setting *s)
 {
     struct as_json_items it;
     int err = as_json_items(j, v, &it), more;
@@ -225,12 +227,12 @@ static int setting_member(struct as_exchange *x, struct as_json *j, struct as_js
         s->type = AS_SETTING_BOOL;
         return as_json_bool(j, &it->value, &s->b);
     case AS_JSON_NUMBER:
-        return number_of(j, &it->value, s);
+        return read_number(j, &it->value, s);
     case AS_JSON_STRING:
         s->type = AS_SETTING_TEXT;
         return as_json_string(j, &it->value, &s->text);
     case AS_JSON_ARRAY:
-        return first_of(j, &it->value, s);
+        return read_first_text(j, &it->value, s);
     case AS_JSON_NULL:
     case AS_JSON_OBJECT:
     default:

@@ -5,9 +5,9 @@
 
 /* --- the log: one level, told in the words of a server that has a switch for each --- */
 
-static void tell_log(struct as_exchange *x)
+static void send_log_settings(struct as_exchange *x)
 {
-    enum as_log_level now = as_log_level_now(x->edge->log);
+    enum as_log_level now = as_log_get_level(x->edge->log);
     const struct as_setting s[] = {
         {.name = AS_STR("log_file"), .type = AS_SETTING_TEXT},
         {.name = AS_STR("log_info"), .type = AS_SETTING_BOOL, .b = now >= AS_LOG_INFO},
@@ -36,7 +36,7 @@ static bool wrong_type(struct as_exchange *x, const struct as_setting *s, const 
     return false;
 }
 
-static bool take_switch(struct as_exchange *x, const struct as_setting *s, int *ret)
+static bool read_switch(struct as_exchange *x, const struct as_setting *s, int *ret)
 {
     if (s->type != AS_SETTING_BOOL)
         return wrong_type(x, s, "true or false");
@@ -45,7 +45,7 @@ static bool take_switch(struct as_exchange *x, const struct as_setting *s, int *
 }
 
 /* Where the log goes, and how its lines look: what they are is taken. */
-static bool take_text(struct as_exchange *x, const struct as_setting *s)
+static bool check_text(struct as_exchange *x, const struct as_setting *s)
 {
     struct as_str now = as_str_eq(s->name, AS_STR("log_file")) ? AS_STR("") : AS_STR("default");
 
@@ -59,14 +59,14 @@ static bool take_text(struct as_exchange *x, const struct as_setting *s)
     return false;
 }
 
-static bool take(struct as_exchange *x, const struct as_setting *s, struct wanted *w)
+static bool read_log_setting(struct as_exchange *x, const struct as_setting *s, struct wanted *w)
 {
     if (as_str_eq(s->name, AS_STR("log_error")))
-        return take_switch(x, s, &w->error);
+        return read_switch(x, s, &w->error);
     if (as_str_eq(s->name, AS_STR("log_warning")))
-        return take_switch(x, s, &w->warning);
+        return read_switch(x, s, &w->warning);
     if (as_str_eq(s->name, AS_STR("log_info")))
-        return take_switch(x, s, &w->info);
+        return read_switch(x, s, &w->info);
     if (as_str_eq(s->name, AS_STR("log_verbose_level"))) {
         if (s->type != AS_SETTING_NUMBER)
             return wrong_type(x, s, "a number");
@@ -74,7 +74,7 @@ static bool take(struct as_exchange *x, const struct as_setting *s, struct wante
         return true;
     }
     if (as_str_eq(s->name, AS_STR("log_format")) || as_str_eq(s->name, AS_STR("log_file")))
-        return take_text(x, s);
+        return check_text(x, s);
     as_exchange_fail(x, AS_EINVALID, "unknown log setting '%.*s'", SHOWN(s->name));
     return false;
 }
@@ -120,13 +120,13 @@ static bool level_of(struct as_exchange *x, const struct wanted *w, enum as_log_
 void as_extension_log(struct as_exchange *x, const struct as_setting *s, uint32_t n)
 {
     struct wanted w = {-1, -1, -1, -1};
-    enum as_log_level level = as_log_level_now(x->edge->log);
+    enum as_log_level level = as_log_get_level(x->edge->log);
     bool any = false;
 
     for (uint32_t i = 0; i < n; i++) {
         if (s[i].type == AS_SETTING_NONE) /* asks for the value */
             continue;
-        if (!take(x, &s[i], &w))
+        if (!read_log_setting(x, &s[i], &w))
             return;
         any = true;
     }
@@ -137,12 +137,12 @@ void as_extension_log(struct as_exchange *x, const struct as_setting *s, uint32_
     }
     if (!level_of(x, &w, &level))
         return;
-    if (any && level != as_log_level_now(x->edge->log)) {
+    if (any && level != as_log_get_level(x->edge->log)) {
         as_log_set_level(x->edge->conf.log, level);
         as_log_event(x->edge->log, AS_LOG_WARN, "log_level", "level=%s by=client",
                      as_log_level_name(level));
     }
-    tell_log(x);
+    send_log_settings(x);
 }
 
 /* --- traces --- */
@@ -159,7 +159,7 @@ void as_extension_trace(struct as_exchange *x, struct as_str model, const struct
     };
     struct as_buf out = {0};
 
-    if (model.n && !as_exchange_find(x, model, (struct as_str){0}))
+    if (model.n && !as_exchange_find_model(x, model, (struct as_str){0}))
         return;
     for (uint32_t i = 0; i < n; i++) {
         bool is_off =

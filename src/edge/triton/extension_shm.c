@@ -4,16 +4,18 @@
 
 #define WHY_MAX 512
 
-struct list { /* what a walk over the table gathers; rows grow in a buffer, strings in the arena */
+struct region_list { /* what a walk over the table gathers; rows grow in a buffer, strings in the
+                        arena */
     struct as_arena *arena;
     struct as_buf rows;
     uint32_t n;
     bool starved;
 };
 
-static void add(void *arg, struct as_str name, struct as_str key, uint64_t offset, uint64_t size)
+static void add_region(void *arg, struct as_str name, struct as_str key, uint64_t offset,
+                       uint64_t size)
 {
-    struct list *l = arg;
+    struct region_list *l = arg;
     struct as_shm_region r = {
         {as_arena_dup(l->arena, name), name.n}, {as_arena_dup(l->arena, key), key.n}, offset, size};
 
@@ -28,15 +30,15 @@ static void add(void *arg, struct as_str name, struct as_str key, uint64_t offse
 /* Who may lend none has none, which is no error: clients ask before they begin. */
 void as_extension_shm_status(struct as_exchange *x, struct as_str name)
 {
-    struct list l = {.arena = &x->arena};
+    struct region_list l = {.arena = &x->arena};
     struct as_buf out = {0};
     const char *why;
     uint32_t n = 0;
     uid_t user;
     int err = 0;
 
-    if (!as_region_user(x, &user, &why))
-        n = as_shm_each(x->edge->conf.shm, user, name, add, &l);
+    if (!as_shm_tensors_user(x, &user, &why))
+        n = as_shm_each(x->edge->conf.shm, user, name, add_region, &l);
     if (name.n && !n) {
         as_exchange_fail(x, AS_ENOTFOUND, "there is no shared memory region '%.*s'",
                          (int)AS_MIN(name.n, (size_t)64), name.p);
@@ -62,7 +64,7 @@ void as_extension_shm_register(struct as_exchange *x, const struct as_shm_region
     uid_t user;
     int err;
 
-    if (as_region_user(x, &user, &refused)) {
+    if (as_shm_tensors_user(x, &user, &refused)) {
         as_exchange_fail(x, AS_EDENIED, "%s", refused);
         return;
     }
@@ -82,7 +84,7 @@ void as_extension_shm_unregister(struct as_exchange *x, struct as_str name)
     const char *why;
     uid_t user;
 
-    if (!as_region_user(x, &user, &why))
+    if (!as_shm_tensors_user(x, &user, &why))
         as_shm_unregister(x->edge->conf.shm, user, name);
     as_extension_reply(x, 0, &out);
 }

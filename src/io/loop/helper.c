@@ -5,45 +5,45 @@
 
 #include <signal.h>
 
-static void open_done(struct as_letter *l, void *to)
+static void on_work_done(struct as_letter *l, void *to)
 {
-    struct as_job *j = AS_CONTAINER(l, struct as_job, letter);
+    struct as_helper_job *j = AS_CONTAINER(l, struct as_helper_job, letter);
     struct as_helper *h = to;
 
     h->jobs--;
     j->done(j);
 }
 
-static void work(struct as_helper *h, struct as_job *j)
+static void work(struct as_helper *h, struct as_helper_job *j)
 {
-    if (!atomic_load_explicit(&j->dropped, memory_order_relaxed))
+    if (!atomic_load_explicit(&j->cancelled, memory_order_relaxed))
         j->work(j);
-    as_mbox_post(&h->box, &j->letter);
+    as_mbox_post(&h->mbox, &j->letter);
 }
 
-/* The next job; NULL: no more will come. */
-static struct as_job *next(struct as_helper *h)
+/* The wait_next_job job; NULL: no more will come. */
+static struct as_helper_job *wait_next_job(struct as_helper *h)
 {
     struct as_list *first;
 
     pthread_mutex_lock(&h->lock);
-    while (!(first = as_list_pop(&h->line)) && !h->stop)
-        pthread_cond_wait(&h->news, &h->lock);
+    while (!(first = as_list_pop(&h->queue)) && !h->stop)
+        pthread_cond_wait(&h->wake, &h->lock);
     pthread_mutex_unlock(&h->lock);
-    return first ? AS_LIST_ENTRY(first, struct as_job, node) : NULL;
+    return first ? AS_LIST_ENTRY(first, struct as_helper_job, node) : NULL;
 }
 
-static void *run(void *arg)
+static void *helper_main(void *arg)
 {
     struct as_helper *h = arg;
-    struct as_job *j;
+    struct as_helper_job *j;
     sigset_t all;
 
     /* signals are for the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    (void)as_prompt_thread(0); /* its work takes long, and others go first */
-    while ((j = next(h)))
+    (void)as_prompt_set_slice(0); /* its work takes long, and others go first */
+    while ((j = wait_next_job(h)))
         work(h, j);
     return NULL;
 }
@@ -51,11 +51,11 @@ static void *run(void *arg)
 int as_helper_open(struct as_helper *h, struct as_loop *l)
 {
     *h = (struct as_helper){.loop = l};
-    if (as_mbox_open(&h->box, l, h))
+    if (as_mbox_open(&h->mbox, l, h))
         return AS_EIO;
     pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->news, NULL);
-    as_list_init(&h->line);
+    pthread_cond_init(&h->wake, NULL);
+    as_list_init(&h->queue);
     return 0;
 }
 
@@ -65,34 +65,34 @@ void as_helper_close(struct as_helper *h)
     if (h->started) {
         pthread_mutex_lock(&h->lock);
         h->stop = true;
-        pthread_cond_signal(&h->news);
+        pthread_cond_signal(&h->wake);
         pthread_mutex_unlock(&h->lock);
         pthread_join(h->thread, NULL);
     }
-    pthread_cond_destroy(&h->news);
+    pthread_cond_destroy(&h->wake);
     pthread_mutex_destroy(&h->lock);
-    as_mbox_close(&h->box);
+    as_mbox_close(&h->mbox);
 }
 
-void as_helper_give(struct as_helper *h, struct as_job *j)
+void as_helper_submit(struct as_helper *h, struct as_helper_job *j)
 {
     h->jobs++;
-    j->letter.open = open_done;
-    atomic_init(&j->dropped, false);
+    j->letter.open = on_work_done;
+    atomic_init(&j->cancelled, false);
     as_list_init(&j->node);
     if (!h->started)
-        h->started = !pthread_create(&h->thread, NULL, run, h);
+        h->started = !pthread_create(&h->thread, NULL, helper_main, h);
     if (!h->started) {
         work(h, j);
         return;
     }
     pthread_mutex_lock(&h->lock);
-    as_list_push(&h->line, &j->node);
-    pthread_cond_signal(&h->news);
+    as_list_push(&h->queue, &j->node);
+    pthread_cond_signal(&h->wake);
     pthread_mutex_unlock(&h->lock);
 }
 
-void as_helper_drop(struct as_job *j)
+void as_helper_cancel(struct as_helper_job *j)
 {
-    atomic_store_explicit(&j->dropped, true, memory_order_relaxed);
+    atomic_store_explicit(&j->cancelled, true, memory_order_relaxed);
 }

@@ -31,7 +31,7 @@ static void on_check(uv_check_t *h)
 {
     struct as_loop *l = h->data;
 
-    as_count(&l->stat.wakes, 1);
+    as_counter_add(&l->stat.wakes, 1);
     run_tasks(l);
 }
 
@@ -52,31 +52,31 @@ static void on_idle(uv_idle_t *h)
     }
 }
 
-static void *need(void *p, size_t n)
+static void *or_fatal(void *p, size_t n)
 {
     if (!p && n)
         as_fatal_memory(n);
     return p;
 }
 
-static void *uv_take(size_t n)
+static void *uv_malloc(size_t n)
 {
-    return need(malloc(n), n);
+    return or_fatal(malloc(n), n);
 }
 
-static void *uv_take_zeroed(size_t n, size_t each)
+static void *uv_calloc(size_t n, size_t each)
 {
-    return need(calloc(n, each), n && each ? n * each : 0);
+    return or_fatal(calloc(n, each), n && each ? n * each : 0);
 }
 
-static void *uv_move(void *p, size_t n)
+static void *uv_realloc(void *p, size_t n)
 {
-    return need(realloc(p, n), n);
+    return or_fatal(realloc(p, n), n);
 }
 
-void as_loop_own_memory(void)
+void as_loop_set_allocator(void)
 {
-    uv_replace_allocator(uv_take, uv_move, uv_take_zeroed, free);
+    uv_replace_allocator(uv_malloc, uv_realloc, uv_calloc, free);
 }
 
 int as_loop_new(struct as_loop **ret_l, uint32_t index)
@@ -151,11 +151,11 @@ void as_loop_defer(struct as_loop *l, struct as_task *t)
 
 void as_loop_defer_first(struct as_loop *l, struct as_task *t)
 {
-    if (!as_task_is_due(t))
+    if (!as_task_is_pending(t))
         as_list_insert_after(&l->tasks, &t->node);
 }
 
-void as_loop_next(struct as_loop *l, struct as_task *t)
+void as_loop_defer_next_turn(struct as_loop *l, struct as_task *t)
 {
     if (!as_list_empty(&t->node))
         return;

@@ -2,10 +2,11 @@
  *
  * A turn is one sleep and the callbacks after it. Work that should happen once per turn, whatever
  * came (writing out what was queued), is deferred: it runs when all callbacks of the turn have.
- * Time is read at most once per turn. Thread: the loop's own, save for as_mbox_post (io/loop/mbox.h).
+ * Time is read at most once per turn. Thread: the loop's own, save for as_mbox_post
+ * (io/loop/mbox.h).
  */
-#ifndef AS_IO_LOOP_H
-#define AS_IO_LOOP_H
+#ifndef AS_IO_LOOP_LOOP_H
+#define AS_IO_LOOP_LOOP_H
 
 #include "base/list.h"
 
@@ -37,7 +38,7 @@ struct as_loop {
 
 /* Before the first loop of the process: libuv, which would abort without a word, ends like we do
  * when memory is out (base/fatal.h). */
-void as_loop_own_memory(void);
+void as_loop_set_allocator(void);
 int as_loop_new(struct as_loop **ret_l, uint32_t index);
 void as_loop_free(struct as_loop *l); /* runs the loop until every closed handle is gone */
 void as_loop_run(struct as_loop *l);  /* until as_loop_stop */
@@ -51,8 +52,8 @@ void as_loop_defer(struct as_loop *l, struct as_task *t);
 void as_loop_defer_first(struct as_loop *l, struct as_task *t);
 /* Runs t in the next turn, which comes at once: sockets are looked at in between. For work that is
  * cut into slices; a timer of no time would run again in the same turn. */
-void as_loop_next(struct as_loop *l, struct as_task *t);
-static inline bool as_task_is_due(const struct as_task *t) /* deferred, or for the next turn */
+void as_loop_defer_next_turn(struct as_loop *l, struct as_task *t);
+static inline bool as_task_is_pending(const struct as_task *t) /* deferred, or for the next turn */
 {
     return !as_list_empty(&t->node);
 }

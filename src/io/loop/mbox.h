@@ -4,8 +4,8 @@
  * once and puts them in order of posting. The receiver is woken only when the box was empty.
  * Release on post and acquire on take make the letter's contents visible.
  */
-#ifndef AS_IO_MBOX_H
-#define AS_IO_MBOX_H
+#ifndef AS_IO_LOOP_MBOX_H
+#define AS_IO_LOOP_MBOX_H
 
 #include "io/loop/loop.h"
 

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int as_prompt_thread(as_ns slice)
+int as_prompt_set_slice(as_ns slice)
 {
     struct sched_attr a = {0};
 

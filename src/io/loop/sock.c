@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* segments per call; more are written by the next */
-#define IOVS 64
+#define FLUSH_IOVS 64
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
@@ -86,12 +86,12 @@ void as_sock_close(struct as_sock *s, void (*on_closed)(struct as_sock *s))
     close(fd);
 }
 
-bool as_sock_starved(int e)
+bool as_sock_is_starved(int e)
 {
     return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
 }
 
-static int64_t result(ssize_t k)
+static int64_t io_result(ssize_t k)
 {
     if (k > 0)
         return k;
@@ -102,11 +102,11 @@ static int64_t result(ssize_t k)
 
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n)
 {
-    as_count(&s->loop->stat.reads, 1);
-    return result(recv(s->fd, p, n, 0));
+    as_counter_add(&s->loop->stat.reads, 1);
+    return io_result(recv(s->fd, p, n, 0));
 }
 
-size_t as_sock_waiting(const struct as_sock *s)
+size_t as_sock_readable_bytes(const struct as_sock *s)
 {
     int n = 0;
 
@@ -115,8 +115,8 @@ size_t as_sock_waiting(const struct as_sock *s)
 
 int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n)
 {
-    as_count(&s->loop->stat.reads, 1);
-    return result(readv(s->fd, iov, n));
+    as_counter_add(&s->loop->stat.reads, 1);
+    return io_result(readv(s->fd, iov, n));
 }
 
 int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
@@ -133,11 +133,11 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
     ssize_t k;
 
     *ret_fd = -1;
-    as_count(&s->loop->stat.reads, 1);
+    as_counter_add(&s->loop->stat.reads, 1);
     k = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC);
     /* no message, and so no descriptors to look for */
     if (k < 0)
-        return result(k);
+        return io_result(k);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
         size_t count;
 
@@ -154,7 +154,7 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
                 close(fd);
         }
     }
-    return result(k);
+    return io_result(k);
 }
 
 int as_sock_flush(struct as_sock *s, struct as_outq *q)
@@ -162,12 +162,12 @@ int as_sock_flush(struct as_sock *s, struct as_outq *q)
     if (q->broken)
         return AS_ENOMEM;
     while (q->bytes) {
-        struct iovec iov[IOVS];
+        struct iovec iov[FLUSH_IOVS];
         struct msghdr m = {.msg_iov = iov};
         ssize_t k;
 
-        m.msg_iovlen = (size_t)as_outq_iov(q, iov, IOVS);
-        as_count(&s->loop->stat.writes, 1);
+        m.msg_iovlen = (size_t)as_outq_iov(q, iov, FLUSH_IOVS);
+        as_counter_add(&s->loop->stat.writes, 1);
         k = m.msg_iovlen == 1 /* by far the most frequent, and cheaper than a header of one */
                 ? send(s->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
                 : sendmsg(s->fd, &m, MSG_NOSIGNAL);

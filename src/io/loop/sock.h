@@ -3,8 +3,8 @@
  * uv_poll_t with own recvmsg/sendmsg, because a libuv stream can neither receive a memfd nor write
  * many frames from where they lie. Level-triggered. Closing is asynchronous.
  */
-#ifndef AS_IO_SOCK_H
-#define AS_IO_SOCK_H
+#ifndef AS_IO_LOOP_SOCK_H
+#define AS_IO_LOOP_SOCK_H
 
 #include "base/memory/outq.h"
 #include "io/loop/loop.h"
@@ -31,13 +31,14 @@ int as_sock_detach(struct as_sock *s, void (*on_closed)(struct as_sock *s));
 
 /* Did accept fail for want of descriptors or memory? Then the listener must rest for a while, or
  * the loop would spin. */
-bool as_sock_starved(int e);
-#define AS_SOCK_STARVED_EVERY (60 * AS_SEC) /* between two lines of the log about it: it may last  \
-                                             */
+bool as_sock_is_starved(int e);
+#define AS_SOCK_STARVED_LOG_INTERVAL                                                               \
+    (60 * AS_SEC) /* between two lines of the log about it: it may last                            \
+                   */
 
 /* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n);
-size_t as_sock_waiting(const struct as_sock *s); /* bytes that can be read now */
+size_t as_sock_readable_bytes(const struct as_sock *s); /* bytes that can be read now */
 int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n);
 /* Also takes one descriptor that travels along: -1 when none. */
 int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd);

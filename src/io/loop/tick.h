@@ -1,10 +1,10 @@
 /* io/loop/tick.h — a timer for one moment, to the precision of the kernel.
  *
- * as_timer (io/loop/loop.h) counts milliseconds, which is enough for timeouts; a load generator that
- * sends at set times needs microseconds. A timerfd watched by the loop. Thread: the loop's.
+ * as_timer (io/loop/loop.h) counts milliseconds, which is enough for timeouts; a load generator
+ * that sends at set times needs microseconds. A timerfd watched by the loop. Thread: the loop's.
  */
-#ifndef AS_IO_TICK_H
-#define AS_IO_TICK_H
+#ifndef AS_IO_LOOP_TICK_H
+#define AS_IO_LOOP_TICK_H
 
 #include "io/loop/sock.h"
 

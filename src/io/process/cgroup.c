@@ -10,16 +10,16 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define TEXT_BYTES 16384 /* more than any file has that is read here */
-#define PREFIX     "anyserve-"
-#define LOWER      "/" PREFIX "server"          /* where a server itself is, of v2 */
-#define PATH_BYTES ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
-#define FILE_BYTES (PATH_BYTES + 384)           /* of a file in a group's folder */
+#define TEXT_BYTES   16384 /* more than any file has that is read here */
+#define PREFIX       "anyserve-"
+#define SERVER_GROUP "/" PREFIX "server"          /* where a server itself is, of v2 */
+#define PATH_BYTES   ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
+#define FILE_BYTES   (PATH_BYTES + 384)           /* of a file in a group's folder */
 
 /* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
 /* These files have no size: read to the end. */
-static bool slurp(const char *path, char ret_text[TEXT_BYTES])
+static bool read_file(const char *path, char ret_text[TEXT_BYTES])
 {
     FILE *f = fopen(path, "re");
     size_t n;
@@ -32,7 +32,7 @@ static bool slurp(const char *path, char ret_text[TEXT_BYTES])
     return n > 0;
 }
 
-/* As as_cgroup_own, of a process: "self", "123". */
+/* As as_cgroup_of_self, of a process: "self", "123". */
 static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
                      bool *ret_v2)
 {
@@ -40,7 +40,7 @@ static bool group_of(const char *root, const char *process, char ret_path[AS_CGR
     bool found = false;
 
     snprintf(file, sizeof(file), "%s/proc/%s/cgroup", root, process);
-    if (!slurp(file, text))
+    if (!read_file(file, text))
         return false;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -59,12 +59,12 @@ static bool group_of(const char *root, const char *process, char ret_path[AS_CGR
     return found;
 }
 
-bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+bool as_cgroup_of_self(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
 {
     return group_of(root, "self", ret_path, ret_v2);
 }
 
-bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
+bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2)
 {
     char name[16];
 
@@ -93,7 +93,7 @@ static bool folder_of(const char *root, const char *process, char ret_path[PATH_
 }
 
 /* False: it does not fit, which no folder of ours comes near. */
-static bool in_folder(char ret_path[FILE_BYTES], const char *folder, const char *file)
+static bool file_path(char ret_path[FILE_BYTES], const char *folder, const char *file)
 {
     int n = snprintf(ret_path, FILE_BYTES, "%s/%s", folder, file);
 
@@ -103,17 +103,17 @@ static bool in_folder(char ret_path[FILE_BYTES], const char *folder, const char 
 
 /* A file of a folder. A test's folder has none of them yet; the kernel's has all, and takes no
  * other. */
-static int open_in(const char *folder, const char *file)
+static int open_for_write(const char *folder, const char *file)
 {
     char path[FILE_BYTES];
 
-    return in_folder(path, folder, file) ? open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600) : -1;
+    return file_path(path, folder, file) ? open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600) : -1;
 }
 
 /* False: errno. */
-static bool put(const char *folder, const char *file, const char *text)
+static bool write_file(const char *folder, const char *file, const char *text)
 {
-    int fd = open_in(folder, file), e;
+    int fd = open_for_write(folder, file), e;
     bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 
     e = errno;
@@ -127,7 +127,7 @@ static bool has(const char *folder, const char *file, const char *word)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
-    if (!in_folder(path, folder, file) || !slurp(path, text))
+    if (!file_path(path, folder, file) || !read_file(path, text))
         return false;
     for (char *w = strtok_r(text, " \n", &rest); w; w = strtok_r(NULL, " \n", &rest)) {
         if (strcmp(w, word) == 0)
@@ -145,13 +145,14 @@ static bool parent_folder(const char *root, const char *process, char ret_path[P
     if (!folder_of(root, process, ret_path, ret_v2))
         return false;
     n = strlen(ret_path);
-    if (*ret_v2 && n > strlen(LOWER) && strcmp(ret_path + n - strlen(LOWER), LOWER) == 0)
-        ret_path[n - strlen(LOWER)] = 0;
+    if (*ret_v2 && n > strlen(SERVER_GROUP) &&
+        strcmp(ret_path + n - strlen(SERVER_GROUP), SERVER_GROUP) == 0)
+        ret_path[n - strlen(SERVER_GROUP)] = 0;
     return true;
 }
 
 /* Do groups below this one have the controller? False: errno. */
-static bool is_fit(const char *folder, const char *controller)
+static bool has_controller_below(const char *folder, const char *controller)
 {
     if (has(folder, "cgroup.subtree_control", controller))
         return true;
@@ -166,7 +167,7 @@ static bool ends_with(const char *text, const char *end)
     return n > k && strcmp(text + n - k, end) == 0;
 }
 
-static bool is_marked(const char *folder, const char *mark)
+static bool is_delegated(const char *folder, const char *mark)
 {
     char value[2];
 
@@ -175,11 +176,11 @@ static bool is_marked(const char *folder, const char *mark)
 
 /* systemd writes to the groups of its units, but for those that it has delegated, which it marks:
  * the second name since version 251, the first one is for root only. Elsewhere modes decide. */
-static bool is_systemds(const char *folder)
+static bool is_systemd_unit(const char *folder)
 {
     return (ends_with(folder, ".service") || ends_with(folder, ".scope") ||
             ends_with(folder, ".slice")) &&
-           !is_marked(folder, "trusted.delegate") && !is_marked(folder, "user.delegate");
+           !is_delegated(folder, "trusted.delegate") && !is_delegated(folder, "user.delegate");
 }
 
 static bool is_alone(const char *folder, pid_t pid)
@@ -187,33 +188,34 @@ static bool is_alone(const char *folder, pid_t pid)
     char path[FILE_BYTES], text[TEXT_BYTES], self[16];
 
     snprintf(self, sizeof(self), "%d\n", (int)pid);
-    return in_folder(path, folder, "cgroup.procs") && slurp(path, text) && strcmp(text, self) == 0;
+    return file_path(path, folder, "cgroup.procs") && read_file(path, text) &&
+           strcmp(text, self) == 0;
 }
 
 static bool may_write(const char *folder, const char *file)
 {
     char path[FILE_BYTES];
 
-    return in_folder(path, folder, file) && access(path, W_OK) == 0;
+    return file_path(path, folder, file) && access(path, W_OK) == 0;
 }
 
 /* We go one group down, and the controller is given to groups below. False: errno. */
-static bool move_down(const char *folder, const char *controller)
+static bool move_to_child_group(const char *folder, const char *controller)
 {
     char lower[FILE_BYTES], add[64];
     bool made;
     int e;
 
     snprintf(add, sizeof(add), "+%s", controller);
-    if (!in_folder(lower, folder, PREFIX "server"))
+    if (!file_path(lower, folder, PREFIX "server"))
         return false;
     made = mkdir(lower, 0755) == 0;
     if (!made && errno != EEXIST)
         return false;
-    if (put(lower, "cgroup.procs", "0") && put(folder, "cgroup.subtree_control", add))
+    if (write_file(lower, "cgroup.procs", "0") && write_file(folder, "cgroup.subtree_control", add))
         return true;
     e = errno;
-    put(folder, "cgroup.procs", "0");
+    write_file(folder, "cgroup.procs", "0");
     if (made)
         rmdir(lower);
     errno = e;
@@ -227,16 +229,17 @@ static bool set_limit(const struct as_cgroup *g, uint64_t bytes)
 
     snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
     if (g->v2) {
-        return in_folder(path, g->path, "memory.swap.max") && put(g->path, "memory.max", text) &&
-               put(g->path, "memory.oom.group", "1") &&
-               (access(path, F_OK) < 0 || put(g->path, "memory.swap.max", "0"));
+        return file_path(path, g->path, "memory.swap.max") &&
+               write_file(g->path, "memory.max", text) &&
+               write_file(g->path, "memory.oom.group", "1") &&
+               (access(path, F_OK) < 0 || write_file(g->path, "memory.swap.max", "0"));
     }
-    return in_folder(path, g->path, "memory.memsw.limit_in_bytes") &&
-           put(g->path, "memory.limit_in_bytes", text) &&
-           (access(path, F_OK) < 0 || put(g->path, "memory.memsw.limit_in_bytes", text));
+    return file_path(path, g->path, "memory.memsw.limit_in_bytes") &&
+           write_file(g->path, "memory.limit_in_bytes", text) &&
+           (access(path, F_OK) < 0 || write_file(g->path, "memory.memsw.limit_in_bytes", text));
 }
 
-static int refused(int e, int *ret_errno)
+static int fail(int e, int *ret_errno)
 {
     *ret_errno = e;
     return e == EACCES || e == EPERM || e == EROFS || e == EBUSY ? AS_EDENIED
@@ -245,11 +248,11 @@ static int refused(int e, int *ret_errno)
 }
 
 /* `e`: EBUSY where groups below it do not have the controller. 0: they could. */
-static int why_unfit(const char *folder, int e, pid_t pid)
+static int check_delegation(const char *folder, int e, pid_t pid)
 {
     if (e != EBUSY) /* there is no such controller */
         return e;
-    if (is_systemds(folder))
+    if (is_systemd_unit(folder))
         return EPERM;
     if (!is_alone(folder, pid))
         return EBUSY;
@@ -263,31 +266,31 @@ int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno)
     int e;
 
     if (!parent_folder(root, "self", folder, &v2))
-        return refused(errno, ret_errno);
-    if (!v2 || is_fit(folder, controller))
+        return fail(errno, ret_errno);
+    if (!v2 || has_controller_below(folder, controller))
         return 0;
-    e = why_unfit(folder, errno, getpid());
-    if (!e && !move_down(folder, controller))
+    e = check_delegation(folder, errno, getpid());
+    if (!e && !move_to_child_group(folder, controller))
         e = errno;
-    return e ? refused(e, ret_errno) : 0;
+    return e ? fail(e, ret_errno) : 0;
 }
 
-int as_cgroup_look(const char *root, pid_t pid, bool *ret_v2, int *ret_errno)
+int as_cgroup_check(const char *root, pid_t pid, bool *ret_v2, int *ret_errno)
 {
     char folder[PATH_BYTES], process[16];
     int e = 0;
 
     snprintf(process, sizeof(process), "%d", (int)pid);
     if (!parent_folder(root, process, folder, ret_v2))
-        return refused(errno, ret_errno);
-    if (*ret_v2 && !is_fit(folder, "memory"))
-        e = why_unfit(folder, errno, pid);
+        return fail(errno, ret_errno);
+    if (*ret_v2 && !has_controller_below(folder, "memory"))
+        e = check_delegation(folder, errno, pid);
     if (!e && access(folder, W_OK) < 0)
         e = errno;
-    return e ? refused(e, ret_errno) : 0;
+    return e ? fail(e, ret_errno) : 0;
 }
 
-const char *as_cgroup_why(int e)
+const char *as_cgroup_strerror(int e)
 {
     switch (e) {
     case EBUSY:
@@ -311,31 +314,32 @@ int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, 
     struct as_cgroup g = {.procs = -1};
     int e;
 
-    if (!parent_folder(root, "self", parent, &g.v2) || (g.v2 && !is_fit(parent, "memory")))
-        return refused(errno, ret_errno);
+    if (!parent_folder(root, "self", parent, &g.v2) ||
+        (g.v2 && !has_controller_below(parent, "memory")))
+        return fail(errno, ret_errno);
     snprintf(path, sizeof(path), "%s/" PREFIX "%d-%.128s", parent, (int)getpid(), name);
     if (mkdir(path, 0755) < 0)
-        return refused(errno, ret_errno);
+        return fail(errno, ret_errno);
     g.path = as_str_dup(as_str_of(path));
     if (set_limit(&g, bytes))
-        g.procs = open_in(g.path, "cgroup.procs");
+        g.procs = open_for_write(g.path, "cgroup.procs");
     if (g.procs < 0) {
         e = errno;
         as_cgroup_close(&g);
-        return refused(e, ret_errno);
+        return fail(e, ret_errno);
     }
     *ret_g = g;
     return 0;
 }
 
-/* The number behind `key ` in a file of the group; 0 when it is not there. */
-static uint64_t number(const struct as_cgroup *g, const char *file, const char *key)
+/* The read_number behind `key ` in a file of the group; 0 when it is not there. */
+static uint64_t read_number(const struct as_cgroup *g, const char *file, const char *key)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
     size_t k = strlen(key);
     uint64_t v;
 
-    if (!in_folder(path, g->path, file) || !slurp(path, text))
+    if (!file_path(path, g->path, file) || !read_file(path, text))
         return 0;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, key, k) == 0 && line[k] == ' ' &&
@@ -345,11 +349,11 @@ static uint64_t number(const struct as_cgroup *g, const char *file, const char *
     return 0;
 }
 
-uint64_t as_cgroup_kills(const struct as_cgroup *g)
+uint64_t as_cgroup_oom_kills(const struct as_cgroup *g)
 {
     if (!g->path)
         return 0;
-    return number(g, g->v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+    return read_number(g, g->v2 ? "memory.events" : "memory.oom_control", "oom_kill");
 }
 
 /* Each process of a group, again and again while it forks: a bound, not a hope. */
@@ -357,9 +361,9 @@ static void kill_all(const char *folder)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
-    if (!in_folder(path, folder, "cgroup.procs"))
+    if (!file_path(path, folder, "cgroup.procs"))
         return;
-    for (int turn = 0; turn < 8 && slurp(path, text); turn++) {
+    for (int turn = 0; turn < 8 && read_file(path, text); turn++) {
         for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
             long pid = strtol(w, NULL, 10);
 
@@ -386,7 +390,7 @@ int as_cgroup_close(struct as_cgroup *g)
     return 0;
 }
 
-void as_cgroup_sweep(const char *root)
+void as_cgroup_remove_stale(const char *root)
 {
     char parent[PATH_BYTES], path[FILE_BYTES];
     bool v2;
@@ -402,7 +406,7 @@ void as_cgroup_sweep(const char *root)
 
         if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
-        if (!in_folder(path, parent, e->d_name))
+        if (!file_path(path, parent, e->d_name))
             continue;
         kill_all(path); /* its parent is dead: so are they, or they should be */
         rmdir(path);

@@ -7,8 +7,8 @@
  * workers' groups are beside it. `root` is put before every path: "" on a running system, a folder
  * in tests.
  */
-#ifndef AS_IO_CGROUP_H
-#define AS_IO_CGROUP_H
+#ifndef AS_IO_PROCESS_CGROUP_H
+#define AS_IO_PROCESS_CGROUP_H
 
 #include "base/err.h"
 
@@ -24,9 +24,9 @@ struct as_cgroup {
 
 /* Our own group that counts memory: "/a/b", or "" for the topmost. v1 wins over v2, which exists
  * without a memory controller on mixed systems. False: there is none. */
-bool as_cgroup_own(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
+bool as_cgroup_of_self(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 /* Likewise of process `pid`. */
-bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
+bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 
 /* Before the first child of a server: makes our group fit to have groups below it that are bounded.
  * `controller`: "memory". v1, and a group that is fit already, need nothing. Only a group where we
@@ -36,9 +36,9 @@ bool as_cgroup_of(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bo
 int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno);
 /* Could groups be made for children of process `pid`, a server? Of one that has not begun, where
  * as_cgroup_delegate would succeed. Changes nothing. 0, or as above. */
-int as_cgroup_look(const char *root, pid_t pid, bool *ret_v2, int *ret_errno);
+int as_cgroup_check(const char *root, pid_t pid, bool *ret_v2, int *ret_errno);
 /* What *ret_errno means, for people. */
-const char *as_cgroup_why(int e);
+const char *as_cgroup_strerror(int e);
 
 /* A new group, its limit set. `name`: letters, digits, '.', '_', '-'; the folder's name holds our
  * pid too. 0; AS_EDENIED, AS_ENOTFOUND: there is none to be had here, which is no fault of anybody;
@@ -46,13 +46,13 @@ const char *as_cgroup_why(int e);
 int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
                    int *ret_errno);
 /* How many of its processes the kernel ended because the memory was out. */
-uint64_t as_cgroup_kills(const struct as_cgroup *g);
+uint64_t as_cgroup_oom_kills(const struct as_cgroup *g);
 /* After its child was reaped: kills what the child left behind, and removes the folder. 0;
  * AS_EAGAIN: something still dies in there, ask again a little later. Harmless on a group that is
  * not open. */
 int as_cgroup_close(struct as_cgroup *g);
 
 /* Removes groups that a process of ours left which is not there any more; at our start. */
-void as_cgroup_sweep(const char *root);
+void as_cgroup_remove_stale(const char *root);
 
 #endif

@@ -119,7 +119,7 @@ static bool parse_cpus(const char *list, cpu_set_t *ret_set)
     return true;
 }
 
-uint32_t as_proc_cpus(const char *list)
+uint32_t as_proc_count_cpus(const char *list)
 {
     cpu_set_t set;
 
@@ -129,7 +129,7 @@ uint32_t as_proc_cpus(const char *list)
 /* In the child: what bounds it. False: errno. RLIMIT_DATA counts what a process can write alone;
  * with RLIMIT_AS every thread's reserve and every mapped file would count, and limits would mean
  * little. */
-static bool confine(const struct as_proc_spec *spec)
+static bool apply_limits(const struct as_proc_spec *spec)
 {
     struct rlimit data = {.rlim_cur = spec->memory, .rlim_max = spec->memory};
     cpu_set_t set;
@@ -146,7 +146,7 @@ static bool confine(const struct as_proc_spec *spec)
 
 /* In the child, between fork and exec: system calls only. */
 static void __attribute__((noreturn))
-become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
+exec_child(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
 {
     char *const *argv;
     int e, lifted;
@@ -163,7 +163,7 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
         _exit(127); /* the parent died before the kernel was told to watch it */
     lifted = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
     report = lifted < 0 ? report : lifted;
-    if (lifted >= 0 && confine(spec) && place_fds(spec))
+    if (lifted >= 0 && apply_limits(spec) && place_fds(spec))
         execvpe(spec->path, argv, env);
     e = lifted < 0 ? EMFILE : errno; /* fcntl says EINVAL where that is above the limit */
     if (write(report, &e, sizeof(e)) != sizeof(e))
@@ -171,7 +171,7 @@ become(const struct as_proc_spec *spec, char **env, pid_t parent, int report)
     _exit(127);
 }
 
-static int code_of(int e)
+static int err_of_errno(int e)
 {
     return e == ENOENT || e == ENOTDIR ? AS_ENOTFOUND
            : e == EACCES               ? AS_EDENIED
@@ -187,7 +187,7 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
     ssize_t n;
 
     AS_ASSERT(spec->n_fds <= AS_PROC_FDS);
-    if (spec->cpus && !as_proc_cpus(spec->cpus)) {
+    if (spec->cpus && !as_proc_count_cpus(spec->cpus)) {
         *ret_errno = EINVAL;
         return AS_EINVALID;
     }
@@ -198,7 +198,7 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
     env = merged_env(spec->env);
     pid = fork();
     if (pid == 0)
-        become(spec, env, parent, report[1]);
+        exec_child(spec, env, parent, report[1]);
     *ret_errno = errno;
     free(env);
     close(report[1]);
@@ -223,7 +223,7 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     *ret_errno = n < 0 ? EIO : e;
-    return code_of(*ret_errno);
+    return err_of_errno(*ret_errno);
 }
 
 void as_proc_signal(const struct as_proc *p, int signal)
@@ -263,7 +263,7 @@ int as_proc_wait(struct as_proc *p)
     return status;
 }
 
-void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx)
+void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
 {
     for (;;) {
         siginfo_t si = {0};
@@ -305,7 +305,7 @@ static int pidfd_signal(int pidfd, int signal, unsigned flags)
     return pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, flags);
 }
 
-int as_proc_hold(pid_t pid, pid_t parent)
+int as_proc_open_pidfd(pid_t pid, pid_t parent)
 {
     int fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0u) : -1;
 

@@ -4,8 +4,8 @@
  * handling and an empty signal mask. The pidfd becomes readable when it ends. Thread: the one that
  * spawned must live as long as the child when a death signal is asked for (Linux binds the two).
  */
-#ifndef AS_IO_PROC_H
-#define AS_IO_PROC_H
+#ifndef AS_IO_PROCESS_PROC_H
+#define AS_IO_PROCESS_PROC_H
 
 #include "io/process/cgroup.h"
 
@@ -27,7 +27,7 @@ struct as_proc_spec {
 
     /* what bounds it, and where it runs; all may be left out */
     const char *dir;  /* its working directory */
-    const char *cpus; /* CPUs that it may run on, as "0-3,8" (as_proc_cpus checks it) */
+    const char *cpus; /* CPUs that it may run on, as "0-3,8" (as_proc_count_cpus checks it) */
     uint64_t memory;  /* bytes of data that it may have (RLIMIT_DATA); more is refused to it */
     const struct as_cgroup *cgroup; /* is in it before its first instruction; open while spawning */
 };
@@ -54,14 +54,14 @@ int as_proc_wait(struct as_proc *p);
 
 /* Reaps dead children that as_proc_spawn did not start: orphans that we inherit as process 1 of a
  * container. `ours` tells which pids belong to somebody else's as_proc. */
-void as_proc_reap_strays(bool (*ours)(void *ctx, pid_t pid), void *ctx);
+void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx);
 
 /* How many CPUs a list as "0-3,8" names; 0: it is none, or one is above 1023. */
-uint32_t as_proc_cpus(const char *list);
+uint32_t as_proc_count_cpus(const char *list);
 
 /* For whoever is not its parent and has to signal it later: a number alone may be another process's
  * by then. A pidfd of `pid` if that is a child of `parent`, else -1; the caller closes it. */
-int as_proc_hold(pid_t pid, pid_t parent);
+int as_proc_open_pidfd(pid_t pid, pid_t parent);
 /* SIGKILL to the group that it leads, or led and left others in. With -1 only while no process has
  * the number: a group keeps its own from being given away. */
 void as_proc_kill_group(int pidfd, pid_t pid);

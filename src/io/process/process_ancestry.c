@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEPS 64 /* parents that are looked at; a chain may change while it is read */
+#define PARENTS_MAX 64 /* parents that are looked at; a chain may change while it is read */
 
 struct stat_line {
-    char command[AS_LINEAGE_COMMAND];
+    char command[AS_PROCESS_ANCESTRY_COMMAND];
     int parent, group;
 };
 
@@ -38,7 +38,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret_s)
     return true;
 }
 
-bool as_lineage_command(pid_t pid, char ret_name[AS_LINEAGE_COMMAND])
+bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_COMMAND])
 {
     struct stat_line s;
 
@@ -48,11 +48,11 @@ bool as_lineage_command(pid_t pid, char ret_name[AS_LINEAGE_COMMAND])
     return true;
 }
 
-pid_t as_lineage_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx)
+pid_t as_process_ancestry_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx)
 {
     struct stat_line s;
 
-    for (int i = 0; i < STEPS && pid > 0; i++) {
+    for (int i = 0; i < PARENTS_MAX && pid > 0; i++) {
         if (is(ctx, pid))
             return pid;
         if (!read_stat(pid, &s))

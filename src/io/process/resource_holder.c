@@ -33,7 +33,7 @@ static bool is_wanted(const struct wanted *w, const char *link)
 }
 
 /* A lock of ours, "RUNTIME-DIR/PORT/lock", that is held: only a supervisor has it open for long. */
-static bool take_server(struct as_holder *h, const char *link)
+static bool set_server_of_lock(struct as_resource_holder *h, const char *link)
 {
     char base[AS_RUNTIME_PATH_MAX];
     const char *file = strrchr(link, '/');
@@ -47,7 +47,7 @@ static bool take_server(struct as_holder *h, const char *link)
     if (!slash || as_str_u64(as_str_of(slash + 1), &port) || port > UINT16_MAX)
         return false;
     *slash = 0;
-    if (!as_runtime_lives(base, (uint16_t)port))
+    if (!as_runtime_is_running(base, (uint16_t)port))
         return false;
     snprintf(h->runtime_dir, sizeof(h->runtime_dir), "%s", base);
     h->port = (uint16_t)port;
@@ -56,7 +56,7 @@ static bool take_server(struct as_holder *h, const char *link)
 }
 
 /* Looks at every descriptor of the process: has it what is wanted, is it a server? */
-static bool look(struct as_holder *h, const struct wanted *w)
+static bool scan_descriptors(struct as_resource_holder *h, const struct wanted *w)
 {
     char path[64], link[512];
     bool has = false;
@@ -71,14 +71,14 @@ static bool look(struct as_holder *h, const struct wanted *w)
             continue;
         has = has || is_wanted(w, link);
         if (!h->is_server)
-            take_server(h, link);
+            set_server_of_lock(h, link);
     }
     if (dir)
         closedir(dir);
     return has;
 }
 
-static void describe(struct as_holder *h)
+static void read_details(struct as_resource_holder *h)
 {
     char path[64];
     ssize_t n;
@@ -115,19 +115,19 @@ static pid_t parent_of(pid_t pid)
 }
 
 /* What a controller has open, its supervisor need not have. */
-static void look_at_parent(struct as_holder *h)
+static void use_parent_server(struct as_resource_holder *h)
 {
     static const struct wanted nothing;
-    struct as_holder parent = {.pid = parent_of(h->pid)};
+    struct as_resource_holder parent = {.pid = parent_of(h->pid)};
 
     if (parent.pid > 1)
-        look(&parent, &nothing);
+        scan_descriptors(&parent, &nothing);
     if (parent.is_server)
         *h = parent;
 }
 
 /* A server's dispatcher and its workers may have it as well: the supervisor is who is told. */
-static bool find(struct as_holder *ret_h, const struct wanted *w)
+static bool find_process(struct as_resource_holder *ret_h, const struct wanted *w)
 {
     DIR *dir = w->n ? opendir("/proc") : NULL;
     struct dirent *e;
@@ -135,12 +135,12 @@ static bool find(struct as_holder *ret_h, const struct wanted *w)
     bool found = false;
 
     while (dir && !(found && ret_h->is_server) && (e = readdir(dir))) {
-        struct as_holder h = {0};
+        struct as_resource_holder h = {0};
 
         if (as_str_u64(as_str_of(e->d_name), &pid) || pid > INT32_MAX || (pid_t)pid == getpid())
             continue;
         h.pid = (pid_t)pid;
-        if (!look(&h, w) || (found && !h.is_server))
+        if (!scan_descriptors(&h, w) || (found && !h.is_server))
             continue;
         found = true;
         *ret_h = h;
@@ -148,14 +148,14 @@ static bool find(struct as_holder *ret_h, const struct wanted *w)
     if (dir)
         closedir(dir);
     if (found && !ret_h->is_server)
-        look_at_parent(ret_h);
+        use_parent_server(ret_h);
     if (found)
-        describe(ret_h);
+        read_details(ret_h);
     return found;
 }
 
 /* A line of /proc/net/tcp: "  0: 0100007F:1F40 00000000:0000 0A … uid timeout inode …". */
-static void take_line(struct wanted *w, const char *line, uint16_t port)
+static void add_listener(struct wanted *w, const char *line, uint16_t port)
 {
     char local[64], state[8], inode[32];
     const char *colon;
@@ -167,7 +167,7 @@ static void take_line(struct wanted *w, const char *line, uint16_t port)
     snprintf(w->link[w->n++], sizeof(w->link[0]), "socket:[%s]", inode);
 }
 
-bool as_holder_of_port(struct as_holder *ret_h, uint16_t port)
+bool as_resource_holder_of_port(struct as_resource_holder *ret_h, uint16_t port)
 {
     static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
     struct wanted w = {.n = 0};
@@ -177,14 +177,14 @@ bool as_holder_of_port(struct as_holder *ret_h, uint16_t port)
         FILE *f = fopen(tables[i], "re");
 
         while (f && fgets(line, sizeof(line), f))
-            take_line(&w, line, port);
+            add_listener(&w, line, port);
         if (f)
             fclose(f);
     }
-    return find(ret_h, &w);
+    return find_process(ret_h, &w);
 }
 
-bool as_holder_of_file(struct as_holder *ret_h, const char *path)
+bool as_resource_holder_of_file(struct as_resource_holder *ret_h, const char *path)
 {
     char *real = realpath(path, NULL);
     struct wanted w = {.n = 0};
@@ -192,21 +192,23 @@ bool as_holder_of_file(struct as_holder *ret_h, const char *path)
     if (real && strlen(real) < sizeof(w.link[0]))
         snprintf(w.link[w.n++], sizeof(w.link[0]), "%s", real);
     free(real);
-    return find(ret_h, &w);
+    return find_process(ret_h, &w);
 }
 
-bool as_holder_of_folder(struct as_holder *ret_h, const char *runtime_dir, uint16_t port)
+bool as_resource_holder_of_folder(struct as_resource_holder *ret_h, const char *runtime_dir,
+                                  uint16_t port)
 {
-    *ret_h = (struct as_holder){.pid = as_runtime_pid(runtime_dir, port), .port = port};
-    if (ret_h->pid <= 0 || !as_runtime_lives(runtime_dir, port))
+    *ret_h = (struct as_resource_holder){.pid = as_runtime_supervisor_pid(runtime_dir, port),
+                                         .port = port};
+    if (ret_h->pid <= 0 || !as_runtime_is_running(runtime_dir, port))
         return false;
     ret_h->is_server = true;
     snprintf(ret_h->runtime_dir, sizeof(ret_h->runtime_dir), "%s", runtime_dir);
-    describe(ret_h);
+    read_details(ret_h);
     return true;
 }
 
-void as_holder_write(const struct as_holder *h, struct as_buf *out)
+void as_resource_holder_write(const struct as_resource_holder *h, struct as_buf *out)
 {
     as_buf_printf(out, "pid %d", (int)h->pid);
     if (h->is_server && h->started_in[0])

@@ -3,14 +3,14 @@
  * For texts that tell why something cannot be had: a process may end at any moment, and those of
  * other users cannot be looked into. Blocking calls, without libuv, for commands and for start-up.
  */
-#ifndef AS_IO_HOLDER_H
-#define AS_IO_HOLDER_H
+#ifndef AS_IO_PROCESS_RESOURCE_HOLDER_H
+#define AS_IO_PROCESS_RESOURCE_HOLDER_H
 
 #include "io/process/runtime.h"
 
 #include <sys/types.h>
 
-struct as_holder {
+struct as_resource_holder {
     pid_t pid;
     char program[64];                      /* as the kernel shortens its name */
     char started_in[256];                  /* its working directory; "": not known */
@@ -20,13 +20,14 @@ struct as_holder {
 };
 
 /* Who listens on this TCP port, on any address. False: nobody, or nobody who can be looked into. */
-bool as_holder_of_port(struct as_holder *ret_h, uint16_t port);
+bool as_resource_holder_of_port(struct as_resource_holder *ret_h, uint16_t port);
 /* Who but this process has the file open. Likewise. */
-bool as_holder_of_file(struct as_holder *ret_h, const char *path);
+bool as_resource_holder_of_file(struct as_resource_holder *ret_h, const char *path);
 /* A server that lives, found by its folder. False: it has ended. */
-bool as_holder_of_folder(struct as_holder *ret_h, const char *runtime_dir, uint16_t port);
+bool as_resource_holder_of_folder(struct as_resource_holder *ret_h, const char *runtime_dir,
+                                  uint16_t port);
 
 /* "pid 12, started in /srv, runtime directory /run/anyserve". */
-void as_holder_write(const struct as_holder *h, struct as_buf *out);
+void as_resource_holder_write(const struct as_resource_holder *h, struct as_buf *out);
 
 #endif

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *as_runtime_folder(const char *option, const char *variable, const char *of_root,
-                        const char *otherwise)
+char *as_runtime_xdg_folder(const char *option, const char *variable, const char *of_root,
+                            const char *otherwise)
 {
     const char *xdg = getenv(variable);
     struct as_buf b;
@@ -28,16 +28,16 @@ char *as_runtime_folder(const char *option, const char *variable, const char *of
     return option ? as_str_dup(as_str_of(option)) : NULL;
 }
 
-#define SYSTEM "/run/anyserve" /* of root, and of services: RuntimeDirectory=anyserve */
-#define LOGINS "/run/user"     /* below it the folder of each login, $XDG_RUNTIME_DIR */
-#define OWN    "/tmp/anyserve-"
+#define SYSTEM_DIR "/run/anyserve" /* of root, and of services: RuntimeDirectory=anyserve */
+#define LOGIN_DIRS "/run/user"     /* below it the folder of each login, $XDG_RUNTIME_DIR */
+#define TMP_PREFIX "/tmp/anyserve-"
 
 char *as_runtime_base(const char *option)
 {
     char ours[64];
 
-    snprintf(ours, sizeof(ours), OWN "%u", (unsigned)geteuid());
-    return as_runtime_folder(option, "XDG_RUNTIME_DIR", SYSTEM, ours);
+    snprintf(ours, sizeof(ours), TMP_PREFIX "%u", (unsigned)geteuid());
+    return as_runtime_xdg_folder(option, "XDG_RUNTIME_DIR", SYSTEM_DIR, ours);
 }
 
 /* Of this user; NULL: no home. */
@@ -48,7 +48,7 @@ static char *state_base(void)
     char *path;
 
     if (geteuid() == 0)
-        return as_str_dup(AS_STR(SYSTEM));
+        return as_str_dup(AS_STR(SYSTEM_DIR));
     if ((!xdg || xdg[0] != '/') && (!home || home[0] != '/'))
         return NULL;
     as_buf_init(&b);
@@ -64,10 +64,10 @@ static char *state_base(void)
 /* Made by a login, and gone with the last of its user. */
 static bool is_of_login(const char *path)
 {
-    return strncmp(path, LOGINS "/", strlen(LOGINS "/")) == 0;
+    return strncmp(path, LOGIN_DIRS "/", strlen(LOGIN_DIRS "/")) == 0;
 }
 
-char *as_runtime_lasting(const char *option)
+char *as_runtime_persistent_base(const char *option)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     char *other;
@@ -108,7 +108,7 @@ int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUN
     return 0;
 }
 
-static bool locked(const char *base, const char *port)
+static bool is_locked(const char *base, const char *port)
 {
     char path[4096];
     bool held;
@@ -124,15 +124,15 @@ static bool locked(const char *base, const char *port)
     return held;
 }
 
-bool as_runtime_lives(const char *base, uint16_t port)
+bool as_runtime_is_running(const char *base, uint16_t port)
 {
     char name[8];
 
     snprintf(name, sizeof(name), "%u", port);
-    return locked(base, name);
+    return is_locked(base, name);
 }
 
-int as_runtime_pid(const char *base, uint16_t port)
+int as_runtime_supervisor_pid(const char *base, uint16_t port)
 {
     char path[AS_RUNTIME_PATH_MAX], text[16];
     uint64_t pid;
@@ -163,7 +163,7 @@ static bool is_owned(const char *path, uid_t owner)
 }
 
 /* Takes the path, NULL too. */
-static void add_base(struct as_runtime_found *f, char *path)
+static void add_base(struct as_runtime_search *f, char *path)
 {
     for (uint32_t i = 0; path && i < f->n_bases; i++) {
         if (strcmp(f->bases[i], path) == 0) {
@@ -184,7 +184,7 @@ static int by_port(const void *a, const void *b)
     return x->port < y->port ? -1 : x->port > y->port;
 }
 
-static void add_servers(struct as_runtime_found *f, const char *base)
+static void add_servers(struct as_runtime_search *f, const char *base)
 {
     struct as_runtime_server *first = f->servers + f->n;
     DIR *dir = opendir(base);
@@ -194,7 +194,7 @@ static void add_servers(struct as_runtime_found *f, const char *base)
     while (dir && f->n < AS_RUNTIME_SERVERS && (e = readdir(dir))) {
         /* a folder without a held lock is what a killed server left */
         if (as_str_u64(as_str_of(e->d_name), &port) == 0 && port <= UINT16_MAX &&
-            locked(base, e->d_name))
+            is_locked(base, e->d_name))
             f->servers[f->n++] = (struct as_runtime_server){base, (uint16_t)port};
     }
     if (dir)
@@ -203,8 +203,8 @@ static void add_servers(struct as_runtime_found *f, const char *base)
 }
 
 /* The folders DIR/PREFIX<uid>SUFFIX, each if it is that user's. */
-static void add_users(struct as_runtime_found *f, const char *dir_path, const char *prefix,
-                      const char *suffix)
+static void add_user_bases(struct as_runtime_search *f, const char *dir_path, const char *prefix,
+                           const char *suffix)
 {
     DIR *dir = opendir(dir_path);
     struct dirent *e;
@@ -225,33 +225,33 @@ static void add_users(struct as_runtime_found *f, const char *dir_path, const ch
         closedir(dir);
 }
 
-static void look_in_ours(struct as_runtime_found *f)
+static void search_own_folders(struct as_runtime_search *f)
 {
     add_base(f, as_runtime_base(""));
     add_base(f, state_base());
-    add_base(f, as_str_dup(AS_STR(SYSTEM)));
+    add_base(f, as_str_dup(AS_STR(SYSTEM_DIR)));
     for (uint32_t i = 0; i < f->n_bases; i++) {
         /* that of a service is its user's, whom root knows by nothing else */
         struct stat st;
         bool any =
-            geteuid() == 0 && strcmp(f->bases[i], SYSTEM) == 0 && lstat(f->bases[i], &st) == 0;
+            geteuid() == 0 && strcmp(f->bases[i], SYSTEM_DIR) == 0 && lstat(f->bases[i], &st) == 0;
 
         if (is_owned(f->bases[i], any ? st.st_uid : geteuid()))
             add_servers(f, f->bases[i]);
     }
 }
 
-static void look_in_others(struct as_runtime_found *f)
+static void search_user_folders(struct as_runtime_search *f)
 {
     uint32_t from = f->n_bases;
 
-    add_users(f, LOGINS, "", "/anyserve");
-    add_users(f, "/tmp", "anyserve-", "");
+    add_user_bases(f, LOGIN_DIRS, "", "/anyserve");
+    add_user_bases(f, "/tmp", "anyserve-", "");
     for (uint32_t i = from; i < f->n_bases; i++)
         add_servers(f, f->bases[i]);
 }
 
-static bool has_port(const struct as_runtime_found *f, uint16_t port)
+static bool has_port(const struct as_runtime_search *f, uint16_t port)
 {
     for (uint32_t i = 0; i < f->n; i++) {
         if (f->servers[i].port == port)
@@ -260,43 +260,43 @@ static bool has_port(const struct as_runtime_found *f, uint16_t port)
     return false;
 }
 
-bool as_runtime_is_meant(const struct as_runtime_server *s, bool given, uint16_t port)
+bool as_runtime_matches(const struct as_runtime_server *s, bool given, uint16_t port)
 {
     return !given || s->port == port;
 }
 
-void as_runtime_find(struct as_runtime_found *f, const char *option, bool given, uint16_t port)
+void as_runtime_find(struct as_runtime_search *f, const char *option, bool given, uint16_t port)
 {
-    struct as_runtime_server meant = {0};
+    struct as_runtime_server match = {0};
 
     memset(f, 0, sizeof(*f));
     if (option[0]) {
         add_base(f, as_str_dup(as_str_of(option)));
         add_servers(f, f->bases[0]);
     } else {
-        look_in_ours(f);
+        search_own_folders(f);
         if (geteuid() == 0 && (given ? !has_port(f, port) : !f->n))
-            look_in_others(f);
+            search_user_folders(f);
     }
     f->chosen = (struct as_runtime_server){f->bases[0], port};
     for (uint32_t i = 0; i < f->n; i++) {
-        if (!as_runtime_is_meant(&f->servers[i], given, port))
+        if (!as_runtime_matches(&f->servers[i], given, port))
             continue;
-        if (f->n_meant++ == 0)
-            meant = f->servers[i];
+        if (f->n_matching++ == 0)
+            match = f->servers[i];
     }
-    f->lives = f->n_meant == 1;
-    if (f->lives)
-        f->chosen = meant;
+    f->chosen_runs = f->n_matching == 1;
+    if (f->chosen_runs)
+        f->chosen = match;
 }
 
-void as_runtime_found_fini(struct as_runtime_found *f)
+void as_runtime_search_fini(struct as_runtime_search *f)
 {
     while (f->n_bases)
         free(f->bases[--f->n_bases]);
 }
 
-void as_runtime_list(const struct as_runtime_found *f, struct as_buf *out)
+void as_runtime_put_servers(const struct as_runtime_search *f, struct as_buf *out)
 {
     const char *before = NULL;
 

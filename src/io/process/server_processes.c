@@ -18,7 +18,7 @@ static bool read_file(const char *path, char *out, size_t cap)
 }
 
 /* By /proc/PID/stat: "12 (name) S …". False: it has ended. */
-static bool look(pid_t pid, char ret_name[32], char *ret_state)
+static bool read_stat(pid_t pid, char ret_name[32], char *ret_state)
 {
     char path[64], text[512], *open_at, *close_at;
 
@@ -35,22 +35,24 @@ static bool look(pid_t pid, char ret_name[32], char *ret_state)
     return true;
 }
 
-static void add(struct as_family *f, const char *role, pid_t pid, char state)
+static void add_process(struct as_server_processes *f, const char *role, pid_t pid, char state)
 {
-    if (f->n < AS_FAMILY_MAX)
-        f->all[f->n++] =
-            (struct as_family_member){role, pid, .is_stopped = state == 'T' || state == 't'};
+    if (f->n < AS_SERVER_PROCESSES_MAX)
+        f->all[f->n++] = (struct as_server_processes_entry){
+            role, pid, .is_stopped = state == 'T' || state == 't'};
 }
 
-void as_family_read(struct as_family *ret_f, const char *runtime_dir, uint16_t port)
+void as_server_processes_read(struct as_server_processes *ret_f, const char *runtime_dir,
+                              uint16_t port)
 {
-    pid_t supervisor = as_runtime_pid(runtime_dir, port);
+    pid_t supervisor = as_runtime_supervisor_pid(runtime_dir, port);
     char path[64], children[4096], name[32], state, *p = children, *end;
 
     ret_f->n = 0;
-    if (supervisor <= 0 || !as_runtime_lives(runtime_dir, port) || !look(supervisor, name, &state))
+    if (supervisor <= 0 || !as_runtime_is_running(runtime_dir, port) ||
+        !read_stat(supervisor, name, &state))
         return;
-    add(ret_f, "supervisor", supervisor, state);
+    add_process(ret_f, "supervisor", supervisor, state);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor, (int)supervisor);
     read_file(path, children, sizeof(children));
     for (;; p = end) {
@@ -58,16 +60,17 @@ void as_family_read(struct as_family *ret_f, const char *runtime_dir, uint16_t p
 
         if (end == p)
             return;
-        if (!look(pid, name, &state))
+        if (!read_stat(pid, name, &state))
             continue;
-        if (strcmp(name, AS_FAMILY_DISPATCHER) == 0)
-            add(ret_f, "dispatcher", pid, state);
-        else if (strcmp(name, AS_FAMILY_CONTROLLER) == 0)
-            add(ret_f, "controller", pid, state);
+        if (strcmp(name, AS_SERVER_PROCESSES_DISPATCHER) == 0)
+            add_process(ret_f, "dispatcher", pid, state);
+        else if (strcmp(name, AS_SERVER_PROCESSES_CONTROLLER) == 0)
+            add_process(ret_f, "controller", pid, state);
     }
 }
 
-void as_family_name(const struct as_family *f, const char *role, struct as_buf *out)
+void as_server_processes_put_name(const struct as_server_processes *f, const char *role,
+                                  struct as_buf *out)
 {
     as_buf_printf(out, "the %s", role);
     for (uint32_t i = 0; i < f->n; i++) {
@@ -78,12 +81,12 @@ void as_family_name(const struct as_family *f, const char *role, struct as_buf *
     }
 }
 
-bool as_family_explain(const struct as_family *f, struct as_buf *out)
+bool as_server_processes_put_stopped(const struct as_server_processes *f, struct as_buf *out)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < f->n; i++) {
-        const struct as_family_member *m = &f->all[i];
+        const struct as_server_processes_entry *m = &f->all[i];
 
         if (!m->is_stopped)
             continue;

@@ -19,7 +19,7 @@ static as_ns clock_now(void)
 }
 
 /* Waits for a connect that was begun: 0 or an errno. */
-static int wait_for(int fd, as_ns timeout)
+static int wait_connected(int fd, as_ns timeout)
 {
     as_ns end = clock_now() + timeout, now;
     socklen_t n = sizeof(int);
@@ -46,7 +46,7 @@ static int try_address(const struct addrinfo *a, as_ns timeout)
     if (fd < 0)
         return -errno;
     if (connect(fd, a->ai_addr, a->ai_addrlen) < 0)
-        e = errno == EINPROGRESS ? wait_for(fd, timeout) : errno;
+        e = errno == EINPROGRESS ? wait_connected(fd, timeout) : errno;
     if (e) {
         close(fd);
         return -e;
@@ -88,7 +88,7 @@ void as_connect_addr_of(int fd, struct as_connect_addr *ret_a)
         ret_a->n = 0;
 }
 
-int as_connect_begin(const struct as_connect_addr *a, int *ret_fd)
+int as_connect_start(const struct as_connect_addr *a, int *ret_fd)
 {
     int fd = socket(a->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
 

@@ -1,7 +1,8 @@
-/* io/socket/connect.h — a TCP connection to a server by name, for commands; another one to the same place.
+/* io/socket/connect.h — a TCP connection to a server by name, for commands; another one to the same
+ * place.
  */
-#ifndef AS_IO_CONNECT_H
-#define AS_IO_CONNECT_H
+#ifndef AS_IO_SOCKET_CONNECT_H
+#define AS_IO_SOCKET_CONNECT_H
 
 #include "base/err.h"
 
@@ -23,6 +24,6 @@ struct as_connect_addr {
 void as_connect_addr_of(int fd, struct as_connect_addr *ret_a);
 /* Begins another connection there, without waiting: what is written before it is there waits
  * (EAGAIN), a failure shows at the first use. 0: *ret_fd is the caller's, as above; AS_EIO. */
-int as_connect_begin(const struct as_connect_addr *a, int *ret_fd);
+int as_connect_start(const struct as_connect_addr *a, int *ret_fd);
 
 #endif

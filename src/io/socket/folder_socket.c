@@ -23,7 +23,7 @@ static struct as_str segment(struct as_str *rest)
     return s;
 }
 
-static bool sound(struct as_str rest)
+static bool has_sound_segments(struct as_str rest)
 {
     if (!rest.n || rest.p[rest.n - 1] == '/')
         return false;
@@ -37,7 +37,7 @@ static bool sound(struct as_str rest)
 }
 
 /* What is behind `folder` and a slash. */
-static bool cut(const char *folder, struct as_str path, struct as_str *ret_rest)
+static bool strip_folder(const char *folder, struct as_str path, struct as_str *ret_rest)
 {
     size_t n = strlen(folder);
 
@@ -49,8 +49,8 @@ static bool cut(const char *folder, struct as_str path, struct as_str *ret_rest)
     return true;
 }
 
-int as_beneath_rest(const char *folder, struct as_str path, struct as_str *ret_rest,
-                    const char **ret_why)
+int as_folder_socket_relative_path(const char *folder, struct as_str path, struct as_str *ret_rest,
+                                   const char **ret_why)
 {
     struct as_str rest;
     char *real;
@@ -60,16 +60,16 @@ int as_beneath_rest(const char *folder, struct as_str path, struct as_str *ret_r
     if (!path.n || path.p[0] != '/' || memchr(path.p, 0, path.n))
         return AS_EINVALID;
     *ret_why = "the path is too long";
-    if (path.n > AS_BENEATH_PATH_MAX)
+    if (path.n > AS_FOLDER_SOCKET_PATH_MAX)
         return AS_EINVALID;
     *ret_why = "the path has an empty, '.' or '..' segment";
-    if (!sound((struct as_str){path.p + 1, path.n - 1}))
+    if (!has_sound_segments((struct as_str){path.p + 1, path.n - 1}))
         return AS_EINVALID;
     *ret_why = "the socket is not below --worker-socket-dir";
-    below = cut(folder, path, &rest);
+    below = strip_folder(folder, path, &rest);
     if (!below) { /* the worker may know it by its real name */
         real = realpath(folder, NULL);
-        below = real && cut(real, path, &rest);
+        below = real && strip_folder(real, path, &rest);
         free(real);
     }
     if (!below)
@@ -87,13 +87,13 @@ static int try_openat2(int dir, const char *rest)
 }
 
 /* For kernels without it, and sandboxes that forbid it. */
-static int walk(int dir, struct as_str rest)
+static int open_by_segments(int dir, struct as_str rest)
 {
     int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 
     while (at >= 0 && rest.n) {
         struct as_str s = segment(&rest);
-        char name[AS_BENEATH_PATH_MAX + 1];
+        char name[AS_FOLDER_SOCKET_PATH_MAX + 1];
         int next, e;
 
         memcpy(name, s.p, s.n);
@@ -109,7 +109,7 @@ static int walk(int dir, struct as_str rest)
 
 static int open_below(const char *folder, struct as_str rest)
 {
-    char path[AS_BENEATH_PATH_MAX + 1];
+    char path[AS_FOLDER_SOCKET_PATH_MAX + 1];
     int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), fd, e;
 
     if (dir < 0)
@@ -118,7 +118,7 @@ static int open_below(const char *folder, struct as_str rest)
     path[rest.n] = 0;
     fd = try_openat2(dir, path);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        fd = walk(dir, rest);
+        fd = open_by_segments(dir, rest);
     e = errno;
     close(dir);
     errno = e;
@@ -139,13 +139,13 @@ static int open_failed(int e, const char **ret_why)
     if (e == EACCES)
         return denied("the path to the socket may not be searched", ret_why);
     *ret_why = "no descriptor is left";
-    if (as_sock_starved(e))
+    if (as_sock_is_starved(e))
         return AS_ENOMEM;
     *ret_why = "there is no socket of that name";
     return AS_EUNAVAILABLE;
 }
 
-static int look(int path_fd, const char **ret_why)
+static int check_socket(int path_fd, const char **ret_why)
 {
     struct stat st;
 
@@ -194,16 +194,16 @@ static int connect_to(int path_fd, int *ret_fd, uint32_t *ret_pid, const char **
     return err;
 }
 
-int as_beneath_connect(const char *folder, struct as_str rest, int *ret_fd, uint32_t *ret_pid,
-                       const char **ret_why)
+int as_folder_socket_connect(const char *folder, struct as_str rest, int *ret_fd, uint32_t *ret_pid,
+                             const char **ret_why)
 {
     int path_fd, err;
 
-    AS_ASSERT(rest.n && rest.n <= AS_BENEATH_PATH_MAX);
+    AS_ASSERT(rest.n && rest.n <= AS_FOLDER_SOCKET_PATH_MAX);
     path_fd = open_below(folder, rest);
     if (path_fd < 0)
         return open_failed(errno, ret_why);
-    err = look(path_fd, ret_why);
+    err = check_socket(path_fd, ret_why);
     if (!err)
         err = connect_to(path_fd, ret_fd, ret_pid, ret_why);
     close(path_fd);

@@ -13,7 +13,7 @@
 
 /* The reasons that a user can do something about have a code of their own; the message takes errno.
  */
-static int code_of(int e)
+static int err_of_errno(int e)
 {
     switch (e) {
     case EADDRINUSE:
@@ -101,10 +101,10 @@ int as_listen_tcp(const char *host, uint16_t port, int *ret_fds, uint32_t cap, u
     }
     while (n > 0)
         close(ret_fds[--n]);
-    return code_of(*ret_errno);
+    return err_of_errno(*ret_errno);
 }
 
-int as_listen_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX], uint16_t *ret_port)
+int as_listen_parse_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX], uint16_t *ret_port)
 {
     const char *colon = strrchr(text, ':'), *host = text;
     size_t n = colon ? (size_t)(colon - text) : 0;
@@ -141,7 +141,7 @@ int as_listen_unix(const char *path, int *ret_fd, int *ret_errno)
         *ret_errno = errno;
         if (fd >= 0)
             close(fd);
-        return code_of(*ret_errno);
+        return err_of_errno(*ret_errno);
     }
     *ret_fd = fd;
     return 0;

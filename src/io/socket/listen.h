@@ -3,8 +3,8 @@
  * All are non-blocking and close-on-exec, with the kernel's longest backlog. Blocking name lookup:
  * for start-up only.
  */
-#ifndef AS_IO_LISTEN_H
-#define AS_IO_LISTEN_H
+#ifndef AS_IO_SOCKET_LISTEN_H
+#define AS_IO_SOCKET_LISTEN_H
 
 #include "base/err.h"
 
@@ -16,7 +16,8 @@ int as_listen_tcp(const char *host, uint16_t port, int *ret_fds, uint32_t cap, u
 
 /* "127.0.0.1:9000", "localhost:0", "[::1]:9000" as a host and a port. 0 or AS_EINVALID. */
 #define AS_LISTEN_HOST_MAX 256u /* with its NUL */
-int as_listen_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX], uint16_t *ret_port);
+int as_listen_parse_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX],
+                            uint16_t *ret_port);
 
 /* A unix stream socket that only we may connect to (0600); an old file at `path` is replaced. */
 int as_listen_unix(const char *path, int *ret_fd, int *ret_errno);

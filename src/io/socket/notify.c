@@ -11,7 +11,7 @@
 #define WATCHDOG     "WATCHDOG_USEC"
 #define WATCHDOG_PID "WATCHDOG_PID"
 
-static int parse(struct as_notify *n, const char *text)
+static int parse_address(struct as_notify *n, const char *text)
 {
     size_t len = strlen(text);
 
@@ -26,25 +26,25 @@ static int parse(struct as_notify *n, const char *text)
     return 0;
 }
 
-int as_notify_take(struct as_notify *n)
+int as_notify_init(struct as_notify *n)
 {
     const char *text = getenv(VARIABLE);
     int rc = 0;
 
     *n = (struct as_notify){0};
     if (text && text[0])
-        rc = parse(n, text);
+        rc = parse_address(n, text);
     unsetenv(VARIABLE);
     return rc;
 }
 
-void as_notify_drop_watchdog(void)
+void as_notify_unset_watchdog(void)
 {
     unsetenv(WATCHDOG);
     unsetenv(WATCHDOG_PID);
 }
 
-int as_notify_take_watchdog(struct as_notify *n)
+int as_notify_init_watchdog(struct as_notify *n)
 {
     const char *usec = getenv(WATCHDOG), *pid = getenv(WATCHDOG_PID);
     uint64_t us = 0, whose = (uint64_t)getpid();
@@ -57,11 +57,11 @@ int as_notify_take_watchdog(struct as_notify *n)
     if (us > UINT64_MAX / AS_US)
         rc = AS_EINVALID;
     n->watchdog_us = rc == 0 && n->n && whose == (uint64_t)getpid() ? us : 0;
-    as_notify_drop_watchdog();
+    as_notify_unset_watchdog();
     return rc < 0 ? AS_EINVALID : 0;
 }
 
-int as_notify_leave_watchdog(const struct as_notify *n)
+int as_notify_export_watchdog(const struct as_notify *n)
 {
     char usec[24];
 
@@ -69,7 +69,7 @@ int as_notify_leave_watchdog(const struct as_notify *n)
     return setenv(WATCHDOG, usec, 1) < 0 ? AS_EIO : 0;
 }
 
-int as_notify_say(const struct as_notify *n, const char *state)
+int as_notify_send(const struct as_notify *n, const char *state)
 {
     size_t len = strlen(state);
     bool sent;

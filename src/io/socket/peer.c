@@ -15,7 +15,7 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-struct question {
+struct diag_request {
     struct nlmsghdr head;
     struct inet_diag_req_v2 of;
 };
@@ -34,7 +34,7 @@ bool as_peer_is_loopback(const struct sockaddr *a)
 }
 
 /* The socket at the other end may be one of IPv4. */
-static void unmap(union address *a)
+static void map_to_v4(union address *a)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
 
@@ -45,7 +45,7 @@ static void unmap(union address *a)
     a->v4 = v4;
 }
 
-static void put_end(const union address *a, __be32 ret_host[4], __be16 *ret_port)
+static void put_endpoint(const union address *a, __be32 ret_host[4], __be16 *ret_port)
 {
     if (a->any.sa_family == AF_INET) {
         memcpy(ret_host, &a->v4.sin_addr, sizeof(a->v4.sin_addr));
@@ -58,7 +58,7 @@ static void put_end(const union address *a, __be32 ret_host[4], __be16 *ret_port
 
 /* A connection whose process has closed its end has no inode, and the kernel says root of it. One
  * that only begins at these two ends is another one than ours. */
-static bool is_held(const struct inet_diag_msg *m)
+static bool has_process(const struct inet_diag_msg *m)
 {
     switch (m->idiag_state) {
     case TCP_ESTABLISHED:
@@ -74,16 +74,16 @@ static bool is_held(const struct inet_diag_msg *m)
 }
 
 /* Its family may be another one: a socket of IPv6 at an address of IPv4. */
-static bool is_about(const struct inet_diag_msg *m, const struct question *q)
+static bool is_reply_to(const struct inet_diag_msg *m, const struct diag_request *q)
 {
     return m->id.idiag_sport == q->of.id.idiag_sport && m->id.idiag_dport == q->of.id.idiag_dport;
 }
 
-static int ask(const struct question *q, uid_t *ret_uid)
+static int query_kernel(const struct diag_request *q, uid_t *ret_uid)
 {
     int nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
-    uint8_t said[1024] __attribute__((aligned(NLMSG_ALIGNTO))) = {0};
-    struct nlmsghdr *head = (struct nlmsghdr *)(void *)said;
+    uint8_t reply[1024] __attribute__((aligned(NLMSG_ALIGNTO))) = {0};
+    struct nlmsghdr *head = (struct nlmsghdr *)(void *)reply;
     const struct inet_diag_msg *m = NLMSG_DATA(head);
     ssize_t n;
 
@@ -91,10 +91,10 @@ static int ask(const struct question *q, uid_t *ret_uid)
         return AS_EIO;
     n = send(nl, q, sizeof(*q), 0); /* the answer is there when it returns */
     if (n == (ssize_t)sizeof(*q))
-        n = recv(nl, said, sizeof(said), 0);
+        n = recv(nl, reply, sizeof(reply), 0);
     close(nl);
     if (n < (ssize_t)NLMSG_LENGTH(sizeof(*m)) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-        !is_about(m, q) || !is_held(m))
+        !is_reply_to(m, q) || !has_process(m))
         return AS_EIO;
     *ret_uid = m->idiag_uid;
     return 0;
@@ -104,7 +104,7 @@ static int user_of_tcp(int fd, uid_t *ret_uid)
 {
     union address peer = {0}, own = {0};
     socklen_t peer_len = sizeof(peer), own_len = sizeof(own);
-    struct question q = {
+    struct diag_request q = {
         .head = {.nlmsg_len = sizeof(q),
                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                  .nlmsg_flags = NLM_F_REQUEST},
@@ -115,13 +115,13 @@ static int user_of_tcp(int fd, uid_t *ret_uid)
         return AS_EIO; /* it has gone */
     if (!as_peer_is_loopback(&peer.any))
         return AS_EDENIED;
-    unmap(&peer);
-    unmap(&own);
+    map_to_v4(&peer);
+    map_to_v4(&own);
     q.of.sdiag_family = (uint8_t)peer.any.sa_family;
     q.of.id.idiag_cookie[0] = q.of.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-    put_end(&peer, q.of.id.idiag_src, &q.of.id.idiag_sport);
-    put_end(&own, q.of.id.idiag_dst, &q.of.id.idiag_dport);
-    return ask(&q, ret_uid);
+    put_endpoint(&peer, q.of.id.idiag_src, &q.of.id.idiag_sport);
+    put_endpoint(&own, q.of.id.idiag_dst, &q.of.id.idiag_dport);
+    return query_kernel(&q, ret_uid);
 }
 
 int as_peer_user(int fd, uid_t *ret_uid)

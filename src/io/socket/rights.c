@@ -12,7 +12,7 @@ union control {
 
 /* What passes by itself: the socket is full, memory is short, or (ETOOMANYREFS) as many of our
  * descriptors as we may have open are on their way already. */
-static bool is_passing(int e)
+static bool is_transient(int e)
 {
     return e == EAGAIN || e == ENOBUFS || e == ENOMEM || e == ETOOMANYREFS;
 }
@@ -38,12 +38,12 @@ int as_rights_send(int sock, const void *p, size_t n, const int *fds, uint32_t n
     }
     while (sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
         if (errno != EINTR)
-            return is_passing(errno) ? AS_EAGAIN : AS_EOF;
+            return is_transient(errno) ? AS_EAGAIN : AS_EOF;
     }
     return 0;
 }
 
-static uint32_t take(struct msghdr *m, int fds[AS_RIGHTS_MAX])
+static uint32_t collect_fds(struct msghdr *m, int fds[AS_RIGHTS_MAX])
 {
     uint32_t n = 0;
 
@@ -74,8 +74,8 @@ int64_t as_rights_receive(int sock, void *p, size_t cap, int fds[AS_RIGHTS_MAX],
         n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
-        return is_passing(errno) ? AS_EAGAIN : AS_EOF;
-    *ret_n_fds = take(&m, fds);
+        return is_transient(errno) ? AS_EAGAIN : AS_EOF;
+    *ret_n_fds = collect_fds(&m, fds);
     *ret_lost = m.msg_flags & MSG_CTRUNC;
     return n == 0 ? AS_EOF : n;
 }

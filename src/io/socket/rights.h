@@ -1,11 +1,12 @@
-/* io/socket/rights.h — descriptors that travel with a datagram from one of our processes to another.
+/* io/socket/rights.h — descriptors that travel with a datagram from one of our processes to
+ * another.
  *
  * SCM_RIGHTS of unix(7) on a SOCK_SEQPACKET socket: bytes and descriptors of one datagram arrive
  * together, or not at all. Neither function blocks. Any thread: a datagram is sent, and taken,
  * whole.
  */
-#ifndef AS_IO_RIGHTS_H
-#define AS_IO_RIGHTS_H
+#ifndef AS_IO_SOCKET_RIGHTS_H
+#define AS_IO_SOCKET_RIGHTS_H
 
 #include "base/err.h"
 

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define SAMPLES  16u  /* pieces of a tensor … */
-#define SAMPLE   64u  /* … of so many bytes: some 1 KiB, whatever its size */
-#define OVERHEAD 256u /* what a small request costs, in bytes of a large one */
+#define SAMPLE_PIECES 16u  /* pieces of a tensor … */
+#define SAMPLE_PIECE  64u  /* … of so many bytes: some 1 KiB, whatever its size */
+#define MESSAGE_COST  256u /* what a small request costs, in bytes of a large one */
 
 /* A few words each, and none of the tensors' bytes: no need for a library's hash. Multiply and fold
  * (as wyhash does), keyed, so that a client cannot choose what collides; what does is told apart by
- * as_call_alike. */
+ * as_call_can_batch. */
 static uint64_t mix(uint64_t h, uint64_t v)
 {
     __uint128_t m = (__uint128_t)(h ^ v) * UINT64_C(0x9fb21c651e98df25);
@@ -39,7 +39,7 @@ static uint64_t mix_str(uint64_t h, struct as_str s)
 }
 
 /* The value of a parameter that is no string, as bits. */
-static uint64_t bits_of(const struct as_param *p)
+static uint64_t param_bits(const struct as_param *p)
 {
     uint64_t v = 0;
 
@@ -49,7 +49,7 @@ static uint64_t bits_of(const struct as_param *p)
     return v;
 }
 
-uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed)
+uint64_t as_call_batch_key(const struct as_msg *msg, bool ragged, uint64_t seed)
 {
     uint64_t h = mix(seed, msg->n_tensors);
 
@@ -65,27 +65,27 @@ uint64_t as_call_kind(const struct as_msg *msg, bool ragged, uint64_t seed)
         const struct as_param *p = &msg->params[i];
 
         h = mix_str(mix(h, p->type), p->name);
-        h = p->type == AS_PARAM_STRING ? mix_str(h, p->str) : mix(h, bits_of(p));
+        h = p->type == AS_PARAM_STRING ? mix_str(h, p->str) : mix(h, param_bits(p));
     }
     return h;
 }
 
 /* Fields are hashed with their lengths, so that none runs into the next. */
-static void put(XXH3_state_t *h, const void *p, uint64_t n)
+static void hash_bytes(XXH3_state_t *h, const void *p, uint64_t n)
 {
     XXH3_128bits_update(h, &n, sizeof(n));
     if (n)
         XXH3_128bits_update(h, p, n);
 }
 
-static void put_param(XXH3_state_t *h, const struct as_param *p)
+static void hash_param(XXH3_state_t *h, const struct as_param *p)
 {
-    uint64_t v[2] = {p->type, p->type == AS_PARAM_STRING ? 0 : bits_of(p)};
+    uint64_t v[2] = {p->type, p->type == AS_PARAM_STRING ? 0 : param_bits(p)};
 
-    put(h, p->name.p, p->name.n);
-    put(h, v, sizeof(v));
+    hash_bytes(h, p->name.p, p->name.n);
+    hash_bytes(h, v, sizeof(v));
     if (p->type == AS_PARAM_STRING)
-        put(h, p->str.p, p->str.n);
+        hash_bytes(h, p->str.p, p->str.n);
 }
 
 uint64_t as_call_size(const struct as_msg *msg)
@@ -97,44 +97,44 @@ uint64_t as_call_size(const struct as_msg *msg)
     return size;
 }
 
-static XXH3_state_t *state_of(struct as_call_hash *h)
+static XXH3_state_t *state_of(struct as_call_hasher *h)
 {
     static_assert(sizeof(h->state) >= sizeof(XXH3_state_t) + _Alignof(XXH3_state_t) - 1,
                   "room for it wherever it lies");
     return (XXH3_state_t *)AS_ALIGN((uintptr_t)h->state, _Alignof(XXH3_state_t));
 }
 
-static void put_params(XXH3_state_t *h, const struct as_msg *msg)
+static void hash_params(XXH3_state_t *h, const struct as_msg *msg)
 {
     for (uint32_t i = 0; i < msg->n_params; i++)
-        put_param(h, &msg->params[i]);
+        hash_param(h, &msg->params[i]);
 }
 
 /* All of a tensor but its bytes. */
-static void put_head(XXH3_state_t *h, const struct as_tensor *t)
+static void hash_tensor_head(XXH3_state_t *h, const struct as_tensor *t)
 {
     uint32_t dtype = t->dtype;
     uint64_t n = t->nbytes;
 
-    put(h, t->name.p, t->name.n);
-    put(h, &dtype, sizeof(dtype));
-    put(h, t->shape, t->ndim * sizeof(t->shape[0]));
+    hash_bytes(h, t->name.p, t->name.n);
+    hash_bytes(h, &dtype, sizeof(dtype));
+    hash_bytes(h, t->shape, t->ndim * sizeof(t->shape[0]));
     XXH3_128bits_update(h, &n, sizeof(n));
 }
 
 /* A piece from each of so many equal parts of it. */
-static void put_sample(XXH3_state_t *h, const struct as_tensor *t, uint64_t seed)
+static void hash_tensor_sample(XXH3_state_t *h, const struct as_tensor *t, uint64_t seed)
 {
-    size_t part = t->nbytes / SAMPLES;
+    size_t part = t->nbytes / SAMPLE_PIECES;
 
-    if (t->nbytes <= SAMPLES * (size_t)SAMPLE) {
+    if (t->nbytes <= SAMPLE_PIECES * (size_t)SAMPLE_PIECE) {
         XXH3_128bits_update(h, t->data, t->nbytes);
         return;
     }
-    for (uint32_t i = 0; i < SAMPLES; i++) {
-        size_t at = i * part + mix(seed, i) % (part - SAMPLE + 1);
+    for (uint32_t i = 0; i < SAMPLE_PIECES; i++) {
+        size_t at = i * part + mix(seed, i) % (part - SAMPLE_PIECE + 1);
 
-        XXH3_128bits_update(h, t->data + at, SAMPLE);
+        XXH3_128bits_update(h, t->data + at, SAMPLE_PIECE);
     }
 }
 
@@ -145,22 +145,23 @@ uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
     XXH3_INITSTATE(&h);
     XXH3_128bits_reset_withSeed(&h, seed);
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
-        put_head(&h, &msg->tensors[i]);
-        put_sample(&h, &msg->tensors[i], seed);
+        hash_tensor_head(&h, &msg->tensors[i]);
+        hash_tensor_sample(&h, &msg->tensors[i], seed);
     }
-    put_params(&h, msg);
+    hash_params(&h, msg);
     return XXH3_128bits_digest(&h).low64;
 }
 
 /* Of one tensor. True: all of it. */
-static bool read_tensor(struct as_call_hash *h, const struct as_tensor *t, uint64_t *bytes)
+static bool hash_tensor_portion(struct as_call_hasher *h, const struct as_tensor *t,
+                                uint64_t *bytes)
 {
     size_t n = (size_t)AS_MIN(t->nbytes - h->at, *bytes);
 
     if (t->nbytes && !n) /* not begun, or it would be twice */
         return false;
     if (!h->at)
-        put_head(state_of(h), t);
+        hash_tensor_head(state_of(h), t);
     if (n)
         XXH3_128bits_update(state_of(h), t->data + h->at, n);
     h->at += n;
@@ -172,8 +173,8 @@ static bool read_tensor(struct as_call_hash *h, const struct as_tensor *t, uint6
     return true;
 }
 
-bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t seed, bool first,
-                   uint64_t *bytes, struct as_print *ret_p)
+bool as_call_fingerprint(struct as_call_hasher *h, const struct as_msg *msg, uint64_t seed,
+                         bool first, uint64_t *bytes, struct as_fingerprint *ret_p)
 {
     XXH128_hash_t v;
 
@@ -182,20 +183,20 @@ bool as_call_print(struct as_call_hash *h, const struct as_msg *msg, uint64_t se
         h->at = 0;
         XXH3_INITSTATE(state_of(h));
         XXH3_128bits_reset_withSeed(state_of(h), seed);
-        *bytes -= AS_MIN(*bytes, OVERHEAD);
+        *bytes -= AS_MIN(*bytes, MESSAGE_COST);
     }
     while (h->tensor < msg->n_tensors) {
-        if (!read_tensor(h, &msg->tensors[h->tensor], bytes))
+        if (!hash_tensor_portion(h, &msg->tensors[h->tensor], bytes))
             return false;
     }
-    put_params(state_of(h), msg);
+    hash_params(state_of(h), msg);
     v = XXH3_128bits_digest(state_of(h));
     ret_p->hi = v.high64;
     ret_p->lo = v.low64;
     return true;
 }
 
-static bool tensors_alike(const struct as_tensor *a, const struct as_tensor *b, bool ragged)
+static bool tensors_can_batch(const struct as_tensor *a, const struct as_tensor *b, bool ragged)
 {
     if (a->dtype != b->dtype || a->ndim != b->ndim || !as_str_eq(a->name, b->name))
         return false;
@@ -203,29 +204,29 @@ static bool tensors_alike(const struct as_tensor *a, const struct as_tensor *b, 
            memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof(int64_t)) == 0;
 }
 
-static bool params_alike(const struct as_param *a, const struct as_param *b)
+static bool params_equal(const struct as_param *a, const struct as_param *b)
 {
     if (a->type != b->type || !as_str_eq(a->name, b->name))
         return false;
-    return a->type == AS_PARAM_STRING ? as_str_eq(a->str, b->str) : bits_of(a) == bits_of(b);
+    return a->type == AS_PARAM_STRING ? as_str_eq(a->str, b->str) : param_bits(a) == param_bits(b);
 }
 
-bool as_call_alike(const struct as_msg *a, const struct as_msg *b, bool ragged)
+bool as_call_can_batch(const struct as_msg *a, const struct as_msg *b, bool ragged)
 {
     if (a->n_tensors != b->n_tensors || a->n_params != b->n_params)
         return false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
-        if (!tensors_alike(&a->tensors[i], &b->tensors[i], ragged))
+        if (!tensors_can_batch(&a->tensors[i], &b->tensors[i], ragged))
             return false;
     }
     for (uint32_t i = 0; i < a->n_params; i++) {
-        if (!params_alike(&a->params[i], &b->params[i]))
+        if (!params_equal(&a->params[i], &b->params[i]))
             return false;
     }
     return true;
 }
 
-struct as_print as_call_params_print(const struct as_tensor_params *p, uint64_t seed)
+struct as_fingerprint as_call_params_hash(const struct as_tensor_params *p, uint64_t seed)
 {
     XXH128_hash_t v;
     XXH3_state_t h;
@@ -233,19 +234,19 @@ struct as_print as_call_params_print(const struct as_tensor_params *p, uint64_t 
     XXH3_INITSTATE(&h);
     XXH3_128bits_reset_withSeed(&h, seed);
     for (uint32_t i = 0; i < p->n; i++) {
-        put(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
-        put_param(&h, &p->at[i].param);
+        hash_bytes(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
+        hash_param(&h, &p->at[i].param);
     }
     v = XXH3_128bits_digest(&h);
-    return (struct as_print){.hi = v.high64, .lo = v.low64};
+    return (struct as_fingerprint){.hi = v.high64, .lo = v.low64};
 }
 
-bool as_call_params_alike(const struct as_tensor_params *a, const struct as_tensor_params *b)
+bool as_call_params_equal(const struct as_tensor_params *a, const struct as_tensor_params *b)
 {
     if (a->n != b->n)
         return false;
     for (uint32_t i = 0; i < a->n; i++) {
-        if (a->at[i].tensor != b->at[i].tensor || !params_alike(&a->at[i].param, &b->at[i].param))
+        if (a->at[i].tensor != b->at[i].tensor || !params_equal(&a->at[i].param, &b->at[i].param))
             return false;
     }
     return true;

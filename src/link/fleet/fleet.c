@@ -16,7 +16,7 @@ static struct as_call *call_of(struct as_request *q)
 
 /* --- verdicts on their way home --- */
 
-static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
+static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, answer_letter);
 
@@ -27,7 +27,7 @@ static void open_answer(struct as_letter *letter, void *to AS_UNUSED)
 }
 
 /* The call's memory may go only when no letter of it is in any mailbox. */
-static void home_release(struct as_call *c)
+static void release_at_home(struct as_call *c)
 {
     if (c->posted)
         c->released = true; /* they come back first */
@@ -35,9 +35,9 @@ static void home_release(struct as_call *c)
         c->on_release(c);
 }
 
-static void open_release(struct as_letter *letter, void *to AS_UNUSED)
+static void on_release_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
-    home_release(AS_CONTAINER(letter, struct as_call, release_letter));
+    release_at_home(AS_CONTAINER(letter, struct as_call, release_letter));
 }
 
 static void answer(struct as_call *c)
@@ -47,7 +47,7 @@ static void answer(struct as_call *c)
         c->on_answer(c);
         return;
     }
-    c->answer_letter.open = open_answer;
+    c->answer_letter.open = on_answer_letter;
     as_mbox_post(&c->client->box, &c->answer_letter);
 }
 
@@ -60,12 +60,12 @@ static void release(struct as_call *c)
         c->on_release(c);
         return;
     }
-    c->release_letter.open = open_release;
+    c->release_letter.open = on_release_letter;
     as_mbox_post(&c->client->box, &c->release_letter);
 }
 
 /* Answer first: on_release may free the memory that the answer lies in. */
-void as_fleet_deliver(struct as_call *c)
+void as_fleet_answer_call(struct as_call *c)
 {
     answer(c);
     release(c);
@@ -80,7 +80,8 @@ static bool is_failure(const struct as_call *c)
            status == AS_STATUS_UNKNOWN || status == AS_STATUS_DATA_LOSS;
 }
 
-void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_times t, bool retry)
+void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_model_times t,
+                          bool retry)
 {
     struct as_model_stat *stat = &u->deploy->models[c->core.model].stat;
     struct as_batch *b = c->core.batch;
@@ -95,23 +96,23 @@ void as_fleet_settle(struct as_upstream *u, struct as_call *c, struct as_model_t
     /* else its verdict may be with another loop */
     c->core.failed = c->core.state == AS_REQ_SENT && c->err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
-        as_upstream_less(u);
+        as_upstream_check_retired(u);
         return;
     }
-    as_upstream_less(u);
-    if (__builtin_expect(c->core.spare && c->err, 0))
-        as_deploy_stat(u->deploy->core)->mirror_failed++;
+    as_upstream_check_retired(u);
+    if (__builtin_expect(c->core.is_mirror && c->err, 0))
+        as_deployment_stat(u->deploy->core)->mirror_failed++;
     if (c->err)
         as_model_stat_fail(stat, &c->core, now);
     else
         as_model_stat_success(stat, &c->core, t, size, now);
-    as_fleet_deliver(c);
+    as_fleet_answer_call(c);
 }
 
-void as_fleet_lose(struct as_upstream *u, struct as_call *c, enum as_loss loss)
+void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss loss)
 {
-    as_replica_lose(u->replica, &c->core, loss, as_loop_now(u->fleet->loop));
-    as_upstream_less(u);
+    as_replica_lose_request(u->replica, &c->core, loss, as_loop_now(u->fleet->loop));
+    as_upstream_check_retired(u);
 }
 
 /* --- what core decides --- */
@@ -125,7 +126,7 @@ static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)
 
 static void op_wake(void *ctx, as_ns when)
 {
-    struct as_fleet_deploy *d = ctx;
+    struct as_fleet_deployment *d = ctx;
 
     if (when < d->timer.at)
         as_timer_set(&d->timer, when);
@@ -137,8 +138,8 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
     const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
     const struct as_call *y = call_of((struct as_request *)(uintptr_t)b);
 
-    return as_call_alike(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED) &&
-           as_call_params_alike(&x->tensor_params, &y->tensor_params);
+    return as_call_can_batch(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED) &&
+           as_call_params_equal(&x->tensor_params, &y->tensor_params);
 }
 
 static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
@@ -165,7 +166,7 @@ static void op_cancel(void *ctx AS_UNUSED, struct as_replica *r, struct as_reque
 
 static void op_answer(void *ctx, struct as_request *q, int err)
 {
-    struct as_fleet_deploy *d = ctx;
+    struct as_fleet_deployment *d = ctx;
     struct as_call *c = call_of(q);
 
     if (c->result_blob) { /* a part of the answer had come when the deadline passed */
@@ -176,8 +177,8 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     c->err = err;
     c->status = 0;
     c->message = (struct as_str){0};
-    if (q->spare)
-        as_deploy_stat(d->core)->mirror_failed++;
+    if (q->is_mirror)
+        as_deployment_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
     answer(c);
 }
@@ -187,7 +188,7 @@ static void op_release(void *ctx AS_UNUSED, struct as_request *q)
     release(call_of(q));
 }
 
-const struct as_deploy_ops as_fleet_deploy_ops = {
+const struct as_deployment_ops as_fleet_deployment_ops = {
     .batch = op_batch,
     .send = op_send,
     .recall = op_recall,
@@ -196,24 +197,24 @@ const struct as_deploy_ops as_fleet_deploy_ops = {
     .release = op_release,
     .wake = op_wake,
     .alike = op_alike,
-    .sample = as_fleet_sample,
-    .print = as_fleet_print,
-    .next_turn = as_fleet_next_turn,
+    .sample = as_fleet_hash_sample,
+    .fingerprint = as_fleet_fingerprint,
+    .next_turn = as_fleet_schedule_work,
 };
 
 /* --- the registry --- */
 
-static void open_registry(struct as_letter *letter, void *to);
+static void on_registry_letter(struct as_letter *letter, void *to);
 
 /* Allocated for each snapshot: models come and go rarely, and a letter inside the client could be
  * under way already. */
 struct registry_letter {
     struct as_letter letter;
     struct as_registry *registry;
-    bool settling;
+    bool models_pending;
 };
 
-static bool is_settling(const struct as_fleet *f)
+static bool are_models_pending(const struct as_fleet *f)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
@@ -228,27 +229,27 @@ void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
     f->registry = g;
     AS_LIST_EACH(n, &f->clients)
     {
-        struct as_client *c = AS_LIST_ENTRY(n, struct as_client, node);
+        struct as_fleet_client *c = AS_LIST_ENTRY(n, struct as_fleet_client, node);
         struct registry_letter *l = as_xalloc(sizeof(*l));
 
         l->registry = as_registry_ref(g);
-        l->settling = is_settling(f);
-        l->letter.open = open_registry;
+        l->models_pending = are_models_pending(f);
+        l->letter.open = on_registry_letter;
         if (c->local)
-            open_registry(&l->letter, c);
+            on_registry_letter(&l->letter, c);
         else
             as_mbox_post(&c->box, &l->letter);
     }
 }
 
-static void open_registry(struct as_letter *letter, void *to)
+static void on_registry_letter(struct as_letter *letter, void *to)
 {
     struct registry_letter *l = AS_CONTAINER(letter, struct registry_letter, letter);
-    struct as_client *c = to;
+    struct as_fleet_client *c = to;
 
     as_registry_unref(c->registry);
     c->registry = l->registry;
-    c->settling = l->settling;
+    c->models_pending = l->models_pending;
     free(l);
     if (c->on_registry)
         c->on_registry(c);
@@ -272,9 +273,9 @@ void as_fleet_republish(struct as_fleet *f)
     as_fleet_publish(f, as_registry_ref(f->registry));
 }
 
-void as_fleet_refresh(struct as_fleet_deploy *d)
+void as_fleet_update_ready(struct as_fleet_deployment *d)
 {
-    bool ready = d && d->core && as_deploy_ready(d->core) > 0;
+    bool ready = d && d->core && as_deployment_ready(d->core) > 0;
 
     if (!d || ready == as_fleet_flag(&d->ready))
         return;
@@ -282,7 +283,7 @@ void as_fleet_refresh(struct as_fleet_deploy *d)
     as_fleet_republish(d->fleet);
 }
 
-void as_fleet_registered(struct as_fleet_deploy *d)
+void as_fleet_set_registered(struct as_fleet_deployment *d)
 {
     if (as_fleet_flag(&d->registered))
         return;
@@ -291,17 +292,17 @@ void as_fleet_registered(struct as_fleet_deploy *d)
     as_fleet_republish(d->fleet);
 }
 
-void as_fleet_link_ready(struct as_link *l)
+void as_fleet_report_ready(struct as_link *l)
 {
     struct as_fleet *f = l->up.fleet;
     struct as_buf models;
 
-    as_fleet_registered(l->up.deploy);
+    as_fleet_set_registered(l->up.deploy);
     /* the supervisor will say so too; until then requests would be refused beside a ready worker */
-    as_fleet_down(f, as_str_of(l->up.deploy->name), false);
+    as_fleet_set_down(f, as_str_of(l->up.deploy->name), false);
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->up.deploy->n_models; i++) {
-        if (as_upstream_has(&l->up, i))
+        if (as_upstream_serves(&l->up, i))
             as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", l->up.deploy->models[i].name,
                           l->up.deploy->models[i].version);
     }
@@ -314,11 +315,11 @@ void as_fleet_link_ready(struct as_link *l)
 
 /* Linear: as many as there are workers, and only a greeting or a death asks. Comparing is not
  * constant in time: who can reach the socket is our own user. */
-struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str token)
+struct as_fleet_add_process *as_fleet_find_process(struct as_fleet *f, struct as_str token)
 {
     AS_LIST_EACH(n, &f->tokens)
     {
-        struct as_fleet_token *t = AS_LIST_ENTRY(n, struct as_fleet_token, node);
+        struct as_fleet_add_process *t = AS_LIST_ENTRY(n, struct as_fleet_add_process, node);
 
         if (as_str_eq(as_str_of(t->token), token))
             return t;
@@ -326,10 +327,10 @@ struct as_fleet_token *as_fleet_find_token(struct as_fleet *f, struct as_str tok
     return NULL;
 }
 
-void as_fleet_expect(struct as_fleet *f, struct as_str deployment)
+void as_fleet_expect_deployment(struct as_fleet *f, struct as_str deployment)
 {
-    bool is_new = !as_fleet_find(f, deployment);
-    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+    bool is_new = !as_fleet_find_deployment(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_deployment(f, deployment);
 
     if (d && is_new) /* of a server that starts all are known before it lets anybody in */
         as_fleet_set_flag(&d->late, as_fleet_flag(&f->open));
@@ -340,37 +341,37 @@ void as_fleet_expect(struct as_fleet *f, struct as_str deployment)
 }
 
 /* It is served again, should it have been deleted. */
-static void revive(struct as_fleet *f, struct as_str deployment)
+static void undelete_deployment(struct as_fleet *f, struct as_str deployment)
 {
-    struct as_fleet_deploy *d = as_fleet_find(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_find_deployment(f, deployment);
 
     if (d && d->deleted) {
         d->deleted = d->gone = false;
         d->deserted = AS_NEVER;
-        as_fleet_down(f, deployment, false);
+        as_fleet_set_down(f, deployment, false);
         as_fleet_set_flag(&d->late, true);
     }
 }
 
-void as_fleet_token(struct as_fleet *f, struct as_str token, struct as_str replica,
-                    struct as_str deployment)
+void as_fleet_add_process(struct as_fleet *f, struct as_str token, struct as_str replica,
+                          struct as_str deployment)
 {
-    struct as_fleet_token *t;
+    struct as_fleet_add_process *t;
 
-    if (as_fleet_find_token(f, token))
+    if (as_fleet_find_process(f, token))
         return;
-    revive(f, deployment);
-    as_fleet_expect(f, deployment);
+    undelete_deployment(f, deployment);
+    as_fleet_expect_deployment(f, deployment);
     t = as_xalloc(sizeof(*t));
     t->token = as_str_dup(token);
     t->replica = as_str_dup(replica);
     t->deployment = as_str_dup(deployment);
-    t->loss = AS_LOSS_UNTOLD;
+    t->loss = AS_LOSS_PENDING;
     t->ended = AS_FLEET_EXITS;
     as_list_push(&f->tokens, &t->node);
 }
 
-static void free_token(struct as_fleet_token *t)
+static void free_process(struct as_fleet_add_process *t)
 {
     as_list_remove(&t->node);
     free(t->token);
@@ -380,19 +381,19 @@ static void free_token(struct as_fleet_token *t)
 }
 
 /* Its link ended first: what was lost with it waits for this. */
-static void tell_verdict(struct as_fleet *f, struct as_fleet_token *t)
+static void report_verdict(struct as_fleet *f, struct as_fleet_add_process *t)
 {
-    struct as_fleet_deploy *d = t->grave ? as_fleet_numbered(f, t->number) : NULL;
+    struct as_fleet_deployment *d = t->grave ? as_fleet_deployment_by_number(f, t->number) : NULL;
 
     if (d && d->core)
-        as_deploy_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
+        as_deployment_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
     t->grave = 0;
 }
 
-void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind)
+void as_fleet_record_exit(struct as_fleet *f, struct as_str token, uint32_t kind)
 {
-    const struct as_fleet_token *t = as_fleet_find_token(f, token);
-    struct as_fleet_deploy *d = t ? as_fleet_deploy(f, as_str_of(t->deployment)) : NULL;
+    const struct as_fleet_add_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_deployment *d = t ? as_fleet_deployment(f, as_str_of(t->deployment)) : NULL;
 
     static_assert((int)AS_FLEET_EXIT_CODE == AS_EXIT_CODE &&
                       (int)AS_FLEET_EXIT_STOPPED == AS_EXIT_STOPPED,
@@ -403,24 +404,24 @@ void as_fleet_exited(struct as_fleet *f, struct as_str token, uint32_t kind)
         d->exits[kind]++;
 }
 
-void as_fleet_forget(struct as_fleet *f, struct as_str token, enum as_loss loss)
+void as_fleet_remove_process(struct as_fleet *f, struct as_str token, enum as_loss loss)
 {
-    struct as_fleet_token *t = as_fleet_find_token(f, token);
-    struct as_fleet_deploy *d;
+    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_deployment *d;
 
     if (!t)
         return;
     t->loss = loss;
     if (t->link)
-        as_link_died(t->link);
-    tell_verdict(f, t);
-    d = as_fleet_find(f, as_str_of(t->deployment));
-    free_token(t);
+        as_link_on_death(t->link);
+    report_verdict(f, t);
+    d = as_fleet_find_deployment(f, as_str_of(t->deployment));
+    free_process(t);
     if (d)
-        as_fleet_review(d);
+        as_fleet_schedule_cleanup(d);
 }
 
-void as_upstream_retired(struct as_upstream *u)
+void as_upstream_report_retired(struct as_upstream *u)
 {
     struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only these have tokens */
     struct as_fleet *f = u->fleet;
@@ -428,9 +429,9 @@ void as_upstream_retired(struct as_upstream *u)
     f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->token->token));
 }
 
-void as_fleet_retire(struct as_fleet *f, struct as_str token)
+void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
 {
-    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
     struct as_link *l = t ? t->link : NULL;
 
     if (t)
@@ -440,15 +441,15 @@ void as_fleet_retire(struct as_fleet *f, struct as_str token)
         return;
     }
     l->up.retiring = true;
-    as_link_rotate(l);
-    as_fleet_review(l->up.deploy);
-    as_upstream_less(&l->up);
+    as_link_update_rotation(l);
+    as_fleet_schedule_cleanup(l->up.deploy);
+    as_upstream_check_retired(&l->up);
 }
 
-void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_control_op op,
-                  struct as_str text)
+void as_fleet_send_control(struct as_fleet *f, struct as_str token, uint64_t id,
+                           enum as_control_op op, struct as_str text)
 {
-    struct as_fleet_token *t = as_fleet_find_token(f, token);
+    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
     struct as_link *l = t ? t->link : NULL;
     struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
     int err = 0;
@@ -459,17 +460,17 @@ void as_fleet_ask(struct as_fleet *f, struct as_str token, uint64_t id, enum as_
     } else if (l->care.ask) {
         err = AS_EFULL;
         why = AS_STR("another question is under way");
-    } else if (text.n > AS_FRAME_ASK) {
+    } else if (text.n > AS_FRAME_CONTROL_TEXT) {
         err = AS_ETOOBIG;
         why = AS_STR("the text is longer than a CONTROL frame takes");
     }
     if (err)
         f->ops.on_answer(f->ctx, replica, token, id, err, why);
     else
-        as_link_ask(l, id, (uint16_t)op, text);
+        as_link_send_control(l, id, (uint16_t)op, text);
 }
 
-void as_fleet_join_token(struct as_fleet *f, struct as_str token)
+void as_fleet_set_join_token(struct as_fleet *f, struct as_str token)
 {
     free(f->join_token);
     f->join_token = as_str_dup(token);
@@ -485,9 +486,9 @@ static void on_tick(struct as_timer *t)
 
     as_slab_trim();
     as_pages_trim();
-    as_fleet_watch_door(f);
-    as_stranger_tick(&f->stranger, f->log, now);
-    as_fleet_tidy(&f->tidy);
+    as_fleet_resume_listener(f);
+    as_unknown_peer_tick(&f->stranger, f->log, now);
+    as_fleet_cleanup(&f->tidy);
     AS_LIST_EACH(n, &f->upstreams)
     {
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
@@ -518,10 +519,10 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     as_list_init(&f->tokens);
     as_list_init(&f->clients);
     f->registry = as_registry_new();
-    (void)as_deathwatch_new(&f->watch); /* an old kernel: pidfd tells, only later */
+    (void)as_death_watch_new(&f->watch); /* an old kernel: pidfd tells, only later */
     atomic_init(&f->open, false);
     atomic_init(&f->given_up, false);
-    as_task_init(&f->tidy, as_fleet_tidy);
+    as_task_init(&f->tidy, as_fleet_cleanup);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
     *ret_f = f;
@@ -535,7 +536,7 @@ static void free_handle(uv_handle_t *h)
 
 static void free_deploy(struct as_timer *t)
 {
-    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+    struct as_fleet_deployment *d = AS_CONTAINER(t, struct as_fleet_deployment, timer);
 
     as_fleet_free_models(d);
     free(d->name);
@@ -553,19 +554,19 @@ void as_fleet_free(struct as_fleet *f)
         return;
     AS_ASSERT(as_list_empty(&f->clients));
     as_fleet_stop(f);
-    as_link_tell_all(f);
+    as_link_flush_end_reports(f);
     as_task_cancel(&f->tidy);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        as_deploy_free(f->deploys[i]->core);
+        as_deployment_free(f->deploys[i]->core);
         as_task_cancel(&f->deploys[i]->work);
         as_timer_close(&f->deploys[i]->timer, free_deploy);
     }
-    AS_LIST_EACH(n, &f->tokens) free_token(AS_LIST_ENTRY(n, struct as_fleet_token, node));
+    AS_LIST_EACH(n, &f->tokens) free_process(AS_LIST_ENTRY(n, struct as_fleet_add_process, node));
     if (f->listener)
         uv_close((uv_handle_t *)f->listener, free_handle);
-    as_deathwatch_free(f->watch);
+    as_death_watch_free(f->watch);
     as_registry_unref(f->registry);
-    as_simple_close(f);
+    as_simple_fini(f);
     free(f->join_token);
     as_timer_close(&f->tick, free_fleet);
 }

@@ -15,7 +15,7 @@ void as_part_free(struct as_part *p)
     free(p);
 }
 
-void as_call_begin_parts(struct as_call *c)
+void as_call_init_parts(struct as_call *c)
 {
     c->part = NULL;
     c->input = NULL;
@@ -25,7 +25,7 @@ void as_call_begin_parts(struct as_call *c)
 
 /* --- parts --- */
 
-static void open_part(struct as_letter *letter, void *to AS_UNUSED)
+static void on_part_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_part *p = AS_CONTAINER(letter, struct as_part, letter);
     struct as_call *c = p->call;
@@ -35,12 +35,12 @@ static void open_part(struct as_letter *letter, void *to AS_UNUSED)
     as_part_free(p);
 }
 
-void as_fleet_part(struct as_call *c, struct as_part *p)
+void as_fleet_deliver_part(struct as_call *c, struct as_part *p)
 {
     p->call = c;
-    p->letter.open = open_part;
+    p->letter.open = on_part_letter;
     if (c->client->local)
-        open_part(&p->letter, NULL);
+        on_part_letter(&p->letter, NULL);
     else
         as_mbox_post(&c->client->box, &p->letter);
 }
@@ -58,22 +58,22 @@ static void credit(struct as_call *c, const struct as_frame_window *w)
 
 static void post_credit(struct as_call *c);
 
-static void open_credit_back(struct as_letter *letter, void *to AS_UNUSED)
+static void on_credit_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, credit_letter);
 
     c->credit_posted = false;
     if (c->credit.messages)
         post_credit(c);
-    as_call_letter_back(c);
+    as_call_letter_returned(c);
 }
 
-static void open_credit(struct as_letter *letter, void *to AS_UNUSED)
+static void on_credit_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, credit_letter);
 
     credit(c, &c->posted_credit);
-    c->credit_letter.open = open_credit_back;
+    c->credit_letter.open = on_credit_returned;
     as_mbox_post(&c->client->box, &c->credit_letter);
 }
 
@@ -83,12 +83,12 @@ static void post_credit(struct as_call *c)
     c->credit = (struct as_frame_window){0};
     c->credit_posted = true;
     c->posted++;
-    c->credit_letter.open = open_credit;
+    c->credit_letter.open = on_credit_letter;
     as_mbox_post(c->client->fleet->box, &c->credit_letter);
 }
 
-void as_client_credit(struct as_client *client, struct as_call *c, uint32_t messages,
-                      uint64_t bytes)
+void as_fleet_client_credit(struct as_fleet_client *client, struct as_call *c, uint32_t messages,
+                            uint64_t bytes)
 {
     c->credit.messages += messages;
     c->credit.bytes += (int64_t)bytes;
@@ -103,13 +103,13 @@ void as_client_credit(struct as_client *client, struct as_call *c, uint32_t mess
 
 /* --- inputs --- */
 
-static void open_input_back(struct as_letter *letter, void *to AS_UNUSED)
+static void on_input_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *input = AS_CONTAINER(letter, struct as_call, submit_letter);
     struct as_call *c = input->target;
 
     input->on_release(input);
-    as_call_letter_back(c);
+    as_call_letter_returned(c);
 }
 
 void as_call_release_input(struct as_call *c)
@@ -123,12 +123,12 @@ void as_call_release_input(struct as_call *c)
         input->on_release(input);
         return;
     }
-    input->submit_letter.open = open_input_back;
+    input->submit_letter.open = on_input_returned;
     as_mbox_post(&c->client->box, &input->submit_letter);
 }
 
 /* Dispatch loop. What is still queued keeps it until it is sent. */
-static void take_input(struct as_call *c, struct as_call *input)
+static void accept_input(struct as_call *c, struct as_call *input)
 {
     c->input = input;
     if (c->core.state == AS_REQ_SENT) {
@@ -140,23 +140,23 @@ static void take_input(struct as_call *c, struct as_call *input)
     }
 }
 
-static void open_input(struct as_letter *letter, void *to AS_UNUSED)
+static void on_input_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *input = AS_CONTAINER(letter, struct as_call, submit_letter);
 
-    take_input(input->target, input);
+    accept_input(input->target, input);
 }
 
-void as_client_input(struct as_client *client, struct as_call *c, struct as_call *input)
+void as_fleet_client_input(struct as_fleet_client *client, struct as_call *c, struct as_call *input)
 {
     input->target = c;
     c->inputs_more = true;
     if (client->local) {
-        take_input(c, input);
+        accept_input(c, input);
         return;
     }
     c->posted++;
-    input->submit_letter.open = open_input;
+    input->submit_letter.open = on_input_letter;
     as_mbox_post(client->fleet->box, &input->submit_letter);
 }
 
@@ -170,27 +170,27 @@ static void end_inputs(struct as_call *c)
     }
 }
 
-static void open_end_back(struct as_letter *letter, void *to AS_UNUSED)
+static void on_end_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
-    as_call_letter_back(AS_CONTAINER(letter, struct as_call, end_letter));
+    as_call_letter_returned(AS_CONTAINER(letter, struct as_call, end_letter));
 }
 
-static void open_end(struct as_letter *letter, void *to AS_UNUSED)
+static void on_end_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, end_letter);
 
     end_inputs(c);
-    c->end_letter.open = open_end_back;
+    c->end_letter.open = on_end_returned;
     as_mbox_post(&c->client->box, &c->end_letter);
 }
 
-void as_client_input_end(struct as_client *client, struct as_call *c)
+void as_fleet_client_input_end(struct as_fleet_client *client, struct as_call *c)
 {
     if (client->local) {
         end_inputs(c);
         return;
     }
     c->posted++;
-    c->end_letter.open = open_end;
+    c->end_letter.open = on_end_letter;
     as_mbox_post(client->fleet->box, &c->end_letter);
 }

@@ -4,43 +4,43 @@
 
 static void on_deadline(struct as_timer *t)
 {
-    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, timer);
+    struct as_fleet_deployment *d = AS_CONTAINER(t, struct as_fleet_deployment, timer);
 
-    as_deploy_expire(d->core, as_loop_now(d->fleet->loop));
-    as_timer_set(t, as_deploy_next_deadline(d->core));
+    as_deployment_expire(d->core, as_loop_now(d->fleet->loop));
+    as_timer_set(t, as_deployment_next_deadline(d->core));
 }
 
 static void on_work(struct as_task *t)
 {
-    struct as_fleet_deploy *d = AS_CONTAINER(t, struct as_fleet_deploy, work);
+    struct as_fleet_deployment *d = AS_CONTAINER(t, struct as_fleet_deployment, work);
 
-    as_deploy_work(d->core, as_loop_now(d->fleet->loop));
+    as_deployment_work(d->core, as_loop_now(d->fleet->loop));
 }
 
 /* --- large bodies, a portion in each turn --- */
 
-uint64_t as_fleet_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
+uint64_t as_fleet_hash_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
 {
-    const struct as_fleet_deploy *d = ctx;
+    const struct as_fleet_deployment *d = ctx;
     const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
 
     if (ret_sample)
         *ret_sample = as_call_sample(&c->msg, d->fleet->conf.seed);
     if (ret_sample && c->tensor_params.n)
-        *ret_sample ^= as_call_params_print(&c->tensor_params, d->fleet->conf.seed).lo;
+        *ret_sample ^= as_call_params_hash(&c->tensor_params, d->fleet->conf.seed).lo;
     return as_call_size(&c->msg);
 }
 
-bool as_fleet_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
-                    struct as_print *ret_p)
+bool as_fleet_fingerprint(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
+                          struct as_fingerprint *ret_p)
 {
-    struct as_fleet_deploy *d = ctx;
+    struct as_fleet_deployment *d = ctx;
     const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
 
-    if (!as_call_print(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p))
+    if (!as_call_fingerprint(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p))
         return false;
     if (c->tensor_params.n) {
-        struct as_print own = as_call_params_print(&c->tensor_params, d->fleet->conf.seed);
+        struct as_fingerprint own = as_call_params_hash(&c->tensor_params, d->fleet->conf.seed);
 
         ret_p->hi ^= own.hi;
         ret_p->lo ^= own.lo;
@@ -48,16 +48,16 @@ bool as_fleet_print(void *ctx, const struct as_request *q, bool first, uint64_t 
     return true;
 }
 
-void as_fleet_next_turn(void *ctx)
+void as_fleet_schedule_work(void *ctx)
 {
-    struct as_fleet_deploy *d = ctx;
+    struct as_fleet_deployment *d = ctx;
 
-    as_loop_next(d->fleet->loop, &d->work);
+    as_loop_defer_next_turn(d->fleet->loop, &d->work);
 }
 
 /* --- the table --- */
 
-struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str name)
+struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f, struct as_str name)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         if (f->deploys[i]->name && as_str_eq(as_str_of(f->deploys[i]->name), name))
@@ -67,10 +67,10 @@ struct as_fleet_deploy *as_fleet_find(const struct as_fleet *f, struct as_str na
 }
 
 /* Finds or makes it. NULL: too many. */
-struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
+struct as_fleet_deployment *as_fleet_deployment(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
-    struct as_fleet_deploy *d = as_fleet_find(f, name), *vacant = NULL;
+    struct as_fleet_deployment *d = as_fleet_find_deployment(f, name), *vacant = NULL;
 
     if (d)
         return d;
@@ -83,7 +83,7 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
         vacant->request_timeout = f->conf.request_timeout;
         return vacant;
     }
-    if (n == AS_FLEET_DEPLOYS_MAX)
+    if (n == AS_FLEET_DEPLOYMENTS_MAX)
         return NULL;
     d = as_xalloc(sizeof(*d));
     d->fleet = f;
@@ -106,22 +106,22 @@ struct as_fleet_deploy *as_fleet_deploy(struct as_fleet *f, struct as_str name)
 
 /* The queue comes with the first model, whose replica says how long it may be; the others have to
  * agree, or the order of their coming would decide. */
-static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register *r,
+static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_register *r,
                        const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
     int64_t max_queued = r->max_queued ? r->max_queued : f->conf.max_queued;
-    struct as_deploy_conf conf = {.max_queued = max_queued,
-                                  .router = f->conf.router,
-                                  .prefetch_work = f->conf.prefetch_work,
-                                  .seed = f->conf.seed + d->number,
-                                  .replay = f->conf.replay,
-                                  .blame = f->conf.blame,
-                                  .breaker = f->conf.breaker,
-                                  .outlier = f->conf.outlier,
-                                  .verdict_wait = f->conf.verdict_wait,
-                                  .verdict_patience = f->conf.verdict_patience,
-                                  .trial = f->conf.trial};
+    struct as_deployment_conf conf = {.max_queued = max_queued,
+                                      .router = f->conf.router,
+                                      .prefetch_work = f->conf.prefetch_work,
+                                      .seed = f->conf.seed + d->number,
+                                      .retry = f->conf.retry,
+                                      .blame = f->conf.blame,
+                                      .breaker = f->conf.breaker,
+                                      .outlier = f->conf.outlier,
+                                      .verdict_wait = f->conf.verdict_wait,
+                                      .repeat_verdict_wait = f->conf.repeat_verdict_wait,
+                                      .quarantine = f->conf.quarantine};
     int err;
 
     if (d->core) {
@@ -134,13 +134,13 @@ static int ensure_core(struct as_fleet_deploy *d, const struct as_frame_register
         *ret_why = "the deployment's options differ from those of its other models or replicas";
         return AS_EINVALID;
     }
-    err = as_deploy_new(&d->core, as_str_of(d->name), &conf, &as_fleet_deploy_ops, d);
+    err = as_deployment_new(&d->core, as_str_of(d->name), &conf, &as_fleet_deployment_ops, d);
     if (err)
         return err;
     d->max_queued = max_queued;
     d->budget = r->budget;
     if (as_fleet_flag(&d->down))
-        as_deploy_set_down(d->core, true, as_loop_now(f->loop));
+        as_deployment_set_down(d->core, true, as_loop_now(f->loop));
     return 0;
 }
 
@@ -157,7 +157,7 @@ static struct as_batch_conf batching_of(const struct as_frame_register *r)
 }
 
 /* What core was told of a number stays; one that has gone comes back under it only as it was. */
-static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
+static struct as_fleet_model *find_model(struct as_fleet_deployment *d,
                                          const struct as_frame_register *r,
                                          const struct as_batch_conf *batching)
 {
@@ -174,11 +174,11 @@ static struct as_fleet_model *find_model(struct as_fleet_deploy *d,
 }
 
 /* Where a model that is new will be: in a place that was another one's, else behind the others. */
-static uint32_t place_of(const struct as_fleet_deploy *d)
+static uint32_t choose_place(const struct as_fleet_deployment *d)
 {
-    uint32_t place = d->core ? as_fleet_free_place(d) : AS_DEPLOY_MODELS_MAX;
+    uint32_t place = d->core ? as_fleet_find_free_place(d) : AS_DEPLOYMENT_MODELS_MAX;
 
-    return place < AS_DEPLOY_MODELS_MAX ? place : d->n_models;
+    return place < AS_DEPLOYMENT_MODELS_MAX ? place : d->n_models;
 }
 
 static void free_model(struct as_fleet_model *m)
@@ -189,17 +189,17 @@ static void free_model(struct as_fleet_model *m)
 }
 
 /* The registry has it by this index already. */
-static void add_model(struct as_fleet_deploy *d, const struct as_frame_register *r, uint32_t index,
-                      uint32_t cap, const struct as_batch_conf *batching)
+static void add_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                      uint32_t index, uint32_t cap, const struct as_batch_conf *batching)
 {
-    uint32_t place = AS_FLEET_PLACE(index);
+    uint32_t place = AS_FLEET_MODEL_PLACE(index);
     int err;
 
     if (place == d->n_models) {
         d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
         d->n_models++;
     } else {
-        as_deploy_forget_model(d->core, place);
+        as_deployment_forget_model(d->core, place);
         free_model(&d->models[place]);
     }
     d->models[place] = (struct as_fleet_model){.name = as_str_dup(r->name),
@@ -208,22 +208,22 @@ static void add_model(struct as_fleet_deploy *d, const struct as_frame_register 
                                                .max_ongoing = r->max_ongoing,
                                                .batching = *batching,
                                                .missed = AS_NEVER};
-    err = as_deploy_set_model(d->core, place, cap);
+    err = as_deployment_set_model(d->core, place, cap);
     AS_ASSERT(!err);
-    err = as_deploy_set_batch(d->core, place, batching);
+    err = as_deployment_set_batching(d->core, place, batching);
     AS_ASSERT(!err);
-    as_fleet_new_model(d, place);
+    as_fleet_mark_unserved(d, place);
 }
 
 /* A cap that is no less than the slots is none: it would be one when more slots are granted later,
  * or by another worker. */
-static uint32_t cap_of(const struct as_frame_register *r)
+static uint32_t ongoing_cap(const struct as_frame_register *r)
 {
-    return r->max_ongoing >= r->budget ? AS_DEPLOY_SLOTS_MAX : r->max_ongoing;
+    return r->max_ongoing >= r->budget ? AS_DEPLOYMENT_SLOTS_MAX : r->max_ongoing;
 }
 
-int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register *r,
-                      uint32_t *ret_target, const char **ret_why)
+int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                            uint32_t *ret_target, const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
     struct as_batch_conf batching = batching_of(r);
@@ -245,27 +245,27 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
                          .n_inputs = r->n_inputs,
                          .n_outputs = r->n_outputs};
     struct as_registry *g;
-    uint32_t place = known ? (uint32_t)(known - d->models) : place_of(d);
+    uint32_t place = known ? (uint32_t)(known - d->models) : choose_place(d);
     int err;
 
     *ret_why = "";
-    if (place == AS_DEPLOY_MODELS_MAX) {
+    if (place == AS_DEPLOYMENT_MODELS_MAX) {
         *ret_why = "too many models in one deployment";
         return AS_EINVALID;
     }
     m.index = known                 ? known->index
-              : place < d->n_models ? d->models[place].index + AS_DEPLOY_MODELS_MAX
+              : place < d->n_models ? d->models[place].index + AS_DEPLOYMENT_MODELS_MAX
                                     : place;
     err = ensure_core(d, r, ret_why);
     if (err)
         return err;
     /* Before anything of ours is changed: a model that another deployment has, or with another
      * signature, leaves no trace. */
-    err = as_registry_with(f->registry, &m, &g, ret_why);
+    err = as_registry_with_model(f->registry, &m, &g, ret_why);
     if (err)
         return err;
     if (!known)
-        add_model(d, r, m.index, cap_of(r), &batching);
+        add_model(d, r, m.index, ongoing_cap(r), &batching);
     else
         known->gone = false;
     if (g == f->registry)
@@ -276,7 +276,7 @@ int as_fleet_register(struct as_fleet_deploy *d, const struct as_frame_register 
     return 0;
 }
 
-static void keep_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
+static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
 {
     char *old = (char *)(uintptr_t)d->traffic.fallback.p;
 
@@ -285,7 +285,7 @@ static void keep_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
     free(old);
 }
 
-void as_fleet_set_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
+void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
 {
     struct as_fleet *f = d->fleet;
     struct as_registry *g = as_registry_set_traffic(f->registry, d->number, t);
@@ -294,7 +294,7 @@ void as_fleet_set_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
         as_registry_unref(g); /* its models say the same */
         return;
     }
-    keep_traffic(d, t);
+    store_traffic(d, t);
     as_log_event(f->log, AS_LOG_INFO, "traffic",
                  "deployment=%s canary=%s canary_percent=%.3f mirror_percent=%.3f fallback=%.*s",
                  d->name, t->is_canary ? "yes" : "no", t->canary * 100.0 / AS_TRAFFIC_ALL,
@@ -307,16 +307,16 @@ void as_fleet_set_traffic(struct as_fleet_deploy *d, const struct as_traffic *t)
 
 /* --- deployments of workers that came by themselves --- */
 
-void as_fleet_enter(struct as_fleet_deploy *d)
+void as_fleet_add_upstream(struct as_fleet_deployment *d)
 {
     d->n_upstreams++;
     d->deserted = AS_NEVER;
 }
 
-void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
+void as_fleet_remove_upstream(struct as_fleet_deployment *d, as_ns since)
 {
     AS_ASSERT(d->n_upstreams > 0);
-    as_fleet_review(d);
+    as_fleet_schedule_cleanup(d);
     d->seen = AS_MAX(d->seen, since);
     if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected) || (d->deleted && !d->gone))
         return;
@@ -325,33 +325,33 @@ void as_fleet_leave(struct as_fleet_deploy *d, as_ns since)
     as_loop_defer(d->fleet->loop, &d->fleet->tidy);
 }
 
-void as_fleet_free_models(struct as_fleet_deploy *d)
+void as_fleet_free_models(struct as_fleet_deployment *d)
 {
     for (uint32_t i = 0; i < d->n_models; i++)
         free_model(&d->models[i]);
     free(d->models);
     d->models = NULL;
     d->n_models = 0;
-    keep_traffic(d, &(struct as_traffic){0});
+    store_traffic(d, &(struct as_traffic){0});
 }
 
 /* Its models are unknown from here on; what waited for a worker is answered. A call that another
  * loop has resolved before has its old number, and finds nobody. */
-void as_fleet_vacate(struct as_fleet_deploy *d)
+void as_fleet_remove_deployment(struct as_fleet_deployment *d)
 {
     struct as_fleet *f = d->fleet;
-    struct as_registry *g = as_registry_without(f->registry, d->number);
+    struct as_registry *g = as_registry_without_deployment(f->registry, d->number);
 
     as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
                  d->n_models);
     /* first: who hears of the answers below may submit again */
-    d->number += AS_FLEET_DEPLOYS_MAX;
+    d->number += AS_FLEET_DEPLOYMENTS_MAX;
     if (g == f->registry)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
     as_timer_set(&d->timer, AS_NEVER);
-    as_deploy_free(d->core);
+    as_deployment_free(d->core);
     as_task_cancel(&d->work);
     d->core = NULL;
     as_fleet_free_models(d);
@@ -370,32 +370,32 @@ void as_fleet_vacate(struct as_fleet_deploy *d)
     as_fleet_set_flag(&d->ready, false);
 }
 
-void as_fleet_down(struct as_fleet *f, struct as_str deployment, bool down)
+void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down)
 {
-    struct as_fleet_deploy *d = as_fleet_deploy(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_deployment(f, deployment);
 
     if (!d || as_fleet_flag(&d->down) == down)
         return;
     as_fleet_set_flag(&d->down, down);
     if (d->core)
-        as_deploy_set_down(d->core, down, as_loop_now(f->loop));
+        as_deployment_set_down(d->core, down, as_loop_now(f->loop));
 }
 
-void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone)
+void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bool gone)
 {
-    struct as_fleet_deploy *d = as_fleet_find(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_find_deployment(f, deployment);
     struct as_registry *g;
 
     if (!d || f->draining)
         return;
-    g = as_registry_without(f->registry, d->number);
+    g = as_registry_without_deployment(f->registry, d->number);
     if (g == f->registry)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
     d->deleted = true;
     d->gone = gone;
-    as_fleet_down(f, deployment, true); /* its replicas drain: none takes what is queued */
+    as_fleet_set_down(f, deployment, true); /* its replicas drain: none takes what is queued */
     as_fleet_set_flag(&d->expected, false);
     as_fleet_set_flag(&d->registered, false);
     as_fleet_republish(f);
@@ -406,7 +406,7 @@ void as_fleet_delete(struct as_fleet *f, struct as_str deployment, bool gone)
 }
 
 /* Not where the last worker goes: core may be in the middle of something. */
-void as_fleet_tidy(struct as_task *t)
+void as_fleet_cleanup(struct as_task *t)
 {
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tidy);
     as_ns now = as_loop_now(f->loop);
@@ -414,12 +414,12 @@ void as_fleet_tidy(struct as_task *t)
     if (f->draining)
         return;
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        struct as_fleet_deploy *d = f->deploys[i];
+        struct as_fleet_deployment *d = f->deploys[i];
 
         if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
             (d->deserted == 0 || now - d->deserted >= f->conf.grace))
-            as_fleet_vacate(d);
+            as_fleet_remove_deployment(d);
         else if (d->name)
-            as_fleet_drop_models(d);
+            as_fleet_drop_unserved_models(d);
     }
 }

@@ -8,7 +8,8 @@ static void log_starved(struct as_fleet *f, int err)
 {
     uint64_t skipped;
 
-    if (as_log_may(&f->starved, as_loop_now(f->loop), AS_SOCK_STARVED_EVERY, &skipped))
+    if (as_log_ratelimit_allows(&f->starved, as_loop_now(f->loop), AS_SOCK_STARVED_LOG_INTERVAL,
+                                &skipped))
         as_log_event(f->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\" failures=%lu",
                      strerror(err), skipped + 1);
 }
@@ -22,7 +23,7 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
     for (;;) {
         int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd < 0 && as_sock_starved(errno)) { /* rests until the next tick */
+        if (fd < 0 && as_sock_is_starved(errno)) { /* rests until the next tick */
             log_starved(f, errno);
             uv_poll_stop(f->listener);
         }
@@ -32,7 +33,7 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
     }
 }
 
-void as_fleet_watch_door(struct as_fleet *f)
+void as_fleet_resume_listener(struct as_fleet *f)
 {
     if (f->listener && !uv_is_active((uv_handle_t *)f->listener))
         uv_poll_start(f->listener, UV_READABLE, on_listener);
@@ -50,7 +51,7 @@ int as_fleet_listen(struct as_fleet *f, int fd)
         return AS_EIO;
     }
     f->listener->data = f;
-    as_fleet_watch_door(f);
+    as_fleet_resume_listener(f);
     as_fleet_set_flag(&f->open, true);
     as_fleet_republish(f);
     return 0;
@@ -61,18 +62,18 @@ static void free_listener(uv_handle_t *h)
     free(h);
 }
 
-void as_fleet_close_door(struct as_fleet *f)
+void as_fleet_close_listener(struct as_fleet *f)
 {
     if (f->listener)
         uv_close((uv_handle_t *)f->listener, free_listener);
     f->listener = NULL;
 }
 
-bool as_fleet_move(struct as_fleet *f, uint32_t *ret_foreign)
+bool as_fleet_hand_over(struct as_fleet *f, uint32_t *ret_foreign)
 {
     bool all = true;
 
-    as_fleet_close_door(f);
+    as_fleet_close_listener(f);
     *ret_foreign = 0;
     AS_LIST_EACH(n, &f->upstreams)
     {

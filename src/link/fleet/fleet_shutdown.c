@@ -24,22 +24,22 @@ void as_fleet_stop(struct as_fleet *f)
     }
 }
 
-void as_fleet_give_up(struct as_fleet *f)
+void as_fleet_abort(struct as_fleet *f)
 {
     /* first: the answers below say why */
     as_fleet_set_flag(&f->given_up, true);
-    as_fleet_close_door(f);
+    as_fleet_close_listener(f);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        struct as_fleet_deploy *d = f->deploys[i];
+        struct as_fleet_deployment *d = f->deploys[i];
 
         as_fleet_set_flag(&d->down, true);
         if (d->core)
-            as_deploy_give_up(d->core);
+            as_deployment_abort(d->core);
     }
     as_fleet_stop(f);
 }
 
-bool as_fleet_has_given_up(const struct as_fleet *f)
+bool as_fleet_is_aborted(const struct as_fleet *f)
 {
     return as_fleet_flag(&f->given_up);
 }

@@ -1,14 +1,14 @@
 /* What the fleet shows of itself: readiness to client loops, everything else to the status page. */
 #include "link/fleet/upstream.h"
 
-bool as_fleet_model_ready(const struct as_fleet *f, uint32_t deployment)
+bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment)
 {
-    return as_fleet_flag(&f->deploys[AS_FLEET_SLOT(deployment)]->ready);
+    return as_fleet_flag(&f->deploys[AS_FLEET_DEPLOYMENT_PLACE(deployment)]->ready);
 }
 
-bool as_fleet_model_down(const struct as_fleet *f, uint32_t deployment)
+bool as_fleet_deployment_down(const struct as_fleet *f, uint32_t deployment)
 {
-    return as_fleet_flag(&f->deploys[AS_FLEET_SLOT(deployment)]->down);
+    return as_fleet_flag(&f->deploys[AS_FLEET_DEPLOYMENT_PLACE(deployment)]->down);
 }
 
 bool as_fleet_ready(const struct as_fleet *f)
@@ -16,7 +16,7 @@ bool as_fleet_ready(const struct as_fleet *f)
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct as_fleet_deploy *d = f->deploys[i];
+        const struct as_fleet_deployment *d = f->deploys[i];
 
         if (as_fleet_flag(&d->expected) && !as_fleet_flag(&d->ready) && !as_fleet_flag(&d->late))
             return false;
@@ -37,8 +37,8 @@ struct as_registry *as_fleet_registry(const struct as_fleet *f)
 const struct as_model_stat *as_fleet_model_stat(const struct as_fleet *f, uint32_t deployment,
                                                 uint32_t model)
 {
-    struct as_fleet_deploy *d = as_fleet_numbered(f, deployment);
-    const struct as_fleet_model *m = d ? as_fleet_model_of(d, model) : NULL;
+    struct as_fleet_deployment *d = as_fleet_deployment_by_number(f, deployment);
+    const struct as_fleet_model *m = d ? as_fleet_find_model(d, model) : NULL;
 
     return m ? &m->stat : NULL;
 }
@@ -65,8 +65,8 @@ void as_fleet_each_replica(struct as_fleet *f,
     }
 }
 
-void as_fleet_each_deploy(struct as_fleet *f, void (*fn)(void *arg, struct as_deploy *d, bool down),
-                          void *arg)
+void as_fleet_each_deployment(struct as_fleet *f,
+                              void (*fn)(void *arg, struct as_deployment *d, bool down), void *arg)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         if (f->deploys[i]->core)
@@ -79,7 +79,7 @@ void as_fleet_each_exits(struct as_fleet *f,
                          void *arg)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        const struct as_fleet_deploy *d = f->deploys[i];
+        const struct as_fleet_deployment *d = f->deploys[i];
 
         if (d->name && as_fleet_flag(&d->expected))
             fn(arg, as_str_of(d->name), d->exits);
@@ -101,7 +101,7 @@ void as_fleet_each_model(struct as_fleet *f,
                          void (*fn)(void *arg, const struct as_fleet_model_row *m), void *arg)
 {
     for (uint32_t i = 0; i < f->n_deploys; i++) {
-        const struct as_fleet_deploy *d = f->deploys[i];
+        const struct as_fleet_deployment *d = f->deploys[i];
 
         for (uint32_t k = 0; k < d->n_models; k++) {
             const struct as_fleet_model *m = &d->models[k];

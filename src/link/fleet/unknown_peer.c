@@ -1,7 +1,7 @@
 #include "link/fleet/unknown_peer.h"
 
-static void tell(const struct as_stranger *s, const struct as_log *log, enum as_log_level level,
-                 uint64_t times)
+static void log_ends(const struct as_unknown_peer *s, const struct as_log *log,
+                     enum as_log_level level, uint64_t times)
 {
     char quoted[256];
 
@@ -9,15 +9,15 @@ static void tell(const struct as_stranger *s, const struct as_log *log, enum as_
                  s->pid, times, as_log_quote(quoted, sizeof(quoted), as_str_of(s->reason)));
 }
 
-static void tell_rest(struct as_stranger *s, const struct as_log *log)
+static void log_counted(struct as_unknown_peer *s, const struct as_log *log)
 {
     if (s->times)
-        tell(s, log, AS_LOG_WARN, s->times);
+        log_ends(s, log, AS_LOG_WARN, s->times);
     s->times = 0;
 }
 
-void as_stranger_gone(struct as_stranger *s, const struct as_log *log, enum as_log_level level,
-                      uint32_t pid, const char *reason, as_ns now)
+void as_unknown_peer_log(struct as_unknown_peer *s, const struct as_log *log,
+                         enum as_log_level level, uint32_t pid, const char *reason, as_ns now)
 {
     bool same = s->reason[0] && strncmp(s->reason, reason, sizeof(s->reason) - 1) == 0;
 
@@ -26,17 +26,17 @@ void as_stranger_gone(struct as_stranger *s, const struct as_log *log, enum as_l
         s->times++;
         return;
     }
-    tell_rest(s, log);
+    log_counted(s, log);
     snprintf(s->reason, sizeof(s->reason), "%s", reason);
     s->pid = pid;
-    s->until = now + AS_STRANGER_EVERY;
-    tell(s, log, level, 1);
+    s->until = now + AS_UNKNOWN_PEER_INTERVAL;
+    log_ends(s, log, level, 1);
 }
 
-void as_stranger_tick(struct as_stranger *s, const struct as_log *log, as_ns now)
+void as_unknown_peer_tick(struct as_unknown_peer *s, const struct as_log *log, as_ns now)
 {
     if (!s->times || now < s->until)
         return;
-    tell_rest(s, log);
-    s->until = now + AS_STRANGER_EVERY; /* they may still come */
+    log_counted(s, log);
+    s->until = now + AS_UNKNOWN_PEER_INTERVAL; /* they may still come */
 }

@@ -8,18 +8,19 @@
 
 #include "base/log.h"
 
-#define AS_STRANGER_EVERY (2 * AS_SEC) /* a worker that comes again does so within that time */
+#define AS_UNKNOWN_PEER_INTERVAL                                                                   \
+    (2 * AS_SEC) /* a worker that comes again does so within that time */
 
-struct as_stranger {
+struct as_unknown_peer {
     char reason[160]; /* of the last one; "": there was none */
     uint32_t pid;     /* likewise */
     uint64_t times;   /* that were not told yet */
     as_ns until;      /* when they are */
 };
 
-void as_stranger_gone(struct as_stranger *s, const struct as_log *log, enum as_log_level level,
-                      uint32_t pid, const char *reason, as_ns now);
+void as_unknown_peer_log(struct as_unknown_peer *s, const struct as_log *log,
+                         enum as_log_level level, uint32_t pid, const char *reason, as_ns now);
 /* At intervals: what is due is told. */
-void as_stranger_tick(struct as_stranger *s, const struct as_log *log, as_ns now);
+void as_unknown_peer_tick(struct as_unknown_peer *s, const struct as_log *log, as_ns now);
 
 #endif

@@ -1,8 +1,8 @@
 /* link/fleet/upstream.h — what a replica's requests go to, whatever it speaks.
  *
  * core decides about a replica, its upstream carries it out. There are two: a worker on the native
- * link (link/native/link.h), and one that speaks the simple protocol (link/simple/simple.h). Both embed this, so
- * that the fleet knows neither. Thread: the dispatch loop.
+ * link (link/native/link.h), and one that speaks the simple protocol (link/simple/simple.h). Both
+ * embed this, so that the fleet knows neither. Thread: the dispatch loop.
  */
 #ifndef AS_LINK_UPSTREAM_H
 #define AS_LINK_UPSTREAM_H
@@ -42,31 +42,32 @@ struct as_upstream_ops {
 struct as_upstream {
     const struct as_upstream_ops *ops;
     struct as_fleet *fleet;
-    struct as_fleet_deploy *deploy; /* NULL: not known yet */
-    struct as_replica *replica;     /* NULL: it has no slots yet */
-    char *name;                     /* of the replica; NULL: not known yet */
-    bool retiring;                  /* takes nothing new; told when nothing is unanswered */
-    uint64_t models[AS_DEPLOY_MODELS_MAX / 64]; /* a bit for each that its worker has registered */
-    struct as_list node;                        /* the fleet's list */
+    struct as_fleet_deployment *deploy; /* NULL: not known yet */
+    struct as_replica *replica;         /* NULL: it has no slots yet */
+    char *name;                         /* of the replica; NULL: not known yet */
+    bool retiring;                      /* takes nothing new; told when nothing is unanswered */
+    uint64_t
+        models[AS_DEPLOYMENT_MODELS_MAX / 64]; /* a bit for each that its worker has registered */
+    struct as_list node;                       /* the fleet's list */
 };
 
-void as_upstream_retired(struct as_upstream *u);
+void as_upstream_report_retired(struct as_upstream *u);
 /* After a request of it has ended or come back. */
-static inline void as_upstream_less(struct as_upstream *u)
+static inline void as_upstream_check_retired(struct as_upstream *u)
 {
     if (u->retiring && !as_replica_unanswered(u->replica))
-        as_upstream_retired(u);
+        as_upstream_report_retired(u);
 }
 
 /* Has its worker registered that model? */
-static inline bool as_upstream_has(const struct as_upstream *u, uint32_t model)
+static inline bool as_upstream_serves(const struct as_upstream *u, uint32_t model)
 {
     return u->models[model / 64] >> model % 64 & 1u;
 }
 /* It has, and knows that it has: its replica may be given requests from here on. */
 void as_upstream_add_model(struct as_upstream *u, uint32_t model);
 /* Its replica is new: what of the deployment's models it does not serve. */
-void as_upstream_join(struct as_upstream *u);
+void as_upstream_init_models(struct as_upstream *u);
 
 static inline struct as_upstream *as_upstream_of(const struct as_replica *r)
 {

@@ -20,52 +20,52 @@ struct entry {
     struct as_letter *letter;
 };
 
-struct as_deathwatch {
+struct as_death_watch {
     pthread_t thread;
     pthread_mutex_t lock; /* over everything below but `wake` */
-    struct entry entries[AS_DEATHWATCH_MAX];
+    struct entry entries[AS_DEATH_WATCH_MAX];
     uint32_t n;
     bool stop;
     uint32_t wake; /* futex: changes whenever the list does */
 };
 
-static uint32_t load(const uint32_t *word)
+static uint32_t load_word(const uint32_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 /* The thread sleeps on this word too: it looks at the list again. */
-static void nudge(struct as_deathwatch *w)
+static void wake_thread(struct as_death_watch *w)
 {
     __atomic_fetch_add(&w->wake, 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &w->wake, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void take_out(struct as_deathwatch *w, uint32_t i)
+static void remove_entry(struct as_death_watch *w, uint32_t i)
 {
     w->entries[i] = w->entries[--w->n];
 }
 
 /* Posts what has died; fills the wait list with the rest. Returns its length, 0 to stop. */
-static uint32_t look(struct as_deathwatch *w, struct futex_waitv *v)
+static uint32_t look(struct as_death_watch *w, struct futex_waitv *v)
 {
     uint32_t n = 0;
     bool stop;
 
     /* read before the list: a change in between makes the wait return at once */
-    v[n++] = (struct futex_waitv){.val = load(&w->wake),
+    v[n++] = (struct futex_waitv){.val = load_word(&w->wake),
                                   .uaddr = (uintptr_t)&w->wake,
                                   .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG};
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->n;) {
         struct entry *e = &w->entries[i];
-        uint32_t value = load(e->word);
+        uint32_t value = load_word(e->word);
 
         if (value & FUTEX_OWNER_DIED) {
             /* under the lock: who removes the entry knows for certain whether the letter is under
              * way */
             as_mbox_post(e->box, e->letter);
-            take_out(w, i);
+            remove_entry(w, i);
             continue;
         }
         v[n++] = (struct futex_waitv){.val = value, .uaddr = (uintptr_t)e->word, .flags = FUTEX_32};
@@ -76,10 +76,10 @@ static uint32_t look(struct as_deathwatch *w, struct futex_waitv *v)
     return stop ? 0 : n;
 }
 
-static void *run(void *arg)
+static void *watch_main(void *arg)
 {
-    struct as_deathwatch *w = arg;
-    struct futex_waitv v[AS_DEATHWATCH_MAX + 1];
+    struct as_death_watch *w = arg;
+    struct futex_waitv v[AS_DEATH_WATCH_MAX + 1];
     sigset_t all;
     uint32_t n;
 
@@ -87,15 +87,15 @@ static void *run(void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     /* or it would often wait for the very CPU on which the dead process gives up its memory */
-    (void)as_prompt_thread(AS_PROMPT_SLICE);
+    (void)as_prompt_set_slice(AS_PROMPT_SLICE);
     while ((n = look(w, v)) > 0)
         syscall(SYS_futex_waitv, v, n, 0, NULL, CLOCK_MONOTONIC); /* any return: look again */
     return NULL;
 }
 
-int as_deathwatch_new(struct as_deathwatch **ret_w)
+int as_death_watch_new(struct as_death_watch **ret_w)
 {
-    struct as_deathwatch *w;
+    struct as_death_watch *w;
 
     *ret_w = NULL;
     /* an empty list is refused with EINVAL where the call exists */
@@ -103,7 +103,7 @@ int as_deathwatch_new(struct as_deathwatch **ret_w)
         return AS_EUNIMPLEMENTED;
     w = as_xalloc(sizeof(*w));
     pthread_mutex_init(&w->lock, NULL);
-    if (pthread_create(&w->thread, NULL, run, w)) {
+    if (pthread_create(&w->thread, NULL, watch_main, w)) {
         pthread_mutex_destroy(&w->lock);
         free(w);
         return AS_EIO;
@@ -112,7 +112,7 @@ int as_deathwatch_new(struct as_deathwatch **ret_w)
     return 0;
 }
 
-void as_deathwatch_free(struct as_deathwatch *w)
+void as_death_watch_free(struct as_death_watch *w)
 {
     if (!w)
         return;
@@ -120,35 +120,35 @@ void as_deathwatch_free(struct as_deathwatch *w)
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     pthread_mutex_unlock(&w->lock);
-    nudge(w);
+    wake_thread(w);
     pthread_join(w->thread, NULL);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
 
-bool as_deathwatch_add(struct as_deathwatch *w, const uint32_t *word, struct as_mbox *box,
-                       struct as_letter *letter)
+bool as_death_watch_add(struct as_death_watch *w, const uint32_t *word, struct as_mbox *box,
+                        struct as_letter *letter)
 {
     bool room;
 
     pthread_mutex_lock(&w->lock);
-    room = w->n < AS_DEATHWATCH_MAX;
+    room = w->n < AS_DEATH_WATCH_MAX;
     if (room)
         w->entries[w->n++] = (struct entry){word, box, letter};
     pthread_mutex_unlock(&w->lock);
     if (room)
-        nudge(w);
+        wake_thread(w);
     return room;
 }
 
-bool as_deathwatch_remove(struct as_deathwatch *w, const uint32_t *word)
+bool as_death_watch_remove(struct as_death_watch *w, const uint32_t *word)
 {
     bool posted = true;
 
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->n; i++) {
         if (w->entries[i].word == word) {
-            take_out(w, i);
+            remove_entry(w, i);
             posted = false;
             break;
         }
@@ -157,6 +157,6 @@ bool as_deathwatch_remove(struct as_deathwatch *w, const uint32_t *word)
     /* the page is unmapped next: the thread must not sleep on a word of it, only be woken from it
      */
     if (!posted)
-        nudge(w);
+        wake_thread(w);
     return posted;
 }

@@ -26,7 +26,7 @@ static struct as_link *link_of(struct as_sock *s)
     return AS_CONTAINER(s, struct as_link, sock);
 }
 
-static struct as_link *link_up(struct as_upstream *u)
+static struct as_link *link_of_upstream(struct as_upstream *u)
 {
     return AS_CONTAINER(u, struct as_link, up);
 }
@@ -63,7 +63,7 @@ static void on_timer_closed(struct as_timer *t)
     maybe_free(AS_CONTAINER(t, struct as_link, timer));
 }
 
-static void on_care_closed(struct as_timer *t)
+static void on_health_closed(struct as_timer *t)
 {
     maybe_free(AS_CONTAINER(t, struct as_link, care.timer));
 }
@@ -86,22 +86,22 @@ static void close_handles(struct as_link *l)
         l->closing++;
         as_sock_close(&l->pid_sock, on_pid_closed);
     }
-    if (l->watched && as_deathwatch_remove(l->up.fleet->watch, &l->page->lock) && !l->told)
+    if (l->watched && as_death_watch_remove(l->up.fleet->watch, &l->page->lock) && !l->told)
         l->closing++; /* its letter is still under way */
     if (l->page)
         munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
     if (l->rx.fd >= 0)
         close(l->rx.fd);
-    as_timer_close(&l->care.timer, on_care_closed);
+    as_timer_close(&l->care.timer, on_health_closed);
     as_timer_close(&l->timer, on_timer_closed);
 }
 
 /* Of a process that is dead. Ours is reaped by the supervisor, whose word comes later or is here
  * already; who left in order was not ended by a request. */
-static enum as_loss loss_of(const struct as_link *l)
+static enum as_loss death_cause(const struct as_link *l)
 {
     if (l->condemned)
-        return AS_LOSS_CONDEMNED;
+        return AS_LOSS_UNHEALTHY;
     if (l->goodbye)
         return AS_LOSS_KILLED;
     if (!l->token)
@@ -110,7 +110,7 @@ static enum as_loss loss_of(const struct as_link *l)
 }
 
 /* Of one that has ended: to people, and to the supervisor. */
-static void tell_end(const struct as_link *l, const struct as_link_last *e)
+static void report_end(const struct as_link *l, const struct as_link_end_report *e)
 {
     struct as_fleet *f = l->up.fleet;
     struct as_str name = as_str_of(l->up.name ? l->up.name : "?"), token = as_str_of(e->token);
@@ -118,7 +118,7 @@ static void tell_end(const struct as_link *l, const struct as_link_last *e)
     enum as_log_level level = l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN;
 
     if (!l->up.name)
-        as_stranger_gone(&f->stranger, f->log, level, l->pid, e->reason, as_loop_now(f->loop));
+        as_unknown_peer_log(&f->stranger, f->log, level, l->pid, e->reason, as_loop_now(f->loop));
     else
         as_log_event(f->log, level, "worker_gone", "replica=%.*s pid=%u unanswered=%u reason=%s",
                      AS_STR_FMT(name), l->pid, e->calls,
@@ -129,38 +129,38 @@ static void tell_end(const struct as_link *l, const struct as_link_last *e)
         f->ops.on_retired(f->ctx, name, token);
 }
 
-static void on_last(struct as_task *t)
+static void on_end_report(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, last.task);
 
     as_list_remove(&l->last.node);
-    tell_end(l, &l->last);
+    report_end(l, &l->last);
     free(l->last.reason);
     free(l->last.token);
     maybe_free(l);
 }
 
-void as_link_tell_all(struct as_fleet *f)
+void as_link_flush_end_reports(struct as_fleet *f)
 {
     AS_LIST_EACH(n, &f->untold)
     {
         struct as_link *l = AS_LIST_ENTRY(n, struct as_link, last.node);
 
         as_task_cancel(&l->last.task);
-        on_last(&l->last.task);
+        on_end_report(&l->last.task);
     }
 }
 
 /* Clients first: who hears of a death (a reader of the log, the supervisor) is woken by that, and
  * has the CPU before their answers are written, or the dead process has it, which gives up its
  * memory. The task comes behind those that write them. */
-static void tell_end_later(struct as_link *l, const struct as_link_last *e)
+static void report_end_later(struct as_link *l, const struct as_link_end_report *e)
 {
     l->last = *e;
     l->last.reason = as_str_dup(as_str_of(e->reason));
     l->last.token = as_str_dup(as_str_of(e->token));
     as_list_push(&l->up.fleet->untold, &l->last.node);
-    as_task_init(&l->last.task, on_last);
+    as_task_init(&l->last.task, on_end_report);
     as_loop_defer(l->up.fleet->loop, &l->last.task);
     l->closing++;
 }
@@ -170,12 +170,12 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     struct as_fleet *f = l->up.fleet;
     uint64_t last = UINT64_MAX;
     struct as_str token = as_str_of(l->token ? l->token->token : "");
-    struct as_link_last e = {.reason = (char *)(uintptr_t)reason,
-                             .token = (char *)(uintptr_t)token.p,
-                             .calls = l->n_calls,
-                             .served = l->up.replica != NULL,
-                             /* else that was told already */
-                             .retires = l->up.replica && l->up.retiring && l->n_calls};
+    struct as_link_end_report e = {.reason = (char *)(uintptr_t)reason,
+                                   .token = (char *)(uintptr_t)token.p,
+                                   .calls = l->n_calls,
+                                   .served = l->up.replica != NULL,
+                                   /* else that was told already */
+                                   .retires = l->up.replica && l->up.retiring && l->n_calls};
 
     /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
      * exact: the worker lies or lives, so every stream may have run. */
@@ -188,9 +188,9 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
     if (l->token && l->token->link == l)
         l->token->link = NULL;
     if (l->up.replica)
-        as_link_left_traffic(l);
-    as_link_drop_partial(l);
-    as_link_no_answer(l, reason);
+        as_link_restore_traffic(l);
+    as_link_discard_answers(l);
+    as_link_fail_control(l, reason);
     if (l->condemned && l->token && !l->killed) /* it has hung up first */
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->condemned));
     if (l->up.replica) {
@@ -201,19 +201,19 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
             l->token->grave = grave;
             l->token->number = l->up.deploy->number;
         }
-        as_fleet_refresh(l->up.deploy);
+        as_fleet_update_ready(l->up.deploy);
     }
     if (l->dead)
-        tell_end_later(l, &e);
+        report_end_later(l, &e);
     else
-        tell_end(l, &e);
+        report_end(l, &e);
     if (l->up.deploy)
-        as_fleet_leave(l->up.deploy, as_loop_now(f->loop));
+        as_fleet_remove_upstream(l->up.deploy, as_loop_now(f->loop));
     l->token = NULL; /* it may go before we do */
     close_handles(l);
 }
 
-void as_link_refuse(struct as_link *l, const char *why)
+void as_link_protocol_error(struct as_link *l, const char *why)
 {
     struct as_fleet *f = l->up.fleet;
 
@@ -226,7 +226,7 @@ void as_link_refuse(struct as_link *l, const char *why)
 }
 
 /* The socket ended; the process may live (or its death is still being told). */
-void as_link_broken(struct as_link *l)
+void as_link_on_broken(struct as_link *l)
 {
     /* nothing in hand, or the outcome is known: there is nothing to wait for */
     if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
@@ -235,14 +235,14 @@ void as_link_broken(struct as_link *l)
                     : l->goodbye ? "said goodbye"
                     : l->dead    ? "process died"
                                  : "link closed",
-                    loss_of(l));
+                    death_cause(l));
         return;
     }
     /* Its requests are replayed or lost, and only its death tells which: then the page is final. A
      * process that lives on without its link could still be running them. */
     l->state = AS_LINK_BROKEN;
     close_socket(l);
-    as_link_rotate(l);
+    as_link_update_rotation(l);
     if (!l->condemned) /* else its timer runs already */
         as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
 }
@@ -252,30 +252,30 @@ static void on_timer(struct as_timer *t)
     struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
 
     if (l->condemned)
-        as_link_condemned_late(l);
+        as_link_on_kill_timeout(l);
     else if (l->state == AS_LINK_BROKEN)
-        as_link_refuse(l, "closed its link with requests in hand, and lives");
+        as_link_protocol_error(l, "closed its link with requests in hand, and lives");
     else if (l->state != AS_LINK_READY)
-        as_link_refuse(l, "did not register in time");
+        as_link_protocol_error(l, "did not register in time");
 }
 
 /* What it wrote before it died still counts. The socket may stay open in a forked child: then the
  * death alone ends the link. */
-void as_link_died(struct as_link *l)
+void as_link_on_death(struct as_link *l)
 {
     l->dead = true; /* so that the end of the socket, met on the way, is the end of the link */
     if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-        as_link_end(l, l->condemned ? l->condemned : "process died", loss_of(l));
+        as_link_end(l, l->condemned ? l->condemned : "process died", death_cause(l));
 }
 
 static void on_pid(struct as_sock *s, int events AS_UNUSED)
 {
     /* a pidfd stays readable: once is enough */
     as_sock_watch(s, 0);
-    as_link_died(AS_CONTAINER(s, struct as_link, pid_sock));
+    as_link_on_death(AS_CONTAINER(s, struct as_link, pid_sock));
 }
 
-static void open_death(struct as_letter *letter, void *to AS_UNUSED)
+static void on_death_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_link *l = AS_CONTAINER(letter, struct as_link, death_letter);
 
@@ -283,21 +283,21 @@ static void open_death(struct as_letter *letter, void *to AS_UNUSED)
     if (l->ended)
         maybe_free(l);
     else
-        as_link_died(l);
+        as_link_on_death(l);
 }
 
-void as_link_watch(struct as_link *l)
+void as_link_watch_death(struct as_link *l)
 {
-    l->death_letter.open = open_death;
+    l->death_letter.open = on_death_letter;
     l->watched =
         l->up.fleet->watch && l->up.fleet->box &&
-        as_deathwatch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
+        as_death_watch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
 }
 
 /* The kernel keeps what was written before a death. Whoever else has the socket may go on. */
 bool as_link_drain_socket(struct as_link *l)
 {
-    uint64_t all = l->sock.closing ? 0 : l->received + as_sock_waiting(&l->sock);
+    uint64_t all = l->sock.closing ? 0 : l->received + as_sock_readable_bytes(&l->sock);
     int r;
 
     do {
@@ -325,10 +325,10 @@ static void on_flush(struct as_task *t)
         l->said.place = l->written + l->out.bytes;
     }
     if (err)
-        as_link_broken(l);
+        as_link_on_broken(l);
 }
 
-void as_link_answered(struct as_link *l, size_t had)
+void as_link_count_reply(struct as_link *l, size_t had)
 {
     size_t n = l->out.bytes - AS_MIN(had, l->out.bytes);
 
@@ -340,7 +340,7 @@ void as_link_answered(struct as_link *l, size_t had)
     }
 }
 
-void as_link_touch(struct as_link *l)
+void as_link_schedule_flush(struct as_link *l)
 {
     if (!l->sock.closing)
         as_loop_defer_first(l->up.fleet->loop, &l->flush);
@@ -360,16 +360,16 @@ static void on_event(struct as_sock *s, int events)
 
 static void op_batch(struct as_upstream *u, uint32_t n)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
     struct as_frame_batch b = {.first = l->next_stream, .n = n};
 
     as_frame_put_batch(&l->out, &b);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 static void op_send(struct as_upstream *u, struct as_call *c)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
     as_ns now = as_loop_now(l->up.fleet->loop);
     struct as_frame_msg fixed = {
         .kind = AS_FRAME_TENSOR, .priority = c->core.priority, .target = c->core.model};
@@ -388,15 +388,15 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
     AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
     if (c->on_part)
-        as_link_begin_parts(l, c);
+        as_link_start_stream(l, c);
     if (l->care.execution && l->care.look == AS_NEVER)
-        as_link_watch_handlers(l);
-    as_link_touch(l);
+        as_link_watch_execution(l);
+    as_link_schedule_flush(l);
 }
 
 static void op_recall(struct as_upstream *u, struct as_request *const *q, uint32_t n)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
     uint64_t ids[AS_FRAME_IDS];
 
     /* core recalls no more at once than a frame holds */
@@ -404,52 +404,52 @@ static void op_recall(struct as_upstream *u, struct as_request *const *q, uint32
     for (uint32_t i = 0; i < n; i++)
         ids[i] = q[i]->stream;
     as_frame_put_ids(&l->out, AS_FRAME_RECALL, ids, n);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 static void op_cancel(struct as_upstream *u, struct as_call *c, int reason)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
 
     /* a body that is being received has lost its place: it is read and dropped */
-    as_link_pass_over(l, c);
+    as_link_discard_answer(l, c);
     as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 static void op_pass_over(struct as_upstream *u, struct as_call *c)
 {
-    as_link_pass_over(link_up(u), c);
+    as_link_discard_answer(link_of_upstream(u), c);
 }
 
 static void op_credit(struct as_upstream *u, struct as_call *c, const struct as_frame_window *w)
 {
-    as_link_credit(link_up(u), c, w);
+    as_link_return_credit(link_of_upstream(u), c, w);
 }
 
 static void op_input(struct as_upstream *u, struct as_call *c)
 {
-    as_link_input(link_up(u), c);
+    as_link_send_input(link_of_upstream(u), c);
 }
 
 static void op_input_end(struct as_upstream *u, struct as_call *c)
 {
-    as_link_input_end(link_up(u), c);
+    as_link_send_input_end(link_of_upstream(u), c);
 }
 
 static void op_drain(struct as_upstream *u)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
 
     if (l->state != AS_LINK_READY)
         return;
     as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 static bool op_move(struct as_upstream *u, uint32_t *foreign)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
 
     if (l->state == AS_LINK_HELLO || l->state == AS_LINK_OPEN) {
         as_link_end(l, "another dispatcher takes over", AS_LOSS_KILLED); /* it comes again, there */
@@ -461,13 +461,13 @@ static bool op_move(struct as_upstream *u, uint32_t *foreign)
     if (!l->moves)
         return false;
     as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
-    as_link_touch(l);
+    as_link_schedule_flush(l);
     return true;
 }
 
 static void op_tick(struct as_upstream *u, as_ns now)
 {
-    struct as_link *l = link_up(u);
+    struct as_link *l = link_of_upstream(u);
     const struct as_fleet_conf *conf = &l->up.fleet->conf;
 
     if (l->state != AS_LINK_READY)
@@ -476,24 +476,24 @@ static void op_tick(struct as_upstream *u, as_ns now)
     if (l->ping_sent) {
         /* after a stall of ours the answer may be there, unread */
         if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
-            as_link_condemn_silent(l);
+            as_link_kill_unresponsive(l);
         return;
     }
     /* Its health is asked for soon in any case, since only it knows. */
     if (!l->health_asked)
-        as_link_check_soon(l);
+        as_link_check_health_now(l);
     /* also one that talks all the time: it may not read */
     if (now - l->pinged < conf->ping_interval)
         return;
     l->ping_sent = l->ping_since = l->pinged = now;
     as_frame_put_ping(&l->out, AS_FRAME_PING, now);
     l->ping_end = l->written + l->out.bytes;
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 static void op_stop(struct as_upstream *u)
 {
-    as_link_end(link_up(u), "the dispatcher ends", AS_LOSS_KILLED);
+    as_link_end(link_of_upstream(u), "the dispatcher ends", AS_LOSS_KILLED);
 }
 
 static const char *state_name(const struct as_link *l)
@@ -511,7 +511,7 @@ static const char *state_name(const struct as_link *l)
 
 static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
 {
-    const struct as_link *l = link_up(u);
+    const struct as_link *l = link_of_upstream(u);
 
     ret_r->state = as_str_of(state_name(l));
     ret_r->pid = l->pid;
@@ -540,7 +540,7 @@ static const struct as_upstream_ops ops = {
 /* --- the beginning --- */
 
 /* The kernel's word on who is at the other end. */
-static int identify(struct as_link *l, int fd)
+static int identify_peer(struct as_link *l, int fd)
 {
     struct ucred cred;
     socklen_t n = sizeof(cred);
@@ -581,14 +581,14 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
     as_task_init(&l->flush, on_flush);
     as_timer_init(&l->timer, f->loop, on_timer);
-    as_link_care_init(l);
+    as_link_health_init(l);
     as_list_push(&f->upstreams, &l->up.node);
     l->sock.closing = true; /* until it is open there is nothing to close */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
         as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;
     }
-    if (identify(l, fd)) {
+    if (identify_peer(l, fd)) {
         as_link_end(l, "a process of another user", AS_LOSS_KILLED);
         return;
     }

@@ -41,7 +41,7 @@ struct as_link_rx {
 
 /* Looking after it (link_care.c). A CONTROL of ours is known by its stream, a number that goes up.
  */
-struct as_link_care {
+struct as_link_health {
     struct as_timer timer; /* due and look, whichever is first */
     /* As the server is set, or the worker has said. 0: none, but for the timeout. */
     as_ns period, timeout, execution, request;
@@ -64,7 +64,7 @@ struct as_link_care {
 };
 
 /* What is told of its end, when clients have their answers. */
-struct as_link_last {
+struct as_link_end_report {
     struct as_list node; /* of the fleet's untold */
     struct as_task task;
     char *reason, *token;
@@ -74,12 +74,12 @@ struct as_link_last {
 
 /* What we say only because of the worker's own frames: bytes that it has not taken, those before a
  * place in what is written, and those behind it. */
-struct as_link_said {
+struct as_link_reply_backlog {
     size_t before, behind;
     uint64_t place;
 };
 /* More than one read of its frames can make us say, and a place in the queue for those before. */
-#define AS_LINK_SAID_MAX (1u << 20)
+#define AS_LINK_REPLY_BACKLOG_MAX (1u << 20)
 
 struct as_link {
     struct as_upstream up; /* replica: from the first grant on; deploy and name: from HELLO on */
@@ -90,7 +90,7 @@ struct as_link {
     struct as_letter death_letter;
     struct as_outq out;
     struct as_link_rx rx;
-    struct as_fleet_token *token; /* NULL: joined by the join token */
+    struct as_fleet_add_process *token; /* NULL: joined by the join token */
     enum as_link_state state;
     uint32_t n_registers; /* REGISTER came so many times */
     bool moves;           /* the worker can serve another dispatcher beside us */
@@ -114,14 +114,14 @@ struct as_link {
     as_ns ping_sent;            /* the one under way, 0: none … */
     as_ns ping_since;           /* … its time runs since … */
     uint64_t ping_end;          /* … and it has left us when so much is written */
-    struct as_link_said said;
+    struct as_link_reply_backlog said;
     bool health_asked;
-    struct as_link_care care;
+    struct as_link_health care;
     struct as_frame_traffic traffic; /* as the worker said last */
     char fallback[AS_FRAME_NAME];    /* its text */
     char *condemned;                 /* why its process has to end, or NULL; it is under way */
     bool killed;                     /* the supervisor was told */
-    struct as_link_last last;
+    struct as_link_end_report last;
     struct as_arena scratch; /* of the small part at hand */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
@@ -131,55 +131,56 @@ void as_link_accept(struct as_fleet *f, int fd);
 /* Ends it now: reason is logged and told. AS_LOSS_LINK: it may still run any of its streams; else
  * the process is dead or has let go of them (the status page is final). */
 void as_link_end(struct as_link *l, const char *reason, enum as_loss loss);
-void as_link_tell_all(struct as_fleet *f); /* what is still to be told of ends: now */
+void as_link_flush_end_reports(struct as_fleet *f); /* what is still to be told of ends: now */
 /* Its process is dead. What it had written still counts; then it ends. */
-void as_link_died(struct as_link *l);
+void as_link_on_death(struct as_link *l);
 /* The peer broke the rules: the link ends, a worker of ours is killed. */
-void as_link_refuse(struct as_link *l, const char *why);
+void as_link_protocol_error(struct as_link *l, const char *why);
 
 /* It has not answered a ping: it is condemned (link_care.c). READY only. */
-void as_link_condemn_silent(struct as_link *l);
-void as_link_condemned_late(struct as_link *l); /* the timer of one that is condemned */
+void as_link_kill_unresponsive(struct as_link *l);
+void as_link_on_kill_timeout(struct as_link *l); /* the timer of one that is condemned */
 /* In the rotation or out of it, after anything that decides it has changed. */
-void as_link_rotate(struct as_link *l);
+void as_link_update_rotation(struct as_link *l);
 
 /* Looking after it (link_care.c). */
-void as_link_care_init(struct as_link *l);
-void as_link_care_begin(struct as_link *l); /* it is READY */
-void as_link_check_soon(struct as_link *l);
+void as_link_health_init(struct as_link *l);
+void as_link_health_start(struct as_link *l); /* it is READY */
+void as_link_check_health_now(struct as_link *l);
 /* A request was sent, and care.look is AS_NEVER with an execution timeout. */
-void as_link_watch_handlers(struct as_link *l);
+void as_link_watch_execution(struct as_link *l);
 void as_link_on_options(struct as_link *l, const struct as_frame *f);
 void as_link_on_control(struct as_link *l, const struct as_frame *f);
 /* The controller's question, none being under way; on_answer tells. READY only. */
-void as_link_ask(struct as_link *l, uint64_t id, uint16_t op, struct as_str text);
-void as_link_no_answer(struct as_link *l, const char *why); /* to the one under way, if any */
+void as_link_send_control(struct as_link *l, uint64_t id, uint16_t op, struct as_str text);
+void as_link_fail_control(struct as_link *l, const char *why); /* to the one under way, if any */
 
 /* What the deployment gets of other versions' requests (link_traffic.c). */
 void as_link_on_traffic(struct as_link *l, const struct as_frame *f);
-void as_link_say_traffic(struct as_link *l);           /* before a REGISTER, and when READY */
-void as_link_left_traffic(const struct as_link *gone); /* it is not in the list any more */
+void as_link_apply_traffic(struct as_link *l);            /* before a REGISTER, and when READY */
+void as_link_restore_traffic(const struct as_link *gone); /* it is not in the list any more */
 
 /* From HELLO on: death by the robust lock of the status page. */
-void as_link_watch(struct as_link *l);
+void as_link_watch_death(struct as_link *l);
 
-void as_link_touch(struct as_link *l); /* something was appended to out */
+void as_link_schedule_flush(struct as_link *l); /* something was appended to out */
 /* What was appended since `out` had so many bytes answers a frame of the worker's. One that has too
  * much of that to take is ended with the next read: it does not read. */
-void as_link_answered(struct as_link *l, size_t had);
+void as_link_count_reply(struct as_link *l, size_t had);
 
 /* Stream table (link_streams.c). */
-struct as_call *as_link_call(const struct as_link *l, uint64_t stream); /* NULL: no such stream */
+struct as_call *as_link_find_call(const struct as_link *l,
+                                  uint64_t stream); /* NULL: no such stream */
 /* Room for the first streams. False: out of memory; later growth has the whole process end. */
-bool as_link_make_table(struct as_link *l);
+bool as_link_alloc_calls(struct as_link *l);
 void as_link_add_call(struct as_link *l, struct as_call *c);
-void as_link_forget_call(struct as_link *l, struct as_call *c);
+void as_link_remove_call(struct as_link *l, struct as_call *c);
 
 /* Nobody waits for the answer any more: what came of it is freed, what still comes is passed over.
  */
-void as_link_pass_over(struct as_link *l, struct as_call *c);
+void as_link_discard_answer(struct as_link *l, struct as_call *c);
 /* The same for all streams of a link that ends. */
-void as_link_drop_partial(struct as_link *l);
+void as_link_discard_answers(struct as_link *l);
 
 /* Receiving (link_rx.c): one read and what it brought. >0: there may be more; 0: nothing more now;
  * <0: the link has ended. */
@@ -188,24 +189,25 @@ int as_link_read(struct as_link *l);
  * broke it (it then waits for the process to end). */
 bool as_link_drain_socket(struct as_link *l);
 /* The socket ended, the process may live or its death is still to be told. */
-void as_link_broken(struct as_link *l);
+void as_link_on_broken(struct as_link *l);
 /* A message of the worker's, decoded. NULL, or what is wrong with it. */
 const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
                            struct as_msg *ret_msg);
 /* The worker ended the stream; the verdict's fields are set. */
-void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry);
-void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t);
+void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry);
+void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t);
 
 /* Streams of messages (link_parts.c). begin: behind OPEN. frame: DATA|MSG and END of such a stream;
  * body: a DATA frame of it is complete. */
-void as_link_begin_parts(struct as_link *l, struct as_call *c);
-void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f);
-void as_link_part_body(struct as_link *l, struct as_call *c);
+void as_link_start_stream(struct as_link *l, struct as_call *c);
+void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f);
+void as_link_on_part_body(struct as_link *l, struct as_call *c);
 /* There is no room for the part whose body is coming, of n bytes: the client hears so instead. */
 void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n);
-void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w);
-void as_link_input(struct as_link *l, struct as_call *c); /* c->input, as soon as there is room */
-void as_link_input_end(struct as_link *l, struct as_call *c);
+void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w);
+void as_link_send_input(struct as_link *l,
+                        struct as_call *c); /* c->input, as soon as there is room */
+void as_link_send_input_end(struct as_link *l, struct as_call *c);
 void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 /* Frames of a link that is being set up (link_hello.c). */
 void as_link_on_hello(struct as_link *l, const struct as_frame *f);

@@ -34,31 +34,31 @@ static int map_page(struct as_link *l)
     return l->page->magic == AS_PAGE_MAGIC ? 0 : AS_EINVALID;
 }
 
-/* A refusal that the worker can tell its user. as_link_refuse is for those who broke the rules and
- * are not worth a word. */
-static void say_goodbye(struct as_link *l, const char *why)
+/* A refusal that the worker can tell its user. as_link_protocol_error is for those who broke the
+ * rules and are not worth a word. */
+static void refuse_worker(struct as_link *l, const char *why)
 {
     as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
     (void)as_sock_flush(&l->sock, &l->out); /* a few bytes into an empty socket; then it closes */
     as_link_end(l, why, AS_LOSS_KILLED);
 }
 
-static const char *join(struct as_link *l, struct as_str deployment)
+static const char *join_deployment(struct as_link *l, struct as_str deployment)
 {
     const char *why;
 
     if (as_registry_check_deployment(deployment, &why))
         return "bad deployment name";
-    l->up.deploy = as_fleet_deploy(l->up.fleet, deployment);
+    l->up.deploy = as_fleet_deployment(l->up.fleet, deployment);
     if (!l->up.deploy)
         return "too many deployments";
-    as_fleet_enter(l->up.deploy);
+    as_fleet_add_upstream(l->up.deploy);
     return NULL;
 }
 
 /* A worker from outside serves "name:version" of its first model unless it said otherwise. NULL, or
  * why that cannot be. */
-static const char *join_as(struct as_link *l, const struct as_frame_register *r)
+static const char *join_default_deployment(struct as_link *l, const struct as_frame_register *r)
 {
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
     const char *why;
@@ -68,14 +68,14 @@ static const char *join_as(struct as_link *l, const struct as_frame_register *r)
     if (as_registry_check_name(r->name, &why) || as_registry_check_version(r->version, &why))
         return why;
     snprintf(name, sizeof(name), "%.*s:%.*s", AS_STR_FMT(r->name), AS_STR_FMT(r->version));
-    return join(l, as_str_of(name));
+    return join_deployment(l, as_str_of(name));
 }
 
 /* Name and deployment: those of the token for a process that we started. */
-static const char *admit(struct as_link *l, const struct as_frame_hello *h)
+static const char *admit_worker(struct as_link *l, const struct as_frame_hello *h)
 {
     struct as_fleet *f = l->up.fleet;
-    struct as_fleet_token *t = as_fleet_find_token(f, h->token);
+    struct as_fleet_add_process *t = as_fleet_find_process(f, h->token);
     struct as_str deployment = h->deployment, replica = h->replica;
     const char *why;
 
@@ -96,7 +96,7 @@ static const char *admit(struct as_link *l, const struct as_frame_hello *h)
     if (!t && (replica.n > AS_NAME_MAX || !as_log_is_plain(replica)))
         return "bad replica name";
     /* one that came by itself and names none: its first model does */
-    why = deployment.n || t ? join(l, deployment) : NULL;
+    why = deployment.n || t ? join_deployment(l, deployment) : NULL;
     if (!why)
         l->up.name = as_str_dup(replica);
     return why;
@@ -113,17 +113,17 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     int err;
 
     if (l->state != AS_LINK_HELLO || as_frame_get_hello(f, &h)) {
-        as_link_refuse(l, "malformed or repeated HELLO");
+        as_link_protocol_error(l, "malformed or repeated HELLO");
         return;
     }
     if (h.lo > AS_FRAME_VERSION || h.hi < AS_FRAME_VERSION) {
-        say_goodbye(l, "no common protocol version");
+        refuse_worker(l, "no common protocol version");
         return;
     }
     why = h.max_message < l->up.fleet->conf.max_body ? "max_message is below what clients may send"
-                                                     : admit(l, &h);
+                                                     : admit_worker(l, &h);
     if (why) {
-        say_goodbye(l, why);
+        refuse_worker(l, why);
         return;
     }
     err = h.capabilities & AS_CAP_PAGE ? map_page(l) : 0;
@@ -132,11 +132,11 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (err) {
-        say_goodbye(l, "bad status page");
+        refuse_worker(l, "bad status page");
         return;
     }
     if (l->page)
-        as_link_watch(l);
+        as_link_watch_death(l);
     ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
                                           AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
     l->moves = h.capabilities & AS_CAP_MOVE;
@@ -149,7 +149,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     ours.peer = AS_STR("anyserve");
     l->state = AS_LINK_OPEN;
     as_frame_put_hello(&l->out, &ours);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 void as_link_on_register(struct as_link *l, const struct as_frame *f)
@@ -163,30 +163,31 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     int err;
 
     if (l->state == AS_LINK_HELLO) {
-        as_link_refuse(l, "REGISTER before HELLO");
+        as_link_protocol_error(l, "REGISTER before HELLO");
         return;
     }
-    if (l->n_registers++ == AS_DEPLOY_MODELS_MAX) { /* each is answered, and those refused logged */
-        as_link_refuse(l, "REGISTER more often than a deployment can have models");
+    if (l->n_registers++ ==
+        AS_DEPLOYMENT_MODELS_MAX) { /* each is answered, and those refused logged */
+        as_link_protocol_error(l, "REGISTER more often than a deployment can have models");
         return;
     }
     as_arena_init(&a, NULL, 0);
     err = as_frame_get_register(f, &a, &r, &why);
     if (err) {
         as_arena_fini(&a);
-        as_link_refuse(l, err == AS_ENOMEM ? "out of memory" : why);
+        as_link_protocol_error(l, err == AS_ENOMEM ? "out of memory" : why);
         return;
     }
     /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
     err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing ? 0 : AS_EINVALID;
-    refusal = err ? NULL : join_as(l, &r);
+    refusal = err ? NULL : join_default_deployment(l, &r);
     if (refusal) {
         why = refusal;
         err = AS_EINVALID;
     }
     if (!err) {
-        as_link_say_traffic(l);
-        err = as_fleet_register(l->up.deploy, &r, &answer.target, &why);
+        as_link_apply_traffic(l);
+        err = as_fleet_register_model(l->up.deploy, &r, &answer.target, &why);
     }
     answer.model = r.model;
     answer.code = as_err_grpc(err);
@@ -198,10 +199,10 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
                      as_log_quote(version, sizeof(version), r.version), answer.message.p);
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
-    as_link_answered(l, had);
+    as_link_count_reply(l, had);
     if (!err) /* not before: it must know the target by which it is asked */
         as_upstream_add_model(&l->up, answer.target);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 void as_link_on_credit(struct as_link *l, const struct as_frame *f)
@@ -212,14 +213,14 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     bool first = !l->up.replica;
 
     if (as_frame_get_credit(f, &c) || c.slots > SLOTS_MAX) {
-        as_link_refuse(l, "malformed CREDIT");
+        as_link_protocol_error(l, "malformed CREDIT");
         return;
     }
     if (l->state == AS_LINK_HELLO || !l->up.deploy || !l->up.deploy->core) {
-        as_link_refuse(l, "CREDIT before a model was registered");
+        as_link_protocol_error(l, "CREDIT before a model was registered");
         return;
     }
-    if (first && !as_link_make_table(l)) {
+    if (first && !as_link_alloc_calls(l)) {
         as_link_end(l, "out of memory", AS_LOSS_KILLED);
         return;
     }
@@ -229,23 +230,23 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (first)
-        as_upstream_join(&l->up);
+        as_upstream_init_models(&l->up);
     l->state = AS_LINK_READY;
     l->pinged = first ? now : l->pinged;
     /* the handshake is over */
     as_timer_set(&l->timer, AS_NEVER);
     as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
-    as_fleet_refresh(l->up.deploy);
+    as_fleet_update_ready(l->up.deploy);
     if (first) {
         as_log_event(fleet->log, AS_LOG_INFO, "worker_ready",
                      "replica=%s pid=%u slots=%u epoch=%lu", l->up.name, l->pid, c.slots,
                      (unsigned long)l->epoch);
-        as_link_care_begin(l);
-        as_link_say_traffic(l);
+        as_link_health_start(l);
+        as_link_apply_traffic(l);
         l->up.retiring = l->token && l->token->retiring;
         if (l->up.retiring)
-            as_link_rotate(l);
-        as_fleet_link_ready(l);
-        as_fleet_review(l->up.deploy);
+            as_link_update_rotation(l);
+        as_fleet_report_ready(l);
+        as_fleet_schedule_cleanup(l->up.deploy);
     }
 }

@@ -8,7 +8,7 @@
 
 /* --- parts of answers --- */
 
-void as_link_begin_parts(struct as_link *l, struct as_call *c)
+void as_link_start_stream(struct as_link *l, struct as_call *c)
 {
     const struct as_frame_window *w = &l->up.fleet->conf.parts;
     struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
@@ -41,7 +41,7 @@ static struct as_part *new_part(const struct as_frame *f, struct as_frame *ret_c
 }
 
 /* A part whose bytes are all here, on the loop that wants it: nothing is copied or kept. */
-static const char *give_at_once(struct as_link *l, struct as_call *c, const struct as_frame *f)
+static const char *deliver_now(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_part p = {.call = c};
     struct as_frame_msg m;
@@ -53,7 +53,7 @@ static const char *give_at_once(struct as_link *l, struct as_call *c, const stru
     }
     p.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
-    as_frame_window_take(&c->parts, p.cost);
+    as_frame_window_consume(&c->parts, p.cost);
     c->on_part(c, &p);
     as_arena_reset(&l->scratch);
     return NULL;
@@ -64,16 +64,16 @@ void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
     struct as_part *p = c->part;
 
     c->part = NULL; /* else it is freed */
-    as_link_pass_over(l, c);
+    as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
     p->msg = (struct as_msg){0};
     p->tensor_params = (struct as_tensor_params){0};
     p->dropped = n;
-    as_fleet_part(c, p);
+    as_fleet_deliver_part(c, p);
 }
 
 /* A part that outlives the read buffer: for another loop, or its body is still to come. */
-static const char *keep_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
+static const char *store_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_frame copy;
     struct as_part *p = new_part(f, &copy);
@@ -89,9 +89,9 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
     }
     p->tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
-    as_frame_window_take(&c->parts, p->cost);
+    as_frame_window_consume(&c->parts, p->cost);
     if (m.body || !m.body_len) {
-        as_fleet_part(c, p);
+        as_fleet_deliver_part(c, p);
         return NULL;
     }
     if (m.body_len > l->up.fleet->conf.max_message) {
@@ -101,12 +101,12 @@ static const char *keep_part(struct as_link *l, struct as_call *c, const struct 
     c->part = p;
     c->rx_msg = m;
     c->rx_have = 0;
-    if (as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob))
+    if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob))
         as_link_drop_part(l, c, m.body_len);
     return NULL;
 }
 
-static bool has_body_behind(const struct as_frame *f)
+static bool body_follows(const struct as_frame *f)
 {
     uint64_t body_len;
 
@@ -126,63 +126,63 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     if (!as_replica_bind(l->up.replica, &c->core)) {
         c->rx_msg.body_len = UINT64_MAX;
         if (end)
-            as_link_settle(l, c, (struct as_model_times){0}, false);
+            as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->result_blob)
         why = "a message inside the body of another";
-    else if (!as_frame_window_open(&c->parts))
+    else if (!as_frame_window_is_open(&c->parts))
         why = "a message beyond its stream's credit";
-    else if (c->client->local && !has_body_behind(f))
-        why = give_at_once(l, c, f);
+    else if (c->client->local && !body_follows(f))
+        why = deliver_now(l, c, f);
     else
-        why = keep_part(l, c, f);
+        why = store_part(l, c, f);
     if (why)
-        as_link_refuse(l, why);
+        as_link_protocol_error(l, why);
     else if (end)
-        as_link_settle_ok(l, c, (struct as_model_times){0});
+        as_link_finish_ok(l, c, (struct as_model_times){0});
 }
 
-void as_link_part_body(struct as_link *l, struct as_call *c)
+void as_link_on_part_body(struct as_link *l, struct as_call *c)
 {
     bool end = l->rx.sink_end;
     struct as_part *p = c->part;
 
     if (!p || c->core.state != AS_REQ_SENT) { /* passed over */
         if (end)
-            as_link_settle(l, c, (struct as_model_times){0}, false);
+            as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->rx_have == c->rx_msg.body_len) {
         p->blob = c->result_blob;
-        as_frame_msg_place(&c->rx_msg, &p->msg, p->blob->data);
+        as_frame_msg_set_body(&c->rx_msg, &p->msg, p->blob->data);
         c->result_blob = NULL;
         c->part = NULL;
         c->rx_msg.body_len = 0;
-        as_fleet_part(c, p);
+        as_fleet_deliver_part(c, p);
         if (end)
-            as_link_settle_ok(l, c, (struct as_model_times){0});
+            as_link_finish_ok(l, c, (struct as_model_times){0});
     } else if (end) {
-        as_link_refuse(l, "END before the body was complete");
+        as_link_protocol_error(l, "END before the body was complete");
     }
 }
 
-void as_link_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f)
+void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     uint64_t service;
 
     if (f->type == AS_FRAME_DATA)
         on_part(l, c, f);
     else if (as_frame_get_end(f, &service))
-        as_link_refuse(l, "malformed END");
+        as_link_protocol_error(l, "malformed END");
     else if (c->result_blob)
-        as_link_refuse(l, "END before the body was complete");
+        as_link_protocol_error(l, "END before the body was complete");
     else
-        as_link_settle_ok(l, c, (struct as_model_times){.service = service});
+        as_link_finish_ok(l, c, (struct as_model_times){.service = service});
 }
 
 /* Granted again in halves of the window: a frame for many messages. */
-void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
+void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
 {
     const struct as_frame_window *all = &l->up.fleet->conf.parts;
     struct as_frame_credit credit;
@@ -198,45 +198,45 @@ void as_link_credit(struct as_link *l, struct as_call *c, const struct as_frame_
     c->parts.bytes += c->owed.bytes;
     c->owed = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
-    as_link_answered(l, had);
-    as_link_touch(l);
+    as_link_count_reply(l, had);
+    as_link_schedule_flush(l);
 }
 
 /* --- inputs --- */
 
-void as_link_input(struct as_link *l, struct as_call *c)
+void as_link_send_input(struct as_link *l, struct as_call *c)
 {
     struct as_frame_msg fixed = {.more = true, .input = true};
     struct as_call *in = c->input;
     int err;
 
-    if (!in || !as_frame_window_open(&c->inputs))
+    if (!in || !as_frame_window_is_open(&c->inputs))
         return;
     /* the worker reads on: another one would see the rest only */
     as_replica_bind(l->up.replica, &c->core);
     if (l->tensor_params)
         fixed.tensor_params = in->tensor_params;
-    as_frame_window_take(&c->inputs, as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
+    as_frame_window_consume(&c->inputs, as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
     err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
     AS_ASSERT(!err); /* that it fits was seen to before */
     as_call_release_input(c);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
-void as_link_input_end(struct as_link *l, struct as_call *c)
+void as_link_send_input_end(struct as_link *l, struct as_call *c)
 {
     as_frame_put_end(&l->out, c->core.stream, 0);
-    as_link_touch(l);
+    as_link_schedule_flush(l);
 }
 
 void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f)
 {
-    struct as_call *c = as_link_call(l, f->stream);
+    struct as_call *c = as_link_find_call(l, f->stream);
     struct as_frame_credit credit;
 
     if (!c || !c->on_part || !c->streams_inputs || as_frame_get_credit(f, &credit) ||
         as_frame_window_add(&c->inputs, &credit))
-        as_link_refuse(l, "malformed CREDIT of a stream");
+        as_link_protocol_error(l, "malformed CREDIT of a stream");
     else if (c->core.state == AS_REQ_SENT)
-        as_link_input(l, c);
+        as_link_send_input(l, c);
 }

@@ -15,13 +15,13 @@ static as_ns now_of(const struct as_link *l)
 /* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
  * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
  * finds nothing. */
-void as_link_settle(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
+void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
 {
-    as_link_forget_call(l, c);
-    as_fleet_settle(&l->up, c, t, retry);
+    as_link_remove_call(l, c);
+    as_fleet_finish_call(&l->up, c, t, retry);
 }
 
-void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
+void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
 {
     if (c->core.state == AS_REQ_SENT) { /* else its verdict may be with another loop already */
         c->err = 0;
@@ -29,10 +29,10 @@ void as_link_settle_ok(struct as_link *l, struct as_call *c, struct as_model_tim
         c->message = (struct as_str){0};
         c->result = (struct as_msg){0};
     }
-    as_link_settle(l, c, t, false);
+    as_link_finish_call(l, c, t, false);
 }
 
-static void give_result(struct as_link *l, struct as_call *c, const struct as_frame_msg *m)
+static void deliver_result(struct as_link *l, struct as_call *c, const struct as_frame_msg *m)
 {
     const struct as_model_times t = {m->service, as_frame_since(m->ended, now_of(l))};
 
@@ -40,19 +40,19 @@ static void give_result(struct as_link *l, struct as_call *c, const struct as_fr
     c->status = 0;
     c->message = (struct as_str){0};
     c->result_tensor_params = m->tensor_params;
-    as_link_settle(l, c, t, false);
+    as_link_finish_call(l, c, t, false);
 }
 
 /* An answer that was dropped has been passed over. */
-static void give_dropped(struct as_link *l, struct as_call *c)
+static void deliver_dropped(struct as_link *l, struct as_call *c)
 {
     c->status = 0;
     c->message = (struct as_str){0};
-    as_link_settle(l, c, (struct as_model_times){0}, false);
+    as_link_finish_call(l, c, (struct as_model_times){0}, false);
 }
 
 /* A large answer that nobody waits for any more keeps its place in the table, without memory. */
-static bool wanted(const struct as_call *c)
+static bool is_awaited(const struct as_call *c)
 {
     return c->core.state == AS_REQ_SENT;
 }
@@ -62,7 +62,7 @@ const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct 
 {
     const char *why;
 
-    if (as_frame_msg_open(f, a, ret_m, ret_msg, &why))
+    if (as_frame_get_msg(f, a, ret_m, ret_msg, &why))
         return *why ? why : "out of memory";
     return ret_m->id.n ? "an answer with a request id" : NULL;
 }
@@ -71,7 +71,7 @@ const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct 
  * on the link, which must not wait for this client; its bytes are passed over. */
 static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t n)
 {
-    as_link_pass_over(l, c);
+    as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
     c->dropped = n;
     c->err = err == AS_EFULL ? AS_EUNTAKEN : err;
@@ -104,7 +104,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     /* checked before memory is taken: the worker sizes it */
     if (m.body_len > l->up.fleet->conf.max_message)
         return "answer over the message limit";
-    err = as_blob_begin(c->payer, (size_t)m.body_len, &c->result_blob);
+    err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob);
     if (err) {
         drop_answer(l, c, err, m.body_len);
         return NULL;
@@ -122,7 +122,7 @@ static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const str
 
     if (f->n <= AS_COPY_MAX)
         p = as_arena_alloc(c->arena, f->n, 8);
-    else if ((err = as_blob_take(c->payer, f->n, &c->result_blob)) == 0)
+    else if ((err = as_blob_new_charged(c->payer, f->n, &c->result_blob)) == 0)
         p = c->result_blob->data;
     if (!p) {
         drop_answer(l, c, err, f->n);
@@ -148,35 +148,35 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     const char *why;
 
     if (c->result_blob || c->rx_msg.body_len) {
-        as_link_refuse(l, "two messages on a unary stream");
+        as_link_protocol_error(l, "two messages on a unary stream");
         return;
     }
-    if (!wanted(c) && !(f->flags & AS_FRAME_F_END)) {
+    if (!is_awaited(c) && !(f->flags & AS_FRAME_F_END)) {
         c->rx_msg.body_len = UINT64_MAX; /* its DATA is passed over until END */
         return;
     }
     /* not even decoded: the slot is free, which is all that matters now */
-    if (!wanted(c)) {
-        as_link_settle(l, c, (struct as_model_times){0}, false);
+    if (!is_awaited(c)) {
+        as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (f->flags & AS_FRAME_F_END) {
         why = begin_small(l, c, f, &m);
         if (!why && c->dropped) {
-            give_dropped(l, c);
+            deliver_dropped(l, c);
             return;
         }
         if (!why && m.body_len && !m.body)
             why = "END before the body";
         if (why)
-            as_link_refuse(l, why);
+            as_link_protocol_error(l, why);
         else
-            give_result(l, c, &m);
+            deliver_result(l, c, &m);
         return;
     }
     why = begin_large(l, c, f);
     if (why)
-        as_link_refuse(l, why);
+        as_link_protocol_error(l, why);
 }
 
 static void on_error(struct as_link *l, struct as_call *c, const struct as_frame *f)
@@ -186,18 +186,18 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     bool retry;
 
     if (as_frame_get_error(f, &e) || !e.code || e.code > 16) {
-        as_link_refuse(l, "malformed ERROR");
+        as_link_protocol_error(l, "malformed ERROR");
         return;
     }
     t.service = e.service;
     if (c->core.batch && !(e.flags & AS_ERROR_F_STARTED))
         c->core.batch->items -= c->core.items; /* the handler had the others only */
     /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
-    if (!wanted(c)) {
-        as_link_settle(l, c, t, false);
+    if (!is_awaited(c)) {
+        as_link_finish_call(l, c, t, false);
         return;
     }
-    as_link_pass_over(l, c);
+    as_link_discard_answer(l, c);
     /* a worker that says both is held to the worse */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
     c->err = AS_EHANDLER;
@@ -207,44 +207,44 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
         c->message.p = as_arena_dup(c->arena, e.message);
         c->message.n = c->message.p ? e.message.n : 0;
     }
-    as_link_settle(l, c, t, retry);
+    as_link_finish_call(l, c, t, retry);
 }
 
 /* The payload of a continuation frame is complete. */
-static void body_done(struct as_link *l)
+static void on_body_complete(struct as_link *l)
 {
-    struct as_call *c = as_link_call(l, l->rx.sink_stream);
+    struct as_call *c = as_link_find_call(l, l->rx.sink_stream);
 
     if (c && c->on_part) {
-        as_link_part_body(l, c);
+        as_link_on_part_body(l, c);
         return;
     }
     if (!c || !l->rx.sink_end)
         return;
-    if (!wanted(c)) {
+    if (!is_awaited(c)) {
         as_blob_unref(c->result_blob);
         c->result_blob = NULL;
-        as_link_settle(l, c, (struct as_model_times){0}, false);
+        as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
     if (c->dropped) {
-        give_dropped(l, c);
+        deliver_dropped(l, c);
         return;
     }
     if (c->rx_have != c->rx_msg.body_len) {
-        as_link_refuse(l, "END before the body was complete");
+        as_link_protocol_error(l, "END before the body was complete");
         return;
     }
-    as_frame_msg_place(&c->rx_msg, &c->result, c->result_blob->data);
-    give_result(l, c, &c->rx_msg);
+    as_frame_msg_set_body(&c->rx_msg, &c->result, c->result_blob->data);
+    deliver_result(l, c, &c->rx_msg);
 }
 
 /* So much of the body has come, or is announced by a frame. False: it is dropped. */
 static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
 {
     uint64_t len = c->rx_msg.body_len;
-    int err = need > as_blob_due(c->result_blob, (size_t)len)
-                  ? as_blob_extend(&c->result_blob, as_blob_step(need, (size_t)len))
+    int err = need > as_blob_grow_at(c->result_blob, (size_t)len)
+                  ? as_blob_grow(&c->result_blob, as_blob_grow_to(need, (size_t)len))
                   : 0;
 
     if (!err)
@@ -259,7 +259,7 @@ static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need
 /* Starts a continuation frame of which only the header must be there yet. */
 static const char *begin_body(struct as_link *l, const struct as_frame *f)
 {
-    struct as_call *c = as_link_call(l, f->stream);
+    struct as_call *c = as_link_find_call(l, f->stream);
 
     if (!c)
         return "DATA on a stream that is not open";
@@ -288,22 +288,22 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
     uint32_t n;
 
     if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
-        as_link_refuse(l, "malformed RETURNED");
+        as_link_protocol_error(l, "malformed RETURNED");
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct as_call *c = as_link_call(l, ids[i]);
+        struct as_call *c = as_link_find_call(l, ids[i]);
 
         /* one whose answer has begun was started, whatever the worker says now */
         if (!c || !c->core.recalled || c->core.bound || c->result_blob || c->rx_msg.body_len) {
-            as_link_refuse(l, "RETURNED for a stream that was not recalled");
+            as_link_protocol_error(l, "RETURNED for a stream that was not recalled");
             return;
         }
-        as_link_forget_call(l, c);
+        as_link_remove_call(l, c);
         as_replica_returned(l->up.replica, &c->core, now_of(l));
     }
     as_replica_recall_done(l->up.replica, now_of(l));
-    as_upstream_less(&l->up);
+    as_upstream_check_retired(&l->up);
 }
 
 static void on_link_frame(struct as_link *l, const struct as_frame *f)
@@ -317,16 +317,16 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         break;
     case AS_FRAME_PING:
         if (as_frame_get_ping(f, &opaque)) {
-            as_link_refuse(l, "malformed PING");
+            as_link_protocol_error(l, "malformed PING");
             break;
         }
         as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
-        as_link_answered(l, had);
-        as_link_touch(l);
+        as_link_count_reply(l, had);
+        as_link_schedule_flush(l);
         break;
     case AS_FRAME_PONG:
         if (as_frame_get_ping(f, &opaque) || !l->ping_sent || opaque != l->ping_sent)
-            as_link_refuse(l, "PONG without its PING");
+            as_link_protocol_error(l, "PONG without its PING");
         else
             l->ping_sent = 0;
         break;
@@ -335,42 +335,42 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         break;
     case AS_FRAME_DRAIN:
         l->draining = true;
-        as_link_rotate(l);
+        as_link_update_rotation(l);
         break;
     case AS_FRAME_GOODBYE:
         l->goodbye = true;
-        as_link_rotate(l);
+        as_link_update_rotation(l);
         break;
     case AS_FRAME_STARTED: /* a hint; the status page is the truth */
         break;
     default:
-        as_link_refuse(l, as_frame_judge(f) == AS_FRAME_REFUSE
-                              ? "unknown mandatory frame"
-                              : "frame that a worker may not send");
+        as_link_protocol_error(l, as_frame_handling_of(f) == AS_FRAME_REFUSE
+                                      ? "unknown mandatory frame"
+                                      : "frame that a worker may not send");
     }
 }
 
 static void on_stream_frame(struct as_link *l, const struct as_frame *f)
 {
-    struct as_call *c = as_link_call(l, f->stream);
+    struct as_call *c = as_link_find_call(l, f->stream);
 
     if (!c) {
-        as_link_refuse(l, "frame on a stream that is not open");
+        as_link_protocol_error(l, "frame on a stream that is not open");
         return;
     }
     if (f->type == AS_FRAME_ERROR)
         on_error(l, c, f);
     else if (c->on_part)
-        as_link_part_frame(l, c, f);
+        as_link_on_part_frame(l, c, f);
     else if (f->type == AS_FRAME_DATA)
         on_message(l, c, f);
     else
-        as_link_refuse(l, "END without an answer");
+        as_link_protocol_error(l, "END without an answer");
 }
 
 static void on_frame(struct as_link *l, const struct as_frame *f)
 {
-    if (as_frame_judge(f) == AS_FRAME_SKIP)
+    if (as_frame_handling_of(f) == AS_FRAME_SKIP)
         return;
     if (f->type == AS_FRAME_HELLO)
         as_link_on_hello(l, f);
@@ -385,7 +385,7 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
     else if (f->type == AS_FRAME_CREDIT)
         as_link_on_credit(l, f);
     else if (!l->up.replica)
-        as_link_refuse(l, "frame before slots were granted");
+        as_link_protocol_error(l, "frame before slots were granted");
     else if (f->type == AS_FRAME_DATA || f->type == AS_FRAME_ERROR || f->type == AS_FRAME_END)
         on_stream_frame(l, f);
     else
@@ -408,12 +408,12 @@ static void fill_sink(struct as_link *l)
     rx->sink_left -= n;
     if (!rx->sink_left) {
         rx->skip = rx->sink_pad;
-        body_done(l);
+        on_body_complete(l);
     }
 }
 
 /* One frame out of the buffer. False: more bytes are needed, or the link has ended. */
-static bool step(struct as_link *l)
+static bool parse_frame(struct as_link *l)
 {
     struct as_link_rx *rx = &l->rx;
     struct as_frame f;
@@ -437,7 +437,7 @@ static bool step(struct as_link *l)
      * this buffer */
     n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
     if (n < 0) {
-        as_link_refuse(l, "malformed frame header");
+        as_link_protocol_error(l, "malformed frame header");
         return false;
     }
     if (n == 0)
@@ -446,13 +446,13 @@ static bool step(struct as_link *l)
         const char *why = begin_body(l, &f);
 
         if (why) {
-            as_link_refuse(l, why);
+            as_link_protocol_error(l, why);
             return false;
         }
         rx->at += AS_FRAME_HEADER;
         if (!rx->sink_left) {
             rx->skip = rx->sink_pad;
-            body_done(l);
+            on_body_complete(l);
         }
         return !l->ended;
     }
@@ -495,7 +495,7 @@ static bool make_room(struct as_link_rx *rx)
     return true;
 }
 
-static int64_t receive(struct as_link *l)
+static int64_t read_socket(struct as_link *l)
 {
     struct as_link_rx *rx = &l->rx;
     struct iovec iov[2];
@@ -537,7 +537,7 @@ static int64_t receive(struct as_link *l)
     rx->sink += rx->sink_left;
     rx->sink_left = 0;
     rx->skip = rx->sink_pad;
-    body_done(l);
+    on_body_complete(l);
     return n;
 }
 
@@ -547,23 +547,23 @@ int as_link_read(struct as_link *l)
 
     if (l->ended || l->sock.closing)
         return -1;
-    if (l->said.before + l->said.behind > AS_LINK_SAID_MAX) {
-        as_link_refuse(l, "does not read what its own frames are answered");
+    if (l->said.before + l->said.behind > AS_LINK_REPLY_BACKLOG_MAX) {
+        as_link_protocol_error(l, "does not read what its own frames are answered");
         return -1;
     }
     /* One read per event, however much there is: a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
-    n = receive(l);
+    n = read_socket(l);
     if (l->ended)
         return -1;
     if (n == AS_EAGAIN)
         return 0;
     if (n <= 0) {
-        as_link_broken(l);
+        as_link_on_broken(l);
         return -1;
     }
     l->received += (size_t)n;
-    while (step(l))
+    while (parse_frame(l))
         ;
     return l->ended ? -1 : 1;
 }

@@ -1,31 +1,31 @@
 /* The table of open streams of a link: ids are 1, 3, 5 …, so that a ring of pointers is enough. */
 #include "link/native/link.h"
 
-static size_t slot_of(const struct as_link *l, uint64_t stream)
+static size_t call_index(const struct as_link *l, uint64_t stream)
 {
     return (size_t)(stream >> 1) & (l->cap_calls - 1);
 }
 
-struct as_call *as_link_call(const struct as_link *l, uint64_t stream)
+struct as_call *as_link_find_call(const struct as_link *l, uint64_t stream)
 {
     struct as_call *c;
 
     if (!(stream & 1) || stream >= l->next_stream || !l->cap_calls)
         return NULL;
-    c = l->calls[slot_of(l, stream)];
+    c = l->calls[call_index(l, stream)];
     return c && c->core.stream == stream ? c : NULL;
 }
 
 #define CALLS_FIRST 256u
 
-bool as_link_make_table(struct as_link *l)
+bool as_link_alloc_calls(struct as_link *l)
 {
     l->calls = calloc(CALLS_FIRST, sizeof(struct as_call *));
     l->cap_calls = l->calls ? CALLS_FIRST : 0;
     return l->calls != NULL;
 }
 
-static void grow(struct as_link *l)
+static void grow_calls(struct as_link *l)
 {
     uint32_t cap = l->cap_calls * 2;
     struct as_call **old = l->calls;
@@ -35,7 +35,7 @@ static void grow(struct as_link *l)
     l->cap_calls = cap;
     for (uint32_t i = 0; i < n; i++) {
         if (old[i])
-            l->calls[slot_of(l, old[i]->core.stream)] = old[i];
+            l->calls[call_index(l, old[i]->core.stream)] = old[i];
     }
     free(old);
 }
@@ -45,22 +45,22 @@ void as_link_add_call(struct as_link *l, struct as_call *c)
     c->core.stream = l->next_stream;
     l->next_stream += 2;
     /* one old stream may hold a slot while the ids go round: the ring grows until it does not */
-    while (l->calls[slot_of(l, c->core.stream)])
-        grow(l);
-    l->calls[slot_of(l, c->core.stream)] = c;
+    while (l->calls[call_index(l, c->core.stream)])
+        grow_calls(l);
+    l->calls[call_index(l, c->core.stream)] = c;
     l->n_calls++;
 }
 
-void as_link_forget_call(struct as_link *l, struct as_call *c)
+void as_link_remove_call(struct as_link *l, struct as_call *c)
 {
-    size_t i = slot_of(l, c->core.stream);
+    size_t i = call_index(l, c->core.stream);
 
     AS_ASSERT(l->calls[i] == c);
     l->calls[i] = NULL;
     l->n_calls--;
 }
 
-void as_link_pass_over(struct as_link *l, struct as_call *c)
+void as_link_discard_answer(struct as_link *l, struct as_call *c)
 {
     if (!c->result_blob)
         return;
@@ -75,10 +75,10 @@ void as_link_pass_over(struct as_link *l, struct as_call *c)
     c->rx_msg.body_len = UINT64_MAX;
 }
 
-void as_link_drop_partial(struct as_link *l)
+void as_link_discard_answers(struct as_link *l)
 {
     for (uint32_t i = 0; i < l->cap_calls; i++) {
         if (l->calls[i])
-            as_link_pass_over(l, l->calls[i]);
+            as_link_discard_answer(l, l->calls[i]);
     }
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void say(const struct as_link *l)
+static void apply_traffic(const struct as_link *l)
 {
     const struct as_frame_traffic *t = &l->traffic;
 
@@ -24,11 +24,11 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
 
     static_assert(AS_FRAME_SHARE == AS_TRAFFIC_ALL, "specification");
     if (l->state == AS_LINK_HELLO || as_frame_get_traffic(f, &t)) {
-        as_link_refuse(l, "malformed TRAFFIC, or TRAFFIC before HELLO");
+        as_link_protocol_error(l, "malformed TRAFFIC, or TRAFFIC before HELLO");
         return;
     }
     if (t.fallback.n && as_registry_check_deployment(t.fallback, &why)) {
-        as_link_refuse(l, "TRAFFIC with a fallback that no deployment can be called");
+        as_link_protocol_error(l, "TRAFFIC with a fallback that no deployment can be called");
         return;
     }
     if (t.fallback.n)
@@ -36,17 +36,17 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
     t.fallback.p = l->fallback;
     l->traffic = t;
     if (l->state == AS_LINK_READY)
-        say(l);
+        apply_traffic(l);
 }
 
-void as_link_say_traffic(struct as_link *l)
+void as_link_apply_traffic(struct as_link *l)
 {
     if (l->state == AS_LINK_READY || !l->up.deploy->n_models)
-        say(l);
+        apply_traffic(l);
 }
 
 /* An update that is taken back leaves the words of those that stay. */
-void as_link_left_traffic(const struct as_link *gone)
+void as_link_restore_traffic(const struct as_link *gone)
 {
     const struct as_link *last = NULL;
 
@@ -60,5 +60,5 @@ void as_link_left_traffic(const struct as_link *gone)
             last = l;
     }
     if (last)
-        say(last);
+        apply_traffic(last);
 }

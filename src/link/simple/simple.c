@@ -12,7 +12,7 @@
 #define QUIET   AS_SEC /* between two log lines about one worker's faults */
 #define VERSION AS_STR("1")
 
-static struct as_simple *simple_up(struct as_upstream *u)
+static struct as_simple *simple_of_upstream(struct as_upstream *u)
 {
     return AS_CONTAINER(u, struct as_simple, up);
 }
@@ -33,7 +33,7 @@ static struct as_lease_conf lease_conf(const struct as_fleet *f)
 
 /* --- log --- */
 
-void as_simple_complain(struct as_simple *s, const char *what, struct as_str request)
+void as_simple_log_fault(struct as_simple *s, const char *what, struct as_str request)
 {
     as_ns now = now_of(s);
     char reason[320], id[128];
@@ -52,7 +52,7 @@ void as_simple_complain(struct as_simple *s, const char *what, struct as_str req
 
 /* --- the end --- */
 
-void as_simple_handle_closed(struct as_simple *s)
+void as_simple_unref(struct as_simple *s)
 {
     if (--s->handles)
         return;
@@ -61,16 +61,16 @@ void as_simple_handle_closed(struct as_simple *s)
     free(s->model);
     free(s->version);
     free(s->address);
-    as_buf_fini(&s->said);
+    as_buf_fini(&s->encoded);
     free(s);
 }
 
 static void on_timer_closed(struct as_timer *t)
 {
-    as_simple_handle_closed(AS_CONTAINER(t, struct as_simple, timer));
+    as_simple_unref(AS_CONTAINER(t, struct as_simple, timer));
 }
 
-/* since: as as_fleet_leave. */
+/* since: as as_fleet_remove_upstream. */
 static void end(struct as_simple *s, const char *reason, as_ns since)
 {
     struct as_fleet *f = s->up.fleet;
@@ -81,30 +81,30 @@ static void end(struct as_simple *s, const char *reason, as_ns since)
                  "replica=%s kind=simple deployment=%s epoch=%llu unanswered=%u reason=\"%s\"",
                  s->worker, s->up.deploy->name, (unsigned long long)s->epoch,
                  as_replica_unanswered(s->up.replica), reason);
-    as_simple_forget(s);
+    as_simple_registry_remove(s);
     as_list_remove(&s->up.node);
     as_replica_drain(s->up.replica, true, now_of(s));
-    as_simple_conn_end_all(s);
+    as_simple_conn_close_all(s);
     (void)as_replica_free(s->up.replica, UINT64_MAX, AS_LOSS_UNKNOWN, now_of(s));
     s->up.replica = NULL;
-    as_fleet_refresh(s->up.deploy);
-    as_fleet_leave(s->up.deploy, since);
+    as_fleet_update_ready(s->up.deploy);
+    as_fleet_remove_upstream(s->up.deploy, since);
     as_timer_close(&s->timer, on_timer_closed);
 }
 
 /* Nothing new is sent; nobody can speak of it any more. */
-static void begin_to_leave(struct as_simple *s)
+static void start_leaving(struct as_simple *s)
 {
     s->leaving = true;
-    as_simple_forget(s);
+    as_simple_registry_remove(s);
     as_replica_drain(s->up.replica, true, now_of(s));
-    as_fleet_refresh(s->up.deploy);
-    as_simple_settled(s);
+    as_fleet_update_ready(s->up.deploy);
+    as_simple_on_call_finished(s);
 }
 
-void as_simple_settled(struct as_simple *s)
+void as_simple_on_call_finished(struct as_simple *s)
 {
-    as_simple_tell(s);
+    as_simple_report_in_flight(s);
     if (s->leaving && !s->ended && as_list_empty(&s->busy) && as_list_empty(&s->waiting))
         end(s, "unregistered", 0);
 }
@@ -112,7 +112,7 @@ void as_simple_settled(struct as_simple *s)
 /* --- in and out of the rotation --- */
 
 /* The lease has changed: what follows from it. */
-static void follow(struct as_simple *s, const char *reason)
+static void on_lease_changed(struct as_simple *s, const char *reason)
 {
     struct as_fleet *f = s->up.fleet;
 
@@ -127,76 +127,76 @@ static void follow(struct as_simple *s, const char *reason)
         as_log_event(f->log, AS_LOG_INFO, "worker_back", "replica=%s deployment=%s", s->worker,
                      s->up.deploy->name);
     as_replica_drain(s->up.replica, s->lease.state != AS_LEASE_LIVE, now_of(s));
-    as_fleet_refresh(s->up.deploy);
+    as_fleet_update_ready(s->up.deploy);
 }
 
-void as_simple_wake(struct as_simple *s, as_ns when)
+void as_simple_schedule(struct as_simple *s, as_ns when)
 {
     if (!s->ended && when < s->timer.at)
         as_timer_set(&s->timer, when);
 }
 
 /* Who leaves is not asked for heartbeats: what it holds may take its time. */
-static void wake_for_lease(struct as_simple *s)
+static void schedule_lease(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
     if (!s->leaving)
-        as_simple_wake(s, as_lease_next(&s->lease, &conf));
+        as_simple_schedule(s, as_lease_next_due(&s->lease, &conf));
 }
 
-void as_simple_refused(struct as_simple *s, const char *why)
+void as_simple_on_connect_failed(struct as_simple *s, const char *why)
 {
     if (s->leaving || !as_lease_refused(&s->lease, now_of(s)))
         return;
-    follow(s, why);
-    wake_for_lease(s);
+    on_lease_changed(s, why);
+    schedule_lease(s);
 }
 
-void as_simple_alive(struct as_simple *s)
+void as_simple_on_alive(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
     s->answered = now_of(s);
-    if (!s->leaving && as_lease_answered(&s->lease, &conf, s->answered))
-        follow(s, "");
-    wake_for_lease(s);
+    if (!s->leaving && as_lease_connected(&s->lease, &conf, s->answered))
+        on_lease_changed(s, "");
+    schedule_lease(s);
 }
 
-void as_simple_heard(struct as_simple *s)
+void as_simple_on_heartbeat(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
-    if (as_lease_heard(&s->lease, &conf, now_of(s)))
-        follow(s, "");
-    wake_for_lease(s);
+    if (as_lease_heartbeat(&s->lease, &conf, now_of(s)))
+        on_lease_changed(s, "");
+    schedule_lease(s);
 }
 
 /* Connects, only to see whether it can. */
-static void knock(struct as_simple *s)
+static void probe_socket(struct as_simple *s)
 {
     const char *why;
     int fd, err;
 
-    err = as_beneath_connect(s->up.fleet->conf.worker_dir, s->rest, &fd, &s->pid, &why);
+    err = as_folder_socket_connect(s->up.fleet->conf.worker_dir, s->rest, &fd, &s->pid, &why);
     if (!err) {
         close(fd);
-        as_simple_alive(s);
+        as_simple_on_alive(s);
     } else if (err != AS_EAGAIN && err != AS_ENOMEM) { /* full, or a want of our own */
-        as_simple_refused(s, why);
+        as_simple_on_connect_failed(s, why);
     }
 }
 
 void as_simple_probe(struct as_simple *s)
 {
     if (!s->ended && !s->leaving && !s->n_conns && s->lease.state == AS_LEASE_LIVE)
-        knock(s);
+        probe_socket(s);
 }
 
-bool as_simple_listens(struct as_simple *s)
+bool as_simple_is_listening(struct as_simple *s)
 {
     if (!s->ended && !s->leaving && s->lease.state == AS_LEASE_LIVE)
-        knock(s);
+        probe_socket(s);
     return !s->ended && s->lease.state == AS_LEASE_LIVE;
 }
 
@@ -207,20 +207,20 @@ static void on_timer(struct as_timer *t)
     as_ns now = now_of(s);
     bool live = s->lease.state == AS_LEASE_LIVE;
 
-    if (!s->leaving && as_lease_look(&s->lease, &conf, now))
-        follow(s, live ? "no heartbeat" : "lost for longer than --worker-grace");
+    if (!s->leaving && as_lease_tick(&s->lease, &conf, now))
+        on_lease_changed(s, live ? "no heartbeat" : "lost for longer than --worker-grace");
     if (s->ended)
         return;
-    as_simple_conn_retry(s);
-    as_simple_wake(s, as_simple_conn_expire(s, now));
-    wake_for_lease(s);
+    as_simple_conn_retry_waiting(s);
+    as_simple_schedule(s, as_simple_conn_close_idle(s, now));
+    schedule_lease(s);
 }
 
 /* --- what core decides --- */
 
 static void op_send(struct as_upstream *u, struct as_call *c)
 {
-    as_simple_conn_send(simple_up(u), c);
+    as_simple_conn_send(simple_of_upstream(u), c);
 }
 
 static void op_cancel(struct as_upstream *u AS_UNUSED, struct as_call *c, int reason AS_UNUSED)
@@ -238,7 +238,7 @@ static void op_drain(struct as_upstream *u AS_UNUSED)
 {
 }
 
-/* The other one is told of it: as_simple_each_legacy. */
+/* The other one is told of it: as_simple_each_registration. */
 static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
 {
     return true;
@@ -246,19 +246,19 @@ static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED
 
 static void op_tick(struct as_upstream *u, as_ns now)
 {
-    struct as_simple *s = simple_up(u);
+    struct as_simple *s = simple_of_upstream(u);
     bool quiet = !s->n_conns && now - s->answered >= s->up.fleet->conf.ping_interval;
 
     if (s->leaving)
         return;
     /* a connection that is open shows its end by itself */
     if (s->lease.refused || (s->lease.state == AS_LEASE_LIVE && quiet))
-        knock(s);
+        probe_socket(s);
 }
 
 static void op_stop(struct as_upstream *u)
 {
-    end(simple_up(u), "the dispatcher ends", now_of(simple_up(u)));
+    end(simple_of_upstream(u), "the dispatcher ends", now_of(simple_of_upstream(u)));
 }
 
 static const char *state_name(const struct as_simple *s)
@@ -270,7 +270,7 @@ static const char *state_name(const struct as_simple *s)
 
 static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
 {
-    const struct as_simple *s = simple_up(u);
+    const struct as_simple *s = simple_of_upstream(u);
 
     ret_r->state = as_str_of(state_name(s));
     ret_r->pid = s->pid;
@@ -321,10 +321,10 @@ static bool is_worker_id(struct as_str s)
 /* A registration being made. */
 struct join {
     struct as_fleet *f;
-    struct as_simple_offer o; /* with what was left out */
-    struct as_str path, rest; /* of its address */
-    struct as_simple *old;    /* that it replaces, or NULL */
-    struct as_fleet_deploy *d;
+    struct as_simple_registration o; /* with what was left out */
+    struct as_str path, rest;        /* of its address */
+    struct as_simple *old;           /* that it replaces, or NULL */
+    struct as_fleet_deployment *d;
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2]; /* of the deployment */
     uint64_t epoch; /* that it had with the dispatcher before us; 0: it is new */
     int fd;
@@ -349,9 +349,9 @@ static int check_names(struct join *j)
         return refuse(j->why, j->cap, AS_EINVALID, "model_name: %s", text);
     if (as_registry_check_version(m->version, &text))
         return refuse(j->why, j->cap, AS_EINVALID, "model_version: %s", text);
-    if (m->budget > AS_DEPLOY_SLOTS_MAX)
+    if (m->budget > AS_DEPLOYMENT_SLOTS_MAX)
         return refuse(j->why, j->cap, AS_EINVALID, "max_ongoing_requests: %u is over %u", m->budget,
-                      AS_DEPLOY_SLOTS_MAX);
+                      AS_DEPLOYMENT_SLOTS_MAX);
     if (m->max_queued < -1)
         return refuse(j->why, j->cap, AS_EINVALID, "max_queued_requests: %lld is below -1",
                       (long long)m->max_queued);
@@ -371,9 +371,9 @@ static int check_address(struct join *j)
         return refuse(j->why, j->cap, AS_EDENIED,
                       "worker_address: there is no --worker-socket-dir");
     j->path = (struct as_str){a.p + scheme.n, a.n - scheme.n};
-    err = as_beneath_rest(dir, j->path, &j->rest, &text);
+    err = as_folder_socket_relative_path(dir, j->path, &j->rest, &text);
     if (!err)
-        err = as_beneath_connect(dir, j->rest, &j->fd, &j->pid, &text);
+        err = as_folder_socket_connect(dir, j->rest, &j->fd, &j->pid, &text);
     if (err)
         return refuse(j->why, j->cap, err,
                       "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
@@ -388,16 +388,16 @@ static int try_register(struct join *j)
     const char *text;
     int err;
 
-    j->d = as_fleet_deploy(j->f, as_str_of(j->name));
+    j->d = as_fleet_deployment(j->f, as_str_of(j->name));
     if (!j->d)
         return refuse(j->why, j->cap, AS_EFULL, "too many deployments");
-    as_fleet_enter(j->d);
+    as_fleet_add_upstream(j->d);
     m.budget = 0;
-    m.max_ongoing = AS_DEPLOY_SLOTS_MAX;
-    err = as_fleet_register(j->d, &m, &j->target, &text);
+    m.max_ongoing = AS_DEPLOYMENT_SLOTS_MAX;
+    err = as_fleet_register_model(j->d, &m, &j->target, &text);
     if (!err)
         return 0;
-    as_fleet_leave(j->d, 0);
+    as_fleet_remove_upstream(j->d, 0);
     return refuse(j->why, j->cap, err, "model '%s': %s", j->name,
                   text && text[0] ? text : as_err_text(err));
 }
@@ -414,17 +414,17 @@ static int register_model(struct join *j)
     j->old->leaving = true;
     end(j->old, "registered again as another model", 0);
     j->old = NULL;
-    as_fleet_vacate(j->d);
+    as_fleet_remove_deployment(j->d);
     return try_register(j);
 }
 
-static struct as_simple *make(struct join *j)
+static struct as_simple *new_simple(struct join *j)
 {
     struct as_fleet *f = j->f;
     struct as_simple *s = as_xalloc(sizeof(*s));
     const struct as_frame_register *m = &j->o.model;
 
-    as_simple_roster(f);
+    as_simple_registry(f);
     s->up.ops = &ops;
     s->up.fleet = f;
     s->up.deploy = j->d;
@@ -444,35 +444,35 @@ static struct as_simple *make(struct join *j)
     as_list_init(&s->waiting);
     as_list_init(&s->busy);
     as_list_init(&s->idle);
-    as_lease_begin(&s->lease, s->answered);
+    as_lease_init(&s->lease, s->answered);
     as_timer_init(&s->timer, f->loop, on_timer);
-    as_buf_init(&s->said);
-    as_simple_keep(s, m);
+    as_buf_init(&s->encoded);
+    as_simple_save_registration(s, m);
     return s;
 }
 
 /* Its first requests may be sent before this returns. */
-static void let_in(struct join *j, struct as_simple *s)
+static void admit(struct join *j, struct as_simple *s)
 {
     struct as_fleet *f = j->f;
 
     as_list_push(&f->upstreams, &s->up.node);
     as_upstream_add_model(&s->up, j->target);
-    as_upstream_join(&s->up);
-    as_simple_know(s);
+    as_upstream_init_models(&s->up);
+    as_simple_registry_add(s);
     as_simple_conn_adopt(s, j->fd);
-    wake_for_lease(s);
+    schedule_lease(s);
     as_log_event(f->log, AS_LOG_INFO, "worker_ready",
                  "replica=%s kind=simple deployment=%s pid=%u slots=%u epoch=%llu", s->worker,
                  j->d->name, s->pid, s->slots, (unsigned long long)s->epoch);
     as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->answered);
-    as_fleet_refresh(j->d);
-    as_fleet_registered(j->d);
+    as_fleet_update_ready(j->d);
+    as_fleet_set_registered(j->d);
     if (j->old)
-        begin_to_leave(j->old);
+        start_leaving(j->old);
 }
 
-static int join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
+static int join(struct as_fleet *f, const struct as_simple_registration *o, uint64_t epoch,
                 uint64_t *ret_epoch, char *why, size_t cap)
 {
     struct join j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
@@ -485,33 +485,33 @@ static int join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t ep
         err = check_address(&j);
     if (err)
         return err;
-    j.old = as_simple_find(f, j.o.worker, j.o.model.name, j.o.model.version);
+    j.old = as_simple_registry_find(f, j.o.worker, j.o.model.name, j.o.model.version);
     err = register_model(&j);
     if (err) {
         close(j.fd);
         return err;
     }
-    s = make(&j);
+    s = new_simple(&j);
     err = as_replica_new(&s->up.replica, j.d->core, j.o.worker, &s->up);
     if (err) {
         close(j.fd);
-        as_fleet_leave(j.d, 0);
+        as_fleet_remove_upstream(j.d, 0);
         as_timer_close(&s->timer, on_timer_closed);
         return refuse(why, cap, err, "model '%s': too many workers", j.name);
     }
-    let_in(&j, s);
+    admit(&j, s);
     *ret_epoch = s->epoch;
     return 0;
 }
 
-int as_simple_join(struct as_fleet *f, const struct as_simple_offer *o, uint64_t *ret_epoch,
+int as_simple_join(struct as_fleet *f, const struct as_simple_registration *o, uint64_t *ret_epoch,
                    char *why, size_t cap)
 {
     return join(f, o, 0, ret_epoch, why, cap);
 }
 
-int as_simple_join_as(struct as_fleet *f, const struct as_simple_offer *o, uint64_t epoch,
-                      char *why, size_t cap)
+int as_simple_join_with_epoch(struct as_fleet *f, const struct as_simple_registration *o,
+                              uint64_t epoch, char *why, size_t cap)
 {
     return join(f, o, epoch, &epoch, why, cap);
 }
@@ -519,10 +519,10 @@ int as_simple_join_as(struct as_fleet *f, const struct as_simple_offer *o, uint6
 int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str model,
                     struct as_str version, uint64_t epoch)
 {
-    struct as_simple *s = as_simple_find(f, worker, model, version.n ? version : VERSION);
+    struct as_simple *s = as_simple_registry_find(f, worker, model, version.n ? version : VERSION);
 
     if (!s || (epoch && s->epoch != epoch))
         return AS_ENOTFOUND;
-    begin_to_leave(s);
+    start_leaving(s);
     return 0;
 }

@@ -22,7 +22,7 @@ static struct as_simple_stat *stat_of(const struct as_simple *s)
 
 /* --- life --- */
 
-static void move(struct as_simple_conn *conn, enum as_simple_conn_state to)
+static void set_state(struct as_simple_conn *conn, enum as_simple_conn_state to)
 {
     struct as_simple *s = conn->worker;
 
@@ -58,14 +58,14 @@ static void on_closed(struct as_sock *sock)
     struct as_simple *s = conn->worker;
 
     free(conn);
-    as_simple_handle_closed(s);
+    as_simple_unref(s);
 }
 
 /* conn is not to be touched afterwards. `counter`: why. */
 static void conn_close(struct as_simple_conn *conn, uint64_t *counter)
 {
     AS_ASSERT(!conn->call);
-    move(conn, AS_SIMPLE_GONE);
+    set_state(conn, AS_SIMPLE_GONE);
     conn->worker->n_conns--;
     as_task_cancel(&conn->turn);
     as_outq_fini(&conn->out);
@@ -80,7 +80,7 @@ static void conn_close(struct as_simple_conn *conn, uint64_t *counter)
 
 /* --- requests that end --- */
 
-static struct as_call *detach(struct as_simple_conn *conn)
+static struct as_call *detach_call(struct as_simple_conn *conn)
 {
     struct as_call *c = conn->call;
 
@@ -89,21 +89,21 @@ static struct as_call *detach(struct as_simple_conn *conn)
     return c;
 }
 
-static void settle(struct as_simple *s, struct as_call *c, as_ns service, bool retry)
+static void finish_call(struct as_simple *s, struct as_call *c, as_ns service, bool retry)
 {
-    as_fleet_settle(&s->up, c, (struct as_model_times){.service = service}, retry);
-    as_simple_settled(s);
+    as_fleet_finish_call(&s->up, c, (struct as_model_times){.service = service}, retry);
+    as_simple_on_call_finished(s);
 }
 
 /* Its verdict may be with another loop already. */
-static bool wanted(const struct as_call *c)
+static bool is_awaited(const struct as_call *c)
 {
     return c->core.state == AS_REQ_SENT;
 }
 
 static void set_verdict(struct as_call *c, int err, uint32_t status, struct as_str message)
 {
-    if (!wanted(c))
+    if (!is_awaited(c))
         return;
     c->err = err;
     c->status = status;
@@ -115,19 +115,19 @@ static void set_verdict(struct as_call *c, int err, uint32_t status, struct as_s
 }
 
 /* The worker does not have it: another may, or the same again. */
-static void give_back(struct as_simple_conn *conn, uint64_t *counter)
+static void return_to_core(struct as_simple_conn *conn, uint64_t *counter)
 {
     struct as_simple *s = conn->worker;
-    struct as_call *c = detach(conn);
+    struct as_call *c = detach_call(conn);
 
     conn_close(conn, counter);
     set_verdict(c, AS_EUNAVAILABLE, 0, (struct as_str){0});
-    settle(s, c, 0, true);
+    finish_call(s, c, 0, true);
 }
 
 /* The connection is of no use any more, with its request in hand. reset: the kernel said that the
  * worker left bytes of ours unread. */
-static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
+static void lose_connection(struct as_simple_conn *conn, bool reset, uint64_t *counter)
 {
     struct as_simple *s = conn->worker;
     bool begun = as_simple_frame_begun(&conn->rx);
@@ -135,24 +135,24 @@ static void lose(struct as_simple_conn *conn, bool reset, uint64_t *counter)
     struct as_call *c = conn->call;
 
     if (!had_all) {
-        give_back(conn, counter);
+        return_to_core(conn, counter);
         return;
     }
-    if (wanted(c) && !s->ended)
-        as_simple_complain(
+    if (is_awaited(c) && !s->ended)
+        as_simple_log_fault(
             s, begun ? "closed in the middle of an answer" : "closed without an answer", conn->id);
-    detach(conn);
+    detach_call(conn);
     conn_close(conn, counter);
-    as_fleet_lose(&s->up, c, as_simple_listens(s) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN);
-    as_simple_settled(s);
+    as_fleet_lose_call(&s->up, c, as_simple_is_listening(s) ? AS_LOSS_LINK : AS_LOSS_UNKNOWN);
+    as_simple_on_call_finished(s);
 }
 
 /* There is no memory for the answer (AS_ENOMEM), or its client has no room (AS_EFULL). */
-static void shed(struct as_simple_conn *conn, int err)
+static void drop_answer(struct as_simple_conn *conn, int err)
 {
     struct as_simple *s = conn->worker;
     uint64_t n = conn->rx.n;
-    struct as_call *c = detach(conn);
+    struct as_call *c = detach_call(conn);
 
     conn_close(conn, &stat_of(s)->refused);
     c->dropped = n;
@@ -160,7 +160,7 @@ static void shed(struct as_simple_conn *conn, int err)
         set_verdict(c, AS_EUNTAKEN, 0, (struct as_str){0});
     else
         set_verdict(c, err, as_err_grpc(err), AS_STR("no memory for the worker's answer"));
-    settle(s, c, 0, false);
+    finish_call(s, c, 0, false);
 }
 
 /* The worker broke the rules: its client is told so, and nothing more comes from there. */
@@ -170,12 +170,12 @@ static void refuse(struct as_simple_conn *conn, const char *why)
     char text[WHY + 64];
     struct as_call *c = conn->call;
 
-    as_simple_complain(s, why, conn->id);
+    as_simple_log_fault(s, why, conn->id);
     snprintf(text, sizeof(text), "the worker's answer is not valid: %s", why);
-    detach(conn);
+    detach_call(conn);
     conn_close(conn, &stat_of(s)->refused);
     set_verdict(c, AS_EHANDLER, as_err_grpc(AS_EHANDLER), as_str_of(text));
-    settle(s, c, 0, false);
+    finish_call(s, c, 0, false);
 }
 
 /* --- answers --- */
@@ -185,14 +185,14 @@ static void rest(struct as_simple_conn *conn)
     struct as_simple *s = conn->worker;
     as_ns idle = s->up.fleet->conf.simple_idle;
 
-    move(conn, AS_SIMPLE_IDLE);
+    set_state(conn, AS_SIMPLE_IDLE);
     conn->rests = now_of(s);
     if (idle)
-        as_simple_wake(s, conn->rests + idle);
+        as_simple_schedule(s, conn->rests + idle);
 }
 
 /* For another loop the bytes must outlive the read buffer. 0, AS_EFULL, AS_ENOMEM. */
-static int keep(struct as_simple_conn *conn, struct as_str *message)
+static int copy_message(struct as_simple_conn *conn, struct as_str *message)
 {
     struct as_call *c = conn->call;
     uint8_t *p = NULL;
@@ -201,7 +201,7 @@ static int keep(struct as_simple_conn *conn, struct as_str *message)
     if (conn->rx.blob || c->client->local)
         return 0;
     if (message->n > AS_COPY_MAX)
-        err = as_blob_take(c->payer, message->n, &conn->rx.blob);
+        err = as_blob_new_charged(c->payer, message->n, &conn->rx.blob);
     else
         p = as_arena_alloc(c->arena, message->n, 8);
     if (conn->rx.blob)
@@ -213,8 +213,8 @@ static int keep(struct as_simple_conn *conn, struct as_str *message)
     return 0;
 }
 
-static void take_answer(struct as_call *c, const struct as_simple_answer *a,
-                        struct as_simple_conn *conn)
+static void set_result(struct as_call *c, const struct as_simple_answer *a,
+                       struct as_simple_conn *conn)
 {
     set_verdict(c, a->status ? AS_EHANDLER : 0, a->status,
                 a->status ? a->message : (struct as_str){0});
@@ -240,22 +240,22 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     bool sound;
     int err;
 
-    AS_ASSERT(wanted(c)); /* else its connection is not listened to any more */
-    err = keep(conn, &message);
+    AS_ASSERT(is_awaited(c)); /* else its connection is not listened to any more */
+    err = copy_message(conn, &message);
     if (!err)
-        err = as_simple_frame_read(message, conn->id, c->arena, &a, why, sizeof(why));
+        err = as_simple_frame_parse(message, conn->id, c->arena, &a, why, sizeof(why));
     if (err == AS_ENOMEM || err == AS_EFULL)
-        shed(conn, err);
+        drop_answer(conn, err);
     else if (err)
         refuse(conn, why);
     if (err)
         return;
     if (behind)
-        as_simple_complain(s, "two answers to one request", conn->id);
+        as_simple_log_fault(s, "two answers to one request", conn->id);
     sound = a.named && !behind && !conn->out.bytes;
-    take_answer(c, &a, conn);
+    set_result(c, &a, conn);
     s->answered = now;
-    detach(conn);
+    detach_call(conn);
     as_simple_frame_reset(&conn->rx);
     /* first: what waits can take its place */
     if (sound && !s->leaving)
@@ -265,16 +265,17 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
                          : s->leaving ? &stat_of(s)->left
                                       : &stat_of(s)->single);
     /* the worker does not say how long it took */
-    settle(s, c, now > c->core.sent ? now - c->core.sent : 0, false);
+    finish_call(s, c, now > c->core.sent ? now - c->core.sent : 0, false);
 }
 
-/* 1: *ret_message is complete; 0: not yet; else as as_sock_read and as_simple_frame_take. */
-static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, size_t *ret_behind)
+/* 1: *ret_message is complete; 0: not yet; else as as_sock_read and as_simple_frame_receive. */
+static int64_t read_answer(struct as_simple_conn *conn, struct as_str *ret_message,
+                           size_t *ret_behind)
 {
     struct as_simple *s = conn->worker;
-    struct as_simple_roster *roster = s->up.fleet->simple;
+    struct as_simple_registry *roster = s->up.fleet->simple;
     size_t room = 0;
-    uint8_t *p = as_simple_frame_room(&conn->rx, &room);
+    uint8_t *p = as_simple_frame_buffer(&conn->rx, &room);
     struct iovec iov[] = {{p, room}, {roster->rx, sizeof(roster->rx)}};
     int64_t n;
     int err;
@@ -283,19 +284,19 @@ static int64_t receive(struct as_simple_conn *conn, struct as_str *ret_message, 
         n = as_sock_read(&conn->sock, roster->rx, sizeof(roster->rx));
         if (n <= 0)
             return n;
-        return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n, s->up.fleet->conf.max_message,
-                                    ret_message, ret_behind);
+        return as_simple_frame_receive(&conn->rx, roster->rx, (size_t)n,
+                                       s->up.fleet->conf.max_message, ret_message, ret_behind);
     }
     /* the second takes what there is no room for yet, and shows what should not be there */
     n = as_sock_readv(&conn->sock, iov, 2);
     if (n <= 0)
         return n;
-    err = as_simple_frame_filled(&conn->rx, AS_MIN((size_t)n, room), ret_message);
+    err = as_simple_frame_received(&conn->rx, AS_MIN((size_t)n, room), ret_message);
     if ((size_t)n <= room || err < 0)
         return err;
     if (err == 0)
-        return as_simple_frame_take(&conn->rx, roster->rx, (size_t)n - room,
-                                    s->up.fleet->conf.max_message, ret_message, ret_behind);
+        return as_simple_frame_receive(&conn->rx, roster->rx, (size_t)n - room,
+                                       s->up.fleet->conf.max_message, ret_message, ret_behind);
     *ret_behind = (size_t)n - room;
     return 1;
 }
@@ -305,14 +306,14 @@ static void on_answer(struct as_simple_conn *conn)
     struct as_simple *s = conn->worker;
     struct as_str message = {0};
     size_t behind = 0;
-    int64_t r = receive(conn, &message, &behind);
+    int64_t r = read_answer(conn, &message, &behind);
     bool reset = r == AS_EIO && errno == ECONNRESET;
     char why[96];
 
     if (r == 1) {
         on_message(conn, message, behind);
     } else if (r == AS_EOF || r == AS_EIO) {
-        lose(conn, reset, &stat_of(s)->broken);
+        lose_connection(conn, reset, &stat_of(s)->broken);
         as_simple_probe(s);
     } else if (r == AS_EPROTO) {
         refuse(conn, "its length is 0");
@@ -321,12 +322,12 @@ static void on_answer(struct as_simple_conn *conn)
                  conn->rx.n, (unsigned long long)s->up.fleet->conf.max_message);
         refuse(conn, why);
     } else if (r == AS_ENOMEM || r == AS_EFULL) {
-        shed(conn, (int)r);
+        drop_answer(conn, (int)r);
     }
 }
 
 /* Nothing is expected: the worker has ended it, or sends what nobody asked for. */
-static void on_unasked(struct as_simple_conn *conn)
+static void on_idle_readable(struct as_simple_conn *conn)
 {
     struct as_simple *s = conn->worker;
     uint8_t byte;
@@ -335,7 +336,7 @@ static void on_unasked(struct as_simple_conn *conn)
     if (n == AS_EAGAIN)
         return;
     if (n > 0)
-        as_simple_complain(s, "bytes on a connection without a request", (struct as_str){0});
+        as_simple_log_fault(s, "bytes on a connection without a request", (struct as_str){0});
     conn_close(conn, n > 0 ? &stat_of(s)->refused : &stat_of(s)->ended);
     as_simple_probe(s);
 }
@@ -353,13 +354,13 @@ static void on_event(struct as_sock *sock, int events)
     if (conn->call)
         on_answer(conn);
     else
-        on_unasked(conn);
+        on_idle_readable(conn);
 }
 
 /* --- requests that begin --- */
 
 /* The ids that clients gave, as far as they may still come back as somebody else's answer. */
-static bool has_had(const struct as_simple_conn *conn, struct as_str id)
+static bool has_sent_id(const struct as_simple_conn *conn, struct as_str id)
 {
     uint64_t hash = as_str_hash(id);
 
@@ -370,25 +371,25 @@ static bool has_had(const struct as_simple_conn *conn, struct as_str id)
     return false;
 }
 
-static struct as_simple_conn *pick(struct as_simple *s, struct as_str id)
+static struct as_simple_conn *choose_conn(struct as_simple *s, struct as_str id)
 {
     struct as_simple_conn *conn;
 
     if (!as_list_empty(&s->idle)) {
         conn = AS_LIST_ENTRY(s->idle.next, struct as_simple_conn, node);
-        if (!id.n || !has_had(conn, id)) {
+        if (!id.n || !has_sent_id(conn, id)) {
             conn->used = true;
-            move(conn, AS_SIMPLE_BUSY);
+            set_state(conn, AS_SIMPLE_BUSY);
             return conn;
         }
         conn_close(conn, &stat_of(s)->single);
     }
     conn = conn_new(s);
-    move(conn, AS_SIMPLE_WAITING);
+    set_state(conn, AS_SIMPLE_WAITING);
     return conn;
 }
 
-static void remember(struct as_simple_conn *conn, struct as_str id)
+static void remember_id(struct as_simple_conn *conn, struct as_str id)
 {
     conn->ids[conn->n_ids++ % AS_SIMPLE_IDS] = as_str_hash(id);
 }
@@ -399,7 +400,7 @@ static void name(struct as_simple_conn *conn, struct as_call *c)
 
     conn->id = c->msg.id;
     if (conn->id.n) {
-        remember(conn, conn->id);
+        remember_id(conn, conn->id);
         return;
     }
     conn->id.p = conn->own_id;
@@ -410,7 +411,7 @@ static void name(struct as_simple_conn *conn, struct as_call *c)
 /* In the middle of core: what goes wrong is told with the end of the turn. */
 void as_simple_conn_send(struct as_simple *s, struct as_call *c)
 {
-    struct as_simple_conn *conn = pick(s, c->msg.id);
+    struct as_simple_conn *conn = choose_conn(s, c->msg.id);
     struct as_oip_request r;
 
     c->core.stream = ++s->stream;
@@ -468,43 +469,43 @@ static bool connect_now(struct as_simple_conn *conn)
     const char *why;
     int fd, err;
 
-    err = as_beneath_connect(conf->worker_dir, s->rest, &fd, &s->pid, &why);
+    err = as_folder_socket_connect(conf->worker_dir, s->rest, &fd, &s->pid, &why);
     if (err == AS_EAGAIN && now - conn->call->core.sent < conf->simple_connect) {
-        as_simple_wake(s, now + RETRY);
+        as_simple_schedule(s, now + RETRY);
         return false;
     }
     if (!err && open_sock(conn, fd)) {
-        as_simple_alive(s);
-        move(conn, AS_SIMPLE_BUSY);
+        as_simple_on_alive(s);
+        set_state(conn, AS_SIMPLE_BUSY);
         return true;
     }
     stat_of(s)->not_connected++;
     /* out of the rotation before its request looks for another place; a want of our own says
      * nothing of the worker */
     if (err && err != AS_ENOMEM)
-        as_simple_refused(s, why);
-    give_back(conn, &stat_of(s)->not_connected);
+        as_simple_on_connect_failed(s, why);
+    return_to_core(conn, &stat_of(s)->not_connected);
     return false;
 }
 
 /* A connection that has rested: did anything happen on it that the loop has not told yet? */
-static bool is_fresh(struct as_simple_conn *conn)
+static bool is_still_quiet(struct as_simple_conn *conn)
 {
     uint8_t byte;
     ssize_t n = recv(conn->sock.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
     if (n > 0)
-        as_simple_complain(conn->worker, "bytes on a connection without a request",
-                           (struct as_str){0});
+        as_simple_log_fault(conn->worker, "bytes on a connection without a request",
+                            (struct as_str){0});
     return n < 0 && errno == EAGAIN;
 }
 
 /* The request goes to a connection of its own, before any byte of it was written. */
-static struct as_simple_conn *exchange(struct as_simple_conn *old)
+static struct as_simple_conn *replace_conn(struct as_simple_conn *old)
 {
     struct as_simple *s = old->worker;
     struct as_simple_conn *conn = conn_new(s);
-    struct as_call *c = detach(old);
+    struct as_call *c = detach_call(old);
 
     conn->out = old->out;
     as_outq_init(&old->out);
@@ -516,10 +517,10 @@ static struct as_simple_conn *exchange(struct as_simple_conn *old)
         memcpy(conn->own_id, old->own_id, sizeof(conn->own_id));
         conn->id.p = conn->own_id;
     } else {
-        remember(conn, conn->id);
+        remember_id(conn, conn->id);
     }
     conn_close(old, &stat_of(s)->ended);
-    move(conn, AS_SIMPLE_WAITING);
+    set_state(conn, AS_SIMPLE_WAITING);
     return conn;
 }
 
@@ -532,37 +533,37 @@ static void on_turn(struct as_task *t)
     if (!c)
         return;
     if (conn->cancelled) {
-        detach(conn);
+        detach_call(conn);
         conn_close(conn, &stat_of(s)->cancelled);
-        settle(s, c, 0, false);
+        finish_call(s, c, 0, false);
         return;
     }
     if (conn->too_big) {
-        detach(conn);
+        detach_call(conn);
         conn_close(conn, &stat_of(s)->single);
         set_verdict(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
                     AS_STR("as a ModelInferRequest it is over 2147483647 bytes"));
-        settle(s, c, 0, false);
+        finish_call(s, c, 0, false);
         return;
     }
     if (conn->used) {
         conn->used = false;
-        if (is_fresh(conn))
+        if (is_still_quiet(conn))
             stat_of(s)->reused++;
         else
-            conn = exchange(conn);
+            conn = replace_conn(conn);
     }
     if (conn->state == AS_SIMPLE_WAITING && !connect_now(conn))
         return;
     if (as_sock_flush(&conn->sock, &conn->out)) {
-        lose(conn, false, &stat_of(s)->broken);
+        lose_connection(conn, false, &stat_of(s)->broken);
         as_simple_probe(s);
     }
 }
 
 /* --- over time --- */
 
-void as_simple_conn_retry(struct as_simple *s)
+void as_simple_conn_retry_waiting(struct as_simple *s)
 {
     AS_LIST_EACH(n, &s->waiting)
     {
@@ -572,7 +573,7 @@ void as_simple_conn_retry(struct as_simple *s)
     }
 }
 
-as_ns as_simple_conn_expire(struct as_simple *s, as_ns now)
+as_ns as_simple_conn_close_idle(struct as_simple *s, as_ns now)
 {
     as_ns idle = s->up.fleet->conf.simple_idle;
     bool yields = s->up.fleet->simple->fewer; /* who serves one after the other waits for its end */
@@ -587,14 +588,14 @@ as_ns as_simple_conn_expire(struct as_simple *s, as_ns now)
     return AS_NEVER;
 }
 
-void as_simple_conn_end_all(struct as_simple *s)
+void as_simple_conn_close_all(struct as_simple *s)
 {
     struct as_list *n;
 
     while ((n = as_list_pop(&s->idle)))
         conn_close(AS_LIST_ENTRY(n, struct as_simple_conn, node), &stat_of(s)->left);
     while ((n = as_list_pop(&s->waiting)))
-        lose(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
+        lose_connection(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
     while ((n = as_list_pop(&s->busy)))
-        lose(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
+        lose_connection(AS_LIST_ENTRY(n, struct as_simple_conn, node), false, &stat_of(s)->left);
 }

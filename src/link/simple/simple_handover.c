@@ -6,7 +6,7 @@
 
 /* --- what a next dispatcher will have to know --- */
 
-void as_simple_keep(struct as_simple *s, const struct as_frame_register *model)
+void as_simple_save_registration(struct as_simple *s, const struct as_frame_register *model)
 {
     struct as_frame_register m = *model;
     struct as_outq q;
@@ -18,24 +18,26 @@ void as_simple_keep(struct as_simple *s, const struct as_frame_register *model)
     if (as_frame_put_register(&q, &m) == 0 && !q.broken) {
         n = as_outq_iov(&q, iov, (int)AS_COUNT(iov));
         for (int i = 0; i < n; i++)
-            as_buf_add(&s->said, iov[i].iov_base, iov[i].iov_len);
-        if (s->said.n != q.bytes) /* in more pieces than any that is handed on */
-            as_buf_drop(&s->said, s->said.n);
+            as_buf_add(&s->encoded, iov[i].iov_base, iov[i].iov_len);
+        if (s->encoded.n != q.bytes) /* in more pieces than any that is handed on */
+            as_buf_drop(&s->encoded, s->encoded.n);
     }
     as_outq_fini(&q);
 }
 
-void as_simple_each_legacy(struct as_fleet *f,
-                           void (*fn)(void *arg, const struct as_simple_legacy *l), void *arg)
+void as_simple_each_registration(struct as_fleet *f,
+                                 void (*fn)(void *arg,
+                                            const struct as_simple_saved_registration *l),
+                                 void *arg)
 {
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
         AS_LIST_EACH(n, &f->simple->bucket[i])
         {
             const struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
-            struct as_simple_legacy l = {as_str_of(s->worker), as_str_of(s->address),
-                                         as_buf_slice(&s->said), s->epoch};
+            struct as_simple_saved_registration l = {as_str_of(s->worker), as_str_of(s->address),
+                                                     as_buf_slice(&s->encoded), s->epoch};
 
-            if (l.said.n)
+            if (l.encoded.n)
                 fn(arg, &l);
         }
     }
@@ -43,7 +45,7 @@ void as_simple_each_legacy(struct as_fleet *f,
 
 /* --- the former one: requests that it still has --- */
 
-static uint32_t in_hand(const struct as_simple *s)
+static uint32_t count_in_flight(const struct as_simple *s)
 {
     uint32_t n = 0;
 
@@ -52,24 +54,25 @@ static uint32_t in_hand(const struct as_simple *s)
     return n;
 }
 
-void as_simple_tell(struct as_simple *s)
+void as_simple_report_in_flight(struct as_simple *s)
 {
-    const struct as_simple_roster *all = s->up.fleet->simple;
+    const struct as_simple_registry *all = s->up.fleet->simple;
     uint32_t n;
 
     if (!all->fewer || s->leaving || s->ended)
         return;
-    n = in_hand(s);
-    as_simple_wake(s, as_loop_now(s->up.fleet->loop)); /* for connections that rest */
+    n = count_in_flight(s);
+    as_simple_schedule(s, as_loop_now(s->up.fleet->loop)); /* for connections that rest */
     if (n >= s->kept)
         return;
     s->kept = n;
     all->fewer(all->arg, as_str_of(s->worker), s->epoch, n);
 }
 
-void as_simple_yield(struct as_fleet *f,
-                     void (*fewer)(void *arg, struct as_str worker, uint64_t epoch, uint32_t n),
-                     void *arg)
+void as_simple_start_handover(struct as_fleet *f,
+                              void (*fewer)(void *arg, struct as_str worker, uint64_t epoch,
+                                            uint32_t n),
+                              void *arg)
 {
     if (!f->simple)
         return;
@@ -81,48 +84,49 @@ void as_simple_yield(struct as_fleet *f,
             struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
 
             s->kept = UINT32_MAX;
-            as_simple_tell(s);
+            as_simple_report_in_flight(s);
         }
     }
 }
 
 /* --- the next one --- */
 
-int as_simple_inherit(struct as_fleet *f, const struct as_simple_legacy *l, char *why, size_t cap)
+int as_simple_restore(struct as_fleet *f, const struct as_simple_saved_registration *l, char *why,
+                      size_t cap)
 {
-    struct as_simple_offer o = {.worker = l->worker, .address = l->address};
+    struct as_simple_registration o = {.worker = l->worker, .address = l->address};
     struct as_frame_register m = {0};
     struct as_arena a;
     struct as_frame frame;
     const char *text = "it is no registration";
-    uint64_t *copy = as_xalloc(l->said.n + sizeof(*copy)); /* frames are aligned */
+    uint64_t *copy = as_xalloc(l->encoded.n + sizeof(*copy)); /* frames are aligned */
     int err = AS_EPROTO;
 
-    memcpy(copy, l->said.p, l->said.n);
+    memcpy(copy, l->encoded.p, l->encoded.n);
     as_arena_init(&a, NULL, 0);
-    if (as_frame_next((const uint8_t *)copy, l->said.n, &frame) == (int64_t)l->said.n &&
+    if (as_frame_next((const uint8_t *)copy, l->encoded.n, &frame) == (int64_t)l->encoded.n &&
         frame.type == AS_FRAME_REGISTER)
         err = as_frame_get_register(&frame, &a, &m, &text);
     o.model = m;
     if (err)
         snprintf(why, cap, "%s", text);
     else
-        err = as_simple_join_as(f, &o, l->epoch, why, cap);
+        err = as_simple_join_with_epoch(f, &o, l->epoch, why, cap);
     as_arena_fini(&a);
     free(copy);
     return err;
 }
 
-static void lend(struct as_simple *s, uint32_t n)
+static void set_lent(struct as_simple *s, uint32_t n)
 {
     if (n >= s->lent)
         return;
     s->lent = n;
     as_replica_grant(s->up.replica, s->slots - n, 0, as_loop_now(s->up.fleet->loop));
-    as_fleet_refresh(s->up.deploy);
+    as_fleet_update_ready(s->up.deploy);
 }
 
-void as_simple_lent(struct as_fleet *f, struct as_str worker, uint64_t epoch, uint32_t n)
+void as_simple_limit_lent(struct as_fleet *f, struct as_str worker, uint64_t epoch, uint32_t n)
 {
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
         AS_LIST_EACH(it, &f->simple->bucket[i])
@@ -130,7 +134,7 @@ void as_simple_lent(struct as_fleet *f, struct as_str worker, uint64_t epoch, ui
             struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, known);
 
             if (!worker.n || (s->epoch == epoch && as_str_eq(as_str_of(s->worker), worker)))
-                lend(s, n);
+                set_lent(s, n);
         }
     }
 }

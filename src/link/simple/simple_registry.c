@@ -1,7 +1,7 @@
 /* Which worker has registered what. */
 #include "link/simple/simple_internal.h"
 
-struct as_simple_roster *as_simple_roster(struct as_fleet *f)
+struct as_simple_registry *as_simple_registry(struct as_fleet *f)
 {
     if (!f->simple) {
         f->simple = as_xalloc(sizeof(*f->simple));
@@ -11,7 +11,7 @@ struct as_simple_roster *as_simple_roster(struct as_fleet *f)
     return f->simple;
 }
 
-void as_simple_close(struct as_fleet *f)
+void as_simple_fini(struct as_fleet *f)
 {
     free(f->simple);
     f->simple = NULL;
@@ -24,21 +24,21 @@ struct as_simple_stat as_simple_stat(const struct as_fleet *f)
 
 static struct as_list *bucket_of(struct as_fleet *f, struct as_str worker)
 {
-    return &as_simple_roster(f)->bucket[as_str_hash(worker) % 256];
+    return &as_simple_registry(f)->bucket[as_str_hash(worker) % 256];
 }
 
-void as_simple_know(struct as_simple *s)
+void as_simple_registry_add(struct as_simple *s)
 {
     as_list_push(bucket_of(s->up.fleet, as_str_of(s->worker)), &s->known);
 }
 
-void as_simple_forget(struct as_simple *s)
+void as_simple_registry_remove(struct as_simple *s)
 {
     as_list_remove(&s->known);
 }
 
-struct as_simple *as_simple_find(struct as_fleet *f, struct as_str worker, struct as_str model,
-                                 struct as_str version)
+struct as_simple *as_simple_registry_find(struct as_fleet *f, struct as_str worker,
+                                          struct as_str model, struct as_str version)
 {
     AS_LIST_EACH(n, bucket_of(f, worker))
     {
@@ -51,7 +51,7 @@ struct as_simple *as_simple_find(struct as_fleet *f, struct as_str worker, struc
     return NULL;
 }
 
-static bool named(const struct as_simple *s, const struct as_str *models, uint32_t n)
+static bool is_named(const struct as_simple *s, const struct as_str *models, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (as_str_eq(as_str_of(s->model), models[i]))
@@ -60,7 +60,7 @@ static bool named(const struct as_simple *s, const struct as_str *models, uint32
     return n == 0;
 }
 
-static bool serves(struct as_fleet *f, struct as_str worker, struct as_str model)
+static bool serves_model(struct as_fleet *f, struct as_str worker, struct as_str model)
 {
     AS_LIST_EACH(n, bucket_of(f, worker))
     {
@@ -72,8 +72,8 @@ static bool serves(struct as_fleet *f, struct as_str worker, struct as_str model
     return false;
 }
 
-bool as_simple_beat(struct as_fleet *f, struct as_str worker, const struct as_str *models,
-                    uint32_t n)
+bool as_simple_heartbeat(struct as_fleet *f, struct as_str worker, const struct as_str *models,
+                         uint32_t n)
 {
     bool any = false, all = true;
 
@@ -81,12 +81,12 @@ bool as_simple_beat(struct as_fleet *f, struct as_str worker, const struct as_st
     {
         struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, known);
 
-        if (!as_str_eq(as_str_of(s->worker), worker) || !named(s, models, n))
+        if (!as_str_eq(as_str_of(s->worker), worker) || !is_named(s, models, n))
             continue;
         any = true;
-        as_simple_heard(s);
+        as_simple_on_heartbeat(s);
     }
     for (uint32_t i = 0; i < n && all; i++)
-        all = serves(f, worker, models[i]);
+        all = serves_model(f, worker, models[i]);
     return any && all;
 }

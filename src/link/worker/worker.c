@@ -69,7 +69,7 @@ bool as_worker_leave_batch(struct as_worker *w AS_UNUSED, struct as_worker_req *
     if (!b)
         return true;
     if (--b->left) {
-        if (q->on && as_worker_live(q))
+        if (q->on && as_worker_is_awaited(q))
             q->on->n_packed--;
         return false;
     }
@@ -79,7 +79,7 @@ bool as_worker_leave_batch(struct as_worker *w AS_UNUSED, struct as_worker_req *
 }
 
 /* A batch that may start is all here: its members stand together, in the order they came. */
-static bool is_whole(const struct as_worker_link *l, const struct as_worker_req *q)
+static bool is_batch_complete(const struct as_worker_link *l, const struct as_worker_req *q)
 {
     const struct as_worker_batch *b = q->batch;
 
@@ -99,14 +99,15 @@ static bool is_whole(const struct as_worker_link *l, const struct as_worker_req 
     return true;
 }
 
-static struct as_worker_req *first_of(const struct as_worker *w, const struct as_worker_link *l)
+static struct as_worker_req *first_waiting(const struct as_worker *w,
+                                           const struct as_worker_link *l)
 {
     AS_LIST_EACH(n, &l->waiting)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-        const struct as_worker_served *m = &w->models[q->model];
+        const struct as_worker_served_model *m = &w->models[q->model];
 
-        if (!is_whole(l, q))
+        if (!is_batch_complete(l, q))
             return NULL; /* bodies come in order, so this one is only a read away */
         if (!w->capped || m->running < m->cap)
             return q;
@@ -121,17 +122,17 @@ static struct as_worker_req *first_startable(const struct as_worker *w)
     if (w->n_busy >= w->slots)
         return NULL;
     for (int i = 0; i < 2 && !q; i++)
-        q = first_of(w, as_worker_nth((struct as_worker *)(uintptr_t)w, i));
+        q = first_waiting(w, as_worker_link_at((struct as_worker *)(uintptr_t)w, i));
     return q;
 }
 
-bool as_worker_startable(const struct as_worker *w)
+bool as_worker_has_startable(const struct as_worker *w)
 {
     return first_startable(w) != NULL;
 }
 
 /* A started request that ends gives its slot back. */
-static void leave(struct as_worker *w, struct as_worker_req *q)
+static void release_slot(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
     as_list_remove(&q->cancelled);
@@ -143,7 +144,7 @@ static void leave(struct as_worker *w, struct as_worker_req *q)
     }
 }
 
-static void start_one(struct as_worker *w, struct as_worker_req *q, as_ns now)
+static void mark_started(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     as_list_remove(&q->node);
     q->on->n_waiting--;
@@ -152,12 +153,12 @@ static void start_one(struct as_worker *w, struct as_worker_req *q, as_ns now)
     q->begun = now;
     as_page_start(&q->on->page, q->stream, now);
     if (w->models[q->model].reg.streams_inputs)
-        as_worker_stream_begin(w, q);
+        as_worker_stream_start(w, q);
 }
 
 /* One that waits behind q and belongs to the same batch. */
-static struct as_worker_req *mate(struct as_worker *w, const struct as_worker_batch *b,
-                                  const struct as_list *after)
+static struct as_worker_req *next_of_batch(struct as_worker *w, const struct as_worker_batch *b,
+                                           const struct as_list *after)
 {
     struct as_list *n = after->next;
     struct as_worker_req *q;
@@ -190,12 +191,12 @@ static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
     w->n_busy++;
     w->models[q->model].running++;
     w->stat.calls++;
-    start_one(w, q, now);
-    while ((o = mate(w, b, before))) {
+    mark_started(w, q, now);
+    while ((o = next_of_batch(w, b, before))) {
         if (o->deadline <= now)
             refuse_late(w, o);
         else
-            start_one(w, o, now);
+            mark_started(w, o, now);
     }
 }
 
@@ -204,17 +205,17 @@ struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as
     struct as_worker_req *o;
 
     pthread_mutex_lock(&w->mu);
-    o = mate(w, q->batch, &q->node);
+    o = next_of_batch(w, q->batch, &q->node);
     pthread_mutex_unlock(&w->mu);
     return o;
 }
 
 /* What waits may have been cancelled or recalled since the last read: a handler that ran long must
  * not be followed by a request that the dispatcher took back meanwhile. */
-static void refresh(struct as_worker *w, as_ns now)
+static void read_if_stale(struct as_worker *w, as_ns now)
 {
-    if (!w->fresh && as_worker_waiting(w) && now - w->read_at >= AS_WORKER_FRESH)
-        as_worker_pump(w);
+    if (!w->fresh && as_worker_waiting(w) && now - w->read_at >= AS_WORKER_READ_MAX_AGE)
+        as_worker_read(w);
     if (w->fresh) {
         w->fresh = false;
         w->read_at = now;
@@ -231,20 +232,20 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     w->clock = 0;
     w->seen = now;
     if (__builtin_expect(atomic_load_explicit(&w->moving, memory_order_relaxed), 0))
-        as_worker_move(w);
-    refresh(w, now);
+        as_worker_handover_start(w);
+    read_if_stale(w, now);
     while ((q = first_startable(w)) && q->deadline <= now) {
         refuse_late(w, q);
     }
     if (!w->event_loop) /* the caller runs it, or is back from doing so */
-        as_worker_hold(w, q ? now : 0);
+        as_worker_set_held(w, q ? now : 0);
     if (q) {
         start(w, q, now);
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
     } else {
         if (as_worker_has_out(w))
             as_worker_send(w);
-        as_worker_show(w);
+        as_worker_publish_stat(w);
     }
     pthread_mutex_unlock(&w->mu);
     return q;
@@ -271,16 +272,16 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
         as_worker_wake(w);
 }
 
-void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
+void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     struct as_blob *body = q->body != q->head ? q->body : NULL;
     bool is_much;
 
     q->body = q->head;
-    as_worker_stream_end(w, q);
-    leave(w, q);
+    as_worker_stream_stop(w, q);
+    release_slot(w, q);
     w->seen = w->clock = now;
-    if (as_worker_live(q)) {
+    if (as_worker_is_awaited(q)) {
         q->on->n_open--;
         as_page_finish(&q->on->page, now);
     }
@@ -289,7 +290,7 @@ void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
     if (is_much)
         as_worker_send(w);
     else
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
     /* answered by another thread than the runner; or it was the last, and the runner must see it */
     if ((w->parked && as_worker_waiting(w)) || (w->draining && (w->parked || w->event_loop)))
         as_worker_wake(w);
@@ -298,7 +299,7 @@ void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now)
 }
 
 /* A body that is too large to be copied under the lock gets a blob of its own. */
-struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
+struct as_blob *as_worker_copy_tensors(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
 {
     struct as_blob *b = as_blob_new((size_t)len);
     size_t at = 0;
@@ -321,7 +322,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
 {
     struct as_msg copy = *msg;
     struct as_tensor *t = as_arena_alloc(&q->arena, msg->n_tensors * sizeof(*t), 8);
-    struct as_blob *b = t ? as_worker_gather(msg, t, len) : NULL;
+    struct as_blob *b = t ? as_worker_copy_tensors(msg, t, len) : NULL;
     struct as_frame_msg fixed = {0};
     as_ns now;
     int err;
@@ -333,14 +334,14 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
-    fixed.tensor_params = as_worker_said(q);
-    err = as_worker_live(q)
+    fixed.tensor_params = as_worker_output_params(q);
+    err = as_worker_is_awaited(q)
               ? as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
               : 0;
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
-        as_worker_done(w, q, now);
+        as_worker_finish_req(w, q, now);
     as_blob_unref(b);
     return err;
 }
@@ -354,7 +355,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     int err = 0;
 
     if (__builtin_expect(q->rehearsal != NULL, 0)) {
-        as_worker_rehearse_answer(w, q, msg);
+        as_worker_local_call_answer(w, q, msg);
         return 0;
     }
     if (cancel) { /* nobody reads the tensors */
@@ -369,13 +370,13 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     fixed.service = now - q->begun;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
-    fixed.tensor_params = as_worker_said(q);
-    if (as_worker_live(q))
+    fixed.tensor_params = as_worker_output_params(q);
+    if (as_worker_is_awaited(q))
         err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
-        as_worker_done(w, q, now);
+        as_worker_finish_req(w, q, now);
     return err;
 }
 
@@ -389,13 +390,13 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
                                .message = message};
 
     if (q->rehearsal) {
-        as_worker_rehearse_end(w, q, grpc_status, message);
+        as_worker_local_call_end(w, q, grpc_status, message);
         return;
     }
     pthread_mutex_lock(&w->mu);
-    if (as_worker_live(q))
+    if (as_worker_is_awaited(q))
         as_frame_put_error(&q->on->out, q->stream, &e);
-    as_worker_done(w, q, now);
+    as_worker_finish_req(w, q, now);
 }
 
 bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx)

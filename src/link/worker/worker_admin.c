@@ -26,13 +26,13 @@ static void reply(struct as_worker_link *l, uint64_t stream, uint16_t op, uint32
 }
 
 /* Who looks at `n_asks` without the lock finds what it may take. */
-static void show(struct as_worker *w)
+static void update_ask_count(struct as_worker *w)
 {
     atomic_store_explicit(&w->n_asks, w->asking ? 0 : w->n_asked, memory_order_relaxed);
 }
 
-static void keep(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
-                 const struct as_frame_control *c)
+static void enqueue_ask(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                        const struct as_frame_control *c)
 {
     struct as_worker_ask *a = w->n_asked < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
 
@@ -47,7 +47,7 @@ static void keep(struct as_worker *w, struct as_worker_link *l, const struct as_
         memcpy(a->text, c->text.p, a->n);
     as_list_push(&w->asks, &a->node);
     w->n_asked++;
-    show(w);
+    update_ask_count(w);
 }
 
 void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -56,13 +56,13 @@ void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const s
     bool takes = w->conf.flags & AS_WORKER_ASKS;
 
     if (as_frame_get_control(f, &c) || c.reply) {
-        as_worker_end(w, l, "the dispatcher sent a malformed CONTROL");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed CONTROL");
         return;
     }
     if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
         reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
     else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
-        keep(w, l, f, &c);
+        enqueue_ask(w, l, f, &c);
     else
         reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
 }
@@ -79,7 +79,7 @@ void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
         free(a);
         w->n_asked--;
     }
-    show(w);
+    update_ask_count(w);
 }
 
 /* --- answered --- */
@@ -96,10 +96,10 @@ struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
         a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
         w->n_asked--;
         w->asking = true;
-        show(w);
+        update_ask_count(w);
         w->seen = as_worker_clock();
-        as_worker_hold(w, 0); /* the handler before it is over */
-        as_worker_arm(w);     /* pings are answered meanwhile */
+        as_worker_set_held(w, 0); /* the handler before it is over */
+        as_worker_arm_guard(w);   /* pings are answered meanwhile */
     }
     pthread_mutex_unlock(&w->mu);
     return a;
@@ -120,7 +120,7 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
 {
     pthread_mutex_lock(&w->mu);
     w->asking = false;
-    show(w);
+    update_ask_count(w);
     if (ask->link == ask->on->number && ask->on->sock >= 0) {
         reply(ask->on, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
         as_worker_send(w);
@@ -133,13 +133,13 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
 
 void as_worker_busy(struct as_worker *w, bool busy)
 {
-    as_worker_hold(w, busy ? as_worker_clock() : 0);
+    as_worker_set_held(w, busy ? as_worker_clock() : 0);
 }
 
 /* --- options --- */
 
 /* A time of the caller's as the frame says it. False: it cannot be said. */
-static bool set_time(struct as_frame_options *o, enum as_frame_option key, as_ns v)
+static bool set_option_time(struct as_frame_options *o, enum as_frame_option key, as_ns v)
 {
     if (!v)
         return true;
@@ -150,37 +150,37 @@ static bool set_time(struct as_frame_options *o, enum as_frame_option key, as_ns
     return true;
 }
 
-static void set(struct as_frame_options *o, enum as_frame_option key, uint64_t v)
+static void set_option(struct as_frame_options *o, enum as_frame_option key, uint64_t v)
 {
     o->has |= 1u << key;
     o->value[key] = v;
 }
 
 /* What the frame says of v. False: it cannot be said. */
-static bool translate(const struct as_worker_options *v, struct as_frame_options *o)
+static bool encode_options(const struct as_worker_options *v, struct as_frame_options *o)
 {
-    if (!set_time(o, AS_FRAME_OPT_HEALTH_PERIOD, v->health_period) ||
-        !set_time(o, AS_FRAME_OPT_HEALTH_TIMEOUT, v->health_timeout) ||
-        !set_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
-        !set_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
+    if (!set_option_time(o, AS_FRAME_OPT_HEALTH_PERIOD, v->health_period) ||
+        !set_option_time(o, AS_FRAME_OPT_HEALTH_TIMEOUT, v->health_timeout) ||
+        !set_option_time(o, AS_FRAME_OPT_EXECUTION_TIMEOUT, v->execution_timeout) ||
+        !set_option_time(o, AS_FRAME_OPT_REQUEST_TIMEOUT, v->request_timeout) ||
         v->health_timeout == AS_NEVER || v->dump_signal > 64 ||
         v->health_failures > AS_FRAME_FAILURES_MAX || v->slots > AS_WORKER_SLOTS ||
         v->idempotent < -1 || v->idempotent > 1 || v->max_queued < -1 ||
         v->max_queued > (int64_t)AS_FRAME_QUEUED_MAX)
         return false;
     if (v->dump_signal)
-        set(o, AS_FRAME_OPT_DUMP_SIGNAL, v->dump_signal);
+        set_option(o, AS_FRAME_OPT_DUMP_SIGNAL, v->dump_signal);
     if (v->health_failures)
-        set(o, AS_FRAME_OPT_HEALTH_FAILURES, v->health_failures);
+        set_option(o, AS_FRAME_OPT_HEALTH_FAILURES, v->health_failures);
     if (v->max_queued)
-        set(o, AS_FRAME_OPT_MAX_QUEUED,
-            v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
+        set_option(o, AS_FRAME_OPT_MAX_QUEUED,
+                   v->max_queued < 0 ? AS_FRAME_QUEUED_ANY : (uint64_t)v->max_queued);
     if (v->idempotent)
-        set(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
+        set_option(o, AS_FRAME_OPT_IDEMPOTENT, v->idempotent > 0);
     return true;
 }
 
-void as_worker_grant(struct as_worker *w, struct as_worker_link *l)
+void as_worker_grant_slots(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_credit c = {.slots = w->slots, .prefetch = w->conf.max_prefetch};
 
@@ -194,7 +194,7 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
     struct as_worker_options v;
     uint32_t slots;
 
-    if (!as_worker_take(&v, sizeof(v), options) || !translate(&v, &o))
+    if (!as_worker_copy_struct(&v, sizeof(v), options) || !encode_options(&v, &o))
         return AS_EINVALID;
     pthread_mutex_lock(&w->mu);
     slots = w->slots;
@@ -206,7 +206,7 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
             continue;
         as_frame_put_options(&l->out, &w->options);
         if (w->slots != slots)
-            as_worker_grant(w, l);
+            as_worker_grant_slots(w, l);
     }
     as_worker_send(w);
     if (w->slots > slots && as_worker_waiting(w))
@@ -215,7 +215,7 @@ int as_worker_set_options(struct as_worker *w, const struct as_worker_options *o
     return 0;
 }
 
-void as_worker_tell_options(struct as_worker *w, struct as_worker_link *l)
+void as_worker_send_options(struct as_worker *w, struct as_worker_link *l)
 {
     if (w->options.has)
         as_frame_put_options(&l->out, &w->options);

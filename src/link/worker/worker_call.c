@@ -11,7 +11,7 @@ struct as_worker_call {
     struct as_worker *w;
     struct as_worker_req *q;     /* NULL: answered */
     struct as_worker_req *input; /* the message that was received last, or NULL: the first */
-    struct as_worker_hand *hand;
+    struct as_worker_executor *hand;
     struct as_tensor *tensors;
     struct as_param *params;
     uint32_t n_tensors, cap_tensors, n_params, cap_params;
@@ -23,7 +23,7 @@ struct as_worker_call {
     uint8_t first[FIRST_BYTES] __attribute__((aligned(16)));
 };
 
-struct as_worker_hand {
+struct as_worker_executor {
     struct as_worker *w;
     struct as_worker_call **calls; /* of a batch; [0] of one alone */
     uint32_t n, cap;
@@ -31,7 +31,7 @@ struct as_worker_hand {
 
 /* --- what is used again --- */
 
-static struct as_worker_call *call_new(struct as_worker_hand *h)
+static struct as_worker_call *call_new(struct as_worker_executor *h)
 {
     struct as_worker_call *c = as_xalloc(sizeof(*c));
 
@@ -43,15 +43,15 @@ static struct as_worker_call *call_new(struct as_worker_hand *h)
     return c;
 }
 
-struct as_worker_hand *as_worker_hand_new(struct as_worker *w)
+struct as_worker_executor *as_worker_executor_new(struct as_worker *w)
 {
-    struct as_worker_hand *h = as_xalloc(sizeof(*h));
+    struct as_worker_executor *h = as_xalloc(sizeof(*h));
 
     h->w = w;
     return h;
 }
 
-void as_worker_hand_free(struct as_worker_hand *h)
+void as_worker_executor_free(struct as_worker_executor *h)
 {
     if (!h)
         return;
@@ -66,7 +66,7 @@ void as_worker_hand_free(struct as_worker_hand *h)
     free(h);
 }
 
-static struct as_worker_call *begin(struct as_worker_hand *h, struct as_worker_req *q)
+static struct as_worker_call *add_call(struct as_worker_executor *h, struct as_worker_req *q)
 {
     struct as_worker_call *c;
 
@@ -82,7 +82,7 @@ static struct as_worker_call *begin(struct as_worker_hand *h, struct as_worker_r
     return c;
 }
 
-static void forget_answer(struct as_worker_call *c)
+static void clear_answer(struct as_worker_call *c)
 {
     c->n_tensors = c->n_params = c->n_tensor_params = 0;
     as_arena_reset(&c->arena);
@@ -160,13 +160,13 @@ int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char
 }
 
 /* What the handler did wrong is a mistake of its author's, not of the client. */
-static int misuse(struct as_worker_call *c, int err, const char *why)
+static int fail_misuse(struct as_worker_call *c, int err, const char *why)
 {
     (void)as_worker_call_fail(c, AS_STATUS_INTERNAL, why);
     return err;
 }
 
-static bool make_room(struct as_worker_call *c)
+static bool grow_tensors(struct as_worker_call *c)
 {
     struct as_tensor *t;
 
@@ -188,13 +188,13 @@ int as_worker_call_put(struct as_worker_call *call, const struct as_tensor *t)
 
     if (!t->name.n || t->dtype <= AS_DT_INVALID || t->dtype >= AS_DT_COUNT ||
         t->ndim > AS_MAX_DIMS || as_tensor_elements(t->dtype, t->shape, t->ndim, &n))
-        return misuse(call, AS_EINVALID,
-                      "the handler made an output without name, datatype or shape");
+        return fail_misuse(call, AS_EINVALID,
+                           "the handler made an output without name, datatype or shape");
     if (t->dtype == AS_DT_BYTES ? as_tensor_check_bytes(t->data, t->nbytes, n) != 0
                                 : t->nbytes != n * as_dtype_size(t->dtype))
-        return misuse(call, AS_EINVALID, "the bytes of an output do not fit its shape");
-    if (!make_room(call))
-        return misuse(call, AS_ENOMEM, "the handler made too many outputs");
+        return fail_misuse(call, AS_EINVALID, "the bytes of an output do not fit its shape");
+    if (!grow_tensors(call))
+        return fail_misuse(call, AS_ENOMEM, "the handler made too many outputs");
     call->tensors[call->n_tensors++] = *t;
     return 0;
 }
@@ -209,7 +209,7 @@ void *as_worker_call_output(struct as_worker_call *call, const char *name, enum 
     uint64_t n;
 
     if (!size || !name || ndim > AS_MAX_DIMS || as_tensor_elements(dtype, shape, ndim, &n)) {
-        (void)misuse(call, 0, "the handler made an output without name, datatype or shape");
+        (void)fail_misuse(call, 0, "the handler made an output without name, datatype or shape");
         return NULL;
     }
     t.nbytes = (size_t)(n * size);
@@ -217,7 +217,7 @@ void *as_worker_call_output(struct as_worker_call *call, const char *name, enum 
     copy = as_arena_alloc(&call->arena, ndim * sizeof(*copy), 8);
     data = as_arena_alloc(&call->arena, t.nbytes, AS_FRAME_ALIGN);
     if (!t.name.p || !copy || !data) {
-        (void)misuse(call, 0, "no memory for an output");
+        (void)fail_misuse(call, 0, "no memory for an output");
         return NULL;
     }
     if (ndim)
@@ -233,11 +233,12 @@ int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
     struct as_param *more;
 
     if (!p->name.n || call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
-        return misuse(call, AS_EINVALID, "the handler made a parameter without name, or too many");
+        return fail_misuse(call, AS_EINVALID,
+                           "the handler made a parameter without name, or too many");
     if (call->n_params == call->cap_params) {
         more = realloc(call->params, cap * sizeof(*more));
         if (!more)
-            return misuse(call, AS_ENOMEM, "no memory for a parameter");
+            return fail_misuse(call, AS_ENOMEM, "no memory for a parameter");
         call->params = more;
         call->cap_params = cap;
     }
@@ -246,7 +247,7 @@ int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
 }
 
 /* Room for one more, behind those of the outputs up to this one. NULL: no memory. */
-static struct as_tensor_param *place_of(struct as_worker_call *c, uint32_t tensor)
+static struct as_tensor_param *insert_tensor_param(struct as_worker_call *c, uint32_t tensor)
 {
     uint32_t cap = c->cap_tensor_params ? 2 * c->cap_tensor_params : 8, at = c->n_tensor_params;
     struct as_tensor_param *p = c->tensor_params;
@@ -273,23 +274,23 @@ int as_worker_call_tensor_param(struct as_worker_call *call, const char *output,
     while (i < call->n_tensors && !as_str_eq(call->tensors[i].name, as_str_of(output)))
         i++;
     if (i == call->n_tensors)
-        return misuse(call, AS_EINVALID,
-                      "the handler gave a parameter to an output that is not there");
+        return fail_misuse(call, AS_EINVALID,
+                           "the handler gave a parameter to an output that is not there");
     if (as_tensor_param_reserved(p->name))
-        return misuse(call, AS_EINVALID,
-                      "the handler gave an output a parameter whose name is the server's own");
+        return fail_misuse(call, AS_EINVALID,
+                           "the handler gave an output a parameter whose name is the server's own");
     if (!p->name.n || p->type < AS_PARAM_BOOL || p->type > AS_PARAM_UINT64 ||
         call->n_params + call->n_tensor_params == AS_WORKER_PARAMS)
-        return misuse(call, AS_EINVALID,
-                      "the handler made a parameter without name or type, or too many");
-    to = place_of(call, i);
+        return fail_misuse(call, AS_EINVALID,
+                           "the handler made a parameter without name or type, or too many");
+    to = insert_tensor_param(call, i);
     if (!to)
-        return misuse(call, AS_ENOMEM, "no memory for a parameter");
+        return fail_misuse(call, AS_ENOMEM, "no memory for a parameter");
     *to = (struct as_tensor_param){*p, i};
     return 0;
 }
 
-static struct as_msg answer_of(const struct as_worker_call *c)
+static struct as_msg answer_msg(const struct as_worker_call *c)
 {
     return (struct as_msg){.tensors = c->tensors,
                            .params = c->params,
@@ -301,12 +302,12 @@ static struct as_msg answer_of(const struct as_worker_call *c)
 
 int as_worker_call_send(struct as_worker_call *call)
 {
-    const struct as_worker_served *m = &call->w->models[as_worker_req_model(call->q)];
-    struct as_msg msg = answer_of(call);
+    const struct as_worker_served_model *m = &call->w->models[as_worker_req_model(call->q)];
+    struct as_msg msg = answer_msg(call);
     int err;
 
     if (!m->reg.decoupled)
-        return misuse(call, AS_EINVALID, "the model is not decoupled: it gives one answer");
+        return fail_misuse(call, AS_EINVALID, "the model is not decoupled: it gives one answer");
     call->q->said = (struct as_tensor_params){call->tensor_params, call->n_tensor_params};
     do {
         err = as_worker_await_room(call->w, call->q);
@@ -314,12 +315,12 @@ int as_worker_call_send(struct as_worker_call *call)
             err = as_worker_part(call->w, call->q, &msg);
     } while (err == AS_EAGAIN); /* two threads may send */
     if (err == AS_ETOOBIG)
-        return misuse(call, err, "the answer is larger than the server accepts");
-    forget_answer(call);
+        return fail_misuse(call, err, "the answer is larger than the server accepts");
+    clear_answer(call);
     return err;
 }
 
-static void drop_input(struct as_worker_call *c)
+static void release_input(struct as_worker_call *c)
 {
     if (c->input)
         as_worker_drop_input(c->w, c->q, c->input);
@@ -328,12 +329,12 @@ static void drop_input(struct as_worker_call *c)
 
 int as_worker_call_receive(struct as_worker_call *call)
 {
-    const struct as_worker_served *m = &call->w->models[as_worker_req_model(call->q)];
+    const struct as_worker_served_model *m = &call->w->models[as_worker_req_model(call->q)];
     int err;
 
     if (!m->reg.streams_inputs)
-        return misuse(call, AS_EINVALID, "the model takes one message");
-    drop_input(call);
+        return fail_misuse(call, AS_EINVALID, "the model takes one message");
+    release_input(call);
     while ((err = as_worker_next_input(call->w, call->q, &call->input)) == AS_EAGAIN)
         as_worker_await_input(call->w, call->q);
     return err;
@@ -341,11 +342,11 @@ int as_worker_call_receive(struct as_worker_call *call)
 
 /* --- the end --- */
 
-static void fail(struct as_worker_call *c, uint32_t status, const char *text)
+static void send_failure(struct as_worker_call *c, uint32_t status, const char *text)
 {
     struct as_worker_req *q = c->q;
 
-    drop_input(c);
+    release_input(c);
     c->q = NULL;
     as_worker_fail(c->w, q, status, as_str_of(text));
 }
@@ -354,10 +355,10 @@ static void fail(struct as_worker_call *c, uint32_t status, const char *text)
 static void answer(struct as_worker_call *c)
 {
     struct as_worker_req *q = c->q;
-    struct as_msg msg = answer_of(c);
+    struct as_msg msg = answer_msg(c);
     int err;
 
-    drop_input(c);
+    release_input(c);
     if (c->w->models[as_worker_req_model(q)].reg.decoupled) {
         err = c->n_tensors || c->n_params ? as_worker_call_send(c) : 0;
         if (!err) {
@@ -373,33 +374,34 @@ static void answer(struct as_worker_call *c)
             return;
         }
     }
-    fail(c, as_err_grpc(err),
-         err == AS_ETOOBIG ? "the answer is larger than the server accepts" : as_err_text(err));
+    send_failure(c, as_err_grpc(err),
+                 err == AS_ETOOBIG ? "the answer is larger than the server accepts"
+                                   : as_err_text(err));
 }
 
 static void end(struct as_worker_call *c, int result)
 {
     if (c->status)
-        fail(c, c->status, c->text);
+        send_failure(c, c->status, c->text);
     else if (result < 0)
-        fail(c, as_err_grpc(result), as_err_text(result));
+        send_failure(c, as_err_grpc(result), as_err_text(result));
     else if (result)
-        fail(c, AS_STATUS_INTERNAL, as_err_text(AS_EHANDLER));
+        send_failure(c, AS_STATUS_INTERNAL, as_err_text(AS_EHANDLER));
     else
         answer(c);
-    forget_answer(c);
+    clear_answer(c);
 }
 
-void as_worker_serve(struct as_worker_hand *h, struct as_worker_req *q)
+void as_worker_execute(struct as_worker_executor *h, struct as_worker_req *q)
 {
-    const struct as_worker_served *m = &h->w->models[as_worker_req_model(q)];
+    const struct as_worker_served_model *m = &h->w->models[as_worker_req_model(q)];
     struct as_worker_req *o = q;
     int result;
 
     h->n = 0;
-    (void)begin(h, q);
+    (void)add_call(h, q);
     while (m->reg.batching.max_size && (o = as_worker_next_member(h->w, o)))
-        (void)begin(h, o);
+        (void)add_call(h, o);
     result = m->handler ? m->handler(h->calls[0], m->ctx)
                         : as_worker_call_fail(h->calls[0], AS_STATUS_UNIMPLEMENTED,
                                               "the model has no handler");

@@ -16,7 +16,7 @@ static_assert(AS_WORKER_TENSORS == AS_FRAME_TENSORS, "public limit");
 static_assert(AS_WORKER_PARAMS == AS_FRAME_PARAMS, "public limit");
 static_assert(AS_WORKER_PREFERRED == AS_FRAME_PREFERRED, "public limit");
 
-bool as_worker_take(void *to, size_t known, const void *from)
+bool as_worker_copy_struct(void *to, size_t known, const void *from)
 {
     size_t size;
 
@@ -32,7 +32,7 @@ bool as_worker_take(void *to, size_t known, const void *from)
     return true;
 }
 
-static void *room(struct as_worker *w, size_t n)
+static void *conf_alloc(struct as_worker *w, size_t n)
 {
     void *p = as_arena_alloc(&w->arena, n, 8);
 
@@ -41,7 +41,7 @@ static void *room(struct as_worker *w, size_t n)
     return p;
 }
 
-static const char *keep(struct as_worker *w, const char *s)
+static const char *copy_text(struct as_worker *w, const char *s)
 {
     char *p = s ? as_arena_dup(&w->arena, as_str_of(s)) : NULL;
 
@@ -89,20 +89,20 @@ static void find_defaults(struct as_worker_conf *c, char replica[32])
         c->flags |= AS_WORKER_ASKS;
 }
 
-static void keep_conf(struct as_worker *w, const struct as_worker_conf *c)
+static void copy_conf(struct as_worker *w, const struct as_worker_conf *c)
 {
     w->conf = *c;
     w->slots = c->slots;
     w->inputs = (struct as_frame_window){(int64_t)c->input_messages, (int64_t)c->input_bytes};
-    w->conf.path = keep(w, c->path);
-    w->conf.runtime_dir = keep(w, c->runtime_dir);
-    w->conf.token = keep(w, c->token);
-    w->conf.replica = keep(w, c->replica);
-    w->conf.deployment = keep(w, c->deployment);
-    w->conf.peer = keep(w, c->peer);
+    w->conf.path = copy_text(w, c->path);
+    w->conf.runtime_dir = copy_text(w, c->runtime_dir);
+    w->conf.token = copy_text(w, c->token);
+    w->conf.replica = copy_text(w, c->replica);
+    w->conf.deployment = copy_text(w, c->deployment);
+    w->conf.peer = copy_text(w, c->peer);
 }
 
-static void init(struct as_worker *w)
+static void init_worker(struct as_worker *w)
 {
     as_arena_init(&w->arena, NULL, 0);
     pthread_mutex_init(&w->mu, NULL);
@@ -130,7 +130,7 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
     struct as_worker *w;
     char replica[32];
 
-    if (!as_worker_take(&c, sizeof(c), conf))
+    if (!as_worker_copy_struct(&c, sizeof(c), conf))
         return AS_EINVALID;
     find_defaults(&c, replica);
     if (!is_short(c.token) || !is_short(c.replica) || !is_short(c.deployment) ||
@@ -139,13 +139,13 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
         c.input_bytes > AS_FRAME_CREDIT_BYTES)
         return AS_EINVALID;
     w = as_xalloc(sizeof(*w));
-    init(w);
-    keep_conf(w, &c);
+    init_worker(w);
+    copy_conf(w, &c);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->ep_fd = epoll_create1(EPOLL_CLOEXEC);
     if (w->wake_fd < 0 || w->ep_fd < 0 || epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0 ||
         as_worker_guard_start(w)) {
-        as_worker_discard(w);
+        as_worker_destroy(w);
         return AS_EIO;
     }
     *ret_w = w;
@@ -154,7 +154,7 @@ int as_worker_new(struct as_worker **ret_w, const struct as_worker_conf *conf)
 
 /* --- models --- */
 
-static struct as_str keep_str(struct as_worker *w, struct as_str s)
+static struct as_str copy_str(struct as_worker *w, struct as_str s)
 {
     char *p = as_arena_dup(&w->arena, s);
 
@@ -163,30 +163,30 @@ static struct as_str keep_str(struct as_worker *w, struct as_str s)
     return (struct as_str){p, s.n};
 }
 
-static const struct as_str *keep_labels(struct as_worker *w, const struct as_str *s, uint32_t n)
+static const struct as_str *copy_labels(struct as_worker *w, const struct as_str *s, uint32_t n)
 {
-    struct as_str *labels = room(w, n * sizeof(*labels));
+    struct as_str *labels = conf_alloc(w, n * sizeof(*labels));
 
     for (uint32_t i = 0; i < n; i++)
-        labels[i] = keep_str(w, s[i]);
+        labels[i] = copy_str(w, s[i]);
     return labels;
 }
 
-static const struct as_tensor_spec *keep_specs(struct as_worker *w, const struct as_tensor_spec *s,
+static const struct as_tensor_spec *copy_specs(struct as_worker *w, const struct as_tensor_spec *s,
                                                uint32_t n)
 {
-    struct as_tensor_spec *t = room(w, n * sizeof(*t));
+    struct as_tensor_spec *t = conf_alloc(w, n * sizeof(*t));
 
     for (uint32_t i = 0; i < n; i++) {
         t[i] = s[i];
-        t[i].name = keep_str(w, s[i].name);
+        t[i].name = copy_str(w, s[i].name);
         if (s[i].ndim && s[i].ndim != AS_ANY_RANK) {
-            int64_t *shape = room(w, s[i].ndim * sizeof(*shape));
+            int64_t *shape = conf_alloc(w, s[i].ndim * sizeof(*shape));
 
             memcpy(shape, s[i].shape, s[i].ndim * sizeof(*shape));
             t[i].shape = shape;
         }
-        t[i].labels = keep_labels(w, s[i].labels, s[i].n_labels);
+        t[i].labels = copy_labels(w, s[i].labels, s[i].n_labels);
     }
     return t;
 }
@@ -234,14 +234,14 @@ static const char *check_model(const struct as_worker *w, const struct as_worker
     return why || !m->has_outputs ? why : check_specs(m->outputs, m->n_outputs);
 }
 
-static void describe(struct as_worker *w, const struct as_worker_model *m,
-                     struct as_frame_register *r)
+static void fill_register(struct as_worker *w, const struct as_worker_model *m,
+                          struct as_frame_register *r)
 {
     *r = (struct as_frame_register){
         .model = w->n_models,
-        .name = as_str_of(keep(w, m->name)),
-        .version = as_str_of(keep(w, m->version ? m->version : "1")),
-        .platform = as_str_of(keep(w, m->platform ? m->platform : "c")),
+        .name = as_str_of(copy_text(w, m->name)),
+        .version = as_str_of(copy_text(w, m->version ? m->version : "1")),
+        .platform = as_str_of(copy_text(w, m->platform ? m->platform : "c")),
         .max_ongoing = m->max_ongoing ? m->max_ongoing : w->conf.slots,
         .idempotent = m->idempotent,
         .decoupled = m->decoupled,
@@ -258,21 +258,21 @@ static void describe(struct as_worker *w, const struct as_worker_model *m,
     memcpy(r->batching.preferred, m->preferred, sizeof(m->preferred));
     if (m->has_inputs) {
         r->n_inputs = m->n_inputs;
-        r->inputs = keep_specs(w, m->inputs, m->n_inputs);
+        r->inputs = copy_specs(w, m->inputs, m->n_inputs);
     }
     if (m->has_outputs) {
         r->n_outputs = m->n_outputs;
-        r->outputs = keep_specs(w, m->outputs, m->n_outputs);
+        r->outputs = copy_specs(w, m->outputs, m->n_outputs);
     }
 }
 
 int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
 {
-    struct as_worker_served *s;
+    struct as_worker_served_model *s;
     struct as_worker_model m;
     const char *why = "the model's size is not that of a version that this library knows";
 
-    if (as_worker_take(&m, sizeof(m), model))
+    if (as_worker_copy_struct(&m, sizeof(m), model))
         why = check_model(w, &m);
     if (why) {
         as_worker_set_error(w, as_str_of(why));
@@ -280,8 +280,8 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
     }
     w->models = as_xrealloc(w->models, (w->n_models + 1) * sizeof(*w->models));
     s = &w->models[w->n_models];
-    *s = (struct as_worker_served){.handler = m.handler, .ctx = m.ctx};
-    describe(w, &m, &s->reg);
+    *s = (struct as_worker_served_model){.handler = m.handler, .ctx = m.ctx};
+    fill_register(w, &m, &s->reg);
     s->cap = s->reg.max_ongoing < w->conf.slots ? s->reg.max_ongoing : UINT32_MAX;
     w->capped = w->capped || s->cap != UINT32_MAX;
     w->n_models++;

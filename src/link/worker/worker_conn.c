@@ -37,7 +37,7 @@ static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
     l->n_waiting = l->n_open = l->n_packed = 0;
 }
 
-void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *why)
+void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const char *why)
 {
     if (l->sock < 0)
         return;
@@ -51,7 +51,7 @@ void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *wh
             as_worker_set_error(w, as_str_of(why));
     } else { /* the other one goes on */
         if (l == w->l)
-            w->l = as_worker_nth(w, 0);
+            w->l = as_worker_link_at(w, 0);
         w->error[0] = 0;
     }
     as_worker_rx_reset(w, l);
@@ -60,7 +60,7 @@ void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *wh
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
-        if (q->on == l && as_worker_live(q))
+        if (q->on == l && as_worker_is_awaited(q))
             as_worker_req_cancel(w, q, 1);
     }
     l->number = ++w->n_links;
@@ -149,7 +149,7 @@ static int send_with_page(struct as_worker_link *l)
     return 0;
 }
 
-static int greet(struct as_worker *w, struct as_worker_link *l)
+static int send_hello(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_hello h = {.lo = AS_FRAME_VERSION,
                                .hi = AS_FRAME_VERSION,
@@ -164,8 +164,8 @@ static int greet(struct as_worker *w, struct as_worker_link *l)
                                .peer = as_str_of(w->conf.peer)};
 
     as_frame_put_hello(&l->out, &h);
-    as_worker_tell_options(w, l);
-    as_worker_tell_traffic(w, l);
+    as_worker_send_options(w, l);
+    as_worker_send_traffic(w, l);
     for (uint32_t i = 0; i < w->n_models; i++) {
         l->registered[i] = false;
         if (as_frame_put_register(&l->out, &w->models[i].reg)) {
@@ -182,12 +182,12 @@ static int greet(struct as_worker *w, struct as_worker_link *l)
 void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
 {
     l->most_slots = 0;
-    as_worker_grant(w, l);
+    as_worker_grant_slots(w, l);
     l->state = AS_WORKER_LIVE;
     as_worker_send(w);
     w->clock = 0;
     w->seen = as_worker_clock();
-    as_worker_arm(w);
+    as_worker_arm_guard(w);
 }
 
 /* Reads what came. AS_EAGAIN: more is to come. */
@@ -195,7 +195,7 @@ static int greeted(struct as_worker *w)
 {
     struct as_worker_link *l = w->l;
 
-    as_worker_pump(w);
+    as_worker_read(w);
     if (l->refused)
         return l->refused;
     if (l->state != AS_WORKER_GREETING)
@@ -210,15 +210,15 @@ static int greeted(struct as_worker *w)
 }
 
 /* The outcome of a step, unless it is AS_EAGAIN. */
-static int conclude(struct as_worker *w, int err)
+static int finish_connect(struct as_worker *w, int err)
 {
     if (err)
-        as_worker_end(w, w->l, "connecting failed");
+        as_worker_close_link(w, w->l, "connecting failed");
     w->lost = w->l->sock < 0; /* a link that ended before is news no more */
     return err;
 }
 
-int as_worker_call_on(struct as_worker *w, struct as_worker_link *l)
+int as_worker_open_link(struct as_worker *w, struct as_worker_link *l)
 {
     int err;
 
@@ -238,7 +238,7 @@ int as_worker_call_on(struct as_worker *w, struct as_worker_link *l)
     if (!err)
         err = open_socket(w, l);
     if (!err)
-        err = greet(w, l);
+        err = send_hello(w, l);
     return err;
 }
 
@@ -247,15 +247,15 @@ int as_worker_connect_begin(struct as_worker *w)
     int err;
 
     pthread_mutex_lock(&w->mu);
-    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "connecting anew");
+    AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "connecting anew");
     w->error[0] = 0;
     w->fixed = true;
     w->runner = pthread_self();
     w->draining = false;
     atomic_store(&w->moving, false);
-    err = as_worker_call_on(w, w->l);
+    err = as_worker_open_link(w, w->l);
     if (err)
-        conclude(w, err);
+        finish_connect(w, err);
     pthread_mutex_unlock(&w->mu);
     return err;
 }
@@ -267,7 +267,7 @@ int as_worker_connect_step(struct as_worker *w)
     pthread_mutex_lock(&w->mu);
     err = greeted(w);
     if (err != AS_EAGAIN)
-        err = conclude(w, err);
+        err = finish_connect(w, err);
     pthread_mutex_unlock(&w->mu);
     return err;
 }
@@ -276,11 +276,11 @@ void as_worker_connect_abort(struct as_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     as_worker_set_error(w, AS_STR("the dispatcher did not answer in time"));
-    conclude(w, AS_EUNAVAILABLE);
+    finish_connect(w, AS_EUNAVAILABLE);
     pthread_mutex_unlock(&w->mu);
 }
 
-static void await_bytes(struct as_worker *w, as_ns time)
+static void wait_readable(struct as_worker *w, as_ns time)
 {
     struct pollfd p = {.events = POLLIN};
 
@@ -303,7 +303,7 @@ int as_worker_connect(struct as_worker *w, as_ns timeout)
             as_worker_connect_abort(w);
             return AS_EUNAVAILABLE;
         }
-        await_bytes(w, until - now);
+        wait_readable(w, until - now);
         err = 0;
     }
     return err;
@@ -320,7 +320,7 @@ void as_worker_drain(struct as_worker *w)
     AS_WORKER_LINKS(w, l)
     {
         if (l->beside)
-            as_worker_end(w, l, "the worker ends");
+            as_worker_close_link(w, l, "the worker ends");
         if (l->state != AS_WORKER_LIVE || w->draining)
             continue;
         as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
@@ -335,7 +335,7 @@ void as_worker_drain(struct as_worker *w)
 
 /* --- freed --- */
 
-void as_worker_discard(struct as_worker *w)
+void as_worker_destroy(struct as_worker *w)
 {
     as_worker_forked(w);
     pthread_cond_destroy(&w->news);
@@ -383,7 +383,7 @@ void as_worker_free(struct as_worker *w)
             as_frame_put_text(&l->out, AS_FRAME_GOODBYE, AS_STR("the worker ends"));
     }
     as_worker_send(w);
-    AS_WORKER_LINKS(w, l) as_worker_end(w, l, "freed");
+    AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "freed");
     AS_LIST_EACH(n, &w->pool)
     {
         free(AS_LIST_ENTRY(n, struct as_worker_req, node));
@@ -394,5 +394,5 @@ void as_worker_free(struct as_worker *w)
         as_outq_fini(&l->out);
         as_page_close(&l->page);
     }
-    as_worker_discard(w);
+    as_worker_destroy(w);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
+static struct as_worker_req *find_stream(const struct as_list *head, uint64_t stream)
 {
     AS_LIST_EACH(n, head)
     {
@@ -15,7 +15,7 @@ static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
     return NULL;
 }
 
-static void drop(struct as_worker *w, struct as_worker_link *l, struct as_worker_req *q)
+static void drop_request(struct as_worker *w, struct as_worker_link *l, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
     l->n_waiting--;
@@ -32,7 +32,7 @@ static void on_hello(struct as_worker *w, struct as_worker_link *l, const struct
 
     if (l->state != AS_WORKER_GREETING || l->greeted || as_frame_get_hello(f, &h) ||
         h.lo != AS_FRAME_VERSION || h.hi != AS_FRAME_VERSION || !h.max_message) {
-        as_worker_end(w, l, "the dispatcher sent a bad HELLO");
+        as_worker_close_link(w, l, "the dispatcher sent a bad HELLO");
         return;
     }
     w->epoch = h.epoch;
@@ -47,7 +47,7 @@ static void on_registered(struct as_worker *w, struct as_worker_link *l, const s
 
     if (l->state != AS_WORKER_GREETING || as_frame_get_registered(f, &r) ||
         r.model >= w->n_models || l->registered[r.model]) {
-        as_worker_end(w, l, "the dispatcher sent a bad REGISTERED");
+        as_worker_close_link(w, l, "the dispatcher sent a bad REGISTERED");
         return;
     }
     l->registered[r.model] = true;
@@ -76,7 +76,7 @@ static void on_goodbye(struct as_worker *w, struct as_worker_link *l, const stru
     } else if (!w->error[0]) {
         as_worker_set_error(w, why);
     }
-    as_worker_end(w, l, "");
+    as_worker_close_link(w, l, "");
 }
 
 /* --- requests --- */
@@ -98,7 +98,7 @@ static bool find_model(const struct as_worker *w, struct as_worker_link *l, uint
 }
 
 /* Too many buffers are held by somebody: these bytes get a place of their own. */
-static void copy_out(struct as_worker_req *q, const struct as_frame_msg *m)
+static void copy_body(struct as_worker_req *q, const struct as_frame_msg *m)
 {
     struct as_blob *b = as_blob_new((size_t)m->body_len);
 
@@ -114,14 +114,14 @@ static void copy_out(struct as_worker_req *q, const struct as_frame_msg *m)
     q->body = b;
 }
 
-static int take_body(struct as_worker *w, struct as_worker_req *q, const struct as_frame_msg *m)
+static int start_body(struct as_worker *w, struct as_worker_req *q, const struct as_frame_msg *m)
 {
     q->body_len = m->body_len;
     if (m->body || !m->body_len) {
         q->body = q->head;
         q->complete = true;
         if (q->on->rx.pinned && m->body_len)
-            copy_out(q, m);
+            copy_body(q, m);
         return 0;
     }
     if (m->body_len > w->conf.max_message)
@@ -129,7 +129,7 @@ static int take_body(struct as_worker *w, struct as_worker_req *q, const struct 
     q->body = as_blob_new((size_t)m->body_len);
     if (!q->body)
         return AS_ENOMEM;
-    as_frame_msg_place(m, &q->msg, q->body->data);
+    as_frame_msg_set_body(m, &q->msg, q->body->data);
     return 0;
 }
 
@@ -138,7 +138,7 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
                      struct as_blob *buf, const char **ret_why)
 {
     struct as_frame_msg m;
-    int err = as_frame_msg_open(f, &q->arena, &m, &q->msg, ret_why);
+    int err = as_frame_get_msg(f, &q->arena, &m, &q->msg, ret_why);
 
     if (err)
         return err;
@@ -152,7 +152,7 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
             return AS_EPROTO;
     }
     *ret_why = "a body over the limit";
-    return take_body(w, q, &m);
+    return start_body(w, q, &m);
 }
 
 /* The next OPENs are one call. It is made when the first of them comes, since only then its model
@@ -162,12 +162,12 @@ static void on_batch(struct as_worker *w, struct as_worker_link *l, const struct
     struct as_frame_batch b;
 
     if (l->batch || as_frame_get_batch(f, &b) || b.first <= l->top_stream) {
-        as_worker_end(w, l, "the dispatcher sent a malformed BATCH");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed BATCH");
         return;
     }
     l->batch = malloc(sizeof(*l->batch));
     if (!l->batch) {
-        as_worker_end(w, l, "out of memory for a batch");
+        as_worker_close_link(w, l, "out of memory for a batch");
         return;
     }
     *l->batch = (struct as_worker_batch){.want = b.n};
@@ -175,7 +175,7 @@ static void on_batch(struct as_worker *w, struct as_worker_link *l, const struct
 }
 
 /* An OPEN of the announced batch has come; q is NULL when there was no memory for it. */
-static void join(struct as_worker_link *l, struct as_worker_req *q)
+static void join_batch(struct as_worker_link *l, struct as_worker_req *q)
 {
     struct as_worker_batch *b = l->batch;
 
@@ -227,7 +227,8 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
     int err;
 
     if (!in_order(w, l, f->stream)) {
-        as_worker_end(w, l, "the dispatcher sent OPEN out of order or beyond the granted slots");
+        as_worker_close_link(w, l,
+                             "the dispatcher sent OPEN out of order or beyond the granted slots");
         return;
     }
     l->top_stream = f->stream;
@@ -238,7 +239,7 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
     if (!err) {
         q->stream = f->stream;
         q->inputs_over = f->flags & AS_FRAME_F_END;
-        join(l, q);
+        join_batch(l, q);
         as_list_push(&l->waiting, &q->node);
         l->n_waiting++;
         l->n_open++;
@@ -247,40 +248,40 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
     if (q)
         as_worker_req_put(w, q);
     if (err == AS_ENOMEM)
-        join(l, NULL);
+        join_batch(l, NULL);
     if (err == AS_ENOMEM)
         as_worker_put_error(l, f->stream, as_err_grpc(err), AS_ERROR_F_RETRY,
                             "the worker is out of memory");
     else
-        as_worker_end(w, l, why ? why : "the dispatcher sent a malformed OPEN");
+        as_worker_close_link(w, l, why ? why : "the dispatcher sent a malformed OPEN");
 }
 
-bool as_worker_on_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
-                       struct as_worker_req **ret_q)
+bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                          struct as_worker_req **ret_q)
 {
-    struct as_worker_req *q = find(&l->waiting, f->stream);
+    struct as_worker_req *q = find_stream(&l->waiting, f->stream);
     bool last = f->flags & AS_FRAME_F_END, streams;
 
     if (!q)
-        q = as_worker_filling(w, l, f->stream);
+        q = as_worker_find_partial_input(w, l, f->stream);
     if (!q && f->stream <= l->top_stream)
         return false; /* of a stream that was cancelled, returned or refused meanwhile */
     streams = q && w->models[q->model].reg.streams_inputs; /* its END is that of all messages */
     if (!q || q->complete || f->n > q->body_len - q->got || last > (q->got + f->n == q->body_len) ||
         (!streams && last != (q->got + f->n == q->body_len))) {
-        as_worker_end(w, l, "the dispatcher sent DATA that does not fit its stream");
+        as_worker_close_link(w, l, "the dispatcher sent DATA that does not fit its stream");
         return false;
     }
     *ret_q = q;
     return true;
 }
 
-void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n)
+void as_worker_on_body_bytes(struct as_worker *w, struct as_worker_req *q, size_t n)
 {
     q->got += n;
     q->complete = q->got == q->body_len;
     if (q->is_input)
-        as_worker_input_came(w, q);
+        as_worker_on_input_bytes(w, q);
 }
 
 static void on_recall(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -289,7 +290,7 @@ static void on_recall(struct as_worker *w, struct as_worker_link *l, const struc
     uint32_t n, i = 0, k = 0;
 
     if (as_frame_get_ids(f, ids, AS_FRAME_IDS, &n)) {
-        as_worker_end(w, l, "the dispatcher sent a malformed RECALL");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed RECALL");
         return;
     }
     /* both the ids and the list are in stream order; what is not found has started or ended */
@@ -301,7 +302,7 @@ static void on_recall(struct as_worker *w, struct as_worker_link *l, const struc
             i++;
         if (i < n && ids[i] == q->stream) {
             ids[k++] = q->stream;
-            drop(w, l, q);
+            drop_request(w, l, q);
         }
     }
     as_frame_put_ids(&l->out, AS_FRAME_RETURNED, ids, k);
@@ -313,17 +314,17 @@ static void on_cancel(struct as_worker *w, struct as_worker_link *l, const struc
     uint32_t reason;
 
     if (as_frame_get_cancel(f, &reason) || !reason || reason > 16) {
-        as_worker_end(w, l, "the dispatcher sent a malformed CANCEL");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed CANCEL");
         return;
     }
-    q = find(&l->waiting, f->stream);
+    q = find_stream(&l->waiting, f->stream);
     if (q) {
         w->stat.cancels++;
-        drop(w, l, q);
+        drop_request(w, l, q);
         as_worker_put_error(l, f->stream, reason, 0, "cancelled before it was started");
         return;
     }
-    q = as_worker_started(w, l, f->stream);
+    q = as_worker_find_started(w, l, f->stream);
     if (q) {
         w->stat.cancels++;
         as_worker_req_cancel(w, q, reason);
@@ -337,13 +338,13 @@ static void on_ping(struct as_worker *w, struct as_worker_link *l, const struct 
     uint64_t opaque;
 
     if (as_frame_get_ping(f, &opaque))
-        as_worker_end(w, l, "the dispatcher sent a malformed PING or PONG");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed PING or PONG");
     else if (f->type == AS_FRAME_PING) {
         as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
         /* it has been quiet: what handlers let go of since then is seen only now */
         as_worker_trim(w);
-        as_worker_measure(w);
-        as_worker_show(w);
+        as_worker_count_memory(w);
+        as_worker_publish_stat(w);
     } else
         l->wait_pong = false;
 }
@@ -360,7 +361,7 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
         if (l->state == AS_WORKER_LIVE)
             on_batch(w, l, f);
         else
-            as_worker_end(w, l, "the dispatcher sent a frame that a worker does not take");
+            as_worker_close_link(w, l, "the dispatcher sent a frame that a worker does not take");
         return;
     case AS_FRAME_HELLO:
         on_hello(w, l, f);
@@ -398,10 +399,10 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
         as_worker_on_input(w, l, f, buf);
         return;
     case AS_FRAME_END:
-        as_worker_on_inputs_over(w, l, f);
+        as_worker_on_input_end(w, l, f);
         return;
     default:
-        if (as_frame_judge(f) != AS_FRAME_SKIP)
-            as_worker_end(w, l, "the dispatcher sent a frame that a worker does not take");
+        if (as_frame_handling_of(f) != AS_FRAME_SKIP)
+            as_worker_close_link(w, l, "the dispatcher sent a frame that a worker does not take");
     }
 }

@@ -35,7 +35,7 @@ static void watch_for_room(struct as_worker *w, struct as_worker_link *l, bool o
 static void send_link(struct as_worker *w, struct as_worker_link *l)
 {
     if (l->out.broken)
-        as_worker_end(w, l, "out of memory for what is to be sent");
+        as_worker_close_link(w, l, "out of memory for what is to be sent");
     while (l->out.bytes && l->sock >= 0) {
         struct iovec iov[IOV_MAX_AT_ONCE];
         struct msghdr m = {.msg_iov = iov};
@@ -50,7 +50,7 @@ static void send_link(struct as_worker *w, struct as_worker_link *l)
             if (errno == EINTR)
                 continue;
             if (errno != EAGAIN)
-                as_worker_end(w, l, "the dispatcher closed the link");
+                as_worker_close_link(w, l, "the dispatcher closed the link");
             break;
         }
         as_outq_drop(&l->out, (size_t)n);
@@ -67,7 +67,7 @@ void as_worker_send(struct as_worker *w)
     if (w->parked)
         as_worker_wake(w); /* so that it waits for room as well */
     else
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
 }
 
 void as_worker_flush(struct as_worker *w)
@@ -99,30 +99,30 @@ static void clear_wake(struct as_worker *w)
 
 /* --- the runner --- */
 
-static bool is_over(const struct as_worker_link *l)
+static bool is_flushed(const struct as_worker_link *l)
 {
     return l->sock < 0 || (!l->wait_pong && !l->out.bytes);
 }
 
 /* What wait and poll say; AS_EAGAIN: nothing to do. */
-static int verdict(struct as_worker *w)
+static int next_step(struct as_worker *w)
 {
     bool held = as_worker_waiting(w) || w->n_running;
 
-    if (w->draining && !held && is_over(&w->links[0]) && is_over(&w->links[1]))
+    if (w->draining && !held && is_flushed(&w->links[0]) && is_flushed(&w->links[1]))
         return AS_ECANCELLED;
     if (w->lost && !(w->draining && held))
         return AS_EOF;
-    if (as_worker_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
+    if (as_worker_has_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
         atomic_load_explicit(&w->moving, memory_order_relaxed))
         return 0;
     return AS_EAGAIN;
 }
 
 /* Answers to PING and the like are sent at once: they do not wait for a handler. */
-void as_worker_pump_and_send(struct as_worker *w)
+void as_worker_read_and_send(struct as_worker *w)
 {
-    as_worker_pump(w);
+    as_worker_read(w);
     if (as_worker_has_out(w))
         as_worker_send(w);
 }
@@ -140,7 +140,7 @@ static void watch(const struct as_worker *w, struct pollfd p[2], bool room)
     }
 }
 
-void as_worker_park(struct as_worker *w)
+void as_worker_sleep(struct as_worker *w)
 {
     struct pollfd p[3] = {{.fd = w->wake_fd, .events = POLLIN}};
 
@@ -156,7 +156,7 @@ void as_worker_park(struct as_worker *w)
         clear_wake(w);
 }
 
-static bool is_read(const struct as_worker_link *l)
+static bool is_drained(const struct as_worker_link *l)
 {
     return l->sock < 0 || (l->rx.drained && !l->n_waiting);
 }
@@ -167,21 +167,21 @@ int as_worker_wait(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->clock = 0;
-    as_worker_hold(w, 0);
-    if (is_read(&w->links[0]) && is_read(&w->links[1]))
+    as_worker_set_held(w, 0);
+    if (is_drained(&w->links[0]) && is_drained(&w->links[1]))
         as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
     else
-        as_worker_pump_and_send(w);
-    r = verdict(w);
+        as_worker_read_and_send(w);
+    r = next_step(w);
     if (r == AS_EAGAIN) {
-        as_worker_park(w);
-        as_worker_pump_and_send(w);
-        r = verdict(w);
+        as_worker_sleep(w);
+        as_worker_read_and_send(w);
+        r = next_step(w);
         if (r == AS_EAGAIN)
             r = 0; /* let the caller look at its signals */
     }
     w->seen = as_worker_clock();
-    as_worker_arm(w); /* the caller may wait for other threads before its next step */
+    as_worker_arm_guard(w); /* the caller may wait for other threads before its next step */
     pthread_mutex_unlock(&w->mu);
     return r;
 }
@@ -202,15 +202,15 @@ int as_worker_poll(struct as_worker *w)
     w->seen = as_worker_clock();
     if (atomic_load(&w->woken))
         clear_wake(w);
-    as_worker_pump_and_send(w);
-    r = verdict(w);
+    as_worker_read_and_send(w);
+    r = next_step(w);
     pthread_mutex_unlock(&w->mu);
     return r;
 }
 
 /* --- the guard --- */
 
-static void arm(struct as_worker *w, as_ns in)
+static void set_timer(struct as_worker *w, as_ns in)
 {
     struct itimerspec at = {.it_value = {.tv_nsec = (long)in}};
 
@@ -219,10 +219,10 @@ static void arm(struct as_worker *w, as_ns in)
     (void)timerfd_settime(w->timer_fd, 0, &at, NULL);
 }
 
-void as_worker_arm(struct as_worker *w)
+void as_worker_arm_guard(struct as_worker *w)
 {
     if (!w->armed)
-        arm(w, AS_WORKER_LATE);
+        set_timer(w, AS_WORKER_RUNNER_LATE);
 }
 
 /* The guard's own thread keeps this between two looks. */
@@ -237,15 +237,15 @@ struct look {
  * told. */
 static void take_over(struct as_worker *w, struct look *k)
 {
-    as_worker_pump(w);
+    as_worker_read(w);
     as_worker_send(w);
-    if (w->event_loop && verdict(w) != AS_EAGAIN)
+    if (w->event_loop && next_step(w) != AS_EAGAIN)
         as_worker_wake(w);
     k->watch = true;
     k->room = true;
 }
 
-static void look_after(struct as_worker *w, struct look *k, bool readable)
+static void check_runner(struct as_worker *w, struct look *k, bool readable)
 {
     as_ns now = as_worker_clock();
     bool graced = k->graced && k->grace == w->seen;
@@ -258,18 +258,18 @@ static void look_after(struct as_worker *w, struct look *k, bool readable)
             as_worker_send(w);
         return;
     }
-    if (now - w->seen < AS_WORKER_LATE) {
+    if (now - w->seen < AS_WORKER_RUNNER_LATE) {
         k->watch = false;
         if (as_worker_has_out(w)) /* parts of a handler that gives one after the other */
             as_worker_send(w);
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
         return;
     }
     if (w->event_loop && readable && !graced) {
         k->graced = true;
         k->grace = w->seen;
         k->watch = false;
-        arm(w, AS_WORKER_GRACE);
+        set_timer(w, AS_WORKER_GRACE);
         return;
     }
     if (w->event_loop && !readable && !graced && !as_worker_has_out(w)) {
@@ -309,9 +309,9 @@ static void *guard_main(void *arg)
             (void)!read(w->timer_fd, &n, sizeof(n));
             w->armed = false;
         }
-        look_after(w, &k, p[2].revents || p[3].revents);
-        as_worker_measure(w);
-        as_worker_show(w);
+        check_runner(w, &k, p[2].revents || p[3].revents);
+        as_worker_count_memory(w);
+        as_worker_publish_stat(w);
         pthread_mutex_unlock(&w->mu);
     }
 }

@@ -19,7 +19,7 @@ static struct as_worker_link *free_link(struct as_worker *w)
     return NULL;
 }
 
-void as_worker_move(struct as_worker *w)
+void as_worker_handover_start(struct as_worker *w)
 {
     struct as_worker_link *former = w->l, *l = free_link(w);
 
@@ -28,21 +28,21 @@ void as_worker_move(struct as_worker *w)
         return;
     w->l = l;
     l->beside = true;
-    if (as_worker_call_on(w, l) == 0) {
-        as_worker_arm(w);
+    if (as_worker_open_link(w, l) == 0) {
+        as_worker_arm_guard(w);
         return;
     }
-    as_worker_end(w, l, "cannot connect to the other dispatcher");
+    as_worker_close_link(w, l, "cannot connect to the other dispatcher");
     l->beside = false; /* there may have been no socket */
     w->l = former;
 }
 
-void as_worker_move_on(struct as_worker *w, struct as_worker_link *l)
+void as_worker_handover_step(struct as_worker *w, struct as_worker_link *l)
 {
     if (!l->beside || l->state != AS_WORKER_GREETING)
         return;
     if (l->refused) {
-        as_worker_end(w, l, "the other dispatcher refused a model");
+        as_worker_close_link(w, l, "the other dispatcher refused a model");
         return;
     }
     if (l->greeted && l->n_registered == w->n_models) {

@@ -32,15 +32,15 @@
 #include <pthread.h>
 #include <time.h>
 
-#define AS_WORKER_LATE AS_MS /* the runner is late when it was not seen for this long */
+#define AS_WORKER_RUNNER_LATE AS_MS /* the runner is late when it was not seen for this long */
 #define AS_WORKER_GRACE                                                                            \
     (300 * AS_US) /* an event loop that has something to read reads it in this */
-#define AS_WORKER_PART     (100 * AS_US) /* parts go out at once after such a silence */
-#define AS_WORKER_FRESH    (100 * AS_US) /* nothing is started on the word of an older read */
-#define AS_WORKER_RX_CAP   (256u << 10)  /* bytes of one receive buffer */
-#define AS_WORKER_RX_SPARE 64u /* buffers kept for reuse; all held: bodies are copied out */
-#define AS_WORKER_PAUSE    (250 * AS_MS) /* longest, between attempts to connect */
-#define AS_WORKER_ARENA    768u          /* arrays of a request that need no heap */
+#define AS_WORKER_PART_QUIET   (100 * AS_US) /* parts go out at once after such a silence */
+#define AS_WORKER_READ_MAX_AGE (100 * AS_US) /* nothing is started on the word of an older read */
+#define AS_WORKER_RX_CAP       (256u << 10)  /* bytes of one receive buffer */
+#define AS_WORKER_RX_SPARE     64u /* buffers kept for reuse; all held: bodies are copied out */
+#define AS_WORKER_RETRY_MAX    (250 * AS_MS) /* longest, between attempts to connect */
+#define AS_WORKER_ARENA        768u          /* arrays of a request that need no heap */
 
 enum as_worker_state {
     AS_WORKER_DOWN,     /* not connected */
@@ -71,8 +71,8 @@ struct as_worker_req {
     struct as_blob *body;                  /* holds the tensors' bytes, may be the same one */
     uint64_t got;                          /* bytes of a following body that are here */
     uint64_t body_len;
-    void *data;                            /* the caller's */
-    struct as_worker_rehearsal *rehearsal; /* NULL: the server sent it */
+    void *data;                             /* the caller's */
+    struct as_worker_local_call *rehearsal; /* NULL: the server sent it */
     /* several messages: */
     struct as_frame_window parts;  /* what we may send */
     struct as_frame_window window; /* what may still be sent to us … */
@@ -90,7 +90,7 @@ struct as_worker_req {
     uint8_t first[AS_WORKER_ARENA] __attribute__((aligned(16)));
 };
 
-struct as_worker_served { /* a model */
+struct as_worker_served_model { /* a model */
     struct as_frame_register reg;
     uint32_t cap;     /* of calls at once; UINT32_MAX: the slots are its only limit */
     uint32_t running; /* calls */
@@ -146,7 +146,7 @@ struct as_worker {
         char path[AS_WORKER_PATH], token[AS_WORKER_TOKEN];
     } found;                       /* of the last lookup */
     struct as_frame_window inputs; /* of one stream, as conf says */
-    struct as_worker_served *models;
+    struct as_worker_served_model *models;
     uint32_t n_models;
     uint32_t slots;                  /* calls at once: of conf, or of the options */
     bool capped;                     /* some model's max_ongoing is below the slots of conf */
@@ -200,19 +200,19 @@ struct as_worker {
 };
 
 /* In the order in which requests are started: the former one's first. */
-static inline struct as_worker_link *as_worker_nth(struct as_worker *w, int i)
+static inline struct as_worker_link *as_worker_link_at(struct as_worker *w, int i)
 {
     return i ? w->l : &w->links[w->l == &w->links[0]];
 }
 #define AS_WORKER_LINKS(w, l) for (struct as_worker_link *l = (w)->links; l < (w)->links + 2; l++)
 
 /* Is there still somebody who waits for the answer? */
-static inline bool as_worker_live(const struct as_worker_req *q)
+static inline bool as_worker_is_awaited(const struct as_worker_req *q)
 {
     return !q->on || q->on->number == q->link;
 }
 /* What its server takes of q->said. */
-static inline struct as_tensor_params as_worker_said(const struct as_worker_req *q)
+static inline struct as_tensor_params as_worker_output_params(const struct as_worker_req *q)
 {
     return q->said.n && q->on && q->on->tensor_params ? q->said : (struct as_tensor_params){0};
 }
@@ -238,21 +238,21 @@ static inline as_ns as_worker_clock(void)
 }
 
 /* Nobody but the one who asks refers to it, so nobody can begin to. */
-static inline bool as_worker_alone(const struct as_blob *b)
+static inline bool as_worker_blob_unshared(const struct as_blob *b)
 {
     return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
 }
 
 /* worker_conf.c: takes over a struct of the caller's whose first member is its size. False: it
  * cannot be of an older header, or it uses members that we do not know. */
-bool as_worker_take(void *to, size_t known, const void *from);
+bool as_worker_copy_struct(void *to, size_t known, const void *from);
 
 /* worker_call.c: the calls of one thread, and what is used again for each. */
-struct as_worker_hand;
-struct as_worker_hand *as_worker_hand_new(struct as_worker *w);
-void as_worker_hand_free(struct as_worker_hand *h);
+struct as_worker_executor;
+struct as_worker_executor *as_worker_executor_new(struct as_worker *w);
+void as_worker_executor_free(struct as_worker_executor *h);
 /* Runs the handler with q, and those that share its call; all are answered then. */
-void as_worker_serve(struct as_worker_hand *h, struct as_worker_req *q);
+void as_worker_execute(struct as_worker_executor *h, struct as_worker_req *q);
 
 /* All below: with the lock held. */
 
@@ -262,48 +262,48 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w,
 void as_worker_req_put(struct as_worker *w, struct as_worker_req *q); /* in no list any more */
 /* The request leaves its batch. True: its slot is free, it was the last or alone. */
 bool as_worker_leave_batch(struct as_worker *w, struct as_worker_req *q);
-bool as_worker_startable(const struct as_worker *w);
+bool as_worker_has_startable(const struct as_worker *w);
 void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q,
                           uint32_t reason); /* running */
 /* An answer was appended, q ends: the books, and who sends it. Unlocks. */
-void as_worker_done(struct as_worker *w, struct as_worker_req *q, as_ns now);
+void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns now);
 /* All tensors in a blob of their own; `t` gets the tensors in it. NULL: out of memory. */
-struct as_blob *as_worker_gather(const struct as_msg *msg, struct as_tensor *t, uint64_t len);
+struct as_blob *as_worker_copy_tensors(const struct as_msg *msg, struct as_tensor *t, uint64_t len);
 /* Shows the counters on the page. */
-static inline void as_worker_show(struct as_worker *w)
+static inline void as_worker_publish_stat(struct as_worker *w)
 {
     AS_WORKER_LINKS(w, l)
     {
         if (l->page.page)
-            as_page_count(&l->page, &w->stat);
+            as_page_publish_stat(&l->page, &w->stat);
     }
 }
 /* The runner is inside code that it cannot leave, says every page. */
-static inline void as_worker_hold(struct as_worker *w, as_ns now)
+static inline void as_worker_set_held(struct as_worker *w, as_ns now)
 {
-    AS_WORKER_LINKS(w, l) as_page_hold(&l->page, now);
+    AS_WORKER_LINKS(w, l) as_page_set_held(&l->page, now);
 }
-void as_worker_measure(struct as_worker *w); /* counts the bytes that are held */
+void as_worker_count_memory(struct as_worker *w); /* counts the bytes that are held */
 void as_worker_put_error(struct as_worker_link *l, uint64_t stream, uint32_t code, uint32_t flags,
                          const char *text);
 
 /* worker_conn.c: the last of it, when no thread and no request is left. */
-void as_worker_discard(struct as_worker *w);
+void as_worker_destroy(struct as_worker *w);
 /* The link is over; the reason is kept unless there is one already. */
-void as_worker_end(struct as_worker *w, struct as_worker_link *l, const char *why);
+void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const char *why);
 /* Slots are granted: the greeting is over. */
 void as_worker_go_live(struct as_worker *w, struct as_worker_link *l);
 /* Opens a socket, sends HELLO and what is served on a link that is down. */
-int as_worker_call_on(struct as_worker *w, struct as_worker_link *l);
+int as_worker_open_link(struct as_worker *w, struct as_worker_link *l);
 
 /* worker_move.c, in the runner's thread: connects once more; MOVE was said. */
-void as_worker_move(struct as_worker *w);
+void as_worker_handover_start(struct as_worker *w);
 /* A link beside another one has read something: is its greeting over? */
-void as_worker_move_on(struct as_worker *w, struct as_worker_link *l);
+void as_worker_handover_step(struct as_worker *w, struct as_worker_link *l);
 void as_worker_set_error(struct as_worker *w, struct as_str text);
 
 /* worker_rx.c: reads what is there and handles it; may end the link. */
-void as_worker_pump(struct as_worker *w);
+void as_worker_read(struct as_worker *w);
 void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l);
 void as_worker_rx_fini(struct as_worker_link *l);
 void as_worker_trim(struct as_worker *w); /* gives back what has not been used lately */
@@ -313,9 +313,9 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
                         struct as_blob *buf);
 /* Begins a DATA frame that continues a body; its payload may still be missing. False: passed over,
  * or the link has ended. True: write f->n bytes at ret_q->body->data + ret_q->got. */
-bool as_worker_on_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
-                       struct as_worker_req **ret_q);
-void as_worker_body_came(struct as_worker *w, struct as_worker_req *q, size_t n);
+bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
+                          struct as_worker_req **ret_q);
+void as_worker_on_body_bytes(struct as_worker *w, struct as_worker_req *q, size_t n);
 
 /* Takes in the head of a message that a frame brings; 0, AS_ENOMEM, AS_EPROTO with a reason. */
 int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
@@ -323,47 +323,48 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
 
 /* worker_stream.c */
 /* Started and not answered, of that link; or NULL. */
-struct as_worker_req *as_worker_started(const struct as_worker *w, const struct as_worker_link *l,
-                                        uint64_t stream);
-void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q); /* it is started */
-void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q);   /* its inputs go */
-void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what);
+struct as_worker_req *as_worker_find_started(const struct as_worker *w,
+                                             const struct as_worker_link *l, uint64_t stream);
+void as_worker_stream_start(struct as_worker *w, struct as_worker_req *q); /* it is started */
+void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q);  /* its inputs go */
+void as_worker_notify(struct as_worker *w, struct as_worker_req *q, unsigned what);
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
 void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                         struct as_blob *buf);
-void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
-                              const struct as_frame *f);
+void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l,
+                            const struct as_frame *f);
 /* The input of that stream whose body is coming, or NULL. */
-struct as_worker_req *as_worker_filling(const struct as_worker *w, const struct as_worker_link *l,
-                                        uint64_t stream);
-void as_worker_input_came(struct as_worker *w, struct as_worker_req *input);
+struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
+                                                   const struct as_worker_link *l, uint64_t stream);
+void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *input);
 
 /* worker_ask.c */
 void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f);
 void as_worker_drop_asks(struct as_worker *w,
                          const struct as_worker_link *l); /* of a link that has ended */
-void as_worker_tell_options(struct as_worker *w, struct as_worker_link *l); /* to a new link */
-void as_worker_grant(struct as_worker *w,
-                     struct as_worker_link *l); /* CREDIT: slots and prefetch */
+void as_worker_send_options(struct as_worker *w, struct as_worker_link *l); /* to a new link */
+void as_worker_grant_slots(struct as_worker *w,
+                           struct as_worker_link *l); /* CREDIT: slots and prefetch */
 
 /* worker_rehearse.c, without the lock: a request that was made here is answered, with a part, or
  * ends. They stand in for what is told to the server of another. */
-int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg);
-void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
-                               const struct as_msg *msg);
-void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
-                            struct as_str why);
-void as_worker_rehearse_took(struct as_worker_req *q); /* its handler took an input */
+int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
+                              const struct as_msg *msg);
+void as_worker_local_call_answer(struct as_worker *w, struct as_worker_req *q,
+                                 const struct as_msg *msg);
+void as_worker_local_call_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
+                              struct as_str why);
+void as_worker_local_call_input_taken(struct as_worker_req *q); /* its handler took an input */
 
 /* worker_traffic.c */
-void as_worker_tell_traffic(struct as_worker *w, struct as_worker_link *l); /* to a new one */
+void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l); /* to a new one */
 
 /* worker_guard.c */
-void as_worker_pump_and_send(struct as_worker *w);
-void as_worker_park(struct as_worker *w); /* sleeps without the lock until there is news */
+void as_worker_read_and_send(struct as_worker *w);
+void as_worker_sleep(struct as_worker *w); /* sleeps without the lock until there is news */
 int as_worker_guard_start(struct as_worker *w);
 void as_worker_guard_stop(struct as_worker *w); /* without the lock */
-void as_worker_arm(struct as_worker *w);        /* the guard looks in 1 ms, if it does not anyway */
+void as_worker_arm_guard(struct as_worker *w);  /* the guard looks in 1 ms, if it does not anyway */
 void as_worker_send(struct as_worker *w);       /* writes what the socket takes */
 
 #endif

@@ -9,7 +9,7 @@
 
 #define WHY 512u
 
-struct as_worker_rehearsal {
+struct as_worker_local_call {
     struct as_worker_local conf; /* without msg, which is the caller's */
     struct as_model model;       /* as the server would know it */
     uint32_t status;             /* the first that went wrong … */
@@ -31,7 +31,7 @@ static struct as_model model_of(const struct as_frame_register *r)
 
 /* --- made --- */
 
-static struct as_str keep(struct as_arena *a, struct as_str s)
+static struct as_str copy_str(struct as_arena *a, struct as_str s)
 {
     char *p = as_arena_dup(a, s);
 
@@ -49,51 +49,51 @@ static void *room(struct as_arena *a, size_t n)
     return p;
 }
 
-static void keep_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
+static void copy_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
 {
     struct as_tensor_param *p = room(&q->arena, own->n * sizeof(*p));
 
     for (uint32_t i = 0; i < own->n; i++) {
         p[i] = own->at[i];
-        p[i].param.name = keep(&q->arena, p[i].param.name);
+        p[i].param.name = copy_str(&q->arena, p[i].param.name);
         if (p[i].param.type == AS_PARAM_STRING)
-            p[i].param.str = keep(&q->arena, p[i].param.str);
+            p[i].param.str = copy_str(&q->arena, p[i].param.str);
     }
     q->tensor_params = (struct as_tensor_params){p, own->n};
 }
 
-static void keep_params(struct as_worker_req *q, const struct as_msg *msg)
+static void copy_params(struct as_worker_req *q, const struct as_msg *msg)
 {
     struct as_param *p = room(&q->arena, msg->n_params * sizeof(*p));
 
     for (uint32_t i = 0; i < msg->n_params; i++) {
         p[i] = msg->params[i];
-        p[i].name = keep(&q->arena, p[i].name);
+        p[i].name = copy_str(&q->arena, p[i].name);
         if (p[i].type == AS_PARAM_STRING)
-            p[i].str = keep(&q->arena, p[i].str);
+            p[i].str = copy_str(&q->arena, p[i].str);
     }
     q->msg.params = p;
     q->msg.n_params = msg->n_params;
 }
 
-static void keep_meta(struct as_worker_req *q, const struct as_msg *msg)
+static void copy_meta(struct as_worker_req *q, const struct as_msg *msg)
 {
     struct as_meta *m = room(&q->arena, msg->n_meta * sizeof(*m));
 
     for (uint32_t i = 0; i < msg->n_meta; i++) {
-        m[i].key = keep(&q->arena, msg->meta[i].key);
-        m[i].value = keep(&q->arena, msg->meta[i].value);
+        m[i].key = copy_str(&q->arena, msg->meta[i].key);
+        m[i].value = copy_str(&q->arena, msg->meta[i].value);
     }
     q->msg.meta = m;
     q->msg.n_meta = msg->n_meta;
 }
 
 /* Everything is copied; the tensors' bytes lie as those that came over a link do. */
-static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
+static int copy_msg(struct as_worker_req *q, const struct as_msg *msg)
 {
     struct as_tensor *t = room(&q->arena, msg->n_tensors * sizeof(*t));
 
-    q->body = as_worker_gather(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
+    q->body = as_worker_copy_tensors(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
     if (!q->body)
         return AS_ENOMEM;
     q->head = q->body;
@@ -104,12 +104,12 @@ static int keep_msg(struct as_worker_req *q, const struct as_msg *msg)
         if (n)
             memcpy(shape, t[i].shape, n);
         t[i].shape = shape;
-        t[i].name = keep(&q->arena, t[i].name);
+        t[i].name = copy_str(&q->arena, t[i].name);
     }
-    q->msg =
-        (struct as_msg){.id = keep(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
-    keep_params(q, msg);
-    keep_meta(q, msg);
+    q->msg = (struct as_msg){
+        .id = copy_str(&q->arena, msg->id), .tensors = t, .n_tensors = msg->n_tensors};
+    copy_params(q, msg);
+    copy_meta(q, msg);
     return 0;
 }
 
@@ -157,8 +157,8 @@ static int check_tensor_params(const struct as_msg *msg, const struct as_tensor_
 }
 
 /* Of a message: that its bytes are what they are said to be, and that the signature has it. */
-static int check(const struct as_model *m, const struct as_msg *msg,
-                 const struct as_tensor_params *own, char *why, size_t cap)
+static int check_message(const struct as_model *m, const struct as_msg *msg,
+                         const struct as_tensor_params *own, char *why, size_t cap)
 {
     int err = check_data(msg, why, cap);
 
@@ -168,35 +168,35 @@ static int check(const struct as_model *m, const struct as_msg *msg,
 }
 
 /* A request, or one more input of one; with the lock held. */
-static int make(struct as_worker *w, uint32_t model, const struct as_msg *msg,
-                const struct as_tensor_params *own, struct as_worker_req **ret_q)
+static int make_message(struct as_worker *w, uint32_t model, const struct as_msg *msg,
+                        const struct as_tensor_params *own, struct as_worker_req **ret_q)
 {
     struct as_worker_req *q = as_worker_req_get(w, NULL);
-    int err = q ? keep_msg(q, msg) : AS_ENOMEM;
+    int err = q ? copy_msg(q, msg) : AS_ENOMEM;
 
     if (err) {
         if (q)
             as_worker_req_put(w, q);
         return err;
     }
-    keep_tensor_params(q, own);
+    copy_tensor_params(q, own);
     q->stream = 0;
     q->model = model;
     q->complete = true;
     q->deadline = AS_NEVER;
     q->begun = as_worker_clock();
     q->window = q->owed = (struct as_frame_window){0}; /* nobody grants any */
-    q->cost = 0; /* it came through no window */
+    q->cost = 0;                                       /* it came through no window */
     *ret_q = q;
     return 0;
 }
 
-static int begin(struct as_worker *w, uint32_t model, struct as_worker_rehearsal *r,
-                 const struct as_msg *msg, const struct as_tensor_params *own,
-                 struct as_worker_req **ret_q)
+static int start_local(struct as_worker *w, uint32_t model, struct as_worker_local_call *r,
+                       const struct as_msg *msg, const struct as_tensor_params *own,
+                       struct as_worker_req **ret_q)
 {
     struct as_worker_req *q;
-    int err = make(w, model, msg, own, &q);
+    int err = make_message(w, model, msg, own, &q);
 
     if (err)
         return err;
@@ -216,14 +216,14 @@ static bool takes(const struct as_worker *w, uint32_t model, const struct as_wor
 int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_local *local,
                     struct as_worker_req **ret_q)
 {
-    struct as_worker_rehearsal *r;
+    struct as_worker_local_call *r;
     struct as_worker_local conf;
     struct as_tensor_params own;
     char why[WHY] = "there is no such model, it takes one message, or the worker is connected";
     uint32_t items;
     int err = AS_EINVALID;
 
-    if (!as_worker_take(&conf, sizeof(conf), local))
+    if (!as_worker_copy_struct(&conf, sizeof(conf), local))
         return err;
     pthread_mutex_lock(&w->mu);
     if (!takes(w, model, &conf)) {
@@ -232,16 +232,16 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
         return err;
     }
     r = as_xalloc(sizeof(*r));
-    *r = (struct as_worker_rehearsal){.conf = conf, .model = model_of(&w->models[model].reg)};
+    *r = (struct as_worker_local_call){.conf = conf, .model = model_of(&w->models[model].reg)};
     own = (struct as_tensor_params){conf.tensor_params, conf.n_tensor_params};
-    err = check(&r->model, conf.msg, &own, why, sizeof(why));
+    err = check_message(&r->model, conf.msg, &own, why, sizeof(why));
     if (!err && r->model.batching.max_size)
         err = as_model_items(&r->model, conf.msg->tensors, conf.msg->n_tensors, why, sizeof(why),
                              &items);
     if (err)
         as_worker_set_error(w, as_str_of(why));
     else
-        err = begin(w, model, r, conf.msg, &own, ret_q);
+        err = start_local(w, model, r, conf.msg, &own, ret_q);
     pthread_mutex_unlock(&w->mu);
     if (err)
         free(r);
@@ -260,7 +260,7 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
 /* --- while it runs --- */
 
 /* What q waits for is there. With the lock held; true: an event loop has to hear of it. */
-static bool wake(struct as_worker *w, struct as_worker_req *q, unsigned what)
+static bool notify_handler(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
     bool is = q->wants & what;
 
@@ -283,17 +283,17 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
         as_worker_set_error(w, as_str_of(why));
     else if (!msg)
         err = 0;
-    else if ((err = check(&q->rehearsal->model, msg, &own, why, sizeof(why))))
+    else if ((err = check_message(&q->rehearsal->model, msg, &own, why, sizeof(why))))
         as_worker_set_error(w, as_str_of(why));
     else
-        err = make(w, q->model, msg, &own, &in);
+        err = make_message(w, q->model, msg, &own, &in);
     if (in) {
         in->is_input = true;
         as_list_push(&q->inputs, &in->node);
     }
     if (!err) {
         q->inputs_over = !msg;
-        *ret_wanted = wake(w, q, AS_WANT_INPUT);
+        *ret_wanted = notify_handler(w, q, AS_WANT_INPUT);
     }
     pthread_mutex_unlock(&w->mu);
     return err;
@@ -312,7 +312,7 @@ bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t
 
     pthread_mutex_lock(&w->mu);
     q->parts.messages = AS_MIN(q->parts.messages + (int64_t)parts, (int64_t)INT32_MAX);
-    wanted = wake(w, q, AS_WANT_ROOM);
+    wanted = notify_handler(w, q, AS_WANT_ROOM);
     pthread_mutex_unlock(&w->mu);
     return wanted;
 }
@@ -321,14 +321,14 @@ void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
 {
     pthread_mutex_lock(&w->mu);
     atomic_store_explicit(&q->cancel, as_err_grpc(AS_ECANCELLED), memory_order_relaxed);
-    wake(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
+    notify_handler(w, q, AS_WANT_ROOM | AS_WANT_INPUT);
     pthread_mutex_unlock(&w->mu);
 }
 
 /* --- answered --- */
 
 /* The first thing that goes wrong is what its maker hears of; cut, but not inside a character. */
-static void note(struct as_worker_rehearsal *r, uint32_t status, struct as_str why)
+static void record_failure(struct as_worker_local_call *r, uint32_t status, struct as_str why)
 {
     size_t n = AS_MIN(why.n, sizeof(r->why) - 1);
 
@@ -342,17 +342,17 @@ static void note(struct as_worker_rehearsal *r, uint32_t status, struct as_str w
     r->why[n] = 0;
 }
 
-static bool fits(struct as_worker_rehearsal *r, const struct as_msg *msg)
+static bool check_answer(struct as_worker_local_call *r, const struct as_msg *msg)
 {
     char why[WHY];
 
     if (!as_model_check_outputs(&r->model, msg->tensors, msg->n_tensors, why, sizeof(why)))
         return true;
-    note(r, as_err_grpc(AS_EHANDLER), as_str_of(why));
+    record_failure(r, as_err_grpc(AS_EHANDLER), as_str_of(why));
     return false;
 }
 
-static void give(struct as_worker_rehearsal *r, const struct as_msg *msg)
+static void deliver_part(struct as_worker_local_call *r, const struct as_msg *msg)
 {
     if (r->conf.part && !r->status)
         r->conf.part(r->conf.ctx, msg);
@@ -372,14 +372,15 @@ static int take_room(struct as_worker *w, struct as_worker_req *q)
 }
 
 /* Nobody waits for the rest of what does not fit. */
-int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg)
+int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
+                              const struct as_msg *msg)
 {
     int err = take_room(w, q);
 
     if (err)
         return err;
-    if (fits(q->rehearsal, msg)) {
-        give(q->rehearsal, msg);
+    if (check_answer(q->rehearsal, msg)) {
+        deliver_part(q->rehearsal, msg);
         q->said.n = 0;
         return 0;
     }
@@ -387,32 +388,32 @@ int as_worker_rehearse_part(struct as_worker *w, struct as_worker_req *q, const 
     return AS_ECANCELLED;
 }
 
-void as_worker_rehearse_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
-                            struct as_str why)
+void as_worker_local_call_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
+                              struct as_str why)
 {
-    struct as_worker_rehearsal *r = q->rehearsal;
+    struct as_worker_local_call *r = q->rehearsal;
 
     if (status)
-        note(r, status, why);
+        record_failure(r, status, why);
     pthread_mutex_lock(&w->mu);
-    as_worker_stream_end(w, q);
+    as_worker_stream_stop(w, q);
     as_worker_req_put(w, q);
     pthread_mutex_unlock(&w->mu);
     r->conf.done(r->conf.ctx, r->status, as_str_of(r->why));
     free(r);
 }
 
-void as_worker_rehearse_answer(struct as_worker *w, struct as_worker_req *q,
-                               const struct as_msg *msg)
+void as_worker_local_call_answer(struct as_worker *w, struct as_worker_req *q,
+                                 const struct as_msg *msg)
 {
-    if (fits(q->rehearsal, msg))
-        give(q->rehearsal, msg);
-    as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+    if (check_answer(q->rehearsal, msg))
+        deliver_part(q->rehearsal, msg);
+    as_worker_local_call_end(w, q, 0, (struct as_str){0});
 }
 
-void as_worker_rehearse_took(struct as_worker_req *q)
+void as_worker_local_call_input_taken(struct as_worker_req *q)
 {
-    struct as_worker_rehearsal *r = q->rehearsal;
+    struct as_worker_local_call *r = q->rehearsal;
 
     if (r->conf.took)
         r->conf.took(r->conf.ctx);

@@ -24,15 +24,15 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
                      char ret_token[AS_WORKER_TOKEN])
 {
     char path[AS_RUNTIME_PATH_MAX], token[AS_RUNTIME_TOKEN_LEN + 1];
-    struct as_runtime_found f;
+    struct as_runtime_search f;
     int err;
 
     if (port > UINT16_MAX)
         return AS_EINVALID;
     as_runtime_find(&f, runtime_dir ? runtime_dir : "", port != 0,
                     port ? (uint16_t)port : PORT_DEFAULT);
-    if (!port && f.n_meant > 1) { /* as worker.h promises */
-        as_runtime_found_fini(&f);
+    if (!port && f.n_matching > 1) { /* as worker.h promises */
+        as_runtime_search_fini(&f);
         as_runtime_find(&f, runtime_dir ? runtime_dir : "", true, PORT_DEFAULT);
     }
     err = is_ours(f.chosen.base);
@@ -40,7 +40,7 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
         err = as_runtime_path(path, f.chosen.base, f.chosen.port, AS_RUNTIME_LINK);
     if (!err)
         err = as_runtime_read_token(f.chosen.base, f.chosen.port, token);
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
     if (err)
         return err == AS_EPROTO ? AS_ENOTFOUND : err; /* it is being written */
     memcpy(ret_path, path, sizeof(path));

@@ -24,7 +24,7 @@ void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l)
     if (rx->into && rx->into->orphan)
         as_worker_req_put(w, rx->into);
     rx->into = NULL;
-    if (rx->buf && !as_worker_alone(rx->buf)) {
+    if (rx->buf && !as_worker_blob_unshared(rx->buf)) {
         as_blob_unref(rx->buf);
         rx->buf = NULL;
     }
@@ -39,13 +39,13 @@ void as_worker_rx_fini(struct as_worker_link *l)
     l->rx.n_spare = 0;
 }
 
-static size_t idle(const struct as_blob *b)
+static size_t unused_bytes(const struct as_blob *b)
 {
-    return b && as_worker_alone(b) ? b->n : 0;
+    return b && as_worker_blob_unshared(b) ? b->n : 0;
 }
 
 /* Buffers that only wait to be used again are not counted. */
-void as_worker_measure(struct as_worker *w)
+void as_worker_count_memory(struct as_worker *w)
 {
     size_t unused = 0;
 
@@ -53,19 +53,19 @@ void as_worker_measure(struct as_worker *w)
     {
         const struct as_worker_rx *rx = &l->rx;
 
-        unused += rx->at == rx->end ? idle(rx->buf) : 0;
+        unused += rx->at == rx->end ? unused_bytes(rx->buf) : 0;
         for (uint32_t i = 0; i < rx->n_spare; i++)
-            unused += idle(rx->spare[i]);
+            unused += unused_bytes(rx->spare[i]);
     }
     w->stat.live = as_live_bytes() - unused;
 }
 
-static void trim(struct as_worker_rx *rx)
+static void trim_spares(struct as_worker_rx *rx)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < rx->n_spare; i++) {
-        if (idle(rx->spare[i]))
+        if (unused_bytes(rx->spare[i]))
             as_blob_unref(rx->spare[i]);
         else
             rx->spare[n++] = rx->spare[i];
@@ -75,18 +75,18 @@ static void trim(struct as_worker_rx *rx)
 
 void as_worker_trim(struct as_worker *w)
 {
-    AS_WORKER_LINKS(w, l) trim(&l->rx);
+    AS_WORKER_LINKS(w, l) trim_spares(&l->rx);
     as_slab_trim();
     as_pages_trim();
 }
 
 /* A buffer of the usual size that nobody refers to. */
-static struct as_blob *take_buffer(struct as_worker_rx *rx)
+static struct as_blob *acquire_buffer(struct as_worker_rx *rx)
 {
     for (uint32_t i = 0; i < rx->n_spare; i++) {
         struct as_blob *b = rx->spare[i];
 
-        if (as_worker_alone(b)) {
+        if (as_worker_blob_unshared(b)) {
             rx->spare[i] = rx->spare[--rx->n_spare];
             rx->pinned = false;
             return b;
@@ -96,7 +96,7 @@ static struct as_blob *take_buffer(struct as_worker_rx *rx)
     return as_blob_new(AS_WORKER_RX_CAP);
 }
 
-static void put_aside(struct as_worker_rx *rx, struct as_blob *b)
+static void keep_spare(struct as_worker_rx *rx, struct as_blob *b)
 {
     if (b->n == AS_WORKER_RX_CAP && rx->n_spare < AS_WORKER_RX_SPARE)
         rx->spare[rx->n_spare++] = b;
@@ -105,21 +105,22 @@ static void put_aside(struct as_worker_rx *rx, struct as_blob *b)
 }
 
 /* Another buffer that holds `need` bytes from offset `off` on; the cut frame moves along. */
-static int move_on(struct as_worker_rx *rx, size_t need, size_t off)
+static int switch_buffer(struct as_worker_rx *rx, size_t need, size_t off)
 {
     size_t rest = rx->end - rx->at;
     struct as_blob *b;
 
-    if (rx->buf && as_worker_alone(rx->buf) && rx->buf->n >= off + need && off + rest <= rx->at) {
+    if (rx->buf && as_worker_blob_unshared(rx->buf) && rx->buf->n >= off + need &&
+        off + rest <= rx->at) {
         memcpy(rx->buf->data + off, rx->buf->data + rx->at, rest);
     } else {
-        b = off + need > AS_WORKER_RX_CAP ? as_blob_new(off + need) : take_buffer(rx);
+        b = off + need > AS_WORKER_RX_CAP ? as_blob_new(off + need) : acquire_buffer(rx);
         if (!b)
             return AS_ENOMEM;
         if (rest)
             memcpy(b->data + off, rx->buf->data + rx->at, rest);
         if (rx->buf)
-            put_aside(rx, rx->buf);
+            keep_spare(rx, rx->buf);
         rx->buf = b;
     }
     rx->at = off;
@@ -140,7 +141,7 @@ static int make_room(struct as_worker_rx *rx)
         AS_ASSERT(n >= 0); /* the parser has seen it */
         need = (size_t)n;
     }
-    if (rx->buf && !rest && as_worker_alone(rx->buf)) {
+    if (rx->buf && !rest && as_worker_blob_unshared(rx->buf)) {
         rx->at = rx->end = off;
         return 0;
     }
@@ -148,7 +149,7 @@ static int make_room(struct as_worker_rx *rx)
         rx->at = rx->end = AS_ALIGN(rx->at, (size_t)AS_FRAME_ALIGN) + off;
     if (rx->buf && rx->at < rx->buf->n && rx->buf->n - rx->at >= AS_MAX(need, rest + ROOM_MIN))
         return 0;
-    return move_on(rx, AS_MAX(need, (size_t)ROOM_MIN), off);
+    return switch_buffer(rx, AS_MAX(need, (size_t)ROOM_MIN), off);
 }
 
 /* A DATA frame whose payload is not all here: what is, moves; the rest will be read in place. */
@@ -161,7 +162,7 @@ static void begin_direct(struct as_worker *w, struct as_worker_link *l, const st
     size_t n = AS_MIN(have, (size_t)f->n);
     size_t pad = total - AS_FRAME_HEADER - f->n;
 
-    if (!as_worker_on_body(w, l, f, &q))
+    if (!as_worker_begin_body(w, l, f, &q))
         return;
     memcpy(q->body->data + q->got, f->p, n);
     if (n < f->n) {
@@ -170,7 +171,7 @@ static void begin_direct(struct as_worker *w, struct as_worker_link *l, const st
     }
     rx->skip = pad - (have - n);
     rx->at = rx->end;
-    as_worker_body_came(w, q, n);
+    as_worker_on_body_bytes(w, q, n);
 }
 
 static bool is_body(const struct as_frame *f)
@@ -178,10 +179,10 @@ static bool is_body(const struct as_frame *f)
     return f->type == AS_FRAME_DATA && !(f->flags & AS_FRAME_F_MSG);
 }
 
-static bool passed_over(const struct as_worker *w, const struct as_worker_link *l,
-                        const struct as_frame *f)
+static bool is_discarded(const struct as_worker *w, const struct as_worker_link *l,
+                         const struct as_frame *f)
 {
-    if (as_worker_filling(w, l, f->stream))
+    if (as_worker_find_partial_input(w, l, f->stream))
         return false;
     AS_LIST_EACH(n, &l->waiting)
     {
@@ -201,22 +202,22 @@ static bool parse_one(struct as_worker *w, struct as_worker_link *l)
     int64_t n = as_frame_peek(rx->buf->data + rx->at, have, &f);
 
     if (n < 0) {
-        as_worker_end(w, l, "the dispatcher sent a malformed frame header");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed frame header");
         return false;
     }
     if (n == 0)
         return false;
     if ((size_t)n > have) {
-        if (is_body(&f) && !passed_over(w, l, &f))
+        if (is_body(&f) && !is_discarded(w, l, &f))
             begin_direct(w, l, &f, (size_t)n);
         return false;
     }
     rx->at += (size_t)n;
     if (!is_body(&f)) {
         as_worker_on_frame(w, l, &f, rx->buf);
-    } else if (as_worker_on_body(w, l, &f, &q)) {
+    } else if (as_worker_begin_body(w, l, &f, &q)) {
         memcpy(q->body->data + q->got, f.p, f.n);
-        as_worker_body_came(w, q, f.n);
+        as_worker_on_body_bytes(w, q, f.n);
     }
     return l->sock >= 0;
 }
@@ -247,7 +248,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
     ssize_t n;
 
     if (make_room(rx)) {
-        as_worker_end(w, l, "out of memory for a receive buffer");
+        as_worker_close_link(w, l, "out of memory for a receive buffer");
         return false;
     }
     if (rx->left)
@@ -261,9 +262,9 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
     rx->drained = n < (ssize_t)want;
     if (n <= 0) {
         if (n == 0)
-            as_worker_end(w, l, "the dispatcher closed the link");
+            as_worker_close_link(w, l, "the dispatcher closed the link");
         else if (errno != EAGAIN && errno != EINTR)
-            as_worker_end(w, l, strerror(errno));
+            as_worker_close_link(w, l, strerror(errno));
         return false;
     }
     if (rx->left) {
@@ -274,7 +275,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
         if (!rx->left)
             rx->into = NULL;
         rx->end += (size_t)n - m;
-        as_worker_body_came(w, q, m);
+        as_worker_on_body_bytes(w, q, m);
     } else {
         rx->end += (size_t)n;
     }
@@ -282,7 +283,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
     return (size_t)n == want && l->sock >= 0;
 }
 
-void as_worker_pump(struct as_worker *w)
+void as_worker_read(struct as_worker *w)
 {
     w->fresh = true;
     AS_WORKER_LINKS(w, l)
@@ -290,6 +291,6 @@ void as_worker_pump(struct as_worker *w)
         for (int i = 0; i < READS_MAX && l->sock >= 0 && read_once(w, l); i++)
             ;
         if (__builtin_expect(l->beside, 0))
-            as_worker_move_on(w, l);
+            as_worker_handover_step(w, l);
     }
 }

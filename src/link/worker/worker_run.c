@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT (10 * AS_SEC)
-#define PAUSE_FIRST     (10 * AS_MS) /* doubles with each attempt, to AS_WORKER_PAUSE */
+#define PAUSE_FIRST     (10 * AS_MS) /* doubles with each attempt, to AS_WORKER_RETRY_MAX */
 
 /* --- being asked to stop --- */
 
@@ -34,7 +34,7 @@ struct signals {
     struct sigaction term, intr;
 };
 
-static void take_signals(struct as_worker *w, struct signals *old)
+static void install_signals(struct as_worker *w, struct signals *old)
 {
     struct sigaction sa = {.sa_handler = stop_on_signal};
 
@@ -45,7 +45,7 @@ static void take_signals(struct as_worker *w, struct signals *old)
     sigaction(SIGINT, &sa, &old->intr);
 }
 
-static void give_signals_back(struct as_worker *w, const struct signals *old)
+static void restore_signals(struct as_worker *w, const struct signals *old)
 {
     if (w->conf.flags & AS_WORKER_NO_SIGNALS)
         return;
@@ -56,7 +56,7 @@ static void give_signals_back(struct as_worker *w, const struct signals *old)
 
 /* --- threads that run handlers --- */
 
-struct crew {
+struct thread_pool {
     struct as_worker *w;
     pthread_mutex_t mu;
     pthread_cond_t work;
@@ -69,8 +69,8 @@ struct crew {
 
 static void *work(void *arg)
 {
-    struct crew *c = arg;
-    struct as_worker_hand *h = as_worker_hand_new(c->w);
+    struct thread_pool *c = arg;
+    struct as_worker_executor *h = as_worker_executor_new(c->w);
 
     pthread_mutex_lock(&c->mu);
     for (;;) {
@@ -84,17 +84,17 @@ static void *work(void *arg)
         c->first = (c->first + 1) % c->cap;
         c->n--;
         pthread_mutex_unlock(&c->mu);
-        as_worker_serve(h, q);
+        as_worker_execute(h, q);
         as_worker_flush(c->w); /* the runner may sleep: nobody else would publish it */
         pthread_mutex_lock(&c->mu);
     }
     pthread_mutex_unlock(&c->mu);
-    as_worker_hand_free(h);
+    as_worker_executor_free(h);
     return NULL;
 }
 
 /* Slots may have been added since the ring was made. */
-static void grow(struct crew *c)
+static void grow_ring(struct thread_pool *c)
 {
     struct as_worker_req **ring = as_xalloc(2 * (size_t)c->cap * sizeof(struct as_worker_req *));
 
@@ -106,19 +106,19 @@ static void grow(struct crew *c)
     c->cap *= 2;
 }
 
-static void hand_over(struct crew *c, struct as_worker_req *q)
+static void enqueue_request(struct thread_pool *c, struct as_worker_req *q)
 {
     pthread_mutex_lock(&c->mu);
     AS_ASSERT(c->cap);
     if (c->n == c->cap)
-        grow(c);
+        grow_ring(c);
     c->ring[(c->first + c->n++) % c->cap] = q;
     pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->mu);
 }
 
 /* What was handed over is still answered. */
-static void crew_free(struct crew *c)
+static void thread_pool_free(struct thread_pool *c)
 {
     if (!c)
         return;
@@ -135,9 +135,9 @@ static void crew_free(struct crew *c)
     free(c);
 }
 
-static struct crew *crew_new(struct as_worker *w)
+static struct thread_pool *thread_pool_new(struct as_worker *w)
 {
-    struct crew *c = as_xalloc(sizeof(*c));
+    struct thread_pool *c = as_xalloc(sizeof(*c));
     sigset_t all, old;
 
     c->w = w;
@@ -154,24 +154,24 @@ static struct crew *crew_new(struct as_worker *w)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (c->n_threads == w->conf.threads)
         return c;
-    crew_free(c);
+    thread_pool_free(c);
     return NULL;
 }
 
 /* --- the runner --- */
 
-static void tell(struct as_worker *w, const char *what)
+static void log_line(struct as_worker *w, const char *what)
 {
     if (w->conf.log)
         w->conf.log(w->conf.ctx, what);
 }
 
-static void tell_why(struct as_worker *w, const char *what)
+static void log_error(struct as_worker *w, const char *what)
 {
     char text[600];
 
     snprintf(text, sizeof(text), "%s: %s", what, as_worker_error(w));
-    tell(w, text);
+    log_line(w, text);
 }
 
 /* Until there is a wake, or the time is over. What as_worker_wait wants to know of is not taken
@@ -196,18 +196,18 @@ static int connect_again(struct as_worker *w)
         int err = as_worker_connect(w, CONNECT_TIMEOUT);
 
         if (!err) {
-            tell(w, "connected");
+            log_line(w, "connected");
             return 0;
         }
         if (err == AS_EDENIED || err == AS_EEXISTS || err == AS_EINVALID) {
-            tell_why(w, "refused");
+            log_error(w, "refused");
             return err;
         }
         if (!told)
-            tell_why(w, "cannot connect, trying again");
+            log_error(w, "cannot connect, trying again");
         told = true;
         pause_for(w, pause);
-        pause = AS_MIN(2 * pause, AS_WORKER_PAUSE);
+        pause = AS_MIN(2 * pause, AS_WORKER_RETRY_MAX);
     }
     return 0;
 }
@@ -233,7 +233,7 @@ static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
 
 /* Until the link is lost (AS_EOF) or everything is drained (AS_ECANCELLED). After a stop what has
  * come already still runs; the dispatcher recalls what it can. */
-static int serve(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
+static int serve(struct as_worker *w, struct as_worker_executor *h, struct thread_pool *c)
 {
     char text[AS_WORKER_REASON];
     bool draining = false;
@@ -252,15 +252,15 @@ static int serve(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
             if (!q)
                 break;
             if (c)
-                hand_over(c, q);
+                enqueue_request(c, q);
             else
-                as_worker_serve(h, q);
+                as_worker_execute(h, q);
         }
     } while ((err = as_worker_wait(w)) == 0);
     return err;
 }
 
-static int run(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
+static int run(struct as_worker *w, struct as_worker_executor *h, struct thread_pool *c)
 {
     for (;;) {
         int err = connect_again(w);
@@ -269,31 +269,31 @@ static int run(struct as_worker *w, struct as_worker_hand *h, struct crew *c)
             return err;
         err = serve(w, h, c);
         if (err == AS_ECANCELLED || atomic_load(&w->asked)) {
-            tell(w, "drained");
+            log_line(w, "drained");
             return 0;
         }
-        tell_why(w, "the link is lost, connecting again");
+        log_error(w, "the link is lost, connecting again");
     }
 }
 
 int as_worker_run(struct as_worker *w)
 {
     bool threads = w->conf.threads > 1;
-    struct as_worker_hand *h;
+    struct as_worker_executor *h;
     struct signals old;
-    struct crew *c;
+    struct thread_pool *c;
     int err;
 
-    c = threads ? crew_new(w) : NULL;
+    c = threads ? thread_pool_new(w) : NULL;
     if (threads && !c) {
         as_worker_set_error(w, AS_STR("cannot start the threads"));
         return AS_EIO;
     }
-    h = as_worker_hand_new(w);
-    take_signals(w, &old);
+    h = as_worker_executor_new(w);
+    install_signals(w, &old);
     err = run(w, h, c);
-    crew_free(c); /* ends when every request is answered */
-    give_signals_back(w, &old);
-    as_worker_hand_free(h);
+    thread_pool_free(c); /* ends when every request is answered */
+    restore_signals(w, &old);
+    as_worker_executor_free(h);
     return err;
 }

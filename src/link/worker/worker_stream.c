@@ -7,7 +7,7 @@
 
 /* --- news for who waits --- */
 
-void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what)
+void as_worker_notify(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
     if (w->n_awaiting)
         pthread_cond_broadcast(&w->news);
@@ -23,7 +23,7 @@ void as_worker_tell(struct as_worker *w, struct as_worker_req *q, unsigned what)
 
 static bool has_news(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
 {
-    return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_live(q);
+    return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_is_awaited(q);
 }
 
 bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker_want what)
@@ -31,7 +31,7 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
     bool is;
 
     pthread_mutex_lock(&w->mu);
-    is = what == AS_WANT_ROOM ? as_frame_window_open(&q->parts) || !as_worker_live(q)
+    is = what == AS_WANT_ROOM ? as_frame_window_is_open(&q->parts) || !as_worker_is_awaited(q)
                               : has_news(w, q);
     if (!is)
         q->wants |= what;
@@ -58,7 +58,7 @@ bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit ta
 
 static bool is_cancelled(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
 {
-    return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_live(q);
+    return atomic_load_explicit(&q->cancel, memory_order_relaxed) || !as_worker_is_awaited(q);
 }
 
 int as_worker_room(struct as_worker *w, struct as_worker_req *q)
@@ -66,14 +66,14 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    r = is_cancelled(w, q) ? AS_ECANCELLED : as_frame_window_open(&q->parts) ? 0 : AS_EAGAIN;
+    r = is_cancelled(w, q) ? AS_ECANCELLED : as_frame_window_is_open(&q->parts) ? 0 : AS_EAGAIN;
     pthread_mutex_unlock(&w->mu);
     return r;
 }
 
 static bool has_room(const struct as_worker *w, const struct as_worker_req *q)
 {
-    return as_frame_window_open(&q->parts) || is_cancelled(w, q);
+    return as_frame_window_is_open(&q->parts) || is_cancelled(w, q);
 }
 
 static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
@@ -82,21 +82,21 @@ static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
 }
 
 /* Until q has it, with the lock held. */
-static void await(struct as_worker *w, struct as_worker_req *q,
-                  bool (*has)(const struct as_worker *, const struct as_worker_req *))
+static void await_until(struct as_worker *w, struct as_worker_req *q,
+                        bool (*has)(const struct as_worker *, const struct as_worker_req *))
 {
     bool runner = pthread_equal(pthread_self(), w->runner);
 
     if (runner && !has(w, q))
-        as_worker_pump_and_send(w);
+        as_worker_read_and_send(w);
     else if (as_worker_has_out(w))
         as_worker_send(w);
     while (!has(w, q)) {
         if (runner) { /* nobody else reads while it waits here */
-            as_worker_park(w);
-            as_worker_pump_and_send(w);
+            as_worker_sleep(w);
+            as_worker_read_and_send(w);
             if (atomic_load_explicit(&w->moving, memory_order_relaxed))
-                as_worker_move(w);
+                as_worker_handover_start(w);
         } else {
             w->n_awaiting++;
             pthread_cond_wait(&w->news, &w->mu);
@@ -105,7 +105,7 @@ static void await(struct as_worker *w, struct as_worker_req *q,
     }
     if (runner) {
         w->seen = as_worker_clock();
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
         if (w->event_loop)
             as_worker_wake(w); /* what came here for others is the next turn's */
     }
@@ -116,7 +116,7 @@ int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    await(w, q, has_room);
+    await_until(w, q, has_room);
     r = is_cancelled(w, q) ? AS_ECANCELLED : 0;
     pthread_mutex_unlock(&w->mu);
     return r;
@@ -125,7 +125,7 @@ int as_worker_await_room(struct as_worker *w, struct as_worker_req *q)
 void as_worker_await_input(struct as_worker *w, struct as_worker_req *q)
 {
     pthread_mutex_lock(&w->mu);
-    await(w, q, has_input);
+    await_until(w, q, has_input);
     pthread_mutex_unlock(&w->mu);
 }
 
@@ -141,20 +141,20 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
 
     if (is_cancelled(w, q))
         return AS_ECANCELLED;
-    if (!as_frame_window_open(&q->parts))
+    if (!as_frame_window_is_open(&q->parts))
         return AS_EAGAIN;
-    fixed.tensor_params = as_worker_said(q);
+    fixed.tensor_params = as_worker_output_params(q);
     err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
     if (err)
         return err;
     q->said.n = 0;
-    as_frame_window_take(&q->parts, as_frame_msg_cost(msg, &fixed.tensor_params, false));
+    as_frame_window_consume(&q->parts, as_frame_msg_cost(msg, &fixed.tensor_params, false));
     now = as_worker_clock();
-    if (now - w->sent_at >= AS_WORKER_PART || q->on->out.bytes > PUBLISH_BYTES) {
+    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->on->out.bytes > PUBLISH_BYTES) {
         w->sent_at = now;
         as_worker_send(w);
     } else {
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
     }
     return 0;
 }
@@ -168,12 +168,12 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
     int err;
 
     if (q->rehearsal)
-        return as_worker_rehearse_part(w, q, msg);
+        return as_worker_local_call_part(w, q, msg);
     if (len > q->on->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
         t = malloc(msg->n_tensors * sizeof(*t));
-        b = t ? as_worker_gather(msg, t, len) : NULL;
+        b = t ? as_worker_copy_tensors(msg, t, len) : NULL;
         if (!b) {
             free(t);
             return AS_ENOMEM;
@@ -193,16 +193,16 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
     as_ns now = as_worker_clock();
 
     if (q->rehearsal) {
-        as_worker_rehearse_end(w, q, 0, (struct as_str){0});
+        as_worker_local_call_end(w, q, 0, (struct as_str){0});
         return;
     }
     pthread_mutex_lock(&w->mu);
-    if (as_worker_live(q))
+    if (as_worker_is_awaited(q))
         as_frame_put_end(&q->on->out, q->stream, now - q->begun);
-    as_worker_done(w, q, now);
+    as_worker_finish_req(w, q, now);
 }
 
-static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
+static struct as_worker_req *find_stream(const struct as_list *head, uint64_t stream)
 {
     AS_LIST_EACH(n, head)
     {
@@ -214,14 +214,14 @@ static struct as_worker_req *find(const struct as_list *head, uint64_t stream)
     return NULL;
 }
 
-struct as_worker_req *as_worker_started(const struct as_worker *w, const struct as_worker_link *l,
-                                        uint64_t stream)
+struct as_worker_req *as_worker_find_started(const struct as_worker *w,
+                                             const struct as_worker_link *l, uint64_t stream)
 {
     AS_LIST_EACH(n, &w->running)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
-        if (q->stream == stream && q->on == l && as_worker_live(q))
+        if (q->stream == stream && q->on == l && as_worker_is_awaited(q))
             return q;
     }
     return NULL;
@@ -231,9 +231,9 @@ struct as_worker_req *as_worker_started(const struct as_worker *w, const struct 
 static struct as_worker_req *find_open(const struct as_worker *w, const struct as_worker_link *l,
                                        uint64_t stream)
 {
-    struct as_worker_req *q = as_worker_started(w, l, stream);
+    struct as_worker_req *q = as_worker_find_started(w, l, stream);
 
-    return q ? q : find(&l->waiting, stream);
+    return q ? q : find_stream(&l->waiting, stream);
 }
 
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -242,16 +242,16 @@ void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const st
     struct as_frame_credit c;
 
     if (as_frame_get_credit(f, &c) || !f->stream || (q && as_frame_window_add(&q->parts, &c))) {
-        as_worker_end(w, l, "the dispatcher sent a malformed CREDIT");
+        as_worker_close_link(w, l, "the dispatcher sent a malformed CREDIT");
         return;
     }
-    if (q && as_frame_window_open(&q->parts))
-        as_worker_tell(w, q, AS_WANT_ROOM);
+    if (q && as_frame_window_is_open(&q->parts))
+        as_worker_notify(w, q, AS_WANT_ROOM);
 }
 
 /* --- inputs --- */
 
-static void grant(struct as_worker_req *q, struct as_frame_window g)
+static void grant_inputs(struct as_worker_req *q, struct as_frame_window g)
 {
     struct as_frame_credit c = {.messages = (uint32_t)g.messages, .bytes = (uint64_t)g.bytes};
 
@@ -260,14 +260,14 @@ static void grant(struct as_worker_req *q, struct as_frame_window g)
     as_frame_put_credit(&q->on->out, q->stream, &c);
 }
 
-void as_worker_stream_begin(struct as_worker *w, struct as_worker_req *q)
+void as_worker_stream_start(struct as_worker *w, struct as_worker_req *q)
 {
     q->window = q->owed = (struct as_frame_window){0};
     if (!q->inputs_over)
-        grant(q, w->inputs);
+        grant_inputs(q, w->inputs);
 }
 
-void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
+void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q)
 {
     struct as_list *n;
 
@@ -282,23 +282,23 @@ void as_worker_stream_end(struct as_worker *w, struct as_worker_req *q)
     q->filling = NULL;
 }
 
-struct as_worker_req *as_worker_filling(const struct as_worker *w, const struct as_worker_link *l,
-                                        uint64_t stream)
+struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
+                                                   const struct as_worker_link *l, uint64_t stream)
 {
-    struct as_worker_req *q = as_worker_started(w, l, stream);
+    struct as_worker_req *q = as_worker_find_started(w, l, stream);
 
     return q ? q->filling : NULL;
 }
 
 /* An input of q is whole. */
-static void deliver(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
+static void deliver_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
 {
     q->filling = NULL;
     as_list_push(&q->inputs, &in->node);
-    as_worker_tell(w, q, AS_WANT_INPUT);
+    as_worker_notify(w, q, AS_WANT_INPUT);
 }
 
-void as_worker_input_came(struct as_worker *w, struct as_worker_req *in)
+void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
 {
     struct as_worker_req *q;
 
@@ -308,23 +308,23 @@ void as_worker_input_came(struct as_worker *w, struct as_worker_req *in)
     }
     if (in->orphan || !in->complete)
         return;
-    q = as_worker_started(w, in->on, in->stream);
+    q = as_worker_find_started(w, in->on, in->stream);
     AS_ASSERT(q && q->filling == in);
-    deliver(w, q, in);
+    deliver_input(w, q, in);
 }
 
 void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                         struct as_blob *buf)
 {
-    struct as_worker_req *q = as_worker_started(w, l, f->stream), *in;
+    struct as_worker_req *q = as_worker_find_started(w, l, f->stream), *in;
     const char *why = NULL;
     int err;
 
-    if (!q && f->stream <= l->top_stream && !find(&l->waiting, f->stream))
+    if (!q && f->stream <= l->top_stream && !find_stream(&l->waiting, f->stream))
         return; /* its answer is over: the two crossed */
     if (!q || !w->models[q->model].reg.streams_inputs || q->filling || q->inputs_over ||
-        !as_frame_window_open(&q->window)) {
-        as_worker_end(w, l, "the dispatcher sent a message that its stream does not take");
+        !as_frame_window_is_open(&q->window)) {
+        as_worker_close_link(w, l, "the dispatcher sent a message that its stream does not take");
         return;
     }
     in = as_worker_req_get(w, l);
@@ -332,23 +332,22 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
     if (err) {
         if (in)
             as_worker_req_put(w, in);
-        as_worker_end(w, l, why ? why : "out of memory for an input");
+        as_worker_close_link(w, l, why ? why : "out of memory for an input");
         return;
     }
     in->is_input = true;
     in->stream = q->stream;
     in->model = q->model;
     in->deadline = q->deadline;
-    as_frame_window_take(&q->window, in->cost);
+    as_frame_window_consume(&q->window, in->cost);
     q->inputs_over = f->flags & AS_FRAME_F_END;
     if (in->complete)
-        deliver(w, q, in);
+        deliver_input(w, q, in);
     else
         q->filling = in;
 }
 
-void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
-                              const struct as_frame *f)
+void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
     struct as_worker_req *q = find_open(w, l, f->stream);
     uint64_t service;
@@ -357,11 +356,11 @@ void as_worker_on_inputs_over(struct as_worker *w, struct as_worker_link *l,
         return;
     if (!q || as_frame_get_end(f, &service) || !w->models[q->model].reg.streams_inputs ||
         q->inputs_over || q->filling) {
-        as_worker_end(w, l, "the dispatcher sent an END that its stream does not take");
+        as_worker_close_link(w, l, "the dispatcher sent an END that its stream does not take");
         return;
     }
     q->inputs_over = true;
-    as_worker_tell(w, q, AS_WANT_INPUT);
+    as_worker_notify(w, q, AS_WANT_INPUT);
 }
 
 int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
@@ -388,13 +387,13 @@ void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct a
     q->owed.messages++;
     q->owed.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
-    if (q->on && as_worker_live(q) && !q->inputs_over &&
+    if (q->on && as_worker_is_awaited(q) && !q->inputs_over &&
         (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
-        grant(q, q->owed);
+        grant_inputs(q, q->owed);
         q->owed = (struct as_frame_window){0};
-        as_worker_arm(w);
+        as_worker_arm_guard(w);
     }
     pthread_mutex_unlock(&w->mu);
     if (q->rehearsal)
-        as_worker_rehearse_took(q);
+        as_worker_local_call_input_taken(q);
 }

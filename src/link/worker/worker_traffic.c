@@ -21,7 +21,7 @@ int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *t
     size_t n;
 
     static_assert(AS_WORKER_SHARE == AS_FRAME_SHARE, "specification");
-    if (!as_worker_take(&v, sizeof(v), traffic) || v.canary > AS_FRAME_SHARE ||
+    if (!as_worker_copy_struct(&v, sizeof(v), traffic) || v.canary > AS_FRAME_SHARE ||
         v.mirror > AS_FRAME_SHARE || (v.canary && !v.is_canary))
         return AS_EINVALID;
     n = v.fallback ? strlen(v.fallback) : 0;
@@ -47,7 +47,7 @@ int as_worker_set_traffic(struct as_worker *w, const struct as_worker_traffic *t
     return 0;
 }
 
-void as_worker_tell_traffic(struct as_worker *w, struct as_worker_link *l)
+void as_worker_send_traffic(struct as_worker *w, struct as_worker_link *l)
 {
     const struct as_frame_traffic *t = &w->traffic;
 

@@ -2,13 +2,14 @@
 
 #include <math.h>
 
-void as_schedule_init(struct as_schedule *s, as_ns start, uint64_t rate, bool poisson,
-                      uint64_t seed)
+void as_arrival_schedule_init(struct as_arrival_schedule *s, as_ns start, uint64_t rate,
+                              bool poisson, uint64_t seed)
 {
-    *s = (struct as_schedule){.start = start, .rate = rate, .poisson = poisson, .rand = {seed}};
+    *s = (struct as_arrival_schedule){
+        .start = start, .rate = rate, .poisson = poisson, .rand = {seed}};
 }
 
-as_ns as_schedule_next(struct as_schedule *s)
+as_ns as_arrival_schedule_next(struct as_arrival_schedule *s)
 {
     double u;
 

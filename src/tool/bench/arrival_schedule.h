@@ -9,7 +9,7 @@
 
 #include "base/rand.h"
 
-struct as_schedule {
+struct as_arrival_schedule {
     as_ns start;
     uint64_t rate; /* per second, > 0 */
     uint64_t n;    /* moments given so far */
@@ -18,10 +18,10 @@ struct as_schedule {
     struct as_rand rand;
 };
 
-void as_schedule_init(struct as_schedule *s, as_ns start, uint64_t rate, bool poisson,
-                      uint64_t seed);
+void as_arrival_schedule_init(struct as_arrival_schedule *s, as_ns start, uint64_t rate,
+                              bool poisson, uint64_t seed);
 /* The next moment, never before the last one. Constant: start + i/rate, without drift, the first at
  * start. Poisson: exponentially distributed distances with mean 1/rate, the first one included. */
-as_ns as_schedule_next(struct as_schedule *s);
+as_ns as_arrival_schedule_next(struct as_arrival_schedule *s);
 
 #endif

@@ -22,11 +22,11 @@ struct bench {
     const struct as_option_set *opts;
     struct as_query query;
     struct as_target target;
-    struct as_report_past past;
-    bool has_past;
+    struct as_bench_report_baseline baseline;
+    bool has_baseline;
     uint32_t connections, streams;
     int *fds;
-    struct as_drive_result result;
+    struct as_load_driver_result result;
     struct as_buf why;
 };
 
@@ -40,31 +40,31 @@ static void on_signal(int n)
 
 /* --- before the load --- */
 
-static int read_past(struct bench *t)
+static int read_baseline(struct bench *t)
 {
     const char *path = as_option_str(t->opts, AS_OPT_COMPARE);
     struct as_buf b, reason;
-    int code = AS_CODE_OK;
+    int code = AS_EXIT_CODE_OK;
     size_t n;
     FILE *f;
 
     if (!path[0])
-        return AS_CODE_OK;
+        return AS_EXIT_CODE_OK;
     f = fopen(path, "rb");
     if (!f) {
         as_buf_printf(&t->why, "cannot read %s: %s", path, strerror(errno));
-        return AS_CODE_NOT_FOUND;
+        return AS_EXIT_CODE_NOT_FOUND;
     }
     as_buf_init(&b);
     as_buf_init(&reason);
     while (b.n < COMPARE_MAX && (n = fread(as_buf_reserve(&b, 65536), 1, 65536, f)) > 0)
         b.n += n;
     fclose(f);
-    if (as_report_read(&b, &t->past, &reason)) {
+    if (as_bench_report_parse(&b, &t->baseline, &reason)) {
         as_buf_printf(&t->why, "--compare: %s %.*s", path, AS_STR_FMT(as_buf_slice(&reason)));
-        code = AS_CODE_USAGE;
+        code = AS_EXIT_CODE_USAGE;
     }
-    t->has_past = code == AS_CODE_OK;
+    t->has_baseline = code == AS_EXIT_CODE_OK;
     as_buf_fini(&reason);
     as_buf_fini(&b);
     return code;
@@ -75,16 +75,16 @@ static int check_shape(struct bench *t)
     const struct as_option_set *o = t->opts;
     bool open = as_option_u64(o, AS_OPT_RATE) > 0;
 
-    if (t->query.stream && t->query.talk == AS_TALK_GRPC) /* so that errors have a status */
+    if (t->query.stream && t->query.talk == AS_MODEL_CALL_GRPC) /* so that errors have a status */
         as_query_add_metadata(&t->query, "triton_grpc_error", "true");
 
     t->connections = (uint32_t)as_option_u64(o, AS_OPT_CONNECTIONS);
     t->streams = (uint32_t)as_option_u64(o, AS_OPT_STREAMS);
-    if (t->query.talk != AS_TALK_GRPC) {
+    if (t->query.talk != AS_MODEL_CALL_GRPC) {
         if (t->streams > 1) {
             as_buf_str(&t->why, "--streams: HTTP/1.1 has one call in flight on a connection; "
                                 "--connections makes more");
-            return AS_CODE_USAGE;
+            return AS_EXIT_CODE_USAGE;
         }
         t->streams = 1;
     }
@@ -92,31 +92,31 @@ static int check_shape(struct bench *t)
         t->streams = open ? OPEN_LOOP_STREAMS : 1;
     if (!open && o->v[AS_OPT_ARRIVALS].given) {
         as_buf_str(&t->why, "--arrivals needs --rate");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
     if (as_option_u64(o, AS_OPT_REQUESTS) && o->v[AS_OPT_DURATION].given) {
         as_buf_str(&t->why, "--requests and --duration exclude each other");
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     }
-    return read_past(t);
+    return read_baseline(t);
 }
 
 /* Of a stream: an error in it. */
-static void on_response(void *ctx, struct as_talk_call *c)
+static void on_response(void *ctx, struct as_model_call *c)
 {
     struct bench *t = ctx;
     struct as_str text;
     struct as_arena a;
 
     as_arena_init(&a, NULL, 0);
-    if (!t->why.n && as_talk_is_error(c, &a, &text))
+    if (!t->why.n && as_model_call_is_error(c, &a, &text))
         as_buf_add(&t->why, text.p, text.n);
     as_arena_fini(&a);
 }
 
 static uint32_t call_once(struct bench *t, struct as_unary *u)
 {
-    struct as_talk_request q;
+    struct as_model_call_request q;
     uint32_t status;
 
     as_query_request(&t->query, &q);
@@ -127,7 +127,7 @@ static uint32_t call_once(struct bench *t, struct as_unary *u)
     status = as_unary_call(u, &q);
     if (status) {
         t->why.n = 0;
-        as_buf_str(&t->why, as_talk_text(&u->call));
+        as_buf_str(&t->why, as_model_call_text(&u->call));
     }
     return status ? status : t->why.n ? UNKNOWN : 0;
 }
@@ -140,20 +140,20 @@ static int try_once(struct bench *t)
     uint32_t status;
 
     if (fd < 0)
-        return AS_CODE_STATUS + UNAVAILABLE;
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     if (as_unary_open(&u, fd, t->query.talk, t->target.authority)) {
         as_buf_str(&t->why, "cannot watch the connection");
-        return AS_CODE_FAILED;
+        return AS_EXIT_CODE_FAILED;
     }
-    status = as_query_ask(&t->query, &u, &t->why);
-    rc = status ? 0 : as_query_make(&t->query, true, &t->why);
+    status = as_query_fetch_model(&t->query, &u, &t->why);
+    rc = status ? 0 : as_query_encode(&t->query, true, &t->why);
     if (!status && !rc) {
         status = call_once(t, &u);
     }
     as_unary_close(&u);
     if (rc)
-        return rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND : AS_CODE_USAGE;
-    return status ? AS_CODE_STATUS + (int)status : AS_CODE_OK;
+        return rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND : AS_EXIT_CODE_USAGE;
+    return status ? AS_EXIT_CODE_STATUS + (int)status : AS_EXIT_CODE_OK;
 }
 
 static int connect_all(struct bench *t)
@@ -172,9 +172,9 @@ static int connect_all(struct bench *t)
         as_buf_printf(&t->why, "\n  This was connection %u of %u.", i + 1, t->connections);
         while (i-- > 0)
             close(t->fds[i]);
-        return AS_CODE_STATUS + UNAVAILABLE;
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     }
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
 /* --- the load --- */
@@ -188,8 +188,9 @@ static void show_progress(void *ctx, const struct as_tally *t, double seconds)
         fprintf(stderr, "warming up");
     else
         fprintf(stderr, "%.0f s  %.0f answers/s  p50 %.3f  p99 %.3f ms  %llu failed", seconds,
-                (double)t->in_window / seconds, (double)as_loghist_at(&t->latency.h, .5) / 1e6,
-                (double)as_loghist_at(&t->latency.h, .99) / 1e6,
+                (double)t->in_window / seconds,
+                (double)as_loghist_quantile(&t->latency.h, .5) / 1e6,
+                (double)as_loghist_quantile(&t->latency.h, .99) / 1e6,
                 (unsigned long long)as_tally_failed(t));
     if (seconds > 0 && b->query.stream)
         fprintf(stderr, "  %.0f responses/s", (double)t->responses_in_window / seconds);
@@ -199,41 +200,41 @@ static void show_progress(void *ctx, const struct as_tally *t, double seconds)
 static int drive(struct bench *t)
 {
     const struct as_option_set *o = t->opts;
-    bool watched = isatty(STDERR_FILENO);
+    bool show = isatty(STDERR_FILENO);
     struct sigaction old_int, old_term, act = {.sa_handler = on_signal};
-    struct as_drive_conf conf = {.fds = t->fds,
-                                 .connections = t->connections,
-                                 .streams = t->streams,
-                                 .rate = as_option_u64(o, AS_OPT_RATE),
-                                 .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
-                                 .seed = as_option_u64(o, AS_OPT_SEED),
-                                 .warmup = as_option_ns(o, AS_OPT_WARMUP),
-                                 .duration = as_option_ns(o, AS_OPT_DURATION),
-                                 .requests = as_option_u64(o, AS_OPT_REQUESTS),
-                                 .talk = t->query.talk,
-                                 .stream = t->query.stream,
-                                 .authority = t->target.authority,
-                                 .interrupted = &interrupted,
-                                 .progress = watched ? show_progress : NULL,
-                                 .ctx = t};
+    struct as_load_driver_conf conf = {.fds = t->fds,
+                                       .connections = t->connections,
+                                       .streams = t->streams,
+                                       .rate = as_option_u64(o, AS_OPT_RATE),
+                                       .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
+                                       .seed = as_option_u64(o, AS_OPT_SEED),
+                                       .warmup = as_option_ns(o, AS_OPT_WARMUP),
+                                       .duration = as_option_ns(o, AS_OPT_DURATION),
+                                       .requests = as_option_u64(o, AS_OPT_REQUESTS),
+                                       .talk = t->query.talk,
+                                       .stream = t->query.stream,
+                                       .authority = t->target.authority,
+                                       .interrupted = &interrupted,
+                                       .progress = show ? show_progress : NULL,
+                                       .ctx = t};
     int rc;
 
     as_query_request(&t->query, &conf.request);
     interrupted = 0;
     sigaction(SIGINT, &act, &old_int);
     sigaction(SIGTERM, &act, &old_term);
-    rc = as_drive_run(&conf, &t->result);
+    rc = as_load_driver_run(&conf, &t->result);
     sigaction(SIGINT, &old_int, NULL);
     sigaction(SIGTERM, &old_term, NULL);
-    if (watched)
+    if (show)
         fprintf(stderr, "\r\x1b[K");
     if (rc == AS_EUNAVAILABLE) {
         as_buf_printf(&t->why, "every connection was lost: %s", t->result.why);
-        return AS_CODE_STATUS + UNAVAILABLE;
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     }
     if (rc)
         as_buf_str(&t->why, as_err_text(rc));
-    return rc ? AS_CODE_FAILED : AS_CODE_OK;
+    return rc ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
 }
 
 /* --- the result --- */
@@ -242,37 +243,37 @@ static int report(struct bench *t)
 {
     const struct as_option_set *o = t->opts;
     const struct as_tally *tally = &t->result.tally;
-    const struct as_report_past *past = t->has_past ? &t->past : NULL;
-    struct as_report r = {.model = t->query.model,
-                          .address = t->target.authority,
-                          .connections = t->connections,
-                          .streams = t->streams,
-                          .rate = as_option_u64(o, AS_OPT_RATE),
-                          .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
-                          .stream = t->query.stream,
-                          .request_bytes = t->query.message.n,
-                          .seconds = (double)t->result.measured / (double)AS_SEC,
-                          .warmup = (double)as_option_ns(o, AS_OPT_WARMUP) / (double)AS_SEC,
-                          .protocol = as_option_str(o, AS_OPT_PROTOCOL),
-                          .lost = t->result.lost,
-                          .reopened = t->result.reopened,
-                          .why_reopened = t->result.why_reopened,
-                          .why_lost = t->result.why,
-                          .interrupted = t->result.interrupted,
-                          .tally = tally};
+    const struct as_bench_report_baseline *baseline = t->has_baseline ? &t->baseline : NULL;
+    struct as_bench_report r = {.model = t->query.model,
+                                .address = t->target.authority,
+                                .connections = t->connections,
+                                .streams = t->streams,
+                                .rate = as_option_u64(o, AS_OPT_RATE),
+                                .poisson = as_option_u64(o, AS_OPT_ARRIVALS) == 1,
+                                .stream = t->query.stream,
+                                .request_bytes = t->query.message.n,
+                                .seconds = (double)t->result.measured / (double)AS_SEC,
+                                .warmup = (double)as_option_ns(o, AS_OPT_WARMUP) / (double)AS_SEC,
+                                .protocol = as_option_str(o, AS_OPT_PROTOCOL),
+                                .lost = t->result.lost,
+                                .reopened = t->result.reopened,
+                                .why_reopened = t->result.why_reopened,
+                                .why_lost = t->result.why,
+                                .interrupted = t->result.interrupted,
+                                .tally = tally};
     struct as_buf b;
     bool good = tally->status[0] == as_tally_due(tally) && !t->result.lost;
 
     as_buf_init(&b);
     if (as_option_bool(o, AS_OPT_JSON)) {
-        as_report_json(&b, &r, past);
+        as_bench_report_json(&b, &r, baseline);
     } else {
-        as_report_text(&b, &r, past, as_option_bool(o, AS_OPT_HISTOGRAM));
-        as_print_calm(&b);
+        as_bench_report_text(&b, &r, baseline, as_option_bool(o, AS_OPT_HISTOGRAM));
+        as_print_sanitize(&b);
     }
     fwrite(b.p, 1, b.n, stdout);
     as_buf_fini(&b);
-    return fflush(stdout) == 0 && good ? AS_CODE_OK : AS_CODE_FAILED;
+    return fflush(stdout) == 0 && good ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
 static int bench(struct bench *t)
@@ -281,7 +282,7 @@ static int bench(struct bench *t)
 
     if (as_query_init(&t->query, t->opts, &t->why) ||
         as_target_choose(&t->target, t->opts, &t->why))
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     code = check_shape(t);
     if (code)
         return code;
@@ -307,7 +308,7 @@ int as_bench_main(struct as_option_set *opts)
         as_buf_init(&b);
         as_fault_write(&b, "bench", code, as_buf_slice(&t->why), json);
         if (!json)
-            as_print_calm(&b);
+            as_print_sanitize(&b);
         fwrite(b.p, 1, b.n, json ? stdout : stderr);
         as_buf_fini(&b);
     } else {

@@ -5,8 +5,8 @@
 #include "conf/option.h"
 
 /* opts: parsed for AS_SCOPE_BENCH, one argument, the model. Returns the exit code: 0 every call was
- * answered; 1 some failed, were never answered or never sent; else as as_infer_main: the first
- * call, before the load, went wrong. */
+ * answered; 1 some failed, were never answered or never sent; else as as_infer_command_main: the
+ * first call, before the load, went wrong. */
 int as_bench_main(struct as_option_set *opts);
 
 #endif

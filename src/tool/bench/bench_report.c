@@ -3,8 +3,8 @@
 #include "wire/json/json.h"
 
 /* Closer than this to the earlier value is the same: runs differ by as much without a reason. */
-#define SAME 0.05
-#define BAR  40 /* columns of the longest bar */
+#define SAME_RATIO 0.05
+#define BAR_MAX    40 /* columns of the longest bar */
 
 enum kind { RATE, FAILED, RESPONSES, LATENCY, FIRST, BETWEEN };
 
@@ -29,13 +29,14 @@ static const struct row {
     bool more_is_better;
     enum kind kind;
     double share; /* of times: which quantile */
-} rows[AS_REPORT_ROWS] = {
-    [AS_REPORT_RATE] = {"per_second", "answers/s", 1, "", true, RATE, 0},
-    TIMES(AS_REPORT_MEAN, LATENCY, "latency_us", ""),
-    [AS_REPORT_FAILED] = {"failed", "failed", 1, "", false, FAILED, 0},
-    [AS_REPORT_RESPONSES] = {"responses_per_second", "responses/s", 1, "", true, RESPONSES, 0},
-    TIMES(AS_REPORT_FIRST_MEAN, FIRST, "first_response_us", "first "),
-    TIMES(AS_REPORT_BETWEEN_MEAN, BETWEEN, "between_responses_us", "between "),
+} rows[AS_BENCH_REPORT_ROWS] = {
+    [AS_BENCH_REPORT_RATE] = {"per_second", "answers/s", 1, "", true, RATE, 0},
+    TIMES(AS_BENCH_REPORT_MEAN, LATENCY, "latency_us", ""),
+    [AS_BENCH_REPORT_FAILED] = {"failed", "failed", 1, "", false, FAILED, 0},
+    [AS_BENCH_REPORT_RESPONSES] = {"responses_per_second", "responses/s", 1, "", true, RESPONSES,
+                                   0},
+    TIMES(AS_BENCH_REPORT_FIRST_MEAN, FIRST, "first_response_us", "first "),
+    TIMES(AS_BENCH_REPORT_BETWEEN_MEAN, BETWEEN, "between_responses_us", "between "),
 };
 
 static const struct as_tally_times *times_of(const struct as_tally *t, enum kind kind)
@@ -43,7 +44,7 @@ static const struct as_tally_times *times_of(const struct as_tally *t, enum kind
     return kind == FIRST ? &t->first : kind == BETWEEN ? &t->between : &t->latency;
 }
 
-static double value_of(const struct as_report *r, enum as_report_row row)
+static double value_of(const struct as_bench_report *r, enum as_bench_report_row row)
 {
     const struct as_tally *t = r->tally;
     const struct as_tally_times *times = times_of(t, rows[row].kind);
@@ -58,20 +59,20 @@ static double value_of(const struct as_report *r, enum as_report_row row)
                    : 0;
     if (share < 0)
         return as_tally_mean(times) / 1e3;
-    return (double)(share > 1 ? times->h.max : as_loghist_at(&times->h, share)) / 1e3;
+    return (double)(share > 1 ? times->h.max : as_loghist_quantile(&times->h, share)) / 1e3;
 }
 
 /* How many of the rows this measurement has. */
-static int n_rows(const struct as_report *r)
+static int n_rows(const struct as_bench_report *r)
 {
-    return r->stream ? AS_REPORT_ROWS : AS_REPORT_RESPONSES;
+    return r->stream ? AS_BENCH_REPORT_ROWS : AS_BENCH_REPORT_RESPONSES;
 }
 
 /* --- an earlier result --- */
 
 /* Numbers with the path "key", or "key.inner". */
-static int take_number(struct as_json *j, struct as_json_value *v, struct as_str key,
-                       struct as_str inner, struct as_report_past *past)
+static int read_number(struct as_json *j, struct as_json_value *v, struct as_str key,
+                       struct as_str inner, struct as_bench_report_baseline *baseline)
 {
     double number = 0;
     int err = as_json_f64(j, v, &number);
@@ -81,29 +82,30 @@ static int take_number(struct as_json *j, struct as_json_value *v, struct as_str
         return err == AS_EINVALID ? 0 : err; /* beyond the largest double: none of ours */
     snprintf(path, sizeof(path), "%.*s%s%.*s", AS_STR_FMT(key), inner.n ? "." : "",
              AS_STR_FMT(inner));
-    for (size_t i = 0; i < AS_REPORT_ROWS; i++) {
+    for (size_t i = 0; i < AS_BENCH_REPORT_ROWS; i++) {
         if (strcmp(path, rows[i].path) == 0) {
-            past->v[i] = number;
-            past->has[i] = true;
+            baseline->v[i] = number;
+            baseline->has[i] = true;
         }
     }
     return 0;
 }
 
-static int take_inner(struct as_json *j, struct as_json_value *v, struct as_str key,
-                      struct as_report_past *past)
+static int read_group(struct as_json *j, struct as_json_value *v, struct as_str key,
+                      struct as_bench_report_baseline *baseline)
 {
     struct as_json_items it;
     int err = as_json_items(j, v, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
         if (it.value.type == AS_JSON_NUMBER)
-            err = take_number(j, &it.value, key, it.key, past);
+            err = read_number(j, &it.value, key, it.key, baseline);
     }
     return err ? err : more;
 }
 
-static int read_result(struct as_json *j, struct as_json_value *root, struct as_report_past *past)
+static int read_result(struct as_json *j, struct as_json_value *root,
+                       struct as_bench_report_baseline *baseline)
 {
     struct as_str none = AS_STR("");
     struct as_json_items it;
@@ -114,16 +116,17 @@ static int read_result(struct as_json *j, struct as_json_value *root, struct as_
     err = as_json_items(j, root, &it);
     while (!err && (more = as_json_next(j, &it)) > 0) {
         if (it.value.type == AS_JSON_NUMBER)
-            err = take_number(j, &it.value, it.key, none, past);
+            err = read_number(j, &it.value, it.key, none, baseline);
         else if (it.value.type == AS_JSON_OBJECT)
-            err = take_inner(j, &it.value, it.key, past);
+            err = read_group(j, &it.value, it.key, baseline);
     }
     return err ? err : more;
 }
 
-int as_report_read(struct as_buf *text, struct as_report_past *ret_past, struct as_buf *why)
+int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *ret_past,
+                          struct as_buf *why)
 {
-    struct as_report_past past = {.v = {0}};
+    struct as_bench_report_baseline baseline = {.v = {0}};
     struct as_json *j = as_json_new();
     struct as_json_value root;
     struct as_arena a;
@@ -135,50 +138,52 @@ int as_report_read(struct as_buf *text, struct as_report_past *ret_past, struct 
     memset(as_buf_reserve(text, AS_JSON_PADDING), 0, AS_JSON_PADDING);
     err = as_json_open(j, &a, text->p, text->n, &root);
     if (!err)
-        err = read_result(j, &root, &past);
+        err = read_result(j, &root, &baseline);
     if (!err)
-        err = as_json_end(j);
+        err = as_json_expect_end(j);
     if (err)
         as_buf_printf(why, "cannot be read: %s",
                       err == AS_EPROTO ? as_json_why(j) : as_err_text(err));
-    else if (!past.has[AS_REPORT_RATE] || !past.has[AS_REPORT_P50])
+    else if (!baseline.has[AS_BENCH_REPORT_RATE] || !baseline.has[AS_BENCH_REPORT_P50])
         as_buf_str(why, "is no result of anyserve bench --json");
     as_json_close(j);
     as_json_free(j);
     as_arena_fini(&a);
     if (why->n)
         return AS_EINVALID;
-    *ret_past = past;
+    *ret_past = baseline;
     return 0;
 }
 
 /* "better", "worse" or "same"; the ratio only where there is one. */
-static const char *verdict(enum as_report_row row, double before, double now, double *ret_ratio)
+static const char *verdict(enum as_bench_report_row row, double before, double now,
+                           double *ret_ratio)
 {
     double ratio = before > 0 ? now / before : now > 0 ? 2 : 1;
 
     *ret_ratio = before > 0 ? ratio : 0;
-    if (ratio > 1 - SAME && ratio < 1 + SAME)
+    if (ratio > 1 - SAME_RATIO && ratio < 1 + SAME_RATIO)
         return "same";
     return (ratio > 1) == rows[row].more_is_better ? "better" : "worse";
 }
 
 /* --- for people --- */
 
-static void add_comparison(struct as_buf *b, const struct as_report *r,
-                           const struct as_report_past *past)
+static void add_comparison(struct as_buf *b, const struct as_bench_report *r,
+                           const struct as_bench_report_baseline *baseline)
 {
     as_buf_printf(b, "\n  %-13s %14s %14s %8s\n", "compared", "before", "now", "ratio");
     for (int i = 0; i < n_rows(r); i++) {
-        enum as_report_row row = (enum as_report_row)i;
+        enum as_bench_report_row row = (enum as_bench_report_row)i;
         double now = value_of(r, row), ratio;
         const char *word;
 
-        if (!past->has[i])
+        if (!baseline->has[i])
             continue;
-        word = verdict(row, past->v[i], now, &ratio);
-        as_buf_printf(b, "  %-13s %11.4g%-3s %11.4g%-3s ", rows[i].name, past->v[i] * rows[i].unit,
-                      rows[i].unit_name, now * rows[i].unit, rows[i].unit_name);
+        word = verdict(row, baseline->v[i], now, &ratio);
+        as_buf_printf(b, "  %-13s %11.4g%-3s %11.4g%-3s ", rows[i].name,
+                      baseline->v[i] * rows[i].unit, rows[i].unit_name, now * rows[i].unit,
+                      rows[i].unit_name);
         if (ratio > 0)
             as_buf_printf(b, "%8.3f  %s\n", ratio, word);
         else
@@ -207,13 +212,13 @@ static void add_histogram(struct as_buf *b, const struct as_loghist *h)
     for (uint32_t i = first; i <= last && i < 64; i++) {
         as_buf_printf(b, "  < %9.3f %12llu  ", (double)((uint64_t)1 << i) / 1e3,
                       (unsigned long long)count[i]);
-        for (uint64_t k = 0; k < (count[i] * BAR + most - 1) / most; k++)
+        for (uint64_t k = 0; k < (count[i] * BAR_MAX + most - 1) / most; k++)
             as_buf_str(b, "#");
         as_buf_str(b, "\n");
     }
 }
 
-static void add_errors(struct as_buf *b, const struct as_report *r)
+static void add_errors(struct as_buf *b, const struct as_bench_report *r)
 {
     const struct as_tally *t = r->tally;
 
@@ -226,8 +231,8 @@ static void add_errors(struct as_buf *b, const struct as_report *r)
     }
     if (t->refused.h.n)
         as_buf_printf(b, "  answered after p50 %.3f p99 %.3f max %.3f ms\n",
-                      (double)as_loghist_at(&t->refused.h, .5) / 1e6,
-                      (double)as_loghist_at(&t->refused.h, .99) / 1e6,
+                      (double)as_loghist_quantile(&t->refused.h, .5) / 1e6,
+                      (double)as_loghist_quantile(&t->refused.h, .99) / 1e6,
                       (double)t->refused.h.max / 1e6);
     if (t->unanswered)
         as_buf_printf(b, "  %llu calls were never answered; they count with the time waited.\n",
@@ -250,18 +255,19 @@ static void add_errors(struct as_buf *b, const struct as_report *r)
         as_buf_str(b, "  Interrupted: this is what was measured until then.\n");
 }
 
-static void add_times(struct as_buf *b, const struct as_report *r, const char *name, int first)
+static void add_times(struct as_buf *b, const struct as_bench_report *r, const char *name,
+                      int first)
 {
     as_buf_printf(b, "  %-10s", name);
     for (int i = first; i < first + TIMES_ROWS; i++)
         as_buf_printf(b, " %s %.3f",
                       rows[i].name + (rows[first].kind == LATENCY ? 0 : strlen(name) + 1),
-                      value_of(r, (enum as_report_row)i) / 1e3);
+                      value_of(r, (enum as_bench_report_row)i) / 1e3);
     as_buf_str(b, " ms\n");
 }
 
-void as_report_text(struct as_buf *b, const struct as_report *r, const struct as_report_past *past,
-                    bool histogram)
+void as_bench_report_text(struct as_buf *b, const struct as_bench_report *r,
+                          const struct as_bench_report_baseline *baseline, bool histogram)
 {
     const struct as_tally *t = r->tally;
 
@@ -275,18 +281,18 @@ void as_report_text(struct as_buf *b, const struct as_report *r, const struct as
                   (unsigned long long)as_tally_due(t), (unsigned long long)t->status[0],
                   (unsigned long long)as_tally_failed(t), (unsigned long long)t->unanswered,
                   (unsigned long long)t->unsent);
-    as_buf_printf(b, "  answers/s  %.1f\n", value_of(r, AS_REPORT_RATE));
-    add_times(b, r, "latency", AS_REPORT_MEAN);
+    as_buf_printf(b, "  answers/s  %.1f\n", value_of(r, AS_BENCH_REPORT_RATE));
+    add_times(b, r, "latency", AS_BENCH_REPORT_MEAN);
     if (r->stream) {
-        as_buf_printf(b, "  responses  %.1f/s\n", value_of(r, AS_REPORT_RESPONSES));
-        add_times(b, r, "first", AS_REPORT_FIRST_MEAN);
-        add_times(b, r, "between", AS_REPORT_BETWEEN_MEAN);
+        as_buf_printf(b, "  responses  %.1f/s\n", value_of(r, AS_BENCH_REPORT_RESPONSES));
+        add_times(b, r, "first", AS_BENCH_REPORT_FIRST_MEAN);
+        add_times(b, r, "between", AS_BENCH_REPORT_BETWEEN_MEAN);
     }
     add_errors(b, r);
     if (histogram && t->latency.h.n)
         add_histogram(b, &t->latency.h);
-    if (past)
-        add_comparison(b, r, past);
+    if (baseline)
+        add_comparison(b, r, baseline);
 }
 
 /* --- JSON --- */
@@ -310,8 +316,8 @@ static void add_json_errors(struct as_buf *b, const struct as_tally *t)
         as_buf_printf(
             b, ",\"errors_us\":{\"min\":%.3f,\"mean\":%.3f,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
             (double)t->refused.min / 1e3, as_tally_mean(&t->refused) / 1e3,
-            (double)as_loghist_at(&t->refused.h, .5) / 1e3,
-            (double)as_loghist_at(&t->refused.h, .99) / 1e3, (double)t->refused.h.max / 1e3);
+            (double)as_loghist_quantile(&t->refused.h, .5) / 1e3,
+            (double)as_loghist_quantile(&t->refused.h, .99) / 1e3, (double)t->refused.h.max / 1e3);
 }
 
 static void add_json_histogram(struct as_buf *b, const struct as_loghist *h)
@@ -329,21 +335,21 @@ static void add_json_histogram(struct as_buf *b, const struct as_loghist *h)
     as_buf_str(b, "]");
 }
 
-static void add_json_comparison(struct as_buf *b, const struct as_report *r,
-                                const struct as_report_past *past)
+static void add_json_comparison(struct as_buf *b, const struct as_bench_report *r,
+                                const struct as_bench_report_baseline *baseline)
 {
     bool any = false;
 
     as_buf_str(b, ",\"compared\":{");
     for (int i = 0; i < n_rows(r); i++) {
-        double now = value_of(r, (enum as_report_row)i), ratio;
+        double now = value_of(r, (enum as_bench_report_row)i), ratio;
         const char *word;
 
-        if (!past->has[i])
+        if (!baseline->has[i])
             continue;
-        word = verdict((enum as_report_row)i, past->v[i], now, &ratio);
+        word = verdict((enum as_bench_report_row)i, baseline->v[i], now, &ratio);
         as_buf_printf(b, "%s\"%s\":{\"before\":%.3f,\"now\":%.3f,", any ? "," : "", rows[i].path,
-                      past->v[i], now);
+                      baseline->v[i], now);
         if (ratio > 0)
             as_buf_printf(b, "\"ratio\":%.4f,", ratio);
         as_buf_printf(b, "\"verdict\":\"%s\"}", word);
@@ -352,7 +358,7 @@ static void add_json_comparison(struct as_buf *b, const struct as_report *r,
     as_buf_str(b, "}");
 }
 
-static void add_json_times(struct as_buf *b, const struct as_report *r, int first)
+static void add_json_times(struct as_buf *b, const struct as_bench_report *r, int first)
 {
     const char *dot = strchr(rows[first].path, '.');
 
@@ -360,11 +366,12 @@ static void add_json_times(struct as_buf *b, const struct as_report *r, int firs
                   (double)times_of(r->tally, rows[first].kind)->min / 1e3);
     for (int i = first; i < first + TIMES_ROWS; i++)
         as_buf_printf(b, ",\"%s\":%.3f", strchr(rows[i].path, '.') + 1,
-                      value_of(r, (enum as_report_row)i));
+                      value_of(r, (enum as_bench_report_row)i));
     as_buf_str(b, "}");
 }
 
-void as_report_json(struct as_buf *b, const struct as_report *r, const struct as_report_past *past)
+void as_bench_report_json(struct as_buf *b, const struct as_bench_report *r,
+                          const struct as_bench_report_baseline *baseline)
 {
     const struct as_tally *t = r->tally;
 
@@ -391,17 +398,18 @@ void as_report_json(struct as_buf *b, const struct as_report *r, const struct as
                   (unsigned long long)t->late, r->lost, (unsigned long long)r->reopened,
                   r->interrupted ? "true" : "false");
     as_buf_printf(b, ",\"stream\":%s,\"per_second\":%.3f", r->stream ? "true" : "false",
-                  value_of(r, AS_REPORT_RATE));
-    add_json_times(b, r, AS_REPORT_MEAN);
+                  value_of(r, AS_BENCH_REPORT_RATE));
+    add_json_times(b, r, AS_BENCH_REPORT_MEAN);
     if (r->stream) {
         as_buf_printf(b, ",\"responses\":%llu,\"responses_per_second\":%.3f",
-                      (unsigned long long)t->responses_in_window, value_of(r, AS_REPORT_RESPONSES));
-        add_json_times(b, r, AS_REPORT_FIRST_MEAN);
-        add_json_times(b, r, AS_REPORT_BETWEEN_MEAN);
+                      (unsigned long long)t->responses_in_window,
+                      value_of(r, AS_BENCH_REPORT_RESPONSES));
+        add_json_times(b, r, AS_BENCH_REPORT_FIRST_MEAN);
+        add_json_times(b, r, AS_BENCH_REPORT_BETWEEN_MEAN);
     }
     add_json_errors(b, t);
     add_json_histogram(b, &t->latency.h);
-    if (past)
-        add_json_comparison(b, r, past);
+    if (baseline)
+        add_json_comparison(b, r, baseline);
     as_buf_str(b, "}\n");
 }

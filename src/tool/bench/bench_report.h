@@ -1,4 +1,5 @@
-/* tool/bench/bench_report.h — a measurement as text for people, as JSON, and beside an earlier one. Pure. */
+/* tool/bench/bench_report.h — a measurement as text for people, as JSON, and beside an earlier one.
+ * Pure. */
 #ifndef AS_TOOL_REPORT_H
 #define AS_TOOL_REPORT_H
 
@@ -6,7 +7,7 @@
 #include "base/err.h"
 #include "tool/bench/tally.h"
 
-struct as_report {
+struct as_bench_report {
     struct as_str model;
     const char *address;
     const char *protocol; /* as --protocol has it */
@@ -27,43 +28,45 @@ struct as_report {
 
 /* What is compared: rows of name, value, and whether more is better. Those behind FAILED are of
  * streams only. */
-enum as_report_row {
-    AS_REPORT_RATE,
-    AS_REPORT_MEAN,
-    AS_REPORT_P50,
-    AS_REPORT_P90,
-    AS_REPORT_P99,
-    AS_REPORT_P999,
-    AS_REPORT_MAX,
-    AS_REPORT_FAILED,
-    AS_REPORT_RESPONSES,
-    AS_REPORT_FIRST_MEAN,
-    AS_REPORT_FIRST_P50,
-    AS_REPORT_FIRST_P90,
-    AS_REPORT_FIRST_P99,
-    AS_REPORT_FIRST_P999,
-    AS_REPORT_FIRST_MAX,
-    AS_REPORT_BETWEEN_MEAN,
-    AS_REPORT_BETWEEN_P50,
-    AS_REPORT_BETWEEN_P90,
-    AS_REPORT_BETWEEN_P99,
-    AS_REPORT_BETWEEN_P999,
-    AS_REPORT_BETWEEN_MAX,
-    AS_REPORT_ROWS
+enum as_bench_report_row {
+    AS_BENCH_REPORT_RATE,
+    AS_BENCH_REPORT_MEAN,
+    AS_BENCH_REPORT_P50,
+    AS_BENCH_REPORT_P90,
+    AS_BENCH_REPORT_P99,
+    AS_BENCH_REPORT_P999,
+    AS_BENCH_REPORT_MAX,
+    AS_BENCH_REPORT_FAILED,
+    AS_BENCH_REPORT_RESPONSES,
+    AS_BENCH_REPORT_FIRST_MEAN,
+    AS_BENCH_REPORT_FIRST_P50,
+    AS_BENCH_REPORT_FIRST_P90,
+    AS_BENCH_REPORT_FIRST_P99,
+    AS_BENCH_REPORT_FIRST_P999,
+    AS_BENCH_REPORT_FIRST_MAX,
+    AS_BENCH_REPORT_BETWEEN_MEAN,
+    AS_BENCH_REPORT_BETWEEN_P50,
+    AS_BENCH_REPORT_BETWEEN_P90,
+    AS_BENCH_REPORT_BETWEEN_P99,
+    AS_BENCH_REPORT_BETWEEN_P999,
+    AS_BENCH_REPORT_BETWEEN_MAX,
+    AS_BENCH_REPORT_ROWS
 };
 
-struct as_report_past { /* the same rows of an earlier --json */
-    double v[AS_REPORT_ROWS];
-    bool has[AS_REPORT_ROWS];
+struct as_bench_report_baseline { /* the same rows of an earlier --json */
+    double v[AS_BENCH_REPORT_ROWS];
+    bool has[AS_BENCH_REPORT_ROWS];
 };
 
 /* 0, or AS_EINVALID with a sentence in `why`: no JSON, or none of `bench --json`. The text stays as
  * it is, but its buffer may grow. */
-int as_report_read(struct as_buf *text, struct as_report_past *ret_past, struct as_buf *why);
+int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *ret_past,
+                          struct as_buf *why);
 /* past: NULL for none. histogram: with the spread of the latencies. */
-void as_report_text(struct as_buf *b, const struct as_report *r, const struct as_report_past *past,
-                    bool histogram);
+void as_bench_report_text(struct as_buf *b, const struct as_bench_report *r,
+                          const struct as_bench_report_baseline *past, bool histogram);
 /* One object and a newline; see docs/guide/tools.md for its members. */
-void as_report_json(struct as_buf *b, const struct as_report *r, const struct as_report_past *past);
+void as_bench_report_json(struct as_buf *b, const struct as_bench_report *r,
+                          const struct as_bench_report_baseline *past);
 
 #endif

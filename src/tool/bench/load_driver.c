@@ -5,11 +5,11 @@
 #include "io/loop/tick.h"
 #include "tool/bench/arrival_schedule.h"
 
-#define LOOK      (20 * AS_MS)  /* how often deadlines and signals are looked at */
-#define GRACE     (100 * AS_MS) /* a server may be this late with its own DEADLINE_EXCEEDED */
-#define DRAIN_MAX (10 * AS_SEC) /* without a timeout: for what is in flight at the end */
-#define LATE      AS_MS
-#define BURST     1000u /* arrivals sent in one go before the loop looks at its sockets again */
+#define CHECK_INTERVAL (20 * AS_MS)  /* how often deadlines and signals are looked at */
+#define GRACE          (100 * AS_MS) /* a server may be this late with its own DEADLINE_EXCEEDED */
+#define DRAIN_MAX      (10 * AS_SEC) /* without a timeout: for what is in flight at the end */
+#define LATE           AS_MS
+#define BURST          1000u /* arrivals sent in one go before the loop looks at its sockets again */
 
 enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
@@ -18,12 +18,12 @@ enum phase { WARM, MEASURE, DRAIN, DONE };
 
 struct lane { /* one connection */
     struct drive *d;
-    struct as_peer peer;
+    struct as_client_connection peer;
     struct as_list open; /* calls in flight, oldest first */
     uint32_t free;       /* streams */
     bool retired;        /* takes no more requests */
-    bool away;           /* none until it has been opened again */
-    bool proved; /* it may be opened again: the server has answered on it, or was given up */
+    bool reopening;      /* none until it has been opened again */
+    bool can_reopen; /* it may be opened again: the server has answered on it, or was given up */
     struct as_connect_addr addr;
 };
 
@@ -33,7 +33,7 @@ struct call {
     as_ns due, sent;
     uint32_t stream;
     bool counted, late;
-    struct as_talk_call talk;
+    struct as_model_call talk;
     /* Of a stream: */
     as_ns response_at;       /* the last response; 0: none yet */
     bool refused;            /* one of them was an error */
@@ -41,30 +41,30 @@ struct call {
 };
 
 struct drive {
-    const struct as_drive_conf *conf;
-    struct as_drive_result *result;
+    const struct as_load_driver_conf *conf;
+    struct as_load_driver_result *result;
     struct as_tally *tally;
     struct as_loop *loop;
-    struct lane *lanes;
-    uint32_t next_lane, alive;
+    struct lane *connections;
+    uint32_t next_connection, alive;
     struct as_list spare;
     struct as_tick arrivals;
-    struct as_timer look;
-    struct as_schedule schedule;
+    struct as_timer check_timer;
+    struct as_arrival_schedule schedule;
     as_ns due; /* the next arrival */
     enum phase phase;
     bool running; /* the loop */
     as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
-    uint64_t begun;   /* counted calls that were sent */
-    uint64_t waiting; /* of them, not answered yet */
-    struct as_talk_frame frame;
+    uint64_t n_sent;    /* counted calls that were sent */
+    uint64_t in_flight; /* of them, not answered yet */
+    struct as_model_call_frame frame;
     struct as_json *json;  /* NULL over gRPC */
     struct as_arena arena; /* for what is read of a response */
 };
 
 /* --- phases --- */
 
-static void move(struct drive *d, enum phase to, as_ns now)
+static void enter_phase(struct drive *d, enum phase to, as_ns now)
 {
     if (to == DRAIN && d->phase == WARM) /* nothing is measured */
         d->measure_start = now;
@@ -77,7 +77,7 @@ static void move(struct drive *d, enum phase to, as_ns now)
         d->phase_end = d->conf->requests ? AS_NEVER : now + d->conf->duration;
         /* what the warm-up could not send would only delay what is measured */
         while (d->conf->rate && d->due < now)
-            d->due = as_schedule_next(&d->schedule);
+            d->due = as_arrival_schedule_next(&d->schedule);
     } else if (to == DRAIN) {
         d->measure_end = now;
         d->phase_end =
@@ -92,19 +92,19 @@ static void send_last(struct drive *d, as_ns now);
 
 /* Takes the steps of the phases that are due. A phase ends at its planned end, not when somebody
  * looks. */
-static void advance(struct drive *d, as_ns now)
+static void advance_phase(struct drive *d, as_ns now)
 {
     if (d->phase == WARM && now >= d->phase_end)
-        move(d, MEASURE, d->phase_end);
+        enter_phase(d, MEASURE, d->phase_end);
     if (d->phase == MEASURE && d->conf->rate && now >= d->phase_end)
         send_last(d, now);
     if (d->phase == MEASURE &&
-        (now >= d->phase_end || (d->conf->requests && d->begun == d->conf->requests)))
-        move(d, DRAIN, AS_MIN(now, d->phase_end));
-    if (d->phase == DRAIN && (d->waiting == 0 || now >= d->phase_end))
-        move(d, DONE, now);
+        (now >= d->phase_end || (d->conf->requests && d->n_sent == d->conf->requests)))
+        enter_phase(d, DRAIN, AS_MIN(now, d->phase_end));
+    if (d->phase == DRAIN && (d->in_flight == 0 || now >= d->phase_end))
+        enter_phase(d, DONE, now);
     if (d->alive == 0 && d->phase < DRAIN)
-        move(d, DRAIN, now);
+        enter_phase(d, DRAIN, now);
 }
 
 static bool sends(const struct drive *d)
@@ -114,7 +114,7 @@ static bool sends(const struct drive *d)
 
 /* --- calls --- */
 
-static struct call *take_call(struct drive *d)
+static struct call *alloc_call(struct drive *d)
 {
     struct as_list *n = as_list_pop(&d->spare);
 
@@ -123,27 +123,27 @@ static struct call *take_call(struct drive *d)
     return as_xalloc(sizeof(struct call));
 }
 
-static void retire(struct lane *l)
+static void retire_connection(struct lane *l)
 {
     if (!l->retired)
         l->d->alive--;
     l->retired = true;
-    l->away = false;
+    l->reopening = false;
 }
 
 /* A connection of HTTP/1.1 that takes no more may have come to its ordinary end. */
 static bool may_reopen(const struct lane *l)
 {
-    return l->d->conf->talk != AS_TALK_GRPC && l->proved && l->addr.n > 0;
+    return l->d->conf->talk != AS_MODEL_CALL_GRPC && l->can_reopen && l->addr.n > 0;
 }
 
-static void on_response(void *ctx, struct as_talk_call *talk);
+static void on_response(void *ctx, struct as_model_call *talk);
 
 /* Sends one call on the lane; false: the connection takes no more. */
-static bool start(struct lane *l, as_ns due, as_ns now)
+static bool start_call(struct lane *l, as_ns due, as_ns now)
 {
     struct drive *d = l->d;
-    struct call *c = take_call(d);
+    struct call *c = alloc_call(d);
 
     as_list_init(&c->node);
     c->lane = l;
@@ -152,21 +152,21 @@ static bool start(struct lane *l, as_ns due, as_ns now)
     c->late = c->refused = false;
     c->response_at = 0;
     c->counted = d->phase == MEASURE && due >= d->measure_start;
-    as_talk_begin(&c->talk, d->conf->talk, d->json, d->conf->request.limit);
+    as_model_call_begin(&c->talk, d->conf->talk, d->json, d->conf->request.limit);
     if (d->conf->stream)
-        as_talk_begin_stream(&c->talk, on_response, c);
-    if (as_peer_request(&l->peer, &d->frame.request, c, &c->stream)) {
+        as_model_call_expect_stream(&c->talk, on_response, c);
+    if (as_client_connection_request(&l->peer, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
         if (may_reopen(l))
-            l->away = true; /* its end is about to be told */
+            l->reopening = true; /* its end is about to be told */
         else
-            retire(l);
+            retire_connection(l);
         return false;
     }
     as_list_push(&l->open, &c->node);
     l->free--;
-    d->begun += c->counted;
-    d->waiting += c->counted;
+    d->n_sent += c->counted;
+    d->in_flight += c->counted;
     if (c->counted && now - due > LATE)
         d->tally->late++;
     return true;
@@ -174,15 +174,16 @@ static bool start(struct lane *l, as_ns due, as_ns now)
 
 static bool takes(const struct lane *l)
 {
-    return l->free && !l->retired && !l->away;
+    return l->free && !l->retired && !l->reopening;
 }
 
-static struct lane *free_lane(struct drive *d)
+static struct lane *find_free_connection(struct drive *d)
 {
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct lane *l = &d->lanes[d->next_lane];
+        struct lane *l = &d->connections[d->next_connection];
 
-        d->next_lane = d->next_lane + 1 < d->conf->connections ? d->next_lane + 1 : 0;
+        d->next_connection =
+            d->next_connection + 1 < d->conf->connections ? d->next_connection + 1 : 0;
         if (takes(l))
             return l;
     }
@@ -194,9 +195,9 @@ static void send_last(struct drive *d, as_ns now)
 {
     struct lane *l;
 
-    while (d->due < d->phase_end && (l = free_lane(d))) {
-        if (start(l, d->due, now))
-            d->due = as_schedule_next(&d->schedule);
+    while (d->due < d->phase_end && (l = find_free_connection(d))) {
+        if (start_call(l, d->due, now))
+            d->due = as_arrival_schedule_next(&d->schedule);
     }
 }
 
@@ -206,18 +207,18 @@ static void send_due(struct drive *d, as_ns now)
     struct lane *l = NULL;
 
     for (uint32_t i = 0; i < BURST && sends(d) && d->due <= now; i++) {
-        advance(d, d->due); /* the phase in which it is due decides whether it counts */
-        if (!sends(d) || !(l = free_lane(d)))
+        advance_phase(d, d->due); /* the phase in which it is due decides whether it counts */
+        if (!sends(d) || !(l = find_free_connection(d)))
             return; /* the next stream that is free asks again */
-        if (start(l, d->due, now))
-            d->due = as_schedule_next(&d->schedule);
-        advance(d, d->due <= now ? d->due : now);
+        if (start_call(l, d->due, now))
+            d->due = as_arrival_schedule_next(&d->schedule);
+        advance_phase(d, d->due <= now ? d->due : now);
     }
     if (sends(d))
         as_tick_set(&d->arrivals, d->due);
 }
 
-static void fill(struct lane *l, as_ns now)
+static void start_calls(struct lane *l, as_ns now)
 {
     struct drive *d = l->d;
 
@@ -225,9 +226,9 @@ static void fill(struct lane *l, as_ns now)
         send_due(d, now);
         return;
     }
-    advance(d, now);
-    while (sends(d) && takes(l) && start(l, now, now))
-        advance(d, now);
+    advance_phase(d, now);
+    while (sends(d) && takes(l) && start_call(l, now, now))
+        advance_phase(d, now);
 }
 
 /* Whether what comes now counts for the rate. */
@@ -236,38 +237,38 @@ static bool in_window(const struct drive *d, const struct call *c)
     return d->conf->requests ? c->counted : d->phase == MEASURE;
 }
 
-static void finish(struct call *c, uint32_t status, as_ns now)
+static void finish_call(struct call *c, uint32_t status, as_ns now)
 {
     struct lane *l = c->lane;
     struct drive *d = l->d;
 
     now = AS_MAX(now, c->due); /* a call that could not be sent ends at no reading */
-    advance(d, now);
+    advance_phase(d, now);
     d->tally->in_window += status == 0 && in_window(d, c);
     if (c->counted) {
-        d->waiting--;
+        d->in_flight--;
         d->last_answer = now;
-        as_tally_answer(d->tally, now - c->due, status, as_talk_text(&c->talk));
+        as_tally_answer(d->tally, now - c->due, status, as_model_call_text(&c->talk));
     }
     as_list_remove(&c->node);
     as_list_push(&d->spare, &c->node);
     l->free++;
-    advance(d, now);
+    advance_phase(d, now);
 }
 
 /* --- events --- */
 
-static void on_response(void *ctx, struct as_talk_call *talk)
+static void on_response(void *ctx, struct as_model_call *talk)
 {
     struct call *c = ctx;
     struct drive *d = c->lane->d;
     as_ns now = AS_MAX(c->lane->peer.read_at, c->due);
     struct as_str text;
 
-    advance(d, now);
+    advance_phase(d, now);
     if (d->phase == DONE || c->refused)
         return;
-    if (as_talk_is_error(talk, &d->arena, &text)) {
+    if (as_model_call_is_error(talk, &d->arena, &text)) {
         c->refused = true;
         snprintf(c->why, sizeof(c->why), "%.*s", AS_STR_FMT(text));
     } else {
@@ -283,7 +284,7 @@ static void on_field(void *conn, void *call, struct as_str name, struct as_str v
 {
     (void)conn;
     (void)trailer;
-    as_talk_field(&((struct call *)call)->talk, name, value);
+    as_model_call_field(&((struct call *)call)->talk, name, value);
 }
 
 static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
@@ -291,96 +292,98 @@ static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
     struct lane *l = conn;
     struct call *c = call;
 
-    if (as_talk_data(&c->talk, p, n))
-        as_peer_reset(&l->peer, c->stream);
+    if (as_model_call_data(&c->talk, p, n))
+        as_client_connection_reset(&l->peer, c->stream);
 }
 
 static void on_close(void *conn, void *call, uint32_t code, bool whole)
 {
     struct lane *l = conn;
     struct call *c = call;
-    uint32_t status = as_talk_end(&c->talk, code, whole);
-    char *text = as_talk_text(&c->talk);
+    uint32_t status = as_model_call_end(&c->talk, code, whole);
+    char *text = as_model_call_text(&c->talk);
 
-    l->proved = l->proved || whole || c->late;
+    l->can_reopen = l->can_reopen || whole || c->late;
     if (l->d->phase == DONE) /* given up: counted already, and nothing follows */
         return;
     if (c->late) {
         status = DEADLINE_EXCEEDED;
-        snprintf(text, AS_TALK_TEXT, "no answer within the timeout");
+        snprintf(text, AS_MODEL_CALL_TEXT, "no answer within the timeout");
     } else if (l->peer.gone) {
         status = UNAVAILABLE;
-        snprintf(text, AS_TALK_TEXT, "%s", l->peer.why);
-    } else if (code == AS_TALK_BROKEN && as_peer_fault(&l->peer)) {
-        snprintf(text, AS_TALK_TEXT, "%s", as_peer_fault(&l->peer));
+        snprintf(text, AS_MODEL_CALL_TEXT, "%s", l->peer.why);
+    } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&l->peer)) {
+        snprintf(text, AS_MODEL_CALL_TEXT, "%s", as_client_connection_fault(&l->peer));
     } else if (c->refused && !status) {
         status = UNKNOWN; /* the stream has no word for it */
-        snprintf(text, AS_TALK_TEXT, "%s", c->why);
+        snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
-    finish(c, status, l->peer.gone || c->late ? as_peer_clock() : l->peer.read_at);
+    finish_call(c, status,
+                l->peer.gone || c->late ? as_client_connection_clock() : l->peer.read_at);
     if (!l->peer.gone)
-        fill(l, l->peer.read_at);
+        start_calls(l, l->peer.read_at);
 }
 
 static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
-static void lose(struct lane *l, const char *why)
+static void lose_connection(struct lane *l, const char *why)
 {
     struct drive *d = l->d;
 
     if (!d->result->lost++)
         snprintf(d->result->why, sizeof(d->result->why), "%s", why);
-    retire(l);
-    advance(d, as_peer_clock());
+    retire_connection(l);
+    advance_phase(d, as_client_connection_clock());
 }
 
-static void on_gone(struct as_peer *p)
+static void on_end(struct as_client_connection *p)
 {
     struct lane *l = AS_CONTAINER(p, struct lane, peer);
     struct drive *d = l->d;
 
     if (!may_reopen(l)) {
-        lose(l, p->why);
+        lose_connection(l, p->why);
         return;
     }
-    l->away = true;
+    l->reopening = true;
     if (sends(d) && !d->result->reopened++)
         snprintf(d->result->why_reopened, sizeof(d->result->why_reopened), "%s", p->why);
 }
 
-static void on_lane_closed(struct as_peer *p);
+static void on_connection_closed(struct as_client_connection *p);
 
-static int open_lane(struct lane *l, int fd)
+static int open_connection(struct lane *l, int fd)
 {
-    int rc = as_peer_open(&l->peer, l->d->loop, fd, l->d->conf->talk != AS_TALK_GRPC, &ops, l);
+    int rc = as_client_connection_open(&l->peer, l->d->loop, fd,
+                                       l->d->conf->talk != AS_MODEL_CALL_GRPC, &ops, l);
 
-    l->peer.on_gone = on_gone;
-    l->peer.on_closed = on_lane_closed;
+    l->peer.on_end = on_end;
+    l->peer.on_closed = on_connection_closed;
     return rc;
 }
 
 /* The memory of the peer is free again: time for the next connection. */
-static void on_lane_closed(struct as_peer *p)
+static void on_connection_closed(struct as_client_connection *p)
 {
     struct lane *l = AS_CONTAINER(p, struct lane, peer);
     int fd;
 
-    if (!l->away || !sends(l->d))
+    if (!l->reopening || !sends(l->d))
         return;
-    l->proved = false;
-    if (as_connect_begin(&l->addr, &fd) || open_lane(l, fd)) {
-        lose(l, "a connection could not be opened again");
+    l->can_reopen = false;
+    if (as_connect_start(&l->addr, &fd) || open_connection(l, fd)) {
+        lose_connection(l, "a connection could not be opened again");
         return;
     }
-    l->away = false;
-    fill(l, as_peer_clock());
+    l->reopening = false;
+    start_calls(l, as_client_connection_clock());
 }
 
 static void on_arrival(struct as_tick *t)
 {
     struct drive *d = AS_CONTAINER(t, struct drive, arrivals);
 
-    send_due(d, as_peer_clock());
+    send_due(d, as_client_connection_clock());
 }
 
 /* Gives up calls that the server should have ended by itself. */
@@ -395,51 +398,51 @@ static void check_deadlines(struct lane *l, as_ns now)
         if (now - c->sent < longest)
             break;
         if (!c->late)
-            as_peer_reset(&l->peer, c->stream);
+            as_client_connection_reset(&l->peer, c->stream);
         c->late = true;
     }
 }
 
-static void on_look(struct as_timer *t)
+static void on_check_timer(struct as_timer *t)
 {
-    struct drive *d = AS_CONTAINER(t, struct drive, look);
-    as_ns now = as_peer_clock();
+    struct drive *d = AS_CONTAINER(t, struct drive, check_timer);
+    as_ns now = as_client_connection_clock();
 
     if (d->conf->interrupted && *d->conf->interrupted && d->phase < DRAIN) {
         d->result->interrupted = true;
         if (d->phase == WARM)
-            move(d, MEASURE, now);
-        move(d, DRAIN, now);
+            enter_phase(d, MEASURE, now);
+        enter_phase(d, DRAIN, now);
     }
-    advance(d, now);
+    advance_phase(d, now);
     for (uint32_t i = 0; d->conf->request.timeout && i < d->conf->connections; i++) {
-        if (!d->lanes[i].peer.gone)
-            check_deadlines(&d->lanes[i], now);
+        if (!d->connections[i].peer.gone)
+            check_deadlines(&d->connections[i], now);
     }
     if (d->conf->progress && now - d->shown_at >= AS_SEC && d->phase != DONE) {
         d->shown_at = now;
         d->conf->progress(d->conf->ctx, d->tally,
                           d->phase == WARM ? 0 : (double)(now - d->measure_start) / (double)AS_SEC);
     }
-    as_timer_set(&d->look, as_loop_now(d->loop) + LOOK);
+    as_timer_set(&d->check_timer, as_loop_now(d->loop) + CHECK_INTERVAL);
 }
 
 /* --- the run --- */
 
-static int open_lanes(struct drive *d)
+static int open_connections(struct drive *d)
 {
     int rc = 0;
 
-    d->lanes = as_xalloc(d->conf->connections * sizeof(*d->lanes));
+    d->connections = as_xalloc(d->conf->connections * sizeof(*d->connections));
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct lane *l = &d->lanes[i];
+        struct lane *l = &d->connections[i];
         int err;
 
         l->d = d;
         as_list_init(&l->open);
         l->free = d->conf->streams;
         as_connect_addr_of(d->conf->fds[i], &l->addr);
-        err = open_lane(l, d->conf->fds[i]);
+        err = open_connection(l, d->conf->fds[i]);
         l->retired = err != 0;
         d->alive += err == 0;
         rc = rc ? rc : err;
@@ -447,35 +450,35 @@ static int open_lanes(struct drive *d)
     return rc;
 }
 
-static void begin(struct drive *d)
+static void start_load(struct drive *d)
 {
-    as_ns now = as_peer_clock();
+    as_ns now = as_client_connection_clock();
 
     d->shown_at = now;
     if (d->conf->rate) {
-        as_schedule_init(&d->schedule, now, d->conf->rate, d->conf->poisson, d->conf->seed);
-        d->due = as_schedule_next(&d->schedule);
+        as_arrival_schedule_init(&d->schedule, now, d->conf->rate, d->conf->poisson, d->conf->seed);
+        d->due = as_arrival_schedule_next(&d->schedule);
     }
-    move(d, WARM, now);
-    advance(d, now);
-    as_timer_set(&d->look, as_loop_now(d->loop) + LOOK);
+    enter_phase(d, WARM, now);
+    advance_phase(d, now);
+    as_timer_set(&d->check_timer, as_loop_now(d->loop) + CHECK_INTERVAL);
     if (d->conf->rate) {
         send_due(d, now);
         return;
     }
     for (uint32_t i = 0; i < d->conf->connections; i++)
-        fill(&d->lanes[i], now);
+        start_calls(&d->connections[i], now);
 }
 
 /* What is left when the time is over: calls without an answer, and arrivals that were never sent.
  */
-static void count_rest(struct drive *d)
+static void count_unfinished(struct drive *d)
 {
-    as_ns now = as_peer_clock();
+    as_ns now = as_client_connection_clock();
 
     d->phase = DONE;
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        AS_LIST_EACH(n, &d->lanes[i].open)
+        AS_LIST_EACH(n, &d->connections[i].open)
         {
             struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
@@ -485,7 +488,7 @@ static void count_rest(struct drive *d)
     }
     if (!d->conf->rate || d->conf->requests)
         return;
-    for (; d->due < d->measure_end; d->due = as_schedule_next(&d->schedule)) {
+    for (; d->due < d->measure_end; d->due = as_arrival_schedule_next(&d->schedule)) {
         if (d->due >= d->measure_start)
             as_tally_unsent(d->tally, d->measure_end - d->due);
     }
@@ -495,7 +498,7 @@ static void free_call(struct as_list *n)
 {
     struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
-    as_talk_fini(&c->talk);
+    as_model_call_fini(&c->talk);
     free(c);
 }
 
@@ -504,47 +507,47 @@ static void close_all(struct drive *d)
     struct as_list *n;
 
     for (uint32_t i = 0; i < d->conf->connections; i++)
-        as_peer_close(&d->lanes[i].peer);
-    as_timer_close(&d->look, NULL);
+        as_client_connection_close(&d->connections[i].peer);
+    as_timer_close(&d->check_timer, NULL);
     as_loop_free(d->loop);
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        while ((n = as_list_pop(&d->lanes[i].open)))
+        while ((n = as_list_pop(&d->connections[i].open)))
             free_call(n);
     }
     while ((n = as_list_pop(&d->spare)))
         free_call(n);
-    free(d->lanes);
+    free(d->connections);
     as_arena_fini(&d->arena);
     as_json_free(d->json);
 }
 
-int as_drive_run(const struct as_drive_conf *conf, struct as_drive_result *ret_r)
+int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_driver_result *ret_r)
 {
     struct drive *d = as_xalloc(sizeof(*d));
     int rc;
 
-    *ret_r = (struct as_drive_result){.lost = 0};
+    *ret_r = (struct as_load_driver_result){.lost = 0};
     d->conf = conf;
     d->result = ret_r;
     d->tally = &ret_r->tally;
     as_list_init(&d->spare);
     as_arena_init(&d->arena, NULL, 0);
-    as_talk_prepare(&d->frame, conf->talk, &conf->request, conf->authority);
+    as_model_call_prepare(&d->frame, conf->talk, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */
-    if (conf->talk != AS_TALK_GRPC && !(d->json = as_json_new()))
+    if (conf->talk != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
         as_fatal_memory(0);
-    as_timer_init(&d->look, d->loop, on_look);
-    rc = open_lanes(d);
+    as_timer_init(&d->check_timer, d->loop, on_check_timer);
+    rc = open_connections(d);
     if (rc == 0)
         rc = as_tick_open(&d->arrivals, d->loop, on_arrival);
     if (rc == 0) {
-        begin(d);
+        start_load(d);
         d->running = d->phase != DONE;
         if (d->running)
             as_loop_run(d->loop);
         d->running = false;
-        count_rest(d);
+        count_unfinished(d);
         as_tick_close(&d->arrivals, NULL);
         ret_r->measured =
             AS_MAX(d->conf->requests ? d->last_answer : d->measure_end, d->measure_start) -

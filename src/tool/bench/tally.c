@@ -2,7 +2,7 @@
 
 enum { UNKNOWN = 2 };
 
-static void add(struct as_tally_times *t, as_ns v)
+static void add_time(struct as_tally_times *t, as_ns v)
 {
     t->min = t->h.n ? AS_MIN(t->min, v) : v;
     t->sum += (double)v;
@@ -14,9 +14,9 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
     if (status >= AS_TALLY_STATUSES)
         status = UNKNOWN;
     if (status == 0)
-        add(&t->latency, latency);
+        add_time(&t->latency, latency);
     else
-        add(&t->refused, latency);
+        add_time(&t->refused, latency);
     if (status && !t->text[status][0])
         snprintf(t->text[status], AS_TALLY_TEXT, "%s", text);
     t->status[status]++;
@@ -25,18 +25,18 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
 void as_tally_unanswered(struct as_tally *t, as_ns waited)
 {
     t->unanswered++;
-    add(&t->latency, waited);
+    add_time(&t->latency, waited);
 }
 
 void as_tally_unsent(struct as_tally *t, as_ns waited)
 {
     t->unsent++;
-    add(&t->latency, waited);
+    add_time(&t->latency, waited);
 }
 
 void as_tally_response(struct as_tally *t, bool first, as_ns ago)
 {
-    add(first ? &t->first : &t->between, ago);
+    add_time(first ? &t->first : &t->between, ago);
 }
 
 uint64_t as_tally_failed(const struct as_tally *t)

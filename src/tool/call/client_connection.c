@@ -4,18 +4,18 @@
 
 #include <time.h>
 
-#define OUT_MAX ((size_t)1 << 20) /* bytes queued at once */
+#define OUTPUT_MAX ((size_t)1 << 20) /* bytes queued at once */
 
 #define CANCEL 8u /* of RFC 9113 */
 
 /* Answers of up to these sizes need no round trip for more room. */
-static const struct as_h2_client_conf conf = {
+static const struct as_h2_client_conf h2_conf = {
     .stream_window = 16u << 20, .conn_window = 64u << 20, .max_header_list = 64u << 10};
 /* The heads that HTTP/2 may have, too. */
-static const struct as_h1_client_conf old_conf = {
+static const struct as_h1_client_conf h1_conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 1000, .max_chunk_ext = 1024};
 
-as_ns as_peer_clock(void)
+as_ns as_client_connection_clock(void)
 {
     struct timespec t;
 
@@ -25,14 +25,14 @@ as_ns as_peer_clock(void)
 
 static void on_closed(struct as_sock *s)
 {
-    struct as_peer *p = AS_CONTAINER(s, struct as_peer, sock);
+    struct as_client_connection *p = AS_CONTAINER(s, struct as_client_connection, sock);
 
     p->closed = true;
     if (p->on_closed)
         p->on_closed(p);
 }
 
-void as_peer_close(struct as_peer *p)
+void as_client_connection_close(struct as_client_connection *p)
 {
     struct as_h2_client *h2 = p->h2;
     struct as_h1_client *h1 = p->h1;
@@ -49,17 +49,17 @@ void as_peer_close(struct as_peer *p)
     as_sock_close(&p->sock, on_closed);
 }
 
-static void end(struct as_peer *p, const char *why)
+static void end_connection(struct as_client_connection *p, const char *why)
 {
     if (p->gone)
         return;
     snprintf(p->why, sizeof(p->why), "%s", why);
-    as_peer_close(p);
-    if (p->on_gone)
-        p->on_gone(p);
+    as_client_connection_close(p);
+    if (p->on_end)
+        p->on_end(p);
 }
 
-static const char *broke_rules(const struct as_peer *p)
+static const char *protocol_error_text(const struct as_client_connection *p)
 {
     if (p->h1)
         return as_h1_client_ready(p->h1) ? as_h1_client_why(p->h1)
@@ -68,98 +68,100 @@ static const char *broke_rules(const struct as_peer *p)
                                      : "the server does not speak HTTP/2";
 }
 
-const char *as_peer_fault(const struct as_peer *p)
+const char *as_client_connection_fault(const struct as_client_connection *p)
 {
     return p->h1 ? as_h1_client_why(p->h1) : NULL;
 }
 
-static int give_out(struct as_peer *p)
+static int fill_output(struct as_client_connection *p)
 {
-    return p->h1 ? as_h1_client_send(p->h1, &p->out, OUT_MAX)
-                 : as_h2_client_send(p->h2, &p->out, OUT_MAX);
+    return p->h1 ? as_h1_client_send(p->h1, &p->out, OUTPUT_MAX)
+                 : as_h2_client_send(p->h2, &p->out, OUTPUT_MAX);
 }
 
-static bool is_done(const struct as_peer *p)
+static bool is_done(const struct as_client_connection *p)
 {
     return p->h1 ? as_h1_client_done(p->h1) : as_h2_client_done(p->h2);
 }
 
 static void flush(struct as_task *t)
 {
-    struct as_peer *p = AS_CONTAINER(t, struct as_peer, flush);
+    struct as_client_connection *p = AS_CONTAINER(t, struct as_client_connection, flush);
     int rc;
 
     do { /* until nothing more is to be said, or the socket is full */
-        rc = give_out(p);
+        rc = fill_output(p);
         if (!p->out.bytes)
             break;
         if (as_sock_flush(&p->sock, &p->out)) {
-            end(p, "the connection broke while it was written to");
+            end_connection(p, "the connection broke while it was written to");
             return;
         }
     } while (!rc && !p->out.bytes);
     if (rc)
-        end(p, broke_rules(p));
+        end_connection(p, protocol_error_text(p));
     else if (is_done(p) && (p->h1 || !p->out.bytes)) /* HTTP/1.1: nobody reads the rest */
-        end(p, p->h1 ? as_h1_client_why(p->h1) : "the server ended the connection");
+        end_connection(p, p->h1 ? as_h1_client_why(p->h1) : "the server ended the connection");
 }
 
-static void touch(struct as_peer *p)
+static void schedule_flush(struct as_client_connection *p)
 {
     if (!p->gone)
         as_loop_defer(p->loop, &p->flush);
 }
 
-int as_peer_request(struct as_peer *p, const struct as_http_client_request *r, void *call,
-                    uint32_t *ret_stream)
+int as_client_connection_request(struct as_client_connection *p,
+                                 const struct as_http_client_request *r, void *call,
+                                 uint32_t *ret_stream)
 {
     int rc = p->gone ? AS_EUNAVAILABLE
              : p->h1 ? as_h1_client_request(p->h1, r, call, ret_stream)
                      : as_h2_client_request(p->h2, r, call, ret_stream);
 
-    touch(p);
+    schedule_flush(p);
     return rc;
 }
 
-void as_peer_reset(struct as_peer *p, uint32_t stream)
+void as_client_connection_reset(struct as_client_connection *p, uint32_t stream)
 {
     if (p->h1)
         as_h1_client_reset(p->h1, stream, CANCEL);
     else if (p->h2)
         as_h2_client_reset(p->h2, stream, CANCEL);
-    touch(p);
+    schedule_flush(p);
 }
 
-static int feed(struct as_peer *p, size_t n)
+static int receive_bytes(struct as_client_connection *p, size_t n)
 {
     return p->h1 ? as_h1_client_recv(p->h1, p->in, n) : as_h2_client_recv(p->h2, p->in, n);
 }
 
 static void on_event(struct as_sock *s, int events)
 {
-    struct as_peer *p = AS_CONTAINER(s, struct as_peer, sock);
+    struct as_client_connection *p = AS_CONTAINER(s, struct as_client_connection, sock);
     int64_t n = AS_EAGAIN;
 
     if (events & UV_READABLE) {
         n = as_sock_read(s, p->in, sizeof(p->in));
-        p->read_at = as_peer_clock();
+        p->read_at = as_client_connection_clock();
     }
-    if (n > 0 && feed(p, (size_t)n)) {
+    if (n > 0 && receive_bytes(p, (size_t)n)) {
         /* a GOAWAY for the server is still owed, but what it says to us counts more */
-        end(p, broke_rules(p));
+        end_connection(p, protocol_error_text(p));
         return;
     }
     if (n == AS_EOF && p->h1)
         as_h1_client_eof(p->h1);
     if (n == AS_EOF || n == AS_EIO) {
-        end(p, n == AS_EOF ? "the server closed the connection" : "the connection broke");
+        end_connection(p,
+                       n == AS_EOF ? "the server closed the connection" : "the connection broke");
         return;
     }
-    touch(p);
+    schedule_flush(p);
 }
 
-int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, bool old,
-                 const struct as_http_client_ops *ops, void *conn)
+int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool old,
+                              const struct as_http_client_ops *ops, void *conn)
 {
     int rc;
 
@@ -168,20 +170,20 @@ int as_peer_open(struct as_peer *p, struct as_loop *l, int fd, bool old,
     p->why[0] = 0;
     p->h1 = NULL;
     p->h2 = NULL;
-    p->on_gone = p->on_closed = NULL;
+    p->on_end = p->on_closed = NULL;
     as_outq_init(&p->out);
     as_task_init(&p->flush, flush);
     rc = as_sock_open(&p->sock, l, fd, on_event);
     if (rc)
         return rc;
-    rc = old ? as_h1_client_new(&p->h1, &old_conf, ops, conn)
-             : as_h2_client_new(&p->h2, &conf, ops, conn);
+    rc = old ? as_h1_client_new(&p->h1, &h1_conf, ops, conn)
+             : as_h2_client_new(&p->h2, &h2_conf, ops, conn);
     p->closed = false;
     if (rc) {
         as_sock_close(&p->sock, on_closed);
         return rc;
     }
     p->gone = false;
-    touch(p);
+    schedule_flush(p);
     return 0;
 }

@@ -15,7 +15,7 @@ struct infer {
     struct as_query request;
     struct as_target target;
     struct as_unary unary;
-    as_ns connect_took, call_took;
+    as_ns connect_time, call_time;
     struct as_arena arena;
     struct as_oip_response answer;
     struct as_blob *answer_blob; /* some of its tensors lie there; may be NULL */
@@ -35,29 +35,29 @@ static double ms(as_ns t)
 
 static int local_code(int rc)
 {
-    return rc == AS_ENOTFOUND ? AS_CODE_NOT_FOUND : AS_CODE_USAGE;
+    return rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND : AS_EXIT_CODE_USAGE;
 }
 
 static int connect_server(struct infer *f)
 {
-    as_ns start = as_peer_clock();
+    as_ns start = as_client_connection_clock();
     int fd = as_target_connect(&f->target, f->opts, &f->why);
 
-    f->connect_took = as_peer_clock() - start;
+    f->connect_time = as_client_connection_clock() - start;
     if (fd < 0)
-        return AS_CODE_STATUS + UNAVAILABLE;
+        return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     if (as_unary_open(&f->unary, fd, f->request.talk, f->target.authority)) {
         as_buf_str(&f->why, "cannot watch the connection");
-        return AS_CODE_FAILED;
+        return AS_EXIT_CODE_FAILED;
     }
-    return AS_CODE_OK;
+    return AS_EXIT_CODE_OK;
 }
 
-static void on_response(void *ctx, struct as_talk_call *c);
+static void on_response(void *ctx, struct as_model_call *c);
 
 static int call_model(struct infer *f)
 {
-    struct as_talk_request q;
+    struct as_model_call_request q;
     uint32_t status;
 
     as_query_request(&f->request, &q);
@@ -65,18 +65,18 @@ static int call_model(struct infer *f)
         q.on_response = on_response;
         q.ctx = f;
     }
-    f->sent_at = as_peer_clock();
+    f->sent_at = as_client_connection_clock();
     status = as_unary_call(&f->unary, &q);
-    f->call_took = f->unary.took;
+    f->call_time = f->unary.elapsed;
     if (status) {
-        as_buf_str(&f->why, as_talk_text(&f->unary.call));
-        return AS_CODE_STATUS + (int)status;
+        as_buf_str(&f->why, as_model_call_text(&f->unary.call));
+        return AS_EXIT_CODE_STATUS + (int)status;
     }
     if (f->request.stream)
         return f->stream_code;
-    return as_query_read(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
-               ? AS_CODE_FAILED
-               : AS_CODE_OK;
+    return as_query_parse_response(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
+               ? AS_EXIT_CODE_FAILED
+               : AS_EXIT_CODE_OK;
 }
 
 static int infer(struct infer *f)
@@ -86,17 +86,17 @@ static int infer(struct infer *f)
     int code, rc;
 
     if (as_query_init(r, f->opts, &f->why) || as_target_choose(&f->target, f->opts, &f->why))
-        return AS_CODE_USAGE;
+        return AS_EXIT_CODE_USAGE;
     code = connect_server(f);
     if (code)
         return code;
     /* without any input the metadata says which are missing */
     if (as_query_needs_model(r) || r->n_inputs == 0) {
-        status = as_query_ask(r, &f->unary, &f->why);
+        status = as_query_fetch_model(r, &f->unary, &f->why);
         if (status)
-            return AS_CODE_STATUS + (int)status;
+            return AS_EXIT_CODE_STATUS + (int)status;
     }
-    rc = as_query_make(r, false, &f->why);
+    rc = as_query_encode(r, false, &f->why);
     return rc ? local_code(rc) : call_model(f);
 }
 
@@ -135,9 +135,9 @@ static void show_content(const struct infer *f, struct as_buf *b)
 
 static void show_times(const struct infer *f, struct as_buf *b)
 {
-    as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_took), ms(f->connect_took));
+    as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_time), ms(f->connect_time));
     if (f->request.has_about)
-        as_buf_printf(b, ", metadata %.2f", ms(f->request.about_took));
+        as_buf_printf(b, ", metadata %.2f", ms(f->request.model_info_time));
     as_buf_str(b, ")\n");
 }
 
@@ -172,10 +172,10 @@ static void show_json_content(const struct infer *f, struct as_buf *b)
 static void show_json(const struct infer *f, struct as_buf *b)
 {
     show_json_content(f, b);
-    as_buf_printf(b, ",\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_took));
+    as_buf_printf(b, ",\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_time));
     if (f->request.has_about)
-        as_buf_printf(b, "\"metadata\":%.3f,", ms(f->request.about_took));
-    as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_took));
+        as_buf_printf(b, "\"metadata\":%.3f,", ms(f->request.model_info_time));
+    as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_time));
 }
 
 /* --- streams: each response is printed when it comes --- */
@@ -198,7 +198,7 @@ static void show_response(const struct infer *f, as_ns after, struct as_str erro
     if (error.n)
         as_buf_printf(b, "error: %.*s\n", AS_STR_FMT(error));
     show_content(f, b);
-    as_print_calm(b);
+    as_print_sanitize(b);
 }
 
 /* Behind the last one; scripts see the end by themselves. */
@@ -209,10 +209,10 @@ static void show_end(const struct infer *f, struct as_buf *b)
     show_times(f, b);
 }
 
-static void on_response(void *ctx, struct as_talk_call *c)
+static void on_response(void *ctx, struct as_model_call *c)
 {
     struct infer *f = ctx;
-    as_ns after = as_peer_clock() - f->sent_at;
+    as_ns after = as_client_connection_clock() - f->sent_at;
     struct as_str error;
     struct as_buf why;
     int rc;
@@ -221,14 +221,14 @@ static void on_response(void *ctx, struct as_talk_call *c)
     as_arena_reset(&f->arena);
     as_buf_init(&why);
     as_blob_unref(f->answer_blob);
-    rc = as_query_read_response(&f->request, c, &f->arena, &f->answer, &f->answer_blob, &error,
-                                &why);
+    rc = as_query_parse_stream_response(&f->request, c, &f->arena, &f->answer, &f->answer_blob,
+                                        &error, &why);
     if ((rc || error.n) && !f->stream_code) {
         struct as_str text = rc ? as_buf_slice(&why) : error;
 
         as_buf_printf(&f->why, "response %u %s: %.*s", f->n_responses,
                       rc ? "cannot be read" : "is an error", AS_STR_FMT(text));
-        f->stream_code = AS_CODE_FAILED;
+        f->stream_code = AS_EXIT_CODE_FAILED;
     }
     as_buf_fini(&why);
     if (rc)
@@ -239,7 +239,7 @@ static void on_response(void *ctx, struct as_talk_call *c)
     fflush(stdout);
 }
 
-int as_infer_main(struct as_option_set *opts)
+int as_infer_command_main(struct as_option_set *opts)
 {
     struct infer *f = as_xalloc(sizeof(*f));
     bool json = as_option_bool(opts, AS_OPT_JSON);
@@ -260,11 +260,11 @@ int as_infer_main(struct as_option_set *opts)
     else if (!f->request.stream)
         show(f, &b);
     if (!json)
-        as_print_calm(&b);
+        as_print_sanitize(&b);
     if (b.n)
         fwrite(b.p, 1, b.n, code && !json ? stderr : stdout);
     if (fflush(stdout) != 0 && !code)
-        code = AS_CODE_FAILED;
+        code = AS_EXIT_CODE_FAILED;
     as_unary_close(&f->unary);
     as_query_fini(&f->request);
     as_arena_fini(&f->arena);

@@ -3,21 +3,21 @@
 #include "wire/oip/oip.h"
 #include "wire/oip/oip_json_flat.h"
 
-_Static_assert(AS_REST_CALL_TEXT == AS_TALK_TEXT, "texts of one size");
+_Static_assert(AS_REST_CALL_TEXT == AS_MODEL_CALL_TEXT, "texts of one size");
 
-void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as_talk_request *r,
-                     const char *authority)
+void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol talk,
+                           const struct as_model_call_request *r, const char *authority)
 {
     uint32_t n;
 
-    *f = (struct as_talk_frame){.timeout = ""};
-    AS_ASSERT(r->n_metadata <= AS_TALK_METADATA);
-    if (talk == AS_TALK_GRPC) {
+    *f = (struct as_model_call_frame){.timeout = ""};
+    AS_ASSERT(r->n_metadata <= AS_MODEL_CALL_METADATA);
+    if (talk == AS_MODEL_CALL_GRPC) {
         AS_ASSERT(r->message.n <= UINT32_MAX);
         if (r->timeout)
             as_grpc_put_timeout(f->timeout, r->timeout);
-        n = as_grpc_call_fields(f->fields, r->path, as_str_of(authority), AS_STR(AS_TALK_AGENT),
-                                as_str_of(f->timeout));
+        n = as_grpc_call_fields(f->fields, r->path, as_str_of(authority),
+                                AS_STR(AS_MODEL_CALL_AGENT), as_str_of(f->timeout));
         if (!r->framed) {
             as_grpc_prefix(f->prefix, (uint32_t)r->message.n);
             f->body[f->request.n_body++] =
@@ -28,7 +28,7 @@ void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as
         struct as_rest_call_head head = {.method = r->method,
                                          .path = r->path,
                                          .authority = as_str_of(authority),
-                                         .user_agent = AS_STR(AS_TALK_AGENT)};
+                                         .user_agent = AS_STR(AS_MODEL_CALL_AGENT)};
 
         if (r->has_tail) {
             snprintf(f->json_len, sizeof(f->json_len), "%zu", r->json_len);
@@ -48,12 +48,13 @@ void as_talk_prepare(struct as_talk_frame *f, enum as_talk talk, const struct as
     f->request.body = f->body;
 }
 
-void as_talk_begin(struct as_talk_call *c, enum as_talk talk, struct as_json *json, size_t limit)
+void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol talk,
+                         struct as_json *json, size_t limit)
 {
     c->talk = talk;
     c->json = json;
     c->on_response = NULL;
-    if (talk == AS_TALK_GRPC)
+    if (talk == AS_MODEL_CALL_GRPC)
         as_grpc_call_begin(&c->grpc, limit);
     else
         as_rest_call_begin(&c->rest, limit);
@@ -61,37 +62,38 @@ void as_talk_begin(struct as_talk_call *c, enum as_talk talk, struct as_json *js
 
 static void on_message(void *ctx, struct as_grpc_call *g AS_UNUSED)
 {
-    struct as_talk_call *c = ctx;
+    struct as_model_call *c = ctx;
 
     c->on_response(c->ctx, c);
 }
 
 static void on_event(void *ctx, struct as_rest_call *r AS_UNUSED)
 {
-    struct as_talk_call *c = ctx;
+    struct as_model_call *c = ctx;
 
     c->on_response(c->ctx, c);
 }
 
-void as_talk_begin_stream(struct as_talk_call *c, as_talk_on_response on_response, void *ctx)
+void as_model_call_expect_stream(struct as_model_call *c, as_model_call_on_response on_response,
+                                 void *ctx)
 {
     c->on_response = on_response;
     c->ctx = ctx;
-    if (c->talk == AS_TALK_GRPC)
-        as_grpc_call_many(&c->grpc, on_message, c);
+    if (c->talk == AS_MODEL_CALL_GRPC)
+        as_grpc_call_expect_stream(&c->grpc, on_message, c);
     else
-        as_rest_call_many(&c->rest, on_event, c);
+        as_rest_call_expect_stream(&c->rest, on_event, c);
 }
 
-bool as_talk_is_error(struct as_talk_call *c, struct as_arena *a, struct as_str *ret_text)
+bool as_model_call_is_error(struct as_model_call *c, struct as_arena *a, struct as_str *ret_text)
 {
-    const struct as_buf *m = as_talk_message(c);
+    const struct as_buf *m = as_model_call_message(c);
     struct as_str text = {NULL, 0}, response;
     struct as_blob *blob = NULL;
     struct as_oip_response r;
     char why[8];
 
-    if (c->talk == AS_TALK_GRPC) {
+    if (c->talk == AS_MODEL_CALL_GRPC) {
         if (as_oip_parse_stream_response(m->p, m->n, &text, &response) || !text.n)
             return false;
     } else {
@@ -106,38 +108,38 @@ bool as_talk_is_error(struct as_talk_call *c, struct as_arena *a, struct as_str 
     return text.p != NULL;
 }
 
-void as_talk_fini(struct as_talk_call *c)
+void as_model_call_fini(struct as_model_call *c)
 {
     as_grpc_call_fini(&c->grpc);
     as_rest_call_fini(&c->rest);
 }
 
-void as_talk_field(struct as_talk_call *c, struct as_str name, struct as_str value)
+void as_model_call_field(struct as_model_call *c, struct as_str name, struct as_str value)
 {
-    if (c->talk == AS_TALK_GRPC)
+    if (c->talk == AS_MODEL_CALL_GRPC)
         as_grpc_call_field(&c->grpc, name, value);
     else
         as_rest_call_field(&c->rest, name, value);
 }
 
-int as_talk_data(struct as_talk_call *c, const uint8_t *p, size_t n)
+int as_model_call_data(struct as_model_call *c, const uint8_t *p, size_t n)
 {
-    return c->talk == AS_TALK_GRPC ? as_grpc_call_data(&c->grpc, p, n)
-                                   : as_rest_call_data(&c->rest, p, n);
+    return c->talk == AS_MODEL_CALL_GRPC ? as_grpc_call_data(&c->grpc, p, n)
+                                         : as_rest_call_data(&c->rest, p, n);
 }
 
-uint32_t as_talk_end(struct as_talk_call *c, uint32_t code, bool whole)
+uint32_t as_model_call_end(struct as_model_call *c, uint32_t code, bool whole)
 {
-    return c->talk == AS_TALK_GRPC ? as_grpc_call_end(&c->grpc, code, whole)
-                                   : as_rest_call_end(&c->rest, c->json, whole);
+    return c->talk == AS_MODEL_CALL_GRPC ? as_grpc_call_end(&c->grpc, code, whole)
+                                         : as_rest_call_end(&c->rest, c->json, whole);
 }
 
-struct as_buf *as_talk_message(struct as_talk_call *c)
+struct as_buf *as_model_call_message(struct as_model_call *c)
 {
-    return c->talk == AS_TALK_GRPC ? &c->grpc.message : &c->rest.body;
+    return c->talk == AS_MODEL_CALL_GRPC ? &c->grpc.message : &c->rest.body;
 }
 
-char *as_talk_text(struct as_talk_call *c)
+char *as_model_call_text(struct as_model_call *c)
 {
-    return c->talk == AS_TALK_GRPC ? c->grpc.text : c->rest.text;
+    return c->talk == AS_MODEL_CALL_GRPC ? c->grpc.text : c->rest.text;
 }

@@ -41,7 +41,7 @@ static bool read_param(struct as_param *p, struct as_str type, struct as_str v)
     p->str = v;
     p->type = AS_PARAM_STRING;
     if (as_str_eq(type, AS_STR("string")))
-        return as_names_utf8(v);
+        return as_name_check_utf8(v);
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         uint8_t bytes[8] = {0};
 
@@ -56,7 +56,7 @@ static bool read_param(struct as_param *p, struct as_str type, struct as_str v)
         if (type.n)
             return false;
     }
-    return type.n == 0 && as_names_utf8(v);
+    return type.n == 0 && as_name_check_utf8(v);
 }
 
 static int add_param(struct as_query *r, const char *text, struct as_buf *why)
@@ -73,7 +73,7 @@ static int add_param(struct as_query *r, const char *text, struct as_buf *why)
         type = (struct as_str){colon + 1, (size_t)(eq - colon) - 1};
         p->name.n = (size_t)(colon - text);
     }
-    if (!p->name.n || !as_names_utf8(p->name))
+    if (!p->name.n || !as_name_check_utf8(p->name))
         return param_refused(text, "the name is empty or not UTF-8", why);
     if (!read_param(p, type, as_str_of(eq + 1)))
         return param_refused(text,
@@ -101,7 +101,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     struct as_buf bin;
     char *key;
 
-    if (r->n_metadata == AS_TALK_METADATA)
+    if (r->n_metadata == AS_MODEL_CALL_METADATA)
         return metadata_refused(text, "there are too many", why);
     if (!eq || eq == text)
         return metadata_refused(text, "is not KEY=VALUE", why);
@@ -114,11 +114,12 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
             return metadata_refused(text, "a key has letters, digits, '-', '_' and '.' only", why);
     }
     h->name.p = key;
-    if (r->talk == AS_TALK_GRPC
+    if (r->talk == AS_MODEL_CALL_GRPC
             ? as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent"))
             : as_rest_call_is_reserved(h->name))
         return metadata_refused(text, "this key belongs to the protocol", why);
-    if (r->talk == AS_TALK_GRPC && h->name.n > 4 && memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
+    if (r->talk == AS_MODEL_CALL_GRPC && h->name.n > 4 &&
+        memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
         as_buf_init(&bin);
         as_grpc_put_bin(&bin, value);
         value = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&bin)), bin.n};
@@ -139,7 +140,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
 /* --- the whole --- */
 
 /* Where an input that is given again begins a new request, i counts as of it. */
-static int place_input(struct as_query *r, uint32_t i, struct as_buf *why)
+static int assign_request(struct as_query *r, uint32_t i, struct as_buf *why)
 {
     uint32_t place = i ? r->places[i - 1] : 0;
 
@@ -177,11 +178,11 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
 
         text = as_option_item(r->opts, AS_OPT_INPUT, i);
         as_buf_init(&reason);
-        rc = as_input_split(text, &r->forms[i], &reason);
+        rc = as_input_parse(text, &r->forms[i], &reason);
         if (rc)
             as_buf_printf(why, "--input %u: %.*s", i + 1, AS_STR_FMT(as_buf_slice(&reason)));
         else
-            rc = place_input(r, i, why);
+            rc = assign_request(r, i, why);
         as_buf_fini(&reason);
     }
     r->n_inputs = n;
@@ -190,9 +191,9 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
 
 static int check_stream(const struct as_query *r, struct as_buf *why)
 {
-    if (!r->stream || r->talk == AS_TALK_GRPC)
+    if (!r->stream || r->talk == AS_MODEL_CALL_GRPC)
         return 0;
-    if (r->talk == AS_TALK_HTTP_BINARY) {
+    if (r->talk == AS_MODEL_CALL_HTTP_BINARY) {
         as_buf_str(why, "--stream over REST is generate_stream, which is JSON: --protocol http");
         return AS_EINVALID;
     }
@@ -210,7 +211,7 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
     int rc;
 
     *r = (struct as_query){.opts = o,
-                           .talk = (enum as_talk)as_option_u64(o, AS_OPT_PROTOCOL),
+                           .talk = (enum as_model_call_protocol)as_option_u64(o, AS_OPT_PROTOCOL),
                            .stream = as_option_bool(o, AS_OPT_STREAM),
                            .model = as_str_of(o->args[0]),
                            .version = as_str_of(as_option_str(o, AS_OPT_MODEL_VERSION)),
@@ -227,8 +228,8 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
     for (uint32_t i = 0; !rc && (text = as_option_item(o, AS_OPT_METADATA, i)); i++)
         rc = add_metadata(r, text, why);
     while (!rc && (text = as_option_item(o, AS_OPT_OUTPUT, r->n_outputs)))
-        r->outputs[r->n_outputs++] = (struct as_oip_requested){
-            .name = as_str_of(text), .binary = r->talk == AS_TALK_HTTP_BINARY};
+        r->outputs[r->n_outputs++] = (struct as_oip_requested_output){
+            .name = as_str_of(text), .binary = r->talk == AS_MODEL_CALL_HTTP_BINARY};
     return rc;
 }
 
@@ -242,7 +243,7 @@ void as_query_fini(struct as_query *r)
     free(r->tensors);
     as_buf_fini(&r->path);
     as_buf_fini(&r->message);
-    as_buf_fini(&r->about_bytes);
+    as_buf_fini(&r->model_info_bytes);
     as_arena_fini(&r->arena);
 }
 
@@ -252,13 +253,14 @@ void as_query_add_metadata(struct as_query *r, const char *name, const char *val
         if (as_str_eq(r->metadata[i].name, as_str_of(name)))
             return;
     }
-    if (r->n_metadata < AS_TALK_METADATA)
+    if (r->n_metadata < AS_MODEL_CALL_METADATA)
         r->metadata[r->n_metadata++] = (struct as_http_header){as_str_of(name), as_str_of(value)};
 }
 
 bool as_query_needs_model(const struct as_query *r)
 {
-    if (r->stream && r->talk != AS_TALK_GRPC) /* generate_stream has neither datatypes nor shapes */
+    if (r->stream &&
+        r->talk != AS_MODEL_CALL_GRPC) /* generate_stream has neither datatypes nor shapes */
         return true;
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         if (as_input_needs_model(&r->forms[i]))
@@ -268,30 +270,31 @@ bool as_query_needs_model(const struct as_query *r)
 }
 
 /* What all requests of a command have in common. */
-static struct as_talk_request request_of(const struct as_query *r)
+static struct as_model_call_request base_request(const struct as_query *r)
 {
-    return (struct as_talk_request){.timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
-                                    .limit = as_option_u64(r->opts, AS_OPT_MAX_MESSAGE_BYTES),
-                                    .metadata = r->metadata,
-                                    .n_metadata = r->n_metadata};
+    return (struct as_model_call_request){.timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
+                                          .limit = as_option_u64(r->opts, AS_OPT_MAX_MESSAGE_BYTES),
+                                          .metadata = r->metadata,
+                                          .n_metadata = r->n_metadata};
 }
 
 static int read_model(struct as_query *r, struct as_unary *u)
 {
-    return r->talk == AS_TALK_GRPC
-               ? as_oip_parse_model(r->about_bytes.p, r->about_bytes.n, &r->arena, &r->about)
-               : as_oip_json_model_parse(u->json, r->about_bytes.p, r->about_bytes.n, &r->arena,
-                                         &r->about);
+    return r->talk == AS_MODEL_CALL_GRPC
+               ? as_oip_parse_model(r->model_info_bytes.p, r->model_info_bytes.n, &r->arena,
+                                    &r->about)
+               : as_oip_json_model_parse(u->json, r->model_info_bytes.p, r->model_info_bytes.n,
+                                         &r->arena, &r->about);
 }
 
-uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why)
+uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_buf *why)
 {
-    struct as_talk_request q = request_of(r);
+    struct as_model_call_request q = base_request(r);
     struct as_buf message;
     uint32_t status;
 
     as_buf_init(&message);
-    if (r->talk == AS_TALK_GRPC) {
+    if (r->talk == AS_MODEL_CALL_GRPC) {
         as_oip_put_name_version(&message, r->model, r->version);
         q.path = AS_STR(METADATA_PATH);
         q.message = as_buf_slice(&message);
@@ -302,13 +305,14 @@ uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why
     }
     status = as_unary_call(u, &q);
     as_buf_fini(&message);
-    r->about_took = u->took;
+    r->model_info_time = u->elapsed;
     if (status) {
-        as_buf_str(why, as_talk_text(&u->call));
+        as_buf_str(why, as_model_call_text(&u->call));
         return status;
     }
-    r->about_bytes = *as_talk_message(&u->call); /* the slices of `about` point into it */
-    as_buf_init(as_talk_message(&u->call));
+    r->model_info_bytes =
+        *as_model_call_message(&u->call); /* the slices of `about` point into it */
+    as_buf_init(as_model_call_message(&u->call));
     if (read_model(r, u)) {
         as_buf_str(why, "the server's metadata of the model cannot be read");
         return as_err_grpc(AS_EINTERNAL);
@@ -351,7 +355,7 @@ static bool is_given(const struct as_query *r, struct as_str name)
 }
 
 /* Declared inputs that were not given, behind the given ones. */
-static int generate_rest(struct as_query *r, struct as_buf *why)
+static int add_sample_inputs(struct as_query *r, struct as_buf *why)
 {
     uint64_t size = as_option_u64(r->opts, AS_OPT_ANY_SIZE);
     struct as_rand rand = {as_option_u64(r->opts, AS_OPT_SEED)};
@@ -365,7 +369,7 @@ static int generate_rest(struct as_query *r, struct as_buf *why)
         for (uint32_t k = 0; k < given; k++)
             skip = skip || as_str_eq(r->forms[k].name, s->name);
         if (!skip)
-            rc = as_generate(s, size, &rand, &r->inputs[r->n_inputs++], why);
+            rc = as_sample_input_make(s, size, &rand, &r->inputs[r->n_inputs++], why);
     }
     if (rc == 0 && r->n_inputs == 0)
         as_buf_printf(why, "model '%.*s' declares no inputs: give one, --input NAME:DTYPE=VALUE",
@@ -374,7 +378,7 @@ static int generate_rest(struct as_query *r, struct as_buf *why)
 }
 
 /* The tensors of one request: each input as it was given last. Returns how many. */
-static uint32_t choose(struct as_query *r, uint32_t place)
+static uint32_t collect_tensors(struct as_query *r, uint32_t place)
 {
     uint32_t n = 0;
 
@@ -392,7 +396,7 @@ static uint32_t choose(struct as_query *r, uint32_t place)
 }
 
 /* Several requests are told apart by their places: "1", or "ID-1". */
-static struct as_str id_of(struct as_query *r, uint32_t place)
+static struct as_str request_id(struct as_query *r, uint32_t place)
 {
     struct as_str id = r->id;
     struct as_buf b;
@@ -415,25 +419,26 @@ static int encode(struct as_query *r, struct as_buf *why)
     for (uint32_t i = 0; i < r->n_requests && !rc; i++) {
         struct as_oip_request q = {.head = {.model = r->model,
                                             .version = r->version,
-                                            .id = id_of(r, i),
+                                            .id = request_id(r, i),
                                             .outputs = r->tensors,
-                                            .n_outputs = choose(r, i),
+                                            .n_outputs = collect_tensors(r, i),
                                             .params = r->params,
                                             .n_params = r->n_params},
                                    .outputs = r->outputs,
                                    .n_outputs = r->n_outputs};
 
-        if (r->talk == AS_TALK_GRPC)
+        if (r->talk == AS_MODEL_CALL_GRPC)
             rc = as_encode_grpc(&r->message, &q, r->stream, why);
         else if (r->stream)
             rc = as_encode_generate(&r->message, &q, r->about.inputs, r->about.n_inputs, why);
         else
-            rc = as_encode_rest(&r->message, &q, r->talk == AS_TALK_HTTP_BINARY, &r->json_len, why);
+            rc = as_encode_rest(&r->message, &q, r->talk == AS_MODEL_CALL_HTTP_BINARY, &r->json_len,
+                                why);
     }
     return rc;
 }
 
-int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
+int as_query_encode(struct as_query *r, bool generate, struct as_buf *why)
 {
     uint32_t n = r->n_given = r->n_inputs;
     bool stdin_used = false;
@@ -449,7 +454,7 @@ int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
             rc = as_input_make(&r->forms[i], s, &stdin_used, &r->inputs[i], why);
     }
     if (!rc && generate)
-        rc = generate_rest(r, why);
+        rc = add_sample_inputs(r, why);
     for (uint32_t i = 0; !generate && !rc && i < r->about.n_inputs; i++) {
         struct as_str name = r->about.inputs[i].name;
 
@@ -464,28 +469,29 @@ int as_query_make(struct as_query *r, bool generate, struct as_buf *why)
     return rc ? rc : encode(r, why);
 }
 
-void as_query_request(const struct as_query *r, struct as_talk_request *ret_q)
+void as_query_request(const struct as_query *r, struct as_model_call_request *ret_q)
 {
-    *ret_q = request_of(r);
+    *ret_q = base_request(r);
     ret_q->method = AS_STR("POST");
-    ret_q->path = r->talk != AS_TALK_GRPC ? as_buf_slice(&r->path)
-                  : r->stream             ? AS_STR(STREAM_PATH)
-                                          : AS_STR(INFER_PATH);
+    ret_q->path = r->talk != AS_MODEL_CALL_GRPC ? as_buf_slice(&r->path)
+                  : r->stream                   ? AS_STR(STREAM_PATH)
+                                                : AS_STR(INFER_PATH);
     ret_q->message = as_buf_slice(&r->message);
-    ret_q->framed = r->stream && r->talk == AS_TALK_GRPC;
-    ret_q->has_tail = r->talk == AS_TALK_HTTP_BINARY;
+    ret_q->framed = r->stream && r->talk == AS_MODEL_CALL_GRPC;
+    ret_q->has_tail = r->talk == AS_MODEL_CALL_HTTP_BINARY;
     ret_q->json_len = r->json_len;
 }
 
-int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_response *ret_r,
-                  struct as_blob **ret_blob, struct as_buf *why)
+int as_query_parse_response(struct as_model_call *call, struct as_arena *a,
+                            struct as_oip_response *ret_r, struct as_blob **ret_blob,
+                            struct as_buf *why)
 {
-    const struct as_buf *m = as_talk_message(call);
+    const struct as_buf *m = as_model_call_message(call);
     char text[512];
     int rc;
 
     *ret_blob = NULL;
-    if (call->talk == AS_TALK_GRPC)
+    if (call->talk == AS_MODEL_CALL_GRPC)
         rc = as_oip_parse_response(m->p, m->n, a, ret_r, text, sizeof(text));
     else
         rc = as_oip_json_parse_response(call->json, m->p, (size_t)call->rest.json_len, m->n, a,
@@ -508,18 +514,19 @@ static int read_message(const struct as_buf *m, struct as_arena *a, struct as_oi
                : 0;
 }
 
-int as_query_read_response(const struct as_query *r, struct as_talk_call *call, struct as_arena *a,
-                           struct as_oip_response *ret_r, struct as_blob **ret_blob,
-                           struct as_str *ret_error, struct as_buf *why)
+int as_query_parse_stream_response(const struct as_query *r, struct as_model_call *call,
+                                   struct as_arena *a, struct as_oip_response *ret_r,
+                                   struct as_blob **ret_blob, struct as_str *ret_error,
+                                   struct as_buf *why)
 {
-    const struct as_buf *m = as_talk_message(call);
+    const struct as_buf *m = as_model_call_message(call);
     char text[512];
     int rc;
 
     *ret_blob = NULL;
     *ret_error = AS_STR("");
     *ret_r = (struct as_oip_response){.n_outputs = 0};
-    if (call->talk == AS_TALK_GRPC)
+    if (call->talk == AS_MODEL_CALL_GRPC)
         rc = read_message(m, a, ret_r, ret_error, text, sizeof(text));
     else
         rc = as_oip_json_flat_parse(call->json, m->p, m->n, r->about.outputs, r->about.n_outputs, a,

@@ -15,7 +15,7 @@
 
 struct as_query {
     const struct as_option_set *opts;
-    enum as_talk talk;
+    enum as_model_call_protocol talk;
     bool stream; /* ModelStreamInfer, or generate_stream */
     struct as_str model, version, id;
     uint32_t n_inputs, n_requests;
@@ -25,14 +25,14 @@ struct as_query {
     struct as_input *inputs;
     struct as_tensor *tensors;
     struct as_param params[AS_OPTION_ITEMS_MAX];
-    struct as_oip_requested outputs[AS_OPTION_ITEMS_MAX];
-    struct as_http_header metadata[AS_TALK_METADATA];
+    struct as_oip_requested_output outputs[AS_OPTION_ITEMS_MAX];
+    struct as_http_header metadata[AS_MODEL_CALL_METADATA];
     uint32_t n_params, n_outputs, n_metadata;
     struct as_arena arena;     /* texts of metadata, the model's metadata */
     struct as_oip_model about; /* when has_about */
-    struct as_buf about_bytes;
+    struct as_buf model_info_bytes;
     bool has_about;
-    as_ns about_took;
+    as_ns model_info_time;
     struct as_buf path;    /* of the model's REST resource */
     size_t model_path;     /* of it: without what follows the model */
     struct as_buf message; /* ModelInferRequest; over REST JSON, then tensors */
@@ -45,24 +45,26 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
 void as_query_fini(struct as_query *r);
 /* One more header of the call, unless --metadata has given one of this name. */
 void as_query_add_metadata(struct as_query *r, const char *name, const char *value);
-/* The model's metadata is wanted before as_query_make. */
+/* The model's metadata is wanted before as_query_encode. */
 bool as_query_needs_model(const struct as_query *r);
 /* Asks for it. The gRPC status (0: r->about); a sentence in `why` when it is not 0. */
-uint32_t as_query_ask(struct as_query *r, struct as_unary *u, struct as_buf *why);
+uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_buf *why);
 /* Turns values into tensors and encodes the message. generate: declared inputs that were not given
  * get made-up values, with any_size where any size fits. 0; AS_EINVALID; AS_ENOTFOUND: a file
  * cannot be read; AS_ETOOBIG. */
-int as_query_make(struct as_query *r, bool generate, struct as_buf *why);
+int as_query_encode(struct as_query *r, bool generate, struct as_buf *why);
 /* The call that was made, pointing into r. */
-void as_query_request(const struct as_query *r, struct as_talk_request *ret_q);
+void as_query_request(const struct as_query *r, struct as_model_call_request *ret_q);
 /* Reads the answer to it, in `call`: 0, or an error with a sentence in `why`. Tensors point into
  * the call, the arena and *ret_blob, which is the caller's (or NULL). */
-int as_query_read(struct as_talk_call *call, struct as_arena *a, struct as_oip_response *ret_r,
-                  struct as_blob **ret_blob, struct as_buf *why);
+int as_query_parse_response(struct as_model_call *call, struct as_arena *a,
+                            struct as_oip_response *ret_r, struct as_blob **ret_blob,
+                            struct as_buf *why);
 /* The same with one response of a stream, while it is told. *ret_error: its text when it is an
  * error (n 0: it is none). */
-int as_query_read_response(const struct as_query *r, struct as_talk_call *call, struct as_arena *a,
-                           struct as_oip_response *ret_r, struct as_blob **ret_blob,
-                           struct as_str *ret_error, struct as_buf *why);
+int as_query_parse_stream_response(const struct as_query *r, struct as_model_call *call,
+                                   struct as_arena *a, struct as_oip_response *ret_r,
+                                   struct as_blob **ret_blob, struct as_str *ret_error,
+                                   struct as_buf *why);
 
 #endif

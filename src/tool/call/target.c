@@ -7,13 +7,13 @@
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
-static int wrong(const char *url, const char *what, struct as_buf *why)
+static int refuse_url(const char *url, const char *what, struct as_buf *why)
 {
     as_buf_printf(why, "--url '%s': %s", url, what);
     return AS_EINVALID;
 }
 
-static int set(struct as_target *t, struct as_str host, uint16_t port)
+static int set_host_port(struct as_target *t, struct as_str host, uint16_t port)
 {
     bool v6 = memchr(host.p, ':', host.n) != NULL;
 
@@ -38,27 +38,27 @@ int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why
             p += strlen(schemes[i]);
     }
     if (p == url && strstr(url, "://"))
-        return wrong(url, "only grpc:// and http:// are known", why);
+        return refuse_url(url, "only grpc:// and http:// are known", why);
     if (*p == '[') {
         end = strchr(++p, ']');
         if (!end || (end[1] && end[1] != ':'))
-            return wrong(url, "an address in brackets is written [::1]:8000", why);
+            return refuse_url(url, "an address in brackets is written [::1]:8000", why);
         colon = end[1] ? end + 1 : NULL;
     } else {
         colon = strrchr(p, ':');
         if (colon && colon != strchr(p, ':'))
-            return wrong(url, "an IPv6 address is written in brackets, [::1]:8000", why);
+            return refuse_url(url, "an IPv6 address is written in brackets, [::1]:8000", why);
         end = colon ? colon : p + strlen(p);
     }
     host = (struct as_str){p, (size_t)(end - p)};
     if (colon && (as_str_u64(as_str_of(colon + 1), &port) || port == 0 || port > UINT16_MAX))
-        return wrong(url, "the port is not a number from 1 to 65535", why);
-    if (strpbrk(host.p, "/ ?#@") || set(ret_t, host, (uint16_t)port))
-        return wrong(url, "is not HOST:PORT", why);
+        return refuse_url(url, "the port is not a number from 1 to 65535", why);
+    if (strpbrk(host.p, "/ ?#@") || set_host_port(ret_t, host, (uint16_t)port))
+        return refuse_url(url, "is not HOST:PORT", why);
     return 0;
 }
 
-static void find(struct as_runtime_found *f, const struct as_option_set *o)
+static void find_servers(struct as_runtime_search *f, const struct as_option_set *o)
 {
     as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
                     (uint16_t)as_option_u64(o, AS_OPT_PORT));
@@ -67,28 +67,28 @@ static void find(struct as_runtime_found *f, const struct as_option_set *o)
 int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, struct as_buf *why)
 {
     const char *url = as_option_str(o, AS_OPT_URL);
-    struct as_runtime_found f;
+    struct as_runtime_search f;
 
     ret_t->found = false;
     if (url[0])
         return as_target_parse(ret_t, url, why);
-    find(&f, o);
-    ret_t->found = f.lives;
-    as_runtime_found_fini(&f);
-    return set(ret_t, AS_STR("localhost"), f.chosen.port);
+    find_servers(&f, o);
+    ret_t->found = f.chosen_runs;
+    as_runtime_search_fini(&f);
+    return set_host_port(ret_t, AS_STR("localhost"), f.chosen.port);
 }
 
 /* What a person can do when nobody answers. */
-static void advise(const struct as_option_set *o, struct as_buf *why)
+static void add_advice(const struct as_option_set *o, struct as_buf *why)
 {
-    struct as_runtime_found f;
+    struct as_runtime_search f;
 
     if (as_option_str(o, AS_OPT_URL)[0]) {
         as_buf_str(why, "\n  Does a server listen there?");
         return;
     }
-    find(&f, o);
-    as_runtime_list(&f, why);
+    find_servers(&f, o);
+    as_runtime_put_servers(&f, why);
     if (f.n == 0)
         as_buf_printf(why,
                       "\n  No server runs in %s; another place is chosen with --runtime-dir, any "
@@ -97,7 +97,7 @@ static void advise(const struct as_option_set *o, struct as_buf *why)
     else
         as_buf_str(why,
                    "; one that listens on another address than this host's loopback needs --url");
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
 }
 
 int as_target_connect(const struct as_target *t, const struct as_option_set *o, struct as_buf *why)
@@ -109,20 +109,20 @@ int as_target_connect(const struct as_target *t, const struct as_option_set *o, 
     if (rc == 0)
         return fd;
     as_buf_printf(why, "cannot connect to %s: %s.", t->authority, reason);
-    advise(o, why);
+    add_advice(o, why);
     return AS_EUNAVAILABLE;
 }
 
 void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why)
 {
-    struct as_runtime_found f;
-    struct as_family family;
+    struct as_runtime_search f;
+    struct as_server_processes family;
 
-    if (as_option_str(o, AS_OPT_URL)[0] ||
-        (code != AS_CODE_STATUS + DEADLINE_EXCEEDED && code != AS_CODE_STATUS + UNAVAILABLE))
+    if (as_option_str(o, AS_OPT_URL)[0] || (code != AS_EXIT_CODE_STATUS + DEADLINE_EXCEEDED &&
+                                            code != AS_EXIT_CODE_STATUS + UNAVAILABLE))
         return;
-    find(&f, o);
-    as_family_read(&family, f.chosen.base, f.chosen.port);
-    as_family_explain(&family, why);
-    as_runtime_found_fini(&f);
+    find_servers(&f, o);
+    as_server_processes_read(&family, f.chosen.base, f.chosen.port);
+    as_server_processes_put_stopped(&family, why);
+    as_runtime_search_fini(&f);
 }

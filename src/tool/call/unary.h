@@ -12,22 +12,23 @@
 
 struct as_unary {
     struct as_loop *loop;
-    struct as_peer *peer;
+    struct as_client_connection *peer;
     struct as_timer timer;
-    enum as_talk talk;
-    struct as_json *json;     /* of this connection; NULL over gRPC */
-    const char *authority;    /* kept by the caller */
-    struct as_talk_call call; /* after as_unary_call: message and text of the answer */
-    bool open, late, broken, running;
+    enum as_model_call_protocol talk;
+    struct as_json *json;      /* of this connection; NULL over gRPC */
+    const char *authority;     /* kept by the caller */
+    struct as_model_call call; /* after as_unary_call: message and text of the answer */
+    bool open, timed_out, connection_lost, running;
     uint32_t stream, status;
-    as_ns took; /* from the request to its end */
+    as_ns elapsed; /* from the request to its end */
 };
 
 /* Takes fd. 0, or AS_EIO, AS_ENOMEM: there is nothing to close. */
-int as_unary_open(struct as_unary *u, int fd, enum as_talk talk, const char *authority);
+int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol talk,
+                  const char *authority);
 void as_unary_close(struct as_unary *u);
 
 /* The gRPC status; text and message are in u->call until the next call. */
-uint32_t as_unary_call(struct as_unary *u, const struct as_talk_request *r);
+uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r);
 
 #endif

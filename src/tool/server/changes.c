@@ -102,7 +102,7 @@ uint32_t as_changes_count(const struct as_changes *c, enum as_change_step step)
     return n;
 }
 
-bool as_changes_touch(const struct as_changes *c, const char *application)
+bool as_changes_affect(const struct as_changes *c, const char *application)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->all[i].step != AS_CHANGE_UNCHANGED &&

@@ -1,4 +1,5 @@
-/* tool/server/changes.h — what a deployment file changes, as a server answers a deploy or a dry run.
+/* tool/server/changes.h — what a deployment file changes, as a server answers a deploy or a dry
+ * run.
  *
  * {"generation": 7, "changes": [{"application": …, "deployment": …, "step": "changed",
  *  "class": "restart", "keys": "version,env"}, …]}; a dry run has no generation. Pure.
@@ -35,6 +36,6 @@ uint32_t as_changes_count(const struct as_changes *c, enum as_change_step step);
 /* A table for people, and a line with the sums. */
 void as_changes_print(const struct as_changes *c, struct as_buf *out);
 /* Something of the application is not as it was. */
-bool as_changes_touch(const struct as_changes *c, const char *application);
+bool as_changes_affect(const struct as_changes *c, const char *application);
 
 #endif

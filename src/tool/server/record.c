@@ -1,6 +1,6 @@
 #include "tool/server/record.h"
 
-#define CUT "…"
+#define ELLIPSIS "…"
 
 int as_record_open(struct as_record *r, struct as_str text, struct as_json_value *ret_root)
 {
@@ -72,7 +72,7 @@ void as_record_line(struct as_buf *out, struct as_str text, size_t max)
     size_t n = line.n;
 
     if (n > max) {
-        n = max > sizeof(CUT) - 1 ? max - (sizeof(CUT) - 1) : 0;
+        n = max > sizeof(ELLIPSIS) - 1 ? max - (sizeof(ELLIPSIS) - 1) : 0;
         while (n && ((uint8_t)line.p[n] & 0xc0) == 0x80) /* never within a character */
             n--;
     }
@@ -83,5 +83,5 @@ void as_record_line(struct as_buf *out, struct as_str text, size_t max)
         as_buf_add(out, &c, 1);
     }
     if (n < line.n)
-        as_buf_str(out, CUT);
+        as_buf_str(out, ELLIPSIS);
 }

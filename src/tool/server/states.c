@@ -36,7 +36,7 @@ void as_states_fini(struct as_states *s)
 
 void as_states_restart(struct as_states *s)
 {
-    s->round++;
+    s->stream_number++;
     s->synced = false;
 }
 
@@ -83,7 +83,7 @@ static bool is(const char *text, struct as_str s)
 }
 
 /* Where it is, or where it belongs: behind the last of what it is a part of. */
-static bool find(const struct as_states *s, const struct event *e, uint32_t *ret_at)
+static bool find_state(const struct as_states *s, const struct event *e, uint32_t *ret_at)
 {
     *ret_at = s->n;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -101,7 +101,7 @@ static bool find(const struct as_states *s, const struct event *e, uint32_t *ret
     return false;
 }
 
-static struct as_state *insert(struct as_states *s, uint32_t at, const struct event *e)
+static struct as_state *insert_state(struct as_states *s, uint32_t at, const struct event *e)
 {
     struct as_state *st = as_xalloc(sizeof(*st));
 
@@ -119,13 +119,13 @@ static struct as_state *insert(struct as_states *s, uint32_t at, const struct ev
     return st;
 }
 
-static bool same(const struct as_state *st, const struct event *e)
+static bool is_unchanged(const struct as_state *st, const struct event *e)
 {
     return is(st->status, e->status) && is(st->message, e->message) && st->target == e->target &&
            st->pid == e->pid && st->rank == e->rank && st->rolled_back == e->rolled_back;
 }
 
-static void set(struct as_state *st, const struct event *e)
+static void update_state(struct as_state *st, const struct event *e)
 {
     free(st->status);
     free(st->message);
@@ -137,7 +137,7 @@ static void set(struct as_state *st, const struct event *e)
     st->rolled_back = e->rolled_back;
 }
 
-static void take_out(struct as_states *s, uint32_t at)
+static void remove_state(struct as_states *s, uint32_t at)
 {
     free_state(s->gone);
     s->gone = s->all[at];
@@ -145,43 +145,43 @@ static void take_out(struct as_states *s, uint32_t at)
     memmove(&s->all[at], &s->all[at + 1], (s->n - at) * sizeof(struct as_state *));
 }
 
-const struct as_state *as_states_lapsed(struct as_states *s)
+const struct as_state *as_states_next_missing(struct as_states *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        if (s->all[i]->round != s->round) {
-            take_out(s, i);
+        if (s->all[i]->stream_number != s->stream_number) {
+            remove_state(s, i);
             return s->gone;
         }
     }
     return NULL;
 }
 
-static enum as_states_news take(struct as_states *s, const struct event *e,
-                                const struct as_state **ret_state)
+static enum as_states_result apply_event(struct as_states *s, const struct event *e,
+                                         const struct as_state **ret_state)
 {
     bool gone = as_str_eq(e->status, AS_STR("GONE"));
     uint32_t at;
-    bool found = find(s, e, &at);
+    bool found = find_state(s, e, &at);
 
     if (!found && gone)
         return AS_STATES_NOTHING;
-    *ret_state = found ? s->all[at] : insert(s, at, e);
+    *ret_state = found ? s->all[at] : insert_state(s, at, e);
     if (gone) {
-        take_out(s, at);
+        remove_state(s, at);
         return AS_STATES_GONE;
     }
-    s->all[at]->round = s->round;
+    s->all[at]->stream_number = s->stream_number;
     s->all[at]->generation = e->generation;
-    if (found && same(s->all[at], e))
+    if (found && is_unchanged(s->all[at], e))
         return AS_STATES_NOTHING;
-    set(s->all[at], e);
+    update_state(s->all[at], e);
     return AS_STATES_CHANGED;
 }
 
-enum as_states_news as_states_event(struct as_states *s, struct as_str json,
-                                    const struct as_state **ret_state)
+enum as_states_result as_states_event(struct as_states *s, struct as_str json,
+                                      const struct as_state **ret_state)
 {
-    enum as_states_news news = AS_STATES_NOTHING;
+    enum as_states_result news = AS_STATES_NOTHING;
     struct as_record r;
     struct event e;
 
@@ -189,11 +189,11 @@ enum as_states_news as_states_event(struct as_states *s, struct as_str json,
     free_state(s->gone);
     s->gone = NULL;
     if (read_event(&r, json, &e))
-        news = AS_STATES_BROKEN;
+        news = AS_STATES_INVALID;
     else if (as_str_eq(e.kind, AS_STR("synced")))
         news = AS_STATES_SYNCED;
     else if (kind_of(&e) >= 0)
-        news = take(s, &e, ret_state);
+        news = apply_event(s, &e, ret_state);
     s->synced = s->synced || news == AS_STATES_SYNCED;
     as_record_close(&r);
     return news;
@@ -223,7 +223,7 @@ const struct as_state *as_states_deployment(const struct as_states *s, const cha
 
 /* --- for people --- */
 
-static uint32_t running(const struct as_states *s, const struct as_state *deployment)
+static uint32_t count_running(const struct as_states *s, const struct as_state *deployment)
 {
     uint32_t n = 0;
 
@@ -235,7 +235,7 @@ static uint32_t running(const struct as_states *s, const struct as_state *deploy
     return n;
 }
 
-static const char *own_name(const struct as_state *st)
+static const char *display_name(const struct as_state *st)
 {
     return st->kind == AS_STATE_APPLICATION  ? st->application
            : st->kind == AS_STATE_DEPLOYMENT ? st->deployment
@@ -250,11 +250,11 @@ static void put_row(const struct as_states *s, const struct as_state *st, uint32
     size_t from = out->n;
 
     if (st->kind == AS_STATE_DEPLOYMENT)
-        snprintf(count, sizeof(count), "%u/%lld", running(s, st), (long long)st->target);
+        snprintf(count, sizeof(count), "%u/%lld", count_running(s, st), (long long)st->target);
     if (st->pid > 0)
         snprintf(pid, sizeof(pid), "%lld", (long long)st->pid);
     as_buf_printf(out, "%*s%-*s  %-*s  %8s  %8s  ", (int)indent, "", (int)(name_width - indent),
-                  own_name(st), (int)STATUS_WIDTH, st->status, count, pid);
+                  display_name(st), (int)STATUS_WIDTH, st->status, count, pid);
     if (columns > out->n - from)
         as_record_line(out, as_str_of(st->message), columns - (out->n - from));
     while (out->n > from && out->p[out->n - 1] == ' ')
@@ -268,8 +268,8 @@ void as_states_table(const struct as_states *s, uint32_t columns, uint32_t lines
     uint32_t width = NAME_LEAST, most = s->n;
 
     for (uint32_t i = 0; i < s->n; i++)
-        width =
-            AS_MAX(width, 2 * (uint32_t)s->all[i]->kind + (uint32_t)strlen(own_name(s->all[i])));
+        width = AS_MAX(width,
+                       2 * (uint32_t)s->all[i]->kind + (uint32_t)strlen(display_name(s->all[i])));
     if (lines && s->n + 1 > lines)
         most = lines > 2 ? lines - 2 : 0;
     as_buf_printf(out, "%-*s  %-*s  %8s  %8s  MESSAGE\n", (int)width, "NAME", (int)STATUS_WIDTH,

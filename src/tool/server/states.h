@@ -18,15 +18,15 @@ struct as_state {
     int64_t target; /* DEPLOYMENT: replicas that there are to be */
     int64_t
         generation; /* DEPLOYMENT: the last one that changed it; 0: not told. No news by itself */
-    int64_t pid, rank; /* REPLICA: -1: none */
-    bool rolled_back;  /* DEPLOYMENT: the last update failed, and what was before is served */
-    uint32_t round;    /* as_states_restart that it was told after */
+    int64_t pid, rank;      /* REPLICA: -1: none */
+    bool rolled_back;       /* DEPLOYMENT: the last update failed, and what was before is served */
+    uint32_t stream_number; /* as_states_restart that it was told after */
 };
 
 struct as_states {
     struct as_state *
         *all; /* each application, behind it its deployments, behind each its replicas */
-    uint32_t n, cap, round;
+    uint32_t n, cap, stream_number;
     bool synced;           /* all that there was has been told */
     struct as_state *gone; /* of the last call */
 };
@@ -34,22 +34,22 @@ struct as_states {
 void as_states_init(struct as_states *s);
 void as_states_fini(struct as_states *s);
 /* What follows is told from the beginning: another stream begins. What is known stays until it is
- * told again; behind SYNCED as_states_lapsed has what was not. */
+ * told again; behind SYNCED as_states_next_missing has what was not. */
 void as_states_restart(struct as_states *s);
 
-enum as_states_news {
+enum as_states_result {
     AS_STATES_NOTHING, /* it is known already, or of a kind that we do not know */
     AS_STATES_SYNCED,
     AS_STATES_CHANGED, /* also what is new */
     AS_STATES_GONE,
-    AS_STATES_BROKEN /* no event of ours */
+    AS_STATES_INVALID /* no event of ours */
 };
 /* The data of one event. *ret_state: what it is about (CHANGED, GONE); until the next call. */
-enum as_states_news as_states_event(struct as_states *s, struct as_str json,
-                                    const struct as_state **ret_state);
+enum as_states_result as_states_event(struct as_states *s, struct as_str json,
+                                      const struct as_state **ret_state);
 
 /* The next one that is there no more, until the next call; NULL: no other. */
-const struct as_state *as_states_lapsed(struct as_states *s);
+const struct as_state *as_states_next_missing(struct as_states *s);
 
 const struct as_state *as_states_application(const struct as_states *s, const char *name);
 const struct as_state *as_states_deployment(const struct as_states *s, const char *application,

@@ -8,7 +8,7 @@
 
 #define FILE_MAX ((size_t)INT32_MAX) /* a message cannot be larger */
 
-enum form { BY_NAME, RAW, TEXT, NPY };
+enum form { BY_CONTENT, RAW, TEXT, NPY };
 
 /* --- NAME:DTYPE:[SHAPE] --- */
 
@@ -56,7 +56,7 @@ static int unknown_dtype(struct as_str s, struct as_buf *why)
     return AS_EINVALID;
 }
 
-int as_input_split(const char *text, struct as_input_form *ret_f, struct as_buf *why)
+int as_input_parse(const char *text, struct as_input_form *ret_f, struct as_buf *why)
 {
     const char *eq = strchr(text, '='), *bracket, *colon;
     struct as_input_form f = {.dtype = AS_DT_INVALID};
@@ -100,12 +100,12 @@ int as_input_split(const char *text, struct as_input_form *ret_f, struct as_buf 
 }
 
 /* The file and how it is read; n == 0: the value is text of its own. */
-static struct as_str file_of(struct as_str value, enum form *ret_form)
+static struct as_str file_path(struct as_str value, enum form *ret_form)
 {
     static const struct {
         const char *prefix;
         enum form form;
-    } rows[] = {{"@raw:", RAW}, {"@text:", TEXT}, {"@npy:", NPY}, {"@", BY_NAME}};
+    } rows[] = {{"@raw:", RAW}, {"@text:", TEXT}, {"@npy:", NPY}, {"@", BY_CONTENT}};
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         size_t n = strlen(rows[i].prefix);
@@ -129,10 +129,10 @@ static bool ends_in(struct as_str s, const char *end)
 bool as_input_needs_model(const struct as_input_form *f)
 {
     enum form form;
-    struct as_str file = file_of(f->value, &form);
+    struct as_str file = file_path(f->value, &form);
 
     if (f->dtype == AS_DT_INVALID)
-        return !(file.p && (form == NPY || (form == BY_NAME && ends_in(file, ".npy"))));
+        return !(file.p && (form == NPY || (form == BY_CONTENT && ends_in(file, ".npy"))));
     return false;
 }
 
@@ -171,7 +171,7 @@ static int read_all(struct as_str file, bool *stdin_used, struct as_buf *ret_b, 
     return rc;
 }
 
-static enum form guess(struct as_str file, struct as_str content)
+static enum form guess_format(struct as_str file, struct as_str content)
 {
     if (as_npy_is(content))
         return NPY;
@@ -189,7 +189,7 @@ static void shape_text(struct as_buf *b, const int64_t *shape, uint32_t ndim)
     as_buf_str(b, "]");
 }
 
-static int misfit(uint64_t n, const int64_t *shape, uint32_t ndim, struct as_buf *why)
+static int refuse_count(uint64_t n, const int64_t *shape, uint32_t ndim, struct as_buf *why)
 {
     as_buf_printf(why, "%llu value%s do%s not fit shape ", (unsigned long long)n, n == 1 ? "" : "s",
                   n == 1 ? "es" : "");
@@ -198,8 +198,8 @@ static int misfit(uint64_t n, const int64_t *shape, uint32_t ndim, struct as_buf
 }
 
 /* The shape that n values in a row have, given sizes of which -1 are open. */
-static int fill_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *ret_shape,
-                      struct as_buf *why)
+static int solve_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *ret_shape,
+                       struct as_buf *why)
 {
     uint32_t open = 0, at = 0;
     uint64_t fixed = 1;
@@ -210,7 +210,7 @@ static int fill_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *r
             open++;
             at = i;
         } else if (__builtin_mul_overflow(fixed, (uint64_t)want[i], &fixed)) {
-            return misfit(n, want, ndim, why);
+            return refuse_count(n, want, ndim, why);
         }
     }
     if (open > 1) {
@@ -222,9 +222,9 @@ static int fill_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *r
         return AS_EINVALID;
     }
     if (open == 0)
-        return fixed == n ? 0 : misfit(n, want, ndim, why);
+        return fixed == n ? 0 : refuse_count(n, want, ndim, why);
     if (fixed == 0 ? n != 0 : n % fixed != 0)
-        return misfit(n, want, ndim, why);
+        return refuse_count(n, want, ndim, why);
     ret_shape[at] = fixed ? (int64_t)(n / fixed) : 0;
     return 0;
 }
@@ -257,7 +257,7 @@ static int set_shape(const struct as_input_form *f, const struct as_tensor_spec 
 
     if (f->has_shape) {
         in->tensor.ndim = f->ndim;
-        return fill_shape(n, f->shape, f->ndim, in->shape, why);
+        return solve_shape(n, f->shape, f->ndim, in->shape, why);
     }
     if (own) {
         in->tensor.ndim = own_ndim;
@@ -271,7 +271,7 @@ static int set_shape(const struct as_input_form *f, const struct as_tensor_spec 
         return 0;
     }
     in->tensor.ndim = ndim;
-    return fill_shape(n, spec->shape, ndim, in->shape, why);
+    return solve_shape(n, spec->shape, ndim, in->shape, why);
 }
 
 static int make_text(const struct as_input_form *f, const struct as_tensor_spec *spec,
@@ -350,8 +350,8 @@ static int make_file(const struct as_input_form *f, const struct as_tensor_spec 
     as_buf_init(&b);
     rc = read_all(file, stdin_used, &b, why);
     text = b.n ? as_buf_slice(&b) : AS_STR("");
-    if (form == BY_NAME)
-        form = guess(file, text);
+    if (form == BY_CONTENT)
+        form = guess_format(file, text);
     if (rc == 0 && form != NPY)
         rc = need_dtype(in, why);
     if (rc == 0 && form == TEXT) {
@@ -370,7 +370,7 @@ int as_input_make(const struct as_input_form *f, const struct as_tensor_spec *sp
                   bool *stdin_used, struct as_input *in, struct as_buf *why)
 {
     enum form form;
-    struct as_str file = file_of(f->value, &form);
+    struct as_str file = file_path(f->value, &form);
     struct as_buf reason;
     int rc;
 

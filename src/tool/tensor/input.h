@@ -1,6 +1,7 @@
 /* tool/tensor/input.h — one --input of the command line becomes a tensor.
  *
- *   NAME=VALUE  NAME:DTYPE=VALUE  NAME:DTYPE:[SHAPE]=VALUE, VALUE being text (tool/tensor/literal.h) or
+ *   NAME=VALUE  NAME:DTYPE=VALUE  NAME:DTYPE:[SHAPE]=VALUE, VALUE being text
+ * (tool/tensor/literal.h) or
  *   @FILE, @-, @raw:FILE, @text:FILE, @npy:FILE
  *
  * Datatype and shape that are not written are those that the model declares, or a .npy file's.
@@ -30,7 +31,7 @@ struct as_input {
 };
 
 /* 0, or AS_EINVALID with a sentence in `why`. */
-int as_input_split(const char *text, struct as_input_form *ret_f, struct as_buf *why);
+int as_input_parse(const char *text, struct as_input_form *ret_f, struct as_buf *why);
 /* Whether the datatype, or a shape for its value, must come from the model. */
 bool as_input_needs_model(const struct as_input_form *f);
 /* spec: what the model declares for this name, or NULL. *stdin_used: whether "@-" was read already.

@@ -10,12 +10,12 @@ struct reader {
     struct as_literal *l;
     struct as_buf *why;
     uint32_t depth;
-    uint32_t leaf; /* depth at which elements stand; 0: not seen yet */
+    uint32_t leaf_depth; /* depth at which elements stand; 0: not seen yet */
     int64_t count[AS_MAX_DIMS];
 };
 
 AS_PRINTF(2, 3)
-static int refuse(struct reader *r, const char *fmt, ...)
+static int refuse_literal(struct reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -58,7 +58,7 @@ static int read_number(struct reader *r)
         r->p++;
     s.n = (size_t)(r->p - s.p);
     if (s.n == 0)
-        return refuse(r, "a value is missing");
+        return refuse_literal(r, "a value is missing");
     err = as_number_read(r->t, s, bytes);
     if (err)
         return refuse_number(r, s, err);
@@ -66,7 +66,7 @@ static int read_number(struct reader *r)
     return 0;
 }
 
-static int hex(struct reader *r, uint32_t digits, uint32_t *ret_v)
+static int read_hex(struct reader *r, uint32_t digits, uint32_t *ret_v)
 {
     *ret_v = 0;
     for (uint32_t i = 0; i < digits; i++) {
@@ -77,7 +77,7 @@ static int hex(struct reader *r, uint32_t digits, uint32_t *ret_v)
         else if (low >= 'a' && low <= 'f')
             *ret_v = *ret_v << 4 | (uint32_t)(low - 'a' + 10);
         else
-            return refuse(r, "%u hexadecimal digits are expected", digits);
+            return refuse_literal(r, "%u hexadecimal digits are expected", digits);
         r->p++;
     }
     return 0;
@@ -98,20 +98,20 @@ static void add_utf8(struct as_buf *b, uint32_t c)
 static int read_unicode(struct reader *r)
 {
     uint32_t high, low;
-    int err = hex(r, 4, &high);
+    int err = read_hex(r, 4, &high);
 
     if (err)
         return err;
     if (high >= 0xd800 && high < 0xdc00 && r->end - r->p >= 6 && memcmp(r->p, "\\u", 2) == 0) {
         r->p += 2;
-        err = hex(r, 4, &low);
+        err = read_hex(r, 4, &low);
         if (err)
             return err;
         if (low < 0xdc00 || low > 0xdfff)
-            return refuse(r, "\\u%04x is no second half of a character", low);
+            return refuse_literal(r, "\\u%04x is no second half of a character", low);
         high = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     } else if (high >= 0xd800 && high <= 0xdfff) {
-        return refuse(r, "\\u%04x is half a character", high);
+        return refuse_literal(r, "\\u%04x is half a character", high);
     }
     add_utf8(&r->l->data, high);
     return 0;
@@ -126,18 +126,18 @@ static int read_escape(struct reader *r)
     char c;
 
     if (r->p == r->end)
-        return refuse(r, "the string does not end");
+        return refuse_literal(r, "the string does not end");
     c = *r->p++;
     if (c == 'u')
         return read_unicode(r);
     if (c == 'x') {
-        err = hex(r, 2, &v);
+        err = read_hex(r, 2, &v);
         as_buf_add(&r->l->data, &(uint8_t){(uint8_t)v}, 1);
         return err;
     }
     known = c ? strchr(from, c) : NULL;
     if (!known)
-        return refuse(r, "unknown escape \\%c", c);
+        return refuse_literal(r, "unknown escape \\%c", c);
     as_buf_add(&r->l->data, &to[known - from], 1);
     return 0;
 }
@@ -149,7 +149,7 @@ static int end_element(struct reader *r, size_t at)
     uint32_t len = (uint32_t)n;
 
     if (n > UINT32_MAX)
-        return refuse(r, "a BYTES element of %zu bytes is too long", n);
+        return refuse_literal(r, "a BYTES element of %zu bytes is too long", n);
     memcpy(r->l->data.p + at, &len, 4);
     return 0;
 }
@@ -160,7 +160,7 @@ static int read_string(struct reader *r)
     int err = 0;
 
     if (*r->p != '"')
-        return refuse(r, "strings in lists are written in quotes");
+        return refuse_literal(r, "strings in lists are written in quotes");
     as_buf_add(&r->l->data, "\0\0\0", 4);
     r->p++;
     while (r->p < r->end && *r->p != '"' && !err) {
@@ -177,7 +177,7 @@ static int read_string(struct reader *r)
     if (err)
         return err;
     if (r->p == r->end)
-        return refuse(r, "the string does not end");
+        return refuse_literal(r, "the string does not end");
     r->p++;
     return end_element(r, at);
 }
@@ -195,9 +195,9 @@ static int read_element(struct reader *r)
 static int open_list(struct reader *r)
 {
     if (r->depth == AS_MAX_DIMS)
-        return refuse(r, "more than %d dimensions", AS_MAX_DIMS);
-    if (r->leaf && r->depth == r->leaf)
-        return refuse(r, "a list stands where values stood before");
+        return refuse_literal(r, "more than %d dimensions", AS_MAX_DIMS);
+    if (r->leaf_depth && r->depth == r->leaf_depth)
+        return refuse_literal(r, "a list stands where values stood before");
     r->count[r->depth++] = 0;
     if (r->depth > r->l->ndim) {
         r->l->ndim = r->depth;
@@ -211,11 +211,11 @@ static int close_list(struct reader *r)
 {
     int64_t n = r->count[r->depth - 1], *size = &r->l->shape[r->depth - 1];
 
-    if (n == 0 && !r->leaf)
-        r->leaf = r->depth; /* what is empty has no lists inside */
+    if (n == 0 && !r->leaf_depth)
+        r->leaf_depth = r->depth; /* what is empty has no lists inside */
     if (*size >= 0 && *size != n)
-        return refuse(r, "this list has %lld entries, those before it have %lld", (long long)n,
-                      (long long)*size);
+        return refuse_literal(r, "this list has %lld entries, those before it have %lld",
+                              (long long)n, (long long)*size);
     *size = n;
     r->p++;
     r->depth--;
@@ -225,7 +225,7 @@ static int close_list(struct reader *r)
 }
 
 /* Between two entries: white space, at most one comma. 1: another entry must follow. */
-static int separator(struct reader *r)
+static int read_separator(struct reader *r)
 {
     const char *from = r->p;
 
@@ -237,16 +237,16 @@ static int separator(struct reader *r)
     }
     /* "[1][2]" and "[1 2]" are fine, "\"a\"\"b\"" is not */
     if (r->p == from && r->p < r->end && *r->p != ']' && *r->p != '[')
-        return refuse(r, "a comma is missing");
+        return refuse_literal(r, "a comma is missing");
     return 0;
 }
 
 static int read_entry(struct reader *r)
 {
-    if (!r->leaf)
-        r->leaf = r->depth;
-    if (r->depth != r->leaf)
-        return refuse(r, "a value stands where lists stood before");
+    if (!r->leaf_depth)
+        r->leaf_depth = r->depth;
+    if (r->depth != r->leaf_depth)
+        return refuse_literal(r, "a value stands where lists stood before");
     r->count[r->depth - 1]++;
     return read_element(r);
 }
@@ -257,7 +257,7 @@ static int read_lists(struct reader *r)
 
     do {
         if (r->p == r->end)
-            return refuse(r, "the list does not end");
+            return refuse_literal(r, "the list does not end");
         if (*r->p == '[')
             err = open_list(r);
         else if (*r->p == ']' && !more)
@@ -270,12 +270,12 @@ static int read_lists(struct reader *r)
         if (r->p[-1] == '[' && r->depth && r->count[r->depth - 1] == 0)
             skip_space(r);
         else if (r->depth)
-            more = separator(r);
+            more = read_separator(r);
         if (more < 0)
             return more;
     } while (r->depth);
     skip_space(r);
-    return r->p == r->end ? 0 : refuse(r, "text behind the list");
+    return r->p == r->end ? 0 : refuse_literal(r, "text behind the list");
 }
 
 static int read_row(struct reader *r)
@@ -283,11 +283,11 @@ static int read_row(struct reader *r)
     int more = 0;
 
     while (more || r->p < r->end) {
-        int err = r->p == r->end ? refuse(r, "a value is missing") : read_element(r);
+        int err = r->p == r->end ? refuse_literal(r, "a value is missing") : read_element(r);
 
         if (err)
             return err;
-        more = separator(r);
+        more = read_separator(r);
         if (more < 0)
             return more;
     }

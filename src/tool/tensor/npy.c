@@ -8,14 +8,14 @@ bool as_npy_is(struct as_str file)
     return file.n >= MAGIC_N && memcmp(file.p, MAGIC, MAGIC_N) == 0;
 }
 
-static int refuse(struct as_buf *why, const char *what)
+static int refuse_npy(struct as_buf *why, const char *what)
 {
     as_buf_str(why, what);
     return AS_EINVALID;
 }
 
 /* The dictionary's text, and the bytes behind it. */
-static bool split(struct as_str file, struct as_str *ret_head, struct as_str *ret_data)
+static bool split_file(struct as_str file, struct as_str *ret_head, struct as_str *ret_data)
 {
     const uint8_t *p = (const uint8_t *)file.p;
     size_t at, n;
@@ -34,7 +34,7 @@ static bool split(struct as_str file, struct as_str *ret_head, struct as_str *re
 }
 
 /* What follows 'key': in the dictionary; n == 0 when it is not there. */
-static struct as_str value_of(struct as_str head, const char *key)
+static struct as_str dict_value(struct as_str head, const char *key)
 {
     char want[32];
     const char *p;
@@ -50,7 +50,7 @@ static struct as_str value_of(struct as_str head, const char *key)
 }
 
 /* "'<f4'" and the like; the quotes are taken off. */
-static struct as_str quoted(struct as_str v)
+static struct as_str unquote(struct as_str v)
 {
     const char *end = v.n > 1 && v.p[0] == '\'' ? memchr(v.p + 1, '\'', v.n - 1) : NULL;
 
@@ -69,7 +69,7 @@ static int read_descr(struct as_str v, enum as_dtype *ret_dtype, struct as_buf *
         {"<f2", AS_DT_FP16},    {"<f4", AS_DT_FP32},    {"<f8", AS_DT_FP64},
         {"|V2", AS_DT_INVALID}, {"<V2", AS_DT_INVALID},
     };
-    struct as_str d = quoted(v);
+    struct as_str d = unquote(v);
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         if (as_str_eq(d, as_str_of(rows[i].descr))) {
@@ -78,8 +78,8 @@ static int read_descr(struct as_str v, enum as_dtype *ret_dtype, struct as_buf *
         }
     }
     if (d.n && d.p[0] == '>')
-        return refuse(why,
-                      "the array is big-endian; save array.astype(array.dtype.newbyteorder('<'))");
+        return refuse_npy(
+            why, "the array is big-endian; save array.astype(array.dtype.newbyteorder('<'))");
     as_buf_printf(why, "arrays of dtype '%.*s' cannot be sent", (int)AS_MIN(d.n, (size_t)32),
                   d.p ? d.p : "");
     return AS_EINVALID;
@@ -91,7 +91,7 @@ static int read_shape(struct as_str v, int64_t *shape, uint32_t *ret_ndim, struc
     uint32_t n = 0;
 
     if (!v.n || v.p[0] != '(')
-        return refuse(why, "the shape cannot be read");
+        return refuse_npy(why, "the shape cannot be read");
     for (;;) {
         size_t from;
         uint64_t size;
@@ -103,9 +103,9 @@ static int read_shape(struct as_str v, int64_t *shape, uint32_t *ret_ndim, struc
         for (from = i; i < v.n && v.p[i] >= '0' && v.p[i] <= '9'; i++)
             ;
         if (as_str_u64((struct as_str){v.p + from, i - from}, &size) || size > INT64_MAX)
-            return refuse(why, "the shape cannot be read");
+            return refuse_npy(why, "the shape cannot be read");
         if (n == AS_MAX_DIMS)
-            return refuse(why, "the array has too many dimensions");
+            return refuse_npy(why, "the array has too many dimensions");
         shape[n++] = (int64_t)size;
     }
     *ret_ndim = n;
@@ -121,18 +121,19 @@ int as_npy_read(struct as_str file, enum as_dtype *ret_dtype, int64_t ret_shape[
     uint64_t n, size;
     int err;
 
-    if (!split(file, &head, &data))
-        return refuse(why, "this is no whole .npy file of version 1 to 3");
-    err = read_descr(value_of(head, "descr"), &dtype, why);
+    if (!split_file(file, &head, &data))
+        return refuse_npy(why, "this is no whole .npy file of version 1 to 3");
+    err = read_descr(dict_value(head, "descr"), &dtype, why);
     if (!err)
-        err = read_shape(value_of(head, "shape"), ret_shape, &ndim, why);
+        err = read_shape(dict_value(head, "shape"), ret_shape, &ndim, why);
     if (err)
         return err;
     if (as_tensor_elements(AS_DT_FP64, ret_shape, ndim, &n))
-        return refuse(why, "the shape is too large");
-    order = value_of(head, "fortran_order");
+        return refuse_npy(why, "the shape is too large");
+    order = dict_value(head, "fortran_order");
     if (!(order.n >= 5 && memcmp(order.p, "False", 5) == 0) && ndim > 1)
-        return refuse(why, "the array is stored by columns; save numpy.ascontiguousarray(array)");
+        return refuse_npy(why,
+                          "the array is stored by columns; save numpy.ascontiguousarray(array)");
     size = n * (dtype == AS_DT_INVALID ? 2 : as_dtype_size(dtype));
     if (data.n != size) {
         as_buf_printf(why, "the file holds %zu bytes of data, its shape needs %llu", data.n,

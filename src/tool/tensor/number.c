@@ -21,20 +21,20 @@ static bool is_float(enum as_dtype t)
 
 /* --- half precision: FP16 has 11 significant bits and bias 15, BF16 8 and 127 --- */
 
-static int digits_of(enum as_dtype t)
+static int half_digits(enum as_dtype t)
 {
     return t == AS_DT_FP16 ? 11 : 8;
 }
 
-static int bias_of(enum as_dtype t)
+static int half_bias(enum as_dtype t)
 {
     return t == AS_DT_FP16 ? 15 : 127;
 }
 
 /* Rounds to nearest, ties to even. false: too large. */
-static bool shrink(enum as_dtype t, double v, uint16_t *ret_bits)
+static bool double_to_half(enum as_dtype t, double v, uint16_t *ret_bits)
 {
-    int p = digits_of(t), bias = bias_of(t), least = 1 - bias - (p - 1), e;
+    int p = half_digits(t), bias = half_bias(t), least = 1 - bias - (p - 1), e;
     uint16_t sign = signbit(v) ? 0x8000 : 0, inf = (uint16_t)((2 * bias + 1) << (p - 1));
     double steps;
 
@@ -60,13 +60,13 @@ static bool shrink(enum as_dtype t, double v, uint16_t *ret_bits)
     return true;
 }
 
-static double widen(enum as_dtype t, uint16_t bits)
+static double half_to_double(enum as_dtype t, uint16_t bits)
 {
-    int p = digits_of(t), least = 2 - bias_of(t) - p;
+    int p = half_digits(t), least = 2 - half_bias(t) - p;
     int e = (bits & 0x7fff) >> (p - 1), m = bits & ((1 << (p - 1)) - 1);
     double v;
 
-    if (e == 2 * bias_of(t) + 1)
+    if (e == 2 * half_bias(t) + 1)
         v = m ? (double)NAN : (double)INFINITY;
     else if (e == 0)
         v = ldexp(m, least);
@@ -152,7 +152,7 @@ static int read_float(enum as_dtype t, struct as_str s, uint8_t *out)
     } else if (t == AS_DT_FP32) {
         memcpy(out, &f, 4);
     } else {
-        if (!shrink(t, v, &half))
+        if (!double_to_half(t, v, &half))
             return AS_ETOOBIG;
         memcpy(out, &half, 2);
     }
@@ -212,7 +212,7 @@ static void write_float(enum as_dtype t, const uint8_t *p, bool json, char out[A
         v = (double)f;
     } else {
         memcpy(&half, p, 2);
-        v = widen(t, half);
+        v = half_to_double(t, half);
     }
     if (isnan(v)) {
         snprintf(out, AS_NUMBER_TEXT, "%s", json ? "\"NaN\"" : "nan");

@@ -30,7 +30,7 @@ static struct as_str next_bytes(const struct as_tensor *t, size_t *at)
 /* JSON's string, but with \xHH for what is not UTF-8. */
 static void add_bytes(struct as_buf *b, struct as_str s)
 {
-    if (as_names_utf8(s)) {
+    if (as_name_check_utf8(s)) {
         as_buf_json(b, s);
         return;
     }
@@ -65,7 +65,7 @@ static void repeat(struct as_buf *b, const char *what, uint32_t times)
 }
 
 /* Dimensions, from the last one, that are full when i elements have been written. */
-static uint32_t ended(const struct as_tensor *t, uint64_t i)
+static uint32_t closed_dims(const struct as_tensor *t, uint64_t i)
 {
     uint64_t block = 1;
     uint32_t n = 0;
@@ -106,7 +106,7 @@ void as_print_values(struct as_buf *b, const struct as_tensor *t, uint64_t most)
     shown = most && most < n ? most : n;
     repeat(b, "[", t->ndim);
     for (uint64_t i = 0; i < shown; i++) {
-        uint32_t up = i ? ended(t, i) : 0;
+        uint32_t up = i ? closed_dims(t, i) : 0;
 
         if (up) {
             repeat(b, "]", up);
@@ -130,7 +130,7 @@ static bool all_utf8(const struct as_tensor *t, uint64_t n)
     size_t at = 0;
 
     for (uint64_t i = 0; i < n; i++) {
-        if (!as_names_utf8(next_bytes(t, &at)))
+        if (!as_name_check_utf8(next_bytes(t, &at)))
             return false;
     }
     return true;
@@ -178,7 +178,7 @@ void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t)
     as_buf_str(b, "}");
 }
 
-void as_print_calm(struct as_buf *b)
+void as_print_sanitize(struct as_buf *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         if ((b->p[i] < 0x20 && b->p[i] != '\n' && b->p[i] != '\t') || b->p[i] == 0x7f)

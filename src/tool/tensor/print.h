@@ -1,6 +1,7 @@
 /* tool/tensor/print.h — tensors and parameters as text, for people and as JSON.
  *
- * The form for people is the one that tool/tensor/literal reads: what a model answered can be pasted into
+ * The form for people is the one that tool/tensor/literal reads: what a model answered can be
+ * pasted into
  * --input. JSON has the data row by row in one array, as the protocol's own JSON has. Pure.
  */
 #ifndef AS_TOOL_PRINT_H
@@ -19,7 +20,7 @@ void as_print_values(struct as_buf *b, const struct as_tensor *t, uint64_t most)
  * all instead. */
 void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t);
 /* Control bytes but newline and tab become '?': what a server says must not steer the terminal. */
-void as_print_calm(struct as_buf *b);
+void as_print_sanitize(struct as_buf *b);
 /* name=value, with strings in quotes; the same as members of a JSON object. */
 void as_print_params(struct as_buf *b, const struct as_param *p, uint32_t n);
 void as_print_json_params(struct as_buf *b, const struct as_param *p, uint32_t n);

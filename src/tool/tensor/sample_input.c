@@ -2,14 +2,14 @@
 
 #include "tool/tensor/number.h"
 
-#define WORD 8u /* bytes of a BYTES element */
+#define WORD_LEN 8u /* bytes of a BYTES element */
 
 static void add_word(struct as_buf *b, struct as_rand *r)
 {
-    uint32_t len = WORD;
+    uint32_t len = WORD_LEN;
 
     as_buf_add(b, &len, 4);
-    for (uint32_t i = 0; i < WORD; i++)
+    for (uint32_t i = 0; i < WORD_LEN; i++)
         as_buf_add(b, &(char){(char)('a' + as_rand_below(r, 26))}, 1);
 }
 
@@ -23,10 +23,10 @@ static void add_number(struct as_buf *b, enum as_dtype t, struct as_rand *r)
     as_buf_add(b, bytes, as_dtype_size(t));
 }
 
-int as_generate(const struct as_tensor_spec *spec, uint64_t any_size, struct as_rand *r,
-                struct as_input *in, struct as_buf *why)
+int as_sample_input_make(const struct as_tensor_spec *spec, uint64_t any_size, struct as_rand *r,
+                         struct as_input *in, struct as_buf *why)
 {
-    size_t size = spec->dtype == AS_DT_BYTES ? 4 + WORD : as_dtype_size(spec->dtype);
+    size_t size = spec->dtype == AS_DT_BYTES ? 4 + WORD_LEN : as_dtype_size(spec->dtype);
     uint32_t ndim = spec->ndim == AS_ANY_RANK ? 0 : spec->ndim;
     uint64_t n;
 
@@ -39,10 +39,10 @@ int as_generate(const struct as_tensor_spec *spec, uint64_t any_size, struct as_
                       AS_STR_FMT(spec->name));
         return AS_EINVALID;
     }
-    if (as_tensor_elements(spec->dtype, in->shape, ndim, &n) || n > AS_GENERATE_MAX / size) {
+    if (as_tensor_elements(spec->dtype, in->shape, ndim, &n) || n > AS_SAMPLE_INPUT_MAX / size) {
         as_buf_printf(why,
                       "input '%.*s' would be over %llu bytes: a smaller --any-size, or --input",
-                      AS_STR_FMT(spec->name), (unsigned long long)AS_GENERATE_MAX);
+                      AS_STR_FMT(spec->name), (unsigned long long)AS_SAMPLE_INPUT_MAX);
         return AS_EINVALID;
     }
     for (uint64_t i = 0; i < n; i++) {

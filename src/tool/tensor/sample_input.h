@@ -9,11 +9,11 @@
 #include "base/rand.h"
 #include "tool/tensor/input.h"
 
-#define AS_GENERATE_MAX ((uint64_t)INT32_MAX) /* bytes of one tensor */
+#define AS_SAMPLE_INPUT_MAX ((uint64_t)INT32_MAX) /* bytes of one tensor */
 
 /* any_size: for sizes of -1. 0, or AS_EINVALID with a sentence in `why`: unknown datatype, or more
- * than AS_GENERATE_MAX bytes. Zero-initialised `in`; as_input_fini also after an error. */
-int as_generate(const struct as_tensor_spec *spec, uint64_t any_size, struct as_rand *r,
-                struct as_input *in, struct as_buf *why);
+ * than AS_SAMPLE_INPUT_MAX bytes. Zero-initialised `in`; as_input_fini also after an error. */
+int as_sample_input_make(const struct as_tensor_spec *spec, uint64_t any_size, struct as_rand *r,
+                         struct as_input *in, struct as_buf *why);
 
 #endif

@@ -31,10 +31,10 @@ struct as_page_stat as_page_stat_of(const struct as_page *p)
                                  .live = __atomic_load_n(&s->live, __ATOMIC_RELAXED)};
 }
 
-/* `built`: this version gives the type a meaning; the others are reserved. */
+/* `implemented`: this version gives the type a meaning; the others are reserved. */
 static const struct {
     const char *name;
-    bool built;
+    bool implemented;
 } types[] = {
     [AS_FRAME_HELLO] = {"HELLO", true},
     [AS_FRAME_REGISTER] = {"REGISTER", true},
@@ -67,9 +67,9 @@ const char *as_frame_type_name(uint8_t type)
     return type < AS_COUNT(types) && types[type].name ? types[type].name : "?";
 }
 
-enum as_frame_verdict as_frame_judge(const struct as_frame *f)
+enum as_frame_handling as_frame_handling_of(const struct as_frame *f)
 {
-    if (f->type < AS_COUNT(types) && types[f->type].built)
+    if (f->type < AS_COUNT(types) && types[f->type].implemented)
         return AS_FRAME_KNOWN;
     return f->flags & AS_FRAME_F_OPTIONAL ? AS_FRAME_SKIP : AS_FRAME_REFUSE;
 }

@@ -19,17 +19,17 @@
     (64u << 10)            /* a body up to this size travels inside OPEN / the first DATA */
 #define AS_FRAME_FIXED 48u /* fixed part of a message, see struct as_frame_msg */
 #define AS_FRAME_TABLE                                                                             \
-    (512u << 10)                /* bytes of a message's table: names, shapes, parameters, id       \
-                                 */
-#define AS_FRAME_TENSORS 4096u  /* tensors of a message, entries of one side of a signature */
-#define AS_FRAME_PARAMS  1024u  /* parameters of a message, and as many metadata entries */
-#define AS_FRAME_LABELS  65536u /* labels of an output */
-#define AS_FRAME_LABEL   1024u  /* bytes of each */
-#define AS_FRAME_TEXT    16384u /* bytes of a reason or error text */
-#define AS_FRAME_ASK     65536u /* bytes of what CONTROL asks */
-#define AS_FRAME_NAME    256u   /* bytes of each string in HELLO */
-#define AS_FRAME_VERSION 1u
-#define AS_FRAME_MAGIC   0x4b4c5341u /* "ASLK" */
+    (512u << 10)                     /* bytes of a message's table: names, shapes, parameters, id  \
+                                      */
+#define AS_FRAME_TENSORS      4096u  /* tensors of a message, entries of one side of a signature */
+#define AS_FRAME_PARAMS       1024u  /* parameters of a message, and as many metadata entries */
+#define AS_FRAME_LABELS       65536u /* labels of an output */
+#define AS_FRAME_LABEL        1024u  /* bytes of each */
+#define AS_FRAME_TEXT         16384u /* bytes of a reason or error text */
+#define AS_FRAME_CONTROL_TEXT 65536u /* bytes of what CONTROL asks */
+#define AS_FRAME_NAME         256u   /* bytes of each string in HELLO */
+#define AS_FRAME_VERSION      1u
+#define AS_FRAME_MAGIC        0x4b4c5341u /* "ASLK" */
 
 enum as_frame_type {
     AS_FRAME_HELLO = 1,
@@ -124,13 +124,13 @@ enum as_frame_kind { AS_FRAME_TENSOR = 1, AS_FRAME_HTTP = 2, AS_FRAME_CALL = 3 }
  * names are there, are UTF-8 and are given once. The elements of BYTES are not walked.
  * A scalar has ndim 0; zero elements have zero bytes; zero tensors are a message too.
  * Arrays are taken from the arena; slices point into f and, for inline bodies, tensor data too.
- * With a body that follows in DATA frames tensor data is its offset until as_frame_msg_place.
+ * With a body that follows in DATA frames tensor data is its offset until as_frame_msg_set_body.
  * body_len is below 2^63; that it is acceptable is the caller's to check.
  * 0, AS_EPROTO with a reason in `why` (static text), AS_ENOMEM. */
-int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                      struct as_msg *ret_msg, const char **ret_why);
+int as_frame_get_msg(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                     struct as_msg *ret_msg, const char **ret_why);
 /* Points the tensors of a decoded message at the place where the body is being put together. */
-void as_frame_msg_place(const struct as_frame_msg *m, struct as_msg *msg, const uint8_t *body);
+void as_frame_msg_set_body(const struct as_frame_msg *m, struct as_msg *msg, const uint8_t *body);
 
 /* Bytes of the body that these tensors make: each aligned to 64, the last one not padded.
  * UINT64_MAX on overflow. */
@@ -241,13 +241,13 @@ int as_frame_get_credit(const struct as_frame *f, struct as_frame_credit *ret_c)
 struct as_frame_window {
     int64_t messages, bytes;
 };
-static inline bool as_frame_window_open(const struct as_frame_window *w)
+static inline bool as_frame_window_is_open(const struct as_frame_window *w)
 {
     return w->messages > 0 && w->bytes > 0;
 }
 /* A stream's CREDIT has come: 0, or AS_EPROTO: it grants slots, or more than the limits above. */
 int as_frame_window_add(struct as_frame_window *w, const struct as_frame_credit *c);
-static inline void as_frame_window_take(struct as_frame_window *w, uint64_t cost)
+static inline void as_frame_window_consume(struct as_frame_window *w, uint64_t cost)
 {
     w->messages--;
     w->bytes -= (int64_t)cost;
@@ -277,7 +277,7 @@ void as_frame_put_cancel(struct as_outq *q, uint64_t stream, uint32_t reason);
 int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
 
 /* CONTROL: a small request to the replica itself; the reply repeats stream and op with REPLY. The
- * text of a request is never cut: at most AS_FRAME_ASK bytes, asserted. */
+ * text of a request is never cut: at most AS_FRAME_CONTROL_TEXT bytes, asserted. */
 enum as_control_op {
     AS_CONTROL_HEALTH = 1,
     AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/PROTOCOL.md section 10 */
@@ -342,8 +342,8 @@ void as_frame_put_text(struct as_outq *q, enum as_frame_type type, struct as_str
 int as_frame_get_text(const struct as_frame *f, struct as_str *ret_text);
 
 /* What a receiver does with a type: known, skip (optional and unknown), or refuse. */
-enum as_frame_verdict { AS_FRAME_KNOWN, AS_FRAME_SKIP, AS_FRAME_REFUSE };
-enum as_frame_verdict as_frame_judge(const struct as_frame *f);
+enum as_frame_handling { AS_FRAME_KNOWN, AS_FRAME_SKIP, AS_FRAME_REFUSE };
+enum as_frame_handling as_frame_handling_of(const struct as_frame *f);
 const char *as_frame_type_name(uint8_t type); /* "OPEN"; "?" when unknown */
 
 /* The status page: written by the worker, mapped read-only by the dispatcher (a sealed memfd of

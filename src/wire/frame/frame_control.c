@@ -18,7 +18,7 @@ static void put_text(uint8_t *p, struct as_str s)
 }
 
 /* Cut at AS_FRAME_TEXT, not inside a UTF-8 sequence. */
-static struct as_str cut(struct as_str s)
+static struct as_str cut_text(struct as_str s)
 {
     if (s.n > AS_FRAME_TEXT) {
         s.n = AS_FRAME_TEXT;
@@ -29,7 +29,7 @@ static struct as_str cut(struct as_str s)
 }
 
 /* A text of `len` bytes behind the fixed part must be all that is left of the frame. */
-static int get_text_of(const struct as_frame *f, size_t fixed, uint32_t len, size_t max,
+static int get_text_at(const struct as_frame *f, size_t fixed, uint32_t len, size_t max,
                        struct as_str *ret)
 {
     if (len > max || f->n - fixed != len)
@@ -40,12 +40,12 @@ static int get_text_of(const struct as_frame *f, size_t fixed, uint32_t len, siz
 
 static int get_text(const struct as_frame *f, size_t fixed, uint32_t len, struct as_str *ret)
 {
-    return get_text_of(f, fixed, len, AS_FRAME_TEXT, ret);
+    return get_text_at(f, fixed, len, AS_FRAME_TEXT, ret);
 }
 
 void as_frame_put_error(struct as_outq *q, uint64_t stream, const struct as_frame_error *e)
 {
-    struct as_str text = cut(e->message);
+    struct as_str text = cut_text(e->message);
     uint8_t *p = put_frame(q, AS_FRAME_ERROR, stream, ERROR_FIXED + text.n);
 
     put32(p, e->code);
@@ -133,7 +133,7 @@ int as_frame_get_hello(const struct as_frame *f, struct as_frame_hello *ret_h)
 
 void as_frame_put_registered(struct as_outq *q, const struct as_frame_registered *r)
 {
-    struct as_str text = cut(r->message);
+    struct as_str text = cut_text(r->message);
     uint8_t *p = put_frame(q, AS_FRAME_REGISTERED, 0, REGISTERED_FIXED + text.n);
 
     put32(p, r->model);
@@ -273,10 +273,10 @@ int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason)
 
 void as_frame_put_control(struct as_outq *q, uint64_t stream, const struct as_frame_control *c)
 {
-    struct as_str text = c->reply ? cut(c->text) : c->text;
+    struct as_str text = c->reply ? cut_text(c->text) : c->text;
     uint8_t *p = put_frame(q, AS_FRAME_CONTROL, stream, CONTROL_FIXED + text.n);
 
-    AS_ASSERT(text.n <= AS_FRAME_ASK);
+    AS_ASSERT(text.n <= AS_FRAME_CONTROL_TEXT);
 
     put16(p, c->op);
     put16(p + 2, c->reply ? 1 : 0);
@@ -298,8 +298,8 @@ int as_frame_get_control(const struct as_frame *f, struct as_frame_control *ret_
     c.reply = reply == 1;
     c.code = get32(f->p + 4);
     if (reply > 1 || c.code > 16 ||
-        get_text_of(f, CONTROL_FIXED, get32(f->p + 8), reply ? AS_FRAME_TEXT : AS_FRAME_ASK,
-                    &c.text))
+        get_text_at(f, CONTROL_FIXED, get32(f->p + 8),
+                    reply ? AS_FRAME_TEXT : AS_FRAME_CONTROL_TEXT, &c.text))
         return AS_EPROTO;
     *ret_c = c;
     return 0;
@@ -382,7 +382,7 @@ int as_frame_get_traffic(const struct as_frame *f, struct as_frame_traffic *ret_
     t.mirror = get32(f->p + 8);
     if ((t.flags & ~AS_FRAME_CANARY) || t.canary > AS_FRAME_SHARE || t.mirror > AS_FRAME_SHARE ||
         (t.canary && !t.flags) ||
-        get_text_of(f, TRAFFIC_FIXED, get32(f->p + 12), AS_FRAME_NAME, &t.fallback))
+        get_text_at(f, TRAFFIC_FIXED, get32(f->p + 12), AS_FRAME_NAME, &t.fallback))
         return AS_EPROTO;
     *ret_t = t;
     return 0;
@@ -403,7 +403,7 @@ int as_frame_get_ping(const struct as_frame *f, uint64_t *ret_opaque)
 
 void as_frame_put_text(struct as_outq *q, enum as_frame_type type, struct as_str text)
 {
-    text = cut(text);
+    text = cut_text(text);
     put_text(put_frame(q, type, 0, text.n), text);
 }
 

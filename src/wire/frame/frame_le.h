@@ -69,7 +69,7 @@ static inline uint8_t *put_frame(struct as_outq *q, enum as_frame_type type, uin
                                  size_t n)
 {
     size_t total = AS_ALIGN(AS_FRAME_HEADER + n, AS_FRAME_ALIGN);
-    uint8_t *p = as_outq_room(q, total);
+    uint8_t *p = as_outq_alloc(q, total);
 
     memset(p + total - AS_FRAME_ALIGN, 0, AS_FRAME_ALIGN);
     put_header(p, (uint8_t)type, 0, stream, (uint32_t)n);

@@ -3,23 +3,23 @@
 #include "wire/frame/frame_le.h"
 #include "wire/name_check.h"
 
-static_assert(AS_FRAME_TENSORS <= AS_NAMES_MAX, "names are compared in one go");
+static_assert(AS_FRAME_TENSORS <= AS_NAME_CHECK_MAX, "names are compared in one go");
 
 /* Walks a table: what is left of it, and why it was refused. */
-struct walk {
+struct table_reader {
     const uint8_t *p;
     size_t n;
     const char *why;
 };
 
-static bool bad(struct walk *w, const char *why)
+static bool bad(struct table_reader *w, const char *why)
 {
     w->why = why;
     return false;
 }
 
 /* The next `n` bytes of the table, rounded up to 8, or NULL. */
-static const uint8_t *take(struct walk *w, size_t n)
+static const uint8_t *take_bytes(struct table_reader *w, size_t n)
 {
     const uint8_t *p = w->p;
 
@@ -34,9 +34,9 @@ static const uint8_t *take(struct walk *w, size_t n)
 }
 
 /* `end`: where the previous tensor ends in the body; advances. */
-static bool get_tensor(struct walk *w, struct as_tensor *t, uint64_t *end)
+static bool get_tensor(struct table_reader *w, struct as_tensor *t, uint64_t *end)
 {
-    const uint8_t *r = take(w, AS_MSG_TENSOR), *names;
+    const uint8_t *r = take_bytes(w, AS_MSG_TENSOR), *names;
     uint64_t elements, offset, len;
     size_t size;
 
@@ -53,12 +53,12 @@ static bool get_tensor(struct walk *w, struct as_tensor *t, uint64_t *end)
         return bad(w, "tensor: unknown datatype");
     if (t->ndim > AS_MAX_DIMS)
         return bad(w, "tensor: too many dimensions");
-    names = take(w, 8 * (size_t)t->ndim + t->name.n);
+    names = take_bytes(w, 8 * (size_t)t->ndim + t->name.n);
     if (!names)
         return false;
     t->shape = (const int64_t *)(const void *)names;
     t->name.p = (const char *)names + 8 * (size_t)t->ndim;
-    if (!t->name.n || !as_names_utf8(t->name))
+    if (!t->name.n || !as_name_check_utf8(t->name))
         return bad(w, "tensor: its name is empty or not UTF-8");
     if (as_tensor_elements(t->dtype, t->shape, t->ndim, &elements))
         return bad(w, "tensor: bad shape");
@@ -76,7 +76,7 @@ static bool get_tensor(struct walk *w, struct as_tensor *t, uint64_t *end)
 }
 
 /* Its fixed part is r: NULL, cut short. Name and text follow in the table. */
-static bool get_param(struct walk *w, struct as_param *m, const uint8_t *r)
+static bool get_param(struct table_reader *w, struct as_param *m, const uint8_t *r)
 {
     uint64_t v;
     size_t str;
@@ -91,7 +91,7 @@ static bool get_param(struct walk *w, struct as_param *m, const uint8_t *r)
         return bad(w, "parameter: unknown type");
     if ((m->type == AS_PARAM_STRING ? v != 0 : str != 0) || (m->type == AS_PARAM_BOOL && v > 1))
         return bad(w, "parameter: its value does not fit its type");
-    r = take(w, m->name.n + str);
+    r = take_bytes(w, m->name.n + str);
     if (!r)
         return false;
     m->name.p = (const char *)r;
@@ -100,16 +100,16 @@ static bool get_param(struct walk *w, struct as_param *m, const uint8_t *r)
         m->str = (struct as_str){(const char *)r + m->name.n, str};
     else if (m->type == AS_PARAM_BOOL)
         m->b = v;
-    if (!as_names_utf8(m->name) || (m->type == AS_PARAM_STRING && !as_names_utf8(m->str)))
+    if (!as_name_check_utf8(m->name) || (m->type == AS_PARAM_STRING && !as_name_check_utf8(m->str)))
         return bad(w, "parameter: name or text is not UTF-8");
     return true;
 }
 
-static bool get_tensor_params(struct walk *w, const struct as_frame_msg *m,
+static bool get_tensor_params(struct table_reader *w, const struct as_frame_msg *m,
                               struct as_tensor_param *p)
 {
     for (uint32_t i = 0; i < m->tensor_params.n; i++) {
-        const uint8_t *r = take(w, AS_MSG_TENSOR_PARAM);
+        const uint8_t *r = take_bytes(w, AS_MSG_TENSOR_PARAM);
 
         if (!get_param(w, &p[i].param, r))
             return false;
@@ -121,15 +121,15 @@ static bool get_tensor_params(struct walk *w, const struct as_frame_msg *m,
            bad(w, "parameter of a tensor: no such tensor, or not in the tensors' order");
 }
 
-static bool get_meta(struct walk *w, struct as_meta *m)
+static bool get_meta(struct table_reader *w, struct as_meta *m)
 {
-    const uint8_t *r = take(w, AS_MSG_META);
+    const uint8_t *r = take_bytes(w, AS_MSG_META);
 
     if (!r)
         return false;
     m->key.n = get32(r);
     m->value.n = get32(r + 4);
-    r = take(w, m->key.n + m->value.n);
+    r = take_bytes(w, m->key.n + m->value.n);
     if (!r)
         return false;
     m->key.p = (const char *)r;
@@ -139,7 +139,7 @@ static bool get_meta(struct walk *w, struct as_meta *m)
 
 /* The fixed part; *ret_id: bytes of the request id. */
 static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t *ret_id,
-                      struct walk *w)
+                      struct table_reader *w)
 {
     const uint8_t *p = f->p - AS_FRAME_HEADER; /* offsets as in the specification */
     bool open = f->type == AS_FRAME_OPEN;
@@ -177,7 +177,7 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
 }
 
 /* Where the inline body is, and that the frame ends where it must. */
-static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct walk *w)
+static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct table_reader *w)
 {
     size_t head = AS_ALIGN(AS_MSG_TABLE + m->table.n, AS_FRAME_ALIGN) - AS_FRAME_HEADER;
 
@@ -197,8 +197,8 @@ static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct wa
 }
 
 /* One allocation for the four arrays. */
-static int alloc(struct as_frame_msg *m, struct as_arena *a, struct as_tensor **ret_t,
-                 struct as_param **ret_p, struct as_meta **ret_m)
+static int alloc_arrays(struct as_frame_msg *m, struct as_arena *a, struct as_tensor **ret_t,
+                        struct as_param **ret_p, struct as_meta **ret_m)
 {
     size_t nt = m->n_tensors * sizeof(**ret_t), np = m->n_params * sizeof(**ret_p);
     size_t nm = m->n_meta * sizeof(**ret_m);
@@ -214,7 +214,7 @@ static int alloc(struct as_frame_msg *m, struct as_arena *a, struct as_tensor **
     return 0;
 }
 
-static bool get_table(struct walk *w, const struct as_frame_msg *m, uint32_t id,
+static bool get_table(struct table_reader *w, const struct as_frame_msg *m, uint32_t id,
                       struct as_tensor *t, struct as_param *p, struct as_meta *meta)
 {
     uint64_t end = 0;
@@ -225,10 +225,10 @@ static bool get_table(struct walk *w, const struct as_frame_msg *m, uint32_t id,
     }
     if (end != m->body_len)
         return bad(w, "body: its length is not that of the tensors");
-    if (as_names_twice(t, sizeof(*t), m->n_tensors))
+    if (as_name_check_duplicate(t, sizeof(*t), m->n_tensors))
         return bad(w, "tensor: a name is given twice");
     for (uint32_t i = 0; i < m->n_params; i++) {
-        if (!get_param(w, &p[i], take(w, AS_MSG_PARAM)))
+        if (!get_param(w, &p[i], take_bytes(w, AS_MSG_PARAM)))
             return false;
     }
     if (m->tensor_params.n &&
@@ -240,13 +240,13 @@ static bool get_table(struct walk *w, const struct as_frame_msg *m, uint32_t id,
     }
     if (w->n != AS_ALIGN((size_t)id, 8))
         return bad(w, "table: its length is not that of its entries");
-    return as_names_utf8((struct as_str){(const char *)w->p, id}) || bad(w, "id: not UTF-8");
+    return as_name_check_utf8((struct as_str){(const char *)w->p, id}) || bad(w, "id: not UTF-8");
 }
 
-int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
-                      struct as_msg *ret_msg, const char **ret_why)
+int as_frame_get_msg(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,
+                     struct as_msg *ret_msg, const char **ret_why)
 {
-    struct walk w = {0};
+    struct table_reader w = {0};
     struct as_frame_msg m;
     struct as_msg msg;
     struct as_tensor *t;
@@ -260,7 +260,7 @@ int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_fr
         *ret_why = w.why;
         return AS_EPROTO;
     }
-    err = alloc(&m, a, &t, &p, &meta);
+    err = alloc_arrays(&m, a, &t, &p, &meta);
     if (err)
         return err;
     w.p = (const uint8_t *)m.table.p;
@@ -272,13 +272,13 @@ int as_frame_msg_open(const struct as_frame *f, struct as_arena *a, struct as_fr
     m.id = (struct as_str){(const char *)w.p, id};
     msg = (struct as_msg){m.id, t, p, meta, m.n_tensors, m.n_params, m.n_meta};
     if (m.body)
-        as_frame_msg_place(&m, &msg, m.body);
+        as_frame_msg_set_body(&m, &msg, m.body);
     *ret_m = m;
     *ret_msg = msg;
     return 0;
 }
 
-void as_frame_msg_place(const struct as_frame_msg *m, struct as_msg *msg, const uint8_t *body)
+void as_frame_msg_set_body(const struct as_frame_msg *m, struct as_msg *msg, const uint8_t *body)
 {
     struct as_tensor *t = (struct as_tensor *)(uintptr_t)msg->tensors;
     uint64_t at = 0;

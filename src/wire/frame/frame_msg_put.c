@@ -170,23 +170,23 @@ struct pieces {
 
 static const uint8_t zeros[AS_FRAME_ALIGN];
 
-static void next_frame(struct pieces *w)
+static void begin_data_frame(struct pieces *w)
 {
     uint32_t n = (uint32_t)AS_MIN(w->left, (uint64_t)FOLLOW_FRAME);
 
-    put_header(as_outq_room(w->q, AS_FRAME_HEADER), AS_FRAME_DATA,
+    put_header(as_outq_alloc(w->q, AS_FRAME_HEADER), AS_FRAME_DATA,
                n == w->left && !w->more ? AS_FRAME_F_END : 0, w->stream, n);
     w->room = n;
     w->pad = AS_ALIGN(AS_FRAME_HEADER + (size_t)n, AS_FRAME_ALIGN) - AS_FRAME_HEADER - n;
 }
 
-static void put_piece(struct pieces *w, const uint8_t *p, uint64_t n, struct as_blob *owner)
+static void put_bytes(struct pieces *w, const uint8_t *p, uint64_t n, struct as_blob *owner)
 {
     while (n) {
         size_t k;
 
         if (!w->room)
-            next_frame(w);
+            begin_data_frame(w);
         k = (size_t)AS_MIN(n, w->room);
         if (owner)
             as_outq_ref(w->q, owner, p, k);
@@ -201,7 +201,7 @@ static void put_piece(struct pieces *w, const uint8_t *p, uint64_t n, struct as_
     }
 }
 
-static void put_pieces(struct pieces *w, const struct as_msg *msg, struct as_blob *owner)
+static void put_tensor_data(struct pieces *w, const struct as_msg *msg, struct as_blob *owner)
 {
     uint64_t total = w->left;
 
@@ -210,16 +210,16 @@ static void put_pieces(struct pieces *w, const struct as_msg *msg, struct as_blo
         uint64_t at = total - w->left;
 
         if (at < total)
-            put_piece(w, zeros, AS_ALIGN(at, AS_FRAME_ALIGN) - at, NULL);
-        put_piece(w, t->data, t->nbytes, t->nbytes > AS_COPY_MAX ? owner : NULL);
+            put_bytes(w, zeros, AS_ALIGN(at, AS_FRAME_ALIGN) - at, NULL);
+        put_bytes(w, t->data, t->nbytes, t->nbytes > AS_COPY_MAX ? owner : NULL);
     }
     AS_ASSERT(!w->left);
 }
 
 /* Header, fixed part and table at p, which has `head` bytes (a multiple of 64). */
-static void put_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t stream,
-                     const struct as_frame_msg *fixed, const struct as_msg *msg, size_t table,
-                     uint64_t body)
+static void put_message_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t stream,
+                             const struct as_frame_msg *fixed, const struct as_msg *msg,
+                             size_t table, uint64_t body)
 {
     bool open = type == AS_FRAME_OPEN, inside = body <= AS_FRAME_INLINE;
     struct as_str id = open || fixed->input ? msg->id : (struct as_str){0};
@@ -254,10 +254,11 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
         w.room = body;
         w.pad = AS_ALIGN((size_t)body, AS_FRAME_ALIGN) - (size_t)body;
     }
-    put_pieces(&w, msg, owner);
+    put_tensor_data(&w, msg, owner);
 }
 
-static bool describable(const struct as_msg *msg, const struct as_tensor_params *own, uint64_t body)
+static bool is_within_limits(const struct as_msg *msg, const struct as_tensor_params *own,
+                             uint64_t body)
 {
     return msg->n_tensors <= AS_FRAME_TENSORS && msg->n_params <= AS_FRAME_PARAMS &&
            own->n <= AS_FRAME_PARAMS - msg->n_params && msg->n_meta <= AS_FRAME_PARAMS &&
@@ -280,15 +281,15 @@ int as_frame_put_msg(struct as_outq *q, enum as_frame_type type, uint64_t stream
     uint8_t *p;
 
     AS_ASSERT(type == AS_FRAME_OPEN || type == AS_FRAME_DATA);
-    if (!describable(msg, &fixed->tensor_params, body))
+    if (!is_within_limits(msg, &fixed->tensor_params, body))
         return AS_ETOOBIG;
     table = table_len(msg, &fixed->tensor_params,
                       type == AS_FRAME_OPEN || fixed->input ? msg->id.n : 0);
     if (table > AS_FRAME_TABLE)
         return AS_ETOOBIG;
     head = AS_ALIGN(AS_MSG_TABLE + table, AS_FRAME_ALIGN);
-    p = as_outq_room(q, head + (copy ? AS_ALIGN((size_t)body, AS_FRAME_ALIGN) : 0));
-    put_head(p, head, type, stream, fixed, msg, table, body);
+    p = as_outq_alloc(q, head + (copy ? AS_ALIGN((size_t)body, AS_FRAME_ALIGN) : 0));
+    put_message_head(p, head, type, stream, fixed, msg, table, body);
     if (copy)
         put_body(p + head, msg);
     else

@@ -163,7 +163,7 @@ static int get_labels(const uint8_t *p, size_t n, struct as_tensor_spec *s, stru
         if (n - at < 2 || get16(p + at) > AS_FRAME_LABEL || n - at - 2 < get16(p + at))
             return AS_EPROTO;
         labels[i] = (struct as_str){(const char *)p + at + 2, get16(p + at)};
-        if (!as_names_line(labels[i]))
+        if (!as_name_check_line(labels[i]))
             return AS_EPROTO;
         at += 2 + labels[i].n;
     }
@@ -205,7 +205,7 @@ static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, con
             return 0;
     }
     *ret_why = "signature: a tensor name is empty or not UTF-8";
-    return name && as_names_utf8(s->name) ? len : 0;
+    return name && as_name_check_utf8(s->name) ? len : 0;
 }
 
 /* n entries from *at on; *at advances. Only outputs are labelled. */
@@ -240,7 +240,7 @@ static int get_specs(const struct as_frame *f, size_t *at, uint32_t n, struct as
         *at += labels;
     }
     *ret_why = "signature: a tensor name is given twice";
-    if (as_names_twice(v, sizeof(*v), n))
+    if (as_name_check_duplicate(v, sizeof(*v), n))
         return AS_EPROTO;
     *ret = v;
     return 0;
@@ -340,7 +340,7 @@ int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
         return AS_EPROTO;
     *ret_why = "REGISTER: a name is not UTF-8";
     for (size_t i = 0; i < AS_COUNT(text); i++) {
-        if (!as_names_utf8(*text[i]))
+        if (!as_name_check_utf8(*text[i]))
             return AS_EPROTO;
     }
     *ret_r = r;

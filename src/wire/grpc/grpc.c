@@ -18,19 +18,19 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
         r->left -= take;
         return AS_GRPC_BYTES;
     }
-    take = AS_MIN(AS_GRPC_PREFIX - (size_t)r->have, *n);
+    take = AS_MIN(AS_GRPC_PREFIX - (size_t)r->n_prefix, *n);
     if (take == 0)
         return AS_GRPC_MORE;
-    memcpy(r->prefix + r->have, *p, take);
+    memcpy(r->prefix + r->n_prefix, *p, take);
     *p += take;
     *n -= take;
-    r->have = (uint8_t)(r->have + take);
+    r->n_prefix = (uint8_t)(r->n_prefix + take);
     /* Checked before the prefix is whole: a peer that speaks something else is told at once. */
     if (r->prefix[0] > 1)
         return AS_GRPC_BAD;
-    if (r->have < AS_GRPC_PREFIX)
+    if (r->n_prefix < AS_GRPC_PREFIX)
         return AS_GRPC_MORE;
-    r->have = 0;
+    r->n_prefix = 0;
     r->left = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
               (uint32_t)r->prefix[3] << 8 | r->prefix[4];
     if (r->messages < UINT32_MAX) /* empty messages cost a client five bytes each */
@@ -42,7 +42,7 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
 
 bool as_grpc_at_boundary(const struct as_grpc_reader *r)
 {
-    return r->have == 0 && r->left == 0;
+    return r->n_prefix == 0 && r->left == 0;
 }
 
 void as_grpc_prefix(uint8_t out[AS_GRPC_PREFIX], uint32_t len)

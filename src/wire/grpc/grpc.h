@@ -1,8 +1,8 @@
 /* wire/grpc/grpc.h — gRPC over HTTP/2 on top of headers and body bytes: framing, timeouts, status.
  *
- * Compression of messages is in wire/http/gzip.h, the details of an error in wire/grpc/grpc_details.h.
- * Source of the rules: gRPC's PROTOCOL-HTTP2 and statuscodes documents (reference notes §4.1).
- * Pure; no HTTP/2 here.
+ * Compression of messages is in wire/http/gzip.h, the details of an error in
+ * wire/grpc/grpc_details.h. Source of the rules: gRPC's PROTOCOL-HTTP2 and statuscodes documents
+ * (reference notes §4.1). Pure; no HTTP/2 here.
  */
 #ifndef AS_WIRE_GRPC_H
 #define AS_WIRE_GRPC_H
@@ -15,7 +15,7 @@
 /* Takes a body apart into messages, however it is cut. Zero-initialise. */
 struct as_grpc_reader {
     uint8_t prefix[AS_GRPC_PREFIX];
-    uint8_t have;      /* bytes of the prefix so far */
+    uint8_t n_prefix;  /* bytes of the prefix so far */
     uint32_t messages; /* whole prefixes seen */
     uint64_t left;     /* bytes of the current message still to come */
 };

@@ -65,8 +65,8 @@ void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)
     c->text[0] = 0;
 }
 
-void as_grpc_call_many(struct as_grpc_call *c,
-                       void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx)
+void as_grpc_call_expect_stream(struct as_grpc_call *c,
+                                void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx)
 {
     c->on_message = on_message;
     c->ctx = ctx;
@@ -121,7 +121,7 @@ void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_st
     }
 }
 
-static int refuse(struct as_grpc_call *c, uint32_t status, const char *fault)
+static int set_fault(struct as_grpc_call *c, uint32_t status, const char *fault)
 {
     c->fault = fault;
     c->fault_status = status;
@@ -129,7 +129,7 @@ static int refuse(struct as_grpc_call *c, uint32_t status, const char *fault)
 }
 
 /* Of a stream: hands over the message that is complete, if one is. */
-static void tell(struct as_grpc_call *c)
+static void deliver_message(struct as_grpc_call *c)
 {
     if (!c->on_message || !c->pending || !as_grpc_at_boundary(&c->reader))
         return;
@@ -151,20 +151,20 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
         case AS_GRPC_MORE:
             return 0;
         case AS_GRPC_BAD:
-            return refuse(c, INTERNAL, "the answer is not framed as gRPC");
+            return set_fault(c, INTERNAL, "the answer is not framed as gRPC");
         case AS_GRPC_MESSAGE:
             if (c->reader.messages > 1 && !c->on_message)
-                return refuse(c, INTERNAL, "more than one message came");
+                return set_fault(c, INTERNAL, "more than one message came");
             if (compressed)
-                return refuse(c, INTERNAL, "the message is compressed, which was not asked for");
+                return set_fault(c, INTERNAL, "the message is compressed, which was not asked for");
             if (len > c->limit)
-                return refuse(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
+                return set_fault(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
             c->pending = true;
-            tell(c); /* when it has no bytes */
+            deliver_message(c); /* when it has no bytes */
             break;
         case AS_GRPC_BYTES:
             as_buf_add(&c->message, bytes, (size_t)len);
-            tell(c);
+            deliver_message(c);
             break;
         }
     }
@@ -195,7 +195,7 @@ static uint32_t status_of_http(uint32_t http)
 static const struct {
     const char *name;
     uint32_t status;
-} resets[] = {
+} reset_codes[] = {
     {"NO_ERROR", INTERNAL},
     {"PROTOCOL_ERROR", INTERNAL},
     {"INTERNAL_ERROR", INTERNAL},
@@ -213,7 +213,7 @@ static const struct {
 };
 
 AS_PRINTF(3, 4)
-static uint32_t say(struct as_grpc_call *c, uint32_t status, const char *fmt, ...)
+static uint32_t set_text(struct as_grpc_call *c, uint32_t status, const char *fmt, ...)
 {
     va_list ap;
 
@@ -226,25 +226,25 @@ static uint32_t say(struct as_grpc_call *c, uint32_t status, const char *fmt, ..
 uint32_t as_grpc_call_end(struct as_grpc_call *c, uint32_t code, bool whole)
 {
     if (c->fault)
-        return say(c, c->fault_status, "%s", c->fault);
+        return set_text(c, c->fault_status, "%s", c->fault);
     if (c->has_status && c->status != OK)
         return c->status;
     if (!whole) {
-        size_t i = code < AS_COUNT(resets) ? code : 2;
+        size_t i = code < AS_COUNT(reset_codes) ? code : 2;
 
-        return say(c, resets[i].status, "the stream was reset: %s", resets[i].name);
+        return set_text(c, reset_codes[i].status, "the stream was reset: %s", reset_codes[i].name);
     }
     if (c->http_status != 200 && !c->has_status)
-        return say(c, status_of_http(c->http_status), "HTTP status %u instead of a gRPC answer",
-                   c->http_status);
+        return set_text(c, status_of_http(c->http_status),
+                        "HTTP status %u instead of a gRPC answer", c->http_status);
     if (!c->is_grpc)
-        return say(c, UNKNOWN, "the answer's content-type is not application/grpc");
+        return set_text(c, UNKNOWN, "the answer's content-type is not application/grpc");
     if (!c->has_status)
-        return say(c, UNKNOWN, "the answer has no grpc-status");
+        return set_text(c, UNKNOWN, "the answer has no grpc-status");
     if ((!c->reader.messages && !c->on_message) || !as_grpc_at_boundary(&c->reader))
-        return say(c, INTERNAL,
-                   c->reader.messages || c->on_message ? "the message was cut short"
-                                                       : "status OK without a message");
+        return set_text(c, INTERNAL,
+                        c->reader.messages || c->on_message ? "the message was cut short"
+                                                            : "status OK without a message");
     c->text[0] = 0;
     return OK;
 }

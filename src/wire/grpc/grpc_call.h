@@ -1,8 +1,8 @@
 /* wire/grpc/grpc_call.h — the client's side of one gRPC call: request fields, then the verdict.
  *
- * Fed with what wire/h2/h2_client tells of a stream; puts the one message together, or hands over one
- * after the other where the method answers with a stream, and says in the end which status the call
- * has, also when the server never said one. Rules: gRPC's PROTOCOL-HTTP2, statuscodes and
+ * Fed with what wire/h2/h2_client tells of a stream; puts the one message together, or hands over
+ * one after the other where the method answers with a stream, and says in the end which status the
+ * call has, also when the server never said one. Rules: gRPC's PROTOCOL-HTTP2, statuscodes and
  * http-grpc-status-mapping documents (reference notes §4.1). Pure.
  */
 #ifndef AS_WIRE_GRPC_CALL_H
@@ -48,8 +48,8 @@ struct as_grpc_call {
 /* Zero-initialise before the first begin. */
 void as_grpc_call_begin(struct as_grpc_call *c, size_t limit);
 /* Behind begin: the answer is a stream of messages, any number of them, each within the limit. */
-void as_grpc_call_many(struct as_grpc_call *c,
-                       void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx);
+void as_grpc_call_expect_stream(struct as_grpc_call *c,
+                                void (*on_message)(void *ctx, struct as_grpc_call *c), void *ctx);
 void as_grpc_call_fini(struct as_grpc_call *c);
 void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; reset the stream. */

@@ -10,9 +10,9 @@
 #define INPUTS      "inputs."
 
 /* Everything of a Status but the bytes of its one detail. */
-#define STATUS_MAX (AS_DETAILS_TEXT_MAX + 128)
-#define RAW_MAX    (STATUS_MAX + AS_DETAILS_TEXT_MAX + FIELD_MAX + 64)
-_Static_assert(AS_GRPC_BIN_CHARS(RAW_MAX) <= AS_DETAILS_MAX, "the value has room");
+#define STATUS_MAX (AS_GRPC_DETAILS_TEXT_MAX + 128)
+#define RAW_MAX    (STATUS_MAX + AS_GRPC_DETAILS_TEXT_MAX + FIELD_MAX + 64)
+_Static_assert(AS_GRPC_BIN_CHARS(RAW_MAX) <= AS_GRPC_DETAILS_MAX, "the value has room");
 
 static uint8_t *put_uint(uint8_t *p, uint32_t number, uint64_t v)
 {
@@ -21,8 +21,8 @@ static uint8_t *put_uint(uint8_t *p, uint32_t number, uint64_t v)
 }
 
 /* Status with one detail, as base64. */
-static struct as_str wrap(char *out, uint32_t status, struct as_str text, struct as_str type,
-                          struct as_str detail)
+static struct as_str encode_status(char *out, uint32_t status, struct as_str text,
+                                   struct as_str type, struct as_str detail)
 {
     uint8_t raw[RAW_MAX], *p = raw;
 
@@ -35,27 +35,27 @@ static struct as_str wrap(char *out, uint32_t status, struct as_str text, struct
     return (struct as_str){out, AS_GRPC_BIN_CHARS((size_t)(p - raw))};
 }
 
-static bool is_fit(struct as_str text)
+static bool fits_details(struct as_str text)
 {
-    return text.n <= AS_DETAILS_TEXT_MAX && as_names_utf8(text);
+    return text.n <= AS_GRPC_DETAILS_TEXT_MAX && as_name_check_utf8(text);
 }
 
-struct as_str as_details_retry(char *out, uint32_t status, struct as_str text, as_ns delay)
+struct as_str as_grpc_details_retry(char *out, uint32_t status, struct as_str text, as_ns delay)
 {
     uint8_t duration[24], info[32], *p = duration, *q = info;
 
-    if (!is_fit(text))
+    if (!fits_details(text))
         return (struct as_str){0};
     if (delay / AS_SEC)
         p = put_uint(p, 1, delay / AS_SEC);
     if (delay % AS_SEC)
         p = put_uint(p, 2, delay % AS_SEC);
     q = as_pb_put_str(q, 1, (struct as_str){(const char *)duration, (size_t)(p - duration)});
-    return wrap(out, status, text, AS_STR(RETRY_INFO),
-                (struct as_str){(const char *)info, (size_t)(q - info)});
+    return encode_status(out, status, text, AS_STR(RETRY_INFO),
+                         (struct as_str){(const char *)info, (size_t)(q - info)});
 }
 
-struct as_str as_details_field(struct as_str text, bool *ret_is_input)
+struct as_str as_grpc_details_field(struct as_str text, bool *ret_is_input)
 {
     static const char input[] = "input '";
     size_t n = sizeof(input) - 1;
@@ -77,20 +77,20 @@ struct as_str as_details_field(struct as_str text, bool *ret_is_input)
     return (struct as_str){0};
 }
 
-struct as_str as_details_violation(char *out, uint32_t status, struct as_str text)
+struct as_str as_grpc_details_violation(char *out, uint32_t status, struct as_str text)
 {
     bool is_input;
-    struct as_str name = as_details_field(text, &is_input);
+    struct as_str name = as_grpc_details_field(text, &is_input);
     size_t prefix = is_input ? sizeof(INPUTS) - 1 : 0, field = prefix + name.n;
-    uint8_t request[AS_DETAILS_TEXT_MAX + FIELD_MAX + 32], *p = request;
+    uint8_t request[AS_GRPC_DETAILS_TEXT_MAX + FIELD_MAX + 32], *p = request;
 
-    if (!name.n || field > FIELD_MAX || !is_fit(text) || !as_names_utf8(name))
+    if (!name.n || field > FIELD_MAX || !fits_details(text) || !as_name_check_utf8(name))
         return (struct as_str){0};
     p = as_pb_put_head(p, 1, as_pb_len_len(field) + as_pb_len_len(text.n));
     p = as_pb_put_head(p, 1, field);
     memcpy(p, INPUTS, prefix);
     memcpy(p + prefix, name.p, name.n);
     p = as_pb_put_str(p + field, 2, text);
-    return wrap(out, status, text, AS_STR(BAD_REQUEST),
-                (struct as_str){(const char *)request, (size_t)(p - request)});
+    return encode_status(out, status, text, AS_STR(BAD_REQUEST),
+                         (struct as_str){(const char *)request, (size_t)(p - request)});
 }

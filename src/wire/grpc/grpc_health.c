@@ -5,22 +5,22 @@
 
 #include <health.pb-c.h>
 
-_Static_assert((int)AS_HEALTH_SERVICE_UNKNOWN ==
+_Static_assert((int)AS_GRPC_HEALTH_SERVICE_UNKNOWN ==
                    GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN,
                "one enum");
 
-int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service)
+int as_grpc_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service)
 {
-    struct as_unpack mem;
+    struct as_pb_unpack mem;
     Grpc__Health__V1__HealthCheckRequest *q =
-        grpc__health__v1__health_check_request__unpack(as_unpack_init(&mem), n, p);
+        grpc__health__v1__health_check_request__unpack(as_pb_unpack_init(&mem), n, p);
     struct as_str service;
     int err = 0;
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     service = as_str_of(q->service);
-    if (!as_names_utf8(service))
+    if (!as_name_check_utf8(service))
         err = AS_EPROTO;
     else if (!as_buf_try_reserve(ret_service, service.n))
         err = service.n ? AS_ENOMEM : 0;
@@ -30,13 +30,13 @@ int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service)
     return err;
 }
 
-size_t as_health_put(uint8_t out[AS_HEALTH_RESPONSE_MAX], enum as_health status)
+size_t as_grpc_health_put(uint8_t out[AS_GRPC_HEALTH_RESPONSE_MAX], enum as_grpc_health status)
 {
     Grpc__Health__V1__HealthCheckResponse r = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
     r.status = (Grpc__Health__V1__HealthCheckResponse__ServingStatus)status;
     AS_ASSERT(grpc__health__v1__health_check_response__get_packed_size(&r) <=
-              AS_HEALTH_RESPONSE_MAX);
+              AS_GRPC_HEALTH_RESPONSE_MAX);
     return grpc__health__v1__health_check_response__pack(&r, out);
 }
 
@@ -46,7 +46,7 @@ struct entry {
     Grpc__Health__V1__HealthCheckResponse value;
 };
 
-int as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n)
+int as_grpc_health_put_list(struct as_buf *out, const struct as_grpc_health_entry *rows, size_t n)
 {
     Grpc__Health__V1__HealthListResponse r = GRPC__HEALTH__V1__HEALTH_LIST_RESPONSE__INIT;
     struct entry *entries = calloc(n + 1, sizeof(*entries)); /* n may be 0 */

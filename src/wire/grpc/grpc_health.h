@@ -8,25 +8,25 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum as_health { /* ServingStatus */
-                 AS_HEALTH_UNKNOWN = 0,
-                 AS_HEALTH_SERVING = 1,
-                 AS_HEALTH_NOT_SERVING = 2,
-                 AS_HEALTH_SERVICE_UNKNOWN = 3
+enum as_grpc_health { /* ServingStatus */
+                      AS_GRPC_HEALTH_UNKNOWN = 0,
+                      AS_GRPC_HEALTH_SERVING = 1,
+                      AS_GRPC_HEALTH_NOT_SERVING = 2,
+                      AS_GRPC_HEALTH_SERVICE_UNKNOWN = 3
 };
 
-#define AS_HEALTH_RESPONSE_MAX 16u /* bytes of a HealthCheckResponse, and room to spare */
+#define AS_GRPC_HEALTH_RESPONSE_MAX 16u /* bytes of a HealthCheckResponse, and room to spare */
 
 /* HealthCheckRequest: appends the service's name. AS_EPROTO: malformed, or not UTF-8. AS_ENOMEM. */
-int as_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service);
+int as_grpc_health_parse(const uint8_t *p, size_t n, struct as_buf *ret_service);
 /* HealthCheckResponse; returns its length. */
-size_t as_health_put(uint8_t out[AS_HEALTH_RESPONSE_MAX], enum as_health status);
+size_t as_grpc_health_put(uint8_t out[AS_GRPC_HEALTH_RESPONSE_MAX], enum as_grpc_health status);
 
-struct as_health_row {
+struct as_grpc_health_entry {
     char *service;
-    enum as_health status;
+    enum as_grpc_health status;
 };
 /* HealthListResponse, appended. 0 or AS_ENOMEM. */
-int as_health_put_list(struct as_buf *out, const struct as_health_row *rows, size_t n);
+int as_grpc_health_put_list(struct as_buf *out, const struct as_grpc_health_entry *rows, size_t n);
 
 #endif

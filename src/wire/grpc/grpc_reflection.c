@@ -9,8 +9,8 @@
 #define FILES_MAX 64u /* of the set; proto/ has a handful */
 
 /* Generated: the FileDescriptorSets of proto/. */
-extern const unsigned char as_reflect_clients[], as_reflect_management[];
-extern const size_t as_reflect_clients_len, as_reflect_management_len;
+extern const unsigned char as_grpc_reflection_clients[], as_grpc_reflection_management[];
+extern const size_t as_grpc_reflection_clients_len, as_grpc_reflection_management_len;
 
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response;
@@ -21,7 +21,7 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 enum { SET_FILE = 1, NAME = 1, FILE_PACKAGE = 2, FILE_DEPENDENCY = 3, FILE_SERVICE = 6 };
 
 /* Length-delimited fields of a descriptor, one after the other. */
-static bool next(struct as_pb *r, struct as_pb_field *f)
+static bool next_field(struct as_pb *r, struct as_pb_field *f)
 {
     int rc;
 
@@ -32,32 +32,34 @@ static bool next(struct as_pb *r, struct as_pb_field *f)
 }
 
 /* The first field of that number; empty: there is none. */
-static struct as_str get(struct as_str message, uint32_t number)
+static struct as_str get_field(struct as_str message, uint32_t number)
 {
     struct as_pb r = as_pb_of(message);
     struct as_pb_field f;
 
-    while (next(&r, &f)) {
+    while (next_field(&r, &f)) {
         if (f.number == number)
             return f.s;
     }
     return (struct as_str){0};
 }
 
-static struct as_str whole(enum as_reflect_set set)
+static struct as_str descriptor_set(enum as_grpc_reflection_set set)
 {
-    if (set == AS_REFLECT_MANAGEMENT)
-        return (struct as_str){(const char *)as_reflect_management, as_reflect_management_len};
-    return (struct as_str){(const char *)as_reflect_clients, as_reflect_clients_len};
+    if (set == AS_GRPC_REFLECTION_MANAGEMENT)
+        return (struct as_str){(const char *)as_grpc_reflection_management,
+                               as_grpc_reflection_management_len};
+    return (struct as_str){(const char *)as_grpc_reflection_clients,
+                           as_grpc_reflection_clients_len};
 }
 
-struct as_str as_reflect_find_file(enum as_reflect_set set, struct as_str name)
+struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, struct as_str name)
 {
-    struct as_pb r = as_pb_of(whole(set));
+    struct as_pb r = as_pb_of(descriptor_set(set));
     struct as_pb_field f;
 
-    while (next(&r, &f)) {
-        if (f.number == SET_FILE && as_str_eq(get(f.s, NAME), name))
+    while (next_field(&r, &f)) {
+        if (f.number == SET_FILE && as_str_eq(get_field(f.s, NAME), name))
             return f.s;
     }
     return (struct as_str){0};
@@ -73,7 +75,7 @@ static const enum kind children[KINDS][9] = {
 };
 
 /* `name`, relative to this scope, is declared in it. */
-static bool declares(struct as_str scope, enum kind kind, struct as_str name)
+static bool scope_declares(struct as_str scope, enum kind kind, struct as_str name)
 {
     const char *dot = memchr(name.p, '.', name.n);
     struct as_str head = {name.p, dot ? (size_t)(dot - name.p) : name.n};
@@ -81,32 +83,34 @@ static bool declares(struct as_str scope, enum kind kind, struct as_str name)
     struct as_pb r = as_pb_of(scope);
     struct as_pb_field f;
 
-    while (next(&r, &f)) {
+    while (next_field(&r, &f)) {
         enum kind child = f.number < AS_COUNT(children[0]) ? children[kind][f.number] : A_FILE;
 
         if (child == A_FILE)
             continue;
         /* the values of an enum belong to the scope around it */
-        if (child == AN_ENUM && declares(f.s, AN_ENUM, name))
+        if (child == AN_ENUM && scope_declares(f.s, AN_ENUM, name))
             return true;
-        if (as_str_eq(get(f.s, NAME), head) &&
-            (!dot || (child != A_LEAF && child != AN_ENUM && tail.n && declares(f.s, child, tail))))
+        if (as_str_eq(get_field(f.s, NAME), head) &&
+            (!dot ||
+             (child != A_LEAF && child != AN_ENUM && tail.n && scope_declares(f.s, child, tail))))
             return true;
     }
     return false;
 }
 
-struct as_str as_reflect_find_symbol(enum as_reflect_set set, struct as_str name)
+struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name)
 {
-    struct as_pb r = as_pb_of(whole(set));
+    struct as_pb r = as_pb_of(descriptor_set(set));
     struct as_pb_field f;
 
-    while (next(&r, &f)) {
-        struct as_str package = get(f.s, FILE_PACKAGE);
+    while (next_field(&r, &f)) {
+        struct as_str package = get_field(f.s, FILE_PACKAGE);
 
         if (f.number == SET_FILE && name.n > package.n + 1 && name.p[package.n] == '.' &&
             memcmp(name.p, package.p, package.n) == 0 &&
-            declares(f.s, A_FILE, (struct as_str){name.p + package.n + 1, name.n - package.n - 1}))
+            scope_declares(f.s, A_FILE,
+                           (struct as_str){name.p + package.n + 1, name.n - package.n - 1}))
             return f.s;
     }
     return (struct as_str){0};
@@ -115,13 +119,13 @@ struct as_str as_reflect_find_symbol(enum as_reflect_set set, struct as_str name
 /* --- answers --- */
 
 /* A file and all that it imports, each once, what is imported behind. */
-struct closure {
-    enum as_reflect_set set;
+struct file_closure {
+    enum as_grpc_reflection_set set;
     ProtobufCBinaryData files[FILES_MAX];
     size_t n;
 };
 
-static void add_file(struct closure *c, struct as_str file)
+static void add_file(struct file_closure *c, struct as_str file)
 {
     struct as_pb r = as_pb_of(file);
     struct as_pb_field f;
@@ -132,9 +136,9 @@ static void add_file(struct closure *c, struct as_str file)
     }
     AS_ASSERT(c->n < FILES_MAX);
     c->files[c->n++] = (ProtobufCBinaryData){file.n, (uint8_t *)(uintptr_t)file.p};
-    while (next(&r, &f)) {
+    while (next_field(&r, &f)) {
         if (f.number == FILE_DEPENDENCY)
-            add_file(c, as_reflect_find_file(c->set, f.s));
+            add_file(c, as_grpc_reflection_find_file(c->set, f.s));
     }
 }
 
@@ -165,11 +169,11 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
     r->error_response = NULL;
 }
 
-static void put_file(struct as_buf *out, response *r, enum as_reflect_set set, struct as_str file,
-                     const char *what, const char *name)
+static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
+                     struct as_str file, const char *what, const char *name)
 {
     Grpc__Reflection__V1__FileDescriptorResponse d;
-    struct closure c = {.set = set};
+    struct file_closure c = {.set = set};
 
     if (!file.n) {
         put_error(out, r, AS_ENOTFOUND, what, name);
@@ -187,11 +191,12 @@ static void put_file(struct as_buf *out, response *r, enum as_reflect_set set, s
 }
 
 /* Nothing of ours is extended: proto3 has no extensions. */
-static void put_no_extensions(struct as_buf *out, response *r, enum as_reflect_set set, char *type)
+static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
+                              char *type)
 {
     Grpc__Reflection__V1__ExtensionNumberResponse e;
 
-    if (!as_reflect_find_symbol(set, as_str_of(type)).n) {
+    if (!as_grpc_reflection_find_symbol(set, as_str_of(type)).n) {
         put_error(out, r, AS_ENOTFOUND, "no type", type);
         return;
     }
@@ -212,15 +217,15 @@ struct services {
 
 static void add_services(struct services *s, struct as_str file)
 {
-    struct as_str package = get(file, FILE_PACKAGE), name;
+    struct as_str package = get_field(file, FILE_PACKAGE), name;
     struct as_pb r = as_pb_of(file);
     struct as_pb_field f;
 
-    while (next(&r, &f)) {
+    while (next_field(&r, &f)) {
         if (f.number != FILE_SERVICE)
             continue;
         AS_ASSERT(s->n < FILES_MAX);
-        name = get(f.s, NAME);
+        name = get_field(f.s, NAME);
         snprintf(s->names[s->n], sizeof(s->names[0]), "%.*s.%.*s", AS_STR_FMT(package),
                  AS_STR_FMT(name));
         grpc__reflection__v1__service_response__init(&s->rows[s->n]);
@@ -230,14 +235,14 @@ static void add_services(struct services *s, struct as_str file)
     }
 }
 
-static void put_services(struct as_buf *out, response *r, enum as_reflect_set which)
+static void put_services(struct as_buf *out, response *r, enum as_grpc_reflection_set which)
 {
     Grpc__Reflection__V1__ListServiceResponse l;
     struct services s = {.n = 0};
-    struct as_pb set = as_pb_of(whole(which));
+    struct as_pb set = as_pb_of(descriptor_set(which));
     struct as_pb_field f;
 
-    while (next(&set, &f))
+    while (next_field(&set, &f))
         add_services(&s, f.s);
     grpc__reflection__v1__list_service_response__init(&l);
     l.service = s.refs;
@@ -263,10 +268,10 @@ static bool is_utf8(const request *q)
     default: /* all others are strings in one union */
         s = q->file_by_filename;
     }
-    return as_names_utf8(as_str_of(s)) && as_names_utf8(as_str_of(q->host));
+    return as_name_check_utf8(as_str_of(s)) && as_name_check_utf8(as_str_of(q->host));
 }
 
-static void answer(enum as_reflect_set set, request *q, struct as_buf *out)
+static void answer(enum as_grpc_reflection_set set, request *q, struct as_buf *out)
 {
     response r;
 
@@ -275,11 +280,12 @@ static void answer(enum as_reflect_set set, request *q, struct as_buf *out)
     r.original_request = q;
     switch (q->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        put_file(out, &r, set, as_reflect_find_file(set, as_str_of(q->file_by_filename)), "no file",
-                 q->file_by_filename);
+        put_file(out, &r, set, as_grpc_reflection_find_file(set, as_str_of(q->file_by_filename)),
+                 "no file", q->file_by_filename);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        put_file(out, &r, set, as_reflect_find_symbol(set, as_str_of(q->file_containing_symbol)),
+        put_file(out, &r, set,
+                 as_grpc_reflection_find_symbol(set, as_str_of(q->file_containing_symbol)),
                  "no symbol", q->file_containing_symbol);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
@@ -297,13 +303,14 @@ static void answer(enum as_reflect_set set, request *q, struct as_buf *out)
     }
 }
 
-int as_reflect_answer(enum as_reflect_set set, const uint8_t *p, size_t n, struct as_buf *out)
+int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p, size_t n,
+                              struct as_buf *out)
 {
-    struct as_unpack mem;
+    struct as_pb_unpack mem;
     request *q =
-        grpc__reflection__v1__server_reflection_request__unpack(as_unpack_init(&mem), n, p);
+        grpc__reflection__v1__server_reflection_request__unpack(as_pb_unpack_init(&mem), n, p);
     size_t had = out->n;
-    int err = mem.starved ? AS_ENOMEM : AS_EPROTO;
+    int err = mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
 
     if (q && is_utf8(q)) {
         answer(set, q, out);

@@ -11,20 +11,21 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum as_reflect_set {
-    AS_REFLECT_CLIENTS,    /* inference, health, reflection */
-    AS_REFLECT_MANAGEMENT, /* worker management, health, reflection */
+enum as_grpc_reflection_set {
+    AS_GRPC_REFLECTION_CLIENTS,    /* inference, health, reflection */
+    AS_GRPC_REFLECTION_MANAGEMENT, /* worker management, health, reflection */
 };
 
-#define AS_REFLECT_REQUEST_MAX 65536u /* bytes of a question; the caller's bound */
+#define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* bytes of a question; the caller's bound */
 
 /* ServerReflectionRequest → ServerReflectionResponse, appended. What is unknown is an answer too
  * (its error_response). AS_EPROTO: the question is malformed, or not UTF-8. AS_ENOMEM. */
-int as_reflect_answer(enum as_reflect_set set, const uint8_t *p, size_t n, struct as_buf *out);
+int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p, size_t n,
+                              struct as_buf *out);
 
 /* The serialised FileDescriptorProto of the file that declares a full name ("package.Message",
  * "package.Service.Method"); empty: none does. */
-struct as_str as_reflect_find_symbol(enum as_reflect_set set, struct as_str name);
-struct as_str as_reflect_find_file(enum as_reflect_set set, struct as_str name);
+struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name);
+struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, struct as_str name);
 
 #endif

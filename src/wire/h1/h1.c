@@ -39,9 +39,9 @@ void as_h1_close_request(struct as_h1 *h, uint32_t code)
     void *req = h->rq.req;
 
     as_h1_drop_pieces(h);
-    h->rq.out = AS_H1_OUT;
+    h->rq.out = AS_H1_ANSWER_SENT;
     h->rq.req = NULL;
-    h->rq.into = NULL;
+    h->rq.body_buffer = NULL;
     if (req)
         h->ops->on_close(h->conn, req, code);
 }
@@ -63,7 +63,7 @@ void as_h1_free(struct as_h1 *h)
     as_slab_put(h);
 }
 
-bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first)
+bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first)
 {
     uint8_t *p;
 
@@ -86,16 +86,16 @@ bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first)
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what)
 {
-    enum as_h1_out out = h->rq.out;
+    enum as_h1_answer_state out = h->rq.out;
 
     h->breach = what;
     h->state = AS_H1_OVER;
     h->closing = true;
     h->head_since = AS_NEVER;
-    if (out == AS_H1_GIVEN || out == AS_H1_OUT)
+    if (out == AS_H1_ANSWER_COMPLETE || out == AS_H1_ANSWER_SENT)
         return; /* the client has its answer, or will; a second one would belong to nothing */
     as_h1_close_request(h, MALFORMED);
-    if (out == AS_H1_OPEN)
+    if (out == AS_H1_ANSWER_OPEN)
         h->aborted = true;
     else
         as_h1_put_error(h, status, where, index, what);
@@ -109,15 +109,15 @@ void as_h1_refuse(struct as_h1 *h, uint32_t status, const char *text)
 
 void as_h1_reset(struct as_h1 *h, uint32_t stream)
 {
-    if (stream == h->stream && h->rq.out < AS_H1_OUT && h->rq.req)
+    if (stream == h->stream && h->rq.out < AS_H1_ANSWER_SENT && h->rq.req)
         h->reset = true;
 }
 
 /* --- one request after the other --- */
 
-void as_h1_next(struct as_h1 *h)
+void as_h1_next_request(struct as_h1 *h)
 {
-    if (h->rq.out != AS_H1_OUT)
+    if (h->rq.out != AS_H1_ANSWER_SENT)
         return;
     if (h->closing)
         h->state = AS_H1_OVER;
@@ -131,21 +131,21 @@ void as_h1_next(struct as_h1 *h)
 void as_h1_end_body(struct as_h1 *h)
 {
     h->state = AS_H1_WAIT;
-    h->rq.into = NULL;
+    h->rq.body_buffer = NULL;
     h->trailer.n = 0;
-    if (h->rq.req && h->rq.out < AS_H1_GIVEN)
+    if (h->rq.req && h->rq.out < AS_H1_ANSWER_COMPLETE)
         h->ops->on_end(h->conn, h->rq.req);
-    as_h1_next(h);
+    as_h1_next_request(h);
 }
 
-void as_h1_begin_body(struct as_h1 *h)
+void as_h1_start_request(struct as_h1 *h)
 {
     struct as_h1_request *r = &h->rq;
 
     h->head_since = AS_NEVER;
     h->greeted = true;
     h->stream++;
-    h->closing |= r->old;
+    h->closing |= r->is_http10;
     r->n_fields = 0;
     r->list_size = 0;
     h->head.end_stream = !r->chunked && !r->left;
@@ -154,8 +154,8 @@ void as_h1_begin_body(struct as_h1 *h)
     /* before the owner is asked: its answer depends on what is still to be read */
     h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_SIZE : AS_H1_BODY;
     r->req = h->ops->on_request(h->conn, h->stream, &h->head);
-    AS_ASSERT(r->req || r->out >= AS_H1_GIVEN);
-    if (r->expects && r->out == AS_H1_NONE)
+    AS_ASSERT(r->req || r->out >= AS_H1_ANSWER_COMPLETE);
+    if (r->expects && r->out == AS_H1_ANSWER_NONE)
         as_h1_put_continue(h);
     if (h->head.end_stream)
         as_h1_end_body(h);
@@ -164,18 +164,18 @@ void as_h1_begin_body(struct as_h1 *h)
 /* --- bodies --- */
 
 /* k bytes of the body at p. */
-static void give(struct as_h1 *h, const uint8_t *p, size_t k)
+static void deliver_body(struct as_h1 *h, const uint8_t *p, size_t k)
 {
     struct as_h1_request *r = &h->rq;
 
     r->left -= k;
-    if (!r->req || r->out >= AS_H1_GIVEN)
+    if (!r->req || r->out >= AS_H1_ANSWER_COMPLETE)
         return;
-    if (r->into) { /* k is at most into_n */
-        r->into += k;
-        r->into_n -= k;
-        if (!r->into_n)
-            r->into = NULL;
+    if (r->body_buffer) { /* k is at most body_buffer_n */
+        r->body_buffer += k;
+        r->body_buffer_n -= k;
+        if (!r->body_buffer_n)
+            r->body_buffer = NULL;
     }
     r->unread += k;
     h->ops->on_data(h->conn, r->req, p, k);
@@ -186,42 +186,42 @@ static size_t read_body(struct as_h1 *h, const uint8_t *p, size_t n)
     struct as_h1_request *r = &h->rq;
     size_t k = (size_t)AS_MIN((uint64_t)n, r->left);
 
-    if (r->into) {
-        uint8_t *to = r->into;
+    if (r->body_buffer) {
+        uint8_t *to = r->body_buffer;
 
-        k = AS_MIN(k, r->into_n);
+        k = AS_MIN(k, r->body_buffer_n);
         memcpy(to, p, k);
         p = to;
     }
-    give(h, p, k);
+    deliver_body(h, p, k);
     if (h->state == AS_H1_BODY && !r->left)
         as_h1_end_body(h);
     return k;
 }
 
-void as_h1_into(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t n)
+void as_h1_set_body_buffer(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t n)
 {
     if (stream != h->stream || h->state != AS_H1_BODY)
         return;
     AS_ASSERT(n <= h->rq.left);
-    h->rq.into = n ? p : NULL;
-    h->rq.into_n = n;
+    h->rq.body_buffer = n ? p : NULL;
+    h->rq.body_buffer_n = n;
 }
 
-bool as_h1_direct(struct as_h1 *h, uint8_t **ret_p, size_t *ret_n)
+bool as_h1_body_buffer(struct as_h1 *h, uint8_t **ret_p, size_t *ret_n)
 {
-    if (!h->rq.into || h->state != AS_H1_BODY || h->rq.out >= AS_H1_GIVEN)
+    if (!h->rq.body_buffer || h->state != AS_H1_BODY || h->rq.out >= AS_H1_ANSWER_COMPLETE)
         return false;
-    *ret_p = h->rq.into;
-    *ret_n = h->rq.into_n;
+    *ret_p = h->rq.body_buffer;
+    *ret_n = h->rq.body_buffer_n;
     return true;
 }
 
-int as_h1_landed(struct as_h1 *h, size_t k, as_ns now)
+int as_h1_body_received(struct as_h1 *h, size_t k, as_ns now)
 {
     h->now = now;
-    AS_ASSERT(h->state == AS_H1_BODY && k <= h->rq.into_n);
-    give(h, h->rq.into, k);
+    AS_ASSERT(h->state == AS_H1_BODY && k <= h->rq.body_buffer_n);
+    deliver_body(h, h->rq.body_buffer, k);
     if (h->state == AS_H1_BODY && !h->rq.left)
         as_h1_end_body(h);
     return h->state == AS_H1_OVER ? AS_EPROTO : 0;
@@ -235,7 +235,7 @@ void as_h1_consume(struct as_h1 *h, uint32_t stream, size_t n)
 
 /* --- chunks (RFC 9112 §7.1) --- */
 
-static int hex(uint8_t c)
+static int hex_digit(uint8_t c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -254,7 +254,7 @@ static size_t read_size(struct as_h1 *h, const uint8_t *p, size_t n)
     struct as_h1_request *r = &h->rq;
 
     for (size_t i = 0; i < n; i++) {
-        int v = hex(p[i]);
+        int v = hex_digit(p[i]);
 
         if (v >= 0) {
             if (r->digits++ == SIZE_DIGITS)
@@ -288,7 +288,7 @@ static size_t read_ext(struct as_h1 *h, const uint8_t *p, size_t n)
     return n;
 }
 
-static size_t end_size(struct as_h1 *h, const uint8_t *p)
+static size_t read_size_lf(struct as_h1 *h, const uint8_t *p)
 {
     if (*p != '\n')
         return bad_chunk(h, 0, "CR without LF behind the size");
@@ -301,13 +301,13 @@ static size_t read_data(struct as_h1 *h, const uint8_t *p, size_t n)
 {
     size_t k = (size_t)AS_MIN((uint64_t)n, h->rq.left);
 
-    give(h, p, k);
+    deliver_body(h, p, k);
     if (h->state == AS_H1_DATA && !h->rq.left)
         h->state = AS_H1_DATA_CR;
     return k;
 }
 
-static size_t end_data(struct as_h1 *h, const uint8_t *p)
+static size_t read_data_end(struct as_h1 *h, const uint8_t *p)
 {
     bool cr = h->state == AS_H1_DATA_CR;
 
@@ -321,7 +321,7 @@ static size_t end_data(struct as_h1 *h, const uint8_t *p)
 /* --- bytes --- */
 
 /* Takes some of the bytes, at least one unless the state changes. */
-static size_t step(struct as_h1 *h, const uint8_t *p, size_t n)
+static size_t read_step(struct as_h1 *h, const uint8_t *p, size_t n)
 {
     switch (h->state) {
     case AS_H1_LINE:
@@ -335,12 +335,12 @@ static size_t step(struct as_h1 *h, const uint8_t *p, size_t n)
     case AS_H1_EXT:
         return read_ext(h, p, n);
     case AS_H1_LF:
-        return end_size(h, p);
+        return read_size_lf(h, p);
     case AS_H1_DATA:
         return read_data(h, p, n);
     case AS_H1_DATA_CR:
     case AS_H1_DATA_LF:
-        return end_data(h, p);
+        return read_data_end(h, p);
     case AS_H1_WAIT:
     case AS_H1_OVER:
         break;
@@ -354,7 +354,7 @@ int as_h1_recv(struct as_h1 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
 
     h->now = now;
     while (at < n && h->state < AS_H1_WAIT)
-        at += step(h, p + at, n - at);
+        at += read_step(h, p + at, n - at);
     *ret_taken = h->state == AS_H1_OVER ? n : at;
     return h->state == AS_H1_OVER ? AS_EPROTO : 0;
 }
@@ -367,7 +367,7 @@ bool as_h1_wants_read(const struct as_h1 *h)
 bool as_h1_done(const struct as_h1 *h)
 {
     return h->state == AS_H1_OVER && !h->text.n &&
-           (h->rq.out == AS_H1_NONE || h->rq.out == AS_H1_OUT);
+           (h->rq.out == AS_H1_ANSWER_NONE || h->rq.out == AS_H1_ANSWER_SENT);
 }
 
 const char *as_h1_breach(const struct as_h1 *h)
@@ -380,14 +380,14 @@ as_ns as_h1_head_since(const struct as_h1 *h)
     return h->head_since;
 }
 
-bool as_h1_greeted(const struct as_h1 *h)
+bool as_h1_got_request(const struct as_h1 *h)
 {
     return h->greeted;
 }
 
-bool as_h1_rests(const struct as_h1 *h)
+bool as_h1_is_idle(const struct as_h1 *h)
 {
-    return h->state == AS_H1_LINE && h->head_since == AS_NEVER && h->rq.out == AS_H1_NONE &&
+    return h->state == AS_H1_LINE && h->head_since == AS_NEVER && h->rq.out == AS_H1_ANSWER_NONE &&
            !h->text.n && !h->closing;
 }
 
@@ -405,6 +405,6 @@ void as_h1_shutdown_final(struct as_h1 *h)
 {
     h->closing = true;
     /* OUT: what is left of a body that nobody wants */
-    if (h->rq.out == AS_H1_OUT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
+    if (h->rq.out == AS_H1_ANSWER_SENT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
         h->state = AS_H1_OVER;
 }

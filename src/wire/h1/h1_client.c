@@ -47,7 +47,7 @@ struct as_h1_client {
     size_t head_at;
     const struct as_str *body;
     uint32_t n_body, piece;
-    size_t piece_at;
+    size_t piece_offset;
     bool is_head;       /* HEAD: its answer has no body, whatever it says */
     bool mute;          /* given up: the owner hears its end only */
     uint32_t mute_code; /* with this */
@@ -56,7 +56,7 @@ struct as_h1_client {
     struct as_buf line; /* a line that is not whole yet */
     uint32_t status, n_fields, n_interim;
     size_t field_bytes;
-    bool interim, old, has_length, chunked, close;
+    bool interim, is_http10, has_length, chunked, close;
     uint64_t left; /* of the body, or of the chunk */
 };
 
@@ -187,14 +187,14 @@ static int on_status(struct as_h1_client *h, struct as_str s)
         return breach(h, "the answer has a bad status line");
     h->ready = true;
     h->status = (uint32_t)status;
-    h->old = s.p[7] == '0';
+    h->is_http10 = s.p[7] == '0';
     h->interim = status < 200;
     if (status == 101)
         return breach(h, "the server switches to a protocol that nobody asked for");
-    if (h->interim && (h->old || ++h->n_interim > AS_H1_CLIENT_INTERIM))
+    if (h->interim && (h->is_http10 || ++h->n_interim > AS_H1_CLIENT_INTERIM_MAX))
         return breach(h, "too many interim answers");
     h->has_length = h->chunked = false;
-    h->close = h->old;
+    h->close = h->is_http10;
     h->state = FIELDS;
     if (!h->interim && !h->mute)
         h->ops->on_field(h->conn, h->call, AS_STR(":status"), code, false);
@@ -213,7 +213,7 @@ static int on_framing(struct as_h1_client *h, struct as_str name, struct as_str 
     } else if (as_str_eq(name, AS_STR("transfer-encoding"))) {
         if (h->has_length || h->chunked || h->interim)
             return breach(h, "the answer says its length twice");
-        if (h->old || !same_word(value, "chunked"))
+        if (h->is_http10 || !same_word(value, "chunked"))
             return breach(h, "the answer has a transfer-encoding other than chunked");
         h->chunked = true;
     } else if (as_str_eq(name, AS_STR("connection"))) {
@@ -405,14 +405,14 @@ int as_h1_client_send(struct as_h1_client *h, struct as_outq *q, size_t max)
     }
     while (h->piece < h->n_body && q->bytes < max) {
         const struct as_str *s = &h->body[h->piece];
-        size_t take = AS_MIN(max - q->bytes, s->n - h->piece_at);
+        size_t take = AS_MIN(max - q->bytes, s->n - h->piece_offset);
 
         if (take)
-            as_outq_copy(q, s->p + h->piece_at, take);
-        h->piece_at += take;
-        if (h->piece_at == s->n) {
+            as_outq_copy(q, s->p + h->piece_offset, take);
+        h->piece_offset += take;
+        if (h->piece_offset == s->n) {
             h->piece++;
-            h->piece_at = 0;
+            h->piece_offset = 0;
         }
     }
     return 0;
@@ -484,7 +484,7 @@ int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_req
     h->body = r->body;
     h->n_body = r->n_body;
     h->piece = 0;
-    h->piece_at = 0;
+    h->piece_offset = 0;
     h->mute = false;
     h->n_fields = h->n_interim = 0;
     h->field_bytes = 0;

@@ -1,11 +1,11 @@
 /* wire/h1/h1_client.h — one HTTP/1.1 client connection without a socket: requests in, answers out.
  *
- * The twin of wire/h2/h2_client.h for HTTP/1.1: the same requests and events (wire/http/http_client.h), one
- * request at a time, never pipelined. Strict where two readers could disagree about where an answer
- * ends (RFC 9112: CRLF only, no obs-fold, one content-length or `chunked` alone); such an answer
- * ends the connection. Answers of HTTP/1.0 and those that end with the connection are read. The
- * server's bytes are hostile; how large a body may grow is the owner's to bound. Thread: that of
- * the connection.
+ * The twin of wire/h2/h2_client.h for HTTP/1.1: the same requests and events
+ * (wire/http/http_client.h), one request at a time, never pipelined. Strict where two readers could
+ * disagree about where an answer ends (RFC 9112: CRLF only, no obs-fold, one content-length or
+ * `chunked` alone); such an answer ends the connection. Answers of HTTP/1.0 and those that end with
+ * the connection are read. The server's bytes are hostile; how large a body may grow is the owner's
+ * to bound. Thread: that of the connection.
  */
 #ifndef AS_WIRE_H1_CLIENT_H
 #define AS_WIRE_H1_CLIENT_H
@@ -22,7 +22,7 @@ struct as_h1_client_conf {
     uint32_t max_chunk_ext;    /* bytes of the extensions of one chunk */
 };
 
-#define AS_H1_CLIENT_INTERIM 8u /* most interim answers (1xx) to one request */
+#define AS_H1_CLIENT_INTERIM_MAX 8u /* most interim answers (1xx) to one request */
 
 int as_h1_client_new(struct as_h1_client **ret_h, const struct as_h1_client_conf *conf,
                      const struct as_http_client_ops *ops, void *conn);

@@ -25,7 +25,7 @@ static struct as_str slice(const uint8_t *p, size_t n)
     return (struct as_str){(const char *)p, n};
 }
 
-static bool is_nocase(struct as_str s, struct as_str lower)
+static bool equals_nocase(struct as_str s, struct as_str lower)
 {
     return s.n == lower.n && strncasecmp(s.p, lower.p, s.n) == 0;
 }
@@ -95,7 +95,7 @@ static struct as_str trim(const uint8_t *p, const uint8_t *end)
 
 /* --- fields that say how the message is read --- */
 
-static const char *take_length(struct as_h1_request *r, struct as_str v)
+static const char *parse_length(struct as_h1_request *r, struct as_str v)
 {
     uint64_t n;
 
@@ -108,12 +108,12 @@ static const char *take_length(struct as_h1_request *r, struct as_str v)
     return NULL;
 }
 
-static const char *take_coding(struct as_h1_request *r, struct as_str v, uint32_t *status)
+static const char *parse_coding(struct as_h1_request *r, struct as_str v, uint32_t *status)
 {
     if (r->chunked)
         return "a second transfer-encoding";
     r->chunked = true;
-    if (is_nocase(v, AS_STR("chunked")))
+    if (equals_nocase(v, AS_STR("chunked")))
         return NULL;
     /* what is in no doubt a coding that we do not know is told apart from nonsense */
     for (size_t i = 0; i < v.n; i++) {
@@ -126,7 +126,7 @@ static const char *take_coding(struct as_h1_request *r, struct as_str v, uint32_
     return "transfer-encoding is other than chunked";
 }
 
-static const char *take_host(struct as_h1 *h, struct as_str v)
+static const char *parse_host(struct as_h1 *h, struct as_str v)
 {
     if (h->rq.has_host)
         return "a second host";
@@ -137,7 +137,7 @@ static const char *take_host(struct as_h1 *h, struct as_str v)
     return NULL;
 }
 
-static void take_connection(struct as_h1 *h, struct as_str v)
+static void parse_connection(struct as_h1 *h, struct as_str v)
 {
     const uint8_t *p = (const uint8_t *)v.p, *end = p + v.n;
 
@@ -145,51 +145,51 @@ static void take_connection(struct as_h1 *h, struct as_str v)
         const uint8_t *comma = memchr(p, ',', (size_t)(end - p));
 
         comma = comma ? comma : end;
-        if (is_nocase(trim(p, comma), AS_STR("close")))
+        if (equals_nocase(trim(p, comma), AS_STR("close")))
             h->closing = true;
         p = comma + 1;
     }
 }
 
-static void take_expect(struct as_h1_request *r, struct as_str v)
+static void parse_expect(struct as_h1_request *r, struct as_str v)
 {
-    if (is_nocase(v, AS_STR("100-continue")))
+    if (equals_nocase(v, AS_STR("100-continue")))
         r->expects = true;
     else
         r->bad_expect = true;
 }
 
 /* True: the field concerns this connection only, and is not shown. */
-static bool take_special(struct as_h1 *h, struct as_str name, struct as_str v, const char **err,
-                         uint32_t *status)
+static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_str v,
+                                const char **err, uint32_t *status)
 {
 #define IS(z) (memcmp(name.p, z, sizeof(z) - 1) == 0)
     switch (name.n) {
     case 4:
         if (!IS("host"))
             return false;
-        *err = take_host(h, v);
+        *err = parse_host(h, v);
         return true;
     case 6:
         if (IS("expect"))
-            take_expect(&h->rq, v);
+            parse_expect(&h->rq, v);
         return false;
     case 7:
         return IS("upgrade"); /* may be ignored: RFC 9110 §7.8 */
     case 10:
         if (IS("connection"))
-            take_connection(h, v);
+            parse_connection(h, v);
         return IS("connection") || IS("keep-alive");
     case 14:
         if (IS("content-length"))
-            *err = take_length(&h->rq, v);
+            *err = parse_length(&h->rq, v);
         return false;
     case 16:
         return IS("proxy-connection");
     case 17:
         if (!IS("transfer-encoding"))
             return false;
-        *err = take_coding(&h->rq, v, status);
+        *err = parse_coding(&h->rq, v, status);
         return true;
     default:
         return false;
@@ -214,7 +214,7 @@ static struct as_str *place(struct as_http_head *head, struct as_str name)
     }
 }
 
-static bool more_rest(struct as_h1 *h)
+static bool grow_rest(struct as_h1 *h)
 {
     uint32_t cap = AS_MAX(h->conf.max_headers, h->rest_cap + 1);
     struct as_http_header *more = malloc(cap * sizeof(*more));
@@ -262,13 +262,13 @@ static const char *trailer_fault(struct as_str name)
     return NULL;
 }
 
-static void keep_field(struct as_h1 *h, struct as_str name, struct as_str value)
+static void store_field(struct as_h1 *h, struct as_str name, struct as_str value)
 {
     const char *err = NULL;
     uint32_t status = 400;
     struct as_str *to;
 
-    if (take_special(h, name, value, &err, &status) || err) {
+    if (parse_special_field(h, name, value, &err, &status) || err) {
         if (err)
             bad_field(h, status, err);
         return;
@@ -278,7 +278,7 @@ static void keep_field(struct as_h1 *h, struct as_str name, struct as_str value)
         *to = value;
         return;
     }
-    if (h->head.n_rest == h->rest_cap && !more_rest(h)) {
+    if (h->head.n_rest == h->rest_cap && !grow_rest(h)) {
         as_h1_fail(h, 503, NULL, 0, "no memory for the request");
         return;
     }
@@ -286,7 +286,7 @@ static void keep_field(struct as_h1 *h, struct as_str name, struct as_str value)
 }
 
 /* A field or trailer of n bytes, CR LF not counted, behind which a byte of the buffer follows. */
-static void take_field(struct as_h1 *h, uint8_t *p, size_t n)
+static void parse_field(struct as_h1 *h, uint8_t *p, size_t n)
 {
     struct as_str name, value;
     const char *err;
@@ -311,7 +311,7 @@ static void take_field(struct as_h1 *h, uint8_t *p, size_t n)
         return;
     }
     if (h->state != AS_H1_TRAILER) {
-        keep_field(h, name, value);
+        store_field(h, name, value);
         return;
     }
     err = trailer_fault(name);
@@ -352,7 +352,7 @@ static const char *split_absolute(struct as_h1 *h, uint8_t *p, size_t n)
     return NULL;
 }
 
-static const char *take_target(struct as_h1 *h, uint8_t *p, size_t n)
+static const char *parse_target(struct as_h1 *h, uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (p[i] <= 0x20 || p[i] >= 0x7f)
@@ -371,7 +371,7 @@ static const char *take_target(struct as_h1 *h, uint8_t *p, size_t n)
 }
 
 /* 0, or the status that it is refused with. */
-static uint32_t take_version(struct as_h1 *h, const uint8_t *p, size_t n, const char **ret_what)
+static uint32_t parse_version(struct as_h1 *h, const uint8_t *p, size_t n, const char **ret_what)
 {
     static const char form[] = "HTTP/";
 
@@ -382,11 +382,11 @@ static uint32_t take_version(struct as_h1 *h, const uint8_t *p, size_t n, const 
     *ret_what = "the version is neither HTTP/1.1 nor HTTP/1.0";
     if (p[5] != '1' || p[7] > '1')
         return 505;
-    h->rq.old = p[7] == '0';
+    h->rq.is_http10 = p[7] == '0';
     return 0;
 }
 
-static void take_line(struct as_h1 *h, uint8_t *p, size_t n)
+static void parse_request_line(struct as_h1 *h, uint8_t *p, size_t n)
 {
     uint8_t *end = p + n, *target, *version;
     const char *what;
@@ -407,12 +407,12 @@ static void take_line(struct as_h1 *h, uint8_t *p, size_t n)
         bad_line(h, 400, "the version is missing");
         return;
     }
-    status = take_version(h, version + 1, (size_t)(end - version - 1), &what);
+    status = parse_version(h, version + 1, (size_t)(end - version - 1), &what);
     if (!status && as_str_eq(h->head.method, AS_STR("CONNECT"))) {
         status = 501;
         what = "CONNECT is not served";
     } else if (!status) {
-        what = take_target(h, target, (size_t)(version - target));
+        what = parse_target(h, target, (size_t)(version - target));
         status = what ? 400 : 0;
     }
     if (status)
@@ -427,11 +427,11 @@ static const char *head_fault(struct as_h1 *h)
 {
     const struct as_h1_request *r = &h->rq;
 
-    if (!r->has_host && !r->old)
+    if (!r->has_host && !r->is_http10)
         return "host is missing";
-    if (r->is_absolute && (!r->has_host || !is_nocase(h->head.authority, r->authority)))
+    if (r->is_absolute && (!r->has_host || !equals_nocase(h->head.authority, r->authority)))
         return "host differs from the target's";
-    if (r->chunked && r->old)
+    if (r->chunked && r->is_http10)
         return "transfer-encoding in HTTP/1.0";
     if (r->chunked && r->has_length)
         return "content-length and transfer-encoding together";
@@ -447,12 +447,12 @@ static void end_head(struct as_h1 *h)
         as_h1_fail(h, 400, "header", 0, fault);
         return;
     }
-    if (r->old) /* RFC 9110 §10.1.1 */
+    if (r->is_http10) /* RFC 9110 §10.1.1 */
         r->expects = r->bad_expect = false;
     if (r->bad_expect)
         as_h1_fail(h, 417, "header", 0, "expect is other than 100-continue");
     else
-        as_h1_begin_body(h);
+        as_h1_start_request(h);
 }
 
 /* A complete line at p, n bytes with its LF. */
@@ -470,9 +470,9 @@ static void take(struct as_h1 *h, uint8_t *p, size_t n)
     }
     n -= 2;
     if (n && first) {
-        take_line(h, p, n);
+        parse_request_line(h, p, n);
     } else if (n) {
-        take_field(h, p, n);
+        parse_field(h, p, n);
     } else if (h->state == AS_H1_FIELDS) {
         end_head(h);
     } else if (h->state == AS_H1_TRAILER) {
@@ -485,15 +485,15 @@ static void take(struct as_h1 *h, uint8_t *p, size_t n)
 /* --- bytes to lines --- */
 
 /* The head moves to a block that holds the largest one, and all slices of it with it. */
-static bool grow(struct as_h1 *h)
+static bool grow_head(struct as_h1 *h)
 {
     struct as_str *own[] = {&h->head.method,        &h->head.path,   &h->head.authority,
                             &h->head.content_type,  &h->head.te,     &h->head.grpc_timeout,
                             &h->head.grpc_encoding, &h->rq.authority};
     const char *from = (const char *)h->in.p, *to;
 
-    if (!as_h1_room(&h->in, (size_t)h->conf.max_line + h->conf.max_header_bytes + 8 - h->in.n,
-                    h->inline_in))
+    if (!as_h1_reserve(&h->in, (size_t)h->conf.max_line + h->conf.max_header_bytes + 8 - h->in.n,
+                       h->inline_in))
         return false;
     to = (const char *)h->in.p;
     for (size_t i = 0; i < AS_COUNT(own); i++) {
@@ -508,7 +508,7 @@ static bool grow(struct as_h1 *h)
 }
 
 /* Is a line of so many bytes, without its end, more than we read? */
-static bool is_over(struct as_h1 *h, size_t line)
+static bool reject_over_limit(struct as_h1 *h, size_t line)
 {
     if (h->state == AS_H1_LINE) {
         if (line <= h->conf.max_line)
@@ -524,7 +524,7 @@ static bool is_over(struct as_h1 *h, size_t line)
 }
 
 /* The first bytes of what is no HTTP are told so at once, not when they happen to hold an LF. */
-static bool is_nonsense(struct as_h1 *h, uint8_t first)
+static bool reject_non_http(struct as_h1 *h, uint8_t first)
 {
     if (token[first] || first == '\r' || first == '\n')
         return false;
@@ -543,13 +543,13 @@ size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
 
     if (h->state == AS_H1_LINE && !b->n) {
         h->head_since = h->now;
-        if (is_nonsense(h, *p))
+        if (reject_non_http(h, *p))
             return 0;
     }
     /* of an incomplete line the last byte may be its CR; of a complete one two are its end */
-    if (is_over(h, whole - AS_MIN(whole, (size_t)(lf ? 2 : 1))))
+    if (reject_over_limit(h, whole - AS_MIN(whole, (size_t)(lf ? 2 : 1))))
         return 0;
-    if (k > b->cap - b->n && !(b == &h->in ? grow(h) : as_h1_room(b, k, NULL))) {
+    if (k > b->cap - b->n && !(b == &h->in ? grow_head(h) : as_h1_reserve(b, k, NULL))) {
         as_h1_fail(h, 503, NULL, 0, "no memory for the request");
         return 0;
     }

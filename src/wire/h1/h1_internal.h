@@ -23,7 +23,7 @@
 #define AS_H1_INLINE_REST   24
 #define AS_H1_INLINE_PIECES 8
 /* What is left of a body that nobody wants is read, to keep the connection, up to so many bytes. */
-#define AS_H1_FORGET 65536u
+#define AS_H1_DISCARD_MAX 65536u
 
 enum as_h1_state {
     AS_H1_LINE,
@@ -40,7 +40,12 @@ enum as_h1_state {
     AS_H1_OVER
 };
 
-enum as_h1_out { AS_H1_NONE, AS_H1_OPEN, AS_H1_GIVEN, AS_H1_OUT };
+enum as_h1_answer_state {
+    AS_H1_ANSWER_NONE,
+    AS_H1_ANSWER_OPEN,
+    AS_H1_ANSWER_COMPLETE,
+    AS_H1_ANSWER_SENT
+};
 
 /* Bytes in a first block of the connection's, or on the heap when that is too small. */
 struct as_h1_bytes {
@@ -50,15 +55,15 @@ struct as_h1_bytes {
 
 /* What is known of the request that is read or answered; cleared for the next one. */
 struct as_h1_request {
-    void *req;          /* the owner's pointer; NULL: none, or it was closed */
-    enum as_h1_out out; /* of its answer */
-    bool old;           /* HTTP/1.0 */
-    bool is_head;       /* its method */
+    void *req;                   /* the owner's pointer; NULL: none, or it was closed */
+    enum as_h1_answer_state out; /* of its answer */
+    bool is_http10;              /* HTTP/1.0 */
+    bool is_head;                /* its method */
     bool has_host, has_length, chunked;
     bool expects;            /* 100 Continue, which was not sent yet */
     bool bad_expect;         /* something else */
     bool is_absolute;        /* the target was; its authority is in `authority` */
-    bool later;              /* an answer over time: its pieces are ours */
+    bool streamed;           /* an answer over time: its pieces are ours */
     bool in_chunks, no_body; /* how its answer goes out */
     bool drained;            /* on_drained is due */
     uint32_t n_fields;       /* or trailers */
@@ -67,12 +72,12 @@ struct as_h1_request {
     uint64_t left;   /* of the body, or of its chunk */
     uint32_t digits; /* of the chunk's size */
     uint64_t n_chunks;
-    size_t ext;    /* bytes of the chunk's extensions */
-    size_t unread; /* given to the owner, and not consumed */
-    uint8_t *into; /* where the next bytes go; NULL: anywhere */
-    size_t into_n;
+    size_t ext;           /* bytes of the chunk's extensions */
+    size_t unread;        /* given to the owner, and not consumed */
+    uint8_t *body_buffer; /* where the next bytes go; NULL: anywhere */
+    size_t body_buffer_n;
     uint32_t piece, n_pieces; /* of the answer: [piece … n_pieces) wait */
-    size_t piece_at;          /* bytes of the first one that are out */
+    size_t piece_offset;      /* bytes of the first one that are out */
     size_t unsent;            /* bytes of all */
 };
 
@@ -88,7 +93,7 @@ struct as_h1 {
     const char *breach;
     as_ns now, head_since;
     uint32_t stream; /* number of the last request */
-    uint64_t sent;   /* as_h1_sent */
+    uint64_t sent;   /* as_h1_bytes_sent */
     struct as_h1_request rq;
     struct as_http_head head;
     struct as_h1_bytes in;      /* the head; slices of `head` point here */
@@ -110,13 +115,13 @@ struct as_h1 {
 size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n);
 
 /* h1.c. The head is complete and sound: tells the owner, goes on to the body. */
-void as_h1_begin_body(struct as_h1 *h);
+void as_h1_start_request(struct as_h1 *h);
 /* All of the body has come. */
 void as_h1_end_body(struct as_h1 *h);
 /* The message is wrong. `where` is printed with `index` in it (NULL: not said). */
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what);
-void as_h1_next(struct as_h1 *h); /* ready for a request, if the one before is done with */
+void as_h1_next_request(struct as_h1 *h); /* ready for a request, if the one before is done with */
 /* The owner hears that its request is gone. */
 void as_h1_close_request(struct as_h1 *h, uint32_t code);
 
@@ -127,6 +132,6 @@ void as_h1_put_continue(struct as_h1 *h);
 void as_h1_drop_pieces(struct as_h1 *h);
 
 /* Room for n more bytes; false: no memory. `first`: the block that is never freed. */
-bool as_h1_room(struct as_h1_bytes *b, size_t n, const uint8_t *first);
+bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first);
 
 #endif

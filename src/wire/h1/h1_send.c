@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define CANCEL     0x8u   /* of on_close */
-#define LOW        65536u /* as AS_H2_LOW */
+#define LOW_WATER  65536u /* as AS_H2_LOW_WATER */
 #define CHUNK_HEAD 18     /* 16 hexadecimal digits and CR LF */
 
-static struct as_str reason(uint32_t status)
+static struct as_str reason_phrase(uint32_t status)
 {
     static const struct {
         uint32_t status;
@@ -55,7 +55,7 @@ static struct as_str reason(uint32_t status)
 
 /* --- text --- */
 
-static uint8_t *put(uint8_t *p, struct as_str s)
+static uint8_t *put_text(uint8_t *p, struct as_str s)
 {
     if (s.n)
         memcpy(p, s.p, s.n);
@@ -76,13 +76,13 @@ static uint8_t *put_number(uint8_t *p, uint64_t v)
 }
 
 /* Those say how the message is read, which is decided here. */
-static bool is_ours(struct as_str name)
+static bool is_framing_field(struct as_str name)
 {
     return as_str_eq(name, AS_STR("content-length")) || as_str_eq(name, AS_STR("connection")) ||
            as_str_eq(name, AS_STR("transfer-encoding"));
 }
 
-static size_t room_for(const struct as_http_answer *a)
+static size_t head_size(const struct as_http_answer *a)
 {
     size_t n = 192; /* the status line and all fields of ours */
 
@@ -92,11 +92,11 @@ static size_t room_for(const struct as_http_answer *a)
 }
 
 /* content-length of what GET would have had; empty: not said. */
-static struct as_str said_length(const struct as_http_answer *a)
+static struct as_str given_length(const struct as_http_answer *a)
 {
     for (uint32_t i = 0; i < a->n_headers; i++) {
         if (as_str_eq(a->headers[i].name, AS_STR("content-length")) &&
-            as_field_fits(&a->headers[i]))
+            as_http_field_is_valid(&a->headers[i]))
             return a->headers[i].value;
     }
     return (struct as_str){0};
@@ -105,19 +105,19 @@ static struct as_str said_length(const struct as_http_answer *a)
 static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_answer *a,
                             uint64_t length)
 {
-    struct as_str said = h->rq.is_head ? said_length(a) : (struct as_str){0};
+    struct as_str said = h->rq.is_head ? given_length(a) : (struct as_str){0};
 
     if (a->status == 204 || a->status == 304)
         return p; /* RFC 9110 §8.6 */
-    if (h->rq.later && !h->rq.in_chunks) {
+    if (h->rq.streamed && !h->rq.in_chunks) {
         h->closing = true;
         return p;
     }
-    if (h->rq.later)
-        return put(p, AS_STR("transfer-encoding: chunked\r\n"));
-    p = put(p, AS_STR("content-length: "));
-    p = said.n ? put(p, said) : put_number(p, length);
-    return put(p, AS_STR("\r\n"));
+    if (h->rq.streamed)
+        return put_text(p, AS_STR("transfer-encoding: chunked\r\n"));
+    p = put_text(p, AS_STR("content-length: "));
+    p = said.n ? put_text(p, said) : put_number(p, length);
+    return put_text(p, AS_STR("\r\n"));
 }
 
 /* False: no memory. */
@@ -125,28 +125,28 @@ static bool put_head(struct as_h1 *h, const struct as_http_answer *a, uint64_t l
 {
     uint8_t *p;
 
-    if (!as_h1_room(&h->text, room_for(a), h->inline_out))
+    if (!as_h1_reserve(&h->text, head_size(a), h->inline_out))
         return false;
     p = h->text.p + h->text.n;
-    p = put(p, AS_STR("HTTP/1.1 "));
+    p = put_text(p, AS_STR("HTTP/1.1 "));
     p = put_number(p, a->status);
     *p++ = ' ';
-    p = put(p, reason(a->status));
-    p = put(p, AS_STR("\r\n"));
+    p = put_text(p, reason_phrase(a->status));
+    p = put_text(p, AS_STR("\r\n"));
     for (uint32_t i = 0; i < a->n_headers; i++) {
         const struct as_http_header *f = &a->headers[i];
 
-        if (is_ours(f->name) || !as_field_fits(f))
+        if (is_framing_field(f->name) || !as_http_field_is_valid(f))
             continue;
-        p = put(p, f->name);
-        p = put(p, AS_STR(": "));
-        p = put(p, f->value);
-        p = put(p, AS_STR("\r\n"));
+        p = put_text(p, f->name);
+        p = put_text(p, AS_STR(": "));
+        p = put_text(p, f->value);
+        p = put_text(p, AS_STR("\r\n"));
     }
     p = put_framing(h, p, a, length);
     if (h->closing)
-        p = put(p, AS_STR("connection: close\r\n"));
-    p = put(p, AS_STR("\r\n"));
+        p = put_text(p, AS_STR("connection: close\r\n"));
+    p = put_text(p, AS_STR("\r\n"));
     h->text.n = (size_t)(p - h->text.p);
     return true;
 }
@@ -156,8 +156,9 @@ void as_h1_put_continue(struct as_h1 *h)
     static const struct as_str text = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
 
     h->rq.expects = false;
-    if (as_h1_room(&h->text, text.n, h->inline_out)) /* else the client waits a little and sends */
-        h->text.n = (size_t)(put(h->text.p + h->text.n, text) - h->text.p);
+    if (as_h1_reserve(&h->text, text.n,
+                      h->inline_out)) /* else the client waits a little and sends */
+        h->text.n = (size_t)(put_text(h->text.p + h->text.n, text) - h->text.p);
 }
 
 void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
@@ -175,34 +176,34 @@ void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64
         n = snprintf(body, sizeof(body), "{\"error\":\"%s%s%s\"}", where ? where : "",
                      where ? ": " : "", what);
     AS_ASSERT(n > 0 && (size_t)n < sizeof(body));
-    h->rq.later = false;
+    h->rq.streamed = false;
     if (!put_head(h, &a, (uint64_t)n) || h->rq.is_head)
         return;
-    if (as_h1_room(&h->text, (size_t)n, h->inline_out))
+    if (as_h1_reserve(&h->text, (size_t)n, h->inline_out))
         h->text.n =
-            (size_t)(put(h->text.p + h->text.n, (struct as_str){body, (size_t)n}) - h->text.p);
+            (size_t)(put_text(h->text.p + h->text.n, (struct as_str){body, (size_t)n}) - h->text.p);
 }
 
 /* --- an answer --- */
 
 /* Before its head is made: does the connection live on behind it? */
-static void note_unread(struct as_h1 *h, uint32_t status)
+static void plan_unread_body(struct as_h1 *h, uint32_t status)
 {
     struct as_h1_request *r = &h->rq;
 
-    r->into = NULL;
+    r->body_buffer = NULL;
     if (h->state >= AS_H1_WAIT)
         return;
     /* 408, 413: the rest will not come, or is too much. Whether a client that waits for 100
      * Continue will send its body now is its choice, so nothing behind could be told apart. */
-    if (h->state == AS_H1_BODY && r->left <= AS_H1_FORGET && !r->expects && status != 408 &&
+    if (h->state == AS_H1_BODY && r->left <= AS_H1_DISCARD_MAX && !r->expects && status != 408 &&
         status != 413)
         return;
     h->closing = true;
     h->state = AS_H1_OVER;
 }
 
-static bool more_pieces(struct as_h1 *h, uint32_t n)
+static bool reserve_pieces(struct as_h1 *h, uint32_t n)
 {
     struct as_h1_request *r = &h->rq;
     struct as_http_piece *more;
@@ -228,7 +229,8 @@ static bool more_pieces(struct as_h1 *h, uint32_t n)
 }
 
 /* The request that may be answered. */
-static struct as_h1_request *find(struct as_h1 *h, uint32_t stream, enum as_h1_out out)
+static struct as_h1_request *find_request(struct as_h1 *h, uint32_t stream,
+                                          enum as_h1_answer_state out)
 {
     struct as_h1_request *r = &h->rq;
 
@@ -237,18 +239,18 @@ static struct as_h1_request *find(struct as_h1 *h, uint32_t stream, enum as_h1_o
 
 void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a)
 {
-    struct as_h1_request *r = find(h, stream, AS_H1_NONE);
+    struct as_h1_request *r = find_request(h, stream, AS_H1_ANSWER_NONE);
     uint64_t length = 0;
 
     AS_ASSERT(a->status >= 200 && a->status <= 999);
     if (!r)
         return;
-    r->out = AS_H1_GIVEN;
+    r->out = AS_H1_ANSWER_COMPLETE;
     r->no_body = r->is_head || a->status == 204 || a->status == 304;
-    note_unread(h, a->status);
+    plan_unread_body(h, a->status);
     for (uint32_t i = 0; i < a->n_body; i++)
         length += a->body[i].n;
-    if (!put_head(h, a, length) || !more_pieces(h, a->n_body)) {
+    if (!put_head(h, a, length) || !reserve_pieces(h, a->n_body)) {
         h->reset = true;
         return;
     }
@@ -261,13 +263,13 @@ void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer 
 
 void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a)
 {
-    struct as_h1_request *r = find(h, stream, AS_H1_NONE);
+    struct as_h1_request *r = find_request(h, stream, AS_H1_ANSWER_NONE);
 
     if (!r)
         return;
-    r->out = AS_H1_OPEN;
-    r->later = true;
-    r->in_chunks = !r->old;
+    r->out = AS_H1_ANSWER_OPEN;
+    r->streamed = true;
+    r->in_chunks = !r->is_http10;
     r->no_body = r->is_head || a->status == 204 || a->status == 304;
     if (!put_head(h, a, 0))
         h->reset = true;
@@ -275,12 +277,12 @@ void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *
 
 void as_h1_write(struct as_h1 *h, uint32_t stream, const struct as_http_piece *piece)
 {
-    struct as_h1_request *r = find(h, stream, AS_H1_OPEN);
+    struct as_h1_request *r = find_request(h, stream, AS_H1_ANSWER_OPEN);
 
     AS_ASSERT(piece->owner);
     if (!r || !piece->n || r->no_body)
         return;
-    if (r->n_pieces == h->pieces_cap && !more_pieces(h, 1)) {
+    if (r->n_pieces == h->pieces_cap && !reserve_pieces(h, 1)) {
         h->reset = true;
         return;
     }
@@ -291,30 +293,30 @@ void as_h1_write(struct as_h1 *h, uint32_t stream, const struct as_http_piece *p
 
 void as_h1_finish(struct as_h1 *h, uint32_t stream)
 {
-    struct as_h1_request *r = find(h, stream, AS_H1_OPEN);
+    struct as_h1_request *r = find_request(h, stream, AS_H1_ANSWER_OPEN);
 
     if (!r)
         return;
-    r->out = AS_H1_GIVEN;
-    note_unread(h, 200);
+    r->out = AS_H1_ANSWER_COMPLETE;
+    plan_unread_body(h, 200);
 }
 
 void as_h1_drop_pieces(struct as_h1 *h)
 {
     struct as_h1_request *r = &h->rq;
 
-    for (uint32_t i = r->piece; r->later && i < r->n_pieces; i++)
+    for (uint32_t i = r->piece; r->streamed && i < r->n_pieces; i++)
         as_blob_unref(h->pieces[i].owner);
     r->piece = r->n_pieces = 0;
-    r->piece_at = r->unsent = 0;
+    r->piece_offset = r->unsent = 0;
 }
 
-size_t as_h1_unsent(struct as_h1 *h, uint32_t stream)
+size_t as_h1_bytes_unsent(struct as_h1 *h, uint32_t stream)
 {
-    return stream == h->stream && h->rq.out < AS_H1_OUT ? h->rq.unsent + h->text.n : 0;
+    return stream == h->stream && h->rq.out < AS_H1_ANSWER_SENT ? h->rq.unsent + h->text.n : 0;
 }
 
-uint64_t as_h1_sent(const struct as_h1 *h)
+uint64_t as_h1_bytes_sent(const struct as_h1 *h)
 {
     return h->sent;
 }
@@ -322,7 +324,7 @@ uint64_t as_h1_sent(const struct as_h1 *h)
 /* --- to the queue --- */
 
 /* The next n bytes of the pieces. */
-static void take_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
+static void queue_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
 {
     struct as_h1_request *r = &h->rq;
 
@@ -330,28 +332,28 @@ static void take_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
     h->sent += n;
     while (n) {
         const struct as_http_piece *piece = &h->pieces[r->piece];
-        size_t k = AS_MIN(n, piece->n - r->piece_at);
+        size_t k = AS_MIN(n, piece->n - r->piece_offset);
 
-        as_http_append_piece(q, piece, r->piece_at, k);
+        as_http_append_piece(q, piece, r->piece_offset, k);
         n -= k;
-        r->piece_at += k;
-        if (r->piece_at < piece->n)
+        r->piece_offset += k;
+        if (r->piece_offset < piece->n)
             continue;
-        if (r->later)
+        if (r->streamed)
             as_blob_unref(piece->owner);
         r->piece++;
-        r->piece_at = 0;
+        r->piece_offset = 0;
     }
     if (!r->unsent)
         r->piece = r->n_pieces = 0;
 }
 
-static void take_body(struct as_h1 *h, struct as_outq *q, size_t max)
+static void queue_body(struct as_h1 *h, struct as_outq *q, size_t max)
 {
     static const char digit[] = "0123456789abcdef";
     struct as_h1_request *r = &h->rq;
     size_t n = AS_MIN(r->unsent, max - AS_MIN(max, q->bytes));
-    bool was_high = r->unsent > LOW;
+    bool was_high = r->unsent > LOW_WATER;
     char head[CHUNK_HEAD];
     size_t at = sizeof(head);
 
@@ -364,10 +366,10 @@ static void take_body(struct as_h1 *h, struct as_outq *q, size_t max)
             head[--at] = digit[v & 15];
         as_outq_copy(q, head + at, sizeof(head) - at);
     }
-    take_pieces(h, q, n);
+    queue_pieces(h, q, n);
     if (r->in_chunks)
         as_outq_copy(q, "\r\n", 2);
-    if (r->out == AS_H1_OPEN && (was_high || !r->unsent) && r->unsent <= LOW)
+    if (r->out == AS_H1_ANSWER_OPEN && (was_high || !r->unsent) && r->unsent <= LOW_WATER)
         r->drained = true;
 }
 
@@ -376,7 +378,7 @@ static void end_answer(struct as_h1 *h, struct as_outq *q)
     if (h->rq.in_chunks && !h->rq.no_body)
         as_outq_copy(q, "0\r\n\r\n", 5);
     as_h1_close_request(h, 0);
-    as_h1_next(h);
+    as_h1_next_request(h);
 }
 
 int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
@@ -396,12 +398,12 @@ int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
         h->sent += h->text.n;
         h->text.n = 0;
     }
-    if (h->text.n || (r->out != AS_H1_OPEN && r->out != AS_H1_GIVEN))
+    if (h->text.n || (r->out != AS_H1_ANSWER_OPEN && r->out != AS_H1_ANSWER_COMPLETE))
         return 0;
-    take_body(h, q, max);
-    if (r->out == AS_H1_GIVEN && !r->unsent && q->bytes < max)
+    queue_body(h, q, max);
+    if (r->out == AS_H1_ANSWER_COMPLETE && !r->unsent && q->bytes < max)
         end_answer(h, q);
-    if (r->drained && r->out == AS_H1_OPEN && r->req) {
+    if (r->drained && r->out == AS_H1_ANSWER_OPEN && r->req) {
         r->drained = false;
         h->ops->on_drained(h->conn, r->req);
     }
@@ -410,6 +412,6 @@ int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
 
 bool as_h1_wants_write(const struct as_h1 *h)
 {
-    return h->text.n || h->reset || (h->rq.out < AS_H1_OUT && h->rq.unsent) ||
-           h->rq.out == AS_H1_GIVEN;
+    return h->text.n || h->reset || (h->rq.out < AS_H1_ANSWER_SENT && h->rq.unsent) ||
+           h->rq.out == AS_H1_ANSWER_COMPLETE;
 }

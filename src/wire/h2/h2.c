@@ -36,10 +36,10 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
 {
     as_list_remove(&s->node);
     h->n_open--;
-    if (s->later)
-        as_h2_later_free(s);
-    as_h2_known_unref(s->known);
-    as_h2_said_drop_lead(h, s);
+    if (s->streamed)
+        as_h2_streamed_body_free(s);
+    as_h2_cached_request_unref(s->known);
+    as_h2_response_cache_release_head(h, s);
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
     if (h->last == s)
@@ -62,8 +62,8 @@ static int new_session(struct as_h2 *h)
     if (!rc)
         rc = nghttp2_option_new(&opt);
     if (!rc) {
-        as_h2_recv_callbacks(cb);
-        as_h2_send_callbacks(cb);
+        as_h2_set_receive_callbacks(cb);
+        as_h2_set_send_callbacks(cb);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);
         nghttp2_option_set_no_http_messaging(opt, 1); /* wire/h2/h2_rules.h judges */
@@ -82,7 +82,7 @@ static int new_session(struct as_h2 *h)
     return rc;
 }
 
-static int greet(struct as_h2 *h)
+static int submit_settings(struct as_h2 *h)
 {
     const struct as_h2_conf *c = &h->conf;
     /* RFC 7540 priorities are off: their tree costs time per stream and no gRPC client uses it. */
@@ -113,8 +113,8 @@ int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct 
     as_list_init(&h->open);
     as_h2_guard_init(&h->guard, &conf->limits, now);
     as_list_init(&h->drained);
-    as_h2_pool_init(&h->pool);
-    if (new_session(h) || greet(h)) {
+    as_h2_memory_init(&h->pool);
+    if (new_session(h) || submit_settings(h)) {
         as_h2_free(h);
         return AS_ENOMEM;
     }
@@ -138,9 +138,9 @@ void as_h2_free(struct as_h2 *h)
         as_h2_stream_free(h, s);
     }
     AS_ASSERT(h->n_early == 0);
-    as_h2_heads_forget(&h->heads);
+    as_h2_request_cache_clear(&h->heads);
     nghttp2_session_del(h->session);
-    as_h2_pool_fini(&h->pool);
+    as_h2_memory_fini(&h->pool);
     while (h->free) {
         struct as_h2_stream *s = h->free;
 
@@ -151,7 +151,7 @@ void as_h2_free(struct as_h2 *h)
 }
 
 /* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
-static void say_goaway(struct as_h2 *h, uint32_t code, const char *text)
+static void submit_goaway(struct as_h2 *h, uint32_t code, const char *text)
 {
     if (!h->dead && nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
                                           nghttp2_session_get_last_proc_stream_id(h->session), code,
@@ -164,16 +164,16 @@ void as_h2_check_guard(struct as_h2 *h)
     if (!h->guard.breach || h->breach)
         return;
     h->breach = h->guard.breach;
-    say_goaway(h, h->guard.code ? h->guard.code : NGHTTP2_ENHANCE_YOUR_CALM,
-               as_h2_breach_name(h->breach));
+    submit_goaway(h, h->guard.code ? h->guard.code : NGHTTP2_ENHANCE_YOUR_CALM,
+                  as_h2_breach_name(h->breach));
 }
 
-void as_h2_enough(struct as_h2 *h, const char *text)
+void as_h2_enhance_your_calm(struct as_h2 *h, const char *text)
 {
-    if (h->breach || h->calmed)
+    if (h->breach || h->ended_by_owner)
         return;
-    h->calmed = true;
-    say_goaway(h, NGHTTP2_ENHANCE_YOUR_CALM, text);
+    h->ended_by_owner = true;
+    submit_goaway(h, NGHTTP2_ENHANCE_YOUR_CALM, text);
 }
 
 /* What the last stream of a GOAWAY is replaced by: none. It could only be one that we opened, and
@@ -187,14 +187,14 @@ int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
 
     h->now = now;
     h->guard.n_blocks = 0;
-    while (at < n && !h->dead && !h->breach && !h->calmed) {
+    while (at < n && !h->dead && !h->breach && !h->ended_by_owner) {
         /* bytes until the next frame's head; one whose head is cut is not looked for */
         size_t skip = h->guard.n_head ? SIZE_MAX : h->guard.skip;
         bool is_last = h->guard.n_last;
         size_t k = as_h2_guard_scan(&h->guard, p + at, n - at, now, h->n_open);
 
         /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
-        if (k && !as_h2_head_recv(h, is_last ? no_stream : p + at, k, skip)) {
+        if (k && !as_h2_request_cache_receive(h, is_last ? no_stream : p + at, k, skip)) {
             h->dead = true;
             h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
         }
@@ -204,7 +204,7 @@ int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
             break;
     }
     *ret_taken = at;
-    return h->dead || h->breach || h->calmed ? AS_EPROTO : 0;
+    return h->dead || h->breach || h->ended_by_owner ? AS_EPROTO : 0;
 }
 
 enum as_h2_breach as_h2_breach(const struct as_h2 *h)
@@ -212,12 +212,12 @@ enum as_h2_breach as_h2_breach(const struct as_h2 *h)
     return h->breach;
 }
 
-bool as_h2_greeted(const struct as_h2 *h)
+bool as_h2_got_preface(const struct as_h2 *h)
 {
     return h->guard.greeted;
 }
 
-as_ns as_h2_block_since(const struct as_h2 *h)
+as_ns as_h2_header_block_since(const struct as_h2 *h)
 {
     return h->guard.in_block ? h->guard.block_since : AS_NEVER;
 }
@@ -235,15 +235,15 @@ bool as_h2_done(const struct as_h2 *h)
 
 void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n)
 {
-    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
 
-    h->eaten += n;
+    h->unreturned += n;
     /* Out of memory: the window would never open again. */
     if (s && !s->last_frame && nghttp2_session_consume_stream(h->session, (int32_t)stream, n))
         h->dead = true;
 }
 
-void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
+void as_h2_widen_window(struct as_h2 *h, uint32_t stream, size_t n)
 {
     int32_t id = (int32_t)stream;
     int32_t had, held;
@@ -264,7 +264,7 @@ void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n)
 
 void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
 {
-    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
 
     if (!s)
         return;
@@ -275,16 +275,16 @@ void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
         h->dead = true;
 }
 
-size_t as_h2_unsent(struct as_h2 *h, uint32_t stream)
+size_t as_h2_bytes_unsent(struct as_h2 *h, uint32_t stream)
 {
-    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
 
     return s ? s->body_left : 0;
 }
 
-uint64_t as_h2_sent(struct as_h2 *h, uint32_t stream)
+uint64_t as_h2_bytes_sent(struct as_h2 *h, uint32_t stream)
 {
-    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    const struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
 
     return s ? s->body_sent : 0;
 }

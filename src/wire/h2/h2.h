@@ -32,8 +32,9 @@ void as_h2_free(struct as_h2 *h); /* on_close for every open stream first */
 
 /* Received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then close.
  * A breach that is told to the client by a GOAWAY may show as AS_EPROTO of the as_h2_send that
- * gives it. ret_taken: less than n after AS_H2_STEP requests; call as_h2_send, which ends those
- * that the client spoiled, and then again with the rest: else one read could begin thousands. */
+ * gives it. ret_taken: less than n after AS_H2_REQUESTS_PER_RECV requests; call as_h2_send, which
+ * ends those that the client spoiled, and then again with the rest: else one read could begin
+ * thousands. */
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken);
 /* Appends to q what is ready, while q->bytes < max. Bodies given as blobs are referenced, not
  * copied. AS_EPROTO as above. */
@@ -41,12 +42,12 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max);
 bool as_h2_wants_write(const struct as_h2 *h);
 /* Nothing more to read or write: close the socket. */
 bool as_h2_done(const struct as_h2 *h);
-/* Why it is over; AS_H2_FAIR: it is not, or ended well. */
+/* Why it is over; AS_H2_NO_BREACH: it is not, or ended well. */
 enum as_h2_breach as_h2_breach(const struct as_h2 *h);
 /* The client's preface and SETTINGS have come. */
-bool as_h2_greeted(const struct as_h2 *h);
+bool as_h2_got_preface(const struct as_h2 *h);
 /* Since when a header block is incomplete; AS_NEVER: none is. */
-as_ns as_h2_block_since(const struct as_h2 *h);
+as_ns as_h2_header_block_since(const struct as_h2 *h);
 
 /* The second answer of a stream, or one to a stream that is gone, is ignored. */
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a);
@@ -57,7 +58,7 @@ void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer 
  * the peer's windows without bound: the owner stops at a mark of its own and goes on at on_drained.
  * Each is ignored where it does not fit (no such stream, answered, not begun); without memory the
  * stream is reset. h2_later.c. */
-#define AS_H2_LOW 65536u
+#define AS_H2_LOW_WATER 65536u
 void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a);
 void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *piece);
 void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_http_header *trailers,
@@ -67,15 +68,15 @@ void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_http_header 
  * byte of on_data, also when the stream is closed by now. */
 void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n);
 /* A body of `n` more bytes was admitted: widen this stream's window to hold up to n of them. */
-void as_h2_expect(struct as_h2 *h, uint32_t stream, size_t n);
+void as_h2_widen_window(struct as_h2 *h, uint32_t stream, size_t n);
 void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code);
 /* Bytes of the stream's answer that as_h2_send has not given out; 0 when it is gone. */
-size_t as_h2_unsent(struct as_h2 *h, uint32_t stream);
+size_t as_h2_bytes_unsent(struct as_h2 *h, uint32_t stream);
 /* And those that it has. */
-uint64_t as_h2_sent(struct as_h2 *h, uint32_t stream);
+uint64_t as_h2_bytes_sent(struct as_h2 *h, uint32_t stream);
 void as_h2_ping(struct as_h2 *h); /* whatever comes back shows that the client lives */
 /* Ends the connection for the owner's reasons with GOAWAY ENHANCE_YOUR_CALM, as after a breach. */
-void as_h2_enough(struct as_h2 *h, const char *text);
+void as_h2_enhance_your_calm(struct as_h2 *h, const char *text);
 
 /* Graceful end: GOAWAY(2^31-1) now; as_h2_shutdown_final sends the real last id. After it the
  * connection is done when its streams are. */

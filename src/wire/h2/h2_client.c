@@ -11,13 +11,13 @@ struct stream {
     uint32_t id;
     const struct as_str *body;
     uint32_t n_body;
-    uint32_t piece;   /* the one being sent */
-    size_t piece_at;  /* bytes of it already sent */
-    size_t list_size; /* of the answer's fields so far */
-    bool interim;     /* the block that is being read belongs to a 1xx answer */
-    bool headed;      /* the final answer's head is here: what follows are trailers */
-    bool whole;       /* END_STREAM came */
-    bool mute;        /* reset by us */
+    uint32_t piece;      /* the one being sent */
+    size_t piece_offset; /* bytes of it already sent */
+    size_t list_size;    /* of the answer's fields so far */
+    bool interim;        /* the block that is being read belongs to a 1xx answer */
+    bool has_head;       /* the final answer's head is here: what follows are trailers */
+    bool whole;          /* END_STREAM came */
+    bool is_reset;       /* reset by us */
 };
 
 struct as_h2_client {
@@ -30,10 +30,10 @@ struct as_h2_client {
     bool ready;
     bool dead; /* the session must not be used any more */
     bool over; /* a GOAWAY with an error was sent */
-    struct as_h2_pool pool;
+    struct as_h2_memory pool;
 };
 
-static struct stream *find(nghttp2_session *session, int32_t id)
+static struct stream *find_stream(nghttp2_session *session, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(session, id);
 }
@@ -41,7 +41,7 @@ static struct stream *find(nghttp2_session *session, int32_t id)
 static void drop_stream(struct as_h2_client *h, struct stream *s)
 {
     as_list_remove(&s->node);
-    if (h->spare || !AS_H2_KEEP)
+    if (h->spare || !AS_H2_RECYCLE)
         free(s);
     else
         h->spare = s;
@@ -51,7 +51,7 @@ static void drop_stream(struct as_h2_client *h, struct stream *s)
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    struct stream *s = find(session, frame->hd.stream_id);
+    struct stream *s = find_stream(session, frame->hd.stream_id);
 
     (void)user;
     if (s)
@@ -63,11 +63,11 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
 {
     struct as_h2_client *h = user;
-    struct stream *s = find(session, frame->hd.stream_id);
+    struct stream *s = find_stream(session, frame->hd.stream_id);
     struct as_str n = {(const char *)name, n_name}, v = {(const char *)value, n_value};
 
     (void)flags;
-    if (frame->hd.type != NGHTTP2_HEADERS || !s || s->mute)
+    if (frame->hd.type != NGHTTP2_HEADERS || !s || s->is_reset)
         return 0;
     s->list_size += n_name + n_value + 32;
     if (s->list_size > h->conf.max_header_list) {
@@ -75,10 +75,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return 0;
     }
     /* nghttp2 has checked that :status comes first and has three digits */
-    if (!s->headed && as_str_eq(n, AS_STR(":status")))
+    if (!s->has_head && as_str_eq(n, AS_STR(":status")))
         s->interim = n_value == 3 && value[0] == '1';
     if (!s->interim)
-        h->ops->on_field(h->conn, s->call, n, v, s->headed);
+        h->ops->on_field(h->conn, s->call, n, v, s->has_head);
     return 0;
 }
 
@@ -90,11 +90,11 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     h->ready = h->ready || frame->hd.type == NGHTTP2_SETTINGS;
     if (frame->hd.type > NGHTTP2_HEADERS)
         return 0;
-    s = find(session, frame->hd.stream_id);
+    s = find_stream(session, frame->hd.stream_id);
     if (!s)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && !s->interim)
-        s->headed = true;
+        s->has_head = true;
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
         s->whole = true;
     return 0;
@@ -104,10 +104,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
                    void *user)
 {
     struct as_h2_client *h = user;
-    struct stream *s = find(session, id);
+    struct stream *s = find_stream(session, id);
 
     (void)flags;
-    if (s && !s->mute)
+    if (s && !s->is_reset)
         h->ops->on_data(h->conn, s->call, p, n);
     return 0;
 }
@@ -116,14 +116,14 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct as_h2_client *h = user;
-    struct stream *s = find(session, id);
+    struct stream *s = find_stream(session, id);
     void *call;
     bool whole;
 
     if (!s)
         return 0;
     call = s->call;
-    whole = s->whole && !s->mute;
+    whole = s->whole && !s->is_reset;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     drop_stream(h, s);
     h->ops->on_close(h->conn, call, code, whole);
@@ -143,15 +143,15 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     (void)user;
     while (n < length && s->piece < s->n_body) {
         const struct as_str *piece = &s->body[s->piece];
-        size_t take = AS_MIN(length - n, piece->n - s->piece_at);
+        size_t take = AS_MIN(length - n, piece->n - s->piece_offset);
 
         if (take)
-            memcpy(buf + n, piece->p + s->piece_at, take);
+            memcpy(buf + n, piece->p + s->piece_offset, take);
         n += take;
-        s->piece_at += take;
-        if (s->piece_at == piece->n) {
+        s->piece_offset += take;
+        if (s->piece_offset == piece->n) {
             s->piece++;
-            s->piece_at = 0;
+            s->piece_offset = 0;
         }
     }
     while (s->piece < s->n_body && !s->body[s->piece].n)
@@ -196,7 +196,7 @@ static int new_session(struct as_h2_client *h)
     return rc;
 }
 
-static int greet(struct as_h2_client *h)
+static int submit_settings(struct as_h2_client *h)
 {
     const struct as_h2_client_conf *c = &h->conf;
     nghttp2_settings_entry iv[] = {
@@ -223,8 +223,8 @@ int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf
         return AS_ENOMEM;
     *h = (struct as_h2_client){.conf = *conf, .ops = ops, .conn = conn};
     as_list_init(&h->open);
-    as_h2_pool_init(&h->pool);
-    if (new_session(h) || greet(h)) {
+    as_h2_memory_init(&h->pool);
+    if (new_session(h) || submit_settings(h)) {
         as_h2_client_free(h);
         return AS_ENOMEM;
     }
@@ -246,7 +246,7 @@ void as_h2_client_free(struct as_h2_client *h)
         free(s);
     }
     nghttp2_session_del(h->session);
-    as_h2_pool_fini(&h->pool);
+    as_h2_memory_fini(&h->pool);
     free(h->spare);
     free(h);
 }
@@ -328,7 +328,7 @@ int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_req
 
 void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code)
 {
-    struct stream *s = h->dead ? NULL : find(h->session, (int32_t)stream);
+    struct stream *s = h->dead ? NULL : find_stream(h->session, (int32_t)stream);
 
     if (!s) {
         /* nghttp2 knows no stream of a request that still waits to be sent */
@@ -340,9 +340,9 @@ void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code)
             s = NULL;
         }
     }
-    if (!s || s->mute)
+    if (!s || s->is_reset)
         return;
-    s->mute = true;
+    s->is_reset = true;
     nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
 }
 

@@ -5,7 +5,7 @@ enum { HEADERS = 1, RST_STREAM = 3 };
 /* Where a stream is remembered in both maps, and its bit. */
 static uint32_t word_of(uint32_t i)
 {
-    return i % AS_H2_PAST_IDS / 64;
+    return i % AS_H2_CLOSED_STREAMS_IDS / 64;
 }
 
 static uint64_t bit_of(uint32_t i)
@@ -14,10 +14,10 @@ static uint64_t bit_of(uint32_t i)
 }
 
 /* A stream begins: the ids below it that were not used are closed from now on (§5.1.1). */
-static void begin(struct as_h2_past *s, uint32_t i)
+static void open_stream(struct as_h2_closed_streams *s, uint32_t i)
 {
-    if (i - s->next >= AS_H2_PAST_IDS) /* all that is remembered lies between */
-        s->next = i - AS_H2_PAST_IDS + 1;
+    if (i - s->next >= AS_H2_CLOSED_STREAMS_IDS) /* all that is remembered lies between */
+        s->next = i - AS_H2_CLOSED_STREAMS_IDS + 1;
     for (; s->next < i; s->next++) {
         s->ended[word_of(s->next)] &= ~bit_of(s->next);
         s->passed[word_of(s->next)] |= bit_of(s->next);
@@ -27,7 +27,8 @@ static void begin(struct as_h2_past *s, uint32_t i)
     s->next = i + 1;
 }
 
-uint32_t as_h2_past_frame(struct as_h2_past *s, uint8_t type, bool end_stream, uint32_t stream)
+uint32_t as_h2_closed_streams_check(struct as_h2_closed_streams *s, uint8_t type, bool end_stream,
+                                    uint32_t stream)
 {
     uint32_t i = stream / 2;
 
@@ -36,8 +37,8 @@ uint32_t as_h2_past_frame(struct as_h2_past *s, uint8_t type, bool end_stream, u
     if (i >= s->next) {
         if (type != HEADERS) /* of an idle stream: nghttp2 again */
             return 0;
-        begin(s, i);
-    } else if (s->next - i > AS_H2_PAST_IDS) {
+        open_stream(s, i);
+    } else if (s->next - i > AS_H2_CLOSED_STREAMS_IDS) {
         return 0;
     } else if (type != RST_STREAM) {
         if (s->passed[word_of(i)] & bit_of(i))

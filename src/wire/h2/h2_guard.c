@@ -28,7 +28,7 @@ enum {
 const char *as_h2_breach_name(enum as_h2_breach b)
 {
     static const char *const names[] = {
-        [AS_H2_FAIR] = "none",
+        [AS_H2_NO_BREACH] = "none",
         [AS_H2_PROTOCOL] = "protocol_error",
         [AS_H2_RESETS] = "rapid_reset",
         [AS_H2_FAULTS] = "stream_faults",
@@ -47,14 +47,15 @@ const char *as_h2_breach_name(enum as_h2_breach b)
 
 /* --- buckets --- */
 
-static struct as_h2_bucket bucket(const struct as_h2_rate *r, as_ns now)
+static struct as_h2_bucket full_bucket(const struct as_h2_rate *r, as_ns now)
 {
     uint64_t cost = AS_SEC / AS_MAX(r->rate, 1u), most = r->burst * cost;
 
     return (struct as_h2_bucket){.credit = most, .most = most, .cost = cost, .at = now};
 }
 
-static void take(struct as_h2_guard *g, struct as_h2_bucket *b, as_ns now, enum as_h2_breach breach)
+static void spend_token(struct as_h2_guard *g, struct as_h2_bucket *b, as_ns now,
+                        enum as_h2_breach breach)
 {
     if (!b->most || g->breach)
         return;
@@ -71,24 +72,24 @@ void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, 
 {
     *g = (struct as_h2_guard){
         .limits = *limits,
-        .resets = bucket(&limits->resets, now),
-        .faults = bucket(&limits->faults, now),
-        .control = bucket(&limits->control, now),
-        .empty = bucket(&limits->empty, now),
-        .window = bucket(&limits->window, now),
+        .resets = full_bucket(&limits->resets, now),
+        .faults = full_bucket(&limits->faults, now),
+        .control = full_bucket(&limits->control, now),
+        .empty = full_bucket(&limits->empty, now),
+        .window = full_bucket(&limits->window, now),
         .skip = PREFACE,
         .last_ping = AS_NEVER,
     };
 }
 
-void as_h2_guard_fault(struct as_h2_guard *g, as_ns now)
+void as_h2_guard_stream_fault(struct as_h2_guard *g, as_ns now)
 {
-    take(g, &g->faults, now, AS_H2_FAULTS);
+    spend_token(g, &g->faults, now, AS_H2_FAULTS);
 }
 
-void as_h2_guard_refused(struct as_h2_guard *g, as_ns now)
+void as_h2_guard_stream_refused(struct as_h2_guard *g, as_ns now)
 {
-    take(g, &g->resets, now, AS_H2_RESETS);
+    spend_token(g, &g->resets, now, AS_H2_RESETS);
 }
 
 /* --- frames --- */
@@ -100,19 +101,19 @@ static uint32_t get32(const uint8_t *p)
 
 static void empty(struct as_h2_guard *g, as_ns now)
 {
-    take(g, &g->empty, now, AS_H2_EMPTY);
+    spend_token(g, &g->empty, now, AS_H2_EMPTY);
 }
 
 static void control(struct as_h2_guard *g, as_ns now, enum as_h2_breach breach)
 {
-    take(g, &g->control, now, breach);
+    spend_token(g, &g->control, now, breach);
 }
 
 /* gRPC's rule (proposal A8), as its servers have it: pings must keep their distance, unless an
  * answer was sent since the last one; two may come early. True: there was an answer. Such pings are
  * not counted as control frames, for grpc-go measures the line by one per round trip of data, which
  * is thousands a second on a short one. */
-static bool ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
+static bool check_ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
 {
     const struct as_h2_limits *l = &g->limits;
     as_ns least = calls ? l->ping_interval : l->idle_ping_interval;
@@ -139,7 +140,7 @@ static void begin_block(struct as_h2_guard *g, uint32_t len, uint8_t flags, as_n
     g->n_cont = 0;
 }
 
-static void judge_block(struct as_h2_guard *g, uint32_t len, as_ns now)
+static void check_block(struct as_h2_guard *g, uint32_t len, as_ns now)
 {
     const struct as_h2_limits *l = &g->limits;
 
@@ -151,7 +152,7 @@ static void judge_block(struct as_h2_guard *g, uint32_t len, as_ns now)
         empty(g, now);
 }
 
-static void protocol(struct as_h2_guard *g, uint32_t code)
+static void set_protocol_error(struct as_h2_guard *g, uint32_t code)
 {
     if (!code)
         return;
@@ -159,10 +160,10 @@ static void protocol(struct as_h2_guard *g, uint32_t code)
     g->code = code;
 }
 
-static void priority(struct as_h2_guard *g, uint32_t stream, uint32_t len)
+static void check_priority(struct as_h2_guard *g, uint32_t stream, uint32_t len)
 {
     if (!stream)
-        protocol(g, AS_H2_CODE_PROTOCOL);
+        set_protocol_error(g, AS_H2_CODE_PROTOCOL);
     if (len < 4) /* nghttp2 refuses the length */
         return;
     g->n_parent = 4;
@@ -176,11 +177,11 @@ static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
     for (; n && g->n_parent; n--, g->n_parent--)
         g->parent = g->parent << 8 | *p++;
     if (!g->n_parent && (g->parent & STREAM) == g->stream)
-        protocol(g, AS_H2_CODE_PROTOCOL);
+        set_protocol_error(g, AS_H2_CODE_PROTOCOL);
 }
 
 /* A shorter one is refused by its length. */
-static void goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
+static void check_goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
 {
     g->n_last = len >= 8 ? 4 : 0;
     control(g, now, AS_H2_CONTROL);
@@ -195,7 +196,8 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
     g->skip = len;
     g->framed = true;
     if (head[3] <= RST_STREAM && head[3] != PRIORITY)
-        protocol(g, as_h2_past_frame(&g->past, head[3], flags & END_STREAM, stream));
+        set_protocol_error(
+            g, as_h2_closed_streams_check(&g->closed_streams, head[3], flags & END_STREAM, stream));
     if (g->breach)
         return;
     switch (head[3]) {
@@ -208,36 +210,36 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
         break;
     case HEADERS:
         begin_block(g, len, flags, now);
-        judge_block(g, len, now);
+        check_block(g, len, now);
         break;
     case CONTINUATION:
         g->n_cont++;
         g->block_size += len;
         g->block_ends = flags & END_HEADERS;
-        judge_block(g, len, now);
+        check_block(g, len, now);
         break;
     case RST_STREAM:
-        take(g, &g->resets, now, AS_H2_RESETS);
+        spend_token(g, &g->resets, now, AS_H2_RESETS);
         break;
     case WINDOW_UPDATE:
-        take(g, &g->window, now, AS_H2_WINDOW);
+        spend_token(g, &g->window, now, AS_H2_WINDOW);
         break;
     case PING:
-        if (flags & ACK || !ping(g, now, calls))
+        if (flags & ACK || !check_ping(g, now, calls))
             control(g, now, AS_H2_CONTROL);
         break;
     case SETTINGS:
         control(g, now, AS_H2_SETTINGS);
         break;
     case PRIORITY:
-        priority(g, stream, len);
+        check_priority(g, stream, len);
         control(g, now, AS_H2_PRIORITIES);
         break;
     case PRIORITY_UPDATE:
         control(g, now, AS_H2_PRIORITIES);
         break;
     case GOAWAY:
-        goaway(g, len, now);
+        check_goaway(g, len, now);
         break;
     default:
         control(g, now, AS_H2_CONTROL);
@@ -252,7 +254,7 @@ static void end_frame(struct as_h2_guard *g)
 }
 
 /* Payload, and the preface. */
-static size_t pass(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
+static size_t skip_payload(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
 {
     size_t k = AS_MIN(n, (size_t)g->skip);
 
@@ -275,7 +277,7 @@ static size_t pass(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
 }
 
 /* The frame has at least four bytes behind these. */
-static size_t pass_last(struct as_h2_guard *g, size_t n)
+static size_t skip_last_stream(struct as_h2_guard *g, size_t n)
 {
     size_t k = AS_MIN(n, (size_t)g->n_last);
 
@@ -298,14 +300,15 @@ static inline size_t ordinary(struct as_h2_guard *g, const uint8_t *head, size_t
     if (!len || len > n - HEAD)
         return 0;
     if ((word & 0xff) == HEADERS) {
-        if (!(head[4] & END_HEADERS) || g->n_blocks >= AS_H2_STEP ||
+        if (!(head[4] & END_HEADERS) || g->n_blocks >= AS_H2_REQUESTS_PER_RECV ||
             (g->limits.max_header_block && len > g->limits.max_header_block))
             return 0;
     } else if ((word & 0xff) != DATA || head[4] & PADDED) {
         return 0;
     }
     /* a breach is found again by judge, which says so */
-    if (as_h2_past_frame(&g->past, head[3], head[4] & END_STREAM, get32(head + 5) & STREAM))
+    if (as_h2_closed_streams_check(&g->closed_streams, head[3], head[4] & END_STREAM,
+                                   get32(head + 5) & STREAM))
         return 0;
     g->n_blocks += head[3] == HEADERS;
     return HEAD + len;
@@ -326,9 +329,9 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
         }
         k = HEAD;
         if (g->n_last)
-            return at ? at : pass_last(g, n);
+            return at ? at : skip_last_stream(g, n);
         if (g->skip) {
-            at += pass(g, head, n - at, now);
+            at += skip_payload(g, head, n - at, now);
             continue;
         }
         if (g->n_head || n - at < HEAD) {
@@ -343,7 +346,7 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
             g->n_head = 0; /* it is whole in p, and comes again */
             return at;
         }
-        if (head[3] == HEADERS && g->n_blocks >= AS_H2_STEP && !g->n_head)
+        if (head[3] == HEADERS && g->n_blocks >= AS_H2_REQUESTS_PER_RECV && !g->n_head)
             return at;
         g->n_head = 0;
         judge(g, head, now, calls);

@@ -3,12 +3,11 @@
  * Walks over the frame heads of one connection before HTTP/2 sees them and keeps count: token
  * buckets for resets, faults, control frames, empty frames and window updates, bounds on a header
  * block, and gRPC's rule for pings. Also finds the breaches that nghttp2 lets pass: frames behind
- * the client's own end of a stream (wire/h2/h2_closed_streams), and senseless PRIORITY (RFC 9113 §6.3, RFC 7540
- * §5.3.1), which nghttp2 does not read when priorities are off. Knows nothing of nghttp2; time is
- * passed in (ns, any origin).
- * Sources: CVE-2023-44487 (rapid reset), CVE-2025-8671 (MadeYouReset), CVE-2019-9511…9518 (ping,
- * settings, empty frames), CVE-2024-27316 and kin (CONTINUATION), gRPC proposal A8 (pings).
- * Thread: that of the connection.
+ * the client's own end of a stream (wire/h2/h2_closed_streams), and senseless PRIORITY (RFC 9113
+ * §6.3, RFC 7540 §5.3.1), which nghttp2 does not read when priorities are off. Knows nothing of
+ * nghttp2; time is passed in (ns, any origin). Sources: CVE-2023-44487 (rapid reset), CVE-2025-8671
+ * (MadeYouReset), CVE-2019-9511…9518 (ping, settings, empty frames), CVE-2024-27316 and kin
+ * (CONTINUATION), gRPC proposal A8 (pings). Thread: that of the connection.
  */
 #ifndef AS_WIRE_H2_GUARD_H
 #define AS_WIRE_H2_GUARD_H
@@ -16,7 +15,7 @@
 #include "wire/h2/h2_closed_streams.h"
 
 enum as_h2_breach {
-    AS_H2_FAIR,
+    AS_H2_NO_BREACH,
     AS_H2_PROTOCOL,      /* broke the protocol itself: what nghttp2 says, or code says */
     AS_H2_RESETS,        /* took back too many streams */
     AS_H2_FAULTS,        /* made us reset too many streams */
@@ -66,7 +65,7 @@ struct as_h2_guard {
     struct as_h2_bucket resets, faults, control, empty, window;
     enum as_h2_breach breach; /* the first one; nothing is judged after it */
     uint32_t code;            /* RFC 9113 error for AS_H2_PROTOCOL; else 0 */
-    struct as_h2_past past;
+    struct as_h2_closed_streams closed_streams;
     uint32_t skip;   /* bytes until the next frame head, preface included */
     uint8_t head[9]; /* one that came in pieces */
     uint8_t n_head;
@@ -93,47 +92,47 @@ void as_h2_guard_init(struct as_h2_guard *g, const struct as_h2_limits *limits, 
 /* The next bytes of the connection; calls: how many are open when p[0] is reached. Returns how many
  * of them may go on to HTTP/2 now: all; less, when `breach` was set (the bad frame is left out), or
  * when a ping or a GOAWAY's last stream comes next (n_last is set), when those returned are of that
- * stream (n_last was set), or when n_blocks has reached AS_H2_STEP: hand those on and call again
- * with the rest. 0 only then. */
-#define AS_H2_STEP 64u
+ * stream (n_last was set), or when n_blocks has reached AS_H2_REQUESTS_PER_RECV: hand those on and
+ * call again with the rest. 0 only then. */
+#define AS_H2_REQUESTS_PER_RECV 64u
 size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now,
                         uint32_t calls);
 
 /* A stream was reset by us for the client's fault, or refused (counted as a reset). */
-void as_h2_guard_fault(struct as_h2_guard *g, as_ns now);
-void as_h2_guard_refused(struct as_h2_guard *g, as_ns now);
+void as_h2_guard_stream_fault(struct as_h2_guard *g, as_ns now);
+void as_h2_guard_stream_refused(struct as_h2_guard *g, as_ns now);
 
-static inline void as_h2_bucket_give(struct as_h2_bucket *b, uint64_t credit)
+static inline void as_h2_bucket_add(struct as_h2_bucket *b, uint64_t credit)
 {
     b->credit = AS_MIN(b->most, b->credit + credit);
 }
 
 /* A request has begun. Clients that make room for its answer at once, in its stream and in the
  * connection, may do so, whether an answer comes or not. */
-static inline void as_h2_guard_opened(struct as_h2_guard *g)
+static inline void as_h2_guard_request_opened(struct as_h2_guard *g)
 {
-    as_h2_bucket_give(&g->window, 2 * g->window.cost);
+    as_h2_bucket_add(&g->window, 2 * g->window.cost);
 }
 
 /* A call ended well. */
-static inline void as_h2_guard_good(struct as_h2_guard *g)
+static inline void as_h2_guard_call_succeeded(struct as_h2_guard *g)
 {
-    as_h2_bucket_give(&g->resets, g->resets.cost);
+    as_h2_bucket_add(&g->resets, g->resets.cost);
 }
 
 /* A call was taken back that had been open for `age`. */
-static inline void as_h2_guard_withdrawn(struct as_h2_guard *g, as_ns age)
+static inline void as_h2_guard_call_cancelled(struct as_h2_guard *g, as_ns age)
 {
     if (g->limits.reset_patience && age >= g->limits.reset_patience)
-        as_h2_bucket_give(&g->resets, g->resets.cost);
+        as_h2_bucket_add(&g->resets, g->resets.cost);
 }
 
 /* HEADERS or DATA of an answer went out. Clients that account for each of them twice, for its
  * stream and the connection, have room. */
-static inline void as_h2_guard_answer(struct as_h2_guard *g)
+static inline void as_h2_guard_answer_sent(struct as_h2_guard *g)
 {
     g->answering = true;
-    as_h2_bucket_give(&g->window, 4 * g->window.cost);
+    as_h2_bucket_add(&g->window, 4 * g->window.cost);
 }
 
 #endif

@@ -19,51 +19,51 @@
 
 /* Under AddressSanitizer nothing is kept for the next use, so that it sees every use after free. */
 #if defined(__SANITIZE_ADDRESS__)
-#define AS_H2_KEEP 0u
+#define AS_H2_RECYCLE 0u
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define AS_H2_KEEP 0u
+#define AS_H2_RECYCLE 0u
 #endif
 #endif
-#ifndef AS_H2_KEEP
-#define AS_H2_KEEP 1u
+#ifndef AS_H2_RECYCLE
+#define AS_H2_RECYCLE 1u
 #endif
 
-#define AS_H2_INLINE_MEM    1024
-#define AS_H2_INLINE_REST   16
-#define AS_H2_INLINE_PIECES 4
-#define AS_H2_FREE_MAX      (128 * AS_H2_KEEP) /* stream records kept by one connection */
-#define AS_H2_POOL_CLASSES  16
-#define AS_H2_POOL_MAX      (((size_t)128 << 10) * AS_H2_KEEP) /* bytes kept by one connection */
+#define AS_H2_INLINE_MEM     1024
+#define AS_H2_INLINE_REST    16
+#define AS_H2_INLINE_PIECES  4
+#define AS_H2_FREE_MAX       (128 * AS_H2_RECYCLE) /* stream records kept by one connection */
+#define AS_H2_MEMORY_CLASSES 16
+#define AS_H2_MEMORY_MAX     (((size_t)128 << 10) * AS_H2_RECYCLE) /* bytes kept by one connection */
 
 /* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
-struct as_h2_pool {
-    struct as_h2_block *free[AS_H2_POOL_CLASSES];
+struct as_h2_memory {
+    struct as_h2_memory_block *free[AS_H2_MEMORY_CLASSES];
     size_t kept;  /* bytes in all lists */
-    bool refused; /* growth failed: the session is over, and what it frees is buried */
-    struct as_h2_block *buried;
+    bool refused; /* growth failed: the session is over, and what it frees is deferred */
+    struct as_h2_memory_block *deferred;
     nghttp2_mem mem;
 };
 
-void as_h2_pool_init(struct as_h2_pool *p);
-void as_h2_pool_fini(struct as_h2_pool *p);
+void as_h2_memory_init(struct as_h2_memory *p);
+void as_h2_memory_fini(struct as_h2_memory *p);
 
 /* The body of an answer that comes over time: pieces[first … n) wait. */
-struct as_h2_later {
+struct as_h2_streamed_body {
     struct as_list drained; /* in as_h2.drained: on_drained is due */
     struct as_h2_stream *s;
     struct as_http_piece *pieces;
     uint32_t first, n, cap;
-    size_t at;     /* bytes of the first one already sent */
-    bool starving; /* nghttp2 has stopped asking */
+    size_t at;        /* bytes of the first one already sent */
+    bool is_deferred; /* nghttp2 has stopped asking */
     bool finished;
 };
 
 /* How a stream's answer began. */
-enum as_h2_lead {
-    AS_H2_LEAD_OWN,   /* by nghttp2 */
-    AS_H2_LEAD_OFFER, /* … with the fields of the memo */
-    AS_H2_LEAD_EMPTY, /* by nghttp2 without fields: they are the memo's */
+enum as_h2_head_encoding {
+    AS_H2_HEAD_BY_NGHTTP2, /* by nghttp2 */
+    AS_H2_HEAD_LEARNING,   /* … with the fields of the memo */
+    AS_H2_HEAD_CACHED,     /* by nghttp2 without fields: they are the memo's */
 };
 
 struct as_h2_stream {
@@ -75,14 +75,14 @@ struct as_h2_stream {
     bool ended;      /* the client has sent END_STREAM */
     bool answered;   /* by the owner or by us, or reset; nothing but on_close follows */
     bool reset;      /* by us, on purpose */
-    bool withdrawn;  /* by the client's RST_STREAM */
+    bool cancelled;  /* by the client's RST_STREAM */
     bool early;      /* answered before the client ended: counted in as_h2.n_early */
     bool last_frame; /* the frame that ends the body has begun: no window is needed any more */
     bool over_limit; /* headers above a limit: the rest of the block is not stored */
-    bool starved;    /* the same for want of memory */
+    bool no_memory;  /* the same for want of memory */
     char status[3];
 
-    struct as_h2_known *known; /* holds the head's fields, or NULL: the stream does */
+    struct as_h2_cached_request *known; /* holds the head's fields, or NULL: the stream does */
     struct as_h2_rules rules;
     struct as_http_head head;
     uint32_t n_fields;
@@ -90,16 +90,16 @@ struct as_h2_stream {
     size_t list_size;
 
     const struct as_http_piece *pieces;
-    uint32_t piece;  /* the one being sent */
-    size_t piece_at; /* bytes of it already sent */
+    uint32_t piece;      /* the one being sent */
+    size_t piece_offset; /* bytes of it already sent */
     size_t body_left;
     uint64_t body_sent;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
-    enum as_h2_lead lead;
+    enum as_h2_head_encoding lead;
     bool tail; /* the trailers go out behind the frame that nghttp2 takes for the last one */
 
-    struct as_h2_later *later; /* an answer that comes over time, or NULL */
+    struct as_h2_streamed_body *streamed; /* an answer that comes over time, or NULL */
 
     struct as_arena arena; /* over mem */
     struct as_http_header inline_rest[AS_H2_INLINE_REST];
@@ -108,32 +108,32 @@ struct as_h2_stream {
 };
 
 /* Header blocks of this connection that need no packing any more: h2_said.c. */
-#define AS_H2_MEMO_FIELDS 4u
-struct as_h2_memo {
+#define AS_H2_CACHED_BLOCK_FIELDS 4u
+struct as_h2_cached_block {
     bool is_known;   /* the block is how nghttp2 packs the text */
     bool is_offered; /* the next frame has these fields, of the stream `from` */
     uint32_t from;
     uint8_t n_text; /* fields of the text, and bytes of the block; 0: there is none */
-    uint8_t block[AS_H2_MEMO_FIELDS];
-    uint8_t name_len[AS_H2_MEMO_FIELDS], value_len[AS_H2_MEMO_FIELDS];
+    uint8_t block[AS_H2_CACHED_BLOCK_FIELDS];
+    uint8_t name_len[AS_H2_CACHED_BLOCK_FIELDS], value_len[AS_H2_CACHED_BLOCK_FIELDS];
     size_t used;    /* bytes of the text */
     char text[112]; /* names and values, one behind the other */
 };
-struct as_h2_said {
-    bool stale;       /* the client has sent SETTINGS, and no header block of ours followed */
+struct as_h2_response_cache {
+    bool settings_changed; /* the client has sent SETTINGS, and no header block of ours followed */
     bool is_lead;     /* the next frame, of the stream lead.from, is to be filled with the lead */
     uint32_t n_leads; /* streams with the lead's text that are not packed yet */
-    struct as_h2_memo lead, tail; /* an answer's head, and trailers */
+    struct as_h2_cached_block lead, tail; /* an answer's head, and trailers */
 };
 
 /* The header block that requests of this connection repeat: h2_head.c. */
-#define AS_H2_BLOCK_MAX 192u
-struct as_h2_heads {
-    struct as_h2_known *known; /* its fields; NULL: it came once */
-    bool is_known;             /* nghttp2 reads such a frame, without its bytes … */
-    bool is_new;               /* … or with them, and it comes for the second time */
-    uint8_t n;                 /* bytes of it; 0: there is none */
-    uint8_t block[AS_H2_BLOCK_MAX];
+#define AS_H2_REQUEST_BLOCK_MAX 192u
+struct as_h2_request_cache {
+    struct as_h2_cached_request *known; /* its fields; NULL: it came once */
+    bool is_known;                      /* nghttp2 reads such a frame, without its bytes … */
+    bool is_new;                        /* … or with them, and it comes for the second time */
+    uint8_t n;                          /* bytes of it; 0: there is none */
+    uint8_t block[AS_H2_REQUEST_BLOCK_MAX];
 };
 
 struct as_h2 {
@@ -150,16 +150,16 @@ struct as_h2 {
     struct as_h2_guard guard;
     as_ns now;                /* of the last as_h2_recv */
     enum as_h2_breach breach; /* why the client hears a GOAWAY */
-    bool calmed;              /* by the owner */
-    size_t eaten;             /* bytes to give back to the connection's window with the next send */
+    bool ended_by_owner;      /* by the owner */
+    size_t unreturned;        /* bytes to give back to the connection's window with the next send */
     struct as_list drained;   /* open answers whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
-    struct as_h2_heads heads;
-    struct as_h2_said said;
+    struct as_h2_request_cache heads;
+    struct as_h2_response_cache response_cache;
     struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
     size_t max;        /* and until how many wait there */
-    struct as_h2_pool pool;
+    struct as_h2_memory pool;
 };
 
 struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id); /* NULL: out of memory */
@@ -169,7 +169,7 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s);
 void as_h2_check_guard(struct as_h2 *h);
 
 /* The record of an open stream, or NULL. */
-static inline struct as_h2_stream *as_h2_find(struct as_h2 *h, int32_t id)
+static inline struct as_h2_stream *as_h2_find_stream(struct as_h2 *h, int32_t id)
 {
     if (h->last && h->last->id == (uint32_t)id)
         return h->last;
@@ -192,7 +192,7 @@ static inline void *as_h2_alloc(struct as_h2_stream *s, size_t n, size_t align)
 }
 
 /* memcpy for the lengths of header fields, without a call. */
-static inline void as_h2_copy(char *to, const char *from, size_t n)
+static inline void as_h2_copy_bytes(char *to, const char *from, size_t n)
 {
     if (n > 32) {
         memcpy(to, from, n);
@@ -217,50 +217,53 @@ static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str fr
     char *p = as_h2_alloc(s, from.n, 1);
 
     if (p)
-        as_h2_copy(p, from.p, from.n);
+        as_h2_copy_bytes(p, from.p, from.n);
     return (struct as_str){p, from.n};
 }
 
 /* Takes n bytes of an open answer's body to h->q. */
-void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n);
-void as_h2_later_free(struct as_h2_stream *s);
-void as_h2_later_tell(struct as_h2 *h); /* on_drained to all that it is due to */
-bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
-int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
-                 const nghttp2_data_provider *body);
+void as_h2_streamed_body_append(struct as_h2 *h, struct as_h2_stream *s, size_t n);
+void as_h2_streamed_body_free(struct as_h2_stream *s);
+void as_h2_streamed_body_notify(struct as_h2 *h); /* on_drained to all that it is due to */
+bool as_h2_copy_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
+int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
+                        const nghttp2_data_provider *body);
 /* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
 /* Is the answer's head known? Then nghttp2 is given no fields for it; it has to have a body. */
-bool as_h2_said_lead(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a);
-/* nghttp2 has packed the head of an answer; the next as_h2_said_put brings its frame. */
-void as_h2_said_packed_lead(struct as_h2 *h, struct as_h2_stream *s);
+bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,
+                                   const struct as_http_answer *a);
+/* nghttp2 has packed the head of an answer; the next as_h2_response_cache_put_frame brings its
+ * frame. */
+void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s);
 /* The stream's head is packed, or never will be. */
-static inline void as_h2_said_drop_lead(struct as_h2 *h, struct as_h2_stream *s)
+static inline void as_h2_response_cache_release_head(struct as_h2 *h, struct as_h2_stream *s)
 {
-    h->said.n_leads -= s->lead != AS_H2_LEAD_OWN;
-    s->lead = AS_H2_LEAD_OWN;
+    h->response_cache.n_leads -= s->lead != AS_H2_HEAD_BY_NGHTTP2;
+    s->lead = AS_H2_HEAD_BY_NGHTTP2;
 }
-/* Can the stream's trailers go out by as_h2_said_put_tail, which writes their frame to h->q? */
-bool as_h2_said_tail(const struct as_h2 *h, const struct as_h2_stream *s);
-void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s);
-/* nghttp2 has packed these trailers; the next as_h2_said_put brings their frame. */
-void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s);
+/* Can the stream's trailers go out by as_h2_response_cache_put_trailers, which writes their frame
+ * to h->q? */
+bool as_h2_response_cache_has_trailers(const struct as_h2 *h, const struct as_h2_stream *s);
+void as_h2_response_cache_put_trailers(struct as_h2 *h, const struct as_h2_stream *s);
+/* nghttp2 has packed these trailers; the next as_h2_response_cache_put_frame brings their frame. */
+void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_stream *s);
 /* Every frame that nghttp2 has packed, but for DATA, goes to h->q. */
-void as_h2_said_put(struct as_h2 *h, const uint8_t *frame, size_t n);
+void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_t n);
 /* n bytes from the client go to nghttp2. The first `skip` of them end a frame that began before;
  * SIZE_MAX: it is not known where one begins. False: the session is over. */
-bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip);
+bool as_h2_request_cache_receive(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip);
 /* A stream has begun with the known block: gets its fields. */
-void as_h2_head_take(struct as_h2 *h, struct as_h2_stream *s);
+void as_h2_request_cache_apply(struct as_h2 *h, struct as_h2_stream *s);
 /* The fields of s, which are those of the block that came twice, are kept. */
-void as_h2_head_learn(struct as_h2 *h, const struct as_h2_stream *s);
+void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s);
 /* Does this header block leave the compression table as it is? False when it is malformed, too. */
-bool as_h2_head_is_steady(const uint8_t *block, size_t n);
-void as_h2_heads_forget(struct as_h2_heads *m);
-void as_h2_known_unref(struct as_h2_known *k); /* NULL: nothing */
-void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s);
+bool as_h2_request_cache_is_cacheable(const uint8_t *block, size_t n);
+void as_h2_request_cache_clear(struct as_h2_request_cache *m);
+void as_h2_cached_request_unref(struct as_h2_cached_request *k); /* NULL: nothing */
+void as_h2_mark_early(struct as_h2 *h, struct as_h2_stream *s);
 
-void as_h2_recv_callbacks(nghttp2_session_callbacks *cb);
-void as_h2_send_callbacks(nghttp2_session_callbacks *cb);
+void as_h2_set_receive_callbacks(nghttp2_session_callbacks *cb);
+void as_h2_set_send_callbacks(nghttp2_session_callbacks *cb);
 
 #endif

@@ -3,22 +3,22 @@
 #define STEP 32u /* sizes of neighbouring classes, header included, differ by this */
 
 /* Stands before every block that nghttp2 gets; the size keeps it aligned. */
-struct as_h2_block {
-    struct as_h2_block *next;
+struct as_h2_memory_block {
+    struct as_h2_memory_block *next;
     size_t size; /* header included */
 } __attribute__((aligned(16)));
 
 static void *pool_malloc(size_t n, void *user)
 {
-    struct as_h2_pool *p = user;
-    struct as_h2_block *b;
+    struct as_h2_memory *p = user;
+    struct as_h2_memory_block *b;
     size_t size, class;
 
     if (n > SIZE_MAX / 2)
         return NULL;
     size = AS_ALIGN(n + sizeof(*b), STEP);
     class = size / STEP - 1;
-    if (class < AS_H2_POOL_CLASSES && p->free[class]) {
+    if (class < AS_H2_MEMORY_CLASSES && p->free[class]) {
         b = p->free[class];
         p->free[class] = b->next;
         p->kept -= size;
@@ -34,32 +34,33 @@ static void *pool_malloc(size_t n, void *user)
 
 /* nghttp2 (1.52) frees a DATA item twice when its queue of streams cannot grow: at once, and with
  * the session. So after a refused growth blocks stay where they are until the pool goes. */
-#define BURIED 1u /* in `size`, a multiple of STEP */
+#define DEFERRED 1u /* in `size`, a multiple of STEP */
 
-static __attribute__((noinline)) void bury(struct as_h2_pool *p, struct as_h2_block *b)
+static __attribute__((noinline)) void defer_free(struct as_h2_memory *p,
+                                                 struct as_h2_memory_block *b)
 {
-    if (b->size & BURIED)
+    if (b->size & DEFERRED)
         return;
-    b->size |= BURIED;
-    b->next = p->buried;
-    p->buried = b;
+    b->size |= DEFERRED;
+    b->next = p->deferred;
+    p->deferred = b;
 }
 
 static void pool_free(void *ptr, void *user)
 {
-    struct as_h2_pool *p = user;
-    struct as_h2_block *b;
+    struct as_h2_memory *p = user;
+    struct as_h2_memory_block *b;
     size_t class;
 
     if (!ptr)
         return;
-    b = (struct as_h2_block *)ptr - 1;
+    b = (struct as_h2_memory_block *)ptr - 1;
     if (p->refused) {
-        bury(p, b);
+        defer_free(p, b);
         return;
     }
     class = b->size / STEP - 1;
-    if (class >= AS_H2_POOL_CLASSES || p->kept + b->size > AS_H2_POOL_MAX) {
+    if (class >= AS_H2_MEMORY_CLASSES || p->kept + b->size > AS_H2_MEMORY_MAX) {
         free(b);
         return;
     }
@@ -86,16 +87,16 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
 
     if (!ptr) {
         ptr = pool_malloc(n, user);
-        ((struct as_h2_pool *)user)->refused |= !ptr;
+        ((struct as_h2_memory *)user)->refused |= !ptr;
         return ptr;
     }
     /* nghttp2 grows few things: moving beats a second path through realloc. */
-    had = ((struct as_h2_block *)ptr - 1)->size - sizeof(struct as_h2_block);
+    had = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
     if (n <= had)
         return ptr;
     to = pool_malloc(n, user);
     if (!to) {
-        ((struct as_h2_pool *)user)->refused = true;
+        ((struct as_h2_memory *)user)->refused = true;
         return NULL;
     }
     memcpy(to, ptr, had);
@@ -103,27 +104,27 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
     return to;
 }
 
-void as_h2_pool_init(struct as_h2_pool *p)
+void as_h2_memory_init(struct as_h2_memory *p)
 {
-    *p = (struct as_h2_pool){
+    *p = (struct as_h2_memory){
         .mem = {p, pool_malloc, pool_free, pool_calloc, pool_realloc},
     };
 }
 
-void as_h2_pool_fini(struct as_h2_pool *p)
+void as_h2_memory_fini(struct as_h2_memory *p)
 {
-    for (size_t i = 0; i < AS_H2_POOL_CLASSES; i++) {
+    for (size_t i = 0; i < AS_H2_MEMORY_CLASSES; i++) {
         while (p->free[i]) {
-            struct as_h2_block *b = p->free[i];
+            struct as_h2_memory_block *b = p->free[i];
 
             p->free[i] = b->next;
             free(b);
         }
     }
-    while (p->buried) {
-        struct as_h2_block *b = p->buried;
+    while (p->deferred) {
+        struct as_h2_memory_block *b = p->deferred;
 
-        p->buried = b->next;
+        p->deferred = b->next;
         free(b);
     }
     p->kept = 0;

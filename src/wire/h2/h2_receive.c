@@ -77,7 +77,7 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
 {
     struct as_str *to;
 
-    if (s->over_limit || s->starved) {
+    if (s->over_limit || s->no_memory) {
         count_excess(h, s, name, value);
         return;
     }
@@ -88,9 +88,9 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
     to = place(&s->head, name);
     if (to && !to->p) {
         *to = as_h2_store(s, value);
-        s->starved = !to->p;
+        s->no_memory = !to->p;
     } else { /* what is repeated is "everything else": the first one counts */
-        s->starved = !add_rest(s, name, value);
+        s->no_memory = !add_rest(s, name, value);
     }
 }
 
@@ -100,7 +100,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct as_h2_stream *s;
 
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) { /* trailers: counted anew */
-        s = as_h2_find(h, frame->hd.stream_id);
+        s = as_h2_find_stream(h, frame->hd.stream_id);
         if (s) {
             s->n_fields = 0;
             s->list_size = 0;
@@ -113,15 +113,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
     s->began = h->now;
     if (h->heads.is_known)
-        as_h2_head_take(h, s);
-    as_h2_guard_opened(&h->guard);
+        as_h2_request_cache_apply(h, s);
+    as_h2_guard_request_opened(&h->guard);
     h->last = s;
     return 0;
 }
 
 /* Its owner, if it has one already, hears no more of it until it is closed. Counts as a fault of
  * the client when the frame is sent. */
-static void malformed(struct as_h2 *h, struct as_h2_stream *s)
+static void reset_malformed(struct as_h2 *h, struct as_h2_stream *s)
 {
     s->answered = true;
     if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)s->id,
@@ -133,7 +133,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags, void *user)
 {
     struct as_h2 *h = user;
-    struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
+    struct as_h2_stream *s = as_h2_find_stream(h, frame->hd.stream_id);
     struct as_str n = {(const char *)name, n_name}, v = {(const char *)value, n_value};
 
     (void)session;
@@ -143,7 +143,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (h->breach)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the rest of the block is not shown */
     if (!as_h2_rules_field(&s->rules, n, v, frame->headers.cat != NGHTTP2_HCAT_REQUEST)) {
-        malformed(h, s);
+        reset_malformed(h, s);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
@@ -153,7 +153,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (count_field(h, s, n, v))
         return 0;
     as_h2_reset(h, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
-    as_h2_guard_fault(&h->guard, h->now);
+    as_h2_guard_stream_fault(&h->guard, h->now);
     as_h2_check_guard(h);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
@@ -161,7 +161,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static void end_stream(struct as_h2 *h, struct as_h2_stream *s)
 {
     if (!as_h2_rules_end(&s->rules)) {
-        malformed(h, s);
+        reset_malformed(h, s);
         return;
     }
     s->ended = true;
@@ -176,21 +176,21 @@ static void end_stream(struct as_h2 *h, struct as_h2_stream *s)
 static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
 {
     if (!as_h2_rules_head(&s->rules) || (end && !as_h2_rules_end(&s->rules))) {
-        malformed(h, s);
+        reset_malformed(h, s);
         return;
     }
     s->head.end_stream = end;
     s->ended = end;
-    if (s->over_limit || s->starved) {
-        struct as_http_answer a = {.status = s->starved ? 503 : 431};
+    if (s->over_limit || s->no_memory) {
+        struct as_http_answer a = {.status = s->no_memory ? 503 : 431};
 
-        if (!s->starved && h->ops->on_over_limit)
+        if (!s->no_memory && h->ops->on_over_limit)
             h->ops->on_over_limit(h->conn, &s->head, &a);
         as_h2_answer(h, s->id, &a);
         return;
     }
     if (h->heads.is_new)
-        as_h2_head_learn(h, s);
+        as_h2_request_cache_learn(h, s);
     s->req = h->ops->on_request(h->conn, s->id, &s->head);
     AS_ASSERT(s->req || s->answered);
     if (end)
@@ -206,16 +206,16 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 
     (void)session;
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
-        s = as_h2_find(h, frame->hd.stream_id);
+        s = as_h2_find_stream(h, frame->hd.stream_id);
         if (s)
-            s->withdrawn = true;
+            s->cancelled = true;
         return 0;
     }
     if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
-        h->said.stale = true;
+        h->response_cache.settings_changed = true;
     if (frame->hd.type > NGHTTP2_HEADERS || (!end && frame->hd.type == NGHTTP2_DATA) || h->breach)
         return 0;
-    s = as_h2_find(h, frame->hd.stream_id);
+    s = as_h2_find_stream(h, frame->hd.stream_id);
     if (!s)
         return 0;
     if (request)
@@ -223,7 +223,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     else if (end)
         end_stream(h, s);
     else /* trailers must be the end (RFC 9113 §8.1) */
-        malformed(h, s);
+        reset_malformed(h, s);
     return 0;
 }
 
@@ -231,14 +231,14 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
                    void *user)
 {
     struct as_h2 *h = user;
-    struct as_h2_stream *s = as_h2_find(h, id);
+    struct as_h2_stream *s = as_h2_find_stream(h, id);
 
     (void)session;
     if (s && !as_h2_rules_data(&s->rules, n))
-        malformed(h, s);
+        reset_malformed(h, s);
     /* What nobody waits for any more must not eat up the connection's window. */
     if (!s || !s->req || s->answered || h->breach) {
-        h->eaten += n;
+        h->unreturned += n;
         return 0;
     }
     s->last_frame = flags & NGHTTP2_FLAG_END_STREAM;
@@ -249,15 +249,15 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct as_h2 *h = user;
-    struct as_h2_stream *s = as_h2_find(h, id);
+    struct as_h2_stream *s = as_h2_find_stream(h, id);
 
     (void)session;
     if (!s) /* its record could not be allocated */
         return 0;
-    if (code == NGHTTP2_NO_ERROR && s->ended && !s->withdrawn)
-        as_h2_guard_good(&h->guard);
-    if (s->withdrawn)
-        as_h2_guard_withdrawn(&h->guard, h->now - s->began);
+    if (code == NGHTTP2_NO_ERROR && s->ended && !s->cancelled)
+        as_h2_guard_call_succeeded(&h->guard);
+    if (s->cancelled)
+        as_h2_guard_call_cancelled(&h->guard, h->now - s->began);
     s->answered = true;
     if (s->req)
         h->ops->on_close(h->conn, s->req, code);
@@ -265,7 +265,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     return 0;
 }
 
-void as_h2_recv_callbacks(nghttp2_session_callbacks *cb)
+void as_h2_set_receive_callbacks(nghttp2_session_callbacks *cb)
 {
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb, on_header);

@@ -14,7 +14,7 @@
 #define TEXT_MAX   1024u /* longer ones are unpacked each time */
 
 /* Fields of a block; streams that began with it hold it. */
-struct as_h2_known {
+struct as_h2_cached_request {
     uint32_t refs;
     uint32_t n_fields;
     size_t list_size;
@@ -24,15 +24,15 @@ struct as_h2_known {
     char text[];
 };
 
-void as_h2_known_unref(struct as_h2_known *k)
+void as_h2_cached_request_unref(struct as_h2_cached_request *k)
 {
     if (k && --k->refs == 0)
         free(k);
 }
 
-void as_h2_heads_forget(struct as_h2_heads *m)
+void as_h2_request_cache_clear(struct as_h2_request_cache *m)
 {
-    as_h2_known_unref(m->known);
+    as_h2_cached_request_unref(m->known);
     m->known = NULL;
     m->n = 0;
 }
@@ -41,7 +41,7 @@ void as_h2_heads_forget(struct as_h2_heads *m)
 
 /* Passes over an integer whose first byte has `bits` bits for it (RFC 7541 §5.1). False: it is cut,
  * or larger than any that is good. */
-static bool pass_number(const uint8_t **p, const uint8_t *end, unsigned bits, size_t *ret_value)
+static bool skip_integer(const uint8_t **p, const uint8_t *end, unsigned bits, size_t *ret_value)
 {
     size_t most = (1u << bits) - 1, v = *(*p)++ & most;
 
@@ -56,31 +56,31 @@ static bool pass_number(const uint8_t **p, const uint8_t *end, unsigned bits, si
     return true;
 }
 
-static bool pass_text(const uint8_t **p, const uint8_t *end)
+static bool skip_string(const uint8_t **p, const uint8_t *end)
 {
     size_t n;
 
-    if (*p == end || !pass_number(p, end, 7, &n) || n > (size_t)(end - *p))
+    if (*p == end || !skip_integer(p, end, 7, &n) || n > (size_t)(end - *p))
         return false;
     *p += n;
     return true;
 }
 
-bool as_h2_head_is_steady(const uint8_t *block, size_t n)
+bool as_h2_request_cache_is_cacheable(const uint8_t *block, size_t n)
 {
     const uint8_t *p = block, *end = block + n;
     size_t index;
 
     while (p < end) {
         if (*p & 0x80) {
-            if (!pass_number(&p, end, 7, &index))
+            if (!skip_integer(&p, end, 7, &index))
                 return false;
             continue;
         }
         if (*p & 0x60) /* indexed from now on, or a new size */
             return false;
-        if (!pass_number(&p, end, 4, &index) || (!index && !pass_text(&p, end)) ||
-            !pass_text(&p, end))
+        if (!skip_integer(&p, end, 4, &index) || (!index && !skip_string(&p, end)) ||
+            !skip_string(&p, end))
             return false;
     }
     return true;
@@ -88,7 +88,7 @@ bool as_h2_head_is_steady(const uint8_t *block, size_t n)
 
 /* --- fields --- */
 
-static void keep(struct as_str *s, char **to)
+static void copy_text(struct as_str *s, char **to)
 {
     if (!s->p)
         return;
@@ -98,19 +98,20 @@ static void keep(struct as_str *s, char **to)
 }
 
 /* Where the head has a place of its own for a field. */
-#define OWN 8u
-static void own_fields(struct as_http_head *h, struct as_str *to[OWN])
+#define NAMED_FIELDS 8u
+static void named_fields(struct as_http_head *h, struct as_str *to[NAMED_FIELDS])
 {
-    struct as_str *const f[OWN] = {&h->method,       &h->path, &h->scheme,       &h->authority,
-                                   &h->content_type, &h->te,   &h->grpc_timeout, &h->grpc_encoding};
+    struct as_str *const f[NAMED_FIELDS] = {&h->method,       &h->path,         &h->scheme,
+                                            &h->authority,    &h->content_type, &h->te,
+                                            &h->grpc_timeout, &h->grpc_encoding};
 
     memcpy(to, f, sizeof(f));
 }
 
-void as_h2_head_learn(struct as_h2 *h, const struct as_h2_stream *s)
+void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s)
 {
-    struct as_str *own[OWN];
-    struct as_h2_known *k;
+    struct as_str *own[NAMED_FIELDS];
+    struct as_h2_cached_request *k;
     char *text;
 
     h->heads.is_new = false;
@@ -127,22 +128,22 @@ void as_h2_head_learn(struct as_h2 *h, const struct as_h2_stream *s)
     k->head = s->head;
     k->head.rest = k->rest;
     text = k->text;
-    own_fields(&k->head, own);
-    for (size_t i = 0; i < OWN; i++)
-        keep(own[i], &text);
+    named_fields(&k->head, own);
+    for (size_t i = 0; i < NAMED_FIELDS; i++)
+        copy_text(own[i], &text);
     for (uint32_t i = 0; i < s->head.n_rest; i++) {
         k->rest[i] = s->head.rest[i];
-        keep(&k->rest[i].name, &text);
-        keep(&k->rest[i].value, &text);
+        copy_text(&k->rest[i].name, &text);
+        copy_text(&k->rest[i].value, &text);
     }
     AS_ASSERT(text <= k->text + s->list_size);
     AS_ASSERT(!h->heads.known);
     h->heads.known = k;
 }
 
-void as_h2_head_take(struct as_h2 *h, struct as_h2_stream *s)
+void as_h2_request_cache_apply(struct as_h2 *h, struct as_h2_stream *s)
 {
-    struct as_h2_known *k = h->heads.known;
+    struct as_h2_cached_request *k = h->heads.known;
 
     k->refs++;
     s->known = k;
@@ -155,7 +156,7 @@ void as_h2_head_take(struct as_h2 *h, struct as_h2_stream *s)
 
 /* --- frames --- */
 
-static bool hand_on(struct as_h2 *h, const uint8_t *p, size_t n)
+static bool feed_session(struct as_h2 *h, const uint8_t *p, size_t n)
 {
     ssize_t taken;
 
@@ -182,16 +183,17 @@ static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
 }
 
 /* Notes a header block of n bytes. True: it came before, so that its frame goes by itself. */
-static bool look(struct as_h2 *h, const uint8_t *frame, size_t n)
+static bool lookup_block(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_heads *m = &h->heads;
+    struct as_h2_request_cache *m = &h->heads;
     const uint8_t *block = frame + FRAME_HEAD;
     bool is_plain_one = is_plain(h, frame);
 
     if (is_plain_one && n && n == m->n && memcmp(m->block, block, n) == 0)
         return true;
-    as_h2_heads_forget(m);
-    if (is_plain_one && n && n <= AS_H2_BLOCK_MAX && as_h2_head_is_steady(block, n)) {
+    as_h2_request_cache_clear(m);
+    if (is_plain_one && n && n <= AS_H2_REQUEST_BLOCK_MAX &&
+        as_h2_request_cache_is_cacheable(block, n)) {
         memcpy(m->block, block, n);
         m->n = (uint8_t)n;
     }
@@ -199,43 +201,43 @@ static bool look(struct as_h2 *h, const uint8_t *frame, size_t n)
 }
 
 /* The flags are of this frame: those before it are handed on already. */
-static bool hand_on_head(struct as_h2 *h, const uint8_t *frame, size_t n)
+static bool feed_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_heads *m = &h->heads;
+    struct as_h2_request_cache *m = &h->heads;
     uint8_t empty[FRAME_HEAD] = {0};
     bool ok;
 
     memcpy(empty + 3, frame + 3, FRAME_HEAD - 3);
     m->is_known = m->known;
     m->is_new = !m->known;
-    ok = m->known ? hand_on(h, empty, sizeof(empty)) : hand_on(h, frame, FRAME_HEAD + n);
+    ok = m->known ? feed_session(h, empty, sizeof(empty)) : feed_session(h, frame, FRAME_HEAD + n);
     m->is_known = m->is_new = false; /* a stream that is refused takes nothing */
     return ok;
 }
 
-bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip)
+bool as_h2_request_cache_receive(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip)
 {
     size_t from = 0, at = AS_MIN(skip, n);
 
     if (h->conf.uncached)
-        return hand_on(h, p, n);
+        return feed_session(h, p, n);
     if (skip == SIZE_MAX)
-        as_h2_heads_forget(&h->heads);
+        as_h2_request_cache_clear(&h->heads);
     while (at < n) {
         size_t len, rest = n - at;
         uint8_t type;
 
         if (rest < FRAME_HEAD) {
-            as_h2_heads_forget(&h->heads);
+            as_h2_request_cache_clear(&h->heads);
             break;
         }
         len = get32(p + at) >> 8;
         type = p[at + 3];
         if (type == NGHTTP2_CONTINUATION || type == NGHTTP2_PUSH_PROMISE ||
             (type == NGHTTP2_HEADERS && FRAME_HEAD + len > rest)) {
-            as_h2_heads_forget(&h->heads);
-        } else if (type == NGHTTP2_HEADERS && look(h, p + at, len)) {
-            if (!hand_on(h, p + from, at - from) || !hand_on_head(h, p + at, len))
+            as_h2_request_cache_clear(&h->heads);
+        } else if (type == NGHTTP2_HEADERS && lookup_block(h, p + at, len)) {
+            if (!feed_session(h, p + from, at - from) || !feed_head(h, p + at, len))
                 return false;
             from = at + FRAME_HEAD + len;
         }
@@ -243,5 +245,5 @@ bool as_h2_head_recv(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip)
             break;
         at += FRAME_HEAD + len;
     }
-    return hand_on(h, p + from, n - from);
+    return feed_session(h, p + from, n - from);
 }

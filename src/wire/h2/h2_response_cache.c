@@ -20,9 +20,9 @@
 #define FRAME_HEAD 9u
 
 /* One field more in the memo's text. False: there is no room. */
-static bool add(struct as_h2_memo *m, struct as_str name, struct as_str value)
+static bool add_field(struct as_h2_cached_block *m, struct as_str name, struct as_str value)
 {
-    if (m->n_text == AS_H2_MEMO_FIELDS || name.n + value.n > sizeof(m->text) - m->used)
+    if (m->n_text == AS_H2_CACHED_BLOCK_FIELDS || name.n + value.n > sizeof(m->text) - m->used)
         return false;
     memcpy(m->text + m->used, name.p, name.n);
     memcpy(m->text + m->used + name.n, value.p, value.n);
@@ -32,22 +32,22 @@ static bool add(struct as_h2_memo *m, struct as_str name, struct as_str value)
     return true;
 }
 
-static void forget(struct as_h2_memo *m)
+static void forget_block(struct as_h2_cached_block *m)
 {
     m->is_known = m->is_offered = false;
 }
 
 /* A text that is not whole matches nothing. */
-static void clear(struct as_h2_memo *m)
+static void clear_block(struct as_h2_cached_block *m)
 {
-    forget(m);
+    forget_block(m);
     m->n_text = 0;
     m->used = 0;
 }
 
 /* Is field i of the memo this one? *at: where its text begins, moved behind it. */
-static inline bool is_field(const struct as_h2_memo *m, uint32_t i, size_t *at, struct as_str name,
-                            struct as_str value)
+static inline bool is_field(const struct as_h2_cached_block *m, uint32_t i, size_t *at,
+                            struct as_str name, struct as_str value)
 {
     const char *p = m->text + *at;
 
@@ -68,7 +68,7 @@ static struct as_str value_of(const nghttp2_nv *f)
 
 /* --- trailers --- */
 
-static bool is_tail(const struct as_h2_memo *m, const struct as_h2_stream *s)
+static bool is_trailers(const struct as_h2_cached_block *m, const struct as_h2_stream *s)
 {
     size_t at = 0;
 
@@ -83,16 +83,16 @@ static bool is_tail(const struct as_h2_memo *m, const struct as_h2_stream *s)
 
 /* A new size of the table must be told at the start of the next block (RFC 7541 §4.2), which only
  * nghttp2 can do: not between the client's SETTINGS and that block. */
-bool as_h2_said_tail(const struct as_h2 *h, const struct as_h2_stream *s)
+bool as_h2_response_cache_has_trailers(const struct as_h2 *h, const struct as_h2_stream *s)
 {
-    return h->said.tail.is_known && !h->said.stale && !h->conf.uncached &&
-           is_tail(&h->said.tail, s);
+    return h->response_cache.tail.is_known && !h->response_cache.settings_changed &&
+           !h->conf.uncached && is_trailers(&h->response_cache.tail, s);
 }
 
-void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s)
+void as_h2_response_cache_put_trailers(struct as_h2 *h, const struct as_h2_stream *s)
 {
-    const struct as_h2_memo *m = &h->said.tail;
-    uint8_t *p = as_outq_room(h->q, FRAME_HEAD + m->n_text);
+    const struct as_h2_cached_block *m = &h->response_cache.tail;
+    uint8_t *p = as_outq_alloc(h->q, FRAME_HEAD + m->n_text);
     const uint32_t id = htobe32(s->id);
 
     p[0] = p[1] = 0;
@@ -103,16 +103,16 @@ void as_h2_said_put_tail(struct as_h2 *h, const struct as_h2_stream *s)
     memcpy(p + FRAME_HEAD, m->block, m->n_text);
 }
 
-void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s)
+void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_stream *s)
 {
-    struct as_h2_memo *m = &h->said.tail;
+    struct as_h2_cached_block *m = &h->response_cache.tail;
 
-    if (m->is_known || !s->n_trailers || s->n_trailers > AS_H2_MEMO_FIELDS)
+    if (m->is_known || !s->n_trailers || s->n_trailers > AS_H2_CACHED_BLOCK_FIELDS)
         return;
-    clear(m);
+    clear_block(m);
     for (uint32_t i = 0; i < s->n_trailers; i++) {
-        if (!add(m, name_of(&s->trailers[i]), value_of(&s->trailers[i]))) {
-            clear(m);
+        if (!add_field(m, name_of(&s->trailers[i]), value_of(&s->trailers[i]))) {
+            clear_block(m);
             return;
         }
     }
@@ -122,7 +122,7 @@ void as_h2_said_offer_tail(struct as_h2 *h, const struct as_h2_stream *s)
 
 /* --- heads of answers --- */
 
-static bool is_lead(const struct as_h2_memo *m, struct as_str status,
+static bool is_lead(const struct as_h2_cached_block *m, struct as_str status,
                     const struct as_http_answer *a)
 {
     size_t at = 0;
@@ -137,46 +137,50 @@ static bool is_lead(const struct as_h2_memo *m, struct as_str status,
 }
 
 /* The text stays while frames with it wait to be packed. */
-static void learn_lead(struct as_h2_said *m, struct as_str status, const struct as_http_answer *a)
+static void learn_head(struct as_h2_response_cache *m, struct as_str status,
+                       const struct as_http_answer *a)
 {
     bool has_room;
 
-    if (m->n_leads || a->n_headers >= AS_H2_MEMO_FIELDS ||
-        !as_field_all_fit(a->headers, a->n_headers))
+    if (m->n_leads || a->n_headers >= AS_H2_CACHED_BLOCK_FIELDS ||
+        !as_http_fields_are_valid(a->headers, a->n_headers))
         return;
-    clear(&m->lead);
-    has_room = add(&m->lead, AS_STR(":status"), status);
+    clear_block(&m->lead);
+    has_room = add_field(&m->lead, AS_STR(":status"), status);
     for (uint32_t i = 0; has_room && i < a->n_headers; i++)
-        has_room = add(&m->lead, a->headers[i].name, a->headers[i].value);
+        has_room = add_field(&m->lead, a->headers[i].name, a->headers[i].value);
     if (!has_room)
-        clear(&m->lead);
+        clear_block(&m->lead);
 }
 
-bool as_h2_said_lead(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a)
+bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,
+                                   const struct as_http_answer *a)
 {
     struct as_str status = {s->status, sizeof(s->status)};
 
     if (h->conf.uncached)
         return false;
-    if (!is_lead(&h->said.lead, status, a)) {
-        learn_lead(&h->said, status, a);
+    if (!is_lead(&h->response_cache.lead, status, a)) {
+        learn_head(&h->response_cache, status, a);
         return false;
     }
-    h->said.n_leads++;
-    s->lead = h->said.lead.is_known && !h->said.stale ? AS_H2_LEAD_EMPTY : AS_H2_LEAD_OFFER;
-    return s->lead == AS_H2_LEAD_EMPTY;
+    h->response_cache.n_leads++;
+    s->lead = h->response_cache.lead.is_known && !h->response_cache.settings_changed
+                  ? AS_H2_HEAD_CACHED
+                  : AS_H2_HEAD_LEARNING;
+    return s->lead == AS_H2_HEAD_CACHED;
 }
 
-void as_h2_said_packed_lead(struct as_h2 *h, struct as_h2_stream *s)
+void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s)
 {
-    h->said.is_lead = s->lead == AS_H2_LEAD_EMPTY;
-    h->said.lead.is_offered = s->lead == AS_H2_LEAD_OFFER;
-    h->said.lead.from = s->id;
-    as_h2_said_drop_lead(h, s);
+    h->response_cache.is_lead = s->lead == AS_H2_HEAD_CACHED;
+    h->response_cache.lead.is_offered = s->lead == AS_H2_HEAD_LEARNING;
+    h->response_cache.lead.from = s->id;
+    as_h2_response_cache_release_head(h, s);
 }
 
 /* Fields that are not to be indexed, lengths below 127 (RFC 7541 §6.2.2). */
-static size_t put_literals(const struct as_h2_memo *m, uint8_t *to)
+static size_t put_literals(const struct as_h2_cached_block *m, uint8_t *to)
 {
     const char *text = m->text;
     uint8_t *p = to;
@@ -196,11 +200,11 @@ static size_t put_literals(const struct as_h2_memo *m, uint8_t *to)
 }
 
 /* Fills nghttp2's frame. What is in it says that the table has a new size. */
-static void put_lead(struct as_h2 *h, const uint8_t *frame, size_t n)
+static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_memo *m = &h->said.lead;
+    struct as_h2_cached_block *m = &h->response_cache.lead;
     static const uint8_t size_update = 0x20, size_mask = 0xe0;
-    uint8_t literals[sizeof(m->text) + 3ul * AS_H2_MEMO_FIELDS], *p;
+    uint8_t literals[sizeof(m->text) + 3ul * AS_H2_CACHED_BLOCK_FIELDS], *p;
     const uint8_t *block = m->block;
     size_t len = m->n_text, all;
 
@@ -208,14 +212,14 @@ static void put_lead(struct as_h2 *h, const uint8_t *frame, size_t n)
     AS_ASSERT((frame[4] & ~NGHTTP2_FLAG_END_STREAM) == NGHTTP2_FLAG_END_HEADERS);
     AS_ASSERT(n == FRAME_HEAD || (frame[FRAME_HEAD] & size_mask) == size_update);
     if (n > FRAME_HEAD) {
-        forget(m);
-        forget(&h->said.tail);
+        forget_block(m);
+        forget_block(&h->response_cache.tail);
     }
     if (!m->is_known) {
         len = put_literals(m, literals);
         block = literals;
     }
-    p = as_outq_room(h->q, n + len);
+    p = as_outq_alloc(h->q, n + len);
     memcpy(p, frame, n);
     memcpy(p + n, block, len);
     all = n - FRAME_HEAD + len;
@@ -235,7 +239,7 @@ static bool is_references(const uint8_t *block, size_t n)
     return true;
 }
 
-static void note(struct as_h2_memo *m, const uint8_t *block, size_t n)
+static void learn_block(struct as_h2_cached_block *m, const uint8_t *block, size_t n)
 {
     if (m->is_offered && n == m->n_text) {
         memcpy(m->block, block, n);
@@ -253,7 +257,7 @@ static uint32_t stream_of(const uint8_t *frame)
 
 /* What nghttp2 does, and nobody promises: one frame per call, whole; and what on_frame_send was
  * told of is the frame that comes next. */
-static void check_frame(const struct as_h2_said *m, const uint8_t *frame, size_t n)
+static void check_frame(const struct as_h2_response_cache *m, const uint8_t *frame, size_t n)
 {
     AS_ASSERT(n >= FRAME_HEAD);
     AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
@@ -263,26 +267,26 @@ static void check_frame(const struct as_h2_said *m, const uint8_t *frame, size_t
         AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->tail.from);
 }
 
-void as_h2_said_put(struct as_h2 *h, const uint8_t *frame, size_t n)
+void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_said *m = &h->said;
+    struct as_h2_response_cache *m = &h->response_cache;
     const uint8_t *block = frame + FRAME_HEAD;
     bool is_block = frame[3] == NGHTTP2_HEADERS || frame[3] == NGHTTP2_CONTINUATION;
 
     check_frame(m, frame, n);
     if (is_block) {
-        m->stale = false;
+        m->settings_changed = false;
         if (m->is_lead) {
             m->is_lead = false;
-            put_lead(h, frame, n);
+            put_head(h, frame, n);
             return;
         }
         if (!is_references(block, n - FRAME_HEAD)) {
-            forget(&m->lead);
-            forget(&m->tail);
+            forget_block(&m->lead);
+            forget_block(&m->tail);
         } else {
-            note(&m->lead, block, n - FRAME_HEAD);
-            note(&m->tail, block, n - FRAME_HEAD);
+            learn_block(&m->lead, block, n - FRAME_HEAD);
+            learn_block(&m->tail, block, n - FRAME_HEAD);
         }
     }
     as_outq_copy(h->q, frame, n);

@@ -53,7 +53,7 @@ static inline enum kind kind_of(struct as_str name, uint8_t *ret_bit)
 
 /* Sets the top bit of every byte below 0x20 or above 0x7e; sound for the word as a whole: without a
  * bad byte it is 0, with one it is not. */
-static inline uint64_t unusual(uint64_t w)
+static inline uint64_t unusual_bytes(uint64_t w)
 {
     return (w | (w - EACH(0x20u)) | (w + EACH(1u))) & EACH(0x80u);
 }
@@ -75,11 +75,11 @@ static inline bool is_printable(struct as_str v)
         uint64_t w = EACH(0x40u);
 
         memcpy(&w, v.p, v.n);
-        return !unusual(w);
+        return !unusual_bytes(w);
     }
     for (size_t i = 0; i + 8 < v.n; i += 8)
-        bad |= unusual(load(v.p + i));
-    return !(bad | unusual(load(v.p + v.n - 8)));
+        bad |= unusual_bytes(load(v.p + i));
+    return !(bad | unusual_bytes(load(v.p + v.n - 8)));
 }
 
 static inline const uint8_t *bytes(struct as_str s)
@@ -168,7 +168,7 @@ static bool read_length(struct as_h2_rules *r, struct as_str v)
 }
 
 /* The rules of those that have some, in a name and value of good characters. */
-static bool special(struct as_h2_rules *r, enum kind kind, struct as_str v)
+static bool check_special(struct as_h2_rules *r, enum kind kind, struct as_str v)
 {
     bool again = r->seen & HOST;
 
@@ -197,7 +197,7 @@ bool as_h2_rules_field(struct as_h2_rules *r, struct as_str name, struct as_str 
         return false;
     if (kind == HOST_FIELD ? !nghttp2_check_authority(bytes(value), value.n) : !is_value(value))
         return false;
-    return kind == KNOWN || kind == OTHER || special(r, kind, value);
+    return kind == KNOWN || kind == OTHER || check_special(r, kind, value);
 }
 
 bool as_h2_rules_head(struct as_h2_rules *r)

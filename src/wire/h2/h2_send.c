@@ -18,14 +18,14 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
     s->body_sent += n;
     while (n) {
         const struct as_http_piece *piece = &s->pieces[s->piece];
-        size_t take = AS_MIN(n, piece->n - s->piece_at);
+        size_t take = AS_MIN(n, piece->n - s->piece_offset);
 
-        as_http_append_piece(q, piece, s->piece_at, take);
+        as_http_append_piece(q, piece, s->piece_offset, take);
         n -= take;
-        s->piece_at += take;
-        if (s->piece_at == piece->n) {
+        s->piece_offset += take;
+        if (s->piece_offset == piece->n) {
             s->piece++;
-            s->piece_at = 0;
+            s->piece_offset = 0;
         }
     }
 }
@@ -38,22 +38,22 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
     (void)session;
     (void)frame;
-    /* what the trailers of as_h2_said_put_tail rely on, too */
+    /* what the trailers of as_h2_response_cache_put_trailers rely on, too */
     AS_ASSERT(length == ((size_t)framehd[0] << 16 | (size_t)framehd[1] << 8 | framehd[2]));
     AS_ASSERT(!s->tail || framehd[4] == NGHTTP2_FLAG_END_STREAM);
     if (length || !s->tail) {
-        uint8_t *head = as_outq_room(h->q, FRAME_HEAD);
+        uint8_t *head = as_outq_alloc(h->q, FRAME_HEAD);
 
         memcpy(head, framehd, FRAME_HEAD);
         if (s->tail)
             head[4] = NGHTTP2_FLAG_NONE; /* END_STREAM is the trailers' */
     }
-    if (s->later)
-        as_h2_later_append(h, s, length);
+    if (s->streamed)
+        as_h2_streamed_body_append(h, s, length);
     else
         append_body(h->q, s, length);
     if (s->tail)
-        as_h2_said_put_tail(h, s);
+        as_h2_response_cache_put_trailers(h, s);
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
 }
 
@@ -62,7 +62,7 @@ int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!s->n_trailers)
         return 0;
-    s->tail = as_h2_said_tail(h, s);
+    s->tail = as_h2_response_cache_has_trailers(h, s);
     if (s->tail)
         return 0;
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -89,7 +89,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t conn_window,
                             int32_t stream_window, uint32_t max_frame, void *user)
 {
-    const struct as_h2_stream *s = as_h2_find(user, id);
+    const struct as_h2_stream *s = as_h2_find_stream(user, id);
     size_t most = AS_MIN(max_frame, (uint32_t)FRAME_MAX);
 
     (void)session;
@@ -104,14 +104,14 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
 /* A reset that the client provokes may cost us a request that was begun (MadeYouReset). */
 static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
 {
-    const struct as_h2_stream *s = as_h2_find(h, frame->hd.stream_id);
+    const struct as_h2_stream *s = as_h2_find_stream(h, frame->hd.stream_id);
 
     if (frame->rst_stream.error_code == NGHTTP2_NO_ERROR || (s && s->reset))
         return;
     if (frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
-        as_h2_guard_refused(&h->guard, h->now);
+        as_h2_guard_stream_refused(&h->guard, h->now);
     else
-        as_h2_guard_fault(&h->guard, h->now);
+        as_h2_guard_stream_fault(&h->guard, h->now);
     as_h2_check_guard(h);
 }
 
@@ -124,11 +124,11 @@ static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
 
     if (!trailers && !h->n_early)
         return 0;
-    s = as_h2_find(h, frame->hd.stream_id);
+    s = as_h2_find_stream(h, frame->hd.stream_id);
     if (!s)
         return 0;
     if (trailers)
-        as_h2_said_offer_tail(h, s);
+        as_h2_response_cache_learn_trailers(h, s);
     if (s->early && nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                                               NGHTTP2_NO_ERROR))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -137,10 +137,10 @@ static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
 
 static void on_head(struct as_h2 *h, int32_t id)
 {
-    struct as_h2_stream *s = as_h2_find(h, id);
+    struct as_h2_stream *s = as_h2_find_stream(h, id);
 
     if (s && s->lead)
-        as_h2_said_packed_lead(h, s);
+        as_h2_response_cache_head_encoded(h, s);
 }
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -149,7 +149,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 
     (void)session;
     if (frame->hd.type <= NGHTTP2_HEADERS) {
-        as_h2_guard_answer(&h->guard);
+        as_h2_guard_answer_sent(&h->guard);
         if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_RESPONSE)
             on_head(h, frame->hd.stream_id);
         if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
@@ -158,7 +158,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         count_reset(h, frame);
     } else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR) {
         h->over = true;
-        if (!h->breach && !h->calmed)
+        if (!h->breach && !h->ended_by_owner)
             h->breach = AS_H2_PROTOCOL;
     }
     return 0;
@@ -177,7 +177,7 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
     return 0;
 }
 
-void as_h2_send_callbacks(nghttp2_session_callbacks *cb)
+void as_h2_set_send_callbacks(nghttp2_session_callbacks *cb)
 {
     nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
     nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
@@ -186,11 +186,11 @@ void as_h2_send_callbacks(nghttp2_session_callbacks *cb)
 }
 
 /* Once for all bodies of a turn. Out of memory: the window would never open again. */
-static void give_window(struct as_h2 *h)
+static void return_window(struct as_h2 *h)
 {
-    if (h->eaten && !h->dead && nghttp2_session_consume_connection(h->session, h->eaten))
+    if (h->unreturned && !h->dead && nghttp2_session_consume_connection(h->session, h->unreturned))
         h->dead = true;
-    h->eaten = 0;
+    h->unreturned = 0;
 }
 
 int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
@@ -200,7 +200,7 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
 
     h->q = q;
     h->max = max;
-    give_window(h);
+    return_window(h);
     /* DATA does not show here: send_data appends it from inside of the call. */
     while (!h->dead && !h->over && q->bytes < max &&
            (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
@@ -208,19 +208,19 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
             h->dead = true;
             break;
         }
-        as_h2_said_put(h, p, (size_t)n);
+        as_h2_response_cache_put_frame(h, p, (size_t)n);
     }
     if (h->dead && !h->breach)
         h->breach = AS_H2_PROTOCOL;
     h->q = NULL;
     if (!as_list_empty(&h->drained))
-        as_h2_later_tell(h);
+        as_h2_streamed_body_notify(h);
     return h->dead || h->over ? AS_EPROTO : 0;
 }
 
 /* Copies fields into the stream, where nghttp2 reads them when their frame is packed; those that
  * are none are left out. */
-static bool keep_fields(struct as_h2_stream *s, const struct as_http_header *f, uint32_t n,
+static bool copy_fields(struct as_h2_stream *s, const struct as_http_header *f, uint32_t n,
                         nghttp2_nv *to, uint32_t *ret_n)
 {
     uint32_t kept = 0;
@@ -228,7 +228,7 @@ static bool keep_fields(struct as_h2_stream *s, const struct as_http_header *f, 
     for (uint32_t i = 0; i < n; i++) {
         struct as_str name, value;
 
-        if (!as_field_fits(&f[i]))
+        if (!as_http_field_is_valid(&f[i]))
             continue;
         name = as_h2_store(s, f[i].name);
         value = as_h2_store(s, f[i].value);
@@ -241,13 +241,13 @@ static bool keep_fields(struct as_h2_stream *s, const struct as_http_header *f, 
     return true;
 }
 
-bool as_h2_keep_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n)
+bool as_h2_copy_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n)
 {
     s->trailers = as_h2_alloc(s, n * sizeof(*s->trailers), _Alignof(nghttp2_nv));
-    return s->trailers && keep_fields(s, trailers, n, s->trailers, &s->n_trailers);
+    return s->trailers && copy_fields(s, trailers, n, s->trailers, &s->n_trailers);
 }
 
-static bool keep_body(struct as_h2_stream *s, const struct as_http_answer *a)
+static bool store_body(struct as_h2_stream *s, const struct as_http_answer *a)
 {
     struct as_http_piece *to = s->inline_pieces;
 
@@ -263,8 +263,8 @@ static bool keep_body(struct as_h2_stream *s, const struct as_http_answer *a)
     return true;
 }
 
-int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
-                 const nghttp2_data_provider *body)
+int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
+                        const nghttp2_data_provider *body)
 {
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
     const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
@@ -273,19 +273,19 @@ int as_h2_submit(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_a
     s->status[0] = (char)('0' + a->status / 100);
     s->status[1] = (char)('0' + a->status / 10 % 10);
     s->status[2] = (char)('0' + a->status % 10);
-    if (s->body_left >= TURNS_MIN || s->later)
+    if (s->body_left >= TURNS_MIN || s->streamed)
         nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
-    if (body && as_h2_said_lead(h, s, a))
+    if (body && as_h2_response_cache_use_head(h, s, a))
         return nghttp2_submit_response(h->session, (int32_t)s->id, NULL, 0, body);
     if (n > NV_ON_STACK)
         nv = as_h2_alloc(s, n * sizeof(*nv), _Alignof(nghttp2_nv));
-    if (!nv || !keep_fields(s, a->headers, a->n_headers, nv + 1, &kept))
+    if (!nv || !copy_fields(s, a->headers, a->n_headers, nv + 1, &kept))
         return NGHTTP2_ERR_NOMEM;
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
     return nghttp2_submit_response(h->session, (int32_t)s->id, nv, kept + 1, body);
 }
 
-void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s)
+void as_h2_mark_early(struct as_h2 *h, struct as_h2_stream *s)
 {
     if (s->ended)
         return;
@@ -295,16 +295,16 @@ void as_h2_note_early(struct as_h2 *h, struct as_h2_stream *s)
 
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
-    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
     nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
 
     AS_ASSERT(a->status >= 200 && a->status <= 999);
-    if (!s || s->answered || s->later)
+    if (!s || s->answered || s->streamed)
         return;
     s->answered = true;
-    as_h2_note_early(h, s);
-    if (!keep_body(s, a) ||
-        (a->n_trailers && !as_h2_keep_trailers(s, a->trailers, a->n_trailers)) ||
-        as_h2_submit(h, s, a, s->body_left || s->n_trailers ? &body : NULL))
+    as_h2_mark_early(h, s);
+    if (!store_body(s, a) ||
+        (a->n_trailers && !as_h2_copy_trailers(s, a->trailers, a->n_trailers)) ||
+        as_h2_submit_answer(h, s, a, s->body_left || s->n_trailers ? &body : NULL))
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }

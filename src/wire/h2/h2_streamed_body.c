@@ -5,26 +5,26 @@
 #define PIECES_FIRST 8u
 
 /* The stream, if it has an open answer that is not finished. */
-static struct as_h2_stream *find(struct as_h2 *h, uint32_t stream)
+static struct as_h2_stream *find_open_answer(struct as_h2 *h, uint32_t stream)
 {
-    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
 
-    return s && s->later && !s->answered ? s : NULL;
+    return s && s->streamed && !s->answered ? s : NULL;
 }
 
 /* nghttp2 asks again for a body that had nothing when it asked. */
-static void wake(struct as_h2 *h, struct as_h2_stream *s)
+static void resume_body(struct as_h2 *h, struct as_h2_stream *s)
 {
-    if (!s->later->starving)
+    if (!s->streamed->is_deferred)
         return;
-    s->later->starving = false;
+    s->streamed->is_deferred = false;
     /* Out of memory: the rest would never be asked for. */
     if (nghttp2_is_fatal(nghttp2_session_resume_data(h->session, (int32_t)s->id)))
         h->dead = true;
 }
 
-static ssize_t read_later(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
-                          uint32_t *flags, nghttp2_data_source *source, void *user)
+static ssize_t read_streamed_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
+                                  uint32_t *flags, nghttp2_data_source *source, void *user)
 {
     struct as_h2_stream *s = source->ptr;
     size_t n = AS_MIN(length, s->body_left);
@@ -32,36 +32,36 @@ static ssize_t read_later(nghttp2_session *session, int32_t id, uint8_t *buf, si
     (void)session;
     (void)id;
     (void)buf;
-    if (!n && !s->later->finished) {
-        s->later->starving = true;
+    if (!n && !s->streamed->finished) {
+        s->streamed->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n == s->body_left && s->later->finished && as_h2_end_body(user, s, flags))
+    if (n == s->body_left && s->streamed->finished && as_h2_end_body(user, s, flags))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     return (ssize_t)n;
 }
 
 void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
-    struct as_h2_stream *s = h->dead ? NULL : as_h2_find(h, (int32_t)stream);
-    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_later};
+    struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
+    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_streamed_body};
 
-    if (!s || s->answered || s->later)
+    if (!s || s->answered || s->streamed)
         return;
-    s->later = calloc(1, sizeof(*s->later));
-    if (!s->later) {
+    s->streamed = calloc(1, sizeof(*s->streamed));
+    if (!s->streamed) {
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
-    s->later->s = s;
-    as_list_init(&s->later->drained);
-    if (as_h2_submit(h, s, a, &body))
+    s->streamed->s = s;
+    as_list_init(&s->streamed->drained);
+    if (as_h2_submit_answer(h, s, a, &body))
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }
 
 /* Room for one piece more, behind those that wait. */
-static bool make_room(struct as_h2_later *l)
+static bool reserve_piece(struct as_h2_streamed_body *l)
 {
     struct as_http_piece *more;
     uint32_t cap = l->cap ? 2 * l->cap : PIECES_FIRST;
@@ -84,42 +84,42 @@ static bool make_room(struct as_h2_later *l)
 
 void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *piece)
 {
-    struct as_h2_stream *s = find(h, stream);
+    struct as_h2_stream *s = find_open_answer(h, stream);
 
     AS_ASSERT(piece->owner);
     if (!s || !piece->n)
         return;
-    if (!make_room(s->later)) {
+    if (!reserve_piece(s->streamed)) {
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
-    s->later->pieces[s->later->n++] = *piece;
+    s->streamed->pieces[s->streamed->n++] = *piece;
     as_blob_ref(piece->owner);
     s->body_left += piece->n;
-    wake(h, s);
+    resume_body(h, s);
 }
 
 void as_h2_finish(struct as_h2 *h, uint32_t stream, const struct as_http_header *trailers,
                   uint32_t n_trailers)
 {
-    struct as_h2_stream *s = find(h, stream);
+    struct as_h2_stream *s = find_open_answer(h, stream);
 
     if (!s)
         return;
     s->answered = true;
-    s->later->finished = true;
-    as_h2_note_early(h, s);
-    if (n_trailers && !as_h2_keep_trailers(s, trailers, n_trailers)) {
+    s->streamed->finished = true;
+    as_h2_mark_early(h, s);
+    if (n_trailers && !as_h2_copy_trailers(s, trailers, n_trailers)) {
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
-    wake(h, s);
+    resume_body(h, s);
 }
 
-void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
+void as_h2_streamed_body_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
 {
-    struct as_h2_later *l = s->later;
-    bool was_high = s->body_left > AS_H2_LOW;
+    struct as_h2_streamed_body *l = s->streamed;
+    bool was_high = s->body_left > AS_H2_LOW_WATER;
 
     s->body_left -= n;
     s->body_sent += n;
@@ -138,12 +138,12 @@ void as_h2_later_append(struct as_h2 *h, struct as_h2_stream *s, size_t n)
     }
     if (l->first == l->n)
         l->first = l->n = 0;
-    if (!l->finished && (was_high || !s->body_left) && s->body_left <= AS_H2_LOW &&
+    if (!l->finished && (was_high || !s->body_left) && s->body_left <= AS_H2_LOW_WATER &&
         as_list_empty(&l->drained))
         as_list_push(&h->drained, &l->drained);
 }
 
-void as_h2_later_tell(struct as_h2 *h)
+void as_h2_streamed_body_notify(struct as_h2 *h)
 {
     struct as_list due, *n;
 
@@ -152,21 +152,21 @@ void as_h2_later_tell(struct as_h2 *h)
     while ((n = as_list_pop(&h->drained)))
         as_list_push(&due, n);
     while ((n = as_list_pop(&due))) {
-        struct as_h2_stream *s = AS_LIST_ENTRY(n, struct as_h2_later, drained)->s;
+        struct as_h2_stream *s = AS_LIST_ENTRY(n, struct as_h2_streamed_body, drained)->s;
 
         if (s->req && !s->answered)
             h->ops->on_drained(h->conn, s->req);
     }
 }
 
-void as_h2_later_free(struct as_h2_stream *s)
+void as_h2_streamed_body_free(struct as_h2_stream *s)
 {
-    struct as_h2_later *l = s->later;
+    struct as_h2_streamed_body *l = s->streamed;
 
     as_list_remove(&l->drained);
     for (uint32_t i = l->first; i < l->n; i++)
         as_blob_unref(l->pieces[i].owner);
     free(l->pieces);
     free(l);
-    s->later = NULL;
+    s->streamed = NULL;
 }

@@ -11,29 +11,29 @@
 #define LEVEL     1
 #define MEM_LEVEL 8
 
-struct as_zip {
+struct as_gzip {
     z_stream z;
     bool inflate;
 };
 
-static const struct as_str names[AS_ZIP_FORMATS] = {
-    [AS_ZIP_NONE] = {"identity", 8},
-    [AS_ZIP_GZIP] = {"gzip", 4},
-    [AS_ZIP_DEFLATE] = {"deflate", 7},
+static const struct as_str names[AS_GZIP_FORMATS] = {
+    [AS_GZIP_NONE] = {"identity", 8},
+    [AS_GZIP_GZIP] = {"gzip", 4},
+    [AS_GZIP_DEFLATE] = {"deflate", 7},
 };
 
-struct as_str as_zip_name(enum as_zip_format f)
+struct as_str as_gzip_name(enum as_gzip_format f)
 {
     return names[f];
 }
 
-int as_zip_format_of(struct as_str name, enum as_zip_format *ret_f)
+int as_gzip_format_of(struct as_str name, enum as_gzip_format *ret_f)
 {
     if (!name.n)
-        name = names[AS_ZIP_NONE];
-    for (int f = 0; f < AS_ZIP_FORMATS; f++) {
+        name = names[AS_GZIP_NONE];
+    for (int f = 0; f < AS_GZIP_FORMATS; f++) {
         if (as_str_eq(name, names[f])) {
-            *ret_f = (enum as_zip_format)f;
+            *ret_f = (enum as_gzip_format)f;
             return 0;
         }
     }
@@ -50,7 +50,7 @@ static struct as_str trim(struct as_str s)
 }
 
 /* What stands before the first `c`, trimmed; *rest goes behind it. */
-static struct as_str cut(struct as_str *rest, char c)
+static struct as_str split_first(struct as_str *rest, char c)
 {
     const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
     struct as_str one = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
@@ -60,20 +60,20 @@ static struct as_str cut(struct as_str *rest, char c)
     return trim(one);
 }
 
-bool as_zip_is_accepted(struct as_str list, enum as_zip_format f)
+bool as_gzip_in_grpc_list(struct as_str list, enum as_gzip_format f)
 {
     while (list.n) {
-        if (as_str_eq(cut(&list, ','), names[f]))
+        if (as_str_eq(split_first(&list, ','), names[f]))
             return true;
     }
     return false;
 }
 
 /* "q=0", "q=0.000" among the parameters. */
-static bool is_refused(struct as_str params)
+static bool has_zero_weight(struct as_str params)
 {
     while (params.n) {
-        struct as_str p = cut(&params, ';');
+        struct as_str p = split_first(&params, ';');
         bool zero = p.n >= 3 && (p.p[0] | 0x20) == 'q' && p.p[1] == '=' && p.p[2] == '0';
 
         for (size_t i = 3; zero && i < p.n; i++)
@@ -84,32 +84,32 @@ static bool is_refused(struct as_str params)
     return false;
 }
 
-static bool is_name(struct as_str s, enum as_zip_format f)
+static bool names_format(struct as_str s, enum as_gzip_format f)
 {
     return s.n == names[f].n && strncasecmp(s.p, names[f].p, s.n) == 0;
 }
 
-bool as_zip_is_wanted(struct as_str list, enum as_zip_format f)
+bool as_gzip_in_accept_encoding(struct as_str list, enum as_gzip_format f)
 {
     bool star = false;
 
     while (list.n) {
-        struct as_str params = cut(&list, ','), name = cut(&params, ';');
+        struct as_str params = split_first(&list, ','), name = split_first(&params, ';');
 
-        if (is_name(name, f))
-            return !is_refused(params);
+        if (names_format(name, f))
+            return !has_zero_weight(params);
         if (as_str_eq(name, AS_STR("*")))
-            star = !is_refused(params);
+            star = !has_zero_weight(params);
     }
     return star;
 }
 
-int as_zip_new(struct as_zip **ret_z, enum as_zip_format f, bool inflate)
+int as_gzip_new(struct as_gzip **ret_z, enum as_gzip_format f, bool inflate)
 {
-    struct as_zip *z = calloc(1, sizeof(*z));
-    int bits = WINDOW_BITS + (f == AS_ZIP_GZIP ? GZIP_BITS : 0);
+    struct as_gzip *z = calloc(1, sizeof(*z));
+    int bits = WINDOW_BITS + (f == AS_GZIP_GZIP ? GZIP_BITS : 0);
 
-    AS_ASSERT(f == AS_ZIP_GZIP || f == AS_ZIP_DEFLATE);
+    AS_ASSERT(f == AS_GZIP_GZIP || f == AS_GZIP_DEFLATE);
     if (!z)
         return AS_ENOMEM;
     z->inflate = inflate;
@@ -122,7 +122,7 @@ int as_zip_new(struct as_zip **ret_z, enum as_zip_format f, bool inflate)
     return 0;
 }
 
-void as_zip_free(struct as_zip *z)
+void as_gzip_free(struct as_gzip *z)
 {
     if (!z)
         return;
@@ -133,7 +133,7 @@ void as_zip_free(struct as_zip *z)
     free(z);
 }
 
-void as_zip_reset(struct as_zip *z)
+void as_gzip_reset(struct as_gzip *z)
 {
     if (z->inflate)
         inflateReset(&z->z);
@@ -141,8 +141,8 @@ void as_zip_reset(struct as_zip *z)
         deflateReset(&z->z);
 }
 
-enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, bool last,
-                             uint8_t **out, size_t *room)
+enum as_gzip_step as_gzip_step(struct as_gzip *z, const uint8_t **p, size_t *n, bool last,
+                               uint8_t **out, size_t *room)
 {
     /* zlib counts in 32 bits: what is beyond comes with the next step */
     uInt in = (uInt)AS_MIN(*n, (size_t)UINT32_MAX), space = (uInt)AS_MIN(*room, (size_t)UINT32_MAX);
@@ -159,13 +159,13 @@ enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, boo
     *out += space - z->z.avail_out;
     *room -= space - z->z.avail_out;
     if (rc == Z_STREAM_END)
-        return *n || !last ? AS_ZIP_BAD : AS_ZIP_END;
+        return *n || !last ? AS_GZIP_BAD : AS_GZIP_END;
     if (rc == Z_MEM_ERROR)
-        return AS_ZIP_STARVED;
+        return AS_GZIP_NO_MEMORY;
     /* Z_BUF_ERROR: nothing could be done, which full room and taken input explain */
     if (rc != Z_OK && rc != Z_BUF_ERROR)
-        return AS_ZIP_BAD;
+        return AS_GZIP_BAD;
     if (z->z.avail_out == 0)
-        return AS_ZIP_FULL;
-    return z->inflate && whole && *n == 0 ? AS_ZIP_BAD : AS_ZIP_MORE;
+        return AS_GZIP_FULL;
+    return z->inflate && whole && *n == 0 ? AS_GZIP_BAD : AS_GZIP_MORE;
 }

@@ -12,38 +12,38 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum as_zip_format { AS_ZIP_NONE, AS_ZIP_GZIP, AS_ZIP_DEFLATE, AS_ZIP_FORMATS };
+enum as_gzip_format { AS_GZIP_NONE, AS_GZIP_GZIP, AS_GZIP_DEFLATE, AS_GZIP_FORMATS };
 
 /* What we can read, as the value of grpc-accept-encoding. */
-#define AS_ZIP_ACCEPTED "identity,deflate,gzip"
+#define AS_GZIP_GRPC_ACCEPT "identity,deflate,gzip"
 
-/* The format of a grpc-encoding value; "" and "identity" are AS_ZIP_NONE. AS_EUNIMPLEMENTED. */
-int as_zip_format_of(struct as_str name, enum as_zip_format *ret_f);
-struct as_str as_zip_name(enum as_zip_format f); /* "identity", "gzip", "deflate" */
+/* The format of a grpc-encoding value; "" and "identity" are AS_GZIP_NONE. AS_EUNIMPLEMENTED. */
+int as_gzip_format_of(struct as_str name, enum as_gzip_format *ret_f);
+struct as_str as_gzip_name(enum as_gzip_format f); /* "identity", "gzip", "deflate" */
 /* A list as in grpc-accept-encoding names the format. */
-bool as_zip_is_accepted(struct as_str list, enum as_zip_format f);
+bool as_gzip_in_grpc_list(struct as_str list, enum as_gzip_format f);
 
 /* The same of HTTP's accept-encoding: names in any case, "*", weights; "q=0" is a refusal
  * (RFC 9110, 12.5.3). An empty list wants nothing. */
-bool as_zip_is_wanted(struct as_str list, enum as_zip_format f);
+bool as_gzip_in_accept_encoding(struct as_str list, enum as_gzip_format f);
 
-struct as_zip;
+struct as_gzip;
 
-/* f is not AS_ZIP_NONE. AS_ENOMEM. */
-int as_zip_new(struct as_zip **ret_z, enum as_zip_format f, bool inflate);
-void as_zip_free(struct as_zip *z);
-void as_zip_reset(struct as_zip *z); /* before each message but the first */
+/* f is not AS_GZIP_NONE. AS_ENOMEM. */
+int as_gzip_new(struct as_gzip **ret_z, enum as_gzip_format f, bool inflate);
+void as_gzip_free(struct as_gzip *z);
+void as_gzip_reset(struct as_gzip *z); /* before each message but the first */
 
-enum as_zip_step {
-    AS_ZIP_MORE,   /* all input is taken; the message goes on */
-    AS_ZIP_FULL,   /* the room is used up; there may be more */
-    AS_ZIP_END,    /* the message is complete and so was the input */
-    AS_ZIP_BAD,    /* inflate: no such stream, a wrong checksum, bytes behind its end or too few */
-    AS_ZIP_STARVED /* inflate: out of memory for its window */
+enum as_gzip_step {
+    AS_GZIP_MORE, /* all input is taken; the message goes on */
+    AS_GZIP_FULL, /* the room is used up; there may be more */
+    AS_GZIP_END,  /* the message is complete and so was the input */
+    AS_GZIP_BAD,  /* inflate: no such stream, a wrong checksum, bytes behind its end or too few */
+    AS_GZIP_NO_MEMORY /* inflate: out of memory for its window */
 };
 /* Consumes from *p, *n and writes to *out, *room; all four advance. `last`: the input ends behind
  * these bytes. After END, BAD and STARVED only reset or free. */
-enum as_zip_step as_zip_step(struct as_zip *z, const uint8_t **p, size_t *n, bool last,
-                             uint8_t **out, size_t *room);
+enum as_gzip_step as_gzip_step(struct as_gzip *z, const uint8_t **p, size_t *n, bool last,
+                               uint8_t **out, size_t *room);
 
 #endif

@@ -13,7 +13,7 @@ static const bool is_of_name[256] = {
     ['x'] = true, ['y'] = true, ['z'] = true,
 };
 
-bool as_field_is_name(struct as_str name)
+bool as_http_field_is_name(struct as_str name)
 {
     for (size_t i = 0; i < name.n; i++) {
         if (!is_of_name[(uint8_t)name.p[i]])
@@ -27,7 +27,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-bool as_field_is_value(struct as_str value)
+bool as_http_field_is_value(struct as_str value)
 {
     for (size_t i = 0; i < value.n; i++) {
         uint8_t c = (uint8_t)value.p[i];
@@ -38,7 +38,7 @@ bool as_field_is_value(struct as_str value)
     return !value.n || (!is_blank(value.p[0]) && !is_blank(value.p[value.n - 1]));
 }
 
-bool as_field_is_hop(struct as_str name)
+bool as_http_field_is_hop_by_hop(struct as_str name)
 {
     switch (name.n) {
     case 2:
@@ -56,15 +56,16 @@ bool as_field_is_hop(struct as_str name)
     }
 }
 
-bool as_field_fits(const struct as_http_header *f)
+bool as_http_field_is_valid(const struct as_http_header *f)
 {
-    return as_field_is_name(f->name) && as_field_is_value(f->value) && !as_field_is_hop(f->name);
+    return as_http_field_is_name(f->name) && as_http_field_is_value(f->value) &&
+           !as_http_field_is_hop_by_hop(f->name);
 }
 
-bool as_field_all_fit(const struct as_http_header *f, uint32_t n)
+bool as_http_fields_are_valid(const struct as_http_header *f, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (!as_field_fits(&f[i]))
+        if (!as_http_field_is_valid(&f[i]))
             return false;
     }
     return true;

@@ -4,7 +4,7 @@
 
 #include <strings.h>
 
-static bool same(struct as_str a, struct as_str b)
+static bool equals_nocase(struct as_str a, struct as_str b)
 {
     return a.n == b.n && (!a.n || strncasecmp(a.p, b.p, a.n) == 0);
 }
@@ -36,9 +36,9 @@ struct as_str as_origin_host(struct as_str authority)
     return (struct as_str){authority.p, end ? (size_t)(end - authority.p) : authority.n};
 }
 
-bool as_origin_is(struct as_str origin, struct as_str authority)
+bool as_origin_is_authority(struct as_str origin, struct as_str authority)
 {
-    return authority.n && same(authority_of(origin), authority);
+    return authority.n && equals_nocase(authority_of(origin), authority);
 }
 
 /* The next entry of a list; false behind the last. */
@@ -87,7 +87,7 @@ static bool is_authority(struct as_str a)
     return true;
 }
 
-bool as_origin_is_list(struct as_str list, struct as_str *ret_bad)
+bool as_origin_list_is_valid(struct as_str list, struct as_str *ret_bad)
 {
     if (!list.n)
         return true;
@@ -98,23 +98,23 @@ bool as_origin_is_list(struct as_str list, struct as_str *ret_bad)
     return true;
 }
 
-bool as_origin_in(struct as_str list, struct as_str origin)
+bool as_origin_list_contains(struct as_str list, struct as_str origin)
 {
     struct as_str entry;
 
     while (next(&list, &entry)) {
-        if (entry.n && same(entry, origin))
+        if (entry.n && equals_nocase(entry, origin))
             return true;
     }
     return false;
 }
 
-bool as_origin_has_host(struct as_str list, struct as_str host)
+bool as_origin_list_has_host(struct as_str list, struct as_str host)
 {
     struct as_str entry;
 
     while (next(&list, &entry)) {
-        if (host.n && same(as_origin_host(authority_of(entry)), host))
+        if (host.n && equals_nocase(as_origin_host(authority_of(entry)), host))
             return true;
     }
     return false;

@@ -71,8 +71,8 @@ static size_t rest_of_line(const uint8_t *p, size_t n)
     return cr ? (size_t)(cr - p) : n;
 }
 
-enum as_sse_got as_sse_read(struct as_sse *s, const uint8_t **p, size_t *n, struct as_buf *data,
-                            size_t limit)
+enum as_sse_result as_sse_read(struct as_sse *s, const uint8_t **p, size_t *n, struct as_buf *data,
+                               size_t limit)
 {
     while (*n) {
         uint8_t c = **p;

@@ -42,7 +42,7 @@ int as_json_fail(struct as_json *j, const char *what)
 
 /* --- where tokens are --- */
 
-static bool type_of(uint8_t c, enum as_json_type *ret_t)
+static bool token_type(uint8_t c, enum as_json_type *ret_t)
 {
     switch (c) {
     case '{':
@@ -68,13 +68,13 @@ static bool type_of(uint8_t c, enum as_json_type *ret_t)
 }
 
 /* The value that begins with the next token, not read yet. */
-static int value_here(struct as_json *j, uint8_t depth, struct as_json_value *ret_v)
+static int get_value(struct as_json *j, uint8_t depth, struct as_json_value *ret_v)
 {
     enum as_json_type type;
 
     if (j->token >= j->n)
         return as_json_fail(j, "it ends early");
-    if (!type_of(*as_json_peek(j), &type))
+    if (!token_type(*as_json_peek(j), &type))
         return as_json_fail(j, "expected a value");
     *ret_v = (struct as_json_value){.type = type, .depth = depth, .token = j->token};
     return 0;
@@ -106,10 +106,10 @@ int as_json_open(struct as_json *j, struct as_arena *a, const uint8_t *p, size_t
         j->token = j->n - 1;
         return as_json_fail(j, "expected the end of the object or array");
     }
-    return value_here(j, 0, ret_root);
+    return get_value(j, 0, ret_root);
 }
 
-int as_json_end(struct as_json *j)
+int as_json_expect_end(struct as_json *j)
 {
     return j->token == j->n ? 0 : as_json_fail(j, "something follows the end");
 }
@@ -139,7 +139,7 @@ bool as_json_raw_string(struct as_json *j, struct as_str *ret_s)
     return true;
 }
 
-static bool hex4(const char *p, const char *end, uint32_t *ret_c)
+static bool parse_hex4(const char *p, const char *end, uint32_t *ret_c)
 {
     uint32_t c = 0;
 
@@ -198,12 +198,12 @@ static const char *unescape_one(const char *p, const char *end, uint8_t out[4], 
         *ret_n = 1;
         return p + 1;
     }
-    if (*p != 'u' || !hex4(p + 1, end, &c))
+    if (*p != 'u' || !parse_hex4(p + 1, end, &c))
         return NULL;
     p += 5;
     if (c >= 0xd800 && c < 0xdc00) { /* the first half of a pair */
-        if (end - p < 6 || p[0] != '\\' || p[1] != 'u' || !hex4(p + 2, end, &low) || low < 0xdc00 ||
-            low > 0xdfff)
+        if (end - p < 6 || p[0] != '\\' || p[1] != 'u' || !parse_hex4(p + 2, end, &low) ||
+            low < 0xdc00 || low > 0xdfff)
             return NULL;
         c = 0x10000 + ((c - 0xd800) << 10 | (low - 0xdc00));
         p += 6;
@@ -275,7 +275,7 @@ static int walk_word(struct as_json *j, const char *word, size_t n)
         if (p[i] != (uint8_t)word[i])
             return as_json_fail(j, "expected a value");
     }
-    if (!as_json_ends(p[n]))
+    if (!as_json_is_delimiter(p[n]))
         return as_json_fail(j, "expected a value");
     j->token++;
     return 0;
@@ -303,21 +303,21 @@ static int walk_items(struct as_json *j, uint32_t depth)
     if (depth == AS_JSON_DEPTH)
         return as_json_fail(j, "too deep");
     j->token++;
-    if (as_json_take(j, close))
+    if (as_json_accept(j, close))
         return 0;
     do {
         if (object) {
             err = walk_string(j);
             if (err)
                 return err;
-            if (!as_json_take(j, ':'))
+            if (!as_json_accept(j, ':'))
                 return as_json_fail(j, "expected ':'");
         }
         err = as_json_walk(j, depth + 1);
         if (err)
             return err;
-    } while (as_json_take(j, ','));
-    return as_json_take(j, close)
+    } while (as_json_accept(j, ','));
+    return as_json_accept(j, close)
                ? 0
                : as_json_fail(j, object ? "expected ',' or '}'" : "expected ',' or ']'");
 }
@@ -350,17 +350,17 @@ int as_json_walk(struct as_json *j, uint32_t depth)
 
 int as_json_skip(struct as_json *j, struct as_json_value *v)
 {
-    as_json_begin(j, v);
+    as_json_seek(j, v);
     return as_json_walk(j, v->depth);
 }
 
-int as_json_later(struct as_json *j, struct as_json_value *v, struct as_json_value *ret_v,
+int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_value *ret_v,
                   size_t *ret_len)
 {
     struct as_json_value kept = *v;
     uint32_t open = 0;
 
-    as_json_begin(j, v);
+    as_json_seek(j, v);
     do {
         uint8_t c;
 
@@ -387,7 +387,7 @@ int as_json_items(struct as_json *j, struct as_json_value *v, struct as_json_ite
 
         return err ? err : AS_EINVALID;
     }
-    as_json_begin(j, v);
+    as_json_seek(j, v);
     if (v->depth >= AS_JSON_DEPTH)
         return as_json_fail(j, "too deep");
     j->token++;
@@ -401,36 +401,36 @@ int as_json_next(struct as_json *j, struct as_json_items *it)
     uint8_t close = it->object ? '}' : ']';
     int err;
 
-    if (it->begun && !it->value.taken) {
+    if (it->begun && !it->value.consumed) {
         err = as_json_skip(j, &it->value);
         if (err)
             return err;
     }
-    if (as_json_take(j, close))
+    if (as_json_accept(j, close))
         return 0;
-    if (it->begun && !as_json_take(j, ','))
+    if (it->begun && !as_json_accept(j, ','))
         return as_json_fail(j, it->object ? "expected ',' or '}'" : "expected ',' or ']'");
     it->begun = true;
     if (it->object) {
         err = read_string(j, &it->key);
         if (err)
             return err;
-        if (!as_json_take(j, ':'))
+        if (!as_json_accept(j, ':'))
             return as_json_fail(j, "expected ':'");
     }
-    err = value_here(j, it->value.depth, &it->value);
+    err = get_value(j, it->value.depth, &it->value);
     return err ? err : 1;
 }
 
 /* --- scalars --- */
 
 /* Steps on to a value of this type; otherwise walks over it: AS_EINVALID, or what the walk said. */
-static int begin_as(struct as_json *j, struct as_json_value *v, enum as_json_type type)
+static int seek_type(struct as_json *j, struct as_json_value *v, enum as_json_type type)
 {
     int err;
 
     if (v->type == type) {
-        as_json_begin(j, v);
+        as_json_seek(j, v);
         return 0;
     }
     err = as_json_skip(j, v);
@@ -439,14 +439,14 @@ static int begin_as(struct as_json *j, struct as_json_value *v, enum as_json_typ
 
 int as_json_string(struct as_json *j, struct as_json_value *v, struct as_str *ret_s)
 {
-    int err = begin_as(j, v, AS_JSON_STRING);
+    int err = seek_type(j, v, AS_JSON_STRING);
 
     return err ? err : read_string(j, ret_s);
 }
 
 int as_json_bool(struct as_json *j, struct as_json_value *v, bool *ret_b)
 {
-    int err = begin_as(j, v, AS_JSON_BOOL);
+    int err = seek_type(j, v, AS_JSON_BOOL);
     bool yes;
 
     if (err)
@@ -460,7 +460,7 @@ int as_json_bool(struct as_json *j, struct as_json_value *v, bool *ret_b)
 
 static int read_number(struct as_json *j, struct as_json_value *v, struct as_json_number *ret_n)
 {
-    int err = begin_as(j, v, AS_JSON_NUMBER);
+    int err = seek_type(j, v, AS_JSON_NUMBER);
 
     if (err)
         return err;

@@ -36,7 +36,7 @@ enum as_json_type {
 
 struct as_json_value { /* a place in the text; good until as_json_close */
     enum as_json_type type;
-    bool taken;     /* was read */
+    bool consumed;  /* was read */
     uint8_t depth;  /* arrays and objects around it */
     uint32_t token; /* of the index */
 };
@@ -47,7 +47,7 @@ struct as_json_value { /* a place in the text; good until as_json_close */
 int as_json_open(struct as_json *j, struct as_arena *a, const uint8_t *p, size_t n,
                  struct as_json_value *ret_root);
 /* After the root was read: nothing follows it. 0 or AS_EPROTO. */
-int as_json_end(struct as_json *j);
+int as_json_expect_end(struct as_json *j);
 /* Gives back working memory beyond what is kept for the next text; after every as_json_open. */
 void as_json_close(struct as_json *j);
 /* After AS_EPROTO: one line, "not JSON at byte 17: …". */
@@ -68,8 +68,9 @@ int as_json_f64(struct as_json *j, struct as_json_value *v, double *ret_d);
 /* Walks a value of any type for its grammar only. */
 int as_json_skip(struct as_json *j, struct as_json_value *v);
 /* Passes over a value whose turn comes later: *ret_v is read when the whole text has been walked
- * (as_json_end), and must be then, because only that checks it. *ret_len: bytes of its text. */
-int as_json_later(struct as_json *j, struct as_json_value *v, struct as_json_value *ret_v,
+ * (as_json_expect_end), and must be then, because only that checks it. *ret_len: bytes of its text.
+ */
+int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_value *ret_v,
                   size_t *ret_len);
 
 /* The members of an object, or the elements of an array:
@@ -118,9 +119,9 @@ int as_json_elements(struct as_json *j, struct as_json_value *v, enum as_dtype t
 void as_json_put_open(struct as_buf *b, char bracket);
 void as_json_put_close(struct as_buf *b, char bracket);
 void as_json_put_key(struct as_buf *b, const char *key);
-void as_json_put_name(struct as_buf *b, struct as_str key); /* a key that needs escaping */
-void as_json_put_string(struct as_buf *b, struct as_str s); /* not UTF-8: U+FFFD */
-void as_json_put_text(struct as_buf *b, const char *z);
+void as_json_put_escaped_key(struct as_buf *b, struct as_str key); /* a key that needs escaping */
+void as_json_put_string(struct as_buf *b, struct as_str s);        /* not UTF-8: U+FFFD */
+void as_json_put_cstr(struct as_buf *b, const char *z);
 void as_json_put_bool(struct as_buf *b, bool v);
 void as_json_put_null(struct as_buf *b);
 void as_json_put_i64(struct as_buf *b, int64_t v);
@@ -128,9 +129,9 @@ void as_json_put_u64(struct as_buf *b, uint64_t v);
 /* Shortest text that reads back as the same double; null for what is no number. */
 void as_json_put_f64(struct as_buf *b, double v);
 /* A key and its value. The sizes of any shape are no sizes. */
-void as_json_put_at_string(struct as_buf *b, const char *key, struct as_str s);
-void as_json_put_at_u64(struct as_buf *b, const char *key, uint64_t v);
-void as_json_put_at_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s);
+void as_json_put_member_string(struct as_buf *b, const char *key, struct as_str s);
+void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v);
+void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s);
 /* {"error":"…"} */
 void as_json_put_error(struct as_buf *b, struct as_str text);
 

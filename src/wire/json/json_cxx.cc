@@ -29,7 +29,7 @@ namespace
 
 constexpr size_t depth = 1; // the second stage's, which is not used
 
-const char *text_of(simdjson::error_code err)
+const char *error_text(simdjson::error_code err)
 {
     switch (err) {
     case simdjson::UTF8_ERROR:
@@ -47,7 +47,7 @@ const char *text_of(simdjson::error_code err)
     }
 }
 
-simdjson::error_code provide(as_json_cxx *x, size_t n)
+simdjson::error_code ensure_capacity(as_json_cxx *x, size_t n)
 {
     if (x->parser && x->parser->capacity() >= n)
         return simdjson::SUCCESS;
@@ -60,7 +60,7 @@ simdjson::error_code provide(as_json_cxx *x, size_t n)
 // The first look for the processor's instructions makes strings, and would end in std::terminate
 // where there is no memory for them. The handler holds for that one moment: all other memory is
 // taken so that it may be refused, and a handler would be asked there, too.
-bool choose()
+bool select_implementation()
 {
     std::new_handler before = std::set_new_handler([] { as_fatal_memory(sizeof(std::string)); });
 
@@ -73,7 +73,7 @@ bool choose()
 
 as_json_cxx *as_json_cxx_new(void)
 {
-    static const bool chosen = choose();
+    static const bool chosen = select_implementation();
 
     (void)chosen;
     return new (std::nothrow) as_json_cxx;
@@ -89,7 +89,7 @@ int as_json_cxx_index(as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t
 {
     simdjson::error_code err = n > simdjson::SIMDJSON_MAXSIZE_BYTES - simdjson::SIMDJSON_PADDING
                                    ? simdjson::CAPACITY
-                                   : provide(x, n);
+                                   : ensure_capacity(x, n);
 
     if (err == simdjson::MEMALLOC) {
         x->parser.reset(); // half made
@@ -98,7 +98,7 @@ int as_json_cxx_index(as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t
     if (!err)
         err = x->parser->stage1(p, n, simdjson::stage1_mode::regular);
     if (err) {
-        *ret_why = text_of(err);
+        *ret_why = error_text(err);
         return -1;
     }
     *ret_at = x->parser->structural_indexes.get();
@@ -108,7 +108,7 @@ int as_json_cxx_index(as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t
 
 void as_json_cxx_trim(as_json_cxx *x)
 {
-    if (x->parser && x->parser->capacity() > AS_JSON_CXX_KEEP)
+    if (x->parser && x->parser->capacity() > AS_JSON_CXX_RETAIN_MAX)
         x->parser.reset();
 }
 

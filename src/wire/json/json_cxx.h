@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-#define AS_JSON_CXX_KEEP (256u << 10) /* bytes of text whose index is kept for the next one */
+#define AS_JSON_CXX_RETAIN_MAX (256u << 10) /* bytes of text whose index is kept for the next one  \
+                                             */
 
 struct as_json_cxx;
 
@@ -27,7 +28,7 @@ void as_json_cxx_free(struct as_json_cxx *x);
  * says what is wrong. The index lives until the next call. */
 int as_json_cxx_index(struct as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t **ret_at,
                       uint32_t *ret_n, const char **ret_why);
-void as_json_cxx_trim(struct as_json_cxx *x); /* memory above AS_JSON_CXX_KEEP goes back */
+void as_json_cxx_trim(struct as_json_cxx *x); /* memory above AS_JSON_CXX_RETAIN_MAX goes back */
 
 /* The number of the JSON grammar from p to end, correctly rounded; infinite when it overflows. */
 double as_json_cxx_double(const char *p, const char *end);

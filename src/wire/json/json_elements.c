@@ -4,15 +4,15 @@
 #include <fenv.h>
 #include <math.h>
 
-struct reading {
+struct element_reader {
     struct as_json *j;
     struct as_json_elements *e;
     enum as_dtype dtype;
     uint8_t *out;
     size_t room;
     uint64_t max;
-    uint32_t leaves; /* level of the arrays that hold elements; 0: none was seen */
-    uint32_t seen;   /* bit i: an array of level i + 1 has told its length */
+    uint32_t leaf_level; /* level of the arrays that hold elements; 0: none was seen */
+    uint32_t seen;       /* bit i: an array of level i + 1 has told its length */
 };
 
 /* --- numbers into bytes --- */
@@ -20,13 +20,13 @@ struct reading {
 /* d is what n's text rounds to, and lies just between two numbers of a narrower type; which of them
  * is nearer is for the text to say. Gives a double on the text's side of d, or d when it is exact.
  */
-static double untie(const struct as_json_number *n, double d)
+static double break_rounding_tie(const struct as_json_number *n, double d)
 {
     int mode = fegetround();
     double low, high;
 
     fesetround(FE_DOWNWARD);
-    low = strtod(n->p, NULL); /* the number ends where strtod ends it, too: as_json_ends */
+    low = strtod(n->p, NULL); /* the number ends where strtod ends it, too: as_json_is_delimiter */
     fesetround(FE_UPWARD);
     high = strtod(n->p, NULL);
     fesetround(mode);
@@ -42,7 +42,7 @@ static bool to_f32(const struct as_json_number *n, float *ret_f)
 
     memcpy(&bits, &d, 8);
     if (__builtin_expect((bits & 0x1fffffff) == 0x10000000 || fabs(d) < 0x1p-126, 0) && d != 0)
-        d = untie(n, d);
+        d = break_rounding_tie(n, d);
     *ret_f = (float)d;
     return !isinf(*ret_f);
 }
@@ -60,7 +60,7 @@ static bool to_16(const struct as_json_number *n, int precision, int least, uint
     q = e - (precision - 1);
     r = ldexp(fabs(d), -q); /* exact: a power of two */
     if (r - floor(r) == 0.5)
-        r = ldexp(fabs(untie(n, d)), -q);
+        r = ldexp(fabs(break_rounding_tie(n, d)), -q);
     /* a mantissa that is rounded up to the next power of two carries into the exponent by itself */
     bits = (uint32_t)rint(r) + ((uint32_t)(e - least) << (precision - 1));
     if (e > 128 || bits >= infinity)
@@ -97,7 +97,7 @@ static const char *takes(enum as_dtype t)
     }
 }
 
-AS_PRINTF(2, 3) static int refuse(struct reading *r, const char *fmt, ...)
+AS_PRINTF(2, 3) static int refuse(struct element_reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -109,7 +109,7 @@ AS_PRINTF(2, 3) static int refuse(struct reading *r, const char *fmt, ...)
 
 #define NUMBER_SHOWN 40
 
-static int refuse_number(struct reading *r, const struct as_json_number *n, const char *what)
+static int refuse_number(struct element_reader *r, const struct as_json_number *n, const char *what)
 {
     return refuse(r, "data[%llu]: %.*s %s %s", (unsigned long long)r->e->count,
                   (int)AS_MIN(n->end - n->p, (ptrdiff_t)NUMBER_SHOWN), n->p, what,
@@ -117,7 +117,7 @@ static int refuse_number(struct reading *r, const struct as_json_number *n, cons
 }
 
 /* The next token is no element of this datatype: it may be no JSON at all. */
-static int refuse_kind(struct reading *r)
+static int refuse_token(struct element_reader *r)
 {
     const char *kind;
     int err;
@@ -149,7 +149,7 @@ static int refuse_kind(struct reading *r)
 }
 
 /* NaN, Infinity, -Infinity: not JSON, but what Python and Triton write. */
-static bool read_word(const uint8_t *p, double *ret_d)
+static bool parse_nonfinite(const uint8_t *p, double *ret_d)
 {
     static const struct {
         const char *word;
@@ -160,7 +160,7 @@ static bool read_word(const uint8_t *p, double *ret_d)
         size_t n = strlen(words[i].word);
 
         /* bytes behind a text that ends within the word are the padding */
-        if (!memcmp(p, words[i].word, n) && as_json_ends(p[n])) {
+        if (!memcmp(p, words[i].word, n) && as_json_is_delimiter(p[n])) {
             *ret_d = words[i].value;
             return true;
         }
@@ -170,7 +170,7 @@ static bool read_word(const uint8_t *p, double *ret_d)
 
 /* --- one element --- */
 
-static int put_string(struct reading *r, bool keep)
+static int read_string(struct element_reader *r, bool store)
 {
     struct as_str raw;
     uint8_t *to = r->out + r->e->bytes;
@@ -179,15 +179,15 @@ static int put_string(struct reading *r, bool keep)
 
     if (!as_json_raw_string(r->j, &raw))
         return AS_EPROTO;
-    AS_ASSERT(!keep || r->room - r->e->bytes >= 4 + raw.n);
+    AS_ASSERT(!store || r->room - r->e->bytes >= 4 + raw.n);
     n = raw.n;
     if (n && memchr(raw.p, '\\', n)) {
-        if (!as_json_unescape(raw, keep ? to + 4 : NULL, &n))
+        if (!as_json_unescape(raw, store ? to + 4 : NULL, &n))
             return as_json_fail(r->j, "a bad escape in a string");
-    } else if (keep && n) {
+    } else if (store && n) {
         memcpy(to + 4, raw.p, n);
     }
-    if (keep) {
+    if (store) {
         len = (uint32_t)n;
         memcpy(to, &len, 4);
         r->e->bytes += 4 + n;
@@ -195,14 +195,14 @@ static int put_string(struct reading *r, bool keep)
     return 0;
 }
 
-static int put_special(struct reading *r, enum as_dtype t, uint8_t *to)
+static int read_nonfinite(struct element_reader *r, enum as_dtype t, uint8_t *to)
 {
     uint16_t half;
     float f;
     double d;
 
-    if (t < AS_DT_FP16 || !read_word(as_json_peek(r->j), &d))
-        return refuse_kind(r);
+    if (t < AS_DT_FP16 || !parse_nonfinite(as_json_peek(r->j), &d))
+        return refuse_token(r);
     f = (float)d;
     half = t == AS_DT_FP16 ? 0x7c00 : 0x7f80;
     half = (uint16_t)(half | (isnan(d) ? (t == AS_DT_FP16 ? 0x200 : 0x40) : 0) |
@@ -217,26 +217,27 @@ static int put_special(struct reading *r, enum as_dtype t, uint8_t *to)
 }
 
 /* The element at the next token; steps over it. `t` is known when this is compiled. */
-static inline __attribute__((always_inline)) int put_one(struct reading *r, enum as_dtype t)
+static inline __attribute__((always_inline)) int read_element(struct element_reader *r,
+                                                              enum as_dtype t)
 {
     const size_t size = t == AS_DT_BYTES ? 0 : as_dtype_size(t);
-    bool keep = r->e->count < r->max;
-    uint8_t scratch[8], *to = keep ? r->out + r->e->count * size : scratch;
+    bool store = r->e->count < r->max;
+    uint8_t scratch[8], *to = store ? r->out + r->e->count * size : scratch;
     struct as_json_number n;
     int err = 0;
 
     if (t == AS_DT_BYTES) {
-        err = *as_json_peek(r->j) == '"' ? put_string(r, keep) : refuse_kind(r);
+        err = *as_json_peek(r->j) == '"' ? read_string(r, store) : refuse_token(r);
     } else if (t == AS_DT_BOOL) {
         uint8_t c = *as_json_peek(r->j);
 
         if (c != 't' && c != 'f')
-            return refuse_kind(r);
+            return refuse_token(r);
         *to = c == 't';
         err = as_json_walk(r->j, AS_MAX_DIMS);
         r->j->token -= !err;
     } else if (!as_json_scan_number(as_json_peek(r->j), &n)) {
-        err = put_special(r, t, to);
+        err = read_nonfinite(r, t, to);
     } else if (t == AS_DT_FP64) {
         double d = as_json_number_f64(&n);
 
@@ -271,23 +272,23 @@ static inline __attribute__((always_inline)) int put_one(struct reading *r, enum
     return 0;
 }
 
-static inline __attribute__((always_inline)) int put_all(struct reading *r, enum as_dtype t)
+static inline __attribute__((always_inline)) int read_row(struct element_reader *r, enum as_dtype t)
 {
     int err;
 
     do
-        err = put_one(r, t);
-    while (!err && as_json_take(r->j, ','));
+        err = read_element(r, t);
+    while (!err && as_json_accept(r->j, ','));
     return err;
 }
 
 /* The elements of one array, or the one that stands alone: one loop for each datatype. */
-static int read_leaves(struct reading *r, bool alone)
+static int read_elements(struct element_reader *r, bool alone)
 {
     switch (r->dtype) {
 #define CASE(T)                                                                                    \
     case AS_DT_##T:                                                                                \
-        return alone ? put_one(r, AS_DT_##T) : put_all(r, AS_DT_##T);
+        return alone ? read_element(r, AS_DT_##T) : read_row(r, AS_DT_##T);
         CASE(BOOL)
         CASE(UINT8)
         CASE(UINT16)
@@ -313,15 +314,15 @@ static int read_leaves(struct reading *r, bool alone)
 
 /* --- arrays --- */
 
-static int refuse_uneven(struct reading *r)
+static int refuse_uneven(struct element_reader *r)
 {
     return refuse(r, "data is nested unevenly (at element %llu)", (unsigned long long)r->e->count);
 }
 
 /* An array of this level (the outermost: 1) has `n` entries: the same as its sisters. */
-static int end_array(struct reading *r, uint32_t level, uint64_t n)
+static int close_array(struct element_reader *r, uint32_t level, uint64_t n)
 {
-    if (!as_json_take(r->j, ']'))
+    if (!as_json_accept(r->j, ']'))
         return as_json_fail(r->j, "expected ',' or ']'");
     if (r->seen & 1u << (level - 1) && r->e->shape[level - 1] != (int64_t)n)
         return refuse_uneven(r);
@@ -330,7 +331,7 @@ static int end_array(struct reading *r, uint32_t level, uint64_t n)
     return 0;
 }
 
-static int read_array(struct reading *r, uint32_t level)
+static int read_array(struct element_reader *r, uint32_t level)
 {
     uint64_t n = 0;
     int err = 0;
@@ -339,21 +340,21 @@ static int read_array(struct reading *r, uint32_t level)
     if (level > AS_MAX_DIMS)
         return refuse(r, "data is nested deeper than %d levels", AS_MAX_DIMS);
     r->e->ndim = AS_MAX(r->e->ndim, level);
-    if (r->leaves && level > r->leaves)
+    if (r->leaf_level && level > r->leaf_level)
         return refuse_uneven(r);
     r->j->token++;
     if (r->j->token >= r->j->n)
         return as_json_fail(r->j, "it ends early");
     c = *as_json_peek(r->j);
     if (c == ']')
-        return end_array(r, level, 0);
+        return close_array(r, level, 0);
     if (c != '[') {
         if (r->e->ndim > level)
             return refuse_uneven(r);
-        r->leaves = level;
+        r->leaf_level = level;
         n = r->e->count;
-        err = read_leaves(r, false);
-        return err ? err : end_array(r, level, r->e->count - n);
+        err = read_elements(r, false);
+        return err ? err : close_array(r, level, r->e->count - n);
     }
     do {
         if (r->j->token >= r->j->n || *as_json_peek(r->j) != '[') {
@@ -362,22 +363,23 @@ static int read_array(struct reading *r, uint32_t level)
         }
         err = read_array(r, level + 1);
         n++;
-    } while (!err && as_json_take(r->j, ','));
-    return err ? err : end_array(r, level, n);
+    } while (!err && as_json_accept(r->j, ','));
+    return err ? err : close_array(r, level, n);
 }
 
 int as_json_elements(struct as_json *j, struct as_json_value *v, enum as_dtype t, uint64_t max,
                      uint8_t *out, size_t room, struct as_json_elements *ret_e)
 {
-    struct reading r = {.j = j, .e = ret_e, .dtype = t, .out = out, .room = room, .max = max};
+    struct element_reader r = {
+        .j = j, .e = ret_e, .dtype = t, .out = out, .room = room, .max = max};
     int err;
 
     ret_e->count = 0;
     ret_e->bytes = 0;
     ret_e->ndim = 0;
     AS_ASSERT(t == AS_DT_BYTES || room / as_dtype_size(t) >= max);
-    as_json_begin(j, v);
-    err = v->type == AS_JSON_ARRAY ? read_array(&r, 1) : read_leaves(&r, true);
+    as_json_seek(j, v);
+    err = v->type == AS_JSON_ARRAY ? read_array(&r, 1) : read_elements(&r, true);
     if (!err && t != AS_DT_BYTES)
         ret_e->bytes = (size_t)AS_MIN(ret_e->count, max) * as_dtype_size(t);
     return err;

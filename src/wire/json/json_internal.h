@@ -31,15 +31,15 @@ static inline const uint8_t *as_json_peek(const struct as_json *j)
 }
 
 /* Steps on to a value that is being read. */
-static inline void as_json_begin(struct as_json *j, struct as_json_value *v)
+static inline void as_json_seek(struct as_json *j, struct as_json_value *v)
 {
-    AS_ASSERT(!v->taken && v->token < j->n);
-    v->taken = true;
+    AS_ASSERT(!v->consumed && v->token < j->n);
+    v->consumed = true;
     j->token = v->token;
 }
 
 /* Is the next token this byte? Steps over it then. */
-static inline bool as_json_take(struct as_json *j, uint8_t c)
+static inline bool as_json_accept(struct as_json *j, uint8_t c)
 {
     if (j->token >= j->n || *as_json_peek(j) != c)
         return false;
@@ -48,7 +48,7 @@ static inline bool as_json_take(struct as_json *j, uint8_t c)
 }
 
 /* White space or the byte of a token of its own: what ends a number, true, false, null. */
-static inline bool as_json_ends(uint8_t c)
+static inline bool as_json_is_delimiter(uint8_t c)
 {
     return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t' ||
            c == ':' || c == '[' || c == '{';

@@ -117,7 +117,7 @@ bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n)
         ret_n->e += e;
     }
     ret_n->end = (const char *)p;
-    return as_json_ends(*p);
+    return as_json_is_delimiter(*p);
 }
 
 double as_json_number_f64(const struct as_json_number *n)

@@ -30,7 +30,7 @@ static inline uint64_t eight(uint32_t v)
 }
 
 /* Digits of eight() up to the last one that is no 0. */
-static inline uint32_t used(uint64_t text)
+static inline uint32_t count_used_digits(uint64_t text)
 {
     text ^= ZEROS;
     return text ? 8 - (uint32_t)__builtin_clzll(text) / 8 : 0;
@@ -136,12 +136,12 @@ static inline struct digits split(struct as_json_decimal d, bool wide)
     top = (uint32_t)v;
     r.first = (uint8_t)('0' + top / part);
     r.next = eight(top % part);
-    r.n = 1 + (r.last != ZEROS ? 8 + used(r.last) : used(r.next));
+    r.n = 1 + (r.last != ZEROS ? 8 + count_used_digits(r.last) : count_used_digits(r.next));
     return r;
 }
 
 /* All digits, no point. */
-static inline void put_all(uint8_t *out, const struct digits *d, bool wide)
+static inline void put_digits(uint8_t *out, const struct digits *d, bool wide)
 {
     *out = d->first;
     store_eight(out + 1, d->next);
@@ -150,7 +150,7 @@ static inline void put_all(uint8_t *out, const struct digits *d, bool wide)
 }
 
 /* 12.34 */
-static inline uint8_t *put_parted(uint8_t *out, const struct digits *d, bool wide)
+static inline uint8_t *put_with_point(uint8_t *out, const struct digits *d, bool wide)
 {
     uint32_t at = (uint32_t)d->point;
     uint64_t head = d->first | d->next << 8, before = ((uint64_t)1 << 8 * (at & 7)) - 1;
@@ -162,7 +162,7 @@ static inline uint8_t *put_parted(uint8_t *out, const struct digits *d, bool wid
         if (wide)
             store_eight(out + 10, d->last);
     } else {
-        put_all(out, d, wide);
+        put_digits(out, d, wide);
         memmove(out + at + 1, out + at, wide ? 17 - at : 1);
         out[at] = '.';
     }
@@ -175,7 +175,7 @@ static uint8_t *put_scientific(uint8_t *out, const struct digits *d, bool wide)
     int32_t e = d->point - 1;
     uint32_t u = (uint32_t)(e < 0 ? -e : e);
 
-    put_all(out + 1, d, wide);
+    put_digits(out + 1, d, wide);
     out[0] = d->first;
     out[1] = '.';
     out += d->n == 1 ? 1 : d->n + 1;
@@ -212,11 +212,11 @@ static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal,
     int32_t n = (int32_t)d.n, single = n == 1;
 
     if (d.point > 0 && d.point < n)
-        return put_parted(out, &d, wide);
+        return put_with_point(out, &d, wide);
     if (d.point <= 0 && d.point >= single - 3) {
         // NOLINTNEXTLINE(bugprone-not-null-terminated-result): ends at what is returned
         memcpy(out, "0.000000", 8);
-        put_all(out + 2 - d.point, &d, wide);
+        put_digits(out + 2 - d.point, &d, wide);
         return out + 2 - d.point + n;
     }
     if (d.point <= 0 || d.point - n > 5 - single)
@@ -225,7 +225,7 @@ static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal,
         return put_word(v < 0x1p64 ? put_u64(out, (uint64_t)v)
                                    : (uint8_t *)as_json_cxx_put_double((char *)out, v),
                         ".0");
-    put_all(out, &d, wide); /* the zeros that it ends with are among them */
+    put_digits(out, &d, wide); /* the zeros that it ends with are among them */
     return put_word(out + d.point, ".0");
 }
 
@@ -271,7 +271,7 @@ uint8_t *as_json_print_f64(uint8_t *out, double v)
 /* --- tensors --- */
 
 /* Bytes of the longest element, its comma and a ".0" too. */
-static const uint8_t text_max[AS_DT_COUNT] = {
+static const uint8_t element_text_max[AS_DT_COUNT] = {
     [AS_DT_BOOL] = 6,
     [AS_DT_UINT8] = 4,
     [AS_DT_UINT16] = 6,
@@ -304,11 +304,11 @@ uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbyte
     uint64_t n = 0;
 
     if (t != AS_DT_BYTES)
-        return nbytes / as_dtype_size(t) * text_max[t] + AS_JSON_NUMBER_ROOM;
+        return nbytes / as_dtype_size(t) * element_text_max[t] + AS_JSON_NUMBER_ROOM;
     while (p < end) {
         struct as_str s = next_bytes(&p);
 
-        if (!as_names_utf8(s))
+        if (!as_name_check_utf8(s))
             return UINT64_MAX;
         n += as_json_string_len(s) + 1;
     }

@@ -7,7 +7,7 @@
 
 /* --- structure --- */
 
-static void separate(struct as_buf *b)
+static void put_comma(struct as_buf *b)
 {
     static const char no_comma_after[] = {'{', '[', ':', ' ', '\n', '\t', '\r'};
 
@@ -17,7 +17,7 @@ static void separate(struct as_buf *b)
 
 void as_json_put_open(struct as_buf *b, char bracket)
 {
-    separate(b);
+    put_comma(b);
     as_buf_add(b, &bracket, 1);
 }
 
@@ -26,7 +26,7 @@ void as_json_put_close(struct as_buf *b, char bracket)
     as_buf_add(b, &bracket, 1);
 }
 
-void as_json_put_name(struct as_buf *b, struct as_str key)
+void as_json_put_escaped_key(struct as_buf *b, struct as_str key)
 {
     as_json_put_string(b, key);
     as_buf_add(b, ":", 1);
@@ -34,39 +34,39 @@ void as_json_put_name(struct as_buf *b, struct as_str key)
 
 void as_json_put_key(struct as_buf *b, const char *key)
 {
-    as_json_put_name(b, as_str_of(key));
+    as_json_put_escaped_key(b, as_str_of(key));
 }
 
-void as_json_put_text(struct as_buf *b, const char *z)
+void as_json_put_cstr(struct as_buf *b, const char *z)
 {
     as_json_put_string(b, as_str_of(z));
 }
 
 void as_json_put_bool(struct as_buf *b, bool v)
 {
-    separate(b);
+    put_comma(b);
     as_buf_str(b, v ? "true" : "false");
 }
 
 void as_json_put_null(struct as_buf *b)
 {
-    separate(b);
+    put_comma(b);
     as_buf_str(b, "null");
 }
 
-void as_json_put_at_string(struct as_buf *b, const char *key, struct as_str s)
+void as_json_put_member_string(struct as_buf *b, const char *key, struct as_str s)
 {
     as_json_put_key(b, key);
     as_json_put_string(b, s);
 }
 
-void as_json_put_at_u64(struct as_buf *b, const char *key, uint64_t v)
+void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v)
 {
     as_json_put_key(b, key);
     as_json_put_u64(b, v);
 }
 
-void as_json_put_at_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s)
+void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s)
 {
     as_json_put_key(b, key);
     as_json_put_open(b, '[');
@@ -161,8 +161,8 @@ size_t as_json_copy_string(uint8_t *out, struct as_str s)
 
 void as_json_put_string(struct as_buf *b, struct as_str s)
 {
-    separate(b);
-    if (as_names_utf8(s))
+    put_comma(b);
+    if (as_name_check_utf8(s))
         b->n += as_json_copy_string(as_buf_reserve(b, as_json_string_len(s)), s);
     else
         as_buf_json(b, s);
@@ -174,7 +174,7 @@ void as_json_put_i64(struct as_buf *b, int64_t v)
 {
     uint8_t *p;
 
-    separate(b);
+    put_comma(b);
     p = as_buf_reserve(b, AS_JSON_NUMBER_ROOM);
     b->n += (size_t)(as_json_print_i64(p, v) - p);
 }
@@ -183,7 +183,7 @@ void as_json_put_u64(struct as_buf *b, uint64_t v)
 {
     uint8_t *p;
 
-    separate(b);
+    put_comma(b);
     p = as_buf_reserve(b, AS_JSON_NUMBER_ROOM);
     b->n += (size_t)(as_json_print_u64(p, v) - p);
 }
@@ -196,7 +196,7 @@ void as_json_put_f64(struct as_buf *b, double v)
         as_json_put_null(b);
         return;
     }
-    separate(b);
+    put_comma(b);
     p = as_buf_reserve(b, AS_JSON_NUMBER_ROOM);
     b->n += (size_t)(as_json_print_f64(p, v) - p);
 }

@@ -64,7 +64,7 @@ static const struct as_management_message requests[AS_MANAGEMENT_RPCS] = {
 
 /* --- what both readers do --- */
 
-int as_management_bad(struct as_management_reader *r, const char *fmt, ...)
+int as_management_fail(struct as_management_reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -76,11 +76,11 @@ int as_management_bad(struct as_management_reader *r, const char *fmt, ...)
 
 static int malformed(struct as_management_reader *r, const struct as_management_message *m)
 {
-    return as_management_bad(r, "malformed %s", m->name);
+    return as_management_fail(r, "malformed %s", m->name);
 }
 
-size_t as_management_enter(struct as_management_reader *r, const struct as_management_field *f,
-                           int64_t index)
+size_t as_management_enter_field(struct as_management_reader *r,
+                                 const struct as_management_field *f, int64_t index)
 {
     size_t before = strlen(r->path);
 
@@ -92,7 +92,7 @@ size_t as_management_enter(struct as_management_reader *r, const struct as_manag
 }
 
 /* The place of one more element; NULL: no memory. */
-static void *push(struct as_management_reader *r, struct as_management_list *l, size_t size)
+static void *list_push(struct as_management_reader *r, struct as_management_list *l, size_t size)
 {
     if (l->n == l->cap) {
         uint32_t cap = l->cap ? 2 * l->cap : 8;
@@ -111,7 +111,7 @@ static void *push(struct as_management_reader *r, struct as_management_list *l, 
 int as_management_too_many(struct as_management_reader *r, const struct as_management_field *f,
                            uint32_t most)
 {
-    return as_management_bad(r, "%s%s: more than %u", r->path, f->name, most);
+    return as_management_fail(r, "%s%s: more than %u", r->path, f->name, most);
 }
 
 int as_management_add_size(struct as_management_reader *r, const struct as_management_field *f,
@@ -122,8 +122,8 @@ int as_management_add_size(struct as_management_reader *r, const struct as_manag
     if (l->n == AS_MAX_DIMS)
         return as_management_too_many(r, f, AS_MAX_DIMS);
     if (v < -1)
-        return as_management_bad(r, "%s%s[%u]: %ld is below -1", r->path, f->name, l->n, (long)v);
-    p = push(r, l, sizeof(*p));
+        return as_management_fail(r, "%s%s[%u]: %ld is below -1", r->path, f->name, l->n, (long)v);
+    p = list_push(r, l, sizeof(*p));
     if (!p)
         return AS_ENOMEM;
     *p = v;
@@ -140,11 +140,11 @@ int as_management_add_text(struct as_management_reader *r, const struct as_manag
     if (l->n == most)
         return as_management_too_many(r, f, most);
     if (line && s.n > AS_MANAGEMENT_LABEL)
-        return as_management_bad(r, "%s%s[%u]: longer than %u bytes", r->path, f->name, l->n,
-                                 AS_MANAGEMENT_LABEL);
-    if (line && !as_names_line(s))
-        return as_management_bad(r, "%s%s[%u]: not a line of text", r->path, f->name, l->n);
-    p = push(r, l, sizeof(*p));
+        return as_management_fail(r, "%s%s[%u]: longer than %u bytes", r->path, f->name, l->n,
+                                  AS_MANAGEMENT_LABEL);
+    if (line && !as_name_check_line(s))
+        return as_management_fail(r, "%s%s[%u]: not a line of text", r->path, f->name, l->n);
+    p = list_push(r, l, sizeof(*p));
     if (!p)
         return AS_ENOMEM;
     *p = s;
@@ -154,8 +154,8 @@ int as_management_add_text(struct as_management_reader *r, const struct as_manag
 static int set_text(struct as_management_reader *r, const struct as_management_field *f, void *to,
                     struct as_str s)
 {
-    if (!as_names_utf8(s))
-        return as_management_bad(r, "%s%s: not UTF-8", r->path, f->name);
+    if (!as_name_check_utf8(s))
+        return as_management_fail(r, "%s%s: not UTF-8", r->path, f->name);
     if (f->kind != AS_MANAGEMENT_TEXT)
         return as_management_add_text(r, f, to, s);
     *(struct as_str *)to = s;
@@ -169,9 +169,9 @@ static int check_labels(struct as_management_reader *r, const struct as_manageme
     if (!s->labels.n)
         return 0;
     if (side->at != T(outputs))
-        return as_management_bad(r, "%slabels: only outputs have them", r->path);
+        return as_management_fail(r, "%slabels: only outputs have them", r->path);
     if (dtype == AS_DT_BYTES || dtype == AS_DT_BOOL)
-        return as_management_bad(r, "%slabels: %s has no classes", r->path, as_dtype_name(dtype));
+        return as_management_fail(r, "%slabels: %s has no classes", r->path, as_dtype_name(dtype));
     return 0;
 }
 
@@ -182,17 +182,17 @@ int as_management_add_tensor(struct as_management_reader *r, const struct as_man
     struct as_tensor_spec *p;
 
     if (!s->name.n)
-        return as_management_bad(r, "%sname: missing", r->path);
+        return as_management_fail(r, "%sname: missing", r->path);
     if (s->name.n > AS_MANAGEMENT_NAME_MAX)
-        return as_management_bad(r, "%sname: longer than %u bytes", r->path,
-                                 AS_MANAGEMENT_NAME_MAX);
+        return as_management_fail(r, "%sname: longer than %u bytes", r->path,
+                                  AS_MANAGEMENT_NAME_MAX);
     if (dtype == AS_DT_INVALID)
-        return as_management_bad(r, "%sdatatype: '%.*s' is none (FP32, INT64, BYTES …)", r->path,
-                                 (int)AS_MIN(s->datatype.n, (size_t)32),
-                                 s->datatype.p ? s->datatype.p : "");
+        return as_management_fail(r, "%sdatatype: '%.*s' is none (FP32, INT64, BYTES …)", r->path,
+                                  (int)AS_MIN(s->datatype.n, (size_t)32),
+                                  s->datatype.p ? s->datatype.p : "");
     if (check_labels(r, side, s, dtype))
         return AS_EINVALID;
-    p = push(r, l, sizeof(*p));
+    p = list_push(r, l, sizeof(*p));
     if (!p)
         return AS_ENOMEM;
     *p = (struct as_tensor_spec){.name = s->name,
@@ -218,7 +218,7 @@ static int read_pb_tensor(struct as_management_reader *r, const struct as_manage
 
     if (l->n == AS_MANAGEMENT_TENSORS)
         return as_management_too_many(r, f, AS_MANAGEMENT_TENSORS);
-    before = as_management_enter(r, f, l->n);
+    before = as_management_enter_field(r, f, l->n);
     err = read_pb(r, f->of, bytes, &s);
     if (!err)
         err = as_management_add_tensor(r, f, l, &s);
@@ -251,8 +251,8 @@ static enum as_pb_wire wire_of(enum as_management_kind k)
                : AS_PB_LEN;
 }
 
-static int take_pb(struct as_management_reader *r, const struct as_management_message *m,
-                   const struct as_management_field *f, const struct as_pb_field *v, void *to)
+static int read_pb_field(struct as_management_reader *r, const struct as_management_message *m,
+                         const struct as_management_field *f, const struct as_pb_field *v, void *to)
 {
     size_t before;
     int err;
@@ -278,7 +278,7 @@ static int take_pb(struct as_management_reader *r, const struct as_management_me
         return read_pb_tensor(r, f, v->s, to);
     case AS_MANAGEMENT_GROUP:
     default:
-        before = as_management_enter(r, f, -1);
+        before = as_management_enter_field(r, f, -1);
         err = read_pb(r, f->of, v->s, to);
         if (!err)
             r->path[before] = 0;
@@ -287,8 +287,8 @@ static int take_pb(struct as_management_reader *r, const struct as_management_me
 }
 
 /* NULL: of a later version, and not known here. So is a known number with another type. */
-static const struct as_management_field *find_pb(const struct as_management_message *m,
-                                                 const struct as_pb_field *v)
+static const struct as_management_field *find_pb_field(const struct as_management_message *m,
+                                                       const struct as_pb_field *v)
 {
     for (const struct as_management_field *f = m->fields; f < m->fields + m->n; f++) {
         if (f->number == v->number && (v->wire == wire_of(f->kind) ||
@@ -310,9 +310,9 @@ static int read_pb(struct as_management_reader *r, const struct as_management_me
 
         if (more < 0)
             return malformed(r, m);
-        f = find_pb(m, &v);
+        f = find_pb_field(m, &v);
         if (f)
-            err = take_pb(r, m, f, &v, (uint8_t *)to + f->at);
+            err = read_pb_field(r, m, f, &v, (uint8_t *)to + f->at);
     }
     return err;
 }
@@ -322,16 +322,16 @@ static int read_pb(struct as_management_reader *r, const struct as_management_me
 static int check_names(struct as_management_reader *r, const char *side,
                        const struct as_management_list *l)
 {
-    const struct as_str *twice = as_names_twice(l->p, sizeof(struct as_tensor_spec), l->n);
+    const struct as_str *twice = as_name_check_duplicate(l->p, sizeof(struct as_tensor_spec), l->n);
 
     if (!twice)
         return 0;
-    return as_management_bad(r, "signature.%s: '%.*s' is given twice", side,
-                             (int)AS_MIN(twice->n, (size_t)64), twice->p);
+    return as_management_fail(r, "signature.%s: '%.*s' is given twice", side,
+                              (int)AS_MIN(twice->n, (size_t)64), twice->p);
 }
 
-static int finish(struct as_management_reader *r, const struct as_management_target *t,
-                  struct as_management_request *ret_q)
+static int check_request(struct as_management_reader *r, const struct as_management_target *t,
+                         struct as_management_request *ret_q)
 {
     int err = check_names(r, "inputs", &t->inputs);
 
@@ -357,7 +357,7 @@ int as_management_parse(enum as_management_rpc rpc, struct as_str message, struc
     struct as_management_target t = {0};
     int err = read_pb(&r, &requests[rpc], message, &t);
 
-    return err ? err : finish(&r, &t, ret_q);
+    return err ? err : check_request(&r, &t, ret_q);
 }
 
 int as_management_parse_json(enum as_management_rpc rpc, struct as_str message, struct as_json *j,
@@ -372,11 +372,11 @@ int as_management_parse_json(enum as_management_rpc rpc, struct as_str message, 
     if (!err)
         err = as_management_read_json(&r, &requests[rpc], &root, &t);
     if (!err)
-        err = as_json_end(j);
+        err = as_json_expect_end(j);
     if (err == AS_EPROTO)
-        err = as_management_bad(&r, "%s", as_json_why(j));
+        err = as_management_fail(&r, "%s", as_json_why(j));
     as_json_close(j);
-    return err ? err : finish(&r, &t, ret_q);
+    return err ? err : check_request(&r, &t, ret_q);
 }
 
 /* --- answers --- */
@@ -436,7 +436,7 @@ void as_management_put_json(enum as_management_rpc rpc, const struct as_manageme
         /* 64 bits: a string, as protobuf's mapping has it */
         snprintf(epoch, sizeof(epoch), "%lu", (unsigned long)r->epoch);
         as_json_put_key(out, "epoch");
-        as_json_put_text(out, epoch);
+        as_json_put_cstr(out, epoch);
         as_json_put_key(out, "heartbeatIntervalMs");
         as_json_put_u64(out, r->heartbeat_ms);
     }

@@ -1,5 +1,5 @@
-/* wire/management/management_internal.h — what the two readers of wire/management/management share. Private to
- * wire/management/management*.c. */
+/* wire/management/management_internal.h — what the two readers of wire/management/management share.
+ * Private to wire/management/management*.c. */
 #ifndef AS_WIRE_MANAGEMENT_OWN_H
 #define AS_WIRE_MANAGEMENT_OWN_H
 
@@ -57,11 +57,11 @@ struct as_management_reader {
 };
 
 /* AS_EINVALID, with the line in r->why. */
-int as_management_bad(struct as_management_reader *r, const char *fmt, ...) AS_PRINTF(2, 3);
+int as_management_fail(struct as_management_reader *r, const char *fmt, ...) AS_PRINTF(2, 3);
 /* r->path goes into a field, or into one of its elements (-1: it is no list); returns where it
  * ended before. */
-size_t as_management_enter(struct as_management_reader *r, const struct as_management_field *f,
-                           int64_t index);
+size_t as_management_enter_field(struct as_management_reader *r,
+                                 const struct as_management_field *f, int64_t index);
 /* What was read becomes an element, within its bounds. 0, AS_EINVALID, AS_ENOMEM. */
 int as_management_add_size(struct as_management_reader *r, const struct as_management_field *f,
                            struct as_management_list *l, int64_t v);

@@ -24,7 +24,7 @@ static bool is_key(const char *name, struct as_str key)
 static int wrong_type(struct as_management_reader *r, const struct as_management_field *f, int err,
                       const char *want)
 {
-    return err == AS_EINVALID ? as_management_bad(r, "%s%s: must be %s", r->path, f->name, want)
+    return err == AS_EINVALID ? as_management_fail(r, "%s%s: must be %s", r->path, f->name, want)
                               : err;
 }
 
@@ -71,7 +71,7 @@ static int json_u32(struct as_management_reader *r, const struct as_management_f
     int err = json_integer(r, f, v, false, &wide);
 
     if (!err && wide > UINT32_MAX)
-        return as_management_bad(r, "%s%s: %lu is above %u", r->path, f->name, wide, UINT32_MAX);
+        return as_management_fail(r, "%s%s: %lu is above %u", r->path, f->name, wide, UINT32_MAX);
     if (!err)
         *ret = (uint32_t)wide;
     return err;
@@ -96,7 +96,7 @@ static int json_element(struct as_management_reader *r, const struct as_manageme
     }
     if (l->n == AS_MANAGEMENT_TENSORS)
         return as_management_too_many(r, f, AS_MANAGEMENT_TENSORS);
-    before = as_management_enter(r, f, l->n);
+    before = as_management_enter_field(r, f, l->n);
     err = as_management_read_json(r, f->of, v, &spec);
     if (!err)
         err = as_management_add_tensor(r, f, l, &spec);
@@ -119,8 +119,8 @@ static int json_list(struct as_management_reader *r, const struct as_management_
     return err;
 }
 
-static int take_json(struct as_management_reader *r, const struct as_management_field *f,
-                     struct as_json_value *v, void *to)
+static int read_json_field(struct as_management_reader *r, const struct as_management_field *f,
+                           struct as_json_value *v, void *to)
 {
     size_t before;
     int err;
@@ -145,7 +145,7 @@ static int take_json(struct as_management_reader *r, const struct as_management_
         return json_list(r, f, v, to);
     case AS_MANAGEMENT_GROUP:
     default:
-        before = as_management_enter(r, f, -1);
+        before = as_management_enter_field(r, f, -1);
         err = as_management_read_json(r, f->of, v, to);
         if (!err)
             r->path[before] = 0;
@@ -161,9 +161,9 @@ int as_management_read_json(struct as_management_reader *r, const struct as_mana
     int err, more;
 
     if (v->type != AS_JSON_OBJECT)
-        return as_management_bad(r, "%.*s must be an object",
-                                 (int)(r->path[0] ? strlen(r->path) - 1 : strlen(m->name)),
-                                 r->path[0] ? r->path : m->name);
+        return as_management_fail(r, "%.*s must be an object",
+                                  (int)(r->path[0] ? strlen(r->path) - 1 : strlen(m->name)),
+                                  r->path[0] ? r->path : m->name);
     err = as_json_items(r->json, v, &it);
     while (!err && (more = as_json_next(r->json, &it)) != 0) {
         const struct as_management_field *f = m->fields;
@@ -178,9 +178,9 @@ int as_management_read_json(struct as_management_reader *r, const struct as_mana
             continue;
         }
         if (seen & 1u << (f - m->fields))
-            return as_management_bad(r, "%s%s: given twice", r->path, f->name);
+            return as_management_fail(r, "%s%s: given twice", r->path, f->name);
         seen |= 1u << (f - m->fields);
-        err = take_json(r, f, &it.value, (uint8_t *)to + f->at);
+        err = read_json_field(r, f, &it.value, (uint8_t *)to + f->at);
     }
     return err;
 }

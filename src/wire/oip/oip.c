@@ -33,8 +33,8 @@ int as_oip_refuse(struct as_oip_parse *c, int err, const char *fmt, ...)
     return err;
 }
 
-int as_oip_refuse_input(struct as_oip_parse *c, const struct as_tensor *t, int err, const char *fmt,
-                        ...)
+int as_oip_refuse_tensor(struct as_oip_parse *c, const struct as_tensor *t, int err,
+                         const char *fmt, ...)
 {
     int n = snprintf(c->why, c->cap, "%s '%.*s': ", c->response ? "output" : "input",
                      AS_OIP_SHOWN(t->name));
@@ -69,7 +69,7 @@ static int get_text(struct as_oip_parse *c, const struct as_pb_field *f, const c
 {
     if (f->wire != AS_PB_LEN)
         return as_oip_refuse(c, AS_EPROTO, "%s: wrong wire type %d", what, (int)f->wire);
-    if (!as_names_utf8(f->s))
+    if (!as_name_check_utf8(f->s))
         return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", what);
     *ret = f->s;
     return 0;
@@ -102,10 +102,10 @@ static int get_shape(struct as_oip_parse *c, const struct as_tensor *t, const st
     if (!err)
         return 0;
     if (err == AS_EINVALID)
-        return as_oip_refuse_input(c, t, err, "more than %d dimensions", AS_MAX_DIMS);
+        return as_oip_refuse_tensor(c, t, err, "more than %d dimensions", AS_MAX_DIMS);
     if (f->wire == AS_PB_LEN)
-        return as_oip_refuse_input(c, t, err, "shape: malformed number");
-    return as_oip_refuse_input(c, t, err, "shape: wrong wire type %d", (int)f->wire);
+        return as_oip_refuse_tensor(c, t, err, "shape: malformed number");
+    return as_oip_refuse_tensor(c, t, err, "shape: wrong wire type %d", (int)f->wire);
 }
 
 int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64_t *ret_n)
@@ -116,17 +116,17 @@ int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64
         return 0;
     for (uint32_t i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 0)
-            return as_oip_refuse_input(c, t, AS_EINVALID, "shape %s has a negative size",
-                                       as_oip_shape_text(text, t));
+            return as_oip_refuse_tensor(c, t, AS_EINVALID, "shape %s has a negative size",
+                                        as_oip_shape_text(text, t));
     }
-    return as_oip_refuse_input(c, t, AS_EINVALID, "shape %s of %s is too large",
-                               as_oip_shape_text(text, t), as_dtype_name(t->dtype));
+    return as_oip_refuse_tensor(c, t, AS_EINVALID, "shape %s of %s is too large",
+                                as_oip_shape_text(text, t), as_dtype_name(t->dtype));
 }
 
 /* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
 static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
                            bool raw, struct as_str *datatype, int64_t *shape,
-                           struct as_oip_own *own, uint32_t index)
+                           struct as_oip_tensor_options *own, uint32_t index)
 {
     int has;
 
@@ -135,30 +135,30 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
         return get_text(c, f, "an input's name", &t->name);
     case 2: /* only the known names pass, so no check for UTF-8 */
         if (f->wire != AS_PB_LEN)
-            return as_oip_refuse_input(c, t, AS_EPROTO, "datatype: wrong wire type %d",
-                                       (int)f->wire);
+            return as_oip_refuse_tensor(c, t, AS_EPROTO, "datatype: wrong wire type %d",
+                                        (int)f->wire);
         *datatype = f->s;
         return 0;
     case 3:
         return get_shape(c, t, f, shape, &t->ndim);
     case 4:
-        return as_oip_get_own(c, "input", t->name, f, own, index);
+        return as_oip_get_tensor_param(c, "input", t->name, f, own, index);
     case 5:
         if (f->wire != AS_PB_LEN)
-            return as_oip_refuse_input(c, t, AS_EPROTO, "contents: wrong wire type %d",
-                                       (int)f->wire);
+            return as_oip_refuse_tensor(c, t, AS_EPROTO, "contents: wrong wire type %d",
+                                        (int)f->wire);
         has = raw ? as_oip_has_contents(f->s) : 0;
         if (has < 0)
-            return as_oip_refuse_input(c, t, AS_EPROTO, "contents: malformed");
-        return has ? as_oip_refuse_input(c, t, AS_EINVALID,
-                                         "contents and raw_input_contents must not be mixed")
+            return as_oip_refuse_tensor(c, t, AS_EPROTO, "contents: malformed");
+        return has ? as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                          "contents and raw_input_contents must not be mixed")
                    : 0;
     default:
         return 0;
     }
 }
 
-static const char *tensors_name(const struct as_oip_parse *c)
+static const char *tensors_field(const struct as_oip_parse *c)
 {
     return c->response ? "outputs" : "inputs";
 }
@@ -171,7 +171,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     struct as_str datatype = {0};
     int64_t shape[AS_MAX_DIMS];
     uint32_t kept = c->n_tensor_params;
-    struct as_oip_own mine;
+    struct as_oip_tensor_options mine;
     struct as_pb_field f;
     uint64_t elements;
     int64_t *own;
@@ -184,16 +184,16 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
             return err;
     }
     if (more)
-        return as_oip_refuse(c, AS_EPROTO, "%s[%u]: malformed protobuf", tensors_name(c), index);
+        return as_oip_refuse(c, AS_EPROTO, "%s[%u]: malformed protobuf", tensors_field(c), index);
     if (!t->name.n)
-        return as_oip_refuse(c, AS_EINVALID, "%s[%u] has no name", tensors_name(c), index);
+        return as_oip_refuse(c, AS_EINVALID, "%s[%u] has no name", tensors_field(c), index);
     if (t->name.n > UINT16_MAX)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "the name is longer than %d bytes",
-                                   UINT16_MAX);
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "the name is longer than %d bytes",
+                                    UINT16_MAX);
     t->dtype = as_dtype_of(datatype);
     if (t->dtype == AS_DT_INVALID)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "unknown datatype '%.*s'",
-                                   AS_OIP_SHOWN(datatype));
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "unknown datatype '%.*s'",
+                                    AS_OIP_SHOWN(datatype));
     own = as_arena_alloc(c->arena, 8 * (size_t)t->ndim, 8);
     if (!own)
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
@@ -202,24 +202,24 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (__builtin_expect(c->n_tensor_params > kept, 0))
         c->n_tensor_params =
-            kept + as_names_keep_last(c->tensor_params + kept, sizeof(*c->tensor_params),
-                                      c->n_tensor_params - kept);
+            kept + as_name_check_keep_last(c->tensor_params + kept, sizeof(*c->tensor_params),
+                                           c->n_tensor_params - kept);
     if (__builtin_expect(mine.given, 0)) {
-        err = as_oip_lend(c, t, &mine, message, index);
+        err = as_oip_set_shm_input(c, t, &mine, message, index);
         if (err)
             return AS_MIN(err, 0);
     }
     if (raw) /* whose size and shape are checked when both are known */
         return 0;
     err = as_oip_check_shape(c, t, &elements);
-    return err ? err : as_oip_typed(c, t, elements, message);
+    return err ? err : as_oip_get_typed_contents(c, t, elements, message);
 }
 
-static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct as_str message,
-                      uint32_t index)
+static int get_output(struct as_oip_parse *c, struct as_oip_requested_output *o,
+                      struct as_str message, uint32_t index)
 {
     struct as_pb r = as_pb_of(message);
-    struct as_oip_own mine;
+    struct as_oip_tensor_options mine;
     struct as_pb_field f;
     int more, err = 0;
 
@@ -228,7 +228,7 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
         if (f.number == 1)
             err = get_text(c, &f, "an output's name", &o->name);
         else if (f.number == 2)
-            err = as_oip_get_own(c, "output", o->name, &f, &mine, index);
+            err = as_oip_get_tensor_param(c, "output", o->name, &f, &mine, index);
         if (err)
             return err;
     }
@@ -236,7 +236,7 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested *o, struct
         return as_oip_refuse(c, AS_EPROTO, "outputs[%u]: malformed protobuf", index);
     if (!o->name.n)
         return as_oip_refuse(c, AS_EINVALID, "outputs[%u] has no name", index);
-    return mine.given ? as_oip_ask(c, o, &mine) : 0;
+    return mine.given ? as_oip_set_output_options(c, o, &mine) : 0;
 }
 
 /* The next field that a message of this kind has, its number as in a request; as as_pb_next. */
@@ -272,9 +272,9 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     if (more)
         return as_oip_refuse(c, AS_EPROTO, "malformed protobuf");
     for (int i = MODEL; i <= ID; i++) {
-        if (!as_names_utf8(*text[i]))
+        if (!as_name_check_utf8(*text[i]))
             return as_oip_refuse(c, AS_EINVALID, "%s is not valid UTF-8", field_name[i]);
-        c->doubled |= count[i] > 1;
+        c->has_duplicates |= count[i] > 1;
     }
     for (int i = PARAMS; i <= OUTPUTS; i++) {
         uint32_t limit = i == PARAMS ? AS_OIP_PARAMS_MAX : AS_OIP_TENSORS_MAX;
@@ -284,7 +284,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     }
     /* how many there must be is known when the inputs are: some may lie in shared memory */
     if (count[RAW] > count[INPUTS])
-        return as_oip_refuse_raw(c, count[RAW], count[INPUTS]);
+        return as_oip_refuse_raw_count(c, count[RAW], count[INPUTS]);
     c->n_inputs = (uint32_t)count[INPUTS];
     c->n_params = (uint32_t)count[PARAMS];
     c->table = AS_ALIGN(m->id.n, 8);
@@ -293,7 +293,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
 
 /* Second walk: fills the arrays, whose sizes are known now. */
 static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct as_tensor *t,
-                       struct as_param *p, struct as_oip_requested *o)
+                       struct as_param *p, struct as_oip_requested_output *o)
 {
     uint32_t n[FIELDS] = {0};
     struct as_pb_field f;
@@ -329,7 +329,7 @@ int as_oip_check_raw(struct as_oip_parse *c, const struct as_tensor *t)
         return err;
     if (t->dtype == AS_DT_BYTES) {
         if (as_tensor_check_bytes(t->data, t->nbytes, n))
-            return as_oip_refuse_input(
+            return as_oip_refuse_tensor(
                 c, t, AS_EINVALID,
                 "%zu bytes of raw data are not the %llu BYTES elements of shape %s", t->nbytes,
                 (unsigned long long)n, as_oip_shape_text(text, t));
@@ -337,9 +337,9 @@ int as_oip_check_raw(struct as_oip_parse *c, const struct as_tensor *t)
     }
     need = n * as_dtype_size(t->dtype);
     if (t->nbytes != need)
-        return as_oip_refuse_input(c, t, AS_EINVALID,
-                                   "%zu bytes of raw data, shape %s of %s needs %llu", t->nbytes,
-                                   as_oip_shape_text(text, t), as_dtype_name(t->dtype), need);
+        return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                    "%zu bytes of raw data, shape %s of %s needs %llu", t->nbytes,
+                                    as_oip_shape_text(text, t), as_dtype_name(t->dtype), need);
     return 0;
 }
 
@@ -349,7 +349,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     struct as_oip_infer m = {0};
     uint64_t count[FIELDS] = {0};
     const struct as_str *twice;
-    struct as_oip_requested *outputs;
+    struct as_oip_requested_output *outputs;
     struct as_param *params;
     struct as_tensor *inputs;
     size_t size;
@@ -364,12 +364,12 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
     memset(inputs, 0, size);
     params = (struct as_param *)(inputs + count[INPUTS]);
-    outputs = (struct as_oip_requested *)(params + count[PARAMS]);
+    outputs = (struct as_oip_requested_output *)(params + count[PARAMS]);
     err = get_entries(c, r, count[RAW], inputs, params, outputs);
-    if (!err && (c->lent || (count[RAW] && count[RAW] != count[INPUTS])))
-        err = as_oip_deal(c, inputs, count[RAW]);
+    if (!err && (c->in_shm || (count[RAW] && count[RAW] != count[INPUTS])))
+        err = as_oip_assign_raw(c, inputs, count[RAW]);
     for (uint32_t i = 0; !err && count[RAW] && i < count[INPUTS]; i++)
-        err = c->lent && c->ranges[i].region.n ? 0 : as_oip_check_raw(c, &inputs[i]);
+        err = c->in_shm && c->ranges[i].region.n ? 0 : as_oip_check_raw(c, &inputs[i]);
     if (err)
         return err;
     if (c->table > AS_OIP_TABLE_MAX)
@@ -377,16 +377,16 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
                              (unsigned long long)c->table, AS_OIP_TABLE_MAX);
     m.n_inputs = (uint32_t)count[INPUTS];
-    twice = as_names_twice(inputs, sizeof(*inputs), m.n_inputs);
+    twice = as_name_check_duplicate(inputs, sizeof(*inputs), m.n_inputs);
     if (twice)
         return as_oip_refuse(c, AS_EINVALID, "%s '%.*s' is given twice",
                              c->response ? "output" : "input", AS_OIP_SHOWN(*twice));
-    m.n_params = as_names_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
-    m.n_outputs = as_names_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
+    m.n_params = as_name_check_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
+    m.n_outputs = as_name_check_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
     m.inputs = inputs;
     m.ranges = c->ranges;
-    m.ranged = c->ranged;
-    m.classified = c->classified;
+    m.has_output_range = c->has_output_range;
+    m.has_classification = c->has_classification;
     m.params = params;
     m.tensor_params = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
     m.outputs = outputs;
@@ -398,8 +398,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
 int as_oip_parse_infer(const uint8_t *p, size_t n, struct as_arena *a, struct as_oip_infer *ret_r,
                        char *why, size_t cap)
 {
-    struct as_oip_parse c = {
-        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX};
+    struct as_oip_parse c = {.arena = a, .why = why, .cap = cap, .typed_max = n + AS_OIP_TYPED_MAX};
 
     return parse_message(&c, (struct as_str){(const char *)p, n}, ret_r);
 }
@@ -408,7 +407,7 @@ int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
                           struct as_oip_response *ret_r, char *why, size_t cap)
 {
     struct as_oip_parse c = {
-        .arena = a, .why = why, .cap = cap, .typed_room = n + AS_OIP_TYPED_MAX, .response = true};
+        .arena = a, .why = why, .cap = cap, .typed_max = n + AS_OIP_TYPED_MAX, .response = true};
     struct as_oip_infer m;
     int err = parse_message(&c, (struct as_str){(const char *)p, n}, &m);
 
@@ -422,7 +421,7 @@ int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
                                       .params = m.params,
                                       .n_params = m.n_params,
                                       .tensor_params = m.tensor_params,
-                                      .doubled = c.doubled};
+                                      .has_duplicates = c.has_duplicates};
     return 0;
 }
 
@@ -437,7 +436,7 @@ int as_oip_parse_name_version(const uint8_t *p, size_t n, struct as_str *ret_nam
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number > 2)
             continue;
-        if (f.wire != AS_PB_LEN || !as_names_utf8(f.s))
+        if (f.wire != AS_PB_LEN || !as_name_check_utf8(f.s))
             return AS_EPROTO;
         text[f.number - 1] = f.s;
     }

@@ -1,4 +1,5 @@
-/* wire/oip/oip.h — messages of inference.GRPCInferenceService (Open Inference Protocol) in protobuf.
+/* wire/oip/oip.h — messages of inference.GRPCInferenceService (Open Inference Protocol) in
+ * protobuf.
  *
  * Field numbers are the official ones (reference notes §1.1). Own zero-copy reader and writer for
  * what travels often; everything is proto3: unknown fields are skipped, the last of duplicate
@@ -22,16 +23,16 @@
 #define AS_OIP_TYPED_MAX   ((uint64_t)64 << 20) /* bytes that typed contents may take beyond n */
 
 /* A range of a region of shared memory, by the name that the client gave it. */
-struct as_oip_range {
+struct as_oip_shm_range {
     struct as_str region; /* empty: none */
     uint64_t offset, size;
 };
 
-struct as_oip_requested { /* one entry of outputs */
+struct as_oip_requested_output { /* one entry of outputs */
     struct as_str name;
-    uint32_t classification;   /* the k best as "value:index[:label]"; 0: the tensor itself */
-    struct as_oip_range range; /* where its bytes go, at most so many */
-    bool binary;               /* REST: as bytes behind the JSON */
+    uint32_t classification;       /* the k best as "value:index[:label]"; 0: the tensor itself */
+    struct as_oip_shm_range range; /* where its bytes go, at most so many */
+    bool binary;                   /* REST: as bytes behind the JSON */
 };
 
 struct as_oip_infer {
@@ -41,16 +42,16 @@ struct as_oip_infer {
     uint32_t n_inputs;
     /* One per input; NULL: none is there. An input with a range has its size as nbytes, and no data
      * until somebody has read it (BYTES are to be checked then). */
-    const struct as_oip_range *ranges;
+    const struct as_oip_shm_range *ranges;
     const struct as_param *params; /* request-level parameters */
     uint32_t n_params;
-    struct as_tensor_params tensor_params;  /* of the inputs, less those that the server uses */
-    const struct as_oip_requested *outputs; /* none: all; each name once */
+    struct as_tensor_params tensor_params; /* of the inputs, less those that the server uses */
+    const struct as_oip_requested_output *outputs; /* none: all; each name once */
     uint32_t n_outputs;
-    bool ranged;     /* an output has a range */
-    bool classified; /* an output asks for classes */
-    uint64_t typed;  /* bytes that typed contents or JSON took beside the message, for the caller's
-                        accounts */
+    bool has_output_range;   /* an output has a range */
+    bool has_classification; /* an output asks for classes */
+    uint64_t typed; /* bytes that typed contents or JSON took beside the message, for the caller's
+                       accounts */
     struct as_blob *blob; /* REST: holds the bytes of large tensors; the caller's, may be NULL */
     bool binary_output;   /* REST: outputs as bytes behind the JSON, where none was named */
 };
@@ -81,8 +82,9 @@ struct as_oip_response {
     uint32_t n_params;
     struct as_tensor_params tensor_params; /* of the outputs, in their order */
     /* One per output; NULL: none. An output with a range has no bytes here, but in that range. */
-    const struct as_oip_range *ranges;
-    bool doubled; /* read: model, version or id was there more than once, the last one counts */
+    const struct as_oip_shm_range *ranges;
+    bool has_duplicates; /* read: model, version or id was there more than once, the last one counts
+                          */
 };
 /* Size of the encoded message without gRPC prefix; UINT64_MAX when it is over 2^31-1. The caller
  * asks this first: the others need a message that fits. */
@@ -121,7 +123,7 @@ void as_oip_put_model(struct as_buf *out, const struct as_oip_model *m);
  * version, id, parameters, and the inputs as its `outputs`. */
 struct as_oip_request {
     struct as_oip_response head;
-    const struct as_oip_requested *outputs; /* asked for; none: all */
+    const struct as_oip_requested_output *outputs; /* asked for; none: all */
     uint32_t n_outputs;
 };
 /* Size of the encoded message; UINT64_MAX when it is over 2^31-1. */

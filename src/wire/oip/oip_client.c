@@ -77,7 +77,7 @@ static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number == 3)
             err = as_oip_get_shape(&f, shape, &s->ndim);
-        else if (f.number <= 2 && (f.wire != AS_PB_LEN || !as_names_utf8(f.s)))
+        else if (f.number <= 2 && (f.wire != AS_PB_LEN || !as_name_check_utf8(f.s)))
             err = AS_EPROTO;
         else if (f.number == 1)
             s->name = f.s;
@@ -105,7 +105,7 @@ static int count_fields(struct as_pb r, struct as_oip_model *m, uint32_t count[O
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number > OUTPUTS)
             continue;
-        if (f.wire != AS_PB_LEN || (f.number <= PLATFORM && !as_names_utf8(f.s)))
+        if (f.wire != AS_PB_LEN || (f.number <= PLATFORM && !as_name_check_utf8(f.s)))
             return AS_EPROTO;
         if (++count[f.number] > AS_OIP_TENSORS_MAX && f.number != NAME && f.number != PLATFORM)
             return AS_EINVALID;
@@ -161,7 +161,7 @@ int as_oip_parse_stream_response(const uint8_t *p, size_t n, struct as_str *ret_
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number != ERROR_MESSAGE && f.number != INFER_RESPONSE)
             continue;
-        if (f.wire != AS_PB_LEN || (f.number == ERROR_MESSAGE && !as_names_utf8(f.s)))
+        if (f.wire != AS_PB_LEN || (f.number == ERROR_MESSAGE && !as_name_check_utf8(f.s)))
             return AS_EPROTO;
         if (f.number == ERROR_MESSAGE)
             error = f.s;

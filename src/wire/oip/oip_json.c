@@ -10,7 +10,7 @@
 
 /* --- refusing --- */
 
-int as_oip_json_refused(struct as_oip_json_parse *q, int err, const char *what)
+int as_oip_json_reader_error(struct as_oip_json_parse *q, int err, const char *what)
 {
     if (err == AS_EPROTO)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s", as_json_why(q->j));
@@ -29,8 +29,8 @@ int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const cha
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (t->name.n)
-        return as_oip_refuse_input(&q->c, t, AS_EINVALID, "%s", text);
-    return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u]: %s", as_oip_json_tensors(q), i, text);
+        return as_oip_refuse_tensor(&q->c, t, AS_EINVALID, "%s", text);
+    return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u]: %s", as_oip_json_tensors_key(q), i, text);
 }
 
 int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
@@ -41,7 +41,7 @@ int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum
     if (v->type != type)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s", what);
     err = as_json_items(q->j, v, ret_it);
-    return err ? as_oip_json_refused(q, err, "") : 0;
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
 /* --- arrays that grow --- */
@@ -68,13 +68,13 @@ struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_e
 
     if (n == AS_OIP_TENSORS_MAX) {
         *ret_err = as_oip_refuse(&q->c, AS_EINVALID, "%s: more than %u entries",
-                                 as_oip_json_tensors(q), AS_OIP_TENSORS_MAX);
+                                 as_oip_json_tensors_key(q), AS_OIP_TENSORS_MAX);
         return NULL;
     }
     q->tensors = as_oip_json_grow(q->c.arena, q->tensors, n, &cap, sizeof(*q->tensors));
     q->sources = as_oip_json_grow(q->c.arena, q->sources, n, &q->cap_tensors, sizeof(*q->sources));
     if (!q->tensors || !q->sources) {
-        *ret_err = as_oip_json_refused(q, AS_ENOMEM, "");
+        *ret_err = as_oip_json_reader_error(q, AS_ENOMEM, "");
         return NULL;
     }
     q->tensors[n] = (struct as_tensor){0};
@@ -85,7 +85,8 @@ struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_e
 
 /* --- parameters --- */
 
-int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as_json_value *v)
+int as_oip_json_get_param_value(struct as_oip_json_parse *q, struct as_param *m,
+                                struct as_json_value *v)
 {
     struct as_json_value as_u64 = *v, as_f64 = *v;
     int err;
@@ -122,7 +123,7 @@ int as_oip_json_value(struct as_oip_json_parse *q, struct as_param *m, struct as
     if (err == AS_EINVALID)
         return as_oip_refuse(&q->c, err, "parameter '%.*s': expected a string, a number or a bool",
                              AS_OIP_SHOWN(m->name));
-    return err ? as_oip_json_refused(q, err, "") : 0;
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v)
@@ -133,17 +134,17 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     if (as_oip_json_is_absent(v))
         return 0;
     if (q->n_params + q->c.n_tensor_params >= AS_OIP_PARAMS_MAX)
-        return as_oip_refuse_params(&q->c);
+        return as_oip_refuse_param_count(&q->c);
     if (name.n > UINT16_MAX)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s…': the name is too long",
                              AS_OIP_SHOWN(name));
     q->params = as_oip_json_grow(q->c.arena, q->params, q->n_params, &q->cap_params, sizeof(*m));
     if (!q->params)
-        return as_oip_json_refused(q, AS_ENOMEM, "");
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     m = &q->params[q->n_params++];
     q->c.n_params = q->n_params;
     *m = (struct as_param){.name = name};
-    err = as_oip_json_value(q, m, v);
+    err = as_oip_json_get_param_value(q, m, v);
     if (err)
         return err;
     /* never less than the link's record, whose names are padded */
@@ -151,7 +152,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     return 0;
 }
 
-int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
+int as_oip_json_get_params(struct as_oip_json_parse *q, struct as_json_value *v)
 {
     struct as_json_items it;
     int more, err;
@@ -170,7 +171,8 @@ int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
                                      "parameter 'binary_data_output' is given twice");
             err = as_json_bool(q->j, &it.value, &yes);
             if (err)
-                return as_oip_json_refused(q, err, "parameter 'binary_data_output' must be a bool");
+                return as_oip_json_reader_error(q, err,
+                                                "parameter 'binary_data_output' must be a bool");
             q->binary_output = yes;
             continue;
         }
@@ -178,13 +180,14 @@ int as_oip_json_params(struct as_oip_json_parse *q, struct as_json_value *v)
         if (err)
             return err;
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 /* --- one requested output --- */
 
-static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_requested *o,
-                             struct as_json_value *v, int8_t *binary, struct as_oip_own *own)
+static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_requested_output *o,
+                             struct as_json_value *v, int8_t *binary,
+                             struct as_oip_tensor_options *own)
 {
     struct as_json_items it;
     bool yes;
@@ -196,12 +199,12 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (as_oip_json_is_absent(&it.value))
             continue;
-        if (as_oip_is_own("output", it.key)) {
+        if (as_oip_is_tensor_option("output", it.key)) {
             struct as_param m = {.name = it.key};
 
-            err = as_oip_json_value(q, &m, &it.value);
+            err = as_oip_json_get_param_value(q, &m, &it.value);
             if (!err)
-                err = as_oip_note_own(&q->c, "output", o->name, &m, own);
+                err = as_oip_read_tensor_option(&q->c, "output", o->name, &m, own);
             if (err)
                 return err;
             continue;
@@ -209,22 +212,22 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
         if (as_str_eq(it.key, AS_STR("binary_data"))) {
             err = as_json_bool(q->j, &it.value, &yes);
             if (err)
-                return as_oip_json_refused(q, err,
-                                           "outputs: parameter 'binary_data' must be a bool");
+                return as_oip_json_reader_error(q, err,
+                                                "outputs: parameter 'binary_data' must be a bool");
             *binary = yes;
         }
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8_t *binary)
 {
-    struct as_oip_requested *o = &q->outputs[q->n_outputs];
-    struct as_oip_own own = {0};
+    struct as_oip_requested_output *o = &q->outputs[q->n_outputs];
+    struct as_oip_tensor_options own = {0};
     struct as_json_items it;
     int more, err;
 
-    *o = (struct as_oip_requested){0};
+    *o = (struct as_oip_requested_output){0};
     *binary = -1;
     if (v->type != AS_JSON_OBJECT)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: expected an object", q->n_outputs);
@@ -246,11 +249,11 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
         }
     }
     if (err)
-        return as_oip_json_refused(q, err, "outputs: name must be a string");
+        return as_oip_json_reader_error(q, err, "outputs: name must be a string");
     if (!o->name.n)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u] has no name", q->n_outputs);
     q->n_outputs++;
-    return own.given ? as_oip_ask(&q->c, o, &own) : 0;
+    return own.given ? as_oip_set_output_options(&q->c, o, &own) : 0;
 }
 
 /* What each output says of itself is kept in `said` until the whole text is known: the request's
@@ -274,12 +277,12 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int
             as_oip_json_grow(q->c.arena, q->outputs, n, &q->cap_outputs, sizeof(*q->outputs));
         *said = as_oip_json_grow(q->c.arena, *said, n, &cap, 1);
         if (!q->outputs || !*said)
-            return as_oip_json_refused(q, AS_ENOMEM, "");
+            return as_oip_json_reader_error(q, AS_ENOMEM, "");
         err = get_output(q, &it.value, &(*said)[n]);
         if (err)
             return err;
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 /* --- the whole message --- */
@@ -296,11 +299,12 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
 
     if (text[key]) {
         err = as_json_string(q->j, v, text[key]);
-        return err ? as_oip_json_refused(q, err, "id, model_name and model_version must be strings")
+        return err ? as_oip_json_reader_error(q, err,
+                                              "id, model_name and model_version must be strings")
                    : 0;
     }
     if (key == R_PARAMETERS)
-        return as_oip_json_params(q, v);
+        return as_oip_json_get_params(q, v);
     if (key == R_OUTPUTS)
         return get_outputs(q, v, said);
     err = as_oip_json_items(q, v, AS_JSON_ARRAY,
@@ -313,14 +317,14 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
         if (err)
             return err;
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
 {
     const char *names[R_KEYS] = {[R_ID] = "id",
                                  [R_PARAMETERS] = "parameters",
-                                 [R_TENSORS] = as_oip_json_tensors(q),
+                                 [R_TENSORS] = as_oip_json_tensors_key(q),
                                  [R_OUTPUTS] = q->c.response ? NULL : "outputs",
                                  [R_MODEL] = q->c.response ? "model_name" : NULL,
                                  [R_VERSION] = q->c.response ? "model_version" : NULL};
@@ -347,12 +351,12 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
             return err;
     }
     if (more < 0)
-        return as_oip_json_refused(q, more, "");
-    err = as_json_end(q->j);
+        return as_oip_json_reader_error(q, more, "");
+    err = as_json_expect_end(q->j);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return as_oip_json_reader_error(q, err, "");
     if (!(given & 1u << R_TENSORS))
-        return as_oip_refuse(&q->c, AS_EINVALID, "%s is missing", as_oip_json_tensors(q));
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s is missing", as_oip_json_tensors_key(q));
     for (uint32_t i = 0; i < q->n_outputs; i++)
         q->outputs[i].binary = said[i] >= 0 ? said[i] : q->binary_output > 0;
     if (q->binary != q->end)
@@ -363,14 +367,14 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
 }
 
 /* The ranges of inputs in shared memory, one for each input. False: no memory. */
-static bool gather_ranges(struct as_oip_json_parse *q)
+static bool collect_shm_ranges(struct as_oip_json_parse *q)
 {
-    struct as_oip_range *r = as_arena_alloc(q->c.arena, q->n_tensors * sizeof(*r) + 1, 8);
+    struct as_oip_shm_range *r = as_arena_alloc(q->c.arena, q->n_tensors * sizeof(*r) + 1, 8);
 
     if (!r)
         return false;
     for (uint32_t i = 0; i < q->n_tensors; i++)
-        r[i] = q->sources[i].lent ? q->sources[i].own.range : (struct as_oip_range){0};
+        r[i] = q->sources[i].in_shm ? q->sources[i].own.range : (struct as_oip_shm_range){0};
     q->c.ranges = r;
     return true;
 }
@@ -378,13 +382,14 @@ static bool gather_ranges(struct as_oip_json_parse *q)
 int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
                        struct as_oip_infer *ret_r)
 {
-    const struct as_str *twice = as_names_twice(q->tensors, sizeof(*q->tensors), q->n_tensors);
+    const struct as_str *twice =
+        as_name_check_duplicate(q->tensors, sizeof(*q->tensors), q->n_tensors);
     uint64_t table = q->c.table + AS_ALIGN(q->id.n, 8);
 
     if (twice)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s '%.*s' is given twice",
                              q->c.response ? "output" : "input", AS_OIP_SHOWN(*twice));
-    twice = as_names_twice(q->params, sizeof(*q->params), q->n_params);
+    twice = as_name_check_duplicate(q->params, sizeof(*q->params), q->n_params);
     if (twice)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s' is given twice",
                              AS_OIP_SHOWN(*twice));
@@ -392,8 +397,8 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         return as_oip_refuse(&q->c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
                              (unsigned long long)table, AS_OIP_TABLE_MAX);
-    if (q->c.lent && !gather_ranges(q))
-        return as_oip_json_refused(q, AS_ENOMEM, "");
+    if (q->c.in_shm && !collect_shm_ranges(q))
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     *ret_r = (struct as_oip_infer){
         .model = q->model,
         .version = q->version,
@@ -404,10 +409,10 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         .n_params = q->n_params,
         .tensor_params = {q->c.tensor_params, q->c.n_tensor_params},
         .outputs = q->outputs,
-        .n_outputs = as_names_keep_last(q->outputs, sizeof(*q->outputs), q->n_outputs),
+        .n_outputs = as_name_check_keep_last(q->outputs, sizeof(*q->outputs), q->n_outputs),
         .ranges = q->c.ranges,
-        .ranged = q->c.ranged,
-        .classified = q->c.classified,
+        .has_output_range = q->c.has_output_range,
+        .has_classification = q->c.has_classification,
         .typed = q->c.typed,
         .blob = blob,
         .binary_output = q->binary_output > 0,
@@ -415,15 +420,15 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
     return 0;
 }
 
-static int parse(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len,
-                 struct as_oip_infer *ret_r)
+static int parse_body(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len,
+                      struct as_oip_infer *ret_r)
 {
     struct as_blob *blob = NULL;
     struct as_json_value root;
     int err = as_json_open(q->j, q->c.arena, p, json_len, &root);
 
     if (err)
-        err = as_oip_json_refused(q, err, "");
+        err = as_oip_json_reader_error(q, err, "");
     else
         err = get_root(q, &root);
     if (!err)
@@ -445,8 +450,8 @@ int as_oip_json_parse_infer(struct as_json *j, const uint8_t *p, size_t json_len
                                   .end = p + n,
                                   .binary_output = -1};
 
-    q.c.typed_room = n + AS_OIP_TYPED_MAX;
-    return parse(&q, p, json_len, ret_r);
+    q.c.typed_max = n + AS_OIP_TYPED_MAX;
+    return parse_body(&q, p, json_len, ret_r);
 }
 
 int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
@@ -460,8 +465,8 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
     struct as_oip_infer m = {0};
     int err;
 
-    q.c.typed_room = n + AS_OIP_TYPED_MAX;
-    err = parse(&q, p, json_len, &m);
+    q.c.typed_max = n + AS_OIP_TYPED_MAX;
+    err = parse_body(&q, p, json_len, &m);
     if (err)
         return err;
     *ret_r = (struct as_oip_response){.model = m.model,

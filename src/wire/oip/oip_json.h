@@ -3,8 +3,8 @@
  * JSON, the binary tensor data extension (JSON, then the bytes of tensors in order), and Triton's
  * generate. What a request gives is the same struct as over gRPC, so that a worker cannot tell.
  * Rules and the choices behind them: docs/PROTOCOL.md, "The REST data model". Limits, and errors
- * in `why`, are those of wire/oip/oip.h ("input 'a': 3 elements in data, shape [2,2] needs 4"); all of
- * them are AS_EINVALID, but AS_ENOMEM. Pure.
+ * in `why`, are those of wire/oip/oip.h ("input 'a': 3 elements in data, shape [2,2] needs 4"); all
+ * of them are AS_EINVALID, but AS_ENOMEM. Pure.
  */
 #ifndef AS_WIRE_OIP_JSON_H
 #define AS_WIRE_OIP_JSON_H
@@ -49,7 +49,7 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
 
 /* Does the i-th output of an answer travel as bytes behind the JSON? Outputs of the answer are in
  * the order of q->outputs, or all of them when none was named. */
-static inline bool as_oip_json_binary(const struct as_oip_infer *q, uint32_t i)
+static inline bool as_oip_json_is_binary(const struct as_oip_infer *q, uint32_t i)
 {
     return q->n_outputs ? q->outputs[i].binary : q->binary_output;
 }

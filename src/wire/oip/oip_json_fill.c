@@ -4,23 +4,23 @@
 
 /* Each element takes a byte and what parts it from the next: a shape that asks for more than the
  * text can hold is not worth memory; its data is only counted, for the error. */
-static bool plausible(const struct as_oip_json_source *s)
+static bool fits_in_text(const struct as_oip_json_source *s)
 {
     return s->elements <= s->len / 2 + 1;
 }
 
-static uint64_t room_of(const struct as_tensor *t, const struct as_oip_json_source *s)
+static uint64_t bytes_needed(const struct as_tensor *t, const struct as_oip_json_source *s)
 {
     if (t->dtype == AS_DT_BYTES)
         return AS_JSON_BYTES_ROOM(s->len);
-    return plausible(s) ? s->elements * as_dtype_size(t->dtype) : 0;
+    return fits_in_text(s) ? s->elements * as_dtype_size(t->dtype) : 0;
 }
 
-static int fill_one(struct as_oip_json_parse *q, uint32_t i, uint8_t *out, uint64_t room)
+static int read_tensor_data(struct as_oip_json_parse *q, uint32_t i, uint8_t *out, uint64_t room)
 {
     struct as_oip_json_source *s = &q->sources[i];
     struct as_tensor *t = &q->tensors[i];
-    uint64_t max = plausible(s) ? s->elements : 0;
+    uint64_t max = fits_in_text(s) ? s->elements : 0;
     char text[AS_OIP_SHAPE_TEXT];
     struct as_json_elements e;
     int err = as_json_elements(q->j, &s->data, t->dtype, max, out, (size_t)room, &e);
@@ -28,8 +28,8 @@ static int fill_one(struct as_oip_json_parse *q, uint32_t i, uint8_t *out, uint6
     if (err == AS_EINVALID)
         return as_oip_json_refuse_tensor(q, i, "%s", e.why);
     if (err)
-        return as_oip_json_refused(q, err, "");
-    if (!e.ndim && t->ndim && !s->alone)
+        return as_oip_json_reader_error(q, err, "");
+    if (!e.ndim && t->ndim && !s->allow_scalar)
         return as_oip_json_refuse_tensor(q, i, "data must be an array");
     if (e.count != s->elements)
         return as_oip_json_refuse_tensor(q, i, "%llu elements in data, shape %s needs %llu",
@@ -50,8 +50,8 @@ int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob)
     for (uint32_t i = 0; i < q->n_tensors; i++) {
         if (!q->sources[i].has_data)
             continue;
-        total += AS_ALIGN(room_of(&q->tensors[i], &q->sources[i]), AS_BLOB_ALIGN);
-        if (total > q->c.typed_room)
+        total += AS_ALIGN(bytes_needed(&q->tensors[i], &q->sources[i]), AS_BLOB_ALIGN);
+        if (total > q->c.typed_max)
             return as_oip_json_refuse_tensor(
                 q, i, "as a tensor it takes too much memory, use binary data");
     }
@@ -61,13 +61,13 @@ int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob)
           : blob               ? blob->data
                                : NULL;
     if (!out)
-        return as_oip_json_refused(q, AS_ENOMEM, "");
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     for (uint32_t i = 0; i < q->n_tensors && !err; i++) {
-        uint64_t room = room_of(&q->tensors[i], &q->sources[i]);
+        uint64_t room = bytes_needed(&q->tensors[i], &q->sources[i]);
 
         if (!q->sources[i].has_data)
             continue;
-        err = fill_one(q, i, out, room);
+        err = read_tensor_data(q, i, out, room);
         out += AS_ALIGN(room, AS_BLOB_ALIGN);
     }
     if (err) {

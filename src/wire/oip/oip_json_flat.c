@@ -36,23 +36,23 @@ int as_oip_json_flat_fits(const struct as_tensor *t, const struct as_tensor_spec
     char text[AS_OIP_SHAPE_TEXT], declared[AS_OIP_SHAPE_TEXT];
 
     if (!spec)
-        return as_oip_refuse_input(
+        return as_oip_refuse_tensor(
             &c, t, AS_EINVALID, "generate takes inputs that the model declares, and this is none");
     if (t->dtype != spec->dtype)
-        return as_oip_refuse_input(&c, t, AS_EINVALID, "generate takes %s as declared, not %s",
-                                   as_dtype_name(spec->dtype), as_dtype_name(t->dtype));
+        return as_oip_refuse_tensor(&c, t, AS_EINVALID, "generate takes %s as declared, not %s",
+                                    as_dtype_name(spec->dtype), as_dtype_name(t->dtype));
     if (spec->ndim && spec->ndim != AS_ANY_RANK && !same_shape(t, spec)) {
         const struct as_tensor want = {.ndim = spec->ndim, .shape = spec->shape};
 
-        return as_oip_refuse_input(&c, t, AS_EINVALID,
-                                   "generate makes shape %s as declared of it, not %s",
-                                   as_oip_shape_text(declared, &want), as_oip_shape_text(text, t));
+        return as_oip_refuse_tensor(&c, t, AS_EINVALID,
+                                    "generate makes shape %s as declared of it, not %s",
+                                    as_oip_shape_text(declared, &want), as_oip_shape_text(text, t));
     }
     return 0;
 }
 
 /* Bytes of n elements at p. */
-static size_t bytes_of(enum as_dtype t, const uint8_t *p, int64_t n)
+static size_t elements_size(enum as_dtype t, const uint8_t *p, int64_t n)
 {
     size_t at = 0;
     uint32_t len;
@@ -81,7 +81,7 @@ static const uint8_t *put_values(struct as_buf *b, const struct as_tensor *t, ui
         for (int64_t i = 0; p && i < n; i++)
             p = put_values(b, t, dim + 1, p);
     } else if (n) {
-        len = bytes_of(t->dtype, p, n);
+        len = elements_size(t->dtype, p, n);
         max = as_json_elements_max(t->dtype, p, len);
         if (max == UINT64_MAX)
             return NULL;
@@ -95,7 +95,7 @@ static const uint8_t *put_values(struct as_buf *b, const struct as_tensor *t, ui
 
 static void put_param(struct as_buf *b, const struct as_param *p)
 {
-    as_json_put_name(b, p->name);
+    as_json_put_escaped_key(b, p->name);
     switch (p->type) {
     case AS_PARAM_BOOL:
         as_json_put_bool(b, p->b);
@@ -135,10 +135,10 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
         static const uint8_t none[1];
         const struct as_tensor *t = &h->outputs[i];
 
-        as_json_put_name(b, t->name);
+        as_json_put_escaped_key(b, t->name);
         if (!put_values(b, t, 0, t->data ? t->data : none))
-            return as_oip_refuse_input(&c, t, AS_EINVALID,
-                                       "BYTES that are not UTF-8 cannot travel as JSON");
+            return as_oip_refuse_tensor(&c, t, AS_EINVALID,
+                                        "BYTES that are not UTF-8 cannot travel as JSON");
     }
     as_json_put_close(b, '}');
     return 0;
@@ -146,8 +146,8 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
 
 /* --- responses --- */
 
-static int get_output(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
-                      struct as_json_items *it)
+static int get_flat_output(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
+                           struct as_json_items *it)
 {
     uint32_t i = q->n_tensors;
     int err = 0;
@@ -158,15 +158,15 @@ static int get_output(struct as_oip_json_parse *q, const struct as_tensor_spec *
     t->name = it->key;
     t->dtype = s ? s->dtype : AS_DT_INVALID;
     q->c.table += 32 + AS_ALIGN(t->name.n, 8);
-    q->sources[i].has_data = q->sources[i].alone = true;
-    err = as_json_later(q->j, &it->value, &q->sources[i].data, &q->sources[i].len);
-    return err ? as_oip_json_refused(q, err, "") : 0;
+    q->sources[i].has_data = q->sources[i].allow_scalar = true;
+    err = as_json_defer(q->j, &it->value, &q->sources[i].data, &q->sources[i].len);
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
 /* One of the members that every response may have, or an output: of that name, or of another kind,
  * because an output replaces a member of its name. */
-static int get_member(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
-                      struct as_json_items *it)
+static int get_response_member(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
+                               struct as_json_items *it)
 {
     struct {
         const char *name;
@@ -175,18 +175,18 @@ static int get_member(struct as_oip_json_parse *q, const struct as_tensor_spec *
     int err;
 
     if (!s && it->value.type == AS_JSON_OBJECT && as_str_eq(it->key, AS_STR("parameters")))
-        return as_oip_json_params(q, &it->value);
+        return as_oip_json_get_params(q, &it->value);
     for (size_t i = 0; !s && it->value.type == AS_JSON_STRING && i < AS_COUNT(words); i++) {
         if (!as_str_eq(it->key, as_str_of(words[i].name)))
             continue;
         err = as_json_string(q->j, &it->value, words[i].to);
-        return err ? as_oip_json_refused(q, err, "a string cannot be read") : 0;
+        return err ? as_oip_json_reader_error(q, err, "a string cannot be read") : 0;
     }
-    return it->value.type == AS_JSON_NULL ? 0 : get_output(q, s, it);
+    return it->value.type == AS_JSON_NULL ? 0 : get_flat_output(q, s, it);
 }
 
-static int get_members(struct as_oip_json_parse *q, struct as_json_value *root,
-                       const struct as_tensor_spec *outputs, uint32_t n_outputs)
+static int get_response(struct as_oip_json_parse *q, struct as_json_value *root,
+                        const struct as_tensor_spec *outputs, uint32_t n_outputs)
 {
     struct as_json_items it;
     int more, err;
@@ -195,15 +195,15 @@ static int get_members(struct as_oip_json_parse *q, struct as_json_value *root,
         return as_oip_refuse(&q->c, AS_EINVALID, "it is no JSON object");
     err = as_json_items(q->j, root, &it);
     if (err)
-        return as_oip_json_refused(q, err, "");
+        return as_oip_json_reader_error(q, err, "");
     while ((more = as_json_next(q->j, &it)) > 0) {
-        err = get_member(q, as_oip_json_find_spec(outputs, n_outputs, it.key), &it);
+        err = get_response_member(q, as_oip_json_find_spec(outputs, n_outputs, it.key), &it);
         if (err)
             return err;
     }
     if (!more)
-        more = as_json_end(q->j);
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+        more = as_json_expect_end(q->j);
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 /* {"error": text} and nothing that a model has said. */
@@ -231,7 +231,7 @@ static int guess_dtype(struct as_oip_json_parse *q, uint32_t i)
         int err = as_json_elements(q->j, &v, order[k], 0, none, 0, &e);
 
         if (err && err != AS_EINVALID)
-            return as_oip_json_refused(q, err, "");
+            return as_oip_json_reader_error(q, err, "");
         if (!err) {
             q->tensors[i].dtype = order[k];
             return 0;
@@ -252,7 +252,7 @@ static int find_types(struct as_oip_json_parse *q, const struct as_tensor_spec *
         if (q->tensors[i].dtype == AS_DT_INVALID)
             err = guess_dtype(q, i);
         if (!err)
-            err = as_oip_json_find_shape(q, i, s && s->ndim ? s : &any_rank);
+            err = as_oip_json_derive_shape(q, i, s && s->ndim ? s : &any_rank);
     }
     return err;
 }
@@ -272,9 +272,9 @@ int as_oip_json_flat_parse(struct as_json *j, const uint8_t *p, size_t n,
     bool failed = false;
     int err;
 
-    q.c.typed_room = n + AS_OIP_TYPED_MAX;
+    q.c.typed_max = n + AS_OIP_TYPED_MAX;
     err = as_json_open(j, a, p, n, &root);
-    err = err ? as_oip_json_refused(&q, err, "") : get_members(&q, &root, outputs, n_outputs);
+    err = err ? as_oip_json_reader_error(&q, err, "") : get_response(&q, &root, outputs, n_outputs);
     if (!err)
         failed = is_error(&q, &error);
     if (!err && !failed)

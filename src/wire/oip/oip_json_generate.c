@@ -37,15 +37,15 @@ static uint32_t count_variable(const struct as_tensor_spec *s)
 }
 
 /* One element of BYTES: its length goes before it, so that the body is copied. */
-static int raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, struct as_tensor *t,
-                     struct as_blob **ret_blob)
+static int set_raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, struct as_tensor *t,
+                         struct as_blob **ret_blob)
 {
     struct as_blob *blob = NULL;
     uint32_t len = (uint32_t)n;
     uint8_t *to;
 
     if (n > UINT32_MAX)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "%zu bytes are too long for an element", n);
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%zu bytes are too long for an element", n);
     if (n + 4 > AS_COPY_MAX)
         blob = as_blob_new(n + 4);
     to = n + 4 <= AS_COPY_MAX ? as_arena_alloc(c->arena, n + 4, AS_BLOB_ALIGN)
@@ -63,8 +63,8 @@ static int raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, struct 
     return 0;
 }
 
-static int raw_shape(struct as_oip_parse *c, const struct as_tensor_spec *s, size_t n,
-                     struct as_tensor *t)
+static int set_raw_shape(struct as_oip_parse *c, const struct as_tensor_spec *s, size_t n,
+                         struct as_tensor *t)
 {
     size_t size = as_dtype_size(s->dtype);
     struct as_tensor_spec any = {.ndim = 1, .shape = (const int64_t[]){-1}};
@@ -80,18 +80,18 @@ static int raw_shape(struct as_oip_parse *c, const struct as_tensor_spec *s, siz
     t->ndim = want->ndim;
     if (s->dtype == AS_DT_BYTES) {
         if (solve_shape(want, 1, shape))
-            return as_oip_refuse_input(
+            return as_oip_refuse_tensor(
                 c, t, AS_EINVALID, "a raw request is one element of BYTES, the model's shape is %s",
                 as_oip_shape_text(text, &declared));
         return 0;
     }
     if (count_variable(want) > 1)
-        return as_oip_refuse_input(c, t, AS_EINVALID,
-                                   "a raw request needs at most one variable size, shape is %s",
-                                   as_oip_shape_text(text, &declared));
+        return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                    "a raw request needs at most one variable size, shape is %s",
+                                    as_oip_shape_text(text, &declared));
     if (n % size || solve_shape(want, n / size, shape))
-        return as_oip_refuse_input(c, t, AS_EINVALID, "%zu bytes do not make shape %s of %s", n,
-                                   as_oip_shape_text(text, &declared), as_dtype_name(s->dtype));
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%zu bytes do not make shape %s of %s", n,
+                                    as_oip_shape_text(text, &declared), as_dtype_name(s->dtype));
     return 0;
 }
 
@@ -113,9 +113,9 @@ int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs
     if (!t)
         return as_oip_refuse(&c, AS_ENOMEM, "out of memory");
     *t = (struct as_tensor){.name = inputs->name, .dtype = inputs->dtype, .data = p, .nbytes = n};
-    err = raw_shape(&c, inputs, n, t);
+    err = set_raw_shape(&c, inputs, n, t);
     if (!err && t->dtype == AS_DT_BYTES)
-        err = raw_bytes(&c, p, n, t, &blob);
+        err = set_raw_bytes(&c, p, n, t, &blob);
     if (err)
         return err;
     *ret_r = (struct as_oip_infer){
@@ -136,7 +136,7 @@ const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *
 }
 
 /* Counts the elements, and learns how they are nested: into a dtype of no size that matters. */
-static int measure(struct as_oip_json_parse *q, uint32_t i, struct as_json_elements *ret_e)
+static int measure_data(struct as_oip_json_parse *q, uint32_t i, struct as_json_elements *ret_e)
 {
     struct as_json_value data = q->sources[i].data;
     uint8_t none[8];
@@ -144,17 +144,18 @@ static int measure(struct as_oip_json_parse *q, uint32_t i, struct as_json_eleme
 
     if (err == AS_EINVALID)
         return as_oip_json_refuse_tensor(q, i, "%s", ret_e->why);
-    return err ? as_oip_json_refused(q, err, "") : 0;
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
-int as_oip_json_find_shape(struct as_oip_json_parse *q, uint32_t i, const struct as_tensor_spec *s)
+int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
+                             const struct as_tensor_spec *s)
 {
     struct as_tensor *t = &q->tensors[i];
     char text[AS_OIP_SHAPE_TEXT];
     struct as_json_elements e;
     bool as_nested;
     int64_t *shape;
-    int err = measure(q, i, &e);
+    int err = measure_data(q, i, &e);
 
     if (err)
         return err;
@@ -162,7 +163,7 @@ int as_oip_json_find_shape(struct as_oip_json_parse *q, uint32_t i, const struct
     t->ndim = as_nested ? e.ndim : s->ndim;
     shape = as_arena_alloc(q->c.arena, 8 * (size_t)t->ndim, 8);
     if (!shape)
-        return as_oip_json_refused(q, AS_ENOMEM, "");
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     t->shape = shape;
     if (as_nested) {
         memcpy(shape, e.shape, 8 * (size_t)t->ndim);
@@ -187,9 +188,9 @@ static int get_input(struct as_oip_json_parse *q, const struct as_tensor_spec *s
     t->name = s->name;
     t->dtype = s->dtype;
     q->c.table += 32 + AS_ALIGN(t->name.n, 8);
-    q->sources[i].has_data = q->sources[i].alone = true;
-    err = as_json_later(q->j, v, &q->sources[i].data, &q->sources[i].len);
-    return err ? as_oip_json_refused(q, err, "") : 0;
+    q->sources[i].has_data = q->sources[i].allow_scalar = true;
+    err = as_json_defer(q->j, v, &q->sources[i].data, &q->sources[i].len);
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
 static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
@@ -215,12 +216,12 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
             has_id = true;
             err = as_json_string(q->j, &it.value, &q->id);
             if (err)
-                return as_oip_json_refused(q, err, "id must be a string");
+                return as_oip_json_reader_error(q, err, "id must be a string");
         } else if (as_str_eq(it.key, AS_STR("parameters"))) {
             if (has_params)
                 return as_oip_refuse(&q->c, AS_EINVALID, "key 'parameters' is given twice");
             has_params = true;
-            err = as_oip_json_params(q, &it.value);
+            err = as_oip_json_get_params(q, &it.value);
         } else {
             err = as_oip_json_add_param(q, it.key, &it.value);
         }
@@ -228,8 +229,8 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
             return err;
     }
     if (!more)
-        more = as_json_end(q->j);
-    return more < 0 ? as_oip_json_refused(q, more, "") : 0;
+        more = as_json_expect_end(q->j);
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
 int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
@@ -243,12 +244,12 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
     struct as_json_value root;
     int err;
 
-    q.c.typed_room = n + AS_OIP_TYPED_MAX;
+    q.c.typed_max = n + AS_OIP_TYPED_MAX;
     err = as_json_open(j, a, p, n, &root);
-    err = err ? as_oip_json_refused(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
+    err = err ? as_oip_json_reader_error(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
     for (uint32_t i = 0; !err && i < q.n_tensors; i++)
-        err = as_oip_json_find_shape(&q, i,
-                                     as_oip_json_find_spec(inputs, n_inputs, q.tensors[i].name));
+        err = as_oip_json_derive_shape(&q, i,
+                                       as_oip_json_find_spec(inputs, n_inputs, q.tensors[i].name));
     if (!err)
         err = as_oip_json_fill(&q, &blob);
     as_json_close(j);

@@ -1,12 +1,12 @@
 #include "wire/oip/oip_json_model.h"
 
 /* Things of one kind, counted while they come. */
-struct list {
+struct item_list {
     struct as_buf b;
     uint32_t n;
 };
 
-static int add(struct list *l, const void *item, size_t size)
+static int append_item(struct item_list *l, const void *item, size_t size)
 {
     if (l->n == AS_OIP_TENSORS_MAX)
         return AS_EINVALID;
@@ -15,7 +15,7 @@ static int add(struct list *l, const void *item, size_t size)
     return 0;
 }
 
-static void *keep(const struct list *l, struct as_arena *a)
+static void *copy_list(const struct item_list *l, struct as_arena *a)
 {
     void *p = as_arena_alloc(a, l->b.n, 8);
 
@@ -25,8 +25,8 @@ static void *keep(const struct list *l, struct as_arena *a)
 }
 
 /* Begins to walk over an array, or an object. */
-static int begin(struct as_json *j, struct as_json_value *v, bool object,
-                 struct as_json_items *ret_it)
+static int open_items(struct as_json *j, struct as_json_value *v, bool object,
+                      struct as_json_items *ret_it)
 {
     if (v->type != (object ? AS_JSON_OBJECT : AS_JSON_ARRAY))
         return AS_EINVALID;
@@ -38,7 +38,7 @@ static int get_shape(struct as_json *j, struct as_json_value *v, struct as_arena
 {
     int64_t shape[AS_MAX_DIMS], *own;
     struct as_json_items it;
-    int err = begin(j, v, false, &it), more = 0;
+    int err = open_items(j, v, false, &it), more = 0;
 
     s->ndim = 0;
     while (!err && (more = as_json_next(j, &it)) > 0) {
@@ -62,7 +62,7 @@ static int get_spec(struct as_json *j, struct as_json_value *v, struct as_arena 
     struct as_tensor_spec s = {.dtype = AS_DT_INVALID};
     struct as_json_items it;
     struct as_str text;
-    int err = begin(j, v, true, &it), more = 0;
+    int err = open_items(j, v, true, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
         if (as_str_eq(it.key, AS_STR("name"))) {
@@ -80,30 +80,30 @@ static int get_spec(struct as_json *j, struct as_json_value *v, struct as_arena 
 }
 
 static int get_specs(struct as_json *j, struct as_json_value *v, struct as_arena *a,
-                     struct list *specs)
+                     struct item_list *specs)
 {
     struct as_tensor_spec s;
     struct as_json_items it;
-    int err = begin(j, v, false, &it), more = 0;
+    int err = open_items(j, v, false, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
         err = get_spec(j, &it.value, a, &s);
         if (!err)
-            err = add(specs, &s, sizeof(s));
+            err = append_item(specs, &s, sizeof(s));
     }
     return err ? err : more;
 }
 
-static int get_versions(struct as_json *j, struct as_json_value *v, struct list *versions)
+static int get_versions(struct as_json *j, struct as_json_value *v, struct item_list *versions)
 {
     struct as_json_items it;
     struct as_str s;
-    int err = begin(j, v, false, &it), more = 0;
+    int err = open_items(j, v, false, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
         err = as_json_string(j, &it.value, &s);
         if (!err)
-            err = add(versions, &s, sizeof(s));
+            err = append_item(versions, &s, sizeof(s));
     }
     return err ? err : more;
 }
@@ -111,11 +111,11 @@ static int get_versions(struct as_json *j, struct as_json_value *v, struct list 
 enum { VERSIONS, INPUTS, OUTPUTS, LISTS };
 
 static int get_model(struct as_json *j, struct as_json_value *v, struct as_arena *a,
-                     struct as_oip_model *m, struct list lists[LISTS])
+                     struct as_oip_model *m, struct item_list lists[LISTS])
 {
     static const char *const names[LISTS] = {"versions", "inputs", "outputs"};
     struct as_json_items it;
-    int err = begin(j, v, true, &it), more = 0;
+    int err = open_items(j, v, true, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
         for (int i = 0; i < LISTS && !err; i++) {
@@ -138,21 +138,21 @@ int as_oip_json_model_parse(struct as_json *j, const uint8_t *p, size_t n, struc
                             struct as_oip_model *ret_m)
 {
     struct as_oip_model m = {.n_inputs = 0};
-    struct list lists[LISTS] = {{{0}, 0}};
+    struct item_list lists[LISTS] = {{{0}, 0}};
     struct as_json_value root;
     int err = as_json_open(j, a, p, n, &root);
 
     if (!err)
         err = get_model(j, &root, a, &m, lists);
     if (!err)
-        err = as_json_end(j);
+        err = as_json_expect_end(j);
     as_json_close(j);
     m.n_versions = lists[VERSIONS].n;
     m.n_inputs = lists[INPUTS].n;
     m.n_outputs = lists[OUTPUTS].n;
-    m.versions = err ? NULL : keep(&lists[VERSIONS], a);
-    m.inputs = err ? NULL : keep(&lists[INPUTS], a);
-    m.outputs = err ? NULL : keep(&lists[OUTPUTS], a);
+    m.versions = err ? NULL : copy_list(&lists[VERSIONS], a);
+    m.inputs = err ? NULL : copy_list(&lists[INPUTS], a);
+    m.outputs = err ? NULL : copy_list(&lists[OUTPUTS], a);
     if (!err && (!m.versions || !m.inputs || !m.outputs))
         err = AS_ENOMEM;
     for (int i = 0; i < LISTS; i++)

@@ -9,7 +9,7 @@ struct text {
     uint64_t n;
 };
 
-static void add(struct text *t, const char *z)
+static void add_text(struct text *t, const char *z)
 {
     size_t n = strlen(z);
 
@@ -32,7 +32,7 @@ static void add_number(struct text *t, const struct as_param *m)
         snprintf(text, sizeof(text), "%llu", (unsigned long long)m->u64);
     else
         snprintf(text, sizeof(text), "%lld", (long long)m->i64);
-    add(t, text);
+    add_text(t, text);
 }
 
 static void add_double(struct text *t, double v)
@@ -48,10 +48,10 @@ static void add_double(struct text *t, double v)
 static void add_param(struct text *t, const struct as_param *m)
 {
     add_string(t, m->name);
-    add(t, ":");
+    add_text(t, ":");
     switch (m->type) {
     case AS_PARAM_BOOL:
-        add(t, m->b ? "true" : "false");
+        add_text(t, m->b ? "true" : "false");
         break;
     case AS_PARAM_STRING:
         add_string(t, m->str);
@@ -69,7 +69,7 @@ static void add_param(struct text *t, const struct as_param *m)
 static void add_params(struct text *t, const struct as_oip_response *r)
 {
     for (uint32_t i = 0; i < r->n_params; i++) {
-        add(t, i ? "," : "");
+        add_text(t, i ? "," : "");
         add_param(t, &r->params[i]);
     }
 }
@@ -79,7 +79,7 @@ static void add_shape(struct text *t, const struct as_tensor *x)
     for (uint32_t i = 0; i < x->ndim; i++) {
         struct as_param m = {.type = AS_PARAM_INT64, .i64 = x->shape[i]};
 
-        add(t, i ? "," : "");
+        add_text(t, i ? "," : "");
         add_number(t, &m);
     }
 }
@@ -102,25 +102,25 @@ enum way { IN_TEXT, IN_BINARY, IN_REGION };
 
 /* The parameters of the i-th tensor, of which *at is the first; it moves behind the last. `size`:
  * of binary data, or NULL. */
-static void add_own_params(struct text *t, const struct as_oip_response *r, uint32_t i,
-                           uint32_t *at, const struct as_param *size)
+static void add_tensor_params(struct text *t, const struct as_oip_response *r, uint32_t i,
+                              uint32_t *at, const struct as_param *size)
 {
     const struct as_tensor_params *own = &r->tensor_params;
     bool any = false;
 
     if (!size && (*at == own->n || own->at[*at].tensor != i))
         return;
-    add(t, ",\"parameters\":{");
+    add_text(t, ",\"parameters\":{");
     if (size) {
         add_param(t, size);
         any = true;
     }
     for (; *at < own->n && own->at[*at].tensor == i; ++*at) {
-        add(t, any ? "," : "");
+        add_text(t, any ? "," : "");
         add_param(t, &own->at[*at].param);
         any = true;
     }
-    add(t, "}");
+    add_text(t, "}");
 }
 
 /* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
@@ -133,33 +133,33 @@ static bool add_tensor(struct text *t, const struct as_oip_response *r, uint32_t
     struct as_param size = {
         .name = AS_STR("binary_data_size"), .type = AS_PARAM_UINT64, .u64 = x->nbytes};
 
-    add(t, "{\"name\":");
+    add_text(t, "{\"name\":");
     add_string(t, x->name);
-    add(t, ",\"datatype\":\"");
-    add(t, as_dtype_name(x->dtype));
-    add(t, "\",\"shape\":[");
+    add_text(t, ",\"datatype\":\"");
+    add_text(t, as_dtype_name(x->dtype));
+    add_text(t, "\",\"shape\":[");
     add_shape(t, x);
-    add(t, "]");
+    add_text(t, "]");
     if (way == IN_REGION) {
         while (*at < r->tensor_params.n && r->tensor_params.at[*at].tensor == i)
             ++*at;
-        add(t, "}");
+        add_text(t, "}");
         return true;
     }
-    add_own_params(t, r, i, at, way == IN_BINARY ? &size : NULL);
+    add_tensor_params(t, r, i, at, way == IN_BINARY ? &size : NULL);
     if (way == IN_BINARY) {
-        add(t, "}");
+        add_text(t, "}");
         return true;
     }
-    add(t, ",\"data\":[");
+    add_text(t, ",\"data\":[");
     add_elements(t, x);
     if (t->n == UINT64_MAX)
         return false;
-    add(t, "]}");
+    add_text(t, "]}");
     return true;
 }
 
-static int no_text(const struct as_tensor *x, const char *what, char *why, size_t cap)
+static int refuse_not_utf8(const struct as_tensor *x, const char *what, char *why, size_t cap)
 {
     snprintf(why, cap, "%s '%.*s': its bytes are not UTF-8, which JSON needs; %s", what,
              AS_OIP_SHOWN(x->name),
@@ -172,31 +172,32 @@ static int no_text(const struct as_tensor *x, const char *what, char *why, size_
 bool as_oip_json_any_binary(const struct as_oip_infer *q, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (as_oip_json_binary(q, i))
+        if (as_oip_json_is_binary(q, i))
             return true;
     }
     return false;
 }
 
 /* Keys in the order in which Triton writes them. */
-static void add_names(struct text *t, const struct as_oip_response *r)
+static void add_model_names(struct text *t, const struct as_oip_response *r)
 {
     if (r->id.n) {
-        add(t, "\"id\":");
+        add_text(t, "\"id\":");
         add_string(t, r->id);
-        add(t, ",");
+        add_text(t, ",");
     }
-    add(t, "\"model_name\":");
+    add_text(t, "\"model_name\":");
     add_string(t, r->model);
-    add(t, ",\"model_version\":");
+    add_text(t, ",\"model_version\":");
     add_string(t, r->version);
 }
 
-static enum way way_of(const struct as_oip_response *r, const struct as_oip_infer *q, uint32_t i)
+static enum way output_place(const struct as_oip_response *r, const struct as_oip_infer *q,
+                             uint32_t i)
 {
     if (r->ranges && r->ranges[i].region.n)
         return IN_REGION;
-    return as_oip_json_binary(q, i) ? IN_BINARY : IN_TEXT;
+    return as_oip_json_is_binary(q, i) ? IN_BINARY : IN_TEXT;
 }
 
 /* The index of the output that could not be written, or n_outputs. */
@@ -205,20 +206,20 @@ static uint32_t add_response(struct text *t, const struct as_oip_response *r,
 {
     uint32_t at = 0;
 
-    add(t, "{");
-    add_names(t, r);
+    add_text(t, "{");
+    add_model_names(t, r);
     if (r->n_params) {
-        add(t, ",\"parameters\":{");
+        add_text(t, ",\"parameters\":{");
         add_params(t, r);
-        add(t, "}");
+        add_text(t, "}");
     }
-    add(t, ",\"outputs\":[");
+    add_text(t, ",\"outputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
-        add(t, i ? "," : "");
-        if (!add_tensor(t, r, i, &at, way_of(r, q, i)))
+        add_text(t, i ? "," : "");
+        if (!add_tensor(t, r, i, &at, output_place(r, q, i)))
             return i;
     }
-    add(t, "]}");
+    add_text(t, "]}");
     return r->n_outputs;
 }
 
@@ -229,7 +230,7 @@ int as_oip_json_response_max(const struct as_oip_response *r, const struct as_oi
     uint32_t i = add_response(&t, r, q);
 
     if (i < r->n_outputs)
-        return no_text(&r->outputs[i], "output", why, cap);
+        return refuse_not_utf8(&r->outputs[i], "output", why, cap);
     *ret_n = t.n;
     return 0;
 }
@@ -254,43 +255,43 @@ static bool has_output(const struct as_oip_response *r, const char *name)
     return false;
 }
 
-static void add_own(struct text *t, const struct as_oip_response *r, const char *name,
-                    struct as_str value)
+static void add_unless_output(struct text *t, const struct as_oip_response *r, const char *name,
+                              struct as_str value)
 {
     if (has_output(r, name))
         return;
-    add(t, t->n > 1 ? ",\"" : "\"");
-    add(t, name);
-    add(t, "\":");
+    add_text(t, t->n > 1 ? ",\"" : "\"");
+    add_text(t, name);
+    add_text(t, "\":");
     add_string(t, value);
 }
 
 static uint32_t add_generate(struct text *t, const struct as_oip_response *r)
 {
-    add(t, "{");
+    add_text(t, "{");
     if (r->id.n)
-        add_own(t, r, "id", r->id);
-    add_own(t, r, "model_name", r->model);
-    add_own(t, r, "model_version", r->version);
+        add_unless_output(t, r, "id", r->id);
+    add_unless_output(t, r, "model_name", r->model);
+    add_unless_output(t, r, "model_version", r->version);
     if (r->n_params && !has_output(r, "parameters")) {
-        add(t, t->n > 1 ? ",\"parameters\":{" : "\"parameters\":{");
+        add_text(t, t->n > 1 ? ",\"parameters\":{" : "\"parameters\":{");
         add_params(t, r);
-        add(t, "}");
+        add_text(t, "}");
     }
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         const struct as_tensor *x = &r->outputs[i];
         uint64_t n = 0;
 
         as_tensor_elements(x->dtype, x->shape, x->ndim, &n);
-        add(t, t->n > 1 ? "," : "");
+        add_text(t, t->n > 1 ? "," : "");
         add_string(t, x->name);
-        add(t, n == 1 ? ":" : ":[");
+        add_text(t, n == 1 ? ":" : ":[");
         add_elements(t, x);
         if (t->n == UINT64_MAX)
             return i;
-        add(t, n == 1 ? "" : "]");
+        add_text(t, n == 1 ? "" : "]");
     }
-    add(t, "}");
+    add_text(t, "}");
     return r->n_outputs;
 }
 
@@ -301,7 +302,7 @@ int as_oip_json_generate_max(const struct as_oip_response *r, uint64_t *ret_n, c
     uint32_t i = add_generate(&t, r);
 
     if (i < r->n_outputs)
-        return no_text(&r->outputs[i], "output", why, cap);
+        return refuse_not_utf8(&r->outputs[i], "output", why, cap);
     *ret_n = t.n;
     return 0;
 }
@@ -322,33 +323,34 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
     bool asks = q->binary_output && !q->r.n_outputs;
     uint32_t at = 0;
 
-    add(t, "{");
+    add_text(t, "{");
     if (r->id.n) {
-        add(t, "\"id\":");
+        add_text(t, "\"id\":");
         add_string(t, r->id);
-        add(t, ",");
+        add_text(t, ",");
     }
     if (r->n_params || asks) {
-        add(t, "\"parameters\":{");
+        add_text(t, "\"parameters\":{");
         add_params(t, r);
         if (asks)
-            add(t, r->n_params ? ",\"binary_data_output\":true" : "\"binary_data_output\":true");
-        add(t, "},");
+            add_text(t,
+                     r->n_params ? ",\"binary_data_output\":true" : "\"binary_data_output\":true");
+        add_text(t, "},");
     }
-    add(t, "\"inputs\":[");
+    add_text(t, "\"inputs\":[");
     for (uint32_t i = 0; i < r->n_outputs; i++) {
-        add(t, i ? "," : "");
+        add_text(t, i ? "," : "");
         if (!add_tensor(t, r, i, &at, q->binary ? IN_BINARY : IN_TEXT))
             return i;
     }
-    add(t, "]");
+    add_text(t, "]");
     for (uint32_t i = 0; i < q->r.n_outputs; i++) {
-        add(t, i ? "," : ",\"outputs\":[");
-        add(t, "{\"name\":");
+        add_text(t, i ? "," : ",\"outputs\":[");
+        add_text(t, "{\"name\":");
         add_string(t, q->r.outputs[i].name);
-        add(t, q->r.outputs[i].binary ? ",\"parameters\":{\"binary_data\":true}}" : "}");
+        add_text(t, q->r.outputs[i].binary ? ",\"parameters\":{\"binary_data\":true}}" : "}");
     }
-    add(t, q->r.n_outputs ? "]}" : "}");
+    add_text(t, q->r.n_outputs ? "]}" : "}");
     return r->n_outputs;
 }
 
@@ -359,7 +361,7 @@ int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n
     uint32_t i = add_request(&t, r);
 
     if (i < r->r.head.n_outputs)
-        return no_text(&r->r.head.outputs[i], "input", why, cap);
+        return refuse_not_utf8(&r->r.head.outputs[i], "input", why, cap);
     *ret_n = t.n;
     return 0;
 }
@@ -395,9 +397,9 @@ static void put_specs(struct as_buf *b, const char *key, const struct as_tensor_
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_at_string(b, "name", s[i].name);
-        as_json_put_at_string(b, "datatype", as_str_of(as_dtype_name(s[i].dtype)));
-        as_json_put_at_shape(b, "shape", &s[i]);
+        as_json_put_member_string(b, "name", s[i].name);
+        as_json_put_member_string(b, "datatype", as_str_of(as_dtype_name(s[i].dtype)));
+        as_json_put_member_shape(b, "shape", &s[i]);
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, ']');

@@ -2,16 +2,16 @@
 #include "wire/name_check.h"
 #include "wire/oip/oip_json_internal.h"
 
-/* As as_oip_json_refused, in a tensor. */
-static int refused_in(struct as_oip_json_parse *q, uint32_t i, int err, const char *what)
+/* As as_oip_json_reader_error, in a tensor. */
+static int tensor_reader_error(struct as_oip_json_parse *q, uint32_t i, int err, const char *what)
 {
     return err == AS_EINVALID ? as_oip_json_refuse_tensor(q, i, "%s", what)
-                              : as_oip_json_refused(q, err, what);
+                              : as_oip_json_reader_error(q, err, what);
 }
 
 /* As as_oip_json_items, in a tensor. */
-static int items_in(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v,
-                    enum as_json_type type, const char *what, struct as_json_items *ret_it)
+static int tensor_items(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v,
+                        enum as_json_type type, const char *what, struct as_json_items *ret_it)
 {
     if (v->type != type)
         return as_oip_json_refuse_tensor(q, i, "%s", what);
@@ -30,7 +30,7 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
     uint32_t n = 0;
     int more, err;
 
-    err = items_in(q, i, v, AS_JSON_ARRAY, "shape must be an array of integers", &it);
+    err = tensor_items(q, i, v, AS_JSON_ARRAY, "shape must be an array of integers", &it);
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
@@ -38,13 +38,13 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
             return as_oip_json_refuse_tensor(q, i, "more than %d dimensions", AS_MAX_DIMS);
         err = as_json_i64(q->j, &it.value, &shape[n++]);
         if (err)
-            return refused_in(q, i, err, "shape must be an array of integers");
+            return tensor_reader_error(q, i, err, "shape must be an array of integers");
     }
     if (more < 0)
-        return as_oip_json_refused(q, more, "");
+        return as_oip_json_reader_error(q, more, "");
     own = as_arena_alloc(q->c.arena, 8 * (size_t)n, 8);
     if (!own)
-        return as_oip_json_refused(q, AS_ENOMEM, "");
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     memcpy(own, shape, 8 * (size_t)n);
     t->shape = own;
     t->ndim = n;
@@ -53,8 +53,8 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
 
 /* One that is not the server's own. What no parameter can be, an array or an object, is passed over
  * as it always was: clients of other servers have such things there. */
-static int keep_param(struct as_oip_json_parse *q, uint32_t i, struct as_str name,
-                      struct as_json_value *v)
+static int add_tensor_param(struct as_oip_json_parse *q, uint32_t i, struct as_str name,
+                            struct as_json_value *v)
 {
     struct as_param m = {.name = name};
     int err;
@@ -64,12 +64,12 @@ static int keep_param(struct as_oip_json_parse *q, uint32_t i, struct as_str nam
     if (name.n > UINT16_MAX)
         return as_oip_json_refuse_tensor(q, i, "parameter '%.*s…': the name is too long",
                                          AS_OIP_SHOWN(name));
-    err = as_oip_json_value(q, &m, v);
-    return err ? err : as_oip_keep_param(&q->c, &m, i);
+    err = as_oip_json_get_param_value(q, &m, v);
+    return err ? err : as_oip_add_tensor_param(&q->c, &m, i);
 }
 
 /* Those of its tensor's parameters that say where its data is are used, the others are kept. */
-static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
+static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_oip_json_source *s = &q->sources[i];
     uint32_t kept = q->c.n_tensor_params;
@@ -77,24 +77,24 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
     struct as_json_items it;
     int more, err;
 
-    err = items_in(q, i, v, AS_JSON_OBJECT, "parameters must be an object", &it);
+    err = tensor_items(q, i, v, AS_JSON_OBJECT, "parameters must be an object", &it);
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
         if (as_oip_json_is_absent(&it.value))
             continue;
-        if (!q->c.response && as_oip_is_own("input", it.key)) {
+        if (!q->c.response && as_oip_is_tensor_option("input", it.key)) {
             struct as_param m = {.name = it.key};
 
-            err = as_oip_json_value(q, &m, &it.value);
+            err = as_oip_json_get_param_value(q, &m, &it.value);
             if (!err)
-                err = as_oip_note_own(&q->c, "input", q->tensors[i].name, &m, &s->own);
+                err = as_oip_read_tensor_option(&q->c, "input", q->tensors[i].name, &m, &s->own);
             if (err)
                 return err;
             continue;
         }
         if (!as_tensor_param_reserved(it.key)) {
-            err = keep_param(q, i, it.key, &it.value);
+            err = add_tensor_param(q, i, it.key, &it.value);
             if (err)
                 return err;
             continue;
@@ -105,21 +105,21 @@ static int get_own_params(struct as_oip_json_parse *q, uint32_t i, struct as_jso
             return as_oip_json_refuse_tensor(q, i, "parameter 'binary_data_size' is given twice");
         err = as_json_u64(q->j, &it.value, &s->size);
         if (err)
-            return refused_in(q, i, err,
-                              "parameter 'binary_data_size' must be an integer, 0 or greater");
+            return tensor_reader_error(
+                q, i, err, "parameter 'binary_data_size' must be an integer, 0 or greater");
         s->has_size = true;
     }
     if (more < 0)
-        return as_oip_json_refused(q, more, "");
-    twice = as_names_twice(q->c.tensor_params + kept, sizeof(*q->c.tensor_params),
-                           q->c.n_tensor_params - kept);
+        return as_oip_json_reader_error(q, more, "");
+    twice = as_name_check_duplicate(q->c.tensor_params + kept, sizeof(*q->c.tensor_params),
+                                    q->c.n_tensor_params - kept);
     return twice ? as_oip_json_refuse_tensor(q, i, "parameter '%.*s' is given twice",
                                              AS_OIP_SHOWN(*twice))
                  : 0;
 }
 
-static int get_member(struct as_oip_json_parse *q, uint32_t i, uint32_t key,
-                      struct as_json_value *v, struct as_str *datatype)
+static int get_tensor_member(struct as_oip_json_parse *q, uint32_t i, uint32_t key,
+                             struct as_json_value *v, struct as_str *datatype)
 {
     struct as_oip_json_source *s = &q->sources[i];
     int err;
@@ -127,19 +127,19 @@ static int get_member(struct as_oip_json_parse *q, uint32_t i, uint32_t key,
     switch (key) {
     case NAME:
         err = as_json_string(q->j, v, &q->tensors[i].name);
-        return err ? refused_in(q, i, err, "name must be a string") : 0;
+        return err ? tensor_reader_error(q, i, err, "name must be a string") : 0;
     case DATATYPE:
         err = as_json_string(q->j, v, datatype);
-        return err ? refused_in(q, i, err, "datatype must be a string") : 0;
+        return err ? tensor_reader_error(q, i, err, "datatype must be a string") : 0;
     case SHAPE:
         return get_shape(q, i, v);
     case PARAMETERS:
-        return get_own_params(q, i, v);
+        return get_tensor_params(q, i, v);
     case DATA:
     default:
-        err = as_json_later(q->j, v, &s->data, &s->len);
+        err = as_json_defer(q->j, v, &s->data, &s->len);
         s->has_data = true;
-        return err ? as_oip_json_refused(q, err, "") : 0;
+        return err ? as_oip_json_reader_error(q, err, "") : 0;
     }
 }
 
@@ -149,10 +149,11 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
 {
     struct as_oip_json_source *s = &q->sources[i];
     struct as_tensor *t = &q->tensors[i];
-    int lent;
+    int in_shm;
 
     if (!t->name.n)
-        return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u] has no name", as_oip_json_tensors(q), i);
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s[%u] has no name", as_oip_json_tensors_key(q),
+                             i);
     if (t->name.n > UINT16_MAX)
         return as_oip_json_refuse_tensor(q, i, "the name is longer than %d bytes", UINT16_MAX);
     if (!(given & 1u << DATATYPE))
@@ -162,19 +163,19 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
         return as_oip_json_refuse_tensor(q, i, "unknown datatype '%.*s'", AS_OIP_SHOWN(datatype));
     if (!(given & 1u << SHAPE))
         return as_oip_json_refuse_tensor(q, i, "it has no shape");
-    lent = as_oip_check_lent(&q->c, t, &s->own);
-    if (lent < 0)
-        return lent;
-    if (lent && (s->has_data || s->has_size))
+    in_shm = as_oip_check_shm_input(&q->c, t, &s->own);
+    if (in_shm < 0)
+        return in_shm;
+    if (in_shm && (s->has_data || s->has_size))
         return as_oip_json_refuse_tensor(q, i, "data and shared_memory_region must not be mixed");
     if (s->has_data && s->has_size)
         return as_oip_json_refuse_tensor(q, i, "data and binary_data_size must not be mixed");
-    if (!s->has_data && !s->has_size && !lent)
+    if (!s->has_data && !s->has_size && !in_shm)
         return as_oip_json_refuse_tensor(q, i, "it has neither data nor binary_data_size");
     q->c.table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
-    if (lent) {
-        s->lent = true;
-        q->c.lent++;
+    if (in_shm) {
+        s->in_shm = true;
+        q->c.in_shm++;
         t->nbytes = (size_t)s->own.range.size;
         return 0;
     }
@@ -199,7 +200,7 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
 
     if (!as_oip_json_add_tensor(q, &err))
         return err;
-    err = items_in(q, i, v, AS_JSON_OBJECT, "expected an object", &it);
+    err = tensor_items(q, i, v, AS_JSON_OBJECT, "expected an object", &it);
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
@@ -212,9 +213,9 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
         if (given & 1u << key)
             return as_oip_json_refuse_tensor(q, i, "key '%s' is given twice", key_name[key]);
         given |= 1u << key;
-        err = get_member(q, i, key, &it.value, &datatype);
+        err = get_tensor_member(q, i, key, &it.value, &datatype);
         if (err)
             return err;
     }
-    return more < 0 ? as_oip_json_refused(q, more, "") : check_tensor(q, i, datatype, given);
+    return more < 0 ? as_oip_json_reader_error(q, more, "") : check_tensor(q, i, datatype, given);
 }

@@ -23,7 +23,7 @@ static int get_param_value(struct as_oip_parse *c, struct as_param *m, struct as
                                  AS_OIP_SHOWN(m->name), (int)f.wire);
         m->type = (enum as_param_type)f.number;
         if (m->type == AS_PARAM_STRING) {
-            if (!as_names_utf8(f.s))
+            if (!as_name_check_utf8(f.s))
                 return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s': string_param is not UTF-8",
                                      AS_OIP_SHOWN(m->name));
             m->str = f.s;
@@ -52,7 +52,7 @@ int as_oip_get_param(struct as_oip_parse *c, struct as_param *m, struct as_str e
             if (f.wire != AS_PB_LEN)
                 return as_oip_refuse(c, AS_EPROTO, "a parameter's key: wrong wire type %d",
                                      (int)f.wire);
-            if (!as_names_utf8(f.s))
+            if (!as_name_check_utf8(f.s))
                 return as_oip_refuse(c, AS_EINVALID, "a parameter's key is not valid UTF-8");
             if (f.s.n > UINT16_MAX)
                 return as_oip_refuse(c, AS_EINVALID, "parameter '%.*s…': the name is too long",
@@ -77,8 +77,8 @@ int as_oip_get_param(struct as_oip_parse *c, struct as_param *m, struct as_str e
 
 /* --- parameters of one tensor --- */
 
-static int own_number(struct as_oip_parse *c, const char *what, struct as_str name,
-                      const struct as_param *m, uint64_t *ret)
+static int option_number(struct as_oip_parse *c, const char *what, struct as_str name,
+                         const struct as_param *m, uint64_t *ret)
 {
     if (m->type == AS_PARAM_UINT64 || (m->type == AS_PARAM_INT64 && (int64_t)m->u64 >= 0)) {
         *ret = m->u64;
@@ -88,7 +88,7 @@ static int own_number(struct as_oip_parse *c, const char *what, struct as_str na
                          what, AS_OIP_SHOWN(name), AS_OIP_SHOWN(m->name));
 }
 
-bool as_oip_is_own(const char *what, struct as_str key)
+bool as_oip_is_tensor_option(const char *what, struct as_str key)
 {
     return as_str_eq(key, AS_STR("shared_memory_region")) ||
            as_str_eq(key, AS_STR("shared_memory_offset")) ||
@@ -96,36 +96,36 @@ bool as_oip_is_own(const char *what, struct as_str key)
            (what[0] == 'o' && as_str_eq(key, AS_STR("classification")));
 }
 
-int as_oip_note_own(struct as_oip_parse *c, const char *what, struct as_str name,
-                    const struct as_param *m, struct as_oip_own *own)
+int as_oip_read_tensor_option(struct as_oip_parse *c, const char *what, struct as_str name,
+                              const struct as_param *m, struct as_oip_tensor_options *own)
 {
     uint64_t v = 0;
     int err = 0;
 
     if (!own->given)
-        *own = (struct as_oip_own){0};
+        *own = (struct as_oip_tensor_options){0};
     if (as_str_eq(m->name, AS_STR("shared_memory_region"))) {
         if (m->type != AS_PARAM_STRING || !m->str.n)
             return as_oip_refuse(c, AS_EINVALID,
                                  "%s '%.*s': parameter 'shared_memory_region' must be a name", what,
                                  AS_OIP_SHOWN(name));
         own->range.region = m->str;
-        own->given |= AS_OWN_REGION;
+        own->given |= AS_OIP_OPTION_REGION;
     } else if (as_str_eq(m->name, AS_STR("shared_memory_offset"))) {
-        err = own_number(c, what, name, m, &own->range.offset);
-        own->given |= AS_OWN_OFFSET;
+        err = option_number(c, what, name, m, &own->range.offset);
+        own->given |= AS_OIP_OPTION_OFFSET;
     } else if (as_str_eq(m->name, AS_STR("shared_memory_byte_size"))) {
-        err = own_number(c, what, name, m, &own->range.size);
-        own->given |= AS_OWN_SIZE;
+        err = option_number(c, what, name, m, &own->range.size);
+        own->given |= AS_OIP_OPTION_SIZE;
     } else if (what[0] == 'o' && as_str_eq(m->name, AS_STR("classification"))) {
-        err = own_number(c, what, name, m, &v);
+        err = option_number(c, what, name, m, &v);
         own->classification = (uint32_t)AS_MIN(v, (uint64_t)UINT32_MAX);
-        own->given |= AS_OWN_CLASSES;
+        own->given |= AS_OIP_OPTION_CLASSES;
     }
     return err;
 }
 
-int as_oip_refuse_params(struct as_oip_parse *c)
+int as_oip_refuse_param_count(struct as_oip_parse *c)
 {
     return as_oip_refuse(c, AS_EINVALID, "parameters: more than %u entries%s", AS_OIP_PARAMS_MAX,
                          !c->n_tensor_params ? ""
@@ -133,12 +133,12 @@ int as_oip_refuse_params(struct as_oip_parse *c)
                                              : ", those of inputs included");
 }
 
-int as_oip_keep_param(struct as_oip_parse *c, const struct as_param *m, uint32_t tensor)
+int as_oip_add_tensor_param(struct as_oip_parse *c, const struct as_param *m, uint32_t tensor)
 {
     uint32_t n = c->n_tensor_params, cap = n ? 2 * c->cap_tensor_params : 8;
 
     if (c->n_params + n >= AS_OIP_PARAMS_MAX)
-        return as_oip_refuse_params(c);
+        return as_oip_refuse_param_count(c);
     if (n == c->cap_tensor_params) {
         struct as_tensor_param *p = as_arena_alloc(c->arena, cap * sizeof(*p), 8);
 
@@ -156,8 +156,9 @@ int as_oip_keep_param(struct as_oip_parse *c, const struct as_param *m, uint32_t
     return 0;
 }
 
-int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
-                   const struct as_pb_field *f, struct as_oip_own *own, uint32_t tensor)
+int as_oip_get_tensor_param(struct as_oip_parse *c, const char *what, struct as_str name,
+                            const struct as_pb_field *f, struct as_oip_tensor_options *own,
+                            uint32_t tensor)
 {
     struct as_param m;
     int err;
@@ -168,24 +169,24 @@ int as_oip_get_own(struct as_oip_parse *c, const char *what, struct as_str name,
     if (err)
         return err;
     if (what[0] == 'i' && !as_tensor_param_reserved(m.name))
-        return as_oip_keep_param(c, &m, tensor);
-    return c->response ? 0 : as_oip_note_own(c, what, name, &m, own);
+        return as_oip_add_tensor_param(c, &m, tensor);
+    return c->response ? 0 : as_oip_read_tensor_option(c, what, name, &m, own);
 }
 
 /* A range is whole: a region and how many bytes of it. `ret_any`: there is one. */
 static int check_range(struct as_oip_parse *c, const char *what, struct as_str name,
-                       const struct as_oip_own *own, bool *ret_any)
+                       const struct as_oip_tensor_options *own, bool *ret_any)
 {
-    uint8_t given = own->given & (AS_OWN_REGION | AS_OWN_OFFSET | AS_OWN_SIZE);
+    uint8_t given = own->given & (AS_OIP_OPTION_REGION | AS_OIP_OPTION_OFFSET | AS_OIP_OPTION_SIZE);
 
     *ret_any = given;
     if (!given)
         return 0;
-    if (!(given & AS_OWN_REGION))
+    if (!(given & AS_OIP_OPTION_REGION))
         return as_oip_refuse(c, AS_EINVALID,
                              "%s '%.*s': a range of shared memory without shared_memory_region",
                              what, AS_OIP_SHOWN(name));
-    if (!(given & AS_OWN_SIZE))
+    if (!(given & AS_OIP_OPTION_SIZE))
         return as_oip_refuse(c, AS_EINVALID,
                              "%s '%.*s': shared_memory_region without shared_memory_byte_size",
                              what, AS_OIP_SHOWN(name));
@@ -216,14 +217,14 @@ static int check_size(struct as_oip_parse *c, const struct as_tensor *t, uint64_
     need = n * as_dtype_size(t->dtype);
     if (size == need)
         return 0;
-    return as_oip_refuse_input(c, t, AS_EINVALID,
-                               "%llu bytes of shared memory, shape %s of %s needs %llu",
-                               (unsigned long long)size, as_oip_shape_text(text, t),
-                               as_dtype_name(t->dtype), (unsigned long long)need);
+    return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                "%llu bytes of shared memory, shape %s of %s needs %llu",
+                                (unsigned long long)size, as_oip_shape_text(text, t),
+                                as_dtype_name(t->dtype), (unsigned long long)need);
 }
 
-int as_oip_check_lent(struct as_oip_parse *c, const struct as_tensor *t,
-                      const struct as_oip_own *own)
+int as_oip_check_shm_input(struct as_oip_parse *c, const struct as_tensor *t,
+                           const struct as_oip_tensor_options *own)
 {
     bool any;
     int err = own->given ? check_range(c, "input", t->name, own, &any) : 0;
@@ -234,16 +235,17 @@ int as_oip_check_lent(struct as_oip_parse *c, const struct as_tensor *t,
     return err ? err : 1;
 }
 
-int as_oip_lend(struct as_oip_parse *c, struct as_tensor *t, const struct as_oip_own *own,
-                struct as_str message, uint32_t index)
+int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
+                         const struct as_oip_tensor_options *own, struct as_str message,
+                         uint32_t index)
 {
-    int err = as_oip_check_lent(c, t, own);
+    int err = as_oip_check_shm_input(c, t, own);
 
     if (err <= 0)
         return err;
     if (has_contents(message))
-        return as_oip_refuse_input(c, t, AS_EINVALID,
-                                   "contents and shared_memory_region must not be mixed");
+        return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                    "contents and shared_memory_region must not be mixed");
     if (!c->ranges) {
         size_t n = c->n_inputs * sizeof(*c->ranges);
 
@@ -253,11 +255,11 @@ int as_oip_lend(struct as_oip_parse *c, struct as_tensor *t, const struct as_oip
         memset(c->ranges, 0, n);
     }
     c->ranges[index] = own->range;
-    c->lent++;
+    c->in_shm++;
     return 1;
 }
 
-int as_oip_refuse_raw(struct as_oip_parse *c, uint64_t n_raw, uint64_t n_inputs)
+int as_oip_refuse_raw_count(struct as_oip_parse *c, uint64_t n_raw, uint64_t n_inputs)
 {
     return as_oip_refuse(c, AS_EINVALID, "%s: %llu entries for %llu %s",
                          c->response ? "raw_output_contents" : "raw_input_contents",
@@ -265,12 +267,12 @@ int as_oip_refuse_raw(struct as_oip_parse *c, uint64_t n_raw, uint64_t n_inputs)
                          c->response ? "outputs" : "inputs");
 }
 
-int as_oip_deal(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_raw)
+int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_raw)
 {
     uint64_t k = n_raw;
 
-    if (n_raw && n_raw != c->n_inputs - c->lent)
-        return as_oip_refuse_raw(c, n_raw, c->n_inputs - c->lent);
+    if (n_raw && n_raw != c->n_inputs - c->in_shm)
+        return as_oip_refuse_raw_count(c, n_raw, c->n_inputs - c->in_shm);
     /* from the back, so that an entry is moved before its place is taken */
     for (uint32_t i = c->n_inputs; i-- > 0;) {
         if (c->ranges[i].region.n) {
@@ -285,7 +287,8 @@ int as_oip_deal(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_raw)
     return 0;
 }
 
-int as_oip_ask(struct as_oip_parse *c, struct as_oip_requested *o, const struct as_oip_own *own)
+int as_oip_set_output_options(struct as_oip_parse *c, struct as_oip_requested_output *o,
+                              const struct as_oip_tensor_options *own)
 {
     bool any;
     int err = check_range(c, "output", o->name, own, &any);
@@ -299,7 +302,7 @@ int as_oip_ask(struct as_oip_parse *c, struct as_oip_requested *o, const struct 
                              AS_OIP_SHOWN(o->name));
     o->range = own->range;
     o->classification = own->classification;
-    c->ranged |= any;
-    c->classified |= own->classification > 0;
+    c->has_output_range |= any;
+    c->has_classification |= own->classification > 0;
     return 0;
 }

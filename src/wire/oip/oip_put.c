@@ -77,7 +77,7 @@ static uint8_t *put_tensor(uint8_t *p, struct as_str name, enum as_dtype t, cons
 
 #define RANGE_PARAMS 3u
 
-static void range_params(const struct as_oip_range *r, struct as_param out[RANGE_PARAMS])
+static void range_params(const struct as_oip_shm_range *r, struct as_param out[RANGE_PARAMS])
 {
     out[0] = (struct as_param){
         .name = AS_STR("shared_memory_region"), .type = AS_PARAM_STRING, .str = r->region};
@@ -87,12 +87,12 @@ static void range_params(const struct as_oip_range *r, struct as_param out[RANGE
         .name = AS_STR("shared_memory_byte_size"), .type = AS_PARAM_INT64, .u64 = r->size};
 }
 
-static const struct as_oip_range *range_of(const struct as_oip_response *r, uint32_t i)
+static const struct as_oip_shm_range *range_of(const struct as_oip_response *r, uint32_t i)
 {
     return r->ranges && r->ranges[i].region.n ? &r->ranges[i] : NULL;
 }
 
-static size_t range_len(const struct as_oip_range *r)
+static size_t range_len(const struct as_oip_shm_range *r)
 {
     struct as_param p[RANGE_PARAMS];
     size_t n = 0;
@@ -111,7 +111,7 @@ static uint8_t *put_param(uint8_t *p, const struct as_param *m)
     return put_param_value(p, m);
 }
 
-static uint8_t *put_range(uint8_t *at, const struct as_oip_range *r)
+static uint8_t *put_range(uint8_t *at, const struct as_oip_shm_range *r)
 {
     struct as_param p[RANGE_PARAMS];
 
@@ -122,7 +122,7 @@ static uint8_t *put_range(uint8_t *at, const struct as_oip_range *r)
 }
 
 /* Behind the last parameter of output i; `at`: its first. */
-static uint32_t own_end(const struct as_oip_response *r, uint32_t i, uint32_t at)
+static uint32_t tensor_params_end(const struct as_oip_response *r, uint32_t i, uint32_t at)
 {
     while (at < r->tensor_params.n && r->tensor_params.at[at].tensor == i)
         at++;
@@ -133,7 +133,7 @@ static uint32_t own_end(const struct as_oip_response *r, uint32_t i, uint32_t at
 static size_t output_len(const struct as_oip_response *r, uint32_t i, uint32_t at, uint32_t end)
 {
     const struct as_tensor *t = &r->outputs[i];
-    const struct as_oip_range *range = range_of(r, i);
+    const struct as_oip_shm_range *range = range_of(r, i);
     size_t n = tensor_len(t->name, t->dtype, t->shape, t->ndim) + (range ? range_len(range) : 0);
 
     for (; at < end; at++)
@@ -151,7 +151,7 @@ size_t as_oip_response_head_len(const struct as_oip_response *r)
     for (uint32_t i = 0; i < r->n_params; i++)
         n += as_pb_len_len(param_len(&r->params[i]));
     for (uint32_t i = 0; i < r->n_outputs; i++) {
-        uint32_t end = own_end(r, i, at);
+        uint32_t end = tensor_params_end(r, i, at);
 
         n += as_pb_len_len(output_len(r, i, at, end));
         at = end;
@@ -182,8 +182,8 @@ static uint8_t *put_head(uint8_t *p, const struct as_oip_response *r)
         p = put_param(p, &r->params[i]);
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         const struct as_tensor *t = &r->outputs[i];
-        const struct as_oip_range *range = range_of(r, i);
-        uint32_t end = own_end(r, i, at);
+        const struct as_oip_shm_range *range = range_of(r, i);
+        uint32_t end = tensor_params_end(r, i, at);
 
         p = as_pb_put_head(p, 5, output_len(r, i, at, end));
         p = put_tensor(p, t->name, t->dtype, t->shape, t->ndim);

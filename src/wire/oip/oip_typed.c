@@ -21,7 +21,7 @@ static const uint8_t field_of[AS_DT_COUNT] = {
 };
 
 /* Elements that one field of InferTensorContents holds, or AS_EPROTO. */
-static int64_t count(const struct as_pb_field *f)
+static int64_t count_elements(const struct as_pb_field *f)
 {
     if (f->wire == fields[f->number].wire)
         return 1;
@@ -47,7 +47,7 @@ int as_oip_has_contents(struct as_str contents)
     int more;
 
     while ((more = as_pb_next(&r, &f)) > 0) {
-        int64_t n = f.number < AS_COUNT(fields) ? count(&f) : 0;
+        int64_t n = f.number < AS_COUNT(fields) ? count_elements(&f) : 0;
 
         if (n < 0)
             return AS_EPROTO;
@@ -61,12 +61,12 @@ struct walk {
     struct as_pb tensor, contents;
 };
 
-static struct walk walk_of(struct as_str message)
+static struct walk start_walk(struct as_str message)
 {
     return (struct walk){.tensor = as_pb_of(message)};
 }
 
-static int next(struct walk *w, struct as_pb_field *f)
+static int next_contents(struct walk *w, struct as_pb_field *f)
 {
     for (;;) {
         int more = as_pb_next(&w->contents, f);
@@ -84,31 +84,31 @@ static int next(struct walk *w, struct as_pb_field *f)
 }
 
 /* What the first walk learns. */
-struct sum {
+struct contents_size {
     uint64_t elements, bytes; /* bytes: of all elements of BYTES, without their lengths */
     uint32_t chunks;          /* fields that hold elements */
     struct as_str chunk;      /* the last of them, if it is LEN */
 };
 
-static int measure(struct as_oip_parse *c, const struct as_tensor *t, struct as_str message,
-                   struct sum *s)
+static int measure_contents(struct as_oip_parse *c, const struct as_tensor *t,
+                            struct as_str message, struct contents_size *s)
 {
-    struct walk w = walk_of(message);
+    struct walk w = start_walk(message);
     struct as_pb_field f;
     int more;
 
-    while ((more = next(&w, &f)) > 0) {
-        int64_t n = count(&f);
+    while ((more = next_contents(&w, &f)) > 0) {
+        int64_t n = count_elements(&f);
 
         if (n < 0)
-            return as_oip_refuse_input(c, t, AS_EPROTO, "%s: malformed", fields[f.number].name);
+            return as_oip_refuse_tensor(c, t, AS_EPROTO, "%s: malformed", fields[f.number].name);
         if (n && !field_of[t->dtype])
-            return as_oip_refuse_input(c, t, AS_EINVALID, "%s takes raw_input_contents only",
-                                       as_dtype_name(t->dtype));
+            return as_oip_refuse_tensor(c, t, AS_EINVALID, "%s takes raw_input_contents only",
+                                        as_dtype_name(t->dtype));
         if (n && f.number != field_of[t->dtype])
-            return as_oip_refuse_input(c, t, AS_EINVALID, "%s is given, %s takes %s",
-                                       fields[f.number].name, as_dtype_name(t->dtype),
-                                       fields[field_of[t->dtype]].name);
+            return as_oip_refuse_tensor(c, t, AS_EINVALID, "%s is given, %s takes %s",
+                                        fields[f.number].name, as_dtype_name(t->dtype),
+                                        fields[field_of[t->dtype]].name);
         s->elements += (uint64_t)n;
         s->chunks += n > 0;
         if (n && f.wire == AS_PB_LEN) {
@@ -116,7 +116,7 @@ static int measure(struct as_oip_parse *c, const struct as_tensor *t, struct as_
             s->bytes += f.s.n;
         }
     }
-    return more ? as_oip_refuse_input(c, t, AS_EPROTO, "contents: malformed") : 0;
+    return more ? as_oip_refuse_tensor(c, t, AS_EPROTO, "contents: malformed") : 0;
 }
 
 static bool in_range(enum as_dtype t, uint64_t v)
@@ -146,11 +146,11 @@ static int put_number(struct as_oip_parse *c, const struct as_tensor *t, uint8_t
     if (t->dtype == AS_DT_BOOL)
         v = v != 0;
     if (!in_range(t->dtype, v))
-        return as_oip_refuse_input(c, t, AS_EINVALID, "%s[%llu]: %lld does not fit %s",
-                                   fields[field_of[t->dtype]].name, (unsigned long long)i,
-                                   field_of[t->dtype] == INTS ? (long long)(int32_t)(uint32_t)v
-                                                              : (long long)(uint32_t)v,
-                                   as_dtype_name(t->dtype));
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%s[%llu]: %lld does not fit %s",
+                                    fields[field_of[t->dtype]].name, (unsigned long long)i,
+                                    field_of[t->dtype] == INTS ? (long long)(int32_t)(uint32_t)v
+                                                               : (long long)(uint32_t)v,
+                                    as_dtype_name(t->dtype));
     memcpy(data + i * size, &v, size);
     return 0;
 }
@@ -167,7 +167,7 @@ static int put_numbers(struct as_oip_parse *c, const struct as_tensor *t, uint8_
         int err;
 
         if (as_pb_varint(&r, &v))
-            return as_oip_refuse_input(c, t, AS_EPROTO, "%s: malformed", fields[f->number].name);
+            return as_oip_refuse_tensor(c, t, AS_EPROTO, "%s: malformed", fields[f->number].name);
         err = put_number(c, t, data, (*i)++, v);
         if (err)
             return err;
@@ -176,15 +176,15 @@ static int put_numbers(struct as_oip_parse *c, const struct as_tensor *t, uint8_
 }
 
 /* Second walk: every element is there and is of the right field; only values can be wrong. */
-static int fill(struct as_oip_parse *c, const struct as_tensor *t, struct as_str message,
-                uint8_t *data)
+static int copy_elements(struct as_oip_parse *c, const struct as_tensor *t, struct as_str message,
+                         uint8_t *data)
 {
-    struct walk w = walk_of(message);
+    struct walk w = start_walk(message);
     size_t size = as_dtype_size(t->dtype), at = 0;
     struct as_pb_field f;
     uint64_t i = 0;
 
-    while (next(&w, &f) > 0) {
+    while (next_contents(&w, &f) > 0) {
         int err = 0;
 
         if (f.number != field_of[t->dtype])
@@ -211,24 +211,25 @@ static int fill(struct as_oip_parse *c, const struct as_tensor *t, struct as_str
     return 0;
 }
 
-int as_oip_typed(struct as_oip_parse *c, struct as_tensor *t, uint64_t n, struct as_str message)
+int as_oip_get_typed_contents(struct as_oip_parse *c, struct as_tensor *t, uint64_t n,
+                              struct as_str message)
 {
     char text[AS_OIP_SHAPE_TEXT];
-    struct sum s = {0};
+    struct contents_size s = {0};
     uint64_t bytes;
     uint8_t *data;
-    int err = measure(c, t, message, &s);
+    int err = measure_contents(c, t, message, &s);
 
     if (err)
         return err;
     if (!s.elements && n)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "no data, shape %s of %s needs %llu elements",
-                                   as_oip_shape_text(text, t), as_dtype_name(t->dtype),
-                                   (unsigned long long)n);
+        return as_oip_refuse_tensor(
+            c, t, AS_EINVALID, "no data, shape %s of %s needs %llu elements",
+            as_oip_shape_text(text, t), as_dtype_name(t->dtype), (unsigned long long)n);
     if (s.elements != n)
-        return as_oip_refuse_input(c, t, AS_EINVALID, "%llu elements in %s, shape %s needs %llu",
-                                   (unsigned long long)s.elements, fields[field_of[t->dtype]].name,
-                                   as_oip_shape_text(text, t), (unsigned long long)n);
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%llu elements in %s, shape %s needs %llu",
+                                    (unsigned long long)s.elements, fields[field_of[t->dtype]].name,
+                                    as_oip_shape_text(text, t), (unsigned long long)n);
     if (!n)
         return 0;
     if (s.chunks == 1 && s.chunk.p && (t->dtype == AS_DT_FP32 || t->dtype == AS_DT_FP64)) {
@@ -238,13 +239,13 @@ int as_oip_typed(struct as_oip_parse *c, struct as_tensor *t, uint64_t n, struct
     }
     bytes = t->dtype == AS_DT_BYTES ? s.bytes + 4 * n : n * as_dtype_size(t->dtype);
     c->typed += bytes;
-    if (c->typed > c->typed_room)
-        return as_oip_refuse_input(c, t, AS_EINVALID,
-                                   "typed contents take too much memory, use raw_input_contents");
+    if (c->typed > c->typed_max)
+        return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                    "typed contents take too much memory, use raw_input_contents");
     data = as_arena_alloc(c->arena, (size_t)bytes, 8);
     if (!data)
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
     t->data = data;
     t->nbytes = (size_t)bytes;
-    return fill(c, t, message, data);
+    return copy_elements(c, t, message, data);
 }

@@ -9,9 +9,9 @@ enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, INVALID_ARGUMENT = 3, DEADLINE_EXCEED
 enum { NOT_FOUND = 5, ALREADY_EXISTS = 6, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
 enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
 
-#define NO_EVENTS "the answer is no stream of events (text/event-stream)"
-#define TOO_LARGE "the answer is larger than the limit"
-#define PAGE_MAX  200u /* of an error that is no JSON, as much as is shown */
+#define NOT_EVENT_STREAM "the answer is no stream of events (text/event-stream)"
+#define TOO_LARGE        "the answer is larger than the limit"
+#define PAGE_MAX         200u /* of an error that is no JSON, as much as is shown */
 
 uint32_t as_rest_call_fields(struct as_http_header out[AS_REST_CALL_FIELDS],
                              const struct as_rest_call_head *head)
@@ -98,8 +98,8 @@ void as_rest_call_begin(struct as_rest_call *c, size_t limit)
     c->text[0] = 0;
 }
 
-void as_rest_call_many(struct as_rest_call *c, void (*on_event)(void *ctx, struct as_rest_call *c),
-                       void *ctx)
+void as_rest_call_expect_stream(struct as_rest_call *c,
+                                void (*on_event)(void *ctx, struct as_rest_call *c), void *ctx)
 {
     c->on_event = on_event;
     c->ctx = ctx;
@@ -110,7 +110,7 @@ void as_rest_call_fini(struct as_rest_call *c)
     as_buf_fini(&c->body);
 }
 
-static void refuse(struct as_rest_call *c, uint32_t status, const char *fault)
+static void set_fault(struct as_rest_call *c, uint32_t status, const char *fault)
 {
     if (c->fault)
         return;
@@ -138,16 +138,16 @@ void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_st
         c->is_events = is_event_stream(value);
     } else if (as_str_eq(name, AS_STR("content-encoding"))) {
         if (!as_str_eq(value, AS_STR("identity")))
-            refuse(c, INTERNAL, "the answer is compressed, which was not asked for");
+            set_fault(c, INTERNAL, "the answer is compressed, which was not asked for");
     } else if (as_str_eq(name, AS_STR("inference-header-content-length"))) {
         if (c->has_json_len || as_str_u64(value, &c->json_len))
-            refuse(c, INTERNAL, "the answer has a bad Inference-Header-Content-Length");
+            set_fault(c, INTERNAL, "the answer has a bad Inference-Header-Content-Length");
         c->has_json_len = true;
     }
 }
 
 /* So that the JSON reader may look behind it. */
-static void pad(struct as_rest_call *c)
+static void pad_body(struct as_rest_call *c)
 {
     memset(as_buf_reserve(&c->body, AS_JSON_PADDING), 0, AS_JSON_PADDING);
 }
@@ -159,12 +159,12 @@ static int read_events(struct as_rest_call *c, const uint8_t *p, size_t n)
         case AS_SSE_MORE:
             return 0;
         case AS_SSE_EVENT:
-            pad(c);
+            pad_body(c);
             c->on_event(c->ctx, c);
             c->body.n = 0;
             break;
         case AS_SSE_TOO_BIG:
-            refuse(c, RESOURCE_EXHAUSTED, TOO_LARGE);
+            set_fault(c, RESOURCE_EXHAUSTED, TOO_LARGE);
             return AS_EPROTO;
         }
     }
@@ -175,11 +175,11 @@ int as_rest_call_data(struct as_rest_call *c, const uint8_t *p, size_t n)
     bool events = c->on_event && c->http_status == 200;
 
     if (events && !c->is_events)
-        refuse(c, UNKNOWN, NO_EVENTS);
+        set_fault(c, UNKNOWN, NOT_EVENT_STREAM);
     if (events && !c->fault)
         return read_events(c, p, n);
     if (!c->fault && n > c->limit - c->body.n)
-        refuse(c, RESOURCE_EXHAUSTED, TOO_LARGE);
+        set_fault(c, RESOURCE_EXHAUSTED, TOO_LARGE);
     if (c->fault)
         return AS_EPROTO;
     as_buf_add(&c->body, p, n);
@@ -206,7 +206,7 @@ static uint32_t status_of_http(uint32_t http)
 }
 
 /* What the body says of an error: the text of {"error": …}, else its beginning. */
-static void add_text(struct as_rest_call *c, struct as_json *j)
+static void set_error_text(struct as_rest_call *c, struct as_json *j)
 {
     struct as_str text = as_buf_slice(&c->body);
     struct as_arena a;
@@ -224,7 +224,7 @@ static void add_text(struct as_rest_call *c, struct as_json *j)
     as_arena_fini(&a);
 }
 
-static uint32_t say(struct as_rest_call *c, uint32_t status, const char *text)
+static uint32_t set_text(struct as_rest_call *c, uint32_t status, const char *text)
 {
     snprintf(c->text, sizeof(c->text), "%s", text);
     return status;
@@ -232,22 +232,23 @@ static uint32_t say(struct as_rest_call *c, uint32_t status, const char *text)
 
 uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
 {
-    pad(c);
+    pad_body(c);
     if (c->fault)
-        return say(c, c->fault_status, c->fault);
+        return set_text(c, c->fault_status, c->fault);
     if (!whole)
-        return say(c, UNAVAILABLE, "the answer was cut short");
+        return set_text(c, UNAVAILABLE, "the answer was cut short");
     if (c->http_status != 200) { /* the protocol knows no other success */
-        add_text(c, j);
+        set_error_text(c, j);
         return status_of_http(c->http_status);
     }
     if (c->on_event && (!c->is_events || !as_sse_at_boundary(&c->sse)))
-        return say(c, c->is_events ? INTERNAL : UNKNOWN,
-                   c->is_events ? "the last event was cut short" : NO_EVENTS);
+        return set_text(c, c->is_events ? INTERNAL : UNKNOWN,
+                        c->is_events ? "the last event was cut short" : NOT_EVENT_STREAM);
     if (!c->has_json_len)
         c->json_len = c->body.n;
     if (c->json_len > c->body.n)
-        return say(c, INTERNAL, "the answer's Inference-Header-Content-Length is beyond its end");
+        return set_text(c, INTERNAL,
+                        "the answer's Inference-Header-Content-Length is beyond its end");
     c->text[0] = 0;
     return OK;
 }

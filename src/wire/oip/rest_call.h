@@ -1,10 +1,10 @@
 /* wire/oip/rest_call.h — the client's side of one call over the protocol's REST form.
  *
- * The twin of wire/grpc/grpc_call.h: fed with what wire/h1/h1_client tells of a request, it puts the body
- * together, or hands over one event after the other, and says in the end which status the call has,
- * in gRPC's numbers, so that a caller sees the same failures whatever it speaks. An HTTP status
- * means what a server of the protocol means with it (base/err.h, reference notes §1.4); the text is
- * that of {"error": …}. Pure.
+ * The twin of wire/grpc/grpc_call.h: fed with what wire/h1/h1_client tells of a request, it puts
+ * the body together, or hands over one event after the other, and says in the end which status the
+ * call has, in gRPC's numbers, so that a caller sees the same failures whatever it speaks. An HTTP
+ * status means what a server of the protocol means with it (base/err.h, reference notes §1.4); the
+ * text is that of {"error": …}. Pure.
  */
 #ifndef AS_WIRE_REST_CALL_H
 #define AS_WIRE_REST_CALL_H
@@ -53,8 +53,8 @@ struct as_rest_call {
 /* Zero-initialise before the first begin. */
 void as_rest_call_begin(struct as_rest_call *c, size_t limit);
 /* Behind begin: the answer is a stream of events, any number of them, each within the limit. */
-void as_rest_call_many(struct as_rest_call *c, void (*on_event)(void *ctx, struct as_rest_call *c),
-                       void *ctx);
+void as_rest_call_expect_stream(struct as_rest_call *c,
+                                void (*on_event)(void *ctx, struct as_rest_call *c), void *ctx);
 void as_rest_call_fini(struct as_rest_call *c);
 void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_str value);
 /* 0, or AS_EPROTO: the answer is not acceptable; give the request up. */

@@ -21,7 +21,7 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
 
     if (len > INT32_MAX)
         return AS_ETOOBIG;
-    p = as_outq_room(q, AS_SIMPLE_FRAME_HEAD + head);
+    p = as_outq_alloc(q, AS_SIMPLE_FRAME_HEAD + head);
     put32(p, (uint32_t)len);
     as_oip_put_request_head(p + AS_SIMPLE_FRAME_HEAD, r);
     for (uint32_t i = 0; i < r->head.n_outputs; i++) {
@@ -38,23 +38,23 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
 
 /* --- receiving --- */
 
-static struct as_str whole(const struct as_simple_frame_rx *rx)
+static struct as_str whole_message(const struct as_simple_frame_rx *rx)
 {
     return (struct as_str){(const char *)rx->blob->data, rx->n};
 }
 
 /* For n bytes more, in steps: the sender says how long it is before it sends anything. */
-static int make_room(struct as_simple_frame_rx *rx, size_t n)
+static int reserve(struct as_simple_frame_rx *rx, size_t n)
 {
     size_t need = rx->have + n;
 
-    return need > as_blob_due(rx->blob, rx->n)
-               ? as_blob_extend(&rx->blob, as_blob_step(need, rx->n))
+    return need > as_blob_grow_at(rx->blob, rx->n)
+               ? as_blob_grow(&rx->blob, as_blob_grow_to(need, rx->n))
                : 0;
 }
 
-int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
-                         struct as_str *ret_message, size_t *ret_rest)
+int as_simple_frame_receive(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
+                            struct as_str *ret_message, size_t *ret_rest)
 {
     size_t k = AS_MIN(n, (size_t)AS_SIMPLE_FRAME_HEAD - rx->n_head);
     int err;
@@ -77,35 +77,35 @@ int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t
             return 1;
         }
         rx->have = 0;
-        err = as_blob_begin(rx->payer, rx->n, &rx->blob);
+        err = as_blob_new_growing(rx->payer, rx->n, &rx->blob);
         if (err)
             return err;
     }
     k = AS_MIN(n, rx->n - rx->have);
-    err = k ? make_room(rx, k) : 0;
+    err = k ? reserve(rx, k) : 0;
     if (err)
         return err;
     if (k)
         memcpy(rx->blob->data + rx->have, p, k);
     *ret_rest = n - k;
-    return as_simple_frame_filled(rx, k, ret_message);
+    return as_simple_frame_received(rx, k, ret_message);
 }
 
-uint8_t *as_simple_frame_room(const struct as_simple_frame_rx *rx, size_t *ret_n)
+uint8_t *as_simple_frame_buffer(const struct as_simple_frame_rx *rx, size_t *ret_n)
 {
     if (!rx->blob)
         return NULL;
-    *ret_n = as_blob_due(rx->blob, rx->n) - rx->have;
+    *ret_n = as_blob_grow_at(rx->blob, rx->n) - rx->have;
     return rx->blob->data + rx->have;
 }
 
-int as_simple_frame_filled(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message)
+int as_simple_frame_received(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message)
 {
     AS_ASSERT(n <= rx->n - rx->have);
     rx->have += n;
     if (rx->have < rx->n) /* there must be somewhere to read the next byte to */
-        return make_room(rx, 1);
-    *ret_message = whole(rx);
+        return reserve(rx, 1);
+    *ret_message = whole_message(rx);
     return 1;
 }
 
@@ -117,7 +117,7 @@ void as_simple_frame_reset(struct as_simple_frame_rx *rx)
 
 /* --- what it says --- */
 
-static const struct as_param *find(const struct as_oip_response *r, struct as_str name)
+static const struct as_param *find_param(const struct as_oip_response *r, struct as_str name)
 {
     for (uint32_t i = 0; i < r->n_params; i++) {
         if (as_str_eq(r->params[i].name, name))
@@ -126,7 +126,7 @@ static const struct as_param *find(const struct as_oip_response *r, struct as_st
     return NULL;
 }
 
-static int refuse(char *why, size_t cap, const char *text)
+static int reject(char *why, size_t cap, const char *text)
 {
     snprintf(why, cap, "%s", text);
     return AS_EPROTO;
@@ -146,13 +146,13 @@ static int status_of(struct as_str name)
 static int read_error(const struct as_param *error, struct as_simple_answer *a, char *why,
                       size_t cap)
 {
-    const struct as_param *text = find(&a->r, AS_STR("anyserve_error_message"));
+    const struct as_param *text = find_param(&a->r, AS_STR("anyserve_error_message"));
     int status;
 
     if (a->r.n_outputs)
-        return refuse(why, cap, "an error (anyserve_error) that has outputs");
+        return reject(why, cap, "an error (anyserve_error) that has outputs");
     if (error->type != AS_PARAM_STRING || (text && text->type != AS_PARAM_STRING))
-        return refuse(why, cap, "anyserve_error and anyserve_error_message are strings");
+        return reject(why, cap, "anyserve_error and anyserve_error_message are strings");
     status = error->str.n ? status_of(error->str) : -1;
     if (status <= 0) {
         snprintf(why, cap, "anyserve_error '%.*s' is no gRPC status of an error",
@@ -165,8 +165,8 @@ static int read_error(const struct as_param *error, struct as_simple_answer *a, 
     return 0;
 }
 
-int as_simple_frame_read(struct as_str message, struct as_str id, struct as_arena *arena,
-                         struct as_simple_answer *ret_a, char *why, size_t cap)
+int as_simple_frame_parse(struct as_str message, struct as_str id, struct as_arena *arena,
+                          struct as_simple_answer *ret_a, char *why, size_t cap)
 {
     struct as_simple_answer a = {0};
     const struct as_param *error;
@@ -174,13 +174,13 @@ int as_simple_frame_read(struct as_str message, struct as_str id, struct as_aren
 
     if (err)
         return err == AS_ENOMEM ? err : AS_EPROTO;
-    if (a.r.doubled)
-        return refuse(why, cap,
+    if (a.r.has_duplicates)
+        return reject(why, cap,
                       "its name, version or id is given twice, as in two answers run into one");
     a.named = a.r.id.n > 0;
     if (a.named && !as_str_eq(a.r.id, id))
-        return refuse(why, cap, "the id is that of another request");
-    error = find(&a.r, AS_STR("anyserve_error"));
+        return reject(why, cap, "the id is that of another request");
+    error = find_param(&a.r, AS_STR("anyserve_error"));
     err = error ? read_error(error, &a, why, cap) : 0;
     if (err)
         return err;

@@ -31,12 +31,12 @@ struct as_simple_frame_rx {
  * in p when all of it but the head was there, else in rx->blob; *ret_rest bytes at the end of p are
  * not its own. 0: more are needed. AS_EPROTO: a length of 0; AS_ETOOBIG: over `max`; AS_EFULL,
  * AS_ENOMEM: no room for it. */
-int as_simple_frame_take(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
-                         struct as_str *ret_message, size_t *ret_rest);
+int as_simple_frame_receive(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
+                            struct as_str *ret_message, size_t *ret_rest);
 /* Where the rest of a message that has begun can be read to, without a copy; NULL: use _take. */
-uint8_t *as_simple_frame_room(const struct as_simple_frame_rx *rx, size_t *ret_n);
+uint8_t *as_simple_frame_buffer(const struct as_simple_frame_rx *rx, size_t *ret_n);
 /* So many bytes, at most the room, were put there. 1: complete, 0: not yet; AS_EFULL, AS_ENOMEM. */
-int as_simple_frame_filled(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message);
+int as_simple_frame_received(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message);
 /* Has any byte of an answer come? */
 static inline bool as_simple_frame_begun(const struct as_simple_frame_rx *rx)
 {
@@ -60,7 +60,7 @@ struct as_simple_answer {
  * version or id twice. The latter is protobuf, but nobody writes it. A part of an earlier answer
  * that a worker sends again, and then the right answer, are one message of the length that the part
  * says: its last id is right, and it may end behind it, without an output. */
-int as_simple_frame_read(struct as_str message, struct as_str id, struct as_arena *a,
-                         struct as_simple_answer *ret_a, char *why, size_t cap);
+int as_simple_frame_parse(struct as_str message, struct as_str id, struct as_arena *a,
+                          struct as_simple_answer *ret_a, char *why, size_t cap);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 
-void **as_pack_rows(const void *from, uint32_t n, size_t stride, size_t size, as_pack_fill *fill,
-                    struct as_arena *a)
+void **as_pb_pack_rows(const void *from, uint32_t n, size_t stride, size_t size,
+                       as_pb_pack_fill *fill, struct as_arena *a)
 {
     void **at = as_arena_alloc(a, n * (sizeof(void *) + size) + 1, 8);
 
@@ -15,7 +15,7 @@ void **as_pack_rows(const void *from, uint32_t n, size_t stride, size_t size, as
     return at;
 }
 
-int as_pack(const ProtobufCMessage *m, struct as_buf *out)
+int as_pb_pack(const ProtobufCMessage *m, struct as_buf *out)
 {
     size_t n = protobuf_c_message_get_packed_size(m);
     uint8_t *p = as_buf_try_reserve(out, n + 1);

@@ -11,28 +11,28 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-struct as_unpack {
+struct as_pb_unpack {
     ProtobufCAllocator allocator; /* for the functions that unpack and free */
-    bool starved;                 /* an allocation was refused */
+    bool out_of_memory;           /* an allocation was refused */
 };
 
-static inline void *as_unpack_take(void *unpack, size_t n)
+static inline void *as_pb_unpack_alloc(void *unpack, size_t n)
 {
     void *p = malloc(n ? n : 1);
 
-    ((struct as_unpack *)unpack)->starved |= !p;
+    ((struct as_pb_unpack *)unpack)->out_of_memory |= !p;
     return p;
 }
 
-static inline void as_unpack_drop(void *unpack, void *p)
+static inline void as_pb_unpack_free(void *unpack, void *p)
 {
     (void)unpack;
     free(p);
 }
 
-static inline ProtobufCAllocator *as_unpack_init(struct as_unpack *u)
+static inline ProtobufCAllocator *as_pb_unpack_init(struct as_pb_unpack *u)
 {
-    *u = (struct as_unpack){.allocator = {as_unpack_take, as_unpack_drop, u}};
+    *u = (struct as_pb_unpack){.allocator = {as_pb_unpack_alloc, as_pb_unpack_free, u}};
     return &u->allocator;
 }
 

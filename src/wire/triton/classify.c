@@ -3,14 +3,14 @@
 #define TEXT_MAX                                                                                   \
     64u /* "-1.7976931348623157e+308:18446744073709551615", a colon, and their length */
 
-struct item { /* one of the k best so far */
+struct candidate { /* one of the k best so far */
     uint64_t index;
     uint64_t rank; /* the value as a number that sorts likewise */
 };
 
 /* --- values --- */
 
-static double half(uint16_t h)
+static double half_to_double(uint16_t h)
 {
     double m = h & 0x3ff;
     int e = h >> 10 & 0x1f;
@@ -42,7 +42,7 @@ static double real_at(enum as_dtype t, const uint8_t *p)
     case AS_DT_FP16:
     default:
         memcpy(&h, p, 2);
-        return half(h);
+        return half_to_double(h);
     }
 }
 
@@ -103,7 +103,7 @@ static int print_real(char out[TEXT_MAX], enum as_dtype t, double d)
     return n;
 }
 
-static size_t print(char out[TEXT_MAX], enum as_dtype t, const uint8_t *p, uint64_t index)
+static size_t print_class(char out[TEXT_MAX], enum as_dtype t, const uint8_t *p, uint64_t index)
 {
     int n;
 
@@ -119,15 +119,15 @@ static size_t print(char out[TEXT_MAX], enum as_dtype t, const uint8_t *p, uint6
 
 /* --- the k best --- */
 
-static bool worse(const struct item *a, const struct item *b)
+static bool worse(const struct candidate *a, const struct candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->index > b->index;
 }
 
 /* A heap with the worst at its top: what comes is better than that, or is nothing. */
-static void sink(struct item *h, uint32_t n, uint32_t i)
+static void sift_down(struct candidate *h, uint32_t n, uint32_t i)
 {
-    struct item moved = h[i];
+    struct candidate moved = h[i];
 
     for (;;) {
         uint32_t c = 2 * i + 1;
@@ -145,32 +145,33 @@ static void sink(struct item *h, uint32_t n, uint32_t i)
 }
 
 /* The k best of n elements, best first; 0 < k <= n. */
-static void choose(struct item *h, uint32_t k, enum as_dtype t, const uint8_t *data, uint64_t n)
+static void select_best(struct candidate *h, uint32_t k, enum as_dtype t, const uint8_t *data,
+                        uint64_t n)
 {
     size_t size = as_dtype_size(t);
 
     for (uint32_t i = 0; i < k; i++)
-        h[i] = (struct item){i, rank_at(t, data + i * size)};
+        h[i] = (struct candidate){i, rank_at(t, data + i * size)};
     for (uint32_t i = k / 2; i-- > 0;)
-        sink(h, k, i);
+        sift_down(h, k, i);
     for (uint64_t i = k; i < n; i++) {
-        struct item new = {i, rank_at(t, data + i * size)};
+        struct candidate new = {i, rank_at(t, data + i * size)};
 
         if (!worse(&h[0], &new))
             continue;
         h[0] = new;
-        sink(h, k, 0);
+        sift_down(h, k, 0);
     }
     for (uint32_t left = k; left > 1;) { /* the worst goes to the end, again and again */
-        struct item worst = h[0];
+        struct candidate worst = h[0];
 
         h[0] = h[--left];
         h[left] = worst;
-        sink(h, left, 0);
+        sift_down(h, left, 0);
     }
 }
 
-static size_t longest(const struct as_str *labels, uint32_t n)
+static size_t longest_label(const struct as_str *labels, uint32_t n)
 {
     size_t most = 0;
 
@@ -180,11 +181,11 @@ static size_t longest(const struct as_str *labels, uint32_t n)
 }
 
 /* One element at p, behind its length; how many bytes it takes. */
-static size_t put(uint8_t *p, enum as_dtype t, const uint8_t *value, uint64_t index,
-                  struct as_str label)
+static size_t put_class(uint8_t *p, enum as_dtype t, const uint8_t *value, uint64_t index,
+                        struct as_str label)
 {
     char text[TEXT_MAX];
-    uint32_t n = (uint32_t)print(text, t, value, index), all = n;
+    uint32_t n = (uint32_t)print_class(text, t, value, index), all = n;
 
     memcpy(p + 4, text, n);
     if (label.n) {
@@ -202,8 +203,8 @@ int as_classify(const struct as_tensor *t, const struct as_str *labels, uint32_t
     size_t size = as_dtype_size(t->dtype);
     uint64_t n = size ? t->nbytes / size : 0, batch = t->ndim > 1 ? (uint64_t)t->shape[0] : 1;
     uint64_t classes = batch ? n / batch : 0;
-    size_t most = TEXT_MAX + longest(labels, n_labels);
-    struct item *best;
+    size_t most = TEXT_MAX + longest_label(labels, n_labels);
+    struct candidate *best;
     int64_t *shape;
     uint8_t *out;
 
@@ -227,12 +228,12 @@ int as_classify(const struct as_tensor *t, const struct as_str *labels, uint32_t
     for (uint64_t b = 0; k && b < batch; b++) {
         const uint8_t *row = t->data + b * classes * size;
 
-        choose(best, k, t->dtype, row, classes);
+        select_best(best, k, t->dtype, row, classes);
         for (uint32_t i = 0; i < k; i++) {
             uint64_t at = best[i].index;
 
-            ret_t->nbytes += put(out + ret_t->nbytes, t->dtype, row + at * size, at,
-                                 at < n_labels ? labels[at] : (struct as_str){0});
+            ret_t->nbytes += put_class(out + ret_t->nbytes, t->dtype, row + at * size, at,
+                                       at < n_labels ? labels[at] : (struct as_str){0});
         }
     }
     return 0;

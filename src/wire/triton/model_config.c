@@ -59,11 +59,11 @@ static bool fill_tensors(Inference__ModelConfig *m, const struct as_model_config
 {
     m->n_input = c->n_inputs;
     m->n_output = c->n_outputs;
-    m->input = (Inference__ModelInput **)as_pack_rows(c->inputs, c->n_inputs, sizeof(c->inputs[0]),
-                                                      sizeof(Inference__ModelInput), fill_input, a);
+    m->input = (Inference__ModelInput **)as_pb_pack_rows(
+        c->inputs, c->n_inputs, sizeof(c->inputs[0]), sizeof(Inference__ModelInput), fill_input, a);
     m->output =
-        (Inference__ModelOutput **)as_pack_rows(c->outputs, c->n_outputs, sizeof(c->outputs[0]),
-                                                sizeof(Inference__ModelOutput), fill_output, a);
+        (Inference__ModelOutput **)as_pb_pack_rows(c->outputs, c->n_outputs, sizeof(c->outputs[0]),
+                                                   sizeof(Inference__ModelOutput), fill_output, a);
     for (uint32_t i = 0; m->input && i < c->n_inputs; i++)
         m->input[i]->allow_ragged_batch = c->ragged;
     return m->input && m->output;
@@ -121,7 +121,7 @@ static bool fill_parameters(Inference__ModelConfig *m, const struct as_model_con
     }
     m->n_parameters = n;
     m->parameters =
-        labelled ? (Inference__ModelConfig__ParametersEntry **)as_pack_rows(
+        labelled ? (Inference__ModelConfig__ParametersEntry **)as_pb_pack_rows(
                        labelled, n, sizeof(*labelled), sizeof(struct parameter), fill_labels, a)
                  : NULL;
     return m->parameters;
@@ -158,7 +158,7 @@ int as_model_config_put(const struct as_model_config *c, struct as_arena *a, str
     r.config = &m;
     if (!m.name || !m.platform || !fill_tensors(&m, c, a) || !fill_parameters(&m, c, a))
         return AS_ENOMEM;
-    return as_pack(&r.base, out);
+    return as_pb_pack(&r.base, out);
 }
 
 /* --- JSON --- */
@@ -170,9 +170,9 @@ static void json_tensors(struct as_buf *b, const char *key, const struct as_tens
     as_json_put_open(b, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
-        as_json_put_at_string(b, "name", s[i].name);
-        as_json_put_at_string(b, "data_type", as_str_of(as_model_config_type_name(s[i].dtype)));
-        as_json_put_at_shape(b, "dims", &s[i]);
+        as_json_put_member_string(b, "name", s[i].name);
+        as_json_put_member_string(b, "data_type", as_str_of(as_model_config_type_name(s[i].dtype)));
+        as_json_put_member_shape(b, "dims", &s[i]);
         if (input) {
             as_json_put_key(b, "allow_ragged_batch");
             as_json_put_bool(b, ragged);
@@ -197,11 +197,11 @@ static void json_parameters(struct as_buf *b, const struct as_model_config *c)
             continue;
         text.n = 0;
         put_key(&text, s);
-        as_json_put_name(b, as_buf_slice(&text));
+        as_json_put_escaped_key(b, as_buf_slice(&text));
         text.n = 0;
         put_labels(&text, s);
         as_json_put_open(b, '{');
-        as_json_put_at_string(b, "string_value", as_buf_slice(&text));
+        as_json_put_member_string(b, "string_value", as_buf_slice(&text));
         as_json_put_close(b, '}');
     }
     as_json_put_close(b, '}');
@@ -236,7 +236,7 @@ void as_model_config_json(const struct as_model_config *c, struct as_buf *out)
     as_json_put_key(out, "platform");
     as_json_put_string(out, c->platform);
     as_json_put_key(out, "backend");
-    as_json_put_text(out, "anyserve");
+    as_json_put_cstr(out, "anyserve");
     as_json_put_key(out, "version_policy");
     as_json_put_open(out, '{');
     as_json_put_key(out, "all");

@@ -22,7 +22,7 @@ static Inference__StatisticDuration *duration(Inference__StatisticDuration *d, u
     return d;
 }
 
-struct batch {
+struct batch_row {
     Inference__InferBatchStatistics row;
     Inference__StatisticDuration input, infer, output;
 };
@@ -30,7 +30,7 @@ struct batch {
 static bool fill_batch(void *row, const void *from, struct as_arena *a AS_UNUSED)
 {
     const struct as_model_batches *of = from;
-    struct batch *b = row;
+    struct batch_row *b = row;
 
     inference__infer_batch_statistics__init(&b->row);
     b->row.batch_size = of->size;
@@ -40,7 +40,7 @@ static bool fill_batch(void *row, const void *from, struct as_arena *a AS_UNUSED
     return true;
 }
 
-static bool fill(void *row, const void *from, struct as_arena *a)
+static bool fill_stats_row(void *row, const void *from, struct as_arena *a)
 {
     const struct as_model_stats *s = from;
     struct row *r = row;
@@ -62,8 +62,8 @@ static bool fill(void *row, const void *from, struct as_arena *a)
     r->stats.cache_hit = duration(&r->hit, 0, 0);
     r->stats.cache_miss = duration(&r->miss, 0, 0);
     r->row.n_batch_stats = s->n_batches;
-    r->row.batch_stats = (Inference__InferBatchStatistics **)as_pack_rows(
-        s->batches, s->n_batches, sizeof(s->batches[0]), sizeof(struct batch), fill_batch, a);
+    r->row.batch_stats = (Inference__InferBatchStatistics **)as_pb_pack_rows(
+        s->batches, s->n_batches, sizeof(s->batches[0]), sizeof(struct batch_row), fill_batch, a);
     return r->row.name && r->row.version && r->row.batch_stats;
 }
 
@@ -73,9 +73,9 @@ int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_
     Inference__ModelStatisticsResponse m = INFERENCE__MODEL_STATISTICS_RESPONSE__INIT;
 
     m.n_model_stats = n;
-    m.model_stats = (Inference__ModelStatistics **)as_pack_rows(rows, n, sizeof(*rows),
-                                                                sizeof(struct row), fill, a);
-    return m.model_stats ? as_pack(&m.base, out) : AS_ENOMEM;
+    m.model_stats = (Inference__ModelStatistics **)as_pb_pack_rows(
+        rows, n, sizeof(*rows), sizeof(struct row), fill_stats_row, a);
+    return m.model_stats ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 
 /* --- JSON --- */
@@ -84,15 +84,15 @@ static void json_duration(struct as_buf *b, const char *key, uint64_t count, as_
 {
     as_json_put_key(b, key);
     as_json_put_open(b, '{');
-    as_json_put_at_u64(b, "count", count);
-    as_json_put_at_u64(b, "ns", ns);
+    as_json_put_member_u64(b, "count", count);
+    as_json_put_member_u64(b, "ns", ns);
     as_json_put_close(b, '}');
 }
 
 static void json_batches(struct as_buf *b, const struct as_model_batches *s)
 {
     as_json_put_open(b, '{');
-    as_json_put_at_u64(b, "batch_size", s->size);
+    as_json_put_member_u64(b, "batch_size", s->size);
     json_duration(b, "compute_input", s->calls, s->input_ns);
     json_duration(b, "compute_infer", s->calls, s->infer_ns);
     json_duration(b, "compute_output", s->calls, s->output_ns);
@@ -102,11 +102,11 @@ static void json_batches(struct as_buf *b, const struct as_model_batches *s)
 static void json_row(struct as_buf *b, const struct as_model_stats *s)
 {
     as_json_put_open(b, '{');
-    as_json_put_at_string(b, "name", s->name);
-    as_json_put_at_string(b, "version", s->version);
-    as_json_put_at_u64(b, "last_inference", s->last_ms);
-    as_json_put_at_u64(b, "inference_count", s->inferences);
-    as_json_put_at_u64(b, "execution_count", s->executions);
+    as_json_put_member_string(b, "name", s->name);
+    as_json_put_member_string(b, "version", s->version);
+    as_json_put_member_u64(b, "last_inference", s->last_ms);
+    as_json_put_member_u64(b, "inference_count", s->inferences);
+    as_json_put_member_u64(b, "execution_count", s->executions);
     as_json_put_key(b, "inference_stats");
     as_json_put_open(b, '{');
     json_duration(b, "success", s->success, s->success_ns);

@@ -9,13 +9,13 @@
 
 int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready)
 {
-    struct as_unpack mem;
-    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    struct as_pb_unpack mem;
+    ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__RepositoryIndexRequest *q =
         inference__repository_index_request__unpack(allocator, n, p);
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     *ret_only_ready = q->ready;
     inference__repository_index_request__free_unpacked(q, allocator);
     return 0;
@@ -30,11 +30,11 @@ static bool is_true(const Inference__ModelRepositoryParameter *v)
 }
 
 /* A copy in the arena, checked. */
-static int keep(struct as_arena *a, const char *text, struct as_str *ret)
+static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
 {
     struct as_str s = as_str_of(text);
 
-    if (!as_names_utf8(s))
+    if (!as_name_check_utf8(s))
         return AS_EPROTO;
     ret->p = as_arena_dup(a, s);
     ret->n = s.n;
@@ -45,10 +45,10 @@ static int read_change(const Inference__RepositoryModelLoadRequest *q, struct as
                        struct as_repository_change *c)
 {
     struct as_str *keys = as_arena_alloc(a, q->n_parameters * sizeof(*keys) + 1, 8);
-    int err = keys ? keep(a, q->model_name, &c->model) : AS_ENOMEM;
+    int err = keys ? copy_utf8(a, q->model_name, &c->model) : AS_ENOMEM;
 
     for (size_t i = 0; !err && i < q->n_parameters; i++) {
-        err = keep(a, q->parameters[i]->key, &keys[i]);
+        err = copy_utf8(a, q->parameters[i]->key, &keys[i]);
         if (!err && as_str_eq(keys[i], AS_STR("unload_dependents")))
             c->dependents = is_true(q->parameters[i]->value);
     }
@@ -61,14 +61,14 @@ int as_repository_parse_change(const uint8_t *p, size_t n, struct as_arena *a,
                                struct as_repository_change *ret_c)
 {
     struct as_repository_change c = {0};
-    struct as_unpack mem;
-    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    struct as_pb_unpack mem;
+    ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__RepositoryModelLoadRequest *q =
         inference__repository_model_load_request__unpack(allocator, n, p);
     int err;
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     err = read_change(q, a, &c);
     inference__repository_model_load_request__free_unpacked(q, allocator);
     if (!err)
@@ -76,7 +76,7 @@ int as_repository_parse_change(const uint8_t *p, size_t n, struct as_arena *a,
     return err;
 }
 
-static bool fill(void *row, const void *from, struct as_arena *a)
+static bool fill_index_row(void *row, const void *from, struct as_arena *a)
 {
     Inference__RepositoryIndexResponse__ModelIndex *m = row;
     const struct as_repository_row *r = from;
@@ -95,9 +95,10 @@ int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, st
     Inference__RepositoryIndexResponse m = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
 
     m.n_models = n;
-    m.models = (Inference__RepositoryIndexResponse__ModelIndex **)as_pack_rows(
-        rows, n, sizeof(*rows), sizeof(Inference__RepositoryIndexResponse__ModelIndex), fill, a);
-    return m.models ? as_pack(&m.base, out) : AS_ENOMEM;
+    m.models = (Inference__RepositoryIndexResponse__ModelIndex **)as_pb_pack_rows(
+        rows, n, sizeof(*rows), sizeof(Inference__RepositoryIndexResponse__ModelIndex),
+        fill_index_row, a);
+    return m.models ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 
 void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out)
@@ -105,10 +106,10 @@ void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, 
     as_json_put_open(out, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(out, '{');
-        as_json_put_at_string(out, "name", rows[i].name);
-        as_json_put_at_string(out, "version", rows[i].version);
-        as_json_put_at_string(out, "state", as_str_of(rows[i].state));
-        as_json_put_at_string(out, "reason", as_str_of(rows[i].reason));
+        as_json_put_member_string(out, "name", rows[i].name);
+        as_json_put_member_string(out, "version", rows[i].version);
+        as_json_put_member_string(out, "state", as_str_of(rows[i].state));
+        as_json_put_member_string(out, "reason", as_str_of(rows[i].reason));
         as_json_put_close(out, '}');
     }
     as_json_put_close(out, ']');

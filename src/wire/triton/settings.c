@@ -17,11 +17,11 @@ typedef Inference__TraceSettingResponse__SettingValue trace_answer;
 /* --- reading --- */
 
 /* A copy in the arena, checked. */
-static int keep(struct as_arena *a, const char *text, struct as_str *ret)
+static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
 {
     struct as_str s = as_str_of(text);
 
-    if (!as_names_utf8(s))
+    if (!as_name_check_utf8(s))
         return AS_EPROTO;
     ret->p = as_arena_dup(a, s);
     ret->n = s.n;
@@ -41,7 +41,7 @@ static int read_log(struct as_arena *a, struct as_setting *s, const log_value *v
         return 0;
     case INFERENCE__LOG_SETTINGS_REQUEST__SETTING_VALUE__PARAMETER_CHOICE_STRING_PARAM:
         s->type = AS_SETTING_TEXT;
-        return keep(a, v->string_param, &s->text);
+        return copy_utf8(a, v->string_param, &s->text);
     default:
         s->type = AS_SETTING_NONE;
         return 0;
@@ -51,28 +51,28 @@ static int read_log(struct as_arena *a, struct as_setting *s, const log_value *v
 int as_settings_parse_log(const uint8_t *p, size_t n, struct as_arena *a,
                           const struct as_setting **ret_s, uint32_t *ret_n)
 {
-    struct as_unpack mem;
-    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    struct as_pb_unpack mem;
+    ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__LogSettingsRequest *q = inference__log_settings_request__unpack(allocator, n, p);
     struct as_setting *s;
     size_t count;
     int err;
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     count = q->n_settings;
     s = as_arena_alloc(a, count * sizeof(*s) + 1, 8);
     err = !s ? AS_ENOMEM : count > AS_SETTINGS_MAX ? AS_EFULL : 0;
     for (size_t i = 0; !err && i < count; i++) {
         s[i] = (struct as_setting){0};
-        err = keep(a, q->settings[i]->key, &s[i].name);
+        err = copy_utf8(a, q->settings[i]->key, &s[i].name);
         if (!err)
             err = read_log(a, &s[i], q->settings[i]->value);
     }
     inference__log_settings_request__free_unpacked(q, allocator);
     if (err)
         return err;
-    *ret_n = as_names_keep_last(s, sizeof(*s), (uint32_t)count);
+    *ret_n = as_name_check_keep_last(s, sizeof(*s), (uint32_t)count);
     *ret_s = s;
     return 0;
 }
@@ -83,18 +83,18 @@ static int read_trace(struct as_arena *a, struct as_setting *s, const trace_valu
         return 0;
     s->type = AS_SETTING_TEXT;
     for (size_t i = 1; i < v->n_value; i++) {
-        if (!as_names_utf8(as_str_of(v->value[i])))
+        if (!as_name_check_utf8(as_str_of(v->value[i])))
             return AS_EPROTO;
     }
-    return keep(a, v->value[0], &s->text);
+    return copy_utf8(a, v->value[0], &s->text);
 }
 
 int as_settings_parse_trace(const uint8_t *p, size_t n, struct as_arena *a,
                             const struct as_setting **ret_s, uint32_t *ret_n,
                             struct as_str *ret_model)
 {
-    struct as_unpack mem;
-    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    struct as_pb_unpack mem;
+    ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__TraceSettingRequest *q = inference__trace_setting_request__unpack(allocator, n, p);
     struct as_setting *s;
     struct as_str model;
@@ -102,20 +102,20 @@ int as_settings_parse_trace(const uint8_t *p, size_t n, struct as_arena *a,
     int err;
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     count = q->n_settings;
     s = as_arena_alloc(a, count * sizeof(*s) + 1, 8);
-    err = !s ? AS_ENOMEM : count > AS_SETTINGS_MAX ? AS_EFULL : keep(a, q->model_name, &model);
+    err = !s ? AS_ENOMEM : count > AS_SETTINGS_MAX ? AS_EFULL : copy_utf8(a, q->model_name, &model);
     for (size_t i = 0; !err && i < count; i++) {
         s[i] = (struct as_setting){0};
-        err = keep(a, q->settings[i]->key, &s[i].name);
+        err = copy_utf8(a, q->settings[i]->key, &s[i].name);
         if (!err)
             err = read_trace(a, &s[i], q->settings[i]->value);
     }
     inference__trace_setting_request__free_unpacked(q, allocator);
     if (err)
         return err;
-    *ret_n = as_names_keep_last(s, sizeof(*s), (uint32_t)count);
+    *ret_n = as_name_check_keep_last(s, sizeof(*s), (uint32_t)count);
     *ret_s = s;
     *ret_model = model;
     return 0;
@@ -161,8 +161,9 @@ int as_settings_put_log(const struct as_setting *s, uint32_t n, struct as_arena 
     Inference__LogSettingsResponse m = INFERENCE__LOG_SETTINGS_RESPONSE__INIT;
 
     m.n_settings = n;
-    m.settings = (log_entry **)as_pack_rows(s, n, sizeof(*s), sizeof(struct log_row), fill_log, a);
-    return m.settings ? as_pack(&m.base, out) : AS_ENOMEM;
+    m.settings =
+        (log_entry **)as_pb_pack_rows(s, n, sizeof(*s), sizeof(struct log_row), fill_log, a);
+    return m.settings ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 
 struct trace_row {
@@ -193,8 +194,8 @@ int as_settings_put_trace(const struct as_setting *s, uint32_t n, struct as_aren
 
     m.n_settings = n;
     m.settings =
-        (trace_entry **)as_pack_rows(s, n, sizeof(*s), sizeof(struct trace_row), fill_trace, a);
-    return m.settings ? as_pack(&m.base, out) : AS_ENOMEM;
+        (trace_entry **)as_pb_pack_rows(s, n, sizeof(*s), sizeof(struct trace_row), fill_trace, a);
+    return m.settings ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 
 static void json_value(struct as_buf *b, const struct as_setting *s)
@@ -215,7 +216,7 @@ void as_settings_json(const struct as_setting *s, uint32_t n, const char *list, 
     for (uint32_t i = 0; i < n; i++) {
         bool in_list = list && as_str_eq(s[i].name, as_str_of(list));
 
-        as_json_put_name(out, s[i].name);
+        as_json_put_escaped_key(out, s[i].name);
         if (in_list)
             as_json_put_open(out, '[');
         json_value(out, &s[i]);

@@ -9,17 +9,17 @@
 
 int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct as_shm_region *ret_r)
 {
-    struct as_unpack mem;
-    ProtobufCAllocator *allocator = as_unpack_init(&mem);
+    struct as_pb_unpack mem;
+    ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__SystemSharedMemoryRegisterRequest *q =
         inference__system_shared_memory_register_request__unpack(allocator, n, p);
     struct as_shm_region r;
     int err = 0;
 
     if (!q)
-        return mem.starved ? AS_ENOMEM : AS_EPROTO;
+        return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
     r = (struct as_shm_region){as_str_of(q->name), as_str_of(q->key), q->offset, q->byte_size};
-    if (!as_names_utf8(r.name) || !as_names_utf8(r.key))
+    if (!as_name_check_utf8(r.name) || !as_name_check_utf8(r.key))
         err = AS_EPROTO;
     r.name.p = as_arena_dup(a, r.name);
     r.key.p = as_arena_dup(a, r.key);
@@ -37,7 +37,7 @@ struct entry {
     Inference__SystemSharedMemoryStatusResponse__RegionStatus value;
 };
 
-static bool fill(void *row, const void *from, struct as_arena *a)
+static bool fill_region_row(void *row, const void *from, struct as_arena *a)
 {
     const struct as_shm_region *r = from;
     struct entry *e = row;
@@ -60,9 +60,9 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
         INFERENCE__SYSTEM_SHARED_MEMORY_STATUS_RESPONSE__INIT;
 
     m.n_regions = n;
-    m.regions = (Inference__SystemSharedMemoryStatusResponse__RegionsEntry **)as_pack_rows(
-        rows, n, sizeof(*rows), sizeof(struct entry), fill, a);
-    return m.regions ? as_pack(&m.base, out) : AS_ENOMEM;
+    m.regions = (Inference__SystemSharedMemoryStatusResponse__RegionsEntry **)as_pb_pack_rows(
+        rows, n, sizeof(*rows), sizeof(struct entry), fill_region_row, a);
+    return m.regions ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 
 void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *out)
@@ -70,10 +70,10 @@ void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_
     as_json_put_open(out, '[');
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(out, '{');
-        as_json_put_at_string(out, "name", rows[i].name);
-        as_json_put_at_string(out, "key", rows[i].key);
-        as_json_put_at_u64(out, "offset", rows[i].offset);
-        as_json_put_at_u64(out, "byte_size", rows[i].size);
+        as_json_put_member_string(out, "name", rows[i].name);
+        as_json_put_member_string(out, "key", rows[i].key);
+        as_json_put_member_u64(out, "offset", rows[i].offset);
+        as_json_put_member_u64(out, "byte_size", rows[i].size);
         as_json_put_close(out, '}');
     }
     as_json_put_close(out, ']');

@@ -34,7 +34,7 @@ static bool at_rest(const struct sim *s, uint32_t d)
 {
     if (!s->plans[d])
         return s->calm;
-    return s->stores[d].deleted ? as_plan_empty(s->plans[d]) : as_plan_settled(s->plans[d]);
+    return s->stores[d].deleted ? as_plan_is_empty(s->plans[d]) : as_plan_is_settled(s->plans[d]);
 }
 
 /* When all is as asked for, the death of the controller changes nothing. */
@@ -53,11 +53,11 @@ static void check_rest(struct sim *s)
 /* A rank changes only when everything else is as asked for, from one that is too high to one that
  * is free; nobody else's does. A move that is under way goes on, whatever is asked for meanwhile.
  */
-void note_move(struct sim *s, uint32_t deploy, const struct as_place *pl)
+void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
     uint32_t n = as_plan_target(s->plans[deploy])->replicas;
-    struct proc *p = &s->procs[(uintptr_t)as_place_user(pl)];
+    struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(pl)];
 
     if (f->rank_next == f->rank || f->rank_next == p->promised || p->injected)
         return;
@@ -69,27 +69,28 @@ void note_move(struct sim *s, uint32_t deploy, const struct as_place *pl)
 }
 
 /* Nobody is told a rank that is not in its note, for the next controller to know of. */
-void note_configure(struct sim *s, const struct as_place *pl, const struct as_place_facts *to)
+void note_configure(struct sim *s, const struct as_replica_slot *pl,
+                    const struct as_replica_slot_facts *to)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
 
     if (to->rank != f->rank_next)
-        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_place_name(pl)), to->rank);
+        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_replica_slot_name(pl)), to->rank);
 }
 
 /* The process that replaces a dead one has its rank, or the one that it was to move to. */
-void note_restart(struct sim *s, const struct as_place *pl)
+void note_restart(struct sim *s, const struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = as_place_facts(pl);
-    const struct as_place_facts *kept = &s->procs[(uintptr_t)as_place_user(pl)].kept;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct as_replica_slot_facts *kept = &s->procs[(uintptr_t)as_replica_slot_user(pl)].kept;
 
     if (f->starts < 2)
         return; /* a new place; and of a place's first process none was before */
     if (f->rank != kept->rank && f->rank != kept->rank_next)
-        fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_place_name(pl)),
+        fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_replica_slot_name(pl)),
              kept->rank, f->rank);
     if (f->version != kept->version)
-        fail(s, "%.*s was of another version", AS_STR_FMT(as_place_name(pl)));
+        fail(s, "%.*s was of another version", AS_STR_FMT(as_replica_slot_name(pl)));
 }
 
 static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
@@ -155,20 +156,21 @@ static void check_processes(struct sim *s)
 }
 
 /* What core is sure of is so, and the next controller will know it. */
-static void check_place(void *arg, struct as_place *pl)
+static void check_place(void *arg, struct as_replica_slot *pl)
 {
     struct sim *s = arg;
-    const struct proc *p = &s->procs[(uintptr_t)as_place_user(pl)];
-    const struct as_place_facts *f = as_place_facts(pl);
+    const struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(pl)];
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
 
-    if (as_place_state(pl) != AS_PLACE_RUNNING || f->unsure || !p->alive || p->injected)
+    if (as_replica_slot_state(pl) != AS_REPLICA_SLOT_RUNNING || f->unsure || !p->alive ||
+        p->injected)
         return;
     if (f->proved != p->kept.proved || f->stale != p->kept.stale)
-        fail(s, "the note of %.*s is old", AS_STR_FMT(as_place_name(pl)));
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(pl)));
     if (p->is.rank != f->rank || p->is.config != f->config || p->is.world != f->world ||
         p->is.version != f->version)
         fail(s, "process %u is not what %.*s is believed to be", p->token,
-             AS_STR_FMT(as_place_name(pl)));
+             AS_STR_FMT(as_replica_slot_name(pl)));
 }
 
 void check(struct sim *s)
@@ -189,7 +191,7 @@ static void check_deploy(struct sim *s, uint32_t d)
     const struct as_plan_target *t = as_plan_target(s->plans[d]);
     uint32_t n = 0;
 
-    if (!as_plan_settled(s->plans[d])) {
+    if (!as_plan_is_settled(s->plans[d])) {
         fail(s, "d%u has not become what was asked for", d);
         return;
     }
@@ -222,7 +224,7 @@ void check_end(struct sim *s)
         if (!s->plans[d])
             continue;
         if (s->stores[d].deleted) {
-            if (!as_plan_empty(s->plans[d]))
+            if (!as_plan_is_empty(s->plans[d]))
                 fail(s, "d%u was deleted and is still there", d);
         } else {
             check_deploy(s, d);

@@ -1,5 +1,6 @@
-/* What the controller does around core/replicas/plan: it carries out ops by messages, tells one life of a
- * place from the next by tokens, keeps a store, and may die between any two calls of ops. */
+/* What the controller does around core/replicas/plan: it carries out ops by messages, tells one
+ * life of a place from the next by tokens, keeps a store, and may die between any two calls of ops.
+ */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -18,30 +19,30 @@ static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
     return 0;
 }
 
-uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl)
+uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *pl)
 {
-    return deploy_of(s, as_place_plan(pl));
+    return deploy_of(s, as_replica_slot_plan(pl));
 }
 
-struct proc *process_of(struct sim *s, const struct as_place *pl)
+struct proc *process_of(struct sim *s, const struct as_replica_slot *pl)
 {
-    return &s->procs[(uintptr_t)as_place_user(pl)];
+    return &s->procs[(uintptr_t)as_replica_slot_user(pl)];
 }
 
 struct seek {
     uint32_t token;
-    struct as_place *found;
+    struct as_replica_slot *found;
 };
 
-static void match(void *arg, struct as_place *pl)
+static void match(void *arg, struct as_replica_slot *pl)
 {
     struct seek *k = arg;
 
-    if (as_place_runs(pl) && (uintptr_t)as_place_user(pl) == k->token)
+    if (as_replica_slot_has_process(pl) && (uintptr_t)as_replica_slot_user(pl) == k->token)
         k->found = pl;
 }
 
-static struct as_place *place_of(struct sim *s, uint32_t deploy, uint32_t token)
+static struct as_replica_slot *place_of(struct sim *s, uint32_t deploy, uint32_t token)
 {
     struct seek k = {.token = token};
 
@@ -60,39 +61,41 @@ static bool lives(struct sim *s)
     return true;
 }
 
-static bool acts(struct sim *s, struct as_place *pl, const char *what)
+static bool acts(struct sim *s, struct as_replica_slot *pl, const char *what)
 {
     if (!lives(s))
         return false;
-    trace(s, "%s %.*s", what, AS_STR_FMT(as_place_name(pl)));
+    trace(s, "%s %.*s", what, AS_STR_FMT(as_replica_slot_name(pl)));
     s->last_ops++;
     if (s->untouched)
-        fail(s, "%s %.*s, though everything was as asked for", what, AS_STR_FMT(as_place_name(pl)));
+        fail(s, "%s %.*s, though everything was as asked for", what,
+             AS_STR_FMT(as_replica_slot_name(pl)));
     return true;
 }
 
 /* Whoever comes next knows of the process what it must, before anything is done with it. */
-static void check_note(struct sim *s, struct as_place *pl)
+static void check_note(struct sim *s, struct as_replica_slot *pl)
 {
-    const struct as_place_facts *f = as_place_facts(pl), *kept = &process_of(s, pl)->kept;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl),
+                                       *kept = &process_of(s, pl)->kept;
 
     if (f->rank == AS_RANK_NONE || process_of(s, pl)->injected)
         return;
     if (f->rank != kept->rank || f->rank_next != kept->rank_next || f->version != kept->version ||
         f->config != kept->config || f->unsure != kept->unsure || f->stale != kept->stale ||
         f->retiring != kept->retiring || f->ready != kept->ready || f->proved != kept->proved)
-        fail(s, "the note of %.*s is old", AS_STR_FMT(as_place_name(pl)));
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(pl)));
 }
 
-static struct event to(struct sim *s, enum event_type type, struct as_place *pl)
+static struct event to(struct sim *s, enum event_type type, struct as_replica_slot *pl)
 {
     return (struct event){.type = type,
                           .token = process_of(s, pl)->token,
                           .deploy = deploy_of_place(s, pl),
-                          .facts = *as_place_facts(pl)};
+                          .facts = *as_replica_slot_facts(pl)};
 }
 
-static void op_start(void *ctx, struct as_place *pl)
+static void op_start(void *ctx, struct as_replica_slot *pl)
 {
     struct sim *s = sim_of(ctx);
     struct proc *p;
@@ -105,24 +108,24 @@ static void op_start(void *ctx, struct as_place *pl)
         fail(s, "more than %u processes", PROCS_MAX);
         return;
     }
-    p->kept = *as_place_facts(pl);
+    p->kept = *as_replica_slot_facts(pl);
     take_devices(s, pl, p);
-    as_place_set_user(pl, (void *)(uintptr_t)p->token);
+    as_replica_slot_set_user(pl, (void *)(uintptr_t)p->token);
     tell_supervisor(s, to(s, E_SPAWN, pl));
 }
 
-static void op_note(void *ctx, struct as_place *pl)
+static void op_note(void *ctx, struct as_replica_slot *pl)
 {
     struct sim *s = sim_of(ctx);
 
     note_move(s, deploy_of_place(s, pl), pl);
-    process_of(s, pl)->kept = *as_place_facts(pl);
+    process_of(s, pl)->kept = *as_replica_slot_facts(pl);
     if (lives(s))
         tell_supervisor(s, to(s, E_NOTE, pl));
 }
 
-static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
-                         const struct as_place_facts *facts)
+static void op_configure(void *ctx, struct as_replica_slot *pl, uint64_t ask,
+                         const struct as_replica_slot_facts *facts)
 {
     struct sim *s = sim_of(ctx);
     struct event e;
@@ -137,7 +140,7 @@ static void op_configure(void *ctx, struct as_place *pl, uint64_t ask,
     tell_supervisor(s, e);
 }
 
-static void op_retire(void *ctx, struct as_place *pl)
+static void op_retire(void *ctx, struct as_replica_slot *pl)
 {
     struct sim *s = sim_of(ctx);
 
@@ -147,7 +150,7 @@ static void op_retire(void *ctx, struct as_place *pl)
     tell_supervisor(s, to(s, E_RETIRE, pl));
 }
 
-static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
+static void op_stop(void *ctx, struct as_replica_slot *pl, as_ns timeout)
 {
     struct sim *s = sim_of(ctx);
     struct event e;
@@ -160,7 +163,7 @@ static void op_stop(void *ctx, struct as_place *pl, as_ns timeout)
     tell_supervisor(s, e);
 }
 
-static void op_kill(void *ctx, struct as_place *pl, struct as_str why AS_UNUSED)
+static void op_kill(void *ctx, struct as_replica_slot *pl, struct as_str why AS_UNUSED)
 {
     struct sim *s = sim_of(ctx);
 
@@ -168,20 +171,20 @@ static void op_kill(void *ctx, struct as_place *pl, struct as_str why AS_UNUSED)
         tell_supervisor(s, to(s, E_KILL, pl));
 }
 
-static void op_moved(void *ctx, struct as_place *pl, enum as_place_state from)
+static void op_moved(void *ctx, struct as_replica_slot *pl, enum as_replica_slot_state from)
 {
     struct sim *s = sim_of(ctx);
 
-    s->tally.given_up += as_place_state(pl) == AS_PLACE_DOWN;
-    if (as_place_state(pl) == AS_PLACE_DOWN)
+    s->tally.given_up += as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN;
+    if (as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN)
         give_back(s, pl);
-    trace(s, "%.*s: %s → %s", AS_STR_FMT(as_place_name(pl)), as_place_state_name(from),
-          as_place_state_name(as_place_state(pl)));
+    trace(s, "%.*s: %s → %s", AS_STR_FMT(as_replica_slot_name(pl)),
+          as_replica_slot_state_name(from), as_replica_slot_state_name(as_replica_slot_state(pl)));
 }
 
-static void op_gone(void *ctx, struct as_place *pl)
+static void op_gone(void *ctx, struct as_replica_slot *pl)
 {
-    trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_place_name(pl)));
+    trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_replica_slot_name(pl)));
     give_back(sim_of(ctx), pl);
 }
 
@@ -286,7 +289,7 @@ static void adopt_all(struct sim *s, uint32_t deploy)
 {
     for (uint32_t i = 0; i < s->n_alive; i++) {
         struct proc *p = &s->procs[s->alive[i]];
-        struct as_place *pl;
+        struct as_replica_slot *pl;
 
         if (p->deploy != deploy)
             continue;
@@ -295,11 +298,11 @@ static void adopt_all(struct sim *s, uint32_t deploy)
             continue;
         }
         s->tally.adopted++;
-        s->tally.duplicates += as_place_facts(pl)->rank == AS_RANK_NONE;
-        p->kept = *as_place_facts(pl);
+        s->tally.duplicates += as_replica_slot_facts(pl)->rank == AS_RANK_NONE;
+        p->kept = *as_replica_slot_facts(pl);
         p->has = need_of(s, p->kept.version);
         s->taken += p->has;
-        as_place_set_user(pl, (void *)(uintptr_t)p->token);
+        as_replica_slot_set_user(pl, (void *)(uintptr_t)p->token);
     }
 }
 
@@ -312,7 +315,7 @@ static void recover(struct sim *s, uint32_t deploy)
     as_plan_restore(p, known(&st->stable), known(&st->previous),
                     st->failed ? AS_STR("it failed") : AS_STR(""), s->now);
     adopt_all(s, deploy);
-    as_plan_serving(p, s->dispatcher, s->now);
+    as_plan_set_serving(p, s->dispatcher, s->now);
     if (st->deleted)
         as_plan_delete(p, s->now);
 }
@@ -322,7 +325,7 @@ void controller_comes(struct sim *s)
     trace(s, "a controller comes");
     s->controller = true;
     s->ops_left = UINT32_MAX;
-    as_starts_init(&s->starts, s->is.max_starting);
+    as_start_limit_init(&s->starts, s->is.max_starting);
     for (uint32_t i = 0; i < s->is.deploys; i++) {
         if (s->stores[i].exists)
             recover(s, i);
@@ -360,20 +363,20 @@ void controller_dies(struct sim *s)
 
 static void on_place(struct sim *s, const struct event *e)
 {
-    struct as_place *pl = place_of(s, e->deploy, e->token);
+    struct as_replica_slot *pl = place_of(s, e->deploy, e->token);
 
     if (!pl)
         return;
     if (e->type == E_C_READY)
-        as_place_ready(pl, s->now);
+        as_replica_slot_ready(pl, s->now);
     else if (e->type == E_C_GONE)
-        as_place_lost(pl, s->now);
+        as_replica_slot_lost(pl, s->now);
     else if (e->type == E_C_RETIRED)
-        as_place_retired(pl, s->now);
+        as_replica_slot_retired(pl, s->now);
     else if (e->type == E_C_ANSWER)
-        as_place_configured(pl, e->ask, e->flag, AS_STR("refused"), s->now);
+        as_replica_slot_configured(pl, e->ask, e->flag, AS_STR("refused"), s->now);
     else
-        as_place_died(pl, e->kind, AS_STR("it ended"), s->now);
+        as_replica_slot_died(pl, e->kind, AS_STR("it ended"), s->now);
 }
 
 void controller_hears(struct sim *s, const struct event *e)
@@ -388,7 +391,7 @@ void controller_hears(struct sim *s, const struct event *e)
         if (!s->plans[i])
             continue;
         if (e->type == E_C_DISPATCHER)
-            as_plan_serving(s->plans[i], e->flag, s->now);
+            as_plan_set_serving(s->plans[i], e->flag, s->now);
         else
             as_plan_tick(s->plans[i], s->now);
     }
@@ -403,8 +406,8 @@ void after_controller(struct sim *s)
     for (uint32_t i = 0; i < DEPLOYS; i++) {
         if (!s->plans[i])
             continue;
-        next = AS_MIN(next, as_plan_next(s->plans[i]));
-        if (as_plan_settled(s->plans[i]))
+        next = AS_MIN(next, as_plan_next_due(s->plans[i]));
+        if (as_plan_is_settled(s->plans[i]))
             note_settled(s, i);
     }
     if (next == AS_NEVER || next == s->timer_for)
@@ -467,7 +470,7 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
     as_plan_set_target(s->plans[deploy], &t, s->now);
     note_target(s, deploy);
     if (fresh) {
-        as_plan_serving(s->plans[deploy], s->dispatcher, s->now);
+        as_plan_set_serving(s->plans[deploy], s->dispatcher, s->now);
         as_plan_run(s->plans[deploy], s->now);
     }
 }

@@ -8,12 +8,12 @@ uint32_t need_of(const struct sim *s, uint64_t version)
 }
 
 /* Of the process that a place has, or had before. */
-static struct proc *last_of(struct sim *s, const struct as_place *pl)
+static struct proc *last_of(struct sim *s, const struct as_replica_slot *pl)
 {
-    return as_place_facts(pl)->starts ? process_of(s, pl) : NULL;
+    return as_replica_slot_facts(pl)->starts ? process_of(s, pl) : NULL;
 }
 
-void give_back(struct sim *s, const struct as_place *pl)
+void give_back(struct sim *s, const struct as_replica_slot *pl)
 {
     struct proc *p = last_of(s, pl);
 
@@ -24,10 +24,10 @@ void give_back(struct sim *s, const struct as_place *pl)
 }
 
 /* What the place has already, else of what is free, else of what is kept. */
-void take_devices(struct sim *s, const struct as_place *pl, struct proc *p)
+void take_devices(struct sim *s, const struct as_replica_slot *pl, struct proc *p)
 {
     uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deploy_of_place(s, pl)];
-    bool had = as_place_facts(pl)->starts > 1 && process_of(s, pl)->has;
+    bool had = as_replica_slot_facts(pl)->starts > 1 && process_of(s, pl)->has;
 
     p->has = need;
     if (had) {
@@ -40,7 +40,7 @@ void take_devices(struct sim *s, const struct as_place *pl, struct proc *p)
         --*kept;
     }
     if (p->has && s->taken > s->is.devices)
-        fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_place_name(pl)));
+        fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_replica_slot_name(pl)));
 }
 
 bool op_release(void *ctx)
@@ -53,10 +53,11 @@ bool op_release(void *ctx)
     return n != 0;
 }
 
-struct as_str op_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room)
+struct as_str op_lacks(void *ctx, const struct as_replica_slot *pl,
+                       const struct as_plan_headroom *room)
 {
     struct sim *s = sim_of(ctx);
-    uint32_t need = need_of(s, as_place_facts(pl)->version);
+    uint32_t need = need_of(s, as_replica_slot_facts(pl)->version);
     int64_t there = (int64_t)s->is.devices - s->taken; /* less than 0: by a past that cannot be */
 
     if (need == 0 || (last_of(s, pl) && last_of(s, pl)->has))

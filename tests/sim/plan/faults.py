@@ -16,23 +16,23 @@ CORE = ["plan", "place", "rollout", "room", "plan_ok", "starts", "ranks", "condi
 # what is broken: file, what stands there, what stands there instead
 FAULTS = {
     "a new place takes the highest rank held plus one": (
-        "place", "as_ranks_lowest(&p->ranks);\n    as_ranks_take(&p->ranks, pl->facts.rank);",
-        "p->ranks.n;\n    if (!as_ranks_has(&p->ranks, pl->facts.rank)) as_ranks_take(&p->ranks, pl->facts.rank);"),
+        "place", "as_ranks_lowest_free(&p->ranks);\n    as_ranks_reserve(&p->ranks, pl->facts.rank);",
+        "p->ranks.n;\n    if (!as_ranks_is_held(&p->ranks, pl->facts.rank)) as_ranks_reserve(&p->ranks, pl->facts.rank);"),
     "a rank is free as soon as its replica drains": (
         "place", "    pl->facts.retiring = true;\n",
         "    pl->facts.retiring = true;\n    if (pl->facts.rank == pl->facts.rank_next) "
-        "{ as_ranks_drop(&pl->plan->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE; }\n"),
+        "{ as_ranks_release(&pl->plan->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE; }\n"),
     "the old rank is free while the move is under way": (
         "place", "    pl->ask = ++p->last_ask;\n",
         "    pl->ask = ++p->last_ask;\n    if (pl->facts.rank != pl->facts.rank_next) "
-        "{ as_ranks_drop(&p->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next; }\n"),
+        "{ as_ranks_release(&p->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next; }\n"),
     "a refused move counts as made": ("place", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
     "of one that refuses what it may have been told the old rank is believed": (
         "place", "    if (!ok && pl->asked.unsure)\n        return;\n", ""),
     "a crashed replica gets another rank": (
         "place", "    f->world = t->replicas;\n    f->unsure",
-        "    { uint32_t other = as_ranks_lowest(&pl->plan->ranks); as_ranks_drop(&pl->plan->ranks, f->rank); "
-        "f->rank = f->rank_next = other; as_ranks_take(&pl->plan->ranks, other); }\n"
+        "    { uint32_t other = as_ranks_lowest_free(&pl->plan->ranks); as_ranks_release(&pl->plan->ranks, f->rank); "
+        "f->rank = f->rank_next = other; as_ranks_reserve(&pl->plan->ranks, other); }\n"
         "    f->world = t->replicas;\n    f->unsure"),
     "ranks move while something else is under way": ("rollout", "        if (complete(p))\n", "        if (p->n == p->target.replicas)\n"),
     "the move of a rank is not noted beforehand": (
@@ -43,21 +43,21 @@ FAULTS = {
     "adopted: one that retires is taken for one that stays": (
         "plan", "} else if (pl->facts.retiring) {", "} else if (false) {"),
     "adopted: a second holder of a rank is believed": (
-        "plan", "if (!as_ranks_has(&p->ranks, facts->rank) && !as_ranks_has(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);",
-        "if (!as_ranks_has(&p->ranks, facts->rank) && !as_ranks_has(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);\n"
-        "    else { pl->facts.rank = pl->facts.rank_next = as_ranks_lowest(&p->ranks); as_ranks_take(&p->ranks, pl->facts.rank); }"),
+        "plan", "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);",
+        "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);\n"
+        "    else { pl->facts.rank = pl->facts.rank_next = as_ranks_lowest_free(&p->ranks); as_ranks_reserve(&p->ranks, pl->facts.rank); }"),
     "adopted: the rank that it may have been told is forgotten": (
-        "plan", "    pl->facts.rank_next = f->rank_next;\n    as_ranks_take(r, f->rank);\n    if (f->rank_next != f->rank)\n        as_ranks_take(r, f->rank_next);",
-        "    pl->facts.rank_next = f->rank;\n    as_ranks_take(r, f->rank);"),
+        "plan", "    pl->facts.rank_next = f->rank_next;\n    as_ranks_reserve(r, f->rank);\n    if (f->rank_next != f->rank)\n        as_ranks_reserve(r, f->rank_next);",
+        "    pl->facts.rank_next = f->rank;\n    as_ranks_reserve(r, f->rank);"),
     "adopted: what it may have been told is believed": (
         "plan", "    pl->facts = *facts;\n", "    pl->facts = *facts;\n    pl->facts.unsure = false;\n"),
     "adopted: one that starts is not counted": (
-        "plan", "        as_starts_count(pl->plan->starts, &pl->start);", "        ;"),
+        "plan", "        as_start_limit_count(pl->plan->starts, &pl->start);", "        ;"),
     "answers of the controller before are taken": (
         "plan", "    p->last_ask = as_rand_next(&p->rand);\n", ""),
     "old ones are retired as soon as new ones start": (
-        "rollout", "return pl->state == AS_PLACE_RUNNING && trusted(pl);",
-        "return (pl->state == AS_PLACE_RUNNING || pl->state == AS_PLACE_STARTING) && trusted(pl);"),
+        "rollout", "return pl->state == AS_REPLICA_SLOT_RUNNING && trusted(pl);",
+        "return (pl->state == AS_REPLICA_SLOT_RUNNING || pl->state == AS_REPLICA_SLOT_STARTING) && trusted(pl);"),
     "old ones are retired when N are available with them": (
         "rollout", "count(p).available > least &&", "count(p).available >= least &&"),
     "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->facts.proved;", "return true;"),
@@ -72,37 +72,37 @@ FAULTS = {
     "a failed update goes on": (
         "rollout", "if (updating(p) && p->target.policy.roll_back) {", "if (false) {"),
     "a rolled-back update is tried again": (
-        "rollout", "    as_plan_aim(p, &p->stable);\n    p->proven = true;", "    p->proven = true;"),
+        "rollout", "    as_plan_retarget(p, &p->stable);\n    p->proven = true;", "    p->proven = true;"),
     "a version without replicas is stable": (
         "rollout", "    if (!p->proven)\n        return false;\n", ""),
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
     "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
     "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
-    "a refused rank is never made good": ("place", "        as_place_spoil(pl);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
+    "a refused rank is never made good": ("place", "        as_replica_slot_mark_stale(pl);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
     "the next controller is not told whom to replace": (
         "place", "    pl->facts.stale = true;\n    note(pl);", "    pl->facts.stale = true;"),
     "the line is not kept to": ("starts", "if (a->n >= a->max)", "if (a->n > a->max)"),
     "a killed one goes on being counted as starting": (
-        "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)",
-        "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING && to != AS_PLACE_KILLED)"),
+        "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)",
+        "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING && to != AS_REPLICA_SLOT_KILLED)"),
     "one that drains before it was ready is not counted": (
-        "place", "    if (to != AS_PLACE_STARTING && to != AS_PLACE_DRAINING)", "    if (to != AS_PLACE_STARTING)"),
+        "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)", "    if (to != AS_REPLICA_SLOT_STARTING)"),
     "one whose start hangs is left": (
-        "place", "    case AS_PLACE_STARTING:\n        fault(pl, AS_STR", "    case AS_PLACE_STARTING:\n        if (0) fault(pl, AS_STR"),
+        "place", "    case AS_REPLICA_SLOT_STARTING:\n        fault(pl, AS_STR", "    case AS_REPLICA_SLOT_STARTING:\n        if (0) fault(pl, AS_STR"),
     "one that lost its link is left": (
-        "place", "    case AS_PLACE_LOST:\n        fault(pl, AS_STR", "    case AS_PLACE_LOST:\n        if (0) fault(pl, AS_STR"),
+        "place", "    case AS_REPLICA_SLOT_LOST:\n        fault(pl, AS_STR", "    case AS_REPLICA_SLOT_LOST:\n        if (0) fault(pl, AS_STR"),
     "one that does not answer a configure is left": (
         "place", "        fault(pl, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
-    "draining has no end": ("place", "    case AS_PLACE_DRAINING:\n        stop(pl, now);", "    case AS_PLACE_DRAINING:\n        ;"),
+    "draining has no end": ("place", "    case AS_REPLICA_SLOT_DRAINING:\n        stop(pl, now);", "    case AS_REPLICA_SLOT_DRAINING:\n        ;"),
     "retire is said once": (
-        "place", "    if (pl->state == AS_PLACE_DRAINING && pl->again <= now)\n        ask_to_drain(pl, now);", ""),
+        "place", "    if (pl->state == AS_REPLICA_SLOT_DRAINING && pl->again <= now)\n        ask_to_drain(pl, now);", ""),
     "one that drains and loses its link is not stopped": (
-        "place", "    else if (pl->state == AS_PLACE_DRAINING) /* what it had is answered by others, or nobody */\n        stop(pl, now);", ""),
+        "place", "    else if (pl->state == AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */\n        stop(pl, now);", ""),
     "stop without draining": ("place", "} else if (!pl->plan->serving) {", "} else if (true) {"),
     "one that was given up never comes back": (
-        "place", "        move(pl, AS_PLACE_DOWN, now + policy(pl)->restart.max);", "        move(pl, AS_PLACE_DOWN, AS_NEVER);"),
+        "place", "        move(pl, AS_REPLICA_SLOT_DOWN, now + policy(pl)->restart.max);", "        move(pl, AS_REPLICA_SLOT_DOWN, AS_NEVER);"),
     "one that drains is started again when it dies": (
-        "place", "    if (as_place_ends(pl)) {\n        gone(pl);", "    if (pl->state == AS_PLACE_STOPPING) {\n        gone(pl);"),
+        "place", "    if (as_replica_slot_is_ending(pl)) {\n        gone(pl);", "    if (pl->state == AS_REPLICA_SLOT_STOPPING) {\n        gone(pl);"),
     "a dead dispatcher loses no links": (
         "place", "    if (!serving) {\n        lose(pl, now);", "    if (!serving) {"),
     "without a dispatcher the deadlines run": (
@@ -126,7 +126,7 @@ FAULTS = {
         "starts", "        if (!s->may(s, now))\n            continue;", "        if (!s->may(s, now))\n            return;"),
     "another plan's place is not told that it lacks nothing any more": (
         "place", "        pl->plan->look = now;", "        ;"),
-    "nobody makes room": ("rollout", "while (as_room_make(p, now));", "while (0);"),
+    "nobody makes room": ("rollout", "while (as_make_room(p, now));", "while (0);"),
     "room is made for all at once": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(pl, &r, r.n)) {"),
     "room is made while others start": ("room", "} else if (rests(p) && !is_enough", "} else if (!is_enough"),
     "room is made where that does not help": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    if (false) {"),
@@ -137,8 +137,8 @@ FAULTS = {
     "what is kept for nobody is never released": (
         "room", "    if (!pl)\n        return p->ops.release(p->ctx);", "    if (!pl)\n        return false;"),
     "a dead old one is no room": (
-        "room", "bool dead = pl->state == AS_PLACE_WAITING || pl->state == AS_PLACE_DOWN;", "bool dead = pl->state == AS_PLACE_DOWN;"),
-    "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_place_new(p);"),
+        "room", "bool dead = pl->state == AS_REPLICA_SLOT_WAITING || pl->state == AS_REPLICA_SLOT_DOWN;", "bool dead = pl->state == AS_REPLICA_SLOT_DOWN;"),
+    "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_replica_slot_new(p);"),
 }
 
 

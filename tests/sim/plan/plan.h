@@ -2,9 +2,9 @@
  *
  * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
  * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
- * does around core/replicas/plan, its death between any two calls included; devices.c counts what processes
- * need of the machine; scenario.c invents what is asked for and what goes wrong; check.c looks at
- * the processes themselves, not at what core believes of them, after every event.
+ * does around core/replicas/plan, its death between any two calls included; devices.c counts what
+ * processes need of the machine; scenario.c invents what is asked for and what goes wrong; check.c
+ * looks at the processes themselves, not at what core believes of them, after every event.
  *
  * Ways: what the controller says is kept by a socket until the supervisor reads it, so it survives
  * the controller; what is said to a dead controller, or through a dead dispatcher, is lost.
@@ -32,14 +32,14 @@ enum habit {
 
 struct proc {
     uint32_t deploy, token;
-    bool alive, ready;          /* it has finished its start */
-    bool signalled;             /* it was told to end */
-    bool blamed;                /* it was killed for what it did */
-    bool injected;              /* a past that cannot be: exempt from what holds for the others */
-    struct as_place_facts note; /* what the supervisor keeps beside it */
-    struct as_place_facts is;   /* what it believes itself to be */
-    struct as_place_facts kept; /* what core had noted of it last */
-    uint32_t promised;          /* the rank that it was told to move to last */
+    bool alive, ready; /* it has finished its start */
+    bool signalled;    /* it was told to end */
+    bool blamed;       /* it was killed for what it did */
+    bool injected;     /* a past that cannot be: exempt from what holds for the others */
+    struct as_replica_slot_facts note; /* what the supervisor keeps beside it */
+    struct as_replica_slot_facts is;   /* what it believes itself to be */
+    struct as_replica_slot_facts kept; /* what core had noted of it last */
+    uint32_t promised;                 /* the rank that it was told to move to last */
     /* the dispatcher's */
     bool linked, retired, gone_told;
     as_ns asked;   /* when the last ASK comes to it: in order */
@@ -92,7 +92,7 @@ struct event {
     bool flag;
     enum as_exit_kind kind;
     as_ns timeout;
-    struct as_place_facts facts;
+    struct as_replica_slot_facts facts;
 };
 
 struct store { /* what survives the controller, of one deployment */
@@ -139,7 +139,7 @@ struct sim {
     uint32_t ops_left; /* it dies after so many calls of ops; UINT32_MAX: it lives */
     struct as_plan *plans[DEPLOYS];
     struct side sides[DEPLOYS];
-    struct as_starts starts;
+    struct as_start_limit starts;
     as_ns timer_for;
     uint32_t taken; /* devices, of all places, and those that are kept */
     uint32_t kept[DEPLOYS];
@@ -188,17 +188,18 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
 void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
 
 struct sim *sim_of(void *ctx); /* of ops */
-uint32_t deploy_of_place(const struct sim *s, const struct as_place *pl);
-struct proc *process_of(struct sim *s, const struct as_place *pl);
+uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *pl);
+struct proc *process_of(struct sim *s, const struct as_replica_slot *pl);
 
 /* --- devices.c --- */
 uint32_t need_of(const struct sim *s, uint64_t version);
 uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, whatever it goes back to */
 /* No more replicas than there are devices for. */
 uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas);
-void take_devices(struct sim *s, const struct as_place *pl, struct proc *p);
-void give_back(struct sim *s, const struct as_place *pl); /* kept, until it is released */
-struct as_str op_lacks(void *ctx, const struct as_place *pl, const struct as_plan_room *room);
+void take_devices(struct sim *s, const struct as_replica_slot *pl, struct proc *p);
+void give_back(struct sim *s, const struct as_replica_slot *pl); /* kept, until it is released */
+struct as_str op_lacks(void *ctx, const struct as_replica_slot *pl,
+                       const struct as_plan_headroom *room);
 bool op_release(void *ctx);
 
 /* --- scenario.c --- */
@@ -210,9 +211,10 @@ enum habit habit_of(struct sim *s, bool config);
 /* --- check.c --- */
 void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for another */
 void note_settled(struct sim *s, uint32_t deploy);
-void note_move(struct sim *s, uint32_t deploy, const struct as_place *pl);
-void note_configure(struct sim *s, const struct as_place *pl, const struct as_place_facts *to);
-void note_restart(struct sim *s, const struct as_place *pl); /* its next process is due */
+void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *pl);
+void note_configure(struct sim *s, const struct as_replica_slot *pl,
+                    const struct as_replica_slot_facts *to);
+void note_restart(struct sim *s, const struct as_replica_slot *pl); /* its next process is due */
 void check(struct sim *s);
 void check_end(struct sim *s);
 

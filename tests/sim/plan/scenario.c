@@ -32,7 +32,7 @@ static void invent_policy(struct sim *s)
         .start_timeout = 2 * AS_SEC,
         .configure_timeout = between(s, 100 * AS_MS, 500 * AS_MS),
         .drain_timeout = between(s, 0, AS_SEC),
-        .drain_again = between(s, 50 * AS_MS, 500 * AS_MS),
+        .drain_interval = between(s, 50 * AS_MS, 500 * AS_MS),
         .stop_timeout = between(s, 0, 500 * AS_MS),
         .min_ready = chance(s, 500) ? 0 : between(s, 100 * AS_MS, 400 * AS_MS),
         .roll_percent = chance(s, 500) ? 20 : 1 + below(s, 100),
@@ -161,7 +161,7 @@ static as_ns patience(const struct sim *s)
 {
     const struct as_plan_policy *p = &s->is.policy;
     as_ns one = p->start_timeout + p->configure_timeout + p->drain_timeout + 2 * p->stop_timeout +
-                p->drain_again + p->min_ready + AS_SEC / 5;
+                p->drain_interval + p->min_ready + AS_SEC / 5;
     as_ns failure = p->start_timeout + p->restart.max * 6 / 5 + AS_SEC / 5;
 
     return 20 * one + (p->roll_failures + 1) * failure + 2 * p->restart.max + 2 * AS_SEC;

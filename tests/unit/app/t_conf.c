@@ -1,5 +1,5 @@
-/* Specification of app/options/conf: which option ends in which field of which configuration. Every option
- * has a value of its own here, so that one that is mistaken for another shows. */
+/* Specification of app/options/conf: which option ends in which field of which configuration. Every
+ * option has a value of its own here, so that one that is mistaken for another shows. */
 #include "app/options/conf.h"
 
 #include "conf/spec.h"
@@ -47,9 +47,9 @@ static void what_the_fleet_is_told(void **state AS_UNUSED)
     FROM(c.max_message, MAX_MESSAGE_BYTES);
     FROM(c.parts.messages, STREAM_CREDIT);
     FROM(c.parts.bytes, STREAM_CREDIT_BYTES);
-    FROM(c.replay.attempts, RETRY_ATTEMPTS);
-    FROM(c.replay.percent, RETRY_BUDGET);
-    FROM(c.replay.least, RETRY_BUDGET_MIN);
+    FROM(c.retry.attempts, RETRY_ATTEMPTS);
+    FROM(c.retry.percent, RETRY_BUDGET);
+    FROM(c.retry.least, RETRY_BUDGET_MIN);
     FROM(c.blame.max, MAX_SUSPECTS);
     FROM(c.blame.ttl, QUARANTINE);
     FROM(c.breaker.failures, BREAKER_FAILURES);
@@ -60,9 +60,9 @@ static void what_the_fleet_is_told(void **state AS_UNUSED)
     FROM(c.outlier.least, OUTLIER_LEAST);
     FROM(c.outlier.percent, MAX_EJECTED);
     FROM(c.verdict_wait, VERDICT_WAIT);
-    FROM(c.verdict_patience, VERDICT_PATIENCE);
-    FROM(c.trial.time, TRIAL_TIME);
-    FROM(c.trial.wait, SUSPECT_WAIT);
+    FROM(c.repeat_verdict_wait, VERDICT_PATIENCE);
+    FROM(c.quarantine.time, TRIAL_TIME);
+    FROM(c.quarantine.wait, SUSPECT_WAIT);
     assert_true(c.seed != other.seed);
 }
 
@@ -94,7 +94,7 @@ static void what_an_edge_is_told(void **state AS_UNUSED)
 {
     struct as_edge_conf c = as_conf_edge(&o);
 
-    assert_int_equal(c.door, AS_DOOR_CLIENTS);
+    assert_int_equal(c.interface, AS_INTERFACE_CLIENTS);
     assert_string_equal(c.host, as_option_str(&o, AS_OPT_HOST));
     assert_string_equal(c.origins, as_option_str(&o, AS_OPT_ALLOW_ORIGIN));
     FROM(c.h1.max_line, MAX_REQUEST_LINE);
@@ -158,7 +158,7 @@ static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
 {
     struct as_edge_conf c = as_conf_management(&o);
 
-    assert_int_equal(c.door, AS_DOOR_MANAGEMENT);
+    assert_int_equal(c.interface, AS_INTERFACE_MANAGEMENT);
     FROM(c.heartbeat, WORKER_HEARTBEAT);
     FROM(c.max_connections, MAX_MANAGEMENT_CONNECTIONS);
     FROM(c.max_message, MAX_MANAGEMENT_BYTES);
@@ -166,14 +166,14 @@ static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
     FROM(c.max_inflated, MAX_MANAGEMENT_BYTES);
     assert_string_equal(c.body_option, "--max-management-bytes");
     c = as_conf_control(&o);
-    assert_int_equal(c.door, AS_DOOR_CONTROL);
+    assert_int_equal(c.interface, AS_INTERFACE_CONTROL);
     FROM(c.max_connections, MAX_CONTROL_CONNECTIONS);
     FROM(c.max_requests, MAX_CONTROL_CONNECTIONS);
     FROM(c.max_http_body, MAX_SPEC_BYTES);
     FROM(c.max_inflated, MAX_SPEC_BYTES);
     assert_string_equal(c.body_option, "--max-spec-bytes");
     assert_string_equal(c.inflated_option, "--max-spec-bytes");
-    FROM(c.header_timeout, HEADER_TIMEOUT); /* all else as at the door of the clients */
+    FROM(c.header_timeout, HEADER_TIMEOUT); /* all else as at the interface of the clients */
 }
 
 static void nobody_who_is_debugged_has_to_answer_a_ping(void **state AS_UNUSED)
@@ -195,7 +195,7 @@ static void what_else_is_bounded(void **state AS_UNUSED)
     FROM(shm.max_regions, MAX_SHM_REGIONS);
     FROM(shm.max_bytes, MAX_SHM_BYTES);
     assert_string_equal(shm.prefix, as_option_str(&o, AS_OPT_CLIENT_SHM_PREFIX));
-    as_spec_limits_of(&l, &o);
+    as_spec_limits_from_options(&l, &o);
     FROM(l.bytes, MAX_SPEC_BYTES);
     FROM(l.depth, MAX_SPEC_DEPTH);
     FROM(l.applications, MAX_APPLICATIONS);

@@ -1,4 +1,5 @@
-/* Specification of app/controller/desired_state: what is to be, and numbers of replicas that were set beside it. */
+/* Specification of app/controller/desired_state: what is to be, and numbers of replicas that were
+ * set beside it. */
 #include "app/controller/desired_state.h"
 
 #include "unit.h"
@@ -13,7 +14,7 @@
 
 static char folder[64];
 static struct as_buf err;
-static struct as_desired d;
+static struct as_desired_state d;
 
 static int make_folder(void **state AS_UNUSED)
 {
@@ -21,14 +22,14 @@ static int make_folder(void **state AS_UNUSED)
     if (!mkdtemp(folder))
         return -1;
     as_buf_init(&err);
-    return as_desired_open(&d, folder, 5, NULL, &err) == AS_ENOTFOUND ? 0 : -1;
+    return as_desired_state_open(&d, folder, 5, NULL, &err) == AS_ENOTFOUND ? 0 : -1;
 }
 
 static int remove_folder(void **state AS_UNUSED)
 {
     char command[128];
 
-    as_desired_close(&d);
+    as_desired_state_close(&d);
     as_buf_fini(&err);
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return system(command);
@@ -36,25 +37,25 @@ static int remove_folder(void **state AS_UNUSED)
 
 static void put(const char *text)
 {
-    const struct as_desired_change change = {.cause = AS_STR("deploy")};
+    const struct as_desired_state_change change = {.cause = AS_STR("deploy")};
 
-    assert_int_equal(as_desired_put(&d, &change, as_str_of(text), &err), 0);
+    assert_int_equal(as_desired_state_add(&d, &change, as_str_of(text), &err), 0);
 }
 
 static void scale(const char *deployment, int64_t n)
 {
-    struct as_desired_change change = {
+    struct as_desired_state_change change = {
         .cause = AS_STR("scale"), .deployment = as_str_of(deployment), .replicas = n};
     struct as_buf text = {0};
 
-    as_desired_text(d.spec, &text);
-    assert_int_equal(as_desired_put(&d, &change, as_buf_slice(&text), &err), 0);
+    as_desired_state_write(d.spec, &text);
+    assert_int_equal(as_desired_state_add(&d, &change, as_buf_slice(&text), &err), 0);
     as_buf_fini(&text);
 }
 
 static int64_t scaled(const char *deployment)
 {
-    return as_desired_scale_of(&d, 0, as_str_of(deployment));
+    return as_desired_state_scale_of(&d, 0, as_str_of(deployment));
 }
 
 static int64_t declared(const char *application, const char *deployment)
@@ -68,14 +69,14 @@ static int64_t declared(const char *application, const char *deployment)
 
 static void open_again(void)
 {
-    as_desired_close(&d);
-    assert_int_equal(as_desired_open(&d, folder, 5, NULL, &err), 0);
+    as_desired_state_close(&d);
+    assert_int_equal(as_desired_state_open(&d, folder, 5, NULL, &err), 0);
 }
 
 static void it_counts_until_the_files_own_changes(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
     scale("main", 4);
     assert_int_equal(scaled("main"), 4);
     assert_int_equal(declared("shop", "main"), 2);
@@ -84,7 +85,7 @@ static void it_counts_until_the_files_own_changes(void **state AS_UNUSED)
     open_again();
     assert_int_equal(scaled("main"), 4);
     put(FILE_OF(MAIN(", num_replicas: 3, version: b"), SIDE("")));
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
 /* A file that does not say a number says the default: 1. */
@@ -102,7 +103,7 @@ static void nothing_is_known_of_what_was_removed(void **state AS_UNUSED)
     scale("main", 4);
     put("{applications: [" SIDE("") "]}");
     put(FILE_OF(MAIN(""), SIDE("")));
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
 /* Its name is its own in the whole file. */
@@ -122,11 +123,11 @@ static void each_has_its_own(void **state AS_UNUSED)
     scale("main", 5);
     assert_int_equal(scaled("main"), 5);
     assert_int_equal(scaled("side"), 0);
-    scale("main", AS_DESIRED_UNSCALED);
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    scale("main", AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
     assert_int_equal(scaled("side"), 0);
     scale("side", 1); /* what the file says: there is nothing to keep */
-    assert_int_equal(scaled("side"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("side"), AS_DESIRED_STATE_UNSCALED);
     assert_int_equal(d.n_scales, 0);
 }
 
@@ -135,24 +136,25 @@ static void an_older_generation_has_its_own(void **state AS_UNUSED)
     put(FILE_OF(MAIN(""), SIDE(""))); /* 1 */
     scale("main", 4);                 /* 2 */
     put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
-    assert_int_equal(as_desired_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_UNSCALED);
-    assert_int_equal(as_desired_scale_of(&d, 2, AS_STR("main")), 4);
-    assert_int_equal(as_desired_scale_of(&d, 3, AS_STR("main")), AS_DESIRED_UNSCALED);
-    assert_int_equal(as_desired_scale_of(&d, 99, AS_STR("main")), AS_DESIRED_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 2, AS_STR("main")), 4);
+    assert_int_equal(as_desired_state_scale_of(&d, 3, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 99, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
 }
 
 static void back(uint64_t generation, bool whole, int64_t replicas)
 {
-    struct as_desired_change change = {.cause = AS_STR("back")};
+    struct as_desired_state_change change = {.cause = AS_STR("back")};
     struct as_buf text = {0};
 
     if (whole) {
         change.deployment = AS_STR("main");
         change.replicas = replicas;
     }
-    assert_int_equal(
-        as_desired_back(&d, AS_STR("shop"), AS_STR("main"), generation, whole, &text, &err), 0);
-    assert_int_equal(as_desired_put(&d, &change, as_buf_slice(&text), &err), 0);
+    assert_int_equal(as_desired_state_write_rollback(&d, AS_STR("shop"), AS_STR("main"), generation,
+                                                     whole, &text, &err),
+                     0);
+    assert_int_equal(as_desired_state_add(&d, &change, as_buf_slice(&text), &err), 0);
     as_buf_fini(&text);
 }
 
@@ -180,9 +182,9 @@ static void a_failed_update_takes_its_number_back(void **state AS_UNUSED)
     assert_int_equal(declared("shop", "main"), 2);
     assert_int_equal(scaled("main"), 5);
     put(FILE_OF(MAIN(", num_replicas: 3, version: c"), SIDE("")));
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
     back(1, true, 2);
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
 /* Before there were numbers beside the text, `scale` wrote its own into it. */
@@ -191,7 +193,7 @@ static void what_an_older_release_kept_means_the_same(void **state AS_UNUSED)
     char file[128];
     sqlite3 *db;
 
-    as_desired_close(&d);
+    as_desired_state_close(&d);
     snprintf(file, sizeof(file), "%s/" AS_STORE_FILE, folder);
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
@@ -205,10 +207,10 @@ static void what_an_older_release_kept_means_the_same(void **state AS_UNUSED)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(db);
-    assert_int_equal(as_desired_open(&d, folder, 5, NULL, &err), 0);
+    assert_int_equal(as_desired_state_open(&d, folder, 5, NULL, &err), 0);
     assert_int_equal(d.generation, 2);
     assert_int_equal(declared("shop", "main"), 4);
-    assert_int_equal(scaled("main"), AS_DESIRED_UNSCALED);
+    assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
     scale("main", 3);
     open_again();
     assert_int_equal(scaled("main"), 3);
@@ -222,16 +224,16 @@ static void of_run_as_well(void **state AS_UNUSED)
 
     char command[128];
 
-    as_desired_close(&d);
+    as_desired_state_close(&d);
     snprintf(command, sizeof(command), "rm %s/*", folder);
     assert_int_equal(system(command), 0);
-    assert_int_equal(as_desired_begin(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), NULL, &err), 0);
     assert_null(d.store);
-    assert_int_equal(as_desired_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_UNSCALED);
+    assert_int_equal(as_desired_state_scale_of(&d, 1, AS_STR("main")), AS_DESIRED_STATE_UNSCALED);
     scale("main", 3);
     assert_int_equal(d.generation, 2);
-    as_desired_close(&d);
-    assert_int_equal(as_desired_begin(&d, folder, 5, AS_STR(text), NULL, &err), 0);
+    as_desired_state_close(&d);
+    assert_int_equal(as_desired_state_open_initial(&d, folder, 5, AS_STR(text), NULL, &err), 0);
     assert_int_equal(scaled("main"), 3);
 }
 

@@ -1,4 +1,5 @@
-/* Specification of base/memory/blob: counted bytes, charged to an account, that may come over time. */
+/* Specification of base/memory/blob: counted bytes, charged to an account, that may come over time.
+ */
 #include "base/memory/blob.h"
 
 #include "base/err.h"
@@ -29,7 +30,7 @@ static int teardown(void **state AS_UNUSED)
 {
     assert_int_equal(as_budget_used(&budget), 0);
     assert_int_equal(as_live_bytes(), live);
-    as_account_leave(payer);
+    as_account_unref(payer);
     return 0;
 }
 
@@ -37,23 +38,23 @@ static void a_charge_goes_with_the_last_reference(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
-    assert_int_equal(as_blob_take(payer, 10000, &b), 0);
+    assert_int_equal(as_blob_new_charged(payer, 10000, &b), 0);
     assert_int_equal(as_budget_used(&budget), 10000);
     as_blob_ref(b);
     as_blob_unref(b);
-    assert_int_equal(as_account_held(payer), 10000);
+    assert_int_equal(as_account_charged(payer), 10000);
     as_blob_unref(b);
-    assert_int_equal(as_account_held(payer), 0);
+    assert_int_equal(as_account_charged(payer), 0);
 }
 
 static void nobody_pays(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
-    assert_int_equal(as_blob_take(NULL, 65 * MIB, &b), 0);
+    assert_int_equal(as_blob_new_charged(NULL, 65 * MIB, &b), 0);
     as_blob_unref(b);
-    assert_int_equal(as_blob_begin(NULL, MIB, &b), 0);
-    assert_int_equal(as_blob_extend(&b, MIB), 0);
+    assert_int_equal(as_blob_new_growing(NULL, MIB, &b), 0);
+    assert_int_equal(as_blob_grow(&b, MIB), 0);
     as_blob_unref(b);
 }
 
@@ -61,15 +62,15 @@ static void no_room(void **state AS_UNUSED)
 {
     struct as_blob *b = NULL;
 
-    assert_int_equal(as_blob_take(payer, 64 * MIB + 1, &b), AS_EFULL);
+    assert_int_equal(as_blob_new_charged(payer, 64 * MIB + 1, &b), AS_EFULL);
     assert_null(b);
     budget.limit = 128 * KIB;
-    assert_int_equal(as_blob_begin(payer, MIB, &b), 0);
-    assert_int_equal(as_blob_extend(&b, 128 * KIB + 1), AS_EFULL);
+    assert_int_equal(as_blob_new_growing(payer, MIB, &b), 0);
+    assert_int_equal(as_blob_grow(&b, 128 * KIB + 1), AS_EFULL);
     assert_int_equal(b->n, 128 * KIB);
     as_blob_unref(b);
     budget.limit--;
-    assert_int_equal(as_blob_begin(payer, MIB, &b), AS_EFULL);
+    assert_int_equal(as_blob_new_growing(payer, MIB, &b), AS_EFULL);
 }
 
 /* AddressSanitizer ends a program that asks for so much. */
@@ -79,12 +80,12 @@ static void no_memory(void **state AS_UNUSED)
     struct as_blob *b = NULL;
 
     budget.limit = (uint64_t)1 << 50;
-    assert_int_equal(as_blob_take(NULL, SIZE_MAX, &b), AS_ENOMEM);
-    assert_int_equal(as_blob_take(payer, (size_t)1 << 49, &b), AS_ENOMEM);
+    assert_int_equal(as_blob_new_charged(NULL, SIZE_MAX, &b), AS_ENOMEM);
+    assert_int_equal(as_blob_new_charged(payer, (size_t)1 << 49, &b), AS_ENOMEM);
     assert_int_equal(as_budget_used(&budget), 0);
-    assert_int_equal(as_blob_begin(payer, MIB, &b), 0);
+    assert_int_equal(as_blob_new_growing(payer, MIB, &b), 0);
     memset(b->data, 7, b->n);
-    assert_int_equal(as_blob_extend(&b, (size_t)1 << 49), AS_ENOMEM);
+    assert_int_equal(as_blob_grow(&b, (size_t)1 << 49), AS_ENOMEM);
     assert_int_equal(as_budget_used(&budget), 128 * KIB);
     assert_int_equal(b->data[128 * KIB - 1], 7);
     as_blob_unref(b);
@@ -96,26 +97,26 @@ static void room_comes_with_the_bytes(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
-    assert_int_equal(as_blob_begin(payer, 128 * KIB, &b), 0);
+    assert_int_equal(as_blob_new_growing(payer, 128 * KIB, &b), 0);
     assert_int_equal(b->n, 128 * KIB);
     as_blob_unref(b);
-    assert_int_equal(as_blob_begin(payer, 128 * KIB + 1, &b), 0);
+    assert_int_equal(as_blob_new_growing(payer, 128 * KIB + 1, &b), 0);
     assert_int_equal(b->n, 128 * KIB);
     assert_int_equal(as_budget_used(&budget), 128 * KIB);
-    assert_int_equal(as_blob_extend(&b, 128 * KIB + 1), 0);
+    assert_int_equal(as_blob_grow(&b, 128 * KIB + 1), 0);
     assert_int_equal(as_budget_used(&budget), 128 * KIB + 1);
     as_blob_unref(b);
 }
 
 static void steps(void **state AS_UNUSED)
 {
-    assert_int_equal(as_blob_step(1, 8), 8);
-    assert_int_equal(as_blob_step(1, 15), 15);
-    assert_int_equal(as_blob_step(1, 16), 8);
-    assert_int_equal(as_blob_step(128 * KIB, MIB), MIB);
-    assert_int_equal(as_blob_step(128 * KIB, MIB + 8), MIB);
-    assert_int_equal(as_blob_step(MIB, MIB), MIB);
-    assert_int_equal(as_blob_step(0, SIZE_MAX), 0);
+    assert_int_equal(as_blob_grow_to(1, 8), 8);
+    assert_int_equal(as_blob_grow_to(1, 15), 15);
+    assert_int_equal(as_blob_grow_to(1, 16), 8);
+    assert_int_equal(as_blob_grow_to(128 * KIB, MIB), MIB);
+    assert_int_equal(as_blob_grow_to(128 * KIB, MIB + 8), MIB);
+    assert_int_equal(as_blob_grow_to(MIB, MIB), MIB);
+    assert_int_equal(as_blob_grow_to(0, SIZE_MAX), 0);
 }
 
 /* Who has sent the first 128 KiB and an eighth has room for all. */
@@ -127,13 +128,13 @@ static void when_more_room_is_due(void **state AS_UNUSED)
         size_t total = totals[i], steps = 0;
         struct as_blob *b;
 
-        assert_int_equal(as_blob_begin(payer, total, &b), 0);
-        while (as_blob_due(b, total) < total) {
-            size_t due = as_blob_due(b, total);
+        assert_int_equal(as_blob_new_growing(payer, total, &b), 0);
+        while (as_blob_grow_at(b, total) < total) {
+            size_t due = as_blob_grow_at(b, total);
 
             assert_in_range(due, 128 * KIB, AS_MAX(total / 8, 128 * KIB));
             assert_true(as_budget_used(&budget) <= 8 * due);
-            assert_int_equal(as_blob_extend(&b, as_blob_step(due + 1, total)), 0);
+            assert_int_equal(as_blob_grow(&b, as_blob_grow_to(due + 1, total)), 0);
             steps++;
         }
         assert_int_equal(as_budget_used(&budget), total);
@@ -151,11 +152,11 @@ static void bytes_stay(void **state AS_UNUSED)
         struct as_blob *b;
         size_t at = 0;
 
-        assert_int_equal(as_blob_take(payer, firsts[i], &b), 0);
+        assert_int_equal(as_blob_new_charged(payer, firsts[i], &b), 0);
         while (b->n < 2 * MIB) {
             for (; at < b->n; at++)
                 b->data[at] = (uint8_t)(at * 31 >> 3);
-            assert_int_equal(as_blob_extend(&b, 3 * b->n), 0);
+            assert_int_equal(as_blob_grow(&b, 3 * b->n), 0);
             assert_int_equal((uintptr_t)b->data % AS_BLOB_ALIGN, 0);
             assert_int_equal(as_budget_used(&budget), b->n);
             assert_int_equal(as_live_bytes(), live + b->n);
@@ -172,14 +173,14 @@ static void a_run_that_is_kept_need_not_grow(void **state AS_UNUSED)
     struct as_blob *b;
     const uint8_t *p AS_UNUSED; /* under AddressSanitizer all lie in the heap */
 
-    assert_int_equal(as_blob_begin(payer, 4 * MIB, &b), 0);
-    assert_int_equal(as_blob_extend(&b, 4 * MIB), 0);
+    assert_int_equal(as_blob_new_growing(payer, 4 * MIB, &b), 0);
+    assert_int_equal(as_blob_grow(&b, 4 * MIB), 0);
     as_blob_unref(b);
-    assert_int_equal(as_blob_begin(payer, 4 * MIB, &b), 0);
+    assert_int_equal(as_blob_new_growing(payer, 4 * MIB, &b), 0);
     p = b->data;
     assert_int_equal(as_budget_used(&budget), 128 * KIB);
-    assert_int_equal(as_blob_extend(&b, MIB), 0);
-    assert_int_equal(as_blob_extend(&b, 4 * MIB), 0);
+    assert_int_equal(as_blob_grow(&b, MIB), 0);
+    assert_int_equal(as_blob_grow(&b, 4 * MIB), 0);
 #ifndef __SANITIZE_ADDRESS__
     assert_ptr_equal(b->data, p);
 #endif
@@ -191,8 +192,8 @@ static void what_was_not_needed_is_not_charged(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
-    assert_int_equal(as_blob_take(payer, MIB, &b), 0);
-    as_blob_cut(b, 1000);
+    assert_int_equal(as_blob_new_charged(payer, MIB, &b), 0);
+    as_blob_truncate(b, 1000);
     assert_int_equal(b->n, 1000);
     assert_int_equal(as_budget_used(&budget), 1000);
     as_blob_unref(b);
@@ -204,8 +205,8 @@ static void a_blob_keeps_its_account(void **state AS_UNUSED)
     struct as_account *gone = as_account_new(&budget);
     struct as_blob *b;
 
-    assert_int_equal(as_blob_take(gone, MIB, &b), 0);
-    as_account_leave(gone);
+    assert_int_equal(as_blob_new_charged(gone, MIB, &b), 0);
+    as_account_unref(gone);
     assert_int_equal(as_budget_used(&budget), MIB);
     as_blob_unref(b);
 }

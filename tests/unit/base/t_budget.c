@@ -1,5 +1,5 @@
-/* Specification of base/memory/budget: what one account may hold alone and beside others, to the byte; how
- * long an account lives. */
+/* Specification of base/memory/budget: what one account may hold alone and beside others, to the
+ * byte; how long an account lives. */
 #include "base/memory/budget.h"
 #include "unit.h"
 
@@ -16,17 +16,17 @@ static void alone(void **state AS_UNUSED)
         struct as_account *a = as_account_new(&b);
         uint64_t most = LIMIT * shares[i] / 100;
 
-        assert_int_equal(as_budget_most(&b), most);
-        assert_false(as_account_take(a, most + 1));
-        assert_true(as_account_take(a, most));
-        assert_int_equal(as_account_held(a), most);
+        assert_int_equal(as_budget_account_limit(&b), most);
+        assert_false(as_account_try_charge(a, most + 1));
+        assert_true(as_account_try_charge(a, most));
+        assert_int_equal(as_account_charged(a), most);
         assert_int_equal(as_budget_used(&b), most);
         assert_int_equal(as_budget_free(&b), LIMIT - most);
-        assert_false(as_account_take(a, 1));
+        assert_false(as_account_try_charge(a, 1));
         assert_int_equal(b.refusals, 2);
-        as_account_give(a, most);
+        as_account_uncharge(a, most);
         assert_int_equal(as_budget_used(&b), 0);
-        as_account_leave(a);
+        as_account_unref(a);
     }
 }
 
@@ -35,13 +35,13 @@ static void the_most_of_any_limit(void **state AS_UNUSED)
     struct as_budget b = {.limit = (uint64_t)1 << 50, .share = 50};
     struct as_account *a = as_account_new(&b);
 
-    assert_int_equal(as_budget_most(&b), (uint64_t)1 << 49);
-    assert_false(as_account_take(a, ((uint64_t)1 << 49) + 1));
-    assert_true(as_account_take(a, (uint64_t)1 << 49));
-    as_account_give(a, (uint64_t)1 << 49);
-    as_account_leave(a);
+    assert_int_equal(as_budget_account_limit(&b), (uint64_t)1 << 49);
+    assert_false(as_account_try_charge(a, ((uint64_t)1 << 49) + 1));
+    assert_true(as_account_try_charge(a, (uint64_t)1 << 49));
+    as_account_uncharge(a, (uint64_t)1 << 49);
+    as_account_unref(a);
     b = (struct as_budget){.limit = 199, .share = 99};
-    assert_int_equal(as_budget_most(&b), 199 * 99 / 100);
+    assert_int_equal(as_budget_account_limit(&b), 199 * 99 / 100);
 }
 
 /* The second may hold as much as it leaves free. */
@@ -50,17 +50,17 @@ static void beside_another(void **state AS_UNUSED)
     struct as_budget b = {.limit = LIMIT, .share = 50};
     struct as_account *first = as_account_new(&b), *second = as_account_new(&b);
 
-    assert_true(as_account_take(first, 500));
-    assert_false(as_account_take(second, 251));
-    assert_true(as_account_take(second, 250));
-    assert_false(as_account_take(first, 1)); /* it holds more than is free already */
-    as_account_give(first, 400);
-    assert_true(as_account_take(first, 225));
-    assert_false(as_account_take(first, 101));
-    as_account_give(first, 325);
-    as_account_give(second, 250);
-    as_account_leave(first);
-    as_account_leave(second);
+    assert_true(as_account_try_charge(first, 500));
+    assert_false(as_account_try_charge(second, 251));
+    assert_true(as_account_try_charge(second, 250));
+    assert_false(as_account_try_charge(first, 1)); /* it holds more than is free already */
+    as_account_uncharge(first, 400);
+    assert_true(as_account_try_charge(first, 225));
+    assert_false(as_account_try_charge(first, 101));
+    as_account_uncharge(first, 325);
+    as_account_uncharge(second, 250);
+    as_account_unref(first);
+    as_account_unref(second);
 }
 
 /* Ten that take all they can leave a tenth and more to the next, one byte at a time. */
@@ -75,20 +75,20 @@ static void greedy_ones_leave_something(void **state AS_UNUSED)
     while (any) {
         any = false;
         for (size_t i = 0; i < AS_COUNT(a); i++)
-            any |= as_account_take(a[i], 1);
+            any |= as_account_try_charge(a[i], 1);
     }
     for (size_t i = 0; i < AS_COUNT(a); i++) {
-        assert_in_range(as_account_held(a[i]), 999, 1001);
+        assert_in_range(as_account_charged(a[i]), 999, 1001);
         assert_true(as_account_is_greedy(a[i]));
     }
     assert_in_range(as_budget_free(&b), 990, 1010);
-    assert_true(as_account_take(last, 300));
+    assert_true(as_account_try_charge(last, 300));
     assert_false(as_account_is_greedy(last)); /* less than half of what is left */
-    as_account_give(last, 300);
-    as_account_leave(last);
+    as_account_uncharge(last, 300);
+    as_account_unref(last);
     for (size_t i = 0; i < AS_COUNT(a); i++) {
-        as_account_give(a[i], as_account_held(a[i]));
-        as_account_leave(a[i]);
+        as_account_uncharge(a[i], as_account_charged(a[i]));
+        as_account_unref(a[i]);
     }
     assert_int_equal(as_budget_used(&b), 0);
 }
@@ -98,15 +98,15 @@ static void nothing_always_fits(void **state AS_UNUSED)
     struct as_budget b = {.limit = 10, .share = 100};
     struct as_account *a = as_account_new(&b);
 
-    assert_true(as_account_take(a, 10));
+    assert_true(as_account_try_charge(a, 10));
     assert_false(as_account_has_room(a, 1));
     assert_int_equal(b.refusals, 1);
-    assert_true(as_account_take(a, 0));
-    as_account_give(a, 0);
-    as_account_give(a, 10);
+    assert_true(as_account_try_charge(a, 0));
+    as_account_uncharge(a, 0);
+    as_account_uncharge(a, 10);
     assert_true(as_account_has_room(a, 10));
     assert_false(as_account_has_room(a, 11));
-    as_account_leave(a);
+    as_account_unref(a);
 }
 
 static void what_is_there_is_counted_over_the_limit(void **state AS_UNUSED)
@@ -114,15 +114,15 @@ static void what_is_there_is_counted_over_the_limit(void **state AS_UNUSED)
     struct as_budget b = {.limit = 10, .share = 50};
     struct as_account *a = as_account_new(&b), *other = as_account_new(&b);
 
-    as_account_add(a, 15);
+    as_account_charge(a, 15);
     assert_int_equal(as_budget_used(&b), 15);
     assert_int_equal(as_budget_free(&b), 0);
     assert_true(as_account_is_greedy(a));
     assert_false(as_account_is_greedy(other));
-    assert_false(as_account_take(other, 1));
-    as_account_give(a, 15);
-    as_account_leave(a);
-    as_account_leave(other);
+    assert_false(as_account_try_charge(other, 1));
+    as_account_uncharge(a, 15);
+    as_account_unref(a);
+    as_account_unref(other);
 }
 
 /* It lives while it has users, and while it holds anything. ASan sees the rest. */
@@ -131,15 +131,15 @@ static void lives_as_long_as_it_is_needed(void **state AS_UNUSED)
     struct as_budget b = {.limit = LIMIT, .share = 100};
     struct as_account *a = as_account_new(&b);
 
-    as_account_join(a);
-    as_account_leave(a);
-    assert_true(as_account_take(a, 7));
-    as_account_leave(a);
-    assert_int_equal(as_account_held(a), 7);
-    as_account_give(a, 3);
-    as_account_give(a, 4);
+    as_account_ref(a);
+    as_account_unref(a);
+    assert_true(as_account_try_charge(a, 7));
+    as_account_unref(a);
+    assert_int_equal(as_account_charged(a), 7);
+    as_account_uncharge(a, 3);
+    as_account_uncharge(a, 4);
     assert_int_equal(as_budget_used(&b), 0);
-    as_account_leave(NULL);
+    as_account_unref(NULL);
 }
 
 struct work {
@@ -152,10 +152,10 @@ static void *take_and_give(void *arg)
     struct work *w = arg;
 
     for (uint32_t i = 0; i < 20000; i++) {
-        if (!as_account_take(w->a, 60))
+        if (!as_account_try_charge(w->a, 60))
             continue;
         w->got++;
-        as_account_give(w->a, 60);
+        as_account_uncharge(w->a, 60);
     }
     return NULL;
 }
@@ -173,9 +173,9 @@ static void threads_never_lose_a_byte(void **state AS_UNUSED)
         pthread_join(t[i], NULL);
     assert_true(w[0].got + w[1].got + w[2].got > 0);
     assert_int_equal(as_budget_used(&b), 0);
-    assert_int_equal(as_account_held(w[0].a), 0);
-    as_account_leave(w[0].a);
-    as_account_leave(w[1].a);
+    assert_int_equal(as_account_charged(w[0].a), 0);
+    as_account_unref(w[0].a);
+    as_account_unref(w[1].a);
 }
 
 int main(void)

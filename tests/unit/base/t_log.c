@@ -91,7 +91,7 @@ static void the_level_can_change(void **state AS_UNUSED)
     as_log_event(&log, AS_LOG_INFO, "e", "%s", "");
     assert_int_equal(lines, 0);
     as_log_set_level(&log, AS_LOG_INFO);
-    assert_int_equal(as_log_level_now(&log), AS_LOG_INFO);
+    assert_int_equal(as_log_get_level(&log), AS_LOG_INFO);
     as_log_event(&log, AS_LOG_INFO, "e", "%s", "");
     as_log_event(&log, AS_LOG_DEBUG, "e", "%s", "");
     assert_int_equal(lines, 1);
@@ -99,16 +99,16 @@ static void the_level_can_change(void **state AS_UNUSED)
 
 static void a_kind_of_line_once_in_an_interval(void **state AS_UNUSED)
 {
-    struct as_log_quiet q = {0};
+    struct as_log_ratelimit q = {0};
     uint64_t skipped = 99;
 
-    assert_true(as_log_may(&q, 5, 10, &skipped));
+    assert_true(as_log_ratelimit_allows(&q, 5, 10, &skipped));
     assert_int_equal(skipped, 0);
-    assert_false(as_log_may(&q, 5, 10, &skipped));
-    assert_false(as_log_may(&q, 14, 10, &skipped)); /* one before its end */
-    assert_true(as_log_may(&q, 15, 10, &skipped));
+    assert_false(as_log_ratelimit_allows(&q, 5, 10, &skipped));
+    assert_false(as_log_ratelimit_allows(&q, 14, 10, &skipped)); /* one before its end */
+    assert_true(as_log_ratelimit_allows(&q, 15, 10, &skipped));
     assert_int_equal(skipped, 2);
-    assert_true(as_log_may(&q, 25, 10, &skipped));
+    assert_true(as_log_ratelimit_allows(&q, 25, 10, &skipped));
     assert_int_equal(skipped, 0);
 }
 

@@ -59,11 +59,12 @@ static void quantiles_are_those_of_the_sorted_samples(void **state AS_UNUSED)
         assert_int_equal(h.n, n);
         assert_int_equal(h.max, v[n - 1]);
         for (size_t i = 0; i < AS_COUNT(shares); i++) {
-            as_ns exact = v[(size_t)((double)n * shares[i])], got = as_loghist_at(&h, shares[i]);
+            as_ns exact = v[(size_t)((double)n * shares[i])],
+                  got = as_loghist_quantile(&h, shares[i]);
 
             assert_true(got <= exact && exact - got <= exact / 64);
         }
-        assert_int_equal(as_loghist_at(&h, 1), v[n - 1]); /* the largest is exact */
+        assert_int_equal(as_loghist_quantile(&h, 1), v[n - 1]); /* the largest is exact */
         free(v);
     }
 }
@@ -72,11 +73,11 @@ static void nothing_has_no_quantile(void **state AS_UNUSED)
 {
     static struct as_loghist h;
 
-    assert_int_equal(as_loghist_at(&h, .5), 0);
+    assert_int_equal(as_loghist_quantile(&h, .5), 0);
     as_loghist_add(&h, 0);
     as_loghist_add(&h, UINT64_MAX);
-    assert_int_equal(as_loghist_at(&h, .4), 0);
-    assert_true(as_loghist_at(&h, 1) == UINT64_MAX);
+    assert_int_equal(as_loghist_quantile(&h, .4), 0);
+    assert_true(as_loghist_quantile(&h, 1) == UINT64_MAX);
 }
 
 int main(void)

@@ -13,7 +13,7 @@ static int setup(void **state AS_UNUSED)
 {
     as_pages_trim();
     as_pages_trim();
-    assert_int_equal(as_pages_kept(), 0);
+    assert_int_equal(as_pages_cached(), 0);
     return 0;
 }
 
@@ -49,11 +49,11 @@ static void what_is_given_back_is_used_again(void **state AS_UNUSED)
     void *p = as_pages_get(MIB, &n), *q;
 
     as_pages_put(p, n);
-    assert_int_equal(as_pages_kept(), n);
+    assert_int_equal(as_pages_cached(), n);
     q = as_pages_get(MIB - 5, &m);
     assert_ptr_equal(q, p);
     assert_int_equal(m, n);
-    assert_int_equal(as_pages_kept(), 0);
+    assert_int_equal(as_pages_cached(), 0);
     as_pages_put(q, m);
 }
 
@@ -66,7 +66,7 @@ static void a_run_of_another_size_stays_where_it_is(void **state AS_UNUSED)
     q = as_pages_get(2 * MIB, &m); /* does not fit in */
     assert_ptr_not_equal(q, p);
     as_pages_put(q, m);
-    assert_int_equal(as_pages_kept(), n + m);
+    assert_int_equal(as_pages_cached(), n + m);
     q = as_pages_get(MIB / 4, &m); /* would waste more than half */
     assert_ptr_not_equal(q, p);
     as_pages_put(q, m);
@@ -112,7 +112,7 @@ static void the_number_kept_is_bounded(void **state AS_UNUSED)
         p[i] = as_pages_get(AS_PAGES_MIN, &n);
     for (size_t i = 0; i <= AS_PAGES_SLOTS; i++)
         as_pages_put(p[i], n);
-    assert_int_equal(as_pages_kept(), AS_PAGES_SLOTS * n);
+    assert_int_equal(as_pages_cached(), AS_PAGES_SLOTS * n);
 }
 
 static void the_sum_kept_is_bounded(void **state AS_UNUSED)
@@ -121,11 +121,11 @@ static void the_sum_kept_is_bounded(void **state AS_UNUSED)
     size_t n = 0;
 
     for (size_t i = 0; i < 5; i++)
-        p[i] = as_pages_get(AS_PAGES_KEEP / 4, &n);
-    assert_int_equal(n, AS_PAGES_KEEP / 4);
+        p[i] = as_pages_get(AS_PAGES_CACHE_MAX / 4, &n);
+    assert_int_equal(n, AS_PAGES_CACHE_MAX / 4);
     for (size_t i = 0; i < 5; i++)
         as_pages_put(p[i], n);
-    assert_int_equal(as_pages_kept(), AS_PAGES_KEEP);
+    assert_int_equal(as_pages_cached(), AS_PAGES_CACHE_MAX);
 }
 
 static void what_nobody_wants_goes_at_the_second_trim(void **state AS_UNUSED)
@@ -136,11 +136,11 @@ static void what_nobody_wants_goes_at_the_second_trim(void **state AS_UNUSED)
     as_pages_put(p, n);
     as_pages_trim();
     as_pages_put(q, m);
-    assert_int_equal(as_pages_kept(), n + m);
+    assert_int_equal(as_pages_cached(), n + m);
     as_pages_trim();
-    assert_int_equal(as_pages_kept(), m);
+    assert_int_equal(as_pages_cached(), m);
     as_pages_trim();
-    assert_int_equal(as_pages_kept(), 0);
+    assert_int_equal(as_pages_cached(), 0);
 }
 
 static void *get_and_put(void *arg)
@@ -170,7 +170,7 @@ static void threads_never_share_a_run(void **state AS_UNUSED)
         assert_int_equal(pthread_create(&t[i], NULL, get_and_put, (void *)(i + 1)), 0);
     for (size_t i = 0; i < AS_COUNT(t); i++)
         pthread_join(t[i], NULL);
-    assert_in_range(as_pages_kept(), 0, AS_PAGES_KEEP);
+    assert_in_range(as_pages_cached(), 0, AS_PAGES_CACHE_MAX);
 }
 
 #define FRESH(f) cmocka_unit_test_setup(f, setup)

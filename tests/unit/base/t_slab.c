@@ -1,5 +1,5 @@
-/* Specification of base/memory/slab: blocks of one size lie together and apart from each other, a run
- * without a block goes back, and any thread may free what another has taken. */
+/* Specification of base/memory/slab: blocks of one size lie together and apart from each other, a
+ * run without a block goes back, and any thread may free what another has taken. */
 #include "base/memory/pages.h"
 #include "base/rand.h"
 #include "base/memory/slab.h"
@@ -168,16 +168,16 @@ static void a_run_is_kept_while_it_is_used(void **state AS_UNUSED)
         return;
     settle();
     as_slab_put(as_slab_get(3000));
-    assert_int_equal(as_pages_kept(), 0); /* the run is still the slab's */
+    assert_int_equal(as_pages_cached(), 0); /* the run is still the slab's */
     as_slab_trim();
     p = as_slab_get(3000);
     as_slab_put(p);
     as_slab_trim();
-    assert_int_equal(as_pages_kept(), 0);
+    assert_int_equal(as_pages_cached(), 0);
     as_slab_trim();
-    assert_int_equal(as_pages_kept(), AS_SLAB_RUN);
+    assert_int_equal(as_pages_cached(), AS_SLAB_RUN);
     settle();
-    assert_int_equal(as_pages_kept(), 0);
+    assert_int_equal(as_pages_cached(), 0);
 }
 
 /* --- threads --- */

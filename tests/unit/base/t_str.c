@@ -5,7 +5,7 @@
 
 static int natural(const char *a, const char *b)
 {
-    return as_str_natural(as_str_of(a), as_str_of(b));
+    return as_str_compare_natural(as_str_of(a), as_str_of(b));
 }
 
 static void digit_runs_compare_as_numbers(void **state AS_UNUSED)

@@ -5,16 +5,16 @@
 
 static void check(const char *typed, const char *want, ...)
 {
-    struct as_near near = {.key = as_str_of(typed)};
+    struct as_suggest near = {.key = as_str_of(typed)};
     struct as_str best;
     const char *name;
     va_list ap;
 
     va_start(ap, want);
     while ((name = va_arg(ap, const char *)))
-        as_near_offer(&near, as_str_of(name));
+        as_suggest_offer(&near, as_str_of(name));
     va_end(ap);
-    best = as_near_best(&near);
+    best = as_suggest_best(&near);
     assert_true(want ? as_str_eq(best, as_str_of(want)) : !best.p);
 }
 

@@ -14,39 +14,40 @@ static void collect(void *ctx, struct as_str line)
 static void a_line_is_a_deployment(void **state AS_UNUSED)
 {
     struct as_buf other = {0}, err = {0}, text = {0};
-    struct as_app app;
+    struct as_declared app;
 
-    assert_int_equal(as_app_parse(&app,
-                                  AS_STR("importing\necho\techo:1\tadd:1\n\ntext\ttext:v2\nbye"),
-                                  collect, &other, &err),
-                     0);
+    assert_int_equal(
+        as_declared_parse(&app, AS_STR("importing\necho\techo:1\tadd:1\n\ntext\ttext:v2\nbye"),
+                          collect, &other, &err),
+        0);
     assert_int_equal(app.n, 2);
     assert_string_equal(app.deployments[0].name, "echo");
     assert_int_equal(app.deployments[0].n_models, 2);
     assert_string_equal(app.deployments[0].models[1], "add:1");
     assert_string_equal(app.deployments[1].models[0], "text:v2");
     assert_true(as_str_eq(as_buf_slice(&other), AS_STR("importing;bye;")));
-    as_app_write(&app, &text); /* for the controller, which parses it again */
+    as_declared_write(&app, &text); /* for the controller, which parses it again */
     assert_true(as_str_eq(as_buf_slice(&text), AS_STR("echo\techo:1\tadd:1\ntext\ttext:v2\n")));
     as_buf_fini(&text);
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_fini(&other);
 }
 
 static void options_of_the_code_stand_before_the_models(void **state AS_UNUSED)
 {
     struct as_buf err = {0}, text = {0};
-    struct as_app app;
+    struct as_declared app;
 
-    assert_int_equal(
-        as_app_parse(&app, AS_STR("a\t{\"num_replicas\": 2}\tm:1\nb\tm:1\n"), NULL, NULL, &err), 0);
+    assert_int_equal(as_declared_parse(&app, AS_STR("a\t{\"num_replicas\": 2}\tm:1\nb\tm:1\n"),
+                                       NULL, NULL, &err),
+                     0);
     assert_string_equal(app.deployments[0].options, "{\"num_replicas\": 2}");
     assert_int_equal(app.deployments[0].n_models, 1);
     assert_null(app.deployments[1].options);
-    as_app_write(&app, &text);
+    as_declared_write(&app, &text);
     assert_true(as_str_eq(as_buf_slice(&text), AS_STR("a\t{\"num_replicas\": 2}\tm:1\nb\tm:1\n")));
     as_buf_fini(&text);
-    as_app_fini(&app);
+    as_declared_fini(&app);
 }
 
 static void notes_are_about_the_code(void **state AS_UNUSED)
@@ -54,26 +55,26 @@ static void notes_are_about_the_code(void **state AS_UNUSED)
     const char *declared = "a\tm:1\n",
                *notes = "@call\tm --input 'x=1,\t2'\n@files\t/a/x.py\n@files\t/a/y z.py\n";
     struct as_buf err = {0}, text = {0}, all = {0};
-    struct as_app app;
+    struct as_declared app;
 
-    assert_int_equal(as_app_parse(&app,
-                                  AS_STR("@files\t/a/x.py\t/a/y z.py\n@call\tm --input "
-                                         "'x=1,\t2'\n@newer\twhatever\na\tm:1\n"),
-                                  NULL, NULL, &err),
+    assert_int_equal(as_declared_parse(&app,
+                                       AS_STR("@files\t/a/x.py\t/a/y z.py\n@call\tm --input "
+                                              "'x=1,\t2'\n@newer\twhatever\na\tm:1\n"),
+                                       NULL, NULL, &err),
                      0);
     assert_int_equal(app.n, 1);
     assert_int_equal(app.n_files, 2);
     assert_string_equal(app.files[1], "/a/y z.py");
     assert_string_equal(app.call, "m --input 'x=1,\t2'");
-    as_app_write_declared(&app, &text);
+    as_declared_write_deployments(&app, &text);
     assert_true(as_str_eq(as_buf_slice(&text), as_str_of(declared)));
-    as_app_write(&app, &all);
+    as_declared_write(&app, &all);
     assert_true(
         as_str_eq((struct as_str){(char *)all.p + text.n, all.n - text.n}, as_str_of(notes)));
-    as_app_fini(&app);
-    assert_int_equal(as_app_parse(&app, as_buf_slice(&all), NULL, NULL, &err), 0);
+    as_declared_fini(&app);
+    assert_int_equal(as_declared_parse(&app, as_buf_slice(&all), NULL, NULL, &err), 0);
     assert_int_equal(app.n_files, 2);
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_fini(&text);
     as_buf_fini(&all);
 }
@@ -81,9 +82,9 @@ static void notes_are_about_the_code(void **state AS_UNUSED)
 static void check_refused(struct as_str text, const char *want)
 {
     struct as_buf err = {0};
-    struct as_app app;
+    struct as_declared app;
 
-    assert_int_equal(as_app_parse(&app, text, NULL, NULL, &err), AS_EINVALID);
+    assert_int_equal(as_declared_parse(&app, text, NULL, NULL, &err), AS_EINVALID);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, want));
     as_buf_fini(&err);
@@ -112,21 +113,21 @@ static void nonsense_is_refused(void **state AS_UNUSED)
 static void a_copy_of_the_code_is_told_first(void **state AS_UNUSED)
 {
     struct as_buf err = {0}, b = {0};
-    struct as_app app;
+    struct as_declared app;
 
     assert_int_equal(
-        as_app_parse(&app, AS_STR("@code\t" COPY "/app.py\nd\tm:1\n"), NULL, NULL, &err), 0);
+        as_declared_parse(&app, AS_STR("@code\t" COPY "/app.py\nd\tm:1\n"), NULL, NULL, &err), 0);
     assert_string_equal(app.code, COPY "/app.py");
     assert_int_equal(app.n, 1);
-    as_app_write(&app, &b);
-    as_app_fini(&app);
-    assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+    as_declared_write(&app, &b);
+    as_declared_fini(&app);
+    assert_int_equal(as_declared_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     assert_string_equal(app.code, COPY "/app.py");
-    as_app_fini(&app);
+    as_declared_fini(&app);
     /* what it declares is known */
-    assert_int_equal(as_app_parse(&app, AS_STR("@code\t" COPY "\n"), NULL, NULL, &err), 0);
+    assert_int_equal(as_declared_parse(&app, AS_STR("@code\t" COPY "\n"), NULL, NULL, &err), 0);
     assert_int_equal(app.n, 0);
-    as_app_fini(&app);
+    as_declared_fini(&app);
     check_refused(AS_STR("@code\tsha256:0\nd\tm:1\n"), "its code with a bad name");
     check_refused(AS_STR("@code\t\nd\tm:1\n"), "with a bad name");
     check_refused((struct as_str){"@code\t" COPY "/a\0b\n", sizeof("@code\t" COPY "/a\0b\n") - 1},
@@ -144,45 +145,45 @@ static void add(struct as_buf *b, const char *text, uint32_t times)
 static void numbers_are_bounded(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, err = {0};
-    struct as_app app;
+    struct as_declared app;
 
     for (uint32_t extra = 0; extra <= 1; extra++) {
         as_buf_drop(&b, b.n);
-        add(&b, "d\tm:1\n", AS_APP_DEPLOYMENTS_MAX + extra);
+        add(&b, "d\tm:1\n", AS_DECLARED_DEPLOYMENTS_MAX + extra);
         if (extra)
             check_refused(as_buf_slice(&b), "too many deployments");
         else
-            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+            assert_int_equal(as_declared_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     }
-    assert_int_equal(app.n, AS_APP_DEPLOYMENTS_MAX);
-    as_app_fini(&app);
+    assert_int_equal(app.n, AS_DECLARED_DEPLOYMENTS_MAX);
+    as_declared_fini(&app);
     for (uint32_t extra = 0; extra <= 1; extra++) {
         as_buf_drop(&b, b.n);
         as_buf_str(&b, "d");
-        add(&b, "\tm:1", AS_APP_MODELS_MAX + extra);
+        add(&b, "\tm:1", AS_DECLARED_MODELS_MAX + extra);
         if (extra)
             check_refused(as_buf_slice(&b), "too many models");
         else
-            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+            assert_int_equal(as_declared_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     }
-    as_app_fini(&app);
+    as_declared_fini(&app);
     for (unsigned extra = 0; extra <= 1; extra++) {
         as_buf_drop(&b, b.n);
         as_buf_str(&b, "d\tm:1\n@files");
-        add(&b, "\t/x", AS_APP_FILES_MAX + extra);
+        add(&b, "\t/x", AS_DECLARED_FILES_MAX + extra);
         if (extra)
             check_refused(as_buf_slice(&b), "too many files");
         else
-            assert_int_equal(as_app_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
+            assert_int_equal(as_declared_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     }
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_drop(&b, b.n);
     add(&b, "n", 129);
     as_buf_str(&b, "\tm:1\n");
     check_refused(as_buf_slice(&b), "bad name");
     assert_int_equal(
-        as_app_parse(&app, (struct as_str){(char *)b.p + 1, b.n - 1}, NULL, NULL, &err), 0);
-    as_app_fini(&app);
+        as_declared_parse(&app, (struct as_str){(char *)b.p + 1, b.n - 1}, NULL, NULL, &err), 0);
+    as_declared_fini(&app);
     as_buf_fini(&b);
 }
 

@@ -4,11 +4,11 @@
 #include "spec_case.h"
 
 /* The lines of a worker program. */
-static struct as_app described(const char *lines)
+static struct as_declared described(const char *lines)
 {
     struct as_buf err = {0};
-    struct as_app app;
-    int rc = as_app_parse(&app, as_str_of(lines), NULL, NULL, &err);
+    struct as_declared app;
+    int rc = as_declared_parse(&app, as_str_of(lines), NULL, NULL, &err);
 
     assert_int_equal(rc, 0);
     return app;
@@ -19,13 +19,13 @@ static struct as_spec *laid(const char *text, const char *lines)
 {
     struct as_spec_limits l = limits();
     struct as_spec *s = parse(text);
-    struct as_app code = described(lines);
+    struct as_declared code = described(lines);
     int rc;
 
     as_buf_fini(&told);
     rc = as_spec_overlay(s, app_of(s, 0), &code, &l, &told);
     as_buf_add(&told, "", 1);
-    as_app_fini(&code);
+    as_declared_fini(&code);
     if (rc == 0)
         return s;
     assert_int_equal(rc, AS_EINVALID);
@@ -145,16 +145,16 @@ static void a_command_s_application_is_its_deployment(void **state AS_UNUSED)
 static void code_alone_is_a_spec(void **state AS_UNUSED)
 {
     struct as_spec_limits l = limits();
-    struct as_app code = described("x\t{\"num_replicas\":2}\tm:1\ny\tn:1\n");
+    struct as_declared code = described("x\t{\"num_replicas\":2}\tm:1\ny\tn:1\n");
     struct as_buf err = {0};
     struct as_spec *s = NULL;
 
-    assert_int_equal(as_spec_of_code(&s, &l, "default", "a \"b\".py", &code, &err), 0);
+    assert_int_equal(as_spec_new_from_code(&s, &l, "default", "a \"b\".py", &code, &err), 0);
     assert_string_equal(as_spec_str(app_of(s, 0), AS_SPEC_APPLICATION_IMPORT_PATH), "a \"b\".py");
     assert_int_equal(as_spec_i64(deployment_of(s, 0, 0), AS_SPEC_DEPLOYMENT_NUM_REPLICAS), 2);
     assert_string_equal(as_spec_str(deployment_of(s, 0, 1), AS_SPEC_DEPLOYMENT_NAME), "y");
     as_spec_free(s);
-    as_app_fini(&code);
+    as_declared_fini(&code);
 }
 
 int main(void)

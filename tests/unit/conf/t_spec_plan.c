@@ -1,5 +1,5 @@
-/* Specification of conf/spec_plan: a deployment's keys as a target of core/replicas/plan, and as what a
- * worker is told.
+/* Specification of conf/spec_plan: a deployment's keys as a target of core/replicas/plan, and as
+ * what a worker is told.
  */
 #include "conf/spec_plan.h"
 
@@ -10,7 +10,7 @@ static const struct as_plan_policy server = {
     .start_timeout = 120 * AS_SEC,
     .configure_timeout = 60 * AS_SEC,
     .drain_timeout = 1,
-    .drain_again = AS_SEC,
+    .drain_interval = AS_SEC,
     .stop_timeout = 10 * AS_SEC,
     .min_ready = 3 * AS_SEC,
     .roll_percent = 100,
@@ -23,7 +23,7 @@ static struct as_plan_target target(const char *text)
     struct as_spec *s = parse(text);
     struct as_plan_target t;
 
-    as_spec_target(&t, app_of(s, 0), deployment_of(s, 0, 0), &server, 7);
+    as_spec_plan_target(&t, app_of(s, 0), deployment_of(s, 0, 0), &server, 7);
     assert_null(as_plan_check(&t));
     as_spec_free(s);
     return t;
@@ -37,7 +37,7 @@ static void what_is_not_said_is_the_servers(void **state AS_UNUSED)
     assert_int_equal(t.replicas, 1);
     assert_int_equal(t.policy.restart.give_up, 5);
     assert_int_equal(t.policy.start_timeout, 120 * AS_SEC);
-    assert_int_equal(t.policy.drain_again, AS_SEC);
+    assert_int_equal(t.policy.drain_interval, AS_SEC);
     assert_int_equal(t.policy.roll_failures, 3);
     assert_true(t.policy.roll_back);
     /* these are the table's */
@@ -54,7 +54,7 @@ static void keys_take_its_place(void **state AS_UNUSED)
     assert_int_equal(t.replicas, AS_PLAN_REPLICAS_MAX);
     assert_int_equal(t.policy.restart.give_up, 3); /* the first start and two more */
     assert_int_equal(t.policy.drain_timeout, 500 * AS_MS);
-    assert_int_equal(t.policy.drain_again, 2 * AS_SEC);
+    assert_int_equal(t.policy.drain_interval, 2 * AS_SEC);
     assert_int_equal(t.policy.roll_percent, 50);
     assert_int_equal(target(DEPLOYMENT("max_restarts: -1")).policy.restart.give_up, 0);
     assert_int_equal(target(DEPLOYMENT("max_restarts: 0")).policy.restart.give_up, 1);
@@ -85,7 +85,7 @@ static void classes_become_hashes(void **state AS_UNUSED)
 static void check_context(const char *lines, const char *want)
 {
     struct as_spec *s = parse(lines);
-    struct as_place_facts facts = {.rank = 1, .world = 3};
+    struct as_replica_slot_facts facts = {.rank = 1, .world = 3};
     struct as_buf b = {0};
 
     as_spec_put_context(app_of(s, 0), deployment_of(s, 0, 0), "d-4", &facts, &b);
@@ -120,7 +120,7 @@ static void a_replica_is_told_who_it_is_and_what_was_said(void **state AS_UNUSED
 static void check_changes(const char *text, bool user_config, const char *want)
 {
     struct as_spec *s = parse(text);
-    struct as_place_facts facts = {.rank = 1, .world = 3};
+    struct as_replica_slot_facts facts = {.rank = 1, .world = 3};
     struct as_buf b = {0};
 
     as_spec_put_changes(deployment_of(s, 0, 0), &facts, user_config, &b);

@@ -149,7 +149,7 @@ static void the_schema_names_every_key(void **state AS_UNUSED)
     }
     assert_int_equal(as_json_open(j, &a, out.p, n, &root), 0);
     assert_int_equal(as_json_skip(j, &root), 0);
-    assert_int_equal(as_json_end(j), 0);
+    assert_int_equal(as_json_expect_end(j), 0);
     as_json_close(j);
     as_json_free(j);
     as_arena_fini(&a);

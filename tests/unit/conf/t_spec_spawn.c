@@ -6,7 +6,7 @@
 static void check_take(struct as_spec_devices *d, int64_t thousandths, const char *want)
 {
     struct as_buf list = {0};
-    int rc = as_spec_devices_take(d, thousandths, &list);
+    int rc = as_spec_devices_allocate(d, thousandths, &list);
 
     assert_int_equal(rc, want ? 0 : AS_EFULL);
     assert_true(as_str_eq(as_buf_slice(&list), as_str_of(want ? want : "")));
@@ -24,7 +24,7 @@ static void whole_devices_are_taken_in_order(void **state AS_UNUSED)
     check_take(&d, 1000, "7");
     check_take(&d, 1000, NULL);
     check_take(&d, 0, "");
-    assert_int_equal(as_spec_devices_return(&d, 2000, "2,3", true), 0);
+    assert_int_equal(as_spec_devices_adjust(&d, 2000, "2,3", true), 0);
     check_take(&d, 1000, "2");
 }
 
@@ -39,7 +39,7 @@ static void parts_share_the_fullest_device(void **state AS_UNUSED)
     check_take(&d, 300, "1");
     check_take(&d, 300, NULL);
     check_take(&d, 1000, NULL); /* a whole one is a free one */
-    assert_int_equal(as_spec_devices_return(&d, 400, "0", true), 0);
+    assert_int_equal(as_spec_devices_adjust(&d, 400, "0", true), 0);
     check_take(&d, 300, "0");
 }
 
@@ -48,16 +48,16 @@ static void what_runs_is_taken_again_after_a_restart(void **state AS_UNUSED)
     struct as_spec_devices d;
 
     assert_int_equal(as_spec_devices_init(&d, "0-3"), 0);
-    assert_int_equal(as_spec_devices_return(&d, 2000, "1,3", false), 0);
-    assert_int_equal(as_spec_devices_return(&d, 500, "0", false), 0);
+    assert_int_equal(as_spec_devices_adjust(&d, 2000, "1,3", false), 0);
+    assert_int_equal(as_spec_devices_adjust(&d, 500, "0", false), 0);
     check_take(&d, 1000, "2");
     /* twice, one that is not there, other than it says, no list */
-    assert_int_equal(as_spec_devices_return(&d, 1000, "1", false), AS_EINVALID);
-    assert_int_equal(as_spec_devices_return(&d, 1000, "9", false), AS_EINVALID);
-    assert_int_equal(as_spec_devices_return(&d, 2000, "1", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_return(&d, 1000, "1;", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_return(&d, 600, "0", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_return(&d, 500, "0", true), 0);
+    assert_int_equal(as_spec_devices_adjust(&d, 1000, "1", false), AS_EINVALID);
+    assert_int_equal(as_spec_devices_adjust(&d, 1000, "9", false), AS_EINVALID);
+    assert_int_equal(as_spec_devices_adjust(&d, 2000, "1", true), AS_EINVALID);
+    assert_int_equal(as_spec_devices_adjust(&d, 1000, "1;", true), AS_EINVALID);
+    assert_int_equal(as_spec_devices_adjust(&d, 600, "0", true), AS_EINVALID);
+    assert_int_equal(as_spec_devices_adjust(&d, 500, "0", true), 0);
     check_take(&d, 1000, "0");
 }
 

@@ -59,12 +59,12 @@ static bool there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-static struct as_code_names names_of(const char *x, const char *y)
+static struct as_code_store_names names_of(const char *x, const char *y)
 {
-    struct as_code_names n = {0};
+    struct as_code_store_names n = {0};
 
-    as_code_names_add(&n, x);
-    as_code_names_add(&n, y);
+    as_code_store_names_add(&n, x);
+    as_code_store_names_add(&n, y);
     return n;
 }
 
@@ -72,21 +72,21 @@ static void names_are_what_a_file_says(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
 
-    assert_true(as_code_is_copy(COPY A));
-    assert_true(as_code_is_copy(COPY A "/x.py"));
-    assert_false(as_code_is_copy("live"));
-    assert_false(as_code_is_copy("copy"));
-    assert_false(as_code_is_copy(NULL));
-    as_code_path("/s/code", COPY A "/x.py", &b);
+    assert_true(as_code_store_is_copy(COPY A));
+    assert_true(as_code_store_is_copy(COPY A "/x.py"));
+    assert_false(as_code_store_is_copy("live"));
+    assert_false(as_code_store_is_copy("copy"));
+    assert_false(as_code_store_is_copy(NULL));
+    as_code_store_path("/s/code", COPY A "/x.py", &b);
     assert_string_equal((char *)b.p, "/s/code/" A);
     b.n = 0;
-    as_code_target(COPY A, "shop.models:app", &b);
+    as_code_store_target(COPY A, "shop.models:app", &b);
     assert_string_equal((char *)b.p, "shop.models:app");
     b.n = 0;
-    as_code_target(COPY A "/sub/x.py", "../far/x.py:app", &b);
+    as_code_store_target(COPY A "/sub/x.py", "../far/x.py:app", &b);
     assert_string_equal((char *)b.p, "sub/x.py:app");
     b.n = 0;
-    as_code_target(COPY A "/x.py", "x.py", &b);
+    as_code_store_target(COPY A "/x.py", "x.py", &b);
     assert_string_equal((char *)b.p, "x.py");
     as_buf_fini(&b);
 }
@@ -106,7 +106,7 @@ static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
     for (size_t i = 0; i < AS_COUNT(cases); i++) {
         struct as_buf b = {0};
 
-        as_code_source("/here", cases[i].dir, cases[i].code, cases[i].target, &b);
+        as_code_store_source("/here", cases[i].dir, cases[i].code, cases[i].target, &b);
         assert_memory_equal(b.p, "--source=", 9);
         assert_string_equal((char *)b.p + 9, cases[i].source);
         as_buf_fini(&b);
@@ -115,61 +115,62 @@ static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
 
 static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
 {
-    assert_int_equal(as_code_check(store, COPY A, &err), AS_ENOTFOUND);
+    assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, "the copy of its code is not there: "));
     assert_non_null(strstr((char *)err.p, "/code/" A "; deploy its files again"));
     run("echo > $N", A); /* what is no folder is none */
-    assert_int_equal(as_code_check(store, COPY A, &err), AS_ENOTFOUND);
+    assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);
     make(B);
     err.n = 0;
-    assert_int_equal(as_code_check(store, COPY B "/x.py", &err), 0);
+    assert_int_equal(as_code_store_check(store, COPY B "/x.py", &err), 0);
     assert_int_equal(err.n, 0);
 }
 
 static void names_are_kept_once(void **state AS_UNUSED)
 {
-    struct as_code_names n = names_of(COPY A, COPY A "/x.py");
+    struct as_code_store_names n = names_of(COPY A, COPY A "/x.py");
 
-    as_code_names_add(&n, "live");
-    as_code_names_add(&n, NULL);
+    as_code_store_names_add(&n, "live");
+    as_code_store_names_add(&n, NULL);
     assert_int_equal(n.n, 1);
     assert_string_equal(n.all[0], A);
-    as_code_names_fini(&n);
+    as_code_store_names_fini(&n);
 }
 
 static void what_is_not_needed_goes(void **state AS_UNUSED)
 {
-    struct as_code_names keep = names_of(COPY A, NULL);
+    struct as_code_store_names keep = names_of(COPY A, NULL);
 
-    assert_int_equal(as_code_discard(store, &keep, &err), 0); /* there is no store */
-    assert_int_equal(as_code_remove(store, &err), 0);
+    assert_int_equal(as_code_store_discard(store, &keep, &err), 0); /* there is no store */
+    assert_int_equal(as_code_store_remove_discarded(store, &err), 0);
     make(A);
     make(B);
     make(".tmp-half");
     run("mkdir other", "");
-    assert_int_equal(as_code_discard(store, &keep, &err), 2);
+    assert_int_equal(as_code_store_discard(store, &keep, &err), 2);
     /* at once they are no copies; their files go later */
     assert_false(there(B) || there(".tmp-half"));
     make(B);
-    assert_int_equal(as_code_discard(store, &keep, &err), 1); /* one of the name waits already */
+    assert_int_equal(as_code_store_discard(store, &keep, &err),
+                     1); /* one of the name waits already */
     make(B);
-    assert_int_equal(as_code_remove(store, &err), 3);
+    assert_int_equal(as_code_store_remove_discarded(store, &err), 3);
     assert_true(there(A) && there(A "/sub/deep/x") && there(B) && there("other"));
-    assert_int_equal(as_code_remove(store, &err), 0);
+    assert_int_equal(as_code_store_remove_discarded(store, &err), 0);
     assert_int_equal(err.n, 0);
     assert_int_equal(access("/etc", F_OK), 0); /* no link was followed */
-    as_code_names_fini(&keep);
+    as_code_store_names_fini(&keep);
 }
 
 static void folders_that_cannot_be_written_to_go_too(void **state AS_UNUSED)
 {
-    struct as_code_names none = {0};
+    struct as_code_store_names none = {0};
 
     make(A);
     run("chmod 0400 $N/sub/deep $N/sub", A);
-    assert_int_equal(as_code_discard(store, &none, &err), 1);
-    assert_int_equal(as_code_remove(store, &err), 1);
+    assert_int_equal(as_code_store_discard(store, &none, &err), 1);
+    assert_int_equal(as_code_store_remove_discarded(store, &err), 1);
     assert_int_equal(err.n, 0);
 }
 
@@ -177,9 +178,9 @@ static void all_of_it_can_go(void **state AS_UNUSED)
 {
     make(A);
     make(".old-x");
-    as_code_clear(store);
+    as_code_store_clear(store);
     assert_int_equal(access(store, F_OK), -1);
-    as_code_clear(store);
+    as_code_store_clear(store);
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)

@@ -61,8 +61,8 @@ static void lines_carry_a_name(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
-    as_console_line(&w->console, "echo-0", AS_STR("hello"));
-    as_console_line(&w->console, NULL, AS_STR("Ready"));
+    as_console_write(&w->console, "echo-0", AS_STR("hello"));
+    as_console_write(&w->console, NULL, AS_STR("Ready"));
     take(w);
     assert_true(as_str_eq(as_buf_slice(&w->got), AS_STR("[echo-0] hello\nReady\n")));
     close_world(w);
@@ -91,12 +91,12 @@ static void a_stalled_reader_costs_lines_not_time(void **state AS_UNUSED)
 
     memset(line, 'x', sizeof(line));
     while (w->console.dropped == 0) { /* would hang here if it blocked */
-        as_console_line(&w->console, NULL, (struct as_str){line, sizeof(line)});
+        as_console_write(&w->console, NULL, (struct as_str){line, sizeof(line)});
         n++;
     }
     assert_true(w->console.out.n <= AS_CONSOLE_BUFFER + sizeof(line) + 1);
     assert_true(n > AS_CONSOLE_BUFFER / (sizeof(line) + 1));
-    as_console_line(&w->console, NULL, (struct as_str){line, sizeof(line)});
+    as_console_write(&w->console, NULL, (struct as_str){line, sizeof(line)});
     while (w->console.out.n || w->console.dropped) { /* its own timer tries again */
         take(w);
         as_timer_set(&w->turn, as_loop_now(w->loop) + 5 * AS_MS);
@@ -121,8 +121,8 @@ static void a_full_disk_is_waited_for(void **state AS_UNUSED)
     int there = dup(w->console.fd), full = open("/dev/full", O_WRONLY);
 
     assert_int_equal(dup2(full, w->console.fd), w->console.fd);
-    as_console_line(&w->console, "echo-0", AS_STR("one"));
-    as_console_line(&w->console, "echo-0", AS_STR("two"));
+    as_console_write(&w->console, "echo-0", AS_STR("one"));
+    as_console_write(&w->console, "echo-0", AS_STR("two"));
     assert_int_equal(dup2(there, w->console.fd), w->console.fd); /* somebody made room */
     while (w->console.out.n) {
         as_timer_set(&w->turn, as_loop_now(w->loop) + 5 * AS_MS);
@@ -140,8 +140,8 @@ static void a_reader_that_is_gone_is_forgotten(void **state AS_UNUSED)
     struct world *w = open_world();
 
     close(w->in);
-    as_console_line(&w->console, NULL, AS_STR("one"));
-    as_console_line(&w->console, NULL, AS_STR("two"));
+    as_console_write(&w->console, NULL, AS_STR("one"));
+    as_console_write(&w->console, NULL, AS_STR("two"));
     assert_int_equal(w->console.out.n, 0);
     w->in = open("/dev/null", O_RDONLY);
     close_world(w);

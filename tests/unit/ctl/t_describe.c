@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* A program in the place of the interpreter; called with -m anyserve.worker TARGET … */
-static int describe(struct as_app *app, const char *script, int signal_fd, const char *want)
+static int describe(struct as_declared *app, const char *script, int signal_fd, const char *want)
 {
     char path[] = "/tmp/as_describe_XXXXXX";
     struct as_buf err = {0};
@@ -22,8 +22,8 @@ static int describe(struct as_app *app, const char *script, int signal_fd, const
     dprintf(fd, "#!/bin/sh\n%s\n", script);
     fchmod(fd, 0700);
     close(fd);
-    rc = as_app_describe(app, &(struct as_app_where){.python = path, .target = "app.py"}, signal_fd,
-                         &err);
+    rc = as_describe_run(app, &(struct as_describe_source){.python = path, .target = "app.py"},
+                         signal_fd, &err);
     unlink(path);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, want));
@@ -33,41 +33,42 @@ static int describe(struct as_app *app, const char *script, int signal_fd, const
 
 static void the_program_is_asked_and_its_exit_code_is_ours(void **state AS_UNUSED)
 {
-    struct as_app app;
+    struct as_declared app;
     int fd = as_supervisor_signals();
 
     assert_int_equal(describe(&app, "printf '%s\\t%s:1\\n' $4 $3", fd, ""), 0);
     assert_string_equal(app.deployments[0].name, "--describe=lines");
     assert_string_equal(app.deployments[0].models[0], "app.py:1");
-    as_app_fini(&app);
-    assert_int_equal(describe(&app, "exit 66", fd, ""), AS_CODE_NOT_FOUND);
-    assert_int_equal(describe(&app, "exit 70", fd, ""), AS_CODE_RAISED);
+    as_declared_fini(&app);
+    assert_int_equal(describe(&app, "exit 66", fd, ""), AS_EXIT_CODE_NOT_FOUND);
+    assert_int_equal(describe(&app, "exit 70", fd, ""), AS_EXIT_CODE_RAISED);
     assert_int_equal(describe(&app, "exit 1", fd, "could not run the worker program (exit code 1)"),
-                     AS_CODE_INTERPRETER);
-    assert_int_equal(describe(&app, "kill -9 $$", fd, "signal 9 (SIGKILL)"), AS_CODE_INTERPRETER);
-    assert_int_equal(describe(&app, "exit 0", fd, "described no model"), AS_CODE_INTERPRETER);
-    assert_int_equal(describe(&app, "cat /dev/zero", fd, "SIGKILL"), AS_CODE_INTERPRETER);
+                     AS_EXIT_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "kill -9 $$", fd, "signal 9 (SIGKILL)"),
+                     AS_EXIT_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "exit 0", fd, "described no model"), AS_EXIT_CODE_INTERPRETER);
+    assert_int_equal(describe(&app, "cat /dev/zero", fd, "SIGKILL"), AS_EXIT_CODE_INTERPRETER);
     assert_int_equal(describe(&app, "kill -INT $PPID; exec sleep 1000", fd, ""),
-                     AS_CODE_SIGNAL + SIGINT);
+                     AS_EXIT_CODE_SIGNAL + SIGINT);
     close(fd);
 }
 
 static void signals_that_end_no_server_wait_for_it(void **state AS_UNUSED)
 {
     struct signalfd_siginfo si;
-    struct as_app app;
-    int all = as_supervisor_signals(), fd = as_supervisor_enders();
+    struct as_declared app;
+    int all = as_supervisor_signals(), fd = as_supervisor_end_signals();
 
     assert_int_equal(
         describe(&app, "kill -USR1 $PPID; kill -USR2 $PPID; printf 'd\\tm:1\\n'", fd, ""), 0);
-    as_app_fini(&app);
+    as_declared_fini(&app);
     for (bool usr1 = false, usr2 = false; !usr1 || !usr2;) {
         assert_int_equal(read(all, &si, sizeof(si)), sizeof(si));
         usr1 = usr1 || si.ssi_signo == SIGUSR1;
         usr2 = usr2 || si.ssi_signo == SIGUSR2;
     }
     assert_int_equal(describe(&app, "kill -TERM $PPID; exec sleep 1000", fd, ""),
-                     AS_CODE_SIGNAL + SIGTERM);
+                     AS_EXIT_CODE_SIGNAL + SIGTERM);
     close(fd);
     close(all);
 }
@@ -76,7 +77,7 @@ static void signals_that_end_no_server_wait_for_it(void **state AS_UNUSED)
 static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
 {
     struct signalfd_siginfo si;
-    struct as_app app;
+    struct as_declared app;
     sigset_t hup;
     int all, fd;
 
@@ -85,18 +86,18 @@ static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
     sigprocmask(SIG_UNBLOCK, &hup, NULL);
     signal(SIGHUP, SIG_IGN);
     all = as_supervisor_signals();
-    fd = as_supervisor_enders();
+    fd = as_supervisor_end_signals();
     assert_int_equal(describe(&app, "kill -HUP $PPID; printf 'd\\tm:1\\n'", fd, ""), 0);
-    as_app_fini(&app);
+    as_declared_fini(&app);
     while (read(all, &si, sizeof(si)) == sizeof(si))
         assert_int_not_equal(si.ssi_signo, SIGHUP);
     close(fd);
     close(all);
     signal(SIGHUP, SIG_DFL);
     all = as_supervisor_signals();
-    fd = as_supervisor_enders();
+    fd = as_supervisor_end_signals();
     assert_int_equal(describe(&app, "kill -HUP $PPID; exec sleep 1000", fd, ""),
-                     AS_CODE_SIGNAL + SIGHUP);
+                     AS_EXIT_CODE_SIGNAL + SIGHUP);
     close(fd);
     close(all);
 }
@@ -104,13 +105,14 @@ static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
 static void a_missing_interpreter_is_told(void **state AS_UNUSED)
 {
     struct as_buf err = {0};
-    struct as_app app;
+    struct as_declared app;
     int fd = as_supervisor_signals();
 
-    assert_int_equal(
-        as_app_describe(
-            &app, &(struct as_app_where){.python = "/nonexistent/python", .target = "x"}, fd, &err),
-        AS_CODE_INTERPRETER);
+    assert_int_equal(as_describe_run(&app,
+                                     &(struct as_describe_source){.python = "/nonexistent/python",
+                                                                  .target = "x"},
+                                     fd, &err),
+                     AS_EXIT_CODE_INTERPRETER);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, "/nonexistent/python: No such file"));
     as_buf_fini(&err);
@@ -128,11 +130,12 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
                           .grpc_port = 8001,
                           .python = "/p",
                           .python_why = "--python"};
-    struct as_app app;
+    struct as_declared app;
 
     assert_int_equal(
-        as_app_parse(&app, AS_STR("@call\tanyserve infer echo --input x=1,2\nd\techo:1\tadd:7\n"),
-                     NULL, NULL, &err),
+        as_declared_parse(&app,
+                          AS_STR("@call\tanyserve infer echo --input x=1,2\nd\techo:1\tadd:7\n"),
+                          NULL, NULL, &err),
         0);
     v.app = &app;
     as_banner_write(&b, &v);
@@ -146,14 +149,14 @@ static void the_banner_says_what_and_where(void **state AS_UNUSED)
     assert_non_null(strstr((char *)b.p, "/p (--python)"));
     assert_non_null(
         strstr((char *)b.p, "    anyserve infer echo --input x=1,2 --url 127.0.0.1:8000\n"));
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_fini(&b);
 }
 
 static void a_banner_without_a_call_asks_for_the_metadata(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, err = {0};
-    struct as_app app;
+    struct as_declared app;
     struct as_banner v = {.version = "1.2",
                           .target = "app.py",
                           .workers = 1,
@@ -163,12 +166,12 @@ static void a_banner_without_a_call_asks_for_the_metadata(void **state AS_UNUSED
                           .python_why = "--python",
                           .app = &app};
 
-    assert_int_equal(as_app_parse(&app, AS_STR("d\tteam/echo:v7\n"), NULL, NULL, &err), 0);
+    assert_int_equal(as_declared_parse(&app, AS_STR("d\tteam/echo:v7\n"), NULL, NULL, &err), 0);
     as_banner_write(&b, &v);
     as_buf_add(&b, "", 1);
     assert_non_null(
         strstr((char *)b.p, "    curl 'http://[::1]:81/v2/models/team/echo/versions/v7'\n"));
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_fini(&b);
 }
 
@@ -177,7 +180,7 @@ static void check_named(unsigned deployments, unsigned models, const char *want,
                         const char *unwanted)
 {
     struct as_buf b = {0}, err = {0}, text = {0};
-    struct as_app app;
+    struct as_declared app;
     struct as_banner v = {.version = "1.2",
                           .target = "app.py",
                           .workers = 1,
@@ -193,12 +196,12 @@ static void check_named(unsigned deployments, unsigned models, const char *want,
             as_buf_printf(&text, "\tm%u.%u:1", d, m);
         as_buf_str(&text, "\n");
     }
-    assert_int_equal(as_app_parse(&app, as_buf_slice(&text), NULL, NULL, &err), 0);
+    assert_int_equal(as_declared_parse(&app, as_buf_slice(&text), NULL, NULL, &err), 0);
     as_banner_write(&b, &v);
     as_buf_add(&b, "", 1);
     assert_non_null(strstr((char *)b.p, want));
     assert_null(strstr((char *)b.p, unwanted));
-    as_app_fini(&app);
+    as_declared_fini(&app);
     as_buf_fini(&b);
     as_buf_fini(&text);
 }

@@ -36,64 +36,64 @@ static bool is(void *arg, uint64_t generation)
 
 static void a_deployment_is_found_in_its_generation(void **state AS_UNUSED)
 {
-    struct as_catalog_page page = {0};
-    struct as_catalog c;
+    struct as_generations_deployment page = {0};
+    struct as_generations c;
 
-    as_catalog_init(&c, NULL, NULL);
-    as_catalog_put(&c, 1, spec_of(TWO));
-    as_catalog_put(&c, 2, spec_of("applications: [{command: [x], deployments: [{name: d}]}]"));
-    assert_true(as_catalog_find(&c, 1, AS_STR("f"), &page));
+    as_generations_init(&c, NULL, NULL);
+    as_generations_add(&c, 1, spec_of(TWO));
+    as_generations_add(&c, 2, spec_of("applications: [{command: [x], deployments: [{name: d}]}]"));
+    assert_true(as_generations_find(&c, 1, AS_STR("f"), &page));
     assert_string_equal(as_spec_str(page.app, AS_SPEC_APPLICATION_NAME), "b");
     assert_string_equal(as_spec_str(page.deployment, AS_SPEC_DEPLOYMENT_VERSION), "2");
-    assert_false(as_catalog_find(&c, 2, AS_STR("f"), &page));
-    assert_true(as_catalog_find(&c, 2, AS_STR("d"), &page));
-    assert_false(as_catalog_find(&c, 3, AS_STR("d"), &page));
-    as_catalog_fini(&c);
+    assert_false(as_generations_find(&c, 2, AS_STR("f"), &page));
+    assert_true(as_generations_find(&c, 2, AS_STR("d"), &page));
+    assert_false(as_generations_find(&c, 3, AS_STR("d"), &page));
+    as_generations_fini(&c);
 }
 
 static void what_is_there_already_stays(void **state AS_UNUSED)
 {
-    struct as_catalog c;
+    struct as_generations c;
     const struct as_spec *s;
 
-    as_catalog_init(&c, NULL, NULL);
-    as_catalog_put(&c, 1, spec_of(TWO));
-    s = as_catalog_get(&c, 1);
-    as_catalog_put(&c, 1, spec_of("applications: []"));
-    assert_ptr_equal(as_catalog_get(&c, 1), s);
-    as_catalog_fini(&c);
+    as_generations_init(&c, NULL, NULL);
+    as_generations_add(&c, 1, spec_of(TWO));
+    s = as_generations_get(&c, 1);
+    as_generations_add(&c, 1, spec_of("applications: []"));
+    assert_ptr_equal(as_generations_get(&c, 1), s);
+    as_generations_fini(&c);
 }
 
 static void what_is_kept_elsewhere_is_asked_for_once(void **state AS_UNUSED)
 {
-    struct as_catalog_page page;
-    struct as_catalog c;
+    struct as_generations_deployment page;
+    struct as_generations c;
     uint32_t asked = 0;
 
-    as_catalog_init(&c, load, &asked);
-    assert_true(as_catalog_find(&c, 7, AS_STR("e"), &page));
-    assert_true(as_catalog_find(&c, 7, AS_STR("d"), &page));
+    as_generations_init(&c, load, &asked);
+    assert_true(as_generations_find(&c, 7, AS_STR("e"), &page));
+    assert_true(as_generations_find(&c, 7, AS_STR("d"), &page));
     assert_int_equal(asked, 1);
-    assert_null(as_catalog_get(&c, 8));
+    assert_null(as_generations_get(&c, 8));
     assert_int_equal(asked, 2);
-    as_catalog_fini(&c);
+    as_generations_fini(&c);
 }
 
 static void what_nobody_needs_goes(void **state AS_UNUSED)
 {
-    struct as_catalog c;
+    struct as_generations c;
     uint32_t asked = 0;
     uint64_t two = 2;
 
-    as_catalog_init(&c, load, &asked);
+    as_generations_init(&c, load, &asked);
     for (uint64_t g = 1; g <= 3; g++)
-        as_catalog_put(&c, g, spec_of(TWO));
-    as_catalog_keep(&c, is, &two);
-    assert_non_null(as_catalog_get(&c, 2));
-    assert_null(as_catalog_get(&c, 1));
-    assert_null(as_catalog_get(&c, 3));
+        as_generations_add(&c, g, spec_of(TWO));
+    as_generations_prune(&c, is, &two);
+    assert_non_null(as_generations_get(&c, 2));
+    assert_null(as_generations_get(&c, 1));
+    assert_null(as_generations_get(&c, 3));
     assert_int_equal(asked, 2);
-    as_catalog_fini(&c);
+    as_generations_fini(&c);
 }
 
 int main(void)

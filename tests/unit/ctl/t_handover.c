@@ -14,7 +14,7 @@ static void what_is_written_is_read(void **state AS_UNUSED)
     as_handover_write(&h, &b);
     as_buf_add(&b, "", 1);
     assert_string_equal((char *)b.p, "grpc:3,grpc:4,control:5");
-    assert_int_equal(as_handover_read(&back, (char *)b.p), 0);
+    assert_int_equal(as_handover_parse(&back, (char *)b.p), 0);
     assert_int_equal(back.n, 3);
     assert_int_equal(back.kind[2], AS_HANDOVER_CONTROL);
     assert_int_equal(back.fd[2], 5);
@@ -29,9 +29,9 @@ static void anything_else_is_refused(void **state AS_UNUSED)
     struct as_handover back = {.n = 7};
 
     for (size_t i = 0; i < AS_COUNT(bad); i++)
-        assert_int_equal(as_handover_read(&back, bad[i]), AS_EINVALID);
+        assert_int_equal(as_handover_parse(&back, bad[i]), AS_EINVALID);
     assert_int_equal(back.n, 7); /* untouched */
-    assert_int_equal(as_handover_read(&back, "grpc:1023"), 0);
+    assert_int_equal(as_handover_parse(&back, "grpc:1023"), 0);
 }
 
 static void the_number_is_bounded(void **state AS_UNUSED)
@@ -42,11 +42,11 @@ static void the_number_is_bounded(void **state AS_UNUSED)
     for (uint32_t i = 0; i < AS_HANDOVER_MAX; i++)
         as_buf_printf(&b, "%sgrpc:%u", i ? "," : "", 3 + i);
     as_buf_add(&b, "", 1);
-    assert_int_equal(as_handover_read(&back, (char *)b.p), 0);
+    assert_int_equal(as_handover_parse(&back, (char *)b.p), 0);
     b.n--;
     as_buf_str(&b, ",grpc:99");
     as_buf_add(&b, "", 1);
-    assert_int_equal(as_handover_read(&back, (char *)b.p), AS_EINVALID);
+    assert_int_equal(as_handover_parse(&back, (char *)b.p), AS_EINVALID);
     as_buf_fini(&b);
 }
 

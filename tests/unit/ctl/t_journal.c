@@ -44,7 +44,7 @@ static void begin(uint64_t keep, uint32_t max_gone)
 
 static void say(const char *name, const char *line)
 {
-    as_journal_line(&j, name, AS_STR(""), as_str_of(line));
+    as_journal_write(&j, name, AS_STR(""), as_str_of(line));
 }
 
 /* The lines of a file without their moments, a '|' behind each; "-" when there is none. */
@@ -61,12 +61,12 @@ static const char *lines_of(const char *file)
         return "-";
     text[0] = 0;
     while (fgets(line, sizeof(line), f)) {
-        assert_true(strlen(line) > AS_JOURNAL_STAMP);
+        assert_true(strlen(line) > AS_JOURNAL_TIMESTAMP);
         assert_memory_equal(line + 10, "T", 1);
-        assert_memory_equal(line + AS_JOURNAL_STAMP - 1, "Z ", 2);
+        assert_memory_equal(line + AS_JOURNAL_TIMESTAMP - 1, "Z ", 2);
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s|",
-                              (int)strcspn(line + AS_JOURNAL_STAMP + 1, "\n"),
-                              line + AS_JOURNAL_STAMP + 1);
+                              (int)strcspn(line + AS_JOURNAL_TIMESTAMP + 1, "\n"),
+                              line + AS_JOURNAL_TIMESTAMP + 1);
     }
     fclose(f);
     return text;
@@ -80,7 +80,7 @@ static void each_name_has_a_file(void **state AS_UNUSED)
     begin(4096, 1);
     say("own", "a");
     say("rank-0", "b c");
-    as_journal_line(&j, "own", AS_STR("time=1 "), AS_STR("d"));
+    as_journal_write(&j, "own", AS_STR("time=1 "), AS_STR("d"));
     assert_string_equal(lines_of("own.log"), "a|time=1 d|");
     assert_string_equal(lines_of("rank-0.log"), "b c|");
     snprintf(path, sizeof(path), "%s/own.log", folder);
@@ -137,7 +137,7 @@ static void more_names_than_open_files(void **state AS_UNUSED)
 
     begin(4096, 1);
     for (int round = 0; round < 3; round++) {
-        for (uint32_t i = 0; i < 3 * AS_JOURNAL_OPEN; i++) {
+        for (uint32_t i = 0; i < 3 * AS_JOURNAL_OPEN_MAX; i++) {
             snprintf(name, sizeof(name), "r-%u", i);
             say(name, name);
         }
@@ -153,11 +153,11 @@ static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
     begin(200, 1);
     assert_int_equal(as_journal_open(&other, base, 7, "own", 200, 0), 0);
     say("own", "a line of some length that fills it");
-    as_journal_line(&other, "own", AS_STR(""), AS_STR("a second line of the same length..."));
+    as_journal_write(&other, "own", AS_STR(""), AS_STR("a second line of the same length..."));
     say("own", "a third line begins the next file");
     /* it does not know that the file has changed, and is over the bound by its own count */
-    as_journal_line(&other, "own", AS_STR(""),
-                    AS_STR("a fourth line, which goes there too, at last"));
+    as_journal_write(&other, "own", AS_STR(""),
+                     AS_STR("a fourth line, which goes there too, at last"));
     assert_string_equal(lines_of("own.log.1"),
                         "a line of some length that fills it|a second line of the "
                         "same length...|");
@@ -209,7 +209,7 @@ static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
 
         snprintf(name, sizeof(name), "r-%d", i);
         say(name, "x");
-        as_journal_forget(&j, name);
+        as_journal_retire(&j, name);
     }
     assert_string_equal(lines_of("r-0.log"), "-");
     assert_string_equal(lines_of("r-1.log"), "-");
@@ -220,41 +220,41 @@ static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
 
         snprintf(name, sizeof(name), "r-%d", i);
         say(name, "x");
-        as_journal_forget(&j, name);
+        as_journal_retire(&j, name);
     }
     assert_string_equal(lines_of("r-2.log"), "x|again|");
     assert_string_equal(lines_of("r-3.log"), "-");
     assert_string_equal(lines_of("r-4.log"), "-");
     assert_string_equal(lines_of("r-5.log"), "x|");
-    as_journal_forget(&j, "r-6"); /* twice is once */
+    as_journal_retire(&j, "r-6"); /* twice is once */
     assert_string_equal(lines_of("r-5.log"), "x|");
 }
 
 static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
 {
     struct as_buf why = {0};
-    struct as_carried in;
-    struct as_carry out;
+    struct as_reexec_reader in;
+    struct as_reexec_writer out;
     int fd;
 
     begin(4096, 2);
     say("a", "of a");
     say("b", "of b");
-    as_journal_forget(&j, "a");
-    as_journal_forget(&j, "b");
-    as_carry_init(&out);
-    as_journal_carry(&j, &out);
-    fd = as_carry_file(&out);
-    as_carry_fini(&out);
+    as_journal_retire(&j, "a");
+    as_journal_retire(&j, "b");
+    as_reexec_writer_init(&out);
+    as_journal_save(&j, &out);
+    fd = as_reexec_make_memfd(&out);
+    as_reexec_writer_fini(&out);
     as_journal_close(&j);
-    assert_int_equal(as_carried_read(&in, fd, false, &why), 0);
+    assert_int_equal(as_reexec_reader_load(&in, fd, false, &why), 0);
     close(fd);
     begin(4096, 2);
-    as_journal_resume(&j, &in);
+    as_journal_restore(&j, &in);
     assert_false(in.failed);
-    as_carried_fini(&in);
+    as_reexec_reader_fini(&in);
     say("c", "of c");
-    as_journal_forget(&j, "c");
+    as_journal_retire(&j, "c");
     assert_string_equal(lines_of("a.log"), "-");
     assert_string_equal(lines_of("b.log"), "of b|");
     assert_string_equal(lines_of("c.log"), "of c|");
@@ -263,10 +263,10 @@ static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
 static void one_that_says_nothing_is_known(void **state AS_UNUSED)
 {
     begin(4096, 1);
-    as_journal_begin(&j, "r-0");
+    as_journal_add(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "");
     say("r-0", "x");
-    as_journal_begin(&j, "r-0");
+    as_journal_add(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "x|");
 }
 
@@ -274,7 +274,7 @@ static void none_of_what_is_gone(void **state AS_UNUSED)
 {
     begin(4096, 0);
     say("r-0", "x");
-    as_journal_forget(&j, "r-0");
+    as_journal_retire(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "-");
 }
 
@@ -282,17 +282,17 @@ static void nothing_is_kept(void **state AS_UNUSED)
 {
     begin(0, 1);
     say("own", "x");
-    as_journal_forget(&j, "own");
+    as_journal_retire(&j, "own");
     assert_string_equal(lines_of("own.log"), "-");
-    as_journal_line(NULL, "own", AS_STR(""), AS_STR("x"));
-    as_journal_forget(NULL, "own");
+    as_journal_write(NULL, "own", AS_STR(""), AS_STR("x"));
+    as_journal_retire(NULL, "own");
 }
 
 static void without_its_folder(void **state AS_UNUSED)
 {
     assert_int_equal(as_journal_open(&j, base, 8, "own", 4096, 1), AS_EIO);
     say("own", "x");
-    as_journal_forget(&j, "own");
+    as_journal_retire(&j, "own");
 }
 
 static void names_and_files(void **state AS_UNUSED)
@@ -302,25 +302,26 @@ static void names_and_files(void **state AS_UNUSED)
         {".", "%2E.log"},           {"-f", "%2Df.log"},       {"a b\n", "a%20b%0A.log"},
         {"\xc3\xa9", "%C3%A9.log"}, {"50%", "50%25.log"},     {"shop/r-1", "shop%2Fr-1.log"},
     };
-    char file[AS_JOURNAL_FILE], name[AS_JOURNAL_FILE], other[AS_JOURNAL_FILE], text[300];
+    char file[AS_JOURNAL_FILE_MAX], name[AS_JOURNAL_FILE_MAX], other[AS_JOURNAL_FILE_MAX],
+        text[300];
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
-        as_journal_file(file, rows[i][0]);
+        as_journal_file_name(file, rows[i][0]);
         assert_string_equal(file, rows[i][1]);
-        assert_true(as_journal_name(file, name));
+        assert_true(as_journal_parse_file_name(file, name));
         assert_string_equal(name, rows[i][0]);
     }
-    assert_false(as_journal_name("x.log.1", name));
-    assert_false(as_journal_name(".log", name));
-    assert_false(as_journal_name("x%2.log", name));
-    assert_false(as_journal_name("x%zz.log", name));
+    assert_false(as_journal_parse_file_name("x.log.1", name));
+    assert_false(as_journal_parse_file_name(".log", name));
+    assert_false(as_journal_parse_file_name("x%2.log", name));
+    assert_false(as_journal_parse_file_name("x%zz.log", name));
     memset(text, '/', sizeof(text) - 1);
     text[sizeof(text) - 1] = 0;
-    as_journal_file(file, text);
+    as_journal_file_name(file, text);
     text[sizeof(text) - 2] = 'x';
-    as_journal_file(other, text);
+    as_journal_file_name(other, text);
     assert_string_not_equal(file, other); /* though both are cut */
-    assert_true(strlen(file) + sizeof(AS_JOURNAL_BEFORE) - 1 < 256);
+    assert_true(strlen(file) + sizeof(AS_JOURNAL_ROTATED) - 1 < 256);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)

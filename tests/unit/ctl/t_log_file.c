@@ -1,4 +1,5 @@
-/* Specification of ctl/output/log_file: a log that is written to by several processes stays bounded. */
+/* Specification of ctl/output/log_file: a log that is written to by several processes stays
+ * bounded. */
 #include "ctl/output/log_file.h"
 
 #include "unit.h"
@@ -67,7 +68,7 @@ static void print(int fd, char c, size_t n)
     memset(text, c, n);
     assert_int_equal(write(fd, text, n), (ssize_t)n);
     free(text);
-    as_log_file_wrote(&file, n);
+    as_log_file_add_written(&file, n);
 }
 
 /* Its size and first byte; -1: there is none. */
@@ -99,7 +100,7 @@ static void at_its_bound_it_stays_and_beyond_it_is_set_aside(void **state AS_UNU
     check("", BOUND, 'a');
     check(".1", -1, 0);
     print(fd, 'a', 1);
-    as_log_file_wrote(&file, BOUND); /* looks, whatever was written */
+    as_log_file_add_written(&file, BOUND); /* looks, whatever was written */
     check("", 0, 0);
     check(".1", BOUND + 1, 'a');
     close_log();
@@ -158,10 +159,10 @@ static void what_is_another_file_is_left_alone(void **state AS_UNUSED)
     check(".1", -1, 0);
     close_log();
     as_log_file_init(&file, loop, STDIN_FILENO, "/dev/null", BOUND, 1, &logs);
-    as_log_file_wrote(&file, 2 * BOUND);
+    as_log_file_add_written(&file, 2 * BOUND);
     close_log();
     close(fd);
-    as_log_file_wrote(NULL, BOUND);
+    as_log_file_add_written(NULL, BOUND);
 }
 
 /* The place of the copy is taken: nothing is lost, and it is told once. */
@@ -195,17 +196,17 @@ static void one_that_is_long_at_the_start_is_renamed(void **state AS_UNUSED)
 
     close_log();
     print(fd, 'a', BOUND);
-    as_log_file_set_aside(path, BOUND, 2);
+    as_log_file_rotate(path, BOUND, 2);
     check(".1", -1, 0);
     print(fd, 'a', 1);
-    as_log_file_set_aside(path, BOUND, 2);
+    as_log_file_rotate(path, BOUND, 2);
     check("", -1, 0);
     check(".1", BOUND + 1, 'a');
     close(fd);
     fd = open_log(2);
     close_log();
     print(fd, 'b', BOUND + 2);
-    as_log_file_set_aside(path, BOUND, 2);
+    as_log_file_rotate(path, BOUND, 2);
     check(".1", BOUND + 2, 'b');
     check(".2", BOUND + 1, 'a');
     close(fd);

@@ -1,4 +1,5 @@
-/* Specification of ctl/supervise/memory_limit: the limit that counts, and the kernel's kills, from sample files. */
+/* Specification of ctl/supervise/memory_limit: the limit that counts, and the kernel's kills, from
+ * sample files. */
 #include "ctl/supervise/memory_limit.h"
 
 #include "unit.h"
@@ -47,7 +48,7 @@ static void put(const char *name, const char *text)
 static void nothing_readable_is_zero(void **state AS_UNUSED)
 {
     assert_int_equal(as_memory_limit(root), 0);
-    assert_int_equal(as_memory_oom_kills(root), 0);
+    assert_int_equal(as_memory_limit_oom_kills(root), 0);
 }
 
 static void without_a_group_it_is_the_machine(void **state AS_UNUSED)
@@ -55,7 +56,7 @@ static void without_a_group_it_is_the_machine(void **state AS_UNUSED)
     put("/proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n");
     put("/proc/vmstat", "nr_free_pages 3\noom_kill 4\n");
     assert_int_equal(as_memory_limit(root), 2048 * 1024);
-    assert_int_equal(as_memory_oom_kills(root), 4);
+    assert_int_equal(as_memory_limit_oom_kills(root), 4);
 }
 
 static void version_two_takes_the_smallest_limit_on_the_way_up(void **state AS_UNUSED)
@@ -70,7 +71,7 @@ static void version_two_takes_the_smallest_limit_on_the_way_up(void **state AS_U
     put("/sys/fs/cgroup/a/b/memory.max", "500000\n");
     assert_int_equal(as_memory_limit(root), 500000);
     put("/sys/fs/cgroup/a/b/memory.events", "low 0\noom 5\noom_kill 2\n");
-    assert_int_equal(as_memory_oom_kills(root), 2);
+    assert_int_equal(as_memory_limit_oom_kills(root), 2);
 }
 
 static void version_one_wins_where_it_has_the_controller(void **state AS_UNUSED)
@@ -83,7 +84,7 @@ static void version_one_wins_where_it_has_the_controller(void **state AS_UNUSED)
     put("/sys/fs/cgroup/memory/m/memory.oom_control",
         "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     assert_int_equal(as_memory_limit(root), 3000000);
-    assert_int_equal(as_memory_oom_kills(root), 3);
+    assert_int_equal(as_memory_limit_oom_kills(root), 3);
 }
 
 /* A container sees its own group as the root of the mount, under a path that it does not see. */

@@ -117,17 +117,17 @@ static void hostile_bytes_do_no_harm(void **state AS_UNUSED)
 static void everything_has_a_speaker_and_another_hearer(void **state AS_UNUSED)
 {
     for (int t = AS_CTL_NONE + 1; t < AS_CTL_TYPES; t++) {
-        uint32_t from = as_ctl_said_by((enum as_ctl_type)t);
-        uint32_t to = as_ctl_heard_by((enum as_ctl_type)t);
+        uint32_t from = as_ctl_senders((enum as_ctl_type)t);
+        uint32_t to = as_ctl_receivers((enum as_ctl_type)t);
 
         assert_true(from && to && !(from & to));
     }
     /* what passes through the supervisor */
-    assert_int_equal(as_ctl_heard_by(AS_CTL_ASK), AS_CTL_D);
-    assert_int_equal(as_ctl_heard_by(AS_CTL_READY), AS_CTL_S | AS_CTL_C);
+    assert_int_equal(as_ctl_receivers(AS_CTL_ASK), AS_CTL_D);
+    assert_int_equal(as_ctl_receivers(AS_CTL_READY), AS_CTL_S | AS_CTL_C);
     /* for a type of another version */
-    assert_int_equal(as_ctl_said_by(AS_CTL_TYPES), 0);
-    assert_int_equal(as_ctl_heard_by(AS_CTL_TYPES), 0);
+    assert_int_equal(as_ctl_senders(AS_CTL_TYPES), 0);
+    assert_int_equal(as_ctl_receivers(AS_CTL_TYPES), 0);
 }
 
 static void over_the_socket(void **state AS_UNUSED)
@@ -221,15 +221,15 @@ static void a_question_is_a_word_and_a_body(void **state AS_UNUSED)
     enum as_control_op op = AS_CONTROL_LOG_LEVEL;
     struct as_str body = AS_STR("untouched");
 
-    assert_int_equal(as_ctl_question(AS_STR("reconfigure {\"rank\": 1}"), &op, &body), 0);
+    assert_int_equal(as_ctl_parse_ask(AS_STR("reconfigure {\"rank\": 1}"), &op, &body), 0);
     assert_int_equal(op, AS_CONTROL_RECONFIGURE);
     assert_true(as_str_eq(body, AS_STR("{\"rank\": 1}")));
-    assert_int_equal(as_ctl_question(AS_STR("health"), &op, &body), 0);
+    assert_int_equal(as_ctl_parse_ask(AS_STR("health"), &op, &body), 0);
     assert_int_equal(op, AS_CONTROL_HEALTH);
     assert_int_equal(body.n, 0);
-    assert_int_equal(as_ctl_question(AS_STR("reconfigured {}"), &op, &body), AS_EUNIMPLEMENTED);
-    assert_int_equal(as_ctl_question(AS_STR(" {}"), &op, &body), AS_EUNIMPLEMENTED);
-    assert_int_equal(as_ctl_question((struct as_str){0}, &op, &body), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_ctl_parse_ask(AS_STR("reconfigured {}"), &op, &body), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_ctl_parse_ask(AS_STR(" {}"), &op, &body), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_ctl_parse_ask((struct as_str){0}, &op, &body), AS_EUNIMPLEMENTED);
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* Specification of ctl/message/outbox: what a full control socket does not take is sent later, in order. */
+/* Specification of ctl/message/outbox: what a full control socket does not take is sent later, in
+ * order. */
 #include "ctl/message/outbox.h"
 
 #include "unit.h"
@@ -35,7 +36,7 @@ static void close_world(struct world *w)
 static int say(struct world *w, enum as_ctl_type type)
 {
     struct as_ctl_message m = {.type = type, .pid = w->said, .token = AS_STR("0123456789abcdef")};
-    int rc = as_outbox_say(&w->out, w->fd, &m);
+    int rc = as_outbox_send(&w->out, w->fd, &m);
 
     w->said += rc == 0;
     return rc;
@@ -58,7 +59,7 @@ static enum as_ctl_type hear(struct world *w)
 
 static void fill(struct world *w)
 {
-    while (!as_outbox_waits(&w->out))
+    while (!as_outbox_has_pending(&w->out))
         assert_int_equal(say(w, AS_CTL_READY), 0);
 }
 
@@ -67,7 +68,7 @@ static void what_fits_is_sent_at_once(void **state AS_UNUSED)
     struct world w = open_world(AS_OUTBOX_LIMIT);
 
     assert_int_equal(say(&w, AS_CTL_KILL), 0);
-    assert_false(as_outbox_waits(&w.out));
+    assert_false(as_outbox_has_pending(&w.out));
     assert_int_equal(hear(&w), AS_CTL_KILL);
     assert_int_equal(as_outbox_flush(&w.out, w.fd), 0); /* nothing to do */
     close_world(&w);
@@ -88,7 +89,7 @@ static void a_full_socket_loses_nothing(void **state AS_UNUSED)
     assert_true(held < w.said);
     assert_int_equal(say(&w, AS_CTL_KILL), 0); /* there is room, but those that wait come first */
     assert_int_equal(hear(&w), AS_CTL_NONE);
-    while (as_outbox_waits(&w.out)) {
+    while (as_outbox_has_pending(&w.out)) {
         assert_int_equal(as_outbox_flush(&w.out, w.fd), 0);
         assert_int_not_equal(hear(&w), AS_CTL_NONE);
     }
@@ -136,7 +137,7 @@ static void an_end_that_is_gone_is_told(void **state AS_UNUSED)
     close(w.other);
     w.other = -1;
     assert_int_equal(say(&w, AS_CTL_READY), AS_EOF);
-    assert_false(as_outbox_waits(&w.out));
+    assert_false(as_outbox_has_pending(&w.out));
     close_world(&w);
 }
 

@@ -55,18 +55,18 @@ static void a_carriage_return_starts_the_line_again(void **state AS_UNUSED)
 static void a_long_line_is_cut_at_the_bound(void **state AS_UNUSED)
 {
     struct as_output *o = as_xalloc(sizeof(*o));
-    char *line = as_xalloc(AS_OUTPUT_LINE + 2);
+    char *line = as_xalloc(AS_OUTPUT_LINE_MAX + 2);
 
     for (size_t extra = 0; extra <= 1; extra++) {
         struct as_buf b = {0};
 
-        memset(line, 'x', AS_OUTPUT_LINE + 1);
-        line[AS_OUTPUT_LINE + extra] = '\n';
+        memset(line, 'x', AS_OUTPUT_LINE_MAX + 1);
+        line[AS_OUTPUT_LINE_MAX + extra] = '\n';
         as_output_init(o, collect, &b);
-        as_output_feed(o, line, AS_OUTPUT_LINE + extra + 1);
+        as_output_feed(o, line, AS_OUTPUT_LINE_MAX + extra + 1);
         as_output_feed(o, "next\n", 5);
-        assert_int_equal(b.n, AS_OUTPUT_LINE + 2 + 6);
-        assert_int_equal(memcmp(b.p + AS_OUTPUT_LINE - 5, " [cut]", 6) == 0, extra == 1);
+        assert_int_equal(b.n, AS_OUTPUT_LINE_MAX + 2 + 6);
+        assert_int_equal(memcmp(b.p + AS_OUTPUT_LINE_MAX - 5, " [cut]", 6) == 0, extra == 1);
         as_buf_fini(&b);
     }
     free(line);
@@ -83,7 +83,7 @@ static void the_last_lines_are_kept(void **state AS_UNUSED)
     assert_int_equal(as_output_last(o).n, 0);
     as_output_tail(o, &tail);
     assert_int_equal(tail.n, 0);
-    for (unsigned i = 0; i <= AS_OUTPUT_TAIL; i++) {
+    for (unsigned i = 0; i <= AS_OUTPUT_TAIL_LINES; i++) {
         snprintf(line, sizeof(line), "line %u\n", i);
         as_output_feed(o, line, strlen(line));
         if (i > 0)
@@ -145,10 +145,10 @@ static void a_long_frame_is_cut(void **state AS_UNUSED)
 
     as_output_init(o, collect, &lines);
     as_output_feed(o, head, strlen(head));
-    for (unsigned i = 0; i < AS_OUTPUT_KEEP; i++)
+    for (unsigned i = 0; i < AS_OUTPUT_TAIL_LINE_MAX; i++)
         as_output_feed(o, "x", 1);
     as_output_feed(o, "\n", 1);
-    assert_int_equal(as_output_crash(o).n, AS_OUTPUT_KEEP);
+    assert_int_equal(as_output_crash(o).n, AS_OUTPUT_TAIL_LINE_MAX);
     as_buf_fini(&lines);
     free(o);
 }
@@ -157,13 +157,13 @@ static void the_parts_of_a_report(void **state AS_UNUSED)
 {
     struct as_str why, last;
 
-    as_output_report(AS_STR("exit code 1\nfirst\nlast\n \t\n"), &why, &last);
+    as_output_split_report(AS_STR("exit code 1\nfirst\nlast\n \t\n"), &why, &last);
     assert_true(as_str_eq(why, AS_STR("exit code 1")));
     assert_true(as_str_eq(last, AS_STR("last")));
-    as_output_report(AS_STR("signal 9 (SIGKILL)\n"), &why, &last);
+    as_output_split_report(AS_STR("signal 9 (SIGKILL)\n"), &why, &last);
     assert_true(as_str_eq(why, AS_STR("signal 9 (SIGKILL)")));
     assert_int_equal(last.n, 0);
-    as_output_report(AS_STR(""), &why, &last);
+    as_output_split_report(AS_STR(""), &why, &last);
     assert_int_equal(why.n + last.n, 0);
 }
 

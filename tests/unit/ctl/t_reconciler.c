@@ -1,5 +1,5 @@
-/* Specification of ctl/reconcile/reconciler: what the controller says to what it hears. Of several generations:
- * t_reconciler_generations.c. */
+/* Specification of ctl/reconcile/reconciler: what the controller says to what it hears. Of several
+ * generations: t_reconciler_generations.c. */
 #include "conf/exit_code.h"
 #include "ctl/message/spawn.h"
 #include "reconciler_world.h"
@@ -13,7 +13,7 @@ static void a_worker_gets_its_place_token_and_name(void **state AS_UNUSED)
     struct as_spawn s;
 
     told(w, false);
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&w->spawn)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&w->spawn)), 0);
     assert_string_equal(s.argv[0], "/usr/bin/python3");
     assert_string_equal(s.argv[1], "-m");
     assert_string_equal(s.argv[2], "anyserve.worker");
@@ -99,9 +99,9 @@ static void a_start_has_a_deadline_while_there_is_a_dispatcher(void **state AS_U
     struct world *w = open_world("echo\techo:1\n", 1, 1);
 
     start_timeout = 20 * AS_MS;
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     turn(w);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     new_crew(w, 1, 1);
     start_timeout = 60 * AS_SEC;
     hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD});
@@ -117,9 +117,9 @@ static void an_application_that_cannot_start_is_told(void **state AS_UNUSED)
     struct world *w = open_world("echo\techo:1\n", 1, 1);
 
     told(w, false);
-    exited(w, 0, AS_CODE_RAISED << 8, AS_EXIT_CODE);
+    exited(w, 0, AS_EXIT_CODE_RAISED << 8, AS_EXIT_CODE);
     assert_non_null(strstr(said(w), "FATAL echo-0"));
-    assert_int_equal(w->number, AS_CODE_RAISED);
+    assert_int_equal(w->number, AS_EXIT_CODE_RAISED);
     close_world(w);
     w = open_world("echo\techo:1\n", 1, 1);
     told(w, false);
@@ -128,10 +128,10 @@ static void an_application_that_cannot_start_is_told(void **state AS_UNUSED)
     forget_said(w);
     run_until(w, "SPAWN echo-0;");
     exited(w, 0, 1 << 8, AS_EXIT_CODE); /* the second one in a row */
-    assert_int_equal(w->number, AS_CODE_FAILED);
+    assert_int_equal(w->number, AS_EXIT_CODE_FAILED);
     close_world(w);
     w = open_ready(); /* once it has served it stays */
-    exited(w, 0, AS_CODE_RAISED << 8, AS_EXIT_CODE);
+    exited(w, 0, AS_EXIT_CODE_RAISED << 8, AS_EXIT_CODE);
     assert_null(strstr(said(w), "FATAL"));
     close_world(w);
 }
@@ -272,9 +272,9 @@ static void an_end_that_nobody_saw_is_decided_about_now(void **state AS_UNUSED)
     struct as_ctl_message m;
 
     w->state[0] = AS_CTL_WAITING_STATE;
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     turn(w);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     new_crew(w, 2, 2);
     forget_said(w);
     runs_dead(w, 0, true);
@@ -298,9 +298,9 @@ what_was_given_up_is_tried_again_and_stays_down_until_it_is_ready(void **state A
     told(w, false);
     ready(w, 0);
     give_up(w, 0);
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     turn(w);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     new_crew(w, 1, 1);
     forget_said(w);
     runs_dead(w, 0, false);

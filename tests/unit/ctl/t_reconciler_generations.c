@@ -25,7 +25,7 @@ static struct world *open_spec(const char *text)
 
 static void want(struct world *w, uint64_t generation, const char *text)
 {
-    as_crew_want(w->crew, generation, spec_of(text));
+    as_reconciler_set_target(w->crew, generation, spec_of(text));
     turn(w);
 }
 
@@ -44,7 +44,7 @@ static void a_process_is_what_its_generation_says(void **state AS_UNUSED)
     struct as_spawn s;
 
     assert_int_equal(w->settled, 1);
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&w->spawn)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&w->spawn)), 0);
     assert_string_equal(s.argv[0], "/bin/echo-worker");
     assert_string_equal(s.argv[1], "--fast");
     assert_null(s.argv[2]);
@@ -54,7 +54,7 @@ static void a_process_is_what_its_generation_says(void **state AS_UNUSED)
     as_spawn_fini(&s);
     want(w, 2, SHOP("version: two, env: {B: '2'}, num_gpus: 2"));
     assert_string_equal(said(w), "SPAWN echo-2;");
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&w->spawn)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&w->spawn)), 0);
     assert_true(has(s.env, "B=2"));
     assert_true(has(s.env, "CUDA_VISIBLE_DEVICES=0,1"));
     assert_int_equal(s.memory, 0);
@@ -63,7 +63,7 @@ static void a_process_is_what_its_generation_says(void **state AS_UNUSED)
     forget_said(w);
     exited(w, 0, SIGKILL, AS_EXIT_KILLED);
     run_until(w, "SPAWN echo-0;");
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&w->spawn)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&w->spawn)), 0);
     assert_false(has(s.env, "B=2"));
     assert_int_equal(s.memory, 64 << 20);
     as_spawn_fini(&s);
@@ -84,7 +84,7 @@ static void what_does_not_differ_goes_on(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void collect(void *arg, const struct as_crew_row *r)
+static void collect(void *arg, const struct as_reconciler_row *r)
 {
     if (r->replica.n)
         return;
@@ -96,7 +96,7 @@ static void check_each(const struct world *w, const char *wanted)
 {
     struct as_buf b = {0};
 
-    as_crew_each(w->crew, collect, &b);
+    as_reconciler_each(w->crew, collect, &b);
     as_buf_add(&b, "", 1);
     assert_string_equal((char *)b.p, wanted);
     as_buf_fini(&b);
@@ -146,11 +146,11 @@ static void an_update_that_fails_is_told_and_stays_taken_back(void **state AS_UN
     want(w, 3, SHOP("version: one"));
     assert_string_equal(said(w), "");
     assert_non_null(strstr(w->status, "DEPLOY_FAILED"));
-    assert_int_equal(as_crew_forgive(w->crew), 1);
+    assert_int_equal(as_reconciler_clear_failures(w->crew), 1);
     want(w, 4, SHOP("version: one")); /* somebody deploys what is served */
     assert_string_equal(said(w), "");
     assert_string_equal(w->status, "HEALTHY CONFIG_UPDATE_COMPLETED ");
-    assert_int_equal(as_crew_forgive(w->crew), 0);
+    assert_int_equal(as_reconciler_clear_failures(w->crew), 0);
     close_world(w);
 }
 
@@ -162,7 +162,7 @@ static void what_is_removed_drains_and_is_forgotten(void **state AS_UNUSED)
     want(w, 2, "applications: []");
     assert_string_equal(said(w), "DELETE ;RETIRE echo-1;RETIRE echo-0;");
     assert_string_equal(w->application, "DELETING  ");
-    assert_int_equal(as_crew_restart(w->crew, AS_STR("echo"), &err), AS_ENOTFOUND);
+    assert_int_equal(as_reconciler_restart(w->crew, AS_STR("echo"), &err), AS_ENOTFOUND);
     as_buf_fini(&err);
     hear(w, of(w, AS_CTL_RETIRED, 0));
     hear(w, of(w, AS_CTL_RETIRED, 1));
@@ -173,7 +173,8 @@ static void what_is_removed_drains_and_is_forgotten(void **state AS_UNUSED)
     assert_string_equal(said(w), "REMOVE echo-1;DELETE ;");
     assert_int_equal(w->number, 1);
     assert_string_equal(w->application, "");
-    assert_int_equal(as_crew_check(w->crew, AS_STR("shop"), AS_STR("echo"), &err), AS_ENOTFOUND);
+    assert_int_equal(as_reconciler_check_name(w->crew, AS_STR("shop"), AS_STR("echo"), &err),
+                     AS_ENOTFOUND);
     as_buf_fini(&err);
     close_world(w);
 }
@@ -183,9 +184,9 @@ static void what_a_new_controller_does_not_want_drains(void **state AS_UNUSED)
     struct world *w = open_spec(SHOP("version: one"));
     struct as_ctl_message m;
 
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     turn(w);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     new_crew_of(w, spec_of("applications: []"), 4);
     forget_said(w);
     for (uint32_t i = 0; i < 2; i++) {
@@ -268,11 +269,11 @@ static void a_number_that_was_set_counts(void **state AS_UNUSED)
     w->scaled = 1;
     want(w, 3, SHOP("version: one"));
     assert_non_null(strstr(w->status, "scaled to 1; num_replicas is 2"));
-    assert_int_equal(as_crew_replicas(w->crew, AS_STR("echo")), 1);
+    assert_int_equal(as_reconciler_replicas(w->crew, AS_STR("echo")), 1);
     w->scaled = -1;
     want(w, 4, SHOP("version: one"));
     assert_null(strstr(w->status, "scaled"));
-    assert_int_equal(as_crew_replicas(w->crew, AS_STR("echo")), 2);
+    assert_int_equal(as_reconciler_replicas(w->crew, AS_STR("echo")), 2);
     close_world(w);
 }
 

@@ -1,4 +1,5 @@
-/* Specification of ctl/message/reexec_state: what a supervisor hands to the next image of itself. */
+/* Specification of ctl/message/reexec_state: what a supervisor hands to the next image of itself.
+ */
 #include "ctl/message/reexec_state.h"
 
 #include "unit.h"
@@ -8,104 +9,104 @@
 #include <unistd.h>
 
 /* What is written in between is read by `look`; the error, or "". */
-static const char *over(struct as_carry *c, void (*look)(struct as_carried *in))
+static const char *over(struct as_reexec_writer *c, void (*look)(struct as_reexec_reader *in))
 {
     static char text[256];
-    struct as_carried in;
+    struct as_reexec_reader in;
     struct as_buf err = {0};
-    int fd = as_carry_file(c);
+    int fd = as_reexec_make_memfd(c);
 
     assert_true(fd >= 0);
-    if (as_carried_read(&in, fd, true, &err) == 0) {
+    if (as_reexec_reader_load(&in, fd, true, &err) == 0) {
         look(&in);
-        as_carried_fini(&in);
+        as_reexec_reader_fini(&in);
     }
     snprintf(text, sizeof(text), "%.*s", AS_STR_FMT(as_buf_slice(&err)));
     as_buf_fini(&err);
-    as_carry_fini(c);
+    as_reexec_writer_fini(c);
     close(fd);
     return text;
 }
 
-static void look_at_all(struct as_carried *in)
+static void look_at_all(struct as_reexec_reader *in)
 {
     char *copy;
 
-    assert_int_equal(as_carried_get_u64(in, "count", 7), 7);
-    assert_true(as_str_eq(as_carried_get(in, "text"), (struct as_str){"a\nb\0:", 5}));
-    assert_true(as_str_eq(as_carried_get(in, "nothing"), AS_STR("")));
-    copy = as_carried_dup(in, "name");
+    assert_int_equal(as_reexec_get_u64(in, "count", 7), 7);
+    assert_true(as_str_eq(as_reexec_get(in, "text"), (struct as_str){"a\nb\0:", 5}));
+    assert_true(as_str_eq(as_reexec_get(in, "nothing"), AS_STR("")));
+    copy = as_reexec_get_dup(in, "name");
     assert_string_equal(copy, "echo-0");
     free(copy);
-    assert_int_equal(as_carried_get_fd(in, "pipe"), 9);
-    assert_int_equal(as_carried_get_fd(in, "none"), -1);
+    assert_int_equal(as_reexec_get_fd(in, "pipe"), 9);
+    assert_int_equal(as_reexec_get_fd(in, "none"), -1);
     assert_false(in->failed);
     assert_int_equal(in->rest.n, 0);
 }
 
 static void what_is_written_is_read(void **state AS_UNUSED)
 {
-    struct as_carry c;
+    struct as_reexec_writer c;
 
-    as_carry_init(&c);
-    as_carry_put_u64(&c, "count", 7);
-    as_carry_put(&c, "text", (struct as_str){"a\nb\0:", 5});
-    as_carry_put(&c, "nothing", AS_STR(""));
-    as_carry_put(&c, "name", AS_STR("echo-0"));
-    as_carry_put_fd(&c, "pipe", 9);
-    as_carry_put_fd(&c, "none", -1);
+    as_reexec_writer_init(&c);
+    as_reexec_put_u64(&c, "count", 7);
+    as_reexec_put(&c, "text", (struct as_str){"a\nb\0:", 5});
+    as_reexec_put(&c, "nothing", AS_STR(""));
+    as_reexec_put(&c, "name", AS_STR("echo-0"));
+    as_reexec_put_fd(&c, "pipe", 9);
+    as_reexec_put_fd(&c, "none", -1);
     assert_string_equal(over(&c, look_at_all), "");
 }
 
-static void look_for_another(struct as_carried *in)
+static void look_for_another(struct as_reexec_reader *in)
 {
-    assert_int_equal(as_carried_get_u64(in, "size", 100), 0);
+    assert_int_equal(as_reexec_get_u64(in, "size", 100), 0);
     assert_true(in->failed);
     /* nothing is read any more, and the first error is the one that is told */
-    assert_int_equal(as_carried_get(in, "count").n, 0);
-    assert_int_equal(as_carried_get_fd(in, "count"), -1);
+    assert_int_equal(as_reexec_get(in, "count").n, 0);
+    assert_int_equal(as_reexec_get_fd(in, "count"), -1);
 }
 
 static void another_key_is_an_error(void **state AS_UNUSED)
 {
-    struct as_carry c;
+    struct as_reexec_writer c;
 
-    as_carry_init(&c);
-    as_carry_put_u64(&c, "count", 7);
+    as_reexec_writer_init(&c);
+    as_reexec_put_u64(&c, "count", 7);
     assert_string_equal(over(&c, look_for_another),
                         "the running supervisor's state cannot be read: "
                         "it has no 'size' where it is expected");
 }
 
-static void look_for_numbers(struct as_carried *in)
+static void look_for_numbers(struct as_reexec_reader *in)
 {
-    assert_int_equal(as_carried_get_u64(in, "most", 100), 100);
-    assert_int_equal(as_carried_get_u64(in, "more", 100), 0);
+    assert_int_equal(as_reexec_get_u64(in, "most", 100), 100);
+    assert_int_equal(as_reexec_get_u64(in, "more", 100), 0);
     assert_true(in->failed);
 }
 
 static void numbers_are_bounded(void **state AS_UNUSED)
 {
-    struct as_carry c;
+    struct as_reexec_writer c;
 
-    as_carry_init(&c);
-    as_carry_put_u64(&c, "most", 100);
-    as_carry_put_u64(&c, "more", 101);
+    as_reexec_writer_init(&c);
+    as_reexec_put_u64(&c, "most", 100);
+    as_reexec_put_u64(&c, "more", 101);
     assert_non_null(strstr(over(&c, look_for_numbers), "'more' is no number that can be"));
 }
 
-static void look_at_nothing(struct as_carried *in AS_UNUSED)
+static void look_at_nothing(struct as_reexec_reader *in AS_UNUSED)
 {
     fail();
 }
 
 static void another_format_is_refused(void **state AS_UNUSED)
 {
-    struct as_carry c = {0};
+    struct as_reexec_writer c = {0};
 
-    as_carry_put_u64(&c, "anyserve-supervisor", AS_CARRY_FORMAT + 1);
+    as_reexec_put_u64(&c, "anyserve-supervisor", AS_REEXEC_FORMAT + 1);
     assert_non_null(strstr(over(&c, look_at_nothing), "another format"));
-    as_carry_put(&c, "something", AS_STR("else"));
+    as_reexec_put(&c, "something", AS_STR("else"));
     assert_non_null(strstr(over(&c, look_at_nothing), "it has no 'anyserve-supervisor'"));
     assert_non_null(strstr(over(&c, look_at_nothing), "it has no 'anyserve-supervisor'"));
 }
@@ -113,22 +114,22 @@ static void another_format_is_refused(void **state AS_UNUSED)
 /* Sparse: it takes no memory of the machine's. */
 static void what_is_too_large_is_told(void **state AS_UNUSED)
 {
-    struct as_carried in;
+    struct as_reexec_reader in;
     struct as_buf why;
     int fd = memfd_create("t_carry", MFD_CLOEXEC);
 
     as_buf_init(&why);
-    assert_int_equal(ftruncate(fd, (off_t)AS_CARRY_MAX + 1), 0);
-    assert_int_equal(as_carried_read(&in, fd, true, &why), AS_EPROTO);
+    assert_int_equal(ftruncate(fd, (off_t)AS_REEXEC_MAX + 1), 0);
+    assert_int_equal(as_reexec_reader_load(&in, fd, true, &why), AS_EPROTO);
     as_buf_add(&why, "", 1);
     assert_non_null(strstr((char *)why.p, "has more than 67108864 bytes"));
     as_buf_fini(&why);
     close(fd);
 }
 
-static void look_at_rubbish(struct as_carried *in)
+static void look_at_rubbish(struct as_reexec_reader *in)
 {
-    assert_int_equal(as_carried_get(in, "a").n, 0);
+    assert_int_equal(as_reexec_get(in, "a").n, 0);
     assert_true(in->failed);
 }
 
@@ -139,9 +140,9 @@ static void lengths_are_checked(void **state AS_UNUSED)
                                       "a",          "a 4:1234"};
 
     for (size_t i = 0; i < AS_COUNT(bad); i++) {
-        struct as_carry c;
+        struct as_reexec_writer c;
 
-        as_carry_init(&c);
+        as_reexec_writer_init(&c);
         as_buf_str(&c.text, bad[i]);
         assert_non_null(strstr(over(&c, look_at_rubbish), "cannot be read"));
     }
@@ -150,13 +151,13 @@ static void lengths_are_checked(void **state AS_UNUSED)
 static void a_state_is_bounded(void **state AS_UNUSED)
 {
     int file = memfd_create("state", MFD_CLOEXEC);
-    struct as_carried in;
+    struct as_reexec_reader in;
     struct as_buf err = {0};
 
     for (size_t more = 0; more < 2; more++) {
         as_buf_drop(&err, err.n);
-        assert_int_equal(ftruncate(file, (off_t)(AS_CARRY_MAX + more)), 0);
-        assert_int_equal(as_carried_read(&in, file, true, &err), AS_EPROTO);
+        assert_int_equal(ftruncate(file, (off_t)(AS_REEXEC_MAX + more)), 0);
+        assert_int_equal(as_reexec_reader_load(&in, file, true, &err), AS_EPROTO);
         as_buf_add(&err, "", 1);
         assert_non_null(strstr((char *)err.p, more ? "'state' is longer than any that can be"
                                                    : "it has no 'anyserve-supervisor'"));
@@ -172,31 +173,31 @@ static int flags(int fd)
 
 static void descriptors_live_through_an_exec(void **state AS_UNUSED)
 {
-    struct as_carry c;
-    struct as_carried in;
+    struct as_reexec_writer c;
+    struct as_reexec_reader in;
     struct as_buf err = {0};
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), file;
 
-    as_carry_init(&c);
-    as_carry_put_fd(&c, "null", fd);
-    file = as_carry_file(&c);
+    as_reexec_writer_init(&c);
+    as_reexec_put_fd(&c, "null", fd);
+    file = as_reexec_make_memfd(&c);
     assert_int_equal(flags(file), FD_CLOEXEC);
-    as_carry_keep_open(&c, file, true);
+    as_reexec_set_inherited(&c, file, true);
     assert_int_equal(flags(fd) | flags(file), 0);
-    as_carry_keep_open(&c, file, false); /* the exec was refused */
+    as_reexec_set_inherited(&c, file, false); /* the exec was refused */
     assert_int_equal(flags(fd) & flags(file), FD_CLOEXEC);
-    as_carry_keep_open(&c, file, true);
-    assert_int_equal(as_carried_read(&in, file, false, &err), 0);
-    assert_int_equal(as_carried_get_fd(&in, "null"), fd);
+    as_reexec_set_inherited(&c, file, true);
+    assert_int_equal(as_reexec_reader_load(&in, file, false, &err), 0);
+    assert_int_equal(as_reexec_get_fd(&in, "null"), fd);
     assert_int_equal(flags(fd), FD_CLOEXEC);
-    as_carried_fini(&in);
+    as_reexec_reader_fini(&in);
     close(fd);
-    assert_int_equal(as_carried_read(&in, file, false, &err), 0);
-    assert_int_equal(as_carried_get_fd(&in, "null"), -1);
+    assert_int_equal(as_reexec_reader_load(&in, file, false, &err), 0);
+    assert_int_equal(as_reexec_get_fd(&in, "null"), -1);
     assert_true(in.failed);
-    as_carried_fini(&in);
+    as_reexec_reader_fini(&in);
     as_buf_fini(&err);
-    as_carry_fini(&c);
+    as_reexec_writer_fini(&c);
     close(file);
 }
 

@@ -1,4 +1,5 @@
-/* Specification of ctl/message/replica_context: what a replica is told, in the environment or in a file. */
+/* Specification of ctl/message/replica_context: what a replica is told, in the environment or in a
+ * file. */
 #include "ctl/message/replica_context.h"
 
 #include "unit.h"
@@ -31,12 +32,12 @@ static struct as_buf text_of(size_t n, char c)
 
 static void a_short_one_travels_as_it_is(void **state AS_UNUSED)
 {
-    struct as_buf json = text_of(AS_CONTEXT_INLINE, 'x'), out = {0};
+    struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE, 'x'), out = {0};
 
-    assert_int_equal(as_context_env(folder, "echo-0", as_buf_slice(&json), &out), 0);
-    assert_int_equal(out.n, strlen("ANYSERVE_CONTEXT=") + AS_CONTEXT_INLINE);
+    assert_int_equal(as_replica_context_env(folder, "echo-0", as_buf_slice(&json), &out), 0);
+    assert_int_equal(out.n, strlen("ANYSERVE_CONTEXT=") + AS_REPLICA_CONTEXT_INLINE);
     as_buf_drop(&out, out.n);
-    assert_int_equal(as_context_ask(folder, "echo-0", as_buf_slice(&json), &out), 0);
+    assert_int_equal(as_replica_context_json(folder, "echo-0", as_buf_slice(&json), &out), 0);
     assert_true(as_str_eq(as_buf_slice(&out), as_buf_slice(&json)));
     as_buf_fini(&json);
     as_buf_fini(&out);
@@ -44,31 +45,31 @@ static void a_short_one_travels_as_it_is(void **state AS_UNUSED)
 
 static void a_long_one_lies_in_a_file_of_ours(void **state AS_UNUSED)
 {
-    struct as_buf json = text_of(AS_CONTEXT_INLINE + 1, 'x'), other = text_of(20000, 'y'),
+    struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE + 1, 'x'), other = text_of(20000, 'y'),
                   out = {0};
     char want[128], path[96], first;
     struct stat st;
     FILE *f;
 
     snprintf(path, sizeof(path), "%s/context-echo-0", folder);
-    assert_int_equal(as_context_env(folder, "echo-0", as_buf_slice(&json), &out), 0);
+    assert_int_equal(as_replica_context_env(folder, "echo-0", as_buf_slice(&json), &out), 0);
     snprintf(want, sizeof(want), "ANYSERVE_CONTEXT_FILE=%s", path);
     assert_true(as_str_eq(as_buf_slice(&out), as_str_of(want)));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(st.st_size, AS_CONTEXT_INLINE + 1);
+    assert_int_equal(st.st_size, AS_REPLICA_CONTEXT_INLINE + 1);
     /* another one takes its place; whoever has the first open reads that */
     f = fopen(path, "re");
     as_buf_drop(&out, out.n);
-    assert_int_equal(as_context_ask(folder, "echo-0", as_buf_slice(&other), &out), 0);
+    assert_int_equal(as_replica_context_json(folder, "echo-0", as_buf_slice(&other), &out), 0);
     snprintf(want, sizeof(want), "{\"context_file\": \"%s\"}", path);
     assert_true(as_str_eq(as_buf_slice(&out), as_str_of(want)));
     assert_int_equal(fread(&first, 1, 1, f), 1);
     assert_int_equal(first, 'x');
     fclose(f);
-    as_context_remove(folder, "echo-0");
+    as_replica_context_remove(folder, "echo-0");
     assert_int_equal(access(path, F_OK), -1);
-    as_context_remove(folder, "echo-0"); /* again: nothing happens */
+    as_replica_context_remove(folder, "echo-0"); /* again: nothing happens */
     as_buf_fini(&json);
     as_buf_fini(&other);
     as_buf_fini(&out);
@@ -76,10 +77,12 @@ static void a_long_one_lies_in_a_file_of_ours(void **state AS_UNUSED)
 
 static void a_folder_that_is_not_there_is_told(void **state AS_UNUSED)
 {
-    struct as_buf json = text_of(AS_CONTEXT_INLINE + 1, 'x'), out = {0};
+    struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE + 1, 'x'), out = {0};
 
-    assert_int_equal(as_context_env("/nonexistent", "echo-0", as_buf_slice(&json), &out), AS_EIO);
-    assert_int_equal(as_context_ask("/nonexistent", "echo-0", as_buf_slice(&json), &out), AS_EIO);
+    assert_int_equal(as_replica_context_env("/nonexistent", "echo-0", as_buf_slice(&json), &out),
+                     AS_EIO);
+    assert_int_equal(as_replica_context_json("/nonexistent", "echo-0", as_buf_slice(&json), &out),
+                     AS_EIO);
     assert_int_equal(out.n, 0);
     as_buf_fini(&json);
 }

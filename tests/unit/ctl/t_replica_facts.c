@@ -1,28 +1,29 @@
-/* Specification of ctl/message/replica_facts: facts of a replica, from one controller to the next. */
+/* Specification of ctl/message/replica_facts: facts of a replica, from one controller to the next.
+ */
 #include "ctl/message/replica_facts.h"
 
 #include "unit.h"
 
-static const struct as_place_facts sample = {.number = 3,
-                                             .generation = 0xfedcba9876543210,
-                                             .version = 5,
-                                             .config = 6,
-                                             .rank = 1,
-                                             .rank_next = AS_RANK_NONE,
-                                             .world = 8,
-                                             .starts = 9,
-                                             .ready = true,
-                                             .proved = true,
-                                             .unsure = false,
-                                             .stale = true,
-                                             .retiring = true};
+static const struct as_replica_slot_facts sample = {.number = 3,
+                                                    .generation = 0xfedcba9876543210,
+                                                    .version = 5,
+                                                    .config = 6,
+                                                    .rank = 1,
+                                                    .rank_next = AS_RANK_NONE,
+                                                    .world = 8,
+                                                    .starts = 9,
+                                                    .ready = true,
+                                                    .proved = true,
+                                                    .unsure = false,
+                                                    .stale = true,
+                                                    .retiring = true};
 
 static void it_comes_back_as_it_was_written(void **state AS_UNUSED)
 {
-    struct as_place_facts back = {0};
-    char note[AS_NOTE_MAX];
+    struct as_replica_slot_facts back = {0};
+    char note[AS_REPLICA_FACTS_MAX];
 
-    assert_int_equal(as_note_read(&back, as_note_write(&sample, note)), 0);
+    assert_int_equal(as_replica_facts_parse(&back, as_replica_facts_write(&sample, note)), 0);
     assert_int_equal(back.number, 3);
     assert_true(back.generation == sample.generation);
     assert_int_equal(back.version, 5);
@@ -36,34 +37,34 @@ static void it_comes_back_as_it_was_written(void **state AS_UNUSED)
 
 static void all_ones_fit(void **state AS_UNUSED)
 {
-    struct as_place_facts f, back;
-    char note[AS_NOTE_MAX];
+    struct as_replica_slot_facts f, back;
+    char note[AS_REPLICA_FACTS_MAX];
 
     memset(&f, 0xff, sizeof(f));
     f.ready = f.proved = f.unsure = f.stale = f.retiring = f.early = true;
-    assert_int_equal(as_note_read(&back, as_note_write(&f, note)), 0);
+    assert_int_equal(as_replica_facts_parse(&back, as_replica_facts_write(&f, note)), 0);
     assert_int_equal(back.starts, UINT32_MAX);
 }
 
 static void a_newer_field_is_skipped_a_missing_one_refused(void **state AS_UNUSED)
 {
-    struct as_place_facts back = {.number = 42};
-    char note[AS_NOTE_MAX + 16] = "colour=blue ";
-    struct as_str text = as_note_write(&sample, note + 12);
+    struct as_replica_slot_facts back = {.number = 42};
+    char note[AS_REPLICA_FACTS_MAX + 16] = "colour=blue ";
+    struct as_str text = as_replica_facts_write(&sample, note + 12);
 
     text = (struct as_str){note, text.n + 12};
-    assert_int_equal(as_note_read(&back, text), 0);
+    assert_int_equal(as_replica_facts_parse(&back, text), 0);
     assert_int_equal(back.number, 3);
     back.number = 42;
     text.n -= strlen(" early=1"); /* what an older release writes ends here: "retiring=1" */
     for (size_t n = 0; n + 1 < text.n; n++)
-        assert_int_equal(as_note_read(&back, (struct as_str){note, n}), AS_EINVALID);
+        assert_int_equal(as_replica_facts_parse(&back, (struct as_str){note, n}), AS_EINVALID);
     assert_int_equal(back.number, 42);
-    assert_int_equal(as_note_read(&back, text), 0);
+    assert_int_equal(as_replica_facts_parse(&back, text), 0);
     assert_true(back.retiring && !back.early);
     back.number = 42;
     note[12 + 7] = 'x'; /* number=x */
-    assert_int_equal(as_note_read(&back, text), AS_EINVALID);
+    assert_int_equal(as_replica_facts_parse(&back, text), AS_EINVALID);
     assert_int_equal(back.number, 42);
 }
 

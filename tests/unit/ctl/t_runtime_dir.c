@@ -37,11 +37,11 @@ static void check_refused(const char *where, int want, const char *why)
     struct as_runtime_dir d;
     struct as_buf err = {0};
 
-    assert_int_equal(as_runtime_open(&d, where, 8000, &err), want);
+    assert_int_equal(as_runtime_dir_open(&d, where, 8000, &err), want);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, why));
     as_buf_fini(&err);
-    as_runtime_close(&d); /* a refused one may be closed */
+    as_runtime_dir_close(&d); /* a refused one may be closed */
 }
 
 static void the_place_follows_option_and_environment(void **state AS_UNUSED)
@@ -70,7 +70,7 @@ static void the_place_follows_option_and_environment(void **state AS_UNUSED)
 
 static void lasts(const char *option, const char *want)
 {
-    char *p = as_runtime_lasting(option);
+    char *p = as_runtime_persistent_base(option);
 
     assert_string_equal(p, want);
     free(p);
@@ -103,7 +103,7 @@ static void a_place_that_stays(void **state AS_UNUSED)
     lasts("", "/home/u/.local/state/anyserve/run");
     setenv("HOME", "", 1);
     unsetenv("XDG_STATE_HOME");
-    p = as_runtime_lasting("");
+    p = as_runtime_persistent_base("");
     assert_memory_equal(p, "/tmp/anyserve-", 14);
     free(p);
     assert_int_equal(seteuid(root), 0);
@@ -115,44 +115,44 @@ static void which_server_is_meant(void **state AS_UNUSED)
     static const struct {
         bool given;
         uint16_t port, want;
-        bool lives;
+        bool chosen_runs;
     } rows[] = {{true, 70, 70, true},
                 {true, 8000, 8000, true},
                 {true, 71, 71, false},
                 {false, 8000, 8000, false}, /* two, and nobody has said which */
                 {false, 71, 71, false}};
     struct as_runtime_dir d, other;
-    struct as_runtime_found f;
+    struct as_runtime_search f;
     struct as_buf err = {0}, text = {0};
 
     as_runtime_find(&f, base, false, 8000);
-    assert_false(f.lives);
+    assert_false(f.chosen_runs);
     assert_int_equal(f.chosen.port, 8000);
     assert_string_equal(f.chosen.base, base);
-    as_runtime_found_fini(&f);
-    assert_int_equal(as_runtime_open(&d, base, 70, &err), 0);
+    as_runtime_search_fini(&f);
+    assert_int_equal(as_runtime_dir_open(&d, base, 70, &err), 0);
     as_runtime_find(&f, base, false, 8000);
-    assert_true(f.lives);
+    assert_true(f.chosen_runs);
     assert_int_equal(f.chosen.port, 70);
-    as_runtime_found_fini(&f);
-    assert_int_equal(as_runtime_open(&other, base, 8000, &err), 0);
+    as_runtime_search_fini(&f);
+    assert_int_equal(as_runtime_dir_open(&other, base, 8000, &err), 0);
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         as_runtime_find(&f, base, rows[i].given, rows[i].port);
         assert_int_equal(f.chosen.port, rows[i].want);
-        assert_int_equal(f.lives, rows[i].lives);
+        assert_int_equal(f.chosen_runs, rows[i].chosen_runs);
         assert_int_equal(f.n, 2);
-        assert_int_equal(f.n_meant, rows[i].given ? rows[i].lives : 2);
-        as_runtime_found_fini(&f);
+        assert_int_equal(f.n_matching, rows[i].given ? rows[i].chosen_runs : 2);
+        as_runtime_search_fini(&f);
     }
     as_runtime_find(&f, base, true, 71);
-    as_runtime_list(&f, &text);
+    as_runtime_put_servers(&f, &text);
     as_buf_printf(&err, "\n  Running in %s, to be chosen with --port: 70 8000", base);
     assert_true(as_str_eq(as_buf_slice(&text), as_buf_slice(&err)));
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
     as_buf_fini(&text);
     as_buf_fini(&err);
-    as_runtime_close(&other);
-    as_runtime_close(&d);
+    as_runtime_dir_close(&other);
+    as_runtime_dir_close(&d);
 }
 
 /* As long as the table of options lets it be, and one more. */
@@ -165,7 +165,7 @@ static void the_length_of_a_path_is_bounded(void **state AS_UNUSED)
     memset(path, 'x', sizeof(path));
     memcpy(path, "/nonexistent/", 13);
     path[AS_RUNTIME_BASE_MAX] = 0;
-    assert_int_not_equal(as_runtime_open(&d, path, 65535, &err), AS_EINVALID);
+    assert_int_not_equal(as_runtime_dir_open(&d, path, 65535, &err), AS_EINVALID);
     path[AS_RUNTIME_BASE_MAX] = 'x';
     path[AS_RUNTIME_BASE_MAX + 1] = 0;
     check_refused(path, AS_EINVALID, "too long a path for a socket");
@@ -179,20 +179,20 @@ static void a_server_gets_a_private_folder_and_leaves_nothing(void **state AS_UN
     char token[AS_RUNTIME_TOKEN_LEN + 1], again[AS_RUNTIME_TOKEN_LEN + 1];
 
     chmod(base, 0755);
-    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_dir_open(&d, base, 8000, &err), 0);
     assert_int_equal(mode_of(""), 0700);
     assert_int_equal(mode_of("8000"), 0700);
     assert_int_equal(as_runtime_read_token(base, 8000, token), AS_ENOTFOUND);
-    assert_int_equal(as_runtime_write_token(&d, &err), 0);
+    assert_int_equal(as_runtime_dir_write_token(&d, &err), 0);
     assert_int_equal(mode_of("8000/join-token"), 0600);
     assert_int_equal(as_runtime_read_token(base, 8000, token), 0);
     assert_int_equal(strspn(token, "0123456789abcdef"), AS_RUNTIME_TOKEN_LEN);
-    as_runtime_close(&d);
-    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
-    assert_int_equal(as_runtime_write_token(&d, &err), 0);
+    as_runtime_dir_close(&d);
+    assert_int_equal(as_runtime_dir_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_dir_write_token(&d, &err), 0);
     assert_int_equal(as_runtime_read_token(base, 8000, again), 0);
     assert_string_not_equal(token, again);
-    as_runtime_close(&d);
+    as_runtime_dir_close(&d);
     assert_int_equal(err.n, 0);
 }
 
@@ -202,27 +202,27 @@ static void logs_go_with_the_server(void **state AS_UNUSED)
     struct as_buf err = {0};
     char path[160];
 
-    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_dir_open(&d, base, 8000, &err), 0);
     assert_int_equal(mode_of("8000/logs"), 0700);
     for (int i = 0; i < 300; i++) { /* more than one read of the folder brings */
         snprintf(path, sizeof(path), "%s/8000/logs/replica-with-a-name-of-some-length-%d.log", base,
                  i);
         close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     }
-    as_runtime_remove(&d);
+    as_runtime_dir_remove(&d);
     assert_int_equal(mode_of("8000"), 0);
-    as_runtime_close(&d);
+    as_runtime_dir_close(&d);
 }
 
 /* How many servers live in a folder; the ports of the first two. */
 static uint32_t living(const char *folder, uint16_t ports[2])
 {
-    struct as_runtime_found f;
+    struct as_runtime_search f;
 
     as_runtime_find(&f, folder, false, 1);
     for (uint32_t i = 0; i < AS_MIN(f.n, 2u); i++)
         ports[i] = f.servers[i].port;
-    as_runtime_found_fini(&f);
+    as_runtime_search_fini(&f);
     return f.n;
 }
 
@@ -232,18 +232,18 @@ static void one_folder_is_one_servers(void **state AS_UNUSED)
     struct as_buf err = {0};
     uint16_t ports[2];
 
-    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_dir_open(&d, base, 8000, &err), 0);
     check_refused(base, AS_EEXISTS, "another server holds");
-    assert_int_equal(as_runtime_open(&other, base, 70, &err), 0);
+    assert_int_equal(as_runtime_dir_open(&other, base, 70, &err), 0);
     assert_int_equal(living(base, ports), 2);
     assert_int_equal(ports[0], 70);
     assert_int_equal(ports[1], 8000);
-    assert_true(as_runtime_lives(base, 70) && as_runtime_lives(base, 8000));
-    assert_false(as_runtime_lives(base, 7));
-    as_runtime_close(&other);
-    assert_false(as_runtime_lives(base, 70));
+    assert_true(as_runtime_is_running(base, 70) && as_runtime_is_running(base, 8000));
+    assert_false(as_runtime_is_running(base, 7));
+    as_runtime_dir_close(&other);
+    assert_false(as_runtime_is_running(base, 70));
     assert_int_equal(living(base, ports), 1);
-    as_runtime_close(&d);
+    as_runtime_dir_close(&d);
     assert_int_equal(living(base, ports), 0);
     assert_int_equal(living("/nonexistent", ports), 0);
 }
@@ -262,13 +262,13 @@ static void two_that_come_and_go_never_have_it_both(void **state AS_UNUSED)
         for (int i = 0; pid[k] == 0 && i < 300; i++) {
             struct as_runtime_dir d;
             struct as_buf err = {0};
-            int rc = as_runtime_open(&d, base, 8000, &err);
+            int rc = as_runtime_dir_open(&d, base, 8000, &err);
 
             if (rc == 0) {
                 shared->both += ++shared->holders > 1;
                 shared->had++;
                 shared->holders--;
-                as_runtime_close(&d);
+                as_runtime_dir_close(&d);
             } else if (rc != AS_EEXISTS) {
                 fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&err)));
                 _exit(1);
@@ -297,17 +297,17 @@ static void what_a_killed_server_left_is_taken_over(void **state AS_UNUSED)
     pid_t pid = fork();
 
     if (pid == 0) {
-        if (as_runtime_open(&d, base, 8000, &err) == 0)
-            as_runtime_write_token(&d, &err);
+        if (as_runtime_dir_open(&d, base, 8000, &err) == 0)
+            as_runtime_dir_write_token(&d, &err);
         _exit(0); /* as if killed: nothing is removed */
     }
     waitpid(pid, NULL, 0);
     assert_int_equal(mode_of("8000/join-token"), 0600);
     assert_int_equal(living(base, ports), 0);
-    assert_int_equal(as_runtime_open(&d, base, 8000, &err), 0);
+    assert_int_equal(as_runtime_dir_open(&d, base, 8000, &err), 0);
     assert_int_equal(mode_of("8000/join-token"), 0);
-    assert_int_equal(as_runtime_write_token(&d, &err), 0);
-    as_runtime_close(&d);
+    assert_int_equal(as_runtime_dir_write_token(&d, &err), 0);
+    as_runtime_dir_close(&d);
 }
 
 static void links_files_and_strangers_are_refused(void **state AS_UNUSED)

@@ -1,5 +1,5 @@
-/* Specification of ctl/supervise/spares: who waits, who takes a place, who is ended. /bin/sh is the spare: it
- * reads what it becomes, and says it. */
+/* Specification of ctl/supervise/spares: who waits, who takes a place, who is ended. /bin/sh is the
+ * spare: it reads what it becomes, and says it. */
 #include "ctl/supervise/spares.h"
 
 #include "unit.h"
@@ -88,8 +88,8 @@ static struct as_buf recipe(const char *script, uint32_t wants, const char *toke
     as_spawn_put_arg(&text, "-c");
     as_spawn_put_arg(&text, script);
     as_spawn_put_env(&text, "SIZE=large");
-    as_spawn_put_own(&text, token);
-    as_spawn_put_own(&text, "REPLICA=echo-0");
+    as_spawn_put_own_env(&text, token);
+    as_spawn_put_own_env(&text, "REPLICA=echo-0");
     if (wants)
         as_spawn_put_spares(&text, wants);
     return text;
@@ -99,7 +99,7 @@ static void fill(struct world *w, const char *script, uint32_t wants)
 {
     struct as_buf text = recipe(script, wants, "TOKEN=t1");
 
-    as_spares_fill(w->spares, AS_STR("echo"), as_buf_slice(&text));
+    as_spares_refill(w->spares, AS_STR("echo"), as_buf_slice(&text));
     as_buf_fini(&text);
 }
 
@@ -122,7 +122,7 @@ static struct as_process *take(struct world *w, const char *deployment, const ch
     static const struct as_process_ops ops = {on_line, on_end};
     struct as_buf text = recipe(script, wants, "TOKEN=t2");
     struct as_process *p =
-        as_spares_take(w->spares, as_str_of(deployment), as_buf_slice(&text), &ops, w);
+        as_spares_acquire(w->spares, as_str_of(deployment), as_buf_slice(&text), &ops, w);
 
     as_buf_fini(&text);
     return p;
@@ -146,7 +146,7 @@ static void one_that_takes_a_place_is_told_what_it_becomes(void **state AS_UNUSE
     p = take(w, "echo", TELLS, 1);
     assert_non_null(p);
     assert_false(as_spares_any(w->spares)); /* it is the taker's */
-    assert_false(as_spares_has(w->spares, as_process_pid(p)));
+    assert_false(as_spares_owns_pid(w->spares, as_process_pid(p)));
     run_to_end(w);
     /* started without what is one replica's own, and then told it, of the replica that it becomes
      */
@@ -221,8 +221,8 @@ static void a_dead_one_is_passed_over(void **state AS_UNUSED)
     fill(w, script, 2);
     first = pid_on_screen(w, 0);
     second = pid_on_screen(w, 1);
-    assert_true(as_spares_has(w->spares, first) && as_spares_has(w->spares, second));
-    assert_false(as_spares_has(w->spares, getpid()));
+    assert_true(as_spares_owns_pid(w->spares, first) && as_spares_owns_pid(w->spares, second));
+    assert_false(as_spares_owns_pid(w->spares, getpid()));
     kill_and_wait(first);
     p = take(w, "echo", script, 2);
     assert_non_null(p);
@@ -257,7 +257,7 @@ static void one_that_cannot_be_started_is_told_of_once(void **state AS_UNUSED)
     as_buf_init(&text);
     as_spawn_put_arg(&text, "/no/such/program");
     as_spawn_put_spares(&text, 3);
-    as_spares_fill(w->spares, AS_STR("echo"), as_buf_slice(&text));
+    as_spares_refill(w->spares, AS_STR("echo"), as_buf_slice(&text));
     as_buf_fini(&text);
     assert_false(as_spares_any(w->spares));
     at = strstr(text_of(&w->logged), "event=spare_failed deployment=echo reason=\"cannot start "
@@ -283,7 +283,7 @@ static void those_that_nobody_wants_are_ended(void **state AS_UNUSED)
     uint32_t asked = 0;
 
     fill(w, TELLS, 1);
-    as_spares_fill(w->spares, AS_STR("side"), as_buf_slice(&side));
+    as_spares_refill(w->spares, AS_STR("side"), as_buf_slice(&side));
     as_buf_fini(&side);
     as_spares_sweep(w->spares, wants_side, &asked);
     assert_int_equal(asked, 2);
@@ -317,25 +317,25 @@ static void what_is_handed_on_is_read(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct as_spares *next;
-    struct as_carried in;
-    struct as_carry c;
+    struct as_reexec_reader in;
+    struct as_reexec_writer c;
     struct as_buf err = {0};
     int file;
 
     fill(w, "exec sleep 1000", 2);
-    as_carry_init(&c);
-    as_spares_carry(w->spares, &c);
-    as_carry_put(&c, "after", AS_STR("it"));
-    file = as_carry_file(&c);
-    assert_int_equal(as_carried_read(&in, file, true, &err), 0);
+    as_reexec_writer_init(&c);
+    as_spares_save(w->spares, &c);
+    as_reexec_put(&c, "after", AS_STR("it"));
+    file = as_reexec_make_memfd(&c);
+    assert_int_equal(as_reexec_reader_load(&in, file, true, &err), 0);
     as_spares_new(&next, &w->launcher, &w->console, on_gone, w);
-    as_spares_resume(next, &in);
-    assert_true(as_str_eq(as_carried_get(&in, "after"), AS_STR("it")));
+    as_spares_restore(next, &in);
+    assert_true(as_str_eq(as_reexec_get(&in, "after"), AS_STR("it")));
     assert_false(in.failed || in.rest.n);
     assert_false(as_spares_any(next)); /* a dry read takes nothing over */
     as_spares_free(next);
-    as_carried_fini(&in);
-    as_carry_fini(&c);
+    as_reexec_reader_fini(&in);
+    as_reexec_writer_fini(&c);
     close(file);
     close_world(w);
 }

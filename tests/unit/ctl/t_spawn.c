@@ -1,4 +1,5 @@
-/* Specification of ctl/message/spawn: what a worker is started with, from the controller to the supervisor.
+/* Specification of ctl/message/spawn: what a worker is started with, from the controller to the
+ * supervisor.
  */
 #include "ctl/message/spawn.h"
 
@@ -24,7 +25,7 @@ static void it_comes_back_as_it_was_put(void **state AS_UNUSED)
     struct as_buf b;
     struct as_spawn s;
 
-    assert_int_equal(as_spawn_read(&s, sample(&b)), 0);
+    assert_int_equal(as_spawn_parse(&s, sample(&b)), 0);
     assert_string_equal(s.argv[0], "/usr/bin/python3");
     assert_string_equal(s.argv[1], "");
     assert_string_equal(s.argv[2], "--deployment=-odd name");
@@ -48,15 +49,16 @@ static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
     struct as_str text = sample(&b);
     struct as_spawn s;
 
-    assert_int_equal(as_spawn_read(&s, AS_STR("")), AS_EPROTO);
+    assert_int_equal(as_spawn_parse(&s, AS_STR("")), AS_EPROTO);
     for (size_t n = 1; n < text.n; n++) {
         if (text.p[n - 1] != 0)
-            assert_int_equal(as_spawn_read(&s, (struct as_str){text.p, n}), AS_EPROTO);
+            assert_int_equal(as_spawn_parse(&s, (struct as_str){text.p, n}), AS_EPROTO);
     }
-    assert_int_equal(as_spawn_read(&s, (struct as_str){no_program, sizeof(no_program)}), AS_EPROTO);
-    assert_int_equal(as_spawn_read(&s, (struct as_str){no_name, sizeof(no_name)}), AS_EPROTO);
-    assert_int_equal(as_spawn_read(&s, (struct as_str){unknown, sizeof(unknown)}), AS_EPROTO);
-    assert_int_equal(as_spawn_read(&s, (struct as_str){no_number, sizeof(no_number)}), AS_EPROTO);
+    assert_int_equal(as_spawn_parse(&s, (struct as_str){no_program, sizeof(no_program)}),
+                     AS_EPROTO);
+    assert_int_equal(as_spawn_parse(&s, (struct as_str){no_name, sizeof(no_name)}), AS_EPROTO);
+    assert_int_equal(as_spawn_parse(&s, (struct as_str){unknown, sizeof(unknown)}), AS_EPROTO);
+    assert_int_equal(as_spawn_parse(&s, (struct as_str){no_number, sizeof(no_number)}), AS_EPROTO);
     as_buf_fini(&b);
 }
 
@@ -67,12 +69,12 @@ static void what_is_one_replicas_own_is_told_apart(void **state AS_UNUSED)
     struct as_spawn s;
 
     sample(&b);
-    as_spawn_put_own(&b, "TOKEN=x");
+    as_spawn_put_own_env(&b, "TOKEN=x");
     as_spawn_put_spares(&b, 2);
-    as_spawn_put_own(&b, "RANK=");
+    as_spawn_put_own_env(&b, "RANK=");
     assert_int_equal(as_spawn_spares(as_buf_slice(&b)), 2);
     /* for a process that is started as usual it is environment */
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&b)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&b)), 0);
     assert_string_equal(s.env[2], "TOKEN=x");
     assert_string_equal(s.env[3], "RANK=");
     assert_null(s.env[4]);
@@ -85,7 +87,7 @@ static void what_is_one_replicas_own_is_told_apart(void **state AS_UNUSED)
     assert_memory_equal(own.p, "TOKEN=x\0RANK=", own.n);
     assert_int_equal(recipe.n, b.n - own.n - 2);
     assert_int_equal(as_spawn_spares(as_buf_slice(&recipe)), 2);
-    assert_int_equal(as_spawn_read(&s, as_buf_slice(&recipe)), 0);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&recipe)), 0);
     assert_null(s.env[2]);
     as_spawn_fini(&s);
 

@@ -1,4 +1,5 @@
-/* Specification of ctl/state/state_dir: which folder it is, whose it must be, and that one server has it.
+/* Specification of ctl/state/state_dir: which folder it is, whose it must be, and that one server
+ * has it.
  */
 #include "ctl/state/state_dir.h"
 
@@ -44,16 +45,16 @@ static void the_default_folder_follows_xdg(void **state AS_UNUSED)
     char *f;
 
     setenv("XDG_STATE_HOME", "/somewhere", 1);
-    f = as_state_dir_of("");
+    f = as_state_dir_path("");
     assert_string_equal(f, "/somewhere/anyserve");
     free(f);
-    f = as_state_dir_of("/mine");
+    f = as_state_dir_path("/mine");
     assert_string_equal(f, "/mine");
     free(f);
     /* a relative one is to be ignored */
     setenv("XDG_STATE_HOME", "relative", 1);
     setenv("HOME", "/home/me", 1);
-    f = as_state_dir_of("");
+    f = as_state_dir_path("");
     assert_string_equal(f, geteuid() == 0 ? "/var/lib/anyserve" : "/home/me/.local/state/anyserve");
     free(f);
 }
@@ -64,22 +65,22 @@ static void a_folder_is_held_by_one_server(void **state AS_UNUSED)
     struct stat st;
     int fd, other = -1;
 
-    assert_int_equal(as_state_dir_hold(folder, &fd, &err), 0);
+    assert_int_equal(as_state_dir_lock(folder, &fd, &err), 0);
     snprintf(path, sizeof(path), "%s/" AS_STATE_DIR_LOCK, folder);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-    assert_int_equal(as_state_dir_hold(folder, &other, &err), AS_EEXISTS);
+    assert_int_equal(as_state_dir_lock(folder, &other, &err), AS_EEXISTS);
     assert_int_equal(other, -1);
     assert_non_null(strstr(said(), "another server uses"));
     close(fd);
-    assert_int_equal(as_state_dir_hold(folder, &fd, &err), 0);
+    assert_int_equal(as_state_dir_lock(folder, &fd, &err), 0);
     close(fd);
     /* what is none can be no lock */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     err.n = 0;
-    assert_int_equal(as_state_dir_hold(folder, &fd, &err), AS_EIO);
+    assert_int_equal(as_state_dir_lock(folder, &fd, &err), AS_EIO);
     assert_non_null(strstr(said(), AS_STATE_DIR_LOCK ": Is a directory"));
 }
 

@@ -120,7 +120,7 @@ static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED
     put(s, "next", "x");
     assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
     assert_int_equal(as_store_get(s, 3, &e, &err), 0);
-    assert_int_equal(as_store_forget(s, AS_STR("app"), AS_STR("echo"), &err), 0);
+    assert_int_equal(as_store_remove_deployment(s, AS_STR("app"), AS_STR("echo"), &err), 0);
     assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err),
                      AS_ENOTFOUND);
     as_store_close(s);
@@ -530,8 +530,8 @@ static const struct as_store_change one[] = {{.application = {"a", 1},
 static void mark(struct as_store *s, uint64_t generation, const char *deployment, const char *from,
                  const char *state, const char *why)
 {
-    assert_int_equal(as_store_mark(s, generation, as_str_of(deployment), as_str_of(from),
-                                   as_str_of(state), as_str_of(why), &err),
+    assert_int_equal(as_store_set_outcome(s, generation, as_str_of(deployment), as_str_of(from),
+                                          as_str_of(state), as_str_of(why), &err),
                      0);
 }
 

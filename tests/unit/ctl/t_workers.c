@@ -1,5 +1,5 @@
-/* Specification of ctl/supervise/workers: what is done with processes, and what the two others are told. The
- * test is the dispatcher and the controller; /bin/sh is the worker. */
+/* Specification of ctl/supervise/workers: what is done with processes, and what the two others are
+ * told. The test is the dispatcher and the controller; /bin/sh is the worker. */
 #include "ctl/supervise/workers.h"
 
 #include "ctl/message/spawn.h"
@@ -32,7 +32,7 @@ struct world {
 
 static void hear(void *ctx, const struct as_ctl_message *m)
 {
-    as_workers_hear(((struct world *)ctx)->workers, m);
+    as_workers_handle(((struct world *)ctx)->workers, m);
 }
 
 static void on_channel_end(void *ctx)
@@ -122,8 +122,8 @@ static struct world *open_world(void)
     assert_int_equal(as_workers_new(&w->workers, w->loop, &conf, &w->console, &w->log), 0);
     w->dispatcher = open_peer(w);
     w->controller = open_peer(w);
-    as_workers_dispatcher(w->workers, w->dispatcher->channel);
-    as_workers_controller(w->workers, w->controller->channel);
+    as_workers_set_dispatcher(w->workers, w->dispatcher->channel);
+    as_workers_set_controller(w->workers, w->controller->channel);
     return w;
 }
 
@@ -193,7 +193,7 @@ static void a_worker_is_started_watched_and_told_of(void **state AS_UNUSED)
     run_one(w);
     assert_string_equal(heard(w->dispatcher),
                         "TOKEN echo-0 waiting ;REPLICA echo-0 starting ;NOTE echo-0 starting ;");
-    assert_true(as_workers_has(w->workers, (pid_t)w->pid));
+    assert_true(as_workers_owns_pid(w->workers, (pid_t)w->pid));
     tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", "echo:1"));
     run_until(w, "REPLICA echo-0 ready");
     tell(w->dispatcher, about(AS_CTL_GONE, "echo-0", "t1", "end"));
@@ -206,7 +206,7 @@ static void a_worker_is_started_watched_and_told_of(void **state AS_UNUSED)
     assert_int_equal(w->number, SIGKILL);
     assert_string_equal(heard(w->dispatcher),
                         "FORGET echo-0 lost ;REPLICA echo-0 waiting signal 9 (SIGKILL)\n;");
-    assert_false(as_workers_has(w->workers, (pid_t)w->pid));
+    assert_false(as_workers_owns_pid(w->workers, (pid_t)w->pid));
     close_world(w);
 }
 
@@ -306,7 +306,7 @@ static void the_dispatchers_sentence_needs_no_controller(void **state AS_UNUSED)
     struct world *w = open_world();
 
     run_one(w);
-    as_workers_controller(w->workers, NULL);
+    as_workers_set_controller(w->workers, NULL);
     tell(w->dispatcher, about(AS_CTL_KILL, "echo-0", "t0", "of an earlier life"));
     tell(w->dispatcher, about(AS_CTL_KILL, "echo-0", "t1", "it hangs"));
     run_until(w, "REPLICA echo-0 waiting signal 9 (SIGKILL): it hangs\n;");
@@ -324,10 +324,10 @@ static void a_new_controller_is_told_of_all(void **state AS_UNUSED)
     tell(w->controller, about(AS_CTL_NOTE, "echo-1", "", "rank 1"));
     tell(w->controller, about(AS_CTL_PLACE, "echo-2", "", "others are starting"));
     run_until(w, "REPLICA echo-2 waiting others are starting");
-    as_workers_controller(w->workers, NULL);
+    as_workers_set_controller(w->workers, NULL);
     close_peer(w->controller);
     w->controller = open_peer(w);
-    as_workers_controller(w->workers, w->controller->channel);
+    as_workers_set_controller(w->workers, w->controller->channel);
     run_until(w, "RUNS echo-2");
     assert_string_equal(heard(w->controller),
                         "RUNS echo-0 starting rank 0;RUNS echo-1 waiting rank 1;"
@@ -365,13 +365,13 @@ static void a_new_dispatcher_is_told_of_all_and_then_told(void **state AS_UNUSED
     tell(w->controller, about(AS_CTL_STATUS, "", "", "UNHEALTHY - why"));
     tell(w->controller, about(AS_CTL_DOWN, "", "", "broken"));
     run_until(w, "DOWN  starting broken");
-    as_workers_begin(w->workers); /* not before: nobody had said what there is to be */
+    as_workers_controller_ready(w->workers); /* not before: nobody had said what there is to be */
     run_until(w, "TOLD");
     forget_heard(w);
-    as_workers_dispatcher(w->workers, NULL);
+    as_workers_set_dispatcher(w->workers, NULL);
     close_peer(w->dispatcher);
     w->dispatcher = open_peer(w);
-    as_workers_dispatcher(w->workers, w->dispatcher->channel);
+    as_workers_set_dispatcher(w->workers, w->dispatcher->channel);
     run_until(w, "TOLD");
     assert_string_equal(heard(w->dispatcher), "TOKEN echo-0 lost ;REPLICA echo-0 lost ;"
                                               "NOTE echo-0 lost rank 0;DOWN  starting broken;"
@@ -399,9 +399,9 @@ static void one_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
     tell(w->controller, about(AS_CTL_REMOVE, "echo-0", "", ""));
     spawn(w, "echo-1", "t2", "exec sleep 1000");
     run_until(w, "SPAWNED echo-1");
-    as_workers_controller(w->workers, NULL);
+    as_workers_set_controller(w->workers, NULL);
     forget_heard(w);
-    as_workers_controller(w->workers, w->controller->channel);
+    as_workers_set_controller(w->workers, w->controller->channel);
     run_until(w, "RUNS");
     assert_string_equal(heard(w->controller), "RUNS echo-1 starting ;");
     close_world(w);

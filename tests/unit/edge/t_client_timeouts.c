@@ -1,6 +1,6 @@
-/* Specification of edge/exchange/client_timeouts: when an answer that waits for its client is given up, or a
- * request that comes in; who goes when others find no room. Time is the argument of the sweeps; the
- * client takes what h1_take takes. */
+/* Specification of edge/exchange/client_timeouts: when an answer that waits for its client is given
+ * up, or a request that comes in; who goes when others find no room. Time is the argument of the
+ * sweeps; the client takes what h1_take takes. */
 #include "edge/exchange/client_timeouts.h"
 
 #include "h1_case.h"
@@ -35,11 +35,11 @@ static int setup(void **state AS_UNUSED)
     e = (struct as_edge){
         .log = &quiet,
         .budgets = &budgets,
-        .swept = at,
+        .last_sweep = at,
         .sweep_every = AS_SEC,
         .conf = {.body_timeout = TIMEOUT, .send_timeout = TIMEOUT, .min_progress = LEAST}};
     as_loop_new(&e.loop, 0);
-    as_patience_init(&e);
+    as_client_timeouts_init(&e);
     client = (struct h1_case){.ends_answer_nothing = true};
     h1_open(&client);
     h1_feed(&client, GET, sizeof(GET) - 1, SIZE_MAX);
@@ -51,7 +51,7 @@ static int setup(void **state AS_UNUSED)
     x->stream = client.stream;
     x->requests = conn.requests = as_account_new(&budgets.requests);
     x->answers = conn.answers = as_account_new(&budgets.answers);
-    as_list_init(&x->patience);
+    as_list_init(&x->timeout_node);
     bytes = as_blob_new(100 * LEAST);
     memset(bytes->data, 'x', bytes->n);
     return 0;
@@ -59,11 +59,11 @@ static int setup(void **state AS_UNUSED)
 
 static int teardown(void **state AS_UNUSED)
 {
-    as_patience_stop(x);
-    as_account_give(x->requests, as_account_held(x->requests));
-    as_account_give(x->answers, as_account_held(x->answers));
-    as_account_leave(x->requests);
-    as_account_leave(x->answers);
+    as_client_timeouts_stop(x);
+    as_account_uncharge(x->requests, as_account_charged(x->requests));
+    as_account_uncharge(x->answers, as_account_charged(x->answers));
+    as_account_unref(x->requests);
+    as_account_unref(x->answers);
     free(x);
     as_task_cancel(&conn.flush);
     h1_close(&client);
@@ -75,8 +75,8 @@ static int teardown(void **state AS_UNUSED)
 static void sweep(unsigned seconds)
 {
     while (seconds--) {
-        as_patience_begin_sweep(&e);
-        as_patience_sweep(&e, at += AS_SEC);
+        as_client_timeouts_begin_sweep(&e);
+        as_client_timeouts_sweep(&e, at += AS_SEC);
     }
 }
 
@@ -84,8 +84,8 @@ static void sweep(unsigned seconds)
 static void find_no_room(struct as_budget *b)
 {
     other = as_account_new(b);
-    assert_false(as_account_take(other, LIMIT + 1));
-    as_account_leave(other);
+    assert_false(as_account_try_charge(other, LIMIT + 1));
+    as_account_unref(other);
 }
 
 static void write_bytes(size_t n)
@@ -98,7 +98,7 @@ static void begin(size_t n)
 {
     as_h1_begin(client.h, client.stream, &(struct as_http_answer){.status = 200});
     h1_take(&client, SIZE_MAX); /* its head */
-    as_patience_answer(x);
+    as_client_timeouts_start_answer(x);
     if (n)
         write_bytes(n);
     sweep(FIRST);
@@ -106,7 +106,7 @@ static void begin(size_t n)
 
 static bool is_given_up(void)
 {
-    assert_int_equal(e.stat.slow_answers, as_list_empty(&x->patience));
+    assert_int_equal(e.stat.slow_answers, as_list_empty(&x->timeout_node));
     return e.stat.slow_answers;
 }
 
@@ -128,7 +128,7 @@ static void test_one_that_nobody_takes_is_given_up_in_time(void **state AS_UNUSE
     assert_false(is_given_up());
     sweep(1);
     assert_true(is_given_up());
-    assert_true(as_task_is_due(&conn.flush));
+    assert_true(as_task_is_pending(&conn.flush));
     assert_int_equal(h1_take(&client, SIZE_MAX), AS_EPROTO); /* it was reset */
 }
 
@@ -182,7 +182,7 @@ static void test_a_whole_answer(void **state AS_UNUSED)
 
     as_h1_answer(client.h, client.stream,
                  &(struct as_http_answer){.status = 200, .body = &body, .n_body = 1});
-    as_patience_answer(x);
+    as_client_timeouts_start_answer(x);
     sweep(FIRST);
     for (int i = 0; i < 5; i++) {
         h1_take(&client, LEAST); /* the first time the head goes with it */
@@ -214,7 +214,7 @@ static void take_slowly(unsigned seconds)
 
 static void test_a_slow_answer_yields_when_others_find_no_room(void **state AS_UNUSED)
 {
-    assert_true(as_account_take(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(90 * LEAST);
     take_slowly(50);
     assert_false(is_given_up()); /* nobody minds */
@@ -225,13 +225,13 @@ static void test_a_slow_answer_yields_when_others_find_no_room(void **state AS_U
 
 static void test_who_holds_little_need_not_yield(void **state AS_UNUSED)
 {
-    assert_true(as_account_take(x->answers, LIMIT / 3));
+    assert_true(as_account_try_charge(x->answers, LIMIT / 3));
     begin(90 * LEAST);
     take_slowly(5);
     find_no_room(&budgets.answers);
     take_slowly(1);
     assert_false(is_given_up());
-    assert_true(as_account_take(x->answers, 1)); /* more than half of what is free */
+    assert_true(as_account_try_charge(x->answers, 1)); /* more than half of what is free */
     find_no_room(&budgets.answers);
     take_slowly(1);
     assert_true(is_given_up());
@@ -239,7 +239,7 @@ static void test_who_holds_little_need_not_yield(void **state AS_UNUSED)
 
 static void test_no_room_for_requests_is_nothing_to_answers(void **state AS_UNUSED)
 {
-    assert_true(as_account_take(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(90 * LEAST);
     take_slowly(5);
     find_no_room(&budgets.requests);
@@ -249,7 +249,7 @@ static void test_no_room_for_requests_is_nothing_to_answers(void **state AS_UNUS
 
 static void test_an_answer_that_is_taken_in_time_need_not_yield(void **state AS_UNUSED)
 {
-    assert_true(as_account_take(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(50 * LEAST);
     for (int i = 0; i < 8; i++) { /* in TIMEOUT, less the sweep that its beginning may be late */
         find_no_room(&budgets.answers);
@@ -261,7 +261,7 @@ static void test_an_answer_that_is_taken_in_time_need_not_yield(void **state AS_
 
 static void test_a_pace_is_known_after_a_second(void **state AS_UNUSED)
 {
-    assert_true(as_account_take(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(50 * LEAST);
     find_no_room(&budgets.answers);
     sweep(1);
@@ -290,25 +290,25 @@ static void test_the_pace_in_numbers(void **state AS_UNUSED)
 
     for (size_t i = 0; i < AS_COUNT(rows); i++)
         assert_int_equal(
-            as_patience_is_slow(&e, rows[i].time, rows[i].moved, rows[i].left, TIMEOUT),
+            as_client_timeouts_is_slow(&e, rows[i].time, rows[i].moved, rows[i].left, TIMEOUT),
             rows[i].slow);
-    assert_false(as_patience_is_slow(&e, 100 * AS_SEC, 0, 1000, 0)); /* off */
+    assert_false(as_client_timeouts_is_slow(&e, 100 * AS_SEC, 0, 1000, 0)); /* off */
 }
 
 static void test_a_connection_that_takes_nothing(void **state AS_UNUSED)
 {
-    assert_int_equal(as_patience_with_output(&conn), TIMEOUT);
-    assert_true(as_account_take(conn.answers, LIMIT / 2));
+    assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
+    assert_true(as_account_try_charge(conn.answers, LIMIT / 2));
     find_no_room(&budgets.answers);
-    as_patience_begin_sweep(&e);
-    assert_int_equal(as_patience_with_output(&conn), AS_SEC);
+    as_client_timeouts_begin_sweep(&e);
+    assert_int_equal(as_client_timeouts_of_output(&conn), AS_SEC);
     e.conf.send_timeout = 0;
-    assert_int_equal(as_patience_with_output(&conn), 0);
+    assert_int_equal(as_client_timeouts_of_output(&conn), 0);
     e.conf.send_timeout = AS_MS;
-    assert_int_equal(as_patience_with_output(&conn), AS_MS);
+    assert_int_equal(as_client_timeouts_of_output(&conn), AS_MS);
     e.conf.send_timeout = TIMEOUT;
-    as_patience_begin_sweep(&e); /* there was room since */
-    assert_int_equal(as_patience_with_output(&conn), TIMEOUT);
+    as_client_timeouts_begin_sweep(&e); /* there was room since */
+    assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
 }
 
 static void test_sweeps_are_as_often_as_the_shortest_timeout_needs(void **state AS_UNUSED)
@@ -317,16 +317,19 @@ static void test_sweeps_are_as_often_as_the_shortest_timeout_needs(void **state 
     as_ns *const timeouts[] = {&conf.header_timeout,    &conf.idle_timeout, &conf.keepalive_time,
                                &conf.keepalive_timeout, &conf.body_timeout, &conf.send_timeout};
 
-    assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST); /* all are off */
+    assert_int_equal(as_client_timeouts_sweep_interval(&conf),
+                     AS_CLIENT_TIMEOUTS_SWEEP_MAX); /* all are off */
     for (size_t i = 0; i < AS_COUNT(timeouts); i++) {
-        *timeouts[i] = 4 * AS_PATIENCE_MOST;
-        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST);
+        *timeouts[i] = 4 * AS_CLIENT_TIMEOUTS_SWEEP_MAX;
+        assert_int_equal(as_client_timeouts_sweep_interval(&conf), AS_CLIENT_TIMEOUTS_SWEEP_MAX);
         *timeouts[i] -= 4;
-        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_MOST - 1);
-        *timeouts[i] = 4 * AS_PATIENCE_LEAST + 4;
-        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST + 1);
+        assert_int_equal(as_client_timeouts_sweep_interval(&conf),
+                         AS_CLIENT_TIMEOUTS_SWEEP_MAX - 1);
+        *timeouts[i] = 4 * AS_CLIENT_TIMEOUTS_SWEEP_MIN + 4;
+        assert_int_equal(as_client_timeouts_sweep_interval(&conf),
+                         AS_CLIENT_TIMEOUTS_SWEEP_MIN + 1);
         *timeouts[i] = 1;
-        assert_int_equal(as_patience_every(&conf), AS_PATIENCE_LEAST);
+        assert_int_equal(as_client_timeouts_sweep_interval(&conf), AS_CLIENT_TIMEOUTS_SWEEP_MIN);
         *timeouts[i] = 0;
     }
 }

@@ -1,11 +1,12 @@
-/* Specification of edge/exchange/compress: compressed messages, a slice per turn, charged to an account. */
+/* Specification of edge/exchange/compress: compressed messages, a slice per turn, charged to an
+ * account. */
 #include "edge/exchange/compress.h"
 
 #include "unit.h"
 
 struct bench { /* a loop that runs until `left` jobs are done */
     struct as_loop *loop;
-    struct as_squeezer s;
+    struct as_compressor s;
     struct as_budget budget;
     struct as_account *payer;
     int left;
@@ -14,8 +15,8 @@ struct bench { /* a loop that runs until `left` jobs are done */
 
 struct job {
     struct bench *b;
-    struct as_squeeze *q;
-    struct as_squeezed r;
+    struct as_compress_job *q;
+    struct as_compress_result r;
     uint64_t wakes; /* of the loop when it was done */
     int n_done;
 };
@@ -25,18 +26,18 @@ static void set_up(struct bench *b, uint64_t limit)
     *b = (struct bench){.budget = {.limit = limit, .share = 100}};
     b->payer = as_account_new(&b->budget);
     assert_int_equal(as_loop_new(&b->loop, 0), 0);
-    as_squeezer_init(&b->s, b->loop);
+    as_compressor_init(&b->s, b->loop);
 }
 
 static void tear_down(struct bench *b)
 {
     assert_int_equal(as_budget_used(&b->budget), 0);
-    as_account_leave(b->payer);
-    as_squeezer_fini(&b->s);
+    as_account_unref(b->payer);
+    as_compressor_fini(&b->s);
     as_loop_free(b->loop);
 }
 
-static void done(void *arg, const struct as_squeezed *r)
+static void done(void *arg, const struct as_compress_result *r)
 {
     struct job *j = arg;
 
@@ -54,7 +55,7 @@ static void start(struct bench *b, struct job *j, bool inflate, struct as_str in
 
     *j = (struct job){.b = b};
     b->left++;
-    as_squeeze_start(&b->s, b->payer, AS_ZIP_GZIP, inflate, &piece, 1, limit, done, j, &j->q);
+    as_compress_start(&b->s, b->payer, AS_GZIP_GZIP, inflate, &piece, 1, limit, done, j, &j->q);
 }
 
 static void wait_done(struct bench *b)
@@ -131,15 +132,15 @@ static void the_limit_is_exact(void **state AS_UNUSED)
     set_up(&b, 1 << 30);
     for (size_t i = 0; i < AS_COUNT(sizes); i++) {
         struct job fits, over;
-        struct as_zip *z;
+        struct as_gzip *z;
         uint8_t out[4096], *to = out;
         size_t n = sizes[i], room = sizeof(out);
         uint8_t *text = calloc(1, n);
         const uint8_t *p = text;
 
-        assert_int_equal(as_zip_new(&z, AS_ZIP_GZIP, false), 0);
-        assert_int_equal(as_zip_step(z, &p, &n, true, &to, &room), AS_ZIP_END);
-        as_zip_free(z);
+        assert_int_equal(as_gzip_new(&z, AS_GZIP_GZIP, false), 0);
+        assert_int_equal(as_gzip_step(z, &p, &n, true, &to, &room), AS_GZIP_END);
+        as_gzip_free(z);
         free(text);
         start(&b, &fits, true, (struct as_str){(char *)out, sizeof(out) - room}, sizes[i]);
         start(&b, &over, true, (struct as_str){(char *)out, sizeof(out) - room}, sizes[i] - 1);
@@ -202,7 +203,7 @@ static void others_get_their_turn(void **state AS_UNUSED)
     start(&b, &large[1], true, in, 16 << 20);
     start(&b, &tiny, true, tiny_in, 100);
     wait_done(&b);
-    assert_true(large[0].wakes >= (16 << 20) / AS_SQUEEZE_TURN);
+    assert_true(large[0].wakes >= (16 << 20) / AS_COMPRESS_TURN_BYTES);
     assert_true(large[1].wakes - large[0].wakes < 4); /* both at the same pace */
     assert_true(tiny.wakes + 32 < large[0].wakes);
     drop(&large[0]);
@@ -224,12 +225,12 @@ static void a_cancelled_one_is_not_heard_of(void **state AS_UNUSED)
     start(&b, &gone, true, in, 4 << 20);
     start(&b, &stays, true, in, 4 << 20);
     assert_non_null(gone.q);
-    as_squeeze_cancel(gone.q);
+    as_compress_cancel(gone.q);
     assert_null(gone.q);
     b.left--;
     wait_done(&b);
     assert_int_equal(gone.n_done, 0);
-    as_squeeze_cancel(NULL);
+    as_compress_cancel(NULL);
     drop(&stays);
     drop(&source);
     tear_down(&b);
@@ -249,8 +250,8 @@ static void pieces_are_one_message(void **state AS_UNUSED)
     set_up(&b, 1 << 20);
     small.b = &b;
     b.left = 1;
-    as_squeeze_start(&b.s, b.payer, AS_ZIP_GZIP, false, pieces, AS_COUNT(pieces), 53, done, &small,
-                     &small.q);
+    as_compress_start(&b.s, b.payer, AS_GZIP_GZIP, false, pieces, AS_COUNT(pieces), 53, done,
+                      &small, &small.q);
     wait_done(&b);
     assert_int_equal(small.r.err, 0);
     start(&b, &big, true, (struct as_str){(char *)small.r.blob->data, small.r.n}, 100);

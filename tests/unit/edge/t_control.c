@@ -1,5 +1,5 @@
-/* Specification of edge/admin/control: which request is asked for by which path and body, and what its
- * answers look like. */
+/* Specification of edge/admin/control: which request is asked for by which path and body, and what
+ * its answers look like. */
 #include "control_world.h"
 
 /* The whole answer to one request; its status. */
@@ -80,7 +80,7 @@ static void what_is_no_request_is_told_and_not_carried_out(void **state AS_UNUSE
         {"POST", SCALE, "{\"target_num_replicas\": 1} 2", 400, "\"error\""},
         {"GET", SCALE, NULL, 405, "\"error\""},
         {"POST", "/api/serve/applications/", "a", 405, "\"error\""},
-        {"GET", "/v2/health/live", NULL, 404, "\"error\""}, /* no models behind this door */
+        {"GET", "/v2/health/live", NULL, 404, "\"error\""}, /* no models behind this interface */
     };
     struct world *w = open_world();
     struct client *c = connected(w);

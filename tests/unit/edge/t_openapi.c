@@ -1,4 +1,5 @@
-/* Specification of edge/rest/openapi: a document that is JSON, and says of each path what is served. */
+/* Specification of edge/rest/openapi: a document that is JSON, and says of each path what is
+ * served. */
 #include "edge/rest/openapi.h"
 
 #include "unit.h"
@@ -16,7 +17,7 @@ static struct as_registry *with(struct as_registry *g, const char *name, const c
     struct as_registry *next;
     const char *why;
 
-    assert_int_equal(as_registry_with(g, &m, &next, &why), 0);
+    assert_int_equal(as_registry_with_model(g, &m, &next, &why), 0);
     as_registry_unref(g);
     return next;
 }
@@ -43,7 +44,7 @@ static void assert_json(char *text)
     as_arena_init(&a, NULL, 0);
     assert_int_equal(as_json_open(j, &a, padded, n, &root), 0);
     assert_int_equal(as_json_skip(j, &root), 0);
-    assert_int_equal(as_json_end(j), 0);
+    assert_int_equal(as_json_expect_end(j), 0);
     as_json_close(j);
     as_json_free(j);
     as_arena_fini(&a);
@@ -207,7 +208,7 @@ static void the_document_has_a_bound(void **state AS_UNUSED)
 /* Whatever is answered has a row of its statuses, and a schema that exists. */
 static void every_row_is_documented(void **state AS_UNUSED)
 {
-    const struct as_rest_table *t = &as_rest_tables[AS_DOOR_CLIENTS];
+    const struct as_rest_table *t = &as_rest_tables[AS_INTERFACE_CLIENTS];
 
     for (uint32_t i = 0; i < t->n; i++) {
         const struct as_rest_doc *d = &t->rows[i].doc;

@@ -146,8 +146,8 @@ static void no_row_hides_another(void **state AS_UNUSED)
     const struct as_rest_match vars = {
         .model = AS_STR("m/n"), .version = AS_STR("7"), .name = AS_STR("x")};
 
-    for (int door = 0; door < AS_DOORS; door++) {
-        const struct as_rest_table *t = &as_rest_tables[door];
+    for (int interface = 0; interface < AS_INTERFACES; interface++) {
+        const struct as_rest_table *t = &as_rest_tables[interface];
 
         for (uint32_t i = 0; i < 2 * t->n; i++) {
             const char *path = t->rows[i / 2].path;
@@ -157,7 +157,7 @@ static void no_row_hides_another(void **state AS_UNUSED)
             as_buf_init(&b);
             if (as_route_put(&b, path, i % 2, &vars)) {
                 const struct as_rest_route *found =
-                    as_rest_find((enum as_door)door, as_buf_slice(&b), &m);
+                    as_rest_find((enum as_interface)interface, as_buf_slice(&b), &m);
 
                 assert_non_null(found);
                 assert_string_equal(found->path, path);
@@ -171,10 +171,11 @@ static void each_door_has_its_own(void **state AS_UNUSED)
 {
     struct as_rest_match m;
 
-    assert_null(as_rest_find(AS_DOOR_CLIENTS, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
+    assert_null(
+        as_rest_find(AS_INTERFACE_CLIENTS, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
     assert_non_null(
-        as_rest_find(AS_DOOR_MANAGEMENT, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
-    assert_null(as_rest_find(AS_DOOR_MANAGEMENT, AS_STR("/v2/models/m/infer"), &m));
+        as_rest_find(AS_INTERFACE_MANAGEMENT, AS_STR("/anyserve.WorkerManagement/Heartbeat"), &m));
+    assert_null(as_rest_find(AS_INTERFACE_MANAGEMENT, AS_STR("/v2/models/m/infer"), &m));
 }
 
 int main(void)

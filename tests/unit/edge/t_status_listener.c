@@ -8,7 +8,7 @@
 static int parse(const char *head, bool tcp, struct as_str *target)
 {
     *target = (struct as_str){0};
-    return as_status_parse(as_str_of(head), tcp, target);
+    return as_status_listener_parse(as_str_of(head), tcp, target);
 }
 
 static void a_get_gives_its_target(void **state AS_UNUSED)
@@ -79,7 +79,7 @@ static void cut_heads_are_safe(void **state AS_UNUSED)
         struct as_str t;
 
         memcpy(exact, head, n);
-        (void)as_status_parse((struct as_str){exact, n}, true, &t);
+        (void)as_status_listener_parse((struct as_str){exact, n}, true, &t);
         free(exact);
     }
 }

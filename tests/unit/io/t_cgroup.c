@@ -1,5 +1,5 @@
-/* Specification of io/process/cgroup: where a child's control group is made, what is written into it, and,
- * where this machine lets us, what becomes of a child that takes more than it may. */
+/* Specification of io/process/cgroup: where a child's control group is made, what is written into
+ * it, and, where this machine lets us, what becomes of a child that takes more than it may. */
 #include "io/process/cgroup.h"
 
 #include "base/buf.h"
@@ -99,11 +99,11 @@ static void v1_has_a_limit_in_a_folder_of_its_own(void **state AS_UNUSED)
     check_file(leaf("/sys/fs/cgroup/memory/a/b", "echo-0", "memory.memsw.limit_in_bytes"), NULL);
     make(leaf("/sys/fs/cgroup/memory/a/b", "echo-0", "memory.oom_control"),
          "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-    kills = as_cgroup_kills(&g);
+    kills = as_cgroup_oom_kills(&g);
     assert_int_equal(kills, 3);
     as_cgroup_close(&g); /* plain files stay where the kernel's would go */
     assert_null(g.path);
-    assert_int_equal(as_cgroup_kills(&g), 0);
+    assert_int_equal(as_cgroup_oom_kills(&g), 0);
 }
 
 static void a_group_that_is_not_visible_is_the_mount(void **state AS_UNUSED)
@@ -202,21 +202,21 @@ static void a_look_changes_nothing(void **state AS_UNUSED)
     bool v2;
     int e;
 
-    assert_int_equal(as_cgroup_look(root, 77, &v2, &e), AS_ENOTFOUND);
+    assert_int_equal(as_cgroup_check(root, 77, &v2, &e), AS_ENOTFOUND);
     make("/proc/77/cgroup", "0::/unit\n");
     make("/sys/fs/cgroup/unit/cgroup.controllers", "memory\n");
     make("/sys/fs/cgroup/unit/cgroup.subtree_control", "");
-    assert_int_equal(as_cgroup_look(root, 77, &v2, &e), AS_EDENIED);
+    assert_int_equal(as_cgroup_check(root, 77, &v2, &e), AS_EDENIED);
     assert_int_equal(e, EBUSY);
     check_file("/sys/fs/cgroup/unit/cgroup.subtree_control", "");
     make("/proc/77/cgroup", "0::/unit/anyserve-server\n");
     make("/sys/fs/cgroup/unit/anyserve-server/", NULL);
     make("/sys/fs/cgroup/unit/cgroup.subtree_control", "memory\n");
-    assert_int_equal(as_cgroup_look(root, 77, &v2, &e), 0);
+    assert_int_equal(as_cgroup_check(root, 77, &v2, &e), 0);
     assert_true(v2);
     make("/proc/77/cgroup", "4:memory:/a\n");
     make("/sys/fs/cgroup/memory/a/", NULL);
-    assert_int_equal(as_cgroup_look(root, 77, &v2, &e), 0);
+    assert_int_equal(as_cgroup_check(root, 77, &v2, &e), 0);
     assert_false(v2);
 }
 
@@ -248,7 +248,7 @@ static void leftovers_of_the_dead_are_swept(void **state AS_UNUSED)
     make(path, NULL);
     make("/sys/fs/cgroup/memory/anyserve-1-x/", NULL);
     make("/sys/fs/cgroup/memory/another/", NULL);
-    as_cgroup_sweep(root);
+    as_cgroup_remove_stale(root);
     snprintf(full, sizeof(full), "%s%s", root, path);
     assert_int_equal(stat(full, &st), -1);
     snprintf(full, sizeof(full), "%s/sys/fs/cgroup/memory/anyserve-1-x", root);
@@ -272,7 +272,7 @@ static void leftovers_beside_ours_are_swept(void **state AS_UNUSED)
     make("/sys/fs/cgroup/unit/anyserve-server/", NULL);
     snprintf(path, sizeof(path), "/sys/fs/cgroup/unit/anyserve-%d-x/", (int)dead);
     make(path, NULL);
-    as_cgroup_sweep(root);
+    as_cgroup_remove_stale(root);
     snprintf(full, sizeof(full), "%s%s", root, path);
     assert_int_equal(stat(full, &st), -1);
     snprintf(full, sizeof(full), "%s/sys/fs/cgroup/unit/anyserve-server", root);
@@ -472,7 +472,7 @@ static void a_child_beyond_its_memory_is_killed_alone(void **state AS_UNUSED)
     status = as_proc_wait(&p);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
-    assert_true(as_cgroup_kills(&g) >= 1);
+    assert_true(as_cgroup_oom_kills(&g) >= 1);
     close_soon(&g);
     assert_int_equal(stat(path, &st), -1);
 }
@@ -485,7 +485,7 @@ static void a_child_within_it_lives(void **state AS_UNUSED)
 
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 7);
-    assert_int_equal(as_cgroup_kills(&g), 0);
+    assert_int_equal(as_cgroup_oom_kills(&g), 0);
     close_soon(&g);
 }
 

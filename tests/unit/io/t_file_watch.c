@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static struct as_loop *loop;
-static struct as_watch *watch;
+static struct as_file_watch *watch;
 static char folder[] = "/tmp/as_watch_XXXXXX";
 static int told;
 
@@ -50,7 +50,7 @@ static int setup(void **state AS_UNUSED)
     strcpy(folder, "/tmp/as_watch_XXXXXX");
     assert_non_null(mkdtemp(folder));
     as_loop_new(&loop, 0);
-    assert_int_equal(as_watch_new(&watch, loop, on_changed, &told), 0);
+    assert_int_equal(as_file_watch_new(&watch, loop, on_changed, &told), 0);
     return 0;
 }
 
@@ -58,7 +58,7 @@ static int teardown(void **state AS_UNUSED)
 {
     char command[80];
 
-    as_watch_close(watch);
+    as_file_watch_close(watch);
     as_loop_free(loop);
     snprintf(command, sizeof(command), "rm -r %s", folder);
     return system(command);
@@ -68,7 +68,7 @@ static void each_way_of_changing_a_file_is_told(void **state AS_UNUSED)
 {
     put(at("a"));
     put(at("new"));
-    assert_int_equal(as_watch_files(watch, (char *[]){at("a")}, 1), 0);
+    assert_int_equal(as_file_watch_set(watch, (char *[]){at("a")}, 1), 0);
     assert_false(news());
     put(at("a"));
     assert_true(news());
@@ -87,7 +87,7 @@ static void others_are_not(void **state AS_UNUSED)
     struct stat st;
 
     put(at("a"));
-    as_watch_files(watch, (char *[]){at("a")}, 1);
+    as_file_watch_set(watch, (char *[]){at("a")}, 1);
     put(at("b"));
     put(at("a~"));
     assert_int_equal(mkdir(at("d"), 0700), 0);
@@ -101,8 +101,8 @@ static void the_files_may_be_others_later(void **state AS_UNUSED)
 {
     mkdir(at("d"), 0700);
     mkdir(at("e"), 0700);
-    as_watch_files(watch, (char *[]){at("a"), at("d/x")}, 2);
-    as_watch_files(watch, (char *[]){at("e/y"), at("b"), at("e/z")}, 3);
+    as_file_watch_set(watch, (char *[]){at("a"), at("d/x")}, 2);
+    as_file_watch_set(watch, (char *[]){at("e/y"), at("b"), at("e/z")}, 3);
     put(at("a"));
     put(at("d/x"));
     news(); /* that the folder is not watched any more may be told with it */
@@ -112,7 +112,7 @@ static void the_files_may_be_others_later(void **state AS_UNUSED)
     assert_true(news());
     put(at("b"));
     assert_true(news());
-    as_watch_files(watch, NULL, 0);
+    as_file_watch_set(watch, NULL, 0);
     news();
     put(at("b"));
     assert_false(news());
@@ -120,7 +120,8 @@ static void the_files_may_be_others_later(void **state AS_UNUSED)
 
 static void a_folder_that_is_not_there_is_counted(void **state AS_UNUSED)
 {
-    assert_int_equal(as_watch_files(watch, (char *[]){at("none/x"), at("a"), at("none/y")}, 3), 2);
+    assert_int_equal(as_file_watch_set(watch, (char *[]){at("none/x"), at("a"), at("none/y")}, 3),
+                     2);
     put(at("a"));
     assert_true(news());
 }

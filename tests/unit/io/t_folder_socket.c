@@ -53,13 +53,13 @@ static int tear_down(void **state AS_UNUSED)
 
 static int rest_of(const char *text, struct as_str *ret)
 {
-    return as_beneath_rest(dir, as_str_of(text), ret, &why);
+    return as_folder_socket_relative_path(dir, as_str_of(text), ret, &why);
 }
 
 static int connect_rest(const char *rest)
 {
     uint32_t pid = 0;
-    int fd = -1, err = as_beneath_connect(dir, as_str_of(rest), &fd, &pid, &why);
+    int fd = -1, err = as_folder_socket_connect(dir, as_str_of(rest), &fd, &pid, &why);
 
     if (err)
         return err;
@@ -81,7 +81,8 @@ static void test_what_is_below(void **state AS_UNUSED)
     assert_true(as_str_eq(rest, AS_STR("sub/w.sock")));
     /* the folder may be written with slashes at its end */
     snprintf(twice, sizeof(twice), "%s//", dir);
-    assert_int_equal(as_beneath_rest(twice, as_str_of(in(dir, "x")), &rest, &why), 0);
+    assert_int_equal(as_folder_socket_relative_path(twice, as_str_of(in(dir, "x")), &rest, &why),
+                     0);
     assert_true(as_str_eq(rest, AS_STR("x")));
 }
 
@@ -92,8 +93,10 @@ static void test_a_folder_with_two_names(void **state AS_UNUSED)
 
     snprintf(alias, sizeof(alias), "%s/alias", root);
     assert_int_equal(symlink(dir, alias), 0);
-    assert_int_equal(as_beneath_rest(alias, as_str_of(in(alias, "x")), &rest, &why), 0);
-    assert_int_equal(as_beneath_rest(alias, as_str_of(in(dir, "x")), &rest, &why), 0);
+    assert_int_equal(as_folder_socket_relative_path(alias, as_str_of(in(alias, "x")), &rest, &why),
+                     0);
+    assert_int_equal(as_folder_socket_relative_path(alias, as_str_of(in(dir, "x")), &rest, &why),
+                     0);
     assert_true(as_str_eq(rest, AS_STR("x")));
 }
 
@@ -114,7 +117,7 @@ static void test_paths_that_are_none(void **state AS_UNUSED)
     static const char *const names[] = {"../other/w", "sub/../w", "./w", "sub//w",
                                         "sub/",       "..",       "w/."};
     struct as_str rest, cut = {"/tmp/a\0b", 8};
-    char longest[AS_BENEATH_PATH_MAX + 2];
+    char longest[AS_FOLDER_SOCKET_PATH_MAX + 2];
 
     for (size_t i = 0; i < AS_COUNT(names); i++) {
         assert_int_equal(rest_of(in(dir, names[i]), &rest), AS_EINVALID);
@@ -122,14 +125,14 @@ static void test_paths_that_are_none(void **state AS_UNUSED)
     }
     assert_int_equal(rest_of("", &rest), AS_EINVALID);
     assert_int_equal(rest_of("w.sock", &rest), AS_EINVALID);
-    assert_int_equal(as_beneath_rest(dir, cut, &rest, &why), AS_EINVALID);
+    assert_int_equal(as_folder_socket_relative_path(dir, cut, &rest, &why), AS_EINVALID);
     memset(longest, 'a', sizeof(longest));
     memcpy(longest, dir, strlen(dir));
     longest[strlen(dir)] = '/';
-    longest[AS_BENEATH_PATH_MAX] = 0;
+    longest[AS_FOLDER_SOCKET_PATH_MAX] = 0;
     assert_int_equal(rest_of(longest, &rest), 0);
-    longest[AS_BENEATH_PATH_MAX] = 'a';
-    longest[AS_BENEATH_PATH_MAX + 1] = 0;
+    longest[AS_FOLDER_SOCKET_PATH_MAX] = 'a';
+    longest[AS_FOLDER_SOCKET_PATH_MAX + 1] = 0;
     assert_int_equal(rest_of(longest, &rest), AS_EINVALID);
 }
 
@@ -213,7 +216,7 @@ static void test_a_full_backlog(void **state AS_UNUSED)
 
     listen_at(in(dir, "full"), SOCK_STREAM, 1);
     for (int i = 0; i < 16 && !err; i++)
-        err = as_beneath_connect(dir, AS_STR("full"), &fd, &pid, &why);
+        err = as_folder_socket_connect(dir, AS_STR("full"), &fd, &pid, &why);
     assert_int_equal(err, AS_EAGAIN);
 }
 

@@ -14,7 +14,7 @@ static struct {
     struct as_helper helper;
     uint32_t worked, done, order[JOBS];
     pthread_t thread;
-    bool inside;              /* as_helper_give has not returned yet */
+    bool inside;              /* as_helper_submit has not returned yet */
     uint32_t refused, refuse; /* threads; the next ones that will be */
 } at;
 
@@ -34,19 +34,19 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *
 }
 
 struct job {
-    struct as_job job;
+    struct as_helper_job job;
     uint32_t number;
 };
 
 static struct job jobs[JOBS];
 
-static void work(struct as_job *j)
+static void work(struct as_helper_job *j)
 {
     at.order[at.worked++] = AS_CONTAINER(j, struct job, job)->number;
     at.thread = pthread_self();
 }
 
-static void done(struct as_job *j AS_UNUSED)
+static void done(struct as_helper_job *j AS_UNUSED)
 {
     assert_false(at.inside);
     if (++at.done == JOBS)
@@ -72,7 +72,7 @@ static void give_all(void)
     at.inside = true;
     for (uint32_t i = 0; i < JOBS; i++) {
         jobs[i] = (struct job){.job = {.work = work, .done = done}, .number = i};
-        as_helper_give(&at.helper, &jobs[i].job);
+        as_helper_submit(&at.helper, &jobs[i].job);
     }
     at.inside = false;
 }
@@ -91,7 +91,7 @@ static void jobs_are_done_in_order_and_told_later(void **state AS_UNUSED)
 /* The first job holds the thread, so that the others are dropped before it gets to them. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-static void work_gated(struct as_job *j)
+static void work_gated(struct as_helper_job *j)
 {
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
@@ -102,12 +102,12 @@ static void what_is_dropped_is_told_but_not_worked_on(void **state AS_UNUSED)
 {
     pthread_mutex_lock(&gate);
     jobs[0] = (struct job){.job = {.work = work_gated, .done = done}};
-    as_helper_give(&at.helper, &jobs[0].job);
+    as_helper_submit(&at.helper, &jobs[0].job);
     for (uint32_t i = 1; i < JOBS; i++) {
         jobs[i] = (struct job){.job = {.work = work, .done = done}, .number = i};
-        as_helper_give(&at.helper, &jobs[i].job);
+        as_helper_submit(&at.helper, &jobs[i].job);
         if (i > 1)
-            as_helper_drop(&jobs[i].job);
+            as_helper_cancel(&jobs[i].job);
     }
     pthread_mutex_unlock(&gate);
     as_loop_run(at.loop);

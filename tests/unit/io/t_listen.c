@@ -1,4 +1,5 @@
-/* Specification of io/socket/listen: addresses and ports become listening sockets, failures have names. */
+/* Specification of io/socket/listen: addresses and ports become listening sockets, failures have
+ * names. */
 #include "io/socket/listen.h"
 
 #include "unit.h"
@@ -102,7 +103,7 @@ static void check_address(const char *text, const char *host, uint16_t port)
 {
     char got[AS_LISTEN_HOST_MAX] = "untouched";
     uint16_t n = 7;
-    int rc = as_listen_address(text, got, &n);
+    int rc = as_listen_parse_address(text, got, &n);
 
     assert_int_equal(rc, host ? 0 : AS_EINVALID);
     assert_string_equal(got, host ? host : "untouched");

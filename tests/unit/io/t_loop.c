@@ -54,7 +54,7 @@ static void run_slice(struct as_task *t)
     if (s->n == 4)
         as_loop_stop(s->loop);
     else
-        as_loop_next(s->loop, t);
+        as_loop_defer_next_turn(s->loop, t);
 }
 
 static void work_for_the_next_turn_lets_sockets_be_looked_at(void **state AS_UNUSED)
@@ -64,17 +64,17 @@ static void work_for_the_next_turn_lets_sockets_be_looked_at(void **state AS_UNU
     assert_int_equal(as_loop_new(&s.loop, 0), 0);
     as_task_init(&s.task, run_slice);
     as_task_init(&s.once, run_other);
-    as_loop_next(s.loop, &s.task);
-    as_loop_next(s.loop, &s.task); /* once is enough */
-    as_loop_next(s.loop, &s.once);
+    as_loop_defer_next_turn(s.loop, &s.task);
+    as_loop_defer_next_turn(s.loop, &s.task); /* once is enough */
+    as_loop_defer_next_turn(s.loop, &s.once);
     as_loop_run(s.loop);
     for (int i = 1; i < 4; i++)
         assert_int_equal(s.wakes[i], s.wakes[i - 1] + 1); /* one poll between two slices */
     assert_int_equal(s.others, 1);
-    as_loop_next(s.loop, &s.once);
-    assert_true(as_task_is_due(&s.once));
+    as_loop_defer_next_turn(s.loop, &s.once);
+    assert_true(as_task_is_pending(&s.once));
     as_task_cancel(&s.once);
-    assert_false(as_task_is_due(&s.once));
+    assert_false(as_task_is_pending(&s.once));
     as_loop_free(s.loop);
 }
 

@@ -35,7 +35,7 @@ static void check_heard(int fd, const char *want)
 static void take(struct as_notify *n, const char *text)
 {
     setenv("NOTIFY_SOCKET", text, 1);
-    assert_int_equal(as_notify_take(n), 0);
+    assert_int_equal(as_notify_init(n), 0);
     assert_null(getenv("NOTIFY_SOCKET")); /* no child of ours is the service */
 }
 
@@ -48,15 +48,15 @@ static void a_manager_hears_each_word_as_one_datagram(void **state AS_UNUSED)
     snprintf(path, sizeof(path), "/tmp/as_notify_%d", (int)getpid());
     fd = listen_at(path);
     take(&n, path);
-    assert_int_equal(as_notify_say(&n, "READY=1\nSTATUS=4 replicas"), 0);
-    assert_int_equal(as_notify_say(&n, "STOPPING=1"), 0);
+    assert_int_equal(as_notify_send(&n, "READY=1\nSTATUS=4 replicas"), 0);
+    assert_int_equal(as_notify_send(&n, "STOPPING=1"), 0);
     check_heard(fd, "READY=1\nSTATUS=4 replicas");
     check_heard(fd, "STOPPING=1");
     close(fd);
     /* it has gone: that is said, and nothing else happens */
-    assert_int_equal(as_notify_say(&n, "READY=1"), AS_EIO);
+    assert_int_equal(as_notify_send(&n, "READY=1"), AS_EIO);
     unlink(path);
-    assert_int_equal(as_notify_say(&n, "READY=1"), AS_EIO);
+    assert_int_equal(as_notify_send(&n, "READY=1"), AS_EIO);
 }
 
 static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
@@ -68,11 +68,11 @@ static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
     snprintf(name, sizeof(name), "@as_notify_%d", (int)getpid());
     fd = listen_at(name);
     take(&n, name);
-    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    assert_int_equal(as_notify_send(&n, "READY=1"), 0);
     check_heard(fd, "READY=1");
     close(fd);
     /* nothing is left of it: nobody waits for another word */
-    assert_int_equal(as_notify_say(&n, "STOPPING=1"), 0);
+    assert_int_equal(as_notify_send(&n, "STOPPING=1"), 0);
 }
 
 static void without_a_manager_nothing_happens(void **state AS_UNUSED)
@@ -80,10 +80,10 @@ static void without_a_manager_nothing_happens(void **state AS_UNUSED)
     struct as_notify n;
 
     unsetenv("NOTIFY_SOCKET");
-    assert_int_equal(as_notify_take(&n), 0);
-    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    assert_int_equal(as_notify_init(&n), 0);
+    assert_int_equal(as_notify_send(&n, "READY=1"), 0);
     take(&n, "");
-    assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+    assert_int_equal(as_notify_send(&n, "READY=1"), 0);
 }
 
 static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
@@ -97,9 +97,9 @@ static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
     path[sizeof(path) - 1] = 0;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         setenv("NOTIFY_SOCKET", bad[i], 1);
-        assert_int_equal(as_notify_take(&n), AS_EINVALID);
+        assert_int_equal(as_notify_init(&n), AS_EINVALID);
         assert_null(getenv("NOTIFY_SOCKET"));
-        assert_int_equal(as_notify_say(&n, "READY=1"), 0);
+        assert_int_equal(as_notify_send(&n, "READY=1"), 0);
     }
     /* one byte less fits */
     path[sizeof(path) - 2] = 0;
@@ -107,17 +107,17 @@ static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
     assert_int_equal(n.n, sizeof(struct sockaddr_un));
 }
 
-/* What as_notify_take_watchdog makes of the two variables. */
+/* What as_notify_init_watchdog makes of the two variables. */
 static int watchdog(struct as_notify *n, const char *usec, const char *pid)
 {
     int rc;
 
-    as_notify_drop_watchdog();
+    as_notify_unset_watchdog();
     if (usec)
         setenv("WATCHDOG_USEC", usec, 1);
     if (pid)
         setenv("WATCHDOG_PID", pid, 1);
-    rc = as_notify_take_watchdog(n);
+    rc = as_notify_init_watchdog(n);
     assert_null(getenv("WATCHDOG_USEC"));
     assert_null(getenv("WATCHDOG_PID"));
     return rc;
@@ -168,9 +168,9 @@ static void the_next_image_finds_the_watchdog_in_its_environment(void **state AS
 
     take(&n, "/tmp/as_notify");
     n.watchdog_us = 1234;
-    assert_int_equal(as_notify_leave_watchdog(&n), 0);
+    assert_int_equal(as_notify_export_watchdog(&n), 0);
     n.watchdog_us = 0;
-    assert_int_equal(as_notify_take_watchdog(&n), 0);
+    assert_int_equal(as_notify_init_watchdog(&n), 0);
     assert_int_equal(n.watchdog_us, 1234);
     assert_null(getenv("WATCHDOG_USEC"));
 }

@@ -144,12 +144,12 @@ static void lists_of_cpus_are_the_kernel_s(void **state AS_UNUSED)
         "",   "a",  "-1",  "1-", "3-1", "1,", ",1", "1;2", "1024", "0-1024", "99999999999999999999",
         " 1", "+1", "1--2"};
 
-    assert_int_equal(as_proc_cpus("0"), 1);
-    assert_int_equal(as_proc_cpus("0-3,8"), 5);
-    assert_int_equal(as_proc_cpus("1,1-2"), 2);
-    assert_int_equal(as_proc_cpus("0-1023"), 1024);
+    assert_int_equal(as_proc_count_cpus("0"), 1);
+    assert_int_equal(as_proc_count_cpus("0-3,8"), 5);
+    assert_int_equal(as_proc_count_cpus("1,1-2"), 2);
+    assert_int_equal(as_proc_count_cpus("0-1023"), 1024);
     for (size_t i = 0; i < AS_COUNT(bad); i++)
-        assert_int_equal(as_proc_cpus(bad[i]), 0);
+        assert_int_equal(as_proc_count_cpus(bad[i]), 0);
 }
 
 static void a_child_has_no_more_memory_than_it_may(void **state AS_UNUSED)
@@ -342,11 +342,11 @@ static void strays_are_reaped_and_ours_are_left(void **state AS_UNUSED)
     assert_int_equal(read(out[0], up, 3), 3);
     pfd = (struct pollfd){.fd = p.pidfd, .events = POLLIN};
     assert_int_equal(poll(&pfd, 1, 10000), 1);
-    as_proc_reap_strays(not_ours, &p.pid); /* p is dead and stays for its owner */
+    as_proc_reap_orphans(not_ours, &p.pid); /* p is dead and stays for its owner */
     as_proc_wait(&p);
     close(in[1]);
     assert_int_equal(waitid(P_ALL, 0, &si, WEXITED | WNOWAIT), 0); /* the orphan has ended */
-    as_proc_reap_strays(not_ours, &none);
+    as_proc_reap_orphans(not_ours, &none);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     close(out[0]);
@@ -379,10 +379,10 @@ static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
     char up[3];
 
     assert_int_equal(read(out, up, 3), 3);
-    assert_int_equal(as_proc_hold(pid, getppid()), -1); /* which has none of that number */
-    assert_int_equal(as_proc_hold(0, getpid()), -1);
-    assert_int_equal(as_proc_hold(1, getpid()), -1);
-    fd = as_proc_hold(pid, getpid());
+    assert_int_equal(as_proc_open_pidfd(pid, getppid()), -1); /* which has none of that number */
+    assert_int_equal(as_proc_open_pidfd(0, getpid()), -1);
+    assert_int_equal(as_proc_open_pidfd(1, getpid()), -1);
+    fd = as_proc_open_pidfd(pid, getpid());
     assert_true(fd >= 0);
     as_proc_kill_group(-1, pid); /* some process has that number; nobody knows which */
     as_proc_kill_group(fd, 0);
@@ -390,7 +390,7 @@ static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
     as_proc_kill_group(fd, pid);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_int_equal(as_proc_hold(pid, getpid()), -1);
+    assert_int_equal(as_proc_open_pidfd(pid, getpid()), -1);
     as_proc_kill_group(fd, pid);
     close(fd);
     close(out);
@@ -405,7 +405,7 @@ static void what_a_leader_leaves_is_killed(void **state AS_UNUSED)
         char up[3];
 
         assert_int_equal(read(out, up, 3), 3);
-        fd = held ? as_proc_hold(pid, getpid()) : -1;
+        fd = held ? as_proc_open_pidfd(pid, getpid()) : -1;
         assert_true(!held || fd >= 0);
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, NULL, 0), pid);

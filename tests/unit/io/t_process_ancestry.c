@@ -1,4 +1,5 @@
-/* Specification of io/process/process_ancestry: the command of a process, and whom it descends from. */
+/* Specification of io/process/process_ancestry: the command of a process, and whom it descends
+ * from. */
 #include "io/process/process_ancestry.h"
 
 #include "unit.h"
@@ -74,14 +75,15 @@ static void a_process_descends_from_its_parents(void **state AS_UNUSED)
 
     grow(&f);
     a.wanted = getpid();
-    assert_int_equal(as_lineage_find(f.grandchild, is_wanted, &a), getpid());
+    assert_int_equal(as_process_ancestry_find(f.grandchild, is_wanted, &a), getpid());
     assert_int_equal(a.seen[0], f.grandchild);
     assert_int_equal(a.seen[1], f.child);
     assert_int_equal(a.seen[2], getpid());
     a = (struct asked){.wanted = f.child};
-    assert_int_equal(as_lineage_find(f.grandchild, is_wanted, &a), f.child);
+    assert_int_equal(as_process_ancestry_find(f.grandchild, is_wanted, &a), f.child);
     a = (struct asked){.wanted = f.grandchild};
-    assert_int_equal(as_lineage_find(f.child, is_wanted, &a), 0); /* not from its children */
+    assert_int_equal(as_process_ancestry_find(f.child, is_wanted, &a),
+                     0); /* not from its children */
     assert_true(was_asked(&a, getppid()));
     fell(f.grandchild);
     fell(f.child);
@@ -115,7 +117,7 @@ static void an_orphan_descends_from_its_group(void **state AS_UNUSED)
     }
     assert_int_equal(read(up[0], &orphan, sizeof(orphan)), sizeof(orphan));
     a.wanted = leader;
-    assert_int_equal(as_lineage_find(orphan, is_wanted, &a), leader);
+    assert_int_equal(as_process_ancestry_find(orphan, is_wanted, &a), leader);
     kill(orphan, SIGKILL);
     fell(leader);
     close(up[0]);
@@ -124,32 +126,32 @@ static void an_orphan_descends_from_its_group(void **state AS_UNUSED)
 
 static void a_command_may_hold_anything(void **state AS_UNUSED)
 {
-    char name[AS_LINEAGE_COMMAND];
+    char name[AS_PROCESS_ANCESTRY_COMMAND];
     struct asked a = {.wanted = getpid()};
     struct family f;
 
     grow(&f);
-    assert_true(as_lineage_command(f.grandchild, name));
+    assert_true(as_process_ancestry_command(f.grandchild, name));
     assert_string_equal(name, "a) 1 (b");
-    assert_int_equal(as_lineage_find(f.grandchild, is_wanted, &a), getpid());
+    assert_int_equal(as_process_ancestry_find(f.grandchild, is_wanted, &a), getpid());
     fell(f.grandchild);
     fell(f.child);
 }
 
 static void who_has_gone_descends_from_nobody(void **state AS_UNUSED)
 {
-    char name[AS_LINEAGE_COMMAND];
+    char name[AS_PROCESS_ANCESTRY_COMMAND];
     struct asked a = {.wanted = getpid()};
     pid_t pid = fork();
 
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);
-    assert_false(as_lineage_command(pid, name));
-    assert_int_equal(as_lineage_find(pid, is_wanted, &a), 0);
+    assert_false(as_process_ancestry_command(pid, name));
+    assert_int_equal(as_process_ancestry_find(pid, is_wanted, &a), 0);
     assert_int_equal(a.n, 1); /* a number that is known is known, whether it lives or not */
-    assert_int_equal(as_lineage_find(0, is_wanted, &a), 0);
-    assert_int_equal(as_lineage_find(-1, is_wanted, &a), 0);
+    assert_int_equal(as_process_ancestry_find(0, is_wanted, &a), 0);
+    assert_int_equal(as_process_ancestry_find(-1, is_wanted, &a), 0);
     assert_int_equal(a.n, 1);
 }
 

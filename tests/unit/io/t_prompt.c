@@ -1,5 +1,5 @@
-/* io/loop/prompt: a thread that asks for a short slice has one, as have those that it makes; 0 takes it
- * back. */
+/* io/loop/prompt: a thread that asks for a short slice has one, as have those that it makes; 0
+ * takes it back. */
 #include "io/loop/prompt.h"
 
 #include "base/err.h"
@@ -41,7 +41,7 @@ static void *note(void *arg)
 static void a_slice_is_set_inherited_and_taken_back(void **state AS_UNUSED)
 {
     struct attr before = attributes(), after, of_thread;
-    int err = as_prompt_thread(AS_PROMPT_SLICE);
+    int err = as_prompt_set_slice(AS_PROMPT_SLICE);
     pthread_t thread;
 
     after = attributes();
@@ -56,7 +56,7 @@ static void a_slice_is_set_inherited_and_taken_back(void **state AS_UNUSED)
     assert_int_equal(pthread_create(&thread, NULL, note, &of_thread), 0);
     pthread_join(thread, NULL);
     assert_true(of_thread.sched_runtime == AS_PROMPT_SLICE);
-    assert_int_equal(as_prompt_thread(0), 0);
+    assert_int_equal(as_prompt_set_slice(0), 0);
     assert_true(attributes().sched_runtime == before.sched_runtime);
 }
 
@@ -67,7 +67,7 @@ static void other_policies_are_left_alone(void **state AS_UNUSED)
     idle.sched_policy = SCHED_IDLE;
     assert_int_equal(syscall(SYS_sched_setattr, 0, &idle, 0), 0);
     idle = attributes();
-    assert_int_equal(as_prompt_thread(AS_PROMPT_SLICE), AS_EUNIMPLEMENTED);
+    assert_int_equal(as_prompt_set_slice(AS_PROMPT_SLICE), AS_EUNIMPLEMENTED);
     assert_int_equal(attributes().sched_policy, SCHED_IDLE);
     assert_true(attributes().sched_runtime == idle.sched_runtime);
 }

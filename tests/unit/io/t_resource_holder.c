@@ -1,4 +1,5 @@
-/* Specification of io/process/resource_holder: who has a port or a file, and whether it is a server. */
+/* Specification of io/process/resource_holder: who has a port or a file, and whether it is a
+ * server. */
 #include "io/process/resource_holder.h"
 
 #include "io/socket/listen.h"
@@ -84,11 +85,11 @@ static void hold_lock(void)
     open_file();
 }
 
-static void says(const struct as_holder *h, const char *want)
+static void says(const struct as_resource_holder *h, const char *want)
 {
     struct as_buf b = {0};
 
-    as_holder_write(h, &b);
+    as_resource_holder_write(h, &b);
     assert_true(as_str_eq(as_buf_slice(&b), as_str_of(want)));
     as_buf_fini(&b);
 }
@@ -96,51 +97,51 @@ static void says(const struct as_holder *h, const char *want)
 /* Bound here, so that the port is known; closed here, so that the other process alone has it. */
 static void who_listens_on_a_port(void **state AS_UNUSED)
 {
-    struct as_holder h;
+    struct as_resource_holder h;
     int fd, e;
     uint16_t port;
     char text[64];
     pid_t pid;
 
     assert_int_equal(as_listen_tcp("127.0.0.1", 0, &fd, 1, &port, &e), 1);
-    assert_false(as_holder_of_port(&h, port)); /* it is ours: nobody else's */
+    assert_false(as_resource_holder_of_port(&h, port)); /* it is ours: nobody else's */
     pid = other(open_file);
     close(fd);
-    assert_true(as_holder_of_port(&h, port));
+    assert_true(as_resource_holder_of_port(&h, port));
     assert_int_equal(h.pid, pid);
     assert_false(h.is_server);
     assert_string_equal(h.program, "t_resource_hold"); /* the kernel keeps 15 bytes of a name */
     snprintf(text, sizeof(text), "pid %d", (int)pid);
     says(&h, text);
     end(pid);
-    assert_false(as_holder_of_port(&h, port));
+    assert_false(as_resource_holder_of_port(&h, port));
 }
 
 static void who_has_a_file_open(void **state AS_UNUSED)
 {
     char path[128];
-    struct as_holder h;
+    struct as_resource_holder h;
     pid_t pid = other(open_file);
 
     snprintf(path, sizeof(path), "%s/./file", folder); /* however it is written */
-    assert_true(as_holder_of_file(&h, path));
+    assert_true(as_resource_holder_of_file(&h, path));
     assert_int_equal(h.pid, pid);
     assert_false(h.is_server);
     end(pid);
-    assert_false(as_holder_of_file(&h, path));
+    assert_false(as_resource_holder_of_file(&h, path));
     snprintf(path, sizeof(path), "%s/nothing", folder);
-    assert_false(as_holder_of_file(&h, path));
+    assert_false(as_resource_holder_of_file(&h, path));
 }
 
 /* By the lock of its folder, which it holds. */
 static void a_server_is_known_by_its_lock(void **state AS_UNUSED)
 {
     char path[128], cwd[256], text[512];
-    struct as_holder h, same;
+    struct as_resource_holder h, same;
     pid_t pid = other(hold_lock);
 
     snprintf(path, sizeof(path), "%s/file", folder);
-    assert_true(as_holder_of_file(&h, path));
+    assert_true(as_resource_holder_of_file(&h, path));
     assert_true(h.is_server);
     assert_int_equal(h.pid, pid);
     assert_int_equal(h.port, 8123);
@@ -150,13 +151,13 @@ static void a_server_is_known_by_its_lock(void **state AS_UNUSED)
     snprintf(text, sizeof(text), "pid %d, started in %s, runtime directory %s", (int)pid, cwd,
              folder);
     says(&h, text);
-    assert_true(as_holder_of_folder(&same, folder, 8123));
+    assert_true(as_resource_holder_of_folder(&same, folder, 8123));
     assert_int_equal(same.pid, pid);
     says(&same, text);
     end(pid);
-    assert_false(
-        as_holder_of_folder(&h, folder, 8123)); /* the file is there, the lock is not held */
-    assert_false(as_holder_of_folder(&h, folder, 8124));
+    assert_false(as_resource_holder_of_folder(&h, folder,
+                                              8123)); /* the file is there, the lock is not held */
+    assert_false(as_resource_holder_of_folder(&h, folder, 8124));
 }
 
 int main(void)

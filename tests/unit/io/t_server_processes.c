@@ -1,4 +1,5 @@
-/* Specification of io/process/server_processes: the processes of a server, and which of them are stopped. */
+/* Specification of io/process/server_processes: the processes of a server, and which of them are
+ * stopped. */
 #include "io/process/server_processes.h"
 
 #include "io/process/runtime.h"
@@ -82,9 +83,9 @@ static struct server start(void)
         if (fd < 0 || flock(fd, LOCK_EX) < 0 || write(fd, pid, (size_t)n) != n)
             _exit(1);
         s.supervisor = getpid();
-        s.dispatcher = child(AS_FAMILY_DISPATCHER);
+        s.dispatcher = child(AS_SERVER_PROCESSES_DISPATCHER);
         child("as (odd) name");
-        s.controller = child(AS_FAMILY_CONTROLLER);
+        s.controller = child(AS_SERVER_PROCESSES_CONTROLLER);
         (void)!write(fds[1], &s, sizeof(s));
         for (;;)
             pause();
@@ -101,7 +102,8 @@ static void end(const struct server *s)
     waitpid(s->supervisor, NULL, 0);
 }
 
-static void is(const struct as_family_member *m, const char *role, pid_t pid, bool is_stopped)
+static void is(const struct as_server_processes_entry *m, const char *role, pid_t pid,
+               bool is_stopped)
 {
     assert_string_equal(m->role, role);
     assert_int_equal(m->pid, pid);
@@ -117,18 +119,18 @@ static void says(struct as_buf *b, const char *want)
 static void who_is_there(void **state AS_UNUSED)
 {
     struct server s = start();
-    struct as_family f;
+    struct as_server_processes f;
     struct as_buf b = {0};
     char text[128];
 
-    as_family_read(&f, folder, 8123);
+    as_server_processes_read(&f, folder, 8123);
     assert_int_equal(f.n, 3);
     is(&f.all[0], "supervisor", s.supervisor, false);
     is(&f.all[1], "dispatcher", s.dispatcher, false);
     is(&f.all[2], "controller", s.controller, false);
-    assert_false(as_family_explain(&f, &b));
+    assert_false(as_server_processes_put_stopped(&f, &b));
     says(&b, "");
-    as_family_name(&f, "controller", &b);
+    as_server_processes_put_name(&f, "controller", &b);
     snprintf(text, sizeof(text), "the controller (pid %d)", (int)s.controller);
     says(&b, text);
     as_buf_fini(&b);
@@ -138,17 +140,17 @@ static void who_is_there(void **state AS_UNUSED)
 static void who_is_stopped(void **state AS_UNUSED)
 {
     struct server s = start();
-    struct as_family f;
+    struct as_server_processes f;
     struct as_buf b = {0};
     char text[256];
 
     kill(s.dispatcher, SIGSTOP);
     do
-        as_family_read(&f, folder, 8123);
+        as_server_processes_read(&f, folder, 8123);
     while (!f.all[1].is_stopped);
     is(&f.all[0], "supervisor", s.supervisor, false);
     is(&f.all[2], "controller", s.controller, false);
-    assert_true(as_family_explain(&f, &b));
+    assert_true(as_server_processes_put_stopped(&f, &b));
     snprintf(text, sizeof(text),
              "\n  the dispatcher (pid %d) is stopped, by a signal or a debugger; it goes on with: "
              "kill -CONT %d",
@@ -161,15 +163,15 @@ static void who_is_stopped(void **state AS_UNUSED)
 static void nobody_is_there(void **state AS_UNUSED)
 {
     struct server s = start();
-    struct as_family f;
+    struct as_server_processes f;
     struct as_buf b = {0};
 
-    as_family_read(&f, folder, 8124);
+    as_server_processes_read(&f, folder, 8124);
     assert_int_equal(f.n, 0);
     end(&s);
-    as_family_read(&f, folder, 8123); /* its number stands there still */
+    as_server_processes_read(&f, folder, 8123); /* its number stands there still */
     assert_int_equal(f.n, 0);
-    as_family_name(&f, "dispatcher", &b);
+    as_server_processes_put_name(&f, "dispatcher", &b);
     says(&b, "the dispatcher");
     as_buf_fini(&b);
 }

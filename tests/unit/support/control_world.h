@@ -1,5 +1,5 @@
-/* tests/unit/support/control_world.h — a control door and its clients over HTTP/1.1, for the tests of
- * edge/admin/control: the test is whoever carries requests out, and what is served. */
+/* tests/unit/support/control_world.h — a control interface and its clients over HTTP/1.1, for the
+ * tests of edge/admin/control: the test is whoever carries requests out, and what is served. */
 #ifndef AS_TESTS_CONTROL_WORLD_H
 #define AS_TESTS_CONTROL_WORLD_H
 
@@ -33,7 +33,7 @@ struct world {
     struct as_edge *edge;
     /* the last request, and whoever waits for its answer */
     struct as_buf asked; /* "VERB application deployment replicas text" */
-    struct as_control_ask *waiting;
+    struct as_control_call *waiting;
     bool later; /* it is answered by the test */
     uint32_t gone;
     int err; /* of the next answers, with `text` */
@@ -52,7 +52,7 @@ static inline const char *text_of(struct as_buf *b)
 
 static inline void answer(struct world *w, int err, const char *text)
 {
-    struct as_control_ask *k = w->waiting;
+    struct as_control_call *k = w->waiting;
     struct as_buf b;
 
     w->waiting = NULL;
@@ -67,7 +67,7 @@ static inline void on_gone(void *arg)
     ((struct world *)arg)->gone++;
 }
 
-static inline void handle(void *ctx, const struct as_control_request *q, struct as_control_ask *k)
+static inline void handle(void *ctx, const struct as_control_request *q, struct as_control_call *k)
 {
     static const char *const verbs[] = {"show",   "config", "history", "plan",    "deploy",
                                         "delete", "scale",  "restart", "rollback"};
@@ -78,7 +78,7 @@ static inline void handle(void *ctx, const struct as_control_request *q, struct 
                   AS_STR_FMT(q->deployment), q->replicas, AS_STR_FMT(q->text));
     w->waiting = k;
     if (w->later)
-        as_control_await(k, on_gone, w);
+        as_control_set_on_gone(k, on_gone, w);
     else
         answer(w, w->err, w->text);
 }
@@ -101,7 +101,7 @@ static inline struct world *open_world(void)
 {
     struct world *w = as_xalloc(sizeof(*w));
     struct as_control_events_conf events = {.heartbeat = HEARTBEAT, .max_unsent = MAX_UNSENT};
-    struct as_edge_conf conf = {.door = AS_DOOR_CONTROL,
+    struct as_edge_conf conf = {.interface = AS_INTERFACE_CONTROL,
                                 .host = "",
                                 .api = &w->api,
                                 .h1 = {.max_line = 4096,

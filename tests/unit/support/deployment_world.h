@@ -20,7 +20,7 @@
 #define PREFETCH_WORK (100 * AS_US)
 
 struct world {
-    struct as_deploy *d;
+    struct as_deployment *d;
     struct as_request q[26]; /* by letter */
     struct as_replica *r[26];
     char names[26]; /* links: what as_replica_link gives */
@@ -30,7 +30,7 @@ struct world {
     uint64_t sample[26];
     uint64_t printed; /* bytes of the fingerprint that is being taken */
     uint32_t prints;  /* fingerprints taken */
-    bool works;       /* as_deploy_work is to be called */
+    bool works;       /* as_deployment_work is to be called */
     size_t n;
     char log[1024];
 };
@@ -70,7 +70,7 @@ static inline void world_batch(void *ctx, struct as_replica *r, uint32_t n)
     note(ctx, "%c:%u", letter_of(r), n);
 }
 
-/* A timer that is set is no news: as_deploy_next_deadline tells. */
+/* A timer that is set is no news: as_deployment_next_deadline tells. */
 static inline void world_wake(void *ctx, as_ns when)
 {
     assert_true(when > ((struct world *)ctx)->now);
@@ -116,7 +116,7 @@ static inline void expect(struct world *w, const char *want)
     w->log[w->n] = '\0';
     assert_string_equal(w->log, want);
     w->n = 0;
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
 }
 
 static inline uint64_t world_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
@@ -130,7 +130,7 @@ static inline uint64_t world_sample(void *ctx, const struct as_request *q, uint6
 
 /* Requests of the same `kind` are alike where models take no batches; 0: like no other. */
 static inline bool world_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
-                               struct as_print *ret_p)
+                               struct as_fingerprint *ret_p)
 {
     struct world *w = ctx;
     uint64_t n;
@@ -158,26 +158,26 @@ static inline void work(struct world *w)
     assert_true(w->works);
     w->works = false;
     w->now++;
-    as_deploy_work(w->d, w->now);
+    as_deployment_work(w->d, w->now);
 }
 
 static inline struct world *world_new_with(int64_t max_queued, enum as_router router)
 {
-    static const struct as_deploy_ops ops = {
+    static const struct as_deployment_ops ops = {
         world_batch, world_send,  world_recall, world_cancel, world_answer,   world_release,
         world_wake,  world_alike, world_sample, world_print,  world_next_turn};
-    struct as_deploy_conf conf = {
+    struct as_deployment_conf conf = {
         .max_queued = max_queued,
         .router = router,
         .prefetch_work = PREFETCH_WORK,
         .seed = 1,
-        .replay = {.attempts = 3, .percent = 10, .least = 3},
+        .retry = {.attempts = 3, .percent = 10, .least = 3},
         .blame = {.max = 8, .ttl = 60 * AS_SEC},
         .breaker = {.failures = 5, .probes = 3, .open = AS_SEC, .open_max = 30 * AS_SEC},
         .outlier = {.factor = 3, .percent = 33},
         .verdict_wait = 25 * AS_MS,
-        .verdict_patience = 2 * AS_SEC,
-        .trial = {.time = 2 * AS_SEC, .wait = 30 * AS_SEC}};
+        .repeat_verdict_wait = 2 * AS_SEC,
+        .quarantine = {.time = 2 * AS_SEC, .wait = 30 * AS_SEC}};
     struct world *w = as_xalloc(sizeof(*w));
 
     w->now = AS_SEC;
@@ -185,7 +185,7 @@ static inline struct world *world_new_with(int64_t max_queued, enum as_router ro
         as_request_init(&w->q[i]);
         w->names[i] = (char)('A' + i);
     }
-    assert_int_equal(as_deploy_new(&w->d, AS_STR("test"), &conf, &ops, w), 0);
+    assert_int_equal(as_deployment_new(&w->d, AS_STR("test"), &conf, &ops, w), 0);
     return w;
 }
 
@@ -196,7 +196,7 @@ static inline struct world *world_new(void)
 
 static inline void world_free(struct world *w)
 {
-    as_deploy_free(w->d);
+    as_deployment_free(w->d);
     free(w);
 }
 
@@ -226,7 +226,7 @@ static inline void join(struct world *w, char c, uint32_t slots, uint32_t prefet
 
 static inline int submit(struct world *w, char c)
 {
-    return as_deploy_submit(w->d, req(w, c), w->now);
+    return as_deployment_submit(w->d, req(w, c), w->now);
 }
 
 /* One after the other; all are accepted. */

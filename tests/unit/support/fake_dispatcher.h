@@ -1,5 +1,5 @@
-/* tests/unit/support/fake_dispatcher.h — the other end of a worker's link: listens, greets, asks, reads
- * answers.
+/* tests/unit/support/fake_dispatcher.h — the other end of a worker's link: listens, greets, asks,
+ * reads answers.
  *
  * The greeting runs in a thread of its own, because as_worker_connect blocks; after it everything
  * is driven by the test. Waits are bounded by WAIT_MS and end the test when nothing comes.
@@ -291,7 +291,7 @@ static inline void fake_expect_echo(struct fake *d, uint64_t stream, size_t n)
     fake_expect(d, AS_FRAME_DATA);
     assert_int_equal(d->f.stream, stream);
     as_arena_init(&a, NULL, 0);
-    assert_int_equal(as_frame_msg_open(&d->f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&d->f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.body_len, n);
     assert_int_equal(msg.n_tensors, 1);
     if (m.body)

@@ -61,7 +61,7 @@ static inline void *h1_on_request(void *conn, uint32_t stream, const struct as_h
                       AS_STR_FMT(head->rest[i].value));
     as_buf_str(&c->seen, " {");
     if (c->place)
-        as_h1_into(c->h, stream, c->place, c->place_n);
+        as_h1_set_body_buffer(c->h, stream, c->place, c->place_n);
     if (c->on_request)
         c->on_request(c, head);
     if (!c->null_request)

@@ -1,4 +1,5 @@
-/* tests/unit/support/link_world.h — a real fleet, and workers that the test speaks for, frame by frame.
+/* tests/unit/support/link_world.h — a real fleet, and workers that the test speaks for, frame by
+ * frame.
  *
  * Each program has one world at a time: begin, end. What the owner of the fleet hears is counted.
  */
@@ -45,7 +46,7 @@ struct request {
 static struct {
     struct as_loop *loop;
     struct as_fleet *fleet;
-    struct as_client client;
+    struct as_fleet_client client;
     struct as_timer watch, pulse;
     struct hand hand[HANDS];
     struct request q[CALLS];
@@ -129,8 +130,8 @@ AS_UNUSED static struct as_fleet_conf usual(void)
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
                                   .parts = {4, 100000},
-                                  .trial = {2 * AS_SEC, 30 * AS_SEC},
-                                  .replay = {.attempts = 3, .percent = 10, .least = 3},
+                                  .quarantine = {2 * AS_SEC, 30 * AS_SEC},
+                                  .retry = {.attempts = 3, .percent = 10, .least = 3},
                                   .seed = 7};
 }
 
@@ -147,10 +148,10 @@ AS_UNUSED static void begin(struct as_fleet_conf conf)
         w.hand[i].fd = -1;
     assert_int_equal(as_loop_new(&w.loop, 0), 0);
     assert_int_equal(as_fleet_new(&w.fleet, w.loop, &conf, &ops, NULL, NULL), 0);
-    assert_int_equal(as_client_open(&w.client, w.fleet, w.loop), 0);
-    as_fleet_token(w.fleet, AS_STR("t0"), AS_STR("app-0"), AS_STR("app"));
-    as_fleet_token(w.fleet, AS_STR("t1"), AS_STR("app-1"), AS_STR("app"));
-    as_fleet_join_token(w.fleet, AS_STR("join"));
+    assert_int_equal(as_fleet_client_open(&w.client, w.fleet, w.loop), 0);
+    as_fleet_add_process(w.fleet, AS_STR("t0"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t1"), AS_STR("app-1"), AS_STR("app"));
+    as_fleet_set_join_token(w.fleet, AS_STR("join"));
     as_timer_init(&w.watch, w.loop, on_watch);
     as_timer_init(&w.pulse, w.loop, on_pulse);
     as_timer_set(&w.pulse, as_loop_now(w.loop));
@@ -174,12 +175,12 @@ AS_UNUSED static void end(void)
         hand_close(&w.hand[i]);
     for (uint32_t i = 0; i < w.n; i++) { /* what is queued still */
         if (!w.q[i].released)
-            as_client_cancel(&w.client, &w.q[i].call);
+            as_fleet_client_cancel(&w.client, &w.q[i].call);
         assert_true(w.q[i].released);
         as_arena_fini(&w.q[i].arena);
     }
     assert_int_equal(as_fleet_unanswered(w.fleet), 0);
-    as_client_close(&w.client);
+    as_fleet_client_close(&w.client);
     as_fleet_free(w.fleet);
     as_timer_close(&w.watch, NULL);
     as_timer_close(&w.pulse, NULL);
@@ -350,7 +351,7 @@ AS_UNUSED static void on_release(struct as_call *c)
 AS_UNUSED static void on_part(struct as_call *c, struct as_part *p)
 {
     AS_CONTAINER(c, struct request, call)->parts++;
-    as_client_credit(&w.client, c, 1, p->cost);
+    as_fleet_client_credit(&w.client, c, 1, p->cost);
 }
 
 /* With one input of bytes; both stay until it is answered. */
@@ -375,7 +376,7 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.on_release = on_release;
     q->call.on_part = on_part;
     q->call.begun = AS_NEVER / 2; /* what an earlier life of the memory left */
-    as_client_submit(&w.client, &q->call);
+    as_fleet_client_submit(&w.client, &q->call);
     return q;
 }
 
@@ -414,7 +415,7 @@ AS_UNUSED static void say_part(struct hand *h, uint64_t stream)
 /* The process of that token has died, as the supervisor says. */
 AS_UNUSED static void die(int i, const char *token)
 {
-    as_fleet_forget(w.fleet, as_str_of(token), AS_LOSS_KILLED);
+    as_fleet_remove_process(w.fleet, as_str_of(token), AS_LOSS_KILLED);
     hand_close(&w.hand[i]);
 }
 
@@ -428,7 +429,7 @@ AS_UNUSED static void reply(struct hand *h, uint64_t stream, uint16_t op, uint32
 
 AS_UNUSED static uint32_t ready_replicas(void)
 {
-    return as_deploy_ready(w.fleet->deploys[0]->core);
+    return as_deployment_ready(w.fleet->deploys[0]->core);
 }
 
 #endif

@@ -27,7 +27,7 @@
 
 struct world {
     struct as_plan *p;
-    struct as_starts starts;
+    struct as_start_limit starts;
     struct as_plan_target t; /* what the test asks for next */
     as_ns now;
     uint32_t devices, *free;       /* that are free; of another world, when that has the machine */
@@ -36,7 +36,7 @@ struct world {
     uint32_t has[WORLD_PLACES];    /* by number */
     uint32_t notes;
     uint64_t first_ask, ask; /* the last one */
-    struct as_place_facts to;
+    struct as_replica_slot_facts to;
     enum as_condition_status status;
     size_t n;
     char log[4096];
@@ -54,23 +54,23 @@ AS_PRINTF(2, 3) static inline void write_down(struct world *w, const char *fmt, 
     assert_true(w->n < sizeof(w->log));
 }
 
-static inline uint32_t number(const struct as_place *pl)
+static inline uint32_t number(const struct as_replica_slot *pl)
 {
-    return as_place_facts(pl)->number;
+    return as_replica_slot_facts(pl)->number;
 }
 
-static inline uint32_t *devices_of(struct world *w, const struct as_place *pl)
+static inline uint32_t *devices_of(struct world *w, const struct as_replica_slot *pl)
 {
     return &w->has[number(pl) % WORLD_PLACES];
 }
 
-static inline uint32_t missing(struct world *w, const struct as_place *pl)
+static inline uint32_t missing(struct world *w, const struct as_replica_slot *pl)
 {
-    return w->need[as_place_facts(pl)->version % WORLD_VERSIONS] - *devices_of(w, pl);
+    return w->need[as_replica_slot_facts(pl)->version % WORLD_VERSIONS] - *devices_of(w, pl);
 }
 
-static inline struct as_str world_lacks(void *ctx, const struct as_place *pl,
-                                        const struct as_plan_room *room)
+static inline struct as_str world_lacks(void *ctx, const struct as_replica_slot *pl,
+                                        const struct as_plan_headroom *room)
 {
     struct world *w = ctx;
     uint32_t there = *w->free + (room->kept ? w->kept : 0);
@@ -90,7 +90,7 @@ static inline bool world_release(void *ctx)
     return n != 0;
 }
 
-static inline void world_start(void *ctx, struct as_place *pl)
+static inline void world_start(void *ctx, struct as_replica_slot *pl)
 {
     struct world *w = ctx;
     uint32_t n = missing(w, pl), of_free = AS_MIN(n, *w->free);
@@ -102,56 +102,57 @@ static inline void world_start(void *ctx, struct as_place *pl)
     *devices_of(w, pl) += n;
 }
 
-static inline void give_back(struct world *w, const struct as_place *pl)
+static inline void give_back(struct world *w, const struct as_replica_slot *pl)
 {
     w->kept += *devices_of(w, pl);
     *devices_of(w, pl) = 0;
 }
 
-static inline void world_note(void *ctx, struct as_place *pl AS_UNUSED)
+static inline void world_note(void *ctx, struct as_replica_slot *pl AS_UNUSED)
 {
     ((struct world *)ctx)->notes++;
 }
 
-static inline void world_configure(void *ctx, struct as_place *pl, uint64_t ask,
-                                   const struct as_place_facts *to)
+static inline void world_configure(void *ctx, struct as_replica_slot *pl, uint64_t ask,
+                                   const struct as_replica_slot_facts *to)
 {
     struct world *w = ctx;
 
     w->ask = ask;
     w->first_ask = w->first_ask ? w->first_ask : ask;
     w->to = *to;
-    if (to->rank != as_place_facts(pl)->rank)
+    if (to->rank != as_replica_slot_facts(pl)->rank)
         write_down(w, "?%u:r%u", number(pl), to->rank);
     else
         write_down(w, "?%u", number(pl));
 }
 
-static inline void world_retire(void *ctx, struct as_place *pl)
+static inline void world_retire(void *ctx, struct as_replica_slot *pl)
 {
     write_down(ctx, "-%u", number(pl));
 }
 
-static inline void world_stop(void *ctx, struct as_place *pl, as_ns timeout)
+static inline void world_stop(void *ctx, struct as_replica_slot *pl, as_ns timeout)
 {
     assert_int_equal(timeout, ((struct world *)ctx)->t.policy.stop_timeout);
     write_down(ctx, "!%u", number(pl));
 }
 
-static inline void world_kill(void *ctx, struct as_place *pl, struct as_str why)
+static inline void world_kill(void *ctx, struct as_replica_slot *pl, struct as_str why)
 {
     assert_true(why.n);
     write_down(ctx, "x%u", number(pl));
 }
 
-static inline void world_moved(void *ctx, struct as_place *pl, enum as_place_state from)
+static inline void world_moved(void *ctx, struct as_replica_slot *pl,
+                               enum as_replica_slot_state from)
 {
-    assert_int_not_equal(as_place_state(pl), from);
-    if (as_place_state(pl) == AS_PLACE_DOWN)
+    assert_int_not_equal(as_replica_slot_state(pl), from);
+    if (as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN)
         give_back(ctx, pl);
 }
 
-static inline void world_gone(void *ctx, struct as_place *pl)
+static inline void world_gone(void *ctx, struct as_replica_slot *pl)
 {
     write_down(ctx, "~%u", number(pl));
     give_back(ctx, pl);
@@ -207,7 +208,7 @@ static const struct as_plan_target usual = {
          .start_timeout = 60 * AS_SEC,
          .configure_timeout = 5 * AS_SEC,
          .drain_timeout = 20 * AS_SEC,
-         .drain_again = 2 * AS_SEC,
+         .drain_interval = 2 * AS_SEC,
          .stop_timeout = 10 * AS_SEC,
          .roll_percent = 20,
          .roll_failures = 3,
@@ -219,7 +220,7 @@ static inline void world_init(struct world *w)
 {
     *w = (struct world){.now = START, .t = usual};
     w->free = &w->devices;
-    as_starts_init(&w->starts, 100);
+    as_start_limit_init(&w->starts, 100);
     assert_int_equal(as_plan_new(&w->p, AS_STR("d"), &w->starts, 7, &world_ops, w), 0);
 }
 
@@ -246,10 +247,10 @@ static inline void deploy(struct world *w)
 
 struct world_find {
     uint32_t number;
-    struct as_place *found;
+    struct as_replica_slot *found;
 };
 
-static inline void world_match(void *arg, struct as_place *pl)
+static inline void world_match(void *arg, struct as_replica_slot *pl)
 {
     struct world_find *f = arg;
 
@@ -257,7 +258,7 @@ static inline void world_match(void *arg, struct as_place *pl)
         f->found = pl;
 }
 
-static inline struct as_place *find_place(struct world *w, uint32_t n)
+static inline struct as_replica_slot *find_place(struct world *w, uint32_t n)
 {
     struct world_find f = {.number = n};
 
@@ -265,9 +266,9 @@ static inline struct as_place *find_place(struct world *w, uint32_t n)
     return f.found;
 }
 
-static inline struct as_place *place(struct world *w, uint32_t n)
+static inline struct as_replica_slot *place(struct world *w, uint32_t n)
 {
-    struct as_place *pl = find_place(w, n);
+    struct as_replica_slot *pl = find_place(w, n);
 
     assert_non_null(pl);
     return pl;
@@ -275,22 +276,22 @@ static inline struct as_place *place(struct world *w, uint32_t n)
 
 static inline uint32_t rank(struct world *w, uint32_t n)
 {
-    return as_place_facts(place(w, n))->rank;
+    return as_replica_slot_facts(place(w, n))->rank;
 }
 
-static inline enum as_place_state state(struct world *w, uint32_t n)
+static inline enum as_replica_slot_state state(struct world *w, uint32_t n)
 {
-    return as_place_state(place(w, n));
+    return as_replica_slot_state(place(w, n));
 }
 
 static inline void ready(struct world *w, uint32_t n)
 {
-    as_place_ready(place(w, n), w->now);
+    as_replica_slot_ready(place(w, n), w->now);
 }
 
 static inline void died(struct world *w, uint32_t n, enum as_exit_kind kind)
 {
-    as_place_died(place(w, n), kind, AS_STR("it ended"), w->now);
+    as_replica_slot_died(place(w, n), kind, AS_STR("it ended"), w->now);
 }
 
 /* It drains at once and ends when told to; what is said of it is not written down. */
@@ -298,14 +299,14 @@ static inline void ends(struct world *w, uint32_t n)
 {
     size_t before = w->n;
 
-    as_place_retired(place(w, n), w->now);
+    as_replica_slot_retired(place(w, n), w->now);
     w->n = before;
     died(w, n, AS_EXIT_STOPPED);
 }
 
 static inline void answer(struct world *w, uint32_t n, bool ok)
 {
-    as_place_configured(place(w, n), w->ask, ok, AS_STR("no"), w->now);
+    as_replica_slot_configured(place(w, n), w->ask, ok, AS_STR("no"), w->now);
 }
 
 /* Until `when`, doing what is due on the way. */
@@ -313,11 +314,11 @@ static inline void pass(struct world *w, as_ns time)
 {
     as_ns end = w->now + time;
 
-    while (as_plan_next(w->p) <= end) {
-        assert_true(as_plan_next(w->p) > w->now || as_plan_next(w->p) >= START);
-        w->now = AS_MAX(w->now, as_plan_next(w->p));
+    while (as_plan_next_due(w->p) <= end) {
+        assert_true(as_plan_next_due(w->p) > w->now || as_plan_next_due(w->p) >= START);
+        w->now = AS_MAX(w->now, as_plan_next_due(w->p));
         as_plan_tick(w->p, w->now);
-        assert_true(as_plan_next(w->p) > w->now);
+        assert_true(as_plan_next_due(w->p) > w->now);
     }
     w->now = end;
 }
@@ -330,21 +331,21 @@ static inline void calm_but(struct world *w, uint32_t waiting)
         bool busy = false;
 
         for (uint32_t i = 0; i < 64; i++) {
-            struct as_place *pl = find_place(w, i);
-            enum as_place_state s = pl ? as_place_state(pl) : AS_PLACE_RUNNING;
+            struct as_replica_slot *pl = find_place(w, i);
+            enum as_replica_slot_state s = pl ? as_replica_slot_state(pl) : AS_REPLICA_SLOT_RUNNING;
 
-            if (s == AS_PLACE_STARTING || s == AS_PLACE_LOST)
-                as_place_ready(pl, w->now);
-            if (s == AS_PLACE_UPDATING) {
+            if (s == AS_REPLICA_SLOT_STARTING || s == AS_REPLICA_SLOT_LOST)
+                as_replica_slot_ready(pl, w->now);
+            if (s == AS_REPLICA_SLOT_UPDATING) {
                 for (uint64_t ask = w->first_ask; ask <= w->ask; ask++)
-                    if (find_place(w, i) && as_place_state(pl) == AS_PLACE_UPDATING)
-                        as_place_configured(pl, ask, true, AS_STR(""), w->now);
+                    if (find_place(w, i) && as_replica_slot_state(pl) == AS_REPLICA_SLOT_UPDATING)
+                        as_replica_slot_configured(pl, ask, true, AS_STR(""), w->now);
             }
-            if (s == AS_PLACE_DRAINING)
-                as_place_retired(pl, w->now);
-            if (s == AS_PLACE_STOPPING)
+            if (s == AS_REPLICA_SLOT_DRAINING)
+                as_replica_slot_retired(pl, w->now);
+            if (s == AS_REPLICA_SLOT_STOPPING)
                 died(w, i, AS_EXIT_STOPPED);
-            busy |= s != AS_PLACE_RUNNING && i != waiting;
+            busy |= s != AS_REPLICA_SLOT_RUNNING && i != waiting;
         }
         if (!busy) {
             w->n = 0;
@@ -365,10 +366,10 @@ static inline void world_healthy(struct world *w)
 {
     world_init(w);
     deploy(w);
-    as_plan_serving(w->p, true, w->now);
+    as_plan_set_serving(w->p, true, w->now);
     as_plan_run(w->p, w->now);
     calm(w);
-    assert_true(as_plan_settled(w->p));
+    assert_true(as_plan_is_settled(w->p));
     assert_int_equal(w->status, AS_STATUS_HEALTHY);
 }
 

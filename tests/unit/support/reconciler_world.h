@@ -1,7 +1,8 @@
-/* tests/unit/support/reconciler_world.h — a crew, and its supervisor, which is the test: no process is started.
+/* tests/unit/support/reconciler_world.h — a crew, and its supervisor, which is the test: no process
+ * is started.
  */
-#ifndef AS_TESTS_CREW_WORLD_H
-#define AS_TESTS_CREW_WORLD_H
+#ifndef AS_TESTS_RECONCILER_WORLD_H
+#define AS_TESTS_RECONCILER_WORLD_H
 
 #include "ctl/reconcile/reconciler.h"
 #include "unit.h"
@@ -10,7 +11,7 @@ struct world {
     struct as_loop *loop;
     struct as_log log;
     char *app; /* what is described: "DEPLOYMENT\tMODEL:VERSION\n" each */
-    struct as_crew *crew;
+    struct as_reconciler *crew;
     struct as_buf said;                /* "TYPE replica;" of each message but NOTE */
     char token[5][64];                 /* the newest of echo-0, echo-1 … */
     char note[5][256], reason[5][256]; /* and what else the supervisor keeps of it */
@@ -64,7 +65,7 @@ AS_UNUSED static void on_turn(struct as_task *t)
 /* One turn of the loop, at the end of which the crew acts. */
 AS_UNUSED static void turn(struct world *w)
 {
-    as_loop_next(w->loop, &w->turn);
+    as_loop_defer_next_turn(w->loop, &w->turn);
     as_loop_run(w->loop);
 }
 
@@ -106,15 +107,15 @@ AS_UNUSED static struct as_spec *spec_of(const char *text)
 AS_UNUSED static struct as_spec *described(const char *lines, uint32_t workers)
 {
     struct as_spec_object *app;
-    struct as_app code = {0};
+    struct as_declared code = {0};
     struct as_spec *s;
     struct as_buf err = {0};
 
     if (!lines)
         return spec_of("applications: []");
-    assert_int_equal(as_app_parse(&code, as_str_of(lines), NULL, NULL, &err), 0);
-    assert_int_equal(as_spec_of_code(&s, &limits, "default", "app.py", &code, &err), 0);
-    as_app_fini(&code);
+    assert_int_equal(as_declared_parse(&code, as_str_of(lines), NULL, NULL, &err), 0);
+    assert_int_equal(as_spec_new_from_code(&s, &limits, "default", "app.py", &code, &err), 0);
+    as_declared_fini(&code);
     app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, 0);
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++)
         as_spec_set_int(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
@@ -139,7 +140,7 @@ AS_UNUSED static int64_t scaled(void *ctx, uint64_t generation, struct as_str de
                : -1;
 }
 
-AS_UNUSED static void on_settled(void *ctx, const struct as_crew_news *n)
+AS_UNUSED static void on_settled(void *ctx, const struct as_reconciler_outcome *n)
 {
     struct world *w = ctx;
 
@@ -147,7 +148,7 @@ AS_UNUSED static void on_settled(void *ctx, const struct as_crew_news *n)
     w->before = n->before;
 }
 
-AS_UNUSED static void on_rolled_back(void *ctx, const struct as_crew_news *n)
+AS_UNUSED static void on_rolled_back(void *ctx, const struct as_reconciler_outcome *n)
 {
     struct world *w = ctx;
 
@@ -157,13 +158,13 @@ AS_UNUSED static void on_rolled_back(void *ctx, const struct as_crew_news *n)
 
 AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_t max_starting)
 {
-    static const struct as_crew_ops ops = {say, no_load, scaled, on_settled, on_rolled_back};
-    struct as_crew_conf conf = {
-        .recipe = {.python = "/usr/bin/python3",
-                   .link = "/run/link.sock",
-                   .debug_errors = true,
-                   .stream_inputs = 3,
-                   .stream_input_bytes = 4000},
+    static const struct as_reconciler_ops ops = {say, no_load, scaled, on_settled, on_rolled_back};
+    struct as_reconciler_conf conf = {
+        .worker_spec = {.python = "/usr/bin/python3",
+                        .link = "/run/link.sock",
+                        .debug_errors = true,
+                        .stream_inputs = 3,
+                        .stream_input_bytes = 4000},
         .folder = "/nonexistent",
         .gpus = "0-3",
         .cpus = "0-1",
@@ -172,16 +173,16 @@ AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_
                    .start_timeout = start_timeout,
                    .configure_timeout = 60 * AS_SEC,
                    .drain_timeout = 20 * AS_SEC,
-                   .drain_again = AS_SEC,
+                   .drain_interval = AS_SEC,
                    .stop_timeout = 10 * AS_SEC,
                    .roll_percent = 100,
                    .roll_failures = 2,
                    .roll_back = true},
         .seed = 1};
 
-    assert_int_equal(as_crew_new(&w->crew, w->loop, &conf, &ops, w, &w->log), 0);
+    assert_int_equal(as_reconciler_new(&w->crew, w->loop, &conf, &ops, w, &w->log), 0);
     if (spec)
-        as_crew_want(w->crew, 1, spec);
+        as_reconciler_set_target(w->crew, 1, spec);
 }
 
 AS_UNUSED static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
@@ -203,9 +204,9 @@ AS_UNUSED static struct world *open_world(const char *app, uint32_t workers, uin
 
 AS_UNUSED static void close_world(struct world *w)
 {
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     as_loop_free(w->loop);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     free(w->app);
     as_buf_fini(&w->said);
     as_buf_fini(&w->spawn);
@@ -214,7 +215,7 @@ AS_UNUSED static void close_world(struct world *w)
 
 AS_UNUSED static void hear(struct world *w, struct as_ctl_message m)
 {
-    as_crew_hear(w->crew, &m);
+    as_reconciler_handle(w->crew, &m);
 }
 
 AS_UNUSED static void dispatcher(struct world *w, enum as_ctl_state state)
@@ -266,9 +267,9 @@ AS_UNUSED static void exited(struct world *w, uint32_t i, int status, enum as_ex
 AS_UNUSED static void new_controller(struct world *w, uint32_t n, uint32_t max_starting,
                                      bool complete)
 {
-    as_crew_close(w->crew);
+    as_reconciler_close(w->crew);
     turn(w);
-    as_crew_free(w->crew);
+    as_reconciler_free(w->crew);
     new_crew(w, n, max_starting);
     forget_said(w);
     for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* tests/unit/support/simple_world.h — a real fleet, and simple workers whose sockets the test holds.
+/* tests/unit/support/simple_world.h — a real fleet, and simple workers whose sockets the test
+ * holds.
  *
  * One thread: the loop turns until something has happened, and in between the test speaks as the
  * worker.
@@ -25,7 +26,7 @@
 static struct world {
     struct as_loop *loop;
     struct as_fleet *fleet;
-    struct as_client client;
+    struct as_fleet_client client;
     struct as_timer watch, pulse;
     char dir[32];
     char log[65536];
@@ -78,7 +79,7 @@ AS_UNUSED static void turn(void)
         as_timer_set(&w.watch, AS_NEVER);                                                          \
     } while (0)
 
-AS_UNUSED static void on_registry(struct as_client *c AS_UNUSED)
+AS_UNUSED static void on_registry(struct as_fleet_client *c AS_UNUSED)
 {
     w.snapshots++;
 }
@@ -94,8 +95,8 @@ static struct as_fleet_conf usual(void)
                                   .simple_connect = AS_SEC,
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
-                                  .replay = {.attempts = 3, .percent = 10, .least = 3},
-                                  .trial = {2 * AS_SEC, 30 * AS_SEC},
+                                  .retry = {.attempts = 3, .percent = 10, .least = 3},
+                                  .quarantine = {2 * AS_SEC, 30 * AS_SEC},
                                   .worker_dir = w.dir};
 }
 
@@ -106,7 +107,7 @@ AS_UNUSED static void begin_with(struct as_fleet_conf conf)
 
     assert_int_equal(as_loop_new(&w.loop, 0), 0);
     assert_int_equal(as_fleet_new(&w.fleet, w.loop, &conf, &ops, NULL, &log_of), 0);
-    assert_int_equal(as_client_open(&w.client, w.fleet, w.loop), 0);
+    assert_int_equal(as_fleet_client_open(&w.client, w.fleet, w.loop), 0);
     w.client.on_registry = on_registry;
     as_timer_init(&w.watch, w.loop, on_watch);
     as_timer_init(&w.pulse, w.loop, on_pulse);
@@ -124,7 +125,7 @@ AS_UNUSED static void end(void)
 {
     as_fleet_stop(w.fleet);
     assert_int_equal(as_fleet_unanswered(w.fleet), 0);
-    as_client_close(&w.client);
+    as_fleet_client_close(&w.client);
     as_fleet_free(w.fleet);
     as_timer_close(&w.watch, NULL);
     as_timer_close(&w.pulse, NULL);
@@ -173,17 +174,17 @@ AS_UNUSED static void hand_open(struct hand *h, const char *id)
 
 static char why[512];
 
-AS_UNUSED static struct as_simple_offer offer_of(const struct hand *h, bool idempotent)
+AS_UNUSED static struct as_simple_registration offer_of(const struct hand *h, bool idempotent)
 {
-    return (struct as_simple_offer){.worker = as_str_of(h->id),
-                                    .address = as_str_of(h->address),
-                                    .model = {.name = AS_STR("m"),
-                                              .version = AS_STR("1"),
-                                              .idempotent = idempotent,
-                                              .budget = h->slots}};
+    return (struct as_simple_registration){.worker = as_str_of(h->id),
+                                           .address = as_str_of(h->address),
+                                           .model = {.name = AS_STR("m"),
+                                                     .version = AS_STR("1"),
+                                                     .idempotent = idempotent,
+                                                     .budget = h->slots}};
 }
 
-AS_UNUSED static int hand_offer(struct hand *h, const struct as_simple_offer *o)
+AS_UNUSED static int hand_offer(struct hand *h, const struct as_simple_registration *o)
 {
     why[0] = 0;
     return as_simple_join(w.fleet, o, &h->epoch, why, sizeof(why));
@@ -191,7 +192,7 @@ AS_UNUSED static int hand_offer(struct hand *h, const struct as_simple_offer *o)
 
 AS_UNUSED static void hand_join(struct hand *h, bool idempotent)
 {
-    struct as_simple_offer o = offer_of(h, idempotent);
+    struct as_simple_registration o = offer_of(h, idempotent);
 
     assert_int_equal(hand_offer(h, &o), 0);
 }
@@ -421,7 +422,7 @@ AS_UNUSED static void submit_as(struct call *c, uint8_t v, const char *id, as_ns
     c->call.arena = &c->arena;
     c->call.on_answer = on_answer;
     c->call.on_release = on_release;
-    as_client_submit(&w.client, &c->call);
+    as_fleet_client_submit(&w.client, &c->call);
 }
 
 AS_UNUSED static void submit(struct call *c, uint8_t v)

@@ -1,4 +1,5 @@
-/* tests/unit/support/spec_case.h — texts as specs, and what is told of them, for the tests of conf/spec. */
+/* tests/unit/support/spec_case.h — texts as specs, and what is told of them, for the tests of
+ * conf/spec. */
 #ifndef AS_TESTS_SPEC_CASE_H
 #define AS_TESTS_SPEC_CASE_H
 
@@ -15,7 +16,7 @@ static inline struct as_spec_limits limits(void)
     struct as_spec_limits l;
 
     as_option_init(&o, AS_SCOPE_CHECK);
-    as_spec_limits_of(&l, &o);
+    as_spec_limits_from_options(&l, &o);
     return l;
 }
 

@@ -1,5 +1,5 @@
-/* Specification of tool/bench/arrival_schedule: moments that do not drift, and arrivals as random as they should
- * be. */
+/* Specification of tool/bench/arrival_schedule: moments that do not drift, and arrivals as random
+ * as they should be. */
 #include "tool/bench/arrival_schedule.h"
 
 #include "unit.h"
@@ -11,12 +11,12 @@ static void constant_moments_do_not_drift(void **state AS_UNUSED)
     static const uint64_t rates[] = {1, 3, 7, 1000, 999983, 1000000};
 
     for (size_t i = 0; i < AS_COUNT(rates); i++) {
-        struct as_schedule s;
+        struct as_arrival_schedule s;
 
-        as_schedule_init(&s, 5 * AS_SEC, rates[i], false, 0);
-        assert_int_equal(as_schedule_next(&s), 5 * AS_SEC);
+        as_arrival_schedule_init(&s, 5 * AS_SEC, rates[i], false, 0);
+        assert_int_equal(as_arrival_schedule_next(&s), 5 * AS_SEC);
         for (uint64_t n = 1; n <= rates[i]; n++) {
-            as_ns at = as_schedule_next(&s);
+            as_ns at = as_arrival_schedule_next(&s);
 
             assert_int_equal(at, 5 * AS_SEC + n * AS_SEC / rates[i]);
         }
@@ -25,25 +25,25 @@ static void constant_moments_do_not_drift(void **state AS_UNUSED)
 
 static void a_long_run_does_not_overflow(void **state AS_UNUSED)
 {
-    struct as_schedule s;
+    struct as_arrival_schedule s;
 
-    as_schedule_init(&s, 0, 1000000, false, 0);
+    as_arrival_schedule_init(&s, 0, 1000000, false, 0);
     s.n = (uint64_t)86400 * 1000000; /* a day of it */
-    assert_int_equal(as_schedule_next(&s), 86400 * AS_SEC);
+    assert_int_equal(as_arrival_schedule_next(&s), 86400 * AS_SEC);
 }
 
 static void poisson_distances_are_exponential(void **state AS_UNUSED)
 {
     const uint32_t n = 200000;
     const double mean = 1e5; /* ns, at 10000/s */
-    struct as_schedule s;
+    struct as_arrival_schedule s;
     as_ns last = AS_SEC;
     double sum = 0, squares = 0;
     uint32_t above = 0;
 
-    as_schedule_init(&s, AS_SEC, 10000, true, 42);
+    as_arrival_schedule_init(&s, AS_SEC, 10000, true, 42);
     for (uint32_t i = 0; i < n; i++) {
-        as_ns at = as_schedule_next(&s);
+        as_ns at = as_arrival_schedule_next(&s);
         double gap = (double)(at - last);
 
         assert_true(at >= last);
@@ -60,17 +60,17 @@ static void poisson_distances_are_exponential(void **state AS_UNUSED)
 
 static void the_seed_repeats_a_run(void **state AS_UNUSED)
 {
-    struct as_schedule a, b, c;
+    struct as_arrival_schedule a, b, c;
     uint32_t same = 0;
 
-    as_schedule_init(&a, 0, 100, true, 1);
-    as_schedule_init(&b, 0, 100, true, 1);
-    as_schedule_init(&c, 0, 100, true, 2);
+    as_arrival_schedule_init(&a, 0, 100, true, 1);
+    as_arrival_schedule_init(&b, 0, 100, true, 1);
+    as_arrival_schedule_init(&c, 0, 100, true, 2);
     for (int i = 0; i < 1000; i++) {
-        as_ns at = as_schedule_next(&a);
+        as_ns at = as_arrival_schedule_next(&a);
 
-        assert_int_equal(at, as_schedule_next(&b));
-        same += at == as_schedule_next(&c);
+        assert_int_equal(at, as_arrival_schedule_next(&b));
+        same += at == as_arrival_schedule_next(&c);
     }
     assert_true(same < 10);
 }

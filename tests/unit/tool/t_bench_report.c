@@ -1,5 +1,5 @@
-/* Specification of tool/bench/tally, tool/bench/bench_report and tool/fault: counts that add up, what
- * is written is read back, and hostile files are refused. */
+/* Specification of tool/bench/tally, tool/bench/bench_report and tool/fault: counts that add up,
+ * what is written is read back, and hostile files are refused. */
 #include "tool/bench/bench_report.h"
 
 #include "tool/fault.h"
@@ -46,37 +46,37 @@ static void every_call_is_counted_once(void **state AS_UNUSED)
     assert_true(as_tally_mean(&tally.latency) == 0);
 }
 
-static struct as_report report_of(void)
+static struct as_bench_report report_of(void)
 {
-    return (struct as_report){.model = AS_STR("m\"x"),
-                              .address = "h:1",
-                              .protocol = "http",
-                              .connections = 2,
-                              .streams = 3,
-                              .request_bytes = 10,
-                              .seconds = 0.5,
-                              .warmup = 1,
-                              .why_lost = "",
-                              .tally = &tally};
+    return (struct as_bench_report){.model = AS_STR("m\"x"),
+                                    .address = "h:1",
+                                    .protocol = "http",
+                                    .connections = 2,
+                                    .streams = 3,
+                                    .request_bytes = 10,
+                                    .seconds = 0.5,
+                                    .warmup = 1,
+                                    .why_lost = "",
+                                    .tally = &tally};
 }
 
 static void what_is_written_is_read_back(void **state AS_UNUSED)
 {
-    struct as_report r;
-    struct as_report_past past;
+    struct as_bench_report r;
+    struct as_bench_report_baseline past;
     struct as_buf why = {0};
 
     fill_tally();
     r = report_of();
     text.n = 0;
-    as_report_json(&text, &r, NULL);
-    assert_int_equal(as_report_read(&text, &past, &why), 0);
-    for (int i = 0; i < AS_REPORT_ROWS; i++)
-        assert_int_equal(past.has[i], i <= AS_REPORT_FAILED);
-    assert_true(past.v[AS_REPORT_RATE] == 1980);
-    assert_true(past.v[AS_REPORT_FAILED] == 3);
-    assert_true(past.v[AS_REPORT_P50] > 480 && past.v[AS_REPORT_P50] <= 502);
-    assert_true(past.v[AS_REPORT_MAX] == 20000);
+    as_bench_report_json(&text, &r, NULL);
+    assert_int_equal(as_bench_report_parse(&text, &past, &why), 0);
+    for (int i = 0; i < AS_BENCH_REPORT_ROWS; i++)
+        assert_int_equal(past.has[i], i <= AS_BENCH_REPORT_FAILED);
+    assert_true(past.v[AS_BENCH_REPORT_RATE] == 1980);
+    assert_true(past.v[AS_BENCH_REPORT_FAILED] == 3);
+    assert_true(past.v[AS_BENCH_REPORT_P50] > 480 && past.v[AS_BENCH_REPORT_P50] <= 502);
+    assert_true(past.v[AS_BENCH_REPORT_MAX] == 20000);
     assert_non_null(strstr(end(&text), "\"model\":\"m\\\"x\""));
     assert_non_null(strstr(
         end(&text), "\"RESOURCE_EXHAUSTED\":{\"count\":2,\"message\":\"the queue is full\"}"));
@@ -85,8 +85,8 @@ static void what_is_written_is_read_back(void **state AS_UNUSED)
 
 static void streams_have_times_of_responses(void **state AS_UNUSED)
 {
-    struct as_report r;
-    struct as_report_past past;
+    struct as_bench_report r;
+    struct as_bench_report_baseline past;
     struct as_buf why = {0};
 
     fill_tally();
@@ -98,26 +98,27 @@ static void streams_have_times_of_responses(void **state AS_UNUSED)
     r = report_of();
     r.stream = true;
     text.n = 0;
-    as_report_json(&text, &r, NULL);
-    assert_int_equal(as_report_read(&text, &past, &why), 0);
-    for (int i = 0; i < AS_REPORT_ROWS; i++)
+    as_bench_report_json(&text, &r, NULL);
+    assert_int_equal(as_bench_report_parse(&text, &past, &why), 0);
+    for (int i = 0; i < AS_BENCH_REPORT_ROWS; i++)
         assert_true(past.has[i]);
-    assert_true(past.v[AS_REPORT_RESPONSES] == 220);
-    assert_true(past.v[AS_REPORT_FIRST_MEAN] == 50500);
-    assert_true(past.v[AS_REPORT_FIRST_MAX] == 100000);
-    assert_true(past.v[AS_REPORT_FIRST_P50] > 49000 && past.v[AS_REPORT_FIRST_P50] <= 51000);
-    assert_true(past.v[AS_REPORT_BETWEEN_MEAN] == 5.5);
-    assert_true(past.v[AS_REPORT_BETWEEN_MAX] == 10);
-    assert_true(past.v[AS_REPORT_MAX] == 20000); /* the calls' own are what they were */
-    past.v[AS_REPORT_RESPONSES] = 110;
+    assert_true(past.v[AS_BENCH_REPORT_RESPONSES] == 220);
+    assert_true(past.v[AS_BENCH_REPORT_FIRST_MEAN] == 50500);
+    assert_true(past.v[AS_BENCH_REPORT_FIRST_MAX] == 100000);
+    assert_true(past.v[AS_BENCH_REPORT_FIRST_P50] > 49000 &&
+                past.v[AS_BENCH_REPORT_FIRST_P50] <= 51000);
+    assert_true(past.v[AS_BENCH_REPORT_BETWEEN_MEAN] == 5.5);
+    assert_true(past.v[AS_BENCH_REPORT_BETWEEN_MAX] == 10);
+    assert_true(past.v[AS_BENCH_REPORT_MAX] == 20000); /* the calls' own are what they were */
+    past.v[AS_BENCH_REPORT_RESPONSES] = 110;
     text.n = 0;
-    as_report_text(&text, &r, &past, false);
+    as_bench_report_text(&text, &r, &past, false);
     assert_non_null(strstr(end(&text), "\n  responses  220.0/s\n  first      mean 50.500 p50 "));
     assert_non_null(strstr(end(&text), "\n  between    mean 0.005 p50 "));
     assert_non_null(strstr(end(&text), "220       2.000  better\n  first mean "));
     r.stream = false; /* beside a result of streams */
     text.n = 0;
-    as_report_text(&text, &r, &past, false);
+    as_bench_report_text(&text, &r, &past, false);
     assert_null(strstr(end(&text), "responses"));
     assert_null(strstr(end(&text), "first"));
     as_buf_fini(&why);
@@ -125,20 +126,20 @@ static void streams_have_times_of_responses(void **state AS_UNUSED)
 
 static void an_earlier_result_is_better_or_worse(void **state AS_UNUSED)
 {
-    struct as_report_past past = {.v = {[AS_REPORT_RATE] = 990,
-                                        [AS_REPORT_P99] = 500,
-                                        [AS_REPORT_MAX] = 20000,
-                                        [AS_REPORT_FAILED] = 0},
-                                  .has = {[AS_REPORT_RATE] = true,
-                                          [AS_REPORT_P99] = true,
-                                          [AS_REPORT_MAX] = true,
-                                          [AS_REPORT_FAILED] = true}};
-    struct as_report r;
+    struct as_bench_report_baseline past = {.v = {[AS_BENCH_REPORT_RATE] = 990,
+                                                  [AS_BENCH_REPORT_P99] = 500,
+                                                  [AS_BENCH_REPORT_MAX] = 20000,
+                                                  [AS_BENCH_REPORT_FAILED] = 0},
+                                            .has = {[AS_BENCH_REPORT_RATE] = true,
+                                                    [AS_BENCH_REPORT_P99] = true,
+                                                    [AS_BENCH_REPORT_MAX] = true,
+                                                    [AS_BENCH_REPORT_FAILED] = true}};
+    struct as_bench_report r;
 
     fill_tally();
     r = report_of();
     text.n = 0;
-    as_report_json(&text, &r, &past);
+    as_bench_report_json(&text, &r, &past);
     end(&text);
     assert_non_null(strstr((char *)text.p, "\"per_second\":{\"before\":990.000,\"now\":1980.000,"
                                            "\"ratio\":2.0000,\"verdict\":\"better\"}"));
@@ -149,7 +150,7 @@ static void an_earlier_result_is_better_or_worse(void **state AS_UNUSED)
     assert_non_null(strstr((char *)text.p,
                            "\"failed\":{\"before\":0.000,\"now\":3.000,\"verdict\":\"worse\"}"));
     text.n = 0;
-    as_report_text(&text, &r, &past, true);
+    as_bench_report_text(&text, &r, &past, true);
     end(&text);
     assert_non_null(strstr((char *)text.p, "2.000  better"));
     assert_non_null(strstr((char *)text.p, "RESOURCE_EXHAUSTED            2  the queue is full"));
@@ -158,17 +159,17 @@ static void an_earlier_result_is_better_or_worse(void **state AS_UNUSED)
 
 static void nothing_measured_is_reported_too(void **state AS_UNUSED)
 {
-    struct as_report r = report_of();
-    struct as_report_past past;
+    struct as_bench_report r = report_of();
+    struct as_bench_report_baseline past;
     struct as_buf why = {0};
 
     tally = (struct as_tally){.unsent = 0};
     r.seconds = 0;
     text.n = 0;
-    as_report_text(&text, &r, NULL, true);
+    as_bench_report_text(&text, &r, NULL, true);
     text.n = 0;
-    as_report_json(&text, &r, NULL);
-    assert_int_equal(as_report_read(&text, &past, &why), 0);
+    as_bench_report_json(&text, &r, NULL);
+    assert_int_equal(as_bench_report_parse(&text, &past, &why), 0);
     as_buf_fini(&why);
 }
 
@@ -178,12 +179,12 @@ static void nothing_measured_is_reported_too(void **state AS_UNUSED)
 static const char *refusal(const char *json)
 {
     static struct as_buf why;
-    struct as_report_past past;
+    struct as_bench_report_baseline past;
     int rc;
 
     text.n = why.n = 0;
     as_buf_str(&text, json);
-    rc = as_report_read(&text, &past, &why);
+    rc = as_bench_report_parse(&text, &past, &why);
     assert_int_equal(rc, why.n ? AS_EINVALID : 0);
     snprintf(shown, sizeof(shown), "%.*s", AS_STR_FMT(as_buf_slice(&why)));
     as_buf_fini(&why);

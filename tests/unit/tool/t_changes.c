@@ -22,9 +22,9 @@ static void an_answer(void **state AS_UNUSED)
     assert_int_equal(c.generation, 7);
     assert_int_equal(c.n, 4);
     assert_int_equal(as_changes_count(&c, AS_CHANGE_REMOVED), 1);
-    assert_true(as_changes_touch(&c, "shop"));
-    assert_false(as_changes_touch(&c, "quiet"));
-    assert_false(as_changes_touch(&c, "sho"));
+    assert_true(as_changes_affect(&c, "shop"));
+    assert_false(as_changes_affect(&c, "quiet"));
+    assert_false(as_changes_affect(&c, "sho"));
     as_buf_init(&b);
     as_changes_print(&c, &b);
     as_buf_add(&b, "", 1);

@@ -1,5 +1,6 @@
-/* Specification of tool/tensor/input, tool/tensor/npy, tool/tensor/sample_input and tool/call/target: what the command line says
- * becomes tensors and addresses, or a sentence that says why not. */
+/* Specification of tool/tensor/input, tool/tensor/npy, tool/tensor/sample_input and
+ * tool/call/target: what the command line says becomes tensors and addresses, or a sentence that
+ * says why not. */
 #include "tool/tensor/input.h"
 
 #include "tool/tensor/sample_input.h"
@@ -31,7 +32,7 @@ static int make(const char *text, enum as_dtype t, uint32_t ndim, const int64_t 
     as_input_fini(&in);
     in = (struct as_input){.shape = {0}};
     why.n = 0;
-    rc = as_input_split(text, &f, &why);
+    rc = as_input_parse(text, &f, &why);
     return rc ? rc : as_input_make(&f, t == AS_DT_INVALID ? NULL : &spec, &stdin_used, &in, &why);
 }
 
@@ -71,7 +72,7 @@ static void check_split(const char *text, const char *name, enum as_dtype t, int
     struct as_input_form f;
 
     why.n = 0;
-    assert_int_equal(as_input_split(text, &f, &why), 0);
+    assert_int_equal(as_input_parse(text, &f, &why), 0);
     assert_true(as_str_eq(f.name, as_str_of(name)));
     assert_int_equal(f.dtype, t);
     assert_int_equal(f.has_shape ? (int)f.ndim : -1, ndim);
@@ -115,7 +116,7 @@ static void wrong_forms_are_told(void **state AS_UNUSED)
         struct as_input_form f;
 
         why.n = 0;
-        assert_int_equal(as_input_split(rows[i].text, &f, &why), AS_EINVALID);
+        assert_int_equal(as_input_parse(rows[i].text, &f, &why), AS_EINVALID);
         assert_string_equal(sentence(), rows[i].want);
     }
 }
@@ -336,8 +337,8 @@ static void values_are_made_up(void **state AS_UNUSED)
         struct as_rand r = {1}, same = {1};
         uint64_t n;
 
-        assert_int_equal(as_generate(&spec, 4, &r, &a, &why), 0);
-        assert_int_equal(as_generate(&spec, 4, &same, &b, &why), 0);
+        assert_int_equal(as_sample_input_make(&spec, 4, &r, &a, &why), 0);
+        assert_int_equal(as_sample_input_make(&spec, 4, &same, &b, &why), 0);
         assert_int_equal(a.shape[0], 4);
         assert_int_equal(as_tensor_elements(spec.dtype, a.shape, 2, &n), 0);
         if (t == AS_DT_BYTES)
@@ -360,11 +361,11 @@ static void made_up_values_are_bounded(void **state AS_UNUSED)
     struct as_rand r = {1};
 
     why.n = 0;
-    assert_int_equal(as_generate(&spec, 512, &r, &a, &why), AS_EINVALID);
+    assert_int_equal(as_sample_input_make(&spec, 512, &r, &a, &why), AS_EINVALID);
     assert_string_equal(
         sentence(), "input 'x' would be over 2147483647 bytes: a smaller --any-size, or --input");
     why.n = 0;
-    assert_int_equal(as_generate(&odd, 1, &r, &a, &why), AS_EINVALID);
+    assert_int_equal(as_sample_input_make(&odd, 1, &r, &a, &why), AS_EINVALID);
     assert_string_equal(sentence(), "input 'y' has an unknown datatype: give it with --input");
 }
 

@@ -1,6 +1,6 @@
-/* Specification of tool/bench/load_driver against servers in threads, built on the real server session: every
- * call is counted once, a stall shows in open-loop latencies, errors, silence and broken
- * connections are told. */
+/* Specification of tool/bench/load_driver against servers in threads, built on the real server
+ * session: every call is counted once, a stall shows in open-loop latencies, errors, silence and
+ * broken connections are told. */
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
@@ -99,7 +99,7 @@ static void *serve(void *arg)
     ssize_t n;
 
     as_outq_init(&q);
-    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s, as_peer_clock()) == 0);
+    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s, as_client_connection_clock()) == 0);
     do {
         struct iovec v[16];
         int k;
@@ -118,7 +118,8 @@ static void *serve(void *arg)
             have = n > 0 ? (size_t)n : 0;
             at = 0;
         }
-    } while (have && as_h2_recv(s->h, in + at, have - at, as_peer_clock(), &taken) == 0 &&
+    } while (have &&
+             as_h2_recv(s->h, in + at, have - at, as_client_connection_clock(), &taken) == 0 &&
              !s->stop);
     as_h2_free(s->h);
     as_outq_fini(&q);
@@ -127,8 +128,8 @@ static void *serve(void *arg)
 }
 
 /* Drives one connection per server. */
-static int drive(struct server *servers, uint32_t n, struct as_drive_conf *conf,
-                 struct as_drive_result *r)
+static int drive(struct server *servers, uint32_t n, struct as_load_driver_conf *conf,
+                 struct as_load_driver_result *r)
 {
     int fds[8], rc;
 
@@ -146,18 +147,19 @@ static int drive(struct server *servers, uint32_t n, struct as_drive_conf *conf,
     conf->request.path = AS_STR("/s/m");
     conf->request.message = AS_STR("question");
     conf->authority = "h";
-    rc = as_drive_run(conf, r);
+    rc = as_load_driver_run(conf, r);
     for (uint32_t i = 0; i < n; i++)
         pthread_join(servers[i].thread, NULL);
     return rc;
 }
 
-static struct as_drive_result result;
+static struct as_load_driver_result result;
 
 static void exactly_so_many_calls(void **state AS_UNUSED)
 {
     static struct server s[3];
-    struct as_drive_conf conf = {.streams = 4, .requests = 1000, .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {
+        .streams = 4, .requests = 1000, .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(s, 3, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 1000);
@@ -172,10 +174,10 @@ static void exactly_so_many_calls(void **state AS_UNUSED)
 static void a_closed_loop_for_a_time(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 2,
-                                 .warmup = 30 * AS_MS,
-                                 .duration = 100 * AS_MS,
-                                 .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {.streams = 2,
+                                       .warmup = 30 * AS_MS,
+                                       .duration = 100 * AS_MS,
+                                       .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_true(result.tally.status[0] > 0 && result.tally.status[0] < s.n); /* less the warm-up */
@@ -190,7 +192,7 @@ static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
 {
     static struct server s;
     uint64_t slow = 0;
-    struct as_drive_conf conf = {
+    struct as_load_driver_conf conf = {
         .streams = 1000, .rate = 1000, .duration = 500 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 50;
@@ -209,7 +211,7 @@ static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
 static void waiting_for_a_stream_counts(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {
+    struct as_load_driver_conf conf = {
         .streams = 1, .rate = 1000, .duration = 500 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 50;
@@ -217,13 +219,13 @@ static void waiting_for_a_stream_counts(void **state AS_UNUSED)
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_true(result.tally.late >= 150);
-    assert_true(as_loghist_at(&result.tally.latency.h, .75) > 20 * AS_MS);
+    assert_true(as_loghist_quantile(&result.tally.latency.h, .75) > 20 * AS_MS);
 }
 
 static void what_is_never_sent_is_counted(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {
+    struct as_load_driver_conf conf = {
         .streams = 1, .rate = 1000, .duration = 300 * AS_MS, .request.timeout = 10 * AS_SEC};
 
     s.stall_at = 1;
@@ -238,12 +240,12 @@ static void what_is_never_sent_is_counted(void **state AS_UNUSED)
 static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 100,
-                                 .rate = 2000,
-                                 .poisson = true,
-                                 .seed = 3,
-                                 .requests = 200,
-                                 .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {.streams = 100,
+                                       .rate = 2000,
+                                       .poisson = true,
+                                       .seed = 3,
+                                       .requests = 200,
+                                       .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 200);
@@ -252,7 +254,8 @@ static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
 static void refusals_are_counted_by_status(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 3, .requests = 100, .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {
+        .streams = 3, .requests = 100, .request.timeout = 10 * AS_SEC};
 
     s.refuse_each = 10;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -265,7 +268,7 @@ static void refusals_are_counted_by_status(void **state AS_UNUSED)
 static void silence_ends_with_the_deadline(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
+    struct as_load_driver_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
 
     s.silent_after = 5;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -277,7 +280,8 @@ static void silence_ends_with_the_deadline(void **state AS_UNUSED)
 static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
 {
     static struct server s;
-    struct as_drive_conf conf = {.streams = 50, .requests = 200, .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {
+        .streams = 50, .requests = 200, .request.timeout = 10 * AS_SEC};
 
     s.max_streams = 2;
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
@@ -288,7 +292,8 @@ static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
 static void a_lost_connection_is_told_and_the_others_go_on(void **state AS_UNUSED)
 {
     static struct server s[2];
-    struct as_drive_conf conf = {.streams = 2, .requests = 400, .request.timeout = 10 * AS_SEC};
+    struct as_load_driver_conf conf = {
+        .streams = 2, .requests = 400, .request.timeout = 10 * AS_SEC};
 
     s[1].close_after = 1; /* of the two calls that it surely gets */
     assert_int_equal(drive(s, 2, &conf, &result), 0);
@@ -302,7 +307,7 @@ static void a_lost_connection_is_told_and_the_others_go_on(void **state AS_UNUSE
 static void without_any_connection_the_run_ends(void **state AS_UNUSED)
 {
     static struct server s[2];
-    struct as_drive_conf conf = {
+    struct as_load_driver_conf conf = {
         .streams = 2, .warmup = 3600 * AS_SEC, .duration = AS_SEC, .request.timeout = 10 * AS_SEC};
 
     s[0].close_after = s[1].close_after = 3;
@@ -320,10 +325,10 @@ static void a_signal_ends_the_measurement(void **state AS_UNUSED)
 {
     static volatile sig_atomic_t flag = 1;
     static struct server s;
-    struct as_drive_conf conf = {.streams = 1,
-                                 .duration = 3600 * AS_SEC,
-                                 .request.timeout = 10 * AS_SEC,
-                                 .interrupted = &flag};
+    struct as_load_driver_conf conf = {.streams = 1,
+                                       .duration = 3600 * AS_SEC,
+                                       .request.timeout = 10 * AS_SEC,
+                                       .interrupted = &flag};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
     assert_true(result.interrupted);

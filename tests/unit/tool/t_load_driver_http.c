@@ -1,5 +1,5 @@
-/* Specification of tool/bench/load_driver over HTTP/1.1, against a server in threads: connections stay, end
- * behind an answer and are opened again, or are lost; errors and silence are told. */
+/* Specification of tool/bench/load_driver over HTTP/1.1, against a server in threads: connections
+ * stay, end behind an answer and are opened again, or are lost; errors and silence are told. */
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
@@ -117,9 +117,9 @@ static void begin_server(void)
     server.port = ntohs(a.sin_port);
 }
 
-static struct as_drive_result result;
+static struct as_load_driver_result result;
 
-static int drive(uint32_t connections, struct as_drive_conf *conf)
+static int drive(uint32_t connections, struct as_load_driver_conf *conf)
 {
     static const struct as_http_header metadata = {{"key", 3}, {"value", 5}};
     int fds[8], rc;
@@ -132,9 +132,9 @@ static int drive(uint32_t connections, struct as_drive_conf *conf)
     conf->fds = fds;
     conf->connections = connections;
     conf->streams = 1;
-    conf->talk = AS_TALK_HTTP;
+    conf->talk = AS_MODEL_CALL_HTTP;
     conf->authority = "h:1";
-    conf->request = (struct as_talk_request){
+    conf->request = (struct as_model_call_request){
         .method = AS_STR("POST"),
         .path = AS_STR("/v2/models/m/infer"),
         .message = AS_STR(MESSAGE),
@@ -142,7 +142,7 @@ static int drive(uint32_t connections, struct as_drive_conf *conf)
         .limit = 1000,
         .metadata = &metadata,
         .n_metadata = 1};
-    rc = as_drive_run(conf, &result);
+    rc = as_load_driver_run(conf, &result);
     shutdown(server.listener, SHUT_RDWR);
     pthread_join(server.thread, NULL);
     assert_int_equal(server.wrong, 0);
@@ -153,7 +153,7 @@ static int drive(uint32_t connections, struct as_drive_conf *conf)
 
 static void exactly_so_many_calls(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.requests = 500};
+    struct as_load_driver_conf conf = {.requests = 500};
 
     begin_server();
     server.chunk_each = 3;
@@ -177,7 +177,7 @@ static void check_open_loop(uint64_t due)
 
 static void an_open_loop(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.rate = 1000, .duration = 200 * AS_MS};
+    struct as_load_driver_conf conf = {.rate = 1000, .duration = 200 * AS_MS};
 
     begin_server();
     assert_int_equal(drive(2, &conf), 0);
@@ -187,7 +187,7 @@ static void an_open_loop(void **state AS_UNUSED)
 /* Calls one after the other of which every tenth fails, and no other. */
 static void check_each_tenth_fails(uint32_t requests, const char *text)
 {
-    struct as_drive_conf conf = {.requests = requests};
+    struct as_load_driver_conf conf = {.requests = requests};
 
     assert_int_equal(drive(1, &conf), 0);
     assert_int_equal(result.tally.status[0], requests - requests / 10);
@@ -208,7 +208,7 @@ static void errors_are_counted_by_status(void **state AS_UNUSED)
 
 static void one_that_ends_behind_an_answer_is_opened_again(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.requests = 400};
+    struct as_load_driver_conf conf = {.requests = 400};
 
     begin_server();
     server.close_each = 10;
@@ -222,7 +222,7 @@ static void one_that_ends_behind_an_answer_is_opened_again(void **state AS_UNUSE
 
 static void in_an_open_loop_too(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.rate = 500, .duration = 200 * AS_MS};
+    struct as_load_driver_conf conf = {.rate = 500, .duration = 200 * AS_MS};
 
     begin_server();
     server.close_each = 7;
@@ -233,7 +233,7 @@ static void in_an_open_loop_too(void **state AS_UNUSED)
 
 static void silence_ends_with_the_deadline(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.requests = 40, .request.timeout = 50 * AS_MS};
+    struct as_load_driver_conf conf = {.requests = 40, .request.timeout = 50 * AS_MS};
 
     begin_server();
     server.silent_each = 20;
@@ -255,7 +255,7 @@ static void a_call_that_the_server_hangs_up_on_fails_alone(void **state AS_UNUSE
 
 static void a_server_that_is_gone_ends_the_load(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.duration = 3600 * AS_SEC};
+    struct as_load_driver_conf conf = {.duration = 3600 * AS_SEC};
 
     begin_server();
     server.end_after = 50;
@@ -269,7 +269,7 @@ static void a_server_that_is_gone_ends_the_load(void **state AS_UNUSED)
 
 static void one_that_never_answered_is_not_opened_again(void **state AS_UNUSED)
 {
-    struct as_drive_conf conf = {.warmup = 3600 * AS_SEC, .duration = AS_SEC};
+    struct as_load_driver_conf conf = {.warmup = 3600 * AS_SEC, .duration = AS_SEC};
 
     begin_server();
     server.hang_up_each = 1;

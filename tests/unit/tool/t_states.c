@@ -18,7 +18,7 @@ static int down(void **state AS_UNUSED)
     return 0;
 }
 
-static enum as_states_news tell(const char *json)
+static enum as_states_result tell(const char *json)
 {
     return as_states_event(&states, as_str_of(json), &about);
 }
@@ -97,10 +97,10 @@ static void another_stream_tells_only_what_is_new(void **state AS_UNUSED)
     assert_int_equal(tell(APP("shop", "RUNNING")), AS_STATES_NOTHING);
     assert_int_equal(tell(DEPLOYMENT("shop", "rank", "HEALTHY", "3")), AS_STATES_CHANGED);
     assert_int_equal(tell(SYNCED), AS_STATES_SYNCED);
-    assert_string_equal(as_states_lapsed(&states)->replica, "rank-0");
-    assert_string_equal(as_states_lapsed(&states)->application, "other");
-    assert_string_equal(as_states_lapsed(&states)->application, "other");
-    assert_null(as_states_lapsed(&states));
+    assert_string_equal(as_states_next_missing(&states)->replica, "rank-0");
+    assert_string_equal(as_states_next_missing(&states)->application, "other");
+    assert_string_equal(as_states_next_missing(&states)->application, "other");
+    assert_null(as_states_next_missing(&states));
     assert_int_equal(states.n, 2);
     assert_non_null(as_states_application(&states, "shop"));
     assert_null(as_states_application(&states, "other"));
@@ -147,7 +147,7 @@ static void other_texts_do_no_harm(void **state AS_UNUSED)
         "", "x", "[]", "{", "7", "{\"kind\":7}", "{\"kind\":\"replica\",\"pid\":\"x\"}"};
 
     for (size_t i = 0; i < AS_COUNT(broken); i++)
-        assert_int_equal(tell(broken[i]), AS_STATES_BROKEN);
+        assert_int_equal(tell(broken[i]), AS_STATES_INVALID);
     assert_int_equal(tell("{\"kind\":\"planet\",\"application\":\"shop\"}"), AS_STATES_NOTHING);
     assert_int_equal(tell("{\"kind\":\"application\",\"more\":[{}],\"application\":\"shop\"}"),
                      AS_STATES_CHANGED);

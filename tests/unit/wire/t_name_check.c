@@ -10,7 +10,7 @@ static bool utf8(const char *z)
     bool ok;
 
     memcpy(exact, z, n);
-    ok = as_names_utf8((struct as_str){exact, n});
+    ok = as_name_check_utf8((struct as_str){exact, n});
     free(exact);
     return ok;
 }
@@ -95,25 +95,25 @@ static struct thing *things(uint32_t n, char (*text)[12])
     return v;
 }
 
-static char text[AS_NAMES_MAX][12];
+static char text[AS_NAME_CHECK_MAX][12];
 
 static void a_name_given_twice_is_found(void **state AS_UNUSED)
 {
-    static const uint32_t sizes[] = {2, 16, 17, 100, AS_NAMES_MAX};
+    static const uint32_t sizes[] = {2, 16, 17, 100, AS_NAME_CHECK_MAX};
 
-    assert_null(as_names_twice(NULL, sizeof(struct thing), 0));
+    assert_null(as_name_check_duplicate(NULL, sizeof(struct thing), 0));
     for (size_t k = 0; k < AS_COUNT(sizes); k++) {
         uint32_t n = sizes[k];
         struct thing *v = things(n, text);
 
-        assert_null(as_names_twice(v, sizeof(*v), n));
+        assert_null(as_name_check_duplicate(v, sizeof(*v), n));
         v[0].name = AS_STR(""); /* an empty name is a name */
-        assert_null(as_names_twice(v, sizeof(*v), n));
+        assert_null(as_name_check_duplicate(v, sizeof(*v), n));
         v[n - 1].name = (struct as_str){NULL, 0};
-        assert_non_null(as_names_twice(v, sizeof(*v), n));
+        assert_non_null(as_name_check_duplicate(v, sizeof(*v), n));
         v[0].name = as_str_of("same");
         v[n - 1].name = as_str_of("same");
-        assert_true(as_str_eq(*as_names_twice(v, sizeof(*v), n), AS_STR("same")));
+        assert_true(as_str_eq(*as_name_check_duplicate(v, sizeof(*v), n), AS_STR("same")));
         free(v);
     }
 }
@@ -126,14 +126,14 @@ static void the_last_of_a_name_is_kept(void **state AS_UNUSED)
         uint32_t n = sizes[k], left;
         struct thing *v = things(n, text);
 
-        assert_int_equal(as_names_keep_last(v, sizeof(*v), n), n);
+        assert_int_equal(as_name_check_keep_last(v, sizeof(*v), n), n);
         v[0].name = v[n / 2].name = v[n - 1].name;
-        left = as_names_keep_last(v, sizeof(*v), n);
+        left = as_name_check_keep_last(v, sizeof(*v), n);
         assert_int_equal(left, n - 2);
         assert_int_equal(v[left - 1].number, n - 1);
         for (uint32_t i = 1; i < left; i++)
             assert_true(v[i - 1].number < v[i].number);
-        assert_null(as_names_twice(v, sizeof(*v), left));
+        assert_null(as_name_check_duplicate(v, sizeof(*v), left));
         free(v);
     }
 }

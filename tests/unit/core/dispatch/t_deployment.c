@@ -8,14 +8,14 @@ static void test_a_free_slot_takes_a_request_at_once(void **state AS_UNUSED)
     join(w, 'X', 2, 0);
     submit_all(w, "abc");
     expect(w, "a>X b>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 2);
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_ongoing(w->d), 2);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     assert_true(done(w, 'b'));
     expect(w, "c>X");
     assert_true(done(w, 'a'));
     assert_true(done(w, 'c'));
     expect(w, "");
-    assert_int_equal(as_deploy_ongoing(w->d), 0);
+    assert_int_equal(as_deployment_ongoing(w->d), 0);
     world_free(w);
 }
 
@@ -60,8 +60,8 @@ static void test_the_queue_is_bounded(void **state AS_UNUSED)
     done(w, 'a');
     submit_all(w, "e");
     expect(w, "a>X b>X");
-    assert_int_equal(as_deploy_stat(w->d)->refused, 1);
-    assert_int_equal(as_deploy_stat(w->d)->accepted, 4);
+    assert_int_equal(as_deployment_stat(w->d)->refused, 1);
+    assert_int_equal(as_deployment_stat(w->d)->accepted, 4);
     world_free(w);
 }
 
@@ -71,18 +71,18 @@ static void test_a_lower_bound_keeps_what_waits(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     submit_all(w, "abcd");
-    as_deploy_set_max_queued(w->d, 2);
+    as_deployment_set_max_queued(w->d, 2);
     assert_int_equal(submit(w, 'e'), AS_EFULL); /* three wait */
-    assert_int_equal(as_deploy_queued(w->d), 3);
+    assert_int_equal(as_deployment_queued(w->d), 3);
     done(w, 'a');
     assert_int_equal(submit(w, 'f'), AS_EFULL); /* two do */
     done(w, 'b');
     submit_all(w, "g"); /* it is the second */
     assert_int_equal(submit(w, 'h'), AS_EFULL);
-    as_deploy_set_max_queued(w->d, 3);
+    as_deployment_set_max_queued(w->d, 3);
     submit_all(w, "i");
     assert_int_equal(submit(w, 'j'), AS_EFULL);
-    as_deploy_set_max_queued(w->d, -1);
+    as_deployment_set_max_queued(w->d, -1);
     submit_all(w, "kl");
     expect(w, "a>X b>X c>X");
     world_free(w);
@@ -96,8 +96,8 @@ static void test_fewer_slots_than_execute(void **state AS_UNUSED)
     submit_all(w, "abcde");
     expect(w, "a>X b>X c>X");
     grant(w, 'X', 1, 0); /* nobody is taken away from its handler … */
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
-    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), 2);
     done(w, 'a');
     done(w, 'c'); /* … and nobody else starts before there are fewer than that */
     expect(w, "");
@@ -129,9 +129,9 @@ static void test_prefetched_requests_count_as_queued(void **state AS_UNUSED)
     done(w, 'a');
     submit_all(w, "bcd");
     expect(w, "a>X b>X c>X d>X");
-    assert_int_equal(as_deploy_prefetched(w->d), 2);
-    assert_int_equal(as_deploy_queued(w->d), 0);
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), 2);
+    assert_int_equal(as_deployment_queued(w->d), 0);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
     assert_int_equal(submit(w, 'e'), AS_EFULL);
     world_free(w);
 }
@@ -142,13 +142,13 @@ static void test_a_deadline_in_the_past_is_refused(void **state AS_UNUSED)
 
     req(w, 'a')->deadline = w->now;
     assert_int_equal(submit(w, 'a'), AS_EDEADLINE);
-    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
-    assert_int_equal(as_deploy_stat(w->d)->accepted, 1);
+    assert_int_equal(as_deployment_stat(w->d)->expired, 1);
+    assert_int_equal(as_deployment_stat(w->d)->accepted, 1);
     req(w, 'b')->deadline = w->now + 1;
     assert_int_equal(submit(w, 'b'), 0);
-    assert_int_equal(as_deploy_stat(w->d)->expired, 1);
-    assert_int_equal(as_deploy_stat(w->d)->accepted, 2);
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 1);
+    assert_int_equal(as_deployment_stat(w->d)->expired, 1);
+    assert_int_equal(as_deployment_stat(w->d)->accepted, 2);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 1);
     expect(w, "");
     world_free(w);
 }
@@ -163,16 +163,17 @@ static void test_the_deadline_ends_queued_and_sent_requests(void **state AS_UNUS
     req(w, 'c')->deadline = w->now + 6;
     submit_all(w, "abc");
     expect(w, "a>X");
-    as_deploy_expire(w->d, w->now + 4);
+    as_deployment_expire(w->d, w->now + 4);
     expect(w, "");
-    as_deploy_expire(w->d, w->now + 6);
+    as_deployment_expire(w->d, w->now + 6);
     expect(w, "a!D a=EDEADLINE c=EDEADLINE ~c");
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 7);
-    assert_int_equal(as_deploy_ongoing(w->d), 1); /* a keeps its slot until the worker says so */
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 7);
+    assert_int_equal(as_deployment_ongoing(w->d),
+                     1); /* a keeps its slot until the worker says so */
     w->now += 6;
     assert_false(done_with(w, 'a', 0, false));
     expect(w, "~a b>X");
-    assert_int_equal(as_deploy_stat(w->d)->expired, 2);
+    assert_int_equal(as_deployment_stat(w->d)->expired, 2);
     world_free(w);
 }
 
@@ -194,7 +195,7 @@ static void test_a_client_that_leaves_the_queue(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     submit_all(w, "abc");
-    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    as_deployment_cancel(w->d, req(w, 'b'), w->now);
     expect(w, "a>X ~b");
     done(w, 'a');
     expect(w, "c>X");
@@ -207,16 +208,16 @@ static void test_a_client_that_leaves_while_the_worker_has_it(void **state AS_UN
 
     join(w, 'X', 1, 0);
     submit_all(w, "ab");
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     expect(w, "a>X a!C");
-    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* again: nothing */
-    as_deploy_expire(w->d, AS_NEVER - 1);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* again: nothing */
+    as_deployment_expire(w->d, AS_NEVER - 1);
     expect(w, "");
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
     assert_false(done(w, 'a'));
     expect(w, "~a b>X");
-    assert_int_equal(as_deploy_stat(w->d)->cancelled, 1);
-    assert_int_equal(as_deploy_stat(w->d)->completed, 0);
+    assert_int_equal(as_deployment_stat(w->d)->cancelled, 1);
+    assert_int_equal(as_deployment_stat(w->d)->completed, 0);
     world_free(w);
 }
 
@@ -227,7 +228,7 @@ static void test_cancel_after_the_answer_does_nothing(void **state AS_UNUSED)
     join(w, 'X', 1, 0);
     submit_all(w, "a");
     assert_true(done(w, 'a'));
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     expect(w, "a>X");
     world_free(w);
 }
@@ -236,7 +237,7 @@ static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, 1, 2), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 1, 2), 0);
     join(w, 'X', 4, 0);
     for (const char *c = "abcd"; *c; c++)
         req(w, *c)->model = 1;
@@ -259,7 +260,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
 {
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 1, 1), 0);
     join(w, 'X', 4, 8);
     for (const char *c = "abcdefgh"; *c; c++)
         req(w, *c)->model = 1;
@@ -269,15 +270,15 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     expect(w, "b>X");
     submit_all(w, "cdef");
     expect(w, "c>X d>X e>X"); /* f would wait for longer than that */
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
-    assert_int_equal(as_deploy_prefetched(w->d), 3);
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), 3);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     submit_all(w, "ij"); /* of another model: slots are free */
     expect(w, "i>X j>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    assert_int_equal(as_deployment_ongoing(w->d), 3);
     assert_true(done_with(w, 'b', PREFETCH_WORK / 3, false));
     expect(w, "f>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 3);
+    assert_int_equal(as_deployment_ongoing(w->d), 3);
     join(w, 'Y', 1, 8); /* it could begin with one of them at once */
     expect(w, "X<f");
     returned(w, 'X', "f");
@@ -285,7 +286,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     assert_true(done_with(w, 'c', 2 * PREFETCH_WORK, false)); /* it is slow now */
     submit_all(w, "gh");
     expect(w, "");
-    assert_int_equal(as_deploy_queued(w->d), 2);
+    assert_int_equal(as_deployment_queued(w->d), 2);
     world_free(w);
 }
 
@@ -295,7 +296,7 @@ static void test_what_waits_behind_caps_is_bounded_by_the_prefetch(void **state 
     struct world *w = world_new();
 
     for (uint32_t m = 1; m < 3; m++)
-        assert_int_equal(as_deploy_set_model(w->d, m, 1), 0);
+        assert_int_equal(as_deployment_set_model(w->d, m, 1), 0);
     join(w, 'X', 4, 2);
     for (const char *c = "abcdefgh"; *c; c++)
         req(w, *c)->model = 1 + (uint32_t)(*c - 'a') / 4;
@@ -307,8 +308,8 @@ static void test_what_waits_behind_caps_is_bounded_by_the_prefetch(void **state 
     expect(w, "a>X e>X b>X c>X d>X");
     submit_all(w, "fgh");
     expect(w, "f>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 2);
-    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_int_equal(as_deployment_ongoing(w->d), 2);
+    assert_int_equal(as_deployment_prefetched(w->d), 2);
     assert_true(done_with(w, 'b', 1, false));
     expect(w, "g>X");
     world_free(w);
@@ -318,7 +319,7 @@ static void test_a_cap_that_the_slots_cannot_exceed_restricts_nothing(void **sta
 {
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, 0, 1), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 0, 1), 0);
     join(w, 'X', 1, 4);
     submit_all(w, "a");
     done(w, 'a');
@@ -331,11 +332,11 @@ static void test_caps_are_set_once(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 3), 0);
-    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 3), 0);
-    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX - 1, 4), AS_EEXISTS);
-    assert_int_equal(as_deploy_set_model(w->d, AS_DEPLOY_MODELS_MAX, 1), AS_EINVALID);
-    assert_int_equal(as_deploy_set_model(w->d, 0, 0), AS_EINVALID);
+    assert_int_equal(as_deployment_set_model(w->d, AS_DEPLOYMENT_MODELS_MAX - 1, 3), 0);
+    assert_int_equal(as_deployment_set_model(w->d, AS_DEPLOYMENT_MODELS_MAX - 1, 3), 0);
+    assert_int_equal(as_deployment_set_model(w->d, AS_DEPLOYMENT_MODELS_MAX - 1, 4), AS_EEXISTS);
+    assert_int_equal(as_deployment_set_model(w->d, AS_DEPLOYMENT_MODELS_MAX, 1), AS_EINVALID);
+    assert_int_equal(as_deployment_set_model(w->d, 0, 0), AS_EINVALID);
     world_free(w);
 }
 
@@ -345,14 +346,14 @@ static void test_down_ends_what_waits_and_refuses_more(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     submit_all(w, "abc");
-    as_deploy_set_down(w->d, true, w->now);
+    as_deployment_set_down(w->d, true, w->now);
     expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
     assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
     assert_true(done(w, 'a')); /* what is sent goes on */
-    as_deploy_set_down(w->d, false, w->now);
+    as_deployment_set_down(w->d, false, w->now);
     submit_all(w, "e");
     expect(w, "e>X");
-    assert_int_equal(as_deploy_stat(w->d)->failed, 2);
+    assert_int_equal(as_deployment_stat(w->d)->failed, 2);
     world_free(w);
 }
 
@@ -362,7 +363,7 @@ static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNU
 
     join(w, 'X', 1, 0);
     submit_all(w, "abc");
-    as_deploy_give_up(w->d);
+    as_deployment_abort(w->d);
     expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
     assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
     die(w, 'X', 'a', AS_LOSS_KILLED); /* its link is ended */
@@ -378,12 +379,12 @@ static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
     join(w, 'X', 1, 0);
     make(w, "a", true, 0);
     submit_all(w, "a");
-    assert_true(die(w, 'X', 'a', AS_LOSS_UNTOLD) > 0);
+    assert_true(die(w, 'X', 'a', AS_LOSS_PENDING) > 0);
     expect(w, "a>X");
-    assert_int_equal(as_deploy_parked(w->d), 1);
-    as_deploy_give_up(w->d);
+    assert_int_equal(as_deployment_parked(w->d), 1);
+    as_deployment_abort(w->d);
     expect(w, "a=EMAYHAVERUN ~a");
-    assert_int_equal(as_deploy_parked(w->d), 0);
+    assert_int_equal(as_deployment_parked(w->d), 0);
     world_free(w);
 }
 
@@ -393,19 +394,19 @@ static void test_the_end_of_the_deployment_answers_everybody(void **state AS_UNU
 
     join(w, 'X', 2, 0);
     submit_all(w, "abc");
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     expect(w, "a>X b>X a!C");
-    as_deploy_free(w->d);
+    as_deployment_free(w->d);
     w->log[w->n] = '\0';
     assert_string_equal(w->log, "c=EUNAVAILABLE ~c ~a b=EUNAVAILABLE ~b");
     free(w);
-    as_deploy_free(NULL);
+    as_deployment_free(NULL);
 }
 
 static void test_statistics_add_up(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    const struct as_stat *s = as_deploy_stat(w->d);
+    const struct as_stat *s = as_deployment_stat(w->d);
 
     join(w, 'X', 1, 0);
     submit_all(w, "ab");
@@ -424,13 +425,13 @@ static void test_statistics_add_up(void **state AS_UNUSED)
 
 static void test_bad_options_are_refused(void **state AS_UNUSED)
 {
-    struct as_deploy_ops ops = {0};
-    struct as_deploy_conf conf = {.max_queued = -2};
-    struct as_deploy *d = NULL;
+    struct as_deployment_ops ops = {0};
+    struct as_deployment_conf conf = {.max_queued = -2};
+    struct as_deployment *d = NULL;
 
-    assert_int_equal(as_deploy_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
-    conf = (struct as_deploy_conf){.router = (enum as_router)7};
-    assert_int_equal(as_deploy_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
+    assert_int_equal(as_deployment_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
+    conf = (struct as_deployment_conf){.router = (enum as_router)7};
+    assert_int_equal(as_deployment_new(&d, AS_STR("x"), &conf, &ops, NULL), AS_EINVALID);
     assert_null(d);
 }
 

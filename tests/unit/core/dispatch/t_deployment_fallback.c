@@ -1,11 +1,11 @@
-/* Specification of core/dispatch/deployment: requests that another deployment takes, and copies that nobody
- * waits for. */
+/* Specification of core/dispatch/deployment: requests that another deployment takes, and copies
+ * that nobody waits for. */
 #include "deployment_world.h"
 
-static void elsewhere(struct world *w, const char *list)
+static void has_fallback(struct world *w, const char *list)
 {
     for (; *list; list++)
-        req(w, *list)->elsewhere = true;
+        req(w, *list)->has_fallback = true;
 }
 
 /* --- what another deployment takes --- */
@@ -14,15 +14,15 @@ static void test_it_does_not_wait_for_a_first_replica(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    elsewhere(w, "ac");
+    has_fallback(w, "ac");
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     assert_int_equal(submit(w, 'b'), 0); /* nobody else takes this one */
-    assert_int_equal(as_deploy_stat(w->d)->accepted, 1);
+    assert_int_equal(as_deployment_stat(w->d)->accepted, 1);
     join(w, 'X', 0, 0);
     assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE); /* it has no slots yet */
     grant(w, 'X', 1, 0);
     again(w, 'c');
-    elsewhere(w, "c");
+    has_fallback(w, "c");
     assert_int_equal(submit(w, 'c'), 0);
     expect(w, "b>X");
     done(w, 'b');
@@ -35,7 +35,7 @@ static void test_it_waits_where_replicas_are_busy(void **state AS_UNUSED)
     struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
 
     join(w, 'X', 1, 0);
-    elsewhere(w, "abc");
+    has_fallback(w, "abc");
     submit_all(w, "ab");
     assert_int_equal(submit(w, 'c'), AS_EFULL);
     expect(w, "a>X");
@@ -50,11 +50,11 @@ static void test_a_replica_that_drains_serves_nobody(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     as_replica_drain(rep(w, 'X'), true, w->now);
-    assert_false(as_deploy_serves(w->d, 0));
-    elsewhere(w, "a");
+    assert_false(as_deployment_serves(w->d, 0));
+    has_fallback(w, "a");
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     as_replica_drain(rep(w, 'X'), false, w->now);
-    assert_true(as_deploy_serves(w->d, 0));
+    assert_true(as_deployment_serves(w->d, 0));
     world_free(w);
 }
 
@@ -64,7 +64,7 @@ static struct world *dying(void)
     struct world *w = world_new();
 
     join(w, 'X', 2, 0);
-    elsewhere(w, "abc");
+    has_fallback(w, "abc");
     submit_all(w, "abcd");
     expect(w, "a>X b>X");
     return w;
@@ -111,22 +111,22 @@ static void test_batches_that_wait_leave_too(void **state AS_UNUSED)
     struct as_batch_conf conf = {.max_size = 4, .max_wait = AS_SEC};
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &conf), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &conf), 0);
     join(w, 'X', 1, 0);
-    elsewhere(w, "ac");
+    has_fallback(w, "ac");
     submit_all(w, "abc");
     expect(w, "");
     as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
     expect(w, "a=EUNAVAILABLE ~a c=EUNAVAILABLE ~c");
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     world_free(w);
 }
 
 /* --- copies --- */
 
-static int spare(struct world *w, char c)
+static int is_mirror(struct world *w, char c)
 {
-    req(w, c)->spare = true;
+    req(w, c)->is_mirror = true;
     return submit(w, c);
 }
 
@@ -134,19 +134,19 @@ static void test_a_copy_gets_a_free_slot_or_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    assert_int_equal(spare(w, 'a'), AS_EFULL);
+    assert_int_equal(is_mirror(w, 'a'), AS_EFULL);
     join(w, 'X', 1, 8);
     submit_all(w, "z"); /* from now on X prefetches */
     done(w, 'z');
-    assert_int_equal(spare(w, 'b'), 0);
-    assert_int_equal(spare(w, 'c'), AS_EFULL);
+    assert_int_equal(is_mirror(w, 'b'), 0);
+    assert_int_equal(is_mirror(w, 'c'), AS_EFULL);
     done(w, 'b');
-    as_deploy_set_down(w->d, true, w->now);
-    assert_int_equal(spare(w, 'd'), AS_EFULL);
+    as_deployment_set_down(w->d, true, w->now);
+    assert_int_equal(is_mirror(w, 'd'), AS_EFULL);
     expect(w, "z>X b>X");
-    assert_int_equal(as_deploy_stat(w->d)->mirrored, 1);
-    assert_int_equal(as_deploy_stat(w->d)->mirror_dropped, 3);
-    assert_int_equal(as_deploy_stat(w->d)->refused, 0);
+    assert_int_equal(as_deployment_stat(w->d)->mirrored, 1);
+    assert_int_equal(as_deployment_stat(w->d)->mirror_dropped, 3);
+    assert_int_equal(as_deployment_stat(w->d)->refused, 0);
     world_free(w);
 }
 
@@ -156,12 +156,12 @@ static void test_a_copy_is_not_sent_again(void **state AS_UNUSED)
 
     join(w, 'X', 2, 0);
     req(w, 'a')->idempotent = true;
-    assert_int_equal(spare(w, 'a'), 0);
-    assert_int_equal(spare(w, 'b'), 0);
+    assert_int_equal(is_mirror(w, 'a'), 0);
+    assert_int_equal(is_mirror(w, 'b'), 0);
     join(w, 'Y', 2, 0);
     as_replica_free(rep(w, 'X'), req(w, 'a')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "a>X b>X a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b");
-    assert_int_equal(spare(w, 'c'), 0);
+    assert_int_equal(is_mirror(w, 'c'), 0);
     assert_false(done_with(w, 'c', 0, true)); /* the worker did not start it */
     expect(w, "c>Y c=EUNAVAILABLE ~c");
     world_free(w);
@@ -172,11 +172,11 @@ static void test_a_copy_may_fill_a_batch(void **state AS_UNUSED)
     struct as_batch_conf conf = {.max_size = 2, .max_wait = AS_SEC};
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &conf), 0);
-    assert_int_equal(spare(w, 'a'), AS_EFULL);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &conf), 0);
+    assert_int_equal(is_mirror(w, 'a'), AS_EFULL);
     join(w, 'X', 1, 0);
     again(w, 'a');
-    assert_int_equal(spare(w, 'a'), 0);
+    assert_int_equal(is_mirror(w, 'a'), 0);
     submit_all(w, "b");
     expect(w, "X:2 a>X b>X");
     world_free(w);

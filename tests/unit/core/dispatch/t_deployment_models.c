@@ -1,5 +1,5 @@
-/* Specification of core/dispatch/deployment: replicas that do not all serve the same models, as while one
- * version of a deployment takes the place of another. The log is deployment_world.h's. */
+/* Specification of core/dispatch/deployment: replicas that do not all serve the same models, as
+ * while one version of a deployment takes the place of another. The log is deployment_world.h's. */
 #include "deployment_world.h"
 
 #define OLD 1u /* a model that only A serves … */
@@ -16,7 +16,7 @@ static void of_model(struct world *w, const char *list, uint32_t model)
 static void serve(struct world *w, char r, uint32_t model, bool serves)
 {
     as_replica_set_model(rep(w, r), model, serves, w->now);
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
 }
 
 /* A of the old version, B of the new one. */
@@ -39,7 +39,7 @@ static void test_a_request_goes_only_to_who_has_its_model(void **state AS_UNUSED
     join_both(w, 2, 0);
     submit_all(w, "abcd"); /* by load alone, half of them would go to the other one */
     expect(w, "a>A b>A c>B d>B");
-    assert_true(as_deploy_is_mixed(w->d));
+    assert_true(as_deployment_is_mixed(w->d));
     world_free(w);
 }
 
@@ -51,7 +51,7 @@ static void test_it_waits_for_a_replica_that_has_it(void **state AS_UNUSED)
     join_both(w, 1, 0);
     submit_all(w, "abcd");
     expect(w, "a>A d>B"); /* d, of model 0, need not wait behind b and c */
-    assert_int_equal(as_deploy_queued(w->d), 2);
+    assert_int_equal(as_deployment_queued(w->d), 2);
     done(w, 'd');
     expect(w, ""); /* B is idle, and not for these */
     done(w, 'a');
@@ -66,7 +66,7 @@ static void test_all_have_all_until_it_is_said(void **state AS_UNUSED)
     of_model(w, "abc", OLD);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
-    assert_false(as_deploy_is_mixed(w->d));
+    assert_false(as_deployment_is_mixed(w->d));
     submit_all(w, "abc");
     expect(w, "a>A b>B");
     serve(w, 'B', OLD, false); /* c, which waits, is no longer B's; b, which is there, stays */
@@ -74,7 +74,7 @@ static void test_all_have_all_until_it_is_said(void **state AS_UNUSED)
     expect(w, "");
     serve(w, 'B', OLD, true);
     expect(w, "c>B");
-    assert_false(as_deploy_is_mixed(w->d));
+    assert_false(as_deployment_is_mixed(w->d));
     world_free(w);
 }
 
@@ -91,7 +91,7 @@ static void test_it_is_neither_prefetched_nor_recalled_to_the_other(void **state
     of_model(w, "a", OLD);
     submit_all(w, "abcd");
     expect(w, "a>A b>A c>A d>A"); /* B has a free slot, and nothing is asked back for it */
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -104,8 +104,8 @@ static void test_a_death_moves_it_only_to_who_has_it(void **state AS_UNUSED)
     submit_all(w, "a");
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
     expect(w, "a>A");
-    assert_int_equal(as_deploy_queued(w->d), 1);
-    assert_true(as_deploy_ok(w->d));
+    assert_int_equal(as_deployment_queued(w->d), 1);
+    assert_true(as_deployment_ok(w->d));
     join(w, 'C', 0, 0);
     serve(w, 'C', NEW, false);
     grant(w, 'C', 1, 0);
@@ -118,14 +118,14 @@ static void test_batches_are_for_who_has_the_model(void **state AS_UNUSED)
     struct world *w = world_new();
     struct as_batch_conf conf = {.max_size = 4};
 
-    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, OLD, &conf), 0);
     of_model(w, "abc", OLD);
     join_both(w, 1, 0);
     submit_all(w, "abc");
     expect(w, "a>A");
     done(w, 'a');
     expect(w, "A:2 b>A c>A");
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -133,7 +133,7 @@ static void test_a_cap_holds_beside_it(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, OLD, 1), 0);
+    assert_int_equal(as_deployment_set_model(w->d, OLD, 1), 0);
     of_model(w, "ab", OLD);
     join_both(w, 2, 0);
     submit_all(w, "ab");
@@ -143,23 +143,23 @@ static void test_a_cap_holds_beside_it(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* --- elsewhere --- */
+/* --- has_fallback --- */
 
 static void test_a_fallback_takes_what_nobody_here_has(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
     of_model(w, "ab", OLD);
-    req(w, 'a')->elsewhere = req(w, 'b')->elsewhere = true;
+    req(w, 'a')->has_fallback = req(w, 'b')->has_fallback = true;
     join_both(w, 1, 0);
-    assert_true(as_deploy_serves(w->d, OLD));
+    assert_true(as_deployment_serves(w->d, OLD));
     submit_all(w, "ab");
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now); /* B serves, but not this model */
-    assert_false(as_deploy_serves(w->d, OLD));
+    assert_false(as_deployment_serves(w->d, OLD));
     expect(w, "a>A a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b");
     again(w, 'a');
     of_model(w, "a", OLD);
-    req(w, 'a')->elsewhere = true;
+    req(w, 'a')->has_fallback = true;
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     world_free(w);
 }
@@ -176,13 +176,13 @@ static void test_what_waits_for_a_model_that_goes_is_answered(void **state AS_UN
     submit_all(w, "e"); /* of model 0: it stays */
     as_replica_drain(rep(w, 'A'), true, w->now);
     w->n = 0;
-    as_deploy_drop_model(w->d, OLD, w->now);
+    as_deployment_drop_model(w->d, OLD, w->now);
     expect(w, "b=EUNAVAILABLE ~b");
     assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE); /* resolved before it went */
     assert_true(done(w, 'a'));                         /* A ends what it has */
     done(w, 'd');
     expect(w, "e>B");
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -191,24 +191,24 @@ static void test_what_waits_in_lanes_and_comes_back_is_answered_too(void **state
     struct world *w = world_new();
     struct as_batch_conf conf = {.max_size = 4, .max_wait = AS_SEC};
 
-    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, OLD, &conf), 0);
     of_model(w, "abc", OLD);
     join_both(w, 1, 0);
     req(w, 'b')->kind = 1;
     submit_all(w, "ab"); /* both are held back for others, in lanes of their own */
     req(w, 'c')->deadline = 1;
     w->now = 0;
-    as_deploy_drop_model(w->d, OLD, w->now);
+    as_deployment_drop_model(w->d, OLD, w->now);
     expect(w, "a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b");
     assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE);
     of_model(w, "d", NEW);
     submit_all(w, "d");
     expect(w, "d>B");
-    as_deploy_drop_model(w->d, NEW, w->now);
+    as_deployment_drop_model(w->d, NEW, w->now);
     w->n = 0;
     as_replica_free(rep(w, 'B'), 0, AS_LOSS_KILLED, w->now); /* it would be queued again */
     expect(w, "d=EUNAVAILABLE ~d");
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -219,10 +219,10 @@ static void test_a_model_that_has_gone_can_come_back(void **state AS_UNUSED)
     of_model(w, "ab", OLD);
     join_both(w, 1, 0);
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
-    as_deploy_drop_model(w->d, OLD, w->now);
+    as_deployment_drop_model(w->d, OLD, w->now);
     join(w, 'C', 1, 0); /* a newcomer has not what is gone … */
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     serve(w, 'C', OLD, true); /* … until it says so */
     again(w, 'a');
     of_model(w, "a", OLD);
@@ -245,13 +245,13 @@ static void test_a_suspect_is_tried_where_its_model_is(void **state AS_UNUSED)
     as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_CRASHED, w->now);
     w->n = 0;
     submit_all(w, "b"); /* like a, which ended A */
-    assert_int_equal(as_deploy_suspects(w->d), 1);
+    assert_int_equal(as_deployment_suspects(w->d), 1);
     expect(w, ""); /* B is idle, and would not know what to do */
     submit_all(w, "d");
     expect(w, "d>B"); /* nor is it kept free */
     join(w, 'C', 1, 0);
     expect(w, "b>C");
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -272,10 +272,10 @@ static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit_all(w, "efcg"); /* c is to have A, g waits for its turn */
-    assert_int_equal(as_deploy_suspects(w->d), 2);
+    assert_int_equal(as_deployment_suspects(w->d), 2);
     w->n = 0;
-    as_deploy_drop_model(w->d, OLD, w->now);
-    assert_int_equal(as_deploy_suspects(w->d), 1);
+    as_deployment_drop_model(w->d, OLD, w->now);
+    assert_int_equal(as_deployment_suspects(w->d), 1);
     expect(w, "c=EUNAVAILABLE ~c");
     done(w, 'e');
     expect(w, "g>A");
@@ -289,36 +289,36 @@ static void test_an_index_is_free_when_nothing_of_it_is_left(void **state AS_UNU
     struct world *w = world_new();
     struct as_batch_conf conf = {.max_size = 4, .max_wait = AS_SEC};
 
-    assert_int_equal(as_deploy_set_model(w->d, OLD, 1), 0);
+    assert_int_equal(as_deployment_set_model(w->d, OLD, 1), 0);
     of_model(w, "ab", OLD);
     join_both(w, 1, 0);
     submit_all(w, "a");
-    assert_false(as_deploy_is_free(w->d, OLD)); /* it is served */
+    assert_false(as_deployment_is_unused(w->d, OLD)); /* it is served */
     as_replica_drain(rep(w, 'A'), true, w->now);
-    as_deploy_drop_model(w->d, OLD, w->now);
-    assert_false(as_deploy_is_free(w->d, OLD)); /* A has it, and executes */
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
-    assert_false(as_deploy_is_free(w->d, OLD));
+    as_deployment_drop_model(w->d, OLD, w->now);
+    assert_false(as_deployment_is_unused(w->d, OLD)); /* A has it, and executes */
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
+    assert_false(as_deployment_is_unused(w->d, OLD));
     assert_false(done(w, 'a'));
-    assert_false(as_deploy_is_free(w->d, OLD));
+    assert_false(as_deployment_is_unused(w->d, OLD));
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
-    assert_true(as_deploy_is_free(w->d, OLD));
+    assert_true(as_deployment_is_unused(w->d, OLD));
     assert_int_equal(submit(w, 'b'), AS_EUNAVAILABLE); /* it is gone all the same */
-    as_deploy_forget_model(w->d, OLD);
-    assert_true(as_deploy_ok(w->d));
-    assert_false(as_deploy_is_mixed(w->d));
+    as_deployment_forget_model(w->d, OLD);
+    assert_true(as_deployment_ok(w->d));
+    assert_false(as_deployment_is_mixed(w->d));
     /* another model: its cap and its batches are its own, and B has it until it is said otherwise
      */
-    assert_int_equal(as_deploy_set_model(w->d, OLD, 2), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), 0);
+    assert_int_equal(as_deployment_set_model(w->d, OLD, 2), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, OLD, &conf), 0);
     conf.max_size = 5;
-    assert_int_equal(as_deploy_set_batch(w->d, OLD, &conf), AS_EEXISTS);
+    assert_int_equal(as_deployment_set_batching(w->d, OLD, &conf), AS_EEXISTS);
     of_model(w, "c", OLD);
     req(w, 'c')->deadline = AS_NEVER;
     w->n = 0;
     submit_all(w, "c");
     w->now += 2 * AS_SEC;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "c>B");
     world_free(w);
 }
@@ -327,22 +327,22 @@ static void test_an_index_is_free_when_nothing_of_it_is_left(void **state AS_UNU
 static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     of_model(w, "a", OLD);
     req(w, 'a')->idempotent = true;
     req(w, 'a')->kind = 7;
     join_both(w, 1, 0);
     submit_all(w, "a");
-    grave = as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_UNTOLD, w->now);
-    assert_true(grave);
-    assert_int_equal(as_deploy_parked(w->d), 1);
-    as_deploy_drop_model(w->d, OLD, w->now);
-    assert_false(as_deploy_is_free(w->d, OLD));
+    verdict = as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_PENDING, w->now);
+    assert_true(verdict);
+    assert_int_equal(as_deployment_parked(w->d), 1);
+    as_deployment_drop_model(w->d, OLD, w->now);
+    assert_false(as_deployment_is_unused(w->d, OLD));
     w->n = 0;
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     expect(w, "a=EUNAVAILABLE ~a");
-    assert_true(as_deploy_is_free(w->d, OLD));
+    assert_true(as_deployment_is_unused(w->d, OLD));
     world_free(w);
 }
 
@@ -350,7 +350,7 @@ static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNU
 static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     of_model(w, "abc", OLD);
     req(w, 'a')->kind = req(w, 'b')->kind = req(w, 'c')->kind = 7;
@@ -359,20 +359,20 @@ static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
     submit_all(w, "a");
     as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_CRASHED, w->now);
     submit_all(w, "b"); /* a suspect, alone with C; nobody says why that dies */
-    grave = as_replica_free(rep(w, 'C'), req(w, 'b')->stream, AS_LOSS_UNTOLD, w->now);
-    as_deploy_drop_model(w->d, OLD, w->now);
-    assert_false(as_deploy_is_free(w->d, OLD)); /* b's body may have to be read */
-    w->now += 2 * AS_SEC;                       /* verdict_patience */
-    as_deploy_expire(w->d, w->now);             /* it has been */
-    assert_true(as_deploy_is_free(w->d, OLD));
-    as_deploy_forget_model(w->d, OLD);
-    assert_true(as_deploy_ok(w->d));
-    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
-    assert_int_equal(as_deploy_condemned(w->d), 0);
+    verdict = as_replica_free(rep(w, 'C'), req(w, 'b')->stream, AS_LOSS_PENDING, w->now);
+    as_deployment_drop_model(w->d, OLD, w->now);
+    assert_false(as_deployment_is_unused(w->d, OLD)); /* b's body may have to be read */
+    w->now += 2 * AS_SEC;                             /* repeat_verdict_wait */
+    as_deployment_expire(w->d, w->now);               /* it has been */
+    assert_true(as_deployment_is_unused(w->d, OLD));
+    as_deployment_forget_model(w->d, OLD);
+    assert_true(as_deployment_ok(w->d));
+    as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
+    assert_int_equal(as_deployment_poisons(w->d), 0);
     w->n = 0;
     submit_all(w, "c");
     expect(w, "c>B");
-    assert_int_equal(as_deploy_suspects(w->d), 0);
+    assert_int_equal(as_deployment_suspects(w->d), 0);
     world_free(w);
 }
 

@@ -1,11 +1,11 @@
-/* Specification of how core/dispatch/deployment reads large bodies: only where somebody may be to blame, and a
- * portion in each turn. The log is deployment_world.h's.
+/* Specification of how core/dispatch/deployment reads large bodies: only where somebody may be to
+ * blame, and a portion in each turn. The log is deployment_world.h's.
  */
 #include "deployment_world.h"
 
 #include "core/dispatch/replica.h"
 
-#define PORTION AS_DEPLOY_PORTION
+#define PORTION AS_DEPLOYMENT_PORTION
 
 /* Requests of that size each, which may run twice or not. */
 static void large(struct world *w, const char *list, uint64_t size, bool idempotent)
@@ -27,13 +27,13 @@ static void test_a_portion_is_read_in_a_turn(void **state AS_UNUSED)
     w->n = 0;
     die(w, 'A', 'c', AS_LOSS_CRASHED);
     assert_int_equal(w->prints, 2);
-    assert_int_equal(as_deploy_parked(w->d), 3);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 0);
+    assert_int_equal(as_deployment_parked(w->d), 3);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 0);
     expect(w, "");
     work(w);
     assert_int_equal(w->prints, 3);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 3);
-    assert_int_equal(as_deploy_suspects(w->d), 3);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 3);
+    assert_int_equal(as_deployment_suspects(w->d), 3);
     assert_false(w->works);
     expect(w, "");
     assert_int_equal(w->prints, 3); /* they are known: none was read again */
@@ -75,7 +75,7 @@ static void test_what_has_ended_goes_when_it_is_read(void **state AS_UNUSED)
     expect(w, "a=EMAYHAVERUN b=EMAYHAVERUN ~a");
     work(w);
     expect(w, "~b");
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 2);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 2);
     world_free(w);
 }
 
@@ -89,16 +89,16 @@ static void test_a_client_may_leave_while_its_request_is_read(void **state AS_UN
     submit_all(w, "abc");
     w->n = 0;
     die(w, 'A', 'c', AS_LOSS_CRASHED);
-    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* read already */
+    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* read already */
     expect(w, "~a");
     w->now += AS_MS;
-    as_deploy_expire(w->d, w->now); /* b's deadline; its body is read in this turn */
+    as_deployment_expire(w->d, w->now); /* b's deadline; its body is read in this turn */
     expect(w, "b=EDEADLINE ~b");
-    as_deploy_cancel(w->d, req(w, 'c'), w->now); /* still to be read */
+    as_deployment_cancel(w->d, req(w, 'c'), w->now); /* still to be read */
     expect(w, "");
     work(w);
     expect(w, "~c");
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 3);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 3);
     world_free(w);
 }
 
@@ -113,7 +113,7 @@ static void test_a_deployment_may_go_while_bodies_are_read(void **state AS_UNUSE
     w->n = 0;
     die(w, 'A', 'd', AS_LOSS_CRASHED);
     w->n = 0;
-    as_deploy_free(w->d);
+    as_deployment_free(w->d);
     w->log[w->n] = 0;
     assert_string_equal(w->log, "a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b ~c ~d");
     free(w);
@@ -124,15 +124,15 @@ static void test_a_deployment_may_go_while_bodies_are_read(void **state AS_UNUSE
 static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     large(w, "abc", PORTION, false);
     join(w, 'A', 4, 0);
     submit_all(w, "abc");
     w->n = 0;
-    grave = die(w, 'A', 'c', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'c', AS_LOSS_PENDING);
     expect(w, "a=EMAYHAVERUN b=EMAYHAVERUN c=EMAYHAVERUN");
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     expect(w, "~a");
     work(w);
     work(w);
@@ -150,7 +150,7 @@ static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
     for (size_t i = 0; i < AS_COUNT(losses); i++) {
         bool crashed = losses[i] == AS_LOSS_CRASHED;
         struct world *w = world_new();
-        uint64_t grave;
+        uint64_t verdict;
 
         large(w, "ab", PORTION, true);
         join(w, 'A', 4, 0);
@@ -159,16 +159,16 @@ static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
         submit_all(w, "ab");
         as_replica_drain(rep(w, 'B'), false, w->now);
         w->n = 0;
-        grave = die(w, 'A', 'b', AS_LOSS_UNTOLD);
+        verdict = die(w, 'A', 'b', AS_LOSS_PENDING);
         w->now += 25 * AS_MS;
-        as_deploy_expire(w->d, w->now);
+        as_deployment_expire(w->d, w->now);
         assert_int_equal(w->prints, 1);
         expect(w, "");
-        as_deploy_verdict(w->d, grave, losses[i], w->now);
+        as_deployment_verdict(w->d, verdict, losses[i], w->now);
         if (crashed)
             work(w);
         expect(w, crashed ? "a>B" : "a>B b>B");
-        assert_int_equal(as_deploy_stat(w->d)->blamed, crashed ? 2 : 0);
+        assert_int_equal(as_deployment_stat(w->d)->blamed, crashed ? 2 : 0);
         world_free(w);
     }
 }
@@ -176,21 +176,21 @@ static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
 static void test_late_words_find_what_was_read(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     large(w, "a", PORTION + 1, true);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     submit_all(w, "a");
     w->n = 0;
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     work(w);
     expect(w, "a>B");
     assert_true(done(w, 'a'));
-    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
     assert_int_equal(w->prints, 1);
     world_free(w);
 }
@@ -239,12 +239,12 @@ static void test_what_fits_a_turn_is_compared_at_once(void **state AS_UNUSED)
         submit_all(w, "c");
         assert_int_equal(w->works, more);
         if (more) { /* else it waits, as if it were one */
-            assert_int_equal(as_deploy_suspects(w->d), 1);
+            assert_int_equal(as_deployment_suspects(w->d), 1);
             expect(w, "");
             work(w);
         }
         expect(w, "c>C");
-        assert_int_equal(as_deploy_suspects(w->d), 0);
+        assert_int_equal(as_deployment_suspects(w->d), 0);
         world_free(w);
     }
 }
@@ -256,7 +256,7 @@ static void test_a_copy_is_found_out_over_the_turns(void **state AS_UNUSED)
     submit_all(w, "b");
     work(w);
     expect(w, "");
-    assert_int_equal(as_deploy_suspects(w->d), 1); /* a is being tried */
+    assert_int_equal(as_deployment_suspects(w->d), 1); /* a is being tried */
     assert_true(done(w, 'a'));
     assert_ptr_equal(req(w, 'b')->blame, NULL);
     assert_int_equal(req(w, 'b')->state, AS_REQ_SENT);
@@ -292,14 +292,14 @@ static void test_the_queue_is_looked_at_over_the_turns(void **state AS_UNUSED)
     join(w, 'A', 1, 0);
     submit_all(w, "abcde");
     die(w, 'A', 'a', AS_LOSS_CRASHED); /* a was read: b to e are still to be compared */
-    assert_int_equal(as_deploy_suspects(w->d), 5);
+    assert_int_equal(as_deployment_suspects(w->d), 5);
     assert_int_equal(w->prints, 1);
     w->n = 0;
     for (int i = 0; i < 4; i++)
         work(w);
     assert_false(w->works);
     assert_int_equal(w->prints, 5);
-    assert_int_equal(as_deploy_suspects(w->d), 3);
+    assert_int_equal(as_deployment_suspects(w->d), 3);
     join(w, 'B', 2, 0);
     expect(w, "c>B e>B");
     world_free(w);
@@ -310,7 +310,7 @@ static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
     struct world *w = suspected(PORTION + 1);
 
     submit_all(w, "bc");
-    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    as_deployment_cancel(w->d, req(w, 'b'), w->now);
     expect(w, "~b");
     work(w);
     work(w);
@@ -323,17 +323,17 @@ static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
 static void test_what_goes_on_while_it_is_read_is_read_anew(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     large(w, "a", PORTION + 1, true);
     join(w, 'A', 1, 0);
     submit_all(w, "a");
     w->n = 0;
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deploy_expire(w->d, w->now); /* the word is late: a's body is read, a portion of it */
+    as_deployment_expire(w->d, w->now); /* the word is late: a's body is read, a portion of it */
     assert_int_equal(w->prints, 0);
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     join(w, 'B', 1, 0);
     expect(w, "a>B");
     w->now++;

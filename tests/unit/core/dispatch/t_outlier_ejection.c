@@ -1,5 +1,5 @@
-/* Specification of how core/dispatch/deployment takes replicas out that fail or are slow, and takes them in
- * again. The log is deployment_world.h's.
+/* Specification of how core/dispatch/deployment takes replicas out that fail or are slow, and takes
+ * them in again. The log is deployment_world.h's.
  */
 #include "deployment_world.h"
 
@@ -53,14 +53,14 @@ static void test_one_that_fails_where_others_do_not_is_out(void **state AS_UNUSE
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
     bad(w, 'A', 1);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
-    assert_int_equal(as_deploy_stat(w->d)->ejected, 1);
+    assert_int_equal(as_deployment_stat(w->d)->ejected, 1);
     for (char c = 'a'; c <= 'd'; c++) {
         again(w, c);
         submit(w, c);
     }
     assert_null(strchr(w->log, 'A'));
-    assert_int_equal(as_deploy_queued(w->d), 2);
-    assert_true(as_deploy_ok(w->d));
+    assert_int_equal(as_deployment_queued(w->d), 2);
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -82,9 +82,9 @@ static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
     struct world *w = three();
 
     bad(w, 'A', 5);
-    assert_true(as_deploy_next_deadline(w->d) == w->now + AS_SEC);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + AS_SEC);
     w->now += AS_SEC;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_HALF_OPEN);
     grant(w, 'A', 4, 4); /* one at a time, whatever it has room for */
     for (char c = 'a'; c <= 'd'; c++) {
@@ -92,7 +92,7 @@ static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
         submit(w, c);
     }
     assert_int_equal(as_replica_unanswered(rep(w, 'A')), 1);
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     done(w, 'a');
     done(w, 'b');
     done(w, 'c');
@@ -101,7 +101,7 @@ static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
     serve(w, 'A', AS_MS, false);
     serve(w, 'A', AS_MS, false);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
-    assert_true(as_deploy_ok(w->d));
+    assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
 
@@ -111,10 +111,10 @@ static void test_a_probe_that_fails_puts_it_out_for_longer(void **state AS_UNUSE
 
     bad(w, 'A', 5);
     w->now += AS_SEC;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     serve(w, 'A', AS_MS, true);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 2 * AS_SEC);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 2 * AS_SEC);
     world_free(w);
 }
 
@@ -173,7 +173,7 @@ static void test_one_that_is_several_times_slower_is_out(void **state AS_UNUSED)
     }
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     w->now += AS_SEC;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     for (int i = 0; i < 3; i++) /* the probes say that it still is */
         serve(w, 'A', 10 * AS_MS, false);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
@@ -184,7 +184,7 @@ static void test_slow_models_make_no_slow_replica(void **state AS_UNUSED)
 {
     struct world *w = three();
 
-    as_deploy_set_model(w->d, 1, 100);
+    as_deployment_set_model(w->d, 1, 100);
     for (int i = 0; i < 100; i++) {
         serve(w, 'B', AS_MS, false);
         serve(w, 'C', AS_MS, false);
@@ -215,7 +215,7 @@ static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_U
         req(w, 'a')->deadline = w->now + AS_MS;
         submit(w, 'a');
         w->now += AS_MS;
-        as_deploy_expire(w->d, w->now);
+        as_deployment_expire(w->d, w->now);
         done(w, 'a');
     }
     w->n = 0;
@@ -232,7 +232,7 @@ static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_U
     grant(w, 'B', 1, 0);
     grant(w, 'C', 1, 0);
     w->now += AS_SEC;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     w->n = 0;
     world_free(w);

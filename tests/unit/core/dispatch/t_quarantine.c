@@ -1,5 +1,6 @@
-/* Specification of what core/dispatch/deployment does about deaths: verdicts that come later, attempts and
- * budget, suspects that run alone, requests that are refused. The log is deployment_world.h's.
+/* Specification of what core/dispatch/deployment does about deaths: verdicts that come later,
+ * attempts and budget, suspects that run alone, requests that are refused. The log is
+ * deployment_world.h's.
  */
 #include "deployment_world.h"
 
@@ -34,7 +35,7 @@ static void test_unexplained_losses_are_counted(void **state AS_UNUSED)
     die(w, 'B', 'a', AS_LOSS_UNKNOWN);
     die(w, 'C', 'a', AS_LOSS_UNKNOWN); /* the third execution was the last */
     expect(w, "a>A a>B a>C a=EMAYHAVERUN ~a");
-    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
+    assert_int_equal(as_deployment_stat(w->d)->replays_refused, 1);
     world_free(w);
 }
 
@@ -57,7 +58,7 @@ static void test_broken_links_have_a_budget(void **state AS_UNUSED)
     submit(w, 'a');
     die(w, 'B', 'a', AS_LOSS_LINK);
     expect(w, "a>B");
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     world_free(w);
 }
 
@@ -73,21 +74,21 @@ static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED
     as_replica_drain(rep(w, 'B'), true, w->now);
     submit_all(w, "abcd");
     as_replica_drain(rep(w, 'B'), false, w->now);
-    as_deploy_cancel(w->d, req(w, 'c'), w->now);
+    as_deployment_cancel(w->d, req(w, 'c'), w->now);
     w->n = 0;
-    as_replica_lose(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
-    as_replica_lose(rep(w, 'A'), req(w, 'b'), AS_LOSS_LINK, w->now);
-    as_replica_lose(rep(w, 'A'), req(w, 'c'), AS_LOSS_LINK, w->now);
-    as_replica_lose(rep(w, 'A'), req(w, 'd'), AS_LOSS_UNKNOWN, w->now);
+    as_replica_lose_request(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    as_replica_lose_request(rep(w, 'A'), req(w, 'b'), AS_LOSS_LINK, w->now);
+    as_replica_lose_request(rep(w, 'A'), req(w, 'c'), AS_LOSS_LINK, w->now);
+    as_replica_lose_request(rep(w, 'A'), req(w, 'd'), AS_LOSS_UNKNOWN, w->now);
     expect(w, "a>B b=EMAYHAVERUN ~b ~c d>B");
     assert_true(req(w, 'a')->ran && req(w, 'a')->budgeted && !req(w, 'd')->budgeted);
     assert_int_equal(req(w, 'a')->tries, 1);
-    as_replica_lose(rep(w, 'B'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    as_replica_lose_request(rep(w, 'B'), req(w, 'a'), AS_LOSS_LINK, w->now);
     expect(w, "a>A"); /* another one is asked first */
-    as_replica_lose(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
+    as_replica_lose_request(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
     expect(w, "a=EMAYHAVERUN ~a"); /* the third execution was the last */
-    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
-    assert_int_equal(as_deploy_stat(w->d)->lost, 2);
+    assert_int_equal(as_deployment_stat(w->d)->replays_refused, 1);
+    assert_int_equal(as_deployment_stat(w->d)->lost, 2);
     world_free(w);
 }
 
@@ -103,8 +104,8 @@ static void test_what_had_not_started_never_waits_for_the_verdict(void **state A
     make(w, "a", true, 0);
     submit_all(w, "ab");
     w->n = 0;
-    assert_true(die(w, 'A', 'a', AS_LOSS_UNTOLD) > 0);
-    assert_int_equal(as_deploy_parked(w->d), 1);
+    assert_true(die(w, 'A', 'a', AS_LOSS_PENDING) > 0);
+    assert_int_equal(as_deployment_parked(w->d), 1);
     grant(w, 'B', 1, 0);
     expect(w, "b>B");
     world_free(w);
@@ -113,19 +114,19 @@ static void test_what_had_not_started_never_waits_for_the_verdict(void **state A
 static void test_the_verdict_lets_the_others_go_on(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     make(w, "a", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     expect(w, "a>A");
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 25 * AS_MS);
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 25 * AS_MS);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     expect(w, "a>B");
     assert_int_equal(req(w, 'a')->tries, 0);
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now); /* nobody is left */
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now); /* nobody is left */
     expect(w, "");
     world_free(w);
 }
@@ -133,25 +134,25 @@ static void test_the_verdict_lets_the_others_go_on(void **state AS_UNUSED)
 static void test_without_a_verdict_it_goes_on_after_a_while(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     make(w, "a", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
-    die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS - 1;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "a>A");
     w->now++;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "a>B");
     /* lost once more, it waits with patience: a second worker is the price of haste */
-    grave = die(w, 'B', 'a', AS_LOSS_UNTOLD);
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 2 * AS_SEC);
-    assert_int_equal(as_deploy_parked(w->d), 1);
+    verdict = die(w, 'B', 'a', AS_LOSS_PENDING);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 2 * AS_SEC);
+    assert_int_equal(as_deployment_parked(w->d), 1);
     join(w, 'C', 1, 0);
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     expect(w, "a>C");
     world_free(w);
 }
@@ -164,22 +165,22 @@ static void test_a_client_that_leaves_or_is_late_does_not_wait(void **state AS_U
     join(w, 'A', 2, 0);
     req(w, 'b')->deadline = w->now + AS_MS;
     submit_all(w, "ab");
-    die(w, 'A', 'b', AS_LOSS_UNTOLD);
+    die(w, 'A', 'b', AS_LOSS_PENDING);
     w->n = 0;
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
-    assert_true(as_deploy_next_deadline(w->d) == req(w, 'b')->deadline);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
+    assert_true(as_deployment_next_deadline(w->d) == req(w, 'b')->deadline);
     w->now += AS_MS;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "b=EDEADLINE");
-    assert_int_equal(as_deploy_parked(w->d), 0);
+    assert_int_equal(as_deployment_parked(w->d), 0);
     w->now += 24 * AS_MS - 1; /* their bodies are kept for the word … */
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "");
     w->now++; /* … as long as they would have waited, and then only their fingerprints */
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "~a ~b");
     assert_int_equal(w->prints, 2);
-    assert_true(as_deploy_next_deadline(w->d) == AS_NEVER);
+    assert_true(as_deployment_next_deadline(w->d) == AS_NEVER);
     world_free(w);
 }
 
@@ -196,15 +197,15 @@ static void test_a_suspect_runs_alone(void **state AS_UNUSED)
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     /* B has b: it is kept free for a until b is done */
     expect(w, "");
-    assert_int_equal(as_deploy_suspects(w->d), 1);
+    assert_int_equal(as_deployment_suspects(w->d), 1);
     submit(w, 'c');
     expect(w, "");
     done(w, 'b');
     expect(w, "a>B");
-    assert_int_equal(as_deploy_stat(w->d)->trials, 1);
+    assert_int_equal(as_deployment_stat(w->d)->trials, 1);
     assert_true(done(w, 'a')); /* innocent: the replica is everybody's again */
     expect(w, "c>B");
-    assert_int_equal(as_deploy_suspects(w->d), 0);
+    assert_int_equal(as_deployment_suspects(w->d), 0);
     world_free(w);
 }
 
@@ -239,7 +240,7 @@ static void test_the_second_death_condemns_for_a_while(void **state AS_UNUSED)
     assert_int_equal(submit(w, 'b'), AS_EPOISON);
     w->now += 60 * AS_SEC - 1;
     assert_int_equal(submit(w, 'c'), AS_EPOISON);
-    assert_int_equal(as_deploy_stat(w->d)->quarantined, 3);
+    assert_int_equal(as_deployment_stat(w->d)->quarantined, 3);
     w->now++;
     submit(w, 'd'); /* on probation: alone, and one more death is enough */
     die(w, 'C', 'd', AS_LOSS_CRASHED);
@@ -272,7 +273,7 @@ static void test_a_client_that_left_does_not_hide_a_pill(void **state AS_UNUSED)
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     submit(w, 'b');
     assert_non_null(req(w, 'b')->blame);
@@ -289,7 +290,7 @@ static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
     submit_all(w, "abxcyd");
     w->n = 0;
     die(w, 'A', 'a', AS_LOSS_CRASHED);
-    assert_int_equal(as_deploy_suspects(w->d), 4);
+    assert_int_equal(as_deployment_suspects(w->d), 4);
     join(w, 'B', 1, 0);
     join(w, 'C', 1, 0);
     join(w, 'D', 1, 0);
@@ -331,7 +332,7 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
     join(w, 'B', 2, 0);
     join(w, 'C', 2, 0);
     w->n = 0;
-    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is on trial */
+    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is on quarantine */
     expect(w, "a=EPOISON ~a b>C");
     assert_true(done(w, 'b'));
     make(w, "cd", true, 6);
@@ -347,7 +348,7 @@ static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSE
 
     for (size_t i = 0; i < AS_COUNT(outside); i++) {
         struct world *w = world_new();
-        uint64_t grave;
+        uint64_t verdict;
 
         make(w, "ac", true, 5);
         make(w, "b", false, 6);
@@ -355,13 +356,13 @@ static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSE
         join(w, 'B', 4, 0);
         as_replica_drain(rep(w, 'B'), true, w->now);
         submit_all(w, "abc");
-        as_deploy_cancel(w->d, req(w, 'c'), w->now);
+        as_deployment_cancel(w->d, req(w, 'c'), w->now);
         as_replica_drain(rep(w, 'B'), false, w->now);
         w->n = 0;
-        grave = die(w, 'A', 'c', AS_LOSS_UNTOLD);
-        as_deploy_verdict(w->d, grave, outside[i], w->now);
+        verdict = die(w, 'A', 'c', AS_LOSS_PENDING);
+        as_deployment_verdict(w->d, verdict, outside[i], w->now);
         assert_int_equal(w->prints, 0);
-        assert_int_equal(as_deploy_stat(w->d)->blamed, 0);
+        assert_int_equal(as_deployment_stat(w->d)->blamed, 0);
         assert_ptr_equal(req(w, 'a')->replica, rep(w, 'B'));
         assert_int_equal(req(w, 'b')->state, AS_REQ_DONE);
         assert_int_equal(req(w, 'c')->state, AS_REQ_DONE);
@@ -372,40 +373,40 @@ static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSE
 static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     make(w, "ab", true, 5);
     join(w, 'A', 1, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deploy_expire(w->d, w->now); /* runs again, with company */
-    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    as_deployment_expire(w->d, w->now); /* runs again, with company */
+    as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
     submit(w, 'b');
     expect(w, "a>A a>B");
-    assert_int_equal(as_deploy_suspects(w->d), 1);
+    assert_int_equal(as_deployment_suspects(w->d), 1);
     world_free(w);
 }
 
 static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     make(w, "a", true, 5);
     make(w, "b", true, 0);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     submit(w, 'b');
-    expect(w, "a>A a>B"); /* b waits: nobody goes where a is on trial */
+    expect(w, "a>A a>B"); /* b waits: nobody goes where a is on quarantine */
     join(w, 'C', 2, 0);
     expect(w, "b>C");
-    as_deploy_verdict(w->d, grave, AS_LOSS_CRASHED, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
     die(w, 'B', 'a', AS_LOSS_CRASHED);
     expect(w, "a=EPOISON ~a");
     world_free(w);
@@ -414,16 +415,16 @@ static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **
 static void test_a_suspect_that_nobody_blamed_leaves_no_trace(void **state AS_UNUSED)
 {
     struct world *w = world_new();
-    uint64_t grave;
+    uint64_t verdict;
 
     make(w, "ab", true, 5);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
-    grave = die(w, 'A', 'a', AS_LOSS_UNTOLD);
+    verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deploy_expire(w->d, w->now);
-    as_deploy_verdict(w->d, grave, AS_LOSS_KILLED, w->now);
+    as_deployment_expire(w->d, w->now);
+    as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     assert_true(done(w, 'a'));
     w->prints = 0;
     submit(w, 'b');
@@ -459,15 +460,15 @@ static void test_what_executed_in_a_condemned_worker_is_suspect(void **state AS_
     join(w, 'B', 2, 0);
     submit(w, 'a');
     as_replica_drain(rep(w, 'A'), true, w->now);
-    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
-    die(w, 'A', 'a', AS_LOSS_CONDEMNED);
+    as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
+    die(w, 'A', 'a', AS_LOSS_UNHEALTHY);
     submit(w, 'b');
     expect(w, "a>A a>B"); /* b waits: a is alone */
     assert_int_equal(req(w, 'a')->tries, 1);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
     as_replica_drain(rep(w, 'B'), true, w->now);
-    as_replica_condemn(rep(w, 'B'), req(w, 'a')->stream);
-    die(w, 'B', 'a', AS_LOSS_CONDEMNED);
+    as_replica_set_unhealthy(rep(w, 'B'), req(w, 'a')->stream);
+    die(w, 'B', 'a', AS_LOSS_UNHEALTHY);
     expect(w, "a=EPOISON ~a");
     world_free(w);
 }
@@ -482,12 +483,12 @@ static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **st
     as_replica_drain(rep(w, 'B'), true, w->now);
     submit_all(w, "abc");
     as_replica_drain(rep(w, 'A'), true, w->now);
-    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
     as_replica_drain(rep(w, 'B'), false, w->now);
     w->n = 0;
-    die(w, 'A', 'b', AS_LOSS_CONDEMNED);
+    die(w, 'A', 'b', AS_LOSS_UNHEALTHY);
     expect(w, "b>B c>B");
-    assert_int_equal(as_deploy_suspects(w->d), 1); /* only a */
+    assert_int_equal(as_deployment_suspects(w->d), 1); /* only a */
     assert_int_equal(req(w, 'b')->tries, 0);
     done(w, 'b');
     done(w, 'c');
@@ -504,10 +505,10 @@ static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state 
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
     as_replica_drain(rep(w, 'A'), true, w->now);
-    as_replica_condemn(rep(w, 'A'), req(w, 'a')->stream);
+    as_replica_set_unhealthy(rep(w, 'A'), req(w, 'a')->stream);
     w->n = 0;
     as_replica_free(rep(w, 'A'), UINT64_MAX, AS_LOSS_LINK, w->now);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
     assert_non_null(req(w, 'a')->blame);
     assert_null(req(w, 'b')->blame);
     assert_true(req(w, 'a')->budgeted && req(w, 'b')->budgeted);
@@ -522,10 +523,10 @@ static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **s
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
     as_replica_drain(rep(w, 'A'), true, w->now);
-    as_replica_condemn(rep(w, 'A'), req(w, 'b')->stream);
+    as_replica_set_unhealthy(rep(w, 'A'), req(w, 'b')->stream);
     assert_true(done(w, 'a'));
-    die(w, 'A', 'b', AS_LOSS_CONDEMNED);
-    assert_int_equal(as_deploy_stat(w->d)->blamed, 1);
+    die(w, 'A', 'b', AS_LOSS_UNHEALTHY);
+    assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
     make(w, "a", true, 0);
     submit(w, 'a');
     assert_null(req(w, 'a')->blame);

@@ -1,4 +1,5 @@
-/* Specification of core/dispatch/deployment: replicas, prefetch and recall, routers, drain and death. */
+/* Specification of core/dispatch/deployment: replicas, prefetch and recall, routers, drain and
+ * death. */
 #include "deployment_world.h"
 
 /* X has been measured at 10 us a call, so that 100 us of work are 10 calls. */
@@ -38,8 +39,8 @@ static void test_as_much_is_prefetched_as_fits_in_the_work(void **state AS_UNUSE
 
     submit_all(w, "abcdefghijkl");
     expect(w, "a>X b>X c>X d>X e>X f>X g>X h>X i>X j>X k>X"); /* 1 executes, 10 wait */
-    assert_int_equal(as_deploy_prefetched(w->d), PREFETCH_WORK / (10 * AS_US));
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), PREFETCH_WORK / (10 * AS_US));
+    assert_int_equal(as_deployment_queued(w->d), 1);
     world_free(w);
 }
 
@@ -107,8 +108,8 @@ static void test_a_free_slot_recalls_the_newest_that_waits_elsewhere(void **stat
     expect(w, "X<cd"); /* in stream order */
     returned(w, 'X', "cd");
     expect(w, "c>Y d>Y");
-    assert_int_equal(as_deploy_stat(w->d)->recalled, 2);
-    assert_int_equal(as_deploy_stat(w->d)->replayed, 2);
+    assert_int_equal(as_deployment_stat(w->d)->recalled, 2);
+    assert_int_equal(as_deployment_stat(w->d)->replayed, 2);
     done(w, 'c');
     expect(w, "X<b");
     world_free(w);
@@ -181,7 +182,7 @@ static void test_a_client_leaves_during_the_recall(void **state AS_UNUSED)
 
     submit_all(w, "ab");
     join(w, 'Y', 1, 0);
-    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    as_deployment_cancel(w->d, req(w, 'b'), w->now);
     expect(w, "a>X b>X X<b b!C");
     returned(w, 'X', "b");
     expect(w, "~b");
@@ -246,8 +247,8 @@ static void test_fewer_slots_make_executing_requests_count_as_waiting(void **sta
     submit_all(w, "abc");
     grant(w, 'X', 1, 0);
     expect(w, "a>X b>X c>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
-    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), 2);
     submit_all(w, "d");
     done(w, 'a');
     done(w, 'b');
@@ -263,7 +264,7 @@ static void test_grants_are_bounded(void **state AS_UNUSED)
 
     join(w, 'X', UINT32_MAX, UINT32_MAX);
     join(w, 'Y', UINT32_MAX, UINT32_MAX);
-    assert_int_equal(as_replica_slots(rep(w, 'X')), AS_DEPLOY_SLOTS_MAX);
+    assert_int_equal(as_replica_slots(rep(w, 'X')), AS_DEPLOYMENT_SLOTS_MAX);
     expect(w, "");
     world_free(w);
 }
@@ -274,8 +275,8 @@ static void test_a_draining_replica_gets_nothing_new(void **state AS_UNUSED)
 
     submit_all(w, "ab");
     as_replica_drain(rep(w, 'X'), true, w->now);
-    assert_int_equal(as_deploy_ready(w->d), 0);
-    assert_int_equal(as_deploy_replicas(w->d), 1);
+    assert_int_equal(as_deployment_ready(w->d), 0);
+    assert_int_equal(as_deployment_replicas(w->d), 1);
     submit_all(w, "c");
     assert_true(done(w, 'a'));
     expect(w, "a>X b>X");
@@ -323,7 +324,7 @@ static void test_handing_back_has_an_end(void **state AS_UNUSED)
     for (uint32_t i = 0; i < AS_REQUEST_RETRIES; i++)
         assert_false(done_with(w, 'a', 0, true));
     assert_true(done_with(w, 'a', 0, true)); /* now its answer is the answer */
-    assert_int_equal(as_deploy_stat(w->d)->replayed, AS_REQUEST_RETRIES);
+    assert_int_equal(as_deployment_stat(w->d)->replayed, AS_REQUEST_RETRIES);
     w->n = 0;
     expect(w, "");
     world_free(w);
@@ -335,7 +336,7 @@ static void test_nobody_waits_for_what_is_handed_back(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     submit_all(w, "a");
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     assert_false(done_with(w, 'a', 0, true));
     expect(w, "a>X a!C ~a");
     world_free(w);
@@ -369,7 +370,7 @@ static void test_as_many_execute_as_there_are_slots(void **state AS_UNUSED)
     submit_all(w, "bcde");
     expect(w, "b>X c>X d>X e>X");
     expect_executing(w, 'X', "b c");
-    as_deploy_cancel(w->d, req(w, 'b'), w->now);
+    as_deployment_cancel(w->d, req(w, 'b'), w->now);
     expect(w, "b!C");
     expect_executing(w, 'X', "b c"); /* its client has left, it runs on */
     world_free(w);
@@ -384,12 +385,12 @@ static void test_a_request_that_is_given_up_keeps_its_slot(void **state AS_UNUSE
     req(w, 'a')->idempotent = true;
     submit_all(w, "ab");
     expect(w, "a>X");
-    as_replica_give_up(rep(w, 'X'), req(w, 'a'), AS_EHUNG);
+    as_replica_fail_request(rep(w, 'X'), req(w, 'a'), AS_EHUNG);
     expect(w, "a!D a=EHUNG");
-    as_replica_give_up(rep(w, 'X'), req(w, 'a'), AS_EHUNG); /* one answer */
-    as_deploy_expire(w->d, w->now + 2 * AS_SEC);
+    as_replica_fail_request(rep(w, 'X'), req(w, 'a'), AS_EHUNG); /* one answer */
+    as_deployment_expire(w->d, w->now + 2 * AS_SEC);
     expect(w, "");
-    assert_int_equal(as_deploy_stat(w->d)->failed, 1);
+    assert_int_equal(as_deployment_stat(w->d)->failed, 1);
     /* idempotent or not, it does not run again; what waited behind it does */
     as_replica_free(rep(w, 'X'), req(w, 'a')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "~a");
@@ -408,16 +409,16 @@ static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
     req(w, 'b')->idempotent = true;
     submit_all(w, "abcdef");
     expect(w, "a>X b>X c>X d>X");
-    as_deploy_cancel(w->d, req(w, 'c'), w->now);
+    as_deployment_cancel(w->d, req(w, 'c'), w->now);
     as_replica_free(rep(w, 'X'), req(w, 'c')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "c!C a=EMAYHAVERUN ~a ~c");
-    assert_int_equal(as_deploy_queued(w->d), 4);
+    assert_int_equal(as_deployment_queued(w->d), 4);
     join(w, 'Y', 4, 0);
     expect(w, "b>Y d>Y e>Y f>Y"); /* in the order they came */
-    assert_int_equal(as_deploy_stat(w->d)->lost, 1);
-    assert_int_equal(as_deploy_stat(w->d)->failed, 1);
-    assert_int_equal(as_deploy_stat(w->d)->replayed, 2);
-    assert_int_equal(as_deploy_stat(w->d)->deaths, 1);
+    assert_int_equal(as_deployment_stat(w->d)->lost, 1);
+    assert_int_equal(as_deployment_stat(w->d)->failed, 1);
+    assert_int_equal(as_deployment_stat(w->d)->replayed, 2);
+    assert_int_equal(as_deployment_stat(w->d)->deaths, 1);
     world_free(w);
 }
 
@@ -433,7 +434,7 @@ static void test_what_has_begun_to_answer_is_not_replayed(void **state AS_UNUSED
     assert_true(as_replica_bind(rep(w, 'X'), req(w, 'a')));
     as_replica_free(rep(w, 'X'), req(w, 'b')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "a=EMAYHAVERUN ~a");
-    assert_int_equal(as_deploy_queued(w->d), 1);
+    assert_int_equal(as_deployment_queued(w->d), 1);
     world_free(w);
 }
 
@@ -455,7 +456,7 @@ static void test_nobody_waits_for_parts_of_what_was_cancelled(void **state AS_UN
 
     join(w, 'X', 1, 0);
     submit_all(w, "a");
-    as_deploy_cancel(w->d, req(w, 'a'), w->now);
+    as_deployment_cancel(w->d, req(w, 'a'), w->now);
     assert_false(as_replica_bind(rep(w, 'X'), req(w, 'a')));
     expect(w, "a>X a!C");
     done(w, 'a');
@@ -487,7 +488,7 @@ static void test_replays_are_queued_above_the_limit(void **state AS_UNUSED)
     join(w, 'X', 3, 0);
     submit_all(w, "abcd");
     as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
-    assert_int_equal(as_deploy_queued(w->d), 4);
+    assert_int_equal(as_deployment_queued(w->d), 4);
     assert_int_equal(submit(w, 'e'), AS_EFULL);
     expect(w, "a>X b>X c>X");
     world_free(w);
@@ -510,7 +511,7 @@ static void test_replays_of_a_deployment_that_is_down_end(void **state AS_UNUSED
 
     join(w, 'X', 1, 0);
     submit_all(w, "a");
-    as_deploy_set_down(w->d, true, w->now);
+    as_deployment_set_down(w->d, true, w->now);
     as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
     expect(w, "a>X a=EUNAVAILABLE ~a");
     world_free(w);
@@ -532,10 +533,10 @@ static void test_replicas_are_visited_in_the_order_they_came(void **state AS_UNU
     for (char c = 'a'; c <= 'h'; c++)
         submit_all(w, (char[]){c, '\0'});
     expect(w, "a>A b>C c>D d>E e>F f>G g>H h>I");
-    as_deploy_each_replica(w->d, write_name, w);
+    as_deployment_each_replica(w->d, write_name, w);
     expect(w, "A C D E F G H I");
     assert_true(as_str_eq(as_replica_name(rep(w, 'C')), AS_STR("C")));
-    assert_true(as_str_eq(as_deploy_name(w->d), AS_STR("test")));
+    assert_true(as_str_eq(as_deployment_name(w->d), AS_STR("test")));
     world_free(w);
 }
 

@@ -1,5 +1,5 @@
-/* Specification of how suspects and the others share the replicas: core/dispatch/quarantine.h. The log is
- * deployment_world.h's.
+/* Specification of how suspects and the others share the replicas: core/dispatch/quarantine.h. The
+ * log is deployment_world.h's.
  */
 #include "deployment_world.h"
 
@@ -39,7 +39,7 @@ static void test_others_go_on_between_suspects(void **state AS_UNUSED)
     done(w, 'w');
     expect(w, "c>B");
     done(w, 'c');
-    assert_int_equal(as_deploy_suspects(w->d), 0);
+    assert_int_equal(as_deployment_suspects(w->d), 0);
     world_free(w);
 }
 
@@ -55,7 +55,7 @@ static void test_suspects_leave_the_line(void **state AS_UNUSED)
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     w->n = 0;
     submit(w, 'c');
-    as_deploy_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
+    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
     done(w, 'b');
     expect(w, "~a c>B");
     world_free(w);
@@ -69,9 +69,9 @@ static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
     join(w, 'A', 1, 0);
     submit_all(w, "ab");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
-    assert_int_equal(as_deploy_suspects(w->d), 2);
+    assert_int_equal(as_deployment_suspects(w->d), 2);
     w->n = 0;
-    as_deploy_set_down(w->d, true, w->now);
+    as_deployment_set_down(w->d, true, w->now);
     expect(w, "b=EUNAVAILABLE ~b a=EUNAVAILABLE ~a");
     world_free(w);
 }
@@ -109,11 +109,11 @@ static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
 /* It may end another one before it is told why the first one died. */
 static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void **state AS_UNUSED)
 {
-    static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_UNTOLD};
+    static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_PENDING};
 
     for (size_t i = 0; i < AS_COUNT(losses); i++) {
         struct world *w = world_new();
-        uint64_t grave;
+        uint64_t verdict;
 
         make(w, "ab", false, 7);
         for (char r = 'A'; r <= 'D'; r++)
@@ -123,13 +123,13 @@ static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void 
         make(w, "a", false, 7);
         submit_all(w, "ab");
         w->n = 0;
-        grave = die(w, 'B', 'a', AS_LOSS_UNTOLD);
+        verdict = die(w, 'B', 'a', AS_LOSS_PENDING);
         expect(w, "a=EMAYHAVERUN");
-        if (losses[i] == AS_LOSS_UNTOLD) { /* nobody says it */
+        if (losses[i] == AS_LOSS_PENDING) { /* nobody says it */
             w->now += 25 * AS_MS;
-            as_deploy_expire(w->d, w->now);
+            as_deployment_expire(w->d, w->now);
         } else {
-            as_deploy_verdict(w->d, grave, losses[i], w->now);
+            as_deployment_verdict(w->d, verdict, losses[i], w->now);
         }
         expect(w, losses[i] == AS_LOSS_CRASHED  ? "~a b=EPOISON ~b"
                   : losses[i] == AS_LOSS_KILLED ? "b>C ~a"
@@ -172,7 +172,7 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
         submit_all(w, "cdefgh");
         assert_ptr_equal(req(w, 'b')->replica, rep(w, 'B'));
         die(w, 'A', 'a', AS_LOSS_CRASHED);
-        assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+        assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
         if (slots) {
             grant(w, 'B', 0, 0);
         } else { /* it fails, five times in a row */
@@ -182,7 +182,7 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
         w->n = 0;
         done(w, 'b');
         expect(w, "");
-        assert_int_not_equal(rep(w, 'B')->trial.state, AS_TRIAL_ALONE);
+        assert_int_not_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_ALONE);
         world_free(w);
     }
 }
@@ -222,8 +222,8 @@ static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
     done(w, 'a'); /* five are owed: one goes, four wait */
     expect(w, "v>B");
     for (const char *c = "wxyz"; *c; c++)
-        as_deploy_cancel(w->d, req(w, *c), w->now);
-    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+        as_deployment_cancel(w->d, req(w, *c), w->now);
+    assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
     make(w, "x", true, 0);
     submit_all(w, "x"); /* it has not waited for a suspect yet */
     w->n = 0;
@@ -261,9 +261,9 @@ static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
 
 static void at(struct world *w, as_ns when)
 {
-    assert_true(as_deploy_next_deadline(w->d) >= w->now);
+    assert_true(as_deployment_next_deadline(w->d) >= w->now);
     w->now = when;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
 }
 
 /* a is a suspect, which B is kept for while it has x. */
@@ -276,7 +276,7 @@ static struct world *kept(void)
     join(w, 'B', 4, 0);
     submit_all(w, "ax");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
-    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+    assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
     submit_all(w, "y");
     w->n = 0;
     return w;
@@ -287,18 +287,18 @@ static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_
     struct world *w = kept();
     as_ns since = w->now;
 
-    assert_true(as_deploy_next_deadline(w->d) == since + 2 * AS_SEC);
+    assert_true(as_deployment_next_deadline(w->d) == since + 2 * AS_SEC);
     at(w, since + 2 * AS_SEC - 1);
     expect(w, "");
     at(w, since + 2 * AS_SEC);
     expect(w, "y>B");
     /* for as long it is everybody's, and then it is kept again */
-    assert_true(as_deploy_next_deadline(w->d) == since + 4 * AS_SEC);
+    assert_true(as_deployment_next_deadline(w->d) == since + 4 * AS_SEC);
     at(w, since + 4 * AS_SEC - 1);
     submit_all(w, "z");
     expect(w, "z>B");
     at(w, since + 4 * AS_SEC);
-    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_KEPT);
+    assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
     done(w, 'x');
     done(w, 'y');
     done(w, 'z');
@@ -318,7 +318,7 @@ static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
     expect(w, "");
     at(w, since + 2 * AS_SEC);
     expect(w, "y>B");
-    assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_OPEN);
+    assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_SHARED);
     assert_true(done(w, 'a')); /* it is cleared by ending well, late or not */
     make(w, "a", true, 0);
     submit_all(w, "a");
@@ -330,7 +330,7 @@ static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
 static void test_it_may_run_for_twice_as_long_as_before_its_worker_ended(void **state AS_UNUSED)
 {
     static const as_ns ran[][2] = {
-        {AS_SEC, 2 * AS_SEC}, {AS_SEC + 1, 2 * AS_SEC + 2}, {40 * AS_SEC, AS_TRIAL_MAX}};
+        {AS_SEC, 2 * AS_SEC}, {AS_SEC + 1, 2 * AS_SEC + 2}, {40 * AS_SEC, AS_QUARANTINE_MAX}};
 
     for (size_t i = 0; i < AS_COUNT(ran); i++) {
         struct world *w = world_new();
@@ -361,11 +361,11 @@ static void test_a_death_after_that_proves_something_while_it_is_alone(void **st
 
         done(w, 'x');
         if (alone)
-            as_deploy_cancel(w->d, req(w, 'y'), w->now);
+            as_deployment_cancel(w->d, req(w, 'y'), w->now);
         join(w, 'C', 1, 0);
         w->n = 0;
         at(w, w->now + 2 * AS_SEC);
-        assert_int_equal(rep(w, 'B')->trial.state, AS_TRIAL_OPEN);
+        assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_SHARED);
         if (!alone) {
             submit_all(w, "z");
             assert_ptr_equal(req(w, 'z')->replica, rep(w, 'B'));
@@ -394,7 +394,7 @@ static void test_a_suspect_that_waits_too_long_is_refused(void **state AS_UNUSED
     expect(w, "");
     at(w, since + 30 * AS_SEC);
     expect(w, "b=ESUSPECT ~b");
-    assert_int_equal(as_deploy_stat(w->d)->worn, 0);
+    assert_int_equal(as_deployment_stat(w->d)->replays_refused, 0);
     world_free(w);
 }
 
@@ -409,17 +409,17 @@ static void test_the_time_counts_from_when_there_is_a_replica(void **state AS_UN
     join(w, 'A', 4, 0);
     submit_all(w, "ab");
     die(w, 'A', 'b', AS_LOSS_CRASHED);
-    assert_true(as_deploy_next_deadline(w->d) == AS_NEVER);
+    assert_true(as_deployment_next_deadline(w->d) == AS_NEVER);
     w->now += 100 * AS_SEC;
     join(w, 'B', 4, 0);
     w->n = 0;
     since = w->now;
     at(w, since + 30 * AS_SEC - 1);
     expect(w, "");
-    assert_int_equal(as_deploy_suspects(w->d), 1);
+    assert_int_equal(as_deployment_suspects(w->d), 1);
     at(w, since + 30 * AS_SEC);
     expect(w, "b=EMAYHAVERUN ~b");
-    assert_int_equal(as_deploy_stat(w->d)->worn, 1);
+    assert_int_equal(as_deployment_stat(w->d)->replays_refused, 1);
     world_free(w);
 }
 

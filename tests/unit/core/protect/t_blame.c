@@ -1,4 +1,5 @@
-/* Specification of core/protect/blame: suspects, who is condemned and for how long, and the table's bounds.
+/* Specification of core/protect/blame: suspects, who is condemned and for how long, and the table's
+ * bounds.
  */
 #include "core/protect/blame.h"
 
@@ -10,9 +11,9 @@
 #define TTL (60 * AS_SEC)
 #define NOW (1000 * AS_SEC)
 
-static struct as_print print(uint64_t lo)
+static struct as_fingerprint fingerprint(uint64_t lo)
 {
-    return (struct as_print){.lo = lo, .size = 100, .model = 1};
+    return (struct as_fingerprint){.lo = lo, .size = 100, .model = 1};
 }
 
 static void init(struct as_blame *b, uint32_t max)
@@ -20,18 +21,18 @@ static void init(struct as_blame *b, uint32_t max)
     as_blame_init(b, &(struct as_blame_conf){.max = max, .ttl = TTL});
 }
 
-static struct as_blamed *add(struct as_blame *b, uint64_t lo, bool on_trial, as_ns now)
+static struct as_blame_entry *add(struct as_blame *b, uint64_t lo, bool on_trial, as_ns now)
 {
-    struct as_print p = print(lo);
-    struct as_blamed *e = as_blame_add(b, &p, on_trial, 0, now);
+    struct as_fingerprint p = fingerprint(lo);
+    struct as_blame_entry *e = as_blame_add(b, &p, on_trial, 0, now);
 
     assert_true(as_blame_ok(b));
     return e;
 }
 
-static struct as_blamed *find(struct as_blame *b, uint64_t lo, as_ns now)
+static struct as_blame_entry *find(struct as_blame *b, uint64_t lo, as_ns now)
 {
-    struct as_print p = print(lo);
+    struct as_fingerprint p = fingerprint(lo);
 
     return as_blame_find(b, &p, now);
 }
@@ -63,8 +64,8 @@ static void test_a_death_on_trial_condemns(void **state AS_UNUSED)
 
     init(&b, 4);
     add(&b, 7, false, NOW);
-    assert_int_equal(add(&b, 7, true, NOW)->state, AS_BLAME_CONDEMNED);
-    assert_int_equal(as_blame_condemned(&b), 1);
+    assert_int_equal(add(&b, 7, true, NOW)->state, AS_BLAME_POISON);
+    assert_int_equal(as_blame_poisons(&b), 1);
     as_blame_fini(&b);
 }
 
@@ -75,11 +76,11 @@ static void test_verdicts_may_come_in_any_order(void **state AS_UNUSED)
     init(&b, 4);
     assert_int_equal(add(&b, 7, true, NOW)->state,
                      AS_BLAME_SUSPECT); /* the first is not told yet */
-    assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_CONDEMNED);
+    assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_POISON);
     /* on probation only a trial proves something */
     assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
     assert_int_equal(add(&b, 7, false, NOW + TTL)->state, AS_BLAME_SUSPECT);
-    assert_int_equal(add(&b, 7, true, NOW + TTL)->state, AS_BLAME_CONDEMNED);
+    assert_int_equal(add(&b, 7, true, NOW + TTL)->state, AS_BLAME_POISON);
     as_blame_fini(&b);
 }
 
@@ -88,11 +89,11 @@ static void test_only_what_may_be_known_is_hashed(void **state AS_UNUSED)
     struct as_blame b;
 
     init(&b, 4);
-    assert_false(as_blame_may_know(&b, 1, 100));
+    assert_false(as_blame_may_match(&b, 1, 100));
     add(&b, 7, false, NOW);
-    assert_true(as_blame_may_know(&b, 1, 100));
-    assert_false(as_blame_may_know(&b, 1, 101));
-    assert_false(as_blame_may_know(&b, 2, 100));
+    assert_true(as_blame_may_match(&b, 1, 100));
+    assert_false(as_blame_may_match(&b, 1, 101));
+    assert_false(as_blame_may_match(&b, 2, 100));
     as_blame_fini(&b);
 }
 
@@ -103,7 +104,7 @@ static void test_the_condemned_are_on_probation_after_their_time(void **state AS
     init(&b, 4);
     add(&b, 7, false, NOW);
     add(&b, 7, true, NOW);
-    assert_int_equal(find(&b, 7, NOW + TTL - 1)->state, AS_BLAME_CONDEMNED);
+    assert_int_equal(find(&b, 7, NOW + TTL - 1)->state, AS_BLAME_POISON);
     assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
     assert_non_null(find(&b, 7, NOW + 2 * TTL - 1));
     assert_null(find(&b, 7, NOW + 2 * TTL));
@@ -124,7 +125,7 @@ static void test_suspects_are_forgotten_unless_somebody_waits(void **state AS_UN
     assert_int_equal(b.n, 1);
     assert_non_null(find(&b, 8, NOW + TTL));
     find(&b, 8, NOW + TTL)->waiting = 0;
-    as_blame_acquit(&b, find(&b, 8, NOW + TTL));
+    as_blame_remove(&b, find(&b, 8, NOW + TTL));
     assert_int_equal(b.n, 0);
     as_blame_fini(&b);
 }

@@ -13,7 +13,7 @@ static const struct as_breaker_conf conf = {
 static void bad(struct as_breaker *b, uint32_t n)
 {
     while (n--)
-        assert_false(as_breaker_heard(b, &conf, true, NOW));
+        assert_false(as_breaker_on_answer(b, &conf, true, NOW));
 }
 
 static void test_failures_in_a_row_make_it_due(void **state AS_UNUSED)
@@ -21,12 +21,12 @@ static void test_failures_in_a_row_make_it_due(void **state AS_UNUSED)
     struct as_breaker b = {0};
 
     bad(&b, 2);
-    assert_false(as_breaker_is_due(&b, &conf));
-    as_breaker_heard(&b, &conf, false, NOW); /* a good one begins the row again */
+    assert_false(as_breaker_should_trip(&b, &conf));
+    as_breaker_on_answer(&b, &conf, false, NOW); /* a good one begins the row again */
     bad(&b, 2);
-    assert_false(as_breaker_is_due(&b, &conf));
+    assert_false(as_breaker_should_trip(&b, &conf));
     bad(&b, 1);
-    assert_true(as_breaker_is_due(&b, &conf));
+    assert_true(as_breaker_should_trip(&b, &conf));
 }
 
 static void test_switched_off_it_is_never_due(void **state AS_UNUSED)
@@ -35,7 +35,7 @@ static void test_switched_off_it_is_never_due(void **state AS_UNUSED)
     struct as_breaker b = {0};
 
     bad(&b, 1000);
-    assert_false(as_breaker_is_due(&b, &off));
+    assert_false(as_breaker_should_trip(&b, &off));
 }
 
 static void test_open_for_its_time_then_probed(void **state AS_UNUSED)
@@ -44,10 +44,10 @@ static void test_open_for_its_time_then_probed(void **state AS_UNUSED)
 
     as_breaker_trip(&b, &conf, NOW);
     assert_int_equal(b.state, AS_BREAKER_OPEN);
-    assert_false(as_breaker_look(&b, NOW + AS_SEC - 1));
-    assert_true(as_breaker_look(&b, NOW + AS_SEC));
+    assert_false(as_breaker_tick(&b, NOW + AS_SEC - 1));
+    assert_true(as_breaker_tick(&b, NOW + AS_SEC));
     assert_int_equal(b.state, AS_BREAKER_HALF_OPEN);
-    assert_false(as_breaker_look(&b, NOW + AS_SEC));
+    assert_false(as_breaker_tick(&b, NOW + AS_SEC));
 }
 
 static void test_good_probes_close_it(void **state AS_UNUSED)
@@ -55,9 +55,9 @@ static void test_good_probes_close_it(void **state AS_UNUSED)
     struct as_breaker b = {0};
 
     as_breaker_trip(&b, &conf, NOW);
-    as_breaker_look(&b, NOW + AS_SEC);
-    assert_false(as_breaker_heard(&b, &conf, false, NOW + AS_SEC));
-    assert_true(as_breaker_heard(&b, &conf, false, NOW + AS_SEC));
+    as_breaker_tick(&b, NOW + AS_SEC);
+    assert_false(as_breaker_on_answer(&b, &conf, false, NOW + AS_SEC));
+    assert_true(as_breaker_on_answer(&b, &conf, false, NOW + AS_SEC));
     assert_int_equal(b.state, AS_BREAKER_CLOSED);
     assert_int_equal(b.streak, 0);
 }
@@ -71,9 +71,9 @@ static void test_a_bad_probe_opens_it_for_twice_as_long(void **state AS_UNUSED)
     for (int i = 0; i < 6; i++) {
         assert_true(b.until == now + time);
         now += time;
-        assert_true(as_breaker_look(&b, now));
-        as_breaker_heard(&b, &conf, false, now);
-        assert_true(as_breaker_heard(&b, &conf, true, now));
+        assert_true(as_breaker_tick(&b, now));
+        as_breaker_on_answer(&b, &conf, false, now);
+        assert_true(as_breaker_on_answer(&b, &conf, true, now));
         assert_int_equal(b.state, AS_BREAKER_OPEN);
         time = AS_MIN(2 * time, 8 * AS_SEC);
     }
@@ -81,9 +81,9 @@ static void test_a_bad_probe_opens_it_for_twice_as_long(void **state AS_UNUSED)
 
 static as_ns close_and_trip(struct as_breaker *b, as_ns closed, as_ns tripped)
 {
-    as_breaker_look(b, closed);
-    as_breaker_heard(b, &conf, false, closed);
-    as_breaker_heard(b, &conf, false, closed);
+    as_breaker_tick(b, closed);
+    as_breaker_on_answer(b, &conf, false, closed);
+    as_breaker_on_answer(b, &conf, false, closed);
     as_breaker_trip(b, &conf, tripped);
     return b->until - tripped;
 }
@@ -102,11 +102,11 @@ static void test_open_it_hears_nothing(void **state AS_UNUSED)
     struct as_breaker b = {0};
 
     as_breaker_trip(&b, &conf, NOW);
-    assert_false(as_breaker_heard(&b, &conf, true, NOW));
-    assert_false(as_breaker_heard(&b, &conf, false, NOW));
-    assert_false(as_breaker_is_due(&b, &conf));
+    assert_false(as_breaker_on_answer(&b, &conf, true, NOW));
+    assert_false(as_breaker_on_answer(&b, &conf, false, NOW));
+    assert_false(as_breaker_should_trip(&b, &conf));
     assert_int_equal(b.state, AS_BREAKER_OPEN);
-    assert_string_equal(as_breaker_name(b.state), "open");
+    assert_string_equal(as_breaker_state_name(b.state), "open");
 }
 
 int main(void)

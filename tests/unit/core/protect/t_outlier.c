@@ -1,4 +1,5 @@
-/* Specification of core/protect/outlier: the running median, who is an outlier, how many may be out. */
+/* Specification of core/protect/outlier: the running median, who is an outlier, how many may be
+ * out. */
 #include "core/protect/outlier.h"
 
 #include "base/rand.h"
@@ -77,11 +78,11 @@ static void test_some_may_go_but_never_the_last(void **state AS_UNUSED)
 
     for (uint32_t n = 0; n < AS_COUNT(most); n++) {
         for (uint32_t out = 0; out <= n; out++)
-            assert_int_equal(as_outlier_may_go(&conf, n, out), out < most[n]);
+            assert_int_equal(as_outlier_may_eject(&conf, n, out), out < most[n]);
     }
     /* a share of all of them would leave nobody */
-    assert_false(as_outlier_may_go(&(struct as_outlier_conf){.percent = 100}, 4, 3));
-    assert_true(as_outlier_may_go(&(struct as_outlier_conf){.percent = 100}, 4, 2));
+    assert_false(as_outlier_may_eject(&(struct as_outlier_conf){.percent = 100}, 4, 3));
+    assert_true(as_outlier_may_eject(&(struct as_outlier_conf){.percent = 100}, 4, 2));
 }
 
 static void test_slow_is_several_times_the_peers_median(void **state AS_UNUSED)
@@ -98,10 +99,10 @@ static void test_it_fails_alone(void **state AS_UNUSED)
 {
     const uint32_t well[] = {0, 2, 9}, ill[] = {0, 3, 9}, two[] = {0, 9};
 
-    assert_true(as_outlier_fails(5, well, 3));
-    assert_false(as_outlier_fails(5, ill, 3));
-    assert_false(as_outlier_fails(5, two, 2));
-    assert_false(as_outlier_fails(5, NULL, 0));
+    assert_true(as_outlier_is_failing(5, well, 3));
+    assert_false(as_outlier_is_failing(5, ill, 3));
+    assert_false(as_outlier_is_failing(5, two, 2));
+    assert_false(as_outlier_is_failing(5, NULL, 0));
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* Specification of core/queue/batch: sizes and times; and of what core/dispatch/deployment makes of them. */
+/* Specification of core/queue/batch: sizes and times; and of what core/dispatch/deployment makes of
+ * them. */
 #include "core/queue/queue.h"
 #include "deployment_world.h"
 
@@ -72,7 +73,7 @@ static struct world *batching(uint32_t max_size, as_ns max_wait)
     struct as_batch_conf c = {.max_size = max_size, .max_wait = max_wait};
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &c), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
     return w;
 }
 
@@ -85,17 +86,17 @@ static void test_what_comes_while_the_slot_is_taken_goes_together(void **state A
     expect(w, "a>X");
     done(w, 'a');
     expect(w, "X:3 b>X c>X d>X");
-    assert_int_equal(as_deploy_ongoing(w->d), 3);
-    assert_int_equal(as_deploy_queued(w->d), 2);
+    assert_int_equal(as_deployment_ongoing(w->d), 3);
+    assert_int_equal(as_deployment_queued(w->d), 2);
     done(w, 'c');
     done(w, 'b');
     expect(w, ""); /* one of the three still runs: the slot is taken */
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
     done(w, 'd');
     expect(w, "X:2 e>X f>X");
-    assert_int_equal(as_deploy_stat(w->d)->batches, 3);
-    assert_int_equal(as_deploy_stat(w->d)->batch.bucket[1], 1); /* of 2 */
-    assert_int_equal(as_deploy_stat(w->d)->batch.bucket[2], 1); /* of 3 or 4 */
+    assert_int_equal(as_deployment_stat(w->d)->batches, 3);
+    assert_int_equal(as_deployment_stat(w->d)->batch.bucket[1], 1); /* of 2 */
+    assert_int_equal(as_deployment_stat(w->d)->batch.bucket[2], 1); /* of 3 or 4 */
     world_free(w);
 }
 
@@ -139,22 +140,23 @@ static void test_only_alike_requests_share_a_call(void **state AS_UNUSED)
 
 static void test_more_kinds_than_lanes_go_one_by_one(void **state AS_UNUSED)
 {
-    struct as_request q[AS_QUEUE_KINDS + 3];
+    struct as_request q[AS_QUEUE_KINDS_MAX + 3];
     struct as_batch_conf c = {.max_size = 8, .max_wait = AS_SEC};
     struct as_queue u;
 
     as_queue_init(&u);
-    as_queue_batch(&u, 0, UINT32_MAX, &c);
+    as_queue_add_batching(&u, 0, UINT32_MAX, &c);
     for (uint32_t i = 0; i < AS_COUNT(q); i++) {
         as_request_init(&q[i]);
-        as_request_move(&q[i], AS_REQ_QUEUED);
+        as_request_set_state(&q[i], AS_REQ_QUEUED);
         q[i].order = i + 1;
         q[i].release = AS_SEC;
-        q[i].kind = AS_MIN(i, AS_QUEUE_KINDS + 1);
+        q[i].kind = AS_MIN(i, AS_QUEUE_KINDS_MAX + 1);
         as_queue_push(&u, &q[i]);
     }
     /* the last three found no lane of their own and wait for nobody */
-    assert_ptr_equal(as_queue_first(&u, &(struct as_taker){.starts = true}), &q[AS_QUEUE_KINDS]);
+    assert_ptr_equal(as_queue_first_for(&u, &(struct as_replica_capacity){.starts = true}),
+                     &q[AS_QUEUE_KINDS_MAX]);
     assert_true(as_queue_ok(&u));
     assert_true(as_queue_next_release(&u) == AS_SEC);
     /* a lane that is empty is another kind's */
@@ -175,16 +177,16 @@ static void test_held_back_until_full_or_due(void **state AS_UNUSED)
     join(w, 'X', 2, 0);
     submit_all(w, "ab");
     expect(w, "");
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 1000);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 1000);
     submit_all(w, "c");
     expect(w, "X:3 a>X b>X c>X"); /* full */
     w->now += 10;
     submit_all(w, "de");
     w->now += 999;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "");
     w->now += 1;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "X:2 d>X e>X"); /* due */
     world_free(w);
 }
@@ -202,9 +204,9 @@ static void test_a_deadline_shortens_the_wait(void **state AS_UNUSED)
     submit_all(w, "bc");
     expect(w, "");
     /* half of what its 20 us leave */
-    assert_true(as_deploy_next_deadline(w->d) == w->now + 25 * AS_US);
+    assert_true(as_deployment_next_deadline(w->d) == w->now + 25 * AS_US);
     w->now += 25 * AS_US;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     expect(w, "X:2 b>X c>X");
     world_free(w);
 }
@@ -217,14 +219,14 @@ static void test_who_leaves_takes_nobody_along(void **state AS_UNUSED)
     req(w, 'c')->deadline = w->now + 15 * AS_US;
     req(w, 'd')->deadline = w->now + 1000 * AS_US;
     submit_all(w, "abcde");
-    as_deploy_cancel(w->d, req(w, 'b'), w->now); /* while it waits */
+    as_deployment_cancel(w->d, req(w, 'b'), w->now); /* while it waits */
     expect(w, "a>X ~b");
     done(w, 'a');
     expect(w, "X:3 c>X d>X e>X");
     w->now += 10 * AS_US;
-    as_deploy_expire(w->d, w->now); /* while it runs */
+    as_deployment_expire(w->d, w->now); /* while it runs */
     expect(w, "c!D c=EDEADLINE");
-    as_deploy_cancel(w->d, req(w, 'd'), w->now);
+    as_deployment_cancel(w->d, req(w, 'd'), w->now);
     expect(w, "d!C");
     assert_true(done(w, 'e'));
     assert_false(done(w, 'c'));
@@ -259,7 +261,7 @@ static void test_a_death_replays_a_batch_as_one(void **state AS_UNUSED)
     expect(w, "a>X b>Y");
     submit_all(w, "cde");
     w->now += 1000;
-    as_deploy_expire(w->d, w->now);
+    as_deployment_expire(w->d, w->now);
     done(w, 'a');
     expect(w, "X:3 c>X d>X e>X");
     done(w, 'b');
@@ -282,8 +284,8 @@ static void test_a_batch_is_recalled_when_its_slot_went(void **state AS_UNUSED)
     done(w, 'b');
     expect(w, "X:2 c>X d>X");
     grant(w, 'X', 1, 0); /* c and d wait in X now */
-    assert_int_equal(as_deploy_ongoing(w->d), 1);
-    assert_int_equal(as_deploy_prefetched(w->d), 2);
+    assert_int_equal(as_deployment_ongoing(w->d), 1);
+    assert_int_equal(as_deployment_prefetched(w->d), 2);
     join(w, 'Y', 2, 0);
     expect(w, "e>Y X<cd");
     returned(w, 'X', "cd");
@@ -296,7 +298,7 @@ static void test_a_full_queue_takes_who_makes_a_batch_go(void **state AS_UNUSED)
     struct as_batch_conf c = {.max_size = 2, .max_wait = AS_MS};
     struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
 
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &c), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
     join(w, 'X', 1, 0);
     submit_all(w, "a");
     req(w, 'b')->kind = 1;
@@ -311,11 +313,11 @@ static void test_settings_are_made_once(void **state AS_UNUSED)
     struct as_batch_conf c = {.max_size = 2}, other = {.max_size = 3}, none = {0};
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &c), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &c), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &other), AS_EEXISTS);
-    assert_int_equal(as_deploy_set_batch(w->d, 1, &none), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, AS_DEPLOY_MODELS_MAX, &c), AS_EINVALID);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &other), AS_EEXISTS);
+    assert_int_equal(as_deployment_set_batching(w->d, 1, &none), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, AS_DEPLOYMENT_MODELS_MAX, &c), AS_EINVALID);
     world_free(w);
 }
 
@@ -324,8 +326,8 @@ static void test_a_cap_counts_batches(void **state AS_UNUSED)
     struct as_batch_conf c = {.max_size = 2};
     struct world *w = world_new();
 
-    assert_int_equal(as_deploy_set_model(w->d, 0, 1), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, 0, &c), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 0, 1), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 0, &c), 0);
     join(w, 'X', 2, 0);
     req(w, 'f')->model = 1;
     submit_all(w, "abcde");
@@ -349,8 +351,8 @@ static void test_a_model_that_comes_when_there_are_replicas(void **state AS_UNUS
     struct world *w = world_new();
 
     join(w, 'X', 4, 0);
-    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
-    assert_int_equal(as_deploy_set_batch(w->d, 1, &c), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 1, 1), 0);
+    assert_int_equal(as_deployment_set_batching(w->d, 1, &c), 0);
     for (char name = 'a'; name < 'd'; name++)
         req(w, name)->model = 1;
     submit_all(w, "abc");
@@ -367,10 +369,10 @@ static void test_batching_comes_before_the_first_request(void **state AS_UNUSED)
     struct world *w = world_new();
 
     join(w, 'X', 4, 0);
-    assert_int_equal(as_deploy_set_model(w->d, 1, 1), 0);
+    assert_int_equal(as_deployment_set_model(w->d, 1, 1), 0);
     req(w, 'a')->model = req(w, 'b')->model = 1;
     submit_all(w, "ab");
-    assert_int_equal(as_deploy_set_batch(w->d, 1, &c), AS_EEXISTS);
+    assert_int_equal(as_deployment_set_batching(w->d, 1, &c), AS_EEXISTS);
     world_free(w);
 }
 

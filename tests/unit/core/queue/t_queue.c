@@ -30,12 +30,15 @@ static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint
 }
 
 /* For a replica that has a free slot, and takes nothing in advance. */
-static struct as_request *first(struct pool *p, const struct as_share *of_model, uint32_t slots)
+static struct as_request *first(struct pool *p, const struct as_replica_model *of_model,
+                                uint32_t slots)
 {
-    return as_queue_first(&p->queue, &(struct as_taker){of_model, slots, .starts = true});
+    return as_queue_first_for(&p->queue,
+                              &(struct as_replica_capacity){of_model, slots, .starts = true});
 }
 
-static struct as_request *take(struct pool *p, const struct as_share *of_model, uint32_t slots)
+static struct as_request *take(struct pool *p, const struct as_replica_model *of_model,
+                               uint32_t slots)
 {
     struct as_request *q = first(p, of_model, slots);
 
@@ -94,12 +97,12 @@ static void test_a_replay_goes_back_to_its_place(void **state AS_UNUSED)
 static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
-    struct as_share of_model[MODELS] = {0};
+    struct as_replica_model of_model[MODELS] = {0};
 
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
     enter(p, 2, 1, 1);
-    as_queue_restrict(&p->queue, 1, 2); /* those that wait move over */
+    as_queue_add_lane(&p->queue, 1, 2); /* those that wait move over */
     assert_true(as_queue_ok(&p->queue));
     enter(p, 3, 1, 0);
 
@@ -112,58 +115,59 @@ static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
     assert_ptr_equal(take(p, of_model, 3), &p->q[1]);
     of_model[1].calls = 2;
     assert_null(take(p, of_model, 3));
-    assert_ptr_equal(as_queue_any(&p->queue), &p->q[2]);
-    assert_ptr_equal(as_queue_of_model(&p->queue, 1), &p->q[2]);
+    assert_ptr_equal(as_queue_front(&p->queue), &p->q[2]);
+    assert_ptr_equal(as_queue_first_of_model(&p->queue, 1), &p->q[2]);
     pool_free(p);
 }
 
 static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
-    struct as_share all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
+    struct as_replica_model all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
 
-    as_queue_restrict(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
+    as_queue_add_lane(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
     assert_ptr_equal(first(p, all, 3), &p->q[0]);
     assert_ptr_equal(take(p, some, 3), &p->q[1]);
     assert_null(take(p, some, 3));
     assert_ptr_equal(take(p, all, 3), &p->q[0]);
-    assert_null(as_queue_of_model(&p->queue, 1));
+    assert_null(as_queue_first_of_model(&p->queue, 1));
     pool_free(p);
 }
 
 static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
-    struct as_share of_model[MODELS] = {[1] = {.calls = 3, .ahead = 2}};
-    struct as_taker t = {of_model, 3, .starts = false, .waits = true};
+    struct as_replica_model of_model[MODELS] = {[1] = {.calls = 3, .ahead = 2}};
+    struct as_replica_capacity t = {of_model, 3, .starts = false, .waits = true};
 
-    as_queue_restrict(&p->queue, 1, 2);
+    as_queue_add_lane(&p->queue, 1, 2);
     enter(p, 0, 0, 1);
     enter(p, 1, 1, 1);
-    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[1]); /* one waits there: one more */
-    of_model[1].calls = 4;                                     /* two do */
-    assert_null(as_queue_first(&p->queue, &t));
+    assert_ptr_equal(as_queue_first_for(&p->queue, &t), &p->q[1]); /* one waits there: one more */
+    of_model[1].calls = 4;                                         /* two do */
+    assert_null(as_queue_first_for(&p->queue, &t));
     of_model[1].calls = 3;
     t.waits = false;
-    assert_null(as_queue_first(&p->queue, &t));
+    assert_null(as_queue_first_for(&p->queue, &t));
     of_model[1].calls = 1; /* nothing holds it up, but there is no slot */
     t.waits = true;
-    assert_null(as_queue_first(&p->queue, &t));
+    assert_null(as_queue_first_for(&p->queue, &t));
     t.starts = true;
-    assert_ptr_equal(as_queue_first(&p->queue, &t), &p->q[0]); /* the older one */
+    assert_ptr_equal(as_queue_first_for(&p->queue, &t), &p->q[0]); /* the older one */
     of_model[1].absent = true;
     of_model[1].calls = 3;
     t.starts = false;
-    assert_null(as_queue_first(&p->queue, &t));
+    assert_null(as_queue_first_for(&p->queue, &t));
     pool_free(p);
 }
 
 /* Does the replica take one more of q's model? */
-static bool is_taken(const struct as_request *q, const uint32_t *cap, const struct as_taker *t)
+static bool is_taken(const struct as_request *q, const uint32_t *cap,
+                     const struct as_replica_capacity *t)
 {
-    const struct as_share *s = &t->of_model[q->model];
+    const struct as_replica_model *s = &t->of_model[q->model];
     uint32_t c = cap[q->model];
 
     if (!c)
@@ -173,8 +177,9 @@ static bool is_taken(const struct as_request *q, const uint32_t *cap, const stru
     return c < t->slots && s->calls >= c ? t->waits && s->calls < c + s->ahead : t->starts;
 }
 
-/* What as_queue_first should say: a scan of everything. */
-static struct as_request *naive_first(struct pool *p, const uint32_t *cap, const struct as_taker *t)
+/* What as_queue_first_for should say: a scan of everything. */
+static struct as_request *naive_first(struct pool *p, const uint32_t *cap,
+                                      const struct as_replica_capacity *t)
 {
     struct as_request *best = NULL;
 
@@ -200,15 +205,15 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
     for (uint32_t step = 0; step < 100000; step++) {
         uint32_t i = (uint32_t)as_rand_below(&rand, POOL);
         struct as_request *q = &p->q[i];
-        struct as_share of_model[MODELS];
-        struct as_taker t = {of_model, 1 + (uint32_t)as_rand_below(&rand, 4),
-                             .starts = as_rand_below(&rand, 4) != 0,
-                             .waits = as_rand_below(&rand, 2) != 0};
+        struct as_replica_model of_model[MODELS];
+        struct as_replica_capacity t = {of_model, 1 + (uint32_t)as_rand_below(&rand, 4),
+                                        .starts = as_rand_below(&rand, 4) != 0,
+                                        .waits = as_rand_below(&rand, 2) != 0};
 
         for (uint32_t m = 0; m < MODELS; m++)
-            of_model[m] = (struct as_share){.calls = (uint32_t)as_rand_below(&rand, 4),
-                                            .ahead = (uint32_t)as_rand_below(&rand, 3),
-                                            .absent = as_rand_below(&rand, 5) == 0};
+            of_model[m] = (struct as_replica_model){.calls = (uint32_t)as_rand_below(&rand, 4),
+                                                    .ahead = (uint32_t)as_rand_below(&rand, 3),
+                                                    .absent = as_rand_below(&rand, 5) == 0};
         if (q->state == AS_REQ_QUEUED && as_rand_below(&rand, 2)) { /* cancelled */
             as_queue_remove(&p->queue, q);
             q->state = AS_REQ_SENT;
@@ -224,9 +229,9 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
         }
         if (step % 25000 == 24999) { /* one more model gets a cap that can bite */
             cap[step / 25000] = 1 + step / 25000 % 2;
-            as_queue_restrict(&p->queue, step / 25000, cap[step / 25000]);
+            as_queue_add_lane(&p->queue, step / 25000, cap[step / 25000]);
         }
-        q = as_queue_first(&p->queue, &t);
+        q = as_queue_first_for(&p->queue, &t);
         assert_ptr_equal(q, naive_first(p, cap, &t));
         if (q && as_rand_below(&rand, 2)) { /* dispatched */
             as_queue_remove(&p->queue, q);
@@ -242,11 +247,11 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
 
 static void test_the_heap_gives_the_earliest_of_what_is_in(void **state AS_UNUSED)
 {
-    struct as_heap heap;
+    struct as_deadline_heap heap;
     struct as_rand rand = {3};
     struct as_request *q = as_xalloc(POOL * sizeof(*q));
 
-    as_heap_init(&heap);
+    as_deadline_heap_init(&heap);
     for (uint32_t i = 0; i < POOL; i++)
         as_request_init(&q[i]);
     for (uint32_t step = 0; step < 100000; step++) {
@@ -255,34 +260,34 @@ static void test_the_heap_gives_the_earliest_of_what_is_in(void **state AS_UNUSE
 
         if (x->heap == SIZE_MAX) {
             x->deadline = as_rand_below(&rand, 1000);
-            as_heap_push(&heap, x);
+            as_deadline_heap_push(&heap, x);
         } else {
-            as_heap_remove(&heap, x);
+            as_deadline_heap_remove(&heap, x);
         }
         for (uint32_t i = 0; i < POOL; i++)
             earliest = q[i].heap != SIZE_MAX ? AS_MIN(earliest, q[i].deadline) : earliest;
-        x = as_heap_first(&heap);
+        x = as_deadline_heap_first(&heap);
         assert_true((x ? x->deadline : AS_NEVER) == earliest);
         if (step % 100 == 0)
-            assert_true(as_heap_ok(&heap));
+            assert_true(as_deadline_heap_ok(&heap));
     }
-    as_heap_fini(&heap);
+    as_deadline_heap_fini(&heap);
     free(q);
 }
 
 static void test_leaving_the_heap_twice_is_harmless(void **state AS_UNUSED)
 {
-    struct as_heap heap;
+    struct as_deadline_heap heap;
     struct as_request q;
 
-    as_heap_init(&heap);
+    as_deadline_heap_init(&heap);
     as_request_init(&q);
     q.deadline = 1;
-    as_heap_push(&heap, &q);
-    as_heap_remove(&heap, &q);
-    as_heap_remove(&heap, &q);
-    assert_null(as_heap_first(&heap));
-    as_heap_fini(&heap);
+    as_deadline_heap_push(&heap, &q);
+    as_deadline_heap_remove(&heap, &q);
+    as_deadline_heap_remove(&heap, &q);
+    assert_null(as_deadline_heap_first(&heap));
+    as_deadline_heap_fini(&heap);
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static bool dies(enum as_request_state from, enum as_request_state to)
         (void)!freopen("/dev/null", "w", stderr);
         as_request_init(&q);
         q.state = from;
-        as_request_move(&q, to);
+        as_request_set_state(&q, to);
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

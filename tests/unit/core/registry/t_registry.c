@@ -99,7 +99,7 @@ static int add(struct as_registry **g, struct as_model m, const char **ret_why)
 {
     struct as_registry *next;
     const char *why = NULL;
-    int err = as_registry_with(*g, &m, &next, &why);
+    int err = as_registry_with_model(*g, &m, &next, &why);
 
     if (ret_why)
         *ret_why = why;
@@ -226,7 +226,7 @@ static void test_the_same_again_gives_the_same_snapshot(void **state AS_UNUSED)
     m.inputs = &input_x;
     m.n_inputs = 1;
     assert_int_equal(add(&g, m, NULL), 0);
-    assert_int_equal(as_registry_with(g, &m, &again, &why), 0);
+    assert_int_equal(as_registry_with_model(g, &m, &again, &why), 0);
     assert_ptr_equal(again, g);
     as_registry_unref(again);
     as_registry_unref(g);
@@ -272,11 +272,11 @@ static void test_a_deployment_leaves(void **state AS_UNUSED)
 
     add(&g, model("m", "1", 0), NULL);
     add(&g, model("m", "2", 1), NULL);
-    less = as_registry_without(g, 1);
+    less = as_registry_without_deployment(g, 1);
     assert_string_equal(version_of(less, "m", ""), "1");
     assert_string_equal(version_of(g, "m", ""), "2"); /* the old snapshot is as it was */
     as_registry_unref(g);
-    g = as_registry_without(less, 7);
+    g = as_registry_without_deployment(less, 7);
     assert_ptr_equal(g, less);
     as_registry_unref(g);
     as_registry_unref(less);

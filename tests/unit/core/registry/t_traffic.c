@@ -1,4 +1,5 @@
-/* Specification of core/registry/traffic: canaries, mirrors and fallback among the versions of one name. */
+/* Specification of core/registry/traffic: canaries, mirrors and fallback among the versions of one
+ * name. */
 #include "base/err.h"
 #include "core/registry/traffic.h"
 
@@ -21,7 +22,7 @@ static void add(struct as_registry **g, uint32_t n, struct as_traffic t)
     snprintf(name, sizeof(name), "d%u", n);
     m.version = as_str_of(version);
     m.served_by = as_str_of(name);
-    assert_int_equal(as_registry_with(*g, &m, &next, &why), 0);
+    assert_int_equal(as_registry_with_model(*g, &m, &next, &why), 0);
     as_registry_unref(*g);
     *g = next;
 }
@@ -301,7 +302,7 @@ static void test_of_several_versions_the_default_one_is_taken(void **state AS_UN
     add(&g, 70, fallback("old"));
     for (size_t i = 0; i < AS_COUNT(versions); i++) {
         m.version = as_str_of(versions[i]);
-        assert_int_equal(as_registry_with(g, &m, &next, &why), 0);
+        assert_int_equal(as_registry_with_model(g, &m, &next, &why), 0);
         as_registry_unref(g);
         g = next;
     }

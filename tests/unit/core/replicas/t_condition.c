@@ -1,4 +1,5 @@
-/* core/replicas/condition: what people are told. The table of the header, row by row, and applications. */
+/* core/replicas/condition: what people are told. The table of the header, row by row, and
+ * applications. */
 #include "core/replicas/condition.h"
 
 #include "unit.h"
@@ -21,7 +22,7 @@ static void moves(enum as_condition_status from, enum as_condition_cause cause,
 {
     struct as_condition c = in(from);
 
-    as_condition_move(&c, cause, AS_STR("why"), NOW + 1);
+    as_condition_apply(&c, cause, AS_STR("why"), NOW + 1);
     assert_string_equal(as_condition_status_name(c.status), as_condition_status_name(to));
     assert_string_equal(as_condition_trigger_name(c.trigger), as_condition_trigger_name(trigger));
     assert_int_equal(c.since, from == to ? NOW : NOW + 1);
@@ -94,13 +95,13 @@ static void test_a_rolled_back_update_stays_failed(void **state AS_UNUSED)
 {
     struct as_condition c = in(AS_STATUS_UPDATING);
 
-    assert_true(as_condition_move(&c, AS_CAUSE_ROLLED_BACK, AS_STR("version 2 ended"), NOW));
-    assert_false(as_condition_move(&c, AS_CAUSE_SETTLED, AS_STR(""), NOW));
-    assert_false(as_condition_move(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("another"), NOW));
-    assert_false(as_condition_move(&c, AS_CAUSE_AUTOSCALE_UP, AS_STR(""), NOW));
+    assert_true(as_condition_apply(&c, AS_CAUSE_ROLLED_BACK, AS_STR("version 2 ended"), NOW));
+    assert_false(as_condition_apply(&c, AS_CAUSE_SETTLED, AS_STR(""), NOW));
+    assert_false(as_condition_apply(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("another"), NOW));
+    assert_false(as_condition_apply(&c, AS_CAUSE_AUTOSCALE_UP, AS_STR(""), NOW));
     assert_true(c.rolled_back && c.status == AS_STATUS_DEPLOY_FAILED);
     assert_true(as_str_eq(as_condition_text(&c), AS_STR("version 2 ended")));
-    assert_true(as_condition_move(&c, AS_CAUSE_UPDATE, AS_STR(""), NOW));
+    assert_true(as_condition_apply(&c, AS_CAUSE_UPDATE, AS_STR(""), NOW));
     assert_false(c.rolled_back);
     assert_int_equal(as_condition_text(&c).n, 0);
 }
@@ -109,8 +110,8 @@ static void test_deaths_during_deletion_are_no_news(void **state AS_UNUSED)
 {
     struct as_condition c = in(AS_STATUS_HEALTHY);
 
-    assert_true(as_condition_move(&c, AS_CAUSE_DELETE, AS_STR(""), NOW));
-    as_condition_move(&c, AS_CAUSE_STARTUP_FAILED, AS_STR("it ended"), NOW);
+    assert_true(as_condition_apply(&c, AS_CAUSE_DELETE, AS_STR(""), NOW));
+    as_condition_apply(&c, AS_CAUSE_STARTUP_FAILED, AS_STR("it ended"), NOW);
     assert_int_equal(c.trigger, AS_TRIGGER_DELETING);
 }
 
@@ -118,10 +119,10 @@ static void test_only_news_are_news(void **state AS_UNUSED)
 {
     struct as_condition c = in(AS_STATUS_HEALTHY);
 
-    assert_false(as_condition_move(&c, AS_CAUSE_SETTLED, AS_STR(""), NOW));
-    assert_true(as_condition_move(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("a"), NOW));
-    assert_false(as_condition_move(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("a"), NOW + 1));
-    assert_true(as_condition_move(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("b"), NOW + 2));
+    assert_false(as_condition_apply(&c, AS_CAUSE_SETTLED, AS_STR(""), NOW));
+    assert_true(as_condition_apply(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("a"), NOW));
+    assert_false(as_condition_apply(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("a"), NOW + 1));
+    assert_true(as_condition_apply(&c, AS_CAUSE_REPLICA_FAILED, AS_STR("b"), NOW + 2));
     assert_int_equal(c.since, NOW); /* it has been unhealthy all the time */
 }
 
@@ -132,7 +133,7 @@ static void test_a_long_text_is_cut(void **state AS_UNUSED)
 
     memset(text, 'x', sizeof(text));
     for (size_t n = AS_CONDITION_TEXT_MAX; n <= AS_CONDITION_TEXT_MAX + 1; n++) {
-        as_condition_move(&c, AS_CAUSE_REPLICA_FAILED, (struct as_str){text, n}, NOW);
+        as_condition_apply(&c, AS_CAUSE_REPLICA_FAILED, (struct as_str){text, n}, NOW);
         assert_int_equal(as_condition_text(&c).n, AS_CONDITION_TEXT_MAX);
     }
 }

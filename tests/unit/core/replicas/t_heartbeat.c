@@ -1,4 +1,5 @@
-/* Specification of core/replicas/heartbeat: when silence is a hang, by clocks that the test turns. */
+/* Specification of core/replicas/heartbeat: when silence is a hang, by clocks that the test turns.
+ */
 #include "core/replicas/heartbeat.h"
 
 #include "unit.h"
@@ -14,7 +15,7 @@ static struct world begin(as_ns timeout)
 {
     struct world w = {.monotonic = 1000 * AS_SEC, .boottime = 5000 * AS_SEC};
 
-    as_heartbeat_begin(&w.h, timeout);
+    as_heartbeat_init(&w.h, timeout);
     return w;
 }
 
@@ -26,7 +27,7 @@ static void pass(struct world *w, as_ns ns)
 
 static bool look(struct world *w)
 {
-    return as_heartbeat_look(&w->h, w->monotonic, w->boottime);
+    return as_heartbeat_check(&w->h, w->monotonic, w->boottime);
 }
 
 /* Looks in time until one says that it hangs; how long that took. */
@@ -35,7 +36,7 @@ static as_ns hangs_after(struct world *w)
     as_ns began = w->monotonic;
 
     for (int i = 0; i < 1000; i++) {
-        pass(w, as_heartbeat_look_interval(w->h.timeout));
+        pass(w, as_heartbeat_check_interval(w->h.timeout));
         if (look(w))
             return w->monotonic - began;
     }
@@ -45,15 +46,15 @@ static as_ns hangs_after(struct world *w)
 static void it_is_said_more_often_than_it_is_looked_for(void **state AS_UNUSED)
 {
     assert_int_equal(as_heartbeat_interval(TIMEOUT), TIMEOUT / 8);
-    assert_int_equal(as_heartbeat_look_interval(TIMEOUT), TIMEOUT / 4);
+    assert_int_equal(as_heartbeat_check_interval(TIMEOUT), TIMEOUT / 4);
     assert_int_equal(as_heartbeat_interval(80 * AS_MS), 10 * AS_MS);
     assert_int_equal(as_heartbeat_interval(80 * AS_MS - 1), 10 * AS_MS);
-    assert_int_equal(as_heartbeat_look_interval(1), 20 * AS_MS);
+    assert_int_equal(as_heartbeat_check_interval(1), 20 * AS_MS);
 }
 
 static void silence_for_longer_than_the_timeout_is_a_hang(void **state AS_UNUSED)
 {
-    as_ns step = as_heartbeat_look_interval(TIMEOUT), took;
+    as_ns step = as_heartbeat_check_interval(TIMEOUT), took;
 
     /* said right after a look, or right before the next one */
     for (as_ns at = 0; at < step; at += step / 10) {
@@ -61,13 +62,13 @@ static void silence_for_longer_than_the_timeout_is_a_hang(void **state AS_UNUSED
 
         assert_false(look(&w));
         pass(&w, at);
-        as_heartbeat_heard(&w.h);
+        as_heartbeat_received(&w.h);
         pass(&w, step - at);
         assert_false(look(&w));
         took = step - at + hangs_after(&w);
         assert_true(took > TIMEOUT && took <= TIMEOUT + TIMEOUT / 2);
         assert_true(look(&w)); /* still */
-        as_heartbeat_heard(&w.h);
+        as_heartbeat_received(&w.h);
         assert_false(look(&w));
     }
 }
@@ -78,9 +79,9 @@ static void one_that_is_heard_is_well(void **state AS_UNUSED)
 
     for (int i = 0; i < 1000; i++) {
         if (i % 5 == 0) /* just often enough */
-            as_heartbeat_heard(&w.h);
+            as_heartbeat_received(&w.h);
         assert_false(look(&w));
-        pass(&w, as_heartbeat_look_interval(TIMEOUT));
+        pass(&w, as_heartbeat_check_interval(TIMEOUT));
     }
 }
 
@@ -89,9 +90,9 @@ static void one_that_never_said_anything_is_another_version(void **state AS_UNUS
     struct world w = begin(TIMEOUT);
 
     assert_int_equal(hangs_after(&w), AS_NEVER);
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     assert_true(hangs_after(&w) < AS_NEVER);
-    as_heartbeat_begin(&w.h, TIMEOUT); /* its next life */
+    as_heartbeat_init(&w.h, TIMEOUT); /* its next life */
     assert_int_equal(hangs_after(&w), AS_NEVER);
 }
 
@@ -99,22 +100,22 @@ static void without_a_timeout_nobody_hangs(void **state AS_UNUSED)
 {
     struct world w = begin(0);
 
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     assert_int_equal(hangs_after(&w), AS_NEVER);
 }
 
 static void a_late_look_blames_nobody(void **state AS_UNUSED)
 {
-    as_ns step = as_heartbeat_look_interval(TIMEOUT), whole;
+    as_ns step = as_heartbeat_check_interval(TIMEOUT), whole;
     struct world w = begin(TIMEOUT);
 
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     (void)look(&w);
     whole = hangs_after(&w);
     /* stopped for days; what was said meanwhile is read after the look */
     pass(&w, 3 * 86400 * AS_SEC);
     assert_false(look(&w));
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     pass(&w, step);
     assert_false(look(&w));
     assert_int_equal(hangs_after(&w), whole);
@@ -133,13 +134,13 @@ static void a_late_look_blames_nobody(void **state AS_UNUSED)
 
 static void a_machine_that_slept_blames_nobody(void **state AS_UNUSED)
 {
-    as_ns step = as_heartbeat_look_interval(TIMEOUT), whole;
+    as_ns step = as_heartbeat_check_interval(TIMEOUT), whole;
     struct world w = begin(TIMEOUT);
 
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     (void)look(&w);
     whole = hangs_after(&w);
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     (void)look(&w);
     for (int i = 0; i < 4; i++) {
         pass(&w, step);
@@ -161,10 +162,10 @@ static void silence_with_a_reason_begins_anew(void **state AS_UNUSED)
     struct world w = begin(TIMEOUT);
     as_ns whole;
 
-    as_heartbeat_heard(&w.h);
+    as_heartbeat_received(&w.h);
     (void)look(&w);
     whole = hangs_after(&w);
-    as_heartbeat_excuse(&w.h);
+    as_heartbeat_reset(&w.h);
     assert_int_equal(hangs_after(&w), whole);
 }
 

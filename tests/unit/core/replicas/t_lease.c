@@ -12,7 +12,7 @@ static struct as_lease begun(void)
 {
     struct as_lease l;
 
-    as_lease_begin(&l, BEGAN);
+    as_lease_init(&l, BEGAN);
     return l;
 }
 
@@ -20,10 +20,10 @@ static void test_a_missed_heartbeat(void **state AS_UNUSED)
 {
     struct as_lease l = begun();
 
-    assert_int_equal(as_lease_next(&l, &conf), BEGAN + conf.heartbeat);
-    assert_false(as_lease_look(&l, &conf, BEGAN + conf.heartbeat - 1));
+    assert_int_equal(as_lease_next_due(&l, &conf), BEGAN + conf.heartbeat);
+    assert_false(as_lease_tick(&l, &conf, BEGAN + conf.heartbeat - 1));
     assert_int_equal(l.state, AS_LEASE_LIVE);
-    assert_true(as_lease_look(&l, &conf, BEGAN + conf.heartbeat));
+    assert_true(as_lease_tick(&l, &conf, BEGAN + conf.heartbeat));
     assert_int_equal(l.state, AS_LEASE_LOST);
 }
 
@@ -34,20 +34,20 @@ static void test_heartbeats_keep_it(void **state AS_UNUSED)
 
     for (int i = 0; i < 10; i++) {
         now += conf.heartbeat - 1;
-        assert_false(as_lease_look(&l, &conf, now));
-        assert_false(as_lease_heard(&l, &conf, now));
+        assert_false(as_lease_tick(&l, &conf, now));
+        assert_false(as_lease_heartbeat(&l, &conf, now));
     }
-    assert_int_equal(as_lease_next(&l, &conf), now + conf.heartbeat);
+    assert_int_equal(as_lease_next_due(&l, &conf), now + conf.heartbeat);
 }
 
 static void test_none_are_asked_for(void **state AS_UNUSED)
 {
     struct as_lease l = begun();
 
-    assert_int_equal(as_lease_next(&l, &silent), AS_NEVER);
-    assert_false(as_lease_look(&l, &silent, BEGAN + 86400 * AS_SEC));
+    assert_int_equal(as_lease_next_due(&l, &silent), AS_NEVER);
+    assert_false(as_lease_tick(&l, &silent, BEGAN + 86400 * AS_SEC));
     assert_true(as_lease_refused(&l, BEGAN + 86400 * AS_SEC));
-    assert_true(as_lease_answered(&l, &silent, BEGAN + 86401 * AS_SEC));
+    assert_true(as_lease_connected(&l, &silent, BEGAN + 86401 * AS_SEC));
     assert_int_equal(l.state, AS_LEASE_LIVE);
 }
 
@@ -55,8 +55,8 @@ static void test_a_heartbeat_brings_it_back(void **state AS_UNUSED)
 {
     struct as_lease l = begun();
 
-    assert_true(as_lease_look(&l, &conf, BEGAN + conf.heartbeat));
-    assert_true(as_lease_heard(&l, &conf, BEGAN + conf.heartbeat + 1));
+    assert_true(as_lease_tick(&l, &conf, BEGAN + conf.heartbeat));
+    assert_true(as_lease_heartbeat(&l, &conf, BEGAN + conf.heartbeat + 1));
     assert_int_equal(l.state, AS_LEASE_LIVE);
 }
 
@@ -67,9 +67,9 @@ static void test_a_refusal_needs_an_answer(void **state AS_UNUSED)
     assert_true(as_lease_refused(&l, BEGAN + 1));
     assert_int_equal(l.state, AS_LEASE_LOST);
     assert_false(as_lease_refused(&l, BEGAN + 2)); /* it is known */
-    assert_false(as_lease_heard(&l, &conf, BEGAN + 3));
+    assert_false(as_lease_heartbeat(&l, &conf, BEGAN + 3));
     assert_int_equal(l.state, AS_LEASE_LOST);
-    assert_true(as_lease_answered(&l, &conf, BEGAN + 4));
+    assert_true(as_lease_connected(&l, &conf, BEGAN + 4));
     assert_int_equal(l.state, AS_LEASE_LIVE);
 }
 
@@ -79,10 +79,10 @@ static void test_an_answer_needs_a_heartbeat(void **state AS_UNUSED)
     struct as_lease l = begun();
     as_ns late = BEGAN + conf.heartbeat;
 
-    assert_true(as_lease_look(&l, &conf, late));
-    assert_false(as_lease_answered(&l, &conf, late + 1));
+    assert_true(as_lease_tick(&l, &conf, late));
+    assert_false(as_lease_connected(&l, &conf, late + 1));
     assert_int_equal(l.state, AS_LEASE_LOST);
-    assert_true(as_lease_heard(&l, &conf, late + 2));
+    assert_true(as_lease_heartbeat(&l, &conf, late + 2));
     assert_int_equal(l.state, AS_LEASE_LIVE);
 }
 
@@ -92,11 +92,11 @@ static void test_the_grace_time(void **state AS_UNUSED)
     as_ns lost = BEGAN + 7;
 
     assert_true(as_lease_refused(&l, lost));
-    assert_int_equal(as_lease_next(&l, &conf), lost + conf.grace);
-    assert_false(as_lease_look(&l, &conf, lost + conf.grace - 1));
-    assert_true(as_lease_look(&l, &conf, lost + conf.grace));
+    assert_int_equal(as_lease_next_due(&l, &conf), lost + conf.grace);
+    assert_false(as_lease_tick(&l, &conf, lost + conf.grace - 1));
+    assert_true(as_lease_tick(&l, &conf, lost + conf.grace));
     assert_int_equal(l.state, AS_LEASE_ENDED);
-    assert_int_equal(as_lease_next(&l, &conf), AS_NEVER);
+    assert_int_equal(as_lease_next_due(&l, &conf), AS_NEVER);
 }
 
 /* The grace time counts from the first loss, not from the last refusal; and anew after a return. */
@@ -106,11 +106,11 @@ static void test_what_the_grace_time_counts_from(void **state AS_UNUSED)
 
     assert_true(as_lease_refused(&l, BEGAN + 1));
     assert_false(as_lease_refused(&l, BEGAN + 30 * AS_SEC));
-    assert_int_equal(as_lease_next(&l, &conf), BEGAN + 1 + conf.grace);
-    assert_false(as_lease_heard(&l, &conf, BEGAN + 31 * AS_SEC));
-    assert_true(as_lease_answered(&l, &conf, BEGAN + 31 * AS_SEC));
+    assert_int_equal(as_lease_next_due(&l, &conf), BEGAN + 1 + conf.grace);
+    assert_false(as_lease_heartbeat(&l, &conf, BEGAN + 31 * AS_SEC));
+    assert_true(as_lease_connected(&l, &conf, BEGAN + 31 * AS_SEC));
     assert_true(as_lease_refused(&l, BEGAN + 40 * AS_SEC));
-    assert_int_equal(as_lease_next(&l, &conf), BEGAN + 40 * AS_SEC + conf.grace);
+    assert_int_equal(as_lease_next_due(&l, &conf), BEGAN + 40 * AS_SEC + conf.grace);
 }
 
 static void test_what_has_ended_stays_so(void **state AS_UNUSED)
@@ -119,11 +119,11 @@ static void test_what_has_ended_stays_so(void **state AS_UNUSED)
     as_ns end = BEGAN + 1 + conf.grace;
 
     assert_true(as_lease_refused(&l, BEGAN + 1));
-    assert_true(as_lease_look(&l, &conf, end));
-    assert_false(as_lease_heard(&l, &conf, end));
-    assert_false(as_lease_answered(&l, &conf, end));
+    assert_true(as_lease_tick(&l, &conf, end));
+    assert_false(as_lease_heartbeat(&l, &conf, end));
+    assert_false(as_lease_connected(&l, &conf, end));
     assert_false(as_lease_refused(&l, end));
-    assert_false(as_lease_look(&l, &conf, end + conf.grace));
+    assert_false(as_lease_tick(&l, &conf, end + conf.grace));
     assert_int_equal(l.state, AS_LEASE_ENDED);
 }
 
@@ -133,7 +133,7 @@ static void test_no_grace(void **state AS_UNUSED)
     struct as_lease l = begun();
 
     assert_true(as_lease_refused(&l, BEGAN));
-    assert_true(as_lease_look(&l, &none, BEGAN));
+    assert_true(as_lease_tick(&l, &none, BEGAN));
     assert_int_equal(l.state, AS_LEASE_ENDED);
 }
 

@@ -1,4 +1,5 @@
-/* core/replicas/plan: places and their processes. Ranks, updates and recovery have tests of their own. */
+/* core/replicas/plan: places and their processes. Ranks, updates and recovery have tests of their
+ * own. */
 #include "plan_world.h"
 
 static void test_a_deployment_starts(void **state_ AS_UNUSED)
@@ -10,15 +11,15 @@ static void test_a_deployment_starts(void **state_ AS_UNUSED)
     said(&w, "");
     as_plan_run(w.p, w.now);
     said(&w, "+0 +1 +2");
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     ready(&w, 1);
     ready(&w, 0);
     said(&w, "");
     ready(&w, 2);
     said(&w, "*1 HEALTHY");
     assert_int_equal(as_plan_running(w.p), 3);
-    assert_int_equal(as_place_facts(place(&w, 2))->starts, 1);
-    assert_int_equal(as_place_facts(place(&w, 2))->world, 3);
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->starts, 1);
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->world, 3);
     world_fini(&w);
 }
 
@@ -27,7 +28,7 @@ static void test_a_replica_has_a_name(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    assert_true(as_str_eq(as_place_name(place(&w, 2)), AS_STR("d-2")));
+    assert_true(as_str_eq(as_replica_slot_name(place(&w, 2)), AS_STR("d-2")));
     world_fini(&w);
 }
 
@@ -49,7 +50,7 @@ static void test_bad_targets_are_refused(void **state_ AS_UNUSED)
     REFUSED(policy.roll_percent, 0, 1)
     REFUSED(policy.roll_percent, 101, 100)
     REFUSED(policy.roll_failures, 0, 1)
-    REFUSED(policy.drain_again, 0, 1)
+    REFUSED(policy.drain_interval, 0, 1)
     said(&w, "");
     assert_int_equal(as_plan_scale(w.p, AS_PLAN_REPLICAS_MAX + 1, false, w.now), AS_EINVALID);
     world_fini(&w);
@@ -66,7 +67,7 @@ static void test_a_dead_process_is_replaced_in_its_place(void **state_ AS_UNUSED
     pass(&w, 0);
     said(&w, "+1");
     assert_int_equal(rank(&w, 1), 1);
-    assert_int_equal(as_place_facts(place(&w, 1))->starts, 2);
+    assert_int_equal(as_replica_slot_facts(place(&w, 1))->starts, 2);
     ready(&w, 1);
     said(&w, "HEALTHY");
     world_fini(&w);
@@ -80,8 +81,8 @@ static void test_one_that_fails_by_itself_waits(void **state_ AS_UNUSED)
     died(&w, 1, AS_EXIT_CRASH);
     pass(&w, 79 * AS_MS);
     said(&w, "UNHEALTHY");
-    assert_int_equal(state(&w, 1), AS_PLACE_WAITING);
-    assert_in_range(as_place_due(place(&w, 1)), START + 80 * AS_MS, START + 120 * AS_MS);
+    assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_WAITING);
+    assert_in_range(as_replica_slot_due(place(&w, 1)), START + 80 * AS_MS, START + 120 * AS_MS);
     pass(&w, 42 * AS_MS);
     said(&w, "+1");
     world_fini(&w);
@@ -99,7 +100,7 @@ static void test_one_that_is_given_up_rests_and_tries_again(void **state_ AS_UNU
         said(&w, i ? "+1" : "UNHEALTHY +1");
         died(&w, 1, AS_EXIT_CODE);
     }
-    assert_int_equal(state(&w, 1), AS_PLACE_DOWN);
+    assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_DOWN);
     assert_int_equal(as_plan_condition(w.p)->trigger, AS_TRIGGER_REPLICA_STARTUP_FAILED);
     pass(&w, longest - 1);
     said(&w, "");
@@ -120,10 +121,10 @@ static void test_a_deployment_is_down_when_all_are_given_up(void **state_ AS_UNU
     deploy(&w);
     as_plan_run(w.p, w.now);
     died(&w, 0, AS_EXIT_CODE);
-    assert_false(as_plan_down(w.p));
+    assert_false(as_plan_is_down(w.p));
     died(&w, 1, AS_EXIT_CODE);
     said(&w, "+0 +1 DEPLOY_FAILED DOWN");
-    assert_true(as_plan_down(w.p));
+    assert_true(as_plan_is_down(w.p));
     assert_int_equal(as_plan_revive(w.p, w.now), 2);
     said(&w, "+0 +1"); /* trying is not serving */
     ready(&w, 1);
@@ -142,7 +143,7 @@ static void test_one_that_is_not_ready_in_time_is_killed(void **state_ AS_UNUSED
     as_plan_run(w.p, w.now);
     pass(&w, 1000 * AS_SEC); /* nobody can become ready yet */
     said(&w, "+0 +1 +2");
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     ready(&w, 0);
     ready(&w, 1);
     pass(&w, usual.policy.start_timeout - 1);
@@ -150,8 +151,8 @@ static void test_one_that_is_not_ready_in_time_is_killed(void **state_ AS_UNUSED
     pass(&w, 1);
     said(&w, "x2");
     died(&w, 2, AS_EXIT_KILLED); /* by us: it was its fault */
-    assert_int_equal(state(&w, 2), AS_PLACE_WAITING);
-    assert_true(as_place_due(place(&w, 2)) > w.now);
+    assert_int_equal(state(&w, 2), AS_REPLICA_SLOT_WAITING);
+    assert_true(as_replica_slot_due(place(&w, 2)) > w.now);
     world_fini(&w);
 }
 
@@ -160,17 +161,17 @@ static void test_links_that_break_come_back(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    as_plan_serving(w.p, false, w.now); /* the dispatcher is dead */
+    as_plan_set_serving(w.p, false, w.now); /* the dispatcher is dead */
     pass(&w, 1000 * AS_SEC);
     said(&w, "");
-    assert_int_equal(state(&w, 0), AS_PLACE_LOST);
-    as_plan_serving(w.p, true, w.now);
+    assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_LOST);
+    as_plan_set_serving(w.p, true, w.now);
     ready(&w, 0);
     ready(&w, 1);
     ready(&w, 2);
     said(&w, "");
-    as_place_lost(place(&w, 1), w.now);
-    assert_int_equal(state(&w, 1), AS_PLACE_LOST);
+    as_replica_slot_lost(place(&w, 1), w.now);
+    assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_LOST);
     pass(&w, usual.policy.start_timeout);
     said(&w, "x1");
     world_fini(&w);
@@ -181,8 +182,8 @@ static void test_one_at_fault_is_killed_and_replaced(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    as_place_fault(place(&w, 0), AS_STR("it hangs"), w.now);
-    as_place_fault(place(&w, 0), AS_STR("it hangs"), w.now); /* it is known */
+    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now);
+    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now); /* it is known */
     said(&w, "x0");
     died(&w, 0, AS_EXIT_KILLED);
     said(&w, "UNHEALTHY");
@@ -215,7 +216,7 @@ static void test_fewer_replicas_the_highest_ranks_go(void **state_ AS_UNUSED)
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
     said(&w, "DOWNSCALING -2 -1 ?0");
     answer(&w, 0, true);
-    as_place_retired(place(&w, 1), w.now); /* idle: at once */
+    as_replica_slot_retired(place(&w, 1), w.now); /* idle: at once */
     said(&w, "!1");
     died(&w, 1, AS_EXIT_STOPPED);
     said(&w, "~1");
@@ -244,12 +245,12 @@ static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNU
 
     world_init(&w);
     deploy(&w);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     said(&w, "+0 +1 +2");
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
     said(&w, "-2");
-    as_place_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(place(&w, 2), w.now);
     said(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2");
@@ -261,7 +262,7 @@ static void test_without_a_dispatcher_nobody_drains(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    as_plan_serving(w.p, false, w.now);
+    as_plan_set_serving(w.p, false, w.now);
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
     said(&w, "DOWNSCALING !2");
     world_fini(&w);
@@ -275,8 +276,8 @@ static void test_no_replicas_at_all(void **state_ AS_UNUSED)
     assert_int_equal(as_plan_scale(w.p, 0, false, w.now), 0);
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
-    assert_true(as_plan_empty(w.p));
-    assert_false(as_plan_down(w.p));
+    assert_true(as_plan_is_empty(w.p));
+    assert_false(as_plan_is_down(w.p));
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
     said(&w, "UPSCALING +0");
     world_fini(&w);
@@ -320,7 +321,7 @@ static void test_draining_has_an_end(void **state_ AS_UNUSED)
     said(&w, ""); /* SIGKILL comes from whoever was told to stop it */
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2");
-    assert_true(as_plan_empty(w.p));
+    assert_true(as_plan_is_empty(w.p));
     world_fini(&w);
 }
 
@@ -343,7 +344,7 @@ static void test_one_that_drains_and_loses_its_link_is_stopped(void **state_ AS_
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING -2 ?0 ?1");
-    as_place_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(place(&w, 2), w.now);
     said(&w, "!2");
     world_fini(&w);
 }
@@ -353,10 +354,10 @@ static void test_a_killed_one_is_retired_without_another_word(void **state_ AS_U
     struct world w;
 
     world_healthy(&w);
-    as_place_fault(place(&w, 0), AS_STR("it hangs"), w.now);
+    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now);
     as_plan_delete(w.p, w.now);
     said(&w, "x0 UPDATING -2 -1");
-    assert_int_equal(state(&w, 0), AS_PLACE_STOPPING);
+    assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_STOPPING);
     died(&w, 0, AS_EXIT_KILLED);
     said(&w, "~0");
     world_fini(&w);
@@ -388,12 +389,12 @@ static void test_so_many_start_at_once(void **state_ AS_UNUSED)
     deploy(&w);
     as_plan_run(w.p, w.now);
     said(&w, "+0 +1");
-    assert_true(as_place_in_line(place(&w, 2)));
-    assert_int_equal(as_place_due(place(&w, 2)), AS_NEVER);
+    assert_true(as_replica_slot_is_queued(place(&w, 2)));
+    assert_int_equal(as_replica_slot_due(place(&w, 2)), AS_NEVER);
     died(&w, 0, AS_EXIT_CODE); /* another's turn, whatever became of it */
     said(&w, "+2");
-    assert_false(as_place_in_line(place(&w, 2)));
-    as_plan_serving(w.p, true, w.now);
+    assert_false(as_replica_slot_is_queued(place(&w, 2)));
+    as_plan_set_serving(w.p, true, w.now);
     ready(&w, 1);
     pass(&w, 120 * AS_MS);
     said(&w, "+0");

@@ -1,5 +1,5 @@
-/* core/replicas/plan: updates that take old replicas out first, because the policy says so or because a
- * device is not free; and replicas that wait for a device. */
+/* core/replicas/plan: updates that take old replicas out first, because the policy says so or
+ * because a device is not free; and replicas that wait for a device. */
 #include "plan_world.h"
 
 /* Three replicas of version 1, healthy, on a machine with so many devices; each has `need`. */
@@ -9,10 +9,10 @@ static void world_with(struct world *w, uint32_t devices, uint32_t need)
     w->devices = devices;
     w->need[1] = need;
     deploy(w);
-    as_plan_serving(w->p, true, w->now);
+    as_plan_set_serving(w->p, true, w->now);
     as_plan_run(w->p, w->now);
     calm(w);
-    assert_true(as_plan_settled(w->p));
+    assert_true(as_plan_is_settled(w->p));
 }
 
 static void update(struct world *w, uint32_t need)
@@ -40,7 +40,7 @@ static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
     said(&w, "UPDATING -2");
-    as_place_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(place(&w, 2), w.now);
     said(&w, "!2"); /* there are three processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2 +2");
@@ -73,7 +73,7 @@ static void test_both_at_once(void **state_ AS_UNUSED)
     ready(&w, 1);
     said(&w, "-0");
     calm(&w);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -152,15 +152,15 @@ static void test_dead_ones_make_way(void **state_ AS_UNUSED)
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
     said(&w, "UPDATING ~0 +0");
-    assert_int_equal(as_place_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
     world_fini(&w);
 }
 
 /* The next controller knows for whom another waits. */
 static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSED)
 {
-    struct as_place_facts facts[3];
-    struct as_place *pl;
+    struct as_replica_slot_facts facts[3];
+    struct as_replica_slot *pl;
     struct world w;
 
     world_healthy(&w);
@@ -169,17 +169,17 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     update(&w, 0);
     said(&w, "UPDATING -2");
     for (uint32_t i = 0; i < 3; i++)
-        facts[i] = *as_place_facts(place(&w, i));
+        facts[i] = *as_replica_slot_facts(place(&w, i));
     assert_true(facts[2].early);
     as_plan_free(w.p);
     w = (struct world){.now = START, .t = w.t, .free = &w.devices};
-    as_starts_init(&w.starts, 100);
+    as_start_limit_init(&w.starts, 100);
     assert_int_equal(as_plan_new(&w.p, AS_STR("d"), &w.starts, 7, &world_ops, &w), 0);
     deploy(&w);
     as_plan_restore(w.p, &usual, NULL, AS_STR(""), w.now);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(as_plan_adopt(w.p, &facts[i], w.now, &pl), 0);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     ready(&w, 0);
     ready(&w, 1);
@@ -202,13 +202,13 @@ static void test_one_waits_for_a_device(void **state_ AS_UNUSED)
     as_plan_scale(w.p, 5, false, w.now);
     said(&w, "UPSCALING +3 ?0 ?1 ?2");
     assert_true(lacks(&w, "d-4 waits: no device"));
-    assert_true(as_str_eq(as_place_lack(place(&w, 4)), AS_STR("no device")));
+    assert_true(as_str_eq(as_replica_slot_lack(place(&w, 4)), AS_STR("no device")));
     assert_int_equal(as_plan_lacking(w.p), 1);
     ready(&w, 3);
     calm_but(&w, 4);
     pass(&w, 1000 * AS_SEC); /* that is neither an attempt nor a failure */
     said(&w, "");
-    assert_int_equal(as_place_facts(place(&w, 4))->starts, 0);
+    assert_int_equal(as_replica_slot_facts(place(&w, 4))->starts, 0);
     assert_int_equal(w.status, AS_STATUS_UPSCALING);
     w.devices++;
     as_plan_tick(w.p, w.now);
@@ -229,7 +229,7 @@ static void test_several_wait(void **state_ AS_UNUSED)
     as_plan_scale(w.p, 3, false, w.now);
     calm(&w);
     assert_true(lacks(&w, ""));
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -243,7 +243,7 @@ static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
     update(&w, 1);
     said(&w, "UPDATING -2");
     assert_true(lacks(&w, "d-3 waits: no device"));
-    as_place_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(place(&w, 2), w.now);
     pass(&w, AS_SEC);
     said(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
@@ -262,7 +262,7 @@ static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
     ready(&w, 1);
     pass(&w, AS_SEC);
     calm(&w);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
     world_fini(&w);
 }
@@ -331,7 +331,7 @@ static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
     said(&w, "UNHEALTHY");
     pass(&w, AS_SEC);
     said(&w, "+1");
-    assert_int_equal(as_place_facts(place(&w, 3))->starts, 0);
+    assert_int_equal(as_replica_slot_facts(place(&w, 3))->starts, 0);
     world_fini(&w);
 }
 
@@ -344,7 +344,7 @@ static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
     w.t.replicas = 2;
     w.t.policy.restart.give_up = 1;
     deploy(&w);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     said(&w, "+0");
     died(&w, 0, AS_EXIT_CODE);
@@ -364,9 +364,9 @@ static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
     said(&w, "UPDATING -2 ~2 +3");
     died(&w, 3, AS_EXIT_CODE);
     said(&w, "DEPLOY_FAILED 1<2 ~3 +2");
-    assert_int_equal(as_place_facts(place(&w, 2))->version, 1);
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->version, 1);
     ready(&w, 2);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -389,7 +389,7 @@ static void test_not_while_something_changes(void **state_ AS_UNUSED)
     struct world w;
 
     world_with(&w, 3, 1);
-    as_place_lost(place(&w, 1), w.now);
+    as_replica_slot_lost(place(&w, 1), w.now);
     update(&w, 1);
     said(&w, "UPDATING");
     ready(&w, 1);
@@ -403,7 +403,7 @@ static void world_beside(struct world *b, struct world *w)
     *b = (struct world){.now = START, .t = usual, .need = {1, 1}, .free = w->free};
     assert_int_equal(as_plan_new(&b->p, AS_STR("b"), &w->starts, 9, &world_ops, b), 0);
     deploy(b);
-    as_plan_serving(b->p, true, b->now);
+    as_plan_set_serving(b->p, true, b->now);
     as_plan_run(b->p, b->now);
 }
 
@@ -439,14 +439,14 @@ static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
 
     world_with(&w, 3, 1);
     world_beside(&b, &w);
-    assert_true(as_plan_next(b.p) == AS_NEVER);
+    assert_true(as_plan_next_due(b.p) == AS_NEVER);
     assert_true(lacks(&b, "b-0 and 2 more wait: no device"));
     as_plan_scale(w.p, 2, false, w.now);
     ends(&w, 2);
     said(&b, "+0");
-    assert_true(as_plan_next(b.p) <= w.now);
+    assert_true(as_plan_next_due(b.p) <= w.now);
     as_plan_tick(b.p, w.now);
-    assert_true(as_plan_next(b.p) > w.now);
+    assert_true(as_plan_next_due(b.p) > w.now);
     assert_true(lacks(&b, "b-1 and 1 more wait: no device"));
     as_plan_free(b.p);
     world_fini(&w);

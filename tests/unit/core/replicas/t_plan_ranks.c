@@ -1,5 +1,5 @@
-/* core/replicas/plan: ranks. Unique at every moment, 0 … N-1 once healthy, and nobody's changes without
- * need. */
+/* core/replicas/plan: ranks. Unique at every moment, 0 … N-1 once healthy, and nobody's changes
+ * without need. */
 #include "plan_world.h"
 
 static void test_ranks_are_given_in_order(void **state_ AS_UNUSED)
@@ -37,7 +37,7 @@ static void test_a_rank_is_free_when_the_process_is_dead(void **state_ AS_UNUSED
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING -2 ?0 ?1");
-    as_place_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(place(&w, 2), w.now);
     as_plan_scale(w.p, 3, false, w.now);
     assert_int_equal(rank(&w, 2), 2); /* it still has it */
     assert_int_equal(rank(&w, 3), 3);
@@ -68,13 +68,13 @@ static void test_the_fewest_move(void **state_ AS_UNUSED)
     said(&w, "UNHEALTHY");
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING ~0 ?1 ?2"); /* all else first */
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     said(&w, "");
     answer(&w, 2, true);
     said(&w, "?2:r0");
     assert_int_equal(w.to.world, 2);
     assert_int_equal(rank(&w, 2), 2); /* not before it has said so */
-    assert_int_equal(as_place_facts(place(&w, 2))->rank_next, 0);
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->rank_next, 0);
     answer(&w, 2, true);
     said(&w, "HEALTHY");
     assert_int_equal(rank(&w, 1), 1);
@@ -89,9 +89,9 @@ static void test_during_a_move_both_ranks_are_taken(void **state_ AS_UNUSED)
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    assert_int_equal(as_place_facts(place(&w, 2))->rank_next, 0);
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->rank_next, 0);
     as_plan_scale(w.p, 4, false, w.now);
     assert_int_equal(rank(&w, 0), 3); /* 0 is promised, 1 and 2 are held */
     assert_int_equal(rank(&w, 3), 4);
@@ -106,11 +106,11 @@ static void test_one_that_dies_while_it_moves(void **state_ AS_UNUSED)
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
     died(&w, 2, AS_EXIT_KILLED);
     pass(&w, 0);
-    assert_int_equal(state(&w, 2), AS_PLACE_STARTING);
+    assert_int_equal(state(&w, 2), AS_REPLICA_SLOT_STARTING);
     assert_int_equal(rank(&w, 2), 0);
     world_fini(&w);
 }
@@ -122,9 +122,9 @@ static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **sta
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    as_place_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(place(&w, 2), w.now);
     w.n = 0;
     answer(&w, 2, true); /* too late: nobody knows which of its links that came from */
     said(&w, "");
@@ -143,7 +143,7 @@ static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
     w.n = 0;
     answer(&w, 2, false);
@@ -165,9 +165,9 @@ static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_place_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    as_place_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(place(&w, 2), w.now);
     ready(&w, 2);
     w.n = 0;
     answer(&w, 2, false);
@@ -189,7 +189,7 @@ static void test_an_update_ends_with_the_same_ranks(void **state_ AS_UNUSED)
     assert_int_equal(rank(&w, 3), 3); /* beyond N, while the old ones hold 0 … 2 */
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -199,16 +199,16 @@ static void test_the_set_of_ranks(void **state_ AS_UNUSED)
     struct as_ranks *r = as_xalloc(sizeof(*r));
 
     for (uint32_t i = 0; i < AS_RANKS_MAX; i++) {
-        assert_int_equal(as_ranks_lowest(r), i);
-        as_ranks_take(r, i);
+        assert_int_equal(as_ranks_lowest_free(r), i);
+        as_ranks_reserve(r, i);
     }
-    assert_int_equal(as_ranks_lowest(r), AS_RANKS_MAX);
+    assert_int_equal(as_ranks_lowest_free(r), AS_RANKS_MAX);
     assert_int_equal(r->n, AS_RANKS_MAX);
-    as_ranks_drop(r, AS_RANKS_MAX - 1);
-    as_ranks_drop(r, 64);
-    assert_false(as_ranks_has(r, 64));
-    assert_true(as_ranks_has(r, 63) && as_ranks_has(r, 65));
-    assert_int_equal(as_ranks_lowest(r), 64);
+    as_ranks_release(r, AS_RANKS_MAX - 1);
+    as_ranks_release(r, 64);
+    assert_false(as_ranks_is_held(r, 64));
+    assert_true(as_ranks_is_held(r, 63) && as_ranks_is_held(r, 65));
+    assert_int_equal(as_ranks_lowest_free(r), 64);
     assert_int_equal(r->n, AS_RANKS_MAX - 2);
     free(r);
 }

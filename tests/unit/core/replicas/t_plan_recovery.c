@@ -2,17 +2,17 @@
 #include "plan_world.h"
 
 /* The notes of three healthy replicas, 0 … 2. */
-static struct as_place_facts note(uint32_t n)
+static struct as_replica_slot_facts note(uint32_t n)
 {
-    return (struct as_place_facts){.number = n,
-                                   .generation = 1,
-                                   .version = 1,
-                                   .config = 1,
-                                   .rank = n,
-                                   .rank_next = n,
-                                   .world = 3,
-                                   .starts = 1,
-                                   .ready = true};
+    return (struct as_replica_slot_facts){.number = n,
+                                          .generation = 1,
+                                          .version = 1,
+                                          .config = 1,
+                                          .rank = n,
+                                          .rank_next = n,
+                                          .world = 3,
+                                          .starts = 1,
+                                          .ready = true};
 }
 
 /* A controller that has read its store: everything was as asked for. */
@@ -21,12 +21,12 @@ static void returns(struct world *w)
     world_init(w);
     deploy(w);
     as_plan_restore(w->p, &usual, NULL, AS_STR(""), w->now);
-    as_plan_serving(w->p, true, w->now);
+    as_plan_set_serving(w->p, true, w->now);
 }
 
-static int adopt(struct world *w, struct as_place_facts f)
+static int adopt(struct world *w, struct as_replica_slot_facts f)
 {
-    struct as_place *pl;
+    struct as_replica_slot *pl;
 
     return as_plan_adopt(w->p, &f, w->now, &pl);
 }
@@ -45,12 +45,12 @@ static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
         adopt_good(&w, i);
     as_plan_run(w.p, w.now);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(state(&w, i), AS_PLACE_LOST); /* until it is heard of */
+        assert_int_equal(state(&w, i), AS_REPLICA_SLOT_LOST); /* until it is heard of */
         ready(&w, i);
     }
     said(&w, "");
     assert_int_equal(as_plan_condition(w.p)->status, AS_STATUS_HEALTHY);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -69,7 +69,7 @@ static void test_what_nobody_claims_is_made_again(void **state_ AS_UNUSED)
 
 static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(1);
+    struct as_replica_slot_facts f = note(1);
     struct world w;
 
     returns(&w);
@@ -79,7 +79,7 @@ static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
     assert_int_equal(adopt(&w, f), 0);
     as_plan_run(w.p, w.now);
     said(&w, "UNHEALTHY"); /* nobody else starts before it is ready */
-    assert_int_equal(state(&w, 1), AS_PLACE_STARTING);
+    assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_STARTING);
     ready(&w, 1);
     said(&w, "+2");
     world_fini(&w);
@@ -87,7 +87,7 @@ static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
 
 static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(3);
+    struct as_replica_slot_facts f = note(3);
     struct world w;
 
     returns(&w);
@@ -105,7 +105,7 @@ static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
 /* By its own version's time, which is known when all is. */
 static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(3);
+    struct as_replica_slot_facts f = note(3);
     struct as_plan_target t = usual;
     struct world w;
 
@@ -114,7 +114,7 @@ static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
     w.t.replicas = 0;
     w.t.policy.drain_timeout = AS_SEC;
     deploy(&w);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     f.retiring = true;
     assert_int_equal(adopt(&w, f), 0);
     t.policy.drain_timeout = 3 * AS_SEC;
@@ -131,7 +131,7 @@ static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
 /* Of a rank that it may have been told nobody knows: it is told again, and both are taken. */
 static void test_one_that_was_moving(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(4);
+    struct as_replica_slot_facts f = note(4);
     struct world w;
 
     returns(&w);
@@ -146,14 +146,14 @@ static void test_one_that_was_moving(void **state_ AS_UNUSED)
     answer(&w, 4, true);
     ready(&w, 0);
     ready(&w, 1);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     assert_int_equal(rank(&w, 4), 2);
     world_fini(&w);
 }
 
 static void test_one_that_may_have_another_config_is_told_again(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(0);
+    struct as_replica_slot_facts f = note(0);
     struct world w;
 
     returns(&w);
@@ -171,7 +171,7 @@ static void test_one_that_may_have_another_config_is_told_again(void **state_ AS
 /* Two claims of one rank cannot be, so somebody was wrong: the younger one dies. */
 static void test_two_of_one_rank(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(1);
+    struct as_replica_slot_facts f = note(1);
     struct world w;
 
     returns(&w);
@@ -191,7 +191,7 @@ static void test_two_of_one_rank(void **state_ AS_UNUSED)
 
 static void test_two_of_one_name(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(0);
+    struct as_replica_slot_facts f = note(0);
     struct world w;
 
     returns(&w);
@@ -203,7 +203,7 @@ static void test_two_of_one_name(void **state_ AS_UNUSED)
 
 static void test_notes_that_cannot_be(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f;
+    struct as_replica_slot_facts f;
     struct world w;
 
     returns(&w);
@@ -226,14 +226,14 @@ static void test_notes_that_cannot_be(void **state_ AS_UNUSED)
 /* The update goes on where it was; what the new version has shown is found out again. */
 static void test_in_the_middle_of_an_update(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(3);
+    struct as_replica_slot_facts f = note(3);
     struct world w;
 
     world_init(&w);
     w.t.generation = w.t.version = 2;
     deploy(&w);
     as_plan_restore(w.p, &usual, NULL, AS_STR(""), w.now);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     for (uint32_t i = 0; i < 3; i++)
         adopt_good(&w, i);
     f.generation = f.version = 2;
@@ -255,7 +255,7 @@ static void test_an_update_that_had_failed(void **state_ AS_UNUSED)
     world_init(&w);
     deploy(&w);
     as_plan_restore(w.p, &usual, NULL, AS_STR("version 2 ended"), w.now);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     for (uint32_t i = 0; i < 3; i++)
         adopt_good(&w, i);
     as_plan_run(w.p, w.now);
@@ -263,7 +263,7 @@ static void test_an_update_that_had_failed(void **state_ AS_UNUSED)
         ready(&w, i);
     assert_int_equal(as_plan_condition(w.p)->status, AS_STATUS_DEPLOY_FAILED);
     assert_true(as_plan_condition(w.p)->rolled_back);
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -283,7 +283,7 @@ static void test_one_that_died_from_outside_right_after(void **state_ AS_UNUSED)
 
 static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
 {
-    struct as_place_facts f = note(0);
+    struct as_replica_slot_facts f = note(0);
     struct world w, before;
 
     world_healthy(&before);
@@ -297,14 +297,14 @@ static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
     f.unsure = true;
     deploy(&w);
     assert_int_equal(adopt(&w, f), 0);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     ready(&w, 0);
     said(&w, "?0");
-    as_place_configured(place(&w, 0), before.ask, true, AS_STR(""), w.now);
-    assert_int_equal(state(&w, 0), AS_PLACE_UPDATING);
+    as_replica_slot_configured(place(&w, 0), before.ask, true, AS_STR(""), w.now);
+    assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_UPDATING);
     answer(&w, 0, true);
-    assert_int_equal(state(&w, 0), AS_PLACE_RUNNING);
+    assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_RUNNING);
     world_fini(&w);
     world_fini(&before);
 }

@@ -13,16 +13,16 @@ static void test_a_restart_that_fails_is_over(void **state_ AS_UNUSED)
         died(&w, 3, AS_EXIT_CODE);
         pass(&w, AS_SEC);
     }
-    assert_true(as_place_facts(place(&w, 0))->stale);
+    assert_true(as_replica_slot_facts(place(&w, 0))->stale);
     w.notes = 0;
     died(&w, 3, AS_EXIT_CODE);
     assert_null(find_place(&w, 3));
     assert_int_equal(w.notes, 3); /* the next controller does not go on with it either */
     for (uint32_t i = 0; i < 3; i++)
-        assert_false(as_place_facts(place(&w, i))->stale);
+        assert_false(as_replica_slot_facts(place(&w, i))->stale);
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     assert_true(as_plan_condition(w.p)->rolled_back);
-    assert_int_equal(as_plan_next(w.p), AS_NEVER);
+    assert_int_equal(as_plan_next_due(w.p), AS_NEVER);
     pass(&w, 3600 * AS_SEC);
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     assert_int_equal(as_plan_running(w.p), 3);
@@ -45,8 +45,8 @@ static void test_a_restart_that_fails_half_way_keeps_the_rest(void **state_ AS_U
     as_plan_restart(w.p, w.now);
     ready(&w, 3);
     ends(&w, 2);
-    assert_int_equal(state(&w, 2), AS_PLACE_STARTING); /* the number is used again */
-    assert_false(as_place_facts(place(&w, 2))->stale);
+    assert_int_equal(state(&w, 2), AS_REPLICA_SLOT_STARTING); /* the number is used again */
+    assert_false(as_replica_slot_facts(place(&w, 2))->stale);
     died(&w, 2, AS_EXIT_CODE);
     assert_null(find_place(&w, 2));
     calm(&w);
@@ -67,13 +67,13 @@ static void test_one_that_refuses_is_replaced_however_long_it_takes(void **state
     as_plan_scale(w.p, 2, false, w.now); /* the others are told how many they are */
     said(&w, "DOWNSCALING -2 ?0 ?1");
     ends(&w, 2);
-    as_place_configured(place(&w, 0), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(place(&w, 0), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 1, false); /* who was asked last */
     for (uint32_t i = 0; i < 3; i++) {
         died(&w, 2, AS_EXIT_CODE);
         pass(&w, AS_SEC);
     }
-    assert_true(as_place_facts(place(&w, 1))->stale);
+    assert_true(as_replica_slot_facts(place(&w, 1))->stale);
     assert_non_null(find_place(&w, 2));
     world_fini(&w);
 }
@@ -89,7 +89,7 @@ static void test_a_restart_that_has_nothing_to_keep_goes_on(void **state_ AS_UNU
     deploy(&w);
     as_plan_restart(w.p, w.now);
     died(&w, 3, AS_EXIT_CODE);
-    assert_true(as_place_facts(place(&w, 0))->stale);
+    assert_true(as_replica_slot_facts(place(&w, 0))->stale);
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     assert_false(as_plan_condition(w.p)->rolled_back);
     pass(&w, AS_SEC);

@@ -1,4 +1,5 @@
-/* core/replicas/plan: updates. The new one is there before the old one goes; what fails is taken back. */
+/* core/replicas/plan: updates. The new one is there before the old one goes; what fails is taken
+ * back. */
 #include "plan_world.h"
 
 /* Generation, and version, 2 of three replicas. */
@@ -17,7 +18,7 @@ static void test_surge_first(void **state_ AS_UNUSED)
     said(&w, "UPDATING +3"); /* one more than asked for, and nobody goes yet */
     ready(&w, 3);
     said(&w, "-2");
-    as_place_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(place(&w, 2), w.now);
     said(&w, "!2"); /* there are four processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2 +2");
@@ -93,10 +94,10 @@ static void test_a_bad_version_is_rolled_back(void **state_ AS_UNUSED)
     assert_true(as_str_eq(as_condition_text(as_plan_condition(w.p)), AS_STR("it ended")));
     pass(&w, 1000 * AS_SEC);
     said(&w, ""); /* all is well, and whoever looks still sees that the update has failed */
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(as_place_facts(place(&w, i))->starts, 1);
+        assert_int_equal(as_replica_slot_facts(place(&w, i))->starts, 1);
     world_fini(&w);
 }
 
@@ -133,13 +134,13 @@ static void test_a_late_failure_is_rolled_back_surge_first(void **state_ AS_UNUS
     said(&w, "+2 +2");
     died(&w, 2, AS_EXIT_CODE);
     said(&w, "DEPLOY_FAILED 1<2 ~2 +2");
-    assert_int_equal(as_place_facts(place(&w, 2))->version, 1);
-    assert_int_equal(state(&w, 3), AS_PLACE_RUNNING); /* it serves, until there is another */
+    assert_int_equal(as_replica_slot_facts(place(&w, 2))->version, 1);
+    assert_int_equal(state(&w, 3), AS_REPLICA_SLOT_RUNNING); /* it serves, until there is another */
     ready(&w, 2);
     said(&w, "-3");
     ends(&w, 3);
     said(&w, "~3");
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -150,7 +151,7 @@ static void test_a_bad_version_without_a_good_one_goes_on_trying(void **state_ A
     world_init(&w);
     w.t.replicas = 1;
     deploy(&w);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     for (uint32_t i = 0; i < 3; i++) {
         pass(&w, AS_SEC);
@@ -172,14 +173,14 @@ static void test_a_fix_of_what_never_ran(void **state_ AS_UNUSED)
     world_init(&w);
     w.t.replicas = 2;
     deploy(&w);
-    as_plan_serving(w.p, true, w.now);
+    as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     died(&w, 0, AS_EXIT_CODE);
     died(&w, 1, AS_EXIT_CODE);
     said(&w, "+0 +1");
     update(&w);
     said(&w, "~0 ~1 +0 +1");
-    assert_int_equal(as_place_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
     world_fini(&w);
 }
 
@@ -194,12 +195,12 @@ static void test_old_ones_that_die_meanwhile(void **state_ AS_UNUSED)
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, 0);
     said(&w, "UPDATING +3 +0");
-    assert_int_equal(as_place_facts(place(&w, 0))->version, 1);
-    assert_int_equal(as_place_facts(place(&w, 0))->generation, 1);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 1);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->generation, 1);
     died(&w, 0, AS_EXIT_CRASH);
     ready(&w, 3);
     said(&w, "~0 +0"); /* now it is not worth another start */
-    assert_int_equal(as_place_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
     world_fini(&w);
 }
 
@@ -215,7 +216,7 @@ static void test_another_version_before_the_first_is_done(void **state_ AS_UNUSE
     said(&w, "-3"); /* nobody will go back to that one */
     ends(&w, 3);
     said(&w, "~3 +3");
-    assert_int_equal(as_place_facts(place(&w, 3))->version, 3);
+    assert_int_equal(as_replica_slot_facts(place(&w, 3))->version, 3);
     world_fini(&w);
 }
 
@@ -281,7 +282,7 @@ static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
     answer(&w, 2, true);
     said(&w, "*2 HEALTHY");
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(as_place_facts(place(&w, i))->starts, 1);
+        assert_int_equal(as_replica_slot_facts(place(&w, i))->starts, 1);
     world_fini(&w);
 }
 
@@ -298,7 +299,7 @@ static void test_a_refused_config_is_taken_back(void **state_ AS_UNUSED)
     assert_int_equal(w.to.config, 1);
     answer(&w, 0, true);
     said(&w, "");
-    assert_true(as_plan_settled(w.p));
+    assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
@@ -316,7 +317,7 @@ static void test_a_config_that_is_never_answered(void **state_ AS_UNUSED)
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, AS_SEC);
     said(&w, "+0");
-    assert_int_equal(as_place_facts(place(&w, 0))->config, 1);
+    assert_int_equal(as_replica_slot_facts(place(&w, 0))->config, 1);
     world_fini(&w);
 }
 
@@ -357,10 +358,10 @@ static void test_old_replicas_drain_by_their_own_times(void **state_ AS_UNUSED)
     world_healthy(&w);
     w.t.generation = 2; /* a light change reaches them, though none of them is told anything */
     w.t.policy.drain_timeout = 7 * AS_SEC;
-    w.t.policy.drain_again = 5 * AS_SEC;
+    w.t.policy.drain_interval = 5 * AS_SEC;
     deploy(&w);
     w.t.policy.drain_timeout = AS_SEC;
-    w.t.policy.drain_again = AS_SEC / 2;
+    w.t.policy.drain_interval = AS_SEC / 2;
     update(&w);
     ready(&w, 3);
     said(&w, "*2 UPDATING +3 -2");
@@ -435,7 +436,7 @@ static void test_restart_replaces_all_surge_first(void **state_ AS_UNUSED)
     as_plan_restart(w.p, w.now);
     said(&w, "UPDATING +3");
     assert_int_equal(w.notes, 3); /* a controller that comes meanwhile carries on with it */
-    assert_true(as_place_facts(place(&w, 0))->stale);
+    assert_true(as_replica_slot_facts(place(&w, 0))->stale);
     ready(&w, 3);
     said(&w, "-2");
     calm(&w);

@@ -4,8 +4,8 @@
 #include "unit.h"
 
 struct world {
-    struct as_starts a;
-    struct as_start s[4];
+    struct as_start_limit a;
+    struct as_start_request s[4];
     uint32_t n;
     uint32_t went[8]; /* in this order */
     as_ns when;
@@ -13,7 +13,7 @@ struct world {
 
 static struct world w;
 
-static void go(struct as_start *s, as_ns now)
+static void go(struct as_start_request *s, as_ns now)
 {
     w.went[w.n++] = (uint32_t)(s - w.s);
     w.when = now;
@@ -21,7 +21,7 @@ static void go(struct as_start *s, as_ns now)
 
 static uint32_t barred; /* bits of those that may not go */
 
-static bool may(struct as_start *s, as_ns now AS_UNUSED)
+static bool may(struct as_start_request *s, as_ns now AS_UNUSED)
 {
     return !(barred >> (s - w.s) & 1u);
 }
@@ -30,42 +30,42 @@ static int begin(void **state AS_UNUSED)
 {
     w = (struct world){0};
     barred = 0;
-    as_starts_init(&w.a, 2);
+    as_start_limit_init(&w.a, 2);
     for (uint32_t i = 0; i < 4; i++)
-        as_start_init(&w.s[i], may, go);
+        as_start_request_init(&w.s[i], may, go);
     return 0;
 }
 
 static void ask_all(void)
 {
     for (uint32_t i = 0; i < 4; i++)
-        as_starts_ask(&w.a, &w.s[i]);
+        as_start_limit_enqueue(&w.a, &w.s[i]);
 }
 
 static void test_as_many_go_as_may(void **state AS_UNUSED)
 {
     ask_all();
     assert_int_equal(w.n, 0); /* not from within the question */
-    as_starts_admit(&w.a, 7);
+    as_start_limit_admit(&w.a, 7);
     assert_int_equal(w.n, 2);
     assert_int_equal(w.when, 7);
     assert_int_equal(w.a.n, 2);
-    assert_false(as_start_waits(&w.s[1]));
-    assert_true(as_start_waits(&w.s[2]));
-    as_starts_admit(&w.a, 8);
+    assert_false(as_start_request_is_queued(&w.s[1]));
+    assert_true(as_start_request_is_queued(&w.s[2]));
+    as_start_limit_admit(&w.a, 8);
     assert_int_equal(w.n, 2);
 }
 
 static void test_they_go_in_the_order_in_which_they_came(void **state AS_UNUSED)
 {
     ask_all();
-    as_starts_admit(&w.a, 0);
-    as_starts_leave(&w.a, &w.s[0]);
-    as_starts_ask(&w.a, &w.s[0]); /* again, behind those that wait */
-    as_starts_admit(&w.a, 0);
-    as_starts_leave(&w.a, &w.s[1]);
-    as_starts_leave(&w.a, &w.s[2]);
-    as_starts_admit(&w.a, 0);
+    as_start_limit_admit(&w.a, 0);
+    as_start_limit_remove(&w.a, &w.s[0]);
+    as_start_limit_enqueue(&w.a, &w.s[0]); /* again, behind those that wait */
+    as_start_limit_admit(&w.a, 0);
+    as_start_limit_remove(&w.a, &w.s[1]);
+    as_start_limit_remove(&w.a, &w.s[2]);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.n, 5);
     for (uint32_t i = 0; i < 5; i++)
         assert_int_equal(w.went[i], i % 4);
@@ -74,9 +74,9 @@ static void test_they_go_in_the_order_in_which_they_came(void **state AS_UNUSED)
 static void test_who_leaves_the_line_does_not_go(void **state AS_UNUSED)
 {
     ask_all();
-    as_starts_leave(&w.a, &w.s[0]);
-    as_starts_leave(&w.a, &w.s[0]); /* harmless */
-    as_starts_admit(&w.a, 0);
+    as_start_limit_remove(&w.a, &w.s[0]);
+    as_start_limit_remove(&w.a, &w.s[0]); /* harmless */
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.went[0], 1);
     assert_int_equal(w.went[1], 2);
 }
@@ -85,13 +85,13 @@ static void test_who_leaves_the_line_does_not_go(void **state AS_UNUSED)
 static void test_adopted_ones_count(void **state AS_UNUSED)
 {
     for (uint32_t i = 0; i < 3; i++)
-        as_starts_count(&w.a, &w.s[i]);
-    as_starts_ask(&w.a, &w.s[3]);
-    as_starts_leave(&w.a, &w.s[0]);
-    as_starts_admit(&w.a, 0);
+        as_start_limit_count(&w.a, &w.s[i]);
+    as_start_limit_enqueue(&w.a, &w.s[3]);
+    as_start_limit_remove(&w.a, &w.s[0]);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.n, 0);
-    as_starts_leave(&w.a, &w.s[1]);
-    as_starts_admit(&w.a, 0);
+    as_start_limit_remove(&w.a, &w.s[1]);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.n, 1);
     assert_int_equal(w.a.n, 2);
 }
@@ -100,22 +100,22 @@ static void test_one_that_may_not_go_is_passed(void **state AS_UNUSED)
 {
     barred = 1u << 0 | 1u << 2;
     ask_all();
-    as_starts_admit(&w.a, 0);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.n, 2);
     assert_int_equal(w.went[0], 1);
     assert_int_equal(w.went[1], 3);
-    as_starts_leave(&w.a, &w.s[1]);
-    as_starts_ask(&w.a, &w.s[1]);
-    as_starts_admit(&w.a, 0);
+    as_start_limit_remove(&w.a, &w.s[1]);
+    as_start_limit_enqueue(&w.a, &w.s[1]);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.went[2], 1); /* the two are still before it */
-    as_starts_leave(&w.a, &w.s[1]);
-    as_starts_leave(&w.a, &w.s[3]);
-    as_starts_ask(&w.a, &w.s[1]);
+    as_start_limit_remove(&w.a, &w.s[1]);
+    as_start_limit_remove(&w.a, &w.s[3]);
+    as_start_limit_enqueue(&w.a, &w.s[1]);
     barred = 0;
-    as_starts_admit(&w.a, 0);
+    as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.went[3], 0);
     assert_int_equal(w.went[4], 2);
-    assert_true(as_start_waits(&w.s[1]));
+    assert_true(as_start_request_is_queued(&w.s[1]));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Specification of link/fleet/call: what a request's fingerprint is made of, whatever the portions in
- * which it is read, and what its sample tells. */
+/* Specification of link/fleet/call: what a request's fingerprint is made of, whatever the portions
+ * in which it is read, and what its sample tells. */
 #include "link/fleet/call.h"
 
 #include <setjmp.h>
@@ -42,23 +42,23 @@ static void make(struct message *m)
 }
 
 /* In portions of that size; how many it took. */
-static uint32_t print(const struct message *m, uint64_t portion, struct as_print *ret_p)
+static uint32_t print(const struct message *m, uint64_t portion, struct as_fingerprint *ret_p)
 {
-    struct as_call_hash h;
+    struct as_call_hasher h;
     uint32_t n = 0;
     uint64_t left;
 
     memset(&h, 0xa5, sizeof(h));
     do {
         left = portion;
-    } while (!as_call_print(&h, &m->msg, SEED, n++ == 0, &left, ret_p));
+    } while (!as_call_fingerprint(&h, &m->msg, SEED, n++ == 0, &left, ret_p));
     return n;
 }
 
 static void a_fingerprint_is_the_same_in_any_portions(void **state AS_UNUSED)
 {
     static const uint64_t portions[] = {1 << 20, 100000, 4096, 257, 63};
-    struct as_print whole, p;
+    struct as_fingerprint whole, p;
     struct message m;
 
     make(&m);
@@ -72,27 +72,27 @@ static void a_fingerprint_is_the_same_in_any_portions(void **state AS_UNUSED)
 static void no_more_is_read_than_allowed(void **state AS_UNUSED)
 {
     uint64_t size, left;
-    struct as_call_hash h;
-    struct as_print p;
+    struct as_call_hasher h;
+    struct as_fingerprint p;
     struct message m;
 
     make(&m);
     size = as_call_size(&m.msg);
     assert_int_equal(size, LARGE + 300);
     left = 1000;
-    assert_false(as_call_print(&h, &m.msg, SEED, true, &left, &p));
+    assert_false(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
     assert_int_equal(left, 0);
     /* what a small request costs beside its bytes is counted, too */
     left = size;
-    assert_false(as_call_print(&h, &m.msg, SEED, true, &left, &p));
+    assert_false(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
     left = size + 1000;
-    assert_true(as_call_print(&h, &m.msg, SEED, true, &left, &p));
+    assert_true(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
     assert_true(left < 1000 && left > 0);
 }
 
 static void whatever_a_handler_sees_makes_another_one(void **state AS_UNUSED)
 {
-    struct as_print was, is;
+    struct as_fingerprint was, is;
     struct message m;
 
 #define DIFFERS(change)                                                                            \
@@ -157,10 +157,10 @@ static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
                                               1};
     struct as_tensor_param a[2] = {is, is}, b[5] = {is, is, is, is, is};
     struct as_tensor_params x = {a, 1}, y = {b, 1};
-    struct as_print was = as_call_params_print(&x, SEED), now = as_call_params_print(&y, SEED);
+    struct as_fingerprint was = as_call_params_hash(&x, SEED), now = as_call_params_hash(&y, SEED);
 
-    assert_true(was.hi == now.hi && was.lo == now.lo && as_call_params_alike(&x, &y));
-    now = as_call_params_print(&x, SEED + 1);
+    assert_true(was.hi == now.hi && was.lo == now.lo && as_call_params_equal(&x, &y));
+    now = as_call_params_hash(&x, SEED + 1);
     assert_true(was.hi != now.hi && was.lo != now.lo);
     b[0].tensor = 0;
     b[1].param.name = AS_STR("l");
@@ -170,12 +170,12 @@ static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
         (struct as_param){.name = AS_STR("k"), .type = AS_PARAM_STRING, .str = AS_STR("1")};
     for (size_t i = 0; i < AS_COUNT(b); i++) {
         y = (struct as_tensor_params){&b[i], 1};
-        now = as_call_params_print(&y, SEED);
+        now = as_call_params_hash(&y, SEED);
         assert_true(was.hi != now.hi && was.lo != now.lo);
-        assert_false(as_call_params_alike(&x, &y));
+        assert_false(as_call_params_equal(&x, &y));
     }
     y = (struct as_tensor_params){a, 2};
-    assert_false(as_call_params_alike(&x, &y));
+    assert_false(as_call_params_equal(&x, &y));
 }
 
 int main(void)

@@ -137,7 +137,7 @@ static void *work(void *arg)
 struct world {
     struct as_loop *loop;
     struct as_fleet *fleet;
-    struct as_client local;
+    struct as_fleet_client local;
     struct hand hands[WORKERS];
     struct as_blob *bytes;
     struct as_timer watch; /* a test that hangs fails */
@@ -193,12 +193,12 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
         w->bytes->data[i] = (uint8_t)(i * 7 + i / 251);
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
     assert_int_equal(as_fleet_new(&w->fleet, w->loop, &conf, &ops, w, NULL), 0);
-    assert_int_equal(as_client_open(&w->local, w->fleet, w->loop), 0);
+    assert_int_equal(as_fleet_client_open(&w->local, w->fleet, w->loop), 0);
     assert_false(as_fleet_ready(w->fleet)); /* nobody is let in */
     for (int i = 0; i < WORKERS; i++) {
         snprintf(w->hands[i].name, sizeof(w->hands[i].name), "hand-%d", i);
-        as_fleet_token(w->fleet, as_str_of(w->hands[i].name), as_str_of(w->hands[i].name),
-                       AS_STR("app"));
+        as_fleet_add_process(w->fleet, as_str_of(w->hands[i].name), as_str_of(w->hands[i].name),
+                             AS_STR("app"));
     }
     assert_int_equal(as_fleet_listen(w->fleet, w->fd), 0);
     as_timer_init(&w->watch, w->loop, on_watch);
@@ -230,7 +230,7 @@ static void tear_down(struct world *w)
     for (int i = 0; i < WORKERS; i++)
         pthread_join(w->hands[i].thread, NULL);
     as_fleet_stop(w->fleet);
-    as_client_close(&w->local);
+    as_fleet_client_close(&w->local);
     as_fleet_free(w->fleet);
     as_timer_close(&w->watch, NULL);
     as_loop_free(w->loop);
@@ -244,14 +244,14 @@ static void tear_down(struct world *w)
 
 struct lane {
     struct world *w;
-    struct as_client *client;
+    struct as_fleet_client *client;
     struct as_loop *loop;
     struct as_rand rand;
     uint32_t to_send, open, answered, cancelled, refused;
     bool cancels, streams, inputs;
     struct as_letter done, begin;
     pthread_t thread;
-    struct as_errand errand;
+    struct as_fleet_job errand;
     struct as_model_stat stat; /* as the errand found it */
     bool back;
 };
@@ -329,7 +329,7 @@ static void on_part(struct as_call *call, struct as_part *part)
     assert_int_equal(part->msg.tensors[0].nbytes, c->tensor.nbytes);
     assert_memory_equal(part->msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
     c->parts++;
-    as_client_credit(c->lane->client, call, 1, part->cost);
+    as_fleet_client_credit(c->lane->client, call, 1, part->cost);
 }
 
 static void next_input(struct call *c);
@@ -346,7 +346,7 @@ static void on_input_release(struct as_call *input)
 static void next_input(struct call *c)
 {
     if (c->inputs_left-- == 0) {
-        as_client_input_end(c->lane->client, &c->call);
+        as_fleet_client_input_end(c->lane->client, &c->call);
         return;
     }
     c->inputs_sent++;
@@ -354,7 +354,7 @@ static void next_input(struct call *c)
     c->input.msg = c->call.msg;
     c->input.blob = c->call.blob;
     c->input.on_release = on_input_release;
-    as_client_input(c->lane->client, &c->call, &c->input);
+    as_fleet_client_input(c->lane->client, &c->call, &c->input);
 }
 
 static size_t some_size(struct lane *l)
@@ -395,20 +395,20 @@ static void submit(struct lane *l)
     c->call.on_part = l->streams ? on_part : NULL;
     c->call.streams_inputs = l->inputs;
     c->inputs_left = l->inputs ? (uint32_t)as_rand_below(&l->rand, 30) : 0;
-    as_client_submit(l->client, &c->call);
+    as_fleet_client_submit(l->client, &c->call);
     if (l->inputs)
         next_input(c);
     /* local requests that were answered at once are gone: only loops of their own cancel */
     if (l->cancels && as_rand_below(&l->rand, 4) == 0) {
         c->cancelled = true;
         l->cancelled++;
-        as_client_cancel(l->client, &c->call);
+        as_fleet_client_cancel(l->client, &c->call);
     }
 }
 
 /* --- errands --- */
 
-static void run_errand(struct as_errand *e, struct as_fleet *f)
+static void run_errand(struct as_fleet_job *e, struct as_fleet *f)
 {
     struct lane *l = AS_CONTAINER(e, struct lane, errand);
 
@@ -417,15 +417,15 @@ static void run_errand(struct as_errand *e, struct as_fleet *f)
     l->stat.calls = NULL; /* the fleet's own */
 }
 
-static void errand_done(struct as_errand *e)
+static void errand_done(struct as_fleet_job *e)
 {
     AS_CONTAINER(e, struct lane, errand)->back = true;
 }
 
 static void send_errand(struct lane *l)
 {
-    l->errand = (struct as_errand){.run = run_errand, .done = errand_done};
-    as_client_errand(l->client, &l->errand);
+    l->errand = (struct as_fleet_job){.run = run_errand, .done = errand_done};
+    as_fleet_client_run(l->client, &l->errand);
 }
 
 static void begin(struct lane *l)
@@ -491,7 +491,7 @@ static void run_lanes(bool streams, bool inputs, uint32_t n)
 {
     struct world w;
     struct lane lanes[LANES] = {0};
-    struct as_client clients[LANES];
+    struct as_fleet_client clients[LANES];
 
     set_up_as(&w, false, streams, inputs);
     w.lanes_left = LANES;
@@ -499,7 +499,7 @@ static void run_lanes(bool streams, bool inputs, uint32_t n)
         struct lane *l = &lanes[i];
 
         assert_int_equal(as_loop_new(&l->loop, (uint32_t)i + 1), 0);
-        assert_int_equal(as_client_open(&clients[i], w.fleet, l->loop), 0);
+        assert_int_equal(as_fleet_client_open(&clients[i], w.fleet, l->loop), 0);
         l->w = &w;
         l->client = &clients[i];
         l->rand.s = (uint64_t)i;
@@ -519,7 +519,7 @@ static void run_lanes(bool streams, bool inputs, uint32_t n)
         assert_true(lanes[i].cancelled > n / 20);
         assert_true(lanes[i].back);
         assert_true(lanes[i].answered + lanes[i].cancelled == n);
-        as_client_close(&clients[i]);
+        as_fleet_client_close(&clients[i]);
         as_loop_free(lanes[i].loop);
     }
     tear_down(&w);

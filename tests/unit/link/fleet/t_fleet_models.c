@@ -1,5 +1,5 @@
-/* Specification of link/fleet/fleet_models: workers of one deployment that have different models, by a
- * real fleet and workers that the test speaks for. All serve "m"; A has "old", B has "new". */
+/* Specification of link/fleet/fleet_models: workers of one deployment that have different models,
+ * by a real fleet and workers that the test speaks for. All serve "m"; A has "old", B has "new". */
 #include "link_world.h"
 
 static void put_model(struct hand *h, uint16_t number, const char *name)
@@ -38,7 +38,7 @@ static const struct as_model *known(const char *name)
 static void submit_to(struct request *q, const struct as_model *m)
 {
     q->call.core.model = m->index;
-    as_client_submit(&w.client, &q->call);
+    as_fleet_client_submit(&w.client, &q->call);
 }
 
 /* One more request, of that model. */
@@ -71,7 +71,7 @@ static void both(struct hand **a, struct hand **b)
 
 static uint32_t queued(void)
 {
-    return as_deploy_queued(w.fleet->deploys[0]->core);
+    return as_deployment_queued(w.fleet->deploys[0]->core);
 }
 
 static void each_gets_what_it_has(void **state AS_UNUSED)
@@ -121,7 +121,7 @@ static void a_model_goes_with_the_last_that_has_it(void **state AS_UNUSED)
     ask(old);
     expect(a, AS_FRAME_OPEN);
     waits = ask(old);
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     UNTIL(!known("old"));
     assert_true(waits->answered && waits->released);
     assert_int_equal(waits->call.err, AS_EUNAVAILABLE);
@@ -140,13 +140,13 @@ static void not_while_another_may_bring_it(void **state AS_UNUSED)
     struct hand *a, *b;
 
     both(&a, &b);
-    as_fleet_token(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     for (int i = 0; i < 10; i++)
         turn();
     assert_non_null(known("old"));
     die(0, "t0");
-    as_fleet_forget(w.fleet, AS_STR("t2"), AS_LOSS_KILLED); /* it was none that did */
+    as_fleet_remove_process(w.fleet, AS_STR("t2"), AS_LOSS_KILLED); /* it was none that did */
     UNTIL(!known("old"));
     end();
 }
@@ -163,7 +163,7 @@ static void not_at_once_when_it_dies(void **state AS_UNUSED)
         turn();
     ask(known("old"));
     assert_int_equal(queued(), 1);
-    as_fleet_token(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
     a = come(0, "t2", "old");
     begin_to_serve(a);
     expect(a, AS_FRAME_OPEN);
@@ -185,17 +185,17 @@ static void not_at_once_when_it_dies(void **state AS_UNUSED)
 static void it_can_come_back(void **state AS_UNUSED)
 {
     struct as_frame_register r = model(false);
-    struct as_fleet_deploy *d;
+    struct as_fleet_deployment *d;
     struct hand *a, *b;
     uint32_t was;
 
     both(&a, &b);
     d = w.fleet->deploys[0];
     was = known("old")->index;
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     UNTIL(!known("old"));
     die(0, "t0");
-    as_fleet_token(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-0"), AS_STR("app"));
     a = come(0, "t2", "old");
     assert_int_equal(known("old")->index, was);
     begin_to_serve(a);
@@ -203,10 +203,10 @@ static void it_can_come_back(void **state AS_UNUSED)
     expect(a, AS_FRAME_OPEN);
     assert_int_equal(d->n_models, 3);
 
-    as_fleet_retire(w.fleet, AS_STR("t2"));
+    as_fleet_retire_process(w.fleet, AS_STR("t2"));
     UNTIL(!known("old"));
     die(0, "t2");
-    as_fleet_token(w.fleet, AS_STR("t3"), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, AS_STR("t3"), AS_STR("app-0"), AS_STR("app"));
     a = greet(0, "t3");
     put_model(a, 0, "m");
     r.model = 1;
@@ -246,7 +246,7 @@ static struct hand *next_version(uint32_t v)
 
     snprintf(token, sizeof(token), "v%u", v);
     snprintf(name, sizeof(name), "m%u", v);
-    as_fleet_token(w.fleet, as_str_of(token), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, as_str_of(token), AS_STR("app-0"), AS_STR("app"));
     h = come((int)(v % HANDS), token, name);
     begin_to_serve(h);
     return h;
@@ -258,7 +258,7 @@ static void version_ends(uint32_t v)
 
     snprintf(token, sizeof(token), "v%u", v);
     snprintf(name, sizeof(name), "m%u", v);
-    as_fleet_retire(w.fleet, as_str_of(token));
+    as_fleet_retire_process(w.fleet, as_str_of(token));
     UNTIL(!known(name));
     die((int)(v % HANDS), token);
 }
@@ -283,9 +283,9 @@ static void there_may_be_any_number_of_versions(void **state AS_UNUSED)
     struct hand *h;
 
     begin(usual());
-    as_fleet_forget(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
-    as_fleet_forget(w.fleet, AS_STR("t1"), AS_LOSS_KILLED);
-    for (uint32_t v = 0; v < 2 * AS_DEPLOY_MODELS_MAX + 100; v++) {
+    as_fleet_remove_process(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
+    as_fleet_remove_process(w.fleet, AS_STR("t1"), AS_LOSS_KILLED);
+    for (uint32_t v = 0; v < 2 * AS_DEPLOYMENT_MODELS_MAX + 100; v++) {
         char name[16];
 
         snprintf(name, sizeof(name), "m%u", v);
@@ -307,7 +307,7 @@ static void there_may_be_any_number_of_versions(void **state AS_UNUSED)
         h->n = 0;
         expect(h, AS_FRAME_OPEN);
         assert_int_equal(h->n, 1);
-        as_client_cancel(&w.client, &w.q[0].call);
+        as_fleet_client_cancel(&w.client, &w.q[0].call);
         as_frame_put_end(&h->out, h->streams[0], 0);
         UNTIL(w.q[0].released);
         as_arena_fini(&w.q[0].arena);

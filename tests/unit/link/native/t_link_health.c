@@ -53,7 +53,7 @@ static void failures_in_a_row_end_a_process_of_ours(void **state AS_UNUSED)
         reply(h, next_check(h), AS_CONTROL_HEALTH, 14, "no GPU");
     }
     UNTIL(w.killed == 1);
-    assert_int_equal(as_deploy_stat(w.fleet->deploys[0]->core)->sick, 5);
+    assert_int_equal(as_deployment_stat(w.fleet->deploys[0]->core)->sick, 5);
     assert_string_equal(w.token, "t0");
     assert_string_equal(w.why, "3 health checks failed in a row, the last one: no GPU");
     assert_int_equal(w.gone, 0); /* its death is waited for */
@@ -112,12 +112,12 @@ static void the_time_in_a_handler_is_not_the_checks(void **state AS_UNUSED)
     o.has |= 1u << AS_FRAME_OPT_HEALTH_TIMEOUT;
     o.value[AS_FRAME_OPT_HEALTH_TIMEOUT] = 10 * AS_MS;
     h = join(0, "t0", false, &o);
-    as_page_hold(&h->page, 1);
+    as_page_set_held(&h->page, 1);
     check = next_check(h);
     since = as_loop_now(w.loop);
     UNTIL(as_loop_now(w.loop) - since > 60 * AS_MS);
     assert_int_equal(ready_replicas(), 1);
-    as_page_hold(&h->page, 0); /* it is back, and answers */
+    as_page_set_held(&h->page, 0); /* it is back, and answers */
     reply(h, check, AS_CONTROL_HEALTH, 0, "");
     assert_true(next_check(h) > check);
     UNTIL(ready_replicas() == 0); /* now it is free, and does not */
@@ -178,7 +178,7 @@ static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNU
     expect(other, AS_FRAME_OPEN);
     assert_true(hung->released);
     assert_false(waits->answered);
-    assert_int_equal(as_deploy_stat(w.fleet->deploys[0]->core)->hung, 1);
+    assert_int_equal(as_deployment_stat(w.fleet->deploys[0]->core)->hung, 1);
     end();
 }
 

@@ -1,5 +1,5 @@
-/* What was executing when a worker was condemned is suspect, as after a crash: link/native/link_health, and
- * core through it. */
+/* What was executing when a worker was condemned is suspect, as after a crash:
+ * link/native/link_health, and core through it. */
 #include "link_world.h"
 
 static struct as_fleet_conf blaming(void)
@@ -12,7 +12,7 @@ static struct as_fleet_conf blaming(void)
 
 static struct as_stat *stat_now(void)
 {
-    return as_deploy_stat(w.fleet->deploys[0]->core);
+    return as_deployment_stat(w.fleet->deploys[0]->core);
 }
 
 /* The process of `token` is dead, as the dispatcher has wanted; the next one in its place. */
@@ -23,7 +23,7 @@ static struct hand *replace(const char *token, const char *next, bool idempotent
     w.killed = 0;
     assert_string_equal(w.token, token);
     die(0, token);
-    as_fleet_token(w.fleet, as_str_of(next), AS_STR("app-0"), AS_STR("app"));
+    as_fleet_add_process(w.fleet, as_str_of(next), AS_STR("app-0"), AS_STR("app"));
     return join(0, next, idempotent, o);
 }
 

@@ -124,7 +124,7 @@ static void one_that_streams_and_does_not_read_is_ended(void **state AS_UNUSED)
     assert_true(pour_until_the_end(h, bytes, n) < before + 4 * MIB);
     assert_int_equal(w.killed, 1);
     assert_non_null(strstr(w.why, "does not read"));
-    assert_true(w.q[0].parts > AS_LINK_SAID_MAX / 64);
+    assert_true(w.q[0].parts > AS_LINK_REPLY_BACKLOG_MAX / 64);
     free(bytes);
     end();
 }
@@ -137,7 +137,7 @@ static void models_are_registered_as_often_as_there_can_be_some(void **state AS_
 
     begin(usual());
     h = join(0, "t0", false, &no_options); /* the first one */
-    for (uint32_t i = 1; i < AS_DEPLOY_MODELS_MAX; i++) {
+    for (uint32_t i = 1; i < AS_DEPLOYMENT_MODELS_MAX; i++) {
         assert_int_equal(as_frame_put_register(&h->out, &r), 0);
         expect(h, AS_FRAME_REGISTERED);
     }
@@ -249,7 +249,7 @@ static struct hand *filler;
 static uint32_t fills;
 
 /* Each frame that is read brings the next one. */
-static void fill_again(struct as_client *c AS_UNUSED)
+static void fill_again(struct as_fleet_client *c AS_UNUSED)
 {
     struct as_frame_traffic t = {.flags = AS_FRAME_CANARY, .canary = 1 + fills % 2};
 
@@ -270,7 +270,7 @@ static void what_comes_after_a_death_is_not_read(void **state AS_UNUSED)
     filler = h;
     fills = 0;
     fill_again(&w.client);
-    as_fleet_forget(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
+    as_fleet_remove_process(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
     assert_in_range(fills, 2, 3); /* what it had said before counts */
     filler = NULL;
     w.client.on_registry = NULL;

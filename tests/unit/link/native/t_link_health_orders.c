@@ -37,7 +37,7 @@ static void tell(struct hand *h, enum as_frame_option key, uint64_t v)
 static void a_worker_bounds_the_queue_while_requests_wait(void **state AS_UNUSED)
 {
     struct as_fleet_conf conf = usual();
-    struct as_deploy_conf *now;
+    struct as_deployment_conf *now;
     struct hand *h;
 
     conf.max_prefetch = 0;
@@ -104,7 +104,7 @@ static void a_dead_process_has_no_link(void **state AS_UNUSED)
     q = submit();
     start(h, 1);
     hand_close(h);
-    as_fleet_forget(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
+    as_fleet_remove_process(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
     assert_true(q->answered);
     UNTIL(w.gone == 1); /* when clients have their answers */
     assert_int_equal(q->call.err, AS_EMAYHAVERUN);
@@ -131,25 +131,25 @@ static void ends_are_counted_by_their_cause(void **state AS_UNUSED)
 
     begin(usual());
     for (size_t i = 0; i < AS_COUNT(told); i++) { /* also of one that never came */
-        as_fleet_token(w.fleet, AS_STR("t"), AS_STR("app-9"), AS_STR("app"));
-        as_fleet_exited(w.fleet, AS_STR("t"), told[i].kind);
-        as_fleet_forget(w.fleet, AS_STR("t"), AS_LOSS_KILLED);
+        as_fleet_add_process(w.fleet, AS_STR("t"), AS_STR("app-9"), AS_STR("app"));
+        as_fleet_record_exit(w.fleet, AS_STR("t"), told[i].kind);
+        as_fleet_remove_process(w.fleet, AS_STR("t"), AS_LOSS_KILLED);
         assert_int_equal(exits(told[i].counted), 1);
     }
-    as_fleet_exited(w.fleet, AS_STR("unknown"), AS_EXIT_CODE);
-    as_fleet_exited(w.fleet, AS_STR("t0"), AS_EXIT_STOPPED + 1); /* no kind that we know */
+    as_fleet_record_exit(w.fleet, AS_STR("unknown"), AS_EXIT_CODE);
+    as_fleet_record_exit(w.fleet, AS_STR("t0"), AS_EXIT_STOPPED + 1); /* no kind that we know */
     o.has |= 1u << AS_FRAME_OPT_HEALTH_PERIOD;
     o.value[AS_FRAME_OPT_HEALTH_PERIOD] = AS_MS;
     h = join(0, "t0", false, &o);
     expect(h, AS_FRAME_CONTROL);
     reply(h, h->f.stream, AS_CONTROL_HEALTH, 14, "no GPU");
     UNTIL(w.killed == 1);
-    as_fleet_exited(w.fleet, AS_STR("t0"), AS_EXIT_KILLED); /* by us, and this is why */
+    as_fleet_record_exit(w.fleet, AS_STR("t0"), AS_EXIT_KILLED); /* by us, and this is why */
     die(0, "t0");
     h = join(1, "t1", false, &no_options);
     as_frame_put_control(&h->out, 1, &(struct as_frame_control){.op = AS_CONTROL_HEALTH});
     UNTIL(w.killed == 2);
-    as_fleet_exited(w.fleet, AS_STR("t1"), AS_EXIT_KILLED);
+    as_fleet_record_exit(w.fleet, AS_STR("t1"), AS_EXIT_KILLED);
     die(1, "t1");
     for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
         assert_non_null(as_fleet_exit_name(why));
@@ -175,7 +175,7 @@ static uint64_t expect_ask(struct hand *h, const char *text)
 
 static void ask(const char *token, uint64_t id, const char *text)
 {
-    as_fleet_ask(w.fleet, as_str_of(token), id, AS_CONTROL_RECONFIGURE, as_str_of(text));
+    as_fleet_send_control(w.fleet, as_str_of(token), id, AS_CONTROL_RECONFIGURE, as_str_of(text));
 }
 
 static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
@@ -224,7 +224,7 @@ static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
 
 static void every_question_has_an_answer(void **state AS_UNUSED)
 {
-    char *large = calloc(1, AS_FRAME_ASK + 2);
+    char *large = calloc(1, AS_FRAME_CONTROL_TEXT + 2);
     struct hand *h;
 
     begin(usual());
@@ -234,10 +234,10 @@ static void every_question_has_an_answer(void **state AS_UNUSED)
     assert_int_equal(w.err, AS_EUNAVAILABLE);
     assert_int_equal(w.id, 2);
     h = join(0, "t0", false, &no_options);
-    memset(large, 'x', AS_FRAME_ASK + 1);
+    memset(large, 'x', AS_FRAME_CONTROL_TEXT + 1);
     ask("t0", 3, large);
     assert_int_equal(w.err, AS_ETOOBIG);
-    large[AS_FRAME_ASK] = 0;
+    large[AS_FRAME_CONTROL_TEXT] = 0;
     ask("t0", 4, large);
     assert_int_equal(w.answers, 3);
     expect_ask(h, large);
@@ -254,14 +254,14 @@ static void every_question_has_an_answer(void **state AS_UNUSED)
 static void an_idle_replica_retires_at_once(void **state AS_UNUSED)
 {
     begin(usual());
-    as_fleet_retire(w.fleet, AS_STR("t0")); /* it has no link yet, and holds nothing */
+    as_fleet_retire_process(w.fleet, AS_STR("t0")); /* it has no link yet, and holds nothing */
     assert_int_equal(w.retired, 1);
     assert_string_equal(w.token, "t0");
     join(0, "t0", false, &no_options); /* nor does it get anything later */
     assert_int_equal(ready_replicas(), 0);
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     assert_int_equal(w.retired, 2);
-    as_fleet_retire(w.fleet, AS_STR("unknown"));
+    as_fleet_retire_process(w.fleet, AS_STR("unknown"));
     assert_int_equal(w.retired, 3);
     assert_string_equal(w.token, "unknown");
     end();
@@ -277,13 +277,13 @@ static void a_busy_replica_retires_with_its_last_answer(void **state AS_UNUSED)
     a = submit();
     b = submit();
     start(h, 2);
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     c = submit(); /* waits for another */
     assert_int_equal(w.retired, 0);
     as_frame_put_end(&h->out, h->streams[0], 0);
     UNTIL(a->answered);
     assert_int_equal(w.retired, 0);
-    as_client_cancel(&w.client, &b->call); /* it runs until its worker says so */
+    as_fleet_client_cancel(&w.client, &b->call); /* it runs until its worker says so */
     assert_int_equal(w.retired, 0);
     as_frame_put_error(&h->out, h->streams[1],
                        &(struct as_frame_error){.code = 1, .flags = AS_ERROR_F_STARTED});
@@ -302,7 +302,7 @@ static void a_retiring_replica_that_dies_has_retired(void **state AS_UNUSED)
     begin(usual());
     join(0, "t0", false, &no_options);
     a = submit();
-    as_fleet_retire(w.fleet, AS_STR("t0"));
+    as_fleet_retire_process(w.fleet, AS_STR("t0"));
     assert_int_equal(w.retired, 0);
     die(0, "t0");
     UNTIL(w.retired == 1);

@@ -12,7 +12,7 @@ static struct as_frame_traffic canary(uint32_t part)
 }
 
 /* Every snapshot on the way there. */
-static void look(struct as_client *c)
+static void look(struct as_fleet_client *c)
 {
     const struct as_model *m = as_registry_find(c->registry, AS_STR("m"), AS_STR("1"), NULL);
 
@@ -75,7 +75,7 @@ static void who_leaves_takes_its_words_along(void **state AS_UNUSED)
     join(0, "t0", false, &no_options);
     t = canary(2);
     hand_close(join(1, "t1", false, &no_options));
-    as_fleet_forget(w.fleet, AS_STR("t1"), AS_LOSS_KILLED);
+    as_fleet_remove_process(w.fleet, AS_STR("t1"), AS_LOSS_KILLED);
     UNTIL(w.gone == 1);
     assert_int_equal(traffic()->canary, 1);
     end();

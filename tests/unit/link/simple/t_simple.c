@@ -12,7 +12,7 @@ static void test_a_request_and_its_answer(void **state AS_UNUSED)
     begin_with(usual());
     hand_open(&h, "a");
     hand_join(&h, false);
-    assert_true(as_fleet_model_ready(w.fleet, model()->deployment));
+    assert_true(as_fleet_deployment_ready(w.fleet, model()->deployment));
     hand_accept(&h, 0);
     submit_as(&c, 7, "client-1", 0);
     hand_take(&h, 0, &t);
@@ -382,7 +382,7 @@ static void test_a_cancel_that_crosses_the_answer(void **state AS_UNUSED)
     submit(&next, 2);
     hand_take(&h, 0, &t);
     hand_answer(&h, 0, &t);
-    as_client_cancel(&w.client, &c.call);
+    as_fleet_client_cancel(&w.client, &c.call);
     UNTIL(c.releases);
     assert_int_equal(c.answers, 0);
     drop(&t);

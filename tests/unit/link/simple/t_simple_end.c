@@ -61,7 +61,7 @@ static void test_it_is_not_repeated_without_end(void **state AS_UNUSED)
     uint32_t n = 0;
 
     begin_alone(&h, true);
-    stat = as_deploy_stat(w.fleet->deploys[0]->core);
+    stat = as_deployment_stat(w.fleet->deploys[0]->core);
     submit(&c, 1);
     while (!c.releases) {
         struct taken t;
@@ -82,7 +82,7 @@ static void test_it_is_not_repeated_without_end(void **state AS_UNUSED)
     assert_int_equal(c.call.core.tries, 2);
     assert_int_equal(stat->replayed, 2);
     assert_int_equal(stat->lost, 1);
-    assert_int_equal(stat->worn, 1);
+    assert_int_equal(stat->replays_refused, 1);
     assert_int_equal(stat->failed, 1);
     end_with(&h);
 }
@@ -122,7 +122,7 @@ static void test_a_worker_that_dies_loses_all_and_all_run_again(void **state AS_
         assert_int_equal(lost, lives ? CONNS - 3 : 0);
         for (int i = 0; i < CONNS; i++) {
             if (!c[i].releases)
-                as_client_cancel(&w.client, &c[i].call);
+                as_fleet_client_cancel(&w.client, &c[i].call);
         }
         end_with(&h);
         tear_down(state);
@@ -138,7 +138,7 @@ static void test_what_has_run_does_not_leave_for_another_deployment(void **state
 
     begin_alone(&h, true);
     submit(&c, 1);
-    c.call.core.elsewhere = true;
+    c.call.core.has_fallback = true;
     hand_take(&h, 0, &t);
     close(h.listener);
     h.listener = -1;
@@ -146,7 +146,7 @@ static void test_what_has_run_does_not_leave_for_another_deployment(void **state
     UNTIL(state_is("lost"));
     assert_false(c.answers); /* it waits for the next worker of this one */
     assert_true(c.call.core.ran);
-    as_client_cancel(&w.client, &c.call);
+    as_fleet_client_cancel(&w.client, &c.call);
     UNTIL(c.releases);
     drop(&t);
     end_with(&h);

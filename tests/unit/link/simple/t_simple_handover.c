@@ -2,27 +2,27 @@
 #include "simple_world.h"
 
 static struct {
-    uint8_t said[4096];
+    uint8_t encoded[4096];
     size_t n;
     uint64_t epoch;
     uint32_t count;
 } legacy;
 
-static void on_legacy(void *arg AS_UNUSED, const struct as_simple_legacy *l)
+static void on_legacy(void *arg AS_UNUSED, const struct as_simple_saved_registration *l)
 {
-    assert_true(l->said.n <= sizeof(legacy.said));
-    memcpy(legacy.said, l->said.p, l->said.n);
-    legacy.n = l->said.n;
+    assert_true(l->encoded.n <= sizeof(legacy.encoded));
+    memcpy(legacy.encoded, l->encoded.p, l->encoded.n);
+    legacy.n = l->encoded.n;
     legacy.epoch = l->epoch;
     legacy.count++;
 }
 
 static int inherit(const struct hand *h, size_t n)
 {
-    struct as_simple_legacy l = {
-        as_str_of(h->id), as_str_of(h->address), {(const char *)legacy.said, n}, legacy.epoch};
+    struct as_simple_saved_registration l = {
+        as_str_of(h->id), as_str_of(h->address), {(const char *)legacy.encoded, n}, legacy.epoch};
 
-    return as_simple_inherit(w.fleet, &l, why, sizeof(why));
+    return as_simple_restore(w.fleet, &l, why, sizeof(why));
 }
 
 static uint32_t fewer[8], n_fewer;
@@ -41,14 +41,14 @@ static void test_the_former_dispatcher_tells_what_it_has(void **state AS_UNUSED)
 
     begin_with(usual());
     legacy.count = n_fewer = 0;
-    as_simple_yield(w.fleet, on_fewer, NULL); /* none has ever come */
-    as_simple_each_legacy(w.fleet, on_legacy, NULL);
+    as_simple_start_handover(w.fleet, on_fewer, NULL); /* none has ever come */
+    as_simple_each_registration(w.fleet, on_legacy, NULL);
     assert_int_equal(legacy.count, 0);
     hand_open(&h, "a");
     h.slots = 2;
     hand_join(&h, false);
     hand_accept(&h, 0);
-    as_simple_each_legacy(w.fleet, on_legacy, NULL);
+    as_simple_each_registration(w.fleet, on_legacy, NULL);
     assert_int_equal(legacy.count, 1);
     assert_int_equal(legacy.epoch, h.epoch);
     for (uint8_t i = 0; i < 3; i++)
@@ -56,7 +56,7 @@ static void test_the_former_dispatcher_tells_what_it_has(void **state AS_UNUSED)
     hand_accept(&h, 1);
     hand_take(&h, 0, &t[0]);
     hand_take(&h, 1, &t[1]);
-    as_simple_yield(w.fleet, on_fewer, NULL);
+    as_simple_start_handover(w.fleet, on_fewer, NULL);
     assert_int_equal(n_fewer, 1);
     assert_int_equal(fewer[0], 2);
     hand_answer(&h, 0, &t[0]); /* one that was queued takes its place */
@@ -85,7 +85,7 @@ static void test_the_next_dispatcher_waits_for_its_slots(void **state)
     hand_open(&h, "a");
     h.slots = 2;
     hand_join(&h, true);
-    as_simple_each_legacy(w.fleet, on_legacy, NULL);
+    as_simple_each_registration(w.fleet, on_legacy, NULL);
     epoch = h.epoch;
     end_with(&h);
     tear_down(state);
@@ -98,17 +98,17 @@ static void test_the_next_dispatcher_waits_for_its_slots(void **state)
     assert_int_equal(shown.epoch, epoch);
     assert_int_equal(shown.slots, 0);
     for (uint8_t i = 0; i < 3; i++)
-        submit(&c[i], i);                               /* they wait, and are not refused */
-    as_simple_lent(w.fleet, AS_STR("a"), epoch + 1, 0); /* another registration */
-    as_simple_lent(w.fleet, AS_STR("b"), epoch, 0);
+        submit(&c[i], i);                                     /* they wait, and are not refused */
+    as_simple_limit_lent(w.fleet, AS_STR("a"), epoch + 1, 0); /* another registration */
+    as_simple_limit_lent(w.fleet, AS_STR("b"), epoch, 0);
     assert_int_equal((replicas(), shown.slots), 0);
-    as_simple_lent(w.fleet, AS_STR("a"), epoch, 1);
+    as_simple_limit_lent(w.fleet, AS_STR("a"), epoch, 1);
     assert_int_equal((replicas(), shown.slots), 1);
-    as_simple_lent(w.fleet, AS_STR("a"), epoch, 2); /* never back */
+    as_simple_limit_lent(w.fleet, AS_STR("a"), epoch, 2); /* never back */
     assert_int_equal((replicas(), shown.slots), 1);
     hand_serve(&h, 0);
     check_good(&c[0]);
-    as_simple_lent(w.fleet, (struct as_str){0}, 0, 0);
+    as_simple_limit_lent(w.fleet, (struct as_str){0}, 0, 0);
     assert_int_equal((replicas(), shown.slots), 2);
     hand_accept(&h, 1);
     hand_serve(&h, 0);
@@ -127,7 +127,7 @@ static void test_a_legacy_that_is_none(void **state AS_UNUSED)
     begin_with(usual());
     hand_open(&h, "a");
     hand_join(&h, false);
-    as_simple_each_legacy(w.fleet, on_legacy, NULL);
+    as_simple_each_registration(w.fleet, on_legacy, NULL);
     for (size_t n = 0; n < legacy.n; n++) {
         assert_int_equal(inherit(&h, n), AS_EPROTO);
         assert_true(why[0]);

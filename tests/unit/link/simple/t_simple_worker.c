@@ -15,7 +15,7 @@ static void test_a_worker_that_dies_and_comes_back(void **state AS_UNUSED)
     hand_close(&h);
     h.conn[0] = -1;
     UNTIL(state_is("lost")); /* at once, not with the next request */
-    assert_false(as_fleet_model_ready(w.fleet, model()->deployment));
+    assert_false(as_fleet_deployment_ready(w.fleet, model()->deployment));
     assert_true(logged("event=worker_lost"));
     submit(&c, 3); /* waits */
     hand_listen(&h, 16);
@@ -90,16 +90,16 @@ static void test_a_missed_heartbeat(void **state AS_UNUSED)
     begin_alone_with(conf, &h, false);
     UNTIL(state_is("lost"));
     assert_true(logged("no heartbeat"));
-    assert_true(as_simple_beat(w.fleet, AS_STR("a"), NULL, 0));
+    assert_true(as_simple_heartbeat(w.fleet, AS_STR("a"), NULL, 0));
     assert_true(state_is("ready"));
     exchange(&h, 0);
     UNTIL(state_is("lost"));
-    assert_true(as_simple_beat(w.fleet, AS_STR("a"), names, 1));
+    assert_true(as_simple_heartbeat(w.fleet, AS_STR("a"), names, 1));
     assert_true(state_is("ready"));
     /* it believes that it has registered more */
-    assert_false(as_simple_beat(w.fleet, AS_STR("a"), names, 2));
-    assert_false(as_simple_beat(w.fleet, AS_STR("b"), NULL, 0));
-    assert_false(as_simple_beat(w.fleet, AS_STR("a"), names + 1, 1));
+    assert_false(as_simple_heartbeat(w.fleet, AS_STR("a"), names, 2));
+    assert_false(as_simple_heartbeat(w.fleet, AS_STR("b"), NULL, 0));
+    assert_false(as_simple_heartbeat(w.fleet, AS_STR("a"), names + 1, 1));
     end_with(&h);
 }
 
@@ -123,7 +123,7 @@ static void test_forgotten_after_the_grace_time(void **state AS_UNUSED)
     assert_true(as_loop_now(w.loop) - lost < 2 * conf.grace);
     assert_int_equal(replicas(), 0);
     check_failed(&c, AS_EUNAVAILABLE);
-    assert_false(as_simple_beat(w.fleet, AS_STR("a"), NULL, 0));
+    assert_false(as_simple_heartbeat(w.fleet, AS_STR("a"), NULL, 0));
     assert_int_equal(as_simple_leave(w.fleet, AS_STR("a"), AS_STR("m"), AS_STR("1"), 0),
                      AS_ENOTFOUND);
     end();
@@ -221,7 +221,7 @@ static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UN
     hand_take(&h, 0, &t);
     hand_join(&h, false);
     end_of = as_loop_now(w.loop) + 5 * conf.grace;
-    UNTIL((as_simple_beat(w.fleet, AS_STR("a"), NULL, 0), as_loop_now(w.loop) > end_of));
+    UNTIL((as_simple_heartbeat(w.fleet, AS_STR("a"), NULL, 0), as_loop_now(w.loop) > end_of));
     hand_answer(&h, 0, &t);
     check_good(&c);
     UNTIL(replicas() == 1);
@@ -232,7 +232,7 @@ static void test_what_is_replaced_is_not_asked_for_heartbeats(void **state AS_UN
 static void test_another_signature(void **state AS_UNUSED)
 {
     struct as_tensor_spec x = {.name = AS_STR("x"), .dtype = AS_DT_UINT8, .ndim = AS_ANY_RANK};
-    struct as_simple_offer other;
+    struct as_simple_registration other;
     struct hand a, b;
 
     begin_with(usual());
@@ -323,7 +323,7 @@ static void test_offers_that_are_refused(void **state AS_UNUSED)
     snprintf(file, sizeof(file), "unix://%s/file", w.dir);
     close(open(file + 7, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
-        struct as_simple_offer o = offer_of(&h, false);
+        struct as_simple_registration o = offer_of(&h, false);
 
         o.worker = as_str_of(rows[i].id);
         if (rows[i].address)
@@ -397,7 +397,7 @@ static void test_a_worker_that_accepts_nobody(void **state AS_UNUSED)
 /* Workers come and go while another serves: nothing of them stays. */
 static void test_what_comes_and_goes_leaves_nothing(void **state AS_UNUSED)
 {
-    struct as_simple_offer o;
+    struct as_simple_registration o;
     struct hand stays, h;
     uint64_t live = 0;
     int n_fds = 0, fd;

@@ -209,7 +209,7 @@ static void a_request_whose_deadline_passed_is_not_started(void **state)
 
 static void put_raw(struct fake *d, uint8_t type, uint8_t flags, uint64_t stream, uint32_t n)
 {
-    uint8_t *p = as_outq_room(&d->out, AS_ALIGN(16 + (size_t)n, 64));
+    uint8_t *p = as_outq_alloc(&d->out, AS_ALIGN(16 + (size_t)n, 64));
 
     memset(p, 0xff, AS_ALIGN(16 + (size_t)n, 64));
     set32(p, n);
@@ -223,11 +223,11 @@ static void broken(struct fake *d, int rule)
 
     switch (rule) {
     case 0: /* header with reserved bits */
-        p = as_outq_room(&d->out, 64);
+        p = as_outq_alloc(&d->out, 64);
         memset(p, 0xff, 64);
         break;
     case 1: /* payload over the limit */
-        p = as_outq_room(&d->out, 64);
+        p = as_outq_alloc(&d->out, 64);
         memset(p, 0, 64);
         set32(p, AS_FRAME_MAX + 1);
         p[4] = AS_FRAME_PING;

@@ -231,7 +231,7 @@ static void expect_y(struct world *e, uint64_t stream, uint8_t want)
     fake_expect(&e->d, AS_FRAME_DATA);
     assert_int_equal(e->d.f.stream, stream);
     as_arena_init(&a, NULL, 0);
-    assert_int_equal(as_frame_msg_open(&e->d.f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&e->d.f, &a, &m, &msg, &why), 0);
     assert_int_equal(msg.n_tensors, 1);
     assert_str(msg.tensors[0].name, "y");
     assert_int_equal(msg.tensors[0].data[0], want);
@@ -280,7 +280,7 @@ static void expect_params(struct world *e, struct as_arena *a, uint32_t n,
 
     fake_expect(&e->d, AS_FRAME_DATA);
     as_arena_init(a, NULL, 0);
-    assert_int_equal(as_frame_msg_open(&e->d.f, a, ret_m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&e->d.f, a, ret_m, &msg, &why), 0);
     assert_int_equal(ret_m->tensor_params.n, n);
 }
 

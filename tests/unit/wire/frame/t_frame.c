@@ -103,14 +103,14 @@ static void types_are_known_skipped_or_refused(void **state AS_UNUSED)
     unsigned known = 0;
 
     for (unsigned t = 0; t < 256; t++)
-        known += as_frame_judge(&(struct as_frame){.type = (uint8_t)t}) == AS_FRAME_KNOWN;
+        known += as_frame_handling_of(&(struct as_frame){.type = (uint8_t)t}) == AS_FRAME_KNOWN;
     assert_int_equal(known, 20);
     for (size_t i = 0; i < sizeof(reserved); i++) {
         struct as_frame f = {.type = reserved[i]};
 
-        assert_int_equal(as_frame_judge(&f), AS_FRAME_REFUSE);
+        assert_int_equal(as_frame_handling_of(&f), AS_FRAME_REFUSE);
         f.flags = AS_FRAME_F_OPTIONAL;
-        assert_int_equal(as_frame_judge(&f), AS_FRAME_SKIP);
+        assert_int_equal(as_frame_handling_of(&f), AS_FRAME_SKIP);
     }
 }
 

@@ -478,17 +478,17 @@ static void a_window_is_open_while_both_are_left(void **state AS_UNUSED)
     struct as_frame_window w = {0};
     struct as_frame_credit c = {.messages = 2, .bytes = 100};
 
-    assert_false(as_frame_window_open(&w));
+    assert_false(as_frame_window_is_open(&w));
     assert_int_equal(as_frame_window_add(&w, &c), 0);
-    as_frame_window_take(&w, 150); /* the last message may go over it */
+    as_frame_window_consume(&w, 150); /* the last message may go over it */
     assert_int_equal(w.messages, 1);
     assert_int_equal(w.bytes, -50);
-    assert_false(as_frame_window_open(&w));
+    assert_false(as_frame_window_is_open(&w));
     c = (struct as_frame_credit){.bytes = 51};
     assert_int_equal(as_frame_window_add(&w, &c), 0);
-    assert_true(as_frame_window_open(&w));
-    as_frame_window_take(&w, 0);
-    assert_false(as_frame_window_open(&w)); /* no message is left */
+    assert_true(as_frame_window_is_open(&w));
+    as_frame_window_consume(&w, 0);
+    assert_false(as_frame_window_is_open(&w)); /* no message is left */
 }
 
 static void credit_of_a_stream_is_bounded(void **state AS_UNUSED)

@@ -32,7 +32,7 @@ static void an_open_round_trip(void **state AS_UNUSED)
     assert_int_equal(f.type, AS_FRAME_OPEN);
     assert_int_equal(f.flags, AS_FRAME_F_END);
     assert_int_equal(f.stream, 41);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.kind, AS_FRAME_TENSOR);
     assert_int_equal(m.priority, 3);
     assert_int_equal(m.target, 9);
@@ -73,7 +73,7 @@ static void a_response_carries_service_time_and_no_id(void **state AS_UNUSED)
 
     as_arena_init(&a, NULL, 0);
     assert_int_equal(f.flags, AS_FRAME_F_END | AS_FRAME_F_MSG);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.service, 55);
     assert_int_equal(m.ended, 0x80000001u);
     assert_int_equal(m.timeout, 0);
@@ -106,7 +106,7 @@ static void a_message_may_be_empty(void **state AS_UNUSED)
 
     as_arena_init(&a, NULL, 0);
     assert_int_equal(b.n, 64);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(msg.n_tensors, 0);
     assert_int_equal(m.body_len, 0);
     assert_null(m.body);
@@ -162,7 +162,7 @@ static unsigned reassemble(struct bytes b, struct as_arena *a, struct as_msg *re
     size_t at, got = 0;
 
     at = (size_t)as_frame_next(b.p, b.n, &f);
-    assert_int_equal(as_frame_msg_open(&f, a, &m, ret_msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, a, &m, ret_msg, &why), 0);
     *ret_body = bytes_new(m.body_len);
     if (m.body) {
         assert_int_equal(at, b.n);
@@ -185,7 +185,7 @@ static unsigned reassemble(struct bytes b, struct as_arena *a, struct as_msg *re
         frames++;
     }
     assert_int_equal(got, m.body_len);
-    as_frame_msg_place(&m, ret_msg, ret_body->p);
+    as_frame_msg_set_body(&m, ret_msg, ret_body->p);
     return frames;
 }
 
@@ -357,7 +357,7 @@ static void more_may_come_behind_a_message(void **state AS_UNUSED)
             assert_int_equal(f.flags, at ? 0 : AS_FRAME_F_MSG);
         }
         assert_true(as_frame_next(b.p, b.n, &f) > 0);
-        assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+        assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
         assert_int_equal(msg.id.n, input ? 5 : 0);
         assert_int_equal(as_frame_msg_cost(&in, &part.tensor_params, input),
                          m.table.n + m.body_len);

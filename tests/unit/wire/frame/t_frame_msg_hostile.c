@@ -23,7 +23,7 @@ static const char *refused(size_t offset, uint64_t v, size_t n)
     memcpy(b.p + offset, &v, n);
     assert_true(as_frame_next(b.p, b.n, &f) > 0);
     as_arena_init(&a, NULL, 0);
-    err = as_frame_msg_open(&f, &a, &m, &msg, &why);
+    err = as_frame_get_msg(&f, &a, &m, &msg, &why);
     assert_int_equal(err, *why ? AS_EPROTO : 0);
     as_arena_fini(&a);
     free(b.p);
@@ -128,7 +128,7 @@ static void a_name_given_twice_is_refused(void **state AS_UNUSED)
     const char *why;
 
     as_arena_init(&a, NULL, 0);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), AS_EPROTO);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     assert_string_equal(why, "tensor: a name is given twice");
     as_arena_fini(&a);
     free(b.p);
@@ -145,16 +145,16 @@ static void only_messages_are_opened(void **state AS_UNUSED)
 
     as_arena_init(&a, NULL, 0);
     f.type = AS_FRAME_DATA; /* without MSG */
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), AS_EPROTO);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     assert_string_equal(why, "not a message");
     f.flags |= AS_FRAME_F_MSG; /* only OPEN has a kind and a target */
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), AS_EPROTO);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     assert_string_equal(why, "message: its kind is not served by this version");
     memset(b.p + 16, 0, 8);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(msg.id.n, whole.id.n); /* an input of a stream has its own */
     f.type = AS_FRAME_HELLO;
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), AS_EPROTO);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     as_arena_fini(&a);
     free(b.p);
 }
@@ -173,12 +173,12 @@ static void a_body_that_follows_must_not_be_ended_before(void **state AS_UNUSED)
 
     as_arena_init(&a, NULL, 0);
     assert_true(as_frame_next(b.p, b.n, &f) > 0);
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.body_len, sizeof(data));
     assert_null(m.body);
     assert_ptr_equal(msg.tensors[0].data, NULL); /* the offset, until it is placed */
     f.flags = AS_FRAME_F_END;
-    assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), AS_EPROTO);
+    assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     assert_string_equal(why, "message: ends before its body");
     as_arena_fini(&a);
     free(b.p);

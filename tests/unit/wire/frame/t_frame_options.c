@@ -23,7 +23,7 @@ static void options_round_trip(void **state AS_UNUSED)
     assert_int_equal(f.type, AS_FRAME_OPTIONS);
     assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* who does not know it skips it */
     assert_int_equal(f.n, 48);
-    assert_int_equal(as_frame_judge(&f), AS_FRAME_KNOWN);
+    assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_int_equal(as_frame_get_options(&f, &out), 0);
     assert_int_equal(out.has, in.has);
     assert_memory_equal(out.value, in.value, sizeof(in.value));
@@ -92,9 +92,11 @@ static void options_have_bounds(void **state AS_UNUSED)
 /* A question must come whole, or not at all; an answer is cut. */
 static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
 {
-    char *text = calloc(1, AS_FRAME_ASK + 1);
-    struct as_frame_control in = {.op = AS_CONTROL_RECONFIGURE, .text = {text, AS_FRAME_ASK}}, out;
-    uint8_t *payload = calloc(1, 16 + AS_FRAME_ASK + 1);
+    char *text = calloc(1, AS_FRAME_CONTROL_TEXT + 1);
+    struct as_frame_control in = {.op = AS_CONTROL_RECONFIGURE,
+                                  .text = {text, AS_FRAME_CONTROL_TEXT}},
+                            out;
+    uint8_t *payload = calloc(1, 16 + AS_FRAME_CONTROL_TEXT + 1);
     struct as_frame f;
     struct as_outq q;
     struct bytes b;
@@ -105,7 +107,7 @@ static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
     b = bytes_of(&q);
     f = only_frame(b);
     assert_int_equal(as_frame_get_control(&f, &out), 0);
-    assert_int_equal(out.text.n, AS_FRAME_ASK);
+    assert_int_equal(out.text.n, AS_FRAME_CONTROL_TEXT);
     free(b.p);
     as_frame_put_control(&q, 1, &in);
     b = bytes_of(&q);
@@ -114,7 +116,7 @@ static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
     assert_int_equal(out.text.n, AS_FRAME_TEXT);
     free(b.p);
     for (uint16_t is_reply = 0; is_reply < 2; is_reply++) {
-        uint32_t limit = is_reply ? AS_FRAME_TEXT : AS_FRAME_ASK;
+        uint32_t limit = is_reply ? AS_FRAME_TEXT : AS_FRAME_CONTROL_TEXT;
 
         payload[2] = (uint8_t)is_reply;
         set32(payload + 8, limit + 1);

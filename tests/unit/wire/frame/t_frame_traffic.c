@@ -21,7 +21,7 @@ static void traffic_round_trip(void **state AS_UNUSED)
     assert_int_equal(f.type, AS_FRAME_TRAFFIC);
     assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* who does not know it skips it */
     assert_int_equal(f.n, 16 + 6);
-    assert_int_equal(as_frame_judge(&f), AS_FRAME_KNOWN);
+    assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_int_equal(as_frame_get_traffic(&f, &out), 0);
     assert_int_equal(out.flags, in.flags);
     assert_int_equal(out.canary, in.canary);

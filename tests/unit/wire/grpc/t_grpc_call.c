@@ -1,5 +1,5 @@
-/* Specification of wire/grpc/grpc_call: the fields of a call, timeouts, -bin values, and the status that
- * every kind of answer means. */
+/* Specification of wire/grpc/grpc_call: the fields of a call, timeouts, -bin values, and the status
+ * that every kind of answer means. */
 #include "unit.h"
 #include "wire/grpc/grpc_call.h"
 
@@ -234,7 +234,7 @@ static void on_message(void *ctx, struct as_grpc_call *call)
 static void begin_stream(void)
 {
     begin("200");
-    as_grpc_call_many(&c, on_message, &told);
+    as_grpc_call_expect_stream(&c, on_message, &told);
     field("content-type", "application/grpc");
     told.n = 0;
 }

@@ -30,11 +30,11 @@ static void spell(struct as_str message, const char *nested, char *out)
 
 static void check(struct as_str value, const char *nested, const char *want)
 {
-    uint8_t raw[AS_DETAILS_MAX];
+    uint8_t raw[AS_GRPC_DETAILS_MAX];
     char text[4096];
     size_t n;
 
-    assert_true(value.n > 0 && value.n <= AS_DETAILS_MAX);
+    assert_true(value.n > 0 && value.n <= AS_GRPC_DETAILS_MAX);
     assert_int_equal(as_grpc_decode_bin(value, raw, &n), 0);
     spell((struct as_str){(char *)raw, n}, nested, text);
     assert_string_equal(text, want);
@@ -42,22 +42,22 @@ static void check(struct as_str value, const char *nested, const char *want)
 
 static void when_to_come_again(void **state AS_UNUSED)
 {
-    char out[AS_DETAILS_MAX];
+    char out[AS_GRPC_DETAILS_MAX];
 
-    check(as_details_retry(out, 8, AS_STR("full"), AS_SEC + 5), "321",
+    check(as_grpc_details_retry(out, 8, AS_STR("full"), AS_SEC + 5), "321",
           "1:8 2:'full' 3:[1:'type.googleapis.com/google.rpc.RetryInfo' 2:[1:[1:1 2:5 ] ] ] ");
-    check(as_details_retry(out, 8, AS_STR(""), 250 * AS_MS), "321",
+    check(as_grpc_details_retry(out, 8, AS_STR(""), 250 * AS_MS), "321",
           "1:8 3:[1:'type.googleapis.com/google.rpc.RetryInfo' 2:[1:[2:250000000 ] ] ] ");
 }
 
 static void which_field_was_wrong(void **state AS_UNUSED)
 {
-    char out[AS_DETAILS_MAX];
+    char out[AS_GRPC_DETAILS_MAX];
 
-    check(as_details_violation(out, 3, AS_STR("input 'a': no data")), "321",
+    check(as_grpc_details_violation(out, 3, AS_STR("input 'a': no data")), "321",
           "1:3 2:'input 'a': no data' 3:[1:'type.googleapis.com/google.rpc.BadRequest' "
           "2:[1:[1:'inputs.a' 2:'input 'a': no data' ] ] ] ");
-    check(as_details_violation(out, 3, AS_STR("raw_input_contents: 1 entries")), "321",
+    check(as_grpc_details_violation(out, 3, AS_STR("raw_input_contents: 1 entries")), "321",
           "1:3 2:'raw_input_contents: 1 entries' 3:[1:'type.googleapis.com/google.rpc.BadRequest' "
           "2:[1:[1:'raw_input_contents' 2:'raw_input_contents: 1 entries' ] ] ] ");
 }
@@ -82,7 +82,7 @@ static void texts_that_name_a_field(void **state AS_UNUSED)
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         bool is_input;
-        struct as_str f = as_details_field(as_str_of(rows[i].text), &is_input);
+        struct as_str f = as_grpc_details_field(as_str_of(rows[i].text), &is_input);
 
         assert_true(as_str_eq(f, as_str_of(rows[i].want)));
         assert_int_equal(is_input, rows[i].is_input);
@@ -91,26 +91,32 @@ static void texts_that_name_a_field(void **state AS_UNUSED)
 
 static void nothing_is_said_where_there_is_nothing_to_say(void **state AS_UNUSED)
 {
-    char out[AS_DETAILS_MAX], text[AS_DETAILS_TEXT_MAX + 2], name[200];
+    char out[AS_GRPC_DETAILS_MAX], text[AS_GRPC_DETAILS_TEXT_MAX + 2], name[200];
 
-    assert_int_equal(as_details_violation(out, 3, AS_STR("malformed")).n, 0);
-    assert_int_equal(as_details_violation(out, 3, AS_STR("input '\xff': x")).n, 0);
-    assert_int_equal(as_details_retry(out, 8, AS_STR("\xff"), AS_SEC).n, 0);
+    assert_int_equal(as_grpc_details_violation(out, 3, AS_STR("malformed")).n, 0);
+    assert_int_equal(as_grpc_details_violation(out, 3, AS_STR("input '\xff': x")).n, 0);
+    assert_int_equal(as_grpc_details_retry(out, 8, AS_STR("\xff"), AS_SEC).n, 0);
     memset(text, 'x', sizeof(text));
     memcpy(text, "f: ", 3);
-    assert_true(as_details_violation(out, 3, (struct as_str){text, AS_DETAILS_TEXT_MAX}).n > 0);
-    assert_int_equal(as_details_violation(out, 3, (struct as_str){text, AS_DETAILS_TEXT_MAX + 1}).n,
-                     0);
-    assert_true(as_details_retry(out, 8, (struct as_str){text, AS_DETAILS_TEXT_MAX}, AS_SEC).n > 0);
+    assert_true(
+        as_grpc_details_violation(out, 3, (struct as_str){text, AS_GRPC_DETAILS_TEXT_MAX}).n > 0);
     assert_int_equal(
-        as_details_retry(out, 8, (struct as_str){text, AS_DETAILS_TEXT_MAX + 1}, AS_SEC).n, 0);
+        as_grpc_details_violation(out, 3, (struct as_str){text, AS_GRPC_DETAILS_TEXT_MAX + 1}).n,
+        0);
+    assert_true(
+        as_grpc_details_retry(out, 8, (struct as_str){text, AS_GRPC_DETAILS_TEXT_MAX}, AS_SEC).n >
+        0);
+    assert_int_equal(
+        as_grpc_details_retry(out, 8, (struct as_str){text, AS_GRPC_DETAILS_TEXT_MAX + 1}, AS_SEC)
+            .n,
+        0);
     memset(name, 'n', sizeof(name));
     name[160] = ':';
     name[161] = ' ';
-    assert_true(as_details_violation(out, 3, (struct as_str){name, 170}).n > 0);
+    assert_true(as_grpc_details_violation(out, 3, (struct as_str){name, 170}).n > 0);
     name[160] = 'n';
     name[161] = ':';
-    assert_int_equal(as_details_violation(out, 3, (struct as_str){name, 170}).n, 0);
+    assert_int_equal(as_grpc_details_violation(out, 3, (struct as_str){name, 170}).n, 0);
 }
 
 int main(void)

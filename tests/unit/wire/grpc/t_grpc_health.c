@@ -1,4 +1,5 @@
-/* Specification of wire/grpc/grpc_health and wire/grpc/grpc_reflection: the messages, and what reflection answers. */
+/* Specification of wire/grpc/grpc_health and wire/grpc/grpc_reflection: the messages, and what
+ * reflection answers. */
 #include "wire/grpc/grpc_health.h"
 
 #include "unit.h"
@@ -11,19 +12,19 @@ static void a_request_names_a_service(void **state AS_UNUSED)
 {
     struct as_buf name = {0};
 
-    assert_int_equal(as_health_parse((const uint8_t *)"\x0a\x04"
-                                                      "echo",
-                                     6, &name),
+    assert_int_equal(as_grpc_health_parse((const uint8_t *)"\x0a\x04"
+                                                           "echo",
+                                          6, &name),
                      0);
     assert_true(as_str_eq(as_buf_slice(&name), AS_STR("echo")));
     name.n = 0;
-    assert_int_equal(as_health_parse((const uint8_t *)"", 0, &name), 0);
+    assert_int_equal(as_grpc_health_parse((const uint8_t *)"", 0, &name), 0);
     assert_int_equal(name.n, 0);
-    assert_int_equal(as_health_parse((const uint8_t *)"\x0a\x05"
-                                                      "ech",
-                                     5, &name),
+    assert_int_equal(as_grpc_health_parse((const uint8_t *)"\x0a\x05"
+                                                           "ech",
+                                          5, &name),
                      AS_EPROTO);
-    assert_int_equal(as_health_parse((const uint8_t *)"\x0a\x01\xff", 3, &name), AS_EPROTO);
+    assert_int_equal(as_grpc_health_parse((const uint8_t *)"\x0a\x01\xff", 3, &name), AS_EPROTO);
     assert_int_equal(name.n, 0);
     as_buf_fini(&name);
 }
@@ -32,21 +33,23 @@ static void states_are_written(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
-    out.n = as_health_put(as_buf_reserve(&out, AS_HEALTH_RESPONSE_MAX), AS_HEALTH_NOT_SERVING);
+    out.n = as_grpc_health_put(as_buf_reserve(&out, AS_GRPC_HEALTH_RESPONSE_MAX),
+                               AS_GRPC_HEALTH_NOT_SERVING);
     assert_int_equal(out.n, 2);
     assert_memory_equal(out.p, "\x08\x02", 2);
     out.n = 0;
-    as_health_put_list(&out,
-                       (struct as_health_row[]){{(char[]){"a"}, AS_HEALTH_SERVING},
-                                                {(char[]){""}, AS_HEALTH_NOT_SERVING}},
-                       2);
+    as_grpc_health_put_list(
+        &out,
+        (struct as_grpc_health_entry[]){{(char[]){"a"}, AS_GRPC_HEALTH_SERVING},
+                                        {(char[]){""}, AS_GRPC_HEALTH_NOT_SERVING}},
+        2);
     assert_int_equal(out.n, 15);
     assert_memory_equal(out.p,
                         "\x0a\x07\x0a\x01"
                         "a\x12\x02\x08\x01\x0a\x04\x12\x02\x08\x02",
                         15);
     out.n = 0;
-    as_health_put_list(&out, NULL, 0);
+    as_grpc_health_put_list(&out, NULL, 0);
     assert_int_equal(out.n, 0);
     as_buf_fini(&out);
 }
@@ -64,7 +67,8 @@ static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
     uint32_t kind = 0;
 
     out->n = 0;
-    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, q, (size_t)(end - q), out), 0);
+    assert_int_equal(
+        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, q, (size_t)(end - q), out), 0);
     r = as_pb_of(as_buf_slice(out));
     while (as_pb_next(&r, &f) == 1) {
         if (f.number == 2) /* the question comes back */
@@ -187,10 +191,10 @@ static void there_are_no_extensions(void **state AS_UNUSED)
                           AS_STR("inference.ModelInferRequest")));
     check_error(ALL_NUMBERS, "no.Such", "no type 'no.Such'");
     out.n = 0;
-    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS,
-                                       (const uint8_t *)"\x2a\x05\x0a\x03"
-                                                        "a.B",
-                                       7, &out),
+    assert_int_equal(as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS,
+                                               (const uint8_t *)"\x2a\x05\x0a\x03"
+                                                                "a.B",
+                                               7, &out),
                      0);
     assert_non_null(memmem(out.p, out.n, "no extension of type 'a.B'", 26));
     as_buf_fini(&out);
@@ -200,12 +204,15 @@ static void questions_that_are_none(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
-    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"\xff", 1, &out),
-                     AS_EPROTO);
     assert_int_equal(
-        as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"\x22\x01\xff", 3, &out), AS_EPROTO);
+        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, (const uint8_t *)"\xff", 1, &out),
+        AS_EPROTO);
+    assert_int_equal(as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS,
+                                               (const uint8_t *)"\x22\x01\xff", 3, &out),
+                     AS_EPROTO);
     assert_int_equal(out.n, 0);
-    assert_int_equal(as_reflect_answer(AS_REFLECT_CLIENTS, (const uint8_t *)"", 0, &out), 0);
+    assert_int_equal(
+        as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, (const uint8_t *)"", 0, &out), 0);
     assert_non_null(memmem(out.p, out.n, "\x08\x03", 2)); /* INVALID_ARGUMENT */
     as_buf_fini(&out);
 }

@@ -24,12 +24,12 @@ static void test_headers_and_pieces_in_order(void **state)
     as_h1_answer(c.h, 1,
                  &(struct as_http_answer){
                      .status = 404, .headers = h, .n_headers = 4, .body = p, .n_body = 2});
-    assert_int_equal(as_h1_unsent(c.h, 1) > 10, true);
+    assert_int_equal(as_h1_bytes_unsent(c.h, 1) > 10, true);
     as_h1_answer(c.h, 1, &(struct as_http_answer){.status = 500}); /* a second one is ignored */
     h1_take(&c, SIZE_MAX);
     h1_check_sent(&c, "HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\ncontent-length: 10\r\n\r\n"
                       "smalllarge");
-    assert_int_equal(as_h1_unsent(c.h, 1), 0);
+    assert_int_equal(as_h1_bytes_unsent(c.h, 1), 0);
     assert_false(as_h1_done(c.h));
     as_blob_unref(b);
     h1_close(&c);
@@ -190,13 +190,13 @@ static void test_who_writes_much_hears_when_there_is_room(void **state)
     as_h1_begin(c.h, 1, &(struct as_http_answer){.status = 200});
     for (int i = 0; i < 20; i++)
         as_h1_write(c.h, 1, &(struct as_http_piece){b->data, b->n, b});
-    all = as_h1_unsent(c.h, 1);
+    all = as_h1_bytes_unsent(c.h, 1);
     assert_true(all > 2000000); /* with the head */
-    assert_int_equal(as_h1_sent(c.h), 0);
-    while (as_h1_unsent(c.h, 1) > 65536) {
+    assert_int_equal(as_h1_bytes_sent(c.h), 0);
+    while (as_h1_bytes_unsent(c.h, 1) > 65536) {
         assert_int_equal(c.drained, 0);
         h1_take(&c, 50000);
-        assert_int_equal(as_h1_sent(c.h), all - as_h1_unsent(c.h, 1));
+        assert_int_equal(as_h1_bytes_sent(c.h), all - as_h1_bytes_unsent(c.h, 1));
     }
     assert_int_equal(c.drained, 1);
     h1_close(&c); /* with pieces that wait */
@@ -233,19 +233,19 @@ static void test_a_body_goes_to_its_place(void **state)
 
     (void)state;
     h1_open(&c);
-    assert_false(as_h1_direct(c.h, &p, &n));
+    assert_false(as_h1_body_buffer(c.h, &p, &n));
     h1_say(&c, POST(10) "012");
     assert_memory_equal(place, "012", 3);
-    assert_true(as_h1_direct(c.h, &p, &n));
+    assert_true(as_h1_body_buffer(c.h, &p, &n));
     assert_ptr_equal(p, place + 3);
     assert_int_equal(n, 7);
     memcpy(p, "3456", 4);
-    assert_int_equal(as_h1_landed(c.h, 4, AS_SEC), 0);
+    assert_int_equal(as_h1_body_received(c.h, 4, AS_SEC), 0);
     h1_check_seen(&c, "POST / host=h content-length=10 {0123456");
-    assert_true(as_h1_direct(c.h, &p, &n));
+    assert_true(as_h1_body_buffer(c.h, &p, &n));
     memcpy(p, "789", 3);
-    assert_int_equal(as_h1_landed(c.h, 3, AS_SEC), 0);
-    assert_false(as_h1_direct(c.h, &p, &n));
+    assert_int_equal(as_h1_body_received(c.h, 3, AS_SEC), 0);
+    assert_false(as_h1_body_buffer(c.h, &p, &n));
     h1_take(&c, SIZE_MAX);
     h1_check_seen(&c, "789}~");
     assert_memory_equal(place, "0123456789", 10);
@@ -275,7 +275,7 @@ static void test_a_body_in_chunks_has_no_place(void **state)
     (void)state;
     h1_open(&c);
     h1_say(&c, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nab");
-    assert_false(as_h1_direct(c.h, &p, &n));
+    assert_false(as_h1_body_buffer(c.h, &p, &n));
     h1_check_seen(&c, "POST / host=h {ab");
     h1_close(&c);
 }

@@ -477,8 +477,8 @@ static void limits_at_n_and_one_more(void **state AS_UNUSED)
     assert_int_equal(sized(20, 0, conf.max_headers, 0, 0), AS_EPROTO);
     assert_int_equal(sized(20, 0, 0, conf.max_chunk_ext, 0), 0);
     assert_int_equal(sized(20, 0, 0, conf.max_chunk_ext + 1, 0), AS_EPROTO);
-    assert_int_equal(sized(20, 0, 0, 0, AS_H1_CLIENT_INTERIM), 0);
-    assert_int_equal(sized(20, 0, 0, 0, AS_H1_CLIENT_INTERIM + 1), AS_EPROTO);
+    assert_int_equal(sized(20, 0, 0, 0, AS_H1_CLIENT_INTERIM_MAX), 0);
+    assert_int_equal(sized(20, 0, 0, 0, AS_H1_CLIENT_INTERIM_MAX + 1), AS_EPROTO);
 }
 
 /* --- giving up --- */

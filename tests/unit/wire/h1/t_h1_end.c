@@ -80,31 +80,31 @@ static void test_rest(void **state)
 
     (void)state;
     h1_open(&c);
-    assert_true(as_h1_rests(c.h));
-    assert_false(as_h1_greeted(c.h));
+    assert_true(as_h1_is_idle(c.h));
+    assert_false(as_h1_got_request(c.h));
     h1_say(&c, "G");
-    assert_false(as_h1_rests(c.h));
+    assert_false(as_h1_is_idle(c.h));
     h1_say(&c, &GET[1]);
-    assert_false(as_h1_rests(c.h)); /* a handler works on it */
+    assert_false(as_h1_is_idle(c.h)); /* a handler works on it */
     h1_ok(&c);
-    assert_false(as_h1_rests(c.h)); /* the answer is not out */
+    assert_false(as_h1_is_idle(c.h)); /* the answer is not out */
     h1_take(&c, SIZE_MAX);
-    assert_true(as_h1_rests(c.h));
+    assert_true(as_h1_is_idle(c.h));
     h1_close(&c);
     c = (struct h1_case){.null_request = true}; /* the rest of a body is forgotten */
     h1_open(&c);
     h1_say(&c, POST(5) "01");
     h1_take(&c, SIZE_MAX);
-    assert_false(as_h1_rests(c.h));
+    assert_false(as_h1_is_idle(c.h));
     h1_say(&c, "234");
-    assert_true(as_h1_rests(c.h));
+    assert_true(as_h1_is_idle(c.h));
     as_h1_shutdown_notice(c.h); /* the client will be told that it ends here */
-    assert_false(as_h1_rests(c.h));
+    assert_false(as_h1_is_idle(c.h));
     h1_close(&c);
     c = (struct h1_case){0}; /* the other one knows that requests have come */
     h1_open(&c);
     as_h1_resume(c.h);
-    assert_true(as_h1_greeted(c.h) && as_h1_rests(c.h));
+    assert_true(as_h1_got_request(c.h) && as_h1_is_idle(c.h));
     h1_close(&c);
 }
 
@@ -228,7 +228,7 @@ static void test_a_slow_head_is_answered(void **state)
     (void)state;
     h1_open(&c);
     assert_int_equal(as_h1_head_since(c.h), AS_NEVER);
-    assert_false(as_h1_greeted(c.h));
+    assert_false(as_h1_got_request(c.h));
     h1_say(&c, "GET / HT");
     assert_int_equal(as_h1_head_since(c.h), AS_SEC);
     as_h1_refuse(c.h, 408, "slow");
@@ -241,7 +241,7 @@ static void test_a_slow_head_is_answered(void **state)
     h1_open(&c);
     h1_say(&c, GET);
     assert_int_equal(as_h1_head_since(c.h), AS_NEVER);
-    assert_true(as_h1_greeted(c.h));
+    assert_true(as_h1_got_request(c.h));
     h1_close(&c);
 }
 

@@ -1,17 +1,18 @@
-/* Specification of wire/h2/h2_closed_streams: which frames come behind what a client has done before. */
+/* Specification of wire/h2/h2_closed_streams: which frames come behind what a client has done
+ * before. */
 #include "wire/h2/h2_closed_streams.h"
 
 #include "unit.h"
 
 enum { DATA, HEADERS, RST_STREAM = 3 };
 
-#define OPEN(id)   assert_int_equal(as_h2_past_frame(&p, HEADERS, false, (id)), 0)
-#define CALL(id)   assert_int_equal(as_h2_past_frame(&p, HEADERS, true, (id)), 0)
-#define FRAME(...) as_h2_past_frame(&p, __VA_ARGS__)
+#define OPEN(id)   assert_int_equal(as_h2_closed_streams_check(&p, HEADERS, false, (id)), 0)
+#define CALL(id)   assert_int_equal(as_h2_closed_streams_check(&p, HEADERS, true, (id)), 0)
+#define FRAME(...) as_h2_closed_streams_check(&p, __VA_ARGS__)
 
 static void requests_in_order(void **state AS_UNUSED)
 {
-    struct as_h2_past p = {0};
+    struct as_h2_closed_streams p = {0};
 
     for (uint32_t id = 1; id < 10000; id += 2) {
         OPEN(id);
@@ -26,7 +27,7 @@ static void requests_in_order(void **state AS_UNUSED)
 static void after_the_end(void **state AS_UNUSED)
 {
     static const uint8_t types[] = {DATA, HEADERS};
-    struct as_h2_past p = {0};
+    struct as_h2_closed_streams p = {0};
 
     for (uint32_t i = 0; i < AS_COUNT(types); i++) {
         uint32_t id = 1 + 6 * i;
@@ -46,7 +47,7 @@ static void after_the_end(void **state AS_UNUSED)
 /* The server may have ended it, which the client has not heard of yet. */
 static void open_streams_may_go_on(void **state AS_UNUSED)
 {
-    struct as_h2_past p = {0};
+    struct as_h2_closed_streams p = {0};
 
     OPEN(1);
     CALL(3);
@@ -58,7 +59,7 @@ static void open_streams_may_go_on(void **state AS_UNUSED)
 /* RFC 9113 §5.1.1: a new stream closes those below it that were never used. */
 static void ids_must_grow(void **state AS_UNUSED)
 {
-    struct as_h2_past p = {0};
+    struct as_h2_closed_streams p = {0};
 
     CALL(5);
     assert_int_equal(FRAME(HEADERS, true, 3), AS_H2_CODE_PROTOCOL);
@@ -69,7 +70,7 @@ static void ids_must_grow(void **state AS_UNUSED)
 
 static void other_streams_are_not_ours(void **state AS_UNUSED)
 {
-    struct as_h2_past p = {0};
+    struct as_h2_closed_streams p = {0};
 
     assert_int_equal(FRAME(DATA, true, 9), 0); /* idle */
     assert_int_equal(FRAME(RST_STREAM, false, 9), 0);
@@ -81,11 +82,11 @@ static void other_streams_are_not_ours(void **state AS_UNUSED)
     assert_int_equal(FRAME(HEADERS, true, 7), AS_H2_CODE_PROTOCOL);
 }
 
-/* The newest AS_H2_PAST_IDS streams are remembered. */
+/* The newest AS_H2_CLOSED_STREAMS_IDS streams are remembered. */
 static void memory_is_bounded(void **state AS_UNUSED)
 {
-    const uint32_t last = 2 * AS_H2_PAST_IDS + 1; /* one more than there is room for */
-    struct as_h2_past p = {0};
+    const uint32_t last = 2 * AS_H2_CLOSED_STREAMS_IDS + 1; /* one more than there is room for */
+    struct as_h2_closed_streams p = {0};
 
     for (uint32_t id = 1; id <= last; id += 2)
         CALL(id);
@@ -97,18 +98,18 @@ static void memory_is_bounded(void **state AS_UNUSED)
 /* A jump forgets whatever lies too far back, and nothing stale shows through. */
 static void jumps(void **state AS_UNUSED)
 {
-    static const uint32_t to[] = {2 * AS_H2_PAST_IDS - 1, 2 * AS_H2_PAST_IDS + 1, 99999,
-                                  0x7fffffff};
+    static const uint32_t to[] = {2 * AS_H2_CLOSED_STREAMS_IDS - 1,
+                                  2 * AS_H2_CLOSED_STREAMS_IDS + 1, 99999, 0x7fffffff};
 
     for (size_t i = 0; i < AS_COUNT(to); i++) {
-        bool is_kept = to[i] / 2 < AS_H2_PAST_IDS;
-        struct as_h2_past p = {0};
+        bool is_kept = to[i] / 2 < AS_H2_CLOSED_STREAMS_IDS;
+        struct as_h2_closed_streams p = {0};
 
         CALL(1);
         OPEN(to[i]);
         assert_int_equal(FRAME(HEADERS, false, 1), is_kept ? AS_H2_CODE_CLOSED : 0);
         assert_int_equal(FRAME(DATA, false, to[i] - 2), AS_H2_CODE_PROTOCOL);
-        assert_int_equal(FRAME(DATA, false, to[i] - 2 * (AS_H2_PAST_IDS - 1)),
+        assert_int_equal(FRAME(DATA, false, to[i] - 2 * (AS_H2_CLOSED_STREAMS_IDS - 1)),
                          is_kept ? AS_H2_CODE_CLOSED : AS_H2_CODE_PROTOCOL);
         assert_int_equal(FRAME(DATA, true, to[i]), 0);
         assert_int_equal(FRAME(DATA, false, to[i]), AS_H2_CODE_CLOSED);

@@ -336,14 +336,14 @@ static void test_an_incomplete_block_has_an_age(void **state)
     struct pair *t = pair_greeted();
 
     (void)state;
-    assert_true(as_h2_greeted(t->h));
-    assert_true(as_h2_block_since(t->h) == AS_NEVER);
+    assert_true(as_h2_got_preface(t->h));
+    assert_true(as_h2_header_block_since(t->h) == AS_NEVER);
     t->now = 7;
     raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, "\x83\x86\x84\x41\x01h", 6);
     t->now = 9;
-    assert_true(as_h2_block_since(t->h) == 7);
+    assert_true(as_h2_header_block_since(t->h) == 7);
     raw(t, NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, "", 0);
-    assert_true(as_h2_block_since(t->h) == AS_NEVER);
+    assert_true(as_h2_header_block_since(t->h) == AS_NEVER);
     assert_int_equal(t->n_req, 1);
     pair_free(t);
 }
@@ -353,10 +353,10 @@ static void test_the_owner_has_enough(void **state)
     struct pair *t = pair_greeted();
 
     (void)state;
-    as_h2_enough(t->h, "header_timeout");
+    as_h2_enhance_your_calm(t->h, "header_timeout");
     assert_string_equal(sent(t), CALM);
     assert_int_equal(t->send_rc, AS_EPROTO);
-    assert_int_equal(as_h2_breach(t->h), AS_H2_FAIR); /* it is not what the client did */
+    assert_int_equal(as_h2_breach(t->h), AS_H2_NO_BREACH); /* it is not what the client did */
     pair_free(t);
 }
 

@@ -1,4 +1,5 @@
-/* Specification of wire/h2/h2_guard: every limit at N and N + 1, time, frames that come in pieces. */
+/* Specification of wire/h2/h2_guard: every limit at N and N + 1, time, frames that come in pieces.
+ */
 #include "unit.h"
 #include "wire/h2/h2_guard.h"
 
@@ -36,7 +37,7 @@ static void feed(struct wire *w, const uint8_t *p, size_t n)
         size_t some = w->slice ? AS_MIN(n, w->slice) : n;
         size_t k = as_h2_guard_scan(&w->g, p, some, w->now, w->calls);
 
-        assert_true(k <= some && (k || w->g.breach || w->g.n_blocks == AS_H2_STEP));
+        assert_true(k <= some && (k || w->g.breach || w->g.n_blocks == AS_H2_REQUESTS_PER_RECV));
         if (k < some)
             w->g.n_blocks = 0;
         w->passed += k;
@@ -81,7 +82,7 @@ static void check_limit(uint8_t type, uint8_t flags, size_t len, unsigned n,
         start(&w, slice);
         for (unsigned i = 0; i < n; i++)
             frame(&w, type, flags, len);
-        assert_int_equal(w.g.breach, AS_H2_FAIR);
+        assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
         assert_int_equal(w.passed, 24 + n * (9 + len));
         frame(&w, type, flags, len);
         assert_int_equal(w.g.breach, breach);
@@ -145,7 +146,7 @@ static void priorities_that_make_no_sense(void **state AS_UNUSED)
 
         start(&w, i % 12);
         feed(&w, cases[at].frame, cases[at].n);
-        assert_int_equal(w.g.breach, cases[at].is_bad ? AS_H2_PROTOCOL : AS_H2_FAIR);
+        assert_int_equal(w.g.breach, cases[at].is_bad ? AS_H2_PROTOCOL : AS_H2_NO_BREACH);
         assert_int_equal(w.g.code, cases[at].is_bad ? AS_H2_CODE_PROTOCOL : 0);
         if (!cases[at].is_bad) { /* and what follows is read as before */
             frame(&w, HEADERS, END_HEADERS | END_STREAM, 5);
@@ -168,7 +169,7 @@ static void frames_that_are_not_counted(void **state AS_UNUSED)
         frame(&w, HEADERS, 0, 1);
         frame(&w, CONTINUATION, END_HEADERS, 0);
     }
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
 }
 
 static void padding_is_empty(void **state AS_UNUSED)
@@ -182,13 +183,13 @@ static void padding_is_empty(void **state AS_UNUSED)
             f[9] = (uint8_t)(len - 2); /* one byte of data: nothing to say about it */
             for (unsigned i = 0; i < 20 && len > 1; i++)
                 feed(&w, f, 9 + len);
-            assert_int_equal(w.g.breach, AS_H2_FAIR);
+            assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
             f[9] = (uint8_t)(len - 1);
             for (unsigned i = 0; i < 8; i++)
                 feed(&w, f, 9 + len);
-            assert_int_equal(w.g.breach, AS_H2_FAIR);
+            assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
             feed(&w, f, 9 + len);
-            assert_int_equal(w.g.breach, len <= 256 ? AS_H2_EMPTY : AS_H2_FAIR);
+            assert_int_equal(w.g.breach, len <= 256 ? AS_H2_EMPTY : AS_H2_NO_BREACH);
         }
     }
 }
@@ -203,16 +204,16 @@ static void time_earns_tokens_up_to_the_burst(void **state AS_UNUSED)
     w.now = AS_SEC / 10; /* ten a second */
     frame(&w, RST, 0, 4);
     w.now = 2 * AS_SEC / 10 - 1;
-    w.g.breach = AS_H2_FAIR;
+    w.g.breach = AS_H2_NO_BREACH;
     frame(&w, RST, 0, 4);
     assert_int_equal(w.g.breach, AS_H2_RESETS);
-    w.g.breach = AS_H2_FAIR;
+    w.g.breach = AS_H2_NO_BREACH;
     w.g.n_head = 0;
     w.g.skip = 0;
     w.now = 1000000 * AS_SEC;
     for (unsigned i = 0; i < 5; i++)
         frame(&w, RST, 0, 4);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     frame(&w, RST, 0, 4);
     assert_int_equal(w.g.breach, AS_H2_RESETS);
 }
@@ -223,18 +224,18 @@ static void good_calls_and_answers_give_back(void **state AS_UNUSED)
 
     start(&w, 0);
     for (unsigned i = 0; i < 100; i++)
-        as_h2_guard_good(&w.g); /* no more than the burst */
+        as_h2_guard_call_succeeded(&w.g); /* no more than the burst */
     for (unsigned i = 0; i < 5; i++)
         frame(&w, RST, 0, 4);
-    as_h2_guard_good(&w.g);
+    as_h2_guard_call_succeeded(&w.g);
     frame(&w, RST, 0, 4);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     for (unsigned i = 0; i < 9; i++)
         frame(&w, WINDOW, 0, 4);
-    as_h2_guard_answer(&w.g);
+    as_h2_guard_answer_sent(&w.g);
     for (unsigned i = 0; i < 4; i++)
         frame(&w, WINDOW, 0, 4);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     frame(&w, WINDOW, 0, 4);
     assert_int_equal(w.g.breach, AS_H2_WINDOW);
 }
@@ -247,18 +248,18 @@ static void requests_and_patience_give_back(void **state AS_UNUSED)
     for (unsigned i = 0; i < 5; i++)
         frame(&w, RST, 0, 4);
     w.g.limits.reset_patience = 100;
-    as_h2_guard_withdrawn(&w.g, 100);
+    as_h2_guard_call_cancelled(&w.g, 100);
     frame(&w, RST, 0, 4);
     w.g.limits.reset_patience = 0; /* off: however old */
-    as_h2_guard_withdrawn(&w.g, AS_NEVER);
+    as_h2_guard_call_cancelled(&w.g, AS_NEVER);
     w.g.limits.reset_patience = 100;
-    as_h2_guard_withdrawn(&w.g, 99);
+    as_h2_guard_call_cancelled(&w.g, 99);
     for (unsigned i = 0; i < 9; i++)
         frame(&w, WINDOW, 0, 4);
-    as_h2_guard_opened(&w.g);
+    as_h2_guard_request_opened(&w.g);
     frame(&w, WINDOW, 0, 4);
     frame(&w, WINDOW, 0, 4);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     frame(&w, RST, 0, 4);
     assert_int_equal(w.g.breach, AS_H2_RESETS);
 }
@@ -269,15 +270,15 @@ static void faults_and_refusals(void **state AS_UNUSED)
 
     start(&w, 0);
     for (unsigned i = 0; i < 6; i++)
-        as_h2_guard_fault(&w.g, 0);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
-    as_h2_guard_fault(&w.g, 0);
+        as_h2_guard_stream_fault(&w.g, 0);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
+    as_h2_guard_stream_fault(&w.g, 0);
     assert_int_equal(w.g.breach, AS_H2_FAULTS);
     start(&w, 0);
     for (unsigned i = 0; i < 5; i++)
-        as_h2_guard_refused(&w.g, 0);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
-    as_h2_guard_refused(&w.g, 0);
+        as_h2_guard_stream_refused(&w.g, 0);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
+    as_h2_guard_stream_refused(&w.g, 0);
     assert_int_equal(w.g.breach, AS_H2_RESETS);
 }
 
@@ -294,7 +295,7 @@ static void header_blocks(void **state AS_UNUSED)
             frame(&w, CONTINUATION, END_HEADERS, 1);
             assert_false(w.g.in_block);
         }
-        assert_int_equal(w.g.breach, AS_H2_FAIR);
+        assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
         frame(&w, HEADERS, 0, 1000);
         assert_true(w.g.in_block);
         frame(&w, CONTINUATION, 0, 1);
@@ -307,7 +308,7 @@ static void header_blocks(void **state AS_UNUSED)
         frame(&w, HEADERS, 0, 1);
         for (unsigned i = 0; i < 3; i++)
             frame(&w, CONTINUATION, 0, 1);
-        assert_int_equal(w.g.breach, AS_H2_FAIR);
+        assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
         frame(&w, CONTINUATION, END_HEADERS, 1);
         assert_int_equal(w.g.breach, AS_H2_CONTINUATIONS);
     }
@@ -329,7 +330,7 @@ static void pings(void **state AS_UNUSED)
             w.now += least - 1;
             frame(&w, PING, 0, 8);
         }
-        assert_int_equal(w.g.breach, AS_H2_FAIR);
+        assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
         w.now += least - 1;
         frame(&w, PING, 0, 8);
         assert_int_equal(w.g.breach, AS_H2_PINGS);
@@ -343,16 +344,16 @@ static void a_ping_for_each_answer_is_free(void **state AS_UNUSED)
 
     start(&w, 0);
     for (unsigned i = 0; i < 10000; i++) {
-        as_h2_guard_answer(&w.g);
+        as_h2_guard_answer_sent(&w.g);
         frame(&w, PING, 0, 8);
     }
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     for (unsigned i = 0; i < 2; i++) /* one, however many answers there were */
-        as_h2_guard_answer(&w.g);
+        as_h2_guard_answer_sent(&w.g);
     frame(&w, PING, 0, 8);
     for (unsigned i = 0; i < 2; i++) /* two may come early */
         frame(&w, PING, 0, 8);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     frame(&w, PING, 0, 8);
     assert_int_equal(w.g.breach, AS_H2_PINGS);
 }
@@ -368,7 +369,7 @@ static void pings_without_a_rule_are_counted(void **state AS_UNUSED)
     w.g.limits = l;
     for (unsigned i = 0; i < 7; i++)
         frame(&w, PING, 0, 8);
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
     frame(&w, PING, 0, 8);
     assert_int_equal(w.g.breach, AS_H2_CONTROL);
 }
@@ -391,13 +392,13 @@ static void a_ping_is_judged_where_it_stands(void **state AS_UNUSED)
 /* So that the owner can act on what many requests in one read have brought. */
 static void a_scan_ends_after_many_requests(void **state AS_UNUSED)
 {
-    static uint8_t all[(AS_H2_STEP + 1) * 10];
+    static uint8_t all[(AS_H2_REQUESTS_PER_RECV + 1) * 10];
     struct wire w;
 
     start(&w, 0);
-    for (size_t i = 0; i < AS_H2_STEP + 1; i++)
+    for (size_t i = 0; i < AS_H2_REQUESTS_PER_RECV + 1; i++)
         memcpy(all + 10 * i, (const uint8_t[10]){[2] = 1, [3] = HEADERS, [4] = END_HEADERS}, 10);
-    assert_int_equal(as_h2_guard_scan(&w.g, all, sizeof(all), 0, 0), 10 * AS_H2_STEP);
+    assert_int_equal(as_h2_guard_scan(&w.g, all, sizeof(all), 0, 0), 10 * AS_H2_REQUESTS_PER_RECV);
     assert_int_equal(as_h2_guard_scan(&w.g, all, 10, 0, 0), 0);
     w.g.n_blocks = 0;
     assert_int_equal(as_h2_guard_scan(&w.g, all, 10, 0, 0), 10);
@@ -412,10 +413,10 @@ static void no_limits(void **state AS_UNUSED)
     w.g.skip = 0;
     for (unsigned i = 0; i < 5000; i++) {
         frame(&w, (uint8_t)(i % 12), 0, i % 3 ? 0 : 2000);
-        as_h2_guard_fault(&w.g, 0);
-        as_h2_guard_refused(&w.g, 0);
+        as_h2_guard_stream_fault(&w.g, 0);
+        as_h2_guard_stream_refused(&w.g, 0);
     }
-    assert_int_equal(w.g.breach, AS_H2_FAIR);
+    assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
 }
 
 static void the_greeting(void **state AS_UNUSED)

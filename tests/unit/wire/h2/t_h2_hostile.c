@@ -1,4 +1,5 @@
-/* Specification of wire/h2/h2: clients that break the rules, answers that cannot be sent, memory. */
+/* Specification of wire/h2/h2: clients that break the rules, answers that cannot be sent, memory.
+ */
 #include "h2_raw.h"
 #include "wire/h2/h2_internal.h"
 
@@ -270,12 +271,12 @@ static void test_records_are_kept_up_to_a_bound(void **state)
 
 static void test_blocks_are_kept_up_to_a_bound(void **state)
 {
-    struct as_h2_pool pool;
+    struct as_h2_memory pool;
     nghttp2_mem *m = &pool.mem;
     void *p[1000];
 
     (void)state;
-    as_h2_pool_init(&pool);
+    as_h2_memory_init(&pool);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < AS_COUNT(p); i++) {
             p[i] = m->malloc(i, m->mem_user_data);
@@ -286,19 +287,19 @@ static void test_blocks_are_kept_up_to_a_bound(void **state)
         assert_int_equal(pool.kept, 0);
         for (size_t i = 0; i < AS_COUNT(p); i++)
             m->free(p[i], m->mem_user_data);
-        assert_in_range(pool.kept, AS_H2_POOL_MAX - 512 * AS_H2_KEEP, AS_H2_POOL_MAX);
+        assert_in_range(pool.kept, AS_H2_MEMORY_MAX - 512 * AS_H2_RECYCLE, AS_H2_MEMORY_MAX);
     }
-    as_h2_pool_fini(&pool);
+    as_h2_memory_fini(&pool);
 }
 
 static void test_blocks_grow_and_are_cleared(void **state)
 {
-    struct as_h2_pool pool;
+    struct as_h2_memory pool;
     nghttp2_mem *m = &pool.mem;
     uint8_t *p;
 
     (void)state;
-    as_h2_pool_init(&pool);
+    as_h2_memory_init(&pool);
     p = m->realloc(NULL, 10, m->mem_user_data);
     memset(p, 0xee, 10);
     for (size_t n = 11; n < 2000; n += 50) {
@@ -313,7 +314,7 @@ static void test_blocks_grow_and_are_cleared(void **state)
     m->free(p, m->mem_user_data);
     assert_null(m->calloc(SIZE_MAX / 2, 3, m->mem_user_data));
     assert_null(m->malloc(SIZE_MAX, m->mem_user_data));
-    as_h2_pool_fini(&pool);
+    as_h2_memory_fini(&pool);
 }
 
 int main(void)

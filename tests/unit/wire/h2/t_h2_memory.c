@@ -1,7 +1,7 @@
-/* The failure sweep of wire/h2/h2 in one process: a session with requests is repeated, and each time
- * one allocation more fails. Whatever fails, every request that came is closed once, nothing is
- * leaked or used after its end (run under a sanitizer), and a stream either has its whole answer,
- * is refused with 503, is reset, or the connection is over.
+/* The failure sweep of wire/h2/h2 in one process: a session with requests is repeated, and each
+ * time one allocation more fails. Whatever fails, every request that came is closed once, nothing
+ * is leaked or used after its end (run under a sanitizer), and a stream either has its whole
+ * answer, is refused with 503, is reset, or the connection is over.
  *
  * Allocations of our own files are counted (the linker's --wrap), nghttp2's among them: it gets its
  * memory from the connection's pool.
@@ -128,7 +128,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
 
     assert_true(as_str_eq(head->path, AS_STR("/m")));
     *slot = stream;
-    as_h2_expect(w->h, stream, 1 << 20);
+    as_h2_widen_window(w->h, stream, 1 << 20);
     if (w->requests <= OPEN_ENDS)
         answer(w, stream);
     return slot;

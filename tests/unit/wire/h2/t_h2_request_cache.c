@@ -1,5 +1,5 @@
-/* Specification of wire/h2/h2_request_cache: request heads that come again. What the owner sees must not depend
- * on whether a block was unpacked or known. */
+/* Specification of wire/h2/h2_request_cache: request heads that come again. What the owner sees
+ * must not depend on whether a block was unpacked or known. */
 #include "base/rand.h"
 #include "h2_raw.h"
 #include "wire/h2/h2_internal.h"
@@ -282,12 +282,12 @@ static void a_malformed_head_is_never_known(void **state AS_UNUSED)
 /* The largest block and text that are kept, and one byte more. */
 static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
 {
-    char value[AS_H2_BLOCK_MAX];
+    char value[AS_H2_REQUEST_BLOCK_MAX];
 
     for (size_t over = 0; over < 2; over++) {
         struct pair *t = pair_greeted();
-        uint8_t block[2 * AS_H2_BLOCK_MAX];
-        size_t n = pseudo(block), v = AS_H2_BLOCK_MAX - n - 3 - 4 - 1 + over;
+        uint8_t block[2 * AS_H2_REQUEST_BLOCK_MAX];
+        size_t n = pseudo(block), v = AS_H2_REQUEST_BLOCK_MAX - n - 3 - 4 - 1 + over;
 
         /* longer than 126: its length takes two bytes */
         assert_true(v > 127);
@@ -298,7 +298,7 @@ static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
         block[n - v - 1] = 0x7f;
         block[n - v] = (uint8_t)(v - 127);
         n++;
-        assert_int_equal(n, AS_H2_BLOCK_MAX + over);
+        assert_int_equal(n, AS_H2_REQUEST_BLOCK_MAX + over);
         for (uint32_t id = 1; id < 7; id += 2)
             ask(t, id, block, n);
         assert_int_equal(knows(t), !over);
@@ -341,7 +341,7 @@ static void what_changes_the_table(void **state AS_UNUSED)
 
         assert_non_null(exact);
         memcpy(exact, row[i].block, row[i].n);
-        if (as_h2_head_is_steady(exact, row[i].n) != row[i].is_steady)
+        if (as_h2_request_cache_is_cacheable(exact, row[i].n) != row[i].is_steady)
             fail_msg("row %zu", i);
         free(exact);
     }

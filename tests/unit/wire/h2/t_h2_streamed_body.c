@@ -43,10 +43,10 @@ static void test_headers_go_out_before_the_body_is_known(void **state)
     assert_string_equal(pair_text(&REPLY(t, id)->body), "one");
     write_text(t, id, "two", 3);
     write_text(t, id, "three", 5);
-    assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 8);
+    assert_int_equal(as_h2_bytes_unsent(t->h, (uint32_t)id), 8);
     pair_pump(t);
-    assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 0);
-    assert_int_equal(as_h2_sent(t->h, (uint32_t)id), 11);
+    assert_int_equal(as_h2_bytes_unsent(t->h, (uint32_t)id), 0);
+    assert_int_equal(as_h2_bytes_sent(t->h, (uint32_t)id), 11);
     assert_false(REPLY(t, id)->closed);
     finish(t, id);
     pair_pump(t);
@@ -117,15 +117,15 @@ static void test_what_the_client_does_not_read_waits(void **state)
     write_text(t, id, "", 200000);
     pair_pump(t);
     assert_int_equal(REPLY(t, id)->body.n, 65535);
-    assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 200000 - 65535);
-    assert_int_equal(as_h2_sent(t->h, (uint32_t)id), 65535);
+    assert_int_equal(as_h2_bytes_unsent(t->h, (uint32_t)id), 200000 - 65535);
+    assert_int_equal(as_h2_bytes_sent(t->h, (uint32_t)id), 65535);
     assert_int_equal(t->n_drained, 0);
     nghttp2_session_consume(t->client, id, 65535);
     pair_pump(t);
-    assert_int_equal(t->n_drained, 0); /* more than AS_H2_LOW waits still */
+    assert_int_equal(t->n_drained, 0); /* more than AS_H2_LOW_WATER waits still */
     nghttp2_session_consume(t->client, id, 65535);
     pair_pump(t);
-    assert_int_equal(as_h2_unsent(t->h, (uint32_t)id), 200000 - 3 * 65535);
+    assert_int_equal(as_h2_bytes_unsent(t->h, (uint32_t)id), 200000 - 3 * 65535);
     assert_int_equal(t->n_drained, 1);
     finish(t, id);
     nghttp2_session_consume(t->client, id, 65535);
@@ -212,8 +212,8 @@ static void test_calls_that_do_not_fit_are_ignored(void **state)
     write_text(t, id, "gone", 4);
     write_text(t, 99, "never was", 9);
     finish(t, 99);
-    assert_int_equal(as_h2_unsent(t->h, 99), 0);
-    assert_int_equal(as_h2_sent(t->h, 99), 0);
+    assert_int_equal(as_h2_bytes_unsent(t->h, 99), 0);
+    assert_int_equal(as_h2_bytes_sent(t->h, 99), 0);
     pair_free(t);
 }
 

@@ -36,7 +36,7 @@ static void lists(void **state AS_UNUSED)
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         struct as_str bad = {0};
-        bool good = as_origin_is_list(as_str_of(rows[i].list), &bad);
+        bool good = as_origin_list_is_valid(as_str_of(rows[i].list), &bad);
 
         if (good != !rows[i].bad || (rows[i].bad && !as_str_eq(bad, as_str_of(rows[i].bad))))
             fail_msg("%s: %d '%.*s'", rows[i].list, good, AS_STR_FMT(bad));
@@ -47,33 +47,33 @@ static void members(void **state AS_UNUSED)
 {
     struct as_str list = AS_STR("http://a:1,https://B.example,http://[::1]:2");
 
-    assert_true(as_origin_in(list, AS_STR("http://a:1")));
-    assert_true(as_origin_in(list, AS_STR("HTTPS://b.example")));
-    assert_true(as_origin_in(list, AS_STR("http://[::1]:2")));
-    assert_false(as_origin_in(list, AS_STR("http://a")));
-    assert_false(as_origin_in(list, AS_STR("https://a:1")));
-    assert_false(as_origin_in(list, AS_STR("http://a:12")));
-    assert_false(as_origin_in(list, AS_STR("http://a:1,https://B.example")));
-    assert_false(as_origin_in(list, (struct as_str){0}));
-    assert_false(as_origin_in((struct as_str){0}, AS_STR("http://a:1")));
-    assert_false(as_origin_in(AS_STR(""), AS_STR("")));
-    assert_true(as_origin_has_host(list, AS_STR("A")));
-    assert_true(as_origin_has_host(list, AS_STR("b.example")));
-    assert_true(as_origin_has_host(list, AS_STR("::1")));
-    assert_false(as_origin_has_host(list, AS_STR("example")));
-    assert_false(as_origin_has_host(list, AS_STR("a:1")));
-    assert_false(as_origin_has_host(list, (struct as_str){0}));
+    assert_true(as_origin_list_contains(list, AS_STR("http://a:1")));
+    assert_true(as_origin_list_contains(list, AS_STR("HTTPS://b.example")));
+    assert_true(as_origin_list_contains(list, AS_STR("http://[::1]:2")));
+    assert_false(as_origin_list_contains(list, AS_STR("http://a")));
+    assert_false(as_origin_list_contains(list, AS_STR("https://a:1")));
+    assert_false(as_origin_list_contains(list, AS_STR("http://a:12")));
+    assert_false(as_origin_list_contains(list, AS_STR("http://a:1,https://B.example")));
+    assert_false(as_origin_list_contains(list, (struct as_str){0}));
+    assert_false(as_origin_list_contains((struct as_str){0}, AS_STR("http://a:1")));
+    assert_false(as_origin_list_contains(AS_STR(""), AS_STR("")));
+    assert_true(as_origin_list_has_host(list, AS_STR("A")));
+    assert_true(as_origin_list_has_host(list, AS_STR("b.example")));
+    assert_true(as_origin_list_has_host(list, AS_STR("::1")));
+    assert_false(as_origin_list_has_host(list, AS_STR("example")));
+    assert_false(as_origin_list_has_host(list, AS_STR("a:1")));
+    assert_false(as_origin_list_has_host(list, (struct as_str){0}));
 }
 
 static void the_same_as_an_authority(void **state AS_UNUSED)
 {
-    assert_true(as_origin_is(AS_STR("http://a:1"), AS_STR("A:1")));
-    assert_true(as_origin_is(AS_STR("https://a:1"), AS_STR("a:1")));
-    assert_false(as_origin_is(AS_STR("http://a"), AS_STR("a:1")));
-    assert_false(as_origin_is(AS_STR("a"), AS_STR("a")));
-    assert_false(as_origin_is(AS_STR("null"), AS_STR("")));
-    assert_false(as_origin_is(AS_STR("http://"), AS_STR("")));
-    assert_false(as_origin_is((struct as_str){0}, (struct as_str){0}));
+    assert_true(as_origin_is_authority(AS_STR("http://a:1"), AS_STR("A:1")));
+    assert_true(as_origin_is_authority(AS_STR("https://a:1"), AS_STR("a:1")));
+    assert_false(as_origin_is_authority(AS_STR("http://a"), AS_STR("a:1")));
+    assert_false(as_origin_is_authority(AS_STR("a"), AS_STR("a")));
+    assert_false(as_origin_is_authority(AS_STR("null"), AS_STR("")));
+    assert_false(as_origin_is_authority(AS_STR("http://"), AS_STR("")));
+    assert_false(as_origin_is_authority((struct as_str){0}, (struct as_str){0}));
 }
 
 static void hosts(void **state AS_UNUSED)

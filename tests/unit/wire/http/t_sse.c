@@ -11,7 +11,7 @@ static const char *events(const char *stream, size_t n, size_t step, size_t limi
 {
     struct as_sse s = {0};
     struct as_buf data = {0};
-    enum as_sse_got got = AS_SSE_MORE;
+    enum as_sse_result got = AS_SSE_MORE;
 
     told.n = 0;
     for (size_t at = 0; at < n && got != AS_SSE_TOO_BIG; at += step) {

@@ -1,5 +1,5 @@
-/* Specification of wire/json/json: reading any text, elements of tensors, writing. What is accepted in
- * general is compared with Python's json in tests/python/test_json.py. */
+/* Specification of wire/json/json: reading any text, elements of tensors, writing. What is accepted
+ * in general is compared with Python's json in tests/python/test_json.py. */
 #include "json_case.h"
 
 static int open_text(const char *z)
@@ -40,7 +40,7 @@ static void an_object_is_told_in_order(void **state AS_UNUSED)
     assert_int_equal(as_json_string(got.j, &it.value, &s), 0);
     assert_str(s, "x\xc3\xa9");
     assert_int_equal(as_json_next(got.j, &it), 0);
-    assert_int_equal(as_json_end(got.j), 0);
+    assert_int_equal(as_json_expect_end(got.j), 0);
     as_json_close(got.j);
 }
 
@@ -83,7 +83,7 @@ static void faults_say_where(void **state AS_UNUSED)
         if (!err)
             err = as_json_skip(got.j, &got.root);
         if (!err)
-            err = as_json_end(got.j);
+            err = as_json_expect_end(got.j);
         assert_int_equal(err, AS_EPROTO);
         assert_string_equal(as_json_why(got.j), rows[i].why);
         as_json_close(got.j);
@@ -174,11 +174,11 @@ static void a_value_may_wait(void **state AS_UNUSED)
     assert_int_equal(open_text("{\"data\":[1,2,3],\"b\":null}"), 0);
     as_json_items(got.j, &got.root, &it);
     as_json_next(got.j, &it);
-    assert_int_equal(as_json_later(got.j, &it.value, &later, &len), 0);
+    assert_int_equal(as_json_defer(got.j, &it.value, &later, &len), 0);
     assert_int_equal(len, 7);
     assert_int_equal(as_json_next(got.j, &it), 1);
     assert_int_equal(as_json_next(got.j, &it), 0);
-    assert_int_equal(as_json_end(got.j), 0);
+    assert_int_equal(as_json_expect_end(got.j), 0);
     assert_int_equal(as_json_elements(got.j, &later, AS_DT_INT32, 3, (uint8_t *)out, 12, &e), 0);
     assert_int_equal(out[2], 3);
     as_json_close(got.j);
@@ -337,8 +337,8 @@ static void commas_come_by_themselves(void **state AS_UNUSED)
     as_json_put_bool(&b, true);
     as_json_put_null(&b);
     as_json_put_close(&b, ']');
-    as_json_put_name(&b, AS_STR("\""));
-    as_json_put_text(&b, "x\n\x01\x7f\\");
+    as_json_put_escaped_key(&b, AS_STR("\""));
+    as_json_put_cstr(&b, "x\n\x01\x7f\\");
     as_json_put_close(&b, '}');
     assert_str(as_buf_slice(&b),
                "{\"a\":18446744073709551615,\"b\":[-9223372036854775808,0.1,1e+300,3.0,null,"

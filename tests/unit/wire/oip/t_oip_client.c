@@ -1,5 +1,5 @@
-/* Specification of the client's side of wire/oip/oip: requests that our own parser and responses and
- * metadata that our own writer agree with, typed contents of other servers, broken bytes. */
+/* Specification of the client's side of wire/oip/oip: requests that our own parser and responses
+ * and metadata that our own writer agree with, typed contents of other servers, broken bytes. */
 #include "protobuf.h"
 #include "wire/oip/oip.h"
 
@@ -30,7 +30,7 @@ static void check_tensors(const struct as_tensor *t, uint32_t n)
 
 static void a_request_is_read_back(void **state AS_UNUSED)
 {
-    const struct as_oip_requested outputs[] = {{.name = AS_STR("y")}, {.name = AS_STR("z")}};
+    const struct as_oip_requested_output outputs[] = {{.name = AS_STR("y")}, {.name = AS_STR("z")}};
     const struct as_oip_request q = {.head = {.model = AS_STR("m"),
                                               .version = AS_STR("7"),
                                               .id = AS_STR("id"),

@@ -50,11 +50,11 @@ static void what_is_asked_for_in_binary(void **state AS_UNUSED)
                            "\"parameters\":{\"binary_data\":false}}],"
                            "\"parameters\":{\"binary_data_output\":true}}"),
                      0);
-    assert_true(as_oip_json_binary(&got.r, 0));
-    assert_false(as_oip_json_binary(&got.r, 1));
+    assert_true(as_oip_json_is_binary(&got.r, 0));
+    assert_false(as_oip_json_is_binary(&got.r, 1));
     assert_int_equal(got.r.n_params, 0);
     assert_int_equal(parse("{\"inputs\":[],\"parameters\":{\"binary_data_output\":true}}"), 0);
-    assert_true(as_oip_json_binary(&got.r, 5));
+    assert_true(as_oip_json_is_binary(&got.r, 5));
     assert_true(as_oip_json_any_binary(&got.r, 1));
     assert_false(as_oip_json_any_binary(&got.r, 0));
     assert_int_equal(parse("{\"inputs\":[]}"), 0);
@@ -342,8 +342,8 @@ static void written(uint64_t max, size_t n, uint8_t *text, const char *want)
 
 static void an_answer_in_json_and_in_binary(void **state AS_UNUSED)
 {
-    struct as_oip_requested asked[] = {{.name = AS_STR("y"), .binary = true},
-                                       {.name = AS_STR("s")}};
+    struct as_oip_requested_output asked[] = {{.name = AS_STR("y"), .binary = true},
+                                              {.name = AS_STR("s")}};
     struct as_oip_infer q = {0};
     uint8_t text[512];
     uint64_t max;
@@ -372,9 +372,9 @@ static void outputs_with_parameters(void **state AS_UNUSED)
         {{.name = {"content_type", 12}, .type = AS_PARAM_STRING, .str = {"s\"", 2}}, 0},
         {{.name = {"n", 1}, .type = AS_PARAM_INT64, .i64 = -1}, 0},
         {{.name = {"f", 1}, .type = AS_PARAM_BOOL, .b = true}, 1}};
-    struct as_oip_requested asked[] = {{.name = AS_STR("y"), .binary = true},
-                                       {.name = AS_STR("s")}};
-    struct as_oip_range ranges[] = {{.region = AS_STR("r"), .size = 8}, {.region = {0}}};
+    struct as_oip_requested_output asked[] = {{.name = AS_STR("y"), .binary = true},
+                                              {.name = AS_STR("s")}};
+    struct as_oip_shm_range ranges[] = {{.region = AS_STR("r"), .size = 8}, {.region = {0}}};
     struct as_oip_response r = answer;
     struct as_oip_infer q = {.outputs = asked, .n_outputs = 2};
     uint8_t text[512];
@@ -440,7 +440,7 @@ static void a_generate_answer_is_flat(void **state AS_UNUSED)
 
 static void a_request_is_read_back(void **state AS_UNUSED)
 {
-    const struct as_oip_requested asked[] = {{.name = AS_STR("y"), .binary = true}};
+    const struct as_oip_requested_output asked[] = {{.name = AS_STR("y"), .binary = true}};
     struct as_oip_json_request q = {.r = {.head = answer, .outputs = asked, .n_outputs = 1}};
     char text[512] = "";
     uint64_t max;

@@ -23,7 +23,8 @@ static void null_is_what_is_not_there(void **state AS_UNUSED)
     assert_int_equal(got.r.n_params, 1);
     assert_true(as_str_eq(got.r.params[0].name, AS_STR("q")));
     assert_int_equal(got.r.n_outputs, 2);
-    assert_false(got.r.outputs[1].binary || got.r.ranged || got.r.classified || got.r.ranges);
+    assert_false(got.r.outputs[1].binary || got.r.has_output_range || got.r.has_classification ||
+                 got.r.ranges);
     assert_int_equal(parse_with("{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],"
                                 "\"data\":null,\"parameters\":{\"binary_data_size\":1}}]}",
                                 "\5", 1),

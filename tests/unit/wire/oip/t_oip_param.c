@@ -52,7 +52,7 @@ static void an_input_lies_elsewhere(void **state AS_UNUSED)
     b = raw("UINT8", one, 1, data, 1);
     assert_int_equal(parse(&b), 0);
     assert_null(got.r.ranges);
-    assert_false(got.r.ranged || got.r.classified);
+    assert_false(got.r.has_output_range || got.r.has_classification);
 }
 
 /* Raw contents are for the others, wherever they stand in the message. */
@@ -165,7 +165,7 @@ static void an_output_goes_elsewhere(void **state AS_UNUSED)
     range(&out, 2, "r", 8, 100);
     pb_nest(&b, OUTPUTS, out);
     assert_int_equal(parse(&b), 0);
-    assert_true(got.r.ranged && !got.r.classified);
+    assert_true(got.r.has_output_range && !got.r.has_classification);
     assert_text(got.r.outputs[0].range.region, "r");
     assert_true(got.r.outputs[0].range.offset == 8 && got.r.outputs[0].range.size == 100);
 }
@@ -179,7 +179,7 @@ static void an_output_is_classified(void **state AS_UNUSED)
     pb_text(&plain, 1, "plain");
     pb_nest(&b, OUTPUTS, plain);
     assert_int_equal(parse(&b), 0);
-    assert_true(got.r.classified && !got.r.ranged);
+    assert_true(got.r.has_classification && !got.r.has_output_range);
     assert_true(got.r.outputs[0].classification == 3 && !got.r.outputs[1].classification);
     b = request();
     out = output();

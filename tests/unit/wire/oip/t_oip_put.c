@@ -225,7 +225,7 @@ static void an_output_that_lies_elsewhere(void **state AS_UNUSED)
         {AS_STR("x"), AS_DT_UINT8, 1, three, NULL, 0},
         {AS_STR("y"), AS_DT_UINT8, 1, three, data, 3},
     };
-    const struct as_oip_range ranges[] = {{AS_STR("r"), 64, 300}, {{NULL, 0}, 0, 0}};
+    const struct as_oip_shm_range ranges[] = {{AS_STR("r"), 64, 300}, {{NULL, 0}, 0, 0}};
     const struct as_oip_response r = {.outputs = outputs, .n_outputs = 2, .ranges = ranges};
     struct as_buf want = {0}, got = written(&r), x = {0}, y = {0};
 

@@ -232,7 +232,7 @@ static void on_event(void *ctx AS_UNUSED, struct as_rest_call *c)
 static void begin_stream(const char *status, const char *type, size_t limit)
 {
     begin(limit);
-    as_rest_call_many(&call, on_event, NULL);
+    as_rest_call_expect_stream(&call, on_event, NULL);
     field(":status", status);
     field("content-type", type);
     events[0] = 0;

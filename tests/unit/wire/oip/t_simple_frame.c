@@ -1,5 +1,5 @@
-/* Specification of wire/oip/simple_frame: requests behind their length, answers as they come, and what
- * of a worker's word is believed. */
+/* Specification of wire/oip/simple_frame: requests behind their length, answers as they come, and
+ * what of a worker's word is believed. */
 #include "protobuf.h"
 #include "wire/oip/simple_frame.h"
 
@@ -137,7 +137,7 @@ static void an_answer_in_one_piece_is_not_copied(void **state AS_UNUSED)
     size_t rest;
 
     assert_false(as_simple_frame_begun(&rx));
-    assert_int_equal(as_simple_frame_take(&rx, b.p, b.n, MAX, &m, &rest), 1);
+    assert_int_equal(as_simple_frame_receive(&rx, b.p, b.n, MAX, &m, &rest), 1);
     assert_ptr_equal(m.p, b.p + 4);
     assert_int_equal(m.n, 5);
     assert_int_equal(rest, 1); /* nobody asked for it */
@@ -158,7 +158,7 @@ static void an_answer_in_any_pieces(void **state AS_UNUSED)
 
         for (size_t at = 0; at < b.n; at += step) {
             assert_int_equal(r, 0);
-            r = as_simple_frame_take(&rx, b.p + at, AS_MIN(step, b.n - at), MAX, &m, &rest);
+            r = as_simple_frame_receive(&rx, b.p + at, AS_MIN(step, b.n - at), MAX, &m, &rest);
             assert_true(as_simple_frame_begun(&rx));
         }
         assert_int_equal(r, 1);
@@ -178,16 +178,16 @@ static void a_large_answer_is_read_to_its_place(void **state AS_UNUSED)
     size_t rest, room;
     uint8_t *p;
 
-    assert_null(as_simple_frame_room(&rx, &room));
-    assert_int_equal(as_simple_frame_take(&rx, b.p, b.n, MAX, &m, &rest), 0);
-    p = as_simple_frame_room(&rx, &room);
+    assert_null(as_simple_frame_buffer(&rx, &room));
+    assert_int_equal(as_simple_frame_receive(&rx, b.p, b.n, MAX, &m, &rest), 0);
+    p = as_simple_frame_buffer(&rx, &room);
     assert_int_equal(room, 3);
     memcpy(p, "de", 2);
-    assert_int_equal(as_simple_frame_filled(&rx, 2, &m), 0);
-    p = as_simple_frame_room(&rx, &room);
+    assert_int_equal(as_simple_frame_received(&rx, 2, &m), 0);
+    p = as_simple_frame_buffer(&rx, &room);
     assert_int_equal(room, 1);
     *p = 'f';
-    assert_int_equal(as_simple_frame_filled(&rx, 1, &m), 1);
+    assert_int_equal(as_simple_frame_received(&rx, 1, &m), 1);
     assert_true(as_str_eq(m, AS_STR("abcdef")));
     assert_int_equal((uintptr_t)m.p % AS_BLOB_ALIGN, 0);
     as_simple_frame_reset(&rx);
@@ -207,7 +207,7 @@ static void lengths_that_are_none(void **state AS_UNUSED)
         struct as_str m;
         size_t rest;
 
-        assert_int_equal(as_simple_frame_take(&rx, b.p, b.n, MAX, &m, &rest), rows[i].err);
+        assert_int_equal(as_simple_frame_receive(&rx, b.p, b.n, MAX, &m, &rest), rows[i].err);
         as_simple_frame_reset(&rx);
         as_buf_fini(&b);
     }
@@ -222,7 +222,7 @@ static int read_as(struct as_buf *b, const char *id)
     int err;
 
     why[0] = 0;
-    err = as_simple_frame_read(as_buf_slice(b), as_str_of(id), &arena, &answer, why, sizeof(why));
+    err = as_simple_frame_parse(as_buf_slice(b), as_str_of(id), &arena, &answer, why, sizeof(why));
     return err;
 }
 
@@ -339,7 +339,7 @@ static void an_output_without_its_bytes(void **state AS_UNUSED)
 {
     struct as_tensor t = {
         .name = AS_STR("y"), .dtype = AS_DT_FP32, .ndim = 1, .shape = two, .nbytes = 0};
-    struct as_oip_range range = {.region = AS_STR("r"), .size = 8};
+    struct as_oip_shm_range range = {.region = AS_STR("r"), .size = 8};
     struct as_oip_response r = {.outputs = &t, .n_outputs = 1, .ranges = &range};
     struct as_buf b;
 
@@ -387,10 +387,10 @@ static void check_mixed(const struct as_buf *old, size_t cut, const struct as_bu
     size_t rest = 0;
     int r;
 
-    r = as_simple_frame_take(&rx, old->p, cut, MAX, &m, &rest);
+    r = as_simple_frame_receive(&rx, old->p, cut, MAX, &m, &rest);
     assert_true(r == 0 || cut == old->n);
     if (r == 0)
-        r = as_simple_frame_take(&rx, next->p, next->n, MAX, &m, &rest);
+        r = as_simple_frame_receive(&rx, next->p, next->n, MAX, &m, &rest);
     if (r == 1) {
         struct as_buf b = {.p = (uint8_t *)(uintptr_t)m.p, .n = m.n};
 

@@ -61,7 +61,7 @@ static void a_round_trip(void **state AS_UNUSED)
         const char *why;
 
         as_arena_init(&a, NULL, 0);
-        assert_int_equal(as_frame_msg_open(&f, &a, &m, &msg, &why), 0);
+        assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
         assert_own(&m.tensor_params);
         assert_int_equal(msg.n_params, whole.n_params);
         assert_int_equal(msg.n_meta, whole.n_meta);
@@ -93,7 +93,7 @@ static const char *refused(size_t offset, uint64_t v, size_t n)
         at++;
     memcpy((uint8_t *)(uintptr_t)at + offset, &v, n);
     as_arena_init(&a, NULL, 0);
-    err = as_frame_msg_open(&f, &a, &m, &msg, &why);
+    err = as_frame_get_msg(&f, &a, &m, &msg, &why);
     assert_int_equal(err, *why ? AS_EPROTO : 0);
     as_arena_fini(&a);
     free(b.p);
