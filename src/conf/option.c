@@ -171,7 +171,7 @@ static int parse_letter(struct as_option_set *o, const char *arg, const char *ne
         if (arg[2] == 0)
             return parse_option(o, row->key, next, err);
         if (row->type != AS_OPTION_BOOL)
-            return set_value(o, letters[i].id, arg + 2, err);
+            return set_value(o, (int)letters[i].id, arg + 2, err);
     }
     as_buf_printf(err, "unknown option %s; options begin with --", arg);
     return AS_EINVALID;

@@ -151,12 +151,14 @@ static void put_deployments(const struct as_server_names *s, const char *applica
 
 static void put_applications(const struct as_server_names *s, struct as_buf *out)
 {
+    const char *last = "";
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
         /* those of one application follow each other */
-        if (i > 0 && strcmp(s->all[i].application, s->all[i - 1].application) == 0)
+        if (strcmp(s->all[i].application, last) == 0)
             continue;
+        last = s->all[i].application;
         if (n++ < MAX_LISTED)
             as_buf_printf(out, "%s%s", n > 1 ? ", " : "", s->all[i].application);
     }

@@ -11,7 +11,7 @@
 #include "io/shm.h"
 #include "link/fleet/fleet.h"
 
-#define AS_CONF_DEBUGGING (3650 * 86400 * AS_SEC) /* stands for never, with --debug */
+#define AS_CONF_DEBUGGING ((as_ns)3650 * 86400 * AS_SEC) /* stands for never, with --debug */
 
 struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a seed of its own */
 /* Of one loop: each gets its part of the connections and requests, rounded up. What the loops share

@@ -176,7 +176,7 @@ static void set_deployment_target(struct as_reconciler *c,
     struct as_str name = as_str_of(as_spec_str(page->deployment, AS_SPEC_DEPLOYMENT_NAME)),
                   app = as_str_of(as_spec_str(page->app, AS_SPEC_APPLICATION_NAME));
     struct as_reconciler_deployment *d = as_reconciler_find(c, name);
-    bool is_new = !d;
+    bool is_new = !d, numbers_changed, code_changed;
     const struct as_plan_target *was;
     struct as_plan_target t;
     as_ns now = as_loop_now(c->loop);
@@ -186,7 +186,9 @@ static void set_deployment_target(struct as_reconciler *c,
     d->listed = true;
     if (!as_str_eq(as_str_of(d->application), app))
         move_to_application(c, d, app);
-    if ((update_replica_numbers(d, page) | update_code(d, page->app)) && !is_new)
+    numbers_changed = update_replica_numbers(d, page);
+    code_changed = update_code(d, page->app);
+    if ((numbers_changed || code_changed) && !is_new)
         as_reconciler_report_status(d);
     if (is_unchanged(d, page) && !d->forgiven)
         return;

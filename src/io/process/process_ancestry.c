@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,22 @@ struct stat_line {
     char command[AS_PROCESS_ANCESTRY_COMMAND];
     int parent, group;
 };
+
+/* Reads " state parent group …". */
+static bool parse_parent_and_group(const char *text, struct stat_line *ret_s)
+{
+    char *end;
+
+    if (text[0] != ' ' || !text[1] || text[2] != ' ')
+        return false;
+    text += 3;
+    ret_s->parent = (int)strtol(text, &end, 10);
+    if (end == text || *end != ' ')
+        return false;
+    text = end + 1;
+    ret_s->group = (int)strtol(text, &end, 10);
+    return end != text;
+}
 
 /* /proc/PID/stat: "PID (command) state parent group …"; the command may hold anything, also ')'. */
 static bool read_stat(pid_t pid, struct stat_line *ret_s)
@@ -29,8 +46,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret_s)
     text[n > 0 ? n : 0] = 0;
     open_at = strchr(text, '(');
     close_at = strrchr(text, ')');
-    if (!open_at || !close_at ||
-        sscanf(close_at + 1, " %*c %d %d", &ret_s->parent, &ret_s->group) != 2)
+    if (!open_at || !close_at || !parse_parent_and_group(close_at + 1, ret_s))
         return false;
     len = AS_MIN((size_t)(close_at - open_at - 1), sizeof(ret_s->command) - 1);
     memcpy(ret_s->command, open_at + 1, len);
@@ -46,6 +62,13 @@ bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_CO
         return false;
     memcpy(ret_name, s.command, sizeof(s.command));
     return true;
+}
+
+pid_t as_process_ancestry_parent(pid_t pid)
+{
+    struct stat_line s;
+
+    return read_stat(pid, &s) ? s.parent : 0;
 }
 
 pid_t as_process_ancestry_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx)

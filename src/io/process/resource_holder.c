@@ -1,5 +1,7 @@
 #include "io/process/resource_holder.h"
 
+#include "io/process/process_ancestry.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -95,30 +97,11 @@ static void read_details(struct as_resource_holder *h)
     h->program[strcspn(h->program, "\n")] = 0;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], text[512];
-    const char *end;
-    ssize_t n;
-    int fd, parent = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = 0;
-    end = strrchr(text, ')'); /* its name may hold anything */
-    if (!end || sscanf(end, ") %*c %d", &parent) != 1)
-        return 0;
-    return parent;
-}
-
 /* What a controller has open, its supervisor need not have. */
 static void use_parent_server(struct as_resource_holder *h)
 {
     static const struct wanted nothing;
-    struct as_resource_holder parent = {.pid = parent_of(h->pid)};
+    struct as_resource_holder parent = {.pid = as_process_ancestry_parent(h->pid)};
 
     if (parent.pid > 1)
         scan_descriptors(&parent, &nothing);

@@ -279,13 +279,11 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
     int err = AS_EINVALID;
 
     pthread_mutex_lock(&w->mu);
-    if (q->inputs_over)
+    if (!q->inputs_over)
+        err = msg ? check_message(&q->rehearsal->model, msg, &own, why, sizeof(why)) : 0;
+    if (err)
         as_worker_set_error(w, as_str_of(why));
-    else if (!msg)
-        err = 0;
-    else if ((err = check_message(&q->rehearsal->model, msg, &own, why, sizeof(why))))
-        as_worker_set_error(w, as_str_of(why));
-    else
+    else if (msg)
         err = make_message(w, q->model, msg, &own, &in);
     if (in) {
         in->is_input = true;
