@@ -1,4 +1,4 @@
-/* A worker that a deployment file starts as its `command` (tests/e2e/test_command.py): it answers
+/* A worker that a deployment file starts as its `command` (tests/e2e/worker/test_command.py): it answers
  * with what it was started with and told.
  *
  *   told MODEL [WORD …]

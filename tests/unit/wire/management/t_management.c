@@ -1,5 +1,5 @@
 /* Specification of wire/management/management: what its messages are, in both forms, and what is wrong with
- * those that are none. The same messages from PyPI's protobuf: tests/e2e/test_management.py. */
+ * those that are none. The same messages from PyPI's protobuf: tests/e2e/worker/test_management.py. */
 #include "wire/management/management.h"
 
 #include "base/err.h"

@@ -8,7 +8,7 @@ import pytest
 
 from support import paths, procs, wait
 from support.load import Load
-from test_deploy import QUICK, api, causes, deployment, healthy, procs_env, put, run
+from support.deployments import QUICK, api, causes, deployment, healthy, procs_env, put, run
 
 TOLD = str(paths.BUILD / "tests/workers/told")
 

@@ -10,7 +10,7 @@ import pytest
 
 from support import paths, procs, wait
 from support.load import Load
-from test_deploy import api, causes, deployment, failed, healthy, put, run
+from support.deployments import api, causes, deployment, failed, healthy, put, run
 
 TOLD = paths.BUILD / "tests/workers/told"
 QUICK = ("--update-min-ready", "30ms", "--restart-backoff", "10ms")

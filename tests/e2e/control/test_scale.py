@@ -4,7 +4,7 @@ takes it back."""
 import pytest
 
 from support import procs, wait
-from test_deploy import APPLICATIONS, api, causes, deployment, healthy, put, run, spec, start  # noqa: F401
+from support.deployments import APPLICATIONS, api, causes, deployment, healthy, put, run, spec
 
 
 def numbers(server):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from support import paths, wait
-from test_deploy import failed, healthy, put, spec, start  # noqa: F401
+from support.deployments import failed, healthy, put, spec
 
 
 def run(server, *args, code=0):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from support import paths
-from test_operate import run
+from support.commands import run
 
 CODE = """
 from anyserve import AnyServe

@@ -6,7 +6,7 @@ import grpc
 import numpy as np
 
 from support.load import Load
-from test_deploy import QUICK, healthy, put
+from support.deployments import QUICK, healthy, put
 
 APP = '''
 import os

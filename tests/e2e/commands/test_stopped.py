@@ -13,7 +13,7 @@ import pytest
 
 from support import paths, wait
 from support.fake_control import SYNCED, Control
-from test_operate import Watch, at, run
+from support.commands import Watch, at, run
 
 QUICK = ("--answer-timeout", "300ms")
 ROLES = ["supervisor", "dispatcher", "controller"]
