@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The include law of the house, checked over the #include lines of src/ and python/src/.
 
-A folder of src/ includes only itself and what lies below it along a line of the picture in
-docs/ARCHITECTURE.md. No file includes itself through others. A .c file that has a header of its own
+A layer, a folder of src/, includes only itself and what lies below it along a line of the picture in
+docs/ARCHITECTURE.md; a room, a folder of a layer, only what ROOMS gives it of its layer. No file includes itself through others. A .c file that has a header of its own
 includes it first, which proves that the header can be read alone. System headers that bring descriptors,
 threads or a clock stay out of the layers that promise to have none.
 
@@ -29,6 +29,58 @@ BELOW = {
     "app": ["tool", "ctl", "conf", "edge", "link", "io", "wire", "core", "base"],
     "python": [],
 }
+# A room, a folder inside a layer, includes itself and these rooms of its layer. What stands in the layer's own folder
+# (its command line, the edge itself) may include every room of it. Circles of rooms are in edge, whose exchange is the
+# one object that all of its rooms work on, and in link, where the fleet makes the links and a link reports to the fleet.
+ROOMS = {
+    "app/client": [],
+    "app/commands": ["app/client", "app/options"],
+    "app/controller": ["app/options"],
+    "app/dispatcher": ["app/options"],
+    "app/options": [],
+    "app/server": ["app/client", "app/controller", "app/options"],
+    "base/memory": ["base"],
+    "core/dispatch": ["core/protect", "core/queue"],
+    "core/protect": ["core/replicas"],
+    "core/queue": [],
+    "core/registry": ["core/queue"],
+    "core/replicas": [],
+    "ctl/message": [],
+    "ctl/output": ["ctl/message"],
+    "ctl/reconcile": ["ctl/message", "ctl/output", "ctl/state", "ctl/worker"],
+    "ctl/state": ["ctl/message"],
+    "ctl/supervise": ["ctl/message", "ctl/output", "ctl/state"],
+    "ctl/worker": ["ctl/message", "ctl/state", "ctl/supervise"],
+    "edge/admin": ["edge", "edge/exchange", "edge/rest"],
+    "edge/conn": ["edge", "edge/exchange", "edge/rest"],
+    "edge/exchange": ["edge", "edge/conn", "edge/grpc", "edge/rest"],
+    "edge/grpc": ["edge/exchange"],
+    "edge/infer": ["edge/exchange", "edge/grpc", "edge/rest"],
+    "edge/methods": ["edge/admin", "edge/grpc", "edge/infer", "edge/rest", "edge/triton"],
+    "edge/rest": ["edge/conn", "edge/exchange"],
+    "edge/triton": ["edge/exchange", "edge/infer", "edge/rest"],
+    "io/loop": [],
+    "io/process": [],
+    "io/socket": ["io/loop"],
+    "link/fleet": ["link/native", "link/simple"],
+    "link/native": ["link/fleet"],
+    "link/simple": ["link/fleet"],
+    "link/worker": ["link"],
+    "tool/bench": ["tool", "tool/call", "tool/tensor"],
+    "tool/call": ["tool", "tool/tensor"],
+    "tool/server": [],
+    "tool/tensor": [],
+    "wire/frame": ["wire"],
+    "wire/grpc": ["wire", "wire/h2", "wire/protobuf"],
+    "wire/h1": ["wire/http"],
+    "wire/h2": ["wire/http"],
+    "wire/http": [],
+    "wire/json": ["wire"],
+    "wire/management": ["wire", "wire/json", "wire/protobuf"],
+    "wire/oip": ["wire", "wire/frame", "wire/http", "wire/json", "wire/protobuf"],
+    "wire/protobuf": [],
+    "wire/triton": ["wire", "wire/json", "wire/protobuf"],
+}
 # base/memory/pages is an allocator: it maps anonymous memory, never a descriptor.
 ALLOWED = {("src/base/memory/pages.c", "sys/mman.h")}
 UV = {"io", "link", "edge", "ctl", "tool", "app"}
@@ -42,6 +94,19 @@ IMPURE = re.compile(r"(unistd|fcntl|poll|pthread|threads|time)\.h|"
 def layer_of(path):
     parts = path.relative_to(ROOT).parts
     return "python" if parts[0] == "python" else parts[1]
+
+
+def room_of(path):
+    """"edge/grpc"; of a file in the layer's own folder "edge"."""
+    return str(path.parent.relative_to(ROOT / "src"))
+
+
+def room_fault(room, other):
+    if "/" not in room or other == room:
+        return None
+    if room not in ROOMS:
+        return f"{room} has no place among the rooms of its layer"
+    return None if other in ROOMS[room] else f"{room} may not know {other}"
 
 
 def includes(path):
@@ -85,6 +150,8 @@ def own_fault(path, name, target):
     other = layer_of(target)
     if other != layer and other not in BELOW[layer]:
         return f"{layer} may not know {other}"
+    if layer == other != "python" and room_fault(room_of(path), room_of(target)):
+        return room_fault(room_of(path), room_of(target))
     if layer != "python" and "/" not in name:
         return f'write "{layer}/{name}"'
     return None

@@ -2,7 +2,7 @@
 
 #include "edge/rest/rest_body.h"
 #include "edge/conn/access.h"
-#include "edge/methods/landing_page.h"
+#include "edge/rest/landing_page.h"
 
 #define ALLOW_RPC  "POST, OPTIONS"
 #define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"

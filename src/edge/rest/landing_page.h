@@ -1,4 +1,4 @@
-/* edge/methods/landing_page.h — what a newcomer looks for on the clients' port, and where it is
+/* edge/rest/landing_page.h — what a newcomer looks for on the clients' port, and where it is
  * instead.
  *
  * GET and HEAD of /, /docs, /metrics and /v2/models name what there is, with links: JSON, or a page

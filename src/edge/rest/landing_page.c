@@ -1,4 +1,4 @@
-#include "edge/methods/landing_page.h"
+#include "edge/rest/landing_page.h"
 
 #include "core/registry/registry.h"
 #include "edge/rest/route.h"
