@@ -8,7 +8,7 @@ configure = test "$$(cat build/$(1).args 2>/dev/null)" = "$(2)" || { rm -rf buil
 build = $(call configure,$(1),$(2)) && ninja $(if $(MAKE_TERMOUT),,--quiet) -C build/$(1)
 
 .DEFAULT_GOAL := all
-.PHONY: all help setup debug run test unit e2e conform compat check wheel wheel-test asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
+.PHONY: all help setup debug run test quick unit e2e conform compat check wheel wheel-test asan tsan fuzz bench soak leaks crowd attack chaos sweep workers fmt clean
 
 all: setup      ## build the release into build/release
 	@$(call build,release,-Dbuildtype=release -Db_lto=true)
@@ -22,6 +22,8 @@ run: all        ## serve examples/echo_add.py, show one request answered, serve 
 	@python tools/demo.py
 test: setup     ## everything that must pass: at most 25 minutes on two cores
 	@python tools/test.py
+quick: setup    ## for whoever changes a line: unit tests, simulators, the core of the end-to-end tests; 3 minutes at most
+	@python tools/test.py --quick
 unit: all       ## unit tests and simulator only
 	@meson test -C build/release --suite unit --suite sim
 e2e: all        ## end-to-end tests against the release build

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What can be said about the sources without running them; `make check` is this.
 
-Layers, sizes, format, clang-tidy over src/, generated pages.
+Layers, sizes, what the pages point to, format, clang-tidy over src/, generated pages.
 """
 
 import os
@@ -47,6 +47,7 @@ def tidy():
 CHECKS = {
     "layers": lambda: call([sys.executable, "tools/check_layers.py"]),
     "sizes": lambda: call([sys.executable, "tools/size_report.py"]),
+    "docs": lambda: call([sys.executable, "tools/check_docs.py"]),
     "format": lambda: call(["clang-format", "--dry-run", "-Werror",
                             *sources("src", "python/src", "tests", "fuzz", "bench")]),
     "clang-tidy": tidy,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Everything that must pass, one step after the other; `make test` is this.
+"""Everything that must pass, one step after the other; `make test` is this, `make quick` its short form.
 
-    tools/test.py [--only STEP[,STEP]] [--list]
+    tools/test.py [--quick] [--only STEP[,STEP]] [--list]
 
 Each step prints the closing lines of its runner. At the end come the names of what failed, at most 20, and as the
 last line of all "N passed, N failed". What a step printed in full is in build/test/STEP.log. Exit code 1 if
@@ -90,7 +90,7 @@ def pytest(build, *args, folder="tests/e2e"):
     return ["env", f"ANYSERVE_BUILD={build}", sys.executable, "-m", "pytest", "-q", "--durations=30", folder, *args]
 
 
-RELEASE, ASAN, TSAN = "build/release", "build/asan", "build/tsan"
+RELEASE, DEBUG, ASAN, TSAN = "build/release", "build/debug", "build/asan", "build/tsan"
 # End-to-end tests wait for events most of the time: two files at once. What measures is not among them.
 TWO_AT_ONCE = ["-n", "2", "--dist", "loadfile"]
 
@@ -99,6 +99,7 @@ STEPS = [
     ("build", make("all"), count_one, RELEASE, 1, 6),
     ("layers", [sys.executable, "tools/check_layers.py"], count_one, RELEASE, 1, 1),
     ("sizes", [sys.executable, "tools/size_report.py"], count_one, RELEASE, 1, 1),
+    ("docs", [sys.executable, "tools/check_docs.py"], count_one, RELEASE, 1, 1),
     ("unit", meson_test(RELEASE, "unit"), count_meson, RELEASE, 3, 5),
     ("simulator", [f"{RELEASE}/tests/sim/sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
     ("simulator of replicas", [f"{RELEASE}/tests/sim/plan_sim", "--seeds", "20000"], count_one, RELEASE, 2, 5),
@@ -121,6 +122,19 @@ STEPS = [
     ("build tsan", make("tsan"), count_one, TSAN, 1, 10),
     ("tsan unit", UNRANDOMIZED + meson_test(TSAN, "unit"), count_meson, TSAN, 3, 5),
     ("tsan stress", UNRANDOMIZED + pytest(TSAN, "-m", "stress"), count_pytest, TSAN, 1, 3),
+]
+
+
+# For whoever changes a line: against the build that is made fastest, with its assertions.
+QUICK_STEPS = [
+    ("build", make("debug"), count_one, DEBUG, 1, 6),
+    ("layers", [sys.executable, "tools/check_layers.py"], count_one, DEBUG, 1, 1),
+    ("sizes", [sys.executable, "tools/size_report.py"], count_one, DEBUG, 1, 1),
+    ("docs", [sys.executable, "tools/check_docs.py"], count_one, DEBUG, 1, 1),
+    ("unit", meson_test(DEBUG, "unit", "fuzz"), count_meson, DEBUG, 3, 3),
+    ("simulator", [f"{DEBUG}/tests/sim/sim", "--seeds", "500"], count_one, DEBUG, 2, 2),
+    ("simulator of replicas", [f"{DEBUG}/tests/sim/plan_sim", "--seeds", "1000"], count_one, DEBUG, 2, 2),
+    ("e2e", pytest(DEBUG, "-m", "quick and not long", *TWO_AT_ONCE), count_pytest, DEBUG, 1, 4),
 ]
 
 
@@ -183,10 +197,11 @@ def run(step):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="what `make quick` runs")
     parser.add_argument("--only", help="steps by name, with commas")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    steps = [s for s in STEPS if not options.only or s[0] in options.only.split(",")]
+    steps = [s for s in (QUICK_STEPS if options.quick else STEPS) if not options.only or s[0] in options.only.split(",")]
     if options.list:
         print("\n".join(f"{s[0]:20} {' '.join(s[1])}" for s in steps))
         return 0

@@ -49,7 +49,7 @@ def test_httpie(run, base):
 @ANY
 @pytest.mark.parametrize("keep", [[], ["-k"]], ids=["closed", "kept"])
 def test_ab(run, base, tmp_path, keep):
-    """ApacheBench speaks HTTP/1.0, of which every connection is closed, whatever -k asks for (docs/PROTOCOL.md)."""
+    """ApacheBench speaks HTTP/1.0, of which every connection is closed, whatever -k asks for (docs/protocol/http.md)."""
     (tmp_path / "body").write_text(ADD)
     out = run("ab", "-q", "-n", "200", "-c", "8", "-p", "body", "-T", "application/json", *keep,
               f"{base}/v2/models/add/infer")

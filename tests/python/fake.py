@@ -1,6 +1,6 @@
 """A dispatcher in Python, for one worker at a time: frames of the link by struct, no code of ours.
 
-It is written from docs/PROTOCOL.md alone, so it also shows that the page says enough.
+It is written from docs/protocol/link.md alone, so it also shows that the page says enough.
 """
 
 import os

@@ -213,7 +213,7 @@ def cycles(options):
 
 def pool(options):
     """Both workers in one server, each with a model of its own, measured in turn. A connection whose answer does not
-    repeat the id is not used again (docs/PROTOCOL.md)."""
+    repeat the id is not used again (docs/protocol/simple-worker.md)."""
     server = Server(None, "--log-level", "warn")
     rates = {"pooled": [], "once": []}
     try:

@@ -73,7 +73,7 @@ def test_messages_that_a_worker_may_be_ahead(serve):
 def test_bytes_that_a_worker_may_be_ahead(serve, more, messages):
     """--stream-credit-bytes: a message may begin while there is one byte left, and go over it."""
     head, body = link.message(1, {"y": np.zeros(LARGE)}, more=True)[:128], 8 * LARGE
-    cost = int.from_bytes(head[56:60], "little") + body  # docs/PROTOCOL.md, section 7: the table and the body
+    cost = int.from_bytes(head[56:60], "little") + body  # docs/protocol/link.md, section 7: the table and the body
     server = serve("echo.py", "--stream-credit-bytes", cost + more)
     with Worker(server) as worker, H2(server.host, server.port) as http:
         q = begin(worker, http)

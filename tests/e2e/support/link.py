@@ -1,4 +1,4 @@
-"""A worker by hand: docs/PROTOCOL.md in pure Python, so that it can also lie."""
+"""A worker by hand: docs/protocol/link.md in pure Python, so that it can also lie."""
 
 import dataclasses
 import fcntl

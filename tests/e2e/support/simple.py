@@ -1,4 +1,4 @@
-"""A worker of the simple socket protocol by hand (docs/PROTOCOL.md, part 20), so that it can also lie.
+"""A worker of the simple socket protocol by hand (docs/protocol/simple-worker.md), so that it can also lie.
 
 `Echo` listens and gives every request to `handle` in a thread of its connection. What `handle` returns is sent: a
 ModelInferResponse, bytes as they are, or None: the connection is closed. `Simple` registers over management.sock, too.

@@ -1,4 +1,4 @@
-"""Workers written by hand that answer with streams: by the rules of docs/PROTOCOL.md, section 6, and against them."""
+"""Workers written by hand that answer with streams: by the rules of docs/protocol/link.md, section 6, and against them."""
 
 import contextlib
 import queue

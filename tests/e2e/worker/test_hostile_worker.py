@@ -1,4 +1,4 @@
-"""Workers written by hand after docs/PROTOCOL.md: one that keeps its rules, and many that break them."""
+"""Workers written by hand after docs/protocol/link.md: one that keeps its rules, and many that break them."""
 
 import os
 import re
