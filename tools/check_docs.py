@@ -2,8 +2,8 @@
 """Checks what the pages (*.md) point to: links, their anchors, and files of this repository named in backticks.
 
 A link is checked unless it leads elsewhere (https:, mailto:). A name in backticks is checked when it begins with a layer of
-src/ (`core/queue/queue`, `edge/infer/infer_grpc.c`) or with a folder of the repository that holds code (`tests/sim`). A
-trailing `*` stands for several files. Prints every fault; exit code 1 if there is one.
+src/ (`core/queue/queue`, `edge/infer/infer_grpc.c`) or with a folder of the repository that holds code (`tests/sim`), or
+when it is that of a test or a file of tests (`t_queue`, `test_grpc`). A trailing `*` stands for several files. Prints every fault; exit code 1 if there is one.
 """
 
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z0-9_.*]+)`")
+TEST = re.compile(r"`((?:t|test)_[a-z0-9_]+\*?)`")
 LAYERS = {p.name for p in (ROOT / "src").iterdir() if p.is_dir()}
 FOLDERS = {"src", "tests", "tools", "docs", "fuzz", "bench", "examples", "proto", "include"}
 
@@ -49,7 +50,24 @@ def name_fault(name):
     return "no such file"
 
 
+def names_of_tests():
+    found = set()
+    for path in (ROOT / "tests").rglob("*"):
+        if path.suffix in (".py", ".c"):
+            found.add(path.stem)
+        if path.suffix == ".py" and path.name.startswith("test_"):
+            found.update(re.findall(r"^def (test_\w+)", path.read_text(), re.M))
+    return found
+
+
+def test_fault(name, tests):
+    if name.endswith("*"):
+        return None if any(t.startswith(name[:-1]) for t in tests) else "no such test"
+    return None if name in tests else "no such test"
+
+
 def main():
+    tests = names_of_tests()
     pages = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT, text=True,
                            capture_output=True, check=True).stdout.split()
     faults = 0
@@ -59,7 +77,8 @@ def main():
             continue
         for number, line in enumerate(page.read_text().splitlines(), 1):
             for text, fault in [(m, link_fault(page, m)) for m in LINK.findall(line)] + \
-                               [(m, name_fault(m)) for m in NAMED.findall(line)]:
+                               [(m, name_fault(m)) for m in NAMED.findall(line)] + \
+                               [(m, test_fault(m, tests)) for m in TEST.findall(line)]:
                 if fault:
                     faults += 1
                     print(f"{name}:{number}: {text}: {fault}")
