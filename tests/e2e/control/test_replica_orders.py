@@ -8,7 +8,7 @@ import pytest
 from support import link, oip
 from support.supervisor import Dispatcher
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 RECONFIGURE = 2
 

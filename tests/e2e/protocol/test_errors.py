@@ -13,7 +13,7 @@ from support.h2client import H2, prefixed
 from support.load import Load
 from support.protobuf import field, request, tensor
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 FLOAT = struct.pack("<f", 1.0)
 GOOD = request(tensors=[tensor()], raws=[FLOAT])
 MAX_MESSAGE = 1 << 20

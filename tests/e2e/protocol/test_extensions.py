@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 from support import oip, wait
 from support.raw import HOST, Raw
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 ALLOWED = ("--allow-client-shm", "--allow-client-control")
 MIB = 1 << 20
 APP = '''

@@ -9,7 +9,7 @@ import pytest
 from support import procs, wait
 from support.h2client import H2
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 
 @pytest.fixture(autouse=True)

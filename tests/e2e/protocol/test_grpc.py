@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from support import oip, procs, wait
 from support.h2client import H2, messages_of, prefixed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 HEALTH = "grpc.health.v1.Health"
 MIB = 1 << 20
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3

@@ -12,7 +12,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from support import oip
 from support.h2client import H2, prefixed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 
 @pytest.fixture(scope="module")

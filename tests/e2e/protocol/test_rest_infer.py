@@ -14,7 +14,7 @@ from support import http as rest
 from support import oip
 from test_datatypes import ARRAYS, SHAPES
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 TEXTS = oip.bytes_array([b"", b"plain", "grüße 世界 \U0001f600".encode(), b'"\\/\b\f\n\r\t\0\x1f\x7f', b"x" * 70_000, b" "],
                         (3, 2))
 JSON_ARRAYS = {**ARRAYS, "BYTES": TEXTS}

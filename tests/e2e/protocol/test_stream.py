@@ -16,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 from support import oip, procs, wait
 from support.h2client import H2, messages_of, prefixed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 KINDS = ["sync", "threads", "async", "class"]
 METHOD = f"/{oip.SERVICE}/ModelStreamInfer"

@@ -12,7 +12,7 @@ import pytest
 
 from support import oip, paths, wait
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 MASKED = "a masked array, whose mask would be lost: return .filled(value), or the mask as an output of its own"
 CROWD = int(os.environ.get("ANYSERVE_CROWD", "20000"))

@@ -8,7 +8,7 @@ import pytest
 from support import oip, paths, wait
 from support.h2client import H2, prefixed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 ONE_AT_A_TIME = """
 import itertools

@@ -10,7 +10,7 @@ from support import oip, wait
 from support.h2client import H2, prefixed
 from support.load import Load
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 from support import link, oip, procs, wait
 from support.link import Page, Worker
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from support import oip, paths, procs, protobuf, tool, wait
 from support.management import RPCS, SERVICE, Grpc, messages, post, unix_path
 from support.simple import Echo, echo
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 TOKEN = "a-Token.of_ours~+/="
 CALL = {"x": np.arange(3, dtype=np.float32)}

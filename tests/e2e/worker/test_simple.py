@@ -11,7 +11,7 @@ from support import oip, wait
 from support.management import Json
 from support.simple import Simple, echo, error, framed
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.quick]
 
 CALL = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 
