@@ -69,7 +69,7 @@ static void handle_request(struct as_exchange *x, const struct as_control_reques
     k->query.gone = on_gone;
     k->yaml = q->verb == AS_CONTROL_CONFIG;
     x->query = &k->query;
-    x->state = AS_X_WAITING;
+    x->state = AS_EXCHANGE_WAITING;
     c->handle(c->ctx, q, k);
 }
 

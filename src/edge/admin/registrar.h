@@ -1,8 +1,9 @@
 /* edge/admin/registrar.h — anyserve.WorkerManagement: workers that nobody here started come and go.
  *
- * Served at the management door only (edge/conn/access.h), on the dispatch loop, so that each call is a
- * call of link/simple/simple.h. Over gRPC, and as JSON by POST to /anyserve.WorkerManagement/<Rpc>; an
- * error is a gRPC status or an HTTP status with {"error": text}, never success=false.
+ * Served at the management door only (edge/conn/access.h), on the dispatch loop, so that each call
+ * is a call of link/simple/simple.h. Over gRPC, and as JSON by POST to
+ * /anyserve.WorkerManagement/<Rpc>; an error is a gRPC status or an HTTP status with {"error":
+ * text}, never success=false.
  */
 #ifndef AS_EDGE_REGISTRAR_H
 #define AS_EDGE_REGISTRAR_H

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "edge/edge.h"
 
-#define AS_BOARD_EDGES 65u /* of 64 loops, and of the management door */
+#define AS_STATUS_PAGE_EDGES 65u /* of 64 loops, and of the management door */
 
 struct as_status_page_process { /* one replica's process, as the supervisor tells it */
     struct as_list node;
@@ -34,7 +34,8 @@ struct as_status_page_status { /* of a deployment, or, its name being "", of an 
 
 struct as_status_page {
     struct as_fleet *fleet;
-    struct as_edge *edges[AS_BOARD_EDGES]; /* one per loop, then that of the management door */
+    struct as_edge
+        *edges[AS_STATUS_PAGE_EDGES]; /* one per loop, then that of the management door */
     uint32_t n_edges, n_loops;
     const struct as_edge_budgets *budgets;
     struct as_list processes, statuses;

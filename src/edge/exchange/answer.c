@@ -27,9 +27,9 @@ static const struct as_http_header accept_encoding = H("grpc-accept-encoding", A
 
 static inline bool mark_grpc_answered(struct as_exchange *x, uint32_t status)
 {
-    if (x->state == AS_X_ANSWERED || !x->conn)
+    if (x->state == AS_EXCHANGE_ANSWERED || !x->conn)
         return false;
-    x->state = AS_X_ANSWERED;
+    x->state = AS_EXCHANGE_ANSWERED;
     as_client_timeouts_start_answer(x);
     as_counter_add(&x->edge->stat.requests[x->rpc][status < AS_GRPC_CODES ? status : 2], 1);
     as_conn_schedule_flush(x->conn);
@@ -52,8 +52,8 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     uint32_t n = 1;
 
     if (x->fail) {
-        if (x->state != AS_X_ANSWERED && x->conn) {
-            x->state = AS_X_ANSWERED;
+        if (x->state != AS_EXCHANGE_ANSWERED && x->conn) {
+            x->state = AS_EXCHANGE_ANSWERED;
             x->fail(x, status, message);
         }
         return;

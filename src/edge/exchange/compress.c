@@ -71,7 +71,7 @@ static void finish_job(struct as_compress_job *q, int err)
     void *arg = q->arg;
 
     if (!err)
-        memset(q->blob->data + q->have, 0, AS_SQUEEZE_PAD);
+        memset(q->blob->data + q->have, 0, AS_COMPRESS_PAD);
     if (err) {
         as_blob_unref(q->blob);
         r = (struct as_compress_result){.err = err};
@@ -90,8 +90,8 @@ static int grow_output(struct as_compress_job *q)
     n = AS_MIN(n, q->limit + 1);
     if (n <= old)
         return AS_ETOOBIG;
-    err = q->blob ? as_blob_grow(&q->blob, n + AS_SQUEEZE_PAD)
-                  : as_blob_new_charged(q->payer, n + AS_SQUEEZE_PAD, &q->blob);
+    err = q->blob ? as_blob_grow(&q->blob, n + AS_COMPRESS_PAD)
+                  : as_blob_new_charged(q->payer, n + AS_COMPRESS_PAD, &q->blob);
     if (!err)
         q->room = n;
     return err;

@@ -18,7 +18,7 @@
 
 #define AS_COMPRESS_TURN_BYTES                                                                     \
     (256u << 10)                    /* bytes in or out, whichever is more, per turn of a loop */
-#define AS_SQUEEZE_PAD          64u /* zeros behind a result, for readers of whole vectors */
+#define AS_COMPRESS_PAD         64u /* zeros behind a result, for readers of whole vectors */
 #define AS_COMPRESS_SLICE_BYTES (64u << 10) /* of one message before the next one's turn */
 
 struct as_compress_job;
@@ -34,7 +34,7 @@ struct as_compressor { /* of one loop */
 void as_compressor_init(struct as_compressor *s, struct as_loop *loop);
 void as_compressor_fini(struct as_compressor *s); /* nobody in line */
 
-/* The outcome. err 0: `blob` holds n bytes, AS_SQUEEZE_PAD zeros behind them; it is charged, and
+/* The outcome. err 0: `blob` holds n bytes, AS_COMPRESS_PAD zeros behind them; it is charged, and
  * the owner's from now on. Else nothing is held: AS_EINTERNAL  not a stream of its format, or cut
  * short AS_ETOOBIG    more than `limit` bytes AS_EFULL      the account has no room AS_ENOMEM no
  * memory */

@@ -29,6 +29,6 @@ void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
     k->work = work;
     k->answer = answer;
     x->query = k;
-    x->state = AS_X_WAITING;
+    x->state = AS_EXCHANGE_WAITING;
     as_fleet_client_run(&x->edge->client, &k->errand);
 }

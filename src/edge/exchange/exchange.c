@@ -153,7 +153,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
         as_rest_body_receive(x, p, n);
         return;
     }
-    while (x->state == AS_X_RECEIVING) {
+    while (x->state == AS_EXCHANGE_RECEIVING) {
         switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
             if (x->reader.messages > 1)
@@ -179,7 +179,7 @@ static void on_end(void *conn AS_UNUSED, void *req)
     struct as_exchange *x = req;
 
     x->ended = true;
-    if (x->state != AS_X_RECEIVING) {
+    if (x->state != AS_EXCHANGE_RECEIVING) {
         if (!x->grpc && x->deferred_reply)
             as_rest_send_deferred(x);
         return;
@@ -254,7 +254,7 @@ static void check_grpc(struct as_exchange *x)
         check_encoding(x);
     if (head->grpc_timeout.n)
         as_exchange_read_timeout(x);
-    if (as_rpc_is_streaming(x->rpc) && x->state == AS_X_RECEIVING)
+    if (as_rpc_is_streaming(x->rpc) && x->state == AS_EXCHANGE_RECEIVING)
         as_grpc_service_stream(x);
 }
 
@@ -287,7 +287,7 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
     x->edge = e;
     x->conn = c;
     x->stream = stream;
-    x->state = AS_X_RECEIVING;
+    x->state = AS_EXCHANGE_RECEIVING;
     x->in_fleet = false;
     x->ended = head && head->end_stream;
     x->reader = (struct as_grpc_reader){0};
@@ -402,7 +402,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
         check_grpc(x);
     else
         as_rest_start(x);
-    if (x->state == AS_X_RECEIVING && !head->end_stream && !x->streaming)
+    if (x->state == AS_EXCHANGE_RECEIVING && !head->end_stream && !x->streaming)
         as_client_timeouts_start_upload(x);
     return x;
 }
@@ -414,9 +414,9 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
 
     as_conn_end_request(c);
     as_client_timeouts_stop(x);
-    if (x->state != AS_X_ANSWERED && x->grpc)
+    if (x->state != AS_EXCHANGE_ANSWERED && x->grpc)
         as_counter_add(&x->edge->stat.requests[x->rpc][as_err_grpc(AS_ECANCELLED)], 1);
-    else if (x->state != AS_X_ANSWERED)
+    else if (x->state != AS_EXCHANGE_ANSWERED)
         as_rest_count_cancelled(x);
     if (x->streaming)
         as_stream_closed(x->streaming);

@@ -21,7 +21,7 @@
 #define AS_EXCHANGE_INLINE                                                                         \
     3072u /* bytes of arena inside; larger requests take blocks from the heap */
 
-enum as_exchange_state { AS_X_RECEIVING, AS_X_WAITING, AS_X_ANSWERED };
+enum as_exchange_state { AS_EXCHANGE_RECEIVING, AS_EXCHANGE_WAITING, AS_EXCHANGE_ANSWERED };
 
 /* Who writes a plain HTTP answer over time. */
 struct as_exchange_answer_ops {

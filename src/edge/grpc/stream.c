@@ -5,7 +5,7 @@
 /* True: nobody listens any more, on our side or the client's. */
 static bool is_over(const struct as_stream *s)
 {
-    return s->x->state == AS_X_ANSWERED || !s->x->conn;
+    return s->x->state == AS_EXCHANGE_ANSWERED || !s->x->conn;
 }
 
 void as_stream_message_free(struct as_stream_message *m)

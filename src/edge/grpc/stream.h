@@ -23,9 +23,10 @@
 #include "edge/exchange/exchange.h"
 
 #define AS_STREAM_HIGH_WATER                                                                       \
-    (256u << 10)                    /* bytes that wait for the client before there is no room */
-#define AS_STREAM_TURN_MESSAGES 64u /* messages of one stream per turn: others get theirs as well  \
-                                     */
+    (256u << 10) /* bytes that wait for the client before there is no room */
+#define AS_STREAM_TURN_MESSAGES                                                                    \
+    64u /* messages of one stream per turn: others get theirs as well                              \
+         */
 
 struct as_stream;
 

@@ -237,7 +237,7 @@ static void submit_call(struct as_exchange *x)
     c->blob = inputs_blob(x);
     c->payer = x->answers;
     c->err = 0;
-    x->state = AS_X_WAITING;
+    x->state = AS_EXCHANGE_WAITING;
     x->in_fleet = true;
     if (__builtin_expect(x->model->routed, 0))
         copies = as_mirror_copy(x);
@@ -429,7 +429,7 @@ static void on_part(struct as_call *c, struct as_part *p)
     struct as_exchange *x = exchange_of(c);
     struct as_oip_response r;
 
-    if (!x->conn || x->state == AS_X_ANSWERED)
+    if (!x->conn || x->state == AS_EXCHANGE_ANSWERED)
         return;
     if (p->dropped) {
         as_exchange_fail_answer(x, AS_EUNTAKEN, p->dropped);
@@ -512,7 +512,7 @@ static void send_error(struct as_exchange *x)
 
 static void end_parts(struct as_exchange *x)
 {
-    if (x->state != AS_X_ANSWERED)
+    if (x->state != AS_EXCHANGE_ANSWERED)
         x->parts->end(x);
 }
 

@@ -193,7 +193,7 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
         as_conn_reset(x->conn, x->stream);
     }
     as_buf_fini(&json);
-    x->state = AS_X_WAITING; /* as_rest_mark_answered moves it on */
+    x->state = AS_EXCHANGE_WAITING; /* as_rest_mark_answered moves it on */
     finish_events(e);
     as_exchange_cancel(x);
 }
@@ -247,7 +247,7 @@ static void on_events_end(struct as_exchange *x)
 static void send_event(struct as_exchange *x, const struct as_oip_response *r)
 {
     event(x, r, NULL);
-    if (x->state != AS_X_ANSWERED)
+    if (x->state != AS_EXCHANGE_ANSWERED)
         on_events_end(x);
 }
 

@@ -4,8 +4,8 @@
 #include "edge/rest/rest.h"
 
 #define WHY_MAX 512
-/* Bytes of tensors whose text is about AS_ASIDE_MIN. */
-#define WRITE_MIN (AS_ASIDE_MIN / 4)
+/* Bytes of tensors whose text is about AS_OFFLOAD_MIN. */
+#define WRITE_MIN (AS_OFFLOAD_MIN / 4)
 
 /* --- read_job --- */
 
@@ -73,7 +73,7 @@ static size_t bytes_to_parse(const struct as_exchange *x, enum as_infer_json_for
 void as_infer_json_read(struct as_exchange *x, enum as_infer_json_form form, size_t json,
                         void (*then)(struct as_exchange *x))
 {
-    bool large = bytes_to_parse(x, form, json) > AS_ASIDE_MIN;
+    bool large = bytes_to_parse(x, form, json) > AS_OFFLOAD_MIN;
     struct read_job now, *r = large ? as_arena_alloc(&x->arena, sizeof(*r), 16) : &now;
 
     if (!r) {

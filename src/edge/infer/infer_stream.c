@@ -257,7 +257,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
     struct item *it = x->item;
 
     send_response(it, r, x->call.result_blob, true);
-    x->state = AS_X_ANSWERED;
+    x->state = AS_EXCHANGE_ANSWERED;
     end(it);
 }
 
@@ -277,7 +277,7 @@ static void on_parts_end(struct as_exchange *x)
 
     if (it->wants_final)
         send_response(it, &r, NULL, true);
-    x->state = AS_X_ANSWERED;
+    x->state = AS_EXCHANGE_ANSWERED;
     end(it);
 }
 
@@ -364,7 +364,7 @@ static void on_turn(struct as_task *t)
     struct infer_stream *is = AS_CONTAINER(t, struct infer_stream, turn);
     struct as_exchange *x = is->s->x;
 
-    if (x->state == AS_X_ANSWERED || !send_outcomes(is))
+    if (x->state == AS_EXCHANGE_ANSWERED || !send_outcomes(is))
         return;
     flush_messages(is);
     if (is->draining && !is->input_under_way)

@@ -1,4 +1,5 @@
-/* edge/infer/infer_stream.h — ModelStreamInfer: requests and responses of models on one streaming call.
+/* edge/infer/infer_stream.h — ModelStreamInfer: requests and responses of models on one streaming
+ * call.
  *
  * Triton's semantics: any number of requests for any models; each message is a request of its own.
  * Answers of models that give one response come in the order of their requests; those of decoupled

@@ -89,7 +89,7 @@ bool as_reroute_after_error(struct as_exchange *x)
     }
     d->ran = d->ran || c->core.ran;
     /* what may have run goes on only where running twice is no harm */
-    d->pending = d->next && x->conn && x->state == AS_X_WAITING &&
+    d->pending = d->next && x->conn && x->state == AS_EXCHANGE_WAITING &&
                  (!d->ran || (c->core.idempotent && d->next->idempotent));
     if (!d->pending)
         restore_first_refusal(x);
@@ -129,7 +129,7 @@ void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r)
     if (r->n_params)
         memcpy(p, r->params, r->n_params * sizeof(*p));
     p[r->n_params] = (struct as_param){
-        .name = AS_STR(AS_DETOUR_PARAM), .type = AS_PARAM_STRING, .str = x->model->served_by};
+        .name = AS_STR(AS_REROUTE_PARAM), .type = AS_PARAM_STRING, .str = x->model->served_by};
     r->params = p;
     r->n_params++;
 }

@@ -35,7 +35,7 @@ bool as_reroute_after_error(struct as_exchange *x);
  * is still there, is to be told of what is in x->call and x->model. */
 bool as_reroute_to_next(struct as_exchange *x);
 /* Of an answer: a parameter with the deployment that gave it, where that is not the one asked. */
-#define AS_DETOUR_PARAM "anyserve_served_by"
+#define AS_REROUTE_PARAM "anyserve_served_by"
 void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r);
 
 /* The request names a version. */

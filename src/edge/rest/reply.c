@@ -21,9 +21,9 @@ static void count_reply(struct as_exchange *x, uint32_t status)
 
 bool as_rest_mark_answered(struct as_exchange *x, uint32_t status)
 {
-    if (x->state == AS_X_ANSWERED || !x->conn)
+    if (x->state == AS_EXCHANGE_ANSWERED || !x->conn)
         return false;
-    x->state = AS_X_ANSWERED;
+    x->state = AS_EXCHANGE_ANSWERED;
     as_client_timeouts_start_answer(x);
     count_reply(x, status);
     as_conn_schedule_flush(x->conn);

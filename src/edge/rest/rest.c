@@ -151,7 +151,7 @@ static void start_body(struct as_exchange *x)
 {
     if (x->head->grpc_timeout.n)
         as_exchange_read_timeout(x);
-    if (x->state == AS_X_RECEIVING)
+    if (x->state == AS_EXCHANGE_RECEIVING)
         as_rest_body_begin(x, x->rest.route->flags & AS_REST_BODY);
 }
 
@@ -165,7 +165,7 @@ void as_rest_start(struct as_exchange *x)
     char allow[ALLOW_ROOM];
     bool is_rpc;
 
-    if (x->state != AS_X_RECEIVING)
+    if (x->state != AS_EXCHANGE_RECEIVING)
         return;
     if (is_method(x, "OPTIONS") && as_str_eq(path, AS_STR("*"))) { /* the server as a whole */
         answer_allow(x, 204, "", ALLOW_ANY);

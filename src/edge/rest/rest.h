@@ -4,12 +4,10 @@
  * from it: 404 for paths without a row, 405 with Allow, OPTIONS, HEAD wherever there is GET, what
  * is counted by route, and the OpenAPI document. Rows of one path stand together; of two patterns
  * that fit a path, the first counts. A handler is called once, when the body is there, whole and
- * inflated, in x->body (AS_BODY_PAD zeros behind it), and answers now or later, on the same loop:
- *   as_rest_send, as_rest_json   with any status and body
- *   as_exchange_fail             {"error": …} with the status of base/err.h
- *   as_infer_begin               a request to a model
- *   as_rest_mark_answered, as_conn_begin …   an answer over time
- * Thread: the loop's.
+ * inflated, in x->body (AS_REST_BODY_PAD zeros behind it), and answers now or later, on the same
+ * loop: as_rest_send, as_rest_json   with any status and body as_exchange_fail {"error": …} with
+ * the status of base/err.h as_infer_begin               a request to a model as_rest_mark_answered,
+ * as_conn_begin …   an answer over time Thread: the loop's.
  */
 #ifndef AS_EDGE_REST_H
 #define AS_EDGE_REST_H
@@ -92,8 +90,9 @@ uint32_t as_rest_count_header(const struct as_exchange *x,
 void as_rest_start(struct as_exchange *x);
 /* Its body is complete. */
 void as_rest_end(struct as_exchange *x);
-#define AS_REST_DISCARD_MAX 65536u /* bytes of a body that are read although its answer is known   \
-                                    */
+#define AS_REST_DISCARD_MAX                                                                        \
+    65536u /* bytes of a body that are read although its answer is known                           \
+            */
 /* An answer that waits for the rest of the request (x->deferred_reply) goes out. */
 void as_rest_send_deferred(struct as_exchange *x);
 /* {"error": message}; as_exchange_fail is for everybody else. */

@@ -43,7 +43,7 @@ static bool fail_room(struct as_exchange *x, int err, size_t n)
 static void use_blob(struct as_exchange *x)
 {
     x->body = x->blob->data;
-    x->body_room = AS_MIN(as_blob_grow_at(x->blob, x->body_len + AS_BODY_PAD), x->body_len);
+    x->body_room = AS_MIN(as_blob_grow_at(x->blob, x->body_len + AS_REST_BODY_PAD), x->body_len);
 }
 
 /* Small bodies, of n bytes, the first of which may be here already. */
@@ -53,7 +53,7 @@ static bool reserve_in_arena(struct as_exchange *x, size_t n)
 
     if (!as_account_try_charge(x->requests, n))
         return fail_room(x, AS_EFULL, n);
-    p = as_arena_alloc(&x->arena, n + AS_BODY_PAD, AS_BLOB_ALIGN);
+    p = as_arena_alloc(&x->arena, n + AS_REST_BODY_PAD, AS_BLOB_ALIGN);
     if (p && x->body_filled)
         memcpy(p, x->body, x->body_filled);
     as_account_uncharge(x->requests, x->reserved);
@@ -70,11 +70,11 @@ static bool reserve_known(struct as_exchange *x, size_t n)
 
     if (n <= AS_COPY_MAX)
         return reserve_in_arena(x, n);
-    err = n + AS_BODY_PAD > as_budget_account_limit(x->requests->budget)
+    err = n + AS_REST_BODY_PAD > as_budget_account_limit(x->requests->budget)
               ? AS_EFULL
-              : as_blob_new_growing(x->requests, n + AS_BODY_PAD, &x->blob);
+              : as_blob_new_growing(x->requests, n + AS_REST_BODY_PAD, &x->blob);
     if (err)
-        return fail_room(x, err, n + AS_BODY_PAD);
+        return fail_room(x, err, n + AS_REST_BODY_PAD);
     x->body_len = n;
     use_blob(x);
     return true;
@@ -111,11 +111,11 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
 /* The next part of a body of known length. */
 static bool extend_known(struct as_exchange *x, size_t need)
 {
-    size_t n = as_blob_grow_to(need, x->body_len + AS_BODY_PAD);
+    size_t n = as_blob_grow_to(need, x->body_len + AS_REST_BODY_PAD);
     int err = as_blob_grow(&x->blob, n);
 
     if (err)
-        return fail_room(x, err, x->body_len + AS_BODY_PAD);
+        return fail_room(x, err, x->body_len + AS_REST_BODY_PAD);
     use_blob(x);
     return true;
 }
@@ -129,10 +129,10 @@ static bool grow_unknown(struct as_exchange *x, size_t need)
     n = AS_MIN(n, (size_t)x->edge->conf.max_http_body);
     if (n <= AS_COPY_MAX)
         return reserve_in_arena(x, n);
-    err = x->blob ? as_blob_grow(&x->blob, n + AS_BODY_PAD)
-                  : as_blob_new_charged(x->requests, n + AS_BODY_PAD, &x->blob);
+    err = x->blob ? as_blob_grow(&x->blob, n + AS_REST_BODY_PAD)
+                  : as_blob_new_charged(x->requests, n + AS_REST_BODY_PAD, &x->blob);
     if (err)
-        return fail_room(x, err, need + AS_BODY_PAD);
+        return fail_room(x, err, need + AS_REST_BODY_PAD);
     if (x->reserved) { /* it was small until now */
         memcpy(x->blob->data, x->body, x->body_filled);
         as_account_uncharge(x->requests, x->reserved);
@@ -150,7 +150,7 @@ static bool extend_room(struct as_exchange *x, size_t need)
 
 void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
-    if (x->state != AS_X_RECEIVING)
+    if (x->state != AS_EXCHANGE_RECEIVING)
         return;
     if (x->got > x->edge->conf.max_http_body) {
         fail_too_big(x);
@@ -173,7 +173,7 @@ void as_rest_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x)
 {
     x->body_len = x->body_filled;
     if (x->body)
-        memset(x->body + x->body_len, 0, AS_BODY_PAD);
+        memset(x->body + x->body_len, 0, AS_REST_BODY_PAD);
     if (x->is_compressed)
         as_exchange_inflate(x, done);
     else

@@ -13,7 +13,7 @@
 
 /* Bytes behind a body that may be read and are zero: what a JSON reader that takes 64 bytes at a
  * time needs. */
-#define AS_BODY_PAD 64u
+#define AS_REST_BODY_PAD 64u
 
 /* The declared length; false: there is none. */
 bool as_rest_body_length(const struct as_exchange *x, uint64_t *ret_n);

@@ -3,8 +3,8 @@
  * A pattern is a path with variables: {model} is one or more segments, since names may hold
  * slashes; {version}, {name}, {application} and {deployment} are one segment; a part in brackets
  * may be absent. "…/{model}" never takes a path whose last segment is a verb of the protocol, nor a
- * segment "versions": no model has such a name (core/registry/registry.h), so that every path has one
- * reading, in whatever order patterns are tried. Percent-encoding is undone in variables only:
+ * segment "versions": no model has such a name (core/registry/registry.h), so that every path has
+ * one reading, in whatever order patterns are tried. Percent-encoding is undone in variables only:
  * "%2F" in a name is a slash of the name, but never makes a path something else than it looks like
  * to a proxy. Pure.
  */

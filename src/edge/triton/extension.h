@@ -1,9 +1,11 @@
-/* edge/triton/extension.h — Triton's extensions of the protocol: what measuring tools and clients ask for.
+/* edge/triton/extension.h — Triton's extensions of the protocol: what measuring tools and clients
+ * ask for.
  *
  * extension.c: which there are, and the RPCs; the rest of the files holds one extension each, in
  * functions that do not care how a request came: over gRPC, or by plain HTTP, x->grpc says which,
  * and the answer is written likewise. Requests to models are in edge/infer/infer.h; what extensions
- * change there is in edge/infer/request_options.h, edge/infer/shm_tensors.h and edge/infer/infer_output.h. Thread: the loop's.
+ * change there is in edge/infer/request_options.h, edge/infer/shm_tensors.h and
+ * edge/infer/infer_output.h. Thread: the loop's.
  */
 #ifndef AS_EDGE_EXTENSION_H
 #define AS_EDGE_EXTENSION_H

@@ -1,4 +1,5 @@
-/* edge/triton/extension_rest.h — the extensions' resources over plain HTTP: handlers of rest_routes.c. */
+/* edge/triton/extension_rest.h — the extensions' resources over plain HTTP: handlers of
+ * rest_routes.c. */
 #ifndef AS_EDGE_EXTENSION_REST_H
 #define AS_EDGE_EXTENSION_REST_H
 

@@ -100,7 +100,7 @@ static void there_and_back(void **state AS_UNUSED)
         assert_int_equal(big.r.err, 0);
         assert_int_equal(big.r.n, sizes[i]);
         assert_int_equal((uintptr_t)big.r.blob->data % AS_BLOB_ALIGN, 0);
-        for (size_t k = 0; k < big.r.n + AS_SQUEEZE_PAD; k++) /* the pad is zeros too */
+        for (size_t k = 0; k < big.r.n + AS_COMPRESS_PAD; k++) /* the pad is zeros too */
             assert_int_equal(big.r.blob->data[k], 0);
         assert_true(as_budget_used(&b.budget) >= big.r.n);
         drop(&small);
@@ -163,7 +163,7 @@ static void a_bomb_takes_no_more_than_the_limit(void **state AS_UNUSED)
 
     set_up(&b, 1 << 30);
     in = zeros(&b, &small, 64 << 20);
-    b.budget.limit = b.budget.used + (1 << 20) + 1 + AS_SQUEEZE_PAD; /* not a byte more */
+    b.budget.limit = b.budget.used + (1 << 20) + 1 + AS_COMPRESS_PAD; /* not a byte more */
     start(&b, &bomb, true, in, 1 << 20);
     wait_done(&b);
     assert_int_equal(bomb.r.err, AS_ETOOBIG);

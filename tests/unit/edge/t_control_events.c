@@ -1,4 +1,5 @@
-/* Specification of edge/admin/control_events: what a listener is told, when, and when it is cut off. */
+/* Specification of edge/admin/control_events: what a listener is told, when, and when it is cut
+ * off. */
 #include "control_world.h"
 
 #define EVENTS "/api/serve/events"
