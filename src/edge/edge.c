@@ -22,7 +22,7 @@
 #define EVICT_LOOKS 64
 
 /* Out of descriptors or memory: the listeners rest until the next sweep, or they would spin. */
-static void rest(struct as_edge *e, int events)
+static void watch_listeners(struct as_edge *e, int events)
 {
     for (uint32_t i = 0; i < e->n_listeners; i++)
         as_sock_watch(&e->listeners[i].sock, events);
@@ -86,7 +86,7 @@ static void on_sweep(struct as_timer *t)
     sweep_list(&e->conns, now, final);
     as_exchange_pool_trim(e);
     if (!e->draining)
-        rest(e, UV_READABLE);
+        watch_listeners(e, UV_READABLE);
     if (e->n_conns || e->stat.pooled > AS_EXCHANGE_POOL_MIN)
         as_timer_set(&e->sweep, AS_MIN(now + e->sweep_every, e->drain_final));
 }
@@ -175,7 +175,7 @@ static void on_listener(struct as_sock *s, int events AS_UNUSED)
 
         if (fd < 0 && as_sock_is_starved(errno)) {
             log_starved(e, errno);
-            rest(e, 0);
+            watch_listeners(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
         }
         if (fd < 0)

@@ -160,12 +160,12 @@ struct as_edge_stat {  /* base/counter.h */
     uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
     uint64_t bytes_in, bytes_out; /* of connections */
     uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
-    uint64_t uncopied;            /* copies that were wanted and not made: edge/infer/mirror.h */
+    uint64_t mirrors_skipped;     /* copies that were wanted and not made: edge/infer/mirror.h */
     uint64_t pooled;              /* freed ones, kept for the next */
-    uint64_t ended[AS_CLOSE_REASONS];     /* closed ones, by reason */
-    uint64_t slow_requests, slow_answers; /* given up: body_timeout, send_timeout */
-    uint64_t foreign;                     /* connections of other users to a unix socket of ours */
-    uint64_t unauthenticated;             /* requests without the token */
+    uint64_t closed_for[AS_CLOSE_REASONS]; /* closed ones, by reason */
+    uint64_t slow_requests, slow_answers;  /* given up: body_timeout, send_timeout */
+    uint64_t other_users;                  /* connections of other users to a unix socket of ours */
+    uint64_t unauthenticated;              /* requests without the token */
 };
 
 /* Of the process: the memory that clients make it hold for what they send, and for what they are

@@ -46,15 +46,15 @@ struct as_edge {
     uint64_t refused_requests, refused_answers;   /* of the budgets, at the last sweep … */
     bool short_of_requests, short_of_answers;     /* … since when something was refused */
     as_ns sweep_every; /* what is looked at without an event of its own: timeouts of the clients */
-    uint32_t turn, mirror_turn;      /* of as_traffic_point: canaries; copies */
-    struct as_exchange *pool;        /* free ones */
-    uint64_t pool_low;               /* fewest in the pool since the last trim */
-    struct as_list streams;          /* streaming calls: edge/grpc/stream.h */
-    struct as_task stream_turn;      /* due while one of them has had its share of a turn */
-    struct as_compressor compressor; /* compressed messages */
-    struct as_json *json;            /* NULL until the first request in JSON */
-    struct as_helper helper;         /* for what is too large for a turn: edge/exchange/offload.h */
-    struct as_json *large_json;      /* the helper's; NULL until the first large request in JSON */
+    uint32_t canary_turn, mirror_turn; /* of as_traffic_point: canaries; copies */
+    struct as_exchange *pool;          /* free ones */
+    uint64_t pool_low;                 /* fewest in the pool since the last trim */
+    struct as_list streams;            /* streaming calls: edge/grpc/stream.h */
+    struct as_task stream_turn;        /* due while one of them has had its share of a turn */
+    struct as_compressor compressor;   /* compressed messages */
+    struct as_json *json;              /* NULL until the first request in JSON */
+    struct as_helper helper;    /* for what is too large for a turn: edge/exchange/offload.h */
+    struct as_json *large_json; /* the helper's; NULL until the first large request in JSON */
     struct as_listener listeners[AS_EDGE_LISTENERS];
     uint32_t n_listeners;
     bool loopback;         /* they are reached from this machine only */

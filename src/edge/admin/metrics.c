@@ -341,9 +341,9 @@ static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts
 
 static void exits(struct as_status_page *b, struct as_buf *o)
 {
-    as_metrics_header(
-        o, "anyserve_worker_exits_total", "counter",
-        "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
+    as_metrics_header(o, "anyserve_worker_exits_total", "counter",
+                      "Worker processes that ended, by cause; but for \"stopped\" another one "
+                      "takes the place.");
     as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
@@ -415,7 +415,7 @@ static void closings(struct as_status_page *b, struct as_buf *o)
         if (!as_close_reason_name(why))
             continue;
         for (uint32_t i = 0; i < b->n_edges; i++)
-            n += as_counter_read(&as_edge_stat(b->edges[i])->ended[why]);
+            n += as_counter_read(&as_edge_stat(b->edges[i])->closed_for[why]);
         as_buf_printf(o, "anyserve_connections_closed_total{reason=\"%s\"} %lu\n",
                       as_close_reason_name(why), n);
     }
@@ -464,7 +464,7 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
         sum[4] += as_counter_read(&s->bytes_out);
         sum[5] += as_counter_read(&s->exchanges);
         sum[6] += as_counter_read(&s->pooled);
-        sum[7] += as_counter_read(&s->uncopied);
+        sum[7] += as_counter_read(&s->mirrors_skipped);
     }
     as_metrics_header(o, "anyserve_build_info", "gauge", "The version that runs.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");

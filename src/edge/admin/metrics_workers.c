@@ -94,7 +94,7 @@ static void registered(struct as_status_page *b, struct as_buf *o)
     as_buf_printf(o,
                   "anyserve_management_refused_total{reason=\"user\"} %lu\n"
                   "anyserve_management_refused_total{reason=\"token\"} %lu\n",
-                  as_counter_read(&e->foreign), as_counter_read(&e->unauthenticated));
+                  as_counter_read(&e->other_users), as_counter_read(&e->unauthenticated));
 }
 
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out)

@@ -403,7 +403,7 @@ uint64_t as_status_page_connections(const struct as_status_page *b)
 
 uint64_t as_status_page_closed_for(const struct as_status_page *b, uint32_t why)
 {
-    return sum_over_edges(b, offsetof(struct as_edge_stat, ended) + why * sizeof(uint64_t));
+    return sum_over_edges(b, offsetof(struct as_edge_stat, closed_for) + why * sizeof(uint64_t));
 }
 
 /* Connections that ended because of what their client did or did not do, by reason. */

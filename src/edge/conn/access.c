@@ -36,7 +36,7 @@ bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
                    (who.uid == geteuid() || who.uid == 0);
     if (*ret_trusted)
         return true;
-    as_counter_add(&e->stat.foreign, 1);
+    as_counter_add(&e->stat.other_users, 1);
     if (as_edge_may_log(e, AS_EDGE_LOG_OTHER_USER, &skipped))
         as_log_event(e->log, AS_LOG_WARN, refusal_event(e),
                      "reason=\"another user\" uid=%u pid=%d skipped=%lu", (unsigned)who.uid,
@@ -45,14 +45,14 @@ bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
 }
 
 /* Takes as long for each token of that length, whatever it has in common with ours. */
-static bool is_token(struct as_str said, const char *secret)
+static bool is_token(struct as_str given, const char *secret)
 {
     volatile uint8_t diff = 0;
 
-    if (said.n != strlen(secret))
+    if (given.n != strlen(secret))
         return false;
-    for (size_t i = 0; i < said.n; i++)
-        diff |= (uint8_t)said.p[i] ^ (uint8_t)secret[i];
+    for (size_t i = 0; i < given.n; i++)
+        diff |= (uint8_t)given.p[i] ^ (uint8_t)secret[i];
     return diff == 0;
 }
 
@@ -61,7 +61,7 @@ static const char *why_unauthenticated(const struct as_exchange *x)
 {
     static const char scheme[] = "bearer ";
     const struct as_http_header *found = NULL;
-    struct as_str said;
+    struct as_str given;
 
     for (uint32_t i = 0; i < x->head->n_rest; i++) {
         if (!as_str_eq(x->head->rest[i].name, AS_STR("authorization")))
@@ -74,16 +74,16 @@ static const char *why_unauthenticated(const struct as_exchange *x)
         return "the server has no token to compare with";
     if (!found)
         return "the header 'authorization: Bearer TOKEN' is missing";
-    said = found->value;
-    if (said.n < sizeof(scheme) - 1 || strncasecmp(said.p, scheme, sizeof(scheme) - 1) != 0)
+    given = found->value;
+    if (given.n < sizeof(scheme) - 1 || strncasecmp(given.p, scheme, sizeof(scheme) - 1) != 0)
         return "the header 'authorization' is not 'Bearer TOKEN'";
-    said.p += sizeof(scheme) - 1;
-    said.n -= sizeof(scheme) - 1;
-    while (said.n && *said.p == ' ') {
-        said.p++;
-        said.n--;
+    given.p += sizeof(scheme) - 1;
+    given.n -= sizeof(scheme) - 1;
+    while (given.n && *given.p == ' ') {
+        given.p++;
+        given.n--;
     }
-    return is_token(said, x->edge->conf.token) ? NULL : "wrong token";
+    return is_token(given, x->edge->conf.token) ? NULL : "wrong token";
 }
 
 /* --- browsers --- */

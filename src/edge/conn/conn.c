@@ -74,7 +74,7 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     if (c->sock.closing)
         return;
     log_close(c, why);
-    as_counter_add(&e->stat.ended[why], 1);
+    as_counter_add(&e->stat.closed_for[why], 1);
     as_task_cancel(&c->flush);
     /* The kernel would go on offering to such a client what it has not taken, for minutes. */
     if (why == AS_CLOSE_SEND_TIMEOUT)

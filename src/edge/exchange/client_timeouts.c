@@ -131,8 +131,8 @@ static void evict_slow_uploads(struct as_edge *e, as_ns now)
         struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, timeout_node);
 
         if (as_account_is_greedy(x->requests) &&
-            as_client_timeouts_is_slow(e, now - x->checked_at, x->got - x->mark, bytes_missing(x),
-                                       e->conf.body_timeout))
+            as_client_timeouts_is_slow(e, now - x->checked_at, x->received - x->mark,
+                                       bytes_missing(x), e->conf.body_timeout))
             as_client_timeouts_evict_upload(x);
     }
 }
@@ -179,8 +179,8 @@ void as_client_timeouts_sweep(struct as_edge *e, as_ns now)
 
     e->last_sweep = now;
     while ((x = next_due(e, &e->uploads, now, conf->body_timeout))) {
-        if (x->got - x->mark >= conf->min_progress)
-            as_client_timeouts_start(x, &e->uploads, x->got);
+        if (x->received - x->mark >= conf->min_progress)
+            as_client_timeouts_start(x, &e->uploads, x->received);
         else
             as_client_timeouts_expire_upload(x);
     }

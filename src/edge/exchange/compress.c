@@ -4,7 +4,7 @@
 #define GROWTH     4u    /* inflated, of what came in: usual for text; tensors rarely get there */
 
 struct as_compress_job {
-    struct as_list node; /* in the squeezer's line */
+    struct as_list node; /* in the squeezer's queue */
     struct as_compressor *s;
     struct as_gzip *zip;
     enum as_gzip_format format;
@@ -14,7 +14,7 @@ struct as_compress_job {
     struct as_account *payer;
     struct as_blob *blob;
     size_t room; /* bytes of blob, without the pad */
-    size_t have; /* of them in use */
+    size_t used; /* of them in use */
     as_compress_done done;
     void *arg;
     struct as_compress_job **owner;
@@ -66,12 +66,12 @@ void as_compress_cancel(struct as_compress_job *q)
 
 static void finish_job(struct as_compress_job *q, int err)
 {
-    struct as_compress_result r = {.err = err, .blob = q->blob, .n = q->have};
+    struct as_compress_result r = {.err = err, .blob = q->blob, .n = q->used};
     as_compress_done done = q->done;
     void *arg = q->arg;
 
     if (!err)
-        memset(q->blob->data + q->have, 0, AS_COMPRESS_PAD);
+        memset(q->blob->data + q->used, 0, AS_COMPRESS_PAD);
     if (err) {
         as_blob_unref(q->blob);
         r = (struct as_compress_result){.err = err};
@@ -106,11 +106,11 @@ static int run_zlib(struct as_compress_job *q, size_t *left)
     const uint8_t *p = piece->p + q->at_byte;
     size_t n = AS_MIN(piece->n - q->at_byte, *left), given = n;
     bool last = q->at + 1 == q->n_in && q->at_byte + n == piece->n;
-    size_t room = AS_MIN(q->room - q->have, *left), space = room;
-    uint8_t *out = q->blob->data + q->have;
+    size_t room = AS_MIN(q->room - q->used, *left), space = room;
+    uint8_t *out = q->blob->data + q->used;
     enum as_gzip_step r = as_gzip_step(q->zip, &p, &n, last, &out, &room);
 
-    q->have += space - room;
+    q->used += space - room;
     q->at_byte += given - n;
     *left -= AS_MIN(*left, AS_MAX(space - room, given - n));
     while (q->at + 1 < q->n_in && q->at_byte == q->in[q->at].n) {
@@ -121,7 +121,7 @@ static int run_zlib(struct as_compress_job *q, size_t *left)
         return AS_EINTERNAL;
     if (r == AS_GZIP_NO_MEMORY)
         return AS_ENOMEM;
-    if (q->have > q->limit)
+    if (q->used > q->limit)
         return AS_ETOOBIG;
     return r == AS_GZIP_END;
 }
@@ -132,7 +132,7 @@ static bool run_slice(struct as_compress_job *q, size_t n)
     size_t left = n;
 
     while (left) {
-        int r = q->have < q->room ? 0 : grow_output(q);
+        int r = q->used < q->room ? 0 : grow_output(q);
 
         if (!r)
             r = run_zlib(q, &left);
@@ -160,11 +160,11 @@ static void on_turn(struct as_task *t)
     size_t n;
 
     s->spent = 0;
-    while ((n = turn_allowance(s)) && (first = as_list_pop(&s->line))) {
+    while ((n = turn_allowance(s)) && (first = as_list_pop(&s->queue))) {
         struct as_compress_job *q = AS_LIST_ENTRY(first, struct as_compress_job, node);
 
         if (!run_slice(q, n))
-            as_list_push(&s->line, &q->node);
+            as_list_push(&s->queue, &q->node);
     }
     if (s->spent)
         as_loop_defer_next_turn(s->loop, &s->turn);
@@ -202,9 +202,9 @@ void as_compress_start(struct as_compressor *s, struct as_account *payer, enum a
     *ret_q = q;
     as_loop_defer_next_turn(s->loop, &s->turn);
     /* who comes late does not overtake */
-    n = as_list_empty(&s->line) ? turn_allowance(s) : 0;
+    n = as_list_empty(&s->queue) ? turn_allowance(s) : 0;
     if (!n || !run_slice(q, n))
-        as_list_push(&s->line, &q->node);
+        as_list_push(&s->queue, &q->node);
 }
 
 /* --- life --- */
@@ -212,13 +212,13 @@ void as_compress_start(struct as_compressor *s, struct as_account *payer, enum a
 void as_compressor_init(struct as_compressor *s, struct as_loop *loop)
 {
     *s = (struct as_compressor){.loop = loop};
-    as_list_init(&s->line);
+    as_list_init(&s->queue);
     as_task_init(&s->turn, on_turn);
 }
 
 void as_compressor_fini(struct as_compressor *s)
 {
-    AS_ASSERT(as_list_empty(&s->line));
+    AS_ASSERT(as_list_empty(&s->queue));
     for (int way = 0; way < 2; way++) {
         for (int f = 0; f < AS_GZIP_FORMATS; f++)
             as_gzip_free(s->idle[way][f]);

@@ -25,7 +25,7 @@ struct as_compress_job;
 
 struct as_compressor { /* of one loop */
     struct as_loop *loop;
-    struct as_list line;
+    struct as_list queue;
     struct as_task turn; /* begins the next turn; due when something was done in this one */
     size_t spent;        /* of this turn */
     struct as_gzip *idle[2][AS_GZIP_FORMATS]; /* [inflate]: one of each kind kept for the next */

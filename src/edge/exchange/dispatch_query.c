@@ -1,15 +1,15 @@
 #include "edge/exchange/dispatch_query.h"
 
-static void run(struct as_fleet_job *e, struct as_fleet *f)
+static void run_query(struct as_fleet_job *e, struct as_fleet *f)
 {
-    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, errand);
+    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, job);
 
     k->work(k, f);
 }
 
-static void done(struct as_fleet_job *e)
+static void finish_query(struct as_fleet_job *e)
 {
-    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, errand);
+    struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, job);
 
     if (k->x) {
         k->x->query = NULL;
@@ -24,11 +24,11 @@ void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
                             void (*work)(struct as_dispatch_query *k, struct as_fleet *f),
                             void (*answer)(struct as_dispatch_query *k))
 {
-    k->errand = (struct as_fleet_job){.run = run, .done = done};
+    k->job = (struct as_fleet_job){.run = run_query, .done = finish_query};
     k->x = x;
     k->work = work;
     k->answer = answer;
     x->query = k;
     x->state = AS_EXCHANGE_WAITING;
-    as_fleet_client_run(&x->edge->client, &k->errand);
+    as_fleet_client_run(&x->edge->client, &k->job);
 }

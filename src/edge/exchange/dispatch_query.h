@@ -11,7 +11,7 @@
 #include "edge/exchange/exchange.h"
 
 struct as_dispatch_query { /* the first member of what the asker allocates with calloc */
-    struct as_fleet_job errand;
+    struct as_fleet_job job;
     struct as_exchange *x;                     /* NULL: the client has gone */
     void (*gone)(struct as_dispatch_query *k); /* it has just gone; NULL: nobody cares */
     void (*work)(struct as_dispatch_query *k,

@@ -27,7 +27,7 @@ static struct as_exchange *alloc_exchange(struct as_edge *e)
         x = as_slab_get(sizeof(*x));
         if (!x)
             return NULL;
-        as_arena_init(&x->arena, x->first, sizeof(x->first));
+        as_arena_init(&x->arena, x->inline_arena, sizeof(x->inline_arena));
         as_arena_init(&x->dispatch_arena, NULL, 0);
         as_list_init(&x->timeout_node);
     }
@@ -138,14 +138,14 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     uint64_t len;
     bool compressed;
 
-    x->got += n;
+    x->received += n;
     if (x->streaming) {
         as_stream_receive(x->streaming, p, n);
         return;
     }
     as_conn_consume(c, x->stream, n);
     if (x->deferred_reply) {
-        if (x->got > AS_REST_DISCARD_MAX)
+        if (x->received > AS_REST_DISCARD_MAX)
             as_rest_send_deferred(x);
         return;
     }
@@ -311,7 +311,7 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
     x->reroute = NULL;
     x->query = NULL;
     x->head = head;
-    x->got = 0;
+    x->received = 0;
     x->parts = NULL;
     x->selected_outputs = NULL;
     x->output_params = NULL;

@@ -66,8 +66,8 @@ struct as_exchange {
     as_ns retry_after;           /* what an error says of when to try again; 0: the usual */
     struct as_list timeout_node; /* edge/exchange/client_timeouts.h, with these three: */
     as_ns checked_at;
-    uint64_t got, mark;           /* bytes of the body that came; came, or were sent, at the last
-                                     look, … */
+    uint64_t received, mark;      /* bytes of the body that came; came, or were sent, at the last
+                                look, … */
     uint64_t must_send;           /* … of an answer so many must be by the next one */
     struct as_registry *registry; /* keeps `model` */
     const struct as_model *model;
@@ -91,7 +91,7 @@ struct as_exchange {
     struct as_arena arena;
     struct as_arena
         dispatch_arena; /* of a decoupled call: for the dispatch loop, while we read its parts */
-    uint8_t first[AS_EXCHANGE_INLINE] __attribute__((aligned(64)));
+    uint8_t inline_arena[AS_EXCHANGE_INLINE] __attribute__((aligned(64)));
 };
 
 void as_exchange_pool_free(struct as_edge *e);

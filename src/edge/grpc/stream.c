@@ -348,10 +348,10 @@ static void on_turn(struct as_task *t)
     AS_LIST_EACH(n, &e->streams)
     {
         struct as_stream *s = AS_LIST_ENTRY(n, struct as_stream, node);
-        bool had_enough = s->in_turn >= AS_STREAM_TURN_MESSAGES;
+        bool used_share = s->in_turn >= AS_STREAM_TURN_MESSAGES;
 
         s->in_turn = 0;
-        if (had_enough)
+        if (used_share)
             resume_reading(s);
     }
 }
@@ -407,23 +407,23 @@ static void check_progress(struct as_stream *s, as_ns now)
 {
     struct as_exchange *x = s->x;
     const struct as_edge_conf *conf = &x->edge->conf;
-    bool is_known = is_incomplete(s) && x->reader.messages == s->looked_at;
+    bool is_known = is_incomplete(s) && x->reader.messages == s->checked_message;
 
     if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->requests) &&
-        as_client_timeouts_is_slow(x->edge, now - s->checked_at, x->got - s->mark,
+        as_client_timeouts_is_slow(x->edge, now - s->checked_at, x->received - s->mark,
                                    x->body_len - x->body_filled, conf->body_timeout)) {
         as_client_timeouts_evict_upload(x);
         return;
     }
     if (is_known && (!conf->body_timeout || now - s->checked_at < conf->body_timeout))
         return;
-    if (is_known && x->got - s->mark < conf->min_progress) {
+    if (is_known && x->received - s->mark < conf->min_progress) {
         as_client_timeouts_expire_upload(x);
         return;
     }
-    s->looked_at = x->reader.messages;
+    s->checked_message = x->reader.messages;
     s->checked_at = now;
-    s->mark = x->got;
+    s->mark = x->received;
 }
 
 void as_stream_expire_all(struct as_edge *e, as_ns now)

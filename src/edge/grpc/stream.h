@@ -63,14 +63,15 @@ struct as_stream {
     struct as_list node;  /* in as_edge.streams */
     struct as_buf unread; /* bytes that came while nobody read: from unread_at on */
     size_t unread_at;
-    uint32_t in_turn;         /* messages read in this turn of the loop */
-    bool headers_sent;        /* headers are out */
-    bool paused;              /* by the owner */
-    bool reading;             /* inside of the reading loop */
-    bool half_closed;         /* the client has ended its side */
-    bool end_reported;        /* and on_end was called */
-    bool wants_room;          /* has_room has said no */
-    uint64_t looked_at, mark; /* the message under way at the last look, and bytes that had come */
+    uint32_t in_turn;  /* messages read in this turn of the loop */
+    bool headers_sent; /* headers are out */
+    bool paused;       /* by the owner */
+    bool reading;      /* inside of the reading loop */
+    bool half_closed;  /* the client has ended its side */
+    bool end_reported; /* and on_end was called */
+    bool wants_room;   /* has_room has said no */
+    uint64_t checked_message,
+        mark; /* the message under way at the last look, and bytes that had come */
     as_ns checked_at;
 };
 

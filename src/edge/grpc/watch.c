@@ -147,7 +147,7 @@ void as_watch_list(struct as_exchange *x)
 
 struct watch {
     struct as_buf service;
-    bool asked;                      /* the request has come */
+    bool has_request;                /* the request has come */
     enum as_grpc_health sent_status; /* what the client knows; UNKNOWN: nothing */
 };
 
@@ -159,7 +159,7 @@ static void send_status(struct as_stream *s)
     struct as_buf out = {.p = room};
     enum as_grpc_health now;
 
-    if (!w->asked || !as_stream_has_room(s))
+    if (!w->has_request || !as_stream_has_room(s))
         return;
     now = as_watch_status(s->x->edge, as_buf_slice(&w->service));
     if (now == w->sent_status)
@@ -174,12 +174,12 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
     struct watch *w = s->owner;
     int err;
 
-    if (w->asked) {
+    if (w->has_request) {
         as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "more than one message on Watch");
     } else if ((err = as_grpc_health_parse(m->p, m->n, &w->service))) {
         fail_parse(s->x, err);
     } else {
-        w->asked = true;
+        w->has_request = true;
         send_status(s);
     }
     as_stream_message_free(m);
@@ -187,7 +187,7 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
 
 static void on_end(struct as_stream *s)
 {
-    if (!((struct watch *)s->owner)->asked)
+    if (!((struct watch *)s->owner)->has_request)
         as_exchange_fail(s->x, AS_EUNIMPLEMENTED, "Watch needs one message, got none");
 }
 

@@ -29,7 +29,7 @@ struct item {
     size_t waiting_answer_n;
     uint32_t status; /* or its error, when that ends the call */
     struct as_str message;
-    bool lost; /* that error: it may have executed */
+    bool may_have_run; /* that error: it may have executed */
 };
 
 struct infer_stream {
@@ -40,14 +40,14 @@ struct infer_stream {
     bool errors_end_call;   /* an error ends the call */
     bool half_closed;
     bool draining;
-    bool lost;            /* one of its requests may have executed, unanswered */
+    bool may_have_run;    /* one of its requests may have executed, unanswered */
     bool input_under_way; /* the fleet holds a further input of one of them */
-    struct as_task turn;  /* due when something was sent or has ended */
+    struct as_task turn;  /* schedule_turn when something was sent or has ended */
     struct as_blob *out;  /* messages of this turn: [from, to) is not handed on */
     size_t from, to;
 };
 
-static void due(struct infer_stream *is)
+static void schedule_turn(struct infer_stream *is)
 {
     as_loop_defer(is->s->x->edge->loop, &is->turn);
 }
@@ -83,7 +83,7 @@ static uint8_t *reserve_message(struct infer_stream *is, size_t n)
         return NULL;
     p = is->out->data + is->to;
     is->to += n;
-    due(is);
+    schedule_turn(is);
     return p;
 }
 
@@ -161,7 +161,7 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
     }
     as_stream_send_framed(it->is->s, pieces, n);
     as_blob_unref(b);
-    due(it->is);
+    schedule_turn(it->is);
 }
 
 /* What was made of an answer (classes) lies with its request, which may go before it is sent. */
@@ -227,10 +227,10 @@ static void send_error(struct item *it, struct as_str text)
 
 /* --- what comes of a request --- */
 
-static void end(struct item *it)
+static void finish_item(struct item *it)
 {
     it->done = true;
-    due(it->is);
+    schedule_turn(it->is);
 }
 
 static void on_fail(struct as_exchange *x, uint32_t status, struct as_str message)
@@ -239,8 +239,8 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
 
     if (!it->is)
         return;
-    it->lost = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
-    it->is->lost |= it->lost;
+    it->may_have_run = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
+    it->is->may_have_run |= it->may_have_run;
     if (!it->is->errors_end_call) {
         send_error(it, message);
     } else {
@@ -249,7 +249,7 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
         if (!it->message.p)
             it->message.n = 0;
     }
-    end(it);
+    finish_item(it);
 }
 
 static void on_response(struct as_exchange *x, const struct as_oip_response *r)
@@ -258,7 +258,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 
     send_response(it, r, x->call.result_blob, true);
     x->state = AS_EXCHANGE_ANSWERED;
-    end(it);
+    finish_item(it);
 }
 
 static bool on_part(struct as_exchange *x, const struct as_oip_response *r, struct as_blob *blob)
@@ -278,7 +278,7 @@ static void on_parts_end(struct as_exchange *x)
     if (it->wants_final)
         send_response(it, &r, NULL, true);
     x->state = AS_EXCHANGE_ANSWERED;
-    end(it);
+    finish_item(it);
 }
 
 static const struct as_infer_parts parts = {.part = on_part, .end = on_parts_end};
@@ -310,7 +310,7 @@ static bool send_outcome(struct infer_stream *is, struct item *it)
 {
     if (it->status) {
         flush_messages(is);
-        if (it->lost)
+        if (it->may_have_run)
             as_exchange_fail(is->s->x, AS_EMAYHAVERUN, "%.*s", AS_STR_FMT(it->message));
         else
             as_exchange_fail_status(is->s->x, it->status, it->message, NULL, 0);
@@ -370,7 +370,8 @@ static void on_turn(struct as_task *t)
     if (is->draining && !is->input_under_way)
         end_inputs(is);
     if (!is->n_items && is->draining)
-        as_exchange_fail(x, is->lost ? AS_EMAYHAVERUN : AS_EUNAVAILABLE, "the server is ending");
+        as_exchange_fail(x, is->may_have_run ? AS_EMAYHAVERUN : AS_EUNAVAILABLE,
+                         "the server is ending");
     else if (!is->n_items && is->half_closed)
         as_stream_finish(is->s);
     else if (is->draining || is->input_under_way || is_full(is) || !as_stream_has_room(is->s))
@@ -431,7 +432,7 @@ static void on_input_released(struct as_call *c)
 
     if (it->is) {
         it->is->input_under_way = false;
-        end(it);
+        finish_item(it);
     }
     as_exchange_released(x);
 }
@@ -487,7 +488,7 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
     as_list_push(&is->items, &it->node);
     is->n_items++;
     start_item(it);
-    due(is);
+    schedule_turn(is);
     if (is->input_under_way || is_full(is) || !as_stream_has_room(s))
         as_stream_pause(s);
 }
@@ -500,7 +501,7 @@ static void on_end(struct as_stream *s)
 
     is->half_closed = true;
     end_inputs(is);
-    due(is);
+    schedule_turn(is);
 }
 
 static void on_room(struct as_stream *s)
@@ -514,7 +515,7 @@ static void on_room(struct as_stream *s)
         if (it->decoupled && !it->done)
             as_infer_credit(it->x);
     }
-    due(is);
+    schedule_turn(is);
 }
 
 /* What is under way is finished; nothing new is read. */
@@ -524,7 +525,7 @@ static void on_drain(struct as_stream *s)
 
     is->draining = true;
     as_stream_pause(s);
-    due(is);
+    schedule_turn(is);
 }
 
 static void on_close(struct as_stream *s)

@@ -192,7 +192,7 @@ static struct as_exchange *copy_exchange(struct as_exchange *x, const struct as_
         return m;
     if (m)
         as_exchange_released(m);
-    as_counter_add(&x->edge->stat.uncopied, 1);
+    as_counter_add(&x->edge->stat.mirrors_skipped, 1);
     return NULL;
 }
 

@@ -31,7 +31,7 @@ void as_reroute_choose_canary(struct as_exchange *x)
     if (as_reroute_names_version(x))
         return;
     canary = as_traffic_canary(x->registry, x->model,
-                               as_traffic_point(x->model->name, x->infer.id, &x->edge->turn),
+                               as_traffic_point(x->model->name, x->infer.id, &x->edge->canary_turn),
                                is_ready_for, x);
     if (canary)
         x->model = canary;
@@ -39,7 +39,7 @@ void as_reroute_choose_canary(struct as_exchange *x)
 
 static const struct as_model *find_next(const struct as_exchange *x, const struct as_reroute *d)
 {
-    const struct as_model *m = as_traffic_fallback(x->registry, d->first, d->n_refused + 1);
+    const struct as_model *m = as_traffic_fallback(x->registry, d->requested, d->n_refused + 1);
 
     return m && accepts_inputs(x, m) ? m : NULL;
 }
@@ -54,7 +54,7 @@ void as_reroute_prepare(struct as_exchange *x)
         d = as_arena_alloc(&x->arena, sizeof(*d), 8);
         if (!d)
             return; /* it can do without */
-        *d = (struct as_reroute){.first = x->model};
+        *d = (struct as_reroute){.requested = x->model};
         x->reroute = d;
     }
     d->next = find_next(x, d);
@@ -73,7 +73,7 @@ static void restore_first_refusal(struct as_exchange *x)
 
     x->call.err = d->err;
     x->call.retry_after = d->retry_after;
-    x->model = d->first;
+    x->model = d->requested;
 }
 
 bool as_reroute_after_error(struct as_exchange *x)
@@ -87,10 +87,10 @@ bool as_reroute_after_error(struct as_exchange *x)
         d->err = c->err;
         d->retry_after = c->retry_after;
     }
-    d->ran = d->ran || c->core.ran;
+    d->may_have_run = d->may_have_run || c->core.ran;
     /* what may have run goes on only where running twice is no harm */
     d->pending = d->next && x->conn && x->state == AS_EXCHANGE_WAITING &&
-                 (!d->ran || (c->core.idempotent && d->next->idempotent));
+                 (!d->may_have_run || (c->core.idempotent && d->next->idempotent));
     if (!d->pending)
         restore_first_refusal(x);
     return d->pending;

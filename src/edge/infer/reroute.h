@@ -1,9 +1,9 @@
 /* edge/infer/reroute.h — a request that goes to another version than the default one, or another
- * than was asked first: canaries, and deployments that another one falls back to.
+ * than was asked requested: canaries, and deployments that another one falls back to.
  * core/registry/traffic.h decides.
  *
  * Only for models that are `routed`. What a request falls back from is kept until its answer: where
- * nobody takes it, its client hears the first refusal. Thread: the loop's.
+ * nobody takes it, its client hears the requested refusal. Thread: the loop's.
  */
 #ifndef AS_EDGE_REROUTE_H
 #define AS_EDGE_REROUTE_H
@@ -12,14 +12,14 @@
 
 /* In the request's arena. */
 struct as_reroute {
-    const struct as_model *first; /* as it was asked */
-    const struct as_model *next;  /* who takes it when x->model does not; NULL: nobody */
-    uint32_t n_refused;           /* deployments that did not */
-    bool ran;                     /* an execution was lost somewhere on the way */
-    bool pending;                 /* it goes on as soon as the fleet has released it */
-    struct as_param *params;      /* room for those of an answer, and one more */
+    const struct as_model *requested; /* as it was asked */
+    const struct as_model *next;      /* who takes it when x->model does not; NULL: nobody */
+    uint32_t n_refused;               /* deployments that did not */
+    bool may_have_run;                /* an execution was lost somewhere on the way */
+    bool pending;                     /* it goes on as soon as the fleet has released it */
+    struct as_param *params;          /* room for those of an answer, and one more */
     uint32_t cap;
-    int err;           /* the first refusal … */
+    int err;           /* the requested refusal … */
     as_ns retry_after; /* … and what it said */
 };
 

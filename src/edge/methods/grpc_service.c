@@ -8,7 +8,7 @@
 
 #define SERVICE "/inference.GRPCInferenceService/"
 
-static const char *const names[AS_RPC_COUNT] = {
+static const char *const rpc_names[AS_RPC_COUNT] = {
     [AS_RPC_MODEL_INFER] = "ModelInfer",
     [AS_RPC_SERVER_LIVE] = "ServerLive",
     [AS_RPC_SERVER_READY] = "ServerReady",
@@ -50,7 +50,7 @@ static const struct {
     const char *path;
     enum as_rpc rpc;
     uint32_t interfaces;
-} others[] = {
+} other_methods[] = {
     {SERVICE "ModelStreamInfer", AS_RPC_MODEL_STREAM_INFER, CLIENTS},
     {"/grpc.health.v1.Health/Check", AS_RPC_HEALTH_CHECK, BOTH},
     {"/grpc.health.v1.Health/List", AS_RPC_HEALTH_LIST, BOTH},
@@ -65,14 +65,15 @@ static const struct {
 
 const char *as_rpc_name(enum as_rpc rpc)
 {
-    return names[rpc];
+    return rpc_names[rpc];
 }
 
-static enum as_rpc find_other(enum as_interface interface, struct as_str path)
+static enum as_rpc find_other_method(enum as_interface interface, struct as_str path)
 {
-    for (size_t i = 0; i < AS_COUNT(others); i++) {
-        if (others[i].interfaces & 1u << interface && as_str_eq(path, as_str_of(others[i].path)))
-            return others[i].rpc;
+    for (size_t i = 0; i < AS_COUNT(other_methods); i++) {
+        if (other_methods[i].interfaces & 1u << interface &&
+            as_str_eq(path, as_str_of(other_methods[i].path)))
+            return other_methods[i].rpc;
     }
     return AS_RPC_UNKNOWN;
 }
@@ -82,12 +83,12 @@ enum as_rpc as_grpc_service_find_rpc(enum as_interface interface, struct as_str 
     size_t n = sizeof(SERVICE) - 1;
 
     if (interface != AS_INTERFACE_CLIENTS || path.n <= n || memcmp(path.p, SERVICE, n) != 0)
-        return find_other(interface, path);
+        return find_other_method(interface, path);
     for (int i = 0; i <= AS_RPC_LOG_SETTINGS; i++) {
-        if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(names[i])))
+        if (as_str_eq((struct as_str){path.p + n, path.n - n}, as_str_of(rpc_names[i])))
             return (enum as_rpc)i;
     }
-    return find_other(interface, path);
+    return find_other_method(interface, path);
 }
 
 static void reply_bool(struct as_exchange *x, bool v)
@@ -114,7 +115,7 @@ static void server_metadata(struct as_exchange *x)
     as_buf_fini(&b);
 }
 
-/* Which model a small request names. False: answered. */
+/* Which model a small request rpc_names. False: answered. */
 static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
     if (!as_oip_parse_name_version(x->body, x->body_len, ret_name, ret_version))

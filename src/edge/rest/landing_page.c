@@ -63,7 +63,7 @@ static void put_link(struct document *s, struct as_str href, struct as_str about
 /* --- what is there --- */
 
 /* Rows of the registry are versions; those of one name stand together. */
-static bool is_next(const struct as_registry *g, uint32_t i)
+static bool is_first_version(const struct as_registry *g, uint32_t i)
 {
     return i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, as_registry_at(g, i)->name);
 }
@@ -73,7 +73,7 @@ static uint32_t count_models(const struct as_registry *g)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < as_registry_count(g); i++)
-        n += is_next(g, i);
+        n += is_first_version(g, i);
     return n;
 }
 
@@ -117,7 +117,7 @@ static void put_models(struct document *s, const struct as_registry *g)
         struct as_str name = as_registry_at(g, i)->name;
         struct as_buf href = {0}, text = {0};
 
-        if (!is_next(g, i))
+        if (!is_first_version(g, i))
             continue;
         as_buf_str(&href, "/v2/models/");
         as_route_encode(&href, name);

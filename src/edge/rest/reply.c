@@ -199,7 +199,7 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
     if (!as_rest_mark_answered(x, r->status))
         return;
     if (must_wait_for_body(x) && (x->deferred_reply = defer_reply(x, r)))
-        as_client_timeouts_start(x, &x->edge->uploads, x->got);
+        as_client_timeouts_start(x, &x->edge->uploads, x->received);
     else if (!send_compressed(x, r))
         write_reply(x, r, AS_GZIP_NONE);
 }

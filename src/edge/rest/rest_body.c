@@ -152,7 +152,7 @@ void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
     if (x->state != AS_EXCHANGE_RECEIVING)
         return;
-    if (x->got > x->edge->conf.max_http_body) {
+    if (x->received > x->edge->conf.max_http_body) {
         fail_too_big(x);
         return;
     }
