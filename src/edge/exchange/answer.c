@@ -1,4 +1,4 @@
-/* What goes back to a client: gRPC answers, and errors. Plain HTTP: reply.c. */
+/* Answers to clients: gRPC messages and all errors. Plain HTTP: rest/reply.c. */
 #include "base/counter.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/rest/rest.h"
@@ -7,8 +7,8 @@
 
 #include <stdarg.h>
 
-#define MESSAGE_MAX 1024           /* bytes of an error text of ours */
-#define RETRY_AFTER (1000 * AS_MS) /* where nothing better is known */
+#define MESSAGE_MAX 1024           /* bytes of an error text of the server */
+#define RETRY_AFTER (1000 * AS_MS) /* default delay */
 
 #define H(name, value)                                                                             \
     {                                                                                              \
@@ -80,14 +80,14 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* Room for the header_values of headers that are made. */
+/* Memory for the values of the headers of an error. */
 struct header_values {
     char number[24];
     char details[AS_GRPC_DETAILS_MAX];
 };
 
-/* When to try again, in units of `unit`, rounded up: a client that comes too early is refused
- * again. */
+/* The delay before a retry in units of `unit`, rounded up: a client that retries too early is
+ * refused again. */
 static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
                                           as_ns unit, struct header_values *v)
 {
@@ -98,7 +98,7 @@ static struct as_http_header retry_header(const struct as_exchange *x, struct as
     return (struct as_http_header){name, {v->number, (size_t)n}};
 }
 
-/* What a client should know beyond status and text. */
+/* Headers of an error beside its status and text: whether and when to retry, and what is wrong. */
 static uint32_t add_grpc_hints(const struct as_exchange *x, int err, struct as_str text,
                                struct as_http_header *h, struct header_values *v)
 {
@@ -120,7 +120,7 @@ static uint32_t add_grpc_hints(const struct as_exchange *x, int err, struct as_s
     case AS_EFULL:
         h[0] = retry_header(x, AS_STR("grpc-retry-pushback-ms"), AS_MS, v);
         h[1].name = AS_STR(AS_GRPC_DETAILS_HEADER);
-        /* the same: whole milliseconds */
+        /* the same delay, in whole milliseconds */
         h[1].value = as_grpc_details_retry(v->details, as_err_grpc(err), text,
                                            (delay + AS_MS - 1) / AS_MS * AS_MS);
         return 1 + (h[1].value.n > 0);
@@ -136,7 +136,7 @@ static uint32_t add_grpc_hints(const struct as_exchange *x, int err, struct as_s
     }
 }
 
-/* The same for plain HTTP. A request that may be tried again is told when (RFC 9110, 10.2.3). */
+/* The same for plain HTTP: retry-after (RFC 9110, 10.2.3) for errors that may be retried. */
 static uint32_t add_http_hints(const struct as_exchange *x, int err, struct as_http_header *h,
                                struct header_values *v)
 {
@@ -176,7 +176,8 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
 
 /* --- messages --- */
 
-/* `encoding`: of a compressed one. A client that compresses is told what else we read. */
+/* encoding: AS_GZIP_NONE, or that of the compressed message. Lists the encodings that the server
+ * reads: for clients that compress. */
 static void send_encoded(struct as_exchange *x, const struct as_http_piece *body, uint32_t n,
                          enum as_gzip_format encoding)
 {
@@ -209,8 +210,8 @@ static void send_plain(struct as_exchange *x, const struct as_http_piece *body, 
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* The encoding that this client can read and the option wants. What it did not list is never used:
- * gRPC's compression document. */
+/* The encoding for the answer, by --response-compression and the list of the client. An encoding
+ * that the client did not list is never used (gRPC's compression document). */
 static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
 {
     struct as_str list = {0};
@@ -228,12 +229,12 @@ static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
     return AS_GZIP_NONE;
 }
 
-/* An answer on its way through zlib; in the exchange's arena. */
+/* An answer that is being compressed; in the exchange's arena. */
 struct compressed_answer {
     struct as_exchange *x;
     enum as_gzip_format encoding;
     uint32_t n;
-    struct as_http_piece pieces[]; /* as they were given */
+    struct as_http_piece pieces[]; /* the uncompressed answer */
 };
 
 static void on_deflated(void *arg, const struct as_compress_result *r)
@@ -243,7 +244,7 @@ static void on_deflated(void *arg, const struct as_compress_result *r)
     struct as_http_piece p[2] = {
         {as_arena_alloc(&x->arena, AS_GRPC_PREFIX, 1), AS_GRPC_PREFIX, NULL}};
 
-    /* not smaller, or no room for it: the client can read it as it is */
+    /* not smaller, or no room: send it uncompressed */
     if (r->err || !p[0].p) {
         as_blob_unref(r->blob);
         send_encoded(x, s->pieces, s->n, AS_GZIP_NONE);
@@ -256,7 +257,7 @@ static void on_deflated(void *arg, const struct as_compress_result *r)
     send_encoded(x, p, 2, s->encoding);
 }
 
-/* True: it was sent, or will be when it is deflated. */
+/* True: it was sent, or will be when it is compressed. */
 static bool send_compressed(struct as_exchange *x, const struct as_http_piece *body, uint32_t n)
 {
     enum as_gzip_format f = choose_message_encoding(x);

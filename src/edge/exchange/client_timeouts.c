@@ -4,7 +4,8 @@
 #include "edge/rest/rest_body.h"
 #include "edge/rest/rest.h"
 
-/* An answer that is still there after this may wait for its client: from now on it must move. */
+/* An answer that is not sent after this time waits for its client: progress is checked from then.
+ */
 #define FIRST_CHECK AS_SEC
 
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf)
@@ -27,19 +28,19 @@ void as_client_timeouts_init(struct as_edge *e)
     as_list_init(&e->answers);
 }
 
-/* The oldest look of the list, if it is next_due. */
+/* The request of the list that was checked longest ago, if it is due. */
 static struct as_exchange *next_due(struct as_edge *e, struct as_list *list, as_ns now,
                                     as_ns timeout)
 {
     struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, timeout_node);
 
-    /* a look may be as much younger than it says as a sweep is apart from the next */
+    /* checked_at is the time of a sweep, up to one interval before the actual start */
     return !as_list_empty(list) && timeout && now - x->checked_at >= timeout + e->sweep_every
                ? x
                : NULL;
 }
 
-/* Has there been no room since the last look? */
+/* True: the budget refused something since the last call. */
 static bool had_refusals(const struct as_budget *b, uint64_t *seen)
 {
     uint64_t n = atomic_load_explicit(&b->refusals, memory_order_relaxed);
@@ -112,7 +113,7 @@ void as_client_timeouts_evict_upload(struct as_exchange *x)
     as_exchange_drop_body(x);
 }
 
-/* Bytes that are still to come; of a body that does not say, as many as came. */
+/* Bytes of the body still to be received; without a declared length, assumes as many as so far. */
 static uint64_t bytes_missing(const struct as_exchange *x)
 {
     uint64_t n;
@@ -141,13 +142,14 @@ static void expire_answer(struct as_exchange *x)
 {
     log_slow(x, "answer");
     as_counter_add(&x->edge->stat.slow_answers, 1);
-    as_client_timeouts_stop(x); /* the stream ends with the next write */
+    as_client_timeouts_stop(x); /* the reset closes the stream with the next write */
     as_conn_reset(x->conn, x->stream);
     as_conn_schedule_flush(x->conn);
 }
 
-/* By the next look it must have moved on; what waits now is enough if that is less. Nothing waits:
- * more may come, or its last frame is behind others, which the connection looks after. */
+/* Sets what must be sent by the next check: min_progress, or what waits now if that is less. If
+ * nothing waits, more may follow, or the last frame waits behind those of other streams, for which
+ * the connection's own timeout is responsible. */
 static void restart_answer(struct as_exchange *x)
 {
     struct as_edge *e = x->edge;

@@ -1,39 +1,38 @@
-/* edge/exchange/client_timeouts.h — requests whose client must do something: send the rest, or take
- * the answer.
+/* edge/exchange/client_timeouts.h — timeouts of requests that wait for their client: for the rest
+ * of the request, or until the client reads the answer.
  *
- * A client that stops in the middle holds memory, a part of the byte budget, and a handler that
- * waits for room. So each request is checked_at at once per body_timeout while its body, or a
- * message of its stream, comes in, and once per send_timeout while something of its answer waits
- * for the client; one that did not move by min_progress is given up. Lists are in the order of the
- * last look: a sweep touches only what is due, and answers of which nothing waits, which it asks
- * after every other second. Exact to a second and two sweeps.
+ * A client that stops halfway holds memory and a part of the byte budgets. So a request is checked
+ * once per body_timeout while its body (or a message of its stream) is received, and once per
+ * send_timeout while a part of its answer waits to be sent. If fewer than min_progress bytes moved
+ * since the last check, the request fails. The lists are in the order of the last check, so a sweep
+ * only touches requests that are due, and answers of which nothing waits, every other second.
+ * Precision: a second and two sweeps.
  *
- * While there is no room in a budget (base/memory/budget.h), those who hold much of it must be
- * faster: a request that at its pace would not be there, or an answer that would not be taken,
- * within the timeout is given up. Nobody else is judged by that. Thread: the edge's loop.
+ * While a budget (base/memory/budget.h) has no room, requests that hold much of it are evicted if
+ * at their pace the transfer would not complete within the timeout. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_CLIENT_TIMEOUTS_H
 #define AS_EDGE_CLIENT_TIMEOUTS_H
 
 #include "edge/exchange/exchange.h"
 
-/* Between two sweeps. */
+/* Bounds of the interval between two sweeps. */
 #define AS_CLIENT_TIMEOUTS_SWEEP_MIN (50 * AS_MS)
 #define AS_CLIENT_TIMEOUTS_SWEEP_MAX AS_SEC
 
-/* How often to sweep, so that the shortest timeout of clients is exact to a quarter. */
+/* The interval between two sweeps: a quarter of the shortest timeout. */
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf);
 
 void as_client_timeouts_init(struct as_edge *e);
 
-/* It waits for somebody else now, or is gone. */
+/* The request does not wait for its client any more. */
 static inline void as_client_timeouts_stop(struct as_exchange *x)
 {
     if (!as_list_empty(&x->timeout_node))
         as_list_remove(&x->timeout_node);
 }
 
-/* Time is that of the last sweep: reading the clock for each request is not worth it. */
+/* Uses the time of the last sweep, to save reading the clock for each request. */
 static inline void as_client_timeouts_start(struct as_exchange *x, struct as_list *list,
                                             uint64_t mark)
 {
@@ -43,31 +42,32 @@ static inline void as_client_timeouts_start(struct as_exchange *x, struct as_lis
     as_list_push(list, &x->timeout_node);
 }
 
-/* Its body will come. */
+/* The rest of its body is to be received. */
 static inline void as_client_timeouts_start_upload(struct as_exchange *x)
 {
     as_client_timeouts_start(x, &x->edge->uploads, 0);
 }
 
-/* It was answered, or is about to be, or its answer has begun. */
+/* Its answer is to be sent. */
 static inline void as_client_timeouts_start_answer(struct as_exchange *x)
 {
     as_client_timeouts_start(x, &x->edge->new_answers, 0);
 }
 
-/* Every sweep_every; begin first. */
+/* Called every sweep_every, in this order. */
 void as_client_timeouts_begin_sweep(struct as_edge *e);
 void as_client_timeouts_sweep(struct as_edge *e, as_ns now);
 
-/* Its request moved on by too little: it is answered so. */
+/* Fails a request of which too few bytes were received (--body-timeout). */
 void as_client_timeouts_expire_upload(struct as_exchange *x);
-/* Others had no room while it held much: likewise. */
+/* Fails a slow request that holds much of a full budget. */
 void as_client_timeouts_evict_upload(struct as_exchange *x);
-/* Would `left` bytes take longer than `timeout` (0: never), at the pace of `moved` in so much time?
- * A pace is known after a second; the time may be as much shorter as a sweep is from the next. */
+/* True: at the pace of `moved` bytes in `time`, the `left` bytes would take longer than `timeout`
+ * (0: never slow). False during the first second. `time` counts from a sweep, so it may be too long
+ * by one sweep interval. */
 bool as_client_timeouts_is_slow(const struct as_edge *e, as_ns time, uint64_t moved, uint64_t left,
                                 as_ns timeout);
-/* How long may a connection take nothing of what waits for it? 0: for ever. */
+/* How long a connection may read nothing of its output. 0: no limit. */
 as_ns as_client_timeouts_of_output(const struct as_conn *c);
 
 #endif

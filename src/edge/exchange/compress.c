@@ -1,10 +1,10 @@
 #include "edge/exchange/compress.h"
 
-#define FIRST_ROOM 4096u /* least room that is made at once */
-#define GROWTH     4u    /* inflated, of what came in: usual for text; tensors rarely get there */
+#define FIRST_ROOM 4096u /* least size of a first result buffer */
+#define GROWTH     4u    /* first buffer, as a multiple of the compressed size: usual for text */
 
 struct as_compress_job {
-    struct as_list node; /* in the squeezer's queue */
+    struct as_list node; /* in the compressor's queue */
     struct as_compressor *s;
     struct as_gzip *zip;
     enum as_gzip_format format;
@@ -14,7 +14,7 @@ struct as_compress_job {
     struct as_account *payer;
     struct as_blob *blob;
     size_t room; /* bytes of blob, without the pad */
-    size_t used; /* of them in use */
+    size_t used; /* of them */
     as_compress_done done;
     void *arg;
     struct as_compress_job **owner;
@@ -80,7 +80,8 @@ static void finish_job(struct as_compress_job *q, int err)
     done(arg, &r);
 }
 
-/* More room behind what there is; one byte above the limit at most, which shows that it is over. */
+/* Grows the result buffer, to at most one byte above the limit: a byte there shows that the result
+ * is too large. */
 static int grow_output(struct as_compress_job *q)
 {
     size_t old = q->room;
@@ -99,7 +100,7 @@ static int grow_output(struct as_compress_job *q)
 
 /* --- slices --- */
 
-/* One call of zlib. 1: complete; 0: goes on; else why not. */
+/* One call of zlib. 1: complete; 0: more to do; else an error. */
 static int run_zlib(struct as_compress_job *q, size_t *left)
 {
     const struct as_http_piece *piece = &q->in[q->at];
@@ -126,7 +127,7 @@ static int run_zlib(struct as_compress_job *q, size_t *left)
     return r == AS_GZIP_END;
 }
 
-/* Works on q for at most `n` bytes. True: it is over and gone. */
+/* Processes at most n bytes of q. True: q is finished and freed. */
 static bool run_slice(struct as_compress_job *q, size_t n)
 {
     size_t left = n;
@@ -201,7 +202,7 @@ void as_compress_start(struct as_compressor *s, struct as_account *payer, enum a
     as_list_init(&q->node);
     *ret_q = q;
     as_loop_defer_next_turn(s->loop, &s->turn);
-    /* who comes late does not overtake */
+    /* jobs that wait come first */
     n = as_list_empty(&s->queue) ? turn_allowance(s) : 0;
     if (!n || !run_slice(q, n))
         as_list_push(&s->queue, &q->node);

@@ -1,27 +1,27 @@
-/* edge/exchange/dispatch_query.h — a question to the dispatch loop, or a change there, on behalf of
- * a request.
+/* edge/exchange/dispatch_query.h — runs a function on the dispatch loop on behalf of a request.
  *
- * What the fleet owns is read and changed on its own loop only. The question is made on the heap,
- * goes there and comes back; when its client has gone meanwhile, nobody hears the answer. With the
- * fleet on this loop it is answered before as_dispatch_query_send returns.
+ * The fleet may only be read and changed on its own loop. A query is allocated by its sender, runs
+ * there, and comes back to the edge's loop, where it is freed; it survives its client. If the fleet
+ * is on this loop, the query is done before as_dispatch_query_send returns. Thread: the edge's
+ * loop, except `work`.
  */
 #ifndef AS_EDGE_DISPATCH_QUERY_H
 #define AS_EDGE_DISPATCH_QUERY_H
 
 #include "edge/exchange/exchange.h"
 
-struct as_dispatch_query { /* the first member of what the asker allocates with calloc */
+struct as_dispatch_query { /* the first member of a struct allocated with calloc */
     struct as_fleet_job job;
     struct as_exchange *x;                     /* NULL: the client has gone */
-    void (*gone)(struct as_dispatch_query *k); /* it has just gone; NULL: nobody cares */
+    void (*gone)(struct as_dispatch_query *k); /* the client has just gone; may be NULL */
     void (*work)(struct as_dispatch_query *k,
-                 struct as_fleet *f);            /* dispatch loop; x is not its to touch */
-    void (*answer)(struct as_dispatch_query *k); /* this loop, x is there */
-    void (*fini)(struct as_dispatch_query
-                     *k); /* the asker's: this loop, frees what the work took; NULL: nothing */
+                 struct as_fleet *f);            /* on the dispatch loop; must not use x */
+    void (*answer)(struct as_dispatch_query *k); /* on the edge's loop; the client is there */
+    void (*fini)(
+        struct as_dispatch_query *k); /* on the edge's loop: frees the results; may be NULL */
 };
 
-/* x waits; the fleet's work is done, then the answer is given and k freed. */
+/* Sets x to WAITING, runs `work`, then `answer` if the client is still there, then frees k. */
 void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
                             void (*work)(struct as_dispatch_query *k, struct as_fleet *f),
                             void (*answer)(struct as_dispatch_query *k));

@@ -47,7 +47,7 @@ static void free_if_unused(struct as_exchange *x)
     as_blob_unref(x->text);
     as_blob_unref(x->answer);
     as_blob_unref(x->deflated);
-    if (__builtin_expect(x->holds_accounts, 0)) { /* after what is charged to them */
+    if (__builtin_expect(x->holds_accounts, 0)) { /* after the blobs, which are charged to them */
         as_account_unref(x->requests);
         as_account_unref(x->answers);
     }
@@ -128,7 +128,7 @@ const struct as_model *as_exchange_find_model(struct as_exchange *x, struct as_s
     return NULL;
 }
 
-/* --- its bytes --- */
+/* --- the bytes of the request --- */
 
 static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
 {
@@ -244,10 +244,11 @@ static void check_grpc(struct as_exchange *x)
                          (int)AS_MIN(head->path.n, (size_t)256), head->path.p);
         return;
     }
-    /* what the value must be is HTTP/2's rule, and checked below us */
+    /* HTTP/2 has checked the value */
     if (!head->te.n) {
-        as_exchange_fail(x, AS_EINTERNAL,
-                         "the header 'te: trailers' is missing: something on the way is no gRPC");
+        as_exchange_fail(
+            x, AS_EINTERNAL,
+            "the header 'te: trailers' is missing: a proxy on the way does not support gRPC");
         return;
     }
     if (head->grpc_encoding.n)
@@ -263,7 +264,7 @@ static bool is_grpc(const struct as_http_head *head)
     return as_grpc_is_content_type(head->content_type);
 }
 
-/* There is no memory for a request of its own: answered out of the connection's. */
+/* Answers a request for which there is no memory, without an exchange. */
 static void answer_no_memory(struct as_conn *c, uint32_t stream, const struct as_http_head *head)
 {
     static const struct as_http_header grpc[] = {
@@ -279,7 +280,7 @@ static void answer_no_memory(struct as_conn *c, uint32_t stream, const struct as
     as_conn_schedule_flush(c);
 }
 
-/* Of a connection, whose accounts these are. */
+/* c: its connection, or NULL. */
 static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_conn *c,
                           uint32_t stream, const struct as_http_head *head,
                           struct as_account *requests, struct as_account *answers)
@@ -362,7 +363,7 @@ void as_exchange_cancel(struct as_exchange *x)
     as_fleet_client_cancel(&x->edge->client, &x->call); /* may release it at once */
 }
 
-/* Its connection may go before it does: it keeps the accounts. */
+/* The connection may be freed before the exchange: then the exchange holds the accounts. */
 static void detach_from_conn(struct as_exchange *x)
 {
     x->conn = NULL;
@@ -391,7 +392,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     }
     init_exchange(x, c->edge, c, stream, head, c->requests, c->answers);
     as_conn_begin_request(c);
-    /* other requests are answered as plain HTTP, whatever their content-type says */
+    /* everything else is plain HTTP, even with the content-type of gRPC */
     x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
     x->rpc = x->grpc ? as_grpc_service_find_rpc(c->edge->conf.interface, head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
@@ -443,7 +444,7 @@ static void on_drained(void *conn AS_UNUSED, void *req)
         x->answer_ops->drained(x);
 }
 
-/* Metadata over a limit is what gRPC calls RESOURCE_EXHAUSTED, and 431 to everybody else. */
+/* Metadata over a limit: gRPC answers RESOURCE_EXHAUSTED, plain HTTP 431. */
 static void on_over_limit(void *conn, const struct as_http_head *head, struct as_http_answer *a)
 {
     static const struct as_http_header headers[] = {

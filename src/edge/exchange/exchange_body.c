@@ -1,4 +1,4 @@
-/* The bytes of a request: where they lie, what is charged for them, compressed ones. */
+/* The bytes of a request: their memory, their charge to the budgets, inflating. */
 #include "base/err.h"
 #include "edge/exchange/exchange.h"
 
@@ -78,7 +78,8 @@ static __attribute__((noinline)) bool refuse_message(struct as_exchange *x, uint
     return false;
 }
 
-/* Most of it is still to come: it need not begin if it could never be whole. */
+/* A blob that grows as the message is received. A message that could never fit is refused at once.
+ */
 static __attribute__((noinline)) bool reserve_large_message(struct as_exchange *x)
 {
     int err = x->body_len > as_budget_account_limit(x->requests->budget)
@@ -110,7 +111,7 @@ bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compres
     return x->body || fail_no_room(x, AS_ENOMEM);
 }
 
-/* Room for `need` bytes of the message. */
+/* Makes room for `need` bytes of the message. */
 static __attribute__((noinline)) bool extend_body(struct as_exchange *x, size_t need)
 {
     int err = as_blob_grow(&x->blob, as_blob_grow_to(need, x->body_len));
@@ -145,7 +146,8 @@ static void fail_inflate(struct as_exchange *x, int err)
 {
     struct as_str name = as_gzip_name(x->encoding);
 
-    if (!x->grpc && err == AS_EINTERNAL) /* the client's fault; gRPC's rule is another */
+    if (!x->grpc &&
+        err == AS_EINTERNAL) /* plain HTTP: the client's fault, 400; gRPC prescribes INTERNAL */
         err = AS_EINVALID;
     if (err == AS_ETOOBIG)
         as_exchange_fail(x, err, "message inflates to more than %s %lu",
@@ -172,7 +174,7 @@ static void on_inflated(void *arg, const struct as_compress_result *r)
         return;
     }
     as_blob_unref(x->blob);
-    x->blob = r->blob; /* with its pad: edge/rest/rest_body.h */
+    x->blob = r->blob; /* zeros behind it: edge/rest/rest_body.h */
     x->body = r->blob->data;
     x->body_len = x->body_filled = x->body_room = r->n;
     x->on_inflated(x);
