@@ -18,7 +18,7 @@ static bool is_unix(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
 }
 
-static const char *refusal_event(const struct as_edge *e) /* the event's name */
+static const char *refusal_event(const struct as_edge *e)
 {
     return e->conf.interface == AS_INTERFACE_CONTROL ? "control_refused" : "management_refused";
 }
@@ -44,7 +44,7 @@ bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
     return false;
 }
 
-/* Takes as long for each token of that length, whatever it has in common with ours. */
+/* Compares in constant time for tokens of the same length. */
 static bool is_token(struct as_str given, const char *secret)
 {
     volatile uint8_t diff = 0;
@@ -56,7 +56,7 @@ static bool is_token(struct as_str given, const char *secret)
     return diff == 0;
 }
 
-/* NULL: the request may be. The scheme has no case (RFC 9110 §11.1); one header only. */
+/* NULL: the token is valid. The scheme is case-insensitive (RFC 9110 §11.1). */
 static const char *why_unauthenticated(const struct as_exchange *x)
 {
     static const char scheme[] = "bearer ";
@@ -106,8 +106,8 @@ static bool is_address(struct as_str host)
     return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1;
 }
 
-/* A name that somebody else's DNS may give to our address is none of ours: a page that was loaded
- * from there may not talk to us in its name (DNS rebinding). */
+/* Host names that the server accepts as its own. Any other name may be a foreign domain that
+ * resolves to this machine (DNS rebinding). */
 static bool is_own_host(const struct as_exchange *x, struct as_str host)
 {
     char name[256] = "";
@@ -124,7 +124,7 @@ static bool is_own_host(const struct as_exchange *x, struct as_str host)
     return same_name(host, name);
 }
 
-/* NULL: no page of somebody else's has sent it. */
+/* NULL: not sent by a web page of another site. */
 static const char *why_foreign_page(const struct as_exchange *x)
 {
     struct as_str origin = as_rest_header(x, "origin");
@@ -138,8 +138,8 @@ static const char *why_foreign_page(const struct as_exchange *x)
     return NULL;
 }
 
-/* A browser says where a page came from that has it send something: in Origin, with every POST, and
- * in Sec-Fetch-Site. */
+/* NULL: the request may change the server. Browsers name the site of the page that sends a request
+ * in Origin (with every POST) and in Sec-Fetch-Site. */
 static const char *why_change_refused(const struct as_exchange *x)
 {
     static const char sites[] =

@@ -1,4 +1,4 @@
-/* One client connection: bytes between the socket and its HTTP/2 session or HTTP/1.1 requests. */
+/* One client connection: moves bytes between the socket and HTTP/1.1 or HTTP/2. */
 #include "edge/conn/access.h"
 #include "edge/exchange/client_timeouts.h"
 
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What HTTP/2 begins with, as far as no request of HTTP/1.1 does (RFC 9113 §3.4). */
+/* The first bytes of the HTTP/2 preface (RFC 9113 §3.4); no HTTP/1.1 request begins so. */
 static const uint8_t preface[4] = "PRI ";
 
 static struct as_conn *conn_of(struct as_sock *s)
@@ -26,8 +26,7 @@ static void on_closed(struct as_sock *s)
     free(conn_of(s));
 }
 
-/* Memory of `out` that the client does not take; most of the time it takes all, and there is none.
- */
+/* Charges the memory of `out`. Most of the time the client reads everything and `out` is empty. */
 static void charge_output(struct as_conn *c)
 {
     size_t n = c->out.bytes ? as_outq_memory(&c->out) : 0;
@@ -39,7 +38,7 @@ static void charge_output(struct as_conn *c)
     c->charged = n;
 }
 
-/* Those that the client is to blame for. */
+/* Logs closes that the client caused. */
 static void log_close(struct as_conn *c, uint32_t why)
 {
     struct sockaddr_storage peer;
@@ -59,7 +58,7 @@ static void log_close(struct as_conn *c, uint32_t why)
                  detail ? " detail=\"" : "", detail ? detail : "", detail ? "\"" : "");
 }
 
-/* The close will be a reset: the client hears it, and loses what it has not read. */
+/* Makes close() send a reset: the client notices it, and loses what it has not read. */
 static void set_reset(struct as_conn *c)
 {
     static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
@@ -76,11 +75,11 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     log_close(c, why);
     as_counter_add(&e->stat.closed_for[why], 1);
     as_task_cancel(&c->flush);
-    /* The kernel would go on offering to such a client what it has not taken, for minutes. */
+    /* Otherwise the kernel would keep retransmitting unread output for minutes. */
     if (why == AS_CLOSE_SEND_TIMEOUT)
         set_reset(c);
     as_sock_close(&c->sock, on_closed);
-    as_h2_free(c->h2); /* these tell every open request that its client has gone */
+    as_h2_free(c->h2); /* these call on_close for every open request */
     as_h1_free(c->h1);
     c->h2 = NULL;
     c->h1 = NULL;
@@ -115,19 +114,19 @@ void as_conn_abort(struct as_conn *c)
     as_conn_close(c, reason(c));
 }
 
-/* What h1 or h2 still says goes out as far as the client takes it now, and that is the end. */
+/* Closes a connection whose last output was written, and lets its socket linger. */
 static void close_with_linger(struct as_conn *c)
 {
     struct as_linger *linger = &c->edge->linger;
     int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
-    as_conn_close(c, reason(c)); /* first: once shut down, a socket may not know its peer */
-    if (fd >= 0)                 /* else it is closed, and the client may not hear why */
+    as_conn_close(c, reason(c)); /* first: after shutdown() getpeername() may fail */
+    if (fd >= 0)                 /* else the client may lose what was sent last */
         as_linger_add(linger, fd);
 }
 
-/* How long has the client not taken what waits for it? Output that is full is enough: nothing more
- * is read that could make it grow. */
+/* Updates when the client last took output. HTTP/2 stops reading while the output is full, since
+ * input would make it grow. */
 static void update_output_timer(struct as_conn *c, bool waited, size_t written)
 {
     int events = c->sock.events;
@@ -143,7 +142,7 @@ static void update_output_timer(struct as_conn *c, bool waited, size_t written)
                       c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
 }
 
-/* Is there more to say, or to take of what is pipelined, whose answers are? */
+/* True: h1 or h2 has output, or pipelined requests can be parsed. */
 static bool wants_write(const struct as_conn *c)
 {
     if (c->h2)
@@ -172,7 +171,7 @@ static void on_flush(struct as_task *t)
     bool waited = c->sock.events & UV_WRITABLE;
     size_t before, written = 0;
 
-    /* more than one round only for answers larger than AS_CONN_OUT into a socket that takes them */
+    /* several rounds only if an answer is larger than AS_CONN_OUT and the socket has room for it */
     do {
         if (!fill_output(c))
             return;
@@ -191,10 +190,9 @@ static void on_flush(struct as_task *t)
     if (c->out.bytes || waited)
         update_output_timer(c, waited, written);
     if (!c->out.bytes && is_done(c))
-        close_with_linger(
-            c); /* a client that has said GOAWAY may say more: a PING must not meet a reset */
+        close_with_linger(c); /* lingers: a client that sent GOAWAY may still send a PING */
     else if (c->eof && !c->out.bytes && !wants_write(c))
-        as_conn_close(c, AS_CLOSE_CLIENT); /* what was on its way is out; nobody waits for more */
+        as_conn_close(c, AS_CLOSE_CLIENT); /* the last answer was sent */
     else if (c->h1 && !(c->edge->draining && as_connection_handover_send(&c->edge->handover, c)))
         as_conn_h1_update_events(c);
 }
@@ -220,8 +218,8 @@ bool as_conn_is_idle(const struct as_conn *c)
 
 void as_conn_drain(struct as_conn *c, bool final)
 {
-    /* it moves as soon as it rests. One that could not so far, or whose client does not let it
-     * rest, ends here. */
+    /* It is handed over when it becomes idle. If it could not be so far, or if its client pipelines
+     * requests without end, it ends here. */
     if (c->h1 && as_connection_handover_is_open(&c->edge->handover) &&
         !(final && (c->pipelined_n || as_conn_is_idle(c))))
         return;
@@ -277,7 +275,7 @@ void as_conn_sweep(struct as_conn *c, as_ns now)
         as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
 }
 
-/* The first bytes say which protocol it is. */
+/* Detects the protocol from the first bytes. */
 static void detect_protocol(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t before = c->n_first, same = 0;
@@ -294,7 +292,7 @@ static void detect_protocol(struct as_conn *c, const uint8_t *p, size_t n)
         as_conn_close(c, AS_CLOSE_CLIENT);
         return;
     }
-    /* what came before was the same as the preface's beginning */
+    /* the bytes before these equal the beginning of the preface */
     if (before)
         (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, preface, before);
     (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, p, n);

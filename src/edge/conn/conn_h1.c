@@ -1,11 +1,12 @@
-/* A connection that speaks HTTP/1.1: what waits for the answer before it, and who is gone.
+/* A connection with HTTP/1.1: pipelining, and noticing clients that have gone.
  *
- * While a request waits for its answer the socket is read on, into `pipelined`, so that the end of
- * the client is last_received. When something is pipelined, one read's worth, only that end is
- * watched for. What there is no room for ends the connection behind the answer that is under way:
- * its client knows that nothing else was read (RFC 9112, 9.3.2). A client that ends its side while
- * a handler works on its request has gone, as with HTTP/2; one whose answer, or a part of it, is on
- * its way gets that first.
+ * While a request waits for its answer, the socket is still read, one read's worth into
+ * `pipelined`, so that the client's close is noticed. Once something is stored there, the socket is
+ * only watched for a close. If there is no memory for pipelined bytes, the connection closes after
+ * the current answer; the client then knows that nothing else was read (RFC 9112, 9.3.2).
+ *
+ * A client that shuts down its side while a handler works on its request counts as gone, as with
+ * HTTP/2. If a part of the answer is already being sent, it gets the whole answer first.
  */
 #include "base/err.h"
 #include "base/memory/slab.h"
@@ -16,9 +17,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PROBES 2 /* unanswered ones end a silent connection */
+#define PROBES 2 /* unanswered keepalive probes before a connection is closed */
 
-/* HTTP/1.1 has no ping; TCP's own looks after clients that vanish. */
+/* HTTP/1.1 has no ping: TCP keepalive detects clients that vanished. */
 static void set_keepalive(struct as_conn *c)
 {
     const struct as_edge_conf *conf = &c->edge->conf;
@@ -55,7 +56,6 @@ int as_conn_h1_resume(struct as_conn *c)
     return 0;
 }
 
-/* Nothing more is read of it. */
 static void stop_reading(struct as_conn *c)
 {
     c->reading_stopped = true;
@@ -91,7 +91,8 @@ void as_conn_free_pipelined(struct as_conn *c)
     c->pipelined_at = c->pipelined_n = 0;
 }
 
-/* As much as may be taken now; answers in between go to c->out. Returns how much it was. */
+/* Parses requests until one has to wait; answers in between go to c->out. Returns the bytes used.
+ */
 static size_t parse_bytes(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t at = 0;
@@ -100,10 +101,10 @@ static size_t parse_bytes(struct as_conn *c, const uint8_t *p, size_t n)
         size_t taken;
 
         if (as_h1_recv(c->h1, p + at, n - at, c->last_received, &taken))
-            return n; /* nobody reads the rest */
+            return n; /* the rest is ignored */
         at += taken;
         if (at < n && as_h1_send(c->h1, &c->out, AS_CONN_OUT))
-            return n; /* it says so again in the next write */
+            return n; /* the next write reports it again */
     }
     return at;
 }
@@ -147,7 +148,7 @@ void as_conn_h1_update_events(struct as_conn *c)
     as_sock_watch(&c->sock, events);
 }
 
-/* The client has ended its side. */
+/* The client has shut down its side. */
 static void on_client_eof(struct as_conn *c)
 {
     if (!c->out.bytes && !as_h1_wants_write(c->h1)) {
@@ -187,13 +188,13 @@ static void read_bytes(struct as_conn *c)
 
 void as_conn_h1_on_event(struct as_conn *c, int events)
 {
-    if (c->eof) /* its end, or that of what it takes, shows with the next write */
+    if (c->eof) /* the next write shows whether it still reads */
         return;
     if (events & UV_DISCONNECT)
         on_client_eof(c);
     else if (events & UV_READABLE && c->sock.events & UV_READABLE)
         read_bytes(c);
-    else if (events & UV_READABLE) /* not asked for: an error */
+    else if (events & UV_READABLE) /* not watched for: an error */
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 

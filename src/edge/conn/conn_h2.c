@@ -1,4 +1,4 @@
-/* A connection that speaks HTTP/2. */
+/* A connection with HTTP/2. */
 #include "edge/edge_internal.h"
 
 int as_conn_h2_open(struct as_conn *c)
@@ -24,8 +24,8 @@ void as_conn_h2_feed(struct as_conn *c, const uint8_t *p, size_t n)
     }
 }
 
-/* True: closed. A full output keeps us from hearing anything: as_conn_close_if_stuck is for that.
- */
+/* Sends a ping to a silent client. True: it did not answer the last one; closed. Not while output
+ * waits, since then nothing may be read: as_conn_close_if_stuck handles that. */
 static bool close_if_dead(struct as_conn *c, as_ns now)
 {
     const struct as_edge_conf *conf = &c->edge->conf;

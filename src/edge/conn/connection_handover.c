@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* How far a connection was: the byte that goes with its descriptor. */
-#define HTTP1_USED 'a' /* HTTP/1.1, and requests have come on it */
-#define NO_BYTES   'f' /* nothing has come on it */
+/* The state of a connection: the byte that goes with its descriptor. */
+#define HTTP1_USED 'a' /* HTTP/1.1; it has had requests */
+#define NO_BYTES   'f' /* nothing was received on it */
 
 #define RETRY (5 * AS_MS)
 
@@ -25,7 +25,7 @@ void as_connection_handover_close(struct as_connection_handover *r)
 
 /* --- to the next dispatcher --- */
 
-/* It is gone: from here on this is an end as any other. */
+/* The next dispatcher has gone: drain as if there had been none. */
 static void on_successor_lost(struct as_connection_handover *r)
 {
     struct as_edge *e = r->edge;
@@ -46,7 +46,8 @@ static void on_successor_lost(struct as_connection_handover *r)
     }
 }
 
-/* 0: they are theirs. AS_EAGAIN: all are ours still. AS_EOF: and will be. */
+/* 0: all were sent. AS_EAGAIN: none was, try later. AS_EOF: none was, the next dispatcher has gone.
+ */
 static int send_conns(struct as_connection_handover *r, struct as_conn *const *conns, uint32_t n)
 {
     char how[AS_RIGHTS_MAX] = {0};
@@ -127,7 +128,7 @@ bool as_connection_handover_send(struct as_connection_handover *r, struct as_con
     return !err;
 }
 
-/* --- from the former one --- */
+/* --- from the previous dispatcher --- */
 
 static void adopt_conn(struct as_edge *e, int fd, char how)
 {
@@ -137,7 +138,7 @@ static void adopt_conn(struct as_edge *e, int fd, char how)
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 
-/* One datagram. False: none is there. */
+/* Receives one datagram. False: there is none. */
 static bool receive_conns(struct as_connection_handover *r)
 {
     char how[AS_RIGHTS_MAX];
@@ -148,7 +149,7 @@ static bool receive_conns(struct as_connection_handover *r)
 
     if (n == AS_EAGAIN)
         return false;
-    if (lost) /* their clients see the end of their connections */
+    if (lost) /* the kernel has closed those that it could not install here */
         as_log_event(r->edge->log, AS_LOG_ERROR, "adopt_failed",
                      "reason=\"no descriptors left\" sent=%d adopted=%u", (int)n, n_fds);
     for (uint32_t i = 0; i < n_fds; i++) {
@@ -162,7 +163,7 @@ static bool receive_conns(struct as_connection_handover *r)
     return n != AS_EOF;
 }
 
-/* One per turn, so that requests are not starved, and other loops get their share. */
+/* One datagram per turn, so that requests are not delayed and other loops get their share. */
 static void on_predecessor(struct as_sock *s, int events AS_UNUSED)
 {
     (void)receive_conns(AS_CONTAINER(s, struct as_connection_handover, in));
@@ -186,7 +187,7 @@ int as_connection_handover_adopt(struct as_connection_handover *r, int fd)
 void as_connection_handover_init(struct as_connection_handover *r, struct as_edge *e)
 {
     r->edge = e;
-    r->in.closing = true; /* none is open */
+    r->in.closing = true; /* not open */
     r->out = -1;
     as_timer_init(&r->retry, e->loop, on_retry);
 }

@@ -1,15 +1,14 @@
-/* edge/conn/connection_handover.h — clients that wait for nothing pass to the dispatcher that
- * relieves this one.
+/* edge/conn/connection_handover.h — passes idle connections to the next dispatcher in an upgrade.
  *
- * A server that closes an idle connection of HTTP/1.1 cannot know whether a request is on its way:
- * it would be lost. So nothing is closed in an upgrade: between two requests there is nothing on
- * our side but the socket, which goes to the next dispatcher as it is, and bytes that come
- * meanwhile wait in it. So does one on which no byte has come, whatever it is going to speak.
- * Connections of HTTP/2 have a state; theirs is GOAWAY, which loses nothing (RFC 9113 §6.8).
+ * A server that closes an idle HTTP/1.1 connection may lose a request that is on its way. So in an
+ * upgrade idle connections are not closed: the socket is sent to the next dispatcher, and bytes
+ * that arrive meanwhile wait in it. Connections on which no byte was received yet are passed on as
+ * well. HTTP/2 connections have state that cannot be passed on; they end with GOAWAY, which loses
+ * nothing (RFC 9113 §6.8).
  *
- * Each loop of either dispatcher has a duplicate of its end of one SOCK_SEQPACKET socket, as it has
- * of the listeners. A datagram is a byte for each connection and its descriptor. What the socket
- * does not take stays here, is served, and is offered again; what the other side does not take is
+ * Each loop of either dispatcher has a duplicate of its end of one SOCK_SEQPACKET socket. A
+ * datagram has one byte per connection and its descriptor. Connections that do not fit into the
+ * socket stay here, are served, and are sent later; connections that the receiver cannot take are
  * closed there. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_CONNECTION_HANDOVER_H
@@ -23,23 +22,24 @@ struct as_edge;
 
 struct as_connection_handover {
     struct as_edge *edge;
-    struct as_sock in; /* from the dispatcher that we relieve */
-    int out;           /* to the one that relieves us; -1: none, or it is gone */
+    struct as_sock in; /* from the previous dispatcher */
+    int out;           /* to the next dispatcher; -1: none, or it has gone */
     struct as_timer retry;
 };
 
 void as_connection_handover_init(struct as_connection_handover *r, struct as_edge *e);
 void as_connection_handover_close(
-    struct as_connection_handover *r); /* asynchronous: the loop then runs to its end */
+    struct as_connection_handover *r); /* asynchronous: run the loop */
 
-/* Connections come by fd, which is the relay's from here on. 0, AS_EIO. Once. */
+/* Receives connections from fd, which it owns from here on. To be called at most once. 0, AS_EIO.
+ */
 int as_connection_handover_adopt(struct as_connection_handover *r, int fd);
-/* No more of them than have been sent by now. */
+/* Receives what was sent so far, then closes the socket. */
 void as_connection_handover_stop_adopting(struct as_connection_handover *r);
-/* The edge drains: all that rest go by fd, which is the relay's from here on, now, and the others
- * as soon as they rest (as_connection_handover_send). -1: nobody takes them. */
+/* The edge drains: sends all idle connections by fd, which it owns from here on; the others follow
+ * when they become idle (as_connection_handover_send). fd -1: there is no next dispatcher. */
 void as_connection_handover_start(struct as_connection_handover *r, int fd);
-/* True: it went, and the connection is closed here. False: it does not rest, or stays for now. */
+/* True: it was sent, and closed here. False: it is not idle, or cannot be sent now. */
 bool as_connection_handover_send(struct as_connection_handover *r, struct as_conn *c);
 static inline bool as_connection_handover_is_open(const struct as_connection_handover *r)
 {

@@ -10,7 +10,7 @@ struct lingering {
     struct as_list node;
     int fd;
     as_ns until;
-    size_t left; /* bytes that may still come */
+    size_t left; /* bytes that may still be received */
 };
 
 static void close_lingering(struct as_linger *l, struct lingering *s)
@@ -26,8 +26,8 @@ static struct lingering *oldest(struct as_linger *l)
     return as_list_empty(&l->socks) ? NULL : AS_LIST_ENTRY(l->socks.next, struct lingering, node);
 }
 
-/* Up to `share` bytes are thrown away; TCP does not even copy them (MSG_TRUNC, tcp(7)). False: the
- * client has ended, or has said enough. */
+/* Discards up to `share` bytes of input, without copying them (MSG_TRUNC, tcp(7)). False: the
+ * client has closed, or has sent too much. */
 static bool discard_input(struct as_linger *l, struct lingering *s, size_t share)
 {
     while (share) {
@@ -76,7 +76,7 @@ void as_linger_add(struct as_linger *l, int fd)
 {
     struct lingering *s = l->timeout ? calloc(1, sizeof(*s)) : NULL;
 
-    if (!s) { /* the client may not hear why */
+    if (!s) { /* the client may lose what was sent last */
         close(fd);
         return;
     }

@@ -1,24 +1,24 @@
-/* edge/conn/linger.h — sockets whose connection is over, kept until the client has heard so.
+/* edge/conn/linger.h — closes sockets gently: lets clients read what was sent last.
  *
- * A socket that is closed while its client goes on sending answers with a reset, and a reset takes
- * back what the client has not read yet: the GOAWAY that says why. So our side of the socket ends,
- * and what still comes is thrown away, until the client ends its side, or the time is over
- * (--linger-timeout), or AS_LINGER_BYTES have come. The oldest goes when there are too many
- * (--max-lingering). RFC 9112 §9.6 has the same for HTTP/1.1. The connection itself is gone by
- * then: none of its memory is held.
+ * If a socket is closed while its client is still sending, the kernel answers with a reset, and the
+ * client loses what it has not read yet: the GOAWAY with the reason, or the end of an answer. So
+ * the server shuts down its side, and discards input until the client closes, or --linger-timeout
+ * has passed, or AS_LINGER_BYTES have been received. If there are more than --max-lingering
+ * sockets, the oldest is closed. RFC 9112 §9.6 asks for the same in HTTP/1.1. The connection itself
+ * is freed before: only the socket is kept.
  *
- * Nobody is in a hurry to read what such a client says. So the sockets are looked at every
- * AS_LINGER_TICK, and all of them together get AS_LINGER_SHARE bytes of it; a client that floods is
- * slowed down by its full window, instead of keeping the loop busy. Thread: the edge's loop.
+ * All sockets are read every AS_LINGER_TICK and together get AS_LINGER_SHARE bytes, so a client
+ * that floods is slowed down by its full TCP window and does not keep the loop busy. Thread: the
+ * edge's loop.
  */
 #ifndef AS_EDGE_LINGER_H
 #define AS_EDGE_LINGER_H
 
 #include "io/loop/loop.h"
 
-/* What a client may have under way when it is told: more is none that listens. */
+/* Bytes that a client may still send. A client that sends more does not react to the close. */
 #define AS_LINGER_BYTES (4u << 20)
-/* 100 MiB/s of all that is thrown away: a loop does that in a few percent of its time. */
+/* Together 100 MiB/s of discarded input: a few percent of a loop's time. */
 #define AS_LINGER_TICK  (5 * AS_MS)
 #define AS_LINGER_SHARE (512u << 10)
 
@@ -30,14 +30,14 @@ struct as_linger {
     uint32_t max;
     struct as_list socks; /* oldest first */
     uint32_t n;
-    struct as_timer timer; /* the next look; set while there are any */
+    struct as_timer timer; /* set while there are sockets */
 };
 
 /* max: sockets, at least 1. */
 void as_linger_init(struct as_linger *l, struct as_loop *loop, uint8_t *rx, size_t n_rx,
                     as_ns timeout, uint32_t max);
-/* Takes fd; nothing more is sent. */
+/* Takes ownership of fd; nothing more is sent on it. */
 void as_linger_add(struct as_linger *l, int fd);
-void as_linger_close(struct as_linger *l); /* all of them, at once; the loop then runs to its end */
+void as_linger_close(struct as_linger *l); /* closes all at once; asynchronous: run the loop */
 
 #endif
