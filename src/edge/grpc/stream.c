@@ -2,7 +2,7 @@
 
 #include "edge/exchange/client_timeouts.h"
 
-/* True: nobody listens any more, on our side or the client's. */
+/* True: the call was answered, or the client has gone. */
 static bool is_over(const struct as_stream *s)
 {
     return s->x->state == AS_EXCHANGE_ANSWERED || !s->x->conn;
@@ -50,7 +50,7 @@ static void deliver_message(struct as_stream *s)
     x->body = NULL;
     x->blob = NULL;
     s->in_turn++;
-    if (is_over(s)) { /* while it was being inflated */
+    if (is_over(s)) { /* it ended while the message was inflated */
         as_stream_message_free(&m);
         return;
     }
@@ -73,7 +73,7 @@ static void on_inflated(struct as_exchange *x)
 static void complete_message(struct as_stream *s)
 {
     if (s->x->is_compressed)
-        as_exchange_inflate(s->x, on_inflated); /* may be done before it returns */
+        as_exchange_inflate(s->x, on_inflated); /* may call back before it returns */
     else
         deliver_message(s);
 }
@@ -98,7 +98,7 @@ static bool may_read(struct as_stream *s)
     return false;
 }
 
-/* Reads messages out of *p, *n as long as the owner takes them; both advance. */
+/* Reads messages from *p, *n until the owner pauses; both advance. */
 static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
 {
     struct as_exchange *x = s->x;
@@ -148,21 +148,21 @@ static size_t unread(const struct as_stream *s)
     return s->unread.n - s->unread_at;
 }
 
-/* The first n unread bytes are dealt with. */
+/* Removes the first n unread bytes. */
 static void drop_unread(struct as_stream *s, size_t n)
 {
     if (!n)
         return;
     as_account_uncharge(s->x->requests, n);
     s->unread_at += n;
-    if (s->unread_at > s->unread.n / 2) { /* not at every message: what is behind moves */
+    if (s->unread_at > s->unread.n / 2) { /* not for every message: it moves the rest */
         as_buf_drop(&s->unread, s->unread_at);
         s->unread_at = 0;
     }
     consume(s, n);
 }
 
-/* What was unread, now that somebody reads again. */
+/* Reads the unread bytes, and reports the end after them. */
 static void resume_reading(struct as_stream *s)
 {
     if (s->reading)
@@ -181,7 +181,7 @@ static void resume_reading(struct as_stream *s)
     s->reading = false;
 }
 
-/* Until it is read. False: there is no room, the call was failed. */
+/* Stores bytes until they can be read. False: no room; the call was failed. */
 static bool store_unread(struct as_stream *s, const uint8_t *p, size_t n)
 {
     struct as_exchange *x = s->x;
@@ -260,7 +260,7 @@ void as_stream_drained(struct as_stream *s)
         s->ops->on_room(s);
 }
 
-/* Headers go out with the first message: until then an error can be retried by the client. */
+/* Headers are sent with the first message: until then a client may retry after an error. */
 static void send_headers(struct as_stream *s)
 {
     static const struct as_http_header headers[] = {
@@ -330,7 +330,7 @@ void as_stream_closed(struct as_stream *s)
 {
     struct as_exchange *x = s->x;
 
-    /* no touch: the connection may be closing */
+    /* no flush is scheduled: the connection may be closing */
     as_conn_consume(x->conn, x->stream, unread(s));
     as_account_uncharge(x->requests, unread(s));
     as_list_remove(&s->node);
@@ -340,7 +340,7 @@ void as_stream_closed(struct as_stream *s)
     free(s);
 }
 
-/* The next turn: those that had their share go on. */
+/* The next turn: streams that had used up their share continue. */
 static void on_turn(struct as_task *t)
 {
     struct as_edge *e = AS_CONTAINER(t, struct as_edge, stream_turn);
@@ -394,7 +394,7 @@ void as_stream_drain_all(struct as_edge *e)
     }
 }
 
-/* Is a message under way of which the client owes the rest? */
+/* True: a part of a message was received, and the rest is up to the client. */
 static bool is_incomplete(const struct as_stream *s)
 {
     const struct as_exchange *x = s->x;
@@ -402,7 +402,8 @@ static bool is_incomplete(const struct as_stream *s)
     return x->body && x->body_filled < x->body_len && !s->paused && !is_over(s);
 }
 
-/* Its memory and its part of the budget are taken: it must move, as the body of a unary call. */
+/* A message that is being received holds memory and budget, so it must make progress like the body
+ * of a unary call. */
 static void check_progress(struct as_stream *s, as_ns now)
 {
     struct as_exchange *x = s->x;

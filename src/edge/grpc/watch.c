@@ -30,7 +30,7 @@ enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service)
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);
-    if (colon) { /* names hold none */
+    if (colon) { /* model names have no colon */
         version = (struct as_str){colon + 1, service.n - (size_t)(colon + 1 - service.p)};
         service.n = (size_t)(colon - service.p);
         if (!version.n)
@@ -85,7 +85,8 @@ static char *row_name(struct as_arena *a, struct as_str name, struct as_str vers
     return p;
 }
 
-/* Name and "NAME:VERSION" of a model, each a row; the name only once. 0: out of memory. */
+/* Rows for the name of a model and for "NAME:VERSION"; the name only for the first version of it.
+ * 0: out of memory. */
 static size_t put_rows(struct as_exchange *x, struct as_grpc_health_entry *rows,
                        const struct as_model *m, const struct as_model *before)
 {
@@ -147,11 +148,11 @@ void as_watch_list(struct as_exchange *x)
 
 struct watch {
     struct as_buf service;
-    bool has_request;                /* the request has come */
-    enum as_grpc_health sent_status; /* what the client knows; UNKNOWN: nothing */
+    bool has_request;                /* the request was received */
+    enum as_grpc_health sent_status; /* the last one; UNKNOWN: none */
 };
 
-/* Tells the client what it does not know yet; a slow one hears of the newest state only. */
+/* Sends the status if it has changed. A slow client gets only the newest one. */
 static void send_status(struct as_stream *s)
 {
     struct watch *w = s->owner;

@@ -1,9 +1,9 @@
-/* edge/grpc/watch.h — grpc.health.v1.Health: what serves, now and whenever that changes.
+/* edge/grpc/watch.h — grpc.health.v1.Health: Check, List and Watch.
  *
- * Names of services: "" and "inference.GRPCInferenceService" are the server (SERVING when every
- * deployment has a worker that takes requests and the server is not draining); a model's name is
- * its default version, "NAME:VERSION" that version. Names of services come before names of models.
- * Thread: the loop's.
+ * The services "" and "inference.GRPCInferenceService" are the server: SERVING when every
+ * deployment has a worker that accepts requests and the server is not shutting down. A model's name
+ * is its default version, "NAME:VERSION" that version. Names of services take precedence over names
+ * of models. Thread: the loop's.
  */
 #ifndef AS_EDGE_WATCH_H
 #define AS_EDGE_WATCH_H
@@ -13,8 +13,8 @@
 
 enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service);
 
-void as_watch_check(struct as_exchange *x); /* Check; its message is complete */
+void as_watch_check(struct as_exchange *x); /* Check; the message is complete */
 void as_watch_list(struct as_exchange *x);  /* List */
-void as_watch_open(struct as_exchange *x);  /* Watch; its head has come */
+void as_watch_open(struct as_exchange *x);  /* Watch; the head was received */
 
 #endif
