@@ -1,9 +1,9 @@
 #include "edge/rest/openapi.h"
 
-/* Any request may meet these: a deadline or percent-encoding that is malformed, a body that stops
- * or is too long, too many header fields, too many requests, a deadline that is over. */
+/* Statuses that any request may get: malformed deadline or percent-encoding, incomplete or too
+ * large body, too many header fields, too many requests, deadline exceeded. */
 #define EVERYWHERE "400,408,413,431,503,504"
-/* A body may be compressed. */
+/* Statuses of requests with a body: unsupported content-encoding. */
 #define WITH_BODY "415"
 
 static void put_text(struct as_buf *b, const char *before, struct as_str s)
@@ -49,7 +49,7 @@ static void put_input(struct as_buf *b, const struct as_tensor_spec *t)
                   t->ndim && t->ndim != AS_ANY_RANK ? ",\"type\":\"array\"" : "");
 }
 
-/* An InferRequest whose inputs are those of the signature. */
+/* The schema of an InferRequest with the inputs of the signature. */
 static void put_infer_request(struct as_buf *b, const struct as_model *m)
 {
     as_buf_printf(b,

@@ -1,21 +1,20 @@
-/* edge/rest/openapi.h — the description of what this server answers over plain HTTP, for programs.
+/* edge/rest/openapi.h — GET /openapi.json: the OpenAPI 3.1 document of the plain HTTP API.
  *
- * An OpenAPI 3.1 document, made of the table of routes and the registered models. A path that takes
- * a model is there once for all, as a template; a call of a model that declares its inputs is there
- * by itself as well, with the signature as JSON schema. Thread: the loop's.
+ * It is made of the table of routes and of the registered models. A path with {model} appears once
+ * as a template, and once for each model that declares its inputs, with the signature as JSON
+ * schema. Thread: the loop's.
  */
 #ifndef AS_EDGE_OPENAPI_H
 #define AS_EDGE_OPENAPI_H
 
 #include "edge/rest/rest.h"
 
-/* Versions of models whose signatures are described, about 2 KB each; the rest is counted in
- * "info".
- */
+/* Most model versions that are described by their signatures, about 2 KB each; "info" has the
+ * number of the others. */
 #define AS_OPENAPI_MODELS 256u
 
 void as_openapi_serve(struct as_exchange *x, const struct as_rest_match *m); /* GET /openapi.json */
-/* The document, appended. */
+/* Appends the document. */
 void as_openapi_put(struct as_buf *b, const struct as_registry *g);
 
 /* "#/components/schemas": name and JSON text, NULL at the end; openapi_schemas.c. */

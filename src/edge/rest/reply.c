@@ -1,4 +1,4 @@
-/* What goes back to a client of plain HTTP, compressed on the way where that is wanted. */
+/* Answers to plain HTTP requests, compressed if configured. */
 #include "base/counter.h"
 #include "edge/rest/rest_body.h"
 #include "edge/exchange/client_timeouts.h"
@@ -37,8 +37,8 @@ void as_rest_count_cancelled(struct as_exchange *x)
 
 /* --- sending --- */
 
-/* All that can be got here changes while the server runs, errors included. A cache between may
- * defer_reply such an answer by its own rule (Varnish: 120 s) where nothing is said of it. */
+/* Every resource here changes while the server runs, errors included. Without a cache-control
+ * header a cache may store such answers (Varnish: for 120 s). */
 static bool is_get_or_head(const struct as_exchange *x)
 {
     return as_str_eq(x->head->method, AS_STR("GET")) || as_str_eq(x->head->method, AS_STR("HEAD"));
@@ -78,7 +78,7 @@ static void write_reply(struct as_exchange *x, const struct as_rest_reply *r,
     as_conn_answer(x->conn, x->stream, &a);
 }
 
-/* --- answers that wait: to be deflated, or for the end of the request --- */
+/* --- deferred answers: until they are compressed, or until the request has ended --- */
 
 struct as_rest_deferred { /* in the exchange's arena */
     struct as_exchange *x;
@@ -89,7 +89,7 @@ struct as_rest_deferred { /* in the exchange's arena */
     struct as_http_piece pieces[];
 };
 
-/* A copy, because the handler's own may be on its stack. NULL: it does not fit. */
+/* Copies the answer, which may be on the handler's stack. NULL: it does not fit. */
 static struct as_rest_deferred *defer_reply(struct as_exchange *x, const struct as_rest_reply *r)
 {
     size_t size = r->n_body * sizeof(*r->body), at = 0;
@@ -122,7 +122,7 @@ static void on_deflated(void *arg, const struct as_compress_result *out)
     struct as_exchange *x = k->x;
     struct as_http_piece piece;
 
-    if (out->err) { /* not smaller, or no room for it: the client can read it as it is */
+    if (out->err) { /* not smaller, or no room: send it uncompressed */
         write_reply(x, &k->r, AS_GZIP_NONE);
         return;
     }
@@ -133,7 +133,7 @@ static void on_deflated(void *arg, const struct as_compress_result *out)
     write_reply(x, &k->r, k->coding);
 }
 
-/* The coding that this client can read and the option wants. */
+/* The coding for the answer, by --response-compression and the header accept-encoding. */
 static enum as_gzip_format choose_content_coding(const struct as_exchange *x, size_t len)
 {
     const struct as_edge_conf *conf = &x->edge->conf;
@@ -152,7 +152,7 @@ static enum as_gzip_format choose_content_coding(const struct as_exchange *x, si
     return AS_GZIP_NONE;
 }
 
-/* True: it was sent, or will be when it is deflated. */
+/* True: it was sent, or will be when it is compressed. */
 static bool send_compressed(struct as_exchange *x, const struct as_rest_reply *r)
 {
     struct as_rest_deferred *k;
@@ -171,10 +171,10 @@ static bool send_compressed(struct as_exchange *x, const struct as_rest_reply *r
     return true;
 }
 
-/* Clients that are told the answer while they still send often lose it (curl 7.88 over HTTP/2, any
- * client whose connection is closed behind it), so the rest of a small body is awaited; of a body
- * of unknown length, AS_REST_DISCARD_MAX bytes. Not by who is over --max-requests: it would be
- * deferred_reply all the same. */
+/* Clients often lose an answer that is sent while they are still sending (curl 7.88 over HTTP/2, or
+ * any client if the connection is closed after it). So a short rest of the body is awaited first;
+ * for a body of unknown length, up to AS_REST_DISCARD_MAX bytes. Not over --max-requests, where
+ * waiting would hold the memory that is short. */
 static bool must_wait_for_body(const struct as_exchange *x)
 {
     uint64_t n;

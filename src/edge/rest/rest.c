@@ -56,7 +56,7 @@ const struct as_rest_route *as_rest_find(enum as_interface interface, struct as_
         const char *pattern = t->rows[i].path;
 
         if (i && strcmp(pattern, t->rows[i - 1].path) == 0)
-            continue; /* another method of what was tried already */
+            continue; /* another method of the same path */
         if (as_route_matches(pattern, path, ret_m))
             return &t->rows[i];
     }
@@ -69,7 +69,7 @@ static bool same_path(const struct as_rest_route *r, const struct as_rest_route 
     return r < t->rows + t->n && strcmp(r->path, first->path) == 0;
 }
 
-/* The row of the request's method, among those of the path. */
+/* The row of the method, among the rows of one path. */
 static const struct as_rest_route *find_row(const struct as_rest_route *first, struct as_str method,
                                             const struct as_rest_table *t)
 {
@@ -82,7 +82,7 @@ static const struct as_rest_route *find_row(const struct as_rest_route *first, s
     return NULL;
 }
 
-/* What the path has. */
+/* Writes the methods of a path, for the header Allow. */
 static void put_allow(char out[ALLOW_ROOM], const struct as_rest_route *first,
                       const struct as_rest_table *t)
 {
@@ -132,8 +132,8 @@ static bool decode_variable(struct as_exchange *x, struct as_str *v)
     return true;
 }
 
-/* A gRPC content-type on another method than POST or on HTTP/1.1, or an RPC's path without the
- * content-type: gRPC's PROTOCOL-HTTP2 and what its servers answer. */
+/* A gRPC content-type with a method other than POST or over HTTP/1.1, or the path of an RPC without
+ * that content-type. Answered as gRPC's PROTOCOL-HTTP2 and its servers do. */
 static void answer_misplaced_rpc(struct as_exchange *x)
 {
     if (is_method(x, "OPTIONS"))
@@ -146,7 +146,7 @@ static void answer_misplaced_rpc(struct as_exchange *x)
         as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");
 }
 
-/* The timeout has the form of gRPC's header, as gateways from HTTP to gRPC take it. */
+/* Timeouts are read from the header grpc-timeout, as by gateways from HTTP to gRPC. */
 static void start_body(struct as_exchange *x)
 {
     if (x->head->grpc_timeout.n)
@@ -186,7 +186,7 @@ void as_rest_start(struct as_exchange *x)
     }
     row = find_row(first, x->head->method, table);
     x->rest.query = query;
-    x->rest.route = row ? row : first; /* counted as such */
+    x->rest.route = row ? row : first; /* for the metrics */
     if (!row) {
         put_allow(allow, first, table);
         if (is_method(x, "OPTIONS"))

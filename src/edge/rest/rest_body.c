@@ -14,7 +14,8 @@ static void fail_too_big(struct as_exchange *x)
 
 /* --- head --- */
 
-/* One coding; "identity" is none. What we read is told to who sends another (RFC 9110, 12.5.3). */
+/* Reads content-encoding: one coding, or "identity". An unknown one is refused with the list of
+ * those that the server reads (RFC 9110, 12.5.3). */
 static bool read_encoding(struct as_exchange *x)
 {
     struct as_str coding = as_rest_header(x, "content-encoding");
@@ -31,7 +32,7 @@ static bool read_encoding(struct as_exchange *x)
     return true;
 }
 
-/* --- room: for the body, with zeros behind it --- */
+/* --- memory for the body and the zeros behind it --- */
 
 static bool fail_room(struct as_exchange *x, int err, size_t n)
 {
@@ -46,7 +47,7 @@ static void use_blob(struct as_exchange *x)
     x->body_room = AS_MIN(as_blob_grow_at(x->blob, x->body_len + AS_REST_BODY_PAD), x->body_len);
 }
 
-/* Small bodies, of n bytes, the first of which may be here already. */
+/* Memory for a small body of n bytes; bytes received before are copied. */
 static bool reserve_in_arena(struct as_exchange *x, size_t n)
 {
     uint8_t *p;
@@ -63,7 +64,7 @@ static bool reserve_in_arena(struct as_exchange *x, size_t n)
     return p || fail_room(x, AS_ENOMEM, n);
 }
 
-/* Of a known length: it need not begin if it could never be whole. */
+/* Memory for a body of declared length n. A body that could never fit is refused at once. */
 static bool reserve_known(struct as_exchange *x, size_t n)
 {
     int err;
@@ -93,7 +94,7 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
 
     if (!as_rest_body_length(x, &n)) {
         if (wanted)
-            read_encoding(x); /* memory is taken when there is something */
+            read_encoding(x); /* memory is reserved with the first bytes */
         return;
     }
     if (n > x->edge->conf.max_http_body) {
@@ -108,7 +109,7 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
 
 /* --- bytes --- */
 
-/* The next part of a body of known length. */
+/* Makes room for the next part of a body of declared length. */
 static bool extend_known(struct as_exchange *x, size_t need)
 {
     size_t n = as_blob_grow_to(need, x->body_len + AS_REST_BODY_PAD);
@@ -120,7 +121,7 @@ static bool extend_known(struct as_exchange *x, size_t need)
     return true;
 }
 
-/* Twice the room, for a body that does not say how long it is. */
+/* Doubles the room of a body without a declared length. */
 static bool grow_unknown(struct as_exchange *x, size_t need)
 {
     size_t n = AS_MAX(x->body_len ? 2 * x->body_len : FIRST_ROOM, need);
@@ -133,7 +134,7 @@ static bool grow_unknown(struct as_exchange *x, size_t need)
                   : as_blob_new_charged(x->requests, n + AS_REST_BODY_PAD, &x->blob);
     if (err)
         return fail_room(x, err, need + AS_REST_BODY_PAD);
-    if (x->reserved) { /* it was small until now */
+    if (x->reserved) { /* it was in the arena until now */
         memcpy(x->blob->data, x->body, x->body_filled);
         as_account_uncharge(x->requests, x->reserved);
         x->reserved = 0;
@@ -160,10 +161,11 @@ void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
         return;
     if (n > x->body_room - x->body_filled && !extend_room(x, x->body_filled + n))
         return;
-    if (p != x->body + x->body_filled) /* else it was received in its place */
+    if (p != x->body + x->body_filled) /* otherwise it was received in place */
         memcpy(x->body + x->body_filled, p, n);
     x->body_filled += n;
-    if (x->body_filled == x->body_room && x->body_room < x->body_len && /* the rest, in its place */
+    if (x->body_filled == x->body_room &&
+        x->body_room < x->body_len && /* receive the next part in place */
         extend_room(x, x->body_filled + 1))
         as_conn_receive_into(x->conn, x->stream, x->body + x->body_filled,
                              x->body_room - x->body_filled);

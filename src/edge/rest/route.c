@@ -2,7 +2,7 @@
 
 #include "core/registry/registry.h"
 
-/* No model's name is longer, with every byte as %XX; what is longer need not be looked through. */
+/* The longest name of a model, if every byte is encoded as %XX. */
 #define MODEL_MAX (3 * (size_t)AS_NAME_MAX)
 
 /* --- matching --- */
@@ -16,7 +16,7 @@ static struct as_str last_segment(struct as_str s)
 
 static struct as_str *find_variable(const char *pattern, struct as_rest_match *m)
 {
-    switch (pattern[1]) { /* '{' is before it; no two begin alike */
+    switch (pattern[1]) { /* the first letter of the variable is unique */
     case 'm':
         return &m->model;
     case 'v':
@@ -32,7 +32,7 @@ static struct as_str *find_variable(const char *pattern, struct as_rest_match *m
 
 static bool match(const char *pattern, const char *p, const char *end, struct as_rest_match *m);
 
-/* A segment, or for {model} as few as do. */
+/* Matches one segment, or for {model} as few segments as possible. */
 static bool match_variable(const char *pattern, const char *p, const char *end,
                            struct as_rest_match *m)
 {
