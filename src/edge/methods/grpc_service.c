@@ -1,4 +1,4 @@
-/* Which method is which, and the small RPCs that need no worker. */
+/* The table of gRPC methods, and the small RPCs that need no worker. */
 #include "edge/triton/extension.h"
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_stream.h"
@@ -115,7 +115,7 @@ static void server_metadata(struct as_exchange *x)
     as_buf_fini(&b);
 }
 
-/* Which model a small request rpc_names. False: answered. */
+/* Parses the model's name and version. False: failed. */
 static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
     if (!as_oip_parse_name_version(x->body, x->body_len, ret_name, ret_version))
@@ -124,8 +124,8 @@ static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct a
     return false;
 }
 
-/* A model that is not there is not ready. It is no error, as with Triton: its clients ask until it
- * is there, and throw at an error. */
+/* An unknown model is not ready, which is no error, as with Triton: clients poll until the model is
+ * there, and raise on an error. */
 static void model_ready(struct as_exchange *x)
 {
     struct as_str name, version;

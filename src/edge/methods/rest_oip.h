@@ -1,6 +1,5 @@
 /* edge/methods/rest_oip.h — the resources of the Open Inference Protocol over plain HTTP.
- *
- * Handlers for the table in rest_routes.c. Thread: the loop's.
+ * Handlers of methods/rest_routes.c. Thread: the loop's.
  */
 #ifndef AS_EDGE_REST_OIP_H
 #define AS_EDGE_REST_OIP_H

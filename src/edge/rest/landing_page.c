@@ -13,11 +13,11 @@ static const struct known_path {
     {"/v2/models", PAGE_MODELS}, {"/v2/models/", PAGE_MODELS},
 };
 
-/* A text under way, in one of the two forms. */
+/* The page while it is written, as HTML or JSON. */
 struct document {
     struct as_buf text;
     bool html;
-    bool linked; /* the first link is there */
+    bool linked; /* it has at least one link */
 };
 
 static void put_escaped(struct as_buf *b, struct as_str s)
@@ -60,9 +60,10 @@ static void put_link(struct document *s, struct as_str href, struct as_str about
     s->linked = true;
 }
 
-/* --- what is there --- */
+/* --- the content --- */
 
-/* Rows of the registry are versions; those of one name stand together. */
+/* The registry has a row per version; rows of one name are adjacent. True: row i is the first of
+ * its name. */
 static bool is_first_version(const struct as_registry *g, uint32_t i)
 {
     return i == 0 || !as_str_eq(as_registry_at(g, i - 1)->name, as_registry_at(g, i)->name);
@@ -83,15 +84,17 @@ static void about(const struct as_exchange *x, enum page page, struct as_buf *b)
 
     switch (page) {
     case PAGE_DOCS:
-        as_buf_str(b, "There are no pages for reading here: /openapi.json describes this server, "
-                      "for programs and for tools that make pages of it.");
+        as_buf_str(b,
+                   "There is no documentation to read here: /openapi.json describes this server, "
+                   "for programs and for tools that make pages of it.");
         return;
     case PAGE_METRICS:
         if (x->edge->conf.status_port)
-            as_buf_printf(b,
-                          "Metrics are not on the port of clients but on the status port, which "
-                          "this machine only reaches: http://127.0.0.1:%u/metrics (--status-port).",
-                          x->edge->conf.status_port);
+            as_buf_printf(
+                b,
+                "Metrics are not on the port of clients but on the status port, which can "
+                "be reached from this machine only: http://127.0.0.1:%u/metrics (--status-port).",
+                x->edge->conf.status_port);
         else
             as_buf_str(b, "Metrics are not on the port of clients but on the status port, which "
                           "is off: start the server with --status-port.");
@@ -175,7 +178,7 @@ static void send_document(struct as_exchange *x, struct document *s, uint32_t st
                     });
 }
 
-/* Of the two forms the one that Accept names first; JSON for who names neither. */
+/* True: Accept lists text/html, and not application/json before it. */
 static bool wants_html(const struct as_exchange *x)
 {
     struct as_str accept = as_rest_header(x, "accept");

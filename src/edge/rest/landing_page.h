@@ -1,18 +1,17 @@
-/* edge/rest/landing_page.h — what a newcomer looks for on the clients' port, and where it is
- * instead.
+/* edge/rest/landing_page.h — help for people who open the clients' port in a browser.
  *
- * GET and HEAD of /, /docs, /metrics and /v2/models name what there is, with links: JSON, or a page
- * for who prefers text/html (a browser). Asked only for paths that nothing else answers, so that
- * they yield to any route. Thread: the loop's.
+ * GET and HEAD of /, /docs, /metrics and /v2/models are answered with links to what the server
+ * offers: as JSON, or as HTML if Accept prefers text/html. Called only for paths without a route,
+ * so routes take precedence. Thread: the loop's.
  */
 #ifndef AS_EDGE_LANDING_PAGE_H
 #define AS_EDGE_LANDING_PAGE_H
 
 #include "edge/rest/rest.h"
 
-#define AS_LANDING_PAGE_MODELS 20u /* linked by name; of more the number is said */
+#define AS_LANDING_PAGE_MODELS 20u /* most models that are linked by name */
 
-/* True: answered. `path` is without its query. */
+/* True: answered. path: without its query. */
 bool as_landing_page_answer(struct as_exchange *x, struct as_str path);
 
 #endif
