@@ -8,7 +8,7 @@
 
 #define WHY_MAX      512
 #define METADATA_MAX 128u /* entries handed to the worker */
-/* Bytes of metadata: with AS_OIP_TABLE_MAX of the message's own, an OPEN's table always fits. */
+/* Most bytes of metadata: together with AS_OIP_TABLE_MAX they fit into the table of a frame. */
 #define METADATA_BYTES (AS_FRAME_TABLE - AS_OIP_TABLE_MAX - METADATA_MAX * 16)
 
 static struct as_exchange *exchange_of(struct as_call *c)
@@ -18,7 +18,7 @@ static struct as_exchange *exchange_of(struct as_call *c)
 
 /* --- the request --- */
 
-/* What is collected of a head. */
+/* Metadata while it is collected from the request head. */
 struct metadata {
     struct as_exchange *x;
     struct as_meta *meta;
@@ -41,7 +41,8 @@ static bool grow_metadata(struct metadata *md, uint32_t cap)
     return true;
 }
 
-/* Room for one entry more, the key copied; NULL: answered. */
+/* Adds an entry with the key and room for a value of `value` bytes. NULL: the request was failed.
+ */
 static inline struct as_meta *add_metadata(struct metadata *md, struct as_str key, size_t value)
 {
     struct as_msg *msg = &md->x->call.msg;
@@ -69,7 +70,7 @@ static inline struct as_meta *add_metadata(struct metadata *md, struct as_str ke
     return m;
 }
 
-/* A proxy may have joined several values by commas: each is an entry of its own. */
+/* A header "…-bin". A proxy may have joined several values by commas: each becomes an entry. */
 static bool add_binary(struct metadata *md, const struct as_http_header *h)
 {
     struct as_str rest = h->value, value;
@@ -88,8 +89,8 @@ static bool add_binary(struct metadata *md, const struct as_http_header *h)
     return true;
 }
 
-/* Headers of plain HTTP that end here: those of the connection (RFC 9110, 7.6.1), and those that
- * say how the body came and how the answer is to go. */
+/* Headers of plain HTTP that handlers do not get: those of the connection (RFC 9110, 7.6.1), and
+ * those about the encoding of the body and of the answer. */
 static bool is_http_only(struct as_str name)
 {
     static const char *const names[] = {
@@ -117,8 +118,8 @@ static bool is_http_only(struct as_str name)
     return false;
 }
 
-/* Headers that the handler may see, copied: the worker may be asked after the stream has gone.
- * False: answered. */
+/* Copies the headers for the handler; a copy, since the call may outlive the client's stream.
+ * False: the request was failed. */
 static bool copy_metadata(struct as_exchange *x)
 {
     const struct as_http_head *head = x->head;
@@ -149,8 +150,7 @@ static bool copy_metadata(struct as_exchange *x)
     return true;
 }
 
-/* Large inputs travel by reference only where they all lie in one blob: the message that was
- * received, or the one that JSON was read into. */
+/* The blob that holds all inputs: then they are passed by reference. NULL: they lie elsewhere. */
 static struct as_blob *inputs_blob(const struct as_exchange *x)
 {
     struct as_blob *b = x->inputs ? x->inputs : x->blob;
@@ -164,7 +164,7 @@ static struct as_blob *inputs_blob(const struct as_exchange *x)
     return b;
 }
 
-/* Of a model with batching. False: answered. */
+/* Sets the number of items, for a model with batching. False: the request was failed. */
 static bool count_items(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
@@ -179,7 +179,7 @@ static bool count_items(struct as_exchange *x)
     return true;
 }
 
-/* A client that leaves its answers untaken has no more executed. */
+/* Refuses requests of a client that does not read its answers. */
 static bool check_answer_room(struct as_exchange *x)
 {
     const struct as_budget *b = x->answers->budget;
@@ -226,7 +226,7 @@ static void on_part(struct as_call *c, struct as_part *p);
 
 static void on_release(struct as_call *c);
 
-/* The inputs are where they stay. */
+/* Submits the call, and its mirrored copies. The inputs must not move any more. */
 static void submit_call(struct as_exchange *x)
 {
     struct as_exchange *copies = NULL;
@@ -246,16 +246,17 @@ static void submit_call(struct as_exchange *x)
         as_mirror_send(copies);
 }
 
-/* Inputs lie in clients' memory: they are copied first. */
+/* Copies inputs out of shared memory first. */
 static void fetch_and_submit(struct as_exchange *x)
 {
     if (!x->fail)
         as_shm_tensors_fetch(x, submit_call);
-    else if (as_shm_tensors_fetch_now(x)) /* one of a stream: what follows it may belong to it */
+    else if (as_shm_tensors_fetch_now(
+                 x)) /* in a stream the order of messages matters: not on the helper */
         submit_call(x);
 }
 
-/* What of the call is the model's. False: answered. */
+/* Fills the parts of the call that depend on the model. False: the request was failed. */
 static bool set_call_model(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
@@ -292,7 +293,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
     if (x->model->decoupled && as_infer_output_any(x)) {
         as_exchange_fail(x, AS_EINVALID,
                          "classification and outputs in shared memory are for models with one "
-                         "response, which '%.*s' is not",
+                         "response; '%.*s' streams its responses",
                          AS_STR_FMT(x->model->name));
         return;
     }
@@ -325,7 +326,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
                     void (*released)(struct as_call *c))
 {
     char why[WHY_MAX];
-    /* that version has it, whichever would take it if it came by itself */
+    /* checked against the version of the call, also if the default version is another one by now */
     int err =
         as_model_check_inputs(to->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
 
@@ -343,7 +344,7 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
     x->call.tensor_params = x->infer.tensor_params;
     x->call.blob = inputs_blob(x);
     x->call.on_release = released;
-    x->cancelled = true; /* not a call of its own */
+    x->cancelled = true; /* it is no call, so it must not be cancelled as one */
     x->in_fleet = true;
     as_fleet_client_input(&x->edge->client, &to->call, &x->call);
     return true;
@@ -351,8 +352,8 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
 
 /* --- the answer --- */
 
-/* The outputs that were asked for, in that order; all of them when none was named. False: failed.
- */
+/* Selects the requested outputs, in the requested order; all of them if none is named. False: the
+ * request was failed. */
 static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
                            struct as_oip_response *r)
 {
@@ -360,7 +361,7 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     r->n_outputs = res->n_tensors;
     if (!x->infer.n_outputs)
         return true;
-    if (!x->selected_outputs) /* once for all responses */
+    if (!x->selected_outputs) /* one array for all responses */
         x->selected_outputs =
             as_arena_alloc(&x->arena, sizeof(*x->selected_outputs) * x->infer.n_outputs, 8);
     if (!x->selected_outputs) {
@@ -385,7 +386,8 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     return true;
 }
 
-/* What a client is told of a worker's message; `own`: parameters of its outputs. False: failed. */
+/* Makes a response of a worker's message; own: parameters of its outputs. False: the request was
+ * failed. */
 static bool fill_response(struct as_exchange *x, const struct as_msg *res,
                           const struct as_tensor_params *own, struct as_oip_response *r)
 {
@@ -437,7 +439,7 @@ static void on_part(struct as_call *c, struct as_part *p)
         return;
     }
     if (!fill_response(x, &p->msg, &p->tensor_params, &r)) {
-        as_exchange_cancel(x); /* the rest has no reader */
+        as_exchange_cancel(x); /* no more responses are needed */
         return;
     }
     x->uncredited.messages++;
@@ -446,7 +448,7 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_infer_credit(x);
 }
 
-/* What became of a request for which the server did not wait any longer. */
+/* The error of a request that the drain did not wait for. True: failed. */
 static bool fail_shutdown(struct as_exchange *x)
 {
     int err = x->call.err;
@@ -535,7 +537,8 @@ static void on_answer(struct as_call *c)
     c->result_blob = NULL;
 }
 
-/* With its deadline and its priority, and with the client's word that there are no more inputs. */
+/* Submits a released call to the next deployment, with the same deadline and priority, and again
+ * without further inputs if the client has ended them. */
 static void submit_rerouted(struct as_exchange *x)
 {
     struct as_call *c = &x->call;

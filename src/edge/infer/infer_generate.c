@@ -1,4 +1,5 @@
-/* POST …/generate and …/generate_stream: a flat JSON object in, one out, or a stream of events. */
+/* POST …/generate and …/generate_stream: a flat JSON object in; a JSON object or a stream of
+ * server-sent events out. */
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_json.h"
 #include "edge/exchange/client_timeouts.h"
@@ -6,12 +7,12 @@
 #include "edge/grpc/stream.h"
 
 #define WHY_MAX        512
-#define EVENTS_BLOB    32768u /* events of a turn go out in pieces of this many bytes */
+#define EVENTS_BLOB    32768u /* events of a turn are sent together in blobs of this size */
 #define PREFIX         "data: "
 #define SUFFIX         "\n\n"
 #define EVENT_OVERHEAD (sizeof(PREFIX SUFFIX) - 1)
 
-/* The request out of the body; then `then`. */
+/* Parses the body, then calls `then`. */
 static void parse_request(struct as_exchange *x, const struct as_rest_match *m,
                           void (*then)(struct as_exchange *x))
 {
@@ -19,7 +20,7 @@ static void parse_request(struct as_exchange *x, const struct as_rest_match *m,
         as_infer_json_read(x, AS_FORM_GENERATE, x->body_len, then);
 }
 
-/* A model that takes a stream of inputs gets this one. */
+/* A model that streams its inputs gets this one input. */
 static void start_call(struct as_exchange *x, as_infer_send send,
                        const struct as_infer_parts *parts)
 {
@@ -28,7 +29,7 @@ static void start_call(struct as_exchange *x, as_infer_send send,
         as_fleet_client_input_end(&x->edge->client, &x->call);
 }
 
-/* Bytes that the JSON of a response takes at most. False: failed. */
+/* The most bytes that the JSON of a response may have. False: the request was failed. */
 static bool max_json_size(struct as_exchange *x, const struct as_oip_response *r, uint64_t *ret_max)
 {
     char why[WHY_MAX] = "";
@@ -43,7 +44,7 @@ static bool max_json_size(struct as_exchange *x, const struct as_oip_response *r
 
 /* --- one answer --- */
 
-/* Of a decoupled model: kept until it is known to be the only one. */
+/* Stores the response of a decoupled model until it is known to be the only one. */
 static bool store_only_part(struct as_exchange *x, const struct as_oip_response *r)
 {
     uint64_t max;
@@ -82,7 +83,7 @@ static bool on_only_part(struct as_exchange *x, const struct as_oip_response *r,
 {
     if (x->text) {
         as_exchange_fail(x, AS_EINVALID,
-                         "model '%.*s' gave more than one response: generate_stream takes them",
+                         "model '%.*s' gave more than one response: use generate_stream",
                          AS_STR_FMT(x->model->name));
         as_exchange_cancel(x);
     } else if (!store_only_part(x, r)) {
@@ -96,8 +97,7 @@ static void on_only_part_end(struct as_exchange *x)
     if (x->text)
         send_only_part(x);
     else
-        as_exchange_fail(x, AS_EINVALID,
-                         "model '%.*s' gave no response: generate_stream takes that",
+        as_exchange_fail(x, AS_EINVALID, "model '%.*s' gave no response: use generate_stream",
                          AS_STR_FMT(x->model->name));
 }
 
@@ -115,11 +115,11 @@ void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m)
 
 /* --- events --- */
 
-/* In the exchange's arena. */
+/* A stream of events; in the exchange's arena. */
 struct events {
     struct as_exchange *x;
-    struct as_task turn; /* due when something is to be handed on */
-    struct as_blob *out; /* events of this turn: [from, to) */
+    struct as_task turn; /* scheduled while there are unsent events */
+    struct as_blob *out; /* events of this turn; [from, to) is not sent yet */
     size_t from, to;
     bool begun;
     bool wants_room;
@@ -142,7 +142,7 @@ static void on_turn(struct as_task *t)
     flush_events(AS_CONTAINER(t, struct events, turn));
 }
 
-/* Room for n bytes; NULL: there is none, *ret_err says why. */
+/* Memory for n bytes. NULL: no room, *ret_err. */
 static uint8_t *reserve_event(struct events *e, size_t n, int *ret_err)
 {
     if (e->out && e->out->n - e->to < n) {
@@ -173,8 +173,8 @@ static void finish_events(struct events *e)
         as_conn_finish(e->x->conn, e->x->stream, NULL, 0);
 }
 
-/* The status is out: an error is the last event. Where there is no room for that, the stream is cut
- * off, so that nobody takes it for the whole. */
+/* After the status was sent, an error is the last event. Without room for it the stream is reset,
+ * so that the client does not take it for complete. */
 static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_str message)
 {
     struct events *e = x->item;
@@ -193,7 +193,7 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
         as_conn_reset(x->conn, x->stream);
     }
     as_buf_fini(&json);
-    x->state = AS_EXCHANGE_WAITING; /* as_rest_mark_answered moves it on */
+    x->state = AS_EXCHANGE_WAITING; /* as_rest_mark_answered will set ANSWERED */
     finish_events(e);
     as_exchange_cancel(x);
 }
@@ -209,7 +209,7 @@ static void ensure_begun(struct events *e)
     if (e->begun)
         return;
     e->begun = true;
-    e->x->fail = on_fail; /* until now an error is an answer of its own */
+    e->x->fail = on_fail; /* until here an error is an HTTP error */
     as_conn_begin(e->x->conn, e->x->stream, &a);
     as_client_timeouts_start_answer(e->x);
     as_conn_schedule_flush(e->x->conn);

@@ -1,9 +1,9 @@
-/* ModelInfer over gRPC: the message that comes in, and the one that goes out. */
+/* ModelInfer over gRPC: parses the request message and writes the response message. */
 #include "edge/infer/infer.h"
 
 #define WHY_MAX 512
 
-/* One piece: prefix, message, tensor bytes, copied together. */
+/* Sends prefix, message and tensors as one piece, copied. */
 static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
     struct as_blob *b = NULL;
@@ -20,11 +20,11 @@ static void send_copied(struct as_exchange *x, const struct as_oip_response *r, 
     }
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response(p + AS_GRPC_PREFIX, r);
-    x->answer = b; /* HTTP/2 takes references as it sends, until the stream is closed */
+    x->answer = b; /* kept until the stream is closed: HTTP/2 refers to it */
     as_exchange_send_message(x, &piece, 1);
 }
 
-/* Head, then for each output its raw head and its bytes where the worker's answer lies. */
+/* Sends the tensors from where they lie: a head, then for each output a raw head and its bytes. */
 static void send_by_reference(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
     struct as_http_piece pieces[AS_EXCHANGE_PIECES];

@@ -4,10 +4,10 @@
 #include "edge/rest/rest.h"
 
 #define WHY_MAX 512
-/* Bytes of tensors whose text is about AS_OFFLOAD_MIN. */
+/* Bytes of tensors whose JSON has about AS_OFFLOAD_MIN bytes. */
 #define WRITE_MIN (AS_OFFLOAD_MIN / 4)
 
-/* --- read_job --- */
+/* --- parsing --- */
 
 struct read_job {
     struct as_offload offload;
@@ -34,7 +34,7 @@ static void parse_body(struct read_job *r)
     else
         r->err = as_oip_json_parse_infer(r->reader, x->body, r->json, x->body_len, &x->arena,
                                          &x->infer, r->why, WHY_MAX);
-    if (!r->err) /* the exchange's, whatever becomes of it */
+    if (!r->err) /* owned by the exchange from here on */
         x->inputs = x->infer.blob;
 }
 
@@ -62,7 +62,7 @@ static void on_parsed(struct as_offload *a)
     finish_reading(AS_CONTAINER(a, struct read_job, offload));
 }
 
-/* Bytes that read_job walks over. Raw binary is looked at only to be copied, and that is BYTES. */
+/* Bytes that parsing has to read. Of raw binary requests only BYTES inputs are parsed. */
 static size_t bytes_to_parse(const struct as_exchange *x, enum as_infer_json_form form, size_t json)
 {
     if (form != AS_FORM_RAW)
@@ -97,18 +97,18 @@ void as_infer_json_read(struct as_exchange *x, enum as_infer_json_form form, siz
     as_offload_start(&r->offload);
 }
 
-/* --- write_job --- */
+/* --- writing --- */
 
 struct write_job {
     struct as_offload offload;
     struct as_infer_json_text text;
     void (*then)(struct as_exchange *x, const struct as_infer_json_text *t);
-    size_t room; /* that the text may need */
+    size_t room; /* most bytes of the text */
     int err;
     char why[WHY_MAX];
 };
 
-/* The outputs that travel as bytes. */
+/* Bytes of the outputs that are sent as binary data. */
 static uint64_t binary_len(const struct as_exchange *x, const struct as_oip_response *r)
 {
     uint64_t n = 0;
@@ -118,7 +118,7 @@ static uint64_t binary_len(const struct as_exchange *x, const struct as_oip_resp
     return n;
 }
 
-/* Those that travel as text. */
+/* Bytes of the outputs that are written as JSON. */
 static uint64_t text_len(const struct as_exchange *x, const struct as_infer_json_text *t)
 {
     uint64_t n = 0;
@@ -177,7 +177,7 @@ static void print_response(struct write_job *w)
         memcpy(t->p + t->n, o->data, o->nbytes);
         t->n += o->nbytes;
     }
-    if (t->blob) /* the room was for the longest text that it could be */
+    if (t->blob) /* it was sized for the longest possible text */
         as_blob_truncate(t->blob, t->n);
 }
 
@@ -222,7 +222,7 @@ void as_infer_json_write(struct as_exchange *x, const struct as_oip_response *r,
 
     t.copies = form == AS_FORM_JSON && as_oip_json_any_binary(&x->infer, r->n_outputs) &&
                (!x->call.result_blob || r->n_outputs >= AS_EXCHANGE_PIECES);
-    /* what lies in no blob is gone after this turn, and small */
+    /* tensors outside of a blob are small, and only valid in this turn */
     w = x->call.result_blob && text_len(x, &t) > WRITE_MIN
             ? as_arena_alloc(&x->arena, sizeof(*w), 16)
             : NULL;

@@ -3,7 +3,7 @@
 #include "edge/infer/shm_tensors.h"
 #include "wire/triton/classify.h"
 
-/* NULL: its model declares no outputs. */
+/* The declaration of an output, or NULL. */
 static const struct as_tensor_spec *find_declared(const struct as_model *m, struct as_str name)
 {
     for (uint32_t i = 0; i < m->n_outputs; i++) {
@@ -33,7 +33,7 @@ static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
     return !err;
 }
 
-/* The bytes have gone elsewhere: what is left says where. */
+/* Writes an output to shared memory; the answer keeps only its range. */
 static bool store_output(struct as_exchange *x, struct as_tensor *t, struct as_oip_shm_range *range)
 {
     if (!as_shm_tensors_store(x, t, range))
@@ -80,8 +80,8 @@ static bool has_reserved(const struct as_tensor_params *own)
     return false;
 }
 
-/* Those of the worker's output of this name, behind the first n of x->output_params, as those of
- * output i; returns how many there are then. */
+/* Appends the parameters of the worker's output `name` to the first n of x->output_params, as those
+ * of output i. Returns the new n. */
 static uint32_t append_params(struct as_exchange *x, const struct as_msg *res,
                               const struct as_tensor_params *own, struct as_str name, uint32_t i,
                               uint32_t n)
@@ -105,7 +105,7 @@ bool as_infer_output_add_params(struct as_exchange *x, const struct as_msg *res,
         r->tensor_params = *own;
         return true;
     }
-    if (x->output_params_cap < own->n) { /* of a stream's answers each uses it again */
+    if (x->output_params_cap < own->n) { /* reused by all responses of a stream */
         x->output_params = as_arena_alloc(&x->arena, own->n * sizeof(*x->output_params), 8);
         x->output_params_cap = x->output_params ? own->n : 0;
     }

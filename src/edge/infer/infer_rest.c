@@ -1,4 +1,4 @@
-/* A request to a model over plain HTTP: JSON, the binary tensor data extension, raw binary. */
+/* POST …/infer: JSON, the binary tensor data extension, raw binary requests. */
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_json.h"
 #include "edge/rest/rest.h"
@@ -7,8 +7,8 @@
 
 /* --- the request --- */
 
-/* How much of the body is JSON. The header says so where binary data follows, and 0 for a raw
- * request. False: answered. */
+/* Reads how many bytes of the body are JSON. The header is present if binary data follows; 0 is a
+ * raw binary request. False: the request was failed. */
 static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *ret_raw)
 {
     struct as_str s = as_rest_header(x, JSON_LENGTH);
@@ -18,7 +18,8 @@ static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *re
     if (!s.p)
         return true;
     if (as_str_u64(s, ret_json)) {
-        as_exchange_fail(x, AS_EINVALID, "Inference-Header-Content-Length '%.*s' is no length",
+        as_exchange_fail(x, AS_EINVALID,
+                         "Inference-Header-Content-Length '%.*s' is not a number of bytes",
                          (int)AS_MIN(s.n, (size_t)32), s.p);
         return false;
     }
@@ -77,7 +78,7 @@ static void send_pieces(struct as_exchange *x, const struct as_http_piece *piece
     as_rest_send(x, &reply);
 }
 
-/* Binary outputs that do not lie behind the JSON are sent from where they are. */
+/* Sends the JSON; binary outputs that were not copied behind it are sent from where they lie. */
 static void send_text(struct as_exchange *x, const struct as_infer_json_text *t)
 {
     bool any = as_oip_json_any_binary(&x->infer, t->r.n_outputs);

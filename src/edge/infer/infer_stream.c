@@ -4,46 +4,47 @@
 #include "wire/protobuf/pb.h"
 
 #define WHY_MAX       512
-#define MESSAGES_BLOB 32768u /* small messages of a turn go out in pieces of this many bytes */
-#define LARGE         65536u /* larger ones refer to their tensors' bytes */
-#define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix, and the head of infer_response */
-#define PARAMS_MAX    16u                       /* of a response, without an array of its own */
+#define MESSAGES_BLOB 32768u /* small messages of a turn are sent together in blobs of this size   \
+                              */
+#define LARGE         65536u /* larger messages refer to the tensors where they lie */
+#define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix and head of infer_response */
+#define PARAMS_MAX    16u                       /* of a response, on the stack */
 #define FINAL         "triton_final_response"
 #define WANT_FINAL    "triton_enable_empty_final_response"
 #define WANT_STATUS   "triton_grpc_error"
-#define ERROR_MESSAGE 1 /* fields of ModelStreamInferResponse */
+#define ERROR_MESSAGE 1 /* field numbers of ModelStreamInferResponse */
 #define RESPONSE      2
 
-/* One request of the call. In the arena of its exchange. */
+/* One request of the call; lies in the arena of its exchange. */
 struct item {
     struct as_list node;
     struct infer_stream *is; /* NULL: the call is over */
     struct as_exchange *x;
-    const struct as_model *requested_model; /* before another version took it */
+    const struct as_model *requested_model; /* before a canary may take it */
     bool decoupled;
-    bool takes_inputs; /* takes further messages as its input */
-    bool inputs_ended; /* and was told that there are none */
+    bool takes_inputs; /* further messages are inputs of this request */
+    bool inputs_ended; /* the worker knows that there are no more */
     bool wants_final;
-    bool done;                      /* nothing comes of it any more */
-    struct as_blob *waiting_answer; /* its answer, before it is its turn */
+    bool done;                      /* it has no further responses */
+    struct as_blob *waiting_answer; /* its answer, until those before it are sent */
     size_t waiting_answer_n;
-    uint32_t status; /* or its error, when that ends the call */
+    uint32_t status; /* its error, if that ends the call */
     struct as_str message;
-    bool may_have_run; /* that error: it may have executed */
+    bool may_have_run; /* the error is AS_EMAYHAVERUN */
 };
 
 struct infer_stream {
     struct as_stream *s;
     struct as_list items; /* in the order of the requests */
     uint32_t n_items;
-    uint32_t n_open_inputs; /* of them: take further messages; one of each model at most */
-    bool errors_end_call;   /* an error ends the call */
+    uint32_t n_open_inputs; /* items with takes_inputs; at most one of each model */
+    bool errors_end_call;   /* triton_grpc_error */
     bool half_closed;
     bool draining;
-    bool may_have_run;    /* one of its requests may have executed, unanswered */
-    bool input_under_way; /* the fleet holds a further input of one of them */
-    struct as_task turn;  /* schedule_turn when something was sent or has ended */
-    struct as_blob *out;  /* messages of this turn: [from, to) is not handed on */
+    bool may_have_run;    /* a request without an answer may have been executed */
+    bool input_under_way; /* the fleet has not released the last further input */
+    struct as_task turn;  /* scheduled when a message was written or a request has finished */
+    struct as_blob *out;  /* messages of this turn; [from, to) is not sent yet */
     size_t from, to;
 };
 
@@ -65,7 +66,8 @@ static void flush_messages(struct infer_stream *is)
     as_stream_send_framed(is->s, &piece, 1);
 }
 
-/* Room for a message that goes out with others. NULL: no memory, the call was failed. */
+/* Memory for a message of n bytes, sent together with others. NULL: no room; the call was failed.
+ */
 static uint8_t *reserve_message(struct infer_stream *is, size_t n)
 {
     uint8_t *p;
@@ -87,7 +89,7 @@ static uint8_t *reserve_message(struct infer_stream *is, size_t n)
     return p;
 }
 
-/* No earlier request whose answers are in order is still to be answered. */
+/* True: all earlier requests that are answered in order have been answered. */
 static bool is_its_turn(const struct item *it)
 {
     if (it->decoupled)
@@ -104,7 +106,7 @@ static bool is_its_turn(const struct item *it)
     return true;
 }
 
-/* Where a message of n bytes is to be written: in its turn, or kept until then. */
+/* Memory for an answer of n bytes: sent in this turn, or stored until it is its turn. */
 static uint8_t *reserve_answer(struct item *it, size_t n)
 {
     if (is_its_turn(it))
@@ -133,7 +135,7 @@ static void send_copied(struct item *it, const struct as_oip_response *r, size_t
         as_oip_put_response(put_head(p, len), r);
 }
 
-/* Heads in one blob, tensors where they lie. */
+/* Sends the heads from one blob, and the tensors from where they lie. */
 static void send_by_reference(struct item *it, const struct as_oip_response *r, size_t len,
                               struct as_blob *owner)
 {
@@ -164,7 +166,8 @@ static void send_by_reference(struct item *it, const struct as_oip_response *r, 
     schedule_turn(it->is);
 }
 
-/* What was made of an answer (classes) lies with its request, which may go before it is sent. */
+/* True: all outputs lie in b. Outputs that were made here (classes) lie in the request's arena,
+ * which may be freed before they are sent. */
 static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
 {
     for (uint32_t i = 0; i < r->n_outputs; i++) {
@@ -176,7 +179,7 @@ static bool lies_in(const struct as_blob *b, const struct as_oip_response *r)
     return true;
 }
 
-/* One response, with the word on whether it is the last. */
+/* Sends one response with the parameter triton_final_response. */
 static void send_response(struct item *it, const struct as_oip_response *r, struct as_blob *blob,
                           bool final)
 {
@@ -209,7 +212,7 @@ static void send_response(struct item *it, const struct as_oip_response *r, stru
         free(params);
 }
 
-/* An error of one request as a message. */
+/* Sends the error of one request as a message. */
 static void send_error(struct item *it, struct as_str text)
 {
     struct as_str id = it->x->infer.id;
@@ -225,7 +228,7 @@ static void send_error(struct item *it, struct as_str text)
     as_pb_put_opt(p, 3, id);
 }
 
-/* --- what comes of a request --- */
+/* --- the end of a request --- */
 
 static void finish_item(struct item *it)
 {
@@ -283,13 +286,13 @@ static void on_parts_end(struct as_exchange *x)
 
 static const struct as_infer_parts parts = {.part = on_part, .end = on_parts_end};
 
-/* Those that take further messages do not count: while they wait for one, it must be read. */
+/* Requests with takes_inputs do not count: their inputs must still be read. */
 static bool is_full(const struct infer_stream *is)
 {
     return is->n_items - is->n_open_inputs >= is->s->x->edge->conf.stream_requests;
 }
 
-/* --- the turn: what is sent, who has ended, whether more may come --- */
+/* --- once per turn: sends, removes finished requests, pauses or resumes reading --- */
 
 static void free_item(struct item *it)
 {
@@ -301,11 +304,11 @@ static void free_item(struct item *it)
     it->is = NULL;
     as_blob_unref(it->waiting_answer);
     it->waiting_answer = NULL;
-    as_exchange_cancel(x); /* failed while its worker goes on */
+    as_exchange_cancel(x); /* it may have failed while its worker continues */
     as_exchange_free_child(x);
 }
 
-/* It is its turn. False: it ended the call. */
+/* Sends the outcome of a finished request and frees it. False: its error ended the call. */
 static bool send_outcome(struct infer_stream *is, struct item *it)
 {
     if (it->status) {
@@ -345,7 +348,7 @@ static bool send_outcomes(struct infer_stream *is)
     return true;
 }
 
-/* Those that take further messages hear that none will come. */
+/* Tells the workers of requests with takes_inputs that there are no more inputs. */
 static void end_inputs(struct infer_stream *is)
 {
     AS_LIST_EACH(n, &is->items)
@@ -408,7 +411,7 @@ static bool parse_request(struct as_exchange *x)
     return as_infer_charge(x) && as_exchange_find_model(x, x->infer.model, x->infer.version);
 }
 
-/* The request of this model that takes further messages, or NULL. */
+/* The request to this model that takes further messages, or NULL. */
 static struct item *find_open_item(struct infer_stream *is, const struct as_model *m)
 {
     if (!m->streams_inputs)
@@ -445,14 +448,14 @@ static void start_item(struct item *it)
 
     if (it->done)
         return;
-    if (is->draining) { /* it was being inflated */
+    if (is->draining) { /* the drain began while the message was inflated */
         as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
         return;
     }
     it->requested_model = x->model;
     it->decoupled = x->model->decoupled;
     it->wants_final = wants_final(&x->infer);
-    if (to) { /* no answer of its own: it is not waited for */
+    if (to) { /* an input of another request: it has no answer */
         is->input_under_way = true;
         if (!as_infer_input(x, to->x, on_input_released))
             is->input_under_way = false;
@@ -518,7 +521,7 @@ static void on_room(struct as_stream *s)
     schedule_turn(is);
 }
 
-/* What is under way is finished; nothing new is read. */
+/* Finishes the requests in progress; nothing new is read. */
 static void on_drain(struct as_stream *s)
 {
     struct infer_stream *is = s->owner;
@@ -533,7 +536,7 @@ static void on_close(struct as_stream *s)
     struct infer_stream *is = s->owner;
 
     AS_LIST_EACH(n, &is->items) free_item(AS_LIST_ENTRY(n, struct item, node));
-    as_task_cancel(&is->turn); /* last: the end of a request may give back an input of another */
+    as_task_cancel(&is->turn); /* last: freeing an item may release another's input */
     as_blob_unref(is->out);
     free(is);
 }

@@ -6,7 +6,7 @@
 
 #define WHY_MAX 512
 
-/* --- a message of its own --- */
+/* --- copying a message --- */
 
 static bool copy_str(struct as_arena *a, struct as_str *s)
 {
@@ -21,7 +21,7 @@ static bool copy_str(struct as_arena *a, struct as_str *s)
     return true;
 }
 
-/* n rows of `size` bytes; NULL: no memory, or none of them. */
+/* Copies n rows of `size` bytes. NULL: no memory, or n is 0. */
 static void *copy_rows(struct as_arena *a, const void *rows, uint32_t n, size_t size)
 {
     void *p = n ? as_arena_alloc(a, n * size, 8) : NULL;
@@ -69,7 +69,7 @@ static bool copy_meta(struct as_arena *a, struct as_msg *m)
     return p || !m->n_meta;
 }
 
-/* `to`: where the bytes go, one tensor at a multiple of 64 behind the other; NULL: they stay. */
+/* Copies tensors and their bytes to `to`, each aligned to 64 bytes; NULL: the bytes are shared. */
 static bool copy_tensors(struct as_arena *a, struct as_msg *m, uint8_t *to)
 {
     struct as_tensor *t = copy_rows(a, m->tensors, m->n_tensors, sizeof(*t));
@@ -99,7 +99,7 @@ static uint64_t tensors_size(const struct as_msg *m)
     return n;
 }
 
-/* From `of`, which the bytes of its tensors lie in, or not (NULL). False: no memory. */
+/* Copies the message of a call; tensors in its blob are shared. False: no memory. */
 static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64_t size)
 {
     struct as_msg *msg = &m->call.msg;
@@ -108,7 +108,7 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
     *msg = of->msg;
     m->call.tensor_params = of->tensor_params;
     m->call.blob = of->blob ? as_blob_ref(of->blob) : size > AS_COPY_MAX ? as_blob_new(size) : NULL;
-    m->blob = m->call.blob; /* which the exchange frees */
+    m->blob = m->call.blob; /* the exchange owns it */
     if (!of->blob && size > 0) {
         to = m->blob ? m->blob->data : as_arena_alloc(&m->arena, size, AS_BLOB_ALIGN);
         if (!to || (size > AS_COPY_MAX && !m->blob))
@@ -119,7 +119,7 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
            copy_tensors(&m->arena, msg, to);
 }
 
-/* --- a call without a client --- */
+/* --- the call of a copy: its answers are discarded --- */
 
 static void on_answer(struct as_call *c)
 {
@@ -167,7 +167,7 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     c->arena = c->on_part ? &m->dispatch_arena : &m->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    m->parts = c->on_part ? &parts : NULL; /* then `dispatch_arena` was used */
+    m->parts = c->on_part ? &parts : NULL; /* so that dispatch_arena is reset */
     m->registry = as_registry_ref(x->registry);
     m->model = model;
     if (as_model_check_inputs(model, x->call.msg.tensors, x->call.msg.n_tensors, why, sizeof(why)))

@@ -13,7 +13,7 @@ static enum kind kind_of(struct as_str name)
         {"priority", PRIORITY},
         {"timeout", TIMEOUT},
         {"headers", RESERVED},
-        /* said by clients of several protocols alike; they mean something elsewhere */
+        /* sent by some clients with every protocol; they mean something in another one only */
         {"binary_data_output", IGNORED},
         {"triton_enable_empty_final_response", IGNORED},
     };

@@ -4,7 +4,7 @@
 
 #define WHY_MAX 512
 
-/* What as_infer_begin would say of its inputs. */
+/* True: as_infer_begin would accept the inputs. */
 static bool accepts_inputs(const struct as_exchange *x, const struct as_model *m)
 {
     char why[WHY_MAX];
@@ -53,7 +53,7 @@ void as_reroute_prepare(struct as_exchange *x)
             return;
         d = as_arena_alloc(&x->arena, sizeof(*d), 8);
         if (!d)
-            return; /* it can do without */
+            return; /* no memory: no fallback */
         *d = (struct as_reroute){.requested = x->model};
         x->reroute = d;
     }
@@ -61,7 +61,7 @@ void as_reroute_prepare(struct as_exchange *x)
     x->call.core.has_fallback = d->next;
 }
 
-/* By the dispatcher, not by a worker. */
+/* True: the dispatcher refused it, not a worker. */
 static bool is_refusal(const struct as_call *c)
 {
     return !c->status && (c->err == AS_EFULL || c->err == AS_EUNAVAILABLE);
@@ -88,7 +88,7 @@ bool as_reroute_after_error(struct as_exchange *x)
         d->retry_after = c->retry_after;
     }
     d->may_have_run = d->may_have_run || c->core.ran;
-    /* what may have run goes on only where running twice is no harm */
+    /* a request that may have run is only repeated if both models are idempotent */
     d->pending = d->next && x->conn && x->state == AS_EXCHANGE_WAITING &&
                  (!d->may_have_run || (c->core.idempotent && d->next->idempotent));
     if (!d->pending)
@@ -119,10 +119,10 @@ void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r)
 
     if (!d->n_refused)
         return;
-    if (d->cap <= r->n_params) { /* of a stream's answers each uses it again */
+    if (d->cap <= r->n_params) { /* reused by all responses of a stream */
         p = as_arena_alloc(&x->arena, (r->n_params + 1) * sizeof(*p), 8);
         if (!p)
-            return; /* the version tells, too */
+            return; /* the version in the response still shows it */
         d->params = p;
         d->cap = r->n_params + 1;
     }

@@ -1,9 +1,8 @@
-/* edge/infer/reroute.h — a request that goes to another version than the default one, or another
- * than was asked requested: canaries, and deployments that another one falls back to.
- * core/registry/traffic.h decides.
+/* edge/infer/reroute.h — sends a request to another version: canaries, and deployments to fall back
+ * to. core/registry/traffic.h decides.
  *
- * Only for models that are `routed`. What a request falls back from is kept until its answer: where
- * nobody takes it, its client hears the requested refusal. Thread: the loop's.
+ * Only for models that are `routed`. If every deployment refuses the request, its client gets the
+ * first refusal. Thread: the loop's.
  */
 #ifndef AS_EDGE_REROUTE_H
 #define AS_EDGE_REROUTE_H
@@ -12,29 +11,30 @@
 
 /* In the request's arena. */
 struct as_reroute {
-    const struct as_model *requested; /* as it was asked */
-    const struct as_model *next;      /* who takes it when x->model does not; NULL: nobody */
-    uint32_t n_refused;               /* deployments that did not */
-    bool may_have_run;                /* an execution was lost somewhere on the way */
-    bool pending;                     /* it goes on as soon as the fleet has released it */
-    struct as_param *params;          /* room for those of an answer, and one more */
+    const struct as_model *requested; /* the model of the request */
+    const struct as_model *next;      /* the fallback of x->model; NULL: none */
+    uint32_t n_refused;               /* deployments that have refused it */
+    bool may_have_run;                /* a worker may have executed it */
+    bool pending;                     /* to be submitted again when the fleet has released it */
+    struct as_param *params;          /* array for the parameters of an answer, and one more */
     uint32_t cap;
-    int err;           /* the requested refusal … */
-    as_ns retry_after; /* … and what it said */
+    int err;           /* the first refusal */
+    as_ns retry_after; /* of the first refusal */
 };
 
-/* Before the inputs are checked: the default version may give way to a canary that takes them. */
+/* Before the inputs are checked: may replace the default version by a canary that accepts them. */
 void as_reroute_choose_canary(struct as_exchange *x);
-/* The call is filled for x->model: says in it whether somebody else would take it. */
+/* The call was filled for x->model: sets in it whether there is a fallback. */
 void as_reroute_prepare(struct as_exchange *x);
-/* An error of x->call that is to be answered. True: it goes elsewhere with its release, and nobody
- * hears of the error. False: what is to be told is in x->call and x->model. */
+/* Handles an error of x->call. True: it will be submitted to the fallback after its release, so the
+ * error must not be sent. False: send the error, which is in x->call and x->model. */
 bool as_reroute_after_error(struct as_exchange *x);
-/* The fleet has released a call that goes on. True: x->model is the next one, and the caller
- * submits it there. False: it cannot, as more of its inputs came meanwhile, and its client, if it
- * is still there, is to be told of what is in x->call and x->model. */
+/* The fleet has released a call that is pending. True: submit it to x->model, which is the
+ * fallback. False: it cannot be submitted, since further inputs were sent or the client has gone;
+ * send the error, which is in x->call and x->model. */
 bool as_reroute_to_next(struct as_exchange *x);
-/* Of an answer: a parameter with the deployment that gave it, where that is not the one asked. */
+/* The parameter of an answer with the name of the deployment that gave it, if that is a fallback.
+ */
 #define AS_REROUTE_PARAM "anyserve_served_by"
 void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r);
 

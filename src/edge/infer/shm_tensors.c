@@ -4,7 +4,7 @@
 #include "io/socket/peer.h"
 
 #define WHY_MAX     512
-#define OFFLOAD_MIN (1u << 20) /* bytes; copying them takes a fraction of a millisecond */
+#define OFFLOAD_MIN (1u << 20) /* bytes: copying them takes a fraction of a millisecond */
 
 static bool fail_tensor(struct as_exchange *x, int err, const char *side, struct as_str name,
                         const char *why)
@@ -35,7 +35,7 @@ int as_shm_tensors_user(struct as_exchange *x, uid_t *ret_user, const char **ret
     return 0;
 }
 
-/* False: refused. */
+/* False: the request was failed. */
 static bool find_user(struct as_exchange *x, uid_t *ret_user)
 {
     const char *why;
@@ -51,14 +51,15 @@ static bool is_shared(const struct as_exchange *x, uint32_t i)
     return x->infer.ranges && x->infer.ranges[i].region.n;
 }
 
-/* Small inputs of the message are copied beside those in shared memory, so that all of them can
- * travel together; large ones stay where they are, and then all are copied on their way out. */
+/* True: inputs of the message are copied as well, so that all inputs lie in one blob. Not if they
+ * lie in a blob already; then all inputs are copied when the call is sent. */
 static bool copies_all_inputs(const struct as_exchange *x)
 {
     return !x->blob && !x->inputs;
 }
 
-/* Bytes that they take side by side, each aligned. UINT64_MAX: refused. */
+/* Charges the bytes of the copies, each aligned, and returns their sum. UINT64_MAX: the request was
+ * failed. */
 static uint64_t charge_inputs(struct as_exchange *x)
 {
     uint64_t room = 0, lent = 0, most = x->edge->conf.max_message;
@@ -80,23 +81,23 @@ static uint64_t charge_inputs(struct as_exchange *x)
     return as_exchange_charge(x, room, "copy of inputs in shared memory,") ? room : UINT64_MAX;
 }
 
-/* Inputs on their way out of shared memory; in the exchange's arena. */
+/* The copying of inputs; in the exchange's arena. */
 struct fetch {
     struct as_offload offload;
     void (*then)(struct as_exchange *x);
-    uid_t user;          /* whose regions they are */
-    struct as_tensor *t; /* a copy of the inputs, to be changed */
+    uid_t user;          /* owner of the regions */
+    struct as_tensor *t; /* the inputs with their new places */
     uint8_t *p;
     uint64_t room; /* bytes at p */
-    bool all;      /* what lies in the message is copied, too */
+    bool all;      /* inputs of the message are copied as well */
     int err;
     const struct as_tensor *culprit;
     char why[WHY_MAX];
 };
 
-/* A copy of the tensor's bytes at p. */
-static int copy(struct fetch *f, const struct as_oip_shm_range *range, struct as_tensor *t,
-                uint8_t *p)
+/* Copies the bytes of one tensor to p. range: NULL if it lies in the message. */
+static int copy_input(struct fetch *f, const struct as_oip_shm_range *range, struct as_tensor *t,
+                      uint8_t *p)
 {
     uint64_t n;
     int err;
@@ -129,15 +130,15 @@ static void copy_inputs(struct fetch *f)
     uint8_t *p = f->p;
 
     for (uint32_t i = 0; i < x->infer.n_inputs && !f->err; i++) {
-        if (!is_shared(x, i) && !f->all) /* large, or small already */
+        if (!is_shared(x, i) && !f->all) /* it stays where it is */
             continue;
-        f->err = copy(f, is_shared(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
+        f->err = copy_input(f, is_shared(x, i) ? &x->infer.ranges[i] : NULL, &f->t[i], p);
         f->culprit = &f->t[i];
         p += AS_ALIGN(f->t[i].nbytes, AS_BLOB_ALIGN);
     }
 }
 
-/* False: failed. */
+/* False: the request was failed. */
 static bool finish_fetch(struct fetch *f)
 {
     struct as_exchange *x = f->offload.x;
@@ -148,7 +149,7 @@ static bool finish_fetch(struct fetch *f)
     return true;
 }
 
-/* Memory for the inputs. NULL: failed. */
+/* Allocates and charges the memory of the copies. NULL: the request was failed. */
 static struct fetch *new_fetch(struct as_exchange *x, uid_t user)
 {
     uint64_t room = charge_inputs(x);
