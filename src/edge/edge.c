@@ -16,12 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPTS_PER_TURN 64 /* per turn, so that requests are not accept_log_limit */
-/* A new connection may stay this long for its first request, whoever else comes. */
+#define ACCEPTS_PER_TURN 64 /* so that requests are not delayed */
+/* A connection is not evicted within this time after it was opened or last used. */
 #define EVICT_AGE   AS_SEC
 #define EVICT_LOOKS 64
 
-/* Out of descriptors or memory: the listeners rest until the next sweep, or they would spin. */
+/* Without descriptors or memory the listeners must not be watched, or the loop would spin; the next
+ * sweep watches them again. */
 static void watch_listeners(struct as_edge *e, int events)
 {
     for (uint32_t i = 0; i < e->n_listeners; i++)
@@ -67,8 +68,7 @@ static void sweep_list(struct as_list *conns, as_ns now, bool final)
     }
 }
 
-/* Connections that never asked, are slow, dead, have been idle too long, or must hear of the end.
- */
+/* Enforces all timeouts of clients, and takes the second step of a drain. */
 static void on_sweep(struct as_timer *t)
 {
     struct as_edge *e = AS_CONTAINER(t, struct as_edge, sweep);
@@ -102,9 +102,8 @@ void as_edge_conn_closed(struct as_edge *e)
     }
 }
 
-/* Whoever was there first and wants nothing goes, so that connections that are only deferred_reply
- * open do not keep others out: first one that never asked, then the one that has been idle longest.
- */
+/* Makes room for a new connection, so that idle ones do not keep others out. Evicts the oldest
+ * connection without a request so far, else the one that has been idle longest. */
 static bool evict_idle_connection(struct as_edge *e)
 {
     struct as_list *lists[] = {&e->new_conns, &e->conns};
@@ -155,7 +154,7 @@ struct as_conn *as_edge_admit(struct as_edge *e, int fd)
     return c;
 }
 
-/* It is tried again at each sweep, for as long as it takes. */
+/* accept() is tried again at each sweep. */
 static void log_starved(struct as_edge *e, int err)
 {
     uint64_t skipped;
@@ -282,7 +281,7 @@ void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg),
     }
     e->drain_final = as_loop_now(e->loop) + e->conf.goaway_grace;
     as_connection_handover_start(&e->handover, successor);
-    if (!e->n_conns) /* drained was called with the last one */
+    if (!e->n_conns) /* the last one was handed over, and `drained` called */
         return;
     notify_drain(&e->new_conns);
     notify_drain(&e->conns);
@@ -301,7 +300,7 @@ static void fail_uploads(struct as_edge *e)
             as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
             as_exchange_drop_body(x);
         }
-        if (x->deferred_reply) /* the answer, until its request has come */
+        if (x->deferred_reply) /* its answer was only waiting for the rest of the request */
             as_rest_send_deferred(x);
     }
 }

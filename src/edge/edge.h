@@ -1,7 +1,7 @@
 /* edge/edge.h — the client side of one event loop: listeners, connections, requests.
- *
- * Each loop has one edge with its own connections and counters; all share the listening sockets,
- * the byte budgets and the fleet. Thread: its loop's, but for reading the counters.
+ * Each loop has one edge with its own connections and counters. All edges share the listening
+ * sockets, the byte budgets and the fleet. Thread: the edge's loop; only the functions marked "any
+ * thread" may be called from elsewhere.
  */
 #ifndef AS_EDGE_EDGE_H
 #define AS_EDGE_EDGE_H
@@ -16,58 +16,60 @@
 struct as_edge;
 struct as_control;
 
-/* Which answers are compressed, for clients that list an encoding of ours. */
+/* Which answers are compressed, if the client lists an encoding that the server supports. MATCH:
+ * only answers to compressed requests. */
 enum as_compress_mode { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS };
 
-/* Who comes in by an edge's listeners, and so what is served there. */
+/* What an edge serves on its listeners. */
 enum as_interface {
     AS_INTERFACE_CLIENTS,
-    AS_INTERFACE_MANAGEMENT, /* workers that register: edge/admin/registrar.h; the dispatch loop
-                                only */
-    AS_INTERFACE_CONTROL,    /* who says what is to be served: edge/admin/control.h; no models */
+    AS_INTERFACE_MANAGEMENT, /* workers register: edge/admin/registrar.h; on the dispatch loop only
+                              */
+    AS_INTERFACE_CONTROL,    /* operators deploy and inspect: edge/admin/control.h; no models */
     AS_INTERFACES
 };
 
 struct as_edge_conf {
     enum as_interface interface;
-    const char *token; /* of calls over TCP to any interface but AS_INTERFACE_CLIENTS; NULL: all are
-                          refused */
-    const char *host;  /* a name that is ours, beside the machine's, in Host headers; "" or NULL */
-    uint32_t status_port; /* AS_INTERFACE_CLIENTS: where the metrics are, on 127.0.0.1; 0: off */
-    const char *origins;  /* AS_INTERFACE_CLIENTS: pages that may change something,
-                             wire/http/origin.h; NULL */
+    const char *token; /* required of TCP clients, except on AS_INTERFACE_CLIENTS; NULL: all of
+                          them are refused */
+    const char *host;  /* a further name that Host headers may carry, beside the machine's own; ""
+                          or NULL: none */
+    uint32_t status_port; /* AS_INTERFACE_CLIENTS: the port of /metrics on 127.0.0.1; 0: off */
+    const char *origins;  /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
+                             wire/http/origin.h; NULL: none */
     const struct as_control *api; /* of AS_INTERFACE_CONTROL */
-    as_ns heartbeat;              /* asked of workers that register; 0: none */
+    as_ns heartbeat;              /* interval requested from workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
     uint64_t max_message;       /* bytes of one gRPC message */
-    uint64_t max_http_body;     /* of the body of a plain HTTP request, as it comes */
-    uint64_t max_inflated;      /* of either that came compressed, bytes after inflating */
-    const char *message_option; /* what sets these, "--max-message-bytes" */
+    uint64_t max_http_body;     /* bytes of the body of a plain HTTP request, before inflating */
+    uint64_t max_inflated;      /* bytes of a compressed message or body, after inflating */
+    const char *message_option; /* the options that set these, for error texts */
     const char *body_option;
     const char *inflated_option;
     enum as_compress_mode compress;
-    uint64_t compress_min;    /* bytes; smaller answers are sent as they are */
-    uint32_t stream_requests; /* under way on one ModelStreamInfer */
+    uint64_t compress_min;    /* bytes; smaller answers are not compressed */
+    uint32_t stream_requests; /* requests in progress on one ModelStreamInfer call */
     uint32_t max_connections; /* of this loop */
-    uint32_t max_requests;    /* of this loop: open ones, whatever their state */
+    uint32_t max_requests;    /* of this loop: requests in memory, in any state */
     as_ns header_timeout;    /* from accept to the client's SETTINGS or first request; also for each
-                                head or header block */
-    as_ns idle_timeout;      /* without a request; 0: never */
+                                request head or header block */
+    as_ns idle_timeout;      /* a connection without a request is closed; 0: never */
     as_ns goaway_grace;      /* from the first GOAWAY to the final one */
-    as_ns keepalive_time;    /* nothing heard for so long: a ping; 0: never */
-    as_ns keepalive_timeout; /* and nothing for so long after it: closed */
-    as_ns body_timeout;      /* a request moves on by min_progress in this time; 0: never ends it */
-    as_ns send_timeout;      /* the client takes min_progress of its answers; 0: never */
-    uint64_t min_progress;   /* bytes, or what is left if less */
-    as_ns linger_timeout;    /* of sockets that we end, edge/conn/linger.h; 0: closed at once */
-    uint32_t max_lingering;  /* of this loop */
-    struct as_shm *shm; /* clients' shared memory, one table for all loops; NULL: not allowed */
+    as_ns keepalive_time;    /* after this time without bytes from the client: a ping; 0: never */
+    as_ns keepalive_timeout; /* closed when no bytes come within this time after the ping */
+    as_ns body_timeout;    /* a request must receive min_progress bytes in this time; 0: no limit */
+    as_ns send_timeout;    /* the client must read min_progress bytes in this time; 0: no limit */
+    uint64_t min_progress; /* bytes; less if fewer are left */
+    as_ns linger_timeout;  /* of sockets that the server closes: edge/conn/linger.h; 0: at once */
+    uint32_t max_lingering; /* of this loop */
+    struct as_shm *shm; /* shared memory of clients, one table for all loops; NULL: not allowed */
     struct as_log *log; /* the log whose level clients may set; NULL: not allowed */
     bool control;       /* clients may load and unload models */
 };
 
-/* The RPCs that we count and answer; the table of names is in edge/methods/grpc_service.c. */
+/* The RPCs that are served and counted; the table of names is in edge/methods/grpc_service.c. */
 enum as_rpc {
     AS_RPC_MODEL_INFER,
     AS_RPC_SERVER_LIVE,
@@ -98,7 +100,7 @@ enum as_rpc {
     AS_RPC_REFLECTION,
     AS_RPC_REFLECTION_ALPHA,
     AS_RPC_UNKNOWN,
-    AS_RPC_HTTP, /* no gRPC: counted by as_resource */
+    AS_RPC_HTTP, /* plain HTTP: counted by as_resource */
     AS_RPC_COUNT
 };
 static inline bool as_rpc_is_streaming(enum as_rpc rpc)
@@ -106,9 +108,9 @@ static inline bool as_rpc_is_streaming(enum as_rpc rpc)
     return rpc >= AS_RPC_HEALTH_WATCH && rpc < AS_RPC_UNKNOWN;
 }
 
-/* What plain HTTP requests are counted by; the paths are in edge/methods/rest_routes.c. */
+/* Plain HTTP requests are counted by resource; the paths are in edge/methods/rest_routes.c. */
 enum as_resource {
-    AS_RESOURCE_NONE, /* no such path; refused before the path was looked at */
+    AS_RESOURCE_NONE, /* unknown path, or refused before the path was looked up */
     AS_RESOURCE_SERVER,
     AS_RESOURCE_LIVE,
     AS_RESOURCE_READY,
@@ -128,17 +130,18 @@ enum as_resource {
     AS_RESOURCE_CONTROL,
     AS_RESOURCES
 };
-const char *as_resource_name(enum as_resource r); /* unique: the label of metrics */
-/* The HTTP statuses that are counted, by number from 0; the last is 0 and stands for all others. */
+const char *as_resource_name(enum as_resource r); /* unique: a label of metrics */
+/* The HTTP statuses that are counted one by one, by index. The last one is 0: all others. */
 #define AS_HTTP_STATUSES 21u
 uint32_t as_counted_http_status(uint32_t i);
 
-/* Why a connection ended; from AS_CLOSE_BREACH on: that and the breach of wire/h2/h2_guard.h. */
+/* Why a connection was closed. Above AS_CLOSE_BREACH: AS_CLOSE_BREACH plus the breach of
+ * wire/h2/h2_guard.h. */
 enum as_close_reason {
-    AS_CLOSE_CLIENT, /* by the client, or an error of the socket */
+    AS_CLOSE_CLIENT, /* by the client, or a socket error */
     AS_CLOSE_IDLE,
-    AS_CLOSE_DRAIN, /* the server ends */
-    AS_CLOSE_MOVED, /* it is open: the dispatcher that relieves us has it */
+    AS_CLOSE_DRAIN, /* the server shuts down */
+    AS_CLOSE_MOVED, /* not closed: the next dispatcher has taken it over */
     AS_CLOSE_EVICTED,
     AS_CLOSE_HEADER_TIMEOUT,
     AS_CLOSE_SEND_TIMEOUT,
@@ -147,29 +150,29 @@ enum as_close_reason {
     AS_CLOSE_BREACH
 };
 #define AS_CLOSE_REASONS (AS_CLOSE_BREACH + (uint32_t)AS_H2_BREACHES)
-const char *as_close_reason_name(uint32_t why); /* NULL: no reason has this number */
+const char *as_close_reason_name(uint32_t why); /* NULL: not a reason */
 
 #define AS_GRPC_CODES 17u
-const char *as_rpc_name(enum as_rpc rpc); /* unique: the label of metrics */
+const char *as_rpc_name(enum as_rpc rpc); /* unique: a label of metrics */
 
-struct as_edge_stat {  /* base/counter.h */
-    uint64_t accepted; /* adopted ones, too */
+struct as_edge_stat {  /* read by any thread: base/counter.h */
+    uint64_t accepted; /* connections, including those taken over from the previous dispatcher */
     uint64_t closed;
     uint64_t refused;                               /* over max_connections */
     uint64_t requests[AS_RPC_COUNT][AS_GRPC_CODES]; /* by gRPC status */
     uint64_t http[AS_RESOURCES][AS_HTTP_STATUSES];
     uint64_t bytes_in, bytes_out; /* of connections */
-    uint64_t exchanges;           /* requests that are not freed: their clients may have gone */
-    uint64_t mirrors_skipped;     /* copies that were wanted and not made: edge/infer/mirror.h */
-    uint64_t pooled;              /* freed ones, kept for the next */
-    uint64_t closed_for[AS_CLOSE_REASONS]; /* closed ones, by reason */
-    uint64_t slow_requests, slow_answers;  /* given up: body_timeout, send_timeout */
-    uint64_t other_users;                  /* connections of other users to a unix socket of ours */
-    uint64_t unauthenticated;              /* requests without the token */
+    uint64_t exchanges;           /* requests in memory, also those whose client has gone */
+    uint64_t mirrors_skipped;     /* mirrored copies that could not be made: edge/infer/mirror.h */
+    uint64_t pooled;              /* freed exchanges that are kept for reuse */
+    uint64_t closed_for[AS_CLOSE_REASONS]; /* closed connections, by reason */
+    uint64_t slow_requests, slow_answers;  /* failed by body_timeout, by send_timeout */
+    uint64_t other_users;     /* connections of other users to a unix socket, refused */
+    uint64_t unauthenticated; /* requests refused for want of a valid token, or of a known origin */
 };
 
-/* Of the process: the memory that clients make it hold for what they send, and for what they are
- * sent. Apart, so that neither keeps the other from ending. */
+/* Limits of the process: bytes held for requests, and bytes held for answers. Two budgets, so that
+ * a full one does not keep the other from draining. */
 struct as_edge_budgets {
     struct as_budget requests, answers;
 };
@@ -178,29 +181,30 @@ struct as_edge_budgets {
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
                 const struct as_log *log);
-/* Accepts from a shared listening socket (not owned), TCP or unix. */
+/* Accepts from a shared listening socket, TCP or unix. The descriptor is duplicated. */
 int as_edge_listen(struct as_edge *e, int fd);
-/* Takes clients that the dispatcher before us sends by this socket
- * (edge/conn/connection_handover.h), which is the edge's from here on. */
+/* Takes over the connections that the previous dispatcher sends by this socket
+ * (edge/conn/connection_handover.h). The edge owns fd from here on. */
 int as_edge_adopt(struct as_edge *e, int fd);
-/* Graceful end: no accept, GOAWAY; `drained` (may be NULL) is called on this loop
- * when no connection is left. successor: a socket to a dispatcher that takes connections over,
- * which is the edge's from here on, or -1. */
+/* Graceful shutdown: stops accepting and sends GOAWAY. `drained` (may be NULL) is called on this
+ * loop when no connection is left. successor: a socket to the dispatcher that takes over
+ * connections, owned by the edge from here on; or -1. */
 void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg);
-/* The server ends, though this edge serves on: it says that neither server nor models are ready. */
+/* The server is about to shut down. The edge goes on serving, but reports that neither the server
+ * nor any model is ready. */
 void as_edge_announce_shutdown(struct as_edge *e);
-/* In a drain that has run out of time, behind as_fleet_abort: requests that have not come whole
- * are answered UNAVAILABLE, and no connection takes a further one. Each ends with its answers;
- * `drained` is called as before. */
+/* The time of a drain is over; call it after the fleet's drain has expired. Incomplete requests are
+ * failed with UNAVAILABLE, and connections take no further ones. Each connection closes when its
+ * answers are sent; then `drained` is called. */
 void as_edge_drain_expired(struct as_edge *e);
-/* Closes every connection at once. When as_edge_open_requests is 0 (the fleet has released all
- * requests): as_edge_close, run the loop to its end, as_edge_free. */
+/* Closes every connection at once. Next, when as_edge_open_requests is 0 (the fleet has released
+ * all requests): as_edge_close, run the loop until it ends, as_edge_free. */
 void as_edge_stop(struct as_edge *e);
-uint32_t as_edge_open_requests(const struct as_edge *e); /* requests that are not freed yet */
+uint32_t as_edge_open_requests(const struct as_edge *e); /* requests in memory */
 void as_edge_close(struct as_edge *e);
 void as_edge_free(struct as_edge *e);
 
-/* Letters to this loop (any thread). */
+/* The mailbox of this loop (any thread). */
 struct as_mbox *as_edge_mailbox(struct as_edge *e);
 
 const struct as_edge_stat *as_edge_stat(const struct as_edge *e); /* any thread */

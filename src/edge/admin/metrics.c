@@ -341,9 +341,9 @@ static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts
 
 static void exits(struct as_status_page *b, struct as_buf *o)
 {
-    as_metrics_header(o, "anyserve_worker_exits_total", "counter",
-                      "Worker processes that ended, by cause; but for \"stopped\" another one "
-                      "takes the place.");
+    as_metrics_header(
+        o, "anyserve_worker_exits_total", "counter",
+        "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
     as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
