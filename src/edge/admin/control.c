@@ -5,8 +5,8 @@
 #define REPLICAS_KEY "target_num_replicas"
 
 struct as_control_call {
-    struct as_dispatch_query query; /* first: the exchange knows this */
-    bool yaml;                      /* the answer is no JSON */
+    struct as_dispatch_query query; /* must be first: x->query points to it */
+    bool yaml;                      /* the answer is YAML */
     void (*gone)(void *arg);
     void *arg;
 };
@@ -93,7 +93,7 @@ void as_control_history(struct as_exchange *x, const struct as_rest_match *m AS_
     handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_HISTORY});
 }
 
-/* False: the query is another one, and that was answered. A typo must not deploy. */
+/* Parses the query. An unknown one is refused (false): a typo must not deploy. */
 static bool read_dry_run(struct as_exchange *x, struct as_str query, bool *ret_dry)
 {
     *ret_dry = as_str_eq(query, AS_STR("dry_run=1")) || as_str_eq(query, AS_STR("dry_run=true"));
@@ -123,7 +123,7 @@ void as_control_delete(struct as_exchange *x, const struct as_rest_match *m)
 
 /* --- one deployment --- */
 
-/* null: as the file has it. */
+/* A number, or null: num_replicas of the deployment. */
 static int read_replicas(struct as_json *j, struct as_json_value *v, uint64_t *ret_n)
 {
     int err;

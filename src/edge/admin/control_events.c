@@ -3,18 +3,18 @@
 #include "base/err.h"
 #include "wire/json/json.h"
 
-/* Looks that follow each other sooner would cost more than they tell: while many replicas start,
- * something moves in every turn. */
+/* Least time between two comparisons: while many replicas start, something changes in every turn.
+ */
 #define MIN_INTERVAL (20 * AS_MS)
 
 #define HEARTBEAT ":\n\n"
 
-/* What is told of one of them: its JSON, of which the first `key` bytes say which one it is. */
+/* One object as JSON in a snapshot's text; the first `key` bytes identify it. */
 struct line {
     size_t at, n, key;
 };
 
-struct snapshot { /* all of them at one moment */
+struct snapshot { /* all objects at one time */
     struct as_buf text;
     struct line *lines;
     uint32_t n, cap;
@@ -26,10 +26,10 @@ struct as_control_events {
     struct as_control_events_conf conf;
     const struct as_log *log;
     struct as_list listeners;
-    struct snapshot last; /* what the listeners know */
+    struct snapshot last; /* the state that the listeners have */
     as_ns last_published;
-    struct as_task turn;
-    struct as_timer delay_timer; /* a publish_changes that has to wait */
+    struct as_task publish_task;
+    struct as_timer delay_timer; /* a comparison after MIN_INTERVAL */
     struct as_timer heartbeat_timer;
 };
 
@@ -37,11 +37,11 @@ struct listener { /* in the exchange's arena */
     struct as_list node;
     struct as_exchange *x;
     struct as_control_events *events;
-    size_t first; /* bytes of what it was told first */
-    bool cut;     /* it is about to be gone */
+    size_t snapshot_bytes; /* bytes of the first events */
+    bool disconnected;     /* reset; on_gone follows */
 };
 
-/* --- what there is --- */
+/* --- snapshots --- */
 
 static const char *const kinds[] = {
     [AS_CONTROL_APPLICATION] = "application",
@@ -62,7 +62,7 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
 {
     size_t from = b->n;
 
-    /* not as_json_put_open: a comma would go before all but the first */
+    /* not as_json_put_open: it would put a comma before all objects but the first */
     as_buf_str(b, "{");
     as_json_put_member_string(b, "kind", as_str_of(kinds[r->kind]));
     as_json_put_member_string(b, "application", r->application);
@@ -119,7 +119,7 @@ static void fini_snapshot(struct snapshot *p)
     *p = (struct snapshot){0};
 }
 
-/* --- what is told of it --- */
+/* --- events --- */
 
 static void put_event(struct as_buf *out, struct as_str json)
 {
@@ -142,7 +142,8 @@ static void put_all(const struct snapshot *p, struct as_buf *out)
     put_event(out, AS_STR("{\"kind\":\"synced\"}"));
 }
 
-/* Its place in p, sought from `from` on and around: the order of the two hardly differs. */
+/* Finds the index of a key, from `from` on and around: the order of two snapshots hardly differs.
+ * UINT32_MAX: not found. */
 static uint32_t find_key(const struct snapshot *p, struct as_str key, uint32_t from)
 {
     for (uint32_t k = 0; k < p->n; k++) {
@@ -177,11 +178,11 @@ static void put_changes(const struct snapshot *before, const struct snapshot *af
     free(kept);
 }
 
-/* --- who listens --- */
+/* --- listeners --- */
 
 static void cut_off(struct listener *l, const char *why)
 {
-    l->cut = true;
+    l->disconnected = true;
     as_log_event(l->events->log, AS_LOG_WARN, "listener_cut_off", "reason=\"%s\"", why);
     as_conn_reset(l->x->conn, l->x->stream);
     as_conn_schedule_flush(l->x->conn);
@@ -195,7 +196,7 @@ static void write_listener(struct listener *l, struct as_blob *blob)
     as_conn_schedule_flush(l->x->conn);
 }
 
-/* What has left the answer but not us counts too. */
+/* Unsent bytes of the answer, and of the connection's output. */
 static size_t unsent_bytes(const struct listener *l)
 {
     return as_conn_unsent(l->x->conn, l->x->stream) + l->x->conn->out.bytes;
@@ -210,7 +211,7 @@ static struct as_blob *blob_of(struct as_str text)
     return b;
 }
 
-/* The same bytes for all of them. */
+/* Sends the same bytes to all listeners. */
 static void publish(struct as_control_events *e, struct as_str text)
 {
     struct as_blob *blob = text.n ? blob_of(text) : NULL;
@@ -219,11 +220,11 @@ static void publish(struct as_control_events *e, struct as_str text)
     {
         struct listener *l = AS_LIST_ENTRY(n, struct listener, node);
 
-        if (l->cut || !text.n)
+        if (l->disconnected || !text.n)
             continue;
         if (!blob)
-            cut_off(l, "no memory for an event"); /* it would miss one, and not know */
-        else if (unsent_bytes(l) > l->first + e->conf.max_unsent)
+            cut_off(l, "no memory for an event"); /* it would miss an event */
+        else if (unsent_bytes(l) > l->snapshot_bytes + e->conf.max_unsent)
             cut_off(l, "it does not read (--max-event-bytes)");
         else
             write_listener(l, blob);
@@ -249,7 +250,7 @@ static void publish_changes(struct as_control_events *e)
 
 static void on_turn(struct as_task *t)
 {
-    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, turn);
+    struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, publish_task);
 
     if (!as_list_empty(&e->listeners))
         publish_changes(e);
@@ -259,7 +260,7 @@ static void on_delayed(struct as_timer *t)
 {
     struct as_control_events *e = AS_CONTAINER(t, struct as_control_events, delay_timer);
 
-    as_loop_defer(e->loop, &e->turn);
+    as_loop_defer(e->loop, &e->publish_task);
 }
 
 void as_control_events_changed(struct as_control_events *e)
@@ -270,7 +271,7 @@ void as_control_events_changed(struct as_control_events *e)
         return;
     now = as_loop_now(e->loop);
     if (now >= e->last_published + MIN_INTERVAL)
-        as_loop_defer(e->loop, &e->turn);
+        as_loop_defer(e->loop, &e->publish_task);
     else
         as_timer_set(&e->delay_timer, e->last_published + MIN_INTERVAL);
 }
@@ -297,7 +298,7 @@ static void on_gone(struct as_exchange *x)
         fini_snapshot(&l->events->last);
 }
 
-/* Others first hear what has changed, so that all know the same. */
+/* Adds a listener. Changes are published to the others first, so that all have the same state. */
 static void send_snapshot(struct as_control_events *e, struct listener *l)
 {
     struct as_blob *blob;
@@ -307,7 +308,7 @@ static void send_snapshot(struct as_control_events *e, struct listener *l)
     as_buf_init(&out);
     put_all(&e->last, &out);
     blob = blob_of(as_buf_slice(&out));
-    l->first = out.n;
+    l->snapshot_bytes = out.n;
     as_buf_fini(&out);
     as_list_push(&e->listeners, &l->node);
     if (blob)
@@ -363,7 +364,7 @@ int as_control_events_new(struct as_control_events **ret_e, struct as_loop *loop
     e->conf = *conf;
     e->log = log;
     as_list_init(&e->listeners);
-    as_task_init(&e->turn, on_turn);
+    as_task_init(&e->publish_task, on_turn);
     as_timer_init(&e->delay_timer, loop, on_delayed);
     as_timer_init(&e->heartbeat_timer, loop, on_heartbeat);
     *ret_e = e;
@@ -373,7 +374,7 @@ int as_control_events_new(struct as_control_events **ret_e, struct as_loop *loop
 void as_control_events_close(struct as_control_events *e)
 {
     AS_ASSERT(as_list_empty(&e->listeners));
-    as_task_cancel(&e->turn);
+    as_task_cancel(&e->publish_task);
     as_timer_close(&e->delay_timer, NULL);
     as_timer_close(&e->heartbeat_timer, NULL);
 }

@@ -1,15 +1,16 @@
-/* edge/admin/control_events.h — GET /api/serve/events: what is served, told as it changes.
+/* edge/admin/control_events.h — GET /api/serve/events: streams changes of applications, deployments
+ * and replicas.
  *
- * An answer that does not end, of server-sent events (WHATWG HTML, 9.2). The data of each is one
- * JSON object without a line break, about one application, deployment or replica:
+ * The answer is an endless stream of server-sent events (WHATWG HTML, 9.2). The data of each event
+ * is one JSON object on one line, about one application, deployment or replica:
  *
  *   {"kind":"replica","application":"shop","deployment":"ranker","replica":"ranker-0",
  *    "status":"RUNNING","message":"","pid":4711,"rank":0,"starts":1}
  *
- * First one for each that there is, then {"kind":"synced"}; from then on one whenever any of its
- * fields changes, with the status GONE when it is there no more. What changes and changes back
- * within 20 ms may not be told. When nothing is to be told for a while a comment is. A client that
- * does not read is cut off. Thread: the loop's.
+ * First there is an event for each object, then {"kind":"synced"}. After that there is an event
+ * whenever a field of an object changes, with the status GONE when it is removed. A change that is
+ * undone within 20 ms may not be reported. A comment is sent as a heartbeat. A client that does not
+ * read is disconnected. Thread: the loop's.
  */
 #ifndef AS_EDGE_CONTROL_EVENTS_H
 #define AS_EDGE_CONTROL_EVENTS_H
@@ -20,17 +21,17 @@
 struct as_control_events;
 
 struct as_control_events_conf {
-    as_ns heartbeat;     /* between two comments */
-    uint64_t max_unsent; /* bytes that wait for one client, beside what it is told first */
+    as_ns heartbeat;     /* interval of the comments */
+    uint64_t max_unsent; /* most unsent bytes of one client, beside the first events */
 };
 
-/* api: its `each` is asked; outlives the events. */
+/* api: the source of the state; must outlive the events. */
 int as_control_events_new(struct as_control_events **ret_e, struct as_loop *loop,
                           const struct as_control *api, const struct as_control_events_conf *conf,
                           const struct as_log *log);
-/* Something may have changed. Costs nothing while nobody listens. */
+/* Something may have changed. Does nothing while there are no listeners. */
 void as_control_events_changed(struct as_control_events *e);
-/* After as_edge_stop: nobody listens any more. The loop must run once more before _free. */
+/* After as_edge_stop, when there are no listeners. The loop must run once more before _free. */
 void as_control_events_close(struct as_control_events *e);
 void as_control_events_free(struct as_control_events *e);
 

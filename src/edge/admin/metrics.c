@@ -1,4 +1,4 @@
-/* /metrics in the Prometheus text format: base units, _total for counters, no unbounded labels. */
+/* /metrics in the Prometheus text format: base units, _total for counters, bounded label values. */
 #include "base/counter.h"
 #include "base/err.h"
 #include "base/memory/live.h"
@@ -13,7 +13,7 @@ void as_metrics_header(struct as_buf *o, const char *name, const char *type, con
 struct each {
     struct as_buf *out;
     const char *name;
-    size_t offset; /* of a counter within as_stat, or of a histogram */
+    size_t offset; /* of a counter or histogram in as_stat */
 };
 
 static void label(struct as_buf *o, struct as_str deployment)
@@ -56,7 +56,7 @@ static void put_hist(struct as_buf *o, const char *name, struct as_str labels,
                   (double)h->sum / 1e9, name, AS_STR_FMT(labels), h->count);
 }
 
-/* Of numbers of items: bucket i has those up to 2^i. */
+/* A histogram of sizes: bucket i counts those up to 2^i. */
 static void put_sizes(struct as_buf *o, const char *name, struct as_str labels,
                       const uint64_t buckets[AS_STAT_BATCH_BUCKETS], uint64_t count, uint64_t items)
 {
@@ -79,9 +79,9 @@ static void add_label(struct as_buf *b, const char *key, struct as_str value)
     as_buf_json(b, value);
 }
 
-/* A histogram has thirty series. One in which nothing has been counted yet is left out, so that a
- * thousand models that nobody calls do not fill a monitoring system; counters and gauges of
- * deployments are always there, for dashboards and alerts. */
+/* A histogram has thirty series. Empty ones are left out, so that a thousand unused models do not
+ * fill a monitoring system. Counters and gauges of deployments are always written, for dashboards
+ * and alerts. */
 static void hist_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct each *e = arg;
@@ -96,7 +96,7 @@ static void hist_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
     as_buf_fini(&labels);
 }
 
-/* In items: as_stat counts one as AS_US. Only of deployments that have sent batches. */
+/* as_stat counts an item as AS_US. Only for deployments that have sent batches. */
 static void batch_sizes_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct as_hist *h = &as_deployment_stat(d)->batch;
@@ -195,7 +195,8 @@ static const struct {
     const char *name, *help;
     size_t offset;
 } counters[] = {
-    {"anyserve_deployment_accepted_total", "Requests not refused for want of room or workers.",
+    {"anyserve_deployment_accepted_total",
+     "Requests that were not refused for a full queue or for want of workers.",
      offsetof(struct as_stat, accepted)},
     {"anyserve_rejected_requests_total", "Requests refused because the queue was full.",
      offsetof(struct as_stat, refused)},
@@ -211,32 +212,33 @@ static const struct {
      offsetof(struct as_stat, cancelled)},
     {"anyserve_replayed_total", "Requests sent again to another replica.",
      offsetof(struct as_stat, replayed)},
-    {"anyserve_recalled_total", "Prefetched requests asked back.",
+    {"anyserve_recalled_total", "Prefetched requests that were recalled from a replica.",
      offsetof(struct as_stat, recalled)},
     {"anyserve_lost_total", "Requests that a dead replica may have executed.",
      offsetof(struct as_stat, lost)},
     {"anyserve_replica_deaths_total", "Replicas whose link ended.",
      offsetof(struct as_stat, deaths)},
     {"anyserve_replays_refused_total",
-     "Lost requests that might have run again, but for --retry-attempts, the budget or "
+     "Lost requests that were not retried because of --retry-attempts, the retry budget or "
      "--suspect-wait.",
      offsetof(struct as_stat, replays_refused)},
     {"anyserve_blamed_total",
-     "Requests that were executing when a replica ended itself, hung or was not well.",
+     "Requests that were executing when a replica crashed, hung or failed its health check.",
      offsetof(struct as_stat, blamed)},
-    {"anyserve_trials_total", "Suspects that had a replica for themselves.",
+    {"anyserve_trials_total", "Suspect requests that were executed alone on a replica.",
      offsetof(struct as_stat, trials)},
-    {"anyserve_quarantined_total", "Requests refused because their like ends replicas.",
+    {"anyserve_quarantined_total",
+     "Requests refused because requests like them have ended replicas.",
      offsetof(struct as_stat, quarantined)},
     {"anyserve_handlers_hung_total",
-     "Requests given up because their handler ran for longer than the execution timeout.",
+     "Requests failed because their handler ran for longer than the execution timeout.",
      offsetof(struct as_stat, hung)},
-    {"anyserve_health_checks_failed_total", "Health checks that said no, or nothing in time.",
+    {"anyserve_health_checks_failed_total", "Health checks that failed or timed out.",
      offsetof(struct as_stat, sick)},
-    {"anyserve_ejections_total", "Times that a replica was taken out for failing or slowness.",
+    {"anyserve_ejections_total", "Ejections of replicas that failed too often or were too slow.",
      offsetof(struct as_stat, ejected)},
     {"anyserve_fallbacks_total",
-     "Requests that it could not serve, given to another deployment instead.",
+     "Requests that the deployment could not serve and another one got.",
      offsetof(struct as_stat, fallbacks)},
     {"anyserve_mirrored_total", "Copies of other versions' requests that it executed.",
      offsetof(struct as_stat, mirrored)},
@@ -265,18 +267,19 @@ static const struct {
     /* by the number of gauges_of */
     {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
     {"anyserve_ongoing_requests", "Requests that execute."},
-    {"anyserve_suspect_requests", "Requests that wait for a replica of their own."},
-    {"anyserve_parked_requests", "Requests that wait to be told why their replica died."},
-    {"anyserve_quarantined_fingerprints", "Requests that are refused as their like ends replicas."},
+    {"anyserve_suspect_requests", "Suspect requests that wait to be executed alone on a replica."},
+    {"anyserve_parked_requests", "Requests that wait for the cause of their replica's death."},
+    {"anyserve_quarantined_fingerprints",
+     "Fingerprints of requests that are refused because they have ended replicas."},
 };
 
 enum replicas { WANTED, READY, CONNECTED };
 
-/* Also of deployments of which no replica has come yet. */
+/* Also for deployments without a registered replica. */
 static const struct {
     const char *name, *help;
 } replicas[] = {
-    [WANTED] = {"anyserve_replicas_wanted", "Replicas that there are to be."},
+    [WANTED] = {"anyserve_replicas_wanted", "Target number of replicas."},
     [READY] = {"anyserve_replicas_ready", "Replicas that take requests."},
     [CONNECTED] = {"anyserve_replicas", "Replicas that are connected."},
 };
@@ -343,7 +346,7 @@ static void exits(struct as_status_page *b, struct as_buf *o)
 {
     as_metrics_header(
         o, "anyserve_worker_exits_total", "counter",
-        "Worker processes that ended, by cause; but for \"stopped\" another one takes the place.");
+        "Worker processes that ended, by cause; all but \"stopped\" ones are replaced.");
     as_fleet_each_exits(b->fleet, exits_of, o);
 }
 
@@ -402,7 +405,7 @@ static void loops(struct as_status_page *b, struct as_buf *o)
     }
 }
 
-/* Ends of connections by reason, and of requests that stalled: what hostile clients cause. */
+/* Closed connections by reason, and stalled requests: for noticing hostile clients. */
 static void closings(struct as_status_page *b, struct as_buf *o)
 {
     uint64_t slow[2] = {0};
@@ -424,7 +427,7 @@ static void closings(struct as_status_page *b, struct as_buf *o)
         slow[1] += as_counter_read(&as_edge_stat(b->edges[i])->slow_answers);
     }
     as_metrics_header(o, "anyserve_requests_stalled_total", "counter",
-                      "Requests given up because their client did not move.");
+                      "Requests failed because their client was too slow.");
     as_buf_printf(o,
                   "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
                   "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
@@ -466,7 +469,7 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
         sum[6] += as_counter_read(&s->pooled);
         sum[7] += as_counter_read(&s->mirrors_skipped);
     }
-    as_metrics_header(o, "anyserve_build_info", "gauge", "The version that runs.");
+    as_metrics_header(o, "anyserve_build_info", "gauge", "The running version.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
     as_metrics_header(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
     as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
@@ -481,10 +484,10 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
     budgets(b, o);
     as_metrics_header(o, "anyserve_exchanges", "gauge",
-                      "Requests with memory, their clients may have gone.");
+                      "Requests in memory, also those whose client has gone.");
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
     as_metrics_header(o, "anyserve_exchanges_pooled", "gauge",
-                      "Memory of requests that waits for the next.");
+                      "Freed requests whose memory is kept for reuse.");
     as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
     as_metrics_header(
         o, "anyserve_mirror_uncopied_total", "counter",
@@ -494,7 +497,7 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
                       "Bytes that blobs, arenas and output queues hold.");
     as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
     as_metrics_header(o, "anyserve_kept_bytes", "gauge",
-                      "Bytes of memory for large tensors that wait for the next.");
+                      "Bytes of freed memory for large tensors that are kept for reuse.");
     as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_cached());
     as_metrics_header(o, "anyserve_unanswered_requests", "gauge",
                       "Requests held by the dispatcher.");

@@ -1,4 +1,4 @@
-/* /metrics: what workers count, and those that register. */
+/* /metrics: the counters of workers, and the registered workers. */
 #include "base/counter.h"
 #include "edge/admin/metrics_internal.h"
 #include "link/simple/simple.h"
@@ -21,7 +21,7 @@ static void worker_of(void *arg, const struct as_fleet_replica *r)
     const char *s = (const char *)&r->worker;
 
     if (!r->name.n)
-        return; /* it has not said who it is */
+        return; /* not registered yet */
     as_buf_printf(e->out, "%s{replica=", e->m->name);
     as_buf_json(e->out, r->name);
     if (e->m->kind)
@@ -34,7 +34,7 @@ static void workers(struct as_status_page *b, struct as_buf *o)
 #define AT(field) offsetof(struct as_page_stat, field)
     static const struct worker_metric metrics[] = {
         {"anyserve_worker_wakes_total", "counter",
-         "Times that a worker's thread came back from waiting for its link.", NULL, AT(wakes)},
+         "Times that a worker's thread woke up from waiting for its link.", NULL, AT(wakes)},
         {"anyserve_worker_syscalls_total", "counter", "System calls for the link, by kind.", "read",
          AT(reads)},
         {"anyserve_worker_syscalls_total", NULL, NULL, "write", AT(writes)},
@@ -42,7 +42,7 @@ static void workers(struct as_status_page *b, struct as_buf *o)
         {"anyserve_worker_syscalls_total", NULL, NULL, "other", AT(others)},
         {"anyserve_worker_calls_total", "counter", "Handlers started.", NULL, AT(calls)},
         {"anyserve_worker_cancels_total", "counter",
-         "Requests in the worker that nobody waited for any more.", NULL, AT(cancels)},
+         "Requests cancelled while they were in the worker.", NULL, AT(cancels)},
         {"anyserve_worker_live_bytes", "gauge", "Bytes held for requests and answers.", NULL,
          AT(live)},
     };
@@ -84,13 +84,13 @@ static void registered(struct as_status_page *b, struct as_buf *o)
                       "Connections to registered workers that could not be made.");
     as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
     as_metrics_header(o, "anyserve_simple_connections_closed_total", "counter",
-                      "And how they ended.");
+                      "Connections to registered workers that were closed, by reason.");
     for (size_t i = 0; i < AS_COUNT(closed); i++)
         as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
                       closed[i].reason, closed[i].n);
-    as_metrics_header(
-        o, "anyserve_management_refused_total", "counter",
-        "Who may not register: connections of other users, requests without the token.");
+    as_metrics_header(o, "anyserve_management_refused_total", "counter",
+                      "Refusals of the management interface: connections of other users, requests "
+                      "without a valid token.");
     as_buf_printf(o,
                   "anyserve_management_refused_total{reason=\"user\"} %lu\n"
                   "anyserve_management_refused_total{reason=\"token\"} %lu\n",

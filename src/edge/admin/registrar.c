@@ -5,11 +5,11 @@
 #define WHY_MAX    512u
 #define ADDRESS    "unix://"
 #define SLOTS_MAX  65535u
-#define KEY_SHOWN  64u /* bytes of a key that is not known */
+#define KEY_SHOWN  64u /* bytes of an unknown key */
 #define BRIEF(s)   (int)AS_MIN((s).n, (size_t)AS_NAME_MAX), (s).p ? (s).p : ""
 #define DEFAULT_AT AS_STR("1")
 
-/* --- what a message cannot know: names and addresses --- */
+/* --- checks of names, addresses and limits --- */
 
 static bool is_worker_id(struct as_str s)
 {
@@ -47,7 +47,7 @@ static bool check_model(struct as_exchange *x, struct as_management_request *q)
     return false;
 }
 
-/* Its form; what lies there is looked at by link/simple/simple. */
+/* Checks the form only; link/simple/simple.h checks the socket. */
 static bool check_address(struct as_exchange *x, struct as_str address)
 {
     size_t n = sizeof(ADDRESS) - 1;
@@ -92,8 +92,7 @@ static void reply(struct as_exchange *x, enum as_management_rpc rpc,
     as_buf_fini(&b);
 }
 
-/* For people who wonder why a worker is not there. One that tries again at once does not fill the
- * log. */
+/* Logs a refused registration, at most once a second: workers may retry at once. */
 static void log_refusal(struct as_exchange *x, const struct as_management_request *q, int err,
                         const char *why)
 {
@@ -108,7 +107,7 @@ static void log_refusal(struct as_exchange *x, const struct as_management_reques
                  as_log_quote(quoted, sizeof(quoted), as_str_of(why)), skipped);
 }
 
-/* Who misspells a key is not told by an error: it may be one of a later version. */
+/* An unknown key is reported in the message, not as an error: it may be one of a later version. */
 static struct as_str response_message(const struct as_management_request *q, const char *done,
                                       char text[WHY_MAX])
 {
@@ -117,7 +116,7 @@ static struct as_str response_message(const struct as_management_request *q, con
     if (!key.n)
         return as_str_of(done);
     while (key.n < q->unknown.n && key.n && ((uint8_t)key.p[key.n] & 0xc0) == 0x80)
-        key.n--; /* not within a character */
+        key.n--; /* do not cut a UTF-8 character */
     snprintf(text, WHY_MAX, "%s; ignored: no field '%.*s' is known here", done, AS_STR_FMT(key));
     return as_str_of(text);
 }
@@ -142,8 +141,8 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
                   .outputs = q->outputs},
     };
     as_ns beat = x->edge->conf.heartbeat;
-    char why[WHY_MAX] = "", said[WHY_MAX];
-    struct as_management_response r = {.message = response_message(q, "registered", said),
+    char why[WHY_MAX] = "", text[WHY_MAX];
+    struct as_management_response r = {.message = response_message(q, "registered", text),
                                        .heartbeat_ms =
                                            beat ? (uint32_t)AS_MAX(beat / AS_MS, (as_ns)1) : 0};
     int err;
@@ -163,8 +162,8 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
 
 static void do_unregister(struct as_exchange *x, struct as_management_request *q)
 {
-    char said[WHY_MAX];
-    const struct as_management_response r = {.message = response_message(q, "unregistered", said)};
+    char text[WHY_MAX];
+    const struct as_management_response r = {.message = response_message(q, "unregistered", text)};
     int err;
 
     if (!check_model(x, q) || !check_worker(x, q->worker))
@@ -202,7 +201,7 @@ static void call_registrar(struct as_exchange *x, enum as_management_rpc rpc,
     };
 
     AS_ASSERT(x->edge->client.local);
-    /* what the other one was told must stay true; it answers as soon as they connect again */
+    /* the next dispatcher has got the registrations; workers reach it when they connect again */
     if (x->edge->draining && rpc != AS_MANAGEMENT_HEARTBEAT) {
         as_exchange_fail(x, AS_EUNAVAILABLE, "another dispatcher takes over: try again");
         return;
@@ -210,7 +209,7 @@ static void call_registrar(struct as_exchange *x, enum as_management_rpc rpc,
     calls[rpc](x, q);
 }
 
-/* --- how they come --- */
+/* --- by gRPC and by HTTP --- */
 
 static void fail_parse(struct as_exchange *x, int err, const char *why)
 {

@@ -1,9 +1,10 @@
-/* edge/admin/registrar.h — anyserve.WorkerManagement: workers that nobody here started come and go.
+/* edge/admin/registrar.h — anyserve.WorkerManagement: registration of workers that the server did
+ * not start.
  *
- * Served at the management door only (edge/conn/access.h), on the dispatch loop, so that each call
- * is a call of link/simple/simple.h. Over gRPC, and as JSON by POST to
- * /anyserve.WorkerManagement/<Rpc>; an error is a gRPC status or an HTTP status with {"error":
- * text}, never success=false.
+ * Served on the management interface only (edge/conn/access.h), on the dispatch loop, where each
+ * RPC calls link/simple/simple.h. Over gRPC, and as JSON by POST to
+ * /anyserve.WorkerManagement/<Rpc>. An error is a gRPC status, or an HTTP status with {"error":
+ * text}, never success=false. Thread: the dispatch loop.
  */
 #ifndef AS_EDGE_REGISTRAR_H
 #define AS_EDGE_REGISTRAR_H
@@ -13,9 +14,9 @@
 #include "wire/management/management.h"
 
 #define AS_REGISTRAR_WORKER_MAX 128u     /* characters of a worker_id */
-#define AS_REGISTRAR_QUEUED_MAX 10000000 /* as --max-queued-requests has it */
+#define AS_REGISTRAR_QUEUED_MAX 10000000 /* as of --max-queued-requests */
 
-void as_registrar_call(struct as_exchange *x); /* an RPC; its message is complete */
+void as_registrar_call(struct as_exchange *x); /* an RPC; the message is complete */
 
 void as_registrar_register(struct as_exchange *x, const struct as_rest_match *m);
 void as_registrar_unregister(struct as_exchange *x, const struct as_rest_match *m);

@@ -13,7 +13,7 @@
 #define CONNS_MAX    64u
 #define LISTENERS    8u
 #define TIMEOUT      (5 * AS_SEC)
-#define ACCEPT_RETRY AS_SEC /* of a listener that finds no descriptor */
+#define ACCEPT_RETRY AS_SEC /* delay of a listener when no descriptor is free */
 
 struct listener;
 
@@ -22,7 +22,7 @@ struct as_status_listener {
     struct as_status_page *page;
     struct listener *listeners[LISTENERS];
     uint32_t n_listeners, n_conns;
-    uint32_t n_closing; /* listeners that libuv still knows */
+    uint32_t n_closing; /* listeners that are being closed */
     struct as_list conns;
     bool closing;
 };
@@ -52,7 +52,7 @@ static struct as_str line_of(struct as_str *rest)
     return line;
 }
 
-/* A name of this machine's loopback or a literal address: what no foreign DNS name can be. */
+/* True: a name or address of loopback, which no DNS name of another site can be. */
 static bool is_local_host(struct as_str v)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -262,7 +262,7 @@ static void on_event(struct as_sock *s, int events)
 
 struct listener {
     struct as_sock sock;
-    struct as_timer accept_retry; /* when it was out of descriptors */
+    struct as_timer accept_retry; /* set when no descriptor is free */
     struct as_status_listener *status;
     uint8_t closing;
 };

@@ -26,7 +26,7 @@ const struct as_status_page_process *as_status_page_find(const struct as_status_
     return find_process(b, replica);
 }
 
-/* The supervisor's child, as we are. */
+/* The process is a child of the supervisor, like this one. */
 static void set_pid(struct as_status_page_process *p, uint32_t pid)
 {
     if (p->pid == pid)
@@ -48,7 +48,7 @@ static void free_process(struct as_status_page_process *p)
     free(p);
 }
 
-/* application counts only where deployment is "". */
+/* `application` is only compared if deployment is "". */
 static struct as_status_page_status *
 find_status(const struct as_status_page *b, struct as_str application, struct as_str deployment)
 {
@@ -132,7 +132,7 @@ void as_status_page_set_rank(struct as_status_page *b, struct as_str replica, ui
     p->world_size = world_size;
 }
 
-/* `text` becomes what is behind the word. */
+/* Copies the first word of *text and removes it. */
 static char *split_word(struct as_str *text)
 {
     const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
@@ -171,7 +171,7 @@ struct as_str as_status_page_application(struct as_status_page *b, struct as_str
     return s ? as_str_of(s->application) : AS_STR("");
 }
 
-/* --- deployments, as people are told of them --- */
+/* --- deployments as they are displayed --- */
 
 struct deployments {
     struct as_status_page *b;
@@ -179,21 +179,21 @@ struct deployments {
     void *arg;
 };
 
-/* The controller says what is so. But where it says HEALTHY and no replica is ready, it does not
- * know that yet, or hangs. */
+/* Shows the controller's status. But if that is HEALTHY and no replica is ready, the controller
+ * does not know it yet, or hangs: UNHEALTHY. */
 static void report_deployment(const struct deployments *k, struct as_status_page_deployment *d)
 {
     const struct as_status_page_status *s = d->status;
     char text[64];
 
     d->wanted = s ? s->wanted : AS_STATUS_PAGE_UNKNOWN;
-    d->word = s ? s->status : "";
-    d->message = s ? s->message : "";
-    if (d->wanted > 0 && !d->ready && strcmp(d->word, "HEALTHY") == 0) {
+    d->shown_status = s ? s->status : "";
+    d->shown_message = s ? s->message : "";
+    if (d->wanted > 0 && !d->ready && strcmp(d->shown_status, "HEALTHY") == 0) {
         snprintf(text, sizeof(text), "no replica is ready, %lld %s wanted", (long long)d->wanted,
                  d->wanted == 1 ? "is" : "are");
-        d->word = "UNHEALTHY";
-        d->message = text;
+        d->shown_status = "UNHEALTHY";
+        d->shown_message = text;
     }
     k->fn(k->arg, d);
 }
@@ -244,8 +244,7 @@ struct json {
     uint32_t n;
 };
 
-/* Calls of models with batching; sizes[i] of them had up to 2^i items, and more than half of that.
- */
+/* Calls of models with batching; sizes[i] of them had more than 2^(i-1) and up to 2^i items. */
 static void json_batches(struct json *j, const struct as_stat *s)
 {
     as_buf_printf(j->out, ",\"batches\":{\"calls\":%lu,\"items\":%lu,\"sizes\":[", s->batches,
@@ -292,21 +291,21 @@ static void json_deploy(void *arg, const struct as_status_page_deployment *k)
                   s->cancelled, s->replayed, s->recalled, s->lost, s->deaths);
     json_batches(j, s);
     if (k->status)
-        json_status(j, k->status, k->word, k->message);
+        json_status(j, k->status, k->shown_status, k->shown_message);
     as_buf_str(j->out, "}");
 }
 
-/* An application is no better than its worst deployment. */
+/* An application is not better than its worst deployment. */
 static void note_worst_status(void *arg, const struct as_status_page_deployment *d)
 {
     const struct as_status_page *b = arg;
     struct as_status_page_status *s;
 
-    if (!d->status || strcmp(d->word, d->status->status) == 0)
+    if (!d->status || strcmp(d->shown_status, d->status->status) == 0)
         return;
     s = find_status(b, as_str_of(d->status->application), AS_STR(""));
     if (s && strcmp(s->status, "RUNNING") == 0)
-        s->worst = d->word;
+        s->worst = d->shown_status;
 }
 
 static void json_application(struct json *j, const struct as_status_page_status *s)
@@ -406,7 +405,7 @@ uint64_t as_status_page_closed_for(const struct as_status_page *b, uint32_t why)
     return sum_over_edges(b, offsetof(struct as_edge_stat, closed_for) + why * sizeof(uint64_t));
 }
 
-/* Connections that ended because of what their client did or did not do, by reason. */
+/* Connections that were closed because of their client, by reason. */
 static void json_closings(struct json *j)
 {
     as_buf_str(j->out, "\"clients_closed\":{");

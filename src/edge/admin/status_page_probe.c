@@ -1,4 +1,4 @@
-/* /-/healthz and /-/routes, as Ray Serve's proxy has them. */
+/* /-/healthz and /-/routes, like those of Ray Serve's proxy. */
 #include "edge/admin/status_page.h"
 
 static const char *why_not_ready(const struct as_status_page *b)
@@ -27,7 +27,7 @@ bool as_status_page_routes(struct as_status_page *b, struct as_buf *out)
         const struct as_model *m = as_registry_at(g, i);
         struct as_str application;
 
-        if (n && as_str_eq(m->name, last)) /* another version of it */
+        if (n && as_str_eq(m->name, last)) /* another version of the same model */
             continue;
         last = m->name;
         m = as_registry_find(g, m->name, AS_STR(""), NULL);

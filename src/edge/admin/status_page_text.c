@@ -8,7 +8,7 @@ struct text {
     struct as_buf *out;
 };
 
-/* failed counts what was lost as well. */
+/* FAILED includes lost requests. */
 static void text_deploy(void *arg, const struct as_status_page_deployment *k)
 {
     static const struct as_stat none = {0};
@@ -23,7 +23,7 @@ static void text_deploy(void *arg, const struct as_status_page_deployment *k)
                   wanted, k->ready, k->connected,
                   d ? as_deployment_queued(d) + as_deployment_prefetched(d) : 0,
                   d ? as_deployment_ongoing(d) : 0, s->completed, s->failed + s->expired,
-                  s->refused, k->down ? "DOWN" : k->word);
+                  s->refused, k->down ? "DOWN" : k->shown_status);
 }
 
 static void text_replica(void *arg, const struct as_fleet_replica *r)
@@ -59,7 +59,7 @@ static void text_process(const struct as_status_page_process *p, struct as_buf *
 {
     if (!p->reason[0])
         return;
-    /* what is said of one that runs is of the process before it */
+    /* the reason of a process that is starting is that of its predecessor */
     as_buf_printf(out, "\n%s: %s, %s%s\n", p->replica, p->state,
                   strcmp(p->state, "starting") == 0 ? "its last process ended: " : "", p->reason);
 }
@@ -68,8 +68,9 @@ static void text_message(void *arg, const struct as_status_page_deployment *d)
 {
     const struct text *t = arg;
 
-    if (d->message[0])
-        as_buf_printf(t->out, "\n%.*s: %s, %s\n", AS_STR_FMT(d->name), d->word, d->message);
+    if (d->shown_message[0])
+        as_buf_printf(t->out, "\n%.*s: %s, %s\n", AS_STR_FMT(d->name), d->shown_status,
+                      d->shown_message);
 }
 
 void as_status_page_text(struct as_status_page *b, as_ns now, struct as_buf *out)

@@ -1,12 +1,12 @@
 /* The list of workers: `anyserve workers`. */
 #include "edge/admin/status_page.h"
 
-/* What is shown of one, wherever it is known from. */
+/* A row of the list. */
 struct worker {
     struct as_str id, kind, deployment, state, address;
     uint32_t pid, slots, ongoing;
     uint64_t epoch;
-    as_ns heard; /* 0: heartbeats are not asked of it */
+    as_ns heard; /* the last heartbeat; 0: none are required */
 };
 
 struct list {
@@ -44,12 +44,12 @@ static void put_replica(void *arg, const struct as_fleet_replica *r)
                              .heard = r->heard};
 
     if (!r->name.n && !r->pid)
-        return; /* a connection that has not said who it is */
+        return; /* a connection that has not registered */
     l->put(l, &w);
     l->n++;
 }
 
-/* Processes of ours that are starting, lost or down have no link. */
+/* The fleet knows connected workers; the others are processes that start, are lost or down. */
 static void put_workers(struct list *l)
 {
     as_fleet_each_replica(l->b->fleet, put_replica, l);
