@@ -6,7 +6,7 @@
 struct worker_metric {
     const char *name, *type, *help;
     const char
-        *kind; /* label; NULL: none. A name's rows follow each other, its help is in the first */
+        *kind; /* label; NULL: none. Rows of one name are adjacent; the first one has the help */
     size_t offset; /* in as_page_stat */
 };
 

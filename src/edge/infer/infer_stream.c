@@ -3,8 +3,9 @@
 #include "edge/infer/infer.h"
 #include "wire/protobuf/pb.h"
 
-#define WHY_MAX       512
-#define MESSAGES_BLOB 32768u /* small messages of a turn are sent together in blobs of this size   \
+#define WHY_MAX 512
+#define MESSAGES_BLOB                                                                              \
+    32768u                   /* small messages of a turn are sent together in blobs of this size   \
                               */
 #define LARGE         65536u /* larger messages refer to the tensors where they lie */
 #define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix and head of infer_response */

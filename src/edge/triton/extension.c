@@ -3,7 +3,7 @@
 #include "edge/rest/rest.h"
 #include "wire/oip/oip.h"
 
-/* Versions as integers are what clients make of statistics, or they give up. */
+/* Clients parse the versions in statistics as integers, and fail if they cannot. */
 static bool has_integer_versions(const struct as_registry *g)
 {
     for (uint32_t i = 0; i < as_registry_count(g); i++) {
@@ -51,7 +51,7 @@ void as_extension_reply(struct as_exchange *x, int err, struct as_buf *out)
 
 /* --- the RPCs' messages --- */
 
-/* True when the message was read. */
+/* True: the message was parsed. False: the request was failed. */
 static bool is_parsed(struct as_exchange *x, int err)
 {
     if (err == AS_ENOMEM)

@@ -1,4 +1,4 @@
-/* What a model is configured like, and what became of its requests. */
+/* Model configuration, and statistics of models. */
 #include "edge/exchange/dispatch_query.h"
 #include "edge/triton/extension.h"
 #include "wire/triton/model_config.h"
@@ -8,7 +8,7 @@
 
 /* --- configuration --- */
 
-/* The tensors of one item: without the batch dimension, which comes first. NULL: no memory. */
+/* The tensors of one item, without the batch dimension, which is the first one. NULL: no memory. */
 static const struct as_tensor_spec *item_specs(struct as_arena *a, const struct as_tensor_spec *s,
                                                uint32_t n)
 {
@@ -37,7 +37,6 @@ static bool add_batching(struct as_model_config *c, const struct as_model *m, st
     return c->inputs && c->outputs;
 }
 
-/* From what its workers declared. */
 static struct as_model_config config_of(const struct as_model *m)
 {
     return (struct as_model_config){.name = m->name,
@@ -69,24 +68,23 @@ void as_extension_config(struct as_exchange *x, struct as_str model, struct as_s
 
 /* --- statistics --- */
 
-/* The models that were asked for, by the numbers that the fleet knows them by; what it says of each
- * comes back in the same rows. */
+/* One model of a query: its numbers in the fleet, and the statistics that the fleet has. */
 struct row {
-    const struct as_model *model; /* kept by x->registry */
+    const struct as_model *model; /* owned by x->registry */
     uint32_t deployment, index;
     struct as_model_stat stat;
-    struct as_model_batches *batches; /* heap */
+    struct as_model_batches *batches; /* malloc */
     uint32_t n_batches;
 };
 
 struct stats_query {
     struct as_dispatch_query query;
-    bool refused; /* no memory for what the fleet said */
+    bool out_of_memory; /* on the dispatch loop */
     uint32_t n;
     struct row rows[];
 };
 
-/* The sizes that there were. False: no memory. */
+/* Copies the batch sizes that occurred. False: no memory. */
 static bool collect_batches(struct row *r)
 {
     uint32_t n = 0;
@@ -104,20 +102,20 @@ static bool collect_batches(struct row *r)
     return r->batches;
 }
 
-/* Dispatch loop. */
+/* On the dispatch loop. */
 static void collect_stats(struct as_dispatch_query *k, struct as_fleet *f)
 {
     struct stats_query *q = AS_CONTAINER(k, struct stats_query, query);
 
-    for (uint32_t i = 0; i < q->n && !q->refused; i++) {
+    for (uint32_t i = 0; i < q->n && !q->out_of_memory; i++) {
         struct row *r = &q->rows[i];
         const struct as_model_stat *stat = as_fleet_model_stat(f, r->deployment, r->index);
 
         if (!stat)
-            continue; /* it has gone in the meantime: nothing is known of it */
+            continue; /* the model has gone in the meantime */
         r->stat = *stat;
-        q->refused = !collect_batches(r);
-        r->stat.calls = NULL; /* the fleet's own */
+        q->out_of_memory = !collect_batches(r);
+        r->stat.calls = NULL; /* it belongs to the fleet */
     }
 }
 
@@ -156,7 +154,7 @@ static void send_stats(struct as_dispatch_query *k)
     struct stats_query *q = AS_CONTAINER(k, struct stats_query, query);
     struct as_exchange *x = k->x;
     struct as_model_stats *rows =
-        q->refused ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
+        q->out_of_memory ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
     as_ns now = as_loop_now(x->edge->loop);
     struct as_buf out = {0};
     struct timespec t;
@@ -179,7 +177,7 @@ static void add_model(struct stats_query *q, const struct as_model *m)
         q->rows[q->n++] = (struct row){.model = m, .deployment = m->deployment, .index = m->index};
 }
 
-/* The rows of one name, in one version or all. */
+/* Adds one version of a model, or all of them. */
 static void add_versions(struct as_exchange *x, struct stats_query *q, uint32_t room,
                          struct as_str model, struct as_str version)
 {

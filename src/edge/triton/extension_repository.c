@@ -1,5 +1,5 @@
-/* The model repository: what the running application declares. Clients may take models of it out of
- * service and put them back, where the server allows it. */
+/* The model repository: the models of the running applications. With --allow-client-control clients
+ * may unload models and load them again. */
 #include "edge/exchange/dispatch_query.h"
 #include "edge/triton/extension.h"
 
@@ -53,7 +53,7 @@ struct change {
     char model[AS_NAME_MAX]; /* n bytes of it */
 };
 
-/* Dispatch loop. */
+/* On the dispatch loop. */
 static void set_loaded(struct as_dispatch_query *k, struct as_fleet *f)
 {
     struct change *c = AS_CONTAINER(k, struct change, query);
@@ -68,7 +68,7 @@ static void set_loaded(struct as_dispatch_query *k, struct as_fleet *f)
     c->down = as_fleet_deployment_down(f, m->deployment);
 }
 
-/* A load has succeeded when the model can be called. */
+/* Loading succeeds if a worker of the model is ready. */
 static void send_outcome(struct as_dispatch_query *k)
 {
     struct change *c = AS_CONTAINER(k, struct change, query);
@@ -113,7 +113,7 @@ static void change(struct as_exchange *x, struct as_str model, bool load)
         return;
     }
     c->load = load;
-    c->n = (uint32_t)model.n; /* the registry knows it: not too long */
+    c->n = (uint32_t)model.n; /* the registry has it, so it fits */
     memcpy(c->model, model.p, model.n);
     as_dispatch_query_send(x, &c->query, set_loaded, send_outcome);
 }

@@ -2,9 +2,9 @@
 
 #include "edge/triton/extension.h"
 
-/* --- bodies: a small object, or nothing --- */
+/* --- bodies: a small object, or empty --- */
 
-/* What is read of a body; only one of these at a time. */
+/* The fields of a body; each handler uses those of its resource. */
 struct body {
     bool ready;                    /* index */
     struct as_repository_change c; /* load, unload */
@@ -17,7 +17,8 @@ struct body {
 typedef int (*member)(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
                       struct body *b);
 
-/* Walks over an object's members; one that is null is not there. 0 or an error of the reader. */
+/* Calls fn for each member of an object, except null ones. 0, or an error of the parser or of fn.
+ */
 static int read_members(struct as_exchange *x, struct as_json *j, struct as_json_value *v,
                         member fn, struct body *b)
 {
@@ -34,7 +35,7 @@ static int read_members(struct as_exchange *x, struct as_json *j, struct as_json
     return err;
 }
 
-/* True: the body was read, or there was none. */
+/* Parses the body with fn; an empty one is valid. False: the request was failed. */
 static bool read_body(struct as_exchange *x, member fn, struct body *b, const char *form)
 {
     struct as_json *j;
@@ -89,7 +90,7 @@ void as_extension_rest_index(struct as_exchange *x, const struct as_rest_match *
         as_extension_index(x, b.ready);
 }
 
-/* The key is kept in the arena: a slice of the text would do, but for escapes. */
+/* Collects the names of parameters. */
 static int parameter_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
                             struct body *b)
 {
@@ -180,7 +181,7 @@ void as_extension_rest_cuda_unregister(struct as_exchange *x,
 
 /* --- settings --- */
 
-/* A number that is none of ours counts as one that is too large. */
+/* Reads a number; larger ones count as UINT32_MAX. */
 static int read_number(struct as_json *j, struct as_json_value *v, struct as_setting *s)
 {
     uint64_t n;
@@ -192,7 +193,7 @@ static int read_number(struct as_json *j, struct as_json_value *v, struct as_set
     return err;
 }
 
-/* The first of a list; one of texts. */
+/* Reads the first string of a list. */
 static int read_first_text(struct as_json *j, struct as_json_value *v, struct as_setting *s)
 {
     struct as_json_items it;

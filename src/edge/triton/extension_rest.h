@@ -1,5 +1,5 @@
-/* edge/triton/extension_rest.h — the extensions' resources over plain HTTP: handlers of
- * rest_routes.c. */
+/* edge/triton/extension_rest.h — the extensions over plain HTTP: handlers of methods/rest_routes.c.
+ */
 #ifndef AS_EDGE_EXTENSION_REST_H
 #define AS_EDGE_EXTENSION_REST_H
 
@@ -16,7 +16,7 @@ void as_extension_rest_shm_unregister(struct as_exchange *x, const struct as_res
 void as_extension_rest_cuda_status(struct as_exchange *x, const struct as_rest_match *m);
 void as_extension_rest_cuda_register(struct as_exchange *x, const struct as_rest_match *m);
 void as_extension_rest_cuda_unregister(struct as_exchange *x, const struct as_rest_match *m);
-/* The settings without a body are shown, as a GET does. */
+/* Without a body they answer as a GET does. */
 void as_extension_rest_trace(struct as_exchange *x, const struct as_rest_match *m);
 void as_extension_rest_log(struct as_exchange *x, const struct as_rest_match *m);
 

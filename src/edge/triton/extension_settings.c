@@ -1,9 +1,9 @@
-/* Settings of the log, and of traces, which are not made. */
+/* Settings of the log and of traces; traces are not supported. */
 #include "edge/triton/extension.h"
 
 #define SHOWN(s) (int)AS_MIN((s).n, (size_t)64), (s).p ? (s).p : ""
 
-/* --- the log: one level, told in the words of a server that has a switch for each --- */
+/* --- the log: one level, mapped to Triton's settings, which are a switch per level --- */
 
 static void send_log_settings(struct as_exchange *x)
 {
@@ -25,7 +25,7 @@ static void send_log_settings(struct as_exchange *x)
     as_extension_reply(x, x->grpc ? as_settings_put_log(s, AS_COUNT(s), &x->arena, &out) : 0, &out);
 }
 
-/* What a client wants of each switch; -1: nothing. */
+/* The requested value of each switch; -1: unchanged. */
 struct wanted {
     int error, warning, info, verbose;
 };
@@ -44,7 +44,7 @@ static bool read_switch(struct as_exchange *x, const struct as_setting *s, int *
     return true;
 }
 
-/* Where the log goes, and how its lines look: what they are is taken. */
+/* log_file and log_format: only the current value is accepted. */
 static bool check_text(struct as_exchange *x, const struct as_setting *s)
 {
     struct as_str now = as_str_eq(s->name, AS_STR("log_file")) ? AS_STR("") : AS_STR("default");
@@ -79,8 +79,8 @@ static bool read_log_setting(struct as_exchange *x, const struct as_setting *s, 
     return false;
 }
 
-/* Each kind of line includes those before it; a client that wants it otherwise is told. False:
- * answered. */
+/* Computes the log level from the switches. Each level includes those before it, so other
+ * combinations are refused. False: the request was failed. */
 static bool level_of(struct as_exchange *x, const struct wanted *w, enum as_log_level *level)
 {
     const struct {
@@ -97,7 +97,7 @@ static bool level_of(struct as_exchange *x, const struct wanted *w, enum as_log_
         as_exchange_fail(x, AS_EINVALID, "log_error cannot be switched off");
         return false;
     }
-    for (size_t i = 1; i < AS_COUNT(kinds); i++) { /* what is switched off takes what is above */
+    for (size_t i = 1; i < AS_COUNT(kinds); i++) { /* a level that is off disables those above it */
         if (kinds[i].wanted == 0)
             at = AS_MIN(at, kinds[i - 1].level);
     }
@@ -124,7 +124,7 @@ void as_extension_log(struct as_exchange *x, const struct as_setting *s, uint32_
     bool any = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (s[i].type == AS_SETTING_NONE) /* asks for the value */
+        if (s[i].type == AS_SETTING_NONE) /* only queried */
             continue;
         if (!read_log_setting(x, &s[i], &w))
             return;
@@ -165,7 +165,7 @@ void as_extension_trace(struct as_exchange *x, struct as_str model, const struct
         bool is_off =
             as_str_eq(s[i].name, AS_STR("trace_level")) && as_str_eq(s[i].text, AS_STR("OFF"));
 
-        /* without a value: back to the default, which it is */
+        /* without a value: reset to the default, which it is */
         if (s[i].type == AS_SETTING_NONE || is_off)
             continue;
         as_exchange_fail(x, AS_EUNIMPLEMENTED,

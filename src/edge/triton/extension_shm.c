@@ -1,11 +1,11 @@
-/* Regions of shared memory: which there are. Their use is in edge/infer/shm_tensors.h. */
+/* Registers, lists and unregisters regions of shared memory. For their use see
+ * edge/infer/shm_tensors.h. */
 #include "edge/triton/extension.h"
 #include "edge/infer/shm_tensors.h"
 
 #define WHY_MAX 512
 
-struct region_list { /* what a walk over the table gathers; rows grow in a buffer, strings in the
-                        arena */
+struct region_list { /* rows: struct as_shm_region; their strings lie in the arena */
     struct as_arena *arena;
     struct as_buf rows;
     uint32_t n;
@@ -27,7 +27,8 @@ static void add_region(void *arg, struct as_str name, struct as_str key, uint64_
     l->n++;
 }
 
-/* Who may lend none has none, which is no error: clients ask before they begin. */
+/* A client that may not register regions has none, which is no error: clients query the status
+ * before they start. */
 void as_extension_shm_status(struct as_exchange *x, struct as_str name)
 {
     struct region_list l = {.arena = &x->arena};
@@ -76,8 +77,7 @@ void as_extension_shm_register(struct as_exchange *x, const struct as_shm_region
         as_extension_reply(x, 0, &out);
 }
 
-/* What is not there is not there afterwards either: no error, as clients expect that clean up
- * before they begin. */
+/* Unregistering an unknown region is no error: clients clean up before they start. */
 void as_extension_shm_unregister(struct as_exchange *x, struct as_str name)
 {
     struct as_buf out = {0};
@@ -89,7 +89,7 @@ void as_extension_shm_unregister(struct as_exchange *x, struct as_str name)
     as_extension_reply(x, 0, &out);
 }
 
-/* --- memory of GPUs: there is none --- */
+/* --- GPU memory: not supported --- */
 
 void as_extension_cuda_status(struct as_exchange *x)
 {
