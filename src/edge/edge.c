@@ -18,8 +18,8 @@
 
 #define ACCEPTS_PER_TURN 64 /* so that requests are not delayed */
 /* A connection is not evicted within this time after it was opened or last used. */
-#define EVICT_AGE   AS_SEC
-#define EVICT_LOOKS 64
+#define EVICT_AGE        AS_SEC
+#define EVICT_CANDIDATES 64
 
 /* Without descriptors or memory the listeners must not be watched, or the loop would spin; the next
  * sweep watches them again. */
@@ -50,10 +50,9 @@ const char *as_close_reason_name(uint32_t why)
                : as_h2_breach_name((enum as_h2_breach)(why - AS_CLOSE_BREACH));
 }
 
-bool as_edge_may_log(struct as_edge *e, uint32_t log_limits, uint64_t *ret_skipped)
+bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped)
 {
-    return as_log_ratelimit_allows(&e->log_limits[log_limits], as_loop_now(e->loop), AS_SEC,
-                                   ret_skipped);
+    return as_log_ratelimit_allows(&e->log_limits[kind], as_loop_now(e->loop), AS_SEC, ret_skipped);
 }
 
 static void sweep_list(struct as_list *conns, as_ns now, bool final)
@@ -110,7 +109,7 @@ static bool evict_idle_connection(struct as_edge *e)
     as_ns now = as_loop_now(e->loop);
 
     for (size_t i = 0; i < AS_COUNT(lists); i++) {
-        int looks = EVICT_LOOKS;
+        int candidates = EVICT_CANDIDATES;
 
         AS_LIST_EACH(n, lists[i])
         {
@@ -120,7 +119,7 @@ static bool evict_idle_connection(struct as_edge *e)
                 as_conn_end(c, AS_CLOSE_EVICTED, false);
                 return true;
             }
-            if (--looks == 0)
+            if (--candidates == 0)
                 break;
         }
     }
@@ -266,7 +265,7 @@ static void close_connections(struct as_list *conns)
 void as_edge_drain(struct as_edge *e, int successor, void (*drained)(void *arg), void *arg)
 {
     as_connection_handover_stop_adopting(&e->handover);
-    e->draining = e->ending = true;
+    e->draining = e->shutting_down = true;
     e->drained = drained;
     e->drained_arg = arg;
     for (uint32_t i = 0; i < e->n_listeners; i++)
@@ -321,13 +320,13 @@ void as_edge_drain_expired(struct as_edge *e)
 
 void as_edge_announce_shutdown(struct as_edge *e)
 {
-    e->ending = true;
+    e->shutting_down = true;
     as_stream_notify_all(e);
 }
 
 void as_edge_stop(struct as_edge *e)
 {
-    e->draining = e->ending = true;
+    e->draining = e->shutting_down = true;
     e->drained = NULL;
     for (uint32_t i = 0; i < e->n_listeners; i++)
         as_sock_close(&e->listeners[i].sock, NULL);

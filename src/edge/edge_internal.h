@@ -64,8 +64,8 @@ struct as_edge {
     bool loopback;         /* a listener is bound to a loopback address */
     struct as_timer sweep; /* set while there are connections */
     bool draining;
-    bool ending;       /* the server shuts down: health reports NOT_SERVING */
-    as_ns drain_final; /* when the final GOAWAY is sent; AS_NEVER: it was, or there is no drain */
+    bool shutting_down; /* the server shuts down: health reports NOT_SERVING */
+    as_ns drain_final;  /* when the final GOAWAY is sent; AS_NEVER: it was, or there is no drain */
     void (*drained)(void *arg);
     void *drained_arg;
     uint8_t *rx; /* read buffer of all connections: h1 and h2 copy what they need later */
@@ -89,8 +89,8 @@ struct as_conn {
     size_t output_taken; /* bytes that it has taken since then */
     uint64_t n_requests; /* so far */
     uint32_t n_open;     /* requests in progress */
-    enum as_close_reason why; /* why it is being closed gracefully */
-    bool ending;              /* nothing more is read; closed after the next write */
+    enum as_close_reason close_reason; /* why it is being closed gracefully */
+    bool ending;                       /* nothing more is read; closed after the next write */
     bool eof; /* HTTP/1.1: the client has shut down its side; its answer is still being sent */
     bool reading_stopped; /* HTTP/1.1: no room for pipelined requests: nothing more is read */
     bool trusted;         /* needs no token: the server's user or root, by a unix socket */
@@ -218,7 +218,7 @@ void as_edge_conn_closed(struct as_edge *e); /* counts a closed connection; ends
 
 /* True: a line of this kind may be logged now. *ret_skipped: lines suppressed since the last one.
  */
-bool as_edge_may_log(struct as_edge *e, uint32_t log_limits, uint64_t *ret_skipped);
+bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped);
 
 extern const struct as_http_ops as_exchange_ops; /* callbacks of h1 and h2 */
 

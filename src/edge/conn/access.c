@@ -130,11 +130,11 @@ static const char *why_foreign_page(const struct as_exchange *x)
     struct as_str origin = as_rest_header(x, "origin");
 
     if (x->edge->conf.interface != AS_INTERFACE_CONTROL)
-        return origin.n ? "requests of web pages are not taken" : NULL;
+        return origin.n ? "requests from web pages are not accepted" : NULL;
     if (!is_own_host(x, as_origin_host(x->head->authority)))
         return "the header 'host' is neither an address nor a name of this server (--control)";
     if (origin.n && !as_origin_is_authority(origin, x->head->authority))
-        return "requests of other sites' web pages are not taken";
+        return "requests from web pages of other sites are not accepted";
     return NULL;
 }
 
@@ -143,7 +143,7 @@ static const char *why_foreign_page(const struct as_exchange *x)
 static const char *why_change_refused(const struct as_exchange *x)
 {
     static const char sites[] =
-        "requests of other sites' web pages do not change what is served (--allow-origin)";
+        "web pages of other sites may not change what is served (--allow-origin)";
     struct as_str authority = x->head->authority, site = as_rest_header(x, "sec-fetch-site");
     struct as_str origin = as_rest_header(x, "origin"), host = as_origin_host(authority);
     bool listed = as_origin_list_contains(as_str_of(x->edge->conf.origins), origin);

@@ -97,21 +97,21 @@ void as_conn_schedule_flush(struct as_conn *c)
     as_loop_defer(c->edge->loop, &c->flush);
 }
 
-static uint32_t reason(const struct as_conn *c)
+static uint32_t close_reason_of(const struct as_conn *c)
 {
     enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_NO_BREACH;
 
     if (breach)
         return AS_CLOSE_BREACH + (uint32_t)breach;
-    if (c->h1 && as_h1_breach(c->h1) && c->why == AS_CLOSE_CLIENT)
+    if (c->h1 && as_h1_breach(c->h1) && c->close_reason == AS_CLOSE_CLIENT)
         return AS_CLOSE_BAD_REQUEST;
-    return (uint32_t)c->why;
+    return (uint32_t)c->close_reason;
 }
 
 void as_conn_abort(struct as_conn *c)
 {
     set_reset(c);
-    as_conn_close(c, reason(c));
+    as_conn_close(c, close_reason_of(c));
 }
 
 /* Closes a connection whose last output was written, and lets its socket linger. */
@@ -120,8 +120,8 @@ static void close_with_linger(struct as_conn *c)
     struct as_linger *linger = &c->edge->linger;
     int fd = c->eof ? -1 : fcntl(c->sock.fd, F_DUPFD_CLOEXEC, 0);
 
-    as_conn_close(c, reason(c)); /* first: after shutdown() getpeername() may fail */
-    if (fd >= 0)                 /* else the client may lose what was sent last */
+    as_conn_close(c, close_reason_of(c)); /* first: after shutdown() getpeername() may fail */
+    if (fd >= 0)                          /* else the client may lose what was sent last */
         as_linger_add(linger, fd);
 }
 
@@ -177,7 +177,7 @@ static void on_flush(struct as_task *t)
             return;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
-            as_conn_close(c, c->ending ? reason(c) : (uint32_t)AS_CLOSE_CLIENT);
+            as_conn_close(c, c->ending ? close_reason_of(c) : (uint32_t)AS_CLOSE_CLIENT);
             return;
         }
         written += before - c->out.bytes;
@@ -199,7 +199,7 @@ static void on_flush(struct as_task *t)
 
 void as_conn_end(struct as_conn *c, enum as_close_reason why, bool calm)
 {
-    c->why = why;
+    c->close_reason = why;
     if (c->h2 && calm)
         as_h2_enhance_your_calm(c->h2, as_close_reason_name(why));
     else if (c->h2)
@@ -223,7 +223,7 @@ void as_conn_drain(struct as_conn *c, bool final)
     if (c->h1 && as_connection_handover_is_open(&c->edge->handover) &&
         !(final && (c->pipelined_n || as_conn_is_idle(c))))
         return;
-    c->why = AS_CLOSE_DRAIN;
+    c->close_reason = AS_CLOSE_DRAIN;
     if (c->h2)
         (final ? as_h2_shutdown_final : as_h2_shutdown_notice)(c->h2);
     else if (c->h1)

@@ -206,13 +206,13 @@ void as_conn_h1_sweep(struct as_conn *c, as_ns now)
     if (since == AS_NEVER && !as_h1_got_request(c->h1) && !as_h1_breach(c->h1))
         since = c->opened;
     if (since != AS_NEVER && now - since >= conf->header_timeout) {
-        c->why = AS_CLOSE_HEADER_TIMEOUT;
+        c->close_reason = AS_CLOSE_HEADER_TIMEOUT;
         as_h1_refuse(c->h1, 408, "the head of the request is incomplete (--header-timeout)");
         as_conn_schedule_flush(c);
     } else if (as_conn_close_if_stuck(c, now)) {
         return;
     } else if (conf->idle_timeout && !c->n_open && now - c->last_active >= conf->idle_timeout) {
-        c->why = AS_CLOSE_IDLE;
+        c->close_reason = AS_CLOSE_IDLE;
         as_h1_shutdown_final(c->h1);
         as_conn_schedule_flush(c);
     }

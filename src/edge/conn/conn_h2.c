@@ -56,7 +56,7 @@ void as_conn_h2_sweep(struct as_conn *c, as_ns now)
     } else if (as_conn_close_if_stuck(c, now) || close_if_dead(c, now)) {
         return;
     } else if (conf->idle_timeout && !c->n_open && now - c->last_active >= conf->idle_timeout) {
-        c->why = AS_CLOSE_IDLE;
+        c->close_reason = AS_CLOSE_IDLE;
         as_h2_shutdown_final(c->h2);
         as_conn_schedule_flush(c);
     }

@@ -50,14 +50,14 @@ static void on_successor_lost(struct as_connection_handover *r)
  */
 static int send_conns(struct as_connection_handover *r, struct as_conn *const *conns, uint32_t n)
 {
-    char how[AS_RIGHTS_MAX] = {0};
+    char states[AS_RIGHTS_MAX] = {0};
     int fds[AS_RIGHTS_MAX] = {0}, err;
 
     for (uint32_t i = 0; i < n; i++) {
-        how[i] = conns[i]->h1 ? HTTP1_USED : NO_BYTES;
+        states[i] = conns[i]->h1 ? HTTP1_USED : NO_BYTES;
         fds[i] = conns[i]->sock.fd;
     }
-    err = as_rights_send(r->out, how, n, fds, n);
+    err = as_rights_send(r->out, states, n, fds, n);
     for (uint32_t i = 0; i < n && !err; i++)
         as_conn_close(conns[i], AS_CLOSE_MOVED);
     if (err == AS_EAGAIN)
@@ -130,22 +130,22 @@ bool as_connection_handover_send(struct as_connection_handover *r, struct as_con
 
 /* --- from the previous dispatcher --- */
 
-static void adopt_conn(struct as_edge *e, int fd, char how)
+static void adopt_conn(struct as_edge *e, int fd, char state)
 {
     struct as_conn *c = as_edge_admit(e, fd);
 
-    if (c && how == HTTP1_USED && as_conn_h1_resume(c))
+    if (c && state == HTTP1_USED && as_conn_h1_resume(c))
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 
 /* Receives one datagram. False: there is none. */
 static bool receive_conns(struct as_connection_handover *r)
 {
-    char how[AS_RIGHTS_MAX];
+    char states[AS_RIGHTS_MAX];
     int fds[AS_RIGHTS_MAX];
     uint32_t n_fds = 0;
     bool lost = false;
-    int64_t n = as_rights_receive(r->in.fd, how, sizeof(how), fds, &n_fds, &lost);
+    int64_t n = as_rights_receive(r->in.fd, states, sizeof(states), fds, &n_fds, &lost);
 
     if (n == AS_EAGAIN)
         return false;
@@ -154,7 +154,7 @@ static bool receive_conns(struct as_connection_handover *r)
                      "reason=\"no descriptors left\" sent=%d adopted=%u", (int)n, n_fds);
     for (uint32_t i = 0; i < n_fds; i++) {
         if (i < n)
-            adopt_conn(r->edge, fds[i], how[i]);
+            adopt_conn(r->edge, fds[i], states[i]);
         else
             close(fds[i]);
     }

@@ -15,7 +15,7 @@ static enum as_grpc_health status_if(bool serving)
 
 static enum as_grpc_health status_of_model(struct as_edge *e, const struct as_model *m)
 {
-    return status_if(!e->ending && !m->unloaded &&
+    return status_if(!e->shutting_down && !m->unloaded &&
                      as_fleet_deployment_ready(e->client.fleet, m->deployment));
 }
 
@@ -26,7 +26,7 @@ enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service)
     const struct as_model *m;
 
     if (!service.p || !service.n || as_str_eq(service, AS_STR(SERVER)))
-        return status_if(!e->ending && as_fleet_ready(e->client.fleet));
+        return status_if(!e->shutting_down && as_fleet_ready(e->client.fleet));
     if (e->conf.interface == AS_INTERFACE_MANAGEMENT &&
         as_str_eq(service, AS_STR(AS_MANAGEMENT_SERVICE)))
         return status_if(!e->draining);

@@ -134,7 +134,7 @@ static void model_ready(struct as_exchange *x)
     if (!parse_named(x, &name, &version))
         return;
     m = as_registry_find(x->edge->client.registry, name, version, NULL);
-    reply_bool(x, m && !x->edge->ending && !m->unloaded &&
+    reply_bool(x, m && !x->edge->shutting_down && !m->unloaded &&
                       as_fleet_deployment_ready(x->edge->client.fleet, m->deployment));
 }
 
@@ -186,7 +186,7 @@ void as_grpc_service_call(struct as_exchange *x)
         reply_bool(x, true);
         break;
     case AS_RPC_SERVER_READY:
-        reply_bool(x, !x->edge->ending && as_fleet_ready(x->edge->client.fleet));
+        reply_bool(x, !x->edge->shutting_down && as_fleet_ready(x->edge->client.fleet));
         break;
     case AS_RPC_SERVER_METADATA:
         server_metadata(x);

@@ -39,7 +39,7 @@ void as_rest_oip_live(struct as_exchange *x, const struct as_rest_match *m AS_UN
 
 void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    bool ready = !x->edge->ending && as_fleet_ready(x->edge->client.fleet);
+    bool ready = !x->edge->shutting_down && as_fleet_ready(x->edge->client.fleet);
     struct as_buf b;
 
     as_buf_init(&b);
@@ -55,7 +55,7 @@ void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *
 
     if (!model)
         return;
-    ready = !x->edge->ending && !model->unloaded &&
+    ready = !x->edge->shutting_down && !model->unloaded &&
             as_fleet_deployment_ready(x->edge->client.fleet, model->deployment);
     as_buf_init(&b);
     put_pair(&b, "{\"name\":", model->name);

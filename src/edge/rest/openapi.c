@@ -111,8 +111,8 @@ static void put_content(struct as_buf *b, const char *schema, bool or_error)
     as_buf_str(b, "}");
 }
 
-/* `list`: "400,503*"; the star says that the body may be the one of 200. Each status once: `seen`
- * has a bit for each hundred's number. */
+/* Writes the statuses of a list like "400,503*" that are not `seen` yet, and marks them as seen. A
+ * star: the body may be that of status 200. */
 static void put_statuses(struct as_buf *b, const char *list, const char *schema, bool seen[600])
 {
     while (*list) {
@@ -154,7 +154,7 @@ static void put_responses(struct as_buf *b, const struct as_rest_route *r)
 
 /* --- paths --- */
 
-/* The variables of a path, each described once for all. */
+/* References to the descriptions of the variables of a path. */
 static void put_variables(struct as_buf *b, struct as_str path)
 {
     static const char *const names[] = {"model", "version", "name"};
@@ -179,7 +179,7 @@ static void put_operation(struct as_buf *b, const struct as_rest_route *r, const
 {
     as_buf_printf(b, "\"%s\":{\"operationId\":\"%s", strcmp(r->method, "GET") ? "post" : "get",
                   r->doc.id);
-    if (m) /* names hold nothing that JSON would have to escape */
+    if (m) /* names need no escaping in JSON */
         as_buf_printf(b, ":%.*s", AS_STR_FMT(m->name));
     as_buf_printf(b, "%s\",\"summary\":\"%s\"", suffix, r->doc.summary);
     put_variables(b, path);
@@ -189,8 +189,8 @@ static void put_operation(struct as_buf *b, const struct as_rest_route *r, const
     as_buf_str(b, "}");
 }
 
-/* A path and its methods: `first` and the rows that follow with the same pattern. `m`: what stands
- * for {model} and {version}; NULL: they stay. */
+/* Writes a path and its methods, which are `first` and the following rows with the same pattern. m:
+ * the model in place of {model} and {version}; NULL: the variables stay. */
 static void put_path(struct as_buf *b, const struct as_rest_route *first, const struct as_model *m,
                      bool with_optional)
 {
@@ -221,8 +221,8 @@ static void put_path(struct as_buf *b, const struct as_rest_route *first, const 
     as_buf_fini(&path);
 }
 
-/* Calls of the models that declare their inputs: without a version, as the default one answers, and
- * with, where there is more than one. All else is the same for every model, and said once. */
+/* Writes paths for the models that declare their inputs: for the default version without a version,
+ * and for each version if there are several. */
 static void put_model_paths(struct as_buf *b, const struct as_rest_route *first,
                             const struct as_registry *g)
 {
@@ -258,7 +258,7 @@ static void put_paths(struct as_buf *b, const struct as_registry *g)
     as_buf_str(b, "}");
 }
 
-/* Some of what is served now, for who makes up requests; others may come and go. */
+/* Most names of models that are listed as examples for {model}. */
 #define EXAMPLES 10u
 
 static void put_variable(struct as_buf *b, const char *before, const char *name, const char *what)
@@ -286,7 +286,7 @@ static void put_parameters(struct as_buf *b, const struct as_registry *g)
     if (n)
         put_text(b, ",\"examples\":[", as_registry_at(g, 0)->version);
     as_buf_str(b, n ? "]}}" : "}}");
-    put_variable(b, ",", "name", "a name that a client has given, or of a repository");
+    put_variable(b, ",", "name", "the name of a shared memory region or of a repository");
     as_buf_str(b, "}}}");
 }
 

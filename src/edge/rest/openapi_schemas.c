@@ -1,12 +1,12 @@
-/* The schemas that routes name in their as_rest_doc. */
+/* The schemas that as_rest_doc refers to. */
 #include "edge/rest/openapi.h"
 
 #define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 #define STRING    "{\"type\":\"string\"}"
 #define BOOLEAN   "{\"type\":\"boolean\"}"
-/* In requests null is what is not there. */
+/* In requests null is the same as an absent value. */
 #define OR_NULL(type) "{\"type\":[\"" type "\",\"null\"]}"
-/* Each kind of line includes those before it: none is off while a later one is on. */
+/* Each log level includes those before it: `off` cannot be off while `name` is on. */
 #define OFF_AND(off, name, on)                                                                     \
     "{\"required\":[\"" off "\",\"" name "\"],\"properties\":{\"" off                              \
     "\":{\"const\":false},\"" name "\":" on "}}"
@@ -26,21 +26,22 @@
 #define LIST(item) "{\"type\":\"array\",\"items\":" item "}"
 #define OBJECT(required, properties)                                                               \
     "{\"type\":\"object\",\"required\":[" required "],\"properties\":{" properties "}}"
-/* Elements, flat or nested like the shape. */
+/* Elements of a tensor, flat or nested like its shape. */
 #define DATA(type, element)                                                                        \
     {                                                                                              \
         "Data" type,                                                                               \
             "{\"anyOf\":[" element "," LIST("{\"anyOf\":[" element "," REF("Data" type) "]}") "]}" \
     }
 #define INTEGER(low, high) "{\"type\":\"integer\",\"minimum\":" low ",\"maximum\":" high "}"
-/* What is no number is written by its name (docs/PROTOCOL.md); strict JSON has none. */
+/* NaN and infinities are written by their names (docs/PROTOCOL.md), which strict JSON does not
+ * allow. */
 #define NUMBER "{\"type\":\"number\"}"
 
 #define DATATYPES                                                                                  \
     "{\"enum\":[\"BOOL\",\"UINT8\",\"UINT16\",\"UINT32\",\"UINT64\",\"INT8\",\"INT16\",\"INT32\"," \
     "\"INT64\",\"FP16\",\"FP32\",\"FP64\",\"BF16\",\"BYTES\"]}"
 #define SHAPE "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0}}"
-/* Of a signature: -1 is any size. */
+/* A shape in a signature: -1 is any size. */
 #define DECLARED "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":-1}}"
 
 const struct as_openapi_schema as_openapi_schemas[] = {
