@@ -27,8 +27,8 @@ static bool check_worker(struct as_exchange *x, struct as_str id)
 {
     if (is_worker_id(id))
         return true;
-    as_exchange_fail(x, AS_EINVALID, "worker_id: '%.*s' is not 1 to %u of A-Za-z0-9._-", BRIEF(id),
-                     AS_REGISTRAR_WORKER_MAX);
+    as_exchange_fail(x, AS_EINVALID, "worker_id: '%.*s' is not 1 to %u characters of A-Za-z0-9._-",
+                     BRIEF(id), AS_REGISTRAR_WORKER_MAX);
     return false;
 }
 

@@ -51,10 +51,10 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
-    if (x->fail) {
+    if (x->on_fail) {
         if (x->state != AS_EXCHANGE_ANSWERED && x->conn) {
             x->state = AS_EXCHANGE_ANSWERED;
-            x->fail(x, status, message);
+            x->on_fail(x, status, message);
         }
         return;
     }
@@ -166,7 +166,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
-    if (!x->grpc && !x->fail) {
+    if (!x->grpc && !x->on_fail) {
         as_rest_fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
         return;
     }

@@ -95,7 +95,7 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
         return;
     }
     as_exchange_fail(
-        x, AS_ESLOW, "less than %lu bytes of the request came in %lu ms (--body-timeout)",
+        x, AS_ESLOW, "less than %lu bytes of the request were received in %lu ms (--body-timeout)",
         (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
     as_exchange_drop_body(x);
 }
@@ -107,7 +107,7 @@ void as_client_timeouts_evict_upload(struct as_exchange *x)
     log_slow(x, "request");
     as_counter_add(&x->edge->stat.slow_requests, 1);
     as_exchange_fail(x, AS_EFULL,
-                     "the request came too slowly while others found no room in "
+                     "the request was received too slowly while others found no room in "
                      "--max-inflight-bytes %lu, of which this connection holds %lu",
                      (unsigned long)b->limit, (unsigned long)as_account_charged(x->requests));
     as_exchange_drop_body(x);

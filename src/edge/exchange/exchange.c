@@ -232,7 +232,8 @@ void as_exchange_read_timeout(struct as_exchange *x)
 
 static void fail_over_max_requests(struct as_exchange *x)
 {
-    as_exchange_fail(x, AS_EFULL, "the server holds all the requests it may (--max-requests)");
+    as_exchange_fail(x, AS_EFULL,
+                     "the server has reached its limit of open requests (--max-requests)");
 }
 
 static void check_grpc(struct as_exchange *x)
@@ -320,7 +321,7 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
     x->retry_after = 0;
     x->uncredited = (struct as_frame_window){0};
     x->cancelled = false;
-    x->fail = NULL;
+    x->on_fail = NULL;
     x->item = NULL;
     x->answer_ops = NULL;
 }

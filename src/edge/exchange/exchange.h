@@ -78,7 +78,8 @@ struct as_exchange {
     struct as_reroute *reroute;      /* edge/infer/reroute.h; NULL: no fallback */
     struct as_dispatch_query *query; /* pending on the dispatch loop, or NULL */
     struct as_oip_infer infer;
-    void (*send)(struct as_exchange *x, const struct as_oip_response *r); /* edge/infer/infer.h */
+    void (*send_response)(struct as_exchange *x,
+                          const struct as_oip_response *r); /* edge/infer/infer.h */
     const struct as_infer_parts *parts; /* edge/infer/infer.h; NULL: decoupled models are refused */
     struct as_tensor *selected_outputs; /* array for the requested outputs */
     struct as_tensor_param *output_params; /* array for parameters of outputs */
@@ -87,7 +88,7 @@ struct as_exchange {
     bool cancelled;                        /* the fleet knows that no answer is wanted */
     /* Not NULL: receives errors in place of the client. For one message of a stream of requests
      * (edge/infer/infer_stream.c), and for streamed answers, which are `item`'s. */
-    void (*fail)(struct as_exchange *x, uint32_t status, struct as_str message);
+    void (*on_fail)(struct as_exchange *x, uint32_t status, struct as_str message);
     void *item;
     const struct as_exchange_answer_ops *answer_ops; /* or NULL; uses `item` */
     const struct as_http_head *head;                 /* valid while conn is not NULL */

@@ -37,8 +37,7 @@ bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void
 
 static void fail_too_big(struct as_stream *s, uint64_t len)
 {
-    as_exchange_fail(s->x, AS_ETOOBIG,
-                     "message of %lu bytes is over the %lu that this method takes",
+    as_exchange_fail(s->x, AS_ETOOBIG, "message of %lu bytes is over the limit of this method, %lu",
                      (unsigned long)len, (unsigned long)s->max_message);
 }
 
@@ -187,7 +186,7 @@ static bool store_unread(struct as_stream *s, const uint8_t *p, size_t n)
     struct as_exchange *x = s->x;
 
     if (!as_account_try_charge(x->requests, n)) {
-        as_exchange_fail_room(x, AS_EFULL, "what waits to be read,", n);
+        as_exchange_fail_room(x, AS_EFULL, "unread input", n);
         return false;
     }
     if (!as_buf_try_reserve(&s->unread, n)) {

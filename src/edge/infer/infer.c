@@ -249,7 +249,7 @@ static void submit_call(struct as_exchange *x)
 /* Copies inputs out of shared memory first. */
 static void fetch_and_submit(struct as_exchange *x)
 {
-    if (!x->fail)
+    if (!x->on_fail)
         as_shm_tensors_fetch(x, submit_call);
     else if (as_shm_tensors_fetch_now(
                  x)) /* in a stream the order of messages matters: not on the helper */
@@ -280,7 +280,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
 {
     struct as_call *c = &x->call;
 
-    x->send = send;
+    x->send_response = send;
     if (!prepare_call(x))
         return;
     if (x->model->decoupled && !x->parts) {
@@ -413,7 +413,7 @@ static void send_result(struct as_exchange *x)
     struct as_oip_response r;
 
     if (fill_response(x, &x->call.result, &x->call.result_tensor_params, &r))
-        x->send(x, &r);
+        x->send_response(x, &r);
 }
 
 void as_infer_credit(struct as_exchange *x)

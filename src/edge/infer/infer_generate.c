@@ -121,7 +121,7 @@ struct events {
     struct as_task turn; /* scheduled while there are unsent events */
     struct as_blob *out; /* events of this turn; [from, to) is not sent yet */
     size_t from, to;
-    bool begun;
+    bool headers_sent;
     bool wants_room;
 };
 
@@ -198,7 +198,7 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
     as_exchange_cancel(x);
 }
 
-static void ensure_begun(struct events *e)
+static void send_headers(struct events *e)
 {
     static const struct as_http_header headers[] = {
         {{"content-type", 12}, {"text/event-stream; charset=utf-8", 32}},
@@ -206,17 +206,17 @@ static void ensure_begun(struct events *e)
     };
     struct as_http_answer a = {.status = 200, .headers = headers, .n_headers = AS_COUNT(headers)};
 
-    if (e->begun)
+    if (e->headers_sent)
         return;
-    e->begun = true;
-    e->x->fail = on_fail; /* until here an error is an HTTP error */
+    e->headers_sent = true;
+    e->x->on_fail = on_fail; /* until here an error is an HTTP error */
     as_conn_begin(e->x->conn, e->x->stream, &a);
     as_client_timeouts_start_answer(e->x);
     as_conn_schedule_flush(e->x->conn);
 }
 
-static bool event(struct as_exchange *x, const struct as_oip_response *r,
-                  struct as_blob *blob AS_UNUSED)
+static bool on_event_part(struct as_exchange *x, const struct as_oip_response *r,
+                          struct as_blob *blob AS_UNUSED)
 {
     struct events *e = x->item;
     uint64_t max;
@@ -226,7 +226,7 @@ static bool event(struct as_exchange *x, const struct as_oip_response *r,
         as_exchange_cancel(x);
         return true;
     }
-    ensure_begun(e);
+    send_headers(e);
     if (!reserve_event(e, EVENT_OVERHEAD + (size_t)max, &err)) {
         as_exchange_fail_answer(x, err, (size_t)max);
         return true;
@@ -240,13 +240,13 @@ static bool event(struct as_exchange *x, const struct as_oip_response *r,
 
 static void on_events_end(struct as_exchange *x)
 {
-    ensure_begun(x->item);
+    send_headers(x->item);
     finish_events(x->item);
 }
 
 static void send_event(struct as_exchange *x, const struct as_oip_response *r)
 {
-    event(x, r, NULL);
+    on_event_part(x, r, NULL);
     if (x->state != AS_EXCHANGE_ANSWERED)
         on_events_end(x);
 }
@@ -272,7 +272,7 @@ static void on_gone(struct as_exchange *x)
 
 static void start_events(struct as_exchange *x)
 {
-    static const struct as_infer_parts parts = {.part = event, .end = on_events_end};
+    static const struct as_infer_parts parts = {.part = on_event_part, .end = on_events_end};
     static const struct as_exchange_answer_ops answer_ops = {.drained = on_drained,
                                                              .gone = on_gone};
     struct events *e = as_arena_alloc(&x->arena, sizeof(*e), 8);

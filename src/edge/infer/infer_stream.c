@@ -478,12 +478,12 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
         if (x)
             as_exchange_free_child(x);
         as_exchange_fail(s->x, AS_EFULL,
-                         "the server holds all the requests it may (--max-requests)");
+                         "the server has reached its limit of open requests (--max-requests)");
         return;
     }
     *it = (struct item){.is = is, .x = x};
     x->item = it;
-    x->fail = on_fail;
+    x->on_fail = on_fail;
     x->body = (uint8_t *)(uintptr_t)m->p;
     x->body_len = m->n;
     x->blob = m->blob;

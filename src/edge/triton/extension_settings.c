@@ -169,7 +169,7 @@ void as_extension_trace(struct as_exchange *x, struct as_str model, const struct
         if (s[i].type == AS_SETTING_NONE || is_off)
             continue;
         as_exchange_fail(x, AS_EUNIMPLEMENTED,
-                         "trace setting '%.*s' cannot be changed: the server makes no traces",
+                         "trace setting '%.*s' cannot be changed: traces are not supported",
                          SHOWN(s[i].name));
         return;
     }
