@@ -33,17 +33,6 @@ static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *re
     return true;
 }
 
-struct as_json *as_rest_json_reader(struct as_exchange *x, bool large)
-{
-    struct as_json **j = large ? &x->edge->large_json : &x->edge->json;
-
-    if (!*j)
-        *j = as_json_new();
-    if (!*j)
-        as_exchange_fail(x, AS_ENOMEM, "no memory to read JSON");
-    return *j;
-}
-
 static void send_reply(struct as_exchange *x, const struct as_oip_response *r);
 
 static void start_call(struct as_exchange *x)

@@ -231,3 +231,14 @@ uint32_t as_rest_count_header(const struct as_exchange *x, const char *name)
         n += as_str_eq(x->head->rest[i].name, key);
     return n;
 }
+
+struct as_json *as_rest_json_reader(struct as_exchange *x, bool large)
+{
+    struct as_json **j = large ? &x->edge->large_json : &x->edge->json;
+
+    if (!*j)
+        *j = as_json_new();
+    if (!*j)
+        as_exchange_fail(x, AS_ENOMEM, "no memory to read JSON");
+    return *j;
+}
