@@ -1,6 +1,6 @@
-/* Specification of edge/exchange/client_timeouts: when an answer that waits for its client is given
- * up, or a request that comes in; who goes when others find no room. Time is the argument of the
- * sweeps; the client takes what h1_take takes. */
+/* Specification of edge/exchange/client_timeouts: when a stalled request or answer fails, and which
+ * ones are evicted from a full budget. Time is the argument of the sweeps; the client reads what
+ * the test harness takes from the connection. */
 #include "edge/exchange/client_timeouts.h"
 
 #include "h1_case.h"
@@ -8,7 +8,7 @@
 #define GET     "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define TIMEOUT (10 * AS_SEC)
 #define LEAST   1000u /* min_progress */
-/* From the answer to the first look, and from a look to the next: a sweep late each. */
+/* Sweeps from the answer to the first check, and from a check to the next: one sweep late each. */
 #define FIRST  2
 #define SECOND 11
 #define LIMIT  1000u /* of each budget; one account may hold half of it */
@@ -20,7 +20,7 @@ static struct as_exchange *x;
 static struct h1_case client;
 static struct as_blob *bytes;
 static struct as_edge_budgets budgets;
-static struct as_account *other; /* of both budgets: somebody who finds no room */
+static struct as_account *other; /* of both budgets: another connection */
 static as_ns at;                 /* the last sweep */
 
 static void nothing(struct as_task *t AS_UNUSED)
@@ -80,8 +80,8 @@ static void sweep(unsigned seconds)
     }
 }
 
-/* Somebody else finds no room in the budget. */
-static void find_no_room(struct as_budget *b)
+/* The budget refuses a charge of another account. */
+static void refuse_charge(struct as_budget *b)
 {
     other = as_account_new(b);
     assert_false(as_account_try_charge(other, LIMIT + 1));
@@ -93,7 +93,7 @@ static void write_bytes(size_t n)
     as_h1_write(client.h, client.stream, &(struct as_http_piece){bytes->data, n, bytes});
 }
 
-/* An answer over time of which n bytes wait, after the first look. */
+/* An answer in parts, of which n bytes wait, after the first check. */
 static void begin(size_t n)
 {
     as_h1_begin(client.h, client.stream, &(struct as_http_answer){.status = 200});
@@ -104,13 +104,13 @@ static void begin(size_t n)
     sweep(FIRST);
 }
 
-static bool is_given_up(void)
+static bool was_reset(void)
 {
     assert_int_equal(e.stat.slow_answers, as_list_empty(&x->timeout_node));
     return e.stat.slow_answers;
 }
 
-static void test_an_open_answer_of_which_nothing_waits_is_waited_for(void **state AS_UNUSED)
+static void test_an_open_answer_without_output_is_not_reset(void **state AS_UNUSED)
 {
     begin(0);
     for (int i = 0; i < 20; i++) {
@@ -118,43 +118,43 @@ static void test_an_open_answer_of_which_nothing_waits_is_waited_for(void **stat
         write_bytes(1);
         h1_take(&client, SIZE_MAX);
     }
-    assert_false(is_given_up());
+    assert_false(was_reset());
 }
 
-static void test_one_that_nobody_takes_is_given_up_in_time(void **state AS_UNUSED)
+static void test_an_answer_that_is_not_read_is_reset_in_time(void **state AS_UNUSED)
 {
     begin(1);
     sweep(SECOND - 1);
-    assert_false(is_given_up());
+    assert_false(was_reset());
     sweep(1);
-    assert_true(is_given_up());
+    assert_true(was_reset());
     assert_true(as_task_is_pending(&conn.flush));
     assert_int_equal(h1_take(&client, SIZE_MAX), AS_EPROTO); /* it was reset */
 }
 
-static void test_one_that_stops_late_is_given_up_as_well(void **state AS_UNUSED)
+static void test_an_answer_that_stalls_late_is_reset_as_well(void **state AS_UNUSED)
 {
     begin(0);
     sweep(100);
     write_bytes(1);
     sweep(FIRST + SECOND);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
-static void test_the_least_that_must_move(void **state AS_UNUSED)
+static void test_min_progress_is_exact(void **state AS_UNUSED)
 {
     begin(50 * LEAST);
     for (int i = 0; i < 10; i++) {
         h1_take(&client, LEAST);
         sweep(SECOND);
     }
-    assert_false(is_given_up());
+    assert_false(was_reset());
     h1_take(&client, LEAST - 1);
     sweep(SECOND);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
-static void test_all_that_waited_is_enough(void **state AS_UNUSED)
+static void test_sending_all_that_waited_is_enough(void **state AS_UNUSED)
 {
     begin(10);
     for (int i = 0; i < 10; i++) {
@@ -162,18 +162,18 @@ static void test_all_that_waited_is_enough(void **state AS_UNUSED)
         write_bytes(10);
         sweep(SECOND);
     }
-    assert_false(is_given_up());
+    assert_false(was_reset());
     h1_take(&client, 9);
     sweep(SECOND);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
-static void test_what_is_written_is_no_progress(void **state AS_UNUSED)
+static void test_writing_is_not_progress(void **state AS_UNUSED)
 {
     begin(LEAST);
     write_bytes(10 * LEAST);
     sweep(SECOND);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
 static void test_a_whole_answer(void **state AS_UNUSED)
@@ -188,23 +188,23 @@ static void test_a_whole_answer(void **state AS_UNUSED)
         h1_take(&client, LEAST); /* the first time the head goes with it */
         sweep(SECOND);
     }
-    assert_false(is_given_up());
+    assert_false(was_reset());
     sweep(SECOND);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
-static void test_without_a_timeout_all_are_waited_for(void **state AS_UNUSED)
+static void test_without_a_timeout_nothing_is_reset(void **state AS_UNUSED)
 {
     e.conf.send_timeout = 0;
     begin(100 * LEAST);
     sweep(1000);
-    assert_false(is_given_up());
+    assert_false(was_reset());
 }
 
-/* --- others find no room --- */
+/* --- a full budget --- */
 
-/* It takes what it must, but at this pace not all in time. */
-static void take_slowly(unsigned seconds)
+/* Reads min_progress in time, but too slowly for the whole answer. */
+static void read_slowly(unsigned seconds)
 {
     while (seconds--) {
         h1_take(&client, LEAST);
@@ -212,63 +212,63 @@ static void take_slowly(unsigned seconds)
     }
 }
 
-static void test_a_slow_answer_yields_when_others_find_no_room(void **state AS_UNUSED)
+static void test_a_slow_answer_is_evicted_from_a_full_budget(void **state AS_UNUSED)
 {
     assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(90 * LEAST);
-    take_slowly(50);
-    assert_false(is_given_up()); /* nobody minds */
-    find_no_room(&budgets.answers);
-    take_slowly(1);
-    assert_true(is_given_up());
+    read_slowly(50);
+    assert_false(was_reset()); /* the budgets have room */
+    refuse_charge(&budgets.answers);
+    read_slowly(1);
+    assert_true(was_reset());
 }
 
-static void test_who_holds_little_need_not_yield(void **state AS_UNUSED)
+static void test_an_account_that_holds_little_is_not_evicted(void **state AS_UNUSED)
 {
     assert_true(as_account_try_charge(x->answers, LIMIT / 3));
     begin(90 * LEAST);
-    take_slowly(5);
-    find_no_room(&budgets.answers);
-    take_slowly(1);
-    assert_false(is_given_up());
+    read_slowly(5);
+    refuse_charge(&budgets.answers);
+    read_slowly(1);
+    assert_false(was_reset());
     assert_true(as_account_try_charge(x->answers, 1)); /* more than half of what is free */
-    find_no_room(&budgets.answers);
-    take_slowly(1);
-    assert_true(is_given_up());
+    refuse_charge(&budgets.answers);
+    read_slowly(1);
+    assert_true(was_reset());
 }
 
-static void test_no_room_for_requests_is_nothing_to_answers(void **state AS_UNUSED)
+static void test_a_full_request_budget_does_not_evict_answers(void **state AS_UNUSED)
 {
     assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(90 * LEAST);
-    take_slowly(5);
-    find_no_room(&budgets.requests);
-    take_slowly(5);
-    assert_false(is_given_up());
+    read_slowly(5);
+    refuse_charge(&budgets.requests);
+    read_slowly(5);
+    assert_false(was_reset());
 }
 
-static void test_an_answer_that_is_taken_in_time_need_not_yield(void **state AS_UNUSED)
+static void test_an_answer_that_is_read_in_time_is_not_evicted(void **state AS_UNUSED)
 {
     assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(50 * LEAST);
-    for (int i = 0; i < 8; i++) { /* in TIMEOUT, less the sweep that its beginning may be late */
-        find_no_room(&budgets.answers);
+    for (int i = 0; i < 8; i++) { /* in TIMEOUT, less one sweep, by which the start may be late */
+        refuse_charge(&budgets.answers);
         h1_take(&client, 6 * LEAST);
         sweep(1);
     }
-    assert_false(is_given_up());
+    assert_false(was_reset());
 }
 
 static void test_a_pace_is_known_after_a_second(void **state AS_UNUSED)
 {
     assert_true(as_account_try_charge(x->answers, LIMIT / 2));
     begin(50 * LEAST);
-    find_no_room(&budgets.answers);
+    refuse_charge(&budgets.answers);
     sweep(1);
-    assert_false(is_given_up());
-    find_no_room(&budgets.answers);
+    assert_false(was_reset());
+    refuse_charge(&budgets.answers);
     sweep(1);
-    assert_true(is_given_up());
+    assert_true(was_reset());
 }
 
 static void test_the_pace_in_numbers(void **state AS_UNUSED)
@@ -278,7 +278,7 @@ static void test_the_pace_in_numbers(void **state AS_UNUSED)
         uint64_t moved, left;
         bool slow;
     } rows[] = {
-        {2 * AS_SEC - 1, 0, 1000, false}, /* a sweep and a second have not gone by */
+        {2 * AS_SEC - 1, 0, 1000, false}, /* less than a second and a sweep */
         {2 * AS_SEC, 0, 1, true},
         {2 * AS_SEC, 0, 0, false},
         {2 * AS_SEC, 100, 1000, false}, /* ten seconds */
@@ -295,11 +295,11 @@ static void test_the_pace_in_numbers(void **state AS_UNUSED)
     assert_false(as_client_timeouts_is_slow(&e, 100 * AS_SEC, 0, 1000, 0)); /* off */
 }
 
-static void test_a_connection_that_takes_nothing(void **state AS_UNUSED)
+static void test_a_connection_that_reads_nothing(void **state AS_UNUSED)
 {
     assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
     assert_true(as_account_try_charge(conn.answers, LIMIT / 2));
-    find_no_room(&budgets.answers);
+    refuse_charge(&budgets.answers);
     as_client_timeouts_begin_sweep(&e);
     assert_int_equal(as_client_timeouts_of_output(&conn), AS_SEC);
     e.conf.send_timeout = 0;
@@ -307,11 +307,11 @@ static void test_a_connection_that_takes_nothing(void **state AS_UNUSED)
     e.conf.send_timeout = AS_MS;
     assert_int_equal(as_client_timeouts_of_output(&conn), AS_MS);
     e.conf.send_timeout = TIMEOUT;
-    as_client_timeouts_begin_sweep(&e); /* there was room since */
+    as_client_timeouts_begin_sweep(&e); /* no refusals since */
     assert_int_equal(as_client_timeouts_of_output(&conn), TIMEOUT);
 }
 
-static void test_sweeps_are_as_often_as_the_shortest_timeout_needs(void **state AS_UNUSED)
+static void test_the_sweep_interval_follows_the_shortest_timeout(void **state AS_UNUSED)
 {
     struct as_edge_conf conf = {0};
     as_ns *const timeouts[] = {&conf.header_timeout,    &conf.idle_timeout, &conf.keepalive_time,
@@ -338,22 +338,22 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_an_open_answer_of_which_nothing_waits_is_waited_for),
-        TEST(test_one_that_nobody_takes_is_given_up_in_time),
-        TEST(test_one_that_stops_late_is_given_up_as_well),
-        TEST(test_the_least_that_must_move),
-        TEST(test_all_that_waited_is_enough),
-        TEST(test_what_is_written_is_no_progress),
+        TEST(test_an_open_answer_without_output_is_not_reset),
+        TEST(test_an_answer_that_is_not_read_is_reset_in_time),
+        TEST(test_an_answer_that_stalls_late_is_reset_as_well),
+        TEST(test_min_progress_is_exact),
+        TEST(test_sending_all_that_waited_is_enough),
+        TEST(test_writing_is_not_progress),
         TEST(test_a_whole_answer),
-        TEST(test_without_a_timeout_all_are_waited_for),
-        TEST(test_a_slow_answer_yields_when_others_find_no_room),
-        TEST(test_who_holds_little_need_not_yield),
-        TEST(test_no_room_for_requests_is_nothing_to_answers),
-        TEST(test_an_answer_that_is_taken_in_time_need_not_yield),
+        TEST(test_without_a_timeout_nothing_is_reset),
+        TEST(test_a_slow_answer_is_evicted_from_a_full_budget),
+        TEST(test_an_account_that_holds_little_is_not_evicted),
+        TEST(test_a_full_request_budget_does_not_evict_answers),
+        TEST(test_an_answer_that_is_read_in_time_is_not_evicted),
         TEST(test_a_pace_is_known_after_a_second),
         TEST(test_the_pace_in_numbers),
-        TEST(test_a_connection_that_takes_nothing),
-        TEST(test_sweeps_are_as_often_as_the_shortest_timeout_needs),
+        TEST(test_a_connection_that_reads_nothing),
+        TEST(test_the_sweep_interval_follows_the_shortest_timeout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Specification of edge/exchange/compress: compressed messages, a slice per turn, charged to an
- * account. */
+/* Specification of edge/exchange/compress: messages are processed in slices per turn, and charged
+ * to an account. */
 #include "edge/exchange/compress.h"
 
 #include "unit.h"
@@ -85,7 +85,7 @@ static struct as_str zeros(struct bench *b, struct job *j, size_t n)
     return (struct as_str){(char *)j->r.blob->data, j->r.n};
 }
 
-static void there_and_back(void **state AS_UNUSED)
+static void compressed_and_inflated_again(void **state AS_UNUSED)
 {
     static const size_t sizes[] = {100, 5000, 65536, 3 << 20};
     struct bench b;
@@ -109,7 +109,7 @@ static void there_and_back(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-static void small_ones_are_done_at_once(void **state AS_UNUSED)
+static void small_messages_are_done_at_once(void **state AS_UNUSED)
 {
     struct job small, big;
     struct as_str in;
@@ -155,7 +155,7 @@ static void the_limit_is_exact(void **state AS_UNUSED)
 }
 
 /* 64 MiB of zeros in 300 KiB: refused after as little memory as the limit allows. */
-static void a_bomb_takes_no_more_than_the_limit(void **state AS_UNUSED)
+static void a_zip_bomb_uses_no_more_memory_than_the_limit(void **state AS_UNUSED)
 {
     struct job small, bomb;
     struct as_str in;
@@ -175,7 +175,7 @@ static void a_bomb_takes_no_more_than_the_limit(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-static void what_is_no_gzip_is_an_error(void **state AS_UNUSED)
+static void invalid_input_is_an_error(void **state AS_UNUSED)
 {
     struct job a, c;
     struct bench b;
@@ -189,8 +189,8 @@ static void what_is_no_gzip_is_an_error(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-/* Large ones share the turns; a small one that comes later does not wait for all of them. */
-static void others_get_their_turn(void **state AS_UNUSED)
+/* Large messages share the turns; a small one does not wait until all of them are done. */
+static void messages_take_turns(void **state AS_UNUSED)
 {
     struct job source, tiny_source, large[2], tiny;
     struct as_str in, tiny_in;
@@ -214,7 +214,7 @@ static void others_get_their_turn(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-static void a_cancelled_one_is_not_heard_of(void **state AS_UNUSED)
+static void done_is_not_called_after_cancel(void **state AS_UNUSED)
 {
     struct job source, gone, stays;
     struct as_str in;
@@ -264,9 +264,9 @@ static void pieces_are_one_message(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-/* The owner of an answer gives a limit below its size: what would not get smaller is not sent so.
+/* For answers the limit is below their size: if compression does not help, the result is too big.
  */
-static void what_does_not_get_smaller_is_too_big(void **state AS_UNUSED)
+static void output_that_is_not_smaller_is_too_big(void **state AS_UNUSED)
 {
     uint8_t noise[200];
     struct job j;
@@ -284,15 +284,15 @@ static void what_does_not_get_smaller_is_too_big(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(small_ones_are_done_at_once),
+        cmocka_unit_test(compressed_and_inflated_again),
+        cmocka_unit_test(small_messages_are_done_at_once),
         cmocka_unit_test(the_limit_is_exact),
-        cmocka_unit_test(a_bomb_takes_no_more_than_the_limit),
-        cmocka_unit_test(what_is_no_gzip_is_an_error),
-        cmocka_unit_test(others_get_their_turn),
-        cmocka_unit_test(a_cancelled_one_is_not_heard_of),
+        cmocka_unit_test(a_zip_bomb_uses_no_more_memory_than_the_limit),
+        cmocka_unit_test(invalid_input_is_an_error),
+        cmocka_unit_test(messages_take_turns),
+        cmocka_unit_test(done_is_not_called_after_cancel),
         cmocka_unit_test(pieces_are_one_message),
-        cmocka_unit_test(what_does_not_get_smaller_is_too_big),
+        cmocka_unit_test(output_that_is_not_smaller_is_too_big),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

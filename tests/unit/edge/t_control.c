@@ -1,22 +1,21 @@
-/* Specification of edge/admin/control: which request is asked for by which path and body, and what
- * its answers look like. */
+/* Specification of edge/admin/control: which path and body makes which request, and the answers. */
 #include "control_world.h"
 
-/* The whole answer to one request; its status. */
-static int ask(struct world *w, struct client *c, const char *method, const char *target,
-               const char *body)
+/* Sends a request and waits for its answer; returns the status. */
+static int request(struct world *w, struct client *c, const char *method, const char *target,
+                   const char *body)
 {
-    forget(c);
-    as_buf_drop(&w->asked, w->asked.n);
-    say(c, method, target, body);
-    UNTIL(w, c, heard(c, "\r\n\r\n"));
-    return atoi(text_of(&c->heard) + strlen("HTTP/1.1 "));
+    clear_received(c);
+    as_buf_drop(&w->last_request, w->last_request.n);
+    send_request(c, method, target, body);
+    UNTIL(w, c, has_received(c, "\r\n\r\n"));
+    return atoi(text_of(&c->received) + strlen("HTTP/1.1 "));
 }
 
-static void a_path_is_a_verb(void **state AS_UNUSED)
+static void paths_and_queries_select_the_verb(void **state AS_UNUSED)
 {
     static const struct {
-        const char *method, *target, *body, *asked;
+        const char *method, *target, *body, *expected;
     } rows[] = {
         {"GET", "/api/serve/applications/", NULL, "show   0 "},
         {"GET", "/api/serve/config", NULL, "config   0 "},
@@ -43,17 +42,17 @@ static void a_path_is_a_verb(void **state AS_UNUSED)
          "rollback shop ma/in 0 "},
     };
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
-        assert_int_equal(ask(w, c, rows[i].method, rows[i].target, rows[i].body), 200);
-        assert_string_equal(text_of(&w->asked), rows[i].asked);
+        assert_int_equal(request(w, c, rows[i].method, rows[i].target, rows[i].body), 200);
+        assert_string_equal(text_of(&w->last_request), rows[i].expected);
     }
-    leave(c);
+    free_client(c);
     close_world(w);
 }
 
-static void what_is_no_request_is_told_and_not_carried_out(void **state AS_UNUSED)
+static void invalid_requests_get_an_error_and_are_not_carried_out(void **state AS_UNUSED)
 {
 #define SCALE "/api/v1/applications/shop/deployments/main/scale"
     static const struct {
@@ -80,141 +79,143 @@ static void what_is_no_request_is_told_and_not_carried_out(void **state AS_UNUSE
         {"POST", SCALE, "{\"target_num_replicas\": 1} 2", 400, "\"error\""},
         {"GET", SCALE, NULL, 405, "\"error\""},
         {"POST", "/api/serve/applications/", "a", 405, "\"error\""},
-        {"GET", "/v2/health/live", NULL, 404, "\"error\""}, /* no models behind this interface */
+        {"GET", "/v2/health/live", NULL, 404, "\"error\""}, /* this interface serves no models */
     };
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
-        int status = ask(w, c, rows[i].method, rows[i].target, rows[i].body);
+        int status = request(w, c, rows[i].method, rows[i].target, rows[i].body);
 
-        if (status != rows[i].status || !heard(c, rows[i].why))
-            print_error("row %zu: %s\n", i, text_of(&c->heard));
+        if (status != rows[i].status || !has_received(c, rows[i].why))
+            print_error("row %zu: %s\n", i, text_of(&c->received));
         assert_int_equal(status, rows[i].status);
-        assert_true(heard(c, rows[i].why));
-        assert_string_equal(text_of(&w->asked), "");
+        assert_true(has_received(c, rows[i].why));
+        assert_string_equal(text_of(&w->last_request), "");
     }
-    leave(c);
+    free_client(c);
     close_world(w);
 #undef SCALE
 }
 
-static void a_file_may_be_so_long(void **state AS_UNUSED)
+static void the_size_of_a_file_is_limited(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
     char text[4098];
 
     memset(text, 'x', sizeof(text));
     text[4096] = 0;
-    assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", text), 200);
-    assert_int_equal(w->asked.n, strlen("deploy   0 ") + 4096);
+    assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", text), 200);
+    assert_int_equal(w->last_request.n, strlen("deploy   0 ") + 4096);
     text[4096] = 'x';
     text[4097] = 0;
-    assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", text), 413);
-    assert_true(heard(c, "--max-spec-bytes"));
-    assert_int_equal(w->asked.n, 0);
-    leave(c);
+    assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", text), 413);
+    assert_true(has_received(c, "--max-spec-bytes"));
+    assert_int_equal(w->last_request.n, 0);
+    free_client(c);
     close_world(w);
 }
 
 static void answers_are_json_but_for_the_config(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
     w->text = "{\"a\":1}";
-    assert_int_equal(ask(w, c, "GET", "/api/serve/applications/", NULL), 200);
-    assert_true(heard(c, "content-type: application/json\r\n") && heard(c, "\r\n\r\n{\"a\":1}"));
+    assert_int_equal(request(w, c, "GET", "/api/serve/applications/", NULL), 200);
+    assert_true(has_received(c, "content-type: application/json\r\n") &&
+                has_received(c, "\r\n\r\n{\"a\":1}"));
     w->text = "applications: []\n";
-    assert_int_equal(ask(w, c, "GET", "/api/serve/config", NULL), 200);
-    assert_true(heard(c, "content-type: application/yaml\r\n"));
-    assert_true(heard(c, "\r\n\r\napplications: []\n"));
-    leave(c);
+    assert_int_equal(request(w, c, "GET", "/api/serve/config", NULL), 200);
+    assert_true(has_received(c, "content-type: application/yaml\r\n"));
+    assert_true(has_received(c, "\r\n\r\napplications: []\n"));
+    free_client(c);
     close_world(w);
 }
 
-static void what_cannot_be_done_says_why(void **state AS_UNUSED)
+static void errors_have_their_status_and_text(void **state AS_UNUSED)
 {
     static const struct {
         int err, status;
     } rows[] = {{AS_EINVALID, 400}, {AS_ENOTFOUND, 404}, {AS_EEXISTS, 409}, {AS_EUNAVAILABLE, 503}};
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         w->err = rows[i].err;
         w->text = "request:1:2: a \"key\"\nrequest:2:3: another";
-        assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
-        assert_true(
-            heard(c, "{\"error\":\"request:1:2: a \\\"key\\\"\\u000arequest:2:3: another\"}"));
-        w->text = NULL; /* nothing to say: what the error means */
-        assert_int_equal(ask(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
-        assert_true(heard(c, as_err_text(rows[i].err)));
+        assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
+        assert_true(has_received(
+            c, "{\"error\":\"request:1:2: a \\\"key\\\"\\u000arequest:2:3: another\"}"));
+        w->text = NULL; /* without a text: the text of the error code */
+        assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
+        assert_true(has_received(c, as_err_text(rows[i].err)));
     }
-    leave(c);
+    free_client(c);
     close_world(w);
 }
 
 static void an_answer_may_come_later(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
-    w->later = true;
-    say(c, "PUT", "/api/serve/applications/", "x");
-    UNTIL(w, c, w->waiting);
+    w->answer_later = true;
+    send_request(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->pending);
     for (int i = 0; i < 10; i++)
-        turn(w, c);
-    assert_int_equal(c->heard.n, 0);
+        run_turn(w, c);
+    assert_int_equal(c->received.n, 0);
     answer(w, 0, "{\"late\":true}");
-    UNTIL(w, c, heard(c, "{\"late\":true}"));
+    UNTIL(w, c, has_received(c, "{\"late\":true}"));
     assert_int_equal(w->gone, 0);
-    leave(c);
+    free_client(c);
     close_world(w);
 }
 
-static void one_whose_client_leaves_is_answered_to_nobody(void **state AS_UNUSED)
+static void an_answer_after_the_client_has_left(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w), *other = connected(w);
+    struct client *c = connect_client(w), *other = connect_client(w);
 
-    w->later = true;
-    say(c, "PUT", "/api/serve/applications/", "x");
-    UNTIL(w, c, w->waiting);
-    leave(c);
+    w->answer_later = true;
+    send_request(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->pending);
+    free_client(c);
     UNTIL(w, NULL, w->gone == 1);
     answer(w, 0, "{}");
-    w->later = false;
-    assert_int_equal(ask(w, other, "GET", "/api/serve/history", NULL), 200); /* all else goes on */
+    w->answer_later = false;
+    assert_int_equal(request(w, other, "GET", "/api/serve/history", NULL),
+                     200); /* other requests are answered */
     assert_int_equal(w->gone, 1);
-    leave(other);
+    free_client(other);
     close_world(w);
 }
 
-static void the_end_comes_while_one_waits(void **state AS_UNUSED)
+static void shutdown_while_a_request_waits(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
-    w->later = true;
-    say(c, "PUT", "/api/serve/applications/", "x");
-    UNTIL(w, c, w->waiting);
+    w->answer_later = true;
+    send_request(c, "PUT", "/api/serve/applications/", "x");
+    UNTIL(w, c, w->pending);
     close_world(w);
-    leave(c);
+    free_client(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_is_a_verb),
-        cmocka_unit_test(what_is_no_request_is_told_and_not_carried_out),
-        cmocka_unit_test(a_file_may_be_so_long),
+        cmocka_unit_test(paths_and_queries_select_the_verb),
+        cmocka_unit_test(invalid_requests_get_an_error_and_are_not_carried_out),
+        cmocka_unit_test(the_size_of_a_file_is_limited),
         cmocka_unit_test(answers_are_json_but_for_the_config),
-        cmocka_unit_test(what_cannot_be_done_says_why),
+        cmocka_unit_test(errors_have_their_status_and_text),
         cmocka_unit_test(an_answer_may_come_later),
-        cmocka_unit_test(one_whose_client_leaves_is_answered_to_nobody),
-        cmocka_unit_test(the_end_comes_while_one_waits),
+        cmocka_unit_test(an_answer_after_the_client_has_left),
+        cmocka_unit_test(shutdown_while_a_request_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Specification of edge/admin/control_events: what a listener is told, when, and when it is cut
- * off. */
+/* Specification of edge/admin/control_events: which events a listener gets, when, and when it is
+ * disconnected. */
 #include "control_world.h"
 
 #define EVENTS "/api/serve/events"
@@ -26,26 +26,26 @@ static struct as_control_row replica(const char *name, uint32_t pid, uint32_t ra
 
 static struct client *listener(struct world *w)
 {
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
-    say(c, "GET", EVENTS, NULL);
-    UNTIL(w, c, heard(c, SYNCED));
-    assert_true(heard(c, "HTTP/1.1 200 "));
-    assert_true(heard(c, "content-type: text/event-stream; charset=utf-8\r\n"));
+    send_request(c, "GET", EVENTS, NULL);
+    UNTIL(w, c, has_received(c, SYNCED));
+    assert_true(has_received(c, "HTTP/1.1 200 "));
+    assert_true(has_received(c, "content-type: text/event-stream; charset=utf-8\r\n"));
     return c;
 }
 
-/* Once more than 20 ms have passed, so that each change is looked at by itself. */
-static void change(struct world *w, struct client *c)
+/* Waits for the comparison, so that each change is compared by itself. */
+static void wait_for_change(struct world *w, struct client *c)
 {
-    uint32_t looks = w->looks;
+    uint32_t before = w->n_listings;
 
     as_control_events_changed(w->api.events);
-    UNTIL(w, c, w->looks > looks);
-    turn(w, c);
+    UNTIL(w, c, w->n_listings > before);
+    run_turn(w, c);
 }
 
-static void first_everything_then_synced(void **state AS_UNUSED)
+static void first_all_objects_then_synced(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c;
@@ -65,7 +65,7 @@ static void first_everything_then_synced(void **state AS_UNUSED)
     w->rows[3] = replica("main-1", 0, AS_CONTROL_NONE);
     w->n_rows = 4;
     c = listener(w);
-    at = strstr(text_of(&c->heard), "data: ");
+    at = strstr(text_of(&c->received), "data: ");
     at = strstr(at, "{\"kind\":\"application\",\"application\":\"shop\",\"status\":\"RUNNING\",");
     assert_non_null(at);
     at = strstr(at,
@@ -81,11 +81,11 @@ static void first_everything_then_synced(void **state AS_UNUSED)
     at = strstr(at, "\"replica\":\"main-1\",\"status\":\"RUNNING\",\"message\":\"\",\"pid\":null,"
                     "\"rank\":null,\"starts\":1}\n\n" SYNCED);
     assert_non_null(at);
-    leave(c);
+    free_client(c);
     close_world(w);
 }
 
-static void then_what_changes_and_nothing_else(void **state AS_UNUSED)
+static void then_only_changes(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c;
@@ -94,18 +94,18 @@ static void then_what_changes_and_nothing_else(void **state AS_UNUSED)
     w->rows[1] = replica("main-0", 1, 0);
     w->n_rows = 2;
     c = listener(w);
-    forget(c);
-    change(w, c); /* it said so, but nothing has */
-    assert_false(heard(c, "data:"));
+    clear_received(c);
+    wait_for_change(w, c); /* notified, but nothing has changed */
+    assert_false(has_received(c, "data:"));
     w->rows[1].pid = 2;
-    change(w, c);
-    assert_true(heard(c, "\"replica\":\"main-0\"") && heard(c, "\"pid\":2"));
-    assert_false(heard(c, "\"kind\":\"application\""));
-    leave(c);
+    wait_for_change(w, c);
+    assert_true(has_received(c, "\"replica\":\"main-0\"") && has_received(c, "\"pid\":2"));
+    assert_false(has_received(c, "\"kind\":\"application\""));
+    free_client(c);
     close_world(w);
 }
 
-static void what_comes_goes_and_moves(void **state AS_UNUSED)
+static void objects_are_added_removed_and_moved(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c;
@@ -115,27 +115,27 @@ static void what_comes_goes_and_moves(void **state AS_UNUSED)
     w->rows[2] = replica("main-1", 2, 1);
     w->n_rows = 3;
     c = listener(w);
-    forget(c);
-    w->rows[1] =
-        replica("main-1", 2, 1); /* the first is gone, another is there, one is elsewhere */
+    clear_received(c);
+    w->rows[1] = replica("main-1", 2, 1); /* main-0 was removed, main-1 has moved */
     w->rows[2] = replica("main-2", 3, 0);
-    change(w, c);
-    assert_true(heard(c, "data: {\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":"
-                         "\"main\",\"replica\":\"main-0\",\"status\":\"GONE\"}\n\n"));
-    assert_true(heard(c, "\"replica\":\"main-2\",\"status\":\"RUNNING\""));
-    assert_false(heard(c, "main-1"));
-    forget(c);
+    wait_for_change(w, c);
+    assert_true(has_received(c,
+                             "data: {\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":"
+                             "\"main\",\"replica\":\"main-0\",\"status\":\"GONE\"}\n\n"));
+    assert_true(has_received(c, "\"replica\":\"main-2\",\"status\":\"RUNNING\""));
+    assert_false(has_received(c, "main-1"));
+    clear_received(c);
     w->n_rows = 0;
-    change(w, c);
+    wait_for_change(w, c);
     assert_true(
-        heard(c, "{\"kind\":\"application\",\"application\":\"shop\",\"status\":\"GONE\"}"));
-    assert_true(heard(c, "main-1") && heard(c, "main-2"));
-    leave(c);
+        has_received(c, "{\"kind\":\"application\",\"application\":\"shop\",\"status\":\"GONE\"}"));
+    assert_true(has_received(c, "main-1") && has_received(c, "main-2"));
+    free_client(c);
     close_world(w);
 }
 
-/* A name that begins as another one's does is another one. */
-static void keys_are_whole(void **state AS_UNUSED)
+/* A name that begins with another name is a different object. */
+static void keys_are_compared_as_a_whole(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c;
@@ -143,46 +143,46 @@ static void keys_are_whole(void **state AS_UNUSED)
     w->rows[0] = application("shop", "RUNNING");
     w->n_rows = 1;
     c = listener(w);
-    forget(c);
+    clear_received(c);
     w->rows[0] = application("shop2", "RUNNING");
-    change(w, c);
-    assert_true(heard(c, "\"application\":\"shop\",\"status\":\"GONE\""));
-    assert_true(heard(c, "\"application\":\"shop2\",\"status\":\"RUNNING\""));
-    leave(c);
+    wait_for_change(w, c);
+    assert_true(has_received(c, "\"application\":\"shop\",\"status\":\"GONE\""));
+    assert_true(has_received(c, "\"application\":\"shop2\",\"status\":\"RUNNING\""));
+    free_client(c);
     close_world(w);
 }
 
-static void changes_that_follow_each_other_are_one_look(void **state AS_UNUSED)
+static void quick_changes_are_one_comparison(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c;
-    uint32_t looks;
+    uint32_t before;
     as_ns since;
 
-    as_control_events_changed(w->api.events); /* nobody listens: nobody looks */
-    turn(w, NULL);
-    assert_int_equal(w->looks, 0);
+    as_control_events_changed(w->api.events); /* no listeners: nothing is compared */
+    run_turn(w, NULL);
+    assert_int_equal(w->n_listings, 0);
     w->rows[0] = application("shop", "DEPLOYING");
     w->n_rows = 1;
     c = listener(w);
-    change(w, c);
-    forget(c);
-    looks = w->looks;
+    wait_for_change(w, c);
+    clear_received(c);
+    before = w->n_listings;
     since = now();
     for (int i = 0; i < 1000; i++) {
         w->rows[0].status = i % 2 ? AS_STR("DEPLOYING") : AS_STR("UNHEALTHY");
         as_control_events_changed(w->api.events);
-        turn(w, c);
+        run_turn(w, c);
     }
     w->rows[0].status = AS_STR("RUNNING");
     as_control_events_changed(w->api.events);
-    UNTIL(w, c, heard(c, "RUNNING"));
-    assert_true(w->looks - looks <= (now() - since) / (20 * AS_MS) + 1);
-    leave(c);
+    UNTIL(w, c, has_received(c, "RUNNING"));
+    assert_true(w->n_listings - before <= (now() - since) / (20 * AS_MS) + 1);
+    free_client(c);
     close_world(w);
 }
 
-static void who_comes_later_hears_all_and_others_the_change(void **state AS_UNUSED)
+static void a_late_listener_gets_all_and_the_others_the_change(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *first, *second;
@@ -190,38 +190,38 @@ static void who_comes_later_hears_all_and_others_the_change(void **state AS_UNUS
     w->rows[0] = application("shop", "DEPLOYING");
     w->n_rows = 1;
     first = listener(w);
-    forget(first);
-    w->rows[0].status = AS_STR("RUNNING"); /* nobody has said that something changed */
+    clear_received(first);
+    w->rows[0].status = AS_STR("RUNNING"); /* without as_control_events_changed */
     second = listener(w);
-    UNTIL(w, first, heard(first, "RUNNING"));
-    assert_false(heard(first, "synced"));
-    assert_true(heard(second, "RUNNING") && !heard(second, "DEPLOYING"));
-    leave(first);
-    forget(second);
+    UNTIL(w, first, has_received(first, "RUNNING"));
+    assert_false(has_received(first, "synced"));
+    assert_true(has_received(second, "RUNNING") && !has_received(second, "DEPLOYING"));
+    free_client(first);
+    clear_received(second);
     w->rows[0].status = AS_STR("UNHEALTHY");
-    change(w, second);
-    assert_true(heard(second, "UNHEALTHY"));
-    leave(second);
+    wait_for_change(w, second);
+    assert_true(has_received(second, "UNHEALTHY"));
+    free_client(second);
     close_world(w);
 }
 
-static void silence_is_broken_by_comments(void **state AS_UNUSED)
+static void comments_are_sent_while_nothing_changes(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c = listener(w);
     as_ns since = now();
 
-    forget(c);
-    UNTIL(w, c, heard(c, ":\n\n"));
+    clear_received(c);
+    UNTIL(w, c, has_received(c, ":\n\n"));
     assert_true(now() - since >= HEARTBEAT / 2);
-    forget(c);
-    UNTIL(w, c, heard(c, ":\n\n"));
-    leave(c);
+    clear_received(c);
+    UNTIL(w, c, has_received(c, ":\n\n"));
+    free_client(c);
     close_world(w);
 }
 
-/* Its socket takes what sockets take, and then so many bytes wait; what it was told first aside. */
-static void who_does_not_read_is_cut_off_and_others_are_not(void **state AS_UNUSED)
+/* The limit applies to bytes that do not fit into its socket, except the first events. */
+static void a_listener_that_does_not_read_is_disconnected(void **state AS_UNUSED)
 {
     static char long_text[1000];
     struct world *w = open_world();
@@ -236,63 +236,63 @@ static void who_does_not_read_is_cut_off_and_others_are_not(void **state AS_UNUS
     for (uint32_t n = 0; !strstr(text_of(&w->logged), "listener_cut_off"); n++) {
         assert_true(n < 10000);
         long_text[0] = (char)('a' + n % 26);
-        forget(quick);
-        change(w, quick);
-        assert_true(heard(quick, "RUNNING"));
+        clear_received(quick);
+        wait_for_change(w, quick);
+        assert_true(has_received(quick, "RUNNING"));
     }
     assert_non_null(strstr(text_of(&w->logged),
                            "level=warn event=listener_cut_off reason=\"it does not read "
                            "(--max-event-bytes)\""));
     UNTIL(w, slow, slow->eof);
-    /* in the middle of an answer: it must not look whole */
-    assert_false(heard(slow, "\r\n0\r\n\r\n"));
-    forget(quick);
+    /* reset in the middle of the answer, so that it does not look complete */
+    assert_false(has_received(slow, "\r\n0\r\n\r\n"));
+    clear_received(quick);
     w->rows[0].status = AS_STR("UNHEALTHY");
-    change(w, quick);
-    assert_true(heard(quick, "UNHEALTHY"));
-    leave(slow);
-    leave(quick);
+    wait_for_change(w, quick);
+    assert_true(has_received(quick, "UNHEALTHY"));
+    free_client(slow);
+    free_client(quick);
     close_world(w);
 }
 
-static void head_is_a_look_at_the_headers(void **state AS_UNUSED)
+static void head_gets_the_headers_only(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct client *c = connected(w);
+    struct client *c = connect_client(w);
 
-    say(c, "HEAD", EVENTS, NULL);
-    UNTIL(w, c, heard(c, "\r\n\r\n"));
-    assert_true(heard(c, "content-type: text/event-stream; charset=utf-8\r\n"));
-    assert_int_equal(w->looks, 0);
-    forget(c);
-    say(c, "GET", "/api/serve/history", NULL); /* the connection is free again */
-    UNTIL(w, c, heard(c, "200"));
-    leave(c);
+    send_request(c, "HEAD", EVENTS, NULL);
+    UNTIL(w, c, has_received(c, "\r\n\r\n"));
+    assert_true(has_received(c, "content-type: text/event-stream; charset=utf-8\r\n"));
+    assert_int_equal(w->n_listings, 0);
+    clear_received(c);
+    send_request(c, "GET", "/api/serve/history", NULL); /* the connection is free again */
+    UNTIL(w, c, has_received(c, "200"));
+    free_client(c);
     close_world(w);
 }
 
-static void the_end_comes_while_one_listens(void **state AS_UNUSED)
+static void shutdown_with_a_listener(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct client *c = listener(w);
 
     close_world(w);
-    leave(c);
+    free_client(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_everything_then_synced),
-        cmocka_unit_test(then_what_changes_and_nothing_else),
-        cmocka_unit_test(what_comes_goes_and_moves),
-        cmocka_unit_test(keys_are_whole),
-        cmocka_unit_test(changes_that_follow_each_other_are_one_look),
-        cmocka_unit_test(who_comes_later_hears_all_and_others_the_change),
-        cmocka_unit_test(silence_is_broken_by_comments),
-        cmocka_unit_test(who_does_not_read_is_cut_off_and_others_are_not),
-        cmocka_unit_test(head_is_a_look_at_the_headers),
-        cmocka_unit_test(the_end_comes_while_one_listens),
+        cmocka_unit_test(first_all_objects_then_synced),
+        cmocka_unit_test(then_only_changes),
+        cmocka_unit_test(objects_are_added_removed_and_moved),
+        cmocka_unit_test(keys_are_compared_as_a_whole),
+        cmocka_unit_test(quick_changes_are_one_comparison),
+        cmocka_unit_test(a_late_listener_gets_all_and_the_others_the_change),
+        cmocka_unit_test(comments_are_sent_while_nothing_changes),
+        cmocka_unit_test(a_listener_that_does_not_read_is_disconnected),
+        cmocka_unit_test(head_gets_the_headers_only),
+        cmocka_unit_test(shutdown_with_a_listener),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Specification of edge/conn/linger: how long a socket outlives its connection, and what its client
- * sees. */
+/* Specification of edge/conn/linger: how long a socket stays open after its connection, and what
+ * the client receives. */
 #include "edge/conn/linger.h"
 
 #include "unit.h"
@@ -58,7 +58,7 @@ static int client(void)
     return fd;
 }
 
-/* n bytes of the client; the loop takes them. False: nobody does any more. */
+/* The client sends n bytes, and the loop runs. False: the socket is closed. */
 static bool say(int fd, size_t n)
 {
     static const uint8_t bytes[65536];
@@ -82,7 +82,7 @@ static bool is_reset(int fd)
     return p.revents & POLLERR;
 }
 
-static void the_client_hears_all_though_it_goes_on_talking(void **state AS_UNUSED)
+static void a_client_that_keeps_sending_gets_everything(void **state AS_UNUSED)
 {
     int fd = client();
     char text[8];
@@ -97,7 +97,7 @@ static void the_client_hears_all_though_it_goes_on_talking(void **state AS_UNUSE
     close(fd);
 }
 
-static void it_ends_with_the_client(void **state AS_UNUSED)
+static void it_ends_when_the_client_closes(void **state AS_UNUSED)
 {
     int fd = client();
 
@@ -107,7 +107,7 @@ static void it_ends_with_the_client(void **state AS_UNUSED)
     close(fd);
 }
 
-static void bytes_are_bounded(void **state AS_UNUSED)
+static void bytes_are_limited(void **state AS_UNUSED)
 {
     int fd = client();
 
@@ -121,7 +121,7 @@ static void bytes_are_bounded(void **state AS_UNUSED)
     close(fd);
 }
 
-/* However much there is to read: at most the share of one look, and only at a look. */
+/* Each tick reads at most its share, and nothing is read between ticks. */
 static void a_flood_is_slowed_down(void **state AS_UNUSED)
 {
     static const uint8_t bytes[65536];
@@ -133,14 +133,14 @@ static void a_flood_is_slowed_down(void **state AS_UNUSED)
     for (int looks = 0; looks < 3; looks++) {
         reads = loop->stat.reads;
         while (loop->stat.reads == reads)
-            turn(); /* UV_RUN_ONCE would run timers before and after it waits: two looks */
+            turn(); /* UV_RUN_ONCE runs timers before and after it waits: two ticks */
         assert_true(loop->stat.reads - reads <= AS_LINGER_SHARE / sizeof(rx));
     }
     assert_int_equal(linger.n, 1);
     close(fd);
 }
 
-static void time_is_bounded(void **state AS_UNUSED)
+static void time_is_limited(void **state AS_UNUSED)
 {
     as_ns start = as_loop_now(loop);
     int fd = client();
@@ -152,7 +152,7 @@ static void time_is_bounded(void **state AS_UNUSED)
     close(fd);
 }
 
-static void the_oldest_goes_for_a_new_one(void **state AS_UNUSED)
+static void the_oldest_is_closed_for_a_new_one(void **state AS_UNUSED)
 {
     int fds[MOST + 1];
 
@@ -169,7 +169,7 @@ static void the_oldest_goes_for_a_new_one(void **state AS_UNUSED)
         close(fds[i]);
 }
 
-static void without_time_it_is_closed_at_once(void **state AS_UNUSED)
+static void without_a_timeout_it_is_closed_at_once(void **state AS_UNUSED)
 {
     int fd;
 
@@ -183,14 +183,14 @@ static void without_time_it_is_closed_at_once(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_client_hears_all_though_it_goes_on_talking, setup,
+        cmocka_unit_test_setup_teardown(a_client_that_keeps_sending_gets_everything, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(it_ends_with_the_client, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(it_ends_when_the_client_closes, setup, teardown),
+        cmocka_unit_test_setup_teardown(bytes_are_limited, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flood_is_slowed_down, setup, teardown),
-        cmocka_unit_test_setup_teardown(time_is_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_oldest_goes_for_a_new_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_time_it_is_closed_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(time_is_limited, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_oldest_is_closed_for_a_new_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_timeout_it_is_closed_at_once, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* Specification of edge/rest/openapi: a document that is JSON, and says of each path what is
- * served. */
+/* Specification of edge/rest/openapi: the document is valid JSON and describes every path. */
 #include "edge/rest/openapi.h"
 
 #include "unit.h"
@@ -180,8 +179,8 @@ static void each_signature_has_its_paths(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-/* More signatures than AS_OPENAPI_MODELS are not described, and it says so. */
-static void the_document_has_a_bound(void **state AS_UNUSED)
+/* At most AS_OPENAPI_MODELS signatures are described, and the document says so. */
+static void the_number_of_signatures_is_limited(void **state AS_UNUSED)
 {
     const struct as_tensor_spec any = {
         .name = AS_STR("x"), .dtype = AS_DT_FP32, .ndim = AS_ANY_RANK};
@@ -205,7 +204,7 @@ static void the_document_has_a_bound(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-/* Whatever is answered has a row of its statuses, and a schema that exists. */
+/* Every route has statuses, and a schema that exists. */
 static void every_row_is_documented(void **state AS_UNUSED)
 {
     const struct as_rest_table *t = &as_rest_tables[AS_INTERFACE_CLIENTS];
@@ -234,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_without_models),
         cmocka_unit_test(each_signature_has_its_paths),
-        cmocka_unit_test(the_document_has_a_bound),
+        cmocka_unit_test(the_number_of_signatures_is_limited),
         cmocka_unit_test(every_row_is_documented),
     };
 

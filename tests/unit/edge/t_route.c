@@ -19,7 +19,7 @@ static void check(const char *pattern, const char *path, const char *model, cons
     assert_true(as_str_eq(m.name, as_str_of(name)));
 }
 
-static void refuse(const char *pattern, const char *path)
+static void check_no_match(const char *pattern, const char *path)
 {
     struct as_rest_match m;
 
@@ -29,10 +29,10 @@ static void refuse(const char *pattern, const char *path)
 static void a_pattern_without_variables_is_the_path(void **state AS_UNUSED)
 {
     check("/v2", "/v2", "", "", "");
-    refuse("/v2", "/v2/");
-    refuse("/v2", "/v");
-    refuse("/v2", "");
-    refuse("/v2/", "/v2");
+    check_no_match("/v2", "/v2/");
+    check_no_match("/v2", "/v");
+    check_no_match("/v2", "");
+    check_no_match("/v2/", "/v2");
 }
 
 static void a_model_has_segments(void **state AS_UNUSED)
@@ -42,11 +42,11 @@ static void a_model_has_segments(void **state AS_UNUSED)
     check(INFER, "/v2/models/a%2Fb/infer", "a%2Fb", "", "");
     check(METADATA, "/v2/models/team/a", "team/a", "", "");
     check(METADATA, "/v2/models/a/", "a/", "", ""); /* no model has this name */
-    refuse(INFER, "/v2/models//infer");
-    refuse(INFER, "/v2/models/infer");
-    refuse(INFER, "/v2/models/a/infer/");
-    refuse(METADATA, "/v2/models/");
-    refuse(METADATA, "/v2/models");
+    check_no_match(INFER, "/v2/models//infer");
+    check_no_match(INFER, "/v2/models/infer");
+    check_no_match(INFER, "/v2/models/a/infer/");
+    check_no_match(METADATA, "/v2/models/");
+    check_no_match(METADATA, "/v2/models");
 }
 
 static void the_version_is_optional(void **state AS_UNUSED)
@@ -54,19 +54,19 @@ static void the_version_is_optional(void **state AS_UNUSED)
     check(INFER, "/v2/models/a/versions/1/infer", "a", "1", "");
     check(INFER, "/v2/models/x/y/versions/v1.0/infer", "x/y", "v1.0", "");
     check(METADATA, "/v2/models/a/versions/1", "a", "1", "");
-    refuse(METADATA, "/v2/models/a/versions");
-    refuse(METADATA, "/v2/models/a/versions/");
-    refuse(METADATA, "/v2/models/a/versions/1/2");
-    refuse(INFER, "/v2/models/versions/1/infer");
-    refuse(INFER, "/v2/models/a/versions/1/versions/2/infer");
+    check_no_match(METADATA, "/v2/models/a/versions");
+    check_no_match(METADATA, "/v2/models/a/versions/");
+    check_no_match(METADATA, "/v2/models/a/versions/1/2");
+    check_no_match(INFER, "/v2/models/versions/1/infer");
+    check_no_match(INFER, "/v2/models/a/versions/1/versions/2/infer");
 }
 
-/* "…/{model}" would take every path else: what a verb asks for is not there, and no model. */
-static void a_verb_is_no_model(void **state AS_UNUSED)
+/* Without this rule "…/{model}" would match the path of every verb that does not exist. */
+static void a_verb_is_not_a_model(void **state AS_UNUSED)
 {
-    refuse(METADATA, "/v2/models/a/infer");
-    refuse(METADATA, "/v2/models/stats");
-    refuse(METADATA, "/v2/models/a/trace/setting");
+    check_no_match(METADATA, "/v2/models/a/infer");
+    check_no_match(METADATA, "/v2/models/stats");
+    check_no_match(METADATA, "/v2/models/a/trace/setting");
     check(METADATA, "/v2/models/stats/a", "stats/a", "", "");
     check(INFER, "/v2/models/infer/a/infer", "infer/a", "", "");
 }
@@ -75,12 +75,12 @@ static void other_names_are_one_segment(void **state AS_UNUSED)
 {
     check(REGION, "/v2/systemsharedmemory/status", "", "", "");
     check(REGION, "/v2/systemsharedmemory/region/r/status", "", "", "r");
-    refuse(REGION, "/v2/systemsharedmemory/region/r/s/status");
-    refuse(REGION, "/v2/systemsharedmemory/region//status");
+    check_no_match(REGION, "/v2/systemsharedmemory/region/r/s/status");
+    check_no_match(REGION, "/v2/systemsharedmemory/region//status");
 }
 
-/* A path of many segments is looked at as far as a name can go. */
-static void a_long_path_is_cheap(void **state AS_UNUSED)
+/* Only as many segments are tried as the longest name can have. */
+static void long_paths_are_cheap(void **state AS_UNUSED)
 {
     static char path[16000];
     size_t n = 0;
@@ -89,7 +89,7 @@ static void a_long_path_is_cheap(void **state AS_UNUSED)
     while (n + 8 < sizeof(path))
         n += (size_t)snprintf(path + n, sizeof(path) - n, "/a");
     snprintf(path + n, sizeof(path) - n, "/infer");
-    refuse(INFER, path);
+    check_no_match(INFER, path);
 }
 
 static void check_decode(const char *text, const char *want)
@@ -105,7 +105,7 @@ static void check_decode(const char *text, const char *want)
     assert_true(as_str_eq((struct as_str){out, n}, as_str_of(want)));
 }
 
-static void percent_encoding_is_undone(void **state AS_UNUSED)
+static void percent_encoding_is_decoded(void **state AS_UNUSED)
 {
     check_decode("plain", "plain");
     check_decode("a%2Fb%2fc", "a/b/c");
@@ -140,8 +140,8 @@ static void a_path_is_made_of_a_pattern(void **state AS_UNUSED)
     check_put("/v2", true, NULL);
 }
 
-/* Every row of the table is found by its own paths, whatever stands before it. */
-static void no_row_hides_another(void **state AS_UNUSED)
+/* Every route is found by its own paths, whatever routes come before it. */
+static void no_route_hides_another(void **state AS_UNUSED)
 {
     const struct as_rest_match vars = {
         .model = AS_STR("m/n"), .version = AS_STR("7"), .name = AS_STR("x")};
@@ -167,7 +167,7 @@ static void no_row_hides_another(void **state AS_UNUSED)
     }
 }
 
-static void each_door_has_its_own(void **state AS_UNUSED)
+static void each_interface_has_its_own_routes(void **state AS_UNUSED)
 {
     struct as_rest_match m;
 
@@ -184,13 +184,13 @@ int main(void)
         cmocka_unit_test(a_pattern_without_variables_is_the_path),
         cmocka_unit_test(a_model_has_segments),
         cmocka_unit_test(the_version_is_optional),
-        cmocka_unit_test(a_verb_is_no_model),
+        cmocka_unit_test(a_verb_is_not_a_model),
         cmocka_unit_test(other_names_are_one_segment),
-        cmocka_unit_test(a_long_path_is_cheap),
-        cmocka_unit_test(percent_encoding_is_undone),
+        cmocka_unit_test(long_paths_are_cheap),
+        cmocka_unit_test(percent_encoding_is_decoded),
         cmocka_unit_test(a_path_is_made_of_a_pattern),
-        cmocka_unit_test(no_row_hides_another),
-        cmocka_unit_test(each_door_has_its_own),
+        cmocka_unit_test(no_route_hides_another),
+        cmocka_unit_test(each_interface_has_its_own_routes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The request head of the status listener: what is answered, what is refused and with what. */
+/* Specification of as_status_listener_parse: which requests are accepted, and the status of the
+ * others. */
 #include "edge/admin/status_listener.h"
 
 #include "unit.h"
@@ -69,7 +70,7 @@ static void anything_else_is_refused(void **state AS_UNUSED)
         assert_int_equal(parse(rows[i].head, false, &t), rows[i].status);
 }
 
-/* Every cut of a good request is judged without reading beyond it. */
+/* Every prefix of a valid request is parsed without reading beyond its end. */
 static void cut_heads_are_safe(void **state AS_UNUSED)
 {
     static const char head[] = "GET /status HTTP/1.1\r\nHost: localhost:8002\r\nAccept: */*";

@@ -1,5 +1,6 @@
 /* tests/unit/support/control_world.h — a control interface and its clients over HTTP/1.1, for the
- * tests of edge/admin/control: the test is whoever carries requests out, and what is served. */
+ * tests of edge/admin/control: the test plays the controller, which carries out requests and lists
+ * what is served. */
 #ifndef AS_TESTS_CONTROL_WORLD_H
 #define AS_TESTS_CONTROL_WORLD_H
 
@@ -15,13 +16,13 @@
 
 #define HEARTBEAT  (50 * AS_MS)
 #define MAX_UNSENT 2048u
-#define PATIENCE   (30 * AS_SEC) /* of a test that waits in vain */
+#define PATIENCE   (30 * AS_SEC) /* a test that waits longer fails */
 #define ROWS       16
 
 struct client {
     int fd;
     bool eof;
-    struct as_buf heard; /* with a NUL behind it */
+    struct as_buf received; /* with a NUL behind it */
 };
 
 struct world {
@@ -31,16 +32,16 @@ struct world {
     struct as_buf logged;
     struct as_control api;
     struct as_edge *edge;
-    /* the last request, and whoever waits for its answer */
-    struct as_buf asked; /* "VERB application deployment replicas text" */
-    struct as_control_call *waiting;
-    bool later; /* it is answered by the test */
+    /* the last request, and its call if it waits for an answer */
+    struct as_buf last_request; /* "VERB application deployment replicas text" */
+    struct as_control_call *pending;
+    bool answer_later; /* the test calls answer() */
     uint32_t gone;
     int err; /* of the next answers, with `text` */
     const char *text;
     /* what is served */
     struct as_control_row rows[ROWS];
-    uint32_t n_rows, looks;
+    uint32_t n_rows, n_listings;
 };
 
 static inline const char *text_of(struct as_buf *b)
@@ -52,10 +53,10 @@ static inline const char *text_of(struct as_buf *b)
 
 static inline void answer(struct world *w, int err, const char *text)
 {
-    struct as_control_call *k = w->waiting;
+    struct as_control_call *k = w->pending;
     struct as_buf b;
 
-    w->waiting = NULL;
+    w->pending = NULL;
     as_buf_init(&b);
     as_buf_str(&b, text ? text : "");
     as_control_answer(k, err, &b);
@@ -73,11 +74,12 @@ static inline void handle(void *ctx, const struct as_control_request *q, struct 
                                         "delete", "scale",  "restart", "rollback"};
     struct world *w = ctx;
 
-    as_buf_drop(&w->asked, w->asked.n);
-    as_buf_printf(&w->asked, "%s %.*s %.*s %u %.*s", verbs[q->verb], AS_STR_FMT(q->application),
-                  AS_STR_FMT(q->deployment), q->replicas, AS_STR_FMT(q->text));
-    w->waiting = k;
-    if (w->later)
+    as_buf_drop(&w->last_request, w->last_request.n);
+    as_buf_printf(&w->last_request, "%s %.*s %.*s %u %.*s", verbs[q->verb],
+                  AS_STR_FMT(q->application), AS_STR_FMT(q->deployment), q->replicas,
+                  AS_STR_FMT(q->text));
+    w->pending = k;
+    if (w->answer_later)
         as_control_set_on_gone(k, on_gone, w);
     else
         answer(w, w->err, w->text);
@@ -87,7 +89,7 @@ static inline void each(void *ctx, as_control_row_fn *fn, void *arg)
 {
     struct world *w = ctx;
 
-    w->looks++;
+    w->n_listings++;
     for (uint32_t i = 0; i < w->n_rows; i++)
         fn(arg, &w->rows[i]);
 }
@@ -127,11 +129,11 @@ static inline struct world *open_world(void)
     return w;
 }
 
-/* With whatever is open and waits: the server ends. */
+/* Shuts the server down, with open connections and pending requests. */
 static inline void close_world(struct world *w)
 {
     as_edge_stop(w->edge);
-    if (w->waiting)
+    if (w->pending)
         answer(w, AS_ECANCELLED, NULL);
     as_edge_close(w->edge);
     as_control_events_close(w->api.events);
@@ -139,11 +141,11 @@ static inline void close_world(struct world *w)
     as_edge_free(w->edge);
     as_control_events_free(w->api.events);
     as_buf_fini(&w->logged);
-    as_buf_fini(&w->asked);
+    as_buf_fini(&w->last_request);
     free(w);
 }
 
-static inline struct client *connected(struct world *w)
+static inline struct client *connect_client(struct world *w)
 {
     struct client *c = as_xalloc(sizeof(*c));
     int ends[2];
@@ -154,10 +156,10 @@ static inline struct client *connected(struct world *w)
     return c;
 }
 
-static inline void leave(struct client *c)
+static inline void free_client(struct client *c)
 {
     close(c->fd);
-    as_buf_fini(&c->heard);
+    as_buf_fini(&c->received);
     free(c);
 }
 
@@ -169,15 +171,15 @@ static inline as_ns now(void)
     return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
 }
 
-/* A turn of the loop; what was said to it, the client has. c NULL: nobody reads. */
-static inline void turn(struct world *w, struct client *c)
+/* Runs a turn of the loop; then the client reads. c NULL: nothing is read. */
+static inline void run_turn(struct world *w, struct client *c)
 {
     uint8_t part[4096];
     ssize_t n;
 
     uv_run(&w->loop->uv, UV_RUN_NOWAIT);
     while (c && (n = recv(c->fd, part, sizeof(part), 0)) >= 0) {
-        as_buf_add(&c->heard, part, (size_t)n);
+        as_buf_add(&c->received, part, (size_t)n);
         if (n == 0) {
             c->eof = true;
             break;
@@ -185,22 +187,23 @@ static inline void turn(struct world *w, struct client *c)
     }
 }
 
-/* Turns until the condition holds. */
+/* Runs turns until the condition holds. */
 #define UNTIL(w, c, condition)                                                                     \
-    for (as_ns since_ = now(); !(condition); turn(w, c))                                           \
+    for (as_ns since_ = now(); !(condition); run_turn(w, c))                                       \
     assert_true(now() - since_ < PATIENCE)
 
-static inline bool heard(struct client *c, const char *what)
+static inline bool has_received(struct client *c, const char *what)
 {
-    return strstr(text_of(&c->heard), what) != NULL;
+    return strstr(text_of(&c->received), what) != NULL;
 }
 
-static inline void forget(struct client *c)
+static inline void clear_received(struct client *c)
 {
-    as_buf_drop(&c->heard, c->heard.n);
+    as_buf_drop(&c->received, c->received.n);
 }
 
-static inline void say(struct client *c, const char *method, const char *target, const char *body)
+static inline void send_request(struct client *c, const char *method, const char *target,
+                                const char *body)
 {
     struct as_buf b;
 
