@@ -23,9 +23,8 @@ enum as_compress_mode { AS_COMPRESS_OFF, AS_COMPRESS_MATCH, AS_COMPRESS_ALWAYS }
 /* What an edge serves on its listeners. */
 enum as_interface {
     AS_INTERFACE_CLIENTS,
-    AS_INTERFACE_MANAGEMENT, /* workers register: edge/admin/registrar.h; on the dispatch loop only
-                              */
-    AS_INTERFACE_CONTROL,    /* operators deploy and inspect: edge/admin/control.h; no models */
+    AS_INTERFACE_MANAGEMENT, /* registration of workers: edge/admin/registrar.h; dispatch loop */
+    AS_INTERFACE_CONTROL,    /* deployments: edge/admin/control.h; no models */
     AS_INTERFACES
 };
 

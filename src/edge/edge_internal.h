@@ -216,8 +216,7 @@ static inline uint64_t as_conn_sent(struct as_conn *c, uint32_t stream)
 }
 void as_edge_conn_closed(struct as_edge *e); /* counts a closed connection; ends the drain */
 
-/* True: a line of this kind may be logged now. *ret_skipped: lines suppressed since the last one.
- */
+/* True: a line of this kind may be logged now. *ret_skipped: lines skipped since the last one. */
 bool as_edge_may_log(struct as_edge *e, uint32_t kind, uint64_t *ret_skipped);
 
 extern const struct as_http_ops as_exchange_ops; /* callbacks of h1 and h2 */

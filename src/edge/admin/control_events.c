@@ -3,8 +3,7 @@
 #include "base/err.h"
 #include "wire/json/json.h"
 
-/* Least time between two comparisons: while many replicas start, something changes in every turn.
- */
+/* Least time between two comparisons: many replicas that start change something in every turn. */
 #define MIN_INTERVAL (20 * AS_MS)
 
 #define HEARTBEAT ":\n\n"

@@ -91,8 +91,7 @@ void as_conn_free_pipelined(struct as_conn *c)
     c->pipelined_at = c->pipelined_n = 0;
 }
 
-/* Parses requests until one has to wait; answers in between go to c->out. Returns the bytes used.
- */
+/* Parses requests until one has to wait; answers go to c->out. Returns the bytes used. */
 static size_t parse_bytes(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t at = 0;

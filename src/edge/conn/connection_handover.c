@@ -46,8 +46,7 @@ static void on_successor_lost(struct as_connection_handover *r)
     }
 }
 
-/* 0: all were sent. AS_EAGAIN: none was, try later. AS_EOF: none was, the next dispatcher has gone.
- */
+/* 0: all were sent. AS_EAGAIN: none; try later. AS_EOF: none; the next dispatcher has gone. */
 static int send_conns(struct as_connection_handover *r, struct as_conn *const *conns, uint32_t n)
 {
     char states[AS_RIGHTS_MAX] = {0};

@@ -31,8 +31,7 @@ void as_connection_handover_init(struct as_connection_handover *r, struct as_edg
 void as_connection_handover_close(
     struct as_connection_handover *r); /* asynchronous: run the loop */
 
-/* Receives connections from fd, which it owns from here on. To be called at most once. 0, AS_EIO.
- */
+/* Receives connections from fd, which it owns from here on. At most once. 0, AS_EIO. */
 int as_connection_handover_adopt(struct as_connection_handover *r, int fd);
 /* Receives what was sent so far, then closes the socket. */
 void as_connection_handover_stop_adopting(struct as_connection_handover *r);

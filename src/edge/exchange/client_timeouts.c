@@ -4,8 +4,7 @@
 #include "edge/rest/rest_body.h"
 #include "edge/rest/rest.h"
 
-/* An answer that is not sent after this time waits for its client: progress is checked from then.
- */
+/* After this time an unsent answer waits for its client: from then on progress is checked. */
 #define FIRST_CHECK AS_SEC
 
 as_ns as_client_timeouts_sweep_interval(const struct as_edge_conf *conf)

@@ -22,8 +22,7 @@
 #include "wire/grpc/grpc.h"
 #include "wire/oip/oip.h"
 
-#define AS_EXCHANGE_INLINE                                                                         \
-    3072u /* bytes of the arena's first block, which is part of the exchange */
+#define AS_EXCHANGE_INLINE 3072u /* bytes of the arena's first block */
 
 enum as_exchange_state { AS_EXCHANGE_RECEIVING, AS_EXCHANGE_WAITING, AS_EXCHANGE_ANSWERED };
 

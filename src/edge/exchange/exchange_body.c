@@ -78,8 +78,7 @@ static __attribute__((noinline)) bool refuse_message(struct as_exchange *x, uint
     return false;
 }
 
-/* A blob that grows as the message is received. A message that could never fit is refused at once.
- */
+/* Starts a blob that grows as the message is received. Refuses a message that can never fit. */
 static __attribute__((noinline)) bool reserve_large_message(struct as_exchange *x)
 {
     int err = x->body_len > as_budget_account_limit(x->requests->budget)

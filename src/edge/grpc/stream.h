@@ -45,8 +45,7 @@ struct as_stream_ops {
     /* The server shuts down: finish soon, since the drain waits for it. NULL: the stream is failed
      * with UNAVAILABLE. */
     void (*on_drain)(struct as_stream *s);
-    /* The call is over: the client has gone, or has its whole answer. Free `owner`. The last call.
-     */
+    /* The client has gone, or has its whole answer. Free `owner`. The last callback. */
     void (*on_close)(struct as_stream *s);
 };
 

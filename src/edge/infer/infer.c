@@ -41,8 +41,7 @@ static bool grow_metadata(struct metadata *md, uint32_t cap)
     return true;
 }
 
-/* Adds an entry with the key and room for a value of `value` bytes. NULL: the request was failed.
- */
+/* Adds an entry with room for a value of `value` bytes. NULL: the request was failed. */
 static inline struct as_meta *add_metadata(struct metadata *md, struct as_str key, size_t value)
 {
     struct as_msg *msg = &md->x->call.msg;

@@ -7,7 +7,7 @@
 #include "edge/grpc/stream.h"
 
 #define WHY_MAX        512
-#define EVENTS_BLOB    32768u /* events of a turn are sent together in blobs of this size */
+#define EVENTS_BLOB    32768u /* events of a turn share blobs of this size */
 #define PREFIX         "data: "
 #define SUFFIX         "\n\n"
 #define EVENT_OVERHEAD (sizeof(PREFIX SUFFIX) - 1)

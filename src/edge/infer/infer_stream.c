@@ -3,10 +3,8 @@
 #include "edge/infer/infer.h"
 #include "wire/protobuf/pb.h"
 
-#define WHY_MAX 512
-#define MESSAGES_BLOB                                                                              \
-    32768u                   /* small messages of a turn are sent together in blobs of this size   \
-                              */
+#define WHY_MAX       512
+#define MESSAGES_BLOB 32768u /* small messages of a turn share blobs of this size */
 #define LARGE         65536u /* larger messages refer to the tensors where they lie */
 #define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix and head of infer_response */
 #define PARAMS_MAX    16u                       /* of a response, on the stack */
@@ -67,8 +65,7 @@ static void flush_messages(struct infer_stream *is)
     as_stream_send_framed(is->s, &piece, 1);
 }
 
-/* Memory for a message of n bytes, sent together with others. NULL: no room; the call was failed.
- */
+/* Memory for a message of n bytes, sent together with others. NULL: the call was failed. */
 static uint8_t *reserve_message(struct infer_stream *is, size_t n)
 {
     uint8_t *p;

@@ -10,8 +10,7 @@
 
 #include "edge/exchange/exchange.h"
 
-/* Makes the copies of a request that is about to be submitted; its model is `routed`. NULL: none.
- */
+/* Makes the copies of a request that is about to be submitted to a `routed` model. NULL: none. */
 struct as_exchange *as_mirror_copy(struct as_exchange *x);
 /* Submits the copies, after the request itself, which may be freed by then. NULL is fine. */
 void as_mirror_send(struct as_exchange *copies);

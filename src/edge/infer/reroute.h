@@ -33,8 +33,7 @@ bool as_reroute_after_error(struct as_exchange *x);
  * fallback. False: it cannot be submitted, since further inputs were sent or the client has gone;
  * send the error, which is in x->call and x->model. */
 bool as_reroute_to_next(struct as_exchange *x);
-/* The parameter of an answer with the name of the deployment that gave it, if that is a fallback.
- */
+/* A parameter of answers of fallbacks: the name of the deployment that has answered. */
 #define AS_REROUTE_PARAM "anyserve_served_by"
 void as_reroute_add_param(struct as_exchange *x, struct as_oip_response *r);
 

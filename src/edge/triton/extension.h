@@ -13,8 +13,7 @@
 #include "wire/triton/settings.h"
 #include "wire/triton/shm_region.h"
 
-/* Lists the extensions that are available, by their names in server metadata; returns the number.
- */
+/* Lists the available extensions by their names in server metadata; returns their number. */
 #define AS_EXTENSIONS 10u
 uint32_t as_extension_list(const struct as_edge *e, struct as_str out[AS_EXTENSIONS]);
 

@@ -17,8 +17,7 @@ struct body {
 typedef int (*member)(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
                       struct body *b);
 
-/* Calls fn for each member of an object, except null ones. 0, or an error of the parser or of fn.
- */
+/* Calls fn for each member of an object that is not null. 0, or an error of the parser or of fn. */
 static int read_members(struct as_exchange *x, struct as_json *j, struct as_json_value *v,
                         member fn, struct body *b)
 {

@@ -1,5 +1,4 @@
-/* edge/triton/extension_rest.h — the extensions over plain HTTP: handlers of methods/rest_routes.c.
- */
+/* edge/triton/extension_rest.h — plain HTTP handlers of the extensions. */
 #ifndef AS_EDGE_EXTENSION_REST_H
 #define AS_EDGE_EXTENSION_REST_H
 

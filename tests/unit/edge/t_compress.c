@@ -264,8 +264,7 @@ static void pieces_are_one_message(void **state AS_UNUSED)
     tear_down(&b);
 }
 
-/* For answers the limit is below their size: if compression does not help, the result is too big.
- */
+/* For answers the limit is below their size: output that is not smaller is too big. */
 static void output_that_is_not_smaller_is_too_big(void **state AS_UNUSED)
 {
     uint8_t noise[200];
