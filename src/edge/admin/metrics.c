@@ -10,32 +10,32 @@ void as_metrics_header(struct as_buf *o, const char *name, const char *type, con
     as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-struct each {
+struct metric {
     struct as_buf *out;
     const char *name;
     size_t offset; /* of a counter or histogram in as_stat */
 };
 
-static void label(struct as_buf *o, struct as_str deployment)
+static void put_label(struct as_buf *o, struct as_str deployment)
 {
     as_buf_str(o, "{deployment=");
     as_buf_json(o, deployment);
 }
 
-static void counter_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+static void put_counter(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
-    const struct each *e = arg;
+    const struct metric *e = arg;
     const uint64_t *v =
         (const uint64_t *)(const void *)((const char *)as_deployment_stat(d) + e->offset);
 
     as_buf_str(e->out, e->name);
-    label(e->out, as_deployment_name(d));
+    put_label(e->out, as_deployment_name(d));
     as_buf_printf(e->out, "} %lu\n", *v);
 }
 
 /* Labels are without their braces. */
-static void bucket(struct as_buf *o, const char *name, struct as_str labels, const char *le,
-                   uint64_t n)
+static void put_bucket(struct as_buf *o, const char *name, struct as_str labels, const char *le,
+                       uint64_t n)
 {
     as_buf_printf(o, "%s_bucket{%.*s,le=\"%s\"} %lu\n", name, AS_STR_FMT(labels), le, n);
 }
@@ -49,9 +49,9 @@ static void put_hist(struct as_buf *o, const char *name, struct as_str labels,
     for (uint32_t i = 0; i < AS_HIST_BUCKETS - 1; i++) {
         sum += h->bucket[i];
         snprintf(le, sizeof(le), "%.6f", (double)(1ull << i) / 1e6);
-        bucket(o, name, labels, le, sum);
+        put_bucket(o, name, labels, le, sum);
     }
-    bucket(o, name, labels, "+Inf", h->count);
+    put_bucket(o, name, labels, "+Inf", h->count);
     as_buf_printf(o, "%s_sum{%.*s} %.9f\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels),
                   (double)h->sum / 1e9, name, AS_STR_FMT(labels), h->count);
 }
@@ -66,9 +66,9 @@ static void put_sizes(struct as_buf *o, const char *name, struct as_str labels,
     for (uint32_t i = 0; i < AS_STAT_BATCH_BUCKETS; i++) {
         sum += buckets[i];
         snprintf(le, sizeof(le), "%u", 1u << i);
-        bucket(o, name, labels, le, sum);
+        put_bucket(o, name, labels, le, sum);
     }
-    bucket(o, name, labels, "+Inf", count);
+    put_bucket(o, name, labels, "+Inf", count);
     as_buf_printf(o, "%s_sum{%.*s} %lu\n%s_count{%.*s} %lu\n", name, AS_STR_FMT(labels), items,
                   name, AS_STR_FMT(labels), count);
 }
@@ -82,9 +82,9 @@ static void add_label(struct as_buf *b, const char *key, struct as_str value)
 /* A histogram has thirty series. Empty ones are left out, so that a thousand unused models do not
  * fill a monitoring system. Counters and gauges of deployments are always written, for dashboards
  * and alerts. */
-static void hist_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+static void put_deployment_hist(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
-    const struct each *e = arg;
+    const struct metric *e = arg;
     const struct as_hist *h =
         (const struct as_hist *)(const void *)((const char *)as_deployment_stat(d) + e->offset);
     struct as_buf labels = {0};
@@ -97,10 +97,10 @@ static void hist_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 }
 
 /* as_stat counts an item as AS_US. Only for deployments that have sent batches. */
-static void batch_sizes_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+static void put_batch_sizes(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct as_hist *h = &as_deployment_stat(d)->batch;
-    const struct each *e = arg;
+    const struct metric *e = arg;
     struct as_buf labels = {0};
 
     if (!h->count)
@@ -119,9 +119,9 @@ static void model_labels(struct as_buf *labels, const struct as_fleet_model_row 
     add_label(labels, "deployment", m->deployment);
 }
 
-static void queue_of_model(void *arg, const struct as_fleet_model_row *m)
+static void put_model_queue(void *arg, const struct as_fleet_model_row *m)
 {
-    const struct each *e = arg;
+    const struct metric *e = arg;
     struct as_buf labels = {0};
 
     if (!m->stat->queue.count)
@@ -131,9 +131,9 @@ static void queue_of_model(void *arg, const struct as_fleet_model_row *m)
     as_buf_fini(&labels);
 }
 
-static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
+static void put_model_sizes(void *arg, const struct as_fleet_model_row *m)
 {
-    const struct each *e = arg;
+    const struct metric *e = arg;
     uint64_t buckets[AS_STAT_BATCH_BUCKETS] = {0}, items = 0;
     struct as_buf labels = {0};
 
@@ -151,21 +151,21 @@ static void sizes_of_model(void *arg, const struct as_fleet_model_row *m)
     as_buf_fini(&labels);
 }
 
-static void models(struct as_status_page *b, struct as_buf *o)
+static void put_models(struct as_status_page *b, struct as_buf *o)
 {
     static const char queue[] = "anyserve_model_queue_duration_seconds";
     static const char sizes[] = "anyserve_model_batch_size";
 
     as_metrics_header(o, queue, "histogram",
                       "Arrival to dispatch, of requests that were answered.");
-    as_fleet_each_model(b->fleet, queue_of_model, &(struct each){o, queue, 0});
+    as_fleet_each_model(b->fleet, put_model_queue, &(struct metric){o, queue, 0});
     as_metrics_header(o, sizes, "histogram", "Items of one call of the handler that was answered.");
-    as_fleet_each_model(b->fleet, sizes_of_model, &(struct each){o, sizes, 0});
+    as_fleet_each_model(b->fleet, put_model_sizes, &(struct metric){o, sizes, 0});
 }
 
-static void gauges_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+static void put_gauge(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
-    const struct each *e = arg;
+    const struct metric *e = arg;
     uint32_t v;
 
     switch (e->offset) {
@@ -185,7 +185,7 @@ static void gauges_of(void *arg, struct as_deployment *d, bool down AS_UNUSED)
         v = as_deployment_poisons(d);
     }
     as_buf_str(e->out, e->name);
-    label(e->out, as_deployment_name(d));
+    put_label(e->out, as_deployment_name(d));
     as_buf_printf(e->out, "} %u\n", v);
 }
 
@@ -264,7 +264,7 @@ static const struct {
 static const struct {
     const char *name, *help;
 } gauges[] = {
-    /* by the number of gauges_of */
+    /* in the order of the cases of put_gauge */
     {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
     {"anyserve_ongoing_requests", "Requests that execute."},
     {"anyserve_suspect_requests", "Suspect requests that wait to be executed alone on a replica."},
@@ -284,7 +284,7 @@ static const struct {
     [CONNECTED] = {"anyserve_replicas", "Replicas that are connected."},
 };
 
-static void replicas_of(void *arg, const struct as_status_page_deployment *d)
+static void put_replicas(void *arg, const struct as_status_page_deployment *d)
 {
     const int64_t v[] = {[WANTED] = d->wanted, [READY] = d->ready, [CONNECTED] = d->connected};
     struct as_buf *series = arg; /* of each metric */
@@ -293,64 +293,65 @@ static void replicas_of(void *arg, const struct as_status_page_deployment *d)
         if (v[i] == AS_STATUS_PAGE_UNKNOWN)
             continue;
         as_buf_str(&series[i], replicas[i].name);
-        label(&series[i], d->name);
+        put_label(&series[i], d->name);
         as_buf_printf(&series[i], "} %lld\n", (long long)v[i]);
     }
 }
 
-static void deployments(struct as_status_page *b, struct as_buf *o)
+static void put_deployments(struct as_status_page *b, struct as_buf *o)
 {
     struct as_buf series[AS_COUNT(replicas)] = {0};
 
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
-        struct each e = {o, counters[i].name, counters[i].offset};
+        struct metric e = {o, counters[i].name, counters[i].offset};
 
         as_metrics_header(o, e.name, "counter", counters[i].help);
-        as_fleet_each_deployment(b->fleet, counter_of, &e);
+        as_fleet_each_deployment(b->fleet, put_counter, &e);
     }
     for (size_t i = 0; i < AS_COUNT(gauges); i++) {
-        struct each e = {o, gauges[i].name, i};
+        struct metric e = {o, gauges[i].name, i};
 
         as_metrics_header(o, e.name, "gauge", gauges[i].help);
-        as_fleet_each_deployment(b->fleet, gauges_of, &e);
+        as_fleet_each_deployment(b->fleet, put_gauge, &e);
     }
-    as_status_page_each_deployment(b, replicas_of, series);
+    as_status_page_each_deployment(b, put_replicas, series);
     for (size_t i = 0; i < AS_COUNT(replicas); i++) {
         as_metrics_header(o, replicas[i].name, "gauge", replicas[i].help);
         as_buf_add(o, series[i].p, series[i].n);
         as_buf_fini(&series[i]);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
-        struct each e = {o, hists[i].name, hists[i].offset};
+        struct metric e = {o, hists[i].name, hists[i].offset};
 
         as_metrics_header(o, e.name, "histogram", hists[i].help);
-        as_fleet_each_deployment(b->fleet, hist_of, &e);
+        as_fleet_each_deployment(b->fleet, put_deployment_hist, &e);
     }
     as_metrics_header(o, "anyserve_batch_size", "histogram",
                       "Items of one call of a model with batching.");
-    as_fleet_each_deployment(b->fleet, batch_sizes_of, &(struct each){o, "anyserve_batch_size", 0});
+    as_fleet_each_deployment(b->fleet, put_batch_sizes,
+                             &(struct metric){o, "anyserve_batch_size", 0});
 }
 
-static void exits_of(void *arg, struct as_str deployment, const uint64_t *counts)
+static void put_exits(void *arg, struct as_str deployment, const uint64_t *counts)
 {
     struct as_buf *o = arg;
 
     for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
         as_buf_str(o, "anyserve_worker_exits_total");
-        label(o, deployment);
+        put_label(o, deployment);
         as_buf_printf(o, ",cause=\"%s\"} %lu\n", as_fleet_exit_name(why), counts[why]);
     }
 }
 
-static void exits(struct as_status_page *b, struct as_buf *o)
+static void put_all_exits(struct as_status_page *b, struct as_buf *o)
 {
     as_metrics_header(
         o, "anyserve_worker_exits_total", "counter",
         "Worker processes that ended, by cause; all but \"stopped\" ones are replaced.");
-    as_fleet_each_exits(b->fleet, exits_of, o);
+    as_fleet_each_exits(b->fleet, put_exits, o);
 }
 
-static void requests(struct as_status_page *b, struct as_buf *o)
+static void put_requests(struct as_status_page *b, struct as_buf *o)
 {
     as_metrics_header(o, "anyserve_requests_total", "counter",
                       "Requests answered, by method and gRPC status.");
@@ -367,7 +368,7 @@ static void requests(struct as_status_page *b, struct as_buf *o)
     }
 }
 
-static void http_requests(struct as_status_page *b, struct as_buf *o)
+static void put_http_requests(struct as_status_page *b, struct as_buf *o)
 {
     as_metrics_header(o, "anyserve_http_requests_total", "counter",
                       "Plain HTTP requests answered, by resource and status; status 0: any other.");
@@ -385,7 +386,7 @@ static void http_requests(struct as_status_page *b, struct as_buf *o)
     }
 }
 
-static void loops(struct as_status_page *b, struct as_buf *o)
+static void put_loops(struct as_status_page *b, struct as_buf *o)
 {
     static const char *const names[] = {"anyserve_loop_wakes_total",
                                         "anyserve_syscalls_total{kind=\"read\"",
@@ -406,7 +407,7 @@ static void loops(struct as_status_page *b, struct as_buf *o)
 }
 
 /* Closed connections by reason, and stalled requests: for noticing hostile clients. */
-static void closings(struct as_status_page *b, struct as_buf *o)
+static void put_closings(struct as_status_page *b, struct as_buf *o)
 {
     uint64_t slow[2] = {0};
 
@@ -434,7 +435,7 @@ static void closings(struct as_status_page *b, struct as_buf *o)
                   slow[0], slow[1]);
 }
 
-static void budgets(const struct as_status_page *b, struct as_buf *o)
+static void put_budgets(const struct as_status_page *b, struct as_buf *o)
 {
     const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
 
@@ -453,7 +454,7 @@ static void budgets(const struct as_status_page *b, struct as_buf *o)
                   (unsigned long)atomic_load(&answers->refusals));
 }
 
-static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
+static void put_server(struct as_status_page *b, as_ns now, struct as_buf *o)
 {
     uint64_t sum[8] = {0};
 
@@ -482,7 +483,7 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
     as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
     as_metrics_header(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
     as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
-    budgets(b, o);
+    put_budgets(b, o);
     as_metrics_header(o, "anyserve_exchanges", "gauge",
                       "Requests in memory, also those whose client has gone.");
     as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
@@ -516,13 +517,13 @@ static void server(struct as_status_page *b, as_ns now, struct as_buf *o)
 
 void as_status_page_metrics(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
-    server(b, now, out);
-    closings(b, out);
-    requests(b, out);
-    http_requests(b, out);
-    deployments(b, out);
-    exits(b, out);
-    models(b, out);
-    loops(b, out);
+    put_server(b, now, out);
+    put_closings(b, out);
+    put_requests(b, out);
+    put_http_requests(b, out);
+    put_deployments(b, out);
+    put_all_exits(b, out);
+    put_models(b, out);
+    put_loops(b, out);
     as_metrics_workers(b, out);
 }

@@ -15,7 +15,7 @@ struct each_worker {
     const struct worker_metric *m;
 };
 
-static void worker_of(void *arg, const struct as_fleet_replica *r)
+static void put_worker(void *arg, const struct as_fleet_replica *r)
 {
     const struct each_worker *e = arg;
     const char *s = (const char *)&r->worker;
@@ -29,7 +29,7 @@ static void worker_of(void *arg, const struct as_fleet_replica *r)
     as_buf_printf(e->out, "} %lu\n", *(const uint64_t *)(const void *)(s + e->m->offset));
 }
 
-static void workers(struct as_status_page *b, struct as_buf *o)
+static void put_workers(struct as_status_page *b, struct as_buf *o)
 {
 #define AT(field) offsetof(struct as_page_stat, field)
     static const struct worker_metric metrics[] = {
@@ -53,13 +53,13 @@ static void workers(struct as_status_page *b, struct as_buf *o)
 
         if (e.m->help)
             as_metrics_header(o, e.m->name, e.m->type, e.m->help);
-        as_fleet_each_replica(b->fleet, worker_of, &e);
+        as_fleet_each_replica(b->fleet, put_worker, &e);
     }
 }
 
 /* --- workers that register --- */
 
-static void registered(struct as_status_page *b, struct as_buf *o)
+static void put_registered(struct as_status_page *b, struct as_buf *o)
 {
     const struct as_simple_stat s = as_simple_stat(b->fleet);
     const struct {
@@ -99,6 +99,6 @@ static void registered(struct as_status_page *b, struct as_buf *o)
 
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out)
 {
-    workers(b, out);
-    registered(b, out);
+    put_workers(b, out);
+    put_registered(b, out);
 }

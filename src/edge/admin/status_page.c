@@ -381,7 +381,7 @@ static void json_processes(struct json *j)
     as_buf_str(j->out, "]");
 }
 
-/* The sum of one number of as_edge_stat over all loops. */
+/* The sum of one counter of as_edge_stat over all edges. */
 static uint64_t sum_over_edges(const struct as_status_page *b, size_t offset)
 {
     uint64_t n = 0;

@@ -536,8 +536,8 @@ static void on_answer(struct as_call *c)
     c->result_blob = NULL;
 }
 
-/* Submits a released call to the next deployment, with the same deadline and priority, and again
- * without further inputs if the client has ended them. */
+/* Submits a released call to the next deployment, with the same deadline and priority. If the
+ * client had ended its inputs, they are ended again. */
 static void submit_rerouted(struct as_exchange *x)
 {
     struct as_call *c = &x->call;

@@ -45,7 +45,7 @@ static void put_input(struct as_buf *b, const struct as_tensor_spec *t)
                   ",\"data\":{\"$ref\":\"#/components/schemas/Data%s\"%s},"
                   "\"parameters\":{\"$ref\":\"#/components/schemas/Parameters\"}}}",
                   as_dtype_name(t->dtype),
-                  /* a value alone is a scalar's */
+                  /* only a scalar may be a single value */
                   t->ndim && t->ndim != AS_ANY_RANK ? ",\"type\":\"array\"" : "");
 }
 
