@@ -297,7 +297,7 @@ static void fail_uploads(struct as_edge *e)
 
         if (!x->deferred_reply) {
             as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
-            as_exchange_drop_body(x);
+            as_exchange_free_body(x);
         }
         if (x->deferred_reply) /* its answer was only waiting for the rest of the request */
             as_rest_send_deferred(x);

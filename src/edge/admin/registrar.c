@@ -76,8 +76,8 @@ static bool check_offer(struct as_exchange *x, const struct as_management_reques
 
 /* --- the three calls --- */
 
-static void reply(struct as_exchange *x, enum as_management_rpc rpc,
-                  const struct as_management_response *r)
+static void send_response(struct as_exchange *x, enum as_management_rpc rpc,
+                          const struct as_management_response *r)
 {
     struct as_buf b;
 
@@ -157,7 +157,7 @@ static void do_register(struct as_exchange *x, struct as_management_request *q)
         as_exchange_fail(x, err, "%s", why[0] ? why : as_err_text(err));
         return;
     }
-    reply(x, AS_MANAGEMENT_REGISTER, &r);
+    send_response(x, AS_MANAGEMENT_REGISTER, &r);
 }
 
 static void do_unregister(struct as_exchange *x, struct as_management_request *q)
@@ -177,7 +177,7 @@ static void do_unregister(struct as_exchange *x, struct as_management_request *q
         as_exchange_fail(x, err, "worker '%.*s' has not registered model '%.*s' version '%.*s'",
                          BRIEF(q->worker), BRIEF(q->model), BRIEF(q->version));
     else
-        reply(x, AS_MANAGEMENT_UNREGISTER, &r);
+        send_response(x, AS_MANAGEMENT_UNREGISTER, &r);
 }
 
 static void do_heartbeat(struct as_exchange *x, struct as_management_request *q)
@@ -187,7 +187,7 @@ static void do_heartbeat(struct as_exchange *x, struct as_management_request *q)
     if (!check_worker(x, q->worker))
         return;
     r.healthy = as_simple_heartbeat(x->edge->client.fleet, q->worker, q->models, q->n_models);
-    reply(x, AS_MANAGEMENT_HEARTBEAT, &r);
+    send_response(x, AS_MANAGEMENT_HEARTBEAT, &r);
 }
 
 static void call_registrar(struct as_exchange *x, enum as_management_rpc rpc,

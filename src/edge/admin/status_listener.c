@@ -204,7 +204,7 @@ static int write_body(struct conn *c, struct as_str target, struct as_buf *body,
     return 200;
 }
 
-static void answer(struct conn *c, int status, struct as_str target)
+static void write_response(struct conn *c, int status, struct as_str target)
 {
     const char *type = "application/json";
     struct as_buf body, head;
@@ -244,12 +244,12 @@ static void on_event(struct as_sock *s, int events)
         c->n += (size_t)n;
         end = memmem(c->in, c->n, "\r\n\r\n", 4);
         if (end)
-            answer(c,
-                   as_status_listener_parse((struct as_str){c->in, (size_t)(end - c->in)}, c->tcp,
-                                            &target),
-                   target);
+            write_response(c,
+                           as_status_listener_parse((struct as_str){c->in, (size_t)(end - c->in)},
+                                                    c->tcp, &target),
+                           target);
         else if (c->n == sizeof(c->in))
-            answer(c, 431, target);
+            write_response(c, 431, target);
         else
             return;
         as_sock_watch(s, 0);

@@ -96,7 +96,7 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
     as_exchange_fail(
         x, AS_ESLOW, "less than %lu bytes of the request were received in %lu ms (--body-timeout)",
         (unsigned long)conf->min_progress, (unsigned long)(conf->body_timeout / AS_MS));
-    as_exchange_drop_body(x);
+    as_exchange_free_body(x);
 }
 
 void as_client_timeouts_evict_upload(struct as_exchange *x)
@@ -109,7 +109,7 @@ void as_client_timeouts_evict_upload(struct as_exchange *x)
                      "the request was received too slowly while others found no room in "
                      "--max-inflight-bytes %lu, of which this connection holds %lu",
                      (unsigned long)b->limit, (unsigned long)as_account_charged(x->requests));
-    as_exchange_drop_body(x);
+    as_exchange_free_body(x);
 }
 
 /* Bytes of the body still to be received; without a declared length, assumes as many as so far. */

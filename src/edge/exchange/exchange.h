@@ -139,7 +139,7 @@ bool as_exchange_begin_message(struct as_exchange *x, uint64_t len, bool compres
 /* Appends n bytes to the message. False: no room; the request was failed. */
 bool as_exchange_append(struct as_exchange *x, const uint8_t *p, size_t n);
 /* Frees the memory of the body of a failed request. */
-void as_exchange_drop_body(struct as_exchange *x);
+void as_exchange_free_body(struct as_exchange *x);
 /* Charges n more bytes to the request. False: it was failed; `what` is the subject of the error. */
 bool as_exchange_charge(struct as_exchange *x, uint64_t n, const char *what);
 /* Fails a request of which n bytes do not fit: they never can, or not now; AS_ENOMEM: out of

@@ -62,7 +62,7 @@ struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n)
 static __attribute__((noinline)) bool fail_no_room(struct as_exchange *x, int err)
 {
     as_exchange_fail_room(x, err, "message", x->body_len);
-    as_exchange_drop_body(x);
+    as_exchange_free_body(x);
     return false;
 }
 
@@ -131,7 +131,7 @@ bool as_exchange_append(struct as_exchange *x, const uint8_t *p, size_t n)
     return true;
 }
 
-void as_exchange_drop_body(struct as_exchange *x)
+void as_exchange_free_body(struct as_exchange *x)
 {
     if (x->conn)
         as_conn_receive_into(x->conn, x->stream, NULL, 0);

@@ -142,7 +142,7 @@ static void consume(struct as_stream *s, size_t n)
         as_conn_schedule_flush(s->x->conn);
 }
 
-static size_t unread(const struct as_stream *s)
+static size_t unread_bytes(const struct as_stream *s)
 {
     return s->unread.n - s->unread_at;
 }
@@ -167,15 +167,15 @@ static void resume_reading(struct as_stream *s)
     if (s->reading)
         return;
     s->reading = true;
-    if (unread(s) && may_read(s)) {
+    if (unread_bytes(s) && may_read(s)) {
         const uint8_t *p = s->unread.p + s->unread_at;
-        size_t n = unread(s), had = n;
+        size_t n = unread_bytes(s), had = n;
 
         read_messages(s, &p, &n);
         drop_unread(s, had - n);
     }
     if (is_over(s))
-        drop_unread(s, unread(s));
+        drop_unread(s, unread_bytes(s));
     report_end(s);
     s->reading = false;
 }
@@ -202,7 +202,7 @@ void as_stream_receive(struct as_stream *s, const uint8_t *p, size_t n)
 {
     size_t had = n;
 
-    if (!unread(s) && !s->reading) {
+    if (!unread_bytes(s) && !s->reading) {
         s->reading = true;
         read_messages(s, &p, &n);
         s->reading = false;
@@ -330,8 +330,8 @@ void as_stream_closed(struct as_stream *s)
     struct as_exchange *x = s->x;
 
     /* no flush is scheduled: the connection may be closing */
-    as_conn_consume(x->conn, x->stream, unread(s));
-    as_account_uncharge(x->requests, unread(s));
+    as_conn_consume(x->conn, x->stream, unread_bytes(s));
+    as_account_uncharge(x->requests, unread_bytes(s));
     as_list_remove(&s->node);
     s->ops->on_close(s);
     as_buf_fini(&s->unread);

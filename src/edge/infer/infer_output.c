@@ -13,7 +13,7 @@ static const struct as_tensor_spec *find_declared(const struct as_model *m, stru
     return NULL;
 }
 
-static bool classify(struct as_exchange *x, struct as_tensor *t, uint32_t k)
+static bool classify_output(struct as_exchange *x, struct as_tensor *t, uint32_t k)
 {
     const struct as_tensor_spec *s = find_declared(x->model, t->name);
     struct as_tensor texts;
@@ -59,7 +59,7 @@ bool as_infer_output_apply(struct as_exchange *x, struct as_oip_response *r)
         const struct as_oip_requested_output *o = &x->infer.outputs[i];
 
         ranges[i] = o->range;
-        if (o->classification && !classify(x, &t[i], o->classification))
+        if (o->classification && !classify_output(x, &t[i], o->classification))
             return false;
         if (o->range.region.n && !store_output(x, &t[i], &ranges[i]))
             return false;

@@ -8,7 +8,7 @@ static void put_pair(struct as_buf *b, const char *before, struct as_str value)
     as_buf_json(b, value);
 }
 
-static void answer(struct as_exchange *x, uint32_t status, struct as_buf *json)
+static void send_json(struct as_exchange *x, uint32_t status, struct as_buf *json)
 {
     as_rest_json(x, status, json);
     as_buf_fini(json);
@@ -25,7 +25,7 @@ void as_rest_oip_server(struct as_exchange *x, const struct as_rest_match *m AS_
     for (uint32_t i = 0; i < n; i++)
         put_pair(&b, i ? "," : "", extensions[i]);
     as_buf_str(&b, "]}");
-    answer(x, 200, &b);
+    send_json(x, 200, &b);
 }
 
 void as_rest_oip_live(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
@@ -34,7 +34,7 @@ void as_rest_oip_live(struct as_exchange *x, const struct as_rest_match *m AS_UN
 
     as_buf_init(&b);
     as_buf_str(&b, "{\"live\":true}");
-    answer(x, 200, &b);
+    send_json(x, 200, &b);
 }
 
 void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
@@ -44,7 +44,7 @@ void as_rest_oip_ready(struct as_exchange *x, const struct as_rest_match *m AS_U
 
     as_buf_init(&b);
     as_buf_printf(&b, "{\"ready\":%s,\"live\":true}", ready ? "true" : "false");
-    answer(x, ready ? 200 : 503, &b);
+    send_json(x, ready ? 200 : 503, &b);
 }
 
 void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *m)
@@ -60,7 +60,7 @@ void as_rest_oip_model_ready(struct as_exchange *x, const struct as_rest_match *
     as_buf_init(&b);
     put_pair(&b, "{\"name\":", model->name);
     as_buf_printf(&b, ",\"ready\":%s}", ready ? "true" : "false");
-    answer(x, ready ? 200 : 503, &b);
+    send_json(x, ready ? 200 : 503, &b);
 }
 
 /* --- metadata --- */
@@ -106,5 +106,5 @@ void as_rest_oip_model(struct as_exchange *x, const struct as_rest_match *m)
     put_tensors(&b, ",\"inputs\":[", model->inputs, model->n_inputs);
     put_tensors(&b, ",\"outputs\":[", model->outputs, model->n_outputs);
     as_buf_str(&b, "}");
-    answer(x, 200, &b);
+    send_json(x, 200, &b);
 }

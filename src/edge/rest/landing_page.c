@@ -78,7 +78,7 @@ static uint32_t count_models(const struct as_registry *g)
     return n;
 }
 
-static void about(const struct as_exchange *x, enum page page, struct as_buf *b)
+static void put_about(const struct as_exchange *x, enum page page, struct as_buf *b)
 {
     uint32_t n = count_models(x->edge->client.registry);
 
@@ -188,12 +188,12 @@ static bool wants_html(const struct as_exchange *x)
     return html && (!json || html < json);
 }
 
-static void answer(struct as_exchange *x, enum page page)
+static void answer_page(struct as_exchange *x, enum page page)
 {
     struct document s = {.html = wants_html(x)};
     struct as_buf what = {0};
 
-    about(x, page, &what);
+    put_about(x, page, &what);
     if (s.html) {
         as_buf_str(&s.text, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                             "<title>AnyServe</title></head><body>\n<p>");
@@ -222,7 +222,7 @@ bool as_landing_page_answer(struct as_exchange *x, struct as_str path)
         return false;
     for (size_t i = 0; i < AS_COUNT(known_paths); i++) {
         if (as_str_eq(path, as_str_of(known_paths[i].path))) {
-            answer(x, known_paths[i].page);
+            answer_page(x, known_paths[i].page);
             return true;
         }
     }

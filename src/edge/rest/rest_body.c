@@ -37,7 +37,7 @@ static bool read_encoding(struct as_exchange *x)
 static bool fail_room(struct as_exchange *x, int err, size_t n)
 {
     as_exchange_fail_room(x, err, "request body", n);
-    as_exchange_drop_body(x);
+    as_exchange_free_body(x);
     return false;
 }
 

@@ -63,7 +63,7 @@ static bool is_parsed(struct as_exchange *x, int err)
     return !err;
 }
 
-static void config(struct as_exchange *x)
+static void call_config(struct as_exchange *x)
 {
     struct as_str name, version;
 
@@ -71,7 +71,7 @@ static void config(struct as_exchange *x)
         as_extension_config(x, name, version);
 }
 
-static void statistics(struct as_exchange *x)
+static void call_statistics(struct as_exchange *x)
 {
     struct as_str name, version;
 
@@ -79,7 +79,7 @@ static void statistics(struct as_exchange *x)
         as_extension_statistics(x, name, version);
 }
 
-static void repository_index(struct as_exchange *x)
+static void call_repository_index(struct as_exchange *x)
 {
     bool only_ready;
 
@@ -87,7 +87,7 @@ static void repository_index(struct as_exchange *x)
         as_extension_index(x, only_ready);
 }
 
-static void repository_change(struct as_exchange *x)
+static void call_repository_change(struct as_exchange *x)
 {
     struct as_repository_change c;
 
@@ -99,7 +99,7 @@ static void repository_change(struct as_exchange *x)
         as_extension_unload(x, &c);
 }
 
-static void shm_register(struct as_exchange *x)
+static void call_shm_register(struct as_exchange *x)
 {
     struct as_shm_region r;
 
@@ -108,7 +108,7 @@ static void shm_register(struct as_exchange *x)
 }
 
 /* Messages that hold a name and nothing else. */
-static void shm_named(struct as_exchange *x)
+static void call_shm_named(struct as_exchange *x)
 {
     struct as_str name, none;
 
@@ -120,7 +120,7 @@ static void shm_named(struct as_exchange *x)
         as_extension_shm_unregister(x, name);
 }
 
-static void trace_setting(struct as_exchange *x)
+static void call_trace_setting(struct as_exchange *x)
 {
     const struct as_setting *s;
     struct as_str model;
@@ -130,7 +130,7 @@ static void trace_setting(struct as_exchange *x)
         as_extension_trace(x, model, s, n);
 }
 
-static void log_settings(struct as_exchange *x)
+static void call_log_settings(struct as_exchange *x)
 {
     const struct as_setting *s;
     uint32_t n;
@@ -142,19 +142,19 @@ static void log_settings(struct as_exchange *x)
 void as_extension_call(struct as_exchange *x)
 {
     static void (*const calls[AS_RPC_COUNT])(struct as_exchange * x) = {
-        [AS_RPC_MODEL_CONFIG] = config,
-        [AS_RPC_MODEL_STATISTICS] = statistics,
-        [AS_RPC_REPOSITORY_INDEX] = repository_index,
-        [AS_RPC_REPOSITORY_LOAD] = repository_change,
-        [AS_RPC_REPOSITORY_UNLOAD] = repository_change,
-        [AS_RPC_SHM_STATUS] = shm_named,
-        [AS_RPC_SHM_REGISTER] = shm_register,
-        [AS_RPC_SHM_UNREGISTER] = shm_named,
+        [AS_RPC_MODEL_CONFIG] = call_config,
+        [AS_RPC_MODEL_STATISTICS] = call_statistics,
+        [AS_RPC_REPOSITORY_INDEX] = call_repository_index,
+        [AS_RPC_REPOSITORY_LOAD] = call_repository_change,
+        [AS_RPC_REPOSITORY_UNLOAD] = call_repository_change,
+        [AS_RPC_SHM_STATUS] = call_shm_named,
+        [AS_RPC_SHM_REGISTER] = call_shm_register,
+        [AS_RPC_SHM_UNREGISTER] = call_shm_named,
         [AS_RPC_CUDA_STATUS] = as_extension_cuda_status,
         [AS_RPC_CUDA_REGISTER] = as_extension_cuda_register,
         [AS_RPC_CUDA_UNREGISTER] = as_extension_cuda_unregister,
-        [AS_RPC_TRACE_SETTING] = trace_setting,
-        [AS_RPC_LOG_SETTINGS] = log_settings,
+        [AS_RPC_TRACE_SETTING] = call_trace_setting,
+        [AS_RPC_LOG_SETTINGS] = call_log_settings,
     };
 
     if (calls[x->rpc])

@@ -88,7 +88,7 @@ static void send_outcome(struct as_dispatch_query *k)
                      "model=%.*s", (int)c->n, c->model);
 }
 
-static void change(struct as_exchange *x, struct as_str model, bool load)
+static void request_change(struct as_exchange *x, struct as_str model, bool load)
 {
     const char *verb = load ? "load" : "unload";
     struct change *c;
@@ -127,7 +127,7 @@ void as_extension_load(struct as_exchange *x, const struct as_repository_change 
                          (int)AS_MIN(c->model.n, (size_t)AS_NAME_MAX), c->model.p,
                          (int)AS_MIN(c->parameters[0].n, (size_t)64), c->parameters[0].p);
     else
-        change(x, c->model, true);
+        request_change(x, c->model, true);
 }
 
 void as_extension_unload(struct as_exchange *x, const struct as_repository_change *c)
@@ -140,5 +140,5 @@ void as_extension_unload(struct as_exchange *x, const struct as_repository_chang
                          (int)AS_MIN(c->parameters[i].n, (size_t)64), c->parameters[i].p);
         return;
     }
-    change(x, c->model, false);
+    request_change(x, c->model, false);
 }
