@@ -1,4 +1,4 @@
-/* edge/conn/linger.h — closes sockets gently: lets clients read what was sent last.
+/* edge/conn/linger.h — lets clients read what was sent last before a socket is closed.
  *
  * If a socket is closed while its client is still sending, the kernel answers with a reset, and the
  * client loses what it has not read yet: the GOAWAY with the reason, or the end of an answer. So

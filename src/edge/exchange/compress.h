@@ -33,9 +33,12 @@ void as_compressor_init(struct as_compressor *s, struct as_loop *loop);
 void as_compressor_fini(struct as_compressor *s); /* the queue must be empty */
 
 /* The result. err 0: `blob` holds n bytes and AS_COMPRESS_PAD zeros; it is charged, and owned by
- * the receiver. Otherwise there is no blob: AS_EINTERNAL  the input is not of its format, or is
- * truncated AS_ETOOBIG    the output is larger than `limit` bytes AS_EFULL      the account has no
- * room AS_ENOMEM     out of memory */
+ * the receiver. Otherwise there is no blob, and err is:
+ *
+ *   AS_EINTERNAL  the input is not of its format, or is truncated
+ *   AS_ETOOBIG    the output is larger than `limit` bytes
+ *   AS_EFULL      the account has no room
+ *   AS_ENOMEM     out of memory */
 struct as_compress_result {
     int err;
     struct as_blob *blob;
@@ -43,10 +46,9 @@ struct as_compress_result {
 };
 typedef void (*as_compress_done)(void *arg, const struct as_compress_result *r);
 
-/* Starts a job on the bytes of `in`: the array is copied, but the bytes must stay, and so must
- * `payer` (NULL: nothing is charged). *ret_q is the job while it is in progress, for cancelling,
- * and is set to NULL before `done` is called. `done` is called once, possibly before this returns.
- */
+/* Starts a job on the bytes of `in`. The array is copied, but the bytes and `payer` (NULL: nothing
+ * is charged) must stay. *ret_q is the job while it is in progress, for cancelling, and is set to
+ * NULL before `done` is called. `done` is called once, possibly before this returns. */
 void as_compress_start(struct as_compressor *s, struct as_account *payer, enum as_gzip_format f,
                        bool inflate, const struct as_http_piece *in, uint32_t n_in, size_t limit,
                        as_compress_done done, void *arg, struct as_compress_job **ret_q);

@@ -14,11 +14,10 @@ struct as_dispatch_query { /* the first member of a struct allocated with calloc
     struct as_fleet_job job;
     struct as_exchange *x;                     /* NULL: the client has gone */
     void (*gone)(struct as_dispatch_query *k); /* the client has just gone; may be NULL */
-    void (*work)(struct as_dispatch_query *k,
-                 struct as_fleet *f);            /* on the dispatch loop; must not use x */
+    /* on the dispatch loop; must not use x */
+    void (*work)(struct as_dispatch_query *k, struct as_fleet *f);
     void (*answer)(struct as_dispatch_query *k); /* on the edge's loop; the client is there */
-    void (*fini)(
-        struct as_dispatch_query *k); /* on the edge's loop: frees the results; may be NULL */
+    void (*fini)(struct as_dispatch_query *k);   /* frees the results of `work`; may be NULL */
 };
 
 /* Sets x to WAITING, runs `work`, then `answer` if the client is still there, then frees k. */

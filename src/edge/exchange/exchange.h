@@ -54,8 +54,8 @@ struct as_exchange {
         *deferred_reply;          /* plain HTTP: an answer sent after the end of the request */
     struct as_rest_match rest;    /* plain HTTP: the route and its variables */
     uint8_t *body;                /* the gRPC message, or the plain HTTP body */
-    size_t body_len, body_filled; /* its length and the bytes received; without a declared
-                                   length body_len is the room so far */
+    size_t body_len, body_filled; /* bytes, and those received; body_len is the room so far if the
+                                     length is unknown */
     size_t body_room;             /* bytes of memory at `body` that may be filled */
     struct as_blob *blob;         /* holds `body` when it is large; charged, as the blobs below */
     struct as_blob *inputs;       /* holds inputs made of JSON or of shared memory, when large */
@@ -69,8 +69,7 @@ struct as_exchange {
     as_ns retry_after;           /* delay before a retry, for errors; 0: the default */
     struct as_list timeout_node; /* this and the next four: edge/exchange/client_timeouts.h */
     as_ns checked_at;
-    uint64_t received, mark;      /* bytes of the body received; bytes received or sent at the last
-                                 check */
+    uint64_t received, mark;      /* bytes received; bytes received or sent at the last check */
     uint64_t must_send;           /* bytes of the answer that must be sent by the next check */
     struct as_registry *registry; /* one reference; owns `model` */
     const struct as_model *model;
@@ -92,8 +91,7 @@ struct as_exchange {
     const struct as_exchange_answer_ops *answer_ops; /* or NULL; uses `item` */
     const struct as_http_head *head;                 /* valid while conn is not NULL */
     struct as_arena arena;
-    struct as_arena dispatch_arena; /* of a decoupled call: used by the dispatch loop while this
-                                                   loop reads the parts */
+    struct as_arena dispatch_arena; /* of a decoupled call: for the dispatch loop */
     uint8_t inline_arena[AS_EXCHANGE_INLINE] __attribute__((aligned(64)));
 };
 

@@ -10,10 +10,12 @@
 
 #include "edge/exchange/exchange.h"
 
-/* The owner of the client's regions: the user of the client's process on this machine. 0;
- * AS_EDENIED:
- * --allow-client-shm is off, or the client is on another machine; AS_EIO: the user cannot be found
- * out, or the client has gone. *ret_why: one line. */
+/* The owner of the client's regions: the user of the client's process on this machine. 0, or
+ *
+ *   AS_EDENIED  --allow-client-shm is off, or the client is on another machine
+ *   AS_EIO      the user cannot be found out, or the client has gone
+ *
+ * with a line in *ret_why. */
 int as_shm_tensors_user(struct as_exchange *x, uid_t *ret_user, const char **ret_why);
 
 /* Copies the inputs of x->infer that have a range, and checks the ranges of outputs. Then calls

@@ -31,9 +31,8 @@ struct as_rest_doc {
     const char *statuses; /* further statuses, "400,404,503", except those of every request */
 };
 
-#define AS_REST_BODY 0x1u /* uses its body; otherwise a body is discarded */
-#define AS_REST_CHANGES                                                                            \
-    0x2u /* changes the server: on the clients' interface edge/conn/access.h checks its origin */
+#define AS_REST_BODY    0x1u /* uses its body; otherwise a body is discarded */
+#define AS_REST_CHANGES 0x2u /* changes the server: edge/conn/access.h checks its origin */
 
 #define AS_REST_OPTIONAL 0x4u /* for OpenAPI: the body may be empty */
 
