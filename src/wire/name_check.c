@@ -3,7 +3,7 @@
 #define FEW 16u /* up to here comparing all pairs is quicker than sorting */
 
 /* Length of the sequence that starts with byte c >= 0x80, and the bounds of its second byte. */
-static size_t sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
+static size_t utf8_sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
 {
     *ret_lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
     *ret_hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
@@ -27,7 +27,7 @@ bool as_name_check_utf8_slow(struct as_str s)
             i++;
             continue;
         }
-        len = sequence(p[i], &lo, &hi);
+        len = utf8_sequence(p[i], &lo, &hi);
         if (!len || s.n - i < len || p[i + 1] < lo || p[i + 1] > hi)
             return false;
         for (size_t k = 2; k < len; k++) {

@@ -252,7 +252,7 @@ void ask_request(const struct ask *a, enum as_model_call_protocol talk,
     *ret_q = (struct as_model_call_request){.method = AS_STR("POST"),
                                             .path = as_buf_slice(&a->path),
                                             .message = as_buf_slice(&a->message),
-                                            .has_tail = talk == AS_MODEL_CALL_HTTP_BINARY,
+                                            .has_binary_data = talk == AS_MODEL_CALL_HTTP_BINARY,
                                             .json_len = a->json_len,
                                             .timeout = is_told ? 0 : a->timeout,
                                             .limit = ANSWER_LIMIT};

@@ -92,7 +92,7 @@ static bool start(struct call *c)
 
 static bool is_usable(const struct lane *l)
 {
-    if (l->is_ending || l->peer.gone)
+    if (l->is_ending || l->peer.ended)
         return false;
     return l->peer.h1 ? as_h1_client_usable(l->peer.h1) : as_h2_client_usable(l->peer.h2);
 }
@@ -138,7 +138,7 @@ static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole
     r->moved_at = as_client_connection_clock();
     if (c->is_cancelled && !whole)
         r->cancelled++;
-    else if (l->peer.gone && !whole)
+    else if (l->peer.ended && !whole)
         tell(r, c, as_str_of(l->peer.why));
     else if (ask_judge(&c->ask, &c->talk, status, &why))
         count(r, c, status);
@@ -147,7 +147,7 @@ static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole
     as_buf_fini(&why);
     if (r->ended == r->calls)
         as_loop_stop(r->loop);
-    else if (!l->peer.gone)
+    else if (!l->peer.ended)
         fill(l);
 }
 
@@ -212,7 +212,7 @@ static void cancel_due(struct lane *l, as_ns now)
         l->is_ending = ++l->resets >= RESETS_MAX || l->is_ending;
         as_client_connection_reset(&l->peer, c->stream);
     }
-    if (l->is_ending && !l->open && !l->peer.gone)
+    if (l->is_ending && !l->open && !l->peer.ended)
         as_client_connection_close(&l->peer);
 }
 

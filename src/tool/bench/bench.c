@@ -75,12 +75,13 @@ static int check_shape(struct bench *t)
     const struct as_option_set *o = t->opts;
     bool open = as_option_u64(o, AS_OPT_RATE) > 0;
 
-    if (t->query.stream && t->query.talk == AS_MODEL_CALL_GRPC) /* so that errors have a status */
+    if (t->query.stream &&
+        t->query.protocol == AS_MODEL_CALL_GRPC) /* so that errors have a status */
         as_query_add_metadata(&t->query, "triton_grpc_error", "true");
 
     t->connections = (uint32_t)as_option_u64(o, AS_OPT_CONNECTIONS);
     t->streams = (uint32_t)as_option_u64(o, AS_OPT_STREAMS);
-    if (t->query.talk != AS_MODEL_CALL_GRPC) {
+    if (t->query.protocol != AS_MODEL_CALL_GRPC) {
         if (t->streams > 1) {
             as_buf_str(&t->why, "--streams: HTTP/1.1 has one call in flight on a connection; "
                                 "--connections makes more");
@@ -141,7 +142,7 @@ static int try_once(struct bench *t)
 
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&u, fd, t->query.talk, t->target.authority)) {
+    if (as_unary_open(&u, fd, t->query.protocol, t->target.authority)) {
         as_buf_str(&t->why, "cannot watch the connection");
         return AS_EXIT_CODE_FAILED;
     }
@@ -197,7 +198,7 @@ static void show_progress(void *ctx, const struct as_tally *t, double seconds)
     fflush(stderr);
 }
 
-static int drive(struct bench *t)
+static int run_load(struct bench *t)
 {
     const struct as_option_set *o = t->opts;
     bool show = isatty(STDERR_FILENO);
@@ -211,7 +212,7 @@ static int drive(struct bench *t)
                                        .warmup = as_option_ns(o, AS_OPT_WARMUP),
                                        .duration = as_option_ns(o, AS_OPT_DURATION),
                                        .requests = as_option_u64(o, AS_OPT_REQUESTS),
-                                       .talk = t->query.talk,
+                                       .protocol = t->query.protocol,
                                        .stream = t->query.stream,
                                        .authority = t->target.authority,
                                        .interrupted = &interrupted,
@@ -239,7 +240,7 @@ static int drive(struct bench *t)
 
 /* --- the result --- */
 
-static int report(struct bench *t)
+static int print_report(struct bench *t)
 {
     const struct as_option_set *o = t->opts;
     const struct as_tally *tally = &t->result.tally;
@@ -276,7 +277,7 @@ static int report(struct bench *t)
     return fflush(stdout) == 0 && good ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
-static int bench(struct bench *t)
+static int run_bench(struct bench *t)
 {
     int code;
 
@@ -290,7 +291,7 @@ static int bench(struct bench *t)
     if (!code)
         code = connect_all(t);
     if (!code)
-        code = drive(t);
+        code = run_load(t);
     return code;
 }
 
@@ -302,7 +303,7 @@ int as_bench_main(struct as_option_set *opts)
     int code;
 
     t->opts = opts;
-    code = bench(t);
+    code = run_bench(t);
     as_target_explain(opts, code, &t->why);
     if (code) {
         as_buf_init(&b);
@@ -312,7 +313,7 @@ int as_bench_main(struct as_option_set *opts)
         fwrite(b.p, 1, b.n, json ? stdout : stderr);
         as_buf_fini(&b);
     } else {
-        code = report(t);
+        code = print_report(t);
     }
     as_query_fini(&t->query);
     free(t->fds);

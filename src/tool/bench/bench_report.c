@@ -229,11 +229,11 @@ static void add_errors(struct as_buf *b, const struct as_bench_report *r)
             as_buf_printf(b, "  %-20s %10llu  %s\n", as_grpc_status_name(i),
                           (unsigned long long)t->status[i], t->text[i]);
     }
-    if (t->refused.h.n)
+    if (t->error_latency.h.n)
         as_buf_printf(b, "  answered after p50 %.3f p99 %.3f max %.3f ms\n",
-                      (double)as_loghist_quantile(&t->refused.h, .5) / 1e6,
-                      (double)as_loghist_quantile(&t->refused.h, .99) / 1e6,
-                      (double)t->refused.h.max / 1e6);
+                      (double)as_loghist_quantile(&t->error_latency.h, .5) / 1e6,
+                      (double)as_loghist_quantile(&t->error_latency.h, .99) / 1e6,
+                      (double)t->error_latency.h.max / 1e6);
     if (t->unanswered)
         as_buf_printf(b, "  %llu calls were never answered; they count with the time waited.\n",
                       (unsigned long long)t->unanswered);
@@ -312,12 +312,13 @@ static void add_json_errors(struct as_buf *b, const struct as_tally *t)
         any = true;
     }
     as_buf_str(b, "}");
-    if (t->refused.h.n)
+    if (t->error_latency.h.n)
         as_buf_printf(
             b, ",\"errors_us\":{\"min\":%.3f,\"mean\":%.3f,\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}",
-            (double)t->refused.min / 1e3, as_tally_mean(&t->refused) / 1e3,
-            (double)as_loghist_quantile(&t->refused.h, .5) / 1e3,
-            (double)as_loghist_quantile(&t->refused.h, .99) / 1e3, (double)t->refused.h.max / 1e3);
+            (double)t->error_latency.min / 1e3, as_tally_mean(&t->error_latency) / 1e3,
+            (double)as_loghist_quantile(&t->error_latency.h, .5) / 1e3,
+            (double)as_loghist_quantile(&t->error_latency.h, .99) / 1e3,
+            (double)t->error_latency.h.max / 1e3);
 }
 
 static void add_json_histogram(struct as_buf *b, const struct as_loghist *h)

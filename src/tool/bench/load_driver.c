@@ -16,8 +16,8 @@ enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 /*  WARM ──warmup over──► MEASURE ──time or calls are up──► DRAIN ──all answered──► DONE  */
 enum phase { WARM, MEASURE, DRAIN, DONE };
 
-struct lane { /* one connection */
-    struct drive *d;
+struct connection {
+    struct load_driver *d;
     struct as_client_connection peer;
     struct as_list open; /* calls in flight, oldest first */
     uint32_t free;       /* streams */
@@ -29,23 +29,23 @@ struct lane { /* one connection */
 
 struct call {
     struct as_list node; /* in lane.open, or drive.spare */
-    struct lane *lane;
+    struct connection *connection;
     as_ns due, sent;
     uint32_t stream;
     bool counted, late;
-    struct as_model_call talk;
+    struct as_model_call model_call;
     /* Of a stream: */
     as_ns response_at;       /* the last response; 0: none yet */
     bool refused;            /* one of them was an error */
     char why[AS_TALLY_TEXT]; /* which */
 };
 
-struct drive {
+struct load_driver {
     const struct as_load_driver_conf *conf;
     struct as_load_driver_result *result;
     struct as_tally *tally;
     struct as_loop *loop;
-    struct lane *connections;
+    struct connection *connections;
     uint32_t next_connection, alive;
     struct as_list spare;
     struct as_tick arrivals;
@@ -64,7 +64,7 @@ struct drive {
 
 /* --- phases --- */
 
-static void enter_phase(struct drive *d, enum phase to, as_ns now)
+static void enter_phase(struct load_driver *d, enum phase to, as_ns now)
 {
     if (to == DRAIN && d->phase == WARM) /* nothing is measured */
         d->measure_start = now;
@@ -88,11 +88,11 @@ static void enter_phase(struct drive *d, enum phase to, as_ns now)
     }
 }
 
-static void send_last(struct drive *d, as_ns now);
+static void send_last(struct load_driver *d, as_ns now);
 
 /* Takes the steps of the phases that are due. A phase ends at its planned end, not when somebody
  * looks. */
-static void advance_phase(struct drive *d, as_ns now)
+static void advance_phase(struct load_driver *d, as_ns now)
 {
     if (d->phase == WARM && now >= d->phase_end)
         enter_phase(d, MEASURE, d->phase_end);
@@ -107,14 +107,14 @@ static void advance_phase(struct drive *d, as_ns now)
         enter_phase(d, DRAIN, now);
 }
 
-static bool sends(const struct drive *d)
+static bool is_sending(const struct load_driver *d)
 {
     return d->phase < DRAIN && d->alive > 0;
 }
 
 /* --- calls --- */
 
-static struct call *alloc_call(struct drive *d)
+static struct call *alloc_call(struct load_driver *d)
 {
     struct as_list *n = as_list_pop(&d->spare);
 
@@ -123,7 +123,7 @@ static struct call *alloc_call(struct drive *d)
     return as_xalloc(sizeof(struct call));
 }
 
-static void retire_connection(struct lane *l)
+static void retire_connection(struct connection *l)
 {
     if (!l->retired)
         l->d->alive--;
@@ -132,29 +132,29 @@ static void retire_connection(struct lane *l)
 }
 
 /* A connection of HTTP/1.1 that takes no more may have come to its ordinary end. */
-static bool may_reopen(const struct lane *l)
+static bool may_reopen(const struct connection *l)
 {
-    return l->d->conf->talk != AS_MODEL_CALL_GRPC && l->can_reopen && l->addr.n > 0;
+    return l->d->conf->protocol != AS_MODEL_CALL_GRPC && l->can_reopen && l->addr.n > 0;
 }
 
-static void on_response(void *ctx, struct as_model_call *talk);
+static void on_response(void *ctx, struct as_model_call *model_call);
 
 /* Sends one call on the lane; false: the connection takes no more. */
-static bool start_call(struct lane *l, as_ns due, as_ns now)
+static bool start_call(struct connection *l, as_ns due, as_ns now)
 {
-    struct drive *d = l->d;
+    struct load_driver *d = l->d;
     struct call *c = alloc_call(d);
 
     as_list_init(&c->node);
-    c->lane = l;
+    c->connection = l;
     c->due = due;
     c->sent = now;
     c->late = c->refused = false;
     c->response_at = 0;
     c->counted = d->phase == MEASURE && due >= d->measure_start;
-    as_model_call_begin(&c->talk, d->conf->talk, d->json, d->conf->request.limit);
+    as_model_call_begin(&c->model_call, d->conf->protocol, d->json, d->conf->request.limit);
     if (d->conf->stream)
-        as_model_call_expect_stream(&c->talk, on_response, c);
+        as_model_call_expect_stream(&c->model_call, on_response, c);
     if (as_client_connection_request(&l->peer, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
         if (may_reopen(l))
@@ -172,28 +172,28 @@ static bool start_call(struct lane *l, as_ns due, as_ns now)
     return true;
 }
 
-static bool takes(const struct lane *l)
+static bool has_free_stream(const struct connection *l)
 {
     return l->free && !l->retired && !l->reopening;
 }
 
-static struct lane *find_free_connection(struct drive *d)
+static struct connection *find_free_connection(struct load_driver *d)
 {
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct lane *l = &d->connections[d->next_connection];
+        struct connection *l = &d->connections[d->next_connection];
 
         d->next_connection =
             d->next_connection + 1 < d->conf->connections ? d->next_connection + 1 : 0;
-        if (takes(l))
+        if (has_free_stream(l))
             return l;
     }
     return NULL;
 }
 
 /* What was due before the measurement's end and is only late because nobody looked. */
-static void send_last(struct drive *d, as_ns now)
+static void send_last(struct load_driver *d, as_ns now)
 {
-    struct lane *l;
+    struct connection *l;
 
     while (d->due < d->phase_end && (l = find_free_connection(d))) {
         if (start_call(l, d->due, now))
@@ -202,45 +202,45 @@ static void send_last(struct drive *d, as_ns now)
 }
 
 /* Open loop: sends what is due as far as streams are free, and sets the clock for the next. */
-static void send_due(struct drive *d, as_ns now)
+static void send_due(struct load_driver *d, as_ns now)
 {
-    struct lane *l = NULL;
+    struct connection *l = NULL;
 
-    for (uint32_t i = 0; i < BURST && sends(d) && d->due <= now; i++) {
+    for (uint32_t i = 0; i < BURST && is_sending(d) && d->due <= now; i++) {
         advance_phase(d, d->due); /* the phase in which it is due decides whether it counts */
-        if (!sends(d) || !(l = find_free_connection(d)))
+        if (!is_sending(d) || !(l = find_free_connection(d)))
             return; /* the next stream that is free asks again */
         if (start_call(l, d->due, now))
             d->due = as_arrival_schedule_next(&d->schedule);
         advance_phase(d, d->due <= now ? d->due : now);
     }
-    if (sends(d))
+    if (is_sending(d))
         as_tick_set(&d->arrivals, d->due);
 }
 
-static void start_calls(struct lane *l, as_ns now)
+static void start_calls(struct connection *l, as_ns now)
 {
-    struct drive *d = l->d;
+    struct load_driver *d = l->d;
 
     if (d->conf->rate) {
         send_due(d, now);
         return;
     }
     advance_phase(d, now);
-    while (sends(d) && takes(l) && start_call(l, now, now))
+    while (is_sending(d) && has_free_stream(l) && start_call(l, now, now))
         advance_phase(d, now);
 }
 
 /* Whether what comes now counts for the rate. */
-static bool in_window(const struct drive *d, const struct call *c)
+static bool in_window(const struct load_driver *d, const struct call *c)
 {
     return d->conf->requests ? c->counted : d->phase == MEASURE;
 }
 
 static void finish_call(struct call *c, uint32_t status, as_ns now)
 {
-    struct lane *l = c->lane;
-    struct drive *d = l->d;
+    struct connection *l = c->connection;
+    struct load_driver *d = l->d;
 
     now = AS_MAX(now, c->due); /* a call that could not be sent ends at no reading */
     advance_phase(d, now);
@@ -248,7 +248,7 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
     if (c->counted) {
         d->in_flight--;
         d->last_answer = now;
-        as_tally_answer(d->tally, now - c->due, status, as_model_call_text(&c->talk));
+        as_tally_answer(d->tally, now - c->due, status, as_model_call_text(&c->model_call));
     }
     as_list_remove(&c->node);
     as_list_push(&d->spare, &c->node);
@@ -258,17 +258,17 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
 
 /* --- events --- */
 
-static void on_response(void *ctx, struct as_model_call *talk)
+static void on_response(void *ctx, struct as_model_call *model_call)
 {
     struct call *c = ctx;
-    struct drive *d = c->lane->d;
-    as_ns now = AS_MAX(c->lane->peer.read_at, c->due);
+    struct load_driver *d = c->connection->d;
+    as_ns now = AS_MAX(c->connection->peer.read_at, c->due);
     struct as_str text;
 
     advance_phase(d, now);
     if (d->phase == DONE || c->refused)
         return;
-    if (as_model_call_is_error(talk, &d->arena, &text)) {
+    if (as_model_call_is_error(model_call, &d->arena, &text)) {
         c->refused = true;
         snprintf(c->why, sizeof(c->why), "%.*s", AS_STR_FMT(text));
     } else {
@@ -284,24 +284,24 @@ static void on_field(void *conn, void *call, struct as_str name, struct as_str v
 {
     (void)conn;
     (void)trailer;
-    as_model_call_field(&((struct call *)call)->talk, name, value);
+    as_model_call_field(&((struct call *)call)->model_call, name, value);
 }
 
 static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
 {
-    struct lane *l = conn;
+    struct connection *l = conn;
     struct call *c = call;
 
-    if (as_model_call_data(&c->talk, p, n))
+    if (as_model_call_data(&c->model_call, p, n))
         as_client_connection_reset(&l->peer, c->stream);
 }
 
 static void on_close(void *conn, void *call, uint32_t code, bool whole)
 {
-    struct lane *l = conn;
+    struct connection *l = conn;
     struct call *c = call;
-    uint32_t status = as_model_call_end(&c->talk, code, whole);
-    char *text = as_model_call_text(&c->talk);
+    uint32_t status = as_model_call_end(&c->model_call, code, whole);
+    char *text = as_model_call_text(&c->model_call);
 
     l->can_reopen = l->can_reopen || whole || c->late;
     if (l->d->phase == DONE) /* given up: counted already, and nothing follows */
@@ -309,7 +309,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
     if (c->late) {
         status = DEADLINE_EXCEEDED;
         snprintf(text, AS_MODEL_CALL_TEXT, "no answer within the timeout");
-    } else if (l->peer.gone) {
+    } else if (l->peer.ended) {
         status = UNAVAILABLE;
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", l->peer.why);
     } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&l->peer)) {
@@ -319,16 +319,16 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
     finish_call(c, status,
-                l->peer.gone || c->late ? as_client_connection_clock() : l->peer.read_at);
-    if (!l->peer.gone)
+                l->peer.ended || c->late ? as_client_connection_clock() : l->peer.read_at);
+    if (!l->peer.ended)
         start_calls(l, l->peer.read_at);
 }
 
 static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
-static void lose_connection(struct lane *l, const char *why)
+static void lose_connection(struct connection *l, const char *why)
 {
-    struct drive *d = l->d;
+    struct load_driver *d = l->d;
 
     if (!d->result->lost++)
         snprintf(d->result->why, sizeof(d->result->why), "%s", why);
@@ -338,24 +338,24 @@ static void lose_connection(struct lane *l, const char *why)
 
 static void on_end(struct as_client_connection *p)
 {
-    struct lane *l = AS_CONTAINER(p, struct lane, peer);
-    struct drive *d = l->d;
+    struct connection *l = AS_CONTAINER(p, struct connection, peer);
+    struct load_driver *d = l->d;
 
     if (!may_reopen(l)) {
         lose_connection(l, p->why);
         return;
     }
     l->reopening = true;
-    if (sends(d) && !d->result->reopened++)
+    if (is_sending(d) && !d->result->reopened++)
         snprintf(d->result->why_reopened, sizeof(d->result->why_reopened), "%s", p->why);
 }
 
 static void on_connection_closed(struct as_client_connection *p);
 
-static int open_connection(struct lane *l, int fd)
+static int open_connection(struct connection *l, int fd)
 {
     int rc = as_client_connection_open(&l->peer, l->d->loop, fd,
-                                       l->d->conf->talk != AS_MODEL_CALL_GRPC, &ops, l);
+                                       l->d->conf->protocol != AS_MODEL_CALL_GRPC, &ops, l);
 
     l->peer.on_end = on_end;
     l->peer.on_closed = on_connection_closed;
@@ -365,10 +365,10 @@ static int open_connection(struct lane *l, int fd)
 /* The memory of the peer is free again: time for the next connection. */
 static void on_connection_closed(struct as_client_connection *p)
 {
-    struct lane *l = AS_CONTAINER(p, struct lane, peer);
+    struct connection *l = AS_CONTAINER(p, struct connection, peer);
     int fd;
 
-    if (!l->reopening || !sends(l->d))
+    if (!l->reopening || !is_sending(l->d))
         return;
     l->can_reopen = false;
     if (as_connect_start(&l->addr, &fd) || open_connection(l, fd)) {
@@ -381,13 +381,13 @@ static void on_connection_closed(struct as_client_connection *p)
 
 static void on_arrival(struct as_tick *t)
 {
-    struct drive *d = AS_CONTAINER(t, struct drive, arrivals);
+    struct load_driver *d = AS_CONTAINER(t, struct load_driver, arrivals);
 
     send_due(d, as_client_connection_clock());
 }
 
 /* Gives up calls that the server should have ended by itself. */
-static void check_deadlines(struct lane *l, as_ns now)
+static void check_deadlines(struct connection *l, as_ns now)
 {
     as_ns longest = l->d->conf->request.timeout + GRACE;
 
@@ -405,7 +405,7 @@ static void check_deadlines(struct lane *l, as_ns now)
 
 static void on_check_timer(struct as_timer *t)
 {
-    struct drive *d = AS_CONTAINER(t, struct drive, check_timer);
+    struct load_driver *d = AS_CONTAINER(t, struct load_driver, check_timer);
     as_ns now = as_client_connection_clock();
 
     if (d->conf->interrupted && *d->conf->interrupted && d->phase < DRAIN) {
@@ -416,7 +416,7 @@ static void on_check_timer(struct as_timer *t)
     }
     advance_phase(d, now);
     for (uint32_t i = 0; d->conf->request.timeout && i < d->conf->connections; i++) {
-        if (!d->connections[i].peer.gone)
+        if (!d->connections[i].peer.ended)
             check_deadlines(&d->connections[i], now);
     }
     if (d->conf->progress && now - d->shown_at >= AS_SEC && d->phase != DONE) {
@@ -429,13 +429,13 @@ static void on_check_timer(struct as_timer *t)
 
 /* --- the run --- */
 
-static int open_connections(struct drive *d)
+static int open_connections(struct load_driver *d)
 {
     int rc = 0;
 
     d->connections = as_xalloc(d->conf->connections * sizeof(*d->connections));
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct lane *l = &d->connections[i];
+        struct connection *l = &d->connections[i];
         int err;
 
         l->d = d;
@@ -450,7 +450,7 @@ static int open_connections(struct drive *d)
     return rc;
 }
 
-static void start_load(struct drive *d)
+static void start_load(struct load_driver *d)
 {
     as_ns now = as_client_connection_clock();
 
@@ -472,7 +472,7 @@ static void start_load(struct drive *d)
 
 /* What is left when the time is over: calls without an answer, and arrivals that were never sent.
  */
-static void count_unfinished(struct drive *d)
+static void count_unfinished(struct load_driver *d)
 {
     as_ns now = as_client_connection_clock();
 
@@ -498,11 +498,11 @@ static void free_call(struct as_list *n)
 {
     struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
-    as_model_call_fini(&c->talk);
+    as_model_call_fini(&c->model_call);
     free(c);
 }
 
-static void close_all(struct drive *d)
+static void close_all(struct load_driver *d)
 {
     struct as_list *n;
 
@@ -523,7 +523,7 @@ static void close_all(struct drive *d)
 
 int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_driver_result *ret_r)
 {
-    struct drive *d = as_xalloc(sizeof(*d));
+    struct load_driver *d = as_xalloc(sizeof(*d));
     int rc;
 
     *ret_r = (struct as_load_driver_result){.lost = 0};
@@ -532,10 +532,10 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     d->tally = &ret_r->tally;
     as_list_init(&d->spare);
     as_arena_init(&d->arena, NULL, 0);
-    as_model_call_prepare(&d->frame, conf->talk, &conf->request, conf->authority);
+    as_model_call_prepare(&d->frame, conf->protocol, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
     AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */
-    if (conf->talk != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
+    if (conf->protocol != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
         as_fatal_memory(0);
     as_timer_init(&d->check_timer, d->loop, on_check_timer);
     rc = open_connections(d);

@@ -25,7 +25,7 @@ struct as_load_driver_conf {
     uint64_t seed;
     as_ns warmup, duration;
     uint64_t requests; /* 0: by duration */
-    enum as_model_call_protocol talk;
+    enum as_model_call_protocol protocol;
     bool stream; /* a call has any number of responses; one that is an error makes it fail */
     struct as_model_call_request request; /* its timeout counts from the sending of a call */
     const char *authority;

@@ -16,7 +16,7 @@ void as_tally_answer(struct as_tally *t, as_ns latency, uint32_t status, const c
     if (status == 0)
         add_time(&t->latency, latency);
     else
-        add_time(&t->refused, latency);
+        add_time(&t->error_latency, latency);
     if (status && !t->text[status][0])
         snprintf(t->text[status], AS_TALLY_TEXT, "%s", text);
     t->status[status]++;

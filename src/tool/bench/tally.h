@@ -23,9 +23,9 @@ struct as_tally_times {
 double as_tally_mean(const struct as_tally_times *t); /* ns; 0 without any */
 
 struct as_tally {
-    struct as_tally_times latency;      /* from the moment at which the call was due */
-    struct as_tally_times refused;      /* of answers with an error: not among the latencies */
-    uint64_t status[AS_TALLY_STATUSES]; /* 0: ok */
+    struct as_tally_times latency;       /* from the moment at which the call was due */
+    struct as_tally_times error_latency; /* of answers with an error: not among the latencies */
+    uint64_t status[AS_TALLY_STATUSES];  /* 0: ok */
     char text[AS_TALLY_STATUSES][AS_TALLY_TEXT]; /* the first of each status */
     uint64_t unanswered;                         /* sent */
     uint64_t unsent;                             /* due, but nothing was free to send it with */

@@ -37,9 +37,9 @@ void as_client_connection_close(struct as_client_connection *p)
     struct as_h2_client *h2 = p->h2;
     struct as_h1_client *h1 = p->h1;
 
-    if (p->gone)
+    if (p->ended)
         return;
-    p->gone = true;
+    p->ended = true;
     p->h2 = NULL;
     p->h1 = NULL;
     as_task_cancel(&p->flush);
@@ -51,7 +51,7 @@ void as_client_connection_close(struct as_client_connection *p)
 
 static void end_connection(struct as_client_connection *p, const char *why)
 {
-    if (p->gone)
+    if (p->ended)
         return;
     snprintf(p->why, sizeof(p->why), "%s", why);
     as_client_connection_close(p);
@@ -84,7 +84,7 @@ static bool is_done(const struct as_client_connection *p)
     return p->h1 ? as_h1_client_done(p->h1) : as_h2_client_done(p->h2);
 }
 
-static void flush(struct as_task *t)
+static void flush_output(struct as_task *t)
 {
     struct as_client_connection *p = AS_CONTAINER(t, struct as_client_connection, flush);
     int rc;
@@ -106,7 +106,7 @@ static void flush(struct as_task *t)
 
 static void schedule_flush(struct as_client_connection *p)
 {
-    if (!p->gone)
+    if (!p->ended)
         as_loop_defer(p->loop, &p->flush);
 }
 
@@ -114,9 +114,9 @@ int as_client_connection_request(struct as_client_connection *p,
                                  const struct as_http_client_request *r, void *call,
                                  uint32_t *ret_stream)
 {
-    int rc = p->gone ? AS_EUNAVAILABLE
-             : p->h1 ? as_h1_client_request(p->h1, r, call, ret_stream)
-                     : as_h2_client_request(p->h2, r, call, ret_stream);
+    int rc = p->ended ? AS_EUNAVAILABLE
+             : p->h1  ? as_h1_client_request(p->h1, r, call, ret_stream)
+                      : as_h2_client_request(p->h2, r, call, ret_stream);
 
     schedule_flush(p);
     return rc;
@@ -160,30 +160,30 @@ static void on_event(struct as_sock *s, int events)
     schedule_flush(p);
 }
 
-int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool old,
+int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool http1,
                               const struct as_http_client_ops *ops, void *conn)
 {
     int rc;
 
     p->loop = l;
-    p->gone = p->closed = true;
+    p->ended = p->closed = true;
     p->why[0] = 0;
     p->h1 = NULL;
     p->h2 = NULL;
     p->on_end = p->on_closed = NULL;
     as_outq_init(&p->out);
-    as_task_init(&p->flush, flush);
+    as_task_init(&p->flush, flush_output);
     rc = as_sock_open(&p->sock, l, fd, on_event);
     if (rc)
         return rc;
-    rc = old ? as_h1_client_new(&p->h1, &h1_conf, ops, conn)
-             : as_h2_client_new(&p->h2, &h2_conf, ops, conn);
+    rc = http1 ? as_h1_client_new(&p->h1, &h1_conf, ops, conn)
+               : as_h2_client_new(&p->h2, &h2_conf, ops, conn);
     p->closed = false;
     if (rc) {
         as_sock_close(&p->sock, on_closed);
         return rc;
     }
-    p->gone = false;
+    p->ended = false;
     schedule_flush(p);
     return 0;
 }

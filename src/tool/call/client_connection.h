@@ -20,7 +20,7 @@ struct as_client_connection {
     struct as_h1_client *h1;
     struct as_outq out;
     struct as_task flush;
-    bool gone;     /* the connection has ended; open calls were closed with CANCEL */
+    bool ended;    /* the connection has ended; open calls were closed with CANCEL */
     bool closed;   /* the memory may go, or be opened again */
     char why[128]; /* why it ended */
     as_ns read_at; /* CLOCK_MONOTONIC right behind the last read */
@@ -31,7 +31,7 @@ struct as_client_connection {
 
 /* Takes fd (connected or about to be, non-blocking). old: HTTP/1.1. ops and conn as in
  * wire/http/http_client.h. 0, AS_ENOMEM, AS_EIO. */
-int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool old,
+int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool http1,
                               const struct as_http_client_ops *ops, void *conn);
 /* As as_h2_client_request and as_h1_client_request; AS_EUNAVAILABLE too when it is gone. What is
  * queued is written at the end of this turn. */

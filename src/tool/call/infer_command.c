@@ -12,7 +12,7 @@ enum { UNAVAILABLE = 14 };
 
 struct infer {
     const struct as_option_set *opts;
-    struct as_query request;
+    struct as_query query;
     struct as_target target;
     struct as_unary unary;
     as_ns connect_time, call_time;
@@ -46,7 +46,7 @@ static int connect_server(struct infer *f)
     f->connect_time = as_client_connection_clock() - start;
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
-    if (as_unary_open(&f->unary, fd, f->request.talk, f->target.authority)) {
+    if (as_unary_open(&f->unary, fd, f->query.protocol, f->target.authority)) {
         as_buf_str(&f->why, "cannot watch the connection");
         return AS_EXIT_CODE_FAILED;
     }
@@ -60,8 +60,8 @@ static int call_model(struct infer *f)
     struct as_model_call_request q;
     uint32_t status;
 
-    as_query_request(&f->request, &q);
-    if (f->request.stream) {
+    as_query_request(&f->query, &q);
+    if (f->query.stream) {
         q.on_response = on_response;
         q.ctx = f;
     }
@@ -72,7 +72,7 @@ static int call_model(struct infer *f)
         as_buf_str(&f->why, as_model_call_text(&f->unary.call));
         return AS_EXIT_CODE_STATUS + (int)status;
     }
-    if (f->request.stream)
+    if (f->query.stream)
         return f->stream_code;
     return as_query_parse_response(&f->unary.call, &f->arena, &f->answer, &f->answer_blob, &f->why)
                ? AS_EXIT_CODE_FAILED
@@ -81,7 +81,7 @@ static int call_model(struct infer *f)
 
 static int infer(struct infer *f)
 {
-    struct as_query *r = &f->request;
+    struct as_query *r = &f->query;
     uint32_t status;
     int code, rc;
 
@@ -136,8 +136,8 @@ static void show_content(const struct infer *f, struct as_buf *b)
 static void show_times(const struct infer *f, struct as_buf *b)
 {
     as_buf_printf(b, ", %.2f ms (connect %.2f", ms(f->call_time), ms(f->connect_time));
-    if (f->request.has_about)
-        as_buf_printf(b, ", metadata %.2f", ms(f->request.model_info_time));
+    if (f->query.has_model_info)
+        as_buf_printf(b, ", metadata %.2f", ms(f->query.model_info_time));
     as_buf_str(b, ")\n");
 }
 
@@ -173,8 +173,8 @@ static void show_json(const struct infer *f, struct as_buf *b)
 {
     show_json_content(f, b);
     as_buf_printf(b, ",\"timing_ms\":{\"connect\":%.3f,", ms(f->connect_time));
-    if (f->request.has_about)
-        as_buf_printf(b, "\"metadata\":%.3f,", ms(f->request.model_info_time));
+    if (f->query.has_model_info)
+        as_buf_printf(b, "\"metadata\":%.3f,", ms(f->query.model_info_time));
     as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_time));
 }
 
@@ -221,7 +221,7 @@ static void on_response(void *ctx, struct as_model_call *c)
     as_arena_reset(&f->arena);
     as_buf_init(&why);
     as_blob_unref(f->answer_blob);
-    rc = as_query_parse_stream_response(&f->request, c, &f->arena, &f->answer, &f->answer_blob,
+    rc = as_query_parse_stream_response(&f->query, c, &f->arena, &f->answer, &f->answer_blob,
                                         &error, &why);
     if ((rc || error.n) && !f->stream_code) {
         struct as_str text = rc ? as_buf_slice(&why) : error;
@@ -253,11 +253,11 @@ int as_infer_command_main(struct as_option_set *opts)
     as_target_explain(opts, code, &f->why);
     if (code)
         as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);
-    else if (f->request.stream && !json)
+    else if (f->query.stream && !json)
         show_end(f, &b);
-    else if (!f->request.stream && json)
+    else if (!f->query.stream && json)
         show_json(f, &b);
-    else if (!f->request.stream)
+    else if (!f->query.stream)
         show(f, &b);
     if (!json)
         as_print_sanitize(&b);
@@ -266,7 +266,7 @@ int as_infer_command_main(struct as_option_set *opts)
     if (fflush(stdout) != 0 && !code)
         code = AS_EXIT_CODE_FAILED;
     as_unary_close(&f->unary);
-    as_query_fini(&f->request);
+    as_query_fini(&f->query);
     as_arena_fini(&f->arena);
     as_blob_unref(f->answer_blob);
     as_buf_fini(&f->printed);

@@ -5,14 +5,14 @@
 
 _Static_assert(AS_REST_CALL_TEXT == AS_MODEL_CALL_TEXT, "texts of one size");
 
-void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol talk,
+void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol protocol,
                            const struct as_model_call_request *r, const char *authority)
 {
     uint32_t n;
 
     *f = (struct as_model_call_frame){.timeout = ""};
     AS_ASSERT(r->n_metadata <= AS_MODEL_CALL_METADATA);
-    if (talk == AS_MODEL_CALL_GRPC) {
+    if (protocol == AS_MODEL_CALL_GRPC) {
         AS_ASSERT(r->message.n <= UINT32_MAX);
         if (r->timeout)
             as_grpc_put_timeout(f->timeout, r->timeout);
@@ -30,13 +30,13 @@ void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_pro
                                          .authority = as_str_of(authority),
                                          .user_agent = AS_STR(AS_MODEL_CALL_AGENT)};
 
-        if (r->has_tail) {
+        if (r->has_binary_data) {
             snprintf(f->json_len, sizeof(f->json_len), "%zu", r->json_len);
             head.json_len = as_str_of(f->json_len);
         }
         if (r->message.n)
-            head.content_type =
-                r->has_tail ? AS_STR("application/octet-stream") : AS_STR("application/json");
+            head.content_type = r->has_binary_data ? AS_STR("application/octet-stream")
+                                                   : AS_STR("application/json");
         n = as_rest_call_fields(f->fields, &head);
         f->body[0] = r->message;
         f->request.n_body = r->message.n ? 1 : 0;
@@ -48,13 +48,13 @@ void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_pro
     f->request.body = f->body;
 }
 
-void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol talk,
+void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol protocol,
                          struct as_json *json, size_t limit)
 {
-    c->talk = talk;
+    c->protocol = protocol;
     c->json = json;
     c->on_response = NULL;
-    if (talk == AS_MODEL_CALL_GRPC)
+    if (protocol == AS_MODEL_CALL_GRPC)
         as_grpc_call_begin(&c->grpc, limit);
     else
         as_rest_call_begin(&c->rest, limit);
@@ -79,7 +79,7 @@ void as_model_call_expect_stream(struct as_model_call *c, as_model_call_on_respo
 {
     c->on_response = on_response;
     c->ctx = ctx;
-    if (c->talk == AS_MODEL_CALL_GRPC)
+    if (c->protocol == AS_MODEL_CALL_GRPC)
         as_grpc_call_expect_stream(&c->grpc, on_message, c);
     else
         as_rest_call_expect_stream(&c->rest, on_event, c);
@@ -93,7 +93,7 @@ bool as_model_call_is_error(struct as_model_call *c, struct as_arena *a, struct 
     struct as_oip_response r;
     char why[8];
 
-    if (c->talk == AS_MODEL_CALL_GRPC) {
+    if (c->protocol == AS_MODEL_CALL_GRPC) {
         if (as_oip_parse_stream_response(m->p, m->n, &text, &response) || !text.n)
             return false;
     } else {
@@ -116,7 +116,7 @@ void as_model_call_fini(struct as_model_call *c)
 
 void as_model_call_field(struct as_model_call *c, struct as_str name, struct as_str value)
 {
-    if (c->talk == AS_MODEL_CALL_GRPC)
+    if (c->protocol == AS_MODEL_CALL_GRPC)
         as_grpc_call_field(&c->grpc, name, value);
     else
         as_rest_call_field(&c->rest, name, value);
@@ -124,22 +124,22 @@ void as_model_call_field(struct as_model_call *c, struct as_str name, struct as_
 
 int as_model_call_data(struct as_model_call *c, const uint8_t *p, size_t n)
 {
-    return c->talk == AS_MODEL_CALL_GRPC ? as_grpc_call_data(&c->grpc, p, n)
-                                         : as_rest_call_data(&c->rest, p, n);
+    return c->protocol == AS_MODEL_CALL_GRPC ? as_grpc_call_data(&c->grpc, p, n)
+                                             : as_rest_call_data(&c->rest, p, n);
 }
 
 uint32_t as_model_call_end(struct as_model_call *c, uint32_t code, bool whole)
 {
-    return c->talk == AS_MODEL_CALL_GRPC ? as_grpc_call_end(&c->grpc, code, whole)
-                                         : as_rest_call_end(&c->rest, c->json, whole);
+    return c->protocol == AS_MODEL_CALL_GRPC ? as_grpc_call_end(&c->grpc, code, whole)
+                                             : as_rest_call_end(&c->rest, c->json, whole);
 }
 
 struct as_buf *as_model_call_message(struct as_model_call *c)
 {
-    return c->talk == AS_MODEL_CALL_GRPC ? &c->grpc.message : &c->rest.body;
+    return c->protocol == AS_MODEL_CALL_GRPC ? &c->grpc.message : &c->rest.body;
 }
 
 char *as_model_call_text(struct as_model_call *c)
 {
-    return c->talk == AS_MODEL_CALL_GRPC ? c->grpc.text : c->rest.text;
+    return c->protocol == AS_MODEL_CALL_GRPC ? c->grpc.text : c->rest.text;
 }

@@ -27,7 +27,7 @@ struct as_model_call_request {
     struct as_str method, path; /* REST: "GET" has no body; gRPC: "/package.Service/Method" alone */
     struct as_str message;      /* gRPC: at most 2^32-1 bytes */
     bool framed;                /* gRPC: it is several messages, each behind its prefix */
-    bool has_tail;              /* REST: bytes of tensors follow the JSON */
+    bool has_binary_data;       /* REST: bytes of tensors follow the JSON */
     size_t json_len;            /* which ends here */
     as_ns timeout; /* told to the server where the protocol has a word for it; 0: none */
     size_t limit;  /* bytes of the answer, or of each message of a stream */
@@ -47,18 +47,18 @@ struct as_model_call_frame {
     struct as_str body[2];
 };
 /* Texts of r and the authority must outlive the frame. */
-void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol talk,
+void as_model_call_prepare(struct as_model_call_frame *f, enum as_model_call_protocol protocol,
                            const struct as_model_call_request *r, const char *authority);
 
 struct as_model_call { /* zero-initialise before the first begin */
-    enum as_model_call_protocol talk;
+    enum as_model_call_protocol protocol;
     struct as_json *json; /* the caller's; not for gRPC */
     struct as_grpc_call grpc;
     struct as_rest_call rest;
     as_model_call_on_response on_response;
     void *ctx;
 };
-void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol talk,
+void as_model_call_begin(struct as_model_call *c, enum as_model_call_protocol protocol,
                          struct as_json *json, size_t limit);
 /* Behind begin: the answer is a stream (of messages, or of server-sent events); each response is
  * told when it is whole, and is as_model_call_message for the call. c must not move. */

@@ -114,11 +114,11 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
             return metadata_refused(text, "a key has letters, digits, '-', '_' and '.' only", why);
     }
     h->name.p = key;
-    if (r->talk == AS_MODEL_CALL_GRPC
+    if (r->protocol == AS_MODEL_CALL_GRPC
             ? as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent"))
             : as_rest_call_is_reserved(h->name))
         return metadata_refused(text, "this key belongs to the protocol", why);
-    if (r->talk == AS_MODEL_CALL_GRPC && h->name.n > 4 &&
+    if (r->protocol == AS_MODEL_CALL_GRPC && h->name.n > 4 &&
         memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
         as_buf_init(&bin);
         as_grpc_put_bin(&bin, value);
@@ -142,9 +142,9 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
 /* Where an input that is given again begins a new request, i counts as of it. */
 static int assign_request(struct as_query *r, uint32_t i, struct as_buf *why)
 {
-    uint32_t place = i ? r->places[i - 1] : 0;
+    uint32_t place = i ? r->request_index[i - 1] : 0;
 
-    for (uint32_t k = i; k-- > 0 && r->places[k] == place;) {
+    for (uint32_t k = i; k-- > 0 && r->request_index[k] == place;) {
         if (!as_str_eq(r->forms[k].name, r->forms[i].name))
             continue;
         if (!r->stream) {
@@ -157,7 +157,7 @@ static int assign_request(struct as_query *r, uint32_t i, struct as_buf *why)
         place++;
         break;
     }
-    r->places[i] = place;
+    r->request_index[i] = place;
     r->n_requests = place + 1;
     return 0;
 }
@@ -171,7 +171,7 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
     while (as_option_item(r->opts, AS_OPT_INPUT, n))
         n++;
     r->forms = as_xalloc(n * sizeof(*r->forms));
-    r->places = as_xalloc(n * sizeof(*r->places));
+    r->request_index = as_xalloc(n * sizeof(*r->request_index));
     r->n_requests = 1;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct as_buf reason;
@@ -191,9 +191,9 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
 
 static int check_stream(const struct as_query *r, struct as_buf *why)
 {
-    if (!r->stream || r->talk == AS_MODEL_CALL_GRPC)
+    if (!r->stream || r->protocol == AS_MODEL_CALL_GRPC)
         return 0;
-    if (r->talk == AS_MODEL_CALL_HTTP_BINARY) {
+    if (r->protocol == AS_MODEL_CALL_HTTP_BINARY) {
         as_buf_str(why, "--stream over REST is generate_stream, which is JSON: --protocol http");
         return AS_EINVALID;
     }
@@ -211,7 +211,8 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
     int rc;
 
     *r = (struct as_query){.opts = o,
-                           .talk = (enum as_model_call_protocol)as_option_u64(o, AS_OPT_PROTOCOL),
+                           .protocol =
+                               (enum as_model_call_protocol)as_option_u64(o, AS_OPT_PROTOCOL),
                            .stream = as_option_bool(o, AS_OPT_STREAM),
                            .model = as_str_of(o->args[0]),
                            .version = as_str_of(as_option_str(o, AS_OPT_MODEL_VERSION)),
@@ -229,7 +230,7 @@ int as_query_init(struct as_query *r, const struct as_option_set *o, struct as_b
         rc = add_metadata(r, text, why);
     while (!rc && (text = as_option_item(o, AS_OPT_OUTPUT, r->n_outputs)))
         r->outputs[r->n_outputs++] = (struct as_oip_requested_output){
-            .name = as_str_of(text), .binary = r->talk == AS_MODEL_CALL_HTTP_BINARY};
+            .name = as_str_of(text), .binary = r->protocol == AS_MODEL_CALL_HTTP_BINARY};
     return rc;
 }
 
@@ -238,7 +239,7 @@ void as_query_fini(struct as_query *r)
     for (uint32_t i = 0; r->inputs && i < r->n_inputs; i++)
         as_input_fini(&r->inputs[i]);
     free(r->forms);
-    free(r->places);
+    free(r->request_index);
     free(r->inputs);
     free(r->tensors);
     as_buf_fini(&r->path);
@@ -260,7 +261,7 @@ void as_query_add_metadata(struct as_query *r, const char *name, const char *val
 bool as_query_needs_model(const struct as_query *r)
 {
     if (r->stream &&
-        r->talk != AS_MODEL_CALL_GRPC) /* generate_stream has neither datatypes nor shapes */
+        r->protocol != AS_MODEL_CALL_GRPC) /* generate_stream has neither datatypes nor shapes */
         return true;
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         if (as_input_needs_model(&r->forms[i]))
@@ -280,11 +281,11 @@ static struct as_model_call_request base_request(const struct as_query *r)
 
 static int read_model(struct as_query *r, struct as_unary *u)
 {
-    return r->talk == AS_MODEL_CALL_GRPC
+    return r->protocol == AS_MODEL_CALL_GRPC
                ? as_oip_parse_model(r->model_info_bytes.p, r->model_info_bytes.n, &r->arena,
-                                    &r->about)
+                                    &r->model_info)
                : as_oip_json_model_parse(u->json, r->model_info_bytes.p, r->model_info_bytes.n,
-                                         &r->arena, &r->about);
+                                         &r->arena, &r->model_info);
 }
 
 uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_buf *why)
@@ -294,7 +295,7 @@ uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_
     uint32_t status;
 
     as_buf_init(&message);
-    if (r->talk == AS_MODEL_CALL_GRPC) {
+    if (r->protocol == AS_MODEL_CALL_GRPC) {
         as_oip_put_name_version(&message, r->model, r->version);
         q.path = AS_STR(METADATA_PATH);
         q.message = as_buf_slice(&message);
@@ -317,15 +318,15 @@ uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_
         as_buf_str(why, "the server's metadata of the model cannot be read");
         return as_err_grpc(AS_EINTERNAL);
     }
-    r->has_about = true;
+    r->has_model_info = true;
     return 0;
 }
 
-static const struct as_tensor_spec *declared(const struct as_query *r, struct as_str name)
+static const struct as_tensor_spec *find_declared(const struct as_query *r, struct as_str name)
 {
-    for (uint32_t i = 0; r->has_about && i < r->about.n_inputs; i++) {
-        if (as_str_eq(r->about.inputs[i].name, name))
-            return &r->about.inputs[i];
+    for (uint32_t i = 0; r->has_model_info && i < r->model_info.n_inputs; i++) {
+        if (as_str_eq(r->model_info.inputs[i].name, name))
+            return &r->model_info.inputs[i];
     }
     return NULL;
 }
@@ -336,8 +337,8 @@ static int unknown_input(const struct as_query *r, const struct as_input_form *f
 {
     as_buf_printf(why, "model '%.*s' has no input '%.*s'; it takes", AS_STR_FMT(r->model),
                   AS_STR_FMT(f->name));
-    for (uint32_t i = 0; i < r->about.n_inputs; i++) {
-        const struct as_tensor_spec *s = &r->about.inputs[i];
+    for (uint32_t i = 0; i < r->model_info.n_inputs; i++) {
+        const struct as_tensor_spec *s = &r->model_info.inputs[i];
 
         as_buf_printf(why, "%s %.*s ", i ? "," : "", AS_STR_FMT(s->name));
         as_print_type(why, s->dtype, s->shape, s->ndim ? s->ndim : AS_ANY_RANK);
@@ -362,8 +363,8 @@ static int add_sample_inputs(struct as_query *r, struct as_buf *why)
     uint32_t given = r->n_inputs;
     int rc = 0;
 
-    for (uint32_t i = 0; r->has_about && i < r->about.n_inputs && !rc; i++) {
-        const struct as_tensor_spec *s = &r->about.inputs[i];
+    for (uint32_t i = 0; r->has_model_info && i < r->model_info.n_inputs && !rc; i++) {
+        const struct as_tensor_spec *s = &r->model_info.inputs[i];
         bool skip = false;
 
         for (uint32_t k = 0; k < given; k++)
@@ -385,7 +386,7 @@ static uint32_t collect_tensors(struct as_query *r, uint32_t place)
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         uint32_t k = 0;
 
-        if (i < r->n_given && r->places[i] > place) /* those that were made up are of all */
+        if (i < r->n_given && r->request_index[i] > place) /* those that were made up are of all */
             continue;
         while (k < n && !as_str_eq(r->tensors[k].name, r->inputs[i].tensor.name))
             k++;
@@ -411,7 +412,7 @@ static struct as_str request_id(struct as_query *r, uint32_t place)
     return id;
 }
 
-static int encode(struct as_query *r, struct as_buf *why)
+static int encode_requests(struct as_query *r, struct as_buf *why)
 {
     int rc = 0;
 
@@ -427,13 +428,14 @@ static int encode(struct as_query *r, struct as_buf *why)
                                    .outputs = r->outputs,
                                    .n_outputs = r->n_outputs};
 
-        if (r->talk == AS_MODEL_CALL_GRPC)
+        if (r->protocol == AS_MODEL_CALL_GRPC)
             rc = as_encode_grpc(&r->message, &q, r->stream, why);
         else if (r->stream)
-            rc = as_encode_generate(&r->message, &q, r->about.inputs, r->about.n_inputs, why);
+            rc = as_encode_generate(&r->message, &q, r->model_info.inputs, r->model_info.n_inputs,
+                                    why);
         else
-            rc = as_encode_rest(&r->message, &q, r->talk == AS_MODEL_CALL_HTTP_BINARY, &r->json_len,
-                                why);
+            rc = as_encode_rest(&r->message, &q, r->protocol == AS_MODEL_CALL_HTTP_BINARY,
+                                &r->json_len, why);
     }
     return rc;
 }
@@ -444,41 +446,42 @@ int as_query_encode(struct as_query *r, bool generate, struct as_buf *why)
     bool stdin_used = false;
     int rc = 0;
 
-    r->inputs = as_xalloc((n + r->about.n_inputs) * sizeof(*r->inputs));
+    r->inputs = as_xalloc((n + r->model_info.n_inputs) * sizeof(*r->inputs));
     for (uint32_t i = 0; i < n && !rc; i++) {
-        const struct as_tensor_spec *s = declared(r, r->forms[i].name);
+        const struct as_tensor_spec *s = find_declared(r, r->forms[i].name);
 
-        if (!s && r->has_about && r->about.n_inputs && as_input_needs_model(&r->forms[i]))
+        if (!s && r->has_model_info && r->model_info.n_inputs && as_input_needs_model(&r->forms[i]))
             rc = unknown_input(r, &r->forms[i], why);
         else
             rc = as_input_make(&r->forms[i], s, &stdin_used, &r->inputs[i], why);
     }
     if (!rc && generate)
         rc = add_sample_inputs(r, why);
-    for (uint32_t i = 0; !generate && !rc && i < r->about.n_inputs; i++) {
-        struct as_str name = r->about.inputs[i].name;
+    for (uint32_t i = 0; !generate && !rc && i < r->model_info.n_inputs; i++) {
+        struct as_str name = r->model_info.inputs[i].name;
 
         if (!is_given(r, name)) {
             as_buf_printf(why, "input '%.*s' ", AS_STR_FMT(name));
-            as_print_type(why, r->about.inputs[i].dtype, r->about.inputs[i].shape,
-                          r->about.inputs[i].ndim ? r->about.inputs[i].ndim : AS_ANY_RANK);
+            as_print_type(why, r->model_info.inputs[i].dtype, r->model_info.inputs[i].shape,
+                          r->model_info.inputs[i].ndim ? r->model_info.inputs[i].ndim
+                                                       : AS_ANY_RANK);
             as_buf_str(why, " is missing: give it with --input");
             rc = AS_EINVALID;
         }
     }
-    return rc ? rc : encode(r, why);
+    return rc ? rc : encode_requests(r, why);
 }
 
 void as_query_request(const struct as_query *r, struct as_model_call_request *ret_q)
 {
     *ret_q = base_request(r);
     ret_q->method = AS_STR("POST");
-    ret_q->path = r->talk != AS_MODEL_CALL_GRPC ? as_buf_slice(&r->path)
-                  : r->stream                   ? AS_STR(STREAM_PATH)
-                                                : AS_STR(INFER_PATH);
+    ret_q->path = r->protocol != AS_MODEL_CALL_GRPC ? as_buf_slice(&r->path)
+                  : r->stream                       ? AS_STR(STREAM_PATH)
+                                                    : AS_STR(INFER_PATH);
     ret_q->message = as_buf_slice(&r->message);
-    ret_q->framed = r->stream && r->talk == AS_MODEL_CALL_GRPC;
-    ret_q->has_tail = r->talk == AS_MODEL_CALL_HTTP_BINARY;
+    ret_q->framed = r->stream && r->protocol == AS_MODEL_CALL_GRPC;
+    ret_q->has_binary_data = r->protocol == AS_MODEL_CALL_HTTP_BINARY;
     ret_q->json_len = r->json_len;
 }
 
@@ -491,7 +494,7 @@ int as_query_parse_response(struct as_model_call *call, struct as_arena *a,
     int rc;
 
     *ret_blob = NULL;
-    if (call->talk == AS_MODEL_CALL_GRPC)
+    if (call->protocol == AS_MODEL_CALL_GRPC)
         rc = as_oip_parse_response(m->p, m->n, a, ret_r, text, sizeof(text));
     else
         rc = as_oip_json_parse_response(call->json, m->p, (size_t)call->rest.json_len, m->n, a,
@@ -526,11 +529,12 @@ int as_query_parse_stream_response(const struct as_query *r, struct as_model_cal
     *ret_blob = NULL;
     *ret_error = AS_STR("");
     *ret_r = (struct as_oip_response){.n_outputs = 0};
-    if (call->talk == AS_MODEL_CALL_GRPC)
+    if (call->protocol == AS_MODEL_CALL_GRPC)
         rc = read_message(m, a, ret_r, ret_error, text, sizeof(text));
     else
-        rc = as_oip_json_flat_parse(call->json, m->p, m->n, r->about.outputs, r->about.n_outputs, a,
-                                    ret_r, ret_blob, ret_error, text, sizeof(text));
+        rc = as_oip_json_flat_parse(call->json, m->p, m->n, r->model_info.outputs,
+                                    r->model_info.n_outputs, a, ret_r, ret_blob, ret_error, text,
+                                    sizeof(text));
     if (rc)
         as_buf_str(why, text);
     return rc;

@@ -15,23 +15,23 @@
 
 struct as_query {
     const struct as_option_set *opts;
-    enum as_model_call_protocol talk;
+    enum as_model_call_protocol protocol;
     bool stream; /* ModelStreamInfer, or generate_stream */
     struct as_str model, version, id;
     uint32_t n_inputs, n_requests;
     uint32_t n_given; /* of the inputs; those behind them are made up */
     struct as_input_form *forms;
-    uint32_t *places; /* of the request that each input is given for, from 0 */
+    uint32_t *request_index; /* of the request that each input is given for, from 0 */
     struct as_input *inputs;
     struct as_tensor *tensors;
     struct as_param params[AS_OPTION_ITEMS_MAX];
     struct as_oip_requested_output outputs[AS_OPTION_ITEMS_MAX];
     struct as_http_header metadata[AS_MODEL_CALL_METADATA];
     uint32_t n_params, n_outputs, n_metadata;
-    struct as_arena arena;     /* texts of metadata, the model's metadata */
-    struct as_oip_model about; /* when has_about */
+    struct as_arena arena;          /* texts of metadata, the model's metadata */
+    struct as_oip_model model_info; /* when has_about */
     struct as_buf model_info_bytes;
-    bool has_about;
+    bool has_model_info;
     as_ns model_info_time;
     struct as_buf path;    /* of the model's REST resource */
     size_t model_path;     /* of it: without what follows the model */

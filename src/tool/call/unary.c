@@ -30,7 +30,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         snprintf(as_model_call_text(&u->call), AS_MODEL_CALL_TEXT, "%s",
                  as_client_connection_fault(u->peer));
     u->open = false;
-    u->connection_lost = u->peer->gone; /* it is not the server that closed the call */
+    u->connection_lost = u->peer->ended; /* it is not the server that closed the call */
     if (u->running)
         as_loop_stop(u->loop);
 }
@@ -46,13 +46,13 @@ static void on_timeout(struct as_timer *t)
     as_loop_stop(u->loop); /* a server that says nothing is not waited for */
 }
 
-int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol talk,
+int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protocol,
                   const char *authority)
 {
-    bool rest = talk != AS_MODEL_CALL_GRPC;
+    bool rest = protocol != AS_MODEL_CALL_GRPC;
     int rc;
 
-    *u = (struct as_unary){.talk = talk, .authority = authority};
+    *u = (struct as_unary){.protocol = protocol, .authority = authority};
     rc = as_loop_new(&u->loop, 0);
     if (rc)
         return rc;
@@ -102,8 +102,8 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
     as_ns start_at = as_client_connection_clock();
     char *text;
 
-    as_model_call_prepare(&frame, u->talk, r, u->authority);
-    as_model_call_begin(&u->call, u->talk, u->json, r->limit);
+    as_model_call_prepare(&frame, u->protocol, r, u->authority);
+    as_model_call_begin(&u->call, u->protocol, u->json, r->limit);
     if (r->on_response)
         as_model_call_expect_stream(&u->call, r->on_response, r->ctx);
     text = as_model_call_text(&u->call);

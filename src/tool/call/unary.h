@@ -14,7 +14,7 @@ struct as_unary {
     struct as_loop *loop;
     struct as_client_connection *peer;
     struct as_timer timer;
-    enum as_model_call_protocol talk;
+    enum as_model_call_protocol protocol;
     struct as_json *json;      /* of this connection; NULL over gRPC */
     const char *authority;     /* kept by the caller */
     struct as_model_call call; /* after as_unary_call: message and text of the answer */
@@ -24,7 +24,7 @@ struct as_unary {
 };
 
 /* Takes fd. 0, or AS_EIO, AS_ENOMEM: there is nothing to close. */
-int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol talk,
+int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protocol,
                   const char *authority);
 void as_unary_close(struct as_unary *u);
 

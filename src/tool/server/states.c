@@ -77,7 +77,7 @@ static int kind_of(const struct event *e)
     return -1;
 }
 
-static bool is(const char *text, struct as_str s)
+static bool text_is(const char *text, struct as_str s)
 {
     return as_str_eq(as_str_of(text), s);
 }
@@ -89,13 +89,13 @@ static bool find_state(const struct as_states *s, const struct event *e, uint32_
     for (uint32_t i = 0; i < s->n; i++) {
         const struct as_state *st = s->all[i];
 
-        if (!is(st->application, e->application))
+        if (!text_is(st->application, e->application))
             continue;
-        if (is(st->deployment, e->deployment) && is(st->replica, e->replica)) {
+        if (text_is(st->deployment, e->deployment) && text_is(st->replica, e->replica)) {
             *ret_at = i;
             return true;
         }
-        if (!e->replica.n || is(st->deployment, e->deployment))
+        if (!e->replica.n || text_is(st->deployment, e->deployment))
             *ret_at = i + 1;
     }
     return false;
@@ -121,8 +121,9 @@ static struct as_state *insert_state(struct as_states *s, uint32_t at, const str
 
 static bool is_unchanged(const struct as_state *st, const struct event *e)
 {
-    return is(st->status, e->status) && is(st->message, e->message) && st->target == e->target &&
-           st->pid == e->pid && st->rank == e->rank && st->rolled_back == e->rolled_back;
+    return text_is(st->status, e->status) && text_is(st->message, e->message) &&
+           st->target == e->target && st->pid == e->pid && st->rank == e->rank &&
+           st->rolled_back == e->rolled_back;
 }
 
 static void update_state(struct as_state *st, const struct event *e)

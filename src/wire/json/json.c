@@ -34,7 +34,7 @@ const char *as_json_why(const struct as_json *j)
 
 int as_json_fail(struct as_json *j, const char *what)
 {
-    size_t at = j->token < j->n ? j->at[j->token] : j->len;
+    size_t at = j->token < j->n ? j->offsets[j->token] : j->len;
 
     snprintf(j->why, sizeof(j->why), "not JSON at byte %zu: %s", at, what);
     return AS_EPROTO;
@@ -91,7 +91,7 @@ int as_json_open(struct as_json *j, struct as_arena *a, const uint8_t *p, size_t
     j->text = p;
     j->len = n;
     j->n = j->token = 0;
-    err = as_json_cxx_index(j->cxx, p, n, &j->at, &j->n, &what);
+    err = as_json_cxx_index(j->cxx, p, n, &j->offsets, &j->n, &what);
     if (err > 0)
         return AS_ENOMEM;
     if (err < 0) {
@@ -99,7 +99,7 @@ int as_json_open(struct as_json *j, struct as_arena *a, const uint8_t *p, size_t
         return AS_EPROTO;
     }
     open = *as_json_peek(j);
-    close = p[j->at[j->n - 1]];
+    close = p[j->offsets[j->n - 1]];
     if (open != '{' && open != '[')
         return as_json_fail(j, "expected an object or an array");
     if (close != '}' && close != ']') {
@@ -132,7 +132,7 @@ bool as_json_raw_string(struct as_json *j, struct as_str *ret_s)
     }
     p = as_json_peek(j) + 1;
     /* between the closing quote and the next token there is white space only */
-    end = j->text + j->at[j->token + 1] - 1;
+    end = j->text + j->offsets[j->token + 1] - 1;
     while (end > p && *end != '"')
         end--;
     *ret_s = (struct as_str){(const char *)p, (size_t)(end - p)};
@@ -374,7 +374,7 @@ int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_val
     if (j->token >= j->n)
         return as_json_fail(j, "it ends early");
     *ret_v = kept;
-    *ret_len = j->at[j->token] - j->at[kept.token];
+    *ret_len = j->offsets[j->token] - j->offsets[kept.token];
     return 0;
 }
 

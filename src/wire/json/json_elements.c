@@ -11,8 +11,8 @@ struct element_reader {
     uint8_t *out;
     size_t room;
     uint64_t max;
-    uint32_t leaf_level; /* level of the arrays that hold elements; 0: none was seen */
-    uint32_t seen;       /* bit i: an array of level i + 1 has told its length */
+    uint32_t leaf_level;   /* level of the arrays that hold elements; 0: none was seen */
+    uint32_t known_levels; /* bit i: an array of level i + 1 has told its length */
 };
 
 /* --- numbers into bytes --- */
@@ -80,7 +80,7 @@ static inline bool integer_fits(enum as_dtype t, const struct as_json_number *n)
 
 /* --- what is no number of the kind --- */
 
-static const char *takes(enum as_dtype t)
+static const char *accepted_kind(enum as_dtype t)
 {
     switch ((int)t) {
     case AS_DT_BOOL:
@@ -145,7 +145,7 @@ static int refuse_token(struct element_reader *r)
     err = as_json_walk(r->j, AS_MAX_DIMS);
     return err ? err
                : refuse(r, "data[%llu] is %s, %s takes %s", (unsigned long long)r->e->count, kind,
-                        as_dtype_name(r->dtype), takes(r->dtype));
+                        as_dtype_name(r->dtype), accepted_kind(r->dtype));
 }
 
 /* NaN, Infinity, -Infinity: not JSON, but what Python and Triton write. */
@@ -324,9 +324,9 @@ static int close_array(struct element_reader *r, uint32_t level, uint64_t n)
 {
     if (!as_json_accept(r->j, ']'))
         return as_json_fail(r->j, "expected ',' or ']'");
-    if (r->seen & 1u << (level - 1) && r->e->shape[level - 1] != (int64_t)n)
+    if (r->known_levels & 1u << (level - 1) && r->e->shape[level - 1] != (int64_t)n)
         return refuse_uneven(r);
-    r->seen |= 1u << (level - 1);
+    r->known_levels |= 1u << (level - 1);
     r->e->shape[level - 1] = (int64_t)n;
     return 0;
 }

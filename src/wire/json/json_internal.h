@@ -14,10 +14,10 @@ struct as_json {
     struct as_json_cxx *cxx;
     struct as_arena *arena;
     const uint8_t *text;
-    const uint32_t *at; /* where the tokens begin */
-    uint32_t n;         /* of them */
-    uint32_t token;     /* the next one to read */
-    size_t len;         /* of the text */
+    const uint32_t *offsets; /* where the tokens begin */
+    uint32_t n;              /* of them */
+    uint32_t token;          /* the next one to read */
+    size_t len;              /* of the text */
     char why[160];
 };
 
@@ -27,7 +27,7 @@ int as_json_fail(struct as_json *j, const char *what);
 /* The next token's first byte; j->token < j->n. */
 static inline const uint8_t *as_json_peek(const struct as_json *j)
 {
-    return j->text + j->at[j->token];
+    return j->text + j->offsets[j->token];
 }
 
 /* Steps on to a value that is being read. */

@@ -18,7 +18,7 @@ static inline void store_eight(uint8_t *out, uint64_t text)
 
 /* Text of v < 10^8, the first of its eight digits in the lowest byte: the number is split in
  * halves, quarters and digits, all parts of a step at once. The factors are 1/100 and 1/10. */
-static inline uint64_t eight(uint32_t v)
+static inline uint64_t eight_digits(uint32_t v)
 {
     uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32, twos, ones, tens;
 
@@ -38,7 +38,7 @@ static inline uint32_t count_used_digits(uint64_t text)
 
 static inline uint8_t *put_u32(uint8_t *out, uint32_t v)
 {
-    uint64_t text = eight(v);
+    uint64_t text = eight_digits(v);
     /* one digit is left of a 0 */
     uint32_t leading = (uint32_t)__builtin_ctzll((text ^ ZEROS) | (uint64_t)1 << 56) / 8;
 
@@ -57,10 +57,10 @@ static inline uint8_t *put_u64(uint8_t *out, uint64_t v)
         out = put_u32(out, (uint32_t)high);
     } else {
         out = put_u32(out, (uint32_t)(high / part));
-        store_eight(out, eight((uint32_t)(high % part)));
+        store_eight(out, eight_digits((uint32_t)(high % part)));
         out += 8;
     }
-    store_eight(out, eight((uint32_t)(v % part)));
+    store_eight(out, eight_digits((uint32_t)(v % part)));
     return out + 8;
 }
 
@@ -105,7 +105,7 @@ static inline uint32_t count_digits(uint64_t v)
     return n + (v >= tens[n]);
 }
 
-static inline struct digits split(struct as_json_decimal d, bool wide)
+static inline struct digits split_digits(struct as_json_decimal d, bool wide)
 {
     static const uint64_t lift[] = {10000000000000000,
                                     1000000000000000,
@@ -130,12 +130,12 @@ static inline struct digits split(struct as_json_decimal d, bool wide)
     struct digits r = {.point = (int32_t)n + d.exponent, .last = ZEROS};
 
     if (wide) {
-        r.last = eight((uint32_t)(v % part));
+        r.last = eight_digits((uint32_t)(v % part));
         v /= part;
     }
     top = (uint32_t)v;
     r.first = (uint8_t)('0' + top / part);
-    r.next = eight(top % part);
+    r.next = eight_digits(top % part);
     r.n = 1 + (r.last != ZEROS ? 8 + count_used_digits(r.last) : count_used_digits(r.next));
     return r;
 }
@@ -208,7 +208,7 @@ static uint8_t *put_special(uint8_t *out, double v)
 static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal, double v,
                                    double exact, bool wide)
 {
-    struct digits d = split(decimal, wide);
+    struct digits d = split_digits(decimal, wide);
     int32_t n = (int32_t)d.n, single = n == 1;
 
     if (d.point > 0 && d.point < n)

@@ -126,7 +126,7 @@ int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64
 /* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
 static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
                            bool raw, struct as_str *datatype, int64_t *shape,
-                           struct as_oip_tensor_options *own, uint32_t index)
+                           struct as_oip_tensor_options *options, uint32_t index)
 {
     int has;
 
@@ -142,7 +142,7 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
     case 3:
         return get_shape(c, t, f, shape, &t->ndim);
     case 4:
-        return as_oip_get_tensor_param(c, "input", t->name, f, own, index);
+        return as_oip_get_tensor_param(c, "input", t->name, f, options, index);
     case 5:
         if (f->wire != AS_PB_LEN)
             return as_oip_refuse_tensor(c, t, AS_EPROTO, "contents: wrong wire type %d",
@@ -171,15 +171,15 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     struct as_str datatype = {0};
     int64_t shape[AS_MAX_DIMS];
     uint32_t kept = c->n_tensor_params;
-    struct as_oip_tensor_options mine;
+    struct as_oip_tensor_options options;
     struct as_pb_field f;
     uint64_t elements;
-    int64_t *own;
+    int64_t *copy;
     int more, err;
 
-    mine.given = 0;
+    options.given = 0;
     while ((more = as_pb_next(&r, &f)) > 0) {
-        err = get_input_field(c, t, &f, raw, &datatype, shape, &mine, index);
+        err = get_input_field(c, t, &f, raw, &datatype, shape, &options, index);
         if (err)
             return err;
     }
@@ -194,18 +194,18 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     if (t->dtype == AS_DT_INVALID)
         return as_oip_refuse_tensor(c, t, AS_EINVALID, "unknown datatype '%.*s'",
                                     AS_OIP_SHOWN(datatype));
-    own = as_arena_alloc(c->arena, 8 * (size_t)t->ndim, 8);
-    if (!own)
+    copy = as_arena_alloc(c->arena, 8 * (size_t)t->ndim, 8);
+    if (!copy)
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
-    memcpy(own, shape, 8 * (size_t)t->ndim);
-    t->shape = own;
+    memcpy(copy, shape, 8 * (size_t)t->ndim);
+    t->shape = copy;
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (__builtin_expect(c->n_tensor_params > kept, 0))
         c->n_tensor_params =
             kept + as_name_check_keep_last(c->tensor_params + kept, sizeof(*c->tensor_params),
                                            c->n_tensor_params - kept);
-    if (__builtin_expect(mine.given, 0)) {
-        err = as_oip_set_shm_input(c, t, &mine, message, index);
+    if (__builtin_expect(options.given, 0)) {
+        err = as_oip_set_shm_input(c, t, &options, message, index);
         if (err)
             return AS_MIN(err, 0);
     }
@@ -219,16 +219,16 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested_output *o,
                       struct as_str message, uint32_t index)
 {
     struct as_pb r = as_pb_of(message);
-    struct as_oip_tensor_options mine;
+    struct as_oip_tensor_options options;
     struct as_pb_field f;
     int more, err = 0;
 
-    mine.given = 0;
+    options.given = 0;
     while ((more = as_pb_next(&r, &f)) > 0) {
         if (f.number == 1)
             err = get_text(c, &f, "an output's name", &o->name);
         else if (f.number == 2)
-            err = as_oip_get_tensor_param(c, "output", o->name, &f, &mine, index);
+            err = as_oip_get_tensor_param(c, "output", o->name, &f, &options, index);
         if (err)
             return err;
     }
@@ -236,7 +236,7 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested_output *o,
         return as_oip_refuse(c, AS_EPROTO, "outputs[%u]: malformed protobuf", index);
     if (!o->name.n)
         return as_oip_refuse(c, AS_EINVALID, "outputs[%u] has no name", index);
-    return mine.given ? as_oip_set_output_options(c, o, &mine) : 0;
+    return options.given ? as_oip_set_output_options(c, o, &options) : 0;
 }
 
 /* The next field that a message of this kind has, its number as in a request; as as_pb_next. */

@@ -70,7 +70,7 @@ void as_oip_put_name_version(struct as_buf *out, struct as_str name, struct as_s
 static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_spec *s)
 {
     struct as_pb r = as_pb_of(message);
-    int64_t shape[AS_MAX_DIMS], *own;
+    int64_t shape[AS_MAX_DIMS], *copy;
     struct as_pb_field f = {0};
     int more, err = 0;
 
@@ -88,11 +88,11 @@ static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_
     }
     if (more)
         return AS_EPROTO;
-    own = as_arena_alloc(a, 8 * (size_t)s->ndim, 8);
-    if (!own)
+    copy = as_arena_alloc(a, 8 * (size_t)s->ndim, 8);
+    if (!copy)
         return AS_ENOMEM;
-    memcpy(own, shape, 8 * (size_t)s->ndim);
-    s->shape = own;
+    memcpy(copy, shape, 8 * (size_t)s->ndim);
+    s->shape = copy;
     return 0;
 }
 

@@ -187,7 +187,7 @@ int as_oip_json_get_params(struct as_oip_json_parse *q, struct as_json_value *v)
 
 static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_requested_output *o,
                              struct as_json_value *v, int8_t *binary,
-                             struct as_oip_tensor_options *own)
+                             struct as_oip_tensor_options *options)
 {
     struct as_json_items it;
     bool yes;
@@ -204,7 +204,7 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
 
             err = as_oip_json_get_param_value(q, &m, &it.value);
             if (!err)
-                err = as_oip_read_tensor_option(&q->c, "output", o->name, &m, own);
+                err = as_oip_read_tensor_option(&q->c, "output", o->name, &m, options);
             if (err)
                 return err;
             continue;
@@ -223,7 +223,7 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
 static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8_t *binary)
 {
     struct as_oip_requested_output *o = &q->outputs[q->n_outputs];
-    struct as_oip_tensor_options own = {0};
+    struct as_oip_tensor_options options = {0};
     struct as_json_items it;
     int more, err;
 
@@ -243,7 +243,7 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
                                      q->n_outputs);
             err = as_json_string(q->j, &it.value, &o->name);
         } else if (as_str_eq(it.key, AS_STR("parameters"))) {
-            err = get_output_params(q, o, &it.value, binary, &own);
+            err = get_output_params(q, o, &it.value, binary, &options);
             if (err)
                 return err;
         }
@@ -253,12 +253,13 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
     if (!o->name.n)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u] has no name", q->n_outputs);
     q->n_outputs++;
-    return own.given ? as_oip_set_output_options(&q->c, o, &own) : 0;
+    return options.given ? as_oip_set_output_options(&q->c, o, &options) : 0;
 }
 
 /* What each output says of itself is kept in `said` until the whole text is known: the request's
  * own parameters may come later. */
-static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int8_t **said)
+static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
+                       int8_t **binary_choices)
 {
     uint32_t cap = 0;
     struct as_json_items it;
@@ -275,10 +276,10 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int
                                  AS_OIP_TENSORS_MAX);
         q->outputs =
             as_oip_json_grow(q->c.arena, q->outputs, n, &q->cap_outputs, sizeof(*q->outputs));
-        *said = as_oip_json_grow(q->c.arena, *said, n, &cap, 1);
-        if (!q->outputs || !*said)
+        *binary_choices = as_oip_json_grow(q->c.arena, *binary_choices, n, &cap, 1);
+        if (!q->outputs || !*binary_choices)
             return as_oip_json_reader_error(q, AS_ENOMEM, "");
-        err = get_output(q, &it.value, &(*said)[n]);
+        err = get_output(q, &it.value, &(*binary_choices)[n]);
         if (err)
             return err;
     }
@@ -290,7 +291,7 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v, int
 enum { R_ID, R_PARAMETERS, R_TENSORS, R_OUTPUTS, R_MODEL, R_VERSION, R_KEYS };
 
 static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_json_value *v,
-                           int8_t **said)
+                           int8_t **binary_choices)
 {
     struct as_str *text[R_KEYS] = {
         [R_ID] = &q->id, [R_MODEL] = &q->model, [R_VERSION] = &q->version};
@@ -306,7 +307,7 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
     if (key == R_PARAMETERS)
         return as_oip_json_get_params(q, v);
     if (key == R_OUTPUTS)
-        return get_outputs(q, v, said);
+        return get_outputs(q, v, binary_choices);
     err = as_oip_json_items(q, v, AS_JSON_ARRAY,
                             q->c.response ? "outputs must be an array" : "inputs must be an array",
                             &it);
@@ -329,7 +330,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
                                  [R_MODEL] = q->c.response ? "model_name" : NULL,
                                  [R_VERSION] = q->c.response ? "model_version" : NULL};
     struct as_json_items it;
-    int8_t *said = NULL;
+    int8_t *binary_choices = NULL;
     uint32_t given = 0;
     int more, err;
 
@@ -346,7 +347,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
         if (given & 1u << key)
             return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice", names[key]);
         given |= 1u << key;
-        err = get_root_member(q, key, &it.value, &said);
+        err = get_root_member(q, key, &it.value, &binary_choices);
         if (err)
             return err;
     }
@@ -358,11 +359,11 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
     if (!(given & 1u << R_TENSORS))
         return as_oip_refuse(&q->c, AS_EINVALID, "%s is missing", as_oip_json_tensors_key(q));
     for (uint32_t i = 0; i < q->n_outputs; i++)
-        q->outputs[i].binary = said[i] >= 0 ? said[i] : q->binary_output > 0;
-    if (q->binary != q->end)
-        return as_oip_refuse(&q->c, AS_EINVALID,
-                             "%zu bytes of binary data belong to no %s (binary_data_size)",
-                             (size_t)(q->end - q->binary), q->c.response ? "output" : "input");
+        q->outputs[i].binary = binary_choices[i] >= 0 ? binary_choices[i] : q->binary_output > 0;
+    if (q->binary != q->binary_end)
+        return as_oip_refuse(
+            &q->c, AS_EINVALID, "%zu bytes of binary data belong to no %s (binary_data_size)",
+            (size_t)(q->binary_end - q->binary), q->c.response ? "output" : "input");
     return 0;
 }
 
@@ -374,7 +375,7 @@ static bool collect_shm_ranges(struct as_oip_json_parse *q)
     if (!r)
         return false;
     for (uint32_t i = 0; i < q->n_tensors; i++)
-        r[i] = q->sources[i].in_shm ? q->sources[i].own.range : (struct as_oip_shm_range){0};
+        r[i] = q->sources[i].in_shm ? q->sources[i].options.range : (struct as_oip_shm_range){0};
     q->c.ranges = r;
     return true;
 }
@@ -447,7 +448,7 @@ int as_oip_json_parse_infer(struct as_json *j, const uint8_t *p, size_t json_len
     struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap},
                                   .j = j,
                                   .binary = p + json_len,
-                                  .end = p + n,
+                                  .binary_end = p + n,
                                   .binary_output = -1};
 
     q.c.typed_max = n + AS_OIP_TYPED_MAX;
@@ -461,7 +462,7 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
     struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap, .response = true},
                                   .j = j,
                                   .binary = p + json_len,
-                                  .end = p + n};
+                                  .binary_end = p + n};
     struct as_oip_infer m = {0};
     int err;
 

@@ -13,15 +13,15 @@ struct as_oip_json_source {
     uint64_t elements;         /* that the shape asks for */
     uint64_t size;             /* binary_data_size, when has_size */
     bool has_data, has_size;
-    bool in_shm;                      /* its bytes are in shared memory: */
-    struct as_oip_tensor_options own; /* what its parameters say of that */
-    bool allow_scalar;                /* a value without an array around it will do */
+    bool in_shm;                          /* its bytes are in shared memory: */
+    struct as_oip_tensor_options options; /* what its parameters say of that */
+    bool allow_scalar;                    /* a value without an array around it will do */
 };
 
 struct as_oip_json_parse {
     struct as_oip_parse c;
     struct as_json *j;
-    const uint8_t *binary, *end; /* binary data that no tensor has taken yet */
+    const uint8_t *binary, *binary_end; /* binary data that no tensor has taken yet */
     struct as_tensor *tensors;
     struct as_oip_json_source *sources; /* one for each tensor */
     uint32_t n_tensors, cap_tensors;

@@ -36,7 +36,7 @@ static int open_items(struct as_json *j, struct as_json_value *v, bool object,
 static int get_shape(struct as_json *j, struct as_json_value *v, struct as_arena *a,
                      struct as_tensor_spec *s)
 {
-    int64_t shape[AS_MAX_DIMS], *own;
+    int64_t shape[AS_MAX_DIMS], *copy;
     struct as_json_items it;
     int err = open_items(j, v, false, &it), more = 0;
 
@@ -48,11 +48,11 @@ static int get_shape(struct as_json *j, struct as_json_value *v, struct as_arena
     }
     if (err || more < 0)
         return err ? err : more;
-    own = as_arena_alloc(a, 8 * (size_t)s->ndim, 8);
-    if (!own)
+    copy = as_arena_alloc(a, 8 * (size_t)s->ndim, 8);
+    if (!copy)
         return AS_ENOMEM;
-    memcpy(own, shape, 8 * (size_t)s->ndim);
-    s->shape = own;
+    memcpy(copy, shape, 8 * (size_t)s->ndim);
+    s->shape = copy;
     return 0;
 }
 

@@ -4,12 +4,12 @@
 #include "wire/oip/oip_parse.h"
 
 /* Text whose bytes are counted while `p` is NULL, else written: one walk serves both. */
-struct text {
+struct json_text {
     uint8_t *p;
     uint64_t n;
 };
 
-static void add_text(struct text *t, const char *z)
+static void add_text(struct json_text *t, const char *z)
 {
     size_t n = strlen(z);
 
@@ -18,13 +18,13 @@ static void add_text(struct text *t, const char *z)
     t->n += n;
 }
 
-static void add_string(struct text *t, struct as_str s)
+static void add_string(struct json_text *t, struct as_str s)
 {
     t->n += t->p ? as_json_copy_string(t->p + t->n, s) : as_json_string_len(s);
 }
 
 /* A number by way of a small buffer: there are few of them outside tensors. */
-static void add_number(struct text *t, const struct as_param *m)
+static void add_number(struct json_text *t, const struct as_param *m)
 {
     char text[48];
 
@@ -35,7 +35,7 @@ static void add_number(struct text *t, const struct as_param *m)
     add_text(t, text);
 }
 
-static void add_double(struct text *t, double v)
+static void add_double(struct json_text *t, double v)
 {
     uint8_t text[64];
     size_t n = as_json_put_elements(text, AS_DT_FP64, (const uint8_t *)&v, sizeof(v));
@@ -45,7 +45,7 @@ static void add_double(struct text *t, double v)
     t->n += n;
 }
 
-static void add_param(struct text *t, const struct as_param *m)
+static void add_param(struct json_text *t, const struct as_param *m)
 {
     add_string(t, m->name);
     add_text(t, ":");
@@ -66,7 +66,7 @@ static void add_param(struct text *t, const struct as_param *m)
     }
 }
 
-static void add_params(struct text *t, const struct as_oip_response *r)
+static void add_params(struct json_text *t, const struct as_oip_response *r)
 {
     for (uint32_t i = 0; i < r->n_params; i++) {
         add_text(t, i ? "," : "");
@@ -74,7 +74,7 @@ static void add_params(struct text *t, const struct as_oip_response *r)
     }
 }
 
-static void add_shape(struct text *t, const struct as_tensor *x)
+static void add_shape(struct json_text *t, const struct as_tensor *x)
 {
     for (uint32_t i = 0; i < x->ndim; i++) {
         struct as_param m = {.type = AS_PARAM_INT64, .i64 = x->shape[i]};
@@ -85,7 +85,7 @@ static void add_shape(struct text *t, const struct as_tensor *x)
 }
 
 /* UINT64_MAX: BYTES that are no text. */
-static void add_elements(struct text *t, const struct as_tensor *x)
+static void add_elements(struct json_text *t, const struct as_tensor *x)
 {
     uint64_t n;
 
@@ -98,26 +98,26 @@ static void add_elements(struct text *t, const struct as_tensor *x)
 }
 
 /* How a tensor's bytes travel. */
-enum way { IN_TEXT, IN_BINARY, IN_REGION };
+enum tensor_place { IN_TEXT, IN_BINARY, IN_REGION };
 
 /* The parameters of the i-th tensor, of which *at is the first; it moves behind the last. `size`:
  * of binary data, or NULL. */
-static void add_tensor_params(struct text *t, const struct as_oip_response *r, uint32_t i,
+static void add_tensor_params(struct json_text *t, const struct as_oip_response *r, uint32_t i,
                               uint32_t *at, const struct as_param *size)
 {
-    const struct as_tensor_params *own = &r->tensor_params;
+    const struct as_tensor_params *params = &r->tensor_params;
     bool any = false;
 
-    if (!size && (*at == own->n || own->at[*at].tensor != i))
+    if (!size && (*at == params->n || params->at[*at].tensor != i))
         return;
     add_text(t, ",\"parameters\":{");
     if (size) {
         add_param(t, size);
         any = true;
     }
-    for (; *at < own->n && own->at[*at].tensor == i; ++*at) {
+    for (; *at < params->n && params->at[*at].tensor == i; ++*at) {
         add_text(t, any ? "," : "");
-        add_param(t, &own->at[*at].param);
+        add_param(t, &params->at[*at].param);
         any = true;
     }
     add_text(t, "}");
@@ -126,8 +126,8 @@ static void add_tensor_params(struct text *t, const struct as_oip_response *r, u
 /* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
  * the client has named itself: Triton says nothing, either, and its client in C++ fails at an
  * output that has parameters without binary_data_size. */
-static bool add_tensor(struct text *t, const struct as_oip_response *r, uint32_t i, uint32_t *at,
-                       enum way way)
+static bool add_tensor(struct json_text *t, const struct as_oip_response *r, uint32_t i,
+                       uint32_t *at, enum tensor_place tensor_place)
 {
     const struct as_tensor *x = &r->outputs[i];
     struct as_param size = {
@@ -140,14 +140,14 @@ static bool add_tensor(struct text *t, const struct as_oip_response *r, uint32_t
     add_text(t, "\",\"shape\":[");
     add_shape(t, x);
     add_text(t, "]");
-    if (way == IN_REGION) {
+    if (tensor_place == IN_REGION) {
         while (*at < r->tensor_params.n && r->tensor_params.at[*at].tensor == i)
             ++*at;
         add_text(t, "}");
         return true;
     }
-    add_tensor_params(t, r, i, at, way == IN_BINARY ? &size : NULL);
-    if (way == IN_BINARY) {
+    add_tensor_params(t, r, i, at, tensor_place == IN_BINARY ? &size : NULL);
+    if (tensor_place == IN_BINARY) {
         add_text(t, "}");
         return true;
     }
@@ -179,7 +179,7 @@ bool as_oip_json_any_binary(const struct as_oip_infer *q, uint32_t n)
 }
 
 /* Keys in the order in which Triton writes them. */
-static void add_model_names(struct text *t, const struct as_oip_response *r)
+static void add_model_names(struct json_text *t, const struct as_oip_response *r)
 {
     if (r->id.n) {
         add_text(t, "\"id\":");
@@ -192,8 +192,8 @@ static void add_model_names(struct text *t, const struct as_oip_response *r)
     add_string(t, r->version);
 }
 
-static enum way output_place(const struct as_oip_response *r, const struct as_oip_infer *q,
-                             uint32_t i)
+static enum tensor_place output_place(const struct as_oip_response *r, const struct as_oip_infer *q,
+                                      uint32_t i)
 {
     if (r->ranges && r->ranges[i].region.n)
         return IN_REGION;
@@ -201,7 +201,7 @@ static enum way output_place(const struct as_oip_response *r, const struct as_oi
 }
 
 /* The index of the output that could not be written, or n_outputs. */
-static uint32_t add_response(struct text *t, const struct as_oip_response *r,
+static uint32_t add_response(struct json_text *t, const struct as_oip_response *r,
                              const struct as_oip_infer *q)
 {
     uint32_t at = 0;
@@ -226,7 +226,7 @@ static uint32_t add_response(struct text *t, const struct as_oip_response *r,
 int as_oip_json_response_max(const struct as_oip_response *r, const struct as_oip_infer *q,
                              uint64_t *ret_n, char *why, size_t cap)
 {
-    struct text t = {0};
+    struct json_text t = {0};
     uint32_t i = add_response(&t, r, q);
 
     if (i < r->n_outputs)
@@ -238,7 +238,7 @@ int as_oip_json_response_max(const struct as_oip_response *r, const struct as_oi
 size_t as_oip_json_put_response(uint8_t *out, const struct as_oip_response *r,
                                 const struct as_oip_infer *q)
 {
-    struct text t = {.p = out};
+    struct json_text t = {.p = out};
 
     add_response(&t, r, q);
     return (size_t)t.n;
@@ -255,8 +255,8 @@ static bool has_output(const struct as_oip_response *r, const char *name)
     return false;
 }
 
-static void add_unless_output(struct text *t, const struct as_oip_response *r, const char *name,
-                              struct as_str value)
+static void add_unless_output(struct json_text *t, const struct as_oip_response *r,
+                              const char *name, struct as_str value)
 {
     if (has_output(r, name))
         return;
@@ -266,7 +266,7 @@ static void add_unless_output(struct text *t, const struct as_oip_response *r, c
     add_string(t, value);
 }
 
-static uint32_t add_generate(struct text *t, const struct as_oip_response *r)
+static uint32_t add_generate(struct json_text *t, const struct as_oip_response *r)
 {
     add_text(t, "{");
     if (r->id.n)
@@ -298,7 +298,7 @@ static uint32_t add_generate(struct text *t, const struct as_oip_response *r)
 int as_oip_json_generate_max(const struct as_oip_response *r, uint64_t *ret_n, char *why,
                              size_t cap)
 {
-    struct text t = {0};
+    struct json_text t = {0};
     uint32_t i = add_generate(&t, r);
 
     if (i < r->n_outputs)
@@ -309,7 +309,7 @@ int as_oip_json_generate_max(const struct as_oip_response *r, uint64_t *ret_n, c
 
 size_t as_oip_json_put_generate(uint8_t *out, const struct as_oip_response *r)
 {
-    struct text t = {.p = out};
+    struct json_text t = {.p = out};
 
     add_generate(&t, r);
     return (size_t)t.n;
@@ -317,7 +317,7 @@ size_t as_oip_json_put_generate(uint8_t *out, const struct as_oip_response *r)
 
 /* --- requests --- */
 
-static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
+static uint32_t add_request(struct json_text *t, const struct as_oip_json_request *q)
 {
     const struct as_oip_response *r = &q->r.head;
     bool asks = q->binary_output && !q->r.n_outputs;
@@ -357,7 +357,7 @@ static uint32_t add_request(struct text *t, const struct as_oip_json_request *q)
 int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n, char *why,
                             size_t cap)
 {
-    struct text t = {0};
+    struct json_text t = {0};
     uint32_t i = add_request(&t, r);
 
     if (i < r->r.head.n_outputs)
@@ -368,7 +368,7 @@ int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n
 
 size_t as_oip_json_put_request(uint8_t *out, const struct as_oip_json_request *r)
 {
-    struct text t = {.p = out};
+    struct json_text t = {.p = out};
 
     add_request(&t, r);
     return (size_t)t.n;

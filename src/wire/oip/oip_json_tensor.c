@@ -25,7 +25,7 @@ static const char *const key_name[KEYS] = {"name", "datatype", "shape", "paramet
 static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_tensor *t = &q->tensors[i];
-    int64_t shape[AS_MAX_DIMS], *own;
+    int64_t shape[AS_MAX_DIMS], *copy;
     struct as_json_items it;
     uint32_t n = 0;
     int more, err;
@@ -42,11 +42,11 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
     }
     if (more < 0)
         return as_oip_json_reader_error(q, more, "");
-    own = as_arena_alloc(q->c.arena, 8 * (size_t)n, 8);
-    if (!own)
+    copy = as_arena_alloc(q->c.arena, 8 * (size_t)n, 8);
+    if (!copy)
         return as_oip_json_reader_error(q, AS_ENOMEM, "");
-    memcpy(own, shape, 8 * (size_t)n);
-    t->shape = own;
+    memcpy(copy, shape, 8 * (size_t)n);
+    t->shape = copy;
     t->ndim = n;
     return 0;
 }
@@ -88,7 +88,8 @@ static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_
 
             err = as_oip_json_get_param_value(q, &m, &it.value);
             if (!err)
-                err = as_oip_read_tensor_option(&q->c, "input", q->tensors[i].name, &m, &s->own);
+                err =
+                    as_oip_read_tensor_option(&q->c, "input", q->tensors[i].name, &m, &s->options);
             if (err)
                 return err;
             continue;
@@ -163,7 +164,7 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
         return as_oip_json_refuse_tensor(q, i, "unknown datatype '%.*s'", AS_OIP_SHOWN(datatype));
     if (!(given & 1u << SHAPE))
         return as_oip_json_refuse_tensor(q, i, "it has no shape");
-    in_shm = as_oip_check_shm_input(&q->c, t, &s->own);
+    in_shm = as_oip_check_shm_input(&q->c, t, &s->options);
     if (in_shm < 0)
         return in_shm;
     if (in_shm && (s->has_data || s->has_size))
@@ -176,15 +177,15 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
     if (in_shm) {
         s->in_shm = true;
         q->c.in_shm++;
-        t->nbytes = (size_t)s->own.range.size;
+        t->nbytes = (size_t)s->options.range.size;
         return 0;
     }
     if (s->has_data)
         return as_oip_check_shape(&q->c, t, &s->elements);
-    if (s->size > (uint64_t)(q->end - q->binary))
+    if (s->size > (uint64_t)(q->binary_end - q->binary))
         return as_oip_json_refuse_tensor(
             q, i, "binary_data_size is %llu, of the body's binary data %zu bytes are left",
-            (unsigned long long)s->size, (size_t)(q->end - q->binary));
+            (unsigned long long)s->size, (size_t)(q->binary_end - q->binary));
     t->data = q->binary;
     t->nbytes = (size_t)s->size;
     q->binary += t->nbytes;

@@ -97,30 +97,30 @@ bool as_oip_is_tensor_option(const char *what, struct as_str key)
 }
 
 int as_oip_read_tensor_option(struct as_oip_parse *c, const char *what, struct as_str name,
-                              const struct as_param *m, struct as_oip_tensor_options *own)
+                              const struct as_param *m, struct as_oip_tensor_options *options)
 {
     uint64_t v = 0;
     int err = 0;
 
-    if (!own->given)
-        *own = (struct as_oip_tensor_options){0};
+    if (!options->given)
+        *options = (struct as_oip_tensor_options){0};
     if (as_str_eq(m->name, AS_STR("shared_memory_region"))) {
         if (m->type != AS_PARAM_STRING || !m->str.n)
             return as_oip_refuse(c, AS_EINVALID,
                                  "%s '%.*s': parameter 'shared_memory_region' must be a name", what,
                                  AS_OIP_SHOWN(name));
-        own->range.region = m->str;
-        own->given |= AS_OIP_OPTION_REGION;
+        options->range.region = m->str;
+        options->given |= AS_OIP_OPTION_REGION;
     } else if (as_str_eq(m->name, AS_STR("shared_memory_offset"))) {
-        err = option_number(c, what, name, m, &own->range.offset);
-        own->given |= AS_OIP_OPTION_OFFSET;
+        err = option_number(c, what, name, m, &options->range.offset);
+        options->given |= AS_OIP_OPTION_OFFSET;
     } else if (as_str_eq(m->name, AS_STR("shared_memory_byte_size"))) {
-        err = option_number(c, what, name, m, &own->range.size);
-        own->given |= AS_OIP_OPTION_SIZE;
+        err = option_number(c, what, name, m, &options->range.size);
+        options->given |= AS_OIP_OPTION_SIZE;
     } else if (what[0] == 'o' && as_str_eq(m->name, AS_STR("classification"))) {
         err = option_number(c, what, name, m, &v);
-        own->classification = (uint32_t)AS_MIN(v, (uint64_t)UINT32_MAX);
-        own->given |= AS_OIP_OPTION_CLASSES;
+        options->classification = (uint32_t)AS_MIN(v, (uint64_t)UINT32_MAX);
+        options->given |= AS_OIP_OPTION_CLASSES;
     }
     return err;
 }
@@ -157,7 +157,7 @@ int as_oip_add_tensor_param(struct as_oip_parse *c, const struct as_param *m, ui
 }
 
 int as_oip_get_tensor_param(struct as_oip_parse *c, const char *what, struct as_str name,
-                            const struct as_pb_field *f, struct as_oip_tensor_options *own,
+                            const struct as_pb_field *f, struct as_oip_tensor_options *options,
                             uint32_t tensor)
 {
     struct as_param m;
@@ -170,14 +170,15 @@ int as_oip_get_tensor_param(struct as_oip_parse *c, const char *what, struct as_
         return err;
     if (what[0] == 'i' && !as_tensor_param_reserved(m.name))
         return as_oip_add_tensor_param(c, &m, tensor);
-    return c->response ? 0 : as_oip_read_tensor_option(c, what, name, &m, own);
+    return c->response ? 0 : as_oip_read_tensor_option(c, what, name, &m, options);
 }
 
 /* A range is whole: a region and how many bytes of it. `ret_any`: there is one. */
 static int check_range(struct as_oip_parse *c, const char *what, struct as_str name,
-                       const struct as_oip_tensor_options *own, bool *ret_any)
+                       const struct as_oip_tensor_options *options, bool *ret_any)
 {
-    uint8_t given = own->given & (AS_OIP_OPTION_REGION | AS_OIP_OPTION_OFFSET | AS_OIP_OPTION_SIZE);
+    uint8_t given =
+        options->given & (AS_OIP_OPTION_REGION | AS_OIP_OPTION_OFFSET | AS_OIP_OPTION_SIZE);
 
     *ret_any = given;
     if (!given)
@@ -224,22 +225,22 @@ static int check_size(struct as_oip_parse *c, const struct as_tensor *t, uint64_
 }
 
 int as_oip_check_shm_input(struct as_oip_parse *c, const struct as_tensor *t,
-                           const struct as_oip_tensor_options *own)
+                           const struct as_oip_tensor_options *options)
 {
     bool any;
-    int err = own->given ? check_range(c, "input", t->name, own, &any) : 0;
+    int err = options->given ? check_range(c, "input", t->name, options, &any) : 0;
 
-    if (err || !own->given || !any)
+    if (err || !options->given || !any)
         return err;
-    err = check_size(c, t, own->range.size);
+    err = check_size(c, t, options->range.size);
     return err ? err : 1;
 }
 
 int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
-                         const struct as_oip_tensor_options *own, struct as_str message,
+                         const struct as_oip_tensor_options *options, struct as_str message,
                          uint32_t index)
 {
-    int err = as_oip_check_shm_input(c, t, own);
+    int err = as_oip_check_shm_input(c, t, options);
 
     if (err <= 0)
         return err;
@@ -254,7 +255,7 @@ int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
             return as_oip_refuse(c, AS_ENOMEM, "out of memory");
         memset(c->ranges, 0, n);
     }
-    c->ranges[index] = own->range;
+    c->ranges[index] = options->range;
     c->in_shm++;
     return 1;
 }
@@ -288,21 +289,21 @@ int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_ra
 }
 
 int as_oip_set_output_options(struct as_oip_parse *c, struct as_oip_requested_output *o,
-                              const struct as_oip_tensor_options *own)
+                              const struct as_oip_tensor_options *options)
 {
     bool any;
-    int err = check_range(c, "output", o->name, own, &any);
+    int err = check_range(c, "output", o->name, options, &any);
 
     if (err)
         return err;
-    if (any && own->classification)
+    if (any && options->classification)
         return as_oip_refuse(c, AS_EINVALID,
                              "output '%.*s': classification and shared_memory_region exclude each "
                              "other",
                              AS_OIP_SHOWN(o->name));
-    o->range = own->range;
-    o->classification = own->classification;
+    o->range = options->range;
+    o->classification = options->classification;
     c->has_output_range |= any;
-    c->has_classification |= own->classification > 0;
+    c->has_classification |= options->classification > 0;
     return 0;
 }

@@ -95,26 +95,26 @@ int as_oip_refuse_param_count(struct as_oip_parse *c);
 int as_oip_add_tensor_param(struct as_oip_parse *c, const struct as_param *m, uint32_t tensor);
 /* One more of those that the server uses. */
 int as_oip_read_tensor_option(struct as_oip_parse *c, const char *what, struct as_str name,
-                              const struct as_param *m, struct as_oip_tensor_options *own);
+                              const struct as_param *m, struct as_oip_tensor_options *options);
 /* Either, out of an entry of protobuf's map; `tensor`: the input's index. Those of requested
  * outputs are used or skipped. */
 int as_oip_get_tensor_param(struct as_oip_parse *c, const char *what, struct as_str name,
-                            const struct as_pb_field *f, struct as_oip_tensor_options *own,
+                            const struct as_pb_field *f, struct as_oip_tensor_options *options,
                             uint32_t tensor);
 /* 1: the input's data is in shared memory, and of the size of its shape; 0: it is not; or refused.
  */
 int as_oip_check_shm_input(struct as_oip_parse *c, const struct as_tensor *t,
-                           const struct as_oip_tensor_options *own);
+                           const struct as_oip_tensor_options *options);
 /* The index-th input, whose message this is, has parameters of its own. 1: its data is in shared
  * memory, which is noted; 0: it is not; or refused. */
 int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
-                         const struct as_oip_tensor_options *own, struct as_str message,
+                         const struct as_oip_tensor_options *options, struct as_str message,
                          uint32_t index);
 /* After all entries were read: raw contents, `n_raw` of which lie in the first tensors, go to those
  * that have no range. Refused when their number does not fit. */
 int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_raw);
 /* A requested output has parameters of its own. */
 int as_oip_set_output_options(struct as_oip_parse *c, struct as_oip_requested_output *o,
-                              const struct as_oip_tensor_options *own);
+                              const struct as_oip_tensor_options *options);
 
 #endif

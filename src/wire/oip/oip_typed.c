@@ -57,16 +57,16 @@ int as_oip_has_contents(struct as_str contents)
 }
 
 /* Walks all contents fields of one input tensor: `message` may hold several, which merge. */
-struct walk {
+struct contents_walk {
     struct as_pb tensor, contents;
 };
 
-static struct walk start_walk(struct as_str message)
+static struct contents_walk start_walk(struct as_str message)
 {
-    return (struct walk){.tensor = as_pb_of(message)};
+    return (struct contents_walk){.tensor = as_pb_of(message)};
 }
 
-static int next_contents(struct walk *w, struct as_pb_field *f)
+static int next_contents(struct contents_walk *w, struct as_pb_field *f)
 {
     for (;;) {
         int more = as_pb_next(&w->contents, f);
@@ -93,7 +93,7 @@ struct contents_size {
 static int measure_contents(struct as_oip_parse *c, const struct as_tensor *t,
                             struct as_str message, struct contents_size *s)
 {
-    struct walk w = start_walk(message);
+    struct contents_walk w = start_walk(message);
     struct as_pb_field f;
     int more;
 
@@ -179,7 +179,7 @@ static int put_numbers(struct as_oip_parse *c, const struct as_tensor *t, uint8_
 static int copy_elements(struct as_oip_parse *c, const struct as_tensor *t, struct as_str message,
                          uint8_t *data)
 {
-    struct walk w = start_walk(message);
+    struct contents_walk w = start_walk(message);
     size_t size = as_dtype_size(t->dtype), at = 0;
     struct as_pb_field f;
     uint64_t i = 0;

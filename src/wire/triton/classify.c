@@ -119,7 +119,7 @@ static size_t print_class(char out[TEXT_MAX], enum as_dtype t, const uint8_t *p,
 
 /* --- the k best --- */
 
-static bool worse(const struct candidate *a, const struct candidate *b)
+static bool is_worse(const struct candidate *a, const struct candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->index > b->index;
 }
@@ -134,9 +134,9 @@ static void sift_down(struct candidate *h, uint32_t n, uint32_t i)
 
         if (c >= n)
             break;
-        if (c + 1 < n && worse(&h[c + 1], &h[c]))
+        if (c + 1 < n && is_worse(&h[c + 1], &h[c]))
             c++;
-        if (!worse(&h[c], &moved))
+        if (!is_worse(&h[c], &moved))
             break;
         h[i] = h[c];
         i = c;
@@ -157,7 +157,7 @@ static void select_best(struct candidate *h, uint32_t k, enum as_dtype t, const 
     for (uint64_t i = k; i < n; i++) {
         struct candidate new = {i, rank_at(t, data + i * size)};
 
-        if (!worse(&h[0], &new))
+        if (!is_worse(&h[0], &new))
             continue;
         h[0] = new;
         sift_down(h, k, 0);

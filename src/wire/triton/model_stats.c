@@ -7,7 +7,7 @@
 #include <open_inference.pb-c.h>
 
 /* A row with all the messages that it points to. */
-struct row {
+struct stats_row {
     Inference__ModelStatistics row;
     Inference__InferStatistics stats;
     Inference__StatisticDuration success, fail, queue, input, infer, output, hit, miss;
@@ -43,7 +43,7 @@ static bool fill_batch(void *row, const void *from, struct as_arena *a AS_UNUSED
 static bool fill_stats_row(void *row, const void *from, struct as_arena *a)
 {
     const struct as_model_stats *s = from;
-    struct row *r = row;
+    struct stats_row *r = row;
 
     inference__model_statistics__init(&r->row);
     inference__infer_statistics__init(&r->stats);
@@ -74,7 +74,7 @@ int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_
 
     m.n_model_stats = n;
     m.model_stats = (Inference__ModelStatistics **)as_pb_pack_rows(
-        rows, n, sizeof(*rows), sizeof(struct row), fill_stats_row, a);
+        rows, n, sizeof(*rows), sizeof(struct stats_row), fill_stats_row, a);
     return m.model_stats ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 

@@ -32,7 +32,7 @@ int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct a
 }
 
 /* An entry of the map with the message that it points to. */
-struct entry {
+struct region_entry {
     Inference__SystemSharedMemoryStatusResponse__RegionsEntry entry;
     Inference__SystemSharedMemoryStatusResponse__RegionStatus value;
 };
@@ -40,7 +40,7 @@ struct entry {
 static bool fill_region_row(void *row, const void *from, struct as_arena *a)
 {
     const struct as_shm_region *r = from;
-    struct entry *e = row;
+    struct region_entry *e = row;
 
     inference__system_shared_memory_status_response__regions_entry__init(&e->entry);
     inference__system_shared_memory_status_response__region_status__init(&e->value);
@@ -61,7 +61,7 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
 
     m.n_regions = n;
     m.regions = (Inference__SystemSharedMemoryStatusResponse__RegionsEntry **)as_pb_pack_rows(
-        rows, n, sizeof(*rows), sizeof(struct entry), fill_region_row, a);
+        rows, n, sizeof(*rows), sizeof(struct region_entry), fill_region_row, a);
     return m.regions ? as_pb_pack(&m.base, out) : AS_ENOMEM;
 }
 

@@ -35,9 +35,9 @@ static void every_call_is_counted_once(void **state AS_UNUSED)
     assert_int_equal(as_tally_failed(&tally), 3);
     assert_int_equal(tally.status[2], 1);
     assert_int_equal(as_tally_due(&tally), 1005);
-    assert_int_equal(tally.latency.h.n, 1002); /* errors have no latency, waiting does */
-    assert_int_equal(tally.refused.h.n, 3);    /* but times of their own */
-    assert_int_equal(tally.refused.min, 7 * AS_SEC);
+    assert_int_equal(tally.latency.h.n, 1002);    /* errors have no latency, waiting does */
+    assert_int_equal(tally.error_latency.h.n, 3); /* but times of their own */
+    assert_int_equal(tally.error_latency.min, 7 * AS_SEC);
     assert_int_equal(tally.latency.h.max, 20 * AS_MS);
     assert_int_equal(tally.latency.min, AS_US);
     assert_true(as_tally_mean(&tally.latency) == (1000 * 1001 / 2 * 1e3 + 30e6) / 1002);

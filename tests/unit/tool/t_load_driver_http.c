@@ -132,7 +132,7 @@ static int drive(uint32_t connections, struct as_load_driver_conf *conf)
     conf->fds = fds;
     conf->connections = connections;
     conf->streams = 1;
-    conf->talk = AS_MODEL_CALL_HTTP;
+    conf->protocol = AS_MODEL_CALL_HTTP;
     conf->authority = "h:1";
     conf->request = (struct as_model_call_request){
         .method = AS_STR("POST"),
