@@ -1,4 +1,5 @@
-/* The cursor: objects, arrays and scalars of any text. Tensors: json_elements.c. */
+/* The reader's cursor: objects, arrays, strings, numbers. The elements of tensors are read in
+ * json_elements.c. */
 #include "wire/json/json.h"
 
 #include "wire/json/json_internal.h"
@@ -40,7 +41,7 @@ int as_json_fail(struct as_json *j, const char *what)
     return AS_EPROTO;
 }
 
-/* --- where tokens are --- */
+/* --- opening and closing a text --- */
 
 static bool token_type(uint8_t c, enum as_json_type *ret_t)
 {
@@ -67,13 +68,13 @@ static bool token_type(uint8_t c, enum as_json_type *ret_t)
     }
 }
 
-/* The value that begins with the next token, not read yet. */
+/* The value that begins at the next token; does not read it. */
 static int get_value(struct as_json *j, uint8_t depth, struct as_json_value *ret_v)
 {
     enum as_json_type type;
 
     if (j->token >= j->n)
-        return as_json_fail(j, "it ends early");
+        return as_json_fail(j, "the text ends early");
     if (!token_type(*as_json_peek(j), &type))
         return as_json_fail(j, "expected a value");
     *ret_v = (struct as_json_value){.type = type, .depth = depth, .token = j->token};
@@ -131,7 +132,7 @@ bool as_json_raw_string(struct as_json *j, struct as_str *ret_s)
         return false;
     }
     p = as_json_peek(j) + 1;
-    /* between the closing quote and the next token there is white space only */
+    /* only white space is between the closing quote and the next token */
     end = j->text + j->offsets[j->token + 1] - 1;
     while (end > p && *end != '"')
         end--;
@@ -183,7 +184,8 @@ static size_t put_utf8(uint8_t out[4], uint32_t c)
     return 4;
 }
 
-/* The escape behind a backslash at p; returns what follows it, NULL when it is none. */
+/* Decodes the escape whose backslash is before p. Returns the end of the escape, or NULL: it is
+ * invalid. */
 static const char *unescape_one(const char *p, const char *end, uint8_t out[4], size_t *ret_n)
 {
     static const char names[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
@@ -201,7 +203,7 @@ static const char *unescape_one(const char *p, const char *end, uint8_t out[4], 
     if (*p != 'u' || !parse_hex4(p + 1, end, &c))
         return NULL;
     p += 5;
-    if (c >= 0xd800 && c < 0xdc00) { /* the first half of a pair */
+    if (c >= 0xd800 && c < 0xdc00) { /* the first half of a surrogate pair */
         if (end - p < 6 || p[0] != '\\' || p[1] != 'u' || !parse_hex4(p + 2, end, &low) ||
             low < 0xdc00 || low > 0xdfff)
             return NULL;
@@ -240,7 +242,7 @@ bool as_json_unescape(struct as_str s, uint8_t *out, size_t *ret_n)
     return true;
 }
 
-/* The string at the next token, as it means; steps over it. */
+/* Reads the string at the next token, with its escapes decoded, and moves past it. */
 static int read_string(struct as_json *j, struct as_str *ret_s)
 {
     struct as_str raw;
@@ -264,13 +266,14 @@ static int read_string(struct as_json *j, struct as_str *ret_s)
     return 0;
 }
 
-/* --- walking over what nobody reads --- */
+/* --- skipping values that the caller does not read --- */
 
 static int walk_word(struct as_json *j, const char *word, size_t n)
 {
     const uint8_t *p = as_json_peek(j);
 
-    /* a text that ends within a word differs from it there: at its closing bracket, or before */
+    /* no check for the end of the text: its last byte is a bracket, which is in none of these words
+     */
     for (size_t i = 0; i < n; i++) {
         if (p[i] != (uint8_t)word[i])
             return as_json_fail(j, "expected a value");
@@ -301,7 +304,7 @@ static int walk_items(struct as_json *j, uint32_t depth)
     int err;
 
     if (depth == AS_JSON_DEPTH)
-        return as_json_fail(j, "too deep");
+        return as_json_fail(j, "nested deeper than 100 levels");
     j->token++;
     if (as_json_accept(j, close))
         return 0;
@@ -327,7 +330,7 @@ int as_json_walk(struct as_json *j, uint32_t depth)
     struct as_json_number number;
 
     if (j->token >= j->n)
-        return as_json_fail(j, "it ends early");
+        return as_json_fail(j, "the text ends early");
     switch (*as_json_peek(j)) {
     case '{':
     case '[':
@@ -365,14 +368,14 @@ int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_val
         uint8_t c;
 
         if (j->token >= j->n)
-            return as_json_fail(j, "it ends early");
+            return as_json_fail(j, "the text ends early");
         c = *as_json_peek(j);
         open += c == '[' || c == '{';
         open -= c == ']' || c == '}';
         j->token++;
     } while (open);
     if (j->token >= j->n)
-        return as_json_fail(j, "it ends early");
+        return as_json_fail(j, "the text ends early");
     *ret_v = kept;
     *ret_len = j->offsets[j->token] - j->offsets[kept.token];
     return 0;
@@ -389,7 +392,7 @@ int as_json_items(struct as_json *j, struct as_json_value *v, struct as_json_ite
     }
     as_json_seek(j, v);
     if (v->depth >= AS_JSON_DEPTH)
-        return as_json_fail(j, "too deep");
+        return as_json_fail(j, "nested deeper than 100 levels");
     j->token++;
     *ret_it = (struct as_json_items){.object = v->type == AS_JSON_OBJECT};
     ret_it->value.depth = (uint8_t)(v->depth + 1);
@@ -424,7 +427,8 @@ int as_json_next(struct as_json *j, struct as_json_items *it)
 
 /* --- scalars --- */
 
-/* Steps on to a value of this type; otherwise walks over it: AS_EINVALID, or what the walk said. */
+/* Moves to a value of this type. If it has another type, skips it: AS_EINVALID, or the error of the
+ * skip. */
 static int seek_type(struct as_json *j, struct as_json_value *v, enum as_json_type type)
 {
     int err;

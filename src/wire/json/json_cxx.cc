@@ -1,4 +1,4 @@
-// The C++ of the house: simdjson, Dragonbox and <charconv> behind a C interface.
+// The only C++ of the server: simdjson, Dragonbox and <charconv> behind a C interface.
 #include "wire/json/json_cxx.h"
 
 #include <charconv>
@@ -15,9 +15,9 @@ extern "C" {
 #include "base/fatal.h"
 }
 
-// Only the first stage of simdjson is used. On-Demand's cursors on top of it take brackets for
-// matched that are not, know no way back to a value that was passed over, and promise nothing for a
-// text that ends inside of one; our own (json.c) is smaller than what it would take to wrap them.
+// Only the first stage of simdjson is used (the index of tokens). The On-Demand API on top of it
+// accepts unmatched brackets, cannot return to a value that was skipped, and guarantees nothing for a
+// text that ends inside a value. Our own cursor (json.c) is smaller than a wrapper around it.
 using simdjson::internal::dom_parser_implementation;
 
 struct as_json_cxx {
@@ -27,21 +27,21 @@ struct as_json_cxx {
 namespace
 {
 
-constexpr size_t depth = 1; // the second stage's, which is not used
+constexpr size_t depth = 1; // for the second stage, which is not used
 
 const char *error_text(simdjson::error_code err)
 {
     switch (err) {
     case simdjson::UTF8_ERROR:
-        return "it is not valid UTF-8";
+        return "the text is not valid UTF-8";
     case simdjson::UNCLOSED_STRING:
         return "a string is not closed";
     case simdjson::UNESCAPED_CHARS:
         return "a control character in a string is not escaped";
     case simdjson::EMPTY:
-        return "it is empty";
+        return "the text is empty";
     case simdjson::CAPACITY:
-        return "it is too long";
+        return "the text is too long";
     default:
         return simdjson::error_message(err);
     }
@@ -57,9 +57,10 @@ simdjson::error_code ensure_capacity(as_json_cxx *x, size_t n)
                                                                                    x->parser);
 }
 
-// The first look for the processor's instructions makes strings, and would end in std::terminate
-// where there is no memory for them. The handler holds for that one moment: all other memory is
-// taken so that it may be refused, and a handler would be asked there, too.
+// Selects the implementation for this processor. simdjson allocates strings for that, and without
+// exceptions a failure would end in std::terminate. The new-handler turns it into our own fatal
+// error. It is set only here: other allocations use nothrow, and a handler would be called there,
+// too.
 bool select_implementation()
 {
     std::new_handler before = std::set_new_handler([] { as_fatal_memory(sizeof(std::string)); });
@@ -92,7 +93,7 @@ int as_json_cxx_index(as_json_cxx *x, const uint8_t *p, size_t n, const uint32_t
                                    : ensure_capacity(x, n);
 
     if (err == simdjson::MEMALLOC) {
-        x->parser.reset(); // half made
+        x->parser.reset(); // incomplete
         return 1;
     }
     if (!err)
@@ -116,7 +117,7 @@ double as_json_cxx_double(const char *p, const char *end)
 {
     double v;
 
-    // out of range is said of what is too small, too: strtod tells the two apart
+    // result_out_of_range is returned for too large and too small; strtod returns infinity or 0
     if (std::from_chars(p, end, v).ec == std::errc())
         return v;
     return std::strtod(p, nullptr);
@@ -125,7 +126,7 @@ double as_json_cxx_double(const char *p, const char *end)
 bool as_json_cxx_scaled(uint64_t m, int32_t e, bool negative, double *ret_d)
 {
 #ifdef AS_JSON_CXX_COMPUTES
-    // beyond its tables the result is 0, or none
+    // outside the range of its tables the result would be wrong
     return m && e >= simdjson::internal::smallest_power && e <= simdjson::internal::largest_power &&
            simdjson::SIMDJSON_BUILTIN_IMPLEMENTATION::numberparsing::compute_float_64(
                e, m, negative, *ret_d);
@@ -156,7 +157,7 @@ template <typename T> as_json_decimal digits_of(T v)
 namespace
 {
 
-// Out of "1.25e+01".
+// Parses the text of std::to_chars, such as "1.25e+01".
 template <typename T> as_json_decimal digits_of(T v)
 {
     char text[AS_JSON_CXX_DOUBLE + 8];

@@ -1,4 +1,4 @@
-/* A tensor's elements out of JSON: straight into the bytes of its datatype. */
+/* Reads the elements of a tensor from JSON directly into the bytes of its datatype. */
 #include "wire/json/json_internal.h"
 
 #include <fenv.h>
@@ -11,22 +11,22 @@ struct element_reader {
     uint8_t *out;
     size_t room;
     uint64_t max;
-    uint32_t leaf_level;   /* level of the arrays that hold elements; 0: none was seen */
-    uint32_t known_levels; /* bit i: an array of level i + 1 has told its length */
+    uint32_t leaf_level;   /* level of the arrays that hold elements; 0: none was found yet */
+    uint32_t known_levels; /* bit i: the length of the arrays of level i + 1 is known */
 };
 
 /* --- numbers into bytes --- */
 
-/* d is what n's text rounds to, and lies just between two numbers of a narrower type; which of them
- * is nearer is for the text to say. Gives a double on the text's side of d, or d when it is exact.
- */
+/* d is n's text rounded to a double, and lies exactly between two numbers of a narrower type. Which
+ * of them is nearer to the text depends on the error of d. Returns a double on the text's side of
+ * d, or d if d is exact. */
 static double break_rounding_tie(const struct as_json_number *n, double d)
 {
     int mode = fegetround();
     double low, high;
 
     fesetround(FE_DOWNWARD);
-    low = strtod(n->p, NULL); /* the number ends where strtod ends it, too: as_json_is_delimiter */
+    low = strtod(n->p, NULL); /* a delimiter follows, so that strtod ends at the same byte */
     fesetround(FE_UPWARD);
     high = strtod(n->p, NULL);
     fesetround(mode);
@@ -47,7 +47,8 @@ static bool to_f32(const struct as_json_number *n, float *ret_f)
     return !isinf(*ret_f);
 }
 
-/* A float of `precision` bits of mantissa and this smallest exponent, its sign on bit 15. */
+/* Rounds to a float of 16 bits with `precision` bits of mantissa and `least` as its smallest
+ * exponent. False: it overflows. */
 static bool to_16(const struct as_json_number *n, int precision, int least, uint16_t *ret_bits)
 {
     double d = as_json_number_f64(n), r;
@@ -58,10 +59,10 @@ static bool to_16(const struct as_json_number *n, int precision, int least, uint
         return false;
     e = d == 0 ? least : AS_MAX(ilogb(d), least);
     q = e - (precision - 1);
-    r = ldexp(fabs(d), -q); /* exact: a power of two */
+    r = ldexp(fabs(d), -q); /* exact, because 2^q is a power of two */
     if (r - floor(r) == 0.5)
         r = ldexp(fabs(break_rounding_tie(n, d)), -q);
-    /* a mantissa that is rounded up to the next power of two carries into the exponent by itself */
+    /* if rounding carries out of the mantissa, the addition increments the exponent */
     bits = (uint32_t)rint(r) + ((uint32_t)(e - least) << (precision - 1));
     if (e > 128 || bits >= infinity)
         return false;
@@ -78,7 +79,7 @@ static inline bool integer_fits(enum as_dtype t, const struct as_json_number *n)
     return n->m <= UINT64_MAX >> (64 - bits) && (!n->negative || !n->m);
 }
 
-/* --- what is no number of the kind --- */
+/* --- errors --- */
 
 static const char *accepted_kind(enum as_dtype t)
 {
@@ -116,7 +117,8 @@ static int refuse_number(struct element_reader *r, const struct as_json_number *
                   as_dtype_name(r->dtype));
 }
 
-/* The next token is no element of this datatype: it may be no JSON at all. */
+/* Refuses the next token, which is no element of this datatype. AS_EPROTO: it is not JSON at all.
+ */
 static int refuse_token(struct element_reader *r)
 {
     const char *kind;
@@ -148,7 +150,7 @@ static int refuse_token(struct element_reader *r)
                         as_dtype_name(r->dtype), accepted_kind(r->dtype));
 }
 
-/* NaN, Infinity, -Infinity: not JSON, but what Python and Triton write. */
+/* NaN, Infinity and -Infinity are not JSON, but Python and Triton write them. */
 static bool parse_nonfinite(const uint8_t *p, double *ret_d)
 {
     static const struct {
@@ -159,7 +161,7 @@ static bool parse_nonfinite(const uint8_t *p, double *ret_d)
     for (size_t i = 0; i < AS_COUNT(words); i++) {
         size_t n = strlen(words[i].word);
 
-        /* bytes behind a text that ends within the word are the padding */
+        /* this may read the padding after the text */
         if (!memcmp(p, words[i].word, n) && as_json_is_delimiter(p[n])) {
             *ret_d = words[i].value;
             return true;
@@ -216,7 +218,7 @@ static int read_nonfinite(struct element_reader *r, enum as_dtype t, uint8_t *to
     return 0;
 }
 
-/* The element at the next token; steps over it. `t` is known when this is compiled. */
+/* Reads the element at the next token and moves past it. `t` is a compile-time constant. */
 static inline __attribute__((always_inline)) int read_element(struct element_reader *r,
                                                               enum as_dtype t)
 {
@@ -260,7 +262,7 @@ static inline __attribute__((always_inline)) int read_element(struct element_rea
         uint64_t v = n.negative ? -n.m : n.m;
 
         if (!n.integer)
-            return refuse_number(r, &n, "is no integer, which is what it takes:");
+            return refuse_number(r, &n, "is not an integer, which is required by");
         if (n.cut || !integer_fits(t, &n))
             return refuse_number(r, &n, "does not fit");
         memcpy(to, &v, size);
@@ -282,7 +284,7 @@ static inline __attribute__((always_inline)) int read_row(struct element_reader 
     return err;
 }
 
-/* The elements of one array, or the one that stands alone: one loop for each datatype. */
+/* Reads the elements of one array, or a single value: a loop of its own for each datatype. */
 static int read_elements(struct element_reader *r, bool alone)
 {
     switch (r->dtype) {
@@ -319,7 +321,8 @@ static int refuse_uneven(struct element_reader *r)
     return refuse(r, "data is nested unevenly (at element %llu)", (unsigned long long)r->e->count);
 }
 
-/* An array of this level (the outermost: 1) has `n` entries: the same as its sisters. */
+/* Ends an array of this level (the outermost is 1), which must have as many entries as the others
+ * of its level. */
 static int close_array(struct element_reader *r, uint32_t level, uint64_t n)
 {
     if (!as_json_accept(r->j, ']'))
@@ -344,7 +347,7 @@ static int read_array(struct element_reader *r, uint32_t level)
         return refuse_uneven(r);
     r->j->token++;
     if (r->j->token >= r->j->n)
-        return as_json_fail(r->j, "it ends early");
+        return as_json_fail(r->j, "the text ends early");
     c = *as_json_peek(r->j);
     if (c == ']')
         return close_array(r, level, 0);

@@ -1,14 +1,14 @@
-/* Numbers of the JSON grammar: read once, digit by digit, and rounded correctly. */
+/* Numbers in JSON: scanned in one pass, and rounded correctly. */
 #include "wire/json/json_internal.h"
 
-#define DIGITS_MAX 19 /* that an uint64_t holds whatever they are */
+#define DIGITS_MAX 19 /* any 19 digits fit a uint64_t */
 
 static inline bool is_digit(uint8_t c)
 {
     return (uint8_t)(c - '0') < 10;
 }
 
-/* Eight digits at once: true, and the number that they are. */
+/* If the eight bytes at p are digits: true, and the number that they write. */
 static inline bool scan_eight(const uint8_t *p, uint64_t *ret_v)
 {
     uint64_t v;
@@ -18,14 +18,15 @@ static inline bool scan_eight(const uint8_t *p, uint64_t *ret_v)
         0x3333333333333333u)
         return false;
     v -= 0x3030303030303030u;
-    v = v * 10 + (v >> 8); /* two of them in each second byte; the first is the lowest */
+    v = v * 10 +
+        (v >> 8); /* each second byte holds two digits; the first pair is the lowest byte */
     v = (v & 0x000000ff000000ffu) * 0x000f424000000064u +
         (v >> 16 & 0x000000ff000000ffu) * 0x0000271000000001u;
     *ret_v = v >> 32;
     return true;
 }
 
-/* Digits of the integer or the fraction. m is right only while there are at most DIGITS_MAX. */
+/* Scans digits into *m, which is right only for at most DIGITS_MAX digits in all. */
 static inline const uint8_t *scan_digits(const uint8_t *p, uint64_t *m)
 {
     uint64_t eight;
@@ -37,7 +38,7 @@ static inline const uint8_t *scan_digits(const uint8_t *p, uint64_t *m)
     return p;
 }
 
-/* How many digits count from p to end, a point among them perhaps: leading zeros do not. */
+/* Counts the significant digits from p to end: leading zeros and the point do not count. */
 static ptrdiff_t count_digits(const uint8_t *p, const uint8_t *end)
 {
     ptrdiff_t n = 0;
@@ -47,7 +48,7 @@ static ptrdiff_t count_digits(const uint8_t *p, const uint8_t *end)
     return n;
 }
 
-/* A 20-digit integer may still fit an uint64_t. */
+/* Scans an integer of 20 digits. False: it does not fit a uint64_t. */
 static bool scan_20(const uint8_t *p, uint64_t *ret_m)
 {
     uint64_t m = 0;
@@ -70,7 +71,8 @@ static const uint8_t *scan_exponent(const uint8_t *p, int32_t *ret_e)
     if (!is_digit(*p))
         return NULL;
     for (; is_digit(*p); p++) {
-        if (e < 100000) /* far beyond any double, so that sums below do not overflow */
+        if (e <
+            100000) /* large enough for any double, small enough that the sums do not overflow */
             e = e * 10 + (*p - '0');
     }
     *ret_e = negative ? -e : e;
@@ -90,7 +92,7 @@ bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n)
     ret_n->negative = *p == '-';
     p += ret_n->negative;
     first = p;
-    for (; is_digit(*p); p++) /* short as a rule */
+    for (; is_digit(*p); p++) /* usually few: a simple loop is fastest */
         ret_n->m = ret_n->m * 10 + (uint64_t)(*p - '0');
     if (p == first || (*first == '0' && p - first > 1))
         return false;
@@ -128,7 +130,7 @@ double as_json_number_f64(const struct as_json_number *n)
     int32_t far = (int32_t)AS_COUNT(tens) - 1;
     double d;
 
-    /* Both factors are exact, so that one operation rounds correctly (Clinger's fast path). */
+    /* If both factors are exact, one operation rounds correctly (Clinger's fast path). */
     if (n->cut)
         return as_json_cxx_double(n->p, n->end);
     if (n->m > (uint64_t)1 << 53 || n->e > far || n->e < -far)

@@ -1,11 +1,12 @@
-/* Numbers and tensors into JSON text: digits eight at a time, a float by the shortest digits that
- * read back as the same. */
+/* Prints numbers and tensors as JSON: eight digits at a time; a float has the shortest digits that
+ * read back as the same value. */
 #include "wire/json/json_internal.h"
 #include "wire/name_check.h"
 
 #include <math.h>
 
-/* All printers may write up to AS_JSON_NUMBER_ROOM bytes at `out`, whatever they return. */
+/* Every function that prints a number may overwrite AS_JSON_NUMBER_ROOM bytes at `out`, even if the
+ * text is shorter. */
 
 /* --- digits --- */
 
@@ -16,8 +17,9 @@ static inline void store_eight(uint8_t *out, uint64_t text)
     memcpy(out, &text, 8);
 }
 
-/* Text of v < 10^8, the first of its eight digits in the lowest byte: the number is split in
- * halves, quarters and digits, all parts of a step at once. The factors are 1/100 and 1/10. */
+/* The text of v < 10^8 with leading zeros, its first digit in the lowest byte. The number is split
+ * into halves, then quarters, then digits; each step splits all parts at once, by a multiplication
+ * with 1/100 or 1/10. */
 static inline uint64_t eight_digits(uint32_t v)
 {
     uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32, twos, ones, tens;
@@ -39,7 +41,7 @@ static inline uint32_t count_used_digits(uint64_t text)
 static inline uint8_t *put_u32(uint8_t *out, uint32_t v)
 {
     uint64_t text = eight_digits(v);
-    /* one digit is left of a 0 */
+    /* leading zeros; at least one digit stays */
     uint32_t leading = (uint32_t)__builtin_ctzll((text ^ ZEROS) | (uint64_t)1 << 56) / 8;
 
     store_eight(out, text >> 8 * leading);
@@ -72,12 +74,12 @@ static inline uint8_t *put_i64(uint8_t *out, int64_t v)
 
 /* --- floats --- */
 
-/* A float as 1 + 8 digits, or 1 + 16. */
+/* The digits of a float: 1 + 8 of an FP32, 1 + 16 of an FP64. */
 struct digits {
     uint8_t first;
     uint64_t next, last; /* text of eight() */
-    uint32_t n;          /* digits up to the last one that counts */
-    int32_t point;       /* how many of them are before the point; may be negative */
+    uint32_t n;          /* digits without trailing zeros */
+    int32_t point;       /* digits before the point; negative: zeros after the point */
 };
 
 static inline uint32_t count_digits(uint64_t v)
@@ -100,7 +102,8 @@ static inline uint32_t count_digits(uint64_t v)
                                     1000000000000000,
                                     10000000000000000,
                                     100000000000000000};
-    uint32_t n = (64 - (uint32_t)__builtin_clzll(v)) * 1233 >> 12; /* log10 2, or one less */
+    uint32_t n = (64 - (uint32_t)__builtin_clzll(v)) * 1233 >>
+                 12; /* v's decimal digits, or one less: 1233/4096 is about log10(2) */
 
     return n + (v >= tens[n]);
 }
@@ -154,7 +157,7 @@ static inline uint8_t *put_with_point(uint8_t *out, const struct digits *d, bool
 {
     uint32_t at = (uint32_t)d->point;
     uint64_t head = d->first | d->next << 8, before = ((uint64_t)1 << 8 * (at & 7)) - 1;
-    uint16_t more = (uint16_t)(d->next >> 48); /* the eighth and ninth */
+    uint16_t more = (uint16_t)(d->next >> 48); /* the eighth and ninth digit */
 
     if (at < 8) {
         store_eight(out, (head & before) | (uint64_t)'.' << 8 * at | (head & ~before) << 8);
@@ -196,15 +199,16 @@ static uint8_t *put_word(uint8_t *out, const char *word)
     return out + n;
 }
 
-/* Of no sign. */
+/* Without a sign: NaN, Infinity or 0.0. */
 static uint8_t *put_special(uint8_t *out, double v)
 {
     return put_word(out, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "0.0");
 }
 
-/* The text of std::to_chars: without an exponent where that is not longer, and whole numbers
- * exactly. But those are written 1.0, not 1, so that who reads them knows that they are floats.
- * `v` is above 0; every number below `exact` that is whole has no more digits than it needs. */
+/* The text that std::to_chars gives: without an exponent if that is not longer, and all digits of
+ * whole numbers. But whole numbers are written 1.0, not 1, so that a reader knows that they are
+ * floats. v > 0. Below `exact` the shortest digits of a whole number are all of its digits, but for
+ * trailing zeros. */
 static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal, double v,
                                    double exact, bool wide)
 {
@@ -225,7 +229,7 @@ static inline uint8_t *put_decimal(uint8_t *out, struct as_json_decimal decimal,
         return put_word(v < 0x1p64 ? put_u64(out, (uint64_t)v)
                                    : (uint8_t *)as_json_cxx_put_double((char *)out, v),
                         ".0");
-    put_digits(out, &d, wide); /* the zeros that it ends with are among them */
+    put_digits(out, &d, wide); /* including the zeros at the end */
     return put_word(out + d.point, ".0");
 }
 
@@ -270,7 +274,7 @@ uint8_t *as_json_print_f64(uint8_t *out, double v)
 
 /* --- tensors --- */
 
-/* Bytes of the longest element, its comma and a ".0" too. */
+/* Longest text of an element, with a comma and ".0". */
 static const uint8_t element_text_max[AS_DT_COUNT] = {
     [AS_DT_BOOL] = 6,
     [AS_DT_UINT8] = 4,

@@ -1,4 +1,4 @@
-/* Writing JSON: texts of our own into a buffer. Numbers and tensors: json_print.c. */
+/* Writes JSON into a buffer. Numbers and tensors are printed in json_print.c. */
 #include "wire/json/json.h"
 #include "wire/json/json_internal.h"
 #include "wire/name_check.h"
@@ -85,7 +85,7 @@ void as_json_put_error(struct as_buf *b, struct as_str text)
 
 /* --- strings --- */
 
-/* What follows the backslash; 'u': six bytes in all; 0: as it is. */
+/* The character after the backslash; 'u': \u00XX, six bytes; 0: no escape. */
 static const char escape_of[256] = {
     [0x00] = 'u', [0x01] = 'u', [0x02] = 'u', [0x03] = 'u',  [0x04] = 'u', [0x05] = 'u',
     [0x06] = 'u', [0x07] = 'u', [0x08] = 'b', [0x09] = 't',  [0x0a] = 'n', [0x0b] = 'u',
@@ -95,8 +95,8 @@ static const char escape_of[256] = {
     [0x1e] = 'u', [0x1f] = 'u', ['"'] = '"',  ['\\'] = '\\', [0x7f] = 'u',
 };
 
-/* How many bytes from p on are as they are in JSON. Eight are looked at at once: a byte that is not
- * sets its highest bit in `odd`, and nothing below it does. */
+/* The number of bytes from p on that need no escape. Tests eight at a time: the lowest byte of
+ * `odd` whose highest bit is set is the first byte that may need one. */
 static inline size_t plain_run(const char *p, size_t n)
 {
     const uint64_t each = 0x0101010101010101u;

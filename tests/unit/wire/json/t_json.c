@@ -61,12 +61,12 @@ static void faults_say_where(void **state AS_UNUSED)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"", "not JSON: it is empty"},
+        {"", "not JSON: the text is empty"},
         {"7", "not JSON at byte 0: expected an object or an array"},
         {"[1,2", "not JSON at byte 3: expected the end of the object or array"},
         {"[\"a]", "not JSON: a string is not closed"},
         {"[\"\x01\"]", "not JSON: a control character in a string is not escaped"},
-        {"[\"\xff\"]", "not JSON: it is not valid UTF-8"},
+        {"[\"\xff\"]", "not JSON: the text is not valid UTF-8"},
         {"[1 2]", "not JSON at byte 3: expected ',' or ']'"},
         {"{\"a\" 2}", "not JSON at byte 5: expected ':'"},
         {"{\"a\":2 \"b\":3}", "not JSON at byte 7: expected ',' or '}'"},
@@ -102,7 +102,7 @@ static void depth_has_a_limit(void **state AS_UNUSED)
         assert_int_equal(as_json_skip(got.j, &got.root), n > AS_JSON_DEPTH ? AS_EPROTO : 0);
         as_json_close(got.j);
     }
-    assert_string_equal(as_json_why(got.j), "not JSON at byte 100: too deep");
+    assert_string_equal(as_json_why(got.j), "not JSON at byte 100: nested deeper than 100 levels");
 }
 
 static void another_type_is_refused_and_read(void **state AS_UNUSED)
@@ -261,7 +261,7 @@ static void elements_are_of_their_type(void **state AS_UNUSED)
         {AS_DT_INT64, "[9223372036854775808]", "data[0]: 9223372036854775808 does not fit INT64"},
         {AS_DT_UINT64, "[18446744073709551616]",
          "data[0]: 18446744073709551616 does not fit UINT64"},
-        {AS_DT_INT32, "[1.0]", "data[0]: 1.0 is no integer, which is what it takes: INT32"},
+        {AS_DT_INT32, "[1.0]", "data[0]: 1.0 is not an integer, which is required by INT32"},
         {AS_DT_INT32, "[\"1\"]", "data[0] is a string, INT32 takes integers"},
         {AS_DT_INT32, "[null]", "data[0] is null, INT32 takes integers"},
         {AS_DT_FP32, "[true]", "data[0] is a bool, FP32 takes numbers"},

@@ -331,7 +331,7 @@ static void json_of_another_type(void **state AS_UNUSED)
         {"{\"options\":{\"idempotent\":1}}", "options.idempotent: must be true or false"},
         {"{\"model_name\":\"a\",\"modelName\":\"a\"}", "model_name: given twice"},
         {"[]", "RegisterModelRequest must be an object"},
-        {"", "not JSON: it is empty"},
+        {"", "not JSON: the text is empty"},
     };
 
     for (size_t i = 0; i < AS_COUNT(rows); i++)
