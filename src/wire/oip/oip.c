@@ -1,5 +1,6 @@
-/* ModelInferRequest and ModelInferResponse: fields, tensors, parameters. Typed contents are in
- * oip_typed.c. The two messages agree in fields 1 to 5 and in their tensors. */
+/* Parses ModelInferRequest and ModelInferResponse: fields, tensors, requested outputs. The two
+ * messages have the same fields 1 to 5 and the same tensors. Parameters: oip_param.c; typed
+ * contents: oip_typed.c. */
 #include "wire/oip/oip.h"
 
 #include "wire/name_check.h"
@@ -52,7 +53,7 @@ const char *as_oip_shape_text(char out[AS_OIP_SHAPE_TEXT], const struct as_tenso
 
     out[0] = '[';
     for (uint32_t i = 0; i < t->ndim; i++) {
-        if (n > AS_OIP_SHAPE_TEXT - 28) { /* a size, a comma, "…]" */
+        if (n > AS_OIP_SHAPE_TEXT - 28) { /* room for a size, a comma and "…]" */
             n += (size_t)snprintf(out + n, AS_OIP_SHAPE_TEXT - n, ",…");
             break;
         }
@@ -63,7 +64,7 @@ const char *as_oip_shape_text(char out[AS_OIP_SHAPE_TEXT], const struct as_tenso
     return out;
 }
 
-/* Takes a LEN field that must be UTF-8. */
+/* Reads a LEN field that must be UTF-8. */
 static int get_text(struct as_oip_parse *c, const struct as_pb_field *f, const char *what,
                     struct as_str *ret)
 {
@@ -123,7 +124,7 @@ int as_oip_check_shape(struct as_oip_parse *c, const struct as_tensor *t, uint64
                                 as_oip_shape_text(text, t), as_dtype_name(t->dtype));
 }
 
-/* One field of an InferInputTensor. `raw`: the request has raw_input_contents. */
+/* Reads one field of an InferInputTensor. `raw`: the message has raw contents. */
 static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const struct as_pb_field *f,
                            bool raw, struct as_str *datatype, int64_t *shape,
                            struct as_oip_tensor_options *options, uint32_t index)
@@ -133,7 +134,7 @@ static int get_input_field(struct as_oip_parse *c, struct as_tensor *t, const st
     switch (f->number) {
     case 1:
         return get_text(c, f, "an input's name", &t->name);
-    case 2: /* only the known names pass, so no check for UTF-8 */
+    case 2: /* no check for UTF-8: unknown names are refused later */
         if (f->wire != AS_PB_LEN)
             return as_oip_refuse_tensor(c, t, AS_EPROTO, "datatype: wrong wire type %d",
                                         (int)f->wire);
@@ -163,7 +164,7 @@ static const char *tensors_field(const struct as_oip_parse *c)
     return c->response ? "outputs" : "inputs";
 }
 
-/* One InferInputTensor, the index-th. Raw data is set by the caller, before or after. */
+/* Parses one InferInputTensor, the index-th. The caller sets raw data, before or after this. */
 static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str message, bool raw,
                      uint32_t index)
 {
@@ -209,7 +210,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
         if (err)
             return AS_MIN(err, 0);
     }
-    if (raw) /* whose size and shape are checked when both are known */
+    if (raw) /* size and shape are checked together, when both are known */
         return 0;
     err = as_oip_check_shape(c, t, &elements);
     return err ? err : as_oip_get_typed_contents(c, t, elements, message);
@@ -239,7 +240,8 @@ static int get_output(struct as_oip_parse *c, struct as_oip_requested_output *o,
     return options.given ? as_oip_set_output_options(c, o, &options) : 0;
 }
 
-/* The next field that a message of this kind has, its number as in a request; as as_pb_next. */
+/* as_pb_next, but skips unknown fields, and gives fields of a response their numbers in a request.
+ */
 static inline int next_field(const struct as_oip_parse *c, struct as_pb *r, struct as_pb_field *f)
 {
     int more;
@@ -253,7 +255,8 @@ static inline int next_field(const struct as_oip_parse *c, struct as_pb *r, stru
     return more;
 }
 
-/* First walk: scalar fields, wire types, and how many of each field there are. */
+/* First pass: reads scalar fields, checks wire types and limits, counts the entries of each field.
+ */
 static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_infer *m,
                        uint64_t count[FIELDS])
 {
@@ -282,7 +285,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
         if (count[i] > limit)
             return as_oip_refuse(c, AS_EINVALID, "%s: more than %u entries", field_name[i], limit);
     }
-    /* how many there must be is known when the inputs are: some may lie in shared memory */
+    /* the exact number is checked when the inputs are known: some may be in shared memory */
     if (count[RAW] > count[INPUTS])
         return as_oip_refuse_raw_count(c, count[RAW], count[INPUTS]);
     c->n_inputs = (uint32_t)count[INPUTS];
@@ -291,7 +294,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
     return 0;
 }
 
-/* Second walk: fills the arrays, whose sizes are known now. */
+/* Second pass: fills the arrays, whose sizes are known now. */
 static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct as_tensor *t,
                        struct as_param *p, struct as_oip_requested_output *o)
 {
@@ -307,7 +310,8 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
             t[n[RAW]].nbytes = f.s.n;
         } else if (f.number == PARAMS) {
             err = as_oip_get_param(c, &p[n[PARAMS]], f.s);
-            c->table += f.s.n + 24; /* never less than the link's record, whose names are padded */
+            c->table +=
+                f.s.n + 24; /* at least the size of the link's record, whose names are padded */
         } else if (f.number == OUTPUTS) {
             err = get_output(c, &o[n[OUTPUTS]], f.s, n[OUTPUTS]);
         } else {

@@ -1,4 +1,4 @@
-/* What a client of the OIP service writes and reads: the request, and a model's metadata. */
+/* The client's side of the OIP service: writes requests, parses metadata and stream responses. */
 #include "wire/oip/oip.h"
 #include "wire/name_check.h"
 #include "wire/oip/oip_parse.h"
@@ -96,7 +96,7 @@ static int get_spec(struct as_arena *a, struct as_str message, struct as_tensor_
     return 0;
 }
 
-/* First walk: scalar fields, and how many of each there are. */
+/* First pass: reads scalar fields and counts the entries of each field. */
 static int count_fields(struct as_pb r, struct as_oip_model *m, uint32_t count[OUTPUTS + 1])
 {
     struct as_pb_field f;
@@ -165,7 +165,7 @@ int as_oip_parse_stream_response(const uint8_t *p, size_t n, struct as_str *ret_
             return AS_EPROTO;
         if (f.number == ERROR_MESSAGE)
             error = f.s;
-        else /* one of no bytes is there all the same */
+        else /* an empty response is a response, too */
             response = (struct as_str){f.s.p ? f.s.p : "", f.s.n};
     }
     if (more)

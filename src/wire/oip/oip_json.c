@@ -1,6 +1,7 @@
-/* Inference requests and answers out of JSON and binary data: the text is walked once; data that
- * stands in it is passed over then, and read when all names, datatypes and shapes are known, so
- * that it goes straight to where it stays, whatever the order of the keys. */
+/* Parses inference requests and responses in JSON with binary data. One pass over the text reads
+ * everything but the tensors' data. Data in JSON are read afterwards (oip_json_fill.c), directly
+ * into their final memory: keys may come in any order, and only then the datatypes and shapes are
+ * known. */
 #include "wire/oip/oip_json.h"
 
 #include "wire/name_check.h"
@@ -8,7 +9,7 @@
 
 #include <stdarg.h>
 
-/* --- refusing --- */
+/* --- errors --- */
 
 int as_oip_json_reader_error(struct as_oip_json_parse *q, int err, const char *what)
 {
@@ -147,7 +148,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     err = as_oip_json_get_param_value(q, m, v);
     if (err)
         return err;
-    /* never less than the link's record, whose names are padded */
+    /* at least the size of the link's record, whose names are padded */
     q->c.table += 40 + name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0);
     return 0;
 }
@@ -256,8 +257,8 @@ static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8
     return options.given ? as_oip_set_output_options(&q->c, o, &options) : 0;
 }
 
-/* What each output says of itself is kept in `said` until the whole text is known: the request's
- * own parameters may come later. */
+/* binary_choices gets each output's binary_data (-1: not given). They are applied after the whole
+ * text was read, because the request's binary_data_output may come later. */
 static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
                        int8_t **binary_choices)
 {
@@ -367,7 +368,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
     return 0;
 }
 
-/* The ranges of inputs in shared memory, one for each input. False: no memory. */
+/* Collects the inputs' shared memory ranges into q->c.ranges. False: out of memory. */
 static bool collect_shm_ranges(struct as_oip_json_parse *q)
 {
     struct as_oip_shm_range *r = as_arena_alloc(q->c.arena, q->n_tensors * sizeof(*r) + 1, 8);

@@ -1,9 +1,9 @@
-/* The elements of tensors that stand in the JSON text: one place for all of them, each 64-byte
- * aligned, taken once their sizes are known. */
+/* Reads the elements of tensors whose data are in the JSON text. All of them share one allocation,
+ * in which each is 64-byte aligned. */
 #include "wire/oip/oip_json_internal.h"
 
-/* Each element takes a byte and what parts it from the next: a shape that asks for more than the
- * text can hold is not worth memory; its data is only counted, for the error. */
+/* An element takes at least one byte and a separator. If the shape has more elements than the text
+ * can hold, no memory is allocated, and the elements are only counted for the error. */
 static bool fits_in_text(const struct as_oip_json_source *s)
 {
     return s->elements <= s->len / 2 + 1;
@@ -53,7 +53,7 @@ int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob)
         total += AS_ALIGN(bytes_needed(&q->tensors[i], &q->sources[i]), AS_BLOB_ALIGN);
         if (total > q->c.typed_max)
             return as_oip_json_refuse_tensor(
-                q, i, "as a tensor it takes too much memory, use binary data");
+                q, i, "the data take too much memory; send them as binary data");
     }
     if (total > AS_COPY_MAX)
         blob = as_blob_new((size_t)total);

@@ -6,7 +6,8 @@ static const struct as_tensor_spec any_rank = {.ndim = AS_ANY_RANK};
 
 /* --- requests --- */
 
-/* The shape that the server makes of as many elements; the same rules as for generate's bodies. */
+/* Whether the server will derive t's shape from its elements: the rules of
+ * as_oip_json_parse_generate. */
 static bool same_shape(const struct as_tensor *t, const struct as_tensor_spec *s)
 {
     uint32_t variable = 0, last = 0;
@@ -37,21 +38,23 @@ int as_oip_json_flat_fits(const struct as_tensor *t, const struct as_tensor_spec
 
     if (!spec)
         return as_oip_refuse_tensor(
-            &c, t, AS_EINVALID, "generate takes inputs that the model declares, and this is none");
+            &c, t, AS_EINVALID,
+            "generate needs a declared input, and the model does not declare this one");
     if (t->dtype != spec->dtype)
-        return as_oip_refuse_tensor(&c, t, AS_EINVALID, "generate takes %s as declared, not %s",
+        return as_oip_refuse_tensor(&c, t, AS_EINVALID,
+                                    "generate needs the declared datatype %s, not %s",
                                     as_dtype_name(spec->dtype), as_dtype_name(t->dtype));
     if (spec->ndim && spec->ndim != AS_ANY_RANK && !same_shape(t, spec)) {
         const struct as_tensor want = {.ndim = spec->ndim, .shape = spec->shape};
 
         return as_oip_refuse_tensor(&c, t, AS_EINVALID,
-                                    "generate makes shape %s as declared of it, not %s",
+                                    "generate needs the declared shape %s, not %s",
                                     as_oip_shape_text(declared, &want), as_oip_shape_text(text, t));
     }
     return 0;
 }
 
-/* Bytes of n elements at p. */
+/* The number of bytes that the n elements at p take. */
 static size_t elements_size(enum as_dtype t, const uint8_t *p, int64_t n)
 {
     size_t at = 0;
@@ -66,8 +69,8 @@ static size_t elements_size(enum as_dtype t, const uint8_t *p, int64_t n)
     return at;
 }
 
-/* The elements from p on, brackets for each dimension from `dim` on; returns where they end. NULL:
- * they are no text. */
+/* Writes the elements at p, with brackets for the dimensions from `dim` on. Returns the end of the
+ * elements, or NULL: BYTES that are not UTF-8. */
 static const uint8_t *put_values(struct as_buf *b, const struct as_tensor *t, uint32_t dim,
                                  const uint8_t *p)
 {
@@ -138,7 +141,7 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
         as_json_put_escaped_key(b, t->name);
         if (!put_values(b, t, 0, t->data ? t->data : none))
             return as_oip_refuse_tensor(&c, t, AS_EINVALID,
-                                        "BYTES that are not UTF-8 cannot travel as JSON");
+                                        "BYTES that are not UTF-8 cannot be sent as JSON");
     }
     as_json_put_close(b, '}');
     return 0;
@@ -163,8 +166,9 @@ static int get_flat_output(struct as_oip_json_parse *q, const struct as_tensor_s
     return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
-/* One of the members that every response may have, or an output: of that name, or of another kind,
- * because an output replaces a member of its name. */
+/* Reads id, model_name, model_version, parameters or an output. One of these names is an output if
+ * it is declared as such, or if its value has another type: an output replaces a member of its
+ * name. */
 static int get_response_member(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
                                struct as_json_items *it)
 {
@@ -180,7 +184,9 @@ static int get_response_member(struct as_oip_json_parse *q, const struct as_tens
         if (!as_str_eq(it->key, as_str_of(words[i].name)))
             continue;
         err = as_json_string(q->j, &it->value, words[i].to);
-        return err ? as_oip_json_reader_error(q, err, "a string cannot be read") : 0;
+        return err ? as_oip_json_reader_error(q, err,
+                                              "id, model_name and model_version must be strings")
+                   : 0;
     }
     return it->value.type == AS_JSON_NULL ? 0 : get_flat_output(q, s, it);
 }
@@ -192,7 +198,7 @@ static int get_response(struct as_oip_json_parse *q, struct as_json_value *root,
     int more, err;
 
     if (root->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "it is no JSON object");
+        return as_oip_refuse(&q->c, AS_EINVALID, "the body must be a JSON object");
     err = as_json_items(q->j, root, &it);
     if (err)
         return as_oip_json_reader_error(q, err, "");
@@ -206,7 +212,7 @@ static int get_response(struct as_oip_json_parse *q, struct as_json_value *root,
     return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
-/* {"error": text} and nothing that a model has said. */
+/* The body is {"error": text}, without anything that a model's response has. */
 static bool is_error(struct as_oip_json_parse *q, struct as_str *ret_error)
 {
     struct as_json_value v;
@@ -218,7 +224,7 @@ static bool is_error(struct as_oip_json_parse *q, struct as_str *ret_error)
     return v.type == AS_JSON_STRING && as_json_string(q->j, &v, ret_error) == 0;
 }
 
-/* The first datatype that all elements fit. */
+/* Sets the first datatype that all elements fit. */
 static int guess_dtype(struct as_oip_json_parse *q, uint32_t i)
 {
     static const enum as_dtype order[] = {AS_DT_INT64, AS_DT_UINT64, AS_DT_FP64, AS_DT_BOOL,
@@ -237,7 +243,7 @@ static int guess_dtype(struct as_oip_json_parse *q, uint32_t i)
             return 0;
         }
     }
-    return as_oip_json_refuse_tensor(q, i, "its values are of no datatype");
+    return as_oip_json_refuse_tensor(q, i, "its values do not fit any datatype");
 }
 
 static int find_types(struct as_oip_json_parse *q, const struct as_tensor_spec *outputs,

@@ -1,9 +1,11 @@
-/* Requests whose inputs are told by the model's signature: raw binary ones and generate. */
+/* Parses requests without datatypes and shapes, which the model's signature provides: raw binary
+ * requests and generate. */
 #include "wire/oip/oip_json_internal.h"
 
 /* --- raw binary --- */
 
-/* The variable size of a shape, given how many elements there are in all: 0, or AS_EINVALID. */
+/* Computes the variable sizes of a shape from the number of elements: of several, the last one; the
+ * others are 1. 0, or AS_EINVALID: the number does not fit. */
 static int solve_shape(const struct as_tensor_spec *s, uint64_t elements, int64_t *shape)
 {
     int64_t *variable = NULL;
@@ -36,7 +38,7 @@ static uint32_t count_variable(const struct as_tensor_spec *s)
     return n;
 }
 
-/* One element of BYTES: its length goes before it, so that the body is copied. */
+/* The body as one element of BYTES. It is copied, because its length must precede it. */
 static int set_raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, struct as_tensor *t,
                          struct as_blob **ret_blob)
 {
@@ -81,16 +83,19 @@ static int set_raw_shape(struct as_oip_parse *c, const struct as_tensor_spec *s,
     if (s->dtype == AS_DT_BYTES) {
         if (solve_shape(want, 1, shape))
             return as_oip_refuse_tensor(
-                c, t, AS_EINVALID, "a raw request is one element of BYTES, the model's shape is %s",
+                c, t, AS_EINVALID,
+                "a raw request is one element of BYTES, which does not fit the declared shape %s",
                 as_oip_shape_text(text, &declared));
         return 0;
     }
     if (count_variable(want) > 1)
-        return as_oip_refuse_tensor(c, t, AS_EINVALID,
-                                    "a raw request needs at most one variable size, shape is %s",
-                                    as_oip_shape_text(text, &declared));
+        return as_oip_refuse_tensor(
+            c, t, AS_EINVALID,
+            "a raw request allows one variable size in the declared shape, which is %s",
+            as_oip_shape_text(text, &declared));
     if (n % size || solve_shape(want, n / size, shape))
-        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%zu bytes do not make shape %s of %s", n,
+        return as_oip_refuse_tensor(c, t, AS_EINVALID,
+                                    "%zu bytes do not fit the declared shape %s of %s", n,
                                     as_oip_shape_text(text, &declared), as_dtype_name(s->dtype));
     return 0;
 }
@@ -107,7 +112,7 @@ int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs
     if (n_inputs != 1)
         return as_oip_refuse(&c, AS_EINVALID,
                              "a raw binary request needs a model with one declared input, "
-                             "it has %u",
+                             "this model has %u",
                              n_inputs);
     t = as_arena_alloc(a, sizeof(*t), 8);
     if (!t)
@@ -135,7 +140,7 @@ const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *
     return NULL;
 }
 
-/* Counts the elements, and learns how they are nested: into a dtype of no size that matters. */
+/* Counts the elements and finds their nesting, without storing them. */
 static int measure_data(struct as_oip_json_parse *q, uint32_t i, struct as_json_elements *ret_e)
 {
     struct as_json_value data = q->sources[i].data;
@@ -169,7 +174,7 @@ int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
         memcpy(shape, e.shape, 8 * (size_t)t->ndim);
     } else if (solve_shape(s, e.count, shape)) {
         t->shape = s->shape;
-        return as_oip_json_refuse_tensor(q, i, "%llu elements do not make shape %s",
+        return as_oip_json_refuse_tensor(q, i, "%llu elements do not fit the declared shape %s",
                                          (unsigned long long)e.count, as_oip_shape_text(text, t));
     }
     q->c.table += 8 * (size_t)t->ndim;
@@ -260,7 +265,7 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
     return err;
 }
 
-/* --- errors, as a client reads them --- */
+/* --- errors: the client's side --- */
 
 int as_oip_json_parse_error(struct as_json *j, const uint8_t *p, size_t n, struct as_arena *a,
                             struct as_str *ret_text)

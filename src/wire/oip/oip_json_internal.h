@@ -1,4 +1,4 @@
-/* wire/oip/oip_json_internal.h — what the files that read REST bodies share. Private to
+/* wire/oip/oip_json_internal.h — shared by the files that parse REST bodies. Private to
  * oip_json*.c. */
 #ifndef AS_WIRE_OIP_JSON_OWN_H
 #define AS_WIRE_OIP_JSON_OWN_H
@@ -6,22 +6,22 @@
 #include "wire/oip/oip_json.h"
 #include "wire/oip/oip_parse.h"
 
-/* Where a tensor's elements are to come from. */
+/* Where a tensor's elements come from. */
 struct as_oip_json_source {
-    struct as_json_value data; /* when has_data */
-    size_t len;                /* of its text */
-    uint64_t elements;         /* that the shape asks for */
-    uint64_t size;             /* binary_data_size, when has_size */
+    struct as_json_value data; /* its "data", to be read later; set if has_data */
+    size_t len;                /* bytes of the text of `data` */
+    uint64_t elements;         /* number of elements of the shape */
+    uint64_t size;             /* binary_data_size; set if has_size */
     bool has_data, has_size;
-    bool in_shm;                          /* its bytes are in shared memory: */
-    struct as_oip_tensor_options options; /* what its parameters say of that */
-    bool allow_scalar;                    /* a value without an array around it will do */
+    bool in_shm;                          /* its bytes are in shared memory */
+    struct as_oip_tensor_options options; /* its shared memory range */
+    bool allow_scalar;                    /* `data` may be a single value instead of an array */
 };
 
 struct as_oip_json_parse {
     struct as_oip_parse c;
     struct as_json *j;
-    const uint8_t *binary, *binary_end; /* binary data that no tensor has taken yet */
+    const uint8_t *binary, *binary_end; /* binary data not yet assigned to a tensor */
     struct as_tensor *tensors;
     struct as_oip_json_source *sources; /* one for each tensor */
     uint32_t n_tensors, cap_tensors;
@@ -29,51 +29,55 @@ struct as_oip_json_parse {
     uint32_t n_params, cap_params;
     struct as_oip_requested_output *outputs;
     uint32_t n_outputs, cap_outputs;
-    int8_t binary_output; /* -1: nothing was said */
+    int8_t binary_output; /* binary_data_output; -1: not given */
     struct as_str model, version, id;
 };
 
-/* What the tensors of this message are called. */
+/* The key of the tensors in this message. */
 static inline const char *as_oip_json_tensors_key(const struct as_oip_json_parse *q)
 {
     return q->c.response ? "outputs" : "inputs";
 }
-/* Writers that know a message by its type (pydantic, Jackson; some servers) put null where a field
- * is not set. */
+/* Clients that write typed messages (pydantic, Jackson) and some servers write null for a field
+ * that is not set, so null counts as absent. */
 static inline bool as_oip_json_is_absent(const struct as_json_value *v)
 {
     return v->type == AS_JSON_NULL;
 }
-/* Turns a reader's AS_EPROTO and AS_ENOMEM into a refusal; AS_EINVALID is refused as `what`. */
+/* Refuses the message because a JSON reader returned `err`. AS_EPROTO: with the reader's reason;
+ * AS_EINVALID: with the text `what`. */
 int as_oip_json_reader_error(struct as_oip_json_parse *q, int err, const char *what);
-/* The members or elements of a value that must be of this type: refused as `what` if not. */
+/* as_json_items of a value that must have this type; otherwise refuses with the text `what`. */
 int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
                       const char *what, struct as_json_items *ret_it);
-/* "input 'NAME': …", or "inputs[i]: …" while it has no name. */
+/* Refuses the message; the line begins with "input 'NAME': ", or with "inputs[i]: " while the
+ * tensor has no name. */
 int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
     AS_PRINTF(3, 4);
-/* Room for one entry more in an array of the arena; NULL when memory is out. */
+/* Makes room for one more entry in an array in the arena. Returns the array; NULL: out of memory.
+ */
 void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size);
-/* One more tensor, zeroed; NULL: refused, *ret_err says how. */
+/* Adds a zeroed tensor. NULL: refused, with the code in *ret_err. */
 struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err);
-/* The next tensor, out of its object. */
+/* Parses a tensor's object and adds the tensor; its "data" are read later. */
 int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v);
-/* The value of a parameter, whose name is set. */
+/* Reads the value of a parameter whose name is set. */
 int as_oip_json_get_param_value(struct as_oip_json_parse *q, struct as_param *m,
                                 struct as_json_value *v);
-/* One parameter of the request, its name taken; null is none. */
+/* Adds a parameter of the request; a null is ignored. */
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
-/* The members of a "parameters" object. */
+/* Parses the request's "parameters" object. */
 int as_oip_json_get_params(struct as_oip_json_parse *q, struct as_json_value *v);
-/* Of generate: the entry of a signature with this name, or NULL; after the whole text was walked,
- * the shape of a tensor from its entry and what came. */
+/* For generate: finds a signature's entry by name (or NULL). After the whole text was read, derives
+ * a tensor's shape from its entry and the number and nesting of its elements. */
 const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
                                                    struct as_str name);
 int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
                              const struct as_tensor_spec *s);
-/* After the whole text was walked: memory for all tensors that come as JSON, and their elements. */
+/* Call it after the whole text was read. Allocates the memory of all tensors whose data are JSON,
+ * and reads their elements. */
 int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob);
-/* Names once, table within its limit; hands the result over. */
+/* Checks that names are unique and that the table is within its limit; sets *ret_r. */
 int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
                        struct as_oip_infer *ret_r);
 

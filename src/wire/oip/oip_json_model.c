@@ -1,6 +1,6 @@
 #include "wire/oip/oip_json_model.h"
 
-/* Things of one kind, counted while they come. */
+/* A growing list of items of one size. */
 struct item_list {
     struct as_buf b;
     uint32_t n;
@@ -24,7 +24,7 @@ static void *copy_list(const struct item_list *l, struct as_arena *a)
     return p;
 }
 
-/* Begins to walk over an array, or an object. */
+/* Enters an array, or an object. */
 static int open_items(struct as_json *j, struct as_json_value *v, bool object,
                       struct as_json_items *ret_it)
 {
@@ -122,7 +122,7 @@ static int get_model(struct as_json *j, struct as_json_value *v, struct as_arena
             if (!as_str_eq(it.key, as_str_of(names[i])) || it.value.type == AS_JSON_NULL)
                 continue;
             if (lists[i].n)
-                return AS_EINVALID; /* named twice */
+                return AS_EINVALID; /* the key was given twice */
             err = i == VERSIONS ? get_versions(j, &it.value, &lists[i])
                                 : get_specs(j, &it.value, a, &lists[i]);
         }

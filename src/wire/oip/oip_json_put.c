@@ -1,9 +1,9 @@
-/* Inference messages as JSON: first how much memory they take at most, then the text. */
+/* Writes inference messages as JSON: first computes how much memory they take, then writes. */
 #include "wire/name_check.h"
 #include "wire/oip/oip_json.h"
 #include "wire/oip/oip_parse.h"
 
-/* Text whose bytes are counted while `p` is NULL, else written: one walk serves both. */
+/* If p is NULL the bytes are only counted, else they are written: the same code does both. */
 struct json_text {
     uint8_t *p;
     uint64_t n;
@@ -23,7 +23,7 @@ static void add_string(struct json_text *t, struct as_str s)
     t->n += t->p ? as_json_copy_string(t->p + t->n, s) : as_json_string_len(s);
 }
 
-/* A number by way of a small buffer: there are few of them outside tensors. */
+/* Printed into a small buffer first: there are few numbers outside tensors. */
 static void add_number(struct json_text *t, const struct as_param *m)
 {
     char text[48];
@@ -84,7 +84,7 @@ static void add_shape(struct json_text *t, const struct as_tensor *x)
     }
 }
 
-/* UINT64_MAX: BYTES that are no text. */
+/* Sets t->n to UINT64_MAX for BYTES that are not UTF-8. */
 static void add_elements(struct json_text *t, const struct as_tensor *x)
 {
     uint64_t n;
@@ -97,11 +97,11 @@ static void add_elements(struct json_text *t, const struct as_tensor *x)
     t->n = n == UINT64_MAX ? n : t->n + n;
 }
 
-/* How a tensor's bytes travel. */
+/* Where the tensor's bytes are sent. */
 enum tensor_place { IN_TEXT, IN_BINARY, IN_REGION };
 
-/* The parameters of the i-th tensor, of which *at is the first; it moves behind the last. `size`:
- * of binary data, or NULL. */
+/* Writes the parameters of the i-th tensor. *at is the first of them; it is moved to the first of
+ * the next tensor. `size`: the parameter binary_data_size, or NULL. */
 static void add_tensor_params(struct json_text *t, const struct as_oip_response *r, uint32_t i,
                               uint32_t *at, const struct as_param *size)
 {
@@ -123,9 +123,9 @@ static void add_tensor_params(struct json_text *t, const struct as_oip_response 
     add_text(t, "}");
 }
 
-/* False: its bytes are no text, it must travel in binary. Nothing is said of one in a region, which
- * the client has named itself: Triton says nothing, either, and its client in C++ fails at an
- * output that has parameters without binary_data_size. */
+/* False: BYTES that are not UTF-8, which only binary data can carry. An output in shared memory has
+ * no parameters: Triton does not send any (the client has chosen the region), and its C++ client
+ * fails at an output that has parameters without binary_data_size. */
 static bool add_tensor(struct json_text *t, const struct as_oip_response *r, uint32_t i,
                        uint32_t *at, enum tensor_place tensor_place)
 {
@@ -161,13 +161,13 @@ static bool add_tensor(struct json_text *t, const struct as_oip_response *r, uin
 
 static int refuse_not_utf8(const struct as_tensor *x, const char *what, char *why, size_t cap)
 {
-    snprintf(why, cap, "%s '%.*s': its bytes are not UTF-8, which JSON needs; %s", what,
+    snprintf(why, cap, "%s '%.*s': BYTES that are not UTF-8 cannot be sent as JSON; %s", what,
              AS_OIP_SHOWN(x->name),
-             what[0] == 'o' ? "ask for it with binary_data" : "send it in binary");
+             what[0] == 'o' ? "request it with binary_data" : "send it as binary data");
     return AS_EINVALID;
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 bool as_oip_json_any_binary(const struct as_oip_infer *q, uint32_t n)
 {
@@ -200,7 +200,7 @@ static enum tensor_place output_place(const struct as_oip_response *r, const str
     return as_oip_json_is_binary(q, i) ? IN_BINARY : IN_TEXT;
 }
 
-/* The index of the output that could not be written, or n_outputs. */
+/* Returns n_outputs, or the index of the output that cannot be written. */
 static uint32_t add_response(struct json_text *t, const struct as_oip_response *r,
                              const struct as_oip_infer *q)
 {

@@ -1,15 +1,16 @@
-/* One entry of "inputs", or of "outputs" in an answer: everything but the elements in its data. */
+/* Parses an entry of "inputs", or of a response's "outputs": everything but the elements in "data".
+ */
 #include "wire/name_check.h"
 #include "wire/oip/oip_json_internal.h"
 
-/* As as_oip_json_reader_error, in a tensor. */
+/* as_oip_json_reader_error, naming the tensor. */
 static int tensor_reader_error(struct as_oip_json_parse *q, uint32_t i, int err, const char *what)
 {
     return err == AS_EINVALID ? as_oip_json_refuse_tensor(q, i, "%s", what)
                               : as_oip_json_reader_error(q, err, what);
 }
 
-/* As as_oip_json_items, in a tensor. */
+/* as_oip_json_items, naming the tensor. */
 static int tensor_items(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v,
                         enum as_json_type type, const char *what, struct as_json_items *ret_it)
 {
@@ -51,8 +52,8 @@ static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_val
     return 0;
 }
 
-/* One that is not the server's own. What no parameter can be, an array or an object, is passed over
- * as it always was: clients of other servers have such things there. */
+/* Adds a parameter that the server does not use itself. An array or an object cannot be a
+ * parameter; it is ignored, because clients of other servers send such values. */
 static int add_tensor_param(struct as_oip_json_parse *q, uint32_t i, struct as_str name,
                             struct as_json_value *v)
 {
@@ -68,7 +69,8 @@ static int add_tensor_param(struct as_oip_json_parse *q, uint32_t i, struct as_s
     return err ? err : as_oip_add_tensor_param(&q->c, &m, i);
 }
 
-/* Those of its tensor's parameters that say where its data is are used, the others are kept. */
+/* Reads a tensor's parameters: shared memory and binary_data_size are used here, the others are
+ * added to tensor_params. */
 static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_oip_json_source *s = &q->sources[i];
@@ -144,7 +146,7 @@ static int get_tensor_member(struct as_oip_json_parse *q, uint32_t i, uint32_t k
     }
 }
 
-/* All that is known of a tensor before its data is read. */
+/* Checks everything that can be checked before the data are read. */
 static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str datatype,
                         uint32_t given)
 {
@@ -158,12 +160,12 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
     if (t->name.n > UINT16_MAX)
         return as_oip_json_refuse_tensor(q, i, "the name is longer than %d bytes", UINT16_MAX);
     if (!(given & 1u << DATATYPE))
-        return as_oip_json_refuse_tensor(q, i, "it has no datatype");
+        return as_oip_json_refuse_tensor(q, i, "datatype is missing");
     t->dtype = as_dtype_of(datatype);
     if (t->dtype == AS_DT_INVALID)
         return as_oip_json_refuse_tensor(q, i, "unknown datatype '%.*s'", AS_OIP_SHOWN(datatype));
     if (!(given & 1u << SHAPE))
-        return as_oip_json_refuse_tensor(q, i, "it has no shape");
+        return as_oip_json_refuse_tensor(q, i, "shape is missing");
     in_shm = as_oip_check_shm_input(&q->c, t, &s->options);
     if (in_shm < 0)
         return in_shm;
@@ -172,7 +174,7 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
     if (s->has_data && s->has_size)
         return as_oip_json_refuse_tensor(q, i, "data and binary_data_size must not be mixed");
     if (!s->has_data && !s->has_size && !in_shm)
-        return as_oip_json_refuse_tensor(q, i, "it has neither data nor binary_data_size");
+        return as_oip_json_refuse_tensor(q, i, "neither data nor binary_data_size is given");
     q->c.table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (in_shm) {
         s->in_shm = true;
@@ -184,7 +186,8 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
         return as_oip_check_shape(&q->c, t, &s->elements);
     if (s->size > (uint64_t)(q->binary_end - q->binary))
         return as_oip_json_refuse_tensor(
-            q, i, "binary_data_size is %llu, of the body's binary data %zu bytes are left",
+            q, i,
+            "binary_data_size is %llu, but only %zu bytes of binary data are left in the body",
             (unsigned long long)s->size, (size_t)(q->binary_end - q->binary));
     t->data = q->binary;
     t->nbytes = (size_t)s->size;

@@ -1,9 +1,9 @@
-/* Parameters of a ModelInferRequest, and those of single tensors: some change where data is or what
- * is answered (shared memory, classification), the others are kept for the handler. */
+/* Parameters of ModelInfer messages and of their tensors. The server itself uses some parameters of
+ * tensors (shared memory, classification); the others are for the model's handler. */
 #include "wire/name_check.h"
 #include "wire/oip/oip_parse.h"
 
-/* The oneof of one InferParameter; fields that come later win. */
+/* Parses an InferParameter, a oneof: the last field wins. */
 static int get_param_value(struct as_oip_parse *c, struct as_param *m, struct as_str value)
 {
     static const uint8_t wires[] = {[AS_PARAM_BOOL] = AS_PB_VARINT,
@@ -38,7 +38,6 @@ static int get_param_value(struct as_oip_parse *c, struct as_param *m, struct as
                 : 0;
 }
 
-/* One entry of map<string, InferParameter>. */
 int as_oip_get_param(struct as_oip_parse *c, struct as_param *m, struct as_str entry)
 {
     struct as_pb r = as_pb_of(entry);
@@ -106,9 +105,10 @@ int as_oip_read_tensor_option(struct as_oip_parse *c, const char *what, struct a
         *options = (struct as_oip_tensor_options){0};
     if (as_str_eq(m->name, AS_STR("shared_memory_region"))) {
         if (m->type != AS_PARAM_STRING || !m->str.n)
-            return as_oip_refuse(c, AS_EINVALID,
-                                 "%s '%.*s': parameter 'shared_memory_region' must be a name", what,
-                                 AS_OIP_SHOWN(name));
+            return as_oip_refuse(
+                c, AS_EINVALID,
+                "%s '%.*s': parameter 'shared_memory_region' must be a region's name", what,
+                AS_OIP_SHOWN(name));
         options->range.region = m->str;
         options->given |= AS_OIP_OPTION_REGION;
     } else if (as_str_eq(m->name, AS_STR("shared_memory_offset"))) {
@@ -151,7 +151,7 @@ int as_oip_add_tensor_param(struct as_oip_parse *c, const struct as_param *m, ui
     }
     c->tensor_params[n] = (struct as_tensor_param){*m, tensor};
     c->n_tensor_params++;
-    /* the link's record, whose names are padded */
+    /* the size of the link's record, whose names are padded */
     c->table += 24 + AS_ALIGN(m->name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0), 8);
     return 0;
 }
@@ -173,7 +173,7 @@ int as_oip_get_tensor_param(struct as_oip_parse *c, const char *what, struct as_
     return c->response ? 0 : as_oip_read_tensor_option(c, what, name, &m, options);
 }
 
-/* A range is whole: a region and how many bytes of it. `ret_any`: there is one. */
+/* A range needs a region and a size. *ret_any: the tensor has a range. */
 static int check_range(struct as_oip_parse *c, const char *what, struct as_str name,
                        const struct as_oip_tensor_options *options, bool *ret_any)
 {
@@ -185,7 +185,8 @@ static int check_range(struct as_oip_parse *c, const char *what, struct as_str n
         return 0;
     if (!(given & AS_OIP_OPTION_REGION))
         return as_oip_refuse(c, AS_EINVALID,
-                             "%s '%.*s': a range of shared memory without shared_memory_region",
+                             "%s '%.*s': shared_memory_offset or shared_memory_byte_size without "
+                             "shared_memory_region",
                              what, AS_OIP_SHOWN(name));
     if (!(given & AS_OIP_OPTION_SIZE))
         return as_oip_refuse(c, AS_EINVALID,
@@ -199,14 +200,14 @@ static int has_contents(struct as_str message)
     struct as_pb r = as_pb_of(message);
     struct as_pb_field f;
 
-    while (as_pb_next(&r, &f) > 0) { /* it was walked before: well formed */
+    while (as_pb_next(&r, &f) > 0) { /* well formed: it was parsed before */
         if (f.number == 5 && as_oip_has_contents(f.s))
             return true;
     }
     return false;
 }
 
-/* The size must be that of the shape; what BYTES take is known when they are read. */
+/* The size must be that of the shape; BYTES are checked when they are read. */
 static int check_size(struct as_oip_parse *c, const struct as_tensor *t, uint64_t size)
 {
     char text[AS_OIP_SHAPE_TEXT];
@@ -274,7 +275,7 @@ int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_ra
 
     if (n_raw && n_raw != c->n_inputs - c->in_shm)
         return as_oip_refuse_raw_count(c, n_raw, c->n_inputs - c->in_shm);
-    /* from the back, so that an entry is moved before its place is taken */
+    /* backward, so that an entry is moved before it is overwritten */
     for (uint32_t i = c->n_inputs; i-- > 0;) {
         if (c->ranges[i].region.n) {
             t[i].data = NULL;

@@ -1,4 +1,4 @@
-/* Responses of the OIP service, written in one pass over sizes and one over bytes. */
+/* Writes responses of the OIP service: one pass computes sizes, a second one writes bytes. */
 #include "wire/oip/oip.h"
 #include "wire/protobuf/pb.h"
 
@@ -38,7 +38,7 @@ static uint8_t *put_param_value(uint8_t *p, const struct as_param *m)
     }
 }
 
-/* One map entry without its own tag and length. */
+/* Length of one map entry, without its own tag and length. */
 static size_t param_len(const struct as_param *m)
 {
     return as_pb_len_len(m->name.n) + as_pb_len_len(param_value_len(m));
@@ -53,7 +53,7 @@ static size_t shape_len(const int64_t *shape, uint32_t ndim)
     return n;
 }
 
-/* InferOutputTensor and TensorMetadata agree in their first three fields. */
+/* InferOutputTensor and TensorMetadata have the same first three fields. */
 static size_t tensor_len(struct as_str name, enum as_dtype t, const int64_t *shape, uint32_t ndim)
 {
     return as_pb_opt_len(name) + as_pb_len_len(strlen(as_dtype_name(t))) +
@@ -73,7 +73,7 @@ static uint8_t *put_tensor(uint8_t *p, struct as_str name, enum as_dtype t, cons
     return p;
 }
 
-/* --- where an output lies instead: three parameters of its own --- */
+/* --- an output in shared memory: three parameters --- */
 
 #define RANGE_PARAMS 3u
 
@@ -121,7 +121,7 @@ static uint8_t *put_range(uint8_t *at, const struct as_oip_shm_range *r)
     return at;
 }
 
-/* Behind the last parameter of output i; `at`: its first. */
+/* Returns the end of output i's parameters; `at`: the first of them. */
 static uint32_t tensor_params_end(const struct as_oip_response *r, uint32_t i, uint32_t at)
 {
     while (at < r->tensor_params.n && r->tensor_params.at[at].tensor == i)
@@ -129,7 +129,7 @@ static uint32_t tensor_params_end(const struct as_oip_response *r, uint32_t i, u
     return at;
 }
 
-/* `at`: the first of its parameters, `end`: behind the last. */
+/* `at` and `end`: the range of its parameters. */
 static size_t output_len(const struct as_oip_response *r, uint32_t i, uint32_t at, uint32_t end)
 {
     const struct as_tensor *t = &r->outputs[i];

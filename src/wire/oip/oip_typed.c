@@ -1,12 +1,11 @@
-/* Typed contents of an input tensor (InferTensorContents) turned into the bytes that raw ones have.
- */
+/* Converts typed contents of a tensor (InferTensorContents) to the bytes of raw contents. */
 #include "wire/oip/oip_parse.h"
 
 enum { BOOLS = 1, INTS = 2, INT64S = 3, UINTS = 4, UINT64S = 5, FP32S = 6, FP64S = 7, BYTESS = 8 };
 
 static const struct {
     const char *name;
-    enum as_pb_wire wire; /* of one element that is not packed */
+    enum as_pb_wire wire; /* of a single element that is not packed */
 } fields[] = {
     [BOOLS] = {"bool_contents", AS_PB_VARINT},     [INTS] = {"int_contents", AS_PB_VARINT},
     [INT64S] = {"int64_contents", AS_PB_VARINT},   [UINTS] = {"uint_contents", AS_PB_VARINT},
@@ -20,7 +19,7 @@ static const uint8_t field_of[AS_DT_COUNT] = {
     [AS_DT_UINT64] = UINT64S, [AS_DT_FP32] = FP32S,  [AS_DT_FP64] = FP64S,   [AS_DT_BYTES] = BYTESS,
 };
 
-/* Elements that one field of InferTensorContents holds, or AS_EPROTO. */
+/* The number of elements in one field of InferTensorContents, or AS_EPROTO. */
 static int64_t count_elements(const struct as_pb_field *f)
 {
     if (f->wire == fields[f->number].wire)
@@ -56,7 +55,8 @@ int as_oip_has_contents(struct as_str contents)
     return more ? AS_EPROTO : has;
 }
 
-/* Walks all contents fields of one input tensor: `message` may hold several, which merge. */
+/* Iterates over the fields of all InferTensorContents in a tensor's message: protobuf merges
+ * several of them. */
 struct contents_walk {
     struct as_pb tensor, contents;
 };
@@ -83,11 +83,11 @@ static int next_contents(struct contents_walk *w, struct as_pb_field *f)
     }
 }
 
-/* What the first walk learns. */
+/* Result of the first pass. */
 struct contents_size {
-    uint64_t elements, bytes; /* bytes: of all elements of BYTES, without their lengths */
-    uint32_t chunks;          /* fields that hold elements */
-    struct as_str chunk;      /* the last of them, if it is LEN */
+    uint64_t elements, bytes; /* bytes: of BYTES elements, without their length prefixes */
+    uint32_t chunks;          /* number of fields that hold elements */
+    struct as_str chunk;      /* the last of them that is LEN */
 };
 
 static int measure_contents(struct as_oip_parse *c, const struct as_tensor *t,
@@ -121,7 +121,7 @@ static int measure_contents(struct as_oip_parse *c, const struct as_tensor *t,
 
 static bool in_range(enum as_dtype t, uint64_t v)
 {
-    int32_t i = (int32_t)(uint32_t)v; /* as every protobuf parser reads an int32 */
+    int32_t i = (int32_t)(uint32_t)v; /* as protobuf parsers do for int32 */
 
     switch ((int)t) {
     case AS_DT_INT8:
@@ -137,7 +137,7 @@ static bool in_range(enum as_dtype t, uint64_t v)
     }
 }
 
-/* The i-th element, a varint, into data. */
+/* Writes the i-th element, a varint, into data. */
 static int put_number(struct as_oip_parse *c, const struct as_tensor *t, uint8_t *data, uint64_t i,
                       uint64_t v)
 {
@@ -175,7 +175,8 @@ static int put_numbers(struct as_oip_parse *c, const struct as_tensor *t, uint8_
     return 0;
 }
 
-/* Second walk: every element is there and is of the right field; only values can be wrong. */
+/* Second pass: the number of elements and their field are right; only values can be out of range.
+ */
 static int copy_elements(struct as_oip_parse *c, const struct as_tensor *t, struct as_str message,
                          uint8_t *data)
 {

@@ -9,9 +9,9 @@ enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, INVALID_ARGUMENT = 3, DEADLINE_EXCEED
 enum { NOT_FOUND = 5, ALREADY_EXISTS = 6, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
 enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
 
-#define NOT_EVENT_STREAM "the answer is no stream of events (text/event-stream)"
+#define NOT_EVENT_STREAM "the response is not a stream of events (text/event-stream)"
 #define TOO_LARGE        "the answer is larger than the limit"
-#define PAGE_MAX         200u /* of an error that is no JSON, as much as is shown */
+#define PAGE_MAX         200u /* how much is shown of an error's body that is not JSON */
 
 uint32_t as_rest_call_fields(struct as_http_header out[AS_REST_CALL_FIELDS],
                              const struct as_rest_call_head *head)
@@ -56,7 +56,8 @@ bool as_rest_call_is_reserved(struct as_str name)
     return false;
 }
 
-/* All but unreserved characters and slashes: names may hold these, and clients leave them. */
+/* Encodes all but unreserved characters and slashes: names may hold slashes, and other clients do
+ * not encode them. */
 static void put_encoded(struct as_buf *out, struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -138,15 +139,15 @@ void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_st
         c->is_events = is_event_stream(value);
     } else if (as_str_eq(name, AS_STR("content-encoding"))) {
         if (!as_str_eq(value, AS_STR("identity")))
-            set_fault(c, INTERNAL, "the answer is compressed, which was not asked for");
+            set_fault(c, INTERNAL, "the response is compressed, which was not requested");
     } else if (as_str_eq(name, AS_STR("inference-header-content-length"))) {
         if (c->has_json_len || as_str_u64(value, &c->json_len))
-            set_fault(c, INTERNAL, "the answer has a bad Inference-Header-Content-Length");
+            set_fault(c, INTERNAL, "the response has a bad Inference-Header-Content-Length");
         c->has_json_len = true;
     }
 }
 
-/* So that the JSON reader may look behind it. */
+/* The JSON reader needs readable bytes after the body. */
 static void pad_body(struct as_rest_call *c)
 {
     memset(as_buf_reserve(&c->body, AS_JSON_PADDING), 0, AS_JSON_PADDING);
@@ -205,7 +206,7 @@ static uint32_t status_of_http(uint32_t http)
     return UNKNOWN;
 }
 
-/* What the body says of an error: the text of {"error": …}, else its beginning. */
+/* The error's text: that of {"error": …}, else the beginning of the body. */
 static void set_error_text(struct as_rest_call *c, struct as_json *j)
 {
     struct as_str text = as_buf_slice(&c->body);
@@ -236,8 +237,8 @@ uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
     if (c->fault)
         return set_text(c, c->fault_status, c->fault);
     if (!whole)
-        return set_text(c, UNAVAILABLE, "the answer was cut short");
-    if (c->http_status != 200) { /* the protocol knows no other success */
+        return set_text(c, UNAVAILABLE, "the response was cut short");
+    if (c->http_status != 200) { /* the protocol has no other success status */
         set_error_text(c, j);
         return status_of_http(c->http_status);
     }
@@ -248,7 +249,7 @@ uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
         c->json_len = c->body.n;
     if (c->json_len > c->body.n)
         return set_text(c, INTERNAL,
-                        "the answer's Inference-Header-Content-Length is beyond its end");
+                        "the response's Inference-Header-Content-Length is larger than its body");
     c->text[0] = 0;
     return OK;
 }

@@ -226,9 +226,9 @@ def test_parameters_of_a_stream(streams):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--input", "n:INT8=1"], "input 'n': generate takes INT32 as declared, not INT8"),
-    (["--input", "n:INT32:[1,1]=1"], "input 'n': generate makes shape [1] as declared of it, not [1,1]"),
-    (["--input", "n=1", "--input", "m:INT8=1"], "input 'm': generate takes inputs that the model declares"),
+    (["--input", "n:INT8=1"], "input 'n': generate needs the declared datatype INT32, not INT8"),
+    (["--input", "n:INT32:[1,1]=1"], "input 'n': generate needs the declared shape [1], not [1,1]"),
+    (["--input", "n=1", "--input", "m:INT8=1"], "input 'm': generate needs a declared input"),
     (["--input", "n=1", "--output", "n"], "--output: generate_stream gives all outputs"),
     (["--input", "n=1", "--input", "n=2"], "these are 2 requests, and generate_stream takes one"),
     (["--input", "n=1", "--protocol", "http-binary"], "generate_stream, which is JSON: --protocol http"),
@@ -240,7 +240,7 @@ def test_what_generate_stream_cannot_carry(streams, args, words):
 
 def test_bytes_that_are_no_text_do_not_stream(streams):
     done = streams("infer", "table", "--input", "n=1", "--input", "x=[[1]]", "--input", r's=["\xff"]', code=2)
-    assert "input 's': BYTES that are not UTF-8 cannot travel as JSON" in done.err
+    assert "input 's': BYTES that are not UTF-8 cannot be sent as JSON" in done.err
 
 
 def test_streams_that_fail(streams):
@@ -385,7 +385,7 @@ def test_connections_that_end_behind_each_answer(server, listener):
     (lambda h, b: reply({"error": "busy"}, "429 Too Many"), 108, "RESOURCE_EXHAUSTED: HTTP 429: busy"),
     (lambda h, b: reply({"detail": "x"}, "422 No"), 103, 'INVALID_ARGUMENT: HTTP 422: {"detail": "x"}'),
     (lambda h, b: reply(gzip.compress(b"{}"), "200 OK", "Content-Encoding: gzip"), 113, "compressed"),
-    (lambda h, b: reply({}, "200 OK", "Inference-Header-Content-Length: 9"), 113, "beyond its end"),
+    (lambda h, b: reply({}, "200 OK", "Inference-Header-Content-Length: 9"), 113, "larger than its body"),
     (lambda h, b: reply(b"[]"), 1, "the answer cannot be read"),
     (lambda h, b: reply(b"{"), 1, "the answer cannot be read"),
     (lambda h, b: reply({"outputs": [{"name": "x", "datatype": "FP32", "shape": [3], "data": [1]}]}), 1, "'x'"),

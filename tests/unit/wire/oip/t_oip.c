@@ -342,7 +342,7 @@ static void parameters_of_a_tensor(void **state AS_UNUSED)
     in = input("a", "UINT8", one, 1);
     pb_nest(&in, 4, entry("shared_memory_region", number(2, 1)));
     pb_nest(&b, INPUTS, in);
-    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a name");
+    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a region's name");
     b = request();
     out = (struct as_buf){0};
     pb_text(&out, 1, "o");

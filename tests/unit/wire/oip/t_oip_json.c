@@ -113,7 +113,8 @@ static void binary_parts_lie_in_the_body(void **state AS_UNUSED)
     assert_string_equal(got.why, "1 bytes of binary data belong to no input (binary_data_size)");
     assert_int_equal(parse_with(json, "\1\2\3\4\3\0\0\0ab", 10), AS_EINVALID);
     assert_string_equal(
-        got.why, "input 's': binary_data_size is 7, of the body's binary data 6 bytes are left");
+        got.why,
+        "input 's': binary_data_size is 7, but only 6 bytes of binary data are left in the body");
     assert_int_equal(parse_with(json, "\1\2\3\4\4\0\0\0abc", 11), AS_EINVALID);
     assert_string_equal(got.why,
                         "input 's': 7 bytes of raw data are not the 1 BYTES elements of shape [1]");
@@ -153,10 +154,10 @@ static void what_is_missing_or_of_another_type(void **state AS_UNUSED)
     REFUSED("{\"inputs\":[{\"name\":7}]}", "inputs[0]: name must be a string");
     REFUSED(INPUT("\"datatype\":7"), "input 'a': datatype must be a string");
     REFUSED(INPUT("\"datatype\":\"FP128\""), "input 'a': unknown datatype 'FP128'");
-    REFUSED(INPUT("\"shape\":[1]"), "input 'a': it has no datatype");
-    REFUSED(INPUT("\"datatype\":\"FP32\""), "input 'a': it has no shape");
+    REFUSED(INPUT("\"shape\":[1]"), "input 'a': datatype is missing");
+    REFUSED(INPUT("\"datatype\":\"FP32\""), "input 'a': shape is missing");
     REFUSED(INPUT("\"shape\":[1],\"datatype\":\"FP32\""),
-            "input 'a': it has neither data nor binary_data_size");
+            "input 'a': neither data nor binary_data_size is given");
     REFUSED(INPUT("\"shape\":[1.0]"), "input 'a': shape must be an array of integers");
     REFUSED(INPUT("\"shape\":2"), "input 'a': shape must be an array of integers");
     REFUSED(INPUT("\"parameters\":[]"), "input 'a': parameters must be an object");
@@ -255,16 +256,17 @@ static void a_raw_body_is_the_one_input(void **state AS_UNUSED)
     assert_memory_equal(got.r.inputs[0].data, "\3\0\0\0abc", 7);
     assert_int_equal(got.r.inputs[0].shape[0], 1);
     assert_int_equal(raw(&fp, 1, "0123456789", 10), AS_EINVALID);
-    assert_string_equal(got.why, "input 'x': 10 bytes do not make shape [-1,2] of FP32");
-    assert_int_equal(raw(&texts, 1, "abc", 3), AS_EINVALID);
-    assert_string_equal(
-        got.why, "input 's': a raw request is one element of BYTES, the model's shape is [2]");
-    assert_int_equal(raw(&open, 1, "abc", 3), AS_EINVALID);
-    assert_string_equal(
-        got.why, "input 'w': a raw request needs at most one variable size, shape is [-1,-1]");
-    assert_int_equal(raw(both, 2, "abc", 3), AS_EINVALID);
     assert_string_equal(got.why,
-                        "a raw binary request needs a model with one declared input, it has 2");
+                        "input 'x': 10 bytes do not fit the declared shape [-1,2] of FP32");
+    assert_int_equal(raw(&texts, 1, "abc", 3), AS_EINVALID);
+    assert_string_equal(got.why, "input 's': a raw request is one element of BYTES, which does not "
+                                 "fit the declared shape [2]");
+    assert_int_equal(raw(&open, 1, "abc", 3), AS_EINVALID);
+    assert_string_equal(got.why, "input 'w': a raw request allows one variable size in the "
+                                 "declared shape, which is [-1,-1]");
+    assert_int_equal(raw(both, 2, "abc", 3), AS_EINVALID);
+    assert_string_equal(
+        got.why, "a raw binary request needs a model with one declared input, this model has 2");
 }
 
 static int generate(const char *json)
@@ -303,9 +305,9 @@ static void generate_takes_inputs_by_name(void **state AS_UNUSED)
 static void generate_refuses(void **state AS_UNUSED)
 {
     assert_int_equal(generate("{\"x\":[1,2,3]}"), AS_EINVALID);
-    assert_string_equal(got.why, "input 'x': 3 elements do not make shape [-1,2]");
+    assert_string_equal(got.why, "input 'x': 3 elements do not fit the declared shape [-1,2]");
     assert_int_equal(generate("{\"text\":[\"a\",\"b\"]}"), AS_EINVALID);
-    assert_string_equal(got.why, "input 'text': 2 elements do not make shape [1]");
+    assert_string_equal(got.why, "input 'text': 2 elements do not fit the declared shape [1]");
     assert_int_equal(generate("{\"text\":5}"), AS_EINVALID);
     assert_string_equal(got.why, "input 'text': data[0] is a number, BYTES takes strings");
     assert_int_equal(generate("{\"text\":\"a\",\"text\":\"b\"}"), AS_EINVALID);
@@ -410,7 +412,7 @@ static void bytes_that_are_no_text(void **state AS_UNUSED)
     assert_int_equal(as_oip_json_response_max(&r, &q, &max, got.why, sizeof(got.why)), AS_EINVALID);
     assert_string_equal(
         got.why,
-        "output 's': its bytes are not UTF-8, which JSON needs; ask for it with binary_data");
+        "output 's': BYTES that are not UTF-8 cannot be sent as JSON; request it with binary_data");
     q.binary_output = true;
     assert_int_equal(as_oip_json_response_max(&r, &q, &max, got.why, sizeof(got.why)), 0);
 }
@@ -482,7 +484,7 @@ static void an_answer_is_read(void **state AS_UNUSED)
     assert_int_equal(as_oip_json_parse_response(got.j, got.body, 26, 26, &got.arena, &r, &blob,
                                                 got.why, sizeof(got.why)),
                      AS_EINVALID);
-    assert_string_equal(got.why, "output 'y': it has no datatype");
+    assert_string_equal(got.why, "output 'y': datatype is missing");
     body_of("{\"code\":5,\"error\":\"no\"}", NULL, 0);
     assert_int_equal(as_oip_json_parse_error(got.j, got.body, 23, &got.arena, &why), 0);
     assert_str(why, "no");

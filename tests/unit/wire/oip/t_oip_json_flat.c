@@ -144,13 +144,13 @@ static void what_generate_cannot_say_is_refused(void **state AS_UNUSED)
                                 .nbytes = 5};
 
     assert_int_equal(fits(NULL, SHAPE(1), 1), AS_EINVALID);
-    assert_string_equal(why, "input 'x': generate takes inputs that the model declares, and this "
-                             "is none");
+    assert_string_equal(why, "input 'x': generate needs a declared input, and the model does not "
+                             "declare this one");
     assert_int_equal(fits(&other, SHAPE(2, 3), 2), AS_EINVALID);
-    assert_string_equal(why, "input 'x': generate takes INT8 as declared, not FP32");
+    assert_string_equal(why, "input 'x': generate needs the declared datatype INT8, not FP32");
     assert_int_equal(fits(&fixed, SHAPE(2, 3), 2), 0);
     assert_int_equal(fits(&fixed, SHAPE(3, 2), 2), AS_EINVALID);
-    assert_string_equal(why, "input 'x': generate makes shape [2,3] as declared of it, not [3,2]");
+    assert_string_equal(why, "input 'x': generate needs the declared shape [2,3], not [3,2]");
     assert_int_equal(fits(&fixed, SHAPE(6), 1), AS_EINVALID);
     assert_int_equal(fits(&one, SHAPE(7, 3), 2), 0);
     assert_int_equal(fits(&one, SHAPE(0, 3), 2), 0);
@@ -160,7 +160,7 @@ static void what_generate_cannot_say_is_refused(void **state AS_UNUSED)
     assert_int_equal(fits(&two, SHAPE(1, 0), 2), 0);
     assert_int_equal(fits(&any, SHAPE(3, 7, 1), 3), 0);
     assert_int_equal(put(&no_text), AS_EINVALID);
-    assert_string_equal(why, "input 'x': BYTES that are not UTF-8 cannot travel as JSON");
+    assert_string_equal(why, "input 'x': BYTES that are not UTF-8 cannot be sent as JSON");
 }
 
 /* --- responses --- */
@@ -258,12 +258,12 @@ static void what_cannot_be_read_is_refused(void **state AS_UNUSED)
     static const struct {
         const char *body, *words;
     } rows[] = {{"", "not JSON"},
-                {"[1]", "no JSON object"},
+                {"[1]", "the body must be a JSON object"},
                 {"{\"x\":1", "not JSON"},
                 {"{\"x\":1} 2", "not JSON"},
                 {"{\"x\":1,\"x\":2}", "output 'x' is given twice"},
                 {"{\"x\":{\"a\":1}}", "'x'"},
-                {"{\"x\":[1,\"a\"]}", "output 'x': its values are of no datatype"},
+                {"{\"x\":[1,\"a\"]}", "output 'x': its values do not fit any datatype"},
                 {"{\"x\":[[1],2]}", "'x'"}};
     struct as_tensor_spec spec = SPEC(AS_DT_INT8, 2);
 

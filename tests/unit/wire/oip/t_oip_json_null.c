@@ -35,10 +35,10 @@ static void null_is_what_is_not_there(void **state AS_UNUSED)
     REFUSED("{\"inputs\":[null]}", "inputs[0]: expected an object");
     REFUSED("{\"inputs\":[{\"name\":null}]}", "inputs[0] has no name");
     REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":null}]}", "outputs[0] has no name");
-    REFUSED(INPUT("\"datatype\":null,\"shape\":[1]"), "input 'a': it has no datatype");
-    REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":null"), "input 'a': it has no shape");
+    REFUSED(INPUT("\"datatype\":null,\"shape\":[1]"), "input 'a': datatype is missing");
+    REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":null"), "input 'a': shape is missing");
     REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":null"),
-            "input 'a': it has neither data nor binary_data_size");
+            "input 'a': neither data nor binary_data_size is given");
     REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":[null]"),
             "input 'a': data[0] is null, INT8 takes integers");
 }

@@ -129,9 +129,11 @@ static void ranges_that_are_none(void **state AS_UNUSED)
 
     REFUSED(&b, AS_EINVALID, "input 'a': shared_memory_region without shared_memory_byte_size");
     b = with("shared_memory_offset", number(2, 0));
-    REFUSED(&b, AS_EINVALID, "input 'a': a range of shared memory without shared_memory_region");
+    REFUSED(
+        &b, AS_EINVALID,
+        "input 'a': shared_memory_offset or shared_memory_byte_size without shared_memory_region");
     b = with("shared_memory_region", text(""));
-    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a name");
+    REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a region's name");
     b = with("shared_memory_byte_size", number(2, (uint64_t)-1));
     REFUSED(&b, AS_EINVALID,
             "input 'a': parameter 'shared_memory_byte_size' must be an integer >= 0");

@@ -214,7 +214,7 @@ static void cut_short(void **state AS_UNUSED)
     assert_int_equal(as_rest_call_end(&call, json, false), 14);
     begin(100); /* nothing at all came */
     assert_int_equal(as_rest_call_end(&call, json, false), 14);
-    assert_string_equal(call.text, "the answer was cut short");
+    assert_string_equal(call.text, "the response was cut short");
 }
 
 /* --- streams --- */
