@@ -1,8 +1,9 @@
 #include "wire/name_check.h"
 
-#define FEW 16u /* up to here comparing all pairs is quicker than sorting */
+#define FEW 16u /* up to this many names, comparing all pairs is faster than sorting */
 
-/* Length of the sequence that starts with byte c >= 0x80, and the bounds of its second byte. */
+/* Length of the sequence that begins with byte c >= 0x80 (0: none does), and the bounds of its
+ * second byte. */
 static size_t utf8_sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
 {
     *ret_lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
@@ -44,7 +45,7 @@ static const struct as_str *name_at(const void *first, size_t stride, uint32_t i
     return (const struct as_str *)(const void *)((const char *)first + stride * i);
 }
 
-/* By length, then bytes, then place in the array. */
+/* By length, then bytes, then position in the array. */
 static int compare_names(const void *a, const void *b)
 {
     const struct as_str *x = *(const struct as_str *const *)a;

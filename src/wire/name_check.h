@@ -1,18 +1,20 @@
-/* wire/name_check.h — checks that both the link and OIP make on names: UTF-8, and given once.
+/* wire/name_check.h — checks of names: valid UTF-8, one line, no duplicates. For the link, OIP and
+ * the extensions.
  *
- * The arrays are of structs that begin with their name (struct as_str): tensors, parameters,
- * signature entries. Pure; at most n log n comparisons, for hostile names too.
+ * The arrays hold structs whose first member is the name (struct as_str): tensors, parameters,
+ * signature entries. Pure. A search for duplicates makes at most n log n comparisons, also for
+ * hostile names.
  */
 #ifndef AS_WIRE_NAMES_H
 #define AS_WIRE_NAMES_H
 
 #include "base/str.h"
 
-#define AS_NAME_CHECK_MAX 4096u /* the longest array that the functions below take */
+#define AS_NAME_CHECK_MAX 4096u /* largest array, in entries */
 
 bool as_name_check_utf8_slow(struct as_str s);
 
-/* No byte of the slice has its high bit set. */
+/* Whether no byte of the slice has its high bit set. */
 static inline bool as_name_check_ascii(struct as_str s)
 {
     uint64_t a = 0, b = 0;
@@ -32,18 +34,18 @@ static inline bool as_name_check_ascii(struct as_str s)
     return !((a | b) & 0x8080808080808080u);
 }
 
-/* The bytes are UTF-8 (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). */
+/* Whether the bytes are UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF). */
 static inline bool as_name_check_utf8(struct as_str s)
 {
     return as_name_check_ascii(s) || as_name_check_utf8_slow(s);
 }
 
-/* They are, and hold no NUL and no end of a line. */
+/* The same, and no NUL, CR or LF is among them. */
 bool as_name_check_line(struct as_str s);
 
 const struct as_str *as_name_check_duplicate_slow(const void *first, size_t stride, uint32_t n);
 
-/* A name that the array holds twice, or NULL. `stride`: bytes from one struct to the next. */
+/* Returns a name that occurs twice in the array, or NULL. `stride`: size of the structs. */
 static inline const struct as_str *as_name_check_duplicate(const void *first, size_t stride,
                                                            uint32_t n)
 {
@@ -52,8 +54,8 @@ static inline const struct as_str *as_name_check_duplicate(const void *first, si
 
 uint32_t as_name_check_keep_last_slow(void *first, size_t stride, uint32_t n);
 
-/* Drops each struct whose name comes again later in the array; the order of the rest stays.
- * Returns how many are left. */
+/* Removes each struct whose name occurs again later in the array, and keeps the order of the
+ * others. Returns how many are left. */
 static inline uint32_t as_name_check_keep_last(void *first, size_t stride, uint32_t n)
 {
     return as_name_check_duplicate(first, stride, n)

@@ -1,11 +1,11 @@
 #include "wire/triton/classify.h"
 
 #define TEXT_MAX                                                                                   \
-    64u /* "-1.7976931348623157e+308:18446744073709551615", a colon, and their length */
+    64u /* length prefix, "-1.7976931348623157e+308:18446744073709551615" and a colon */
 
 struct candidate { /* one of the k best so far */
     uint64_t index;
-    uint64_t rank; /* the value as a number that sorts likewise */
+    uint64_t rank; /* the value, mapped to an integer with the same order */
 };
 
 /* --- values --- */
@@ -56,7 +56,7 @@ static bool is_signed(enum as_dtype t)
     return t >= AS_DT_INT8 && t <= AS_DT_INT64;
 }
 
-/* The element's bits, with the sign spread over all of them. */
+/* The element as 64 bits, sign-extended. */
 static uint64_t integer_at(enum as_dtype t, const uint8_t *p)
 {
     unsigned size = (unsigned)as_dtype_size(t), shift = 64 - 8 * size;
@@ -66,8 +66,8 @@ static uint64_t integer_at(enum as_dtype t, const uint8_t *p)
     return is_signed(t) ? (uint64_t)((int64_t)(v << shift) >> shift) : v;
 }
 
-/* Larger for a better value: the sign bit is turned round, and all bits of negative reals. NaN: 0.
- */
+/* Maps a value to an integer that is larger for a better value: flips the sign bit, and of negative
+ * reals all bits. NaN: 0. */
 static uint64_t rank_at(enum as_dtype t, const uint8_t *p)
 {
     const uint64_t top = (uint64_t)1 << 63;
@@ -82,12 +82,12 @@ static uint64_t rank_at(enum as_dtype t, const uint8_t *p)
     if (d != d)
         return 0;
     if (d == 0)
-        d = 0; /* -0 is no worse than 0 */
+        d = 0; /* -0 is equal to 0 */
     memcpy(&v, &d, 8);
     return v & top ? ~v : v | top;
 }
 
-/* The shortest of the usual texts that reads back as the same value. */
+/* The shortest %g text that reads back as the same value. */
 static int print_real(char out[TEXT_MAX], enum as_dtype t, double d)
 {
     int most = t == AS_DT_FP64 ? 17 : 9, n = 0;
@@ -124,7 +124,7 @@ static bool is_worse(const struct candidate *a, const struct candidate *b)
     return a->rank != b->rank ? a->rank < b->rank : a->index > b->index;
 }
 
-/* A heap with the worst at its top: what comes is better than that, or is nothing. */
+/* Restores a heap with the worst candidate at its top. */
 static void sift_down(struct candidate *h, uint32_t n, uint32_t i)
 {
     struct candidate moved = h[i];
@@ -162,7 +162,7 @@ static void select_best(struct candidate *h, uint32_t k, enum as_dtype t, const 
         h[0] = new;
         sift_down(h, k, 0);
     }
-    for (uint32_t left = k; left > 1;) { /* the worst goes to the end, again and again */
+    for (uint32_t left = k; left > 1;) { /* heap sort: moves the worst to the end */
         struct candidate worst = h[0];
 
         h[0] = h[--left];
@@ -180,7 +180,7 @@ static size_t longest_label(const struct as_str *labels, uint32_t n)
     return most;
 }
 
-/* One element at p, behind its length; how many bytes it takes. */
+/* Writes one element at p, after its length. Returns how many bytes it takes. */
 static size_t put_class(uint8_t *p, enum as_dtype t, const uint8_t *value, uint64_t index,
                         struct as_str label)
 {

@@ -17,7 +17,7 @@ const char *as_model_config_type_name(enum as_dtype t)
     return type_names[(uint32_t)t < AS_DT_COUNT ? t : AS_DT_INVALID];
 }
 
-/* Both enumerations have the same numbers, BYTES being STRING there. */
+/* Both enumerations have the same numbers; BYTES is called STRING in protobuf. */
 static Inference__DataType type_of(enum as_dtype t)
 {
     return (Inference__DataType)t;
@@ -69,8 +69,9 @@ static bool fill_tensors(Inference__ModelConfig *m, const struct as_model_config
     return m->input && m->output;
 }
 
-/* What the classes of an output are called, as the text of a file of labels. The configuration has
- * a name of such a file only, which nobody could open: so it is a parameter. */
+/* The labels of an output's classes become a parameter "OUTPUT.labels", whose value is the content
+ * of a Triton label file. The configuration's own field has only a file's name, which a client
+ * could not open. */
 static void put_key(struct as_buf *b, const struct as_tensor_spec *s)
 {
     as_buf_add(b, s->name.p, s->name.n);
@@ -108,7 +109,7 @@ static bool fill_labels(void *row, const void *from, struct as_arena *a)
     return v->entry.key && v->value.string_value;
 }
 
-/* The labelled outputs are few: the rest is left out first. */
+/* Only outputs with labels have a parameter. */
 static bool fill_parameters(Inference__ModelConfig *m, const struct as_model_config *c,
                             struct as_arena *a)
 {

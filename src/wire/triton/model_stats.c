@@ -6,7 +6,7 @@
 
 #include <open_inference.pb-c.h>
 
-/* A row with all the messages that it points to. */
+/* A row with the messages that it points to. */
 struct stats_row {
     Inference__ModelStatistics row;
     Inference__InferStatistics stats;

@@ -29,7 +29,7 @@ static bool is_true(const Inference__ModelRepositoryParameter *v)
            v->bool_param;
 }
 
-/* A copy in the arena, checked. */
+/* Copies a text into the arena. 0; AS_EPROTO: it is not UTF-8; AS_ENOMEM. */
 static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
 {
     struct as_str s = as_str_of(text);

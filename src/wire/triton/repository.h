@@ -1,8 +1,9 @@
-/* wire/triton/repository.h — the model repository's messages: what is there, load, unload.
+/* wire/triton/repository.h — the messages of Triton's model repository extension: index, load,
+ * unload.
  *
- * Source: messages Repository… of proto/open_inference.proto. The repository is what the running
- * application declares; its name in requests is ignored. Small and cold: over protobuf-c's
- * generated code. Pure.
+ * They are the messages Repository… of proto/open_inference.proto. The repository contains the
+ * models that the running applications declare; a repository name in a request is ignored. Rarely
+ * requested, so it uses protobuf-c's generated code. Pure.
  */
 #ifndef AS_WIRE_REPOSITORY_H
 #define AS_WIRE_REPOSITORY_H
@@ -10,19 +11,19 @@
 #include "base/memory/arena.h"
 #include "base/buf.h"
 
-/* RepositoryIndexRequest. 0, AS_EPROTO (malformed, or not UTF-8), AS_ENOMEM. */
+/* Parses a RepositoryIndexRequest. 0, AS_EPROTO (malformed, or not UTF-8), AS_ENOMEM. */
 int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready);
 
 struct as_repository_change {
     struct as_str model;
-    /* Keys of parameters; values of those that the server knows none of do not matter. */
+    /* The keys of all parameters. Of the values only unload_dependents is used. */
     const struct as_str *parameters;
     uint32_t n_parameters;
-    bool dependents; /* unload_dependents is there and true */
+    bool dependents; /* the parameter unload_dependents is true */
 };
 
-/* RepositoryModelLoadRequest and …UnloadRequest, which are alike. The result lies in the arena. 0,
- * AS_EPROTO, AS_ENOMEM. */
+/* Parses a RepositoryModelLoadRequest or RepositoryModelUnloadRequest, which have the same fields.
+ * The result is in the arena. 0, AS_EPROTO, AS_ENOMEM. */
 int as_repository_parse_change(const uint8_t *p, size_t n, struct as_arena *a,
                                struct as_repository_change *ret_c);
 
@@ -31,10 +32,10 @@ struct as_repository_row {
     const char *state, *reason;
 };
 
-/* RepositoryIndexResponse, appended. `a` for what is needed meanwhile. 0 or AS_ENOMEM. */
+/* Appends a RepositoryIndexResponse. `a` is for temporary memory. 0 or AS_ENOMEM. */
 int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
                             struct as_buf *out);
-/* An array of them as JSON, appended. */
+/* Appends the rows as a JSON array. */
 void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out);
 
 #endif

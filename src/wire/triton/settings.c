@@ -16,7 +16,7 @@ typedef Inference__TraceSettingResponse__SettingValue trace_answer;
 
 /* --- reading --- */
 
-/* A copy in the arena, checked. */
+/* Copies a text into the arena. 0; AS_EPROTO: it is not UTF-8; AS_ENOMEM. */
 static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
 {
     struct as_str s = as_str_of(text);
@@ -123,7 +123,7 @@ int as_settings_parse_trace(const uint8_t *p, size_t n, struct as_arena *a,
 
 /* --- writing --- */
 
-struct log_row { /* an entry of the map with the message that it points to */
+struct log_row { /* a map entry with the message that it points to */
     log_entry entry;
     log_answer value;
 };

@@ -31,7 +31,7 @@ int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct a
     return err;
 }
 
-/* An entry of the map with the message that it points to. */
+/* A map entry with the message that it points to. */
 struct region_entry {
     Inference__SystemSharedMemoryStatusResponse__RegionsEntry entry;
     Inference__SystemSharedMemoryStatusResponse__RegionStatus value;
