@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define OPEN_LOOP_STREAMS 1000u /* of one connection, unless --streams says so */
+#define OPEN_LOOP_STREAMS 1000u /* streams of a connection, unless --streams is given */
 #define RESERVED_FILES    64u
 #define COMPARE_MAX       ((size_t)64 << 20)
 
@@ -76,15 +76,15 @@ static int check_shape(struct bench *t)
     bool open = as_option_u64(o, AS_OPT_RATE) > 0;
 
     if (t->query.stream &&
-        t->query.protocol == AS_MODEL_CALL_GRPC) /* so that errors have a status */
+        t->query.protocol == AS_MODEL_CALL_GRPC) /* requests gRPC statuses for errors */
         as_query_add_metadata(&t->query, "triton_grpc_error", "true");
 
     t->connections = (uint32_t)as_option_u64(o, AS_OPT_CONNECTIONS);
     t->streams = (uint32_t)as_option_u64(o, AS_OPT_STREAMS);
     if (t->query.protocol != AS_MODEL_CALL_GRPC) {
         if (t->streams > 1) {
-            as_buf_str(&t->why, "--streams: HTTP/1.1 has one call in flight on a connection; "
-                                "--connections makes more");
+            as_buf_str(&t->why, "--streams: HTTP/1.1 allows one call at a time on a connection; "
+                                "use --connections for more");
             return AS_EXIT_CODE_USAGE;
         }
         t->streams = 1;
@@ -96,13 +96,13 @@ static int check_shape(struct bench *t)
         return AS_EXIT_CODE_USAGE;
     }
     if (as_option_u64(o, AS_OPT_REQUESTS) && o->v[AS_OPT_DURATION].given) {
-        as_buf_str(&t->why, "--requests and --duration exclude each other");
+        as_buf_str(&t->why, "--requests and --duration cannot be used together");
         return AS_EXIT_CODE_USAGE;
     }
     return read_baseline(t);
 }
 
-/* Of a stream: an error in it. */
+/* A response of a stream: keeps the text of the first error. */
 static void on_response(void *ctx, struct as_model_call *c)
 {
     struct bench *t = ctx;
@@ -133,7 +133,7 @@ static uint32_t call_once(struct bench *t, struct as_unary *u)
     return status ? status : t->why.n ? UNKNOWN : 0;
 }
 
-/* One call of what the load will be: a mistake is told once, not a million times. */
+/* Makes one call like those of the load, so that an error of the caller is reported once. */
 static int try_once(struct bench *t)
 {
     int fd = as_target_connect(&t->target, t->opts, &t->why), rc;
@@ -143,7 +143,7 @@ static int try_once(struct bench *t)
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     if (as_unary_open(&u, fd, t->query.protocol, t->target.authority)) {
-        as_buf_str(&t->why, "cannot watch the connection");
+        as_buf_str(&t->why, "cannot add the connection to the event loop");
         return AS_EXIT_CODE_FAILED;
     }
     status = as_query_fetch_model(&t->query, &u, &t->why);
@@ -170,7 +170,7 @@ static int connect_all(struct bench *t)
         t->fds[i] = as_target_connect(&t->target, t->opts, &t->why);
         if (t->fds[i] >= 0)
             continue;
-        as_buf_printf(&t->why, "\n  This was connection %u of %u.", i + 1, t->connections);
+        as_buf_printf(&t->why, "\n  It was connection %u of %u.", i + 1, t->connections);
         while (i-- > 0)
             close(t->fds[i]);
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;

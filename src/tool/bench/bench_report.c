@@ -2,16 +2,17 @@
 
 #include "wire/json/json.h"
 
-/* Closer than this to the earlier value is the same: runs differ by as much without a reason. */
+/* A smaller relative difference counts as the same: runs vary this much. */
 #define SAME_RATIO 0.05
-#define BAR_MAX    40 /* columns of the longest bar */
+#define BAR_MAX    40 /* length of the longest bar, in columns */
 
 enum kind { RATE, FAILED, RESPONSES, LATENCY, FIRST, BETWEEN };
 
-#define MEAN (-1.) /* a share that is none */
+/* Values of `share` that are no quantile. */
+#define MEAN (-1.)
 #define MOST 2.
 
-/* The rows of one kind of times, from `row` on; microseconds. */
+/* The six rows of one kind of times, from `row` on; in microseconds. */
 #define TIMES(row, kind, path, name)                                                               \
     [row] = {path ".mean", name "mean", 1e-3, " ms", false, kind, MEAN},                           \
     [(row) + 1] = {path ".p50", name "p50", 1e-3, " ms", false, kind, .5},                         \
@@ -24,11 +25,11 @@ enum kind { RATE, FAILED, RESPONSES, LATENCY, FIRST, BETWEEN };
 static const struct row {
     const char *path;
     const char *name;
-    double unit; /* of the JSON's number in what people read */
+    double unit; /* factor from the JSON's number to the number in the text */
     const char *unit_name;
     bool more_is_better;
     enum kind kind;
-    double share; /* of times: which quantile */
+    double share; /* of times: the quantile */
 } rows[AS_BENCH_REPORT_ROWS] = {
     [AS_BENCH_REPORT_RATE] = {"per_second", "answers/s", 1, "", true, RATE, 0},
     TIMES(AS_BENCH_REPORT_MEAN, LATENCY, "latency_us", ""),
@@ -62,7 +63,7 @@ static double value_of(const struct as_bench_report *r, enum as_bench_report_row
     return (double)(share > 1 ? times->h.max : as_loghist_quantile(&times->h, share)) / 1e3;
 }
 
-/* How many of the rows this measurement has. */
+/* How many of the rows the measurement has. */
 static int n_rows(const struct as_bench_report *r)
 {
     return r->stream ? AS_BENCH_REPORT_ROWS : AS_BENCH_REPORT_RESPONSES;
@@ -70,7 +71,7 @@ static int n_rows(const struct as_bench_report *r)
 
 /* --- an earlier result --- */
 
-/* Numbers with the path "key", or "key.inner". */
+/* Stores a number whose path is "key" or "key.inner". */
 static int read_number(struct as_json *j, struct as_json_value *v, struct as_str key,
                        struct as_str inner, struct as_bench_report_baseline *baseline)
 {
@@ -79,7 +80,7 @@ static int read_number(struct as_json *j, struct as_json_value *v, struct as_str
     char path[64];
 
     if (err)
-        return err == AS_EINVALID ? 0 : err; /* beyond the largest double: none of ours */
+        return err == AS_EINVALID ? 0 : err; /* too large for a double: not a number of a report */
     snprintf(path, sizeof(path), "%.*s%s%.*s", AS_STR_FMT(key), inner.n ? "." : "",
              AS_STR_FMT(inner));
     for (size_t i = 0; i < AS_BENCH_REPORT_ROWS; i++) {
@@ -145,7 +146,7 @@ int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *
         as_buf_printf(why, "cannot be read: %s",
                       err == AS_EPROTO ? as_json_why(j) : as_err_text(err));
     else if (!baseline.has[AS_BENCH_REPORT_RATE] || !baseline.has[AS_BENCH_REPORT_P50])
-        as_buf_str(why, "is no result of anyserve bench --json");
+        as_buf_str(why, "is not a result of anyserve bench --json");
     as_json_close(j);
     as_json_free(j);
     as_arena_fini(&a);
@@ -155,7 +156,7 @@ int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *
     return 0;
 }
 
-/* "better", "worse" or "same"; the ratio only where there is one. */
+/* "better", "worse" or "same". *ret_ratio is 0 if the earlier value was 0. */
 static const char *verdict(enum as_bench_report_row row, double before, double now,
                            double *ret_ratio)
 {
@@ -167,7 +168,7 @@ static const char *verdict(enum as_bench_report_row row, double before, double n
     return (ratio > 1) == rows[row].more_is_better ? "better" : "worse";
 }
 
-/* --- for people --- */
+/* --- text --- */
 
 static void add_comparison(struct as_buf *b, const struct as_bench_report *r,
                            const struct as_bench_report_baseline *baseline)
@@ -191,7 +192,7 @@ static void add_comparison(struct as_buf *b, const struct as_bench_report *r,
     }
 }
 
-/* One line per power of two of microseconds that has samples. */
+/* One line per power of two of microseconds, from the first to the last that has samples. */
 static void add_histogram(struct as_buf *b, const struct as_loghist *h)
 {
     uint64_t count[64] = {0}, most = 1;
@@ -235,16 +236,17 @@ static void add_errors(struct as_buf *b, const struct as_bench_report *r)
                       (double)as_loghist_quantile(&t->error_latency.h, .99) / 1e6,
                       (double)t->error_latency.h.max / 1e6);
     if (t->unanswered)
-        as_buf_printf(b, "  %llu calls were never answered; they count with the time waited.\n",
+        as_buf_printf(b, "  %llu calls were never answered; the time that they waited counts.\n",
                       (unsigned long long)t->unanswered);
     if (t->unsent)
         as_buf_printf(b,
-                      "  %llu calls were due and never sent, because every stream was taken; they "
-                      "count with the time waited.\n",
+                      "  %llu calls were due and never sent, because every stream was in use; the "
+                      "time that they waited counts.\n",
                       (unsigned long long)t->unsent);
     if (t->late)
-        as_buf_printf(b, "  %llu calls were sent more than 1 ms late; that is in their latency.\n",
-                      (unsigned long long)t->late);
+        as_buf_printf(
+            b, "  %llu calls were sent more than 1 ms late; their latency includes the delay.\n",
+            (unsigned long long)t->late);
     if (r->lost)
         as_buf_printf(b, "  %u of %u connections were lost: %s.\n", r->lost, r->connections,
                       r->why_lost);
@@ -252,7 +254,7 @@ static void add_errors(struct as_buf *b, const struct as_bench_report *r)
         as_buf_printf(b, "  Connections ended %llu times and were opened again: %s.\n",
                       (unsigned long long)r->reopened, r->why_reopened);
     if (r->interrupted)
-        as_buf_str(b, "  Interrupted: this is what was measured until then.\n");
+        as_buf_str(b, "  Interrupted: the result covers the time until then.\n");
 }
 
 static void add_times(struct as_buf *b, const struct as_bench_report *r, const char *name,

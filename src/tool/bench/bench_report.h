@@ -1,5 +1,5 @@
-/* tool/bench/bench_report.h — a measurement as text for people, as JSON, and beside an earlier one.
- * Pure. */
+/* tool/bench/bench_report.h — prints a measurement as text and as JSON, and compares it with an
+ * earlier one. Pure. */
 #ifndef AS_TOOL_REPORT_H
 #define AS_TOOL_REPORT_H
 
@@ -10,24 +10,23 @@
 struct as_bench_report {
     struct as_str model;
     const char *address;
-    const char *protocol; /* as --protocol has it */
+    const char *protocol; /* the value of --protocol */
     uint32_t connections, streams;
     uint64_t rate; /* 0: closed loop */
     bool poisson;
-    bool stream; /* with the times of responses */
+    bool stream; /* the report includes the times of responses */
     size_t request_bytes;
-    double seconds; /* measured */
-    double warmup;  /* seconds */
-    uint32_t lost;  /* connections */
+    double seconds; /* of the measurement */
+    double warmup;  /* in seconds */
+    uint32_t lost;  /* connections that were lost */
     const char *why_lost;
-    uint64_t reopened; /* connections that ended and were opened again */
+    uint64_t reopened; /* connections that were opened again */
     const char *why_reopened;
     bool interrupted;
     const struct as_tally *tally;
 };
 
-/* What is compared: rows of name, value, and whether more is better. Those behind FAILED are of
- * streams only. */
+/* The values that are compared. Those after FAILED exist for streams only. */
 enum as_bench_report_row {
     AS_BENCH_REPORT_RATE,
     AS_BENCH_REPORT_MEAN,
@@ -53,16 +52,16 @@ enum as_bench_report_row {
     AS_BENCH_REPORT_ROWS
 };
 
-struct as_bench_report_baseline { /* the same rows of an earlier --json */
+struct as_bench_report_baseline { /* the values of an earlier `bench --json` */
     double v[AS_BENCH_REPORT_ROWS];
     bool has[AS_BENCH_REPORT_ROWS];
 };
 
-/* 0, or AS_EINVALID with a sentence in `why`: no JSON, or none of `bench --json`. The text stays as
- * it is, but its buffer may grow. */
+/* Parses an earlier result. 0, or AS_EINVALID with a sentence in `why`: it is not JSON, or not a
+ * result of `bench --json`. May grow the buffer of `text`, but does not change the text. */
 int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *ret_past,
                           struct as_buf *why);
-/* past: NULL for none. histogram: with the spread of the latencies. */
+/* past: the earlier result, or NULL. histogram: adds a histogram of the latencies. */
 void as_bench_report_text(struct as_buf *b, const struct as_bench_report *r,
                           const struct as_bench_report_baseline *past, bool histogram);
 /* One object and a newline; see docs/guide/tools.md for its members. */

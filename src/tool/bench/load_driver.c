@@ -5,11 +5,11 @@
 #include "io/loop/tick.h"
 #include "tool/bench/arrival_schedule.h"
 
-#define CHECK_INTERVAL (20 * AS_MS)  /* how often deadlines and signals are looked at */
-#define GRACE          (100 * AS_MS) /* a server may be this late with its own DEADLINE_EXCEEDED */
-#define DRAIN_MAX      (10 * AS_SEC) /* without a timeout: for what is in flight at the end */
+#define CHECK_INTERVAL (20 * AS_MS)  /* how often deadlines and signals are checked */
+#define GRACE          (100 * AS_MS) /* how late the server's own DEADLINE_EXCEEDED may come */
+#define DRAIN_MAX      (10 * AS_SEC) /* longest drain for calls without a timeout */
 #define LATE           AS_MS
-#define BURST          1000u /* arrivals sent in one go before the loop looks at its sockets again */
+#define BURST          1000u /* calls sent before the loop checks its sockets again */
 
 enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
@@ -20,24 +20,24 @@ struct connection {
     struct load_driver *d;
     struct as_client_connection peer;
     struct as_list open; /* calls in flight, oldest first */
-    uint32_t free;       /* streams */
-    bool retired;        /* takes no more requests */
-    bool reopening;      /* none until it has been opened again */
-    bool can_reopen; /* it may be opened again: the server has answered on it, or was given up */
+    uint32_t free;       /* unused streams */
+    bool retired;        /* gets no more calls */
+    bool reopening;      /* gets no calls until it was opened again */
+    bool can_reopen;     /* the server has answered on it, or a call was cancelled */
     struct as_connect_addr addr;
 };
 
 struct call {
-    struct as_list node; /* in lane.open, or drive.spare */
+    struct as_list node; /* in connection.open or load_driver.spare */
     struct connection *connection;
     as_ns due, sent;
     uint32_t stream;
     bool counted, late;
     struct as_model_call model_call;
     /* Of a stream: */
-    as_ns response_at;       /* the last response; 0: none yet */
-    bool refused;            /* one of them was an error */
-    char why[AS_TALLY_TEXT]; /* which */
+    as_ns response_at;       /* time of the last response; 0: none yet */
+    bool refused;            /* a response was an error */
+    char why[AS_TALLY_TEXT]; /* its text */
 };
 
 struct load_driver {
@@ -51,22 +51,22 @@ struct load_driver {
     struct as_tick arrivals;
     struct as_timer check_timer;
     struct as_arrival_schedule schedule;
-    as_ns due; /* the next arrival */
+    as_ns due; /* when the next call is due */
     enum phase phase;
     bool running; /* the loop */
     as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
-    uint64_t n_sent;    /* counted calls that were sent */
-    uint64_t in_flight; /* of them, not answered yet */
+    uint64_t n_sent;    /* calls of the measurement that were sent */
+    uint64_t in_flight; /* of these, not answered yet */
     struct as_model_call_frame frame;
     struct as_json *json;  /* NULL over gRPC */
-    struct as_arena arena; /* for what is read of a response */
+    struct as_arena arena; /* temporary memory for a response */
 };
 
 /* --- phases --- */
 
 static void enter_phase(struct load_driver *d, enum phase to, as_ns now)
 {
-    if (to == DRAIN && d->phase == WARM) /* nothing is measured */
+    if (to == DRAIN && d->phase == WARM) /* nothing was measured */
         d->measure_start = now;
     d->phase = to;
     d->phase_end = AS_NEVER;
@@ -75,7 +75,7 @@ static void enter_phase(struct load_driver *d, enum phase to, as_ns now)
     } else if (to == MEASURE) {
         d->measure_start = now;
         d->phase_end = d->conf->requests ? AS_NEVER : now + d->conf->duration;
-        /* what the warm-up could not send would only delay what is measured */
+        /* calls that the warm-up could not send would delay those of the measurement */
         while (d->conf->rate && d->due < now)
             d->due = as_arrival_schedule_next(&d->schedule);
     } else if (to == DRAIN) {
@@ -90,8 +90,7 @@ static void enter_phase(struct load_driver *d, enum phase to, as_ns now)
 
 static void send_last(struct load_driver *d, as_ns now);
 
-/* Takes the steps of the phases that are due. A phase ends at its planned end, not when somebody
- * looks. */
+/* Enters the phases that are due. A phase ends at its planned time, not when this is called. */
 static void advance_phase(struct load_driver *d, as_ns now)
 {
     if (d->phase == WARM && now >= d->phase_end)
@@ -131,7 +130,7 @@ static void retire_connection(struct connection *l)
     l->reopening = false;
 }
 
-/* A connection of HTTP/1.1 that takes no more may have come to its ordinary end. */
+/* Whether it is a connection of HTTP/1.1 that may have ended in the normal way. */
 static bool may_reopen(const struct connection *l)
 {
     return l->d->conf->protocol != AS_MODEL_CALL_GRPC && l->can_reopen && l->addr.n > 0;
@@ -139,7 +138,7 @@ static bool may_reopen(const struct connection *l)
 
 static void on_response(void *ctx, struct as_model_call *model_call);
 
-/* Sends one call on the lane; false: the connection takes no more. */
+/* Sends one call on the connection. False: the connection accepts no more. */
 static bool start_call(struct connection *l, as_ns due, as_ns now)
 {
     struct load_driver *d = l->d;
@@ -158,7 +157,7 @@ static bool start_call(struct connection *l, as_ns due, as_ns now)
     if (as_client_connection_request(&l->peer, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
         if (may_reopen(l))
-            l->reopening = true; /* its end is about to be told */
+            l->reopening = true; /* on_end follows */
         else
             retire_connection(l);
         return false;
@@ -190,7 +189,7 @@ static struct connection *find_free_connection(struct load_driver *d)
     return NULL;
 }
 
-/* What was due before the measurement's end and is only late because nobody looked. */
+/* Sends the calls that were due before the end of the measurement, when the timer came late. */
 static void send_last(struct load_driver *d, as_ns now)
 {
     struct connection *l;
@@ -201,15 +200,16 @@ static void send_last(struct load_driver *d, as_ns now)
     }
 }
 
-/* Open loop: sends what is due as far as streams are free, and sets the clock for the next. */
+/* Open loop: sends the calls that are due while streams are free, and sets the timer for the next.
+ */
 static void send_due(struct load_driver *d, as_ns now)
 {
     struct connection *l = NULL;
 
     for (uint32_t i = 0; i < BURST && is_sending(d) && d->due <= now; i++) {
-        advance_phase(d, d->due); /* the phase in which it is due decides whether it counts */
+        advance_phase(d, d->due); /* a call counts if it is due during the measurement */
         if (!is_sending(d) || !(l = find_free_connection(d)))
-            return; /* the next stream that is free asks again */
+            return; /* called again when a stream becomes free */
         if (start_call(l, d->due, now))
             d->due = as_arrival_schedule_next(&d->schedule);
         advance_phase(d, d->due <= now ? d->due : now);
@@ -231,7 +231,7 @@ static void start_calls(struct connection *l, as_ns now)
         advance_phase(d, now);
 }
 
-/* Whether what comes now counts for the rate. */
+/* Whether a response that comes now counts for the rate. */
 static bool in_window(const struct load_driver *d, const struct call *c)
 {
     return d->conf->requests ? c->counted : d->phase == MEASURE;
@@ -242,7 +242,7 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
     struct connection *l = c->connection;
     struct load_driver *d = l->d;
 
-    now = AS_MAX(now, c->due); /* a call that could not be sent ends at no reading */
+    now = AS_MAX(now, c->due); /* a call that could not be sent has ended before the last read */
     advance_phase(d, now);
     d->tally->in_window += status == 0 && in_window(d, c);
     if (c->counted) {
@@ -304,7 +304,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
     char *text = as_model_call_text(&c->model_call);
 
     l->can_reopen = l->can_reopen || whole || c->late;
-    if (l->d->phase == DONE) /* given up: counted already, and nothing follows */
+    if (l->d->phase == DONE) /* it was counted as unanswered already */
         return;
     if (c->late) {
         status = DEADLINE_EXCEEDED;
@@ -315,7 +315,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
     } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&l->peer)) {
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", as_client_connection_fault(&l->peer));
     } else if (c->refused && !status) {
-        status = UNKNOWN; /* the stream has no word for it */
+        status = UNKNOWN; /* the stream itself ended without an error */
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
     finish_call(c, status,
@@ -362,7 +362,7 @@ static int open_connection(struct connection *l, int fd)
     return rc;
 }
 
-/* The memory of the peer is free again: time for the next connection. */
+/* The memory of the old connection may be used again: opens the next one. */
 static void on_connection_closed(struct as_client_connection *p)
 {
     struct connection *l = AS_CONTAINER(p, struct connection, peer);
@@ -372,7 +372,7 @@ static void on_connection_closed(struct as_client_connection *p)
         return;
     l->can_reopen = false;
     if (as_connect_start(&l->addr, &fd) || open_connection(l, fd)) {
-        lose_connection(l, "a connection could not be opened again");
+        lose_connection(l, "the connection ended and could not be opened again");
         return;
     }
     l->reopening = false;
@@ -386,7 +386,7 @@ static void on_arrival(struct as_tick *t)
     send_due(d, as_client_connection_clock());
 }
 
-/* Gives up calls that the server should have ended by itself. */
+/* Cancels calls that the server should have ended by itself. */
 static void check_deadlines(struct connection *l, as_ns now)
 {
     as_ns longest = l->d->conf->request.timeout + GRACE;
@@ -470,8 +470,8 @@ static void start_load(struct load_driver *d)
         start_calls(&d->connections[i], now);
 }
 
-/* What is left when the time is over: calls without an answer, and arrivals that were never sent.
- */
+/* Counts what is left when the time is over: calls without a response, and calls that were due but
+ * never sent. */
 static void count_unfinished(struct load_driver *d)
 {
     as_ns now = as_client_connection_clock();
@@ -534,7 +534,7 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     as_arena_init(&d->arena, NULL, 0);
     as_model_call_prepare(&d->frame, conf->protocol, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
-    AS_ASSERT(rc == 0); /* it needs a few descriptors, as everything here */
+    AS_ASSERT(rc == 0); /* a process without a few free descriptors cannot work at all */
     if (conf->protocol != AS_MODEL_CALL_GRPC && !(d->json = as_json_new()))
         as_fatal_memory(0);
     as_timer_init(&d->check_timer, d->loop, on_check_timer);

@@ -1,12 +1,14 @@
-/* tool/bench/load_driver.h — puts load on a server: many calls of one kind over many connections.
+/* tool/bench/load_driver.h — puts load on a server: many identical calls over many connections.
  *
- * Closed loop: each of connections × streams callers starts its next call when the last one is
- * answered. Open loop: calls are due at the moments of tool/bench/arrival_schedule, whatever the
- * server does; one that finds every stream taken is sent as soon as one is free, and its latency
- * counts from its moment. Phases: warm-up (not counted), measurement, and the wait for what was
- * begun in it. A connection that is lost is not opened again, but for one of HTTP/1.1 that ended
- * behind an answer, or with a call that was given up: there, that is how things are. Thread: runs
- * its own loop.
+ * Closed loop: each of connections × streams callers starts its next call when its last one has
+ * ended. Open loop: calls are due at the times of tool/bench/arrival_schedule, however slow the
+ * server is. A call that is due while every stream is in use is sent when a stream is free; its
+ * latency counts from the time at which it was due.
+ *
+ * Phases: warm-up (not counted), measurement, and drain, which waits for the calls that were sent
+ * during the measurement. A lost connection is not opened again, with one exception: a connection
+ * of HTTP/1.1 that ended after a response, or with a call that was cancelled, because HTTP/1.1
+ * allows that. Thread: the caller's; as_load_driver_run runs a loop of its own.
  */
 #ifndef AS_TOOL_DRIVE_H
 #define AS_TOOL_DRIVE_H
@@ -18,35 +20,35 @@
 #include <signal.h>
 
 struct as_load_driver_conf {
-    const int *fds; /* connected; taken by as_load_driver_run */
+    const int *fds; /* connected; as_load_driver_run closes them */
     uint32_t connections, streams;
-    uint64_t rate; /* per second; 0: closed loop */
+    uint64_t rate; /* calls per second; 0: closed loop */
     bool poisson;
     uint64_t seed;
     as_ns warmup, duration;
-    uint64_t requests; /* 0: by duration */
+    uint64_t requests; /* calls to measure; 0: measure for `duration` */
     enum as_model_call_protocol protocol;
-    bool stream; /* a call has any number of responses; one that is an error makes it fail */
-    struct as_model_call_request request; /* its timeout counts from the sending of a call */
+    bool stream; /* a call has any number of responses; it fails if one of them is an error */
+    struct as_model_call_request request; /* its timeout counts from when a call is sent */
     const char *authority;
-    volatile sig_atomic_t *interrupted; /* set from a signal handler: ends the measurement */
-    /* About once a second: what has been counted in `seconds` of measurement (0: warming up). */
+    volatile sig_atomic_t *interrupted; /* a signal handler sets it to end the measurement */
+    /* Called about once a second with the counts after `seconds` of measurement (0: warming up). */
     void (*progress)(void *ctx, const struct as_tally *t, double seconds);
     void *ctx;
 };
 
 struct as_load_driver_result {
     struct as_tally tally;
-    as_ns measured;    /* length of the measurement */
-    uint32_t lost;     /* connections that ended before the load did */
-    char why[128];     /* the first one's reason */
-    uint64_t reopened; /* that ended in the middle of the load, and were opened again */
+    as_ns measured;    /* duration of the measurement */
+    uint32_t lost;     /* connections that ended before the load */
+    char why[128];     /* why the first of them ended */
+    uint64_t reopened; /* connections that ended during the load and were opened again */
     char why_reopened[128];
     bool interrupted;
 };
 
 /* 0; AS_EIO, AS_ENOMEM: could not start; AS_EUNAVAILABLE: all connections were lost before anything
- * was measured. All descriptors are closed. */
+ * was measured. Closes all descriptors, also after an error. */
 int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_driver_result *ret_r);
 
 #endif

@@ -154,7 +154,7 @@ def test_a_comparison_between_protocols(server, tmp_path):
 
 
 def test_one_call_at_a_time(tool):
-    assert "--streams: HTTP/1.1 has one call" in tool("bench", "add", "--streams", 2, code=2).err
+    assert "--streams: HTTP/1.1 allows one call" in tool("bench", "add", "--streams", 2, code=2).err
     assert bench(tool, "add", "--streams", 1, "--requests", 5, "--warmup", "off")["ok"] == 5
 
 

@@ -203,7 +203,7 @@ static void other_files_are_no_results(void **state AS_UNUSED)
 
     assert_string_equal(refusal("{\"per_second\":1,\"latency_us\":{\"p50\":2}}"), "");
     for (size_t i = 0; i < AS_COUNT(wrong); i++)
-        assert_string_equal(refusal(wrong[i]), "is no result of anyserve bench --json");
+        assert_string_equal(refusal(wrong[i]), "is not a result of anyserve bench --json");
     assert_non_null(strstr(refusal("{\"per_second\":1"), "cannot be read: not JSON at byte "));
     assert_non_null(strstr(refusal(""), "cannot be read: not JSON"));
     assert_non_null(strstr(refusal("{\"per_second\":1,\"latency_us\":{\"p50\":2}} 1"), "not JSON"));
