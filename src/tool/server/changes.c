@@ -32,7 +32,7 @@ static int read_change(struct as_changes *c, struct as_record *r, struct as_json
         err = AS_EPROTO;
     if (err)
         return err == AS_EINVALID ? AS_EPROTO : err;
-    if (!(c->n & (c->n - 1))) /* a power of two is full */
+    if (!(c->n & (c->n - 1))) /* full: the capacity is the next power of two */
         c->all = as_xrealloc(c->all, (c->n ? 2 * (size_t)c->n : 1) * sizeof(*c->all));
     c->all[c->n++] = (struct as_change){.application = as_str_dup(app),
                                         .deployment = as_str_dup(deployment),
@@ -114,7 +114,7 @@ bool as_changes_affect(const struct as_changes *c, const char *application)
 
 void as_changes_print(const struct as_changes *c, struct as_buf *out)
 {
-    int app = 11, deployment = 10; /* the heads of their columns */
+    int app = 11, deployment = 10; /* widths of the column titles */
 
     for (uint32_t i = 0; i < c->n; i++) {
         app = AS_MAX(app, (int)strlen(c->all[i].application));

@@ -1,5 +1,6 @@
-/* tool/server/changes.h — what a deployment file changes, as a server answers a deploy or a dry
- * run.
+/* tool/server/changes.h — the changes that a deployment file makes, from a server's response to a
+ * deploy or a dry run.
+ *
  *
  * {"generation": 7, "changes": [{"application": …, "deployment": …, "step": "changed",
  *  "class": "restart", "keys": "version,env"}, …]}; a dry run has no generation. Pure.
@@ -28,14 +29,15 @@ struct as_changes {
     uint32_t n;
 };
 
-/* 0; AS_EPROTO: no such answer; AS_ENOMEM. as_changes_fini in any case. */
+/* Parses a response. 0; AS_EPROTO: it is not such a response; AS_ENOMEM. Call as_changes_fini in
+ * any case. */
 int as_changes_read(struct as_changes *c, struct as_str json);
 void as_changes_fini(struct as_changes *c);
 
 uint32_t as_changes_count(const struct as_changes *c, enum as_change_step step);
-/* A table for people, and a line with the sums. */
+/* Prints a table, and a line with the sums. */
 void as_changes_print(const struct as_changes *c, struct as_buf *out);
-/* Something of the application is not as it was. */
+/* Whether anything of the application changes. */
 bool as_changes_affect(const struct as_changes *c, const char *application);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "tool/server/record.h"
 
-#define NAME_LEAST   20u /* columns of names */
+#define NAME_LEAST   20u /* least width of the column NAME */
 #define STATUS_WIDTH 14u
 #define LINE_MESSAGE 300u
 
@@ -42,7 +42,7 @@ void as_states_restart(struct as_states *s)
 
 /* --- events --- */
 
-struct event { /* slices of its text */
+struct event { /* slices point into its text */
     struct as_str kind, application, deployment, replica, status, message;
     int64_t target, pid, rank, generation;
     bool rolled_back;
@@ -82,7 +82,8 @@ static bool text_is(const char *text, struct as_str s)
     return as_str_eq(as_str_of(text), s);
 }
 
-/* Where it is, or where it belongs: behind the last of what it is a part of. */
+/* *ret_at: the index of the state, or (false) where to insert it: after the last state of its
+ * application or deployment. */
 static bool find_state(const struct as_states *s, const struct event *e, uint32_t *ret_at)
 {
     *ret_at = s->n;
@@ -222,7 +223,7 @@ const struct as_state *as_states_deployment(const struct as_states *s, const cha
     return NULL;
 }
 
-/* --- for people --- */
+/* --- printing --- */
 
 static uint32_t count_running(const struct as_states *s, const struct as_state *deployment)
 {

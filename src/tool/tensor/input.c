@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define FILE_MAX ((size_t)INT32_MAX) /* a message cannot be larger */
+#define FILE_MAX ((size_t)INT32_MAX) /* the largest message */
 
 enum form { BY_CONTENT, RAW, TEXT, NPY };
 
@@ -77,8 +77,7 @@ int as_input_parse(const char *text, struct as_input_form *ret_f, struct as_buf 
             return rc;
         left.n = (size_t)(bracket - left.p);
     }
-    /* a name may hold colons itself ("serving:0"): only what could be a datatype is taken for one
-     */
+    /* a name may contain colons ("serving:0"): only a word that looks like a datatype is one */
     colon = memrchr(left.p, ':', left.n);
     if (colon) {
         struct as_str word = {colon + 1, (size_t)(left.p + left.n - colon) - 1};
@@ -90,8 +89,7 @@ int as_input_parse(const char *text, struct as_input_form *ret_f, struct as_buf 
             return unknown_dtype(word, why);
     }
     if (f.has_shape && f.dtype == AS_DT_INVALID) {
-        as_buf_printf(why, "'%.80s': a shape is written behind a datatype, NAME:DTYPE:[SHAPE]",
-                      text);
+        as_buf_printf(why, "'%.80s': a shape needs a datatype, NAME:DTYPE:[SHAPE]", text);
         return AS_EINVALID;
     }
     f.name = left;
@@ -99,7 +97,7 @@ int as_input_parse(const char *text, struct as_input_form *ret_f, struct as_buf 
     return 0;
 }
 
-/* The file and how it is read; n == 0: the value is text of its own. */
+/* The file of a value, and its format. p NULL: the value itself is the text. */
 static struct as_str file_path(struct as_str value, enum form *ret_form)
 {
     static const struct {
@@ -146,7 +144,7 @@ static int read_all(struct as_str file, bool *stdin_used, struct as_buf *ret_b, 
     int rc = 0;
 
     if (is_stdin && *stdin_used) {
-        as_buf_str(why, "standard input is read for another input already");
+        as_buf_str(why, "standard input was already read for another input");
         rc = AS_EINVALID;
     }
     *stdin_used = *stdin_used || is_stdin;
@@ -197,7 +195,7 @@ static int refuse_count(uint64_t n, const int64_t *shape, uint32_t ndim, struct 
     return AS_EINVALID;
 }
 
-/* The shape that n values in a row have, given sizes of which -1 are open. */
+/* Sets the shape of n values; a size of -1 in `want` is computed. */
 static int solve_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *ret_shape,
                        struct as_buf *why)
 {
@@ -217,7 +215,7 @@ static int solve_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *
         as_buf_str(why, "shape ");
         shape_text(why, want, ndim);
         as_buf_str(why,
-                   " has several open sizes: write the value with brackets, or the shape as in "
+                   " has several variable sizes: give the value with brackets, or the shape as in "
                    "NAME:DTYPE:[2,3]=…");
         return AS_EINVALID;
     }
@@ -229,14 +227,14 @@ static int solve_shape(uint64_t n, const int64_t *want, uint32_t ndim, int64_t *
     return 0;
 }
 
-/* A shape that the value itself has must be one that the model takes. */
+/* Checks that the shape of a value fits the declared one. */
 static int check_shape(const struct as_input *in, const struct as_tensor_spec *spec,
                        struct as_buf *why)
 {
     uint32_t ndim = in->tensor.ndim;
     bool fits = ndim == spec->ndim;
 
-    if (spec->ndim == 0 || spec->ndim == AS_ANY_RANK) /* the metadata cannot tell these apart */
+    if (spec->ndim == 0 || spec->ndim == AS_ANY_RANK) /* metadata do not distinguish these */
         return 0;
     for (uint32_t i = 0; fits && i < ndim; i++)
         fits = spec->shape[i] < 0 || spec->shape[i] == in->shape[i];
@@ -244,12 +242,13 @@ static int check_shape(const struct as_input *in, const struct as_tensor_spec *s
         return 0;
     as_buf_str(why, "the value has shape ");
     shape_text(why, in->shape, ndim);
-    as_buf_str(why, ", the model takes ");
+    as_buf_str(why, ", the model expects ");
     shape_text(why, spec->shape, spec->ndim);
     return AS_EINVALID;
 }
 
-/* Sets the shape of n values; own: the one that the value has by itself, or NULL. */
+/* Sets the shape of n values. own: the shape that the value has by its brackets or file, or NULL.
+ */
 static int set_shape(const struct as_input_form *f, const struct as_tensor_spec *spec, uint64_t n,
                      const int64_t *own, uint32_t own_ndim, struct as_input *in, struct as_buf *why)
 {
@@ -265,7 +264,8 @@ static int set_shape(const struct as_input_form *f, const struct as_tensor_spec 
         return spec && f->dtype == AS_DT_INVALID ? check_shape(in, spec, why) : 0;
     }
     ndim = spec && spec->ndim != AS_ANY_RANK ? spec->ndim : 0;
-    if (ndim == 0) { /* a scalar, or nothing is known: one value is a scalar, a row has one size */
+    if (ndim ==
+        0) { /* a scalar, or unknown: a single value is a scalar, several are one dimension */
         in->tensor.ndim = n != 1;
         in->shape[0] = (int64_t)n;
         return 0;
@@ -282,7 +282,7 @@ static int make_text(const struct as_input_form *f, const struct as_tensor_spec 
 
     if (rc == 0)
         rc = set_shape(f, spec, l.n, l.lists ? l.shape : NULL, l.ndim, in, why);
-    in->data = l.data; /* the literal's buffer is taken */
+    in->data = l.data; /* moves the literal's buffer */
     return rc;
 }
 
@@ -298,7 +298,7 @@ static int make_raw(const struct as_input_form *f, const struct as_tensor_spec *
         return set_shape(f, spec, 1, NULL, 0, in, why);
     }
     if (file->n % size) {
-        as_buf_printf(why, "%zu bytes are no whole number of %s values", file->n,
+        as_buf_printf(why, "%zu bytes are not a whole number of %s values", file->n,
                       as_dtype_name(in->tensor.dtype));
         return AS_EINVALID;
     }
@@ -318,10 +318,10 @@ static int make_npy(const struct as_input_form *f, const struct as_tensor_spec *
 
     if (rc)
         return rc;
-    if (dtype == AS_DT_INVALID) /* two bytes of anything */
+    if (dtype == AS_DT_INVALID) /* two-byte voids: bfloat16 */
         dtype = AS_DT_BF16;
     if (want != AS_DT_INVALID && want != dtype) {
-        as_buf_printf(why, "the file holds %s, %s is wanted", as_dtype_name(dtype),
+        as_buf_printf(why, "the file has datatype %s, expected %s", as_dtype_name(dtype),
                       as_dtype_name(want));
         return AS_EINVALID;
     }
@@ -334,7 +334,7 @@ static int need_dtype(const struct as_input *in, struct as_buf *why)
 {
     if (in->tensor.dtype != AS_DT_INVALID)
         return 0;
-    as_buf_str(why, "the model does not declare this input: write its datatype, NAME:DTYPE=VALUE "
+    as_buf_str(why, "the model does not declare this input: give its datatype, NAME:DTYPE=VALUE "
                     "(for example x:FP32=1,2,3)");
     return AS_EINVALID;
 }
@@ -355,7 +355,7 @@ static int make_file(const struct as_input_form *f, const struct as_tensor_spec 
     if (rc == 0 && form != NPY)
         rc = need_dtype(in, why);
     if (rc == 0 && form == TEXT) {
-        text.n -= text.n && text.p[text.n - 1] == '\n'; /* an editor's last newline is none of it */
+        text.n -= text.n && text.p[text.n - 1] == '\n'; /* editors append a newline */
         rc = make_text(f, spec, text, in, why);
     } else if (rc == 0 && form == NPY) {
         rc = make_npy(f, spec, text, in, why);

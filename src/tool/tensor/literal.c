@@ -2,7 +2,7 @@
 
 #include "tool/tensor/number.h"
 
-#define SHOWN 40u /* bytes of a value that an error repeats */
+#define SHOWN 40u /* most bytes of a value that an error repeats */
 
 struct reader {
     const char *start, *p, *end;
@@ -10,7 +10,7 @@ struct reader {
     struct as_literal *l;
     struct as_buf *why;
     uint32_t depth;
-    uint32_t leaf_depth; /* depth at which elements stand; 0: not seen yet */
+    uint32_t leaf_depth; /* depth of the lists that hold elements; 0: not known yet */
     int64_t count[AS_MAX_DIMS];
 };
 
@@ -77,7 +77,7 @@ static int read_hex(struct reader *r, uint32_t digits, uint32_t *ret_v)
         else if (low >= 'a' && low <= 'f')
             *ret_v = *ret_v << 4 | (uint32_t)(low - 'a' + 10);
         else
-            return refuse_literal(r, "%u hexadecimal digits are expected", digits);
+            return refuse_literal(r, "expected %u hexadecimal digits", digits);
         r->p++;
     }
     return 0;
@@ -94,7 +94,7 @@ static void add_utf8(struct as_buf *b, uint32_t c)
     as_buf_add(b, out, n);
 }
 
-/* Behind "\u": one UTF-16 unit, or two that belong together. */
+/* After "\u": one UTF-16 unit, or a surrogate pair. */
 static int read_unicode(struct reader *r)
 {
     uint32_t high, low;
@@ -108,10 +108,10 @@ static int read_unicode(struct reader *r)
         if (err)
             return err;
         if (low < 0xdc00 || low > 0xdfff)
-            return refuse_literal(r, "\\u%04x is no second half of a character", low);
+            return refuse_literal(r, "\\u%04x is not the second half of a surrogate pair", low);
         high = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     } else if (high >= 0xd800 && high <= 0xdfff) {
-        return refuse_literal(r, "\\u%04x is half a character", high);
+        return refuse_literal(r, "\\u%04x is half of a surrogate pair", high);
     }
     add_utf8(&r->l->data, high);
     return 0;
@@ -142,7 +142,7 @@ static int read_escape(struct reader *r)
     return 0;
 }
 
-/* Puts the length of an element that begins at `at` (where 4 bytes were left) in its place. */
+/* Writes the length of an element into the 4 bytes at `at`, which precede it. */
 static int end_element(struct reader *r, size_t at)
 {
     size_t n = r->l->data.n - at - 4;
@@ -160,7 +160,7 @@ static int read_string(struct reader *r)
     int err = 0;
 
     if (*r->p != '"')
-        return refuse_literal(r, "strings in lists are written in quotes");
+        return refuse_literal(r, "strings in lists must be in quotes");
     as_buf_add(&r->l->data, "\0\0\0", 4);
     r->p++;
     while (r->p < r->end && *r->p != '"' && !err) {
@@ -197,7 +197,7 @@ static int open_list(struct reader *r)
     if (r->depth == AS_MAX_DIMS)
         return refuse_literal(r, "more than %d dimensions", AS_MAX_DIMS);
     if (r->leaf_depth && r->depth == r->leaf_depth)
-        return refuse_literal(r, "a list stands where values stood before");
+        return refuse_literal(r, "unexpected list: the lists before have values at this depth");
     r->count[r->depth++] = 0;
     if (r->depth > r->l->ndim) {
         r->l->ndim = r->depth;
@@ -212,9 +212,9 @@ static int close_list(struct reader *r)
     int64_t n = r->count[r->depth - 1], *size = &r->l->shape[r->depth - 1];
 
     if (n == 0 && !r->leaf_depth)
-        r->leaf_depth = r->depth; /* what is empty has no lists inside */
+        r->leaf_depth = r->depth; /* an empty list counts as one of elements */
     if (*size >= 0 && *size != n)
-        return refuse_literal(r, "this list has %lld entries, those before it have %lld",
+        return refuse_literal(r, "this list has %lld entries, the lists before have %lld",
                               (long long)n, (long long)*size);
     *size = n;
     r->p++;
@@ -224,7 +224,8 @@ static int close_list(struct reader *r)
     return 0;
 }
 
-/* Between two entries: white space, at most one comma. 1: another entry must follow. */
+/* Reads what is between two entries: white space, at most one comma. 1: there was a comma, so
+ * another entry must follow. */
 static int read_separator(struct reader *r)
 {
     const char *from = r->p;
@@ -246,7 +247,7 @@ static int read_entry(struct reader *r)
     if (!r->leaf_depth)
         r->leaf_depth = r->depth;
     if (r->depth != r->leaf_depth)
-        return refuse_literal(r, "a value stands where lists stood before");
+        return refuse_literal(r, "unexpected value: the lists before have lists at this depth");
     r->count[r->depth - 1]++;
     return read_element(r);
 }
@@ -275,7 +276,7 @@ static int read_lists(struct reader *r)
             return more;
     } while (r->depth);
     skip_space(r);
-    return r->p == r->end ? 0 : refuse_literal(r, "text behind the list");
+    return r->p == r->end ? 0 : refuse_literal(r, "unexpected text after the list");
 }
 
 static int read_row(struct reader *r)

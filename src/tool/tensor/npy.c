@@ -14,7 +14,7 @@ static int refuse_npy(struct as_buf *why, const char *what)
     return AS_EINVALID;
 }
 
-/* The dictionary's text, and the bytes behind it. */
+/* Splits a file into the text of its dictionary and the data. */
 static bool split_file(struct as_str file, struct as_str *ret_head, struct as_str *ret_data)
 {
     const uint8_t *p = (const uint8_t *)file.p;
@@ -33,7 +33,7 @@ static bool split_file(struct as_str file, struct as_str *ret_head, struct as_st
     return true;
 }
 
-/* What follows 'key': in the dictionary; n == 0 when it is not there. */
+/* The text after 'key': in the dictionary; empty if the key is missing. */
 static struct as_str dict_value(struct as_str head, const char *key)
 {
     char want[32];
@@ -49,7 +49,7 @@ static struct as_str dict_value(struct as_str head, const char *key)
     return (struct as_str){p, (size_t)(head.p + head.n - p)};
 }
 
-/* "'<f4'" and the like; the quotes are taken off. */
+/* Removes the quotes of a text like "'<f4'"; empty if it has none. */
 static struct as_str unquote(struct as_str v)
 {
     const char *end = v.n > 1 && v.p[0] == '\'' ? memchr(v.p + 1, '\'', v.n - 1) : NULL;
@@ -79,7 +79,8 @@ static int read_descr(struct as_str v, enum as_dtype *ret_dtype, struct as_buf *
     }
     if (d.n && d.p[0] == '>')
         return refuse_npy(
-            why, "the array is big-endian; save array.astype(array.dtype.newbyteorder('<'))");
+            why,
+            "the array is big-endian: save array.astype(array.dtype.newbyteorder('<')) instead");
     as_buf_printf(why, "arrays of dtype '%.*s' cannot be sent", (int)AS_MIN(d.n, (size_t)32),
                   d.p ? d.p : "");
     return AS_EINVALID;
@@ -122,7 +123,7 @@ int as_npy_read(struct as_str file, enum as_dtype *ret_dtype, int64_t ret_shape[
     int err;
 
     if (!split_file(file, &head, &data))
-        return refuse_npy(why, "this is no whole .npy file of version 1 to 3");
+        return refuse_npy(why, "the file is not a complete .npy file of version 1 to 3");
     err = read_descr(dict_value(head, "descr"), &dtype, why);
     if (!err)
         err = read_shape(dict_value(head, "shape"), ret_shape, &ndim, why);
@@ -132,8 +133,8 @@ int as_npy_read(struct as_str file, enum as_dtype *ret_dtype, int64_t ret_shape[
         return refuse_npy(why, "the shape is too large");
     order = dict_value(head, "fortran_order");
     if (!(order.n >= 5 && memcmp(order.p, "False", 5) == 0) && ndim > 1)
-        return refuse_npy(why,
-                          "the array is stored by columns; save numpy.ascontiguousarray(array)");
+        return refuse_npy(
+            why, "the array is stored by columns: save numpy.ascontiguousarray(array) instead");
     size = n * (dtype == AS_DT_INVALID ? 2 : as_dtype_size(dtype));
     if (data.n != size) {
         as_buf_printf(why, "the file holds %zu bytes of data, its shape needs %llu", data.n,

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <strings.h>
 
-#define WHOLE_MAX      1e15  /* whole floats below are written as whole numbers */
-#define FLOAT_TEXT_MAX 1024u /* bytes of one float on the way in */
+#define WHOLE_MAX      1e15  /* smaller whole floats are printed without an exponent */
+#define FLOAT_TEXT_MAX 1024u /* longest float that is parsed, in bytes */
 
 static bool is_signed(enum as_dtype t)
 {
@@ -31,7 +31,7 @@ static int half_bias(enum as_dtype t)
     return t == AS_DT_FP16 ? 15 : 127;
 }
 
-/* Rounds to nearest, ties to even. false: too large. */
+/* Rounds to nearest, ties to even. False: too large. */
 static bool double_to_half(enum as_dtype t, double v, uint16_t *ret_bits)
 {
     int p = half_digits(t), bias = half_bias(t), least = 1 - bias - (p - 1), e;
@@ -144,7 +144,7 @@ static int read_float(enum as_dtype t, struct as_str s, uint8_t *out)
     v = t == AS_DT_FP32 ? (double)f : strtod(text, &end);
     if (end != text + s.n)
         return AS_EINVALID;
-    /* infinite although no "inf" was written */
+    /* it overflowed: the text is not "inf" */
     if (isinf(v) && !strcasestr(text, "inf"))
         return AS_ETOOBIG;
     if (t == AS_DT_FP64) {
@@ -188,7 +188,7 @@ void as_number_why(enum as_dtype t, int err, struct as_buf *why)
 
 /* --- writing --- */
 
-/* Whether the text is the same value for this datatype. */
+/* Whether the text parses to the same bits. */
 static bool reads_back(enum as_dtype t, const char *text, const uint8_t *p)
 {
     uint8_t again[8];
@@ -198,7 +198,7 @@ static bool reads_back(enum as_dtype t, const char *text, const uint8_t *p)
 
 static void write_float(enum as_dtype t, const uint8_t *p, bool json, char out[AS_NUMBER_TEXT])
 {
-    /* digits that every value survives, and that always suffice */
+    /* least: all texts with so many digits are distinct values; most: enough for any value */
     int least = t == AS_DT_FP64 ? 15 : t == AS_DT_FP32 ? 6 : t == AS_DT_FP16 ? 3 : 2;
     int most = t == AS_DT_FP64 ? 17 : t == AS_DT_FP32 ? 9 : t == AS_DT_FP16 ? 5 : 4;
     uint16_t half;

@@ -15,7 +15,8 @@ void as_print_type(struct as_buf *b, enum as_dtype t, const int64_t *shape, uint
     as_buf_str(b, "]");
 }
 
-/* The BYTES element at *at, which moves on; the tensor was checked when it was parsed. */
+/* Returns the BYTES element at *at and moves *at to the next; the tensor was checked when it was
+ * parsed. */
 static struct as_str next_bytes(const struct as_tensor *t, size_t *at)
 {
     struct as_str s;
@@ -27,7 +28,7 @@ static struct as_str next_bytes(const struct as_tensor *t, size_t *at)
     return s;
 }
 
-/* JSON's string, but with \xHH for what is not UTF-8. */
+/* A JSON string; if it is not UTF-8, \xHH for bytes that are not ASCII. */
 static void add_bytes(struct as_buf *b, struct as_str s)
 {
     if (as_name_check_utf8(s)) {
@@ -64,7 +65,7 @@ static void repeat(struct as_buf *b, const char *what, uint32_t times)
         as_buf_str(b, what);
 }
 
-/* Dimensions, from the last one, that are full when i elements have been written. */
+/* The number of brackets that close after i elements. */
 static uint32_t closed_dims(const struct as_tensor *t, uint64_t i)
 {
     uint64_t block = 1;
@@ -79,7 +80,7 @@ static uint32_t closed_dims(const struct as_tensor *t, uint64_t i)
     return n;
 }
 
-/* Brackets alone: there is no element to hang them on. */
+/* The brackets of a tensor without elements. */
 static void add_empty(struct as_buf *b, const struct as_tensor *t, uint32_t dim, uint64_t most)
 {
     uint64_t n = dim < t->ndim ? (uint64_t)t->shape[dim] : 0;
@@ -98,7 +99,7 @@ void as_print_values(struct as_buf *b, const struct as_tensor *t, uint64_t most)
     size_t at = 0;
 
     if (as_tensor_elements(t->dtype, t->shape, t->ndim, &n))
-        return; /* refused by the parser already */
+        return; /* the parser refuses such a shape */
     if (n == 0) {
         add_empty(b, t, 0, 8);
         return;
@@ -156,7 +157,7 @@ static void add_json_data(struct as_buf *b, const struct as_tensor *t)
             as_buf_str(b, "\"");
             from = b->n;
             as_grpc_put_bin(b, next_bytes(t, &at));
-            repeat(b, "=", (uint32_t)(from - b->n) & 3); /* most readers insist on padding */
+            repeat(b, "=", (uint32_t)(from - b->n) & 3); /* most base64 decoders need the padding */
             as_buf_str(b, "\"");
         } else {
             as_number_write(t->dtype, t->data + i * size, true, number);

@@ -1,8 +1,7 @@
-/* tool/tensor/print.h — tensors and parameters as text, for people and as JSON.
+/* tool/tensor/print.h — prints tensors and parameters, as text and as JSON.
  *
- * The form for people is the one that tool/tensor/literal reads: what a model answered can be
- * pasted into
- * --input. JSON has the data row by row in one array, as the protocol's own JSON has. Pure.
+ * The text can be parsed by tool/tensor/literal: a user can paste an output into --input. In JSON
+ * the data are one flat array in row order, as in the protocol's own JSON. Pure.
  */
 #ifndef AS_TOOL_PRINT_H
 #define AS_TOOL_PRINT_H
@@ -12,16 +11,17 @@
 
 /* "FP32 [2,-1]"; without a shape when ndim is AS_ANY_RANK. */
 void as_print_type(struct as_buf *b, enum as_dtype t, const int64_t *shape, uint32_t ndim);
-/* The values with brackets, one row of the last dimension per line, no newline at the end; at most
- * `most` values (0: all), then "…" and how many more there are. */
+/* The values in brackets, one row of the last dimension per line, without a newline at the end.
+ * Prints at most `most` values (0: all), then "…" and the number of the others. */
 void as_print_values(struct as_buf *b, const struct as_tensor *t, uint64_t most);
 /* {"name":…,"datatype":…,"shape":[…],"data":[…]}. Numbers are exact, NaN and infinities strings as
  * in protobuf's JSON. BYTES are strings; when one of them is not UTF-8, "data_base64" holds them
  * all instead. */
 void as_print_json_tensor(struct as_buf *b, const struct as_tensor *t);
-/* Control bytes but newline and tab become '?': what a server says must not steer the terminal. */
+/* Replaces control bytes except newline and tab by '?', because a server's text could contain
+ * escape sequences for the terminal. */
 void as_print_sanitize(struct as_buf *b);
-/* name=value, with strings in quotes; the same as members of a JSON object. */
+/* Parameters as name=value, with strings in quotes; and as members of a JSON object. */
 void as_print_params(struct as_buf *b, const struct as_param *p, uint32_t n);
 void as_print_json_params(struct as_buf *b, const struct as_param *p, uint32_t n);
 

@@ -35,13 +35,13 @@ int as_sample_input_make(const struct as_tensor_spec *spec, uint64_t any_size, s
     for (uint32_t i = 0; i < ndim; i++)
         in->shape[i] = spec->shape[i] < 0 ? (int64_t)any_size : spec->shape[i];
     if (spec->dtype == AS_DT_INVALID) {
-        as_buf_printf(why, "input '%.*s' has an unknown datatype: give it with --input",
+        as_buf_printf(why, "input '%.*s' has an unknown datatype: give its value with --input",
                       AS_STR_FMT(spec->name));
         return AS_EINVALID;
     }
     if (as_tensor_elements(spec->dtype, in->shape, ndim, &n) || n > AS_SAMPLE_INPUT_MAX / size) {
         as_buf_printf(why,
-                      "input '%.*s' would be over %llu bytes: a smaller --any-size, or --input",
+                      "input '%.*s' would be over %llu bytes: use a smaller --any-size, or --input",
                       AS_STR_FMT(spec->name), (unsigned long long)AS_SAMPLE_INPUT_MAX);
         return AS_EINVALID;
     }

@@ -230,7 +230,7 @@ def test_inputs_that_stay(serve):
     (["add", "--input", "a=1", "--input", "c=1"], 2, ["no input 'c'", "a FP32 [-1]"]),
     (["add", "--input", "a=1", "--input", "a=1"], 2, ["'a' is given twice"]),
     (["add", "--input", "a"], 2, ["NAME=VALUE"]),
-    (["add", "--input", "a=[[1]]", "--input", "b=1"], 2, ["shape [1,1]", "takes [-1]"]),
+    (["add", "--input", "a=[[1]]", "--input", "b=1"], 2, ["shape [1,1]", "expects [-1]"]),
     (["echo", "--input", "x=1"], 2, ["input 'x'", "NAME:DTYPE=VALUE"]),
     (["echo", "--input", "x:INT8=200"], 2, ["'200'", "-128 … 127"]),
     (["echo", "--input", "x:FP99=1"], 2, ["FP99", "BF16"]),

@@ -109,7 +109,7 @@ static void wrong_forms_are_told(void **state AS_UNUSED)
          "shape '[-2]' is not [N,N,…] with up to 32 sizes, one of which may be -1"},
         {"x:FP32:[[1]]=1",
          "shape '[[1]]' is not [N,N,…] with up to 32 sizes, one of which may be -1"},
-        {"x:[2]=1", "'x:[2]=1': a shape is written behind a datatype, NAME:DTYPE:[SHAPE]"},
+        {"x:[2]=1", "'x:[2]=1': a shape needs a datatype, NAME:DTYPE:[SHAPE]"},
     };
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
@@ -155,15 +155,15 @@ static void values_that_do_not_fit_are_told(void **state AS_UNUSED)
     assert_string_equal(sentence(), "input 'x': 1 value does not fit shape [2,2]");
     assert_int_equal(make("x=1,2", AS_DT_UINT8, 2, many), AS_EINVALID);
     assert_string_equal(sentence(),
-                        "input 'x': shape [-1,-1] has several open sizes: write the value "
+                        "input 'x': shape [-1,-1] has several variable sizes: give the value "
                         "with brackets, or the shape as in NAME:DTYPE:[2,3]=…");
     assert_int_equal(make("x=[1,2]", AS_DT_UINT8, 2, fixed), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the value has shape [2], the model takes [2,2]");
+    assert_string_equal(sentence(), "input 'x': the value has shape [2], the model expects [2,2]");
     assert_int_equal(make("x=300", AS_DT_UINT8, 0, NULL), AS_EINVALID);
     assert_string_equal(sentence(),
                         "input 'x': value 1 at position 1, '300', is outside 0 … 255 (UINT8)");
     assert_int_equal(make("x=1", AS_DT_INVALID, 0, NULL), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the model does not declare this input: write its "
+    assert_string_equal(sentence(), "input 'x': the model does not declare this input: give its "
                                     "datatype, NAME:DTYPE=VALUE (for example x:FP32=1,2,3)");
 }
 
@@ -210,7 +210,7 @@ static void files_are_text_or_bytes_by_their_name(void **state AS_UNUSED)
     assert_int_equal(make_at("x=@", AS_DT_UINT8, 1, open), 0);
     check_shape(SHAPE(3));
     assert_int_equal(make_at("x=@", AS_DT_INT16, 1, open), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': 3 bytes are no whole number of INT16 values");
+    assert_string_equal(sentence(), "input 'x': 3 bytes are not a whole number of INT16 values");
     assert_int_equal(make_at("x=@text:", AS_DT_INT16, 1, open), AS_EINVALID);
     write_file("empty", "", 0);
     assert_int_equal(make_at("x=@", AS_DT_UINT8, 1, open), 0);
@@ -262,7 +262,7 @@ static void numpy_files_have_their_own_type(void **state AS_UNUSED)
     }
     assert_int_equal(make_at("x=@", AS_DT_INT16, 2, two), 0);
     assert_int_equal(make_at("x=@", AS_DT_FP32, 2, two), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the file holds INT16, FP32 is wanted");
+    assert_string_equal(sentence(), "input 'x': the file has datatype INT16, expected FP32");
     assert_int_equal(make_at("x=@", AS_DT_INT16, 1, two), AS_EINVALID);
     assert_int_equal(make_at("x:INT16:[6]=@", AS_DT_INVALID, 0, NULL), 0);
     check_shape(SHAPE(6));
@@ -281,18 +281,18 @@ static void numpy_files_that_cannot_be_sent(void **state AS_UNUSED)
         size_t n;
     } rows[] = {
         {NPY(">i2", "False", "(1,)"),
-         "the array is big-endian; save array.astype(array.dtype.newbyteorder('<'))", 2},
+         "the array is big-endian: save array.astype(array.dtype.newbyteorder('<')) instead", 2},
         {NPY("|O", "False", "(1,)"), "arrays of dtype '|O' cannot be sent", 8},
         {NPY("<U3", "False", "(1,)"), "arrays of dtype '<U3' cannot be sent", 12},
         {NPY("<i2", "True", "(2, 2)"),
-         "the array is stored by columns; save numpy.ascontiguousarray(array)", 8},
+         "the array is stored by columns: save numpy.ascontiguousarray(array) instead", 8},
         {NPY("<i2", "False", "(2, 2)"), "the file holds 7 bytes of data, its shape needs 8", 7},
         {NPY("<i2", "False", "(-1,)"), "the shape cannot be read", 2},
         {NPY("<i2", "False", "(99999999999999999999,)"), "the shape cannot be read", 2},
         {NPY("<i2", "False", "(9223372036854775807, 9)"), "the shape is too large", 2},
         {NPY("<i2", "False", "7"), "the shape cannot be read", 2},
         {"{'descr': [('a', '<i2')], 'shape': (1,)}", "arrays of dtype '' cannot be sent", 2},
-        {"", "this is no whole .npy file of version 1 to 3", 0},
+        {"", "the file is not a complete .npy file of version 1 to 3", 0},
     };
     uint8_t b[512];
 
@@ -363,10 +363,12 @@ static void made_up_values_are_bounded(void **state AS_UNUSED)
     why.n = 0;
     assert_int_equal(as_sample_input_make(&spec, 512, &r, &a, &why), AS_EINVALID);
     assert_string_equal(
-        sentence(), "input 'x' would be over 2147483647 bytes: a smaller --any-size, or --input");
+        sentence(),
+        "input 'x' would be over 2147483647 bytes: use a smaller --any-size, or --input");
     why.n = 0;
     assert_int_equal(as_sample_input_make(&odd, 1, &r, &a, &why), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'y' has an unknown datatype: give it with --input");
+    assert_string_equal(sentence(),
+                        "input 'y' has an unknown datatype: give its value with --input");
 }
 
 /* --- addresses --- */

@@ -85,15 +85,17 @@ static void errors_name_value_and_position(void **state AS_UNUSED)
     check_refused(AS_DT_INT32, "[,1]", "at position 2: a value is missing");
     check_refused(AS_DT_INT32, "[1,2", "at position 5: the list does not end");
     check_refused(AS_DT_INT32, "[", "at position 2: the list does not end");
-    check_refused(AS_DT_INT32, "[1]]", "at position 4: text behind the list");
+    check_refused(AS_DT_INT32, "[1]]", "at position 4: unexpected text after the list");
     check_refused(AS_DT_INT32, "1]", "at position 2: a value is missing");
     check_refused(AS_DT_INT32, "1[2]", "at position 2: a value is missing");
     check_refused(AS_DT_INT32, "[[1,2],[3]]",
-                  "at position 10: this list has 1 entries, those before it have 2");
-    check_refused(AS_DT_INT32, "[[1],2]", "at position 6: a value stands where lists stood before");
-    check_refused(AS_DT_INT32, "[1,[2]]", "at position 4: a list stands where values stood before");
+                  "at position 10: this list has 1 entries, the lists before have 2");
+    check_refused(AS_DT_INT32, "[[1],2]",
+                  "at position 6: unexpected value: the lists before have lists at this depth");
+    check_refused(AS_DT_INT32, "[1,[2]]",
+                  "at position 4: unexpected list: the lists before have values at this depth");
     check_refused(AS_DT_INT32, "[[],[[]]]",
-                  "at position 6: a list stands where values stood before");
+                  "at position 6: unexpected list: the lists before have values at this depth");
     check_refused(
         AS_DT_FP32, "[1.5, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]",
         "value 2 at position 7, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', is not a number");
@@ -145,16 +147,16 @@ static void strings_are_quoted_in_lists(void **state AS_UNUSED)
 
 static void broken_strings(void **state AS_UNUSED)
 {
-    check_refused(AS_DT_BYTES, "[a]", "at position 2: strings in lists are written in quotes");
+    check_refused(AS_DT_BYTES, "[a]", "at position 2: strings in lists must be in quotes");
     check_refused(AS_DT_BYTES, "[\"a", "at position 4: the string does not end");
     check_refused(AS_DT_BYTES, "\"\\", "at position 3: the string does not end");
     check_refused(AS_DT_BYTES, "[\"a\"\"b\"]", "at position 5: a comma is missing");
     check_refused(AS_DT_BYTES, "\"\\q\"", "at position 4: unknown escape \\q");
-    check_refused(AS_DT_BYTES, "\"\\x4\"", "at position 5: 2 hexadecimal digits are expected");
-    check_refused(AS_DT_BYTES, "\"\\u12\"", "at position 6: 4 hexadecimal digits are expected");
-    check_refused(AS_DT_BYTES, "\"\\ud800\"", "at position 8: \\ud800 is half a character");
+    check_refused(AS_DT_BYTES, "\"\\x4\"", "at position 5: expected 2 hexadecimal digits");
+    check_refused(AS_DT_BYTES, "\"\\u12\"", "at position 6: expected 4 hexadecimal digits");
+    check_refused(AS_DT_BYTES, "\"\\ud800\"", "at position 8: \\ud800 is half of a surrogate pair");
     check_refused(AS_DT_BYTES, "\"\\ud800\\u0041\"",
-                  "at position 14: \\u0041 is no second half of a character");
+                  "at position 14: \\u0041 is not the second half of a surrogate pair");
 }
 
 static void random_text_is_read_or_refused(void **state AS_UNUSED)
