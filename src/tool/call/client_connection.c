@@ -4,14 +4,14 @@
 
 #include <time.h>
 
-#define OUTPUT_MAX ((size_t)1 << 20) /* bytes queued at once */
+#define OUTPUT_MAX ((size_t)1 << 20) /* output is generated in portions of this many bytes */
 
 #define CANCEL 8u /* of RFC 9113 */
 
-/* Answers of up to these sizes need no round trip for more room. */
+/* Responses up to these sizes need no WINDOW_UPDATE. */
 static const struct as_h2_client_conf h2_conf = {
     .stream_window = 16u << 20, .conn_window = 64u << 20, .max_header_list = 64u << 10};
-/* The heads that HTTP/2 may have, too. */
+/* The same limit for headers as for HTTP/2. */
 static const struct as_h1_client_conf h1_conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 1000, .max_chunk_ext = 1024};
 
@@ -64,7 +64,7 @@ static const char *protocol_error_text(const struct as_client_connection *p)
     if (p->h1)
         return as_h1_client_ready(p->h1) ? as_h1_client_why(p->h1)
                                          : "the server does not speak HTTP/1.1";
-    return as_h2_client_ready(p->h2) ? "the server broke the rules of HTTP/2"
+    return as_h2_client_ready(p->h2) ? "the server violated HTTP/2"
                                      : "the server does not speak HTTP/2";
 }
 
@@ -89,18 +89,19 @@ static void flush_output(struct as_task *t)
     struct as_client_connection *p = AS_CONTAINER(t, struct as_client_connection, flush);
     int rc;
 
-    do { /* until nothing more is to be said, or the socket is full */
+    do { /* until there is no more output, or the socket is full */
         rc = fill_output(p);
         if (!p->out.bytes)
             break;
         if (as_sock_flush(&p->sock, &p->out)) {
-            end_connection(p, "the connection broke while it was written to");
+            end_connection(p, "the connection broke during a write");
             return;
         }
     } while (!rc && !p->out.bytes);
     if (rc)
         end_connection(p, protocol_error_text(p));
-    else if (is_done(p) && (p->h1 || !p->out.bytes)) /* HTTP/1.1: nobody reads the rest */
+    else if (is_done(p) &&
+             (p->h1 || !p->out.bytes)) /* HTTP/1.1: the server does not read the rest */
         end_connection(p, p->h1 ? as_h1_client_why(p->h1) : "the server ended the connection");
 }
 
@@ -146,7 +147,7 @@ static void on_event(struct as_sock *s, int events)
         p->read_at = as_client_connection_clock();
     }
     if (n > 0 && receive_bytes(p, (size_t)n)) {
-        /* a GOAWAY for the server is still owed, but what it says to us counts more */
+        /* no GOAWAY is sent to the server: the error text for the user is more important */
         end_connection(p, protocol_error_text(p));
         return;
     }

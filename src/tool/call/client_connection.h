@@ -1,8 +1,7 @@
-/* tool/call/client_connection.h — the small room of I/O: one TCP connection to a server, over
- * HTTP/2 or HTTP/1.1.
+/* tool/call/client_connection.h — a TCP connection to a server, for HTTP/2 or HTTP/1.1.
  *
- * A descriptor watched by the loop, joined to wire/h2/h2_client or wire/h1/h1_client. What
- * callbacks queue is written at the end of the turn. Thread: the loop's.
+ * Connects a socket on an event loop with wire/h2/h2_client or wire/h1/h1_client. Output that
+ * callbacks queue is written at the end of the loop's turn. Thread: the loop's.
  */
 #ifndef AS_TOOL_PEER_H
 #define AS_TOOL_PEER_H
@@ -16,36 +15,40 @@
 struct as_client_connection {
     struct as_loop *loop;
     struct as_sock sock;
-    struct as_h2_client *h2; /* one of the two */
+    struct as_h2_client *h2; /* either h2 or h1 is set */
     struct as_h1_client *h1;
     struct as_outq out;
     struct as_task flush;
-    bool ended;    /* the connection has ended; open calls were closed with CANCEL */
-    bool closed;   /* the memory may go, or be opened again */
-    char why[128]; /* why it ended */
-    as_ns read_at; /* CLOCK_MONOTONIC right behind the last read */
-    void (*on_end)(struct as_client_connection *p); /* once, when it ends by itself; may be NULL */
-    void (*on_closed)(struct as_client_connection *p); /* once, behind `closed`; may be NULL */
+    bool ended;    /* the connection has ended; open calls got on_close with CANCEL */
+    bool closed;   /* the struct may be freed, or opened again */
+    char why[128]; /* why it has ended */
+    as_ns read_at; /* CLOCK_MONOTONIC after the last read */
+    void (*on_end)(
+        struct as_client_connection *p); /* called once, if it ends by itself; may be NULL */
+    void (*on_closed)(
+        struct as_client_connection *p); /* called once, when `closed` is set; may be NULL */
     uint8_t in[AS_CLIENT_CONNECTION_READ];
 };
 
-/* Takes fd (connected or about to be, non-blocking). old: HTTP/1.1. ops and conn as in
- * wire/http/http_client.h. 0, AS_ENOMEM, AS_EIO. */
+/* Opens a connection on fd, which is non-blocking, and connected or connecting; owns fd from then
+ * on. http1: HTTP/1.1, else HTTP/2. ops and conn are those of wire/http/http_client.h. 0,
+ * AS_ENOMEM, AS_EIO. */
 int as_client_connection_open(struct as_client_connection *p, struct as_loop *l, int fd, bool http1,
                               const struct as_http_client_ops *ops, void *conn);
-/* As as_h2_client_request and as_h1_client_request; AS_EUNAVAILABLE too when it is gone. What is
- * queued is written at the end of this turn. */
+/* as_h2_client_request or as_h1_client_request; also AS_EUNAVAILABLE, when the connection has
+ * ended.
+ */
 int as_client_connection_request(struct as_client_connection *p,
                                  const struct as_http_client_request *r, void *call,
                                  uint32_t *ret_stream);
-/* Gives a request up; over HTTP/1.1 the connection with it. Its on_close follows. */
+/* Cancels a request; with HTTP/1.1 this also closes the connection. Its on_close follows. */
 void as_client_connection_reset(struct as_client_connection *p, uint32_t stream);
-/* The rule that the server broke, for the calls that end with it; NULL: none that is known. */
+/* How the server violated the protocol, as an error text; NULL: not known. */
 const char *as_client_connection_fault(const struct as_client_connection *p);
-/* Ends the connection; calls still open are closed with CANCEL. The memory may go when `closed` is
- * set, at the latest when the loop has been freed. */
+/* Closes the connection; open calls get on_close with CANCEL. The struct may be freed when `closed`
+ * is set, at the latest after the loop was freed. */
 void as_client_connection_close(struct as_client_connection *p);
 
-as_ns as_client_connection_clock(void); /* CLOCK_MONOTONIC now, not this turn's */
+as_ns as_client_connection_clock(void); /* CLOCK_MONOTONIC now, not the loop's time */
 
 #endif

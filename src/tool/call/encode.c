@@ -5,7 +5,7 @@
 
 static int too_large(struct as_buf *why)
 {
-    as_buf_printf(why, "the inputs make a message over %d bytes", INT32_MAX);
+    as_buf_printf(why, "the message is over %d bytes: use smaller inputs", INT32_MAX);
     return AS_ETOOBIG;
 }
 
@@ -65,7 +65,9 @@ int as_encode_generate(struct as_buf *out, const struct as_oip_request *r,
     int rc = 0;
 
     if (r->n_outputs) {
-        as_buf_str(why, "--output: generate_stream gives all outputs; --protocol grpc can ask");
+        as_buf_str(
+            why,
+            "--output: generate_stream returns all outputs; use --protocol grpc to select some");
         return AS_EINVALID;
     }
     for (uint32_t i = 0; !rc && i < r->head.n_outputs; i++) {
@@ -75,7 +77,7 @@ int as_encode_generate(struct as_buf *out, const struct as_oip_request *r,
                                    sizeof(reason));
         if (!rc && ((r->head.id.n && as_str_eq(t->name, AS_STR("id"))) ||
                     (r->head.n_params && as_str_eq(t->name, AS_STR("parameters"))))) {
-            snprintf(reason, sizeof(reason), "input '%.*s' leaves no room for %s",
+            snprintf(reason, sizeof(reason), "input '%.*s' has the same name as the member for %s",
                      AS_STR_FMT(t->name), t->name.n == 2 ? "--id" : "--parameter");
             rc = AS_EINVALID;
         }
@@ -83,6 +85,6 @@ int as_encode_generate(struct as_buf *out, const struct as_oip_request *r,
     if (!rc)
         rc = as_oip_json_flat_put(out, r, reason, sizeof(reason));
     if (rc)
-        as_buf_printf(why, "%s; --protocol grpc has no such bounds", reason);
+        as_buf_printf(why, "%s; --protocol grpc has no such limit", reason);
     return rc ? rc : out->n > INT32_MAX ? too_large(why) : 0;
 }

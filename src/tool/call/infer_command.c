@@ -18,12 +18,12 @@ struct infer {
     as_ns connect_time, call_time;
     struct as_arena arena;
     struct as_oip_response answer;
-    struct as_blob *answer_blob; /* some of its tensors lie there; may be NULL */
-    as_ns sent_at;               /* a stream's request */
-    uint32_t n_responses;        /* to it, so far */
-    struct as_buf printed;       /* of one of them */
-    int stream_code;             /* what was wrong with one of them */
-    struct as_buf why;           /* of a failure */
+    struct as_blob *answer_blob; /* bytes of large tensors; may be NULL */
+    as_ns sent_at;               /* when the request of a stream was sent */
+    uint32_t n_responses;        /* of the stream, so far */
+    struct as_buf printed;       /* text of one response */
+    int stream_code;             /* exit code: a response of the stream was an error */
+    struct as_buf why;           /* error text */
 };
 
 static double ms(as_ns t)
@@ -47,7 +47,7 @@ static int connect_server(struct infer *f)
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     if (as_unary_open(&f->unary, fd, f->query.protocol, f->target.authority)) {
-        as_buf_str(&f->why, "cannot watch the connection");
+        as_buf_str(&f->why, "cannot add the connection to the event loop");
         return AS_EXIT_CODE_FAILED;
     }
     return AS_EXIT_CODE_OK;
@@ -90,7 +90,7 @@ static int infer(struct infer *f)
     code = connect_server(f);
     if (code)
         return code;
-    /* without any input the metadata says which are missing */
+    /* without any input: the metadata names those that are missing */
     if (as_query_needs_model(r) || r->n_inputs == 0) {
         status = as_query_fetch_model(r, &f->unary, &f->why);
         if (status)
@@ -100,11 +100,11 @@ static int infer(struct infer *f)
     return rc ? local_code(rc) : call_model(f);
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
 static void show_name(const struct as_oip_response *a, struct as_buf *b)
 {
-    if (!a->model.n) /* an error of a stream names none */
+    if (!a->model.n) /* an error in a stream has no model */
         return;
     as_buf_printf(b, "model %.*s%s%.*s", AS_STR_FMT(a->model), a->version.n ? ":" : "",
                   AS_STR_FMT(a->version));
@@ -148,7 +148,7 @@ static void show(const struct infer *f, struct as_buf *b)
     show_content(f, b);
 }
 
-/* The members of an answer, but for the closing brace. */
+/* The members of a response, without the closing brace. */
 static void show_json_content(const struct infer *f, struct as_buf *b)
 {
     const struct as_oip_response *a = &f->answer;
@@ -178,7 +178,7 @@ static void show_json(const struct infer *f, struct as_buf *b)
     as_buf_printf(b, "\"call\":%.3f}}\n", ms(f->call_time));
 }
 
-/* --- streams: each response is printed when it comes --- */
+/* --- streams: each response is printed as it comes --- */
 
 static void show_response(const struct infer *f, as_ns after, struct as_str error, struct as_buf *b)
 {
@@ -201,7 +201,7 @@ static void show_response(const struct infer *f, as_ns after, struct as_str erro
     as_print_sanitize(b);
 }
 
-/* Behind the last one; scripts see the end by themselves. */
+/* After the last response. Not printed as JSON: scripts see the end of the output. */
 static void show_end(const struct infer *f, struct as_buf *b)
 {
     as_buf_printf(b, "%s%u response%s", f->n_responses ? "\n" : "", f->n_responses,

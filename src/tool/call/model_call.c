@@ -97,7 +97,7 @@ bool as_model_call_is_error(struct as_model_call *c, struct as_arena *a, struct 
         if (as_oip_parse_stream_response(m->p, m->n, &text, &response) || !text.n)
             return false;
     } else {
-        /* most events are read no further than this */
+        /* a fast check first: most events are no errors */
         if (!m->n || !memmem(m->p, m->n, "\"error\"", 7) ||
             as_oip_json_flat_parse(c->json, m->p, m->n, NULL, 0, a, &r, &blob, &text, why,
                                    sizeof(why)))

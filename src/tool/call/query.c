@@ -13,7 +13,7 @@
 #define METADATA_PATH     "/inference.GRPCInferenceService/ModelMetadata"
 #define INFER_PATH        "/inference.GRPCInferenceService/ModelInfer"
 #define STREAM_PATH       "/inference.GRPCInferenceService/ModelStreamInfer"
-#define INFER_RESOURCE    "/infer" /* behind the model's own */
+#define INFER_RESOURCE    "/infer" /* after the path of the model */
 #define GENERATE_RESOURCE "/generate_stream"
 
 /* --- parameters --- */
@@ -24,7 +24,7 @@ static int param_refused(const char *text, const char *what, struct as_buf *why)
     return AS_EINVALID;
 }
 
-/* The value by a type that was written ("int64") or, without one, by its looks. */
+/* Reads a value of the given type ("int64"); without one, guesses the type. */
 static bool read_param(struct as_param *p, struct as_str type, struct as_str v)
 {
     static const struct {
@@ -102,7 +102,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     char *key;
 
     if (r->n_metadata == AS_MODEL_CALL_METADATA)
-        return metadata_refused(text, "there are too many", why);
+        return metadata_refused(text, "too many metadata entries", why);
     if (!eq || eq == text)
         return metadata_refused(text, "is not KEY=VALUE", why);
     h->name = (struct as_str){text, (size_t)(eq - text)};
@@ -137,9 +137,10 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     return 0;
 }
 
-/* --- the whole --- */
+/* --- inputs --- */
 
-/* Where an input that is given again begins a new request, i counts as of it. */
+/* Sets the request that input i belongs to: the next one if the current one has this input already.
+ */
 static int assign_request(struct as_query *r, uint32_t i, struct as_buf *why)
 {
     uint32_t place = i ? r->request_index[i - 1] : 0;
@@ -149,8 +150,8 @@ static int assign_request(struct as_query *r, uint32_t i, struct as_buf *why)
             continue;
         if (!r->stream) {
             as_buf_printf(why,
-                          "input '%.*s' is given twice (with --stream it would begin the next "
-                          "request)",
+                          "input '%.*s' is given twice (allowed with --stream, where it begins "
+                          "the next request)",
                           AS_STR_FMT(r->forms[i].name));
             return AS_EINVALID;
         }
@@ -194,12 +195,14 @@ static int check_stream(const struct as_query *r, struct as_buf *why)
     if (!r->stream || r->protocol == AS_MODEL_CALL_GRPC)
         return 0;
     if (r->protocol == AS_MODEL_CALL_HTTP_BINARY) {
-        as_buf_str(why, "--stream over REST is generate_stream, which is JSON: --protocol http");
+        as_buf_str(why,
+                   "--stream over REST is generate_stream, which is JSON: use --protocol http");
         return AS_EINVALID;
     }
     if (r->n_requests > 1) {
-        as_buf_printf(why, "these are %u requests, and generate_stream takes one: --protocol grpc",
-                      r->n_requests);
+        as_buf_printf(
+            why, "--input gives %u requests, but generate_stream takes one: use --protocol grpc",
+            r->n_requests);
         return AS_EINVALID;
     }
     return 0;
@@ -270,7 +273,7 @@ bool as_query_needs_model(const struct as_query *r)
     return false;
 }
 
-/* What all requests of a command have in common. */
+/* The fields that all calls of a command share. */
 static struct as_model_call_request base_request(const struct as_query *r)
 {
     return (struct as_model_call_request){.timeout = as_option_ns(r->opts, AS_OPT_TIMEOUT),
@@ -312,10 +315,10 @@ uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_
         return status;
     }
     r->model_info_bytes =
-        *as_model_call_message(&u->call); /* the slices of `about` point into it */
+        *as_model_call_message(&u->call); /* the slices of model_info point into it */
     as_buf_init(as_model_call_message(&u->call));
     if (read_model(r, u)) {
-        as_buf_str(why, "the server's metadata of the model cannot be read");
+        as_buf_str(why, "the model's metadata cannot be parsed");
         return as_err_grpc(AS_EINTERNAL);
     }
     r->has_model_info = true;
@@ -331,7 +334,7 @@ static const struct as_tensor_spec *find_declared(const struct as_query *r, stru
     return NULL;
 }
 
-/* A name that is none of the declared ones, without a datatype that would make it meant. */
+/* The input is not declared. Only for inputs without a datatype: one with a datatype is sent. */
 static int unknown_input(const struct as_query *r, const struct as_input_form *f,
                          struct as_buf *why)
 {
@@ -355,7 +358,7 @@ static bool is_given(const struct as_query *r, struct as_str name)
     return false;
 }
 
-/* Declared inputs that were not given, behind the given ones. */
+/* Appends sample inputs for declared inputs that were not given. */
 static int add_sample_inputs(struct as_query *r, struct as_buf *why)
 {
     uint64_t size = as_option_u64(r->opts, AS_OPT_ANY_SIZE);
@@ -373,12 +376,13 @@ static int add_sample_inputs(struct as_query *r, struct as_buf *why)
             rc = as_sample_input_make(s, size, &rand, &r->inputs[r->n_inputs++], why);
     }
     if (rc == 0 && r->n_inputs == 0)
-        as_buf_printf(why, "model '%.*s' declares no inputs: give one, --input NAME:DTYPE=VALUE",
+        as_buf_printf(why,
+                      "model '%.*s' declares no inputs: give one with --input NAME:DTYPE=VALUE",
                       AS_STR_FMT(r->model));
     return rc ? rc : r->n_inputs ? 0 : AS_EINVALID;
 }
 
-/* The tensors of one request: each input as it was given last. Returns how many. */
+/* Collects the tensors of one request: of each input the last value up to it. Returns how many. */
 static uint32_t collect_tensors(struct as_query *r, uint32_t place)
 {
     uint32_t n = 0;
@@ -386,7 +390,7 @@ static uint32_t collect_tensors(struct as_query *r, uint32_t place)
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         uint32_t k = 0;
 
-        if (i < r->n_given && r->request_index[i] > place) /* those that were made up are of all */
+        if (i < r->n_given && r->request_index[i] > place) /* sample inputs are in every request */
             continue;
         while (k < n && !as_str_eq(r->tensors[k].name, r->inputs[i].tensor.name))
             k++;
@@ -396,7 +400,7 @@ static uint32_t collect_tensors(struct as_query *r, uint32_t place)
     return n;
 }
 
-/* Several requests are told apart by their places: "1", or "ID-1". */
+/* Of several requests, each has its number as id: "1", or "ID-1". */
 static struct as_str request_id(struct as_query *r, uint32_t place)
 {
     struct as_str id = r->id;
@@ -500,7 +504,7 @@ int as_query_parse_response(struct as_model_call *call, struct as_arena *a,
         rc = as_oip_json_parse_response(call->json, m->p, (size_t)call->rest.json_len, m->n, a,
                                         ret_r, ret_blob, text, sizeof(text));
     if (rc)
-        as_buf_printf(why, "the answer cannot be read: %s", text);
+        as_buf_printf(why, "the response cannot be parsed: %s", text);
     return rc;
 }
 
@@ -509,7 +513,7 @@ static int read_message(const struct as_buf *m, struct as_arena *a, struct as_oi
 {
     struct as_str response;
 
-    snprintf(text, cap, "it is no ModelStreamInferResponse");
+    snprintf(text, cap, "malformed ModelStreamInferResponse");
     if (as_oip_parse_stream_response(m->p, m->n, ret_error, &response))
         return AS_EPROTO;
     return response.p

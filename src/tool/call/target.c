@@ -78,25 +78,26 @@ int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, str
     return set_host_port(ret_t, AS_STR("localhost"), f.chosen.port);
 }
 
-/* What a person can do when nobody answers. */
+/* Appends advice for a server that cannot be reached. */
 static void add_advice(const struct as_option_set *o, struct as_buf *why)
 {
     struct as_runtime_search f;
 
     if (as_option_str(o, AS_OPT_URL)[0]) {
-        as_buf_str(why, "\n  Does a server listen there?");
+        as_buf_str(why, "\n  Check that a server listens on this address.");
         return;
     }
     find_servers(&f, o);
     as_runtime_put_servers(&f, why);
     if (f.n == 0)
-        as_buf_printf(why,
-                      "\n  No server runs in %s; another place is chosen with --runtime-dir, any "
-                      "server with --url HOST:PORT.",
-                      f.chosen.base);
+        as_buf_printf(
+            why,
+            "\n  No server runs in %s. Choose another directory with --runtime-dir, or any "
+            "server with --url HOST:PORT.",
+            f.chosen.base);
     else
         as_buf_str(why,
-                   "; one that listens on another address than this host's loopback needs --url");
+                   "; use --url for a server that does not listen on this host's loopback address");
     as_runtime_search_fini(&f);
 }
 

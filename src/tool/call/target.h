@@ -1,7 +1,7 @@
-/* tool/call/target.h — which server a command talks to, and the way there.
+/* tool/call/target.h — chooses the server that a command calls, and connects to it.
  *
- * --url names it; else it is the one on this machine that --port means, or the only one that runs
- * under --runtime-dir, as for `anyserve status`. Blocking, for start-up.
+ * --url names the server. Without it, it is the server of this machine on --port, or the only one
+ * that runs under --runtime-dir, as for `anyserve status`. Blocking: for the start of a command.
  */
 #ifndef AS_TOOL_TARGET_H
 #define AS_TOOL_TARGET_H
@@ -13,19 +13,20 @@
 struct as_target {
     char host[AS_TARGET_HOST_MAX];
     uint16_t port;
-    char authority[AS_TARGET_HOST_MAX + 16]; /* host:port, as HTTP writes it */
-    bool found;                              /* under the runtime directory */
+    char authority[AS_TARGET_HOST_MAX + 16]; /* host:port for HTTP; an IPv6 host is in brackets */
+    bool found;                              /* a server was found under the runtime directory */
 };
 
 /* 0, or AS_EINVALID with a sentence in `why`: --url is not HOST:PORT. */
 int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, struct as_buf *why);
-/* "HOST:PORT", "HOST" (port 8000), "[::1]:8000", with or without "grpc://" or "http://". */
+/* Parses "HOST:PORT", "HOST" (port 8000) or "[::1]:8000", with or without "grpc://" or "http://".
+ * 0, or AS_EINVALID with a sentence in `why`. */
 int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why);
-/* A connected descriptor, or AS_EUNAVAILABLE with a sentence in `why` that says what to do. */
+/* Returns a connected descriptor, or AS_EUNAVAILABLE with the reason and advice in `why`. */
 int as_target_connect(const struct as_target *t, const struct as_option_set *o, struct as_buf *why);
 
-/* Behind the text of a call that ended with this exit code: of a server of this machine that did
- * not answer, which of its processes are stopped. */
+/* Appends to the text of a call that ended with this exit code: if a server of this machine did not
+ * respond, which of its processes are stopped. */
 void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why);
 
 #endif

@@ -30,7 +30,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         snprintf(as_model_call_text(&u->call), AS_MODEL_CALL_TEXT, "%s",
                  as_client_connection_fault(u->peer));
     u->open = false;
-    u->connection_lost = u->peer->ended; /* it is not the server that closed the call */
+    u->connection_lost = u->peer->ended; /* the call ended because the connection did */
     if (u->running)
         as_loop_stop(u->loop);
 }
@@ -43,7 +43,7 @@ static void on_timeout(struct as_timer *t)
 
     u->timed_out = true;
     as_client_connection_reset(u->peer, u->stream);
-    as_loop_stop(u->loop); /* a server that says nothing is not waited for */
+    as_loop_stop(u->loop); /* does not wait for the server */
 }
 
 int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protocol,
@@ -87,7 +87,7 @@ void as_unary_close(struct as_unary *u)
 
 static void wait_for_end(struct as_unary *u, as_ns timeout)
 {
-    /* from the loop's own idea of now, which may lie behind when it has not run for a while */
+    /* relative to the loop's time, which may be old if the loop has not run for a while */
     as_timer_set(&u->timer, timeout ? as_loop_now(u->loop) + timeout : AS_NEVER);
     u->running = true;
     while (u->open && !u->timed_out)
@@ -116,13 +116,14 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
         u->connection_lost = true;
     u->elapsed = as_client_connection_clock() - start_at;
     if (u->timed_out) {
-        as_client_connection_close(u->peer); /* fields and body are on this stack */
+        as_client_connection_close(
+            u->peer); /* it still points to the request, which is on this stack */
         snprintf(text, AS_MODEL_CALL_TEXT, "no answer within %.6g s",
                  (double)r->timeout / (double)AS_SEC);
         u->status = DEADLINE_EXCEEDED;
     } else if (u->connection_lost) {
         snprintf(text, AS_MODEL_CALL_TEXT, "%s",
-                 u->peer->why[0] ? u->peer->why : "the server takes no more requests");
+                 u->peer->why[0] ? u->peer->why : "the server accepts no more requests");
         u->status = UNAVAILABLE;
     }
     return u->status;
