@@ -5,8 +5,8 @@
  * signature entries. Pure. A search for duplicates makes at most n log n comparisons, also for
  * hostile names.
  */
-#ifndef AS_WIRE_NAMES_H
-#define AS_WIRE_NAMES_H
+#ifndef AS_WIRE_NAME_CHECK_H
+#define AS_WIRE_NAME_CHECK_H
 
 #include "base/str.h"
 

@@ -4,8 +4,8 @@
  * time, and its latency counts from then. This avoids coordinated omission. Pure: the caller
  * provides the time and the seed.
  */
-#ifndef AS_TOOL_SCHEDULE_H
-#define AS_TOOL_SCHEDULE_H
+#ifndef AS_TOOL_ARRIVAL_SCHEDULE_H
+#define AS_TOOL_ARRIVAL_SCHEDULE_H
 
 #include "base/rand.h"
 

@@ -1,7 +1,7 @@
 /* tool/bench/bench_report.h — prints a measurement as text and as JSON, and compares it with an
  * earlier one. Pure. */
-#ifndef AS_TOOL_REPORT_H
-#define AS_TOOL_REPORT_H
+#ifndef AS_TOOL_BENCH_REPORT_H
+#define AS_TOOL_BENCH_REPORT_H
 
 #include "base/buf.h"
 #include "base/err.h"

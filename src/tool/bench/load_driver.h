@@ -10,8 +10,8 @@
  * of HTTP/1.1 that ended after a response, or with a call that was cancelled, because HTTP/1.1
  * allows that. Thread: the caller's; as_load_driver_run runs a loop of its own.
  */
-#ifndef AS_TOOL_DRIVE_H
-#define AS_TOOL_DRIVE_H
+#ifndef AS_TOOL_LOAD_DRIVER_H
+#define AS_TOOL_LOAD_DRIVER_H
 
 #include "tool/call/client_connection.h"
 #include "tool/bench/tally.h"

@@ -3,8 +3,8 @@
  * Connects a socket on an event loop with wire/h2/h2_client or wire/h1/h1_client. Output that
  * callbacks queue is written at the end of the loop's turn. Thread: the loop's.
  */
-#ifndef AS_TOOL_PEER_H
-#define AS_TOOL_PEER_H
+#ifndef AS_TOOL_CLIENT_CONNECTION_H
+#define AS_TOOL_CLIENT_CONNECTION_H
 
 #include "io/loop/sock.h"
 #include "wire/h1/h1_client.h"

@@ -1,7 +1,7 @@
 /* tool/call/infer_command.h — `anyserve infer`: calls a model and prints the response as text or as
  * JSON. */
-#ifndef AS_TOOL_INFER_H
-#define AS_TOOL_INFER_H
+#ifndef AS_TOOL_INFER_COMMAND_H
+#define AS_TOOL_INFER_COMMAND_H
 
 #include "conf/option.h"
 

@@ -5,8 +5,8 @@
  * result is a gRPC status. The owner of the connection passes on what it receives
  * (as_model_call_field, _data, _end). Thread: the connection's.
  */
-#ifndef AS_TOOL_TALK_H
-#define AS_TOOL_TALK_H
+#ifndef AS_TOOL_MODEL_CALL_H
+#define AS_TOOL_MODEL_CALL_H
 
 #include "wire/grpc/grpc_call.h"
 #include "wire/oip/rest_call.h"

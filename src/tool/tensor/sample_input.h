@@ -3,8 +3,8 @@
  * Numbers are whole and from 0 to 99, which every datatype can represent; BYTES are short words.
  * The same random state gives the same values.
  */
-#ifndef AS_TOOL_GENERATE_H
-#define AS_TOOL_GENERATE_H
+#ifndef AS_TOOL_SAMPLE_INPUT_H
+#define AS_TOOL_SAMPLE_INPUT_H
 
 #include "base/rand.h"
 #include "tool/tensor/input.h"

@@ -4,8 +4,8 @@
  * bracket. Therefore any other token has one after it, and a number or word ends at a delimiter
  * inside the text: neither needs a check for the end of the text.
  */
-#ifndef AS_WIRE_JSON_OWN_H
-#define AS_WIRE_JSON_OWN_H
+#ifndef AS_WIRE_JSON_INTERNAL_H
+#define AS_WIRE_JSON_INTERNAL_H
 
 #include "wire/json/json.h"
 #include "wire/json/json_cxx.h"

@@ -1,7 +1,7 @@
 /* wire/oip/oip_json_internal.h — shared by the files that parse REST bodies. Private to
  * oip_json*.c. */
-#ifndef AS_WIRE_OIP_JSON_OWN_H
-#define AS_WIRE_OIP_JSON_OWN_H
+#ifndef AS_WIRE_OIP_JSON_INTERNAL_H
+#define AS_WIRE_OIP_JSON_INTERNAL_H
 
 #include "wire/oip/oip_json.h"
 #include "wire/oip/oip_parse.h"
