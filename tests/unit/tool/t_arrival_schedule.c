@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static void constant_moments_do_not_drift(void **state AS_UNUSED)
+static void constant_times_do_not_drift(void **state AS_UNUSED)
 {
     static const uint64_t rates[] = {1, 3, 7, 1000, 999983, 1000000};
 
@@ -58,7 +58,7 @@ static void poisson_distances_are_exponential(void **state AS_UNUSED)
     assert_true(fabs((double)above / n - exp(-1)) < 5 * .5 / sqrt(n));
 }
 
-static void the_seed_repeats_a_run(void **state AS_UNUSED)
+static void the_same_seed_gives_the_same_times(void **state AS_UNUSED)
 {
     struct as_arrival_schedule a, b, c;
     uint32_t same = 0;
@@ -78,10 +78,10 @@ static void the_seed_repeats_a_run(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constant_moments_do_not_drift),
+        cmocka_unit_test(constant_times_do_not_drift),
         cmocka_unit_test(a_long_run_does_not_overflow),
         cmocka_unit_test(poisson_distances_are_exponential),
-        cmocka_unit_test(the_seed_repeats_a_run),
+        cmocka_unit_test(the_same_seed_gives_the_same_times),
     };
 
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

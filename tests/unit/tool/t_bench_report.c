@@ -60,7 +60,7 @@ static struct as_bench_report report_of(void)
                                     .tally = &tally};
 }
 
-static void what_is_written_is_read_back(void **state AS_UNUSED)
+static void a_json_report_is_parsed_again(void **state AS_UNUSED)
 {
     struct as_bench_report r;
     struct as_bench_report_baseline past;
@@ -124,7 +124,7 @@ static void streams_have_times_of_responses(void **state AS_UNUSED)
     as_buf_fini(&why);
 }
 
-static void an_earlier_result_is_better_or_worse(void **state AS_UNUSED)
+static void an_earlier_result_is_compared(void **state AS_UNUSED)
 {
     struct as_bench_report_baseline past = {.v = {[AS_BENCH_REPORT_RATE] = 990,
                                                   [AS_BENCH_REPORT_P99] = 500,
@@ -157,7 +157,7 @@ static void an_earlier_result_is_better_or_worse(void **state AS_UNUSED)
     assert_non_null(strstr((char *)text.p, "1 calls were never answered"));
 }
 
-static void nothing_measured_is_reported_too(void **state AS_UNUSED)
+static void an_empty_measurement_is_reported(void **state AS_UNUSED)
 {
     struct as_bench_report r = report_of();
     struct as_bench_report_baseline past;
@@ -191,7 +191,7 @@ static const char *refusal(const char *json)
     return shown;
 }
 
-static void other_files_are_no_results(void **state AS_UNUSED)
+static void files_that_are_no_results_are_refused(void **state AS_UNUSED)
 {
     static const char *const wrong[] = {"{\"per_second\":1}",
                                         "[1]",
@@ -209,7 +209,7 @@ static void other_files_are_no_results(void **state AS_UNUSED)
     assert_non_null(strstr(refusal("{\"per_second\":1,\"latency_us\":{\"p50\":2}} 1"), "not JSON"));
 }
 
-static void failures_have_a_name(void **state AS_UNUSED)
+static void errors_have_a_code(void **state AS_UNUSED)
 {
     text.n = 0;
     as_fault_write(&text, "infer", 105, AS_STR("no \"m\""), false);
@@ -233,12 +233,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_is_counted_once),
-        cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(a_json_report_is_parsed_again),
         cmocka_unit_test(streams_have_times_of_responses),
-        cmocka_unit_test(an_earlier_result_is_better_or_worse),
-        cmocka_unit_test(nothing_measured_is_reported_too),
-        cmocka_unit_test(other_files_are_no_results),
-        cmocka_unit_test(failures_have_a_name),
+        cmocka_unit_test(an_earlier_result_is_compared),
+        cmocka_unit_test(an_empty_measurement_is_reported),
+        cmocka_unit_test(files_that_are_no_results_are_refused),
+        cmocka_unit_test(errors_have_a_code),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, fini);

@@ -13,7 +13,7 @@ static const char answer[] =
     ","
     "{\"application\":\"quiet\",\"deployment\":\"d\",\"step\":\"unchanged\"}]}";
 
-static void an_answer(void **state AS_UNUSED)
+static void a_response_is_parsed(void **state AS_UNUSED)
 {
     struct as_changes c;
     struct as_buf b;
@@ -39,7 +39,7 @@ static void an_answer(void **state AS_UNUSED)
     as_changes_fini(&c);
 }
 
-static void nothing_changes(void **state AS_UNUSED)
+static void no_changes(void **state AS_UNUSED)
 {
     struct as_changes c;
 
@@ -49,7 +49,7 @@ static void nothing_changes(void **state AS_UNUSED)
     as_changes_fini(&c);
 }
 
-static void what_is_no_such_answer(void **state AS_UNUSED)
+static void other_responses_are_refused(void **state AS_UNUSED)
 {
     static const char *const texts[] = {
         "",
@@ -76,9 +76,9 @@ static void what_is_no_such_answer(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer),
-        cmocka_unit_test(nothing_changes),
-        cmocka_unit_test(what_is_no_such_answer),
+        cmocka_unit_test(a_response_is_parsed),
+        cmocka_unit_test(no_changes),
+        cmocka_unit_test(other_responses_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

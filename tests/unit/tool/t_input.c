@@ -78,7 +78,7 @@ static void check_split(const char *text, const char *name, enum as_dtype t, int
     assert_int_equal(f.has_shape ? (int)f.ndim : -1, ndim);
 }
 
-static void a_text_is_taken_apart(void **state AS_UNUSED)
+static void an_option_is_parsed(void **state AS_UNUSED)
 {
     check_split("x=1", "x", AS_DT_INVALID, -1);
     check_split("x=", "x", AS_DT_INVALID, -1);
@@ -91,7 +91,7 @@ static void a_text_is_taken_apart(void **state AS_UNUSED)
     check_split("a[0]=1", "a[0]", AS_DT_INVALID, -1);
 }
 
-static void wrong_forms_are_told(void **state AS_UNUSED)
+static void malformed_options_are_refused(void **state AS_UNUSED)
 {
     static const struct {
         const char *text, *want;
@@ -121,7 +121,7 @@ static void wrong_forms_are_told(void **state AS_UNUSED)
     }
 }
 
-static void the_model_says_what_is_not_written(void **state AS_UNUSED)
+static void missing_parts_come_from_the_model(void **state AS_UNUSED)
 {
     static const int64_t open[] = {-1}, image[] = {-1, 2, 2}, fixed[] = {2, 2}, many[] = {-1, -1};
 
@@ -145,7 +145,7 @@ static void the_model_says_what_is_not_written(void **state AS_UNUSED)
     check_shape(SHAPE(1));
 }
 
-static void values_that_do_not_fit_are_told(void **state AS_UNUSED)
+static void values_that_do_not_fit_are_refused(void **state AS_UNUSED)
 {
     static const int64_t image[] = {-1, 2, 2}, fixed[] = {2, 2}, many[] = {-1, -1};
 
@@ -167,7 +167,7 @@ static void values_that_do_not_fit_are_told(void **state AS_UNUSED)
                                     "datatype, NAME:DTYPE=VALUE (for example x:FP32=1,2,3)");
 }
 
-static void what_is_written_beats_the_model(void **state AS_UNUSED)
+static void given_parts_override_the_model(void **state AS_UNUSED)
 {
     static const int64_t fixed[] = {2, 2};
 
@@ -219,7 +219,7 @@ static void files_are_text_or_bytes_by_their_name(void **state AS_UNUSED)
     check_shape(SHAPE(1));
 }
 
-static void a_missing_file_is_told(void **state AS_UNUSED)
+static void a_missing_file_is_an_error(void **state AS_UNUSED)
 {
     assert_int_equal(make("x=@/no/such/file", AS_DT_UINT8, 0, NULL), AS_ENOTFOUND);
     assert_string_equal(sentence(),
@@ -248,7 +248,7 @@ static size_t npy(uint8_t *out, uint8_t version, const char *head, size_t n)
 #define NPY(descr, order, shape)                                                                   \
     "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }   \n"
 
-static void numpy_files_have_their_own_type(void **state AS_UNUSED)
+static void numpy_files_have_a_datatype_and_shape(void **state AS_UNUSED)
 {
     static const int64_t two[] = {-1, 3};
     uint8_t b[512];
@@ -274,7 +274,7 @@ static void numpy_files_have_their_own_type(void **state AS_UNUSED)
     assert_int_equal(in.tensor.dtype, AS_DT_BF16);
 }
 
-static void numpy_files_that_cannot_be_sent(void **state AS_UNUSED)
+static void unsupported_numpy_files_are_refused(void **state AS_UNUSED)
 {
     static const struct {
         const char *head, *want;
@@ -306,7 +306,7 @@ static void numpy_files_that_cannot_be_sent(void **state AS_UNUSED)
     }
 }
 
-static void any_cut_of_a_numpy_file_is_refused(void **state AS_UNUSED)
+static void a_truncated_numpy_file_is_refused(void **state AS_UNUSED)
 {
     uint8_t b[512];
     size_t n = npy(b, 2, NPY("<i2", "False", "(2, 3)"), 12);
@@ -327,7 +327,7 @@ static void any_cut_of_a_numpy_file_is_refused(void **state AS_UNUSED)
 
 /* --- made-up values --- */
 
-static void values_are_made_up(void **state AS_UNUSED)
+static void sample_values_are_random(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {-1, 3};
 
@@ -352,7 +352,7 @@ static void values_are_made_up(void **state AS_UNUSED)
     }
 }
 
-static void made_up_values_are_bounded(void **state AS_UNUSED)
+static void sample_values_are_bounded(void **state AS_UNUSED)
 {
     static const int64_t big[] = {-1, 1 << 20};
     const struct as_tensor_spec spec = {{"x", 1}, AS_DT_FP32, 2, big, NULL, 0},
@@ -373,7 +373,7 @@ static void made_up_values_are_bounded(void **state AS_UNUSED)
 
 /* --- addresses --- */
 
-static void addresses(void **state AS_UNUSED)
+static void addresses_are_parsed(void **state AS_UNUSED)
 {
     static const struct {
         const char *url, *host, *authority;
@@ -425,19 +425,19 @@ static int teardown(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_is_taken_apart),
-        cmocka_unit_test(wrong_forms_are_told),
-        cmocka_unit_test(the_model_says_what_is_not_written),
-        cmocka_unit_test(values_that_do_not_fit_are_told),
-        cmocka_unit_test(what_is_written_beats_the_model),
+        cmocka_unit_test(an_option_is_parsed),
+        cmocka_unit_test(malformed_options_are_refused),
+        cmocka_unit_test(missing_parts_come_from_the_model),
+        cmocka_unit_test(values_that_do_not_fit_are_refused),
+        cmocka_unit_test(given_parts_override_the_model),
         cmocka_unit_test(files_are_text_or_bytes_by_their_name),
-        cmocka_unit_test(a_missing_file_is_told),
-        cmocka_unit_test(numpy_files_have_their_own_type),
-        cmocka_unit_test(numpy_files_that_cannot_be_sent),
-        cmocka_unit_test(any_cut_of_a_numpy_file_is_refused),
-        cmocka_unit_test(values_are_made_up),
-        cmocka_unit_test(made_up_values_are_bounded),
-        cmocka_unit_test(addresses),
+        cmocka_unit_test(a_missing_file_is_an_error),
+        cmocka_unit_test(numpy_files_have_a_datatype_and_shape),
+        cmocka_unit_test(unsupported_numpy_files_are_refused),
+        cmocka_unit_test(a_truncated_numpy_file_is_refused),
+        cmocka_unit_test(sample_values_are_random),
+        cmocka_unit_test(sample_values_are_bounded),
+        cmocka_unit_test(addresses_are_parsed),
     };
 
     return cmocka_run_group_tests_name("input", tests, setup, teardown);

@@ -54,7 +54,7 @@ static void check_refused(enum as_dtype t, const char *text, const char *want)
     assert_string_equal(why.p, want);
 }
 
-static void rows(void **state AS_UNUSED)
+static void values_without_brackets(void **state AS_UNUSED)
 {
     check("1,2,3", "[1, 2, 3]", "-");
     check(" 1 , 2\n3\t4 ", "[1, 2, 3, 4]", "-");
@@ -145,7 +145,7 @@ static void strings_are_quoted_in_lists(void **state AS_UNUSED)
     check_bytes("[]", "", 0);
 }
 
-static void broken_strings(void **state AS_UNUSED)
+static void malformed_strings_are_refused(void **state AS_UNUSED)
 {
     check_refused(AS_DT_BYTES, "[a]", "at position 2: strings in lists must be in quotes");
     check_refused(AS_DT_BYTES, "[\"a", "at position 4: the string does not end");
@@ -159,7 +159,7 @@ static void broken_strings(void **state AS_UNUSED)
                   "at position 14: \\u0041 is not the second half of a surrogate pair");
 }
 
-static void random_text_is_read_or_refused(void **state AS_UNUSED)
+static void random_text_is_parsed_or_refused(void **state AS_UNUSED)
 {
     static const char letters[] = "[[[]]]\"\\,, 0179-x.eun";
     struct as_rand r = {5};
@@ -231,7 +231,7 @@ static void values_are_printed_row_by_row(void **state AS_UNUSED)
     check_print("[[1,2],[3,4]]", "[[1, 2],\n [3, 4]]", 4);
 }
 
-static void json_has_the_data_in_one_row(void **state AS_UNUSED)
+static void json_has_flat_data(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {2, 1};
     struct as_tensor t = {
@@ -256,7 +256,7 @@ static void json_has_the_data_in_one_row(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void a_server_cannot_steer_the_terminal(void **state AS_UNUSED)
+static void control_bytes_are_replaced(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
 
@@ -277,17 +277,17 @@ static int fini(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),
+        cmocka_unit_test(values_without_brackets),
         cmocka_unit_test(lists_have_a_shape),
         cmocka_unit_test(errors_name_value_and_position),
         cmocka_unit_test(dimensions_are_bounded),
         cmocka_unit_test(plain_text_is_one_element),
         cmocka_unit_test(strings_are_quoted_in_lists),
-        cmocka_unit_test(broken_strings),
-        cmocka_unit_test(random_text_is_read_or_refused),
+        cmocka_unit_test(malformed_strings_are_refused),
+        cmocka_unit_test(random_text_is_parsed_or_refused),
         cmocka_unit_test(values_are_printed_row_by_row),
-        cmocka_unit_test(json_has_the_data_in_one_row),
-        cmocka_unit_test(a_server_cannot_steer_the_terminal),
+        cmocka_unit_test(json_has_flat_data),
+        cmocka_unit_test(control_bytes_are_replaced),
     };
 
     return cmocka_run_group_tests_name("literal", tests, NULL, fini);

@@ -155,7 +155,7 @@ static int drive(struct server *servers, uint32_t n, struct as_load_driver_conf 
 
 static struct as_load_driver_result result;
 
-static void exactly_so_many_calls(void **state AS_UNUSED)
+static void a_closed_loop_sends_the_requested_calls(void **state AS_UNUSED)
 {
     static struct server s[3];
     struct as_load_driver_conf conf = {
@@ -171,7 +171,7 @@ static void exactly_so_many_calls(void **state AS_UNUSED)
     assert_int_equal(result.lost, 0);
 }
 
-static void a_closed_loop_for_a_time(void **state AS_UNUSED)
+static void a_closed_loop_for_a_duration(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {.streams = 2,
@@ -188,7 +188,7 @@ static void a_closed_loop_for_a_time(void **state AS_UNUSED)
 
 /* 1000 calls/s; the 50th takes 0.2 s. A closed loop would see one slow call; here some 200 were
  * due. */
-static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
+static void a_stall_delays_all_calls_that_are_due(void **state AS_UNUSED)
 {
     static struct server s;
     uint64_t slow = 0;
@@ -208,7 +208,7 @@ static void a_stall_shows_in_every_call_that_was_due(void **state AS_UNUSED)
 }
 
 /* The same with one stream: calls wait in the client, and it counts all the same. */
-static void waiting_for_a_stream_counts(void **state AS_UNUSED)
+static void waiting_for_a_stream_counts_as_latency(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {
@@ -222,7 +222,7 @@ static void waiting_for_a_stream_counts(void **state AS_UNUSED)
     assert_true(as_loghist_quantile(&result.tally.latency.h, .75) > 20 * AS_MS);
 }
 
-static void what_is_never_sent_is_counted(void **state AS_UNUSED)
+static void calls_never_sent_are_counted(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {
@@ -237,7 +237,7 @@ static void what_is_never_sent_is_counted(void **state AS_UNUSED)
     assert_int_equal(result.tally.latency.h.n, 300);
 }
 
-static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
+static void poisson_arrivals_are_sent(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {.streams = 100,
@@ -251,7 +251,7 @@ static void poisson_arrivals_are_sent_too(void **state AS_UNUSED)
     assert_int_equal(result.tally.status[0], 200);
 }
 
-static void refusals_are_counted_by_status(void **state AS_UNUSED)
+static void errors_are_counted_by_status(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {
@@ -265,7 +265,7 @@ static void refusals_are_counted_by_status(void **state AS_UNUSED)
     assert_int_equal(result.tally.latency.h.n, 90);
 }
 
-static void silence_ends_with_the_deadline(void **state AS_UNUSED)
+static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
@@ -277,7 +277,7 @@ static void silence_ends_with_the_deadline(void **state AS_UNUSED)
     assert_int_equal(as_tally_due(&result.tally), 10);
 }
 
-static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
+static void a_server_may_allow_fewer_streams(void **state AS_UNUSED)
 {
     static struct server s;
     struct as_load_driver_conf conf = {
@@ -289,7 +289,7 @@ static void fewer_streams_than_wanted_are_enough(void **state AS_UNUSED)
     assert_true(result.tally.status[0] > 100);
 }
 
-static void a_lost_connection_is_told_and_the_others_go_on(void **state AS_UNUSED)
+static void a_lost_connection_does_not_stop_the_others(void **state AS_UNUSED)
 {
     static struct server s[2];
     struct as_load_driver_conf conf = {
@@ -304,7 +304,7 @@ static void a_lost_connection_is_told_and_the_others_go_on(void **state AS_UNUSE
     assert_int_equal(result.tally.status[14], 2);
 }
 
-static void without_any_connection_the_run_ends(void **state AS_UNUSED)
+static void the_run_ends_without_connections(void **state AS_UNUSED)
 {
     static struct server s[2];
     struct as_load_driver_conf conf = {
@@ -338,17 +338,17 @@ static void a_signal_ends_the_measurement(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exactly_so_many_calls),
-        cmocka_unit_test(a_closed_loop_for_a_time),
-        cmocka_unit_test(a_stall_shows_in_every_call_that_was_due),
-        cmocka_unit_test(waiting_for_a_stream_counts),
-        cmocka_unit_test(what_is_never_sent_is_counted),
-        cmocka_unit_test(poisson_arrivals_are_sent_too),
-        cmocka_unit_test(refusals_are_counted_by_status),
-        cmocka_unit_test(silence_ends_with_the_deadline),
-        cmocka_unit_test(fewer_streams_than_wanted_are_enough),
-        cmocka_unit_test(a_lost_connection_is_told_and_the_others_go_on),
-        cmocka_unit_test(without_any_connection_the_run_ends),
+        cmocka_unit_test(a_closed_loop_sends_the_requested_calls),
+        cmocka_unit_test(a_closed_loop_for_a_duration),
+        cmocka_unit_test(a_stall_delays_all_calls_that_are_due),
+        cmocka_unit_test(waiting_for_a_stream_counts_as_latency),
+        cmocka_unit_test(calls_never_sent_are_counted),
+        cmocka_unit_test(poisson_arrivals_are_sent),
+        cmocka_unit_test(errors_are_counted_by_status),
+        cmocka_unit_test(an_unanswered_call_ends_at_its_deadline),
+        cmocka_unit_test(a_server_may_allow_fewer_streams),
+        cmocka_unit_test(a_lost_connection_does_not_stop_the_others),
+        cmocka_unit_test(the_run_ends_without_connections),
         cmocka_unit_test(a_signal_ends_the_measurement),
     };
 

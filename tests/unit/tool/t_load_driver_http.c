@@ -151,7 +151,7 @@ static int drive(uint32_t connections, struct as_load_driver_conf *conf)
 
 /* --- connections that stay --- */
 
-static void exactly_so_many_calls(void **state AS_UNUSED)
+static void a_closed_loop_sends_the_requested_calls(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.requests = 500};
 
@@ -206,7 +206,7 @@ static void errors_are_counted_by_status(void **state AS_UNUSED)
 
 /* --- connections that end --- */
 
-static void one_that_ends_behind_an_answer_is_opened_again(void **state AS_UNUSED)
+static void a_connection_that_ended_after_a_response_is_reopened(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.requests = 400};
 
@@ -220,7 +220,7 @@ static void one_that_ends_behind_an_answer_is_opened_again(void **state AS_UNUSE
     assert_string_equal(result.why_reopened, "the server closes the connection after its answer");
 }
 
-static void in_an_open_loop_too(void **state AS_UNUSED)
+static void an_open_loop_reopens_connections(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.rate = 500, .duration = 200 * AS_MS};
 
@@ -231,7 +231,7 @@ static void in_an_open_loop_too(void **state AS_UNUSED)
     assert_int_equal(result.lost, 0);
 }
 
-static void silence_ends_with_the_deadline(void **state AS_UNUSED)
+static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.requests = 40, .request.timeout = 50 * AS_MS};
 
@@ -245,7 +245,7 @@ static void silence_ends_with_the_deadline(void **state AS_UNUSED)
     assert_int_equal(server.connections, 2); /* the last one ends with the load */
 }
 
-static void a_call_that_the_server_hangs_up_on_fails_alone(void **state AS_UNUSED)
+static void a_dropped_connection_fails_only_its_call(void **state AS_UNUSED)
 {
     begin_server();
     server.hang_up_each = 10;
@@ -253,7 +253,7 @@ static void a_call_that_the_server_hangs_up_on_fails_alone(void **state AS_UNUSE
     assert_int_equal(result.reopened, 9);
 }
 
-static void a_server_that_is_gone_ends_the_load(void **state AS_UNUSED)
+static void a_server_that_stopped_ends_the_load(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.duration = 3600 * AS_SEC};
 
@@ -267,7 +267,7 @@ static void a_server_that_is_gone_ends_the_load(void **state AS_UNUSED)
     assert_true(result.tally.status[14] >= 2 && result.tally.status[14] <= 4);
 }
 
-static void one_that_never_answered_is_not_opened_again(void **state AS_UNUSED)
+static void a_connection_without_a_response_is_not_reopened(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.warmup = 3600 * AS_SEC, .duration = AS_SEC};
 
@@ -281,15 +281,15 @@ static void one_that_never_answered_is_not_opened_again(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exactly_so_many_calls),
+        cmocka_unit_test(a_closed_loop_sends_the_requested_calls),
         cmocka_unit_test(an_open_loop),
         cmocka_unit_test(errors_are_counted_by_status),
-        cmocka_unit_test(one_that_ends_behind_an_answer_is_opened_again),
-        cmocka_unit_test(in_an_open_loop_too),
-        cmocka_unit_test(silence_ends_with_the_deadline),
-        cmocka_unit_test(a_call_that_the_server_hangs_up_on_fails_alone),
-        cmocka_unit_test(a_server_that_is_gone_ends_the_load),
-        cmocka_unit_test(one_that_never_answered_is_not_opened_again),
+        cmocka_unit_test(a_connection_that_ended_after_a_response_is_reopened),
+        cmocka_unit_test(an_open_loop_reopens_connections),
+        cmocka_unit_test(an_unanswered_call_ends_at_its_deadline),
+        cmocka_unit_test(a_dropped_connection_fails_only_its_call),
+        cmocka_unit_test(a_server_that_stopped_ends_the_load),
+        cmocka_unit_test(a_connection_without_a_response_is_not_reopened),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -27,7 +27,7 @@ static void check_refused(enum as_dtype t, const char *text, int err, const char
     as_buf_fini(&why);
 }
 
-static void whole_numbers_are_taken_at_their_bounds(void **state AS_UNUSED)
+static void integers_are_parsed_at_their_bounds(void **state AS_UNUSED)
 {
     static const struct {
         enum as_dtype t;
@@ -63,7 +63,7 @@ static void whole_numbers_are_taken_at_their_bounds(void **state AS_UNUSED)
     }
 }
 
-static void whole_numbers_have_these_forms(void **state AS_UNUSED)
+static void integers_have_these_forms(void **state AS_UNUSED)
 {
     static const char *const wrong[] = {"",    "-",  "+",  "1.0", "1e3", "0x",
                                         "0xg", "1 ", " 1", "--1", "١"};
@@ -77,7 +77,7 @@ static void whole_numbers_have_these_forms(void **state AS_UNUSED)
         check_refused(AS_DT_INT32, wrong[i], AS_EINVALID, "is not a whole number");
 }
 
-static void truth_values(void **state AS_UNUSED)
+static void bools_are_parsed(void **state AS_UNUSED)
 {
     check_bits(AS_DT_BOOL, "true", 1);
     check_bits(AS_DT_BOOL, "False", 0);
@@ -86,7 +86,7 @@ static void truth_values(void **state AS_UNUSED)
     check_refused(AS_DT_BOOL, "yes", AS_EINVALID, "is not true or false");
 }
 
-static void floats_are_rounded_right(void **state AS_UNUSED)
+static void floats_are_rounded_correctly(void **state AS_UNUSED)
 {
     check_bits(AS_DT_FP64, "0.1", 0x3fb999999999999a);
     check_bits(AS_DT_FP64, "-0", 0x8000000000000000);
@@ -126,7 +126,7 @@ static uint64_t bits_of(double v)
     return bits;
 }
 
-static void what_is_no_float(void **state AS_UNUSED)
+static void malformed_floats_are_refused(void **state AS_UNUSED)
 {
     static const char *const wrong[] = {"",    "x",      "1,", "1 ",  " 1",
                                         "\t1", "nan(1)", "1e", "--1", "infin"};
@@ -151,7 +151,7 @@ static void check_text(enum as_dtype t, const char *in, bool json, const char *w
     assert_string_equal(text, want);
 }
 
-static void the_shortest_text_is_written(void **state AS_UNUSED)
+static void the_shortest_text_is_printed(void **state AS_UNUSED)
 {
     check_text(AS_DT_FP32, "0.1", true, "0.1");
     check_text(AS_DT_FP64, "0.1", true, "0.1");
@@ -173,7 +173,7 @@ static void the_shortest_text_is_written(void **state AS_UNUSED)
 }
 
 /* Every half, and many of the others: what is written is read back, bit for bit. */
-static void every_float_comes_back(void **state AS_UNUSED)
+static void every_float_is_parsed_again(void **state AS_UNUSED)
 {
     static const enum as_dtype types[] = {AS_DT_FP16, AS_DT_BF16, AS_DT_FP32, AS_DT_FP64};
     struct as_rand r = {3};
@@ -199,13 +199,13 @@ static void every_float_comes_back(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers_are_taken_at_their_bounds),
-        cmocka_unit_test(whole_numbers_have_these_forms),
-        cmocka_unit_test(truth_values),
-        cmocka_unit_test(floats_are_rounded_right),
-        cmocka_unit_test(what_is_no_float),
-        cmocka_unit_test(the_shortest_text_is_written),
-        cmocka_unit_test(every_float_comes_back),
+        cmocka_unit_test(integers_are_parsed_at_their_bounds),
+        cmocka_unit_test(integers_have_these_forms),
+        cmocka_unit_test(bools_are_parsed),
+        cmocka_unit_test(floats_are_rounded_correctly),
+        cmocka_unit_test(malformed_floats_are_refused),
+        cmocka_unit_test(the_shortest_text_is_printed),
+        cmocka_unit_test(every_float_is_parsed_again),
     };
 
     return cmocka_run_group_tests_name("number", tests, NULL, NULL);

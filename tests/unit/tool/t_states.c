@@ -4,7 +4,7 @@
 #include "unit.h"
 
 static struct as_states states;
-static const struct as_state *about;
+static const struct as_state *state_of_event;
 
 static int up(void **state AS_UNUSED)
 {
@@ -18,9 +18,9 @@ static int down(void **state AS_UNUSED)
     return 0;
 }
 
-static enum as_states_result tell(const char *json)
+static enum as_states_result send_event(const char *json)
 {
-    return as_states_event(&states, as_str_of(json), &about);
+    return as_states_event(&states, as_str_of(json), &state_of_event);
 }
 
 #define APP(name, status)                                                                          \
@@ -48,22 +48,23 @@ static void check_table(uint32_t columns, uint32_t lines, const char *want)
 
 static void two_applications(void)
 {
-    tell(APP("shop", "RUNNING"));
-    tell(DEPLOYMENT("shop", "rank", "HEALTHY", "2"));
-    tell(REPLICA("shop", "rank", "rank-0", "RUNNING", ""));
-    tell(APP("other", "DEPLOYING"));
-    tell(DEPLOYMENT("other", "rank", "UPDATING", "1"));
+    send_event(APP("shop", "RUNNING"));
+    send_event(DEPLOYMENT("shop", "rank", "HEALTHY", "2"));
+    send_event(REPLICA("shop", "rank", "rank-0", "RUNNING", ""));
+    send_event(APP("other", "DEPLOYING"));
+    send_event(DEPLOYMENT("other", "rank", "UPDATING", "1"));
 }
 
-static void each_is_told_behind_what_it_belongs_to(void **state AS_UNUSED)
+static void states_are_sorted_into_a_tree(void **state AS_UNUSED)
 {
     two_applications();
-    assert_int_equal(tell(SYNCED), AS_STATES_SYNCED);
+    assert_int_equal(send_event(SYNCED), AS_STATES_SYNCED);
     assert_true(states.synced);
-    assert_int_equal(tell(REPLICA("shop", "rank", "rank-1", "STARTING", "")), AS_STATES_CHANGED);
-    assert_string_equal(about->replica, "rank-1");
-    assert_int_equal(about->pid, 7);
-    assert_int_equal(tell(DEPLOYMENT("shop", "new", "UPDATING", "1")), AS_STATES_CHANGED);
+    assert_int_equal(send_event(REPLICA("shop", "rank", "rank-1", "STARTING", "")),
+                     AS_STATES_CHANGED);
+    assert_string_equal(state_of_event->replica, "rank-1");
+    assert_int_equal(state_of_event->pid, 7);
+    assert_int_equal(send_event(DEPLOYMENT("shop", "new", "UPDATING", "1")), AS_STATES_CHANGED);
     check_table(80, 0,
                 "NAME                  STATUS          REPLICAS       PID  MESSAGE\n"
                 "shop                  RUNNING\n"
@@ -75,28 +76,30 @@ static void each_is_told_behind_what_it_belongs_to(void **state AS_UNUSED)
                 "  rank                UPDATING             0/1\n");
 }
 
-static void what_is_gone_is_named_once_more(void **state AS_UNUSED)
+static void a_removed_state_is_returned(void **state AS_UNUSED)
 {
     two_applications();
-    assert_int_equal(tell("{\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":\"rank\","
-                          "\"replica\":\"rank-0\",\"status\":\"GONE\"}"),
-                     AS_STATES_GONE);
-    assert_string_equal(about->replica, "rank-0");
+    assert_int_equal(
+        send_event("{\"kind\":\"replica\",\"application\":\"shop\",\"deployment\":\"rank\","
+                   "\"replica\":\"rank-0\",\"status\":\"GONE\"}"),
+        AS_STATES_GONE);
+    assert_string_equal(state_of_event->replica, "rank-0");
     assert_int_equal(states.n, 4);
     /* of something that was never there: nothing */
-    assert_int_equal(tell("{\"kind\":\"application\",\"application\":\"x\",\"status\":\"GONE\"}"),
-                     AS_STATES_NOTHING);
+    assert_int_equal(
+        send_event("{\"kind\":\"application\",\"application\":\"x\",\"status\":\"GONE\"}"),
+        AS_STATES_NOTHING);
 }
 
-static void another_stream_tells_only_what_is_new(void **state AS_UNUSED)
+static void another_stream_reports_only_changes(void **state AS_UNUSED)
 {
     two_applications();
-    tell(SYNCED);
+    send_event(SYNCED);
     as_states_restart(&states);
     assert_false(states.synced);
-    assert_int_equal(tell(APP("shop", "RUNNING")), AS_STATES_NOTHING);
-    assert_int_equal(tell(DEPLOYMENT("shop", "rank", "HEALTHY", "3")), AS_STATES_CHANGED);
-    assert_int_equal(tell(SYNCED), AS_STATES_SYNCED);
+    assert_int_equal(send_event(APP("shop", "RUNNING")), AS_STATES_NOTHING);
+    assert_int_equal(send_event(DEPLOYMENT("shop", "rank", "HEALTHY", "3")), AS_STATES_CHANGED);
+    assert_int_equal(send_event(SYNCED), AS_STATES_SYNCED);
     assert_string_equal(as_states_next_missing(&states)->replica, "rank-0");
     assert_string_equal(as_states_next_missing(&states)->application, "other");
     assert_string_equal(as_states_next_missing(&states)->application, "other");
@@ -109,10 +112,10 @@ static void another_stream_tells_only_what_is_new(void **state AS_UNUSED)
     assert_null(as_states_deployment(&states, "other", "rank"));
 }
 
-static void a_table_fits_its_screen(void **state AS_UNUSED)
+static void a_table_fits_the_screen(void **state AS_UNUSED)
 {
     two_applications();
-    tell(REPLICA("shop", "rank", "rank-0", "DOWN", "a b\\nValueError: \\u001b[2J wrong\\n"));
+    send_event(REPLICA("shop", "rank", "rank-0", "DOWN", "a b\\nValueError: \\u001b[2J wrong\\n"));
     check_table(75, 5,
                 "NAME                  STATUS          REPLICAS       PID  MESSAGE\n"
                 "shop                  RUNNING\n"
@@ -121,17 +124,17 @@ static void a_table_fits_its_screen(void **state AS_UNUSED)
                 "… and 2 more\n");
 }
 
-static void lines(void **state AS_UNUSED)
+static void lines_describe_states(void **state AS_UNUSED)
 {
     struct as_buf b;
 
     as_buf_init(&b);
     two_applications();
-    tell(REPLICA("shop", "rank", "rank-0", "DOWN", "no\\nwhy"));
-    as_states_line(about, false, &b);
-    as_states_line(about, true, &b);
-    tell(DEPLOYMENT("shop", "rank", "HEALTHY", "1"));
-    as_states_line(about, false, &b);
+    send_event(REPLICA("shop", "rank", "rank-0", "DOWN", "no\\nwhy"));
+    as_states_line(state_of_event, false, &b);
+    as_states_line(state_of_event, true, &b);
+    send_event(DEPLOYMENT("shop", "rank", "HEALTHY", "1"));
+    as_states_line(state_of_event, false, &b);
     as_states_line(states.all[0], false, &b);
     as_buf_add(&b, "", 1);
     assert_string_equal((char *)b.p, "replica shop/rank/rank-0: DOWN, pid 7, why\n"
@@ -141,28 +144,30 @@ static void lines(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void other_texts_do_no_harm(void **state AS_UNUSED)
+static void other_texts_are_ignored(void **state AS_UNUSED)
 {
     static const char *const broken[] = {
         "", "x", "[]", "{", "7", "{\"kind\":7}", "{\"kind\":\"replica\",\"pid\":\"x\"}"};
 
     for (size_t i = 0; i < AS_COUNT(broken); i++)
-        assert_int_equal(tell(broken[i]), AS_STATES_INVALID);
-    assert_int_equal(tell("{\"kind\":\"planet\",\"application\":\"shop\"}"), AS_STATES_NOTHING);
-    assert_int_equal(tell("{\"kind\":\"application\",\"more\":[{}],\"application\":\"shop\"}"),
-                     AS_STATES_CHANGED);
-    assert_string_equal(about->status, "");
+        assert_int_equal(send_event(broken[i]), AS_STATES_INVALID);
+    assert_int_equal(send_event("{\"kind\":\"planet\",\"application\":\"shop\"}"),
+                     AS_STATES_NOTHING);
+    assert_int_equal(
+        send_event("{\"kind\":\"application\",\"more\":[{}],\"application\":\"shop\"}"),
+        AS_STATES_CHANGED);
+    assert_string_equal(state_of_event->status, "");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_is_told_behind_what_it_belongs_to, up, down),
-        cmocka_unit_test_setup_teardown(what_is_gone_is_named_once_more, up, down),
-        cmocka_unit_test_setup_teardown(another_stream_tells_only_what_is_new, up, down),
-        cmocka_unit_test_setup_teardown(a_table_fits_its_screen, up, down),
-        cmocka_unit_test_setup_teardown(lines, up, down),
-        cmocka_unit_test_setup_teardown(other_texts_do_no_harm, up, down),
+        cmocka_unit_test_setup_teardown(states_are_sorted_into_a_tree, up, down),
+        cmocka_unit_test_setup_teardown(a_removed_state_is_returned, up, down),
+        cmocka_unit_test_setup_teardown(another_stream_reports_only_changes, up, down),
+        cmocka_unit_test_setup_teardown(a_table_fits_the_screen, up, down),
+        cmocka_unit_test_setup_teardown(lines_describe_states, up, down),
+        cmocka_unit_test_setup_teardown(other_texts_are_ignored, up, down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void utf8_at_its_edges(void **state AS_UNUSED)
     assert_true(utf8("\xf4\x8f\xbf\xbf")); /* U+10FFFF */
 }
 
-static void what_is_no_utf8(void **state AS_UNUSED)
+static void malformed_utf8_is_refused(void **state AS_UNUSED)
 {
     static const char *const bad[] = {
         "\x80",
@@ -58,7 +58,7 @@ static void what_is_no_utf8(void **state AS_UNUSED)
 }
 
 /* Every length and every place of one bad byte: the quick path reads several bytes at a time. */
-static void a_bad_byte_is_seen_anywhere(void **state AS_UNUSED)
+static void a_bad_byte_is_found_at_every_offset(void **state AS_UNUSED)
 {
     for (size_t n = 1; n <= 40; n++) {
         char text[64];
@@ -142,8 +142,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(utf8_at_its_edges),
-        cmocka_unit_test(what_is_no_utf8),
-        cmocka_unit_test(a_bad_byte_is_seen_anywhere),
+        cmocka_unit_test(malformed_utf8_is_refused),
+        cmocka_unit_test(a_bad_byte_is_found_at_every_offset),
         cmocka_unit_test(a_name_given_twice_is_found),
         cmocka_unit_test(the_last_of_a_name_is_kept),
     };

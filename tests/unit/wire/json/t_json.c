@@ -11,7 +11,7 @@ static int open_text(const char *z)
 
 /* --- walking --- */
 
-static void an_object_is_told_in_order(void **state AS_UNUSED)
+static void members_come_in_order(void **state AS_UNUSED)
 {
     struct as_json_items it, in;
     struct as_str s;
@@ -44,7 +44,7 @@ static void an_object_is_told_in_order(void **state AS_UNUSED)
     as_json_close(got.j);
 }
 
-static void what_is_not_read_is_walked(void **state AS_UNUSED)
+static void values_not_read_are_checked(void **state AS_UNUSED)
 {
     struct as_json_items it;
 
@@ -56,7 +56,7 @@ static void what_is_not_read_is_walked(void **state AS_UNUSED)
     as_json_close(got.j);
 }
 
-static void faults_say_where(void **state AS_UNUSED)
+static void errors_have_a_position(void **state AS_UNUSED)
 {
     static const struct {
         const char *text, *why;
@@ -163,7 +163,7 @@ static void integers_have_64_bits(void **state AS_UNUSED)
     as_json_close(got.j);
 }
 
-static void a_value_may_wait(void **state AS_UNUSED)
+static void a_value_may_be_deferred(void **state AS_UNUSED)
 {
     struct as_json_value later;
     struct as_json_elements e;
@@ -184,7 +184,7 @@ static void a_value_may_wait(void **state AS_UNUSED)
     as_json_close(got.j);
 }
 
-static void large_texts_leave_nothing_behind(void **state AS_UNUSED)
+static void the_index_of_a_large_text_is_freed(void **state AS_UNUSED)
 {
     size_t n = 4u << 20;
     char *text = malloc(n + 1);
@@ -235,7 +235,7 @@ static void elements_may_be_nested(void **state AS_UNUSED)
     assert_int_equal(e.shape[1], 0);
 }
 
-static void more_than_asked_for_is_counted(void **state AS_UNUSED)
+static void elements_beyond_max_are_counted(void **state AS_UNUSED)
 {
     assert_int_equal(elements(AS_DT_UINT8, 2, "[1,2,3,4,5]"), 0);
     assert_int_equal(e.count, 5);
@@ -248,7 +248,7 @@ static void more_than_asked_for_is_counted(void **state AS_UNUSED)
     assert_memory_equal(out, "\2\0\0\0ab\xaa", 7);
 }
 
-static void elements_are_of_their_type(void **state AS_UNUSED)
+static void elements_must_match_the_datatype(void **state AS_UNUSED)
 {
     static const struct {
         enum as_dtype t;
@@ -320,7 +320,7 @@ static void more_levels_than_dimensions_are_refused(void **state AS_UNUSED)
 
 /* --- writing --- */
 
-static void commas_come_by_themselves(void **state AS_UNUSED)
+static void commas_are_added(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
 
@@ -352,7 +352,7 @@ static void commas_come_by_themselves(void **state AS_UNUSED)
 #define PRINTED(t, a)                                                                              \
     ((struct as_str){(char *)text, as_json_put_elements(text, t, (const uint8_t *)(a), sizeof(a))})
 
-static void elements_are_printed_short(void **state AS_UNUSED)
+static void elements_have_the_shortest_text(void **state AS_UNUSED)
 {
     static const uint64_t u64[] = {
         0, 9, 10, 99999999, 100000000, 9999999999999999, 10000000000000000, UINT64_MAX};
@@ -379,7 +379,7 @@ static void elements_are_printed_short(void **state AS_UNUSED)
 /* Escapes at every place of the eight bytes that are looked at together, and beside bytes above
  * 127.
  */
-static void escapes_are_found_wherever_they_stand(void **state AS_UNUSED)
+static void escapes_are_found_at_every_offset(void **state AS_UNUSED)
 {
     static const struct {
         uint8_t byte;
@@ -413,7 +413,7 @@ static void escapes_are_found_wherever_they_stand(void **state AS_UNUSED)
 }
 
 /* Whole numbers that are printed without an exponent get a point as well. */
-static void the_longest_elements_have_room(void **state AS_UNUSED)
+static void elements_max_fits_the_longest_elements(void **state AS_UNUSED)
 {
     static const float f32[] = {-1234567823360.0f, -1.17549435e-38f, -8388608.5f};
     static const double f64[] = {-1234567890123456774144.0, -2.2250738585072014e-308};
@@ -431,23 +431,23 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
     const struct CMUnitTest tests[] = {
-        T(an_object_is_told_in_order),
-        T(what_is_not_read_is_walked),
-        T(faults_say_where),
+        T(members_come_in_order),
+        T(values_not_read_are_checked),
+        T(errors_have_a_position),
         T(depth_has_a_limit),
         T(another_type_is_refused_and_read),
         T(integers_have_64_bits),
-        T(a_value_may_wait),
-        T(large_texts_leave_nothing_behind),
+        T(a_value_may_be_deferred),
+        T(the_index_of_a_large_text_is_freed),
         T(elements_may_be_nested),
-        T(more_than_asked_for_is_counted),
-        T(elements_are_of_their_type),
+        T(elements_beyond_max_are_counted),
+        T(elements_must_match_the_datatype),
         T(sixteen_bits_at_their_limits),
         T(more_levels_than_dimensions_are_refused),
-        T(commas_come_by_themselves),
-        T(elements_are_printed_short),
-        T(escapes_are_found_wherever_they_stand),
-        T(the_longest_elements_have_room),
+        T(commas_are_added),
+        T(elements_have_the_shortest_text),
+        T(escapes_are_found_at_every_offset),
+        T(elements_max_fits_the_longest_elements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

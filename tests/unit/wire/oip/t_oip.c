@@ -38,7 +38,7 @@ static void a_whole_request(void **state AS_UNUSED)
     assert_int_equal(got.r.typed, 0);
 }
 
-static void an_empty_message_is_a_request_without_anything(void **state AS_UNUSED)
+static void an_empty_message_is_an_empty_request(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
 
@@ -144,7 +144,7 @@ static void raw_bytes_elements(void **state AS_UNUSED)
     assert_int_equal(parse(&b), 0);
 }
 
-static void raw_and_inputs_are_as_many(void **state AS_UNUSED)
+static void there_is_one_raw_entry_per_input(void **state AS_UNUSED)
 {
     struct as_buf b = raw("UINT8", one, 1, data, 1);
 
@@ -170,7 +170,7 @@ static void raw_and_typed_are_not_mixed(void **state AS_UNUSED)
     assert_int_equal(parse(&b), 0);
 }
 
-static void names(void **state AS_UNUSED)
+static void names_are_required_and_unique(void **state AS_UNUSED)
 {
     char *longest = calloc(1, 65537);
     struct as_buf b = raw("UINT8", one, 1, data, 1);
@@ -282,7 +282,7 @@ static void the_last_parameter_and_the_last_value_win(void **state AS_UNUSED)
     assert_int_equal(got.r.params[1].i64, 9);
 }
 
-static void bad_parameters(void **state AS_UNUSED)
+static void malformed_parameters_are_refused(void **state AS_UNUSED)
 {
     struct as_buf b = request(), e = {0}, v = {0};
 
@@ -483,7 +483,7 @@ static void names_and_parameters_have_a_limit_together(void **state AS_UNUSED)
     free(text);
 }
 
-static void every_cut_of_a_request_is_answered(void **state AS_UNUSED)
+static void a_truncated_request_is_refused(void **state AS_UNUSED)
 {
     struct as_buf b = raw("FP32", by_two, 2, data, 16);
     unsigned ok = 0;
@@ -499,7 +499,7 @@ static void every_cut_of_a_request_is_answered(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void a_text_is_cut_to_its_room(void **state AS_UNUSED)
+static void an_error_is_cut_to_its_buffer(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
     struct as_arena a;
@@ -518,7 +518,7 @@ static void a_text_is_cut_to_its_room(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void name_and_version(void **state AS_UNUSED)
+static void name_and_version_are_parsed(void **state AS_UNUSED)
 {
     struct as_str name, version;
     struct as_buf b = {0};
@@ -545,27 +545,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_request),
-        cmocka_unit_test(an_empty_message_is_a_request_without_anything),
+        cmocka_unit_test(an_empty_message_is_an_empty_request),
         cmocka_unit_test(shapes_may_be_packed_or_not),
         cmocka_unit_test(every_datatype_as_raw),
         cmocka_unit_test(raw_sizes_that_do_not_fit),
         cmocka_unit_test(a_long_shape_is_cut_in_the_text),
         cmocka_unit_test(raw_bytes_elements),
-        cmocka_unit_test(raw_and_inputs_are_as_many),
+        cmocka_unit_test(there_is_one_raw_entry_per_input),
         cmocka_unit_test(raw_and_typed_are_not_mixed),
-        cmocka_unit_test(names),
+        cmocka_unit_test(names_are_required_and_unique),
         cmocka_unit_test(text_fields_are_utf8),
         cmocka_unit_test(parameters_of_every_type),
         cmocka_unit_test(the_last_parameter_and_the_last_value_win),
-        cmocka_unit_test(bad_parameters),
+        cmocka_unit_test(malformed_parameters_are_refused),
         cmocka_unit_test(parameters_of_a_tensor),
         cmocka_unit_test(requested_outputs),
         cmocka_unit_test(wrong_wire_types),
         cmocka_unit_test(counts_have_limits),
         cmocka_unit_test(names_and_parameters_have_a_limit_together),
-        cmocka_unit_test(every_cut_of_a_request_is_answered),
-        cmocka_unit_test(a_text_is_cut_to_its_room),
-        cmocka_unit_test(name_and_version),
+        cmocka_unit_test(a_truncated_request_is_refused),
+        cmocka_unit_test(an_error_is_cut_to_its_buffer),
+        cmocka_unit_test(name_and_version_are_parsed),
     };
 
     return cmocka_run_group_tests_name("oip", tests, NULL, clean);

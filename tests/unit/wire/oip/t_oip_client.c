@@ -28,7 +28,7 @@ static void check_tensors(const struct as_tensor *t, uint32_t n)
     }
 }
 
-static void a_request_is_read_back(void **state AS_UNUSED)
+static void a_request_is_parsed_again(void **state AS_UNUSED)
 {
     const struct as_oip_requested_output outputs[] = {{.name = AS_STR("y")}, {.name = AS_STR("z")}};
     const struct as_oip_request q = {.head = {.model = AS_STR("m"),
@@ -71,7 +71,7 @@ static void a_request_over_the_limit_has_no_length(void **state AS_UNUSED)
     assert_true(as_oip_request_len(&q) == UINT64_MAX);
 }
 
-static void a_response_is_read_back(void **state AS_UNUSED)
+static void a_response_is_parsed_again(void **state AS_UNUSED)
 {
     const struct as_oip_response q = {.model = AS_STR("m"),
                                       .version = AS_STR("7"),
@@ -121,7 +121,7 @@ static void other_servers_may_use_typed_contents(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void broken_responses_are_named(void **state AS_UNUSED)
+static void malformed_responses_are_refused(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, tensor = {0};
     struct as_oip_response r;
@@ -139,7 +139,7 @@ static void broken_responses_are_named(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void metadata_is_read_back(void **state AS_UNUSED)
+static void metadata_is_parsed_again(void **state AS_UNUSED)
 {
     static const int64_t any[] = {-1, 28};
     static const struct as_str versions[] = {{"1", 1}, {"v2", 2}};
@@ -189,7 +189,7 @@ static void metadata_is_bounded(void **state AS_UNUSED)
     }
 }
 
-static void names_and_versions(void **state AS_UNUSED)
+static void names_and_versions_are_written(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
     struct as_str name, version;
@@ -209,7 +209,7 @@ static int parse_stream(const char *p, size_t n, struct as_str *error, struct as
     return as_oip_parse_stream_response((const uint8_t *)p, n, error, response);
 }
 
-static void responses_of_a_stream(void **state AS_UNUSED)
+static void stream_responses_are_parsed(void **state AS_UNUSED)
 {
     struct as_str error, response;
 
@@ -242,15 +242,15 @@ static int teardown(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_read_back),
+        cmocka_unit_test(a_request_is_parsed_again),
         cmocka_unit_test(a_request_over_the_limit_has_no_length),
-        cmocka_unit_test(a_response_is_read_back),
+        cmocka_unit_test(a_response_is_parsed_again),
         cmocka_unit_test(other_servers_may_use_typed_contents),
-        cmocka_unit_test(broken_responses_are_named),
-        cmocka_unit_test(metadata_is_read_back),
+        cmocka_unit_test(malformed_responses_are_refused),
+        cmocka_unit_test(metadata_is_parsed_again),
         cmocka_unit_test(metadata_is_bounded),
-        cmocka_unit_test(names_and_versions),
-        cmocka_unit_test(responses_of_a_stream),
+        cmocka_unit_test(names_and_versions_are_written),
+        cmocka_unit_test(stream_responses_are_parsed),
     };
 
     return cmocka_run_group_tests_name("oip_client", tests, setup, teardown);

@@ -44,7 +44,7 @@ static void a_whole_request(void **state AS_UNUSED)
     assert_int_equal(got.r.outputs[1].classification, 3);
 }
 
-static void what_is_asked_for_in_binary(void **state AS_UNUSED)
+static void outputs_requested_in_binary(void **state AS_UNUSED)
 {
     assert_int_equal(parse("{\"inputs\":[],\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\","
                            "\"parameters\":{\"binary_data\":false}}],"
@@ -61,7 +61,7 @@ static void what_is_asked_for_in_binary(void **state AS_UNUSED)
     assert_false(as_oip_json_any_binary(&got.r, 9));
 }
 
-static void scalars_and_nothing(void **state AS_UNUSED)
+static void scalars_and_empty_tensors(void **state AS_UNUSED)
 {
     assert_int_equal(parse(INPUT("\"datatype\":\"INT32\",\"shape\":[],\"data\":5")), 0);
     assert_int_equal(got.r.inputs[0].nbytes, 4);
@@ -126,7 +126,7 @@ static void binary_parts_lie_in_the_body(void **state AS_UNUSED)
     assert_string_equal(got.why, "input 'a': 3 bytes of raw data, shape [2] of INT16 needs 4");
 }
 
-static void what_does_not_fit_the_shape(void **state AS_UNUSED)
+static void data_that_does_not_fit_the_shape(void **state AS_UNUSED)
 {
     REFUSED(INPUT("\"datatype\":\"INT32\",\"shape\":[2,2],\"data\":[1,2,3]"),
             "input 'a': 3 elements in data, shape [2,2] needs 4");
@@ -144,7 +144,7 @@ static void what_does_not_fit_the_shape(void **state AS_UNUSED)
             "input 'a': data[1]: 300 does not fit UINT8");
 }
 
-static void what_is_missing_or_of_another_type(void **state AS_UNUSED)
+static void missing_keys_and_wrong_types(void **state AS_UNUSED)
 {
     REFUSED("[]", "the body must be a JSON object");
     REFUSED("{}", "inputs is missing");
@@ -186,7 +186,7 @@ static void what_is_missing_or_of_another_type(void **state AS_UNUSED)
     REFUSED("{\"inputs\":[]}}", "not JSON at byte 13: something follows the end");
 }
 
-static void nothing_is_said_twice(void **state AS_UNUSED)
+static void duplicate_keys_are_refused(void **state AS_UNUSED)
 {
     REFUSED("{\"id\":\"1\",\"id\":\"1\"}", "key 'id' is given twice");
     REFUSED("{\"inputs\":[],\"inputs\":[]}", "key 'inputs' is given twice");
@@ -239,7 +239,7 @@ static int raw(const struct as_tensor_spec *s, uint32_t n_specs, const void *p, 
                                  sizeof(got.why));
 }
 
-static void a_raw_body_is_the_one_input(void **state AS_UNUSED)
+static void a_raw_body_is_the_only_input(void **state AS_UNUSED)
 {
     const struct as_tensor_spec fp = {AS_STR("x"), AS_DT_FP32, 2, by_two, NULL, 0};
     const struct as_tensor_spec text = {AS_STR("s"), AS_DT_BYTES, 1, any, NULL, 0};
@@ -302,7 +302,7 @@ static void generate_takes_inputs_by_name(void **state AS_UNUSED)
     assert_int_equal(got.r.inputs[0].shape[1], 3);
 }
 
-static void generate_refuses(void **state AS_UNUSED)
+static void malformed_generate_requests_are_refused(void **state AS_UNUSED)
 {
     assert_int_equal(generate("{\"x\":[1,2,3]}"), AS_EINVALID);
     assert_string_equal(got.why, "input 'x': 3 elements do not fit the declared shape [-1,2]");
@@ -342,7 +342,7 @@ static void written(uint64_t max, size_t n, uint8_t *text, const char *want)
     assert_string_equal((char *)text, want);
 }
 
-static void an_answer_in_json_and_in_binary(void **state AS_UNUSED)
+static void a_response_in_json_and_in_binary(void **state AS_UNUSED)
 {
     struct as_oip_requested_output asked[] = {{.name = AS_STR("y"), .binary = true},
                                               {.name = AS_STR("s")}};
@@ -401,7 +401,7 @@ static void outputs_with_parameters(void **state AS_UNUSED)
             "\"data\":[\"\\\"\\n\"]}]}");
 }
 
-static void bytes_that_are_no_text(void **state AS_UNUSED)
+static void bytes_that_are_not_utf8(void **state AS_UNUSED)
 {
     const struct as_tensor s = {
         AS_STR("s"), AS_DT_BYTES, 1, one, (const uint8_t *)"\1\0\0\0\xff", 5};
@@ -417,7 +417,7 @@ static void bytes_that_are_no_text(void **state AS_UNUSED)
     assert_int_equal(as_oip_json_response_max(&r, &q, &max, got.why, sizeof(got.why)), 0);
 }
 
-static void a_generate_answer_is_flat(void **state AS_UNUSED)
+static void a_generate_response_is_flat(void **state AS_UNUSED)
 {
     const struct as_tensor own = {AS_STR("id"), AS_DT_INT8, 1, one, (const uint8_t *)"\5", 1};
     const struct as_oip_response r = {.model = AS_STR("m"),
@@ -440,7 +440,7 @@ static void a_generate_answer_is_flat(void **state AS_UNUSED)
 
 /* --- the client's side --- */
 
-static void a_request_is_read_back(void **state AS_UNUSED)
+static void a_request_is_parsed_again(void **state AS_UNUSED)
 {
     const struct as_oip_requested_output asked[] = {{.name = AS_STR("y"), .binary = true}};
     struct as_oip_json_request q = {.r = {.head = answer, .outputs = asked, .n_outputs = 1}};
@@ -463,7 +463,7 @@ static void a_request_is_read_back(void **state AS_UNUSED)
     assert_memory_equal(got.r.inputs[0].data, "yyyyyyyy", 8);
 }
 
-static void an_answer_is_read(void **state AS_UNUSED)
+static void a_response_is_parsed(void **state AS_UNUSED)
 {
     static const char text[] =
         "{\"model_name\":\"m\",\"model_version\":\"1\",\"id\":\"7\",\"outputs\":[{\"name\":\"y\","
@@ -529,23 +529,23 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
     const struct CMUnitTest tests[] = {
         T(a_whole_request),
-        T(what_is_asked_for_in_binary),
-        T(scalars_and_nothing),
+        T(outputs_requested_in_binary),
+        T(scalars_and_empty_tensors),
         T(large_tensors_lie_in_one_blob),
         T(binary_parts_lie_in_the_body),
-        T(what_does_not_fit_the_shape),
-        T(what_is_missing_or_of_another_type),
-        T(nothing_is_said_twice),
+        T(data_that_does_not_fit_the_shape),
+        T(missing_keys_and_wrong_types),
+        T(duplicate_keys_are_refused),
         T(limits),
-        T(a_raw_body_is_the_one_input),
+        T(a_raw_body_is_the_only_input),
         T(generate_takes_inputs_by_name),
-        T(generate_refuses),
-        T(an_answer_in_json_and_in_binary),
+        T(malformed_generate_requests_are_refused),
+        T(a_response_in_json_and_in_binary),
         T(outputs_with_parameters),
-        T(bytes_that_are_no_text),
-        T(a_generate_answer_is_flat),
-        T(a_request_is_read_back),
-        T(an_answer_is_read),
+        T(bytes_that_are_not_utf8),
+        T(a_generate_response_is_flat),
+        T(a_request_is_parsed_again),
+        T(a_response_is_parsed),
         T(metadata),
     };
 

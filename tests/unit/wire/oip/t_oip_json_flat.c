@@ -1,5 +1,5 @@
-/* Specification of wire/oip/oip_json_flat: what a client of generate writes, the server reads as it was
- * meant; what the server writes, the client reads. */
+/* Specification of wire/oip/oip_json_flat: what a client of generate writes, the server reads as it
+ * was meant; what the server writes, the client reads. */
 #include "wire/oip/oip_json_flat.h"
 
 #include "unit.h"
@@ -55,7 +55,7 @@ static int put(const struct as_tensor *t)
 
 /* --- requests --- */
 
-static void values_are_nested_as_their_shape_is(void **state AS_UNUSED)
+static void values_are_nested_like_their_shape(void **state AS_UNUSED)
 {
     static const int32_t v[] = {1, 2, 3, 4, 5, 6};
     static const uint8_t words[] = "\2\0\0\0ab\0\0\0\0\1\0\0\0c\1\0\0\0";
@@ -88,7 +88,7 @@ static void values_are_nested_as_their_shape_is(void **state AS_UNUSED)
     assert_string_equal(written(), "{\"x\":[[\"ab\",\"\"],[\"c\",\"\\u0000\"]]}");
 }
 
-static void the_server_reads_what_was_meant(void **state AS_UNUSED)
+static void the_server_rebuilds_the_request(void **state AS_UNUSED)
 {
     static const float v[] = {1.5f, -2, 0.1f, 4, 5, 6};
     const struct as_tensor_spec spec = {
@@ -130,7 +130,7 @@ static int fits(const struct as_tensor_spec *s, const int64_t *shape, uint32_t n
     return as_oip_json_flat_fits(&t, s, why, sizeof(why));
 }
 
-static void what_generate_cannot_say_is_refused(void **state AS_UNUSED)
+static void inputs_that_do_not_fit_are_refused(void **state AS_UNUSED)
 {
     static const uint8_t bytes[] = "\1\0\0\0\xff";
     struct as_tensor_spec fixed = SPEC(AS_DT_FP32, 2, 3), one = SPEC(AS_DT_FP32, -1, 3);
@@ -184,7 +184,7 @@ static int read(const char *body, const struct as_tensor_spec *outputs, uint32_t
     return rc;
 }
 
-static void declared_outputs_have_their_types(void **state AS_UNUSED)
+static void declared_outputs_have_their_datatype(void **state AS_UNUSED)
 {
     struct as_tensor_spec spec = SPEC(AS_DT_FP32, -1, 2);
 
@@ -204,7 +204,7 @@ static void declared_outputs_have_their_types(void **state AS_UNUSED)
     assert_null(error.p);
 }
 
-static void others_have_the_type_that_fits(void **state AS_UNUSED)
+static void other_outputs_have_the_datatype_that_fits(void **state AS_UNUSED)
 {
     static const struct {
         const char *values;
@@ -230,7 +230,7 @@ static void others_have_the_type_that_fits(void **state AS_UNUSED)
     }
 }
 
-static void errors_and_outputs_of_that_name(void **state AS_UNUSED)
+static void errors_and_outputs_named_error(void **state AS_UNUSED)
 {
     struct as_tensor_spec spec = {.name = AS_STR("error"), .dtype = AS_DT_BYTES};
 
@@ -253,7 +253,7 @@ static void an_output_replaces_a_member_of_its_name(void **state AS_UNUSED)
     assert_int_equal(answer.id.n, 0);
 }
 
-static void what_cannot_be_read_is_refused(void **state AS_UNUSED)
+static void malformed_responses_are_refused(void **state AS_UNUSED)
 {
     static const struct {
         const char *body, *words;
@@ -281,10 +281,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(values_are_nested_as_their_shape_is),     TEST(the_server_reads_what_was_meant),
-        TEST(what_generate_cannot_say_is_refused),     TEST(declared_outputs_have_their_types),
-        TEST(others_have_the_type_that_fits),          TEST(errors_and_outputs_of_that_name),
-        TEST(an_output_replaces_a_member_of_its_name), TEST(what_cannot_be_read_is_refused),
+        TEST(values_are_nested_like_their_shape),        TEST(the_server_rebuilds_the_request),
+        TEST(inputs_that_do_not_fit_are_refused),        TEST(declared_outputs_have_their_datatype),
+        TEST(other_outputs_have_the_datatype_that_fits), TEST(errors_and_outputs_named_error),
+        TEST(an_output_replaces_a_member_of_its_name),   TEST(malformed_responses_are_refused),
     };
     int failed;
 

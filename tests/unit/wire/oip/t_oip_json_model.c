@@ -1,4 +1,5 @@
-/* Specification of wire/oip/oip_json_model: a model's metadata as servers of the protocol write it. */
+/* Specification of wire/oip/oip_json_model: a model's metadata as servers of the protocol write it.
+ */
 #include "unit.h"
 #include "wire/oip/oip_json_model.h"
 
@@ -41,7 +42,7 @@ static void all_members(void **state AS_UNUSED)
     assert_int_equal(model.outputs[0].shape[0], INT64_MAX);
 }
 
-static void what_is_missing_is_empty(void **state AS_UNUSED)
+static void missing_members_are_empty(void **state AS_UNUSED)
 {
     assert_int_equal(parse("{}"), 0);
     assert_int_equal(model.name.n + model.n_versions + model.n_inputs + model.n_outputs, 0);
@@ -50,7 +51,7 @@ static void what_is_missing_is_empty(void **state AS_UNUSED)
     assert_int_equal(model.inputs[0].ndim, 0);
 }
 
-static void what_is_no_metadata(void **state AS_UNUSED)
+static void malformed_metadata_is_refused(void **state AS_UNUSED)
 {
     static const char *const bad[] = {"",
                                       "[]",
@@ -113,8 +114,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members),
-        cmocka_unit_test(what_is_missing_is_empty),
-        cmocka_unit_test(what_is_no_metadata),
+        cmocka_unit_test(missing_members_are_empty),
+        cmocka_unit_test(malformed_metadata_is_refused),
         cmocka_unit_test(limits_at_n_and_one_more),
     };
     int failed;

@@ -2,7 +2,7 @@
 #include "oip_json_case.h"
 
 /* Writers that know a message by its type put null where a field is not set. */
-static void null_is_what_is_not_there(void **state AS_UNUSED)
+static void null_counts_as_absent(void **state AS_UNUSED)
 {
     assert_int_equal(
         parse("{\"id\":null,\"parameters\":null,\"outputs\":null,\"more\":null,\"inputs\":[{"
@@ -69,7 +69,7 @@ static void generate_takes_null_as_absent(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(null_is_what_is_not_there, up, down),
+        cmocka_unit_test_setup_teardown(null_counts_as_absent, up, down),
         cmocka_unit_test_setup_teardown(generate_takes_null_as_absent, up, down),
     };
 

@@ -37,7 +37,7 @@ static void range(struct as_buf *b, unsigned field, const char *region, uint64_t
         parameter(b, field, "shared_memory_offset", number(2, offset));
 }
 
-static void an_input_lies_elsewhere(void **state AS_UNUSED)
+static void an_input_in_shared_memory(void **state AS_UNUSED)
 {
     struct as_buf b = request(), in = input("a", "INT32", by_two, 2);
 
@@ -56,7 +56,7 @@ static void an_input_lies_elsewhere(void **state AS_UNUSED)
 }
 
 /* Raw contents are for the others, wherever they stand in the message. */
-static void raw_contents_pass_it_by(void **state AS_UNUSED)
+static void raw_contents_belong_to_the_other_inputs(void **state AS_UNUSED)
 {
     for (int first = 0; first < 2; first++) {
         struct as_buf b = request(), in;
@@ -82,7 +82,7 @@ static void raw_contents_pass_it_by(void **state AS_UNUSED)
     }
 }
 
-static void typed_contents_beside_it(void **state AS_UNUSED)
+static void typed_contents_of_the_other_inputs(void **state AS_UNUSED)
 {
     struct as_buf b = request(), in = input("a", "UINT8", one, 1);
 
@@ -123,7 +123,7 @@ static struct as_buf with(const char *key, struct as_buf value)
     return b;
 }
 
-static void ranges_that_are_none(void **state AS_UNUSED)
+static void malformed_ranges_are_refused(void **state AS_UNUSED)
 {
     struct as_buf b = with("shared_memory_region", text("r")), in;
 
@@ -160,7 +160,7 @@ static struct as_buf output(void)
     return b;
 }
 
-static void an_output_goes_elsewhere(void **state AS_UNUSED)
+static void an_output_in_shared_memory(void **state AS_UNUSED)
 {
     struct as_buf b = request(), out = output();
 
@@ -201,12 +201,12 @@ static void an_output_is_classified(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(an_input_lies_elsewhere, clean),
-        cmocka_unit_test_teardown(raw_contents_pass_it_by, clean),
-        cmocka_unit_test_teardown(typed_contents_beside_it, clean),
+        cmocka_unit_test_teardown(an_input_in_shared_memory, clean),
+        cmocka_unit_test_teardown(raw_contents_belong_to_the_other_inputs, clean),
+        cmocka_unit_test_teardown(typed_contents_of_the_other_inputs, clean),
         cmocka_unit_test_teardown(too_many_and_too_few_raw_contents, clean),
-        cmocka_unit_test_teardown(ranges_that_are_none, clean),
-        cmocka_unit_test_teardown(an_output_goes_elsewhere, clean),
+        cmocka_unit_test_teardown(malformed_ranges_are_refused, clean),
+        cmocka_unit_test_teardown(an_output_in_shared_memory, clean),
         cmocka_unit_test_teardown(an_output_is_classified, clean),
     };
 

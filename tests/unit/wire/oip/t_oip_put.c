@@ -71,7 +71,7 @@ static void an_empty_response_is_empty(void **state AS_UNUSED)
     assert_int_equal(as_oip_response_len(&(struct as_oip_response){0}), 0);
 }
 
-static void in_parts_it_is_the_same(void **state AS_UNUSED)
+static void a_response_in_parts_is_the_same(void **state AS_UNUSED)
 {
     const struct as_tensor outputs[] = {{AS_STR("x"), AS_DT_FP32, 2, by_two, data, 16},
                                         {AS_STR("y"), AS_DT_UINT8, 1, three, data, 300}};
@@ -89,7 +89,7 @@ static void in_parts_it_is_the_same(void **state AS_UNUSED)
     assert_same(&got, &want);
 }
 
-static void raw_heads_fit_their_room(void **state AS_UNUSED)
+static void raw_heads_fit_their_buffer(void **state AS_UNUSED)
 {
     uint8_t head[AS_OIP_RAW_HEAD_MAX];
 
@@ -100,7 +100,7 @@ static void raw_heads_fit_their_room(void **state AS_UNUSED)
     assert_int_equal(as_oip_put_raw_head(head, SIZE_MAX), AS_OIP_RAW_HEAD_MAX);
 }
 
-static void a_response_over_two_gib_is_seen(void **state AS_UNUSED)
+static void a_response_over_two_gib_has_no_length(void **state AS_UNUSED)
 {
     /* "\x2a\x0d…" 11 + 2 bytes of head, 6 bytes of raw head: never read, only counted */
     struct as_tensor t[2] = {{AS_STR("y"), AS_DT_INT8, 1, three, data, 0},
@@ -219,7 +219,7 @@ static struct as_buf param(unsigned field, const char *name, const char *text, u
     return entry;
 }
 
-static void an_output_that_lies_elsewhere(void **state AS_UNUSED)
+static void an_output_in_shared_memory(void **state AS_UNUSED)
 {
     const struct as_tensor outputs[] = {
         {AS_STR("x"), AS_DT_UINT8, 1, three, NULL, 0},
@@ -250,10 +250,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_response),
         cmocka_unit_test(an_empty_response_is_empty),
-        cmocka_unit_test(an_output_that_lies_elsewhere),
-        cmocka_unit_test(in_parts_it_is_the_same),
-        cmocka_unit_test(raw_heads_fit_their_room),
-        cmocka_unit_test(a_response_over_two_gib_is_seen),
+        cmocka_unit_test(an_output_in_shared_memory),
+        cmocka_unit_test(a_response_in_parts_is_the_same),
+        cmocka_unit_test(raw_heads_fit_their_buffer),
+        cmocka_unit_test(a_response_over_two_gib_has_no_length),
         cmocka_unit_test(a_request_echoed_is_its_response),
         cmocka_unit_test(live_and_ready),
         cmocka_unit_test(server_metadata),

@@ -63,7 +63,7 @@ static void typed_integers_out_of_range(void **state AS_UNUSED)
     }
 }
 
-static void typed_floats_are_used_where_they_lie(void **state AS_UNUSED)
+static void packed_floats_are_used_in_place(void **state AS_UNUSED)
 {
     struct as_buf c = {0}, b;
 
@@ -113,7 +113,7 @@ static void typed_bytes_get_their_lengths(void **state AS_UNUSED)
     REFUSED(&b, AS_EINVALID, "input 'a': 1 elements in bytes_contents, shape [2] needs 2");
 }
 
-static void contents_given_twice_are_one(void **state AS_UNUSED)
+static void several_contents_are_merged(void **state AS_UNUSED)
 {
     struct as_buf b = request(), in = input("a", "INT32", two, 1);
 
@@ -226,9 +226,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_integers_become_bytes),
         cmocka_unit_test(typed_integers_out_of_range),
-        cmocka_unit_test(typed_floats_are_used_where_they_lie),
+        cmocka_unit_test(packed_floats_are_used_in_place),
         cmocka_unit_test(typed_bytes_get_their_lengths),
-        cmocka_unit_test(contents_given_twice_are_one),
+        cmocka_unit_test(several_contents_are_merged),
         cmocka_unit_test(typed_fields_match_the_datatype),
         cmocka_unit_test(typed_counts_match_the_shape),
         cmocka_unit_test(typed_contents_may_grow_by_64_mib),

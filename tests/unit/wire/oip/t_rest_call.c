@@ -89,7 +89,7 @@ static void reserved_names(void **state AS_UNUSED)
 
 /* --- answers --- */
 
-static void a_whole_answer(void **state AS_UNUSED)
+static void a_complete_response(void **state AS_UNUSED)
 {
     assert_int_equal(verdict("200", "{}"), 0);
     assert_int_equal(call.body.n, 2);
@@ -99,7 +99,7 @@ static void a_whole_answer(void **state AS_UNUSED)
     assert_string_equal(call.text, "");
 }
 
-static void binary_data_behind_the_json(void **state AS_UNUSED)
+static void binary_data_after_the_json(void **state AS_UNUSED)
 {
     begin(100);
     field(":status", "200");
@@ -110,7 +110,7 @@ static void binary_data_behind_the_json(void **state AS_UNUSED)
     assert_int_equal(call.body.n, 7);
 }
 
-static void errors_mean_what_they_mean_over_grpc(void **state AS_UNUSED)
+static void http_errors_map_to_grpc_statuses(void **state AS_UNUSED)
 {
     /* every HTTP status that our table of errors has comes back as a status of one of its rows */
     for (int row = 1; row < AS_ERR_ROWS; row++) {
@@ -176,7 +176,7 @@ static void limit_at_n_and_one_more(void **state AS_UNUSED)
     assert_string_equal(call.text, "the answer is larger than the limit");
 }
 
-static void answers_that_cannot_be_taken(void **state AS_UNUSED)
+static void unacceptable_responses_are_refused(void **state AS_UNUSED)
 {
     static const struct {
         const char *name, *value;
@@ -206,7 +206,7 @@ static void answers_that_cannot_be_taken(void **state AS_UNUSED)
     assert_int_equal(as_rest_call_end(&call, json, true), 0);
 }
 
-static void cut_short(void **state AS_UNUSED)
+static void truncated_responses_are_refused(void **state AS_UNUSED)
 {
     begin(100);
     field(":status", "200");
@@ -261,7 +261,7 @@ static void events_of_a_stream(void **state AS_UNUSED)
     assert_int_equal(as_rest_call_end(&call, json, false), 14);
 }
 
-static void a_stream_that_is_none(void **state AS_UNUSED)
+static void a_response_that_is_no_stream(void **state AS_UNUSED)
 {
     begin_stream("404", "application/json", 100);
     assert_int_equal(data("{\"error\":\"no\"}"), 0);
@@ -282,15 +282,15 @@ int main(void)
         cmocka_unit_test(fields_of_a_request),
         cmocka_unit_test(paths_are_encoded),
         cmocka_unit_test(reserved_names),
-        cmocka_unit_test(a_whole_answer),
-        cmocka_unit_test(binary_data_behind_the_json),
-        cmocka_unit_test(errors_mean_what_they_mean_over_grpc),
+        cmocka_unit_test(a_complete_response),
+        cmocka_unit_test(binary_data_after_the_json),
+        cmocka_unit_test(http_errors_map_to_grpc_statuses),
         cmocka_unit_test(texts_of_errors),
         cmocka_unit_test(limit_at_n_and_one_more),
-        cmocka_unit_test(answers_that_cannot_be_taken),
-        cmocka_unit_test(cut_short),
+        cmocka_unit_test(unacceptable_responses_are_refused),
+        cmocka_unit_test(truncated_responses_are_refused),
         cmocka_unit_test(events_of_a_stream),
-        cmocka_unit_test(a_stream_that_is_none),
+        cmocka_unit_test(a_response_that_is_no_stream),
     };
     int failed;
 

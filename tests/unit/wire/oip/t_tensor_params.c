@@ -47,7 +47,7 @@ static struct bytes put(enum as_frame_type type, const struct as_tensor_params *
     return b;
 }
 
-static void a_round_trip(void **state AS_UNUSED)
+static void parameters_survive_the_link(void **state AS_UNUSED)
 {
     const struct as_tensor_params p = {own, AS_COUNT(own)};
     const enum as_frame_type types[] = {AS_FRAME_OPEN, AS_FRAME_DATA};
@@ -100,7 +100,7 @@ static const char *refused(size_t offset, uint64_t v, size_t n)
     return why;
 }
 
-static void hostile_records(void **state AS_UNUSED)
+static void hostile_records_are_refused(void **state AS_UNUSED)
 {
     static const char *const order =
         "parameter of a tensor: no such tensor, or not in the tensors' order";
@@ -129,7 +129,7 @@ static void what_is_written_is_in_order(void **state AS_UNUSED)
 }
 
 /* With those of the message. */
-static void as_many_as_may_be(void **state AS_UNUSED)
+static void the_number_of_parameters_is_limited(void **state AS_UNUSED)
 {
     struct as_tensor_param *many = calloc(AS_FRAME_PARAMS, sizeof(*many));
     struct as_frame_msg with = fixed;
@@ -149,7 +149,7 @@ static void as_many_as_may_be(void **state AS_UNUSED)
 /* --- protobuf --- */
 
 /* A response that has them, read as one and as a request: their tensors have the same form. */
-static void in_protobuf(void **state AS_UNUSED)
+static void protobuf_has_parameters_of_tensors(void **state AS_UNUSED)
 {
     struct as_oip_response r = {.model = AS_STR("m"),
                                 .outputs = tensors,
@@ -186,7 +186,7 @@ static int parse(struct as_buf *b, struct as_arena *a, struct as_oip_infer *r, c
 }
 
 /* As in a map the last of a name counts, within one tensor; the server's own are not kept. */
-static void of_inputs(void **state AS_UNUSED)
+static void parameters_of_inputs(void **state AS_UNUSED)
 {
     static const char *const keys[] = {"k", "binary_data_size",    "classification", "l",
                                        "k", "shared_memory_offset"};
@@ -242,7 +242,7 @@ static int with_many(uint32_t of_request, uint32_t of_input, size_t name, char *
     return err;
 }
 
-static void bounds(void **state AS_UNUSED)
+static void parameter_sizes_are_limited(void **state AS_UNUSED)
 {
     char why[128];
 
@@ -261,13 +261,13 @@ static void bounds(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_round_trip),
-        cmocka_unit_test(hostile_records),
+        cmocka_unit_test(parameters_survive_the_link),
+        cmocka_unit_test(hostile_records_are_refused),
         cmocka_unit_test(what_is_written_is_in_order),
-        cmocka_unit_test(as_many_as_may_be),
-        cmocka_unit_test(in_protobuf),
-        cmocka_unit_test(of_inputs),
-        cmocka_unit_test(bounds),
+        cmocka_unit_test(the_number_of_parameters_is_limited),
+        cmocka_unit_test(protobuf_has_parameters_of_tensors),
+        cmocka_unit_test(parameters_of_inputs),
+        cmocka_unit_test(parameter_sizes_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

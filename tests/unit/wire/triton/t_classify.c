@@ -72,7 +72,7 @@ static void numbers_of_every_type(void **state AS_UNUSED)
     assert_string_equal(CLASSES(AS_DT_BF16, ((uint16_t[]){0x3fc0, 0xc000}), 2), "1.5:0 -2:1");
 }
 
-static void of_equal_values_the_first_and_nan_last(void **state AS_UNUSED)
+static void equal_values_keep_their_order_and_nan_is_last(void **state AS_UNUSED)
 {
     struct as_tensor got;
 
@@ -152,7 +152,7 @@ static void classes_with_labels(void **state AS_UNUSED)
     assert_memory_equal(got.data, want, sizeof(want) - 1);
 }
 
-static void labels_count_for_the_size_of_an_answer(void **state AS_UNUSED)
+static void labels_count_toward_the_limit(void **state AS_UNUSED)
 {
     static uint8_t data[AS_CLASSIFY_BYTES / 1088 + 1];
     static char text[1024];
@@ -170,7 +170,7 @@ static void labels_count_for_the_size_of_an_answer(void **state AS_UNUSED)
     assert_int_equal(as_classify(&t, NULL, 0, AS_CLASSIFY_MAX, &arena, &got), 0);
 }
 
-static void what_has_no_classes(void **state AS_UNUSED)
+static void datatypes_without_an_order_are_refused(void **state AS_UNUSED)
 {
     static uint8_t data[AS_CLASSIFY_MAX + 1];
     struct as_tensor t = {.dtype = AS_DT_BYTES}, got;
@@ -192,12 +192,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(numbers_of_every_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_equal_values_the_first_and_nan_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(equal_values_keep_their_order_and_nan_is_last, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(the_first_dimension_is_the_batch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_best_of_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(classes_with_labels, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(labels_count_for_the_size_of_an_answer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_has_no_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_count_toward_the_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(datatypes_without_an_order_are_refused, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);

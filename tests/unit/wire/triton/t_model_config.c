@@ -1,4 +1,5 @@
-/* Specification of wire/triton/model_config: the message, compared with protobuf written by hand. */
+/* Specification of wire/triton/model_config: the message, compared with protobuf written by hand.
+ */
 #include "wire/triton/model_config.h"
 
 #include "protobuf.h"
@@ -53,7 +54,7 @@ static void a_model_without_a_signature(void **state AS_UNUSED)
     assert_written(&c, response(want));
 }
 
-static void tensors_have_types_of_their_own_names(void **state AS_UNUSED)
+static void tensors_have_triton_datatypes(void **state AS_UNUSED)
 {
     const struct as_model_config c = {.name = AS_STR("m"),
                                       .platform = AS_STR("python"),
@@ -153,7 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_without_a_signature),
-        cmocka_unit_test(tensors_have_types_of_their_own_names),
+        cmocka_unit_test(tensors_have_triton_datatypes),
         cmocka_unit_test(a_model_that_is_batched_and_decoupled),
         cmocka_unit_test(labels_are_parameters),
     };

@@ -18,7 +18,7 @@ static int tear_down(void **state AS_UNUSED)
     return 0;
 }
 
-static void an_index_is_asked_for(void **state AS_UNUSED)
+static void an_index_request_is_parsed(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
     bool ready = true;
@@ -44,7 +44,7 @@ static void parameter(struct as_buf *b, const char *key, bool v)
     pb_nest(b, 3, entry);
 }
 
-static void a_change_names_a_model_and_its_parameters(void **state AS_UNUSED)
+static void a_load_request_is_parsed(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
     struct as_repository_change c;
@@ -61,7 +61,7 @@ static void a_change_names_a_model_and_its_parameters(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void a_malformed_change(void **state AS_UNUSED)
+static void a_malformed_load_request_is_refused(void **state AS_UNUSED)
 {
     struct as_repository_change c = {.n_parameters = 77};
 
@@ -100,10 +100,9 @@ static void an_index_is_written(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_index_is_asked_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_change_names_a_model_and_its_parameters, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_malformed_change, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_index_request_is_parsed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_load_request_is_parsed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_malformed_load_request_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_index_is_written, set_up, tear_down),
     };
 

@@ -64,7 +64,7 @@ static void log_settings_have_types(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void of_a_name_the_last_counts(void **state AS_UNUSED)
+static void of_duplicates_the_last_counts(void **state AS_UNUSED)
 {
     const struct as_setting *s;
     struct as_buf b = {0};
@@ -77,7 +77,7 @@ static void of_a_name_the_last_counts(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void not_more_than_the_limit(void **state AS_UNUSED)
+static void too_many_settings_are_refused(void **state AS_UNUSED)
 {
     const struct as_setting *s;
     struct as_buf b = {0};
@@ -144,8 +144,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(log_settings_have_types, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_a_name_the_last_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(not_more_than_the_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_duplicates_the_last_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(too_many_settings_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(trace_settings_are_lists, set_up, tear_down),
         cmocka_unit_test_setup_teardown(settings_are_written, set_up, tear_down),
     };

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "protobuf.h"
 
-static void a_registration_is_read(void **state AS_UNUSED)
+static void a_registration_is_parsed(void **state AS_UNUSED)
 {
     struct as_shm_region r = {.size = 77};
     struct as_buf b = {0};
@@ -58,7 +58,7 @@ static void regions_are_written_by_name(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_registration_is_read),
+        cmocka_unit_test(a_registration_is_parsed),
         cmocka_unit_test(regions_are_written_by_name),
     };
 
