@@ -1,11 +1,11 @@
-/* Any names, values and texts, as user code may choose them, on their way to a client: no byte of
- * them becomes syntax.
+/* Any names, values and texts, which user code may choose, are sent to a client: no byte of them
+ * may become syntax.
  *
- * The input is fields: a byte for the length of the name, one for that of the value, and both. As
- * headers and trailers of an answer they are written over HTTP/1.1 and twice over HTTP/2 (the
- * second time by what wire/h2/h2_response_cache remembers) and read by our own clients: exactly
- * those arrive that wire/http/http_field lets through. As texts they are a grpc-message, an error
- * in JSON, and a response of generate_stream, which must be one event.
+ * The input is a list of fields: a byte for the length of the name, one for that of the value, and
+ * both texts. They are sent as headers and trailers of a response over HTTP/1.1, and twice over
+ * HTTP/2 (the second time from wire/h2/h2_response_cache), and read by our own clients: exactly
+ * those fields must arrive that wire/http/http_field allows. They are also written as a
+ * grpc-message, an error in JSON, and a response of generate_stream, which must be a single event.
  */
 #include "base/err.h"
 #include "wire/http/http_field.h"
@@ -43,7 +43,7 @@ static uint32_t read_fields(struct as_http_header *f, const uint8_t *p, size_t s
         f[n].value = (struct as_str){(const char *)p + 2 + name, value};
         p += 2 + name + value;
         size -= 2 + name + value;
-        /* which length an answer has is its maker's to know */
+        /* the server itself sets the length of a response */
         n += !as_str_eq(f[n].name, AS_STR("content-length"));
     }
     return n;
@@ -86,7 +86,7 @@ static const struct as_http_ops server_ops = {
     .on_close = on_server_close,
 };
 
-/* What the framing of HTTP/1.1 adds is not of the answer. */
+/* Ignores the header fields that HTTP/1.1 adds. */
 static void on_field(void *conn, void *call AS_UNUSED, struct as_str name, struct as_str value,
                      bool trailer)
 {
@@ -155,7 +155,7 @@ static struct as_http_answer answer_of(const struct fuzz *f)
                                    .n_trailers = f->n - f->split};
 }
 
-/* All bytes of a queue, which is empty then. */
+/* Removes all bytes from a queue and returns them. */
 static struct as_buf drain(struct as_outq *q)
 {
     struct as_buf b = {0};
@@ -316,7 +316,7 @@ static void as_response(const struct as_http_header *f)
     uint64_t max;
 
     if (!as_name_check_utf8(f->name) || !as_name_check_utf8(f->value))
-        return; /* workers are refused them */
+        return; /* workers may not send these */
     memcpy(bytes, &len, 4);
     if (len)
         memcpy(bytes + 4, f->value.p, len);

@@ -1,7 +1,7 @@
-/* fuzz/f_json.c — any bytes as JSON: two ways of reading agree, and what is read obeys
- * wire/json/json.h.
+/* fuzz/f_json.c — any bytes as JSON: reading and skipping accept the same texts, and results
+ * are as wire/json/json.h promises.
  *
- * The first byte chooses the datatype that the text is read as elements of.
+ * The first byte selects the datatype for reading the text as elements of a tensor.
  */
 #include "wire/json/json.h"
 #include "wire/name_check.h"
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct as_json *reader;
 
-/* Reads everything there is, each value by the reader of its type. 0 or AS_EPROTO. */
+/* Reads all values, each with the reader of its type. 0 or AS_EPROTO. */
 static int read_all(struct as_json_value *v)
 {
     struct as_json_value again = *v;
@@ -67,8 +67,8 @@ static int walk(struct as_arena *a, const uint8_t *p, size_t n, bool read)
     return err;
 }
 
-/* As elements: into exactly the memory that was promised to be enough, and printed they read the
- * same again. */
+/* Reads the text as elements into a block of exactly the documented size. The printed elements must
+ * read the same again. */
 static void elements(struct as_arena *a, enum as_dtype t, const uint8_t *p, size_t n)
 {
     size_t room = t == AS_DT_BYTES ? AS_JSON_BYTES_ROOM(n) : (n / 2 + 1) * as_dtype_size(t);
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         reader = as_json_new();
     p = malloc(size - 1 + AS_JSON_PADDING);
     memcpy(p, data + 1, size - 1);
-    memset(p + size - 1, data[0], AS_JSON_PADDING); /* whatever it is, it is not looked at */
+    memset(p + size - 1, data[0], AS_JSON_PADDING); /* any value: the padding must not matter */
     as_arena_init(&a, NULL, 0);
     err = walk(&a, p, size - 1, false);
     AS_ASSERT(walk(&a, p, size - 1, true) == err);

@@ -1,15 +1,14 @@
-/* fuzz/f_oip.c — any bytes as a ModelInferRequest, a name/version request, and as the answers that
- * a client reads.
+/* fuzz/f_oip.c — any bytes as a ModelInferRequest, a name/version request, and as responses that a
+ * client parses.
  *
- * What is accepted obeys the promises of wire/oip/oip.h, fits a frame of the link, and its inputs
- * sent back as a response have exactly the announced length and parse again as a request's fields
- * do.
+ * An accepted request is as wire/oip/oip.h promises and fits a frame of the link. Its inputs,
+ * written as a response, have exactly the computed length and parse again.
  */
 #include "wire/oip/oip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Volatile, so that the reads below are not optimised away: they are what a sanitizer watches. */
+/* Volatile, so that the compiler keeps the reads below, which a sanitizer checks. */
 static volatile unsigned sink;
 
 static void touch(const void *p, size_t n)
@@ -22,8 +21,8 @@ static void touch(const void *p, size_t n)
     sink = sum;
 }
 
-/* What lies in shared memory has a size and no bytes yet; here it gets zeros, so that the rest can
- * be checked as after a read. False: too many. */
+/* Inputs in shared memory have a size but no data yet. Gives them zeros, so that the other checks
+ * apply. False: too many bytes. */
 static bool fill_ranges(struct as_oip_infer *r, struct as_arena *a)
 {
     struct as_tensor *t = as_arena_alloc(a, r->n_inputs * sizeof(*t) + 1, 8);
@@ -52,15 +51,15 @@ static bool fill_ranges(struct as_oip_infer *r, struct as_arena *a)
     return true;
 }
 
-/* The promises that the SDK's zero-copy views rest on: element count times size is exactly the
- * length. */
+/* The SDK's zero-copy views depend on this: the length is exactly the number of elements times
+ * their size. */
 static void check_inputs(const struct as_oip_infer *r)
 {
     for (uint32_t i = 0; i < r->n_inputs; i++) {
         const struct as_tensor *t = &r->inputs[i];
         uint64_t n;
 
-        /* a datatype that nobody knows is refused, never passed on */
+        /* an unknown datatype must be refused */
         AS_ASSERT(t->name.n && t->dtype != AS_DT_INVALID);
         AS_ASSERT(as_tensor_elements(t->dtype, t->shape, t->ndim, &n) == 0);
         if (t->dtype == AS_DT_BYTES)
@@ -72,8 +71,8 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
-/* The three ways to know the length must agree: edge/infer/infer announces the first to gRPC and
- * sends the last. One byte off would shift every message after it. */
+/* The three ways to compute the length must agree: edge/infer/infer puts the first into the gRPC
+ * prefix and sends the last. A difference would shift every later message. */
 static void check_response(const struct as_oip_infer *r)
 {
     struct as_oip_response out = {.model = r->model,
@@ -91,14 +90,14 @@ static void check_response(const struct as_oip_infer *r)
     for (uint32_t i = 0; i < r->n_inputs; i++)
         sum += as_oip_put_raw_head(head, r->inputs[i].nbytes) + r->inputs[i].nbytes;
     AS_ASSERT(sum == n);
-    p = malloc(n ? n : 1); /* exactly so large: one byte too many is seen by a sanitizer */
+    p = malloc(n ? n : 1); /* exactly the size: a sanitizer detects a write beyond it */
     AS_ASSERT(p);
     as_oip_put_response(p, &out);
     touch(p, n);
     free(p);
 }
 
-/* A request that was accepted can always be sent to a worker, and is the same there. */
+/* An accepted request can be sent to a worker, which gets the same request. */
 static void check_link(const struct as_oip_infer *r)
 {
     struct as_msg in = {.id = r->id,
@@ -106,8 +105,8 @@ static void check_link(const struct as_oip_infer *r)
                         .params = r->params,
                         .n_tensors = r->n_inputs,
                         .n_params = r->n_params};
-    /* no budget here: what was accepted has to fit a frame, or it would be refused only after
-     * admission */
+    /* no memory budget here: an accepted request must fit a frame, or it would be refused only
+     * after admission */
     struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR, .tensor_params = r->tensor_params}, m;
     struct as_arena a;
     struct as_frame f;
@@ -128,7 +127,7 @@ static void check_link(const struct as_oip_infer *r)
     as_outq_fini(&q);
 }
 
-/* An answer that is accepted obeys the same promises as a request's inputs. */
+/* The outputs of an accepted response are checked like a request's inputs. */
 static void check_answers(const uint8_t *data, size_t size, struct as_arena *a)
 {
     struct as_oip_infer as_inputs = {0};

@@ -1,8 +1,8 @@
-/* fuzz/f_oip_json.c — any bytes as REST bodies: infer with binary data, raw, generate, an answer.
+/* fuzz/f_oip_json.c — any bytes as REST bodies: infer with binary data, raw, generate, a response.
  *
- * The first two bytes say how long the binary data at the end is. What is accepted obeys the
- * promises of wire/oip/oip_json.h, fits a frame of the link, and written as an answer it reads the same
- * again.
+ * The first two bytes are the length of the binary data at the end. An accepted request is as
+ * wire/oip/oip_json.h promises, fits a frame of the link, and written as a response it parses to
+ * the same.
  */
 #include "wire/oip/oip_json.h"
 
@@ -37,7 +37,7 @@ static void check_inputs(const struct as_oip_infer *r)
     }
 }
 
-/* What lies in shared memory has a size and no bytes: nothing more can be checked here. */
+/* Inputs in shared memory have a size but no data: they cannot be checked here. */
 static bool has_ranges(const struct as_oip_infer *r)
 {
     for (uint32_t i = 0; r->ranges && i < r->n_inputs; i++) {

@@ -1,5 +1,5 @@
-/* Any bytes as a message of the health and reflection services, and of the extensions. What is read
- * keeps the promises of its header; an answer is again well-formed protobuf. */
+/* Any bytes as a message of the health and reflection services, and of the extensions. Parsed
+ * structs are as their headers promise; responses are well-formed protobuf. */
 #include "base/err.h"
 #include "wire/grpc/grpc_health.h"
 #include "wire/name_check.h"

@@ -1,5 +1,5 @@
-/* tests/unit/support/json_case.h — a reader of JSON, and the text that it reads: in memory of just its size
- * and the padding, so that the sanitizer sees who reads on. */
+/* tests/unit/support/json_case.h — a JSON reader and its text. The text is in a block of exactly
+ * its size and the padding, so that a sanitizer detects reads beyond it. */
 #ifndef AS_TESTS_JSON_CASE_H
 #define AS_TESTS_JSON_CASE_H
 
@@ -9,7 +9,7 @@
 static struct {
     struct as_json *j;
     struct as_arena arena;
-    uint8_t *text; /* what slices point into; kept until the next one */
+    uint8_t *text; /* slices point into it; valid until the next text */
     struct as_json_value root;
 } got;
 
@@ -29,7 +29,7 @@ AS_UNUSED static int down(void **state AS_UNUSED)
     return 0;
 }
 
-/* `fill`: what the padding holds. */
+/* `fill`: the byte in the padding. */
 AS_UNUSED static struct as_str keep_text(const char *z, char fill)
 {
     size_t n = strlen(z);

@@ -1,4 +1,4 @@
-/* tests/unit/support/oip_case.h — requests built by hand, and what parsing one of them gave. */
+/* tests/unit/support/oip_case.h — builds requests by hand and parses them. */
 #ifndef AS_TESTS_OIP_CASE_H
 #define AS_TESTS_OIP_CASE_H
 
@@ -14,7 +14,7 @@ static struct {
     char why[256];
 } got;
 
-/* Parses and drops the message; what it points to stays until the next call. */
+/* Parses and frees the message; the copy that the result points to is valid until the next call. */
 AS_UNUSED static int parse(struct as_buf *b)
 {
     int err;
@@ -76,7 +76,7 @@ AS_UNUSED static struct as_buf raw(const char *datatype, const int64_t *shape, s
     return b;
 }
 
-/* One input with typed contents, whose buffer is taken. */
+/* One input with typed contents; frees the buffer of the contents. */
 AS_UNUSED static struct as_buf typed(const char *datatype, const int64_t *shape, size_t ndim,
                                      struct as_buf contents)
 {

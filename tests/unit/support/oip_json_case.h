@@ -1,5 +1,5 @@
-/* tests/unit/support/oip_json_case.h — a REST body in memory of just its size and the padding, and what
- * wire/oip/oip_json makes of it. */
+/* tests/unit/support/oip_json_case.h — parses REST bodies with wire/oip/oip_json. The body is in a
+ * block of exactly its size and the padding. */
 #ifndef AS_TESTS_OIP_JSON_CASE_H
 #define AS_TESTS_OIP_JSON_CASE_H
 
@@ -38,7 +38,7 @@ AS_UNUSED static int down(void **state AS_UNUSED)
     return 0;
 }
 
-/* A body in memory of just its size and the padding. */
+/* A body in a block of exactly its size and the padding. */
 AS_UNUSED static const uint8_t *body_of(const char *json, const void *binary, size_t n)
 {
     size_t len = strlen(json);

@@ -1,5 +1,5 @@
-/* Specification of tool/bench/arrival_schedule: moments that do not drift, and arrivals as random
- * as they should be. */
+/* Specification of tool/bench/arrival_schedule: times do not drift, and Poisson arrivals have the
+ * right distribution. */
 #include "tool/bench/arrival_schedule.h"
 
 #include "unit.h"
@@ -28,7 +28,7 @@ static void a_long_run_does_not_overflow(void **state AS_UNUSED)
     struct as_arrival_schedule s;
 
     as_arrival_schedule_init(&s, 0, 1000000, false, 0);
-    s.n = (uint64_t)86400 * 1000000; /* a day of it */
+    s.n = (uint64_t)86400 * 1000000; /* after a day */
     assert_int_equal(as_arrival_schedule_next(&s), 86400 * AS_SEC);
 }
 
@@ -52,7 +52,7 @@ static void poisson_distances_are_exponential(void **state AS_UNUSED)
         above += gap > mean;
         last = at;
     }
-    /* within five standard errors of what an exponential distribution has */
+    /* within five standard errors of an exponential distribution */
     assert_true(fabs(sum / n - mean) < 5 * mean / sqrt(n));
     assert_true(fabs(squares / n - 2 * mean * mean) < 5 * sqrt(20) * mean * mean / sqrt(n));
     assert_true(fabs((double)above / n - exp(-1)) < 5 * .5 / sqrt(n));

@@ -1,5 +1,5 @@
-/* Specification of tool/bench/tally, tool/bench/bench_report and tool/fault: counts that add up,
- * what is written is read back, and hostile files are refused. */
+/* Specification of tool/bench/tally, tool/bench/bench_report and tool/fault: counts add up, a JSON
+ * report is parsed again, and hostile files are refused. */
 #include "tool/bench/bench_report.h"
 
 #include "tool/fault.h"
@@ -35,13 +35,14 @@ static void every_call_is_counted_once(void **state AS_UNUSED)
     assert_int_equal(as_tally_failed(&tally), 3);
     assert_int_equal(tally.status[2], 1);
     assert_int_equal(as_tally_due(&tally), 1005);
-    assert_int_equal(tally.latency.h.n, 1002);    /* errors have no latency, waiting does */
-    assert_int_equal(tally.error_latency.h.n, 3); /* but times of their own */
+    assert_int_equal(tally.latency.h.n,
+                     1002); /* errors have no latency; unanswered and unsent calls have */
+    assert_int_equal(tally.error_latency.h.n, 3); /* the times of errors */
     assert_int_equal(tally.error_latency.min, 7 * AS_SEC);
     assert_int_equal(tally.latency.h.max, 20 * AS_MS);
     assert_int_equal(tally.latency.min, AS_US);
     assert_true(as_tally_mean(&tally.latency) == (1000 * 1001 / 2 * 1e3 + 30e6) / 1002);
-    assert_string_equal(tally.text[8], "the queue is full"); /* the first */
+    assert_string_equal(tally.text[8], "the queue is full"); /* the first text of this status */
     tally = (struct as_tally){.unsent = 0};
     assert_true(as_tally_mean(&tally.latency) == 0);
 }
@@ -109,14 +110,14 @@ static void streams_have_times_of_responses(void **state AS_UNUSED)
                 past.v[AS_BENCH_REPORT_FIRST_P50] <= 51000);
     assert_true(past.v[AS_BENCH_REPORT_BETWEEN_MEAN] == 5.5);
     assert_true(past.v[AS_BENCH_REPORT_BETWEEN_MAX] == 10);
-    assert_true(past.v[AS_BENCH_REPORT_MAX] == 20000); /* the calls' own are what they were */
+    assert_true(past.v[AS_BENCH_REPORT_MAX] == 20000); /* the latencies of calls are the same */
     past.v[AS_BENCH_REPORT_RESPONSES] = 110;
     text.n = 0;
     as_bench_report_text(&text, &r, &past, false);
     assert_non_null(strstr(end(&text), "\n  responses  220.0/s\n  first      mean 50.500 p50 "));
     assert_non_null(strstr(end(&text), "\n  between    mean 0.005 p50 "));
     assert_non_null(strstr(end(&text), "220       2.000  better\n  first mean "));
-    r.stream = false; /* beside a result of streams */
+    r.stream = false; /* compared with a result of streams */
     text.n = 0;
     as_bench_report_text(&text, &r, &past, false);
     assert_null(strstr(end(&text), "responses"));
@@ -175,7 +176,7 @@ static void an_empty_measurement_is_reported(void **state AS_UNUSED)
 
 /* --- reading --- */
 
-/* What a file with this text is refused for; "": nothing. */
+/* Why a file with this text is refused; "": it is not. */
 static const char *refusal(const char *json)
 {
     static struct as_buf why;

@@ -1,4 +1,4 @@
-/* Specification of tool/server/changes: the answer to a deployment file, read and shown. */
+/* Specification of tool/server/changes: the response to a deployment file is parsed and printed. */
 #include "tool/server/changes.h"
 
 #include "base/err.h"

@@ -1,6 +1,5 @@
 /* Specification of tool/tensor/input, tool/tensor/npy, tool/tensor/sample_input and
- * tool/call/target: what the command line says becomes tensors and addresses, or a sentence that
- * says why not. */
+ * tool/call/target: options become tensors and addresses, or an error with a reason. */
 #include "tool/tensor/input.h"
 
 #include "tool/tensor/sample_input.h"
@@ -21,7 +20,7 @@ static const char *sentence(void)
     return (const char *)why.p;
 }
 
-/* Makes the tensor of `text`; ndim 0 and dtype invalid: the model declares nothing. */
+/* Makes the tensor of `text`. dtype invalid: the model does not declare the input. */
 static int make(const char *text, enum as_dtype t, uint32_t ndim, const int64_t *shape)
 {
     const struct as_tensor_spec spec = {{"x", 1}, t, ndim, shape, NULL, 0};
@@ -325,7 +324,7 @@ static void a_truncated_numpy_file_is_refused(void **state AS_UNUSED)
     }
 }
 
-/* --- made-up values --- */
+/* --- sample values --- */
 
 static void sample_values_are_random(void **state AS_UNUSED)
 {

@@ -1,5 +1,5 @@
-/* Specification of tool/tensor/literal and tool/tensor/print: text becomes a tensor, and comes back
- * as text. */
+/* Specification of tool/tensor/literal and tool/tensor/print: text becomes a tensor, and a tensor
+ * is printed as text. */
 #include "tool/tensor/literal.h"
 
 #include "base/rand.h"
@@ -12,7 +12,8 @@ static struct as_buf why;
 static int parse(enum as_dtype t, const char *text)
 {
     size_t n = strlen(text);
-    char *exact = malloc(n + 1); /* its own block, so that a sanitizer sees one byte too far */
+    char *exact =
+        malloc(n + 1); /* a block of its own, so that a sanitizer detects a read beyond it */
     int rc;
 
     as_literal_fini(&l);
@@ -25,7 +26,7 @@ static int parse(enum as_dtype t, const char *text)
     return rc;
 }
 
-/* INT32 text, its elements and its shape as text ("-": a plain row). */
+/* INT32 text, its elements and its shape as text ("-": no brackets). */
 static void check(const char *text, const char *values, const char *shape)
 {
     struct as_tensor t = {.dtype = AS_DT_INT32, .ndim = 1, .shape = l.shape};
@@ -188,7 +189,7 @@ static void random_text_is_parsed_or_refused(void **state AS_UNUSED)
     }
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
 static void check_print(const char *text, const char *want, uint64_t most)
 {
@@ -203,7 +204,7 @@ static void check_print(const char *text, const char *want, uint64_t most)
     as_print_values(&b, &t, most);
     as_buf_add(&b, "", 1);
     assert_string_equal(b.p, want);
-    if (!most) { /* and what is printed is read as the same */
+    if (!most) { /* the printed text is parsed to the same tensor */
         struct as_literal first = l;
 
         l = (struct as_literal){.n = 0};

@@ -1,6 +1,6 @@
-/* Specification of tool/bench/load_driver against servers in threads, built on the real server
- * session: every call is counted once, a stall shows in open-loop latencies, errors, silence and
- * broken connections are told. */
+/* Specification of tool/bench/load_driver against servers in threads, which use the real server
+ * session: every call is counted once; a stall shows in open-loop latencies; errors, calls without
+ * a response and lost connections are reported. */
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
@@ -18,11 +18,11 @@ struct server {
     int fd;
     pthread_t thread;
     uint32_t n;        /* requests so far */
-    uint32_t stall_at; /* this one is answered `stall` late, and all that follow wait */
+    uint32_t stall_at; /* this request is answered `stall` late, and all later ones wait */
     as_ns stall;
     uint32_t silent_after; /* these and later ones are never answered; 0: none */
     uint32_t close_after;  /* the connection ends with this one; 0: never */
-    uint32_t refuse_each;  /* every so many are refused; 0: none */
+    uint32_t refuse_each;  /* every n-th request is refused; 0: none */
     uint32_t max_streams;
     struct as_h2 *h;
     bool stop;
@@ -112,7 +112,7 @@ static void *serve(void *arg)
                 break;
             as_outq_drop(&q, (size_t)sent);
         }
-        at += taken; /* it may take less at once than there is */
+        at += taken; /* it may accept less than all bytes */
         if (at == have) {
             n = read(s->fd, in, sizeof(in));
             have = n > 0 ? (size_t)n : 0;
@@ -127,7 +127,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Drives one connection per server. */
+/* Runs a load with one connection per server. */
 static int drive(struct server *servers, uint32_t n, struct as_load_driver_conf *conf,
                  struct as_load_driver_result *r)
 {
@@ -180,14 +180,15 @@ static void a_closed_loop_for_a_duration(void **state AS_UNUSED)
                                        .request.timeout = 10 * AS_SEC};
 
     assert_int_equal(drive(&s, 1, &conf, &result), 0);
-    assert_true(result.tally.status[0] > 0 && result.tally.status[0] < s.n); /* less the warm-up */
+    assert_true(result.tally.status[0] > 0 &&
+                result.tally.status[0] < s.n); /* without the warm-up */
     assert_int_equal(as_tally_due(&result.tally), result.tally.status[0]);
     assert_true(result.measured >= 100 * AS_MS);
     assert_int_equal(result.tally.unsent + result.tally.late, 0);
 }
 
-/* 1000 calls/s; the 50th takes 0.2 s. A closed loop would see one slow call; here some 200 were
- * due. */
+/* 1000 calls/s; the 50th takes 0.2 s. A closed loop would count one slow call; in an open loop
+ * about 200 calls are due in that time. */
 static void a_stall_delays_all_calls_that_are_due(void **state AS_UNUSED)
 {
     static struct server s;
@@ -207,7 +208,7 @@ static void a_stall_delays_all_calls_that_are_due(void **state AS_UNUSED)
     assert_true(result.tally.latency.h.max >= 200 * AS_MS);
 }
 
-/* The same with one stream: calls wait in the client, and it counts all the same. */
+/* The same with one stream: calls wait in the client, which counts as latency, too. */
 static void waiting_for_a_stream_counts_as_latency(void **state AS_UNUSED)
 {
     static struct server s;
@@ -295,7 +296,7 @@ static void a_lost_connection_does_not_stop_the_others(void **state AS_UNUSED)
     struct as_load_driver_conf conf = {
         .streams = 2, .requests = 400, .request.timeout = 10 * AS_SEC};
 
-    s[1].close_after = 1; /* of the two calls that it surely gets */
+    s[1].close_after = 1; /* it gets at least two calls */
     assert_int_equal(drive(s, 2, &conf, &result), 0);
     assert_int_equal(result.lost, 1);
     assert_true(strlen(result.why) > 0);

@@ -1,5 +1,6 @@
 /* Specification of tool/bench/load_driver over HTTP/1.1, against a server in threads: connections
- * stay, end behind an answer and are opened again, or are lost; errors and silence are told. */
+ * stay open, end after a response and are opened again, or are lost; errors and calls without a
+ * response are reported. */
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
@@ -13,15 +14,15 @@
 
 #define MESSAGE "{\"a question\": 1}"
 
-/* --- a server: one thread takes connections, each has a thread of its own --- */
+/* --- a server: one thread accepts connections, each has a thread of its own --- */
 
 static struct {
     int listener;
     uint16_t port;
     pthread_t thread;
-    /* every so many requests, counted over all connections; 0: never */
+    /* every n-th request, counted over all connections; 0: never */
     uint32_t close_each, silent_each, refuse_each, chunk_each, hang_up_each;
-    uint32_t end_after; /* the server is gone behind so many */
+    uint32_t end_after; /* the server stops after so many requests */
     atomic_uint requests, connections, wrong;
 } server;
 
@@ -41,7 +42,7 @@ static const char *answer_of(uint32_t n)
     return "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 }
 
-/* False: the client is gone. */
+/* False: the client has closed the connection. */
 static bool read_request(int fd)
 {
     char in[4096] = "", *body;
@@ -74,7 +75,7 @@ static void *serve(void *arg)
         if (every(n, server.silent_each)) {
             char c;
 
-            while (read(fd, &c, 1) > 0) /* until the client has given up */
+            while (read(fd, &c, 1) > 0) /* until the client closes the connection */
                 ;
             break;
         }
@@ -166,8 +167,8 @@ static void a_closed_loop_sends_the_requested_calls(void **state AS_UNUSED)
     assert_int_equal(result.reopened, 0);
 }
 
-/* Each call was sent, and answered well, but for those of the last moments: where both connections
- * are taken until the end, on a busy machine, they are due and unsent. */
+/* Each call is sent and ok, except some at the end: on a busy machine both connections may be in
+ * use then, so that the last calls are due and unsent. */
 static void check_open_loop(uint64_t due)
 {
     assert_int_equal(as_tally_due(&result.tally), due);
@@ -184,7 +185,7 @@ static void an_open_loop(void **state AS_UNUSED)
     check_open_loop(200);
 }
 
-/* Calls one after the other of which every tenth fails, and no other. */
+/* Sequential calls, of which exactly every tenth fails. */
 static void check_each_tenth_fails(uint32_t requests, const char *text)
 {
     struct as_load_driver_conf conf = {.requests = requests};
@@ -215,7 +216,7 @@ static void a_connection_that_ended_after_a_response_is_reopened(void **state AS
     assert_int_equal(drive(3, &conf), 0);
     assert_int_equal(result.tally.status[0], 400);
     assert_int_equal(result.lost, 0);
-    assert_true(result.reopened >= 37); /* but for what ends with the load */
+    assert_true(result.reopened >= 37); /* except connections that end with the load */
     assert_true(server.connections >= 40);
     assert_string_equal(result.why_reopened, "the server closes the connection after its answer");
 }
@@ -263,7 +264,7 @@ static void a_server_that_stopped_ends_the_load(void **state AS_UNUSED)
     assert_int_equal(result.tally.status[0], 50);
     assert_int_equal(result.lost, 2);
     assert_true(strlen(result.why) > 0);
-    /* each connection's call, and one that finds nobody any more */
+    /* each connection's call, and one for which no connection is left */
     assert_true(result.tally.status[14] >= 2 && result.tally.status[14] <= 4);
 }
 

@@ -1,4 +1,4 @@
-/* Specification of tool/tensor/number: every datatype at its bounds, exact both ways. */
+/* Specification of tool/tensor/number: every datatype at its bounds, parsed and printed exactly. */
 #include "tool/tensor/number.h"
 
 #include "base/err.h"
@@ -98,7 +98,7 @@ static void floats_are_rounded_correctly(void **state AS_UNUSED)
     check_bits(AS_DT_FP32, "inf", 0x7f800000);
     check_bits(AS_DT_FP32, "-Infinity", 0xff800000);
     check_bits(AS_DT_FP32, "0x1.8p1", 0x40400000);
-    /* FP16: 1, the largest, just below what rounds over it, subnormals, ties */
+    /* FP16: 1, the largest, just below the rounding to infinity, subnormals, ties */
     check_bits(AS_DT_FP16, "1", 0x3c00);
     check_bits(AS_DT_FP16, "65504", 0x7bff);
     check_bits(AS_DT_FP16, "65519.99", 0x7bff);
@@ -135,7 +135,8 @@ static void malformed_floats_are_refused(void **state AS_UNUSED)
     for (size_t i = 0; i < AS_COUNT(wrong); i++)
         check_refused(AS_DT_FP64, wrong[i], AS_EINVALID, "is not a number");
     memset(big, '1', 1999);
-    check_refused(AS_DT_FP64, big, AS_EINVALID, "is not a number"); /* too long to be meant */
+    check_refused(AS_DT_FP64, big, AS_EINVALID,
+                  "is not a number"); /* over the longest text that is parsed */
     big[300] = 0;
     check_bits(AS_DT_FP64, big, bits_of(strtod(big, NULL)));
     free(big);
@@ -172,7 +173,7 @@ static void the_shortest_text_is_printed(void **state AS_UNUSED)
     check_text(AS_DT_BOOL, "1", true, "true");
 }
 
-/* Every half, and many of the others: what is written is read back, bit for bit. */
+/* Every FP16 and BF16, and many of the others: the printed text is parsed to the same bits. */
 static void every_float_is_parsed_again(void **state AS_UNUSED)
 {
     static const enum as_dtype types[] = {AS_DT_FP16, AS_DT_BF16, AS_DT_FP32, AS_DT_FP64};
@@ -188,7 +189,7 @@ static void every_float_is_parsed_again(void **state AS_UNUSED)
 
             memcpy(bytes, &v, 8);
             as_number_write(types[k], bytes, false, text);
-            if (strstr(text, "nan")) /* which has many spellings in bits */
+            if (strstr(text, "nan")) /* several bit patterns are NaN */
                 continue;
             assert_int_equal(as_number_read(types[k], as_str_of(text), back), 0);
             assert_memory_equal(back, bytes, size);

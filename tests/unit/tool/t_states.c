@@ -1,4 +1,4 @@
-/* Specification of tool/server/states: a table put together from events, whoever sends them. */
+/* Specification of tool/server/states: a table built from events, hostile ones included. */
 #include "tool/server/states.h"
 
 #include "unit.h"
@@ -85,7 +85,7 @@ static void a_removed_state_is_returned(void **state AS_UNUSED)
         AS_STATES_GONE);
     assert_string_equal(state_of_event->replica, "rank-0");
     assert_int_equal(states.n, 4);
-    /* of something that was never there: nothing */
+    /* an unknown state: no change */
     assert_int_equal(
         send_event("{\"kind\":\"application\",\"application\":\"x\",\"status\":\"GONE\"}"),
         AS_STATES_NOTHING);

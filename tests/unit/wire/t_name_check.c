@@ -1,4 +1,4 @@
-/* UTF-8 and names that are given once. */
+/* Specification of wire/name_check: UTF-8, and duplicate names. */
 #include "wire/name_check.h"
 
 #include "unit.h"
@@ -6,7 +6,8 @@
 static bool utf8(const char *z)
 {
     size_t n = strlen(z);
-    char *exact = malloc(n ? n : 1); /* its own block, so that a sanitizer sees one byte too far */
+    char *exact =
+        malloc(n ? n : 1); /* a block of its own, so that a sanitizer detects a read beyond it */
     bool ok;
 
     memcpy(exact, z, n);
@@ -57,7 +58,8 @@ static void malformed_utf8_is_refused(void **state AS_UNUSED)
         assert_false(utf8(bad[i]));
 }
 
-/* Every length and every place of one bad byte: the quick path reads several bytes at a time. */
+/* One bad byte at every offset of texts of every length: the fast path reads several bytes at once.
+ */
 static void a_bad_byte_is_found_at_every_offset(void **state AS_UNUSED)
 {
     for (size_t n = 1; n <= 40; n++) {
@@ -83,7 +85,7 @@ struct thing {
     uint32_t number;
 };
 
-/* n things with names of their own, "0" … */
+/* n things with different names, "0" … */
 static struct thing *things(uint32_t n, char (*text)[12])
 {
     struct thing *v = calloc(n ? n : 1, sizeof(*v));

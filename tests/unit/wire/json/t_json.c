@@ -9,7 +9,7 @@ static int open_text(const char *z)
     return as_json_open(got.j, &got.arena, (const uint8_t *)s.p, s.n, &got.root);
 }
 
-/* --- walking --- */
+/* --- reading --- */
 
 static void members_come_in_order(void **state AS_UNUSED)
 {
@@ -36,7 +36,7 @@ static void members_come_in_order(void **state AS_UNUSED)
     assert_int_equal(as_json_f64(got.j, &in.value, &d), 0);
     assert_true(d == 2.5);
     assert_int_equal(as_json_next(got.j, &in), 0);
-    assert_int_equal(as_json_next(got.j, &it), 1); /* a second "a" is told, too */
+    assert_int_equal(as_json_next(got.j, &it), 1); /* the second "a" is returned, too */
     assert_int_equal(as_json_string(got.j, &it.value, &s), 0);
     assert_str(s, "x\xc3\xa9");
     assert_int_equal(as_json_next(got.j, &it), 0);
@@ -376,8 +376,7 @@ static void elements_have_the_shortest_text(void **state AS_UNUSED)
     assert_int_equal(as_json_elements_max(AS_DT_BYTES, (const uint8_t *)"\1\0\0\0\n", 5), 5);
 }
 
-/* Escapes at every place of the eight bytes that are looked at together, and beside bytes above
- * 127.
+/* Escapes at every offset of the eight bytes that are tested together, and next to bytes above 127.
  */
 static void escapes_are_found_at_every_offset(void **state AS_UNUSED)
 {
@@ -412,7 +411,7 @@ static void escapes_are_found_at_every_offset(void **state AS_UNUSED)
     }
 }
 
-/* Whole numbers that are printed without an exponent get a point as well. */
+/* Whole numbers that are printed without an exponent get ".0". */
 static void elements_max_fits_the_longest_elements(void **state AS_UNUSED)
 {
     static const float f32[] = {-1234567823360.0f, -1.17549435e-38f, -8388608.5f};

@@ -1,4 +1,4 @@
-/* ModelInferRequest: what a request becomes, and every way to refuse one. */
+/* Specification of wire/oip/oip: how a ModelInferRequest is parsed, and every way to refuse one. */
 #include "oip_case.h"
 
 static void a_whole_request(void **state AS_UNUSED)
@@ -28,7 +28,7 @@ static void a_whole_request(void **state AS_UNUSED)
     assert_int_equal(got.r.inputs[0].ndim, 2);
     assert_memory_equal(got.r.inputs[0].shape, by_two, sizeof(by_two));
     assert_int_equal(got.r.inputs[0].nbytes, 16);
-    assert_ptr_equal(got.r.inputs[0].data, got.bytes + 2); /* where it lies in the message */
+    assert_ptr_equal(got.r.inputs[0].data, got.bytes + 2); /* in place in the message */
     assert_int_equal(got.r.inputs[1].dtype, AS_DT_BOOL);
     assert_int_equal(got.r.inputs[1].ndim, 0);
     assert_int_equal(got.r.inputs[1].nbytes, 1);
@@ -215,7 +215,7 @@ static void text_fields_are_utf8(void **state AS_UNUSED)
     }
 }
 
-/* A map entry whose value is `value` (taken). */
+/* A map entry with this value, whose buffer it frees. */
 static struct as_buf entry(const char *key, struct as_buf value)
 {
     struct as_buf b = {0};
@@ -293,7 +293,7 @@ static void malformed_parameters_are_refused(void **state AS_UNUSED)
     pb_nest(&b, PARAMS, e);
     REFUSED(&b, AS_EINVALID, "parameter 'k' has no value");
     b = request();
-    pb_nest(&b, PARAMS, entry("k", number(9, 1))); /* of a type that we do not know */
+    pb_nest(&b, PARAMS, entry("k", number(9, 1))); /* an unknown type */
     REFUSED(&b, AS_EINVALID, "parameter 'k' has no value");
     b = request();
     pb_nest(&b, PARAMS, entry("k", number(3, 1)));
@@ -365,7 +365,7 @@ static void requested_outputs(void **state AS_UNUSED)
         pb_nest(&b, OUTPUTS, o);
         o = (struct as_buf){0};
     }
-    assert_int_equal(parse(&b), 0); /* asking twice is asking once */
+    assert_int_equal(parse(&b), 0); /* an output requested twice is requested once */
     assert_int_equal(got.r.n_outputs, 2);
     b = request();
     pb_nest(&b, OUTPUTS, (struct as_buf){0});
@@ -495,7 +495,7 @@ static void a_truncated_request_is_refused(void **state AS_UNUSED)
         as_buf_add(&cut, b.p, n);
         ok += parse(&cut) == 0;
     }
-    assert_int_equal(ok, 3); /* nothing, the model name, and all but the parameter */
+    assert_int_equal(ok, 3); /* nothing, only the model name, all without the parameter */
     as_buf_fini(&b);
 }
 

@@ -1,5 +1,5 @@
-/* Specification of the client's side of wire/oip/oip: requests that our own parser and responses
- * and metadata that our own writer agree with, typed contents of other servers, broken bytes. */
+/* Specification of the client's side of wire/oip/oip: requests agree with our own parser,
+ * responses and metadata with our own writer; typed contents of other servers; malformed bytes. */
 #include "protobuf.h"
 #include "wire/oip/oip.h"
 

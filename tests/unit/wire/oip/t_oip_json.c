@@ -1,4 +1,4 @@
-/* Specification of wire/oip/oip_json: REST bodies in, REST bodies out. */
+/* Specification of wire/oip/oip_json: REST bodies are parsed and written. */
 #include "oip_json_case.h"
 
 static void assert_str(struct as_str s, const char *want)
@@ -228,7 +228,7 @@ static void limits(void **state AS_UNUSED)
     assert_string_equal(got.why, "parameters: more than 1024 entries");
 }
 
-/* --- requests that rest on the signature --- */
+/* --- requests that need the signature --- */
 
 static const int64_t by_two[] = {-1, 2}, any[] = {-1}, wild[] = {-1, -1}, one[] = {1}, two[] = {2};
 
@@ -297,7 +297,7 @@ static void generate_takes_inputs_by_name(void **state AS_UNUSED)
     assert_int_equal(got.r.inputs[3].ndim, 0);
     assert_int_equal(got.r.n_params, 2);
     assert_str(got.r.params[0].name, "max_tokens");
-    assert_int_equal(generate("{\"w\":[1,2,3]}"), 0); /* flat: the last size takes all */
+    assert_int_equal(generate("{\"w\":[1,2,3]}"), 0); /* flat: the last size is computed */
     assert_int_equal(got.r.inputs[0].shape[0], 1);
     assert_int_equal(got.r.inputs[0].shape[1], 3);
 }
@@ -318,7 +318,7 @@ static void malformed_generate_requests_are_refused(void **state AS_UNUSED)
     assert_string_equal(got.why, "key 'id' is given twice");
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static const float ys[] = {0.1f, 2};
 static const struct as_tensor answer_outputs[] = {
@@ -367,7 +367,7 @@ static void a_response_in_json_and_in_binary(void **state AS_UNUSED)
         "{\"name\":\"s\",\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"\\\"\\n\"]}]}");
 }
 
-/* Beside the size of binary data; none where the client has named a region. */
+/* They are written with binary_data_size; an output in shared memory has none. */
 static void outputs_with_parameters(void **state AS_UNUSED)
 {
     static const struct as_tensor_param own[] = {

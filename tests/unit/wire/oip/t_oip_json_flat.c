@@ -1,5 +1,5 @@
-/* Specification of wire/oip/oip_json_flat: what a client of generate writes, the server reads as it
- * was meant; what the server writes, the client reads. */
+/* Specification of wire/oip/oip_json_flat: the server rebuilds the request that a client of
+ * generate writes, and the client parses the server's responses. */
 #include "wire/oip/oip_json_flat.h"
 
 #include "unit.h"
@@ -156,7 +156,8 @@ static void inputs_that_do_not_fit_are_refused(void **state AS_UNUSED)
     assert_int_equal(fits(&one, SHAPE(0, 3), 2), 0);
     assert_int_equal(fits(&one, SHAPE(3, 7), 2), AS_EINVALID);
     assert_int_equal(fits(&two, SHAPE(3, 7), 2), 0);
-    assert_int_equal(fits(&two, SHAPE(3, 0), 2), AS_EINVALID); /* nothing shows the 3 */
+    assert_int_equal(fits(&two, SHAPE(3, 0), 2),
+                     AS_EINVALID); /* an empty array does not show the 3 */
     assert_int_equal(fits(&two, SHAPE(1, 0), 2), 0);
     assert_int_equal(fits(&any, SHAPE(3, 7, 1), 3), 0);
     assert_int_equal(put(&no_text), AS_EINVALID);

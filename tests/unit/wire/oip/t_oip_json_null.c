@@ -1,7 +1,7 @@
 /* Specification of wire/oip/oip_json: null in a request. */
 #include "oip_json_case.h"
 
-/* Writers that know a message by its type put null where a field is not set. */
+/* Clients that write typed messages write null for a field that is not set. */
 static void null_counts_as_absent(void **state AS_UNUSED)
 {
     assert_int_equal(
@@ -30,7 +30,7 @@ static void null_counts_as_absent(void **state AS_UNUSED)
                                 "\5", 1),
                      0);
     assert_int_equal(got.r.inputs[0].data[0], 5);
-    /* what is needed is missing then */
+    /* a required key is missing then */
     REFUSED("{\"inputs\":null}", "inputs is missing");
     REFUSED("{\"inputs\":[null]}", "inputs[0]: expected an object");
     REFUSED("{\"inputs\":[{\"name\":null}]}", "inputs[0] has no name");

@@ -1,5 +1,5 @@
-/* Specification of wire/oip/oip: parameters of single tensors, which say where data is and what is
- * answered. */
+/* Specification of wire/oip/oip: parameters of tensors that the server uses itself: shared memory
+ * and classification. */
 #include "oip_case.h"
 
 static struct as_buf number(unsigned field, uint64_t v)
@@ -18,7 +18,7 @@ static struct as_buf text(const char *z)
     return b;
 }
 
-/* An entry of the parameters in `field` of the message; the value's buffer is taken. */
+/* Adds an entry to the parameters in `field` of the message; frees the value's buffer. */
 static void parameter(struct as_buf *b, unsigned field, const char *key, struct as_buf value)
 {
     struct as_buf entry = {0};
@@ -55,7 +55,7 @@ static void an_input_in_shared_memory(void **state AS_UNUSED)
     assert_false(got.r.has_output_range || got.r.has_classification);
 }
 
-/* Raw contents are for the others, wherever they stand in the message. */
+/* Raw entries belong to the other inputs, wherever they are in the message. */
 static void raw_contents_belong_to_the_other_inputs(void **state AS_UNUSED)
 {
     for (int first = 0; first < 2; first++) {

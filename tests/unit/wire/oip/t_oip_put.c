@@ -1,4 +1,5 @@
-/* Responses of the OIP service, compared with protobuf written by hand. */
+/* Specification of the writer of wire/oip/oip: responses are compared with protobuf written by
+ * hand. */
 #include "wire/oip/oip.h"
 
 #include "protobuf.h"
@@ -61,7 +62,7 @@ static void a_whole_response(void **state AS_UNUSED)
     as_buf_add(&want, "\x2a\x0d\x0a\4none\x12\5BYTES", 15);
     as_buf_add(&want, "\x2a\x0d\x0a\1y\x12\5UINT8\x1a\1\3", 15);
     pb_bytes(&want, 6, data, 16);
-    pb_bytes(&want, 6, data, 0); /* one entry per output, empty ones too */
+    pb_bytes(&want, 6, data, 0); /* one entry per output, also for an empty one */
     pb_bytes(&want, 6, data, 300);
     assert_same(&got, &want);
 }
@@ -102,7 +103,7 @@ static void raw_heads_fit_their_buffer(void **state AS_UNUSED)
 
 static void a_response_over_two_gib_has_no_length(void **state AS_UNUSED)
 {
-    /* "\x2a\x0d…" 11 + 2 bytes of head, 6 bytes of raw head: never read, only counted */
+    /* "\x2a\x0d…" 11 + 2 bytes of head, 6 bytes of raw head; the data are never read */
     struct as_tensor t[2] = {{AS_STR("y"), AS_DT_INT8, 1, three, data, 0},
                              {AS_STR("y"), AS_DT_INT8, 1, three, data, 0}};
     struct as_oip_response r = {.outputs = t, .n_outputs = 1};
@@ -240,7 +241,7 @@ static void an_output_in_shared_memory(void **state AS_UNUSED)
     pb_text(&y, 2, "UINT8");
     pb_packed(&y, 3, three, 1);
     pb_nest(&want, 5, y);
-    pb_bytes(&want, 6, "", 0); /* one entry per output all the same */
+    pb_bytes(&want, 6, "", 0); /* one entry per output, also for one in shared memory */
     pb_bytes(&want, 6, data, 3);
     assert_same(&got, &want);
 }

@@ -1,4 +1,4 @@
-/* Typed contents of a ModelInferRequest become the bytes that raw ones have. */
+/* Specification of wire/oip/oip_typed: typed contents become the bytes of raw contents. */
 #include "oip_case.h"
 
 static void typed_integers_become_bytes(void **state AS_UNUSED)
@@ -137,7 +137,7 @@ static void typed_fields_match_the_datatype(void **state AS_UNUSED)
     REFUSED(&b, AS_EINVALID, "input 'a': FP16 takes raw_input_contents only");
     b = typed("BF16", one, 1, numbers(4, one, 1));
     REFUSED(&b, AS_EINVALID, "input 'a': BF16 takes raw_input_contents only");
-    b = typed("FP16", zero, 1, (struct as_buf){0}); /* nothing to take */
+    b = typed("FP16", zero, 1, (struct as_buf){0}); /* no contents */
     assert_int_equal(parse(&b), 0);
 }
 
@@ -153,7 +153,7 @@ static void typed_counts_match_the_shape(void **state AS_UNUSED)
     REFUSED(&b, AS_EINVALID, "input 'a': 2 elements in int64_contents, shape [1] needs 1");
     b = typed("INT64", zero, 1, numbers(3, by_two, 2));
     REFUSED(&b, AS_EINVALID, "input 'a': 2 elements in int64_contents, shape [0] needs 0");
-    b = typed("INT64", huge, 1, numbers(3, by_two, 2)); /* no memory is taken for it */
+    b = typed("INT64", huge, 1, numbers(3, by_two, 2)); /* no memory is allocated for it */
     REFUSED(&b, AS_EINVALID,
             "input 'a': 2 elements in int64_contents, shape [1125899906842624] needs "
             "1125899906842624");

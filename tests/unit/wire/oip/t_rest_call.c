@@ -1,4 +1,4 @@
-/* Specification of wire/oip/rest_call: the fields of a request, and the verdict on an answer. */
+/* Specification of wire/oip/rest_call: the fields of a request, and the status of a response. */
 #include "unit.h"
 #include "wire/oip/rest_call.h"
 
@@ -22,7 +22,7 @@ static int data(const char *text)
     return as_rest_call_data(&call, (const uint8_t *)text, strlen(text));
 }
 
-/* The verdict on an answer of this status and body. */
+/* The gRPC status of a response with this HTTP status and body. */
 static uint32_t verdict(const char *status, const char *body)
 {
     begin(10000);
@@ -87,7 +87,7 @@ static void reserved_names(void **state AS_UNUSED)
     assert_false(as_rest_call_is_reserved(AS_STR("x-host")));
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void a_complete_response(void **state AS_UNUSED)
 {
@@ -112,7 +112,7 @@ static void binary_data_after_the_json(void **state AS_UNUSED)
 
 static void http_errors_map_to_grpc_statuses(void **state AS_UNUSED)
 {
-    /* every HTTP status that our table of errors has comes back as a status of one of its rows */
+    /* every HTTP status of our table of errors maps to the gRPC status of one of its rows */
     for (int row = 1; row < AS_ERR_ROWS; row++) {
         char status[8];
         bool found = false;
@@ -132,7 +132,7 @@ static void http_errors_map_to_grpc_statuses(void **state AS_UNUSED)
     assert_int_equal(verdict("503", ""), 14);
     assert_int_equal(verdict("504", ""), 4);
     assert_int_equal(verdict("418", ""), 2);
-    assert_int_equal(verdict("204", ""), 2); /* no answer of the protocol */
+    assert_int_equal(verdict("204", ""), 2); /* not a status of the protocol */
     assert_int_equal(verdict("302", ""), 2);
 }
 
@@ -212,7 +212,7 @@ static void truncated_responses_are_refused(void **state AS_UNUSED)
     field(":status", "200");
     assert_int_equal(data("{"), 0);
     assert_int_equal(as_rest_call_end(&call, json, false), 14);
-    begin(100); /* nothing at all came */
+    begin(100); /* no byte came */
     assert_int_equal(as_rest_call_end(&call, json, false), 14);
     assert_string_equal(call.text, "the response was cut short");
 }
@@ -243,11 +243,11 @@ static void events_of_a_stream(void **state AS_UNUSED)
     begin_stream("200", "text/event-stream; charset=utf-8", 4);
     assert_int_equal(data("data: ab\n\nda"), 0);
     assert_string_equal(events, "[ab]");
-    assert_int_equal(data("ta: cdef\n\n"), 0); /* the limit is each one's */
+    assert_int_equal(data("ta: cdef\n\n"), 0); /* the limit is for each event */
     assert_string_equal(events, "[ab][cdef]");
     assert_int_equal(as_rest_call_end(&call, json, true), 0);
     begin_stream("200", "Text/Event-Stream", 4);
-    assert_int_equal(as_rest_call_end(&call, json, true), 0); /* none at all */
+    assert_int_equal(as_rest_call_end(&call, json, true), 0); /* no event */
     assert_string_equal(events, "");
     begin_stream("200", "text/event-stream", 4);
     assert_int_equal(data("data: abcde\n\n"), AS_EPROTO);

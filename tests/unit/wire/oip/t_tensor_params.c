@@ -1,5 +1,6 @@
-/* Parameters of single tensors: from protobuf to the link and back, what is refused, and how many
- * there may be. In JSON: t_oip_json. */
+/* Parameters of tensors: from protobuf to the link and back, errors, and limits. In JSON:
+ * t_oip_json.
+ */
 #include "msg_case.h"
 #include "wire/oip/oip.h"
 
@@ -73,7 +74,7 @@ static void parameters_survive_the_link(void **state AS_UNUSED)
     }
 }
 
-/* The records of one parameter begin behind those of the message's own. */
+/* The records of tensors' parameters follow those of the message. */
 static const char *refused(size_t offset, uint64_t v, size_t n)
 {
     static const struct as_tensor_param one = {{.name = {"k", 1}, .type = AS_PARAM_INT64, .i64 = 1},
@@ -128,7 +129,7 @@ static void what_is_written_is_in_order(void **state AS_UNUSED)
     assert_false(as_tensor_params_ordered(&one, 2));
 }
 
-/* With those of the message. */
+/* Counted together with those of the message. */
 static void the_number_of_parameters_is_limited(void **state AS_UNUSED)
 {
     struct as_tensor_param *many = calloc(AS_FRAME_PARAMS, sizeof(*many));
@@ -148,7 +149,7 @@ static void the_number_of_parameters_is_limited(void **state AS_UNUSED)
 
 /* --- protobuf --- */
 
-/* A response that has them, read as one and as a request: their tensors have the same form. */
+/* The same bytes parsed as a response and as a request: their tensors have the same fields. */
 static void protobuf_has_parameters_of_tensors(void **state AS_UNUSED)
 {
     struct as_oip_response r = {.model = AS_STR("m"),
@@ -185,7 +186,8 @@ static int parse(struct as_buf *b, struct as_arena *a, struct as_oip_infer *r, c
     return as_oip_parse_infer((const uint8_t *)b->p, b->n, a, r, why, 128);
 }
 
-/* As in a map the last of a name counts, within one tensor; the server's own are not kept. */
+/* Of duplicates within a tensor the last counts, as in a map; those that the server uses are not
+ * among them. */
 static void parameters_of_inputs(void **state AS_UNUSED)
 {
     static const char *const keys[] = {"k", "binary_data_size",    "classification", "l",
@@ -250,7 +252,7 @@ static void parameter_sizes_are_limited(void **state AS_UNUSED)
     assert_int_equal(with_many(25, AS_OIP_PARAMS_MAX - 24, 0, why), AS_EINVALID);
     assert_string_equal(why, "parameters: more than 1024 entries, those of inputs included");
     assert_int_equal(with_many(AS_OIP_PARAMS_MAX, 1, 0, why), AS_EINVALID);
-    /* what a record of the link has room for: of the request, too */
+    /* the limits of a record on the link; also for the request's own parameters */
     assert_int_equal(with_many(0, 1, UINT16_MAX, why), 0);
     assert_int_equal(with_many(0, 1, UINT16_MAX + 1, why), AS_EINVALID);
     assert_int_equal(with_many(1, 0, UINT16_MAX, why), 0);

@@ -19,7 +19,7 @@ static int tear_down(void **state AS_UNUSED)
     return 0;
 }
 
-/* The texts, joined by blanks. */
+/* The texts, separated by blanks. */
 static const char *classes(enum as_dtype t, const void *p, size_t size, const int64_t *shape,
                            uint32_t ndim, uint32_t k, struct as_tensor *out)
 {
@@ -113,7 +113,7 @@ static void the_best_of_many(void **state AS_UNUSED)
     size_t at = 0;
 
     for (uint32_t i = 0; i < 10007; i++)
-        data[i] = i * 7919u % 10007u; /* each value once */
+        data[i] = i * 7919u % 10007u; /* all values are different */
     assert_int_equal(as_classify(&in, NULL, 0, 10007, &arena, &got), 0);
     for (uint32_t i = 0; i < 10007; i++) {
         char text[64];

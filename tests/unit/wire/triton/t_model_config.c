@@ -24,7 +24,7 @@ static void assert_written(const struct as_model_config *c, struct as_buf want)
     as_buf_fini(&want);
 }
 
-/* Fields 1 to 3 of every message: its names, and the policy that all versions are served. */
+/* Fields 1 to 3 of every message: names, and the policy that all versions are served. */
 static struct as_buf head(void)
 {
     struct as_buf b = {0}, policy = {0};

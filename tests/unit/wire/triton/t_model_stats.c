@@ -65,7 +65,7 @@ static void rows_are_written(void **state AS_UNUSED)
     row = stats = (struct as_buf){0};
     pb_text(&row, 1, "idle");
     pb_text(&row, 2, "2");
-    for (unsigned i = 1; i <= 8; i++) /* all eight are there: clients read them unasked */
+    for (unsigned i = 1; i <= 8; i++) /* all eight are written: clients read them without a check */
         duration(&stats, i, 0, 0);
     pb_nest(&row, 6, stats);
     pb_nest(&want, 1, row);

@@ -33,7 +33,7 @@ static void an_index_request_is_parsed(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-/* One entry of the parameters: key, and a bool. */
+/* Adds an entry to the parameters: a key and a bool. */
 static void parameter(struct as_buf *b, const char *key, bool v)
 {
     struct as_buf entry = {0}, value = {0};

@@ -18,7 +18,7 @@ static int tear_down(void **state AS_UNUSED)
     return 0;
 }
 
-/* An entry of the map; the value's buffer is taken. */
+/* Adds an entry to the map; frees the value's buffer. */
 static void setting(struct as_buf *b, const char *name, struct as_buf value)
 {
     struct as_buf entry = {0};
@@ -130,7 +130,7 @@ static void settings_are_written(void **state AS_UNUSED)
     };
     struct as_buf want = {0}, out = {0};
 
-    setting(&want, "flag", number(1, 0)); /* of a oneof what is false is written too */
+    setting(&want, "flag", number(1, 0)); /* a member of a oneof is written even if it is false */
     setting(&want, "level", number(2, 3));
     setting(&want, "file", text(3, ""));
     assert_int_equal(as_settings_put_log(s, 3, &arena, &out), 0);

@@ -1,4 +1,4 @@
-/* Specification of wire/triton/shm_region: a registration is read, the regions are written. */
+/* Specification of wire/triton/shm_region: a registration is parsed, regions are written. */
 #include "wire/triton/shm_region.h"
 
 #include "base/err.h"
