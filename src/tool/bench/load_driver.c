@@ -17,13 +17,13 @@ enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 enum phase { WARM, MEASURE, DRAIN, DONE };
 
 struct connection {
-    struct load_driver *d;
-    struct as_client_connection peer;
-    struct as_list open; /* calls in flight, oldest first */
-    uint32_t free;       /* unused streams */
-    bool retired;        /* gets no more calls */
-    bool reopening;      /* gets no calls until it was opened again */
-    bool can_reopen;     /* the server has answered on it, or a call was cancelled */
+    struct load_driver *driver;
+    struct as_client_connection client;
+    struct as_list open;   /* calls in flight, oldest first */
+    uint32_t free_streams; /* unused streams */
+    bool retired;          /* gets no more calls */
+    bool reopening;        /* gets no calls until it was opened again */
+    bool can_reopen;       /* the server has answered on it, or a call was cancelled */
     struct as_connect_addr addr;
 };
 
@@ -122,30 +122,31 @@ static struct call *alloc_call(struct load_driver *d)
     return as_xalloc(sizeof(struct call));
 }
 
-static void retire_connection(struct connection *l)
+static void retire_connection(struct connection *conn)
 {
-    if (!l->retired)
-        l->d->alive--;
-    l->retired = true;
-    l->reopening = false;
+    if (!conn->retired)
+        conn->driver->alive--;
+    conn->retired = true;
+    conn->reopening = false;
 }
 
 /* Whether it is a connection of HTTP/1.1 that may have ended in the normal way. */
-static bool may_reopen(const struct connection *l)
+static bool may_reopen(const struct connection *conn)
 {
-    return l->d->conf->protocol != AS_MODEL_CALL_GRPC && l->can_reopen && l->addr.n > 0;
+    return conn->driver->conf->protocol != AS_MODEL_CALL_GRPC && conn->can_reopen &&
+           conn->addr.n > 0;
 }
 
 static void on_response(void *ctx, struct as_model_call *model_call);
 
 /* Sends one call on the connection. False: the connection accepts no more. */
-static bool start_call(struct connection *l, as_ns due, as_ns now)
+static bool start_call(struct connection *conn, as_ns due, as_ns now)
 {
-    struct load_driver *d = l->d;
+    struct load_driver *d = conn->driver;
     struct call *c = alloc_call(d);
 
     as_list_init(&c->node);
-    c->connection = l;
+    c->connection = conn;
     c->due = due;
     c->sent = now;
     c->late = c->refused = false;
@@ -154,16 +155,16 @@ static bool start_call(struct connection *l, as_ns due, as_ns now)
     as_model_call_begin(&c->model_call, d->conf->protocol, d->json, d->conf->request.limit);
     if (d->conf->stream)
         as_model_call_expect_stream(&c->model_call, on_response, c);
-    if (as_client_connection_request(&l->peer, &d->frame.request, c, &c->stream)) {
+    if (as_client_connection_request(&conn->client, &d->frame.request, c, &c->stream)) {
         as_list_push(&d->spare, &c->node);
-        if (may_reopen(l))
-            l->reopening = true; /* on_end follows */
+        if (may_reopen(conn))
+            conn->reopening = true; /* on_end follows */
         else
-            retire_connection(l);
+            retire_connection(conn);
         return false;
     }
-    as_list_push(&l->open, &c->node);
-    l->free--;
+    as_list_push(&conn->open, &c->node);
+    conn->free_streams--;
     d->n_sent += c->counted;
     d->in_flight += c->counted;
     if (c->counted && now - due > LATE)
@@ -171,20 +172,20 @@ static bool start_call(struct connection *l, as_ns due, as_ns now)
     return true;
 }
 
-static bool has_free_stream(const struct connection *l)
+static bool has_free_stream(const struct connection *conn)
 {
-    return l->free && !l->retired && !l->reopening;
+    return conn->free_streams && !conn->retired && !conn->reopening;
 }
 
 static struct connection *find_free_connection(struct load_driver *d)
 {
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct connection *l = &d->connections[d->next_connection];
+        struct connection *conn = &d->connections[d->next_connection];
 
         d->next_connection =
             d->next_connection + 1 < d->conf->connections ? d->next_connection + 1 : 0;
-        if (has_free_stream(l))
-            return l;
+        if (has_free_stream(conn))
+            return conn;
     }
     return NULL;
 }
@@ -192,10 +193,10 @@ static struct connection *find_free_connection(struct load_driver *d)
 /* Sends the calls that were due before the end of the measurement, when the timer came late. */
 static void send_last(struct load_driver *d, as_ns now)
 {
-    struct connection *l;
+    struct connection *conn;
 
-    while (d->due < d->phase_end && (l = find_free_connection(d))) {
-        if (start_call(l, d->due, now))
+    while (d->due < d->phase_end && (conn = find_free_connection(d))) {
+        if (start_call(conn, d->due, now))
             d->due = as_arrival_schedule_next(&d->schedule);
     }
 }
@@ -204,13 +205,13 @@ static void send_last(struct load_driver *d, as_ns now)
  */
 static void send_due(struct load_driver *d, as_ns now)
 {
-    struct connection *l = NULL;
+    struct connection *conn = NULL;
 
     for (uint32_t i = 0; i < BURST && is_sending(d) && d->due <= now; i++) {
         advance_phase(d, d->due); /* a call counts if it is due during the measurement */
-        if (!is_sending(d) || !(l = find_free_connection(d)))
+        if (!is_sending(d) || !(conn = find_free_connection(d)))
             return; /* called again when a stream becomes free */
-        if (start_call(l, d->due, now))
+        if (start_call(conn, d->due, now))
             d->due = as_arrival_schedule_next(&d->schedule);
         advance_phase(d, d->due <= now ? d->due : now);
     }
@@ -218,16 +219,16 @@ static void send_due(struct load_driver *d, as_ns now)
         as_tick_set(&d->arrivals, d->due);
 }
 
-static void start_calls(struct connection *l, as_ns now)
+static void start_calls(struct connection *conn, as_ns now)
 {
-    struct load_driver *d = l->d;
+    struct load_driver *d = conn->driver;
 
     if (d->conf->rate) {
         send_due(d, now);
         return;
     }
     advance_phase(d, now);
-    while (is_sending(d) && has_free_stream(l) && start_call(l, now, now))
+    while (is_sending(d) && has_free_stream(conn) && start_call(conn, now, now))
         advance_phase(d, now);
 }
 
@@ -239,8 +240,8 @@ static bool in_window(const struct load_driver *d, const struct call *c)
 
 static void finish_call(struct call *c, uint32_t status, as_ns now)
 {
-    struct connection *l = c->connection;
-    struct load_driver *d = l->d;
+    struct connection *conn = c->connection;
+    struct load_driver *d = conn->driver;
 
     now = AS_MAX(now, c->due); /* a call that could not be sent has ended before the last read */
     advance_phase(d, now);
@@ -252,7 +253,7 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
     }
     as_list_remove(&c->node);
     as_list_push(&d->spare, &c->node);
-    l->free++;
+    conn->free_streams++;
     advance_phase(d, now);
 }
 
@@ -261,8 +262,8 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
 static void on_response(void *ctx, struct as_model_call *model_call)
 {
     struct call *c = ctx;
-    struct load_driver *d = c->connection->d;
-    as_ns now = AS_MAX(c->connection->peer.read_at, c->due);
+    struct load_driver *d = c->connection->driver;
+    as_ns now = AS_MAX(c->connection->client.read_at, c->due);
     struct as_str text;
 
     advance_phase(d, now);
@@ -280,103 +281,105 @@ static void on_response(void *ctx, struct as_model_call *model_call)
     as_arena_reset(&d->arena);
 }
 
-static void on_field(void *conn, void *call, struct as_str name, struct as_str value, bool trailer)
+static void on_field(void *ctx, void *call, struct as_str name, struct as_str value, bool trailer)
 {
-    (void)conn;
+    (void)ctx;
     (void)trailer;
     as_model_call_field(&((struct call *)call)->model_call, name, value);
 }
 
-static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
+static void on_data(void *ctx, void *call, const uint8_t *p, size_t n)
 {
-    struct connection *l = conn;
+    struct connection *conn = ctx;
     struct call *c = call;
 
     if (as_model_call_data(&c->model_call, p, n))
-        as_client_connection_reset(&l->peer, c->stream);
+        as_client_connection_reset(&conn->client, c->stream);
 }
 
-static void on_close(void *conn, void *call, uint32_t code, bool whole)
+static void on_close(void *ctx, void *call, uint32_t code, bool whole)
 {
-    struct connection *l = conn;
+    struct connection *conn = ctx;
     struct call *c = call;
     uint32_t status = as_model_call_end(&c->model_call, code, whole);
     char *text = as_model_call_text(&c->model_call);
 
-    l->can_reopen = l->can_reopen || whole || c->late;
-    if (l->d->phase == DONE) /* it was counted as unanswered already */
+    conn->can_reopen = conn->can_reopen || whole || c->late;
+    if (conn->driver->phase == DONE) /* it was counted as unanswered already */
         return;
     if (c->late) {
         status = DEADLINE_EXCEEDED;
         snprintf(text, AS_MODEL_CALL_TEXT, "no answer within the timeout");
-    } else if (l->peer.ended) {
+    } else if (conn->client.ended) {
         status = UNAVAILABLE;
-        snprintf(text, AS_MODEL_CALL_TEXT, "%s", l->peer.why);
-    } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&l->peer)) {
-        snprintf(text, AS_MODEL_CALL_TEXT, "%s", as_client_connection_fault(&l->peer));
+        snprintf(text, AS_MODEL_CALL_TEXT, "%s", conn->client.why);
+    } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&conn->client)) {
+        snprintf(text, AS_MODEL_CALL_TEXT, "%s", as_client_connection_fault(&conn->client));
     } else if (c->refused && !status) {
         status = UNKNOWN; /* the stream itself ended without an error */
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
     finish_call(c, status,
-                l->peer.ended || c->late ? as_client_connection_clock() : l->peer.read_at);
-    if (!l->peer.ended)
-        start_calls(l, l->peer.read_at);
+                conn->client.ended || c->late ? as_client_connection_clock()
+                                              : conn->client.read_at);
+    if (!conn->client.ended)
+        start_calls(conn, conn->client.read_at);
 }
 
 static const struct as_http_client_ops ops = {on_field, on_data, on_close};
 
-static void lose_connection(struct connection *l, const char *why)
+static void lose_connection(struct connection *conn, const char *why)
 {
-    struct load_driver *d = l->d;
+    struct load_driver *d = conn->driver;
 
     if (!d->result->lost++)
         snprintf(d->result->why, sizeof(d->result->why), "%s", why);
-    retire_connection(l);
+    retire_connection(conn);
     advance_phase(d, as_client_connection_clock());
 }
 
 static void on_end(struct as_client_connection *p)
 {
-    struct connection *l = AS_CONTAINER(p, struct connection, peer);
-    struct load_driver *d = l->d;
+    struct connection *conn = AS_CONTAINER(p, struct connection, client);
+    struct load_driver *d = conn->driver;
 
-    if (!may_reopen(l)) {
-        lose_connection(l, p->why);
+    if (!may_reopen(conn)) {
+        lose_connection(conn, p->why);
         return;
     }
-    l->reopening = true;
+    conn->reopening = true;
     if (is_sending(d) && !d->result->reopened++)
         snprintf(d->result->why_reopened, sizeof(d->result->why_reopened), "%s", p->why);
 }
 
 static void on_connection_closed(struct as_client_connection *p);
 
-static int open_connection(struct connection *l, int fd)
+static int open_connection(struct connection *conn, int fd)
 {
-    int rc = as_client_connection_open(&l->peer, l->d->loop, fd,
-                                       l->d->conf->protocol != AS_MODEL_CALL_GRPC, &ops, l);
+    int rc =
+        as_client_connection_open(&conn->client, conn->driver->loop, fd,
+                                  conn->driver->conf->protocol != AS_MODEL_CALL_GRPC, &ops, conn);
 
-    l->peer.on_end = on_end;
-    l->peer.on_closed = on_connection_closed;
+    conn->client.on_end = on_end;
+    conn->client.on_closed = on_connection_closed;
     return rc;
 }
 
 /* The memory of the old connection may be used again: opens the next one. */
 static void on_connection_closed(struct as_client_connection *p)
 {
-    struct connection *l = AS_CONTAINER(p, struct connection, peer);
+    struct connection *conn = AS_CONTAINER(p, struct connection, client);
     int fd;
 
-    if (!l->reopening || !is_sending(l->d))
+    if (!conn->reopening || !is_sending(conn->driver))
         return;
-    l->can_reopen = false;
-    if (as_connect_start(&l->addr, &fd) || open_connection(l, fd)) {
-        lose_connection(l, "the connection ended and could not be opened again");
+    conn->can_reopen = false;
+    if (as_connect_start(&conn->addr, &fd) || open_connection(conn, fd)) {
+        lose_connection(conn, "the connection ended and could not be opened again");
         return;
     }
-    l->reopening = false;
-    start_calls(l, as_client_connection_clock());
+    conn->reopening = false;
+    start_calls(conn, as_client_connection_clock());
 }
 
 static void on_arrival(struct as_tick *t)
@@ -387,18 +390,18 @@ static void on_arrival(struct as_tick *t)
 }
 
 /* Cancels calls that the server should have ended by itself. */
-static void check_deadlines(struct connection *l, as_ns now)
+static void check_deadlines(struct connection *conn, as_ns now)
 {
-    as_ns longest = l->d->conf->request.timeout + GRACE;
+    as_ns longest = conn->driver->conf->request.timeout + GRACE;
 
-    AS_LIST_EACH(n, &l->open)
+    AS_LIST_EACH(n, &conn->open)
     {
         struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
         if (now - c->sent < longest)
             break;
         if (!c->late)
-            as_client_connection_reset(&l->peer, c->stream);
+            as_client_connection_reset(&conn->client, c->stream);
         c->late = true;
     }
 }
@@ -416,7 +419,7 @@ static void on_check_timer(struct as_timer *t)
     }
     advance_phase(d, now);
     for (uint32_t i = 0; d->conf->request.timeout && i < d->conf->connections; i++) {
-        if (!d->connections[i].peer.ended)
+        if (!d->connections[i].client.ended)
             check_deadlines(&d->connections[i], now);
     }
     if (d->conf->progress && now - d->shown_at >= AS_SEC && d->phase != DONE) {
@@ -435,15 +438,15 @@ static int open_connections(struct load_driver *d)
 
     d->connections = as_xalloc(d->conf->connections * sizeof(*d->connections));
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        struct connection *l = &d->connections[i];
+        struct connection *conn = &d->connections[i];
         int err;
 
-        l->d = d;
-        as_list_init(&l->open);
-        l->free = d->conf->streams;
-        as_connect_addr_of(d->conf->fds[i], &l->addr);
-        err = open_connection(l, d->conf->fds[i]);
-        l->retired = err != 0;
+        conn->driver = d;
+        as_list_init(&conn->open);
+        conn->free_streams = d->conf->streams;
+        as_connect_addr_of(d->conf->fds[i], &conn->addr);
+        err = open_connection(conn, d->conf->fds[i]);
+        conn->retired = err != 0;
         d->alive += err == 0;
         rc = rc ? rc : err;
     }
@@ -507,7 +510,7 @@ static void close_all(struct load_driver *d)
     struct as_list *n;
 
     for (uint32_t i = 0; i < d->conf->connections; i++)
-        as_client_connection_close(&d->connections[i].peer);
+        as_client_connection_close(&d->connections[i].client);
     as_timer_close(&d->check_timer, NULL);
     as_loop_free(d->loop);
     for (uint32_t i = 0; i < d->conf->connections; i++) {

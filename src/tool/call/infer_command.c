@@ -79,7 +79,7 @@ static int call_model(struct infer *f)
                : AS_EXIT_CODE_OK;
 }
 
-static int infer(struct infer *f)
+static int run_infer(struct infer *f)
 {
     struct as_query *r = &f->query;
     uint32_t status;
@@ -249,7 +249,7 @@ int as_infer_command_main(struct as_option_set *opts)
     f->opts = opts;
     as_arena_init(&f->arena, NULL, 0);
     as_buf_init(&b);
-    code = infer(f);
+    code = run_infer(f);
     as_target_explain(opts, code, &f->why);
     if (code)
         as_fault_write(&b, "infer", code, as_buf_slice(&f->why), json);

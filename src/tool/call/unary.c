@@ -17,7 +17,7 @@ static void on_data(void *conn, void *call, const uint8_t *p, size_t n)
 
     (void)conn;
     if (as_model_call_data(&u->call, p, n))
-        as_client_connection_reset(u->peer, u->stream);
+        as_client_connection_reset(u->connection, u->stream);
 }
 
 static void on_close(void *conn, void *call, uint32_t code, bool whole)
@@ -26,11 +26,11 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
 
     (void)conn;
     u->status = as_model_call_end(&u->call, code, whole);
-    if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(u->peer))
+    if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(u->connection))
         snprintf(as_model_call_text(&u->call), AS_MODEL_CALL_TEXT, "%s",
-                 as_client_connection_fault(u->peer));
+                 as_client_connection_fault(u->connection));
     u->open = false;
-    u->connection_lost = u->peer->ended; /* the call ended because the connection did */
+    u->connection_lost = u->connection->ended; /* the call ended because the connection did */
     if (u->running)
         as_loop_stop(u->loop);
 }
@@ -42,7 +42,7 @@ static void on_timeout(struct as_timer *t)
     struct as_unary *u = AS_CONTAINER(t, struct as_unary, timer);
 
     u->timed_out = true;
-    as_client_connection_reset(u->peer, u->stream);
+    as_client_connection_reset(u->connection, u->stream);
     as_loop_stop(u->loop); /* does not wait for the server */
 }
 
@@ -56,17 +56,17 @@ int as_unary_open(struct as_unary *u, int fd, enum as_model_call_protocol protoc
     rc = as_loop_new(&u->loop, 0);
     if (rc)
         return rc;
-    u->peer = as_xalloc(sizeof(*u->peer));
+    u->connection = as_xalloc(sizeof(*u->connection));
     as_timer_init(&u->timer, u->loop, on_timeout);
-    rc = as_client_connection_open(u->peer, u->loop, fd, rest, &ops, u);
+    rc = as_client_connection_open(u->connection, u->loop, fd, rest, &ops, u);
     if (!rc && rest && !(u->json = as_json_new())) {
-        as_client_connection_close(u->peer);
+        as_client_connection_close(u->connection);
         rc = AS_ENOMEM;
     }
     if (rc) {
         as_timer_close(&u->timer, NULL);
         as_loop_free(u->loop);
-        free(u->peer);
+        free(u->connection);
         u->loop = NULL;
     }
     return rc;
@@ -76,10 +76,10 @@ void as_unary_close(struct as_unary *u)
 {
     if (!u->loop)
         return;
-    as_client_connection_close(u->peer);
+    as_client_connection_close(u->connection);
     as_timer_close(&u->timer, NULL);
     as_loop_free(u->loop);
-    free(u->peer);
+    free(u->connection);
     as_model_call_fini(&u->call);
     as_json_free(u->json);
     u->loop = NULL;
@@ -109,7 +109,7 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
     text = as_model_call_text(&u->call);
     u->timed_out = u->connection_lost = false;
     u->status = UNAVAILABLE;
-    u->open = as_client_connection_request(u->peer, &frame.request, u, &u->stream) == 0;
+    u->open = as_client_connection_request(u->connection, &frame.request, u, &u->stream) == 0;
     if (u->open)
         wait_for_end(u, r->timeout);
     else
@@ -117,13 +117,14 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
     u->elapsed = as_client_connection_clock() - start_at;
     if (u->timed_out) {
         as_client_connection_close(
-            u->peer); /* it still points to the request, which is on this stack */
+            u->connection); /* it still points to the request, which is on this stack */
         snprintf(text, AS_MODEL_CALL_TEXT, "no answer within %.6g s",
                  (double)r->timeout / (double)AS_SEC);
         u->status = DEADLINE_EXCEEDED;
     } else if (u->connection_lost) {
         snprintf(text, AS_MODEL_CALL_TEXT, "%s",
-                 u->peer->why[0] ? u->peer->why : "the server accepts no more requests");
+                 u->connection->why[0] ? u->connection->why
+                                       : "the server accepts no more requests");
         u->status = UNAVAILABLE;
     }
     return u->status;

@@ -12,7 +12,7 @@
 
 struct as_unary {
     struct as_loop *loop;
-    struct as_client_connection *peer;
+    struct as_client_connection *connection;
     struct as_timer timer;
     enum as_model_call_protocol protocol;
     struct as_json *json;      /* NULL for gRPC */

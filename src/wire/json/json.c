@@ -360,7 +360,7 @@ int as_json_skip(struct as_json *j, struct as_json_value *v)
 int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_value *ret_v,
                   size_t *ret_len)
 {
-    struct as_json_value kept = *v;
+    struct as_json_value deferred = *v;
     uint32_t open = 0;
 
     as_json_seek(j, v);
@@ -376,8 +376,8 @@ int as_json_defer(struct as_json *j, struct as_json_value *v, struct as_json_val
     } while (open);
     if (j->token >= j->n)
         return as_json_fail(j, "the text ends early");
-    *ret_v = kept;
-    *ret_len = j->offsets[j->token] - j->offsets[kept.token];
+    *ret_v = deferred;
+    *ret_len = j->offsets[j->token] - j->offsets[deferred.token];
     return 0;
 }
 

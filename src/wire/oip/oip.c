@@ -171,7 +171,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     struct as_pb r = as_pb_of(message);
     struct as_str datatype = {0};
     int64_t shape[AS_MAX_DIMS];
-    uint32_t kept = c->n_tensor_params;
+    uint32_t first_param = c->n_tensor_params;
     struct as_oip_tensor_options options;
     struct as_pb_field f;
     uint64_t elements;
@@ -201,10 +201,11 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
     memcpy(copy, shape, 8 * (size_t)t->ndim);
     t->shape = copy;
     c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
-    if (__builtin_expect(c->n_tensor_params > kept, 0))
+    if (__builtin_expect(c->n_tensor_params > first_param, 0))
         c->n_tensor_params =
-            kept + as_name_check_keep_last(c->tensor_params + kept, sizeof(*c->tensor_params),
-                                           c->n_tensor_params - kept);
+            first_param + as_name_check_keep_last(c->tensor_params + first_param,
+                                                  sizeof(*c->tensor_params),
+                                                  c->n_tensor_params - first_param);
     if (__builtin_expect(options.given, 0)) {
         err = as_oip_set_shm_input(c, t, &options, message, index);
         if (err)
@@ -352,7 +353,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     struct as_pb r = as_pb_of(message);
     struct as_oip_infer m = {0};
     uint64_t count[FIELDS] = {0};
-    const struct as_str *twice;
+    const struct as_str *duplicate;
     struct as_oip_requested_output *outputs;
     struct as_param *params;
     struct as_tensor *inputs;
@@ -381,10 +382,10 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
                              (unsigned long long)c->table, AS_OIP_TABLE_MAX);
     m.n_inputs = (uint32_t)count[INPUTS];
-    twice = as_name_check_duplicate(inputs, sizeof(*inputs), m.n_inputs);
-    if (twice)
+    duplicate = as_name_check_duplicate(inputs, sizeof(*inputs), m.n_inputs);
+    if (duplicate)
         return as_oip_refuse(c, AS_EINVALID, "%s '%.*s' is given twice",
-                             c->response ? "output" : "input", AS_OIP_SHOWN(*twice));
+                             c->response ? "output" : "input", AS_OIP_SHOWN(*duplicate));
     m.n_params = as_name_check_keep_last(params, sizeof(*params), (uint32_t)count[PARAMS]);
     m.n_outputs = as_name_check_keep_last(outputs, sizeof(*outputs), (uint32_t)count[OUTPUTS]);
     m.inputs = inputs;

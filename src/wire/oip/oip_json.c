@@ -384,17 +384,17 @@ static bool collect_shm_ranges(struct as_oip_json_parse *q)
 int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
                        struct as_oip_infer *ret_r)
 {
-    const struct as_str *twice =
+    const struct as_str *duplicate =
         as_name_check_duplicate(q->tensors, sizeof(*q->tensors), q->n_tensors);
     uint64_t table = q->c.table + AS_ALIGN(q->id.n, 8);
 
-    if (twice)
+    if (duplicate)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s '%.*s' is given twice",
-                             q->c.response ? "output" : "input", AS_OIP_SHOWN(*twice));
-    twice = as_name_check_duplicate(q->params, sizeof(*q->params), q->n_params);
-    if (twice)
+                             q->c.response ? "output" : "input", AS_OIP_SHOWN(*duplicate));
+    duplicate = as_name_check_duplicate(q->params, sizeof(*q->params), q->n_params);
+    if (duplicate)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s' is given twice",
-                             AS_OIP_SHOWN(*twice));
+                             AS_OIP_SHOWN(*duplicate));
     if (table > AS_OIP_TABLE_MAX)
         return as_oip_refuse(&q->c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",

@@ -74,8 +74,8 @@ static int add_tensor_param(struct as_oip_json_parse *q, uint32_t i, struct as_s
 static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_oip_json_source *s = &q->sources[i];
-    uint32_t kept = q->c.n_tensor_params;
-    const struct as_str *twice;
+    uint32_t first_param = q->c.n_tensor_params;
+    const struct as_str *duplicate;
     struct as_json_items it;
     int more, err;
 
@@ -114,11 +114,12 @@ static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_
     }
     if (more < 0)
         return as_oip_json_reader_error(q, more, "");
-    twice = as_name_check_duplicate(q->c.tensor_params + kept, sizeof(*q->c.tensor_params),
-                                    q->c.n_tensor_params - kept);
-    return twice ? as_oip_json_refuse_tensor(q, i, "parameter '%.*s' is given twice",
-                                             AS_OIP_SHOWN(*twice))
-                 : 0;
+    duplicate =
+        as_name_check_duplicate(q->c.tensor_params + first_param, sizeof(*q->c.tensor_params),
+                                q->c.n_tensor_params - first_param);
+    return duplicate ? as_oip_json_refuse_tensor(q, i, "parameter '%.*s' is given twice",
+                                                 AS_OIP_SHOWN(*duplicate))
+                     : 0;
 }
 
 static int get_tensor_member(struct as_oip_json_parse *q, uint32_t i, uint32_t key,
