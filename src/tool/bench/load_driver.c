@@ -13,7 +13,7 @@
 
 enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
-/*  WARM ──warmup over──► MEASURE ──time or calls are up──► DRAIN ──all answered──► DONE  */
+/*  WARM ──warm-up over──► MEASURE ──duration or calls over──► DRAIN ──all answered──► DONE  */
 enum phase { WARM, MEASURE, DRAIN, DONE };
 
 struct connection {

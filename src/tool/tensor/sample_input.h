@@ -1,6 +1,7 @@
 /* tool/tensor/sample_input.h — random values for an input that a model declares.
  *
- * Numbers are whole and from 0 to 99, which every datatype can represent; BYTES are short words.
+ * Numbers are whole and from 0 to 99, which every numeric datatype can represent; BYTES are short
+ * words.
  * The same random state gives the same values.
  */
 #ifndef AS_TOOL_SAMPLE_INPUT_H

@@ -5,7 +5,7 @@
  * texts are accepted as by Python's json module, with two exceptions: NaN and Infinity are read
  * only as elements of a tensor, and half of a surrogate pair (a \ud800 alone) is refused. The root
  * must be an object or an array. A key that occurs twice is returned twice. Floats are printed as
- * std::to_chars prints them. Pure: no I/O, no global state. The input may be hostile.
+ * by std::to_chars, but whole ones as 1.0. Pure: no I/O, no global state. The input may be hostile.
  */
 #ifndef AS_WIRE_JSON_H
 #define AS_WIRE_JSON_H

@@ -14,9 +14,8 @@
 extern "C" {
 #endif
 
-#define AS_JSON_CXX_RETAIN_MAX                                                                     \
-    (256u << 10) /* as_json_cxx_trim frees an index for larger texts (bytes)                       \
-                  */
+/* Indexes for texts over this many bytes are freed by as_json_cxx_trim. */
+#define AS_JSON_CXX_RETAIN_MAX (256u << 10)
 
 struct as_json_cxx;
 

@@ -31,7 +31,7 @@ static inline uint64_t eight_digits(uint32_t v)
     return ones + ZEROS;
 }
 
-/* Digits of eight() up to the last one that is no 0. */
+/* The number of digits in a text of eight_digits() without trailing zeros. */
 static inline uint32_t count_used_digits(uint64_t text)
 {
     text ^= ZEROS;
@@ -77,7 +77,7 @@ static inline uint8_t *put_i64(uint8_t *out, int64_t v)
 /* The digits of a float: 1 + 8 of an FP32, 1 + 16 of an FP64. */
 struct digits {
     uint8_t first;
-    uint64_t next, last; /* text of eight() */
+    uint64_t next, last; /* texts of eight_digits() */
     uint32_t n;          /* digits without trailing zeros */
     int32_t point;       /* digits before the point; negative: zeros after the point */
 };

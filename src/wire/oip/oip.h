@@ -51,8 +51,8 @@ struct as_oip_infer {
     uint32_t n_outputs;
     bool has_output_range;   /* an output has a range */
     bool has_classification; /* an output asks for the best classes */
-    uint64_t typed; /* bytes that typed contents or JSON took beside the message, for the caller's
-                       accounts */
+    uint64_t typed; /* bytes allocated for typed contents or JSON, in addition to the message; the
+                       caller counts them in its budget */
     struct as_blob *blob; /* REST: the bytes of large tensors, or NULL; the caller unrefs it */
     bool binary_output;   /* REST: all outputs as bytes after the JSON, if none was named */
 };

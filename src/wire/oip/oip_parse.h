@@ -69,7 +69,7 @@ int as_oip_get_typed_contents(struct as_oip_parse *c, struct as_tensor *t, uint6
 /* 1: the InferTensorContents message has elements; 0: it has none; AS_EPROTO. */
 int as_oip_has_contents(struct as_str contents);
 
-/* --- oip_param.c --- */
+/* --- parameters (oip_param.c) --- */
 
 /* The number of raw entries does not fit the number of inputs. */
 int as_oip_refuse_raw_count(struct as_oip_parse *c, uint64_t n_raw, uint64_t n_inputs);
@@ -80,7 +80,7 @@ int as_oip_get_param(struct as_oip_parse *c, struct as_param *m, struct as_str e
 /* The parameters of a tensor that the server itself uses. The caller sets `given` to 0; the other
  * fields are valid once `given` is not 0. */
 struct as_oip_tensor_options {
-    uint8_t given; /* AS_OWN_… */
+    uint8_t given; /* AS_OIP_OPTION_… */
     struct as_oip_shm_range range;
     uint32_t classification;
 };

@@ -119,7 +119,7 @@ static void set_fault(struct as_rest_call *c, uint32_t status, const char *fault
     c->fault_status = status;
 }
 
-/* With or without parameters. */
+/* The media type text/event-stream, with or without parameters. */
 static bool is_event_stream(struct as_str v)
 {
     static const char type[] = "text/event-stream";

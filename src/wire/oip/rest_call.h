@@ -1,4 +1,5 @@
 /* wire/oip/rest_call.h — the client's side of one call over the protocol's REST form.
+ *
  * The REST counterpart of wire/grpc/grpc_call.h. The caller passes on what wire/h1/h1_client
  * reports about a request. The call collects the body, or delivers one event after the other, and
  * returns the call's status in the end. Statuses are gRPC's numbers, so that a caller sees the same
