@@ -172,7 +172,7 @@ static bool parse_nonfinite(const uint8_t *p, double *ret_d)
 
 /* --- one element --- */
 
-static int read_string(struct element_reader *r, bool store)
+static int read_string_element(struct element_reader *r, bool store)
 {
     struct as_str raw;
     uint8_t *to = r->out + r->e->bytes;
@@ -229,7 +229,7 @@ static inline __attribute__((always_inline)) int read_element(struct element_rea
     int err = 0;
 
     if (t == AS_DT_BYTES) {
-        err = *as_json_peek(r->j) == '"' ? read_string(r, store) : refuse_token(r);
+        err = *as_json_peek(r->j) == '"' ? read_string_element(r, store) : refuse_token(r);
     } else if (t == AS_DT_BOOL) {
         uint8_t c = *as_json_peek(r->j);
 

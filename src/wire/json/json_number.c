@@ -39,7 +39,7 @@ static inline const uint8_t *scan_digits(const uint8_t *p, uint64_t *m)
 }
 
 /* Counts the significant digits from p to end: leading zeros and the point do not count. */
-static ptrdiff_t count_digits(const uint8_t *p, const uint8_t *end)
+static ptrdiff_t count_significant_digits(const uint8_t *p, const uint8_t *end)
 {
     ptrdiff_t n = 0;
 
@@ -107,7 +107,7 @@ bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n)
     digits = p - first - !ret_n->integer;
     ret_n->cut = false;
     if (__builtin_expect(digits > DIGITS_MAX, 0)) {
-        digits = count_digits(first, p);
+        digits = count_significant_digits(first, p);
         ret_n->cut = digits > DIGITS_MAX + ret_n->integer ||
                      (digits > DIGITS_MAX && !scan_20(first, &ret_n->m));
     }

@@ -82,7 +82,7 @@ struct digits {
     int32_t point;       /* digits before the point; negative: zeros after the point */
 };
 
-static inline uint32_t count_digits(uint64_t v)
+static inline uint32_t count_decimal_digits(uint64_t v)
 {
     static const uint64_t tens[] = {1,
                                     10,
@@ -128,7 +128,7 @@ static inline struct digits split_digits(struct as_json_decimal d, bool wide)
                                     10,
                                     1};
     const uint32_t part = 100000000;
-    uint32_t n = count_digits(d.digits), top;
+    uint32_t n = count_decimal_digits(d.digits), top;
     uint64_t v = d.digits * lift[n - 1 + (wide ? 0 : 8)];
     struct digits r = {.point = (int32_t)n + d.exponent, .last = ZEROS};
 

@@ -221,7 +221,8 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
     return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
 }
 
-static int get_output(struct as_oip_json_parse *q, struct as_json_value *v, int8_t *binary)
+static int get_requested_output(struct as_oip_json_parse *q, struct as_json_value *v,
+                                int8_t *binary)
 {
     struct as_oip_requested_output *o = &q->outputs[q->n_outputs];
     struct as_oip_tensor_options options = {0};
@@ -280,7 +281,7 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
         *binary_choices = as_oip_json_grow(q->c.arena, *binary_choices, n, &cap, 1);
         if (!q->outputs || !*binary_choices)
             return as_oip_json_reader_error(q, AS_ENOMEM, "");
-        err = get_output(q, &it.value, &(*binary_choices)[n]);
+        err = get_requested_output(q, &it.value, &(*binary_choices)[n]);
         if (err)
             return err;
     }

@@ -96,7 +96,7 @@ static const uint8_t *put_values(struct as_buf *b, const struct as_tensor *t, ui
     return p;
 }
 
-static void put_param(struct as_buf *b, const struct as_param *p)
+static void put_json_param(struct as_buf *b, const struct as_param *p)
 {
     as_json_put_escaped_key(b, p->name);
     switch (p->type) {
@@ -131,7 +131,7 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
         as_json_put_key(b, "parameters");
         as_json_put_open(b, '{');
         for (uint32_t i = 0; i < h->n_params; i++)
-            put_param(b, &h->params[i]);
+            put_json_param(b, &h->params[i]);
         as_json_put_close(b, '}');
     }
     for (uint32_t i = 0; i < h->n_outputs; i++) {

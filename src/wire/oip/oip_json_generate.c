@@ -181,8 +181,8 @@ int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
     return as_oip_check_shape(&q->c, t, &q->sources[i].elements);
 }
 
-static int get_input(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
-                     struct as_json_value *v)
+static int get_generate_input(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
+                              struct as_json_value *v)
 {
     uint32_t i = q->n_tensors;
     int err = 0;
@@ -214,7 +214,7 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
         if (as_oip_json_is_absent(&it.value))
             continue;
         if (s) {
-            err = get_input(q, s, &it.value);
+            err = get_generate_input(q, s, &it.value);
         } else if (as_str_eq(it.key, AS_STR("id"))) {
             if (has_id)
                 return as_oip_refuse(&q->c, AS_EINVALID, "key 'id' is given twice");

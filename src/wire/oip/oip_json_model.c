@@ -33,8 +33,8 @@ static int open_items(struct as_json *j, struct as_json_value *v, bool object,
     return as_json_items(j, v, ret_it);
 }
 
-static int get_shape(struct as_json *j, struct as_json_value *v, struct as_arena *a,
-                     struct as_tensor_spec *s)
+static int get_spec_shape(struct as_json *j, struct as_json_value *v, struct as_arena *a,
+                          struct as_tensor_spec *s)
 {
     int64_t shape[AS_MAX_DIMS], *copy;
     struct as_json_items it;
@@ -56,8 +56,8 @@ static int get_shape(struct as_json *j, struct as_json_value *v, struct as_arena
     return 0;
 }
 
-static int get_spec(struct as_json *j, struct as_json_value *v, struct as_arena *a,
-                    struct as_tensor_spec *ret_s)
+static int get_json_spec(struct as_json *j, struct as_json_value *v, struct as_arena *a,
+                         struct as_tensor_spec *ret_s)
 {
     struct as_tensor_spec s = {.dtype = AS_DT_INVALID};
     struct as_json_items it;
@@ -71,7 +71,7 @@ static int get_spec(struct as_json *j, struct as_json_value *v, struct as_arena 
             err = as_json_string(j, &it.value, &text);
             s.dtype = err ? AS_DT_INVALID : as_dtype_of(text);
         } else if (as_str_eq(it.key, AS_STR("shape"))) {
-            err = get_shape(j, &it.value, a, &s);
+            err = get_spec_shape(j, &it.value, a, &s);
         }
     }
     if (!err && !more)
@@ -87,7 +87,7 @@ static int get_specs(struct as_json *j, struct as_json_value *v, struct as_arena
     int err = open_items(j, v, false, &it), more = 0;
 
     while (!err && (more = as_json_next(j, &it)) > 0) {
-        err = get_spec(j, &it.value, a, &s);
+        err = get_json_spec(j, &it.value, a, &s);
         if (!err)
             err = append_item(specs, &s, sizeof(s));
     }

@@ -23,7 +23,7 @@ enum { NAME, DATATYPE, SHAPE, PARAMETERS, DATA, KEYS };
 
 static const char *const key_name[KEYS] = {"name", "datatype", "shape", "parameters", "data"};
 
-static int get_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
+static int get_tensor_shape(struct as_oip_json_parse *q, uint32_t i, struct as_json_value *v)
 {
     struct as_tensor *t = &q->tensors[i];
     int64_t shape[AS_MAX_DIMS], *copy;
@@ -136,7 +136,7 @@ static int get_tensor_member(struct as_oip_json_parse *q, uint32_t i, uint32_t k
         err = as_json_string(q->j, v, datatype);
         return err ? tensor_reader_error(q, i, err, "datatype must be a string") : 0;
     case SHAPE:
-        return get_shape(q, i, v);
+        return get_tensor_shape(q, i, v);
     case PARAMETERS:
         return get_tensor_params(q, i, v);
     case DATA:

@@ -195,7 +195,7 @@ static int check_range(struct as_oip_parse *c, const char *what, struct as_str n
     return 0;
 }
 
-static int has_contents(struct as_str message)
+static int input_has_contents(struct as_str message)
 {
     struct as_pb r = as_pb_of(message);
     struct as_pb_field f;
@@ -245,7 +245,7 @@ int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
 
     if (err <= 0)
         return err;
-    if (has_contents(message))
+    if (input_has_contents(message))
         return as_oip_refuse_tensor(c, t, AS_EINVALID,
                                     "contents and shared_memory_region must not be mixed");
     if (!c->ranges) {
