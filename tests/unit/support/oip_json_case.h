@@ -14,7 +14,7 @@ static struct {
     char why[256];
 } got;
 
-AS_UNUSED static void forget(void)
+AS_UNUSED static void free_result(void)
 {
     as_blob_unref(got.r.blob);
     as_arena_fini(&got.arena);
@@ -31,7 +31,7 @@ AS_UNUSED static int up(void **state AS_UNUSED)
 
 AS_UNUSED static int down(void **state AS_UNUSED)
 {
-    forget();
+    free_result();
     as_json_free(got.j);
     free(got.body);
     memset(&got, 0, sizeof(got));
@@ -39,11 +39,11 @@ AS_UNUSED static int down(void **state AS_UNUSED)
 }
 
 /* A body in a block of exactly its size and the padding. */
-AS_UNUSED static const uint8_t *body_of(const char *json, const void *binary, size_t n)
+AS_UNUSED static const uint8_t *set_body(const char *json, const void *binary, size_t n)
 {
     size_t len = strlen(json);
 
-    forget();
+    free_result();
     free(got.body);
     got.body = malloc(len + n + AS_JSON_PADDING);
     memcpy(got.body, json, len);
@@ -55,7 +55,7 @@ AS_UNUSED static const uint8_t *body_of(const char *json, const void *binary, si
 
 AS_UNUSED static int parse_with(const char *json, const void *binary, size_t n)
 {
-    const uint8_t *p = body_of(json, binary, n);
+    const uint8_t *p = set_body(json, binary, n);
 
     return as_oip_json_parse_infer(got.j, p, strlen(json), strlen(json) + n, &got.arena, &got.r,
                                    got.why, sizeof(got.why));

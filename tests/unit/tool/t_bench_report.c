@@ -9,7 +9,7 @@ static struct as_tally tally;
 static struct as_buf text;
 static char shown[300];
 
-static const char *end(struct as_buf *b)
+static const char *terminated(struct as_buf *b)
 {
     as_buf_reserve(b, 1)[0] = 0;
     return (const char *)b->p;
@@ -78,9 +78,10 @@ static void a_json_report_is_parsed_again(void **state AS_UNUSED)
     assert_true(past.v[AS_BENCH_REPORT_FAILED] == 3);
     assert_true(past.v[AS_BENCH_REPORT_P50] > 480 && past.v[AS_BENCH_REPORT_P50] <= 502);
     assert_true(past.v[AS_BENCH_REPORT_MAX] == 20000);
-    assert_non_null(strstr(end(&text), "\"model\":\"m\\\"x\""));
-    assert_non_null(strstr(
-        end(&text), "\"RESOURCE_EXHAUSTED\":{\"count\":2,\"message\":\"the queue is full\"}"));
+    assert_non_null(strstr(terminated(&text), "\"model\":\"m\\\"x\""));
+    assert_non_null(
+        strstr(terminated(&text),
+               "\"RESOURCE_EXHAUSTED\":{\"count\":2,\"message\":\"the queue is full\"}"));
     as_buf_fini(&why);
 }
 
@@ -114,14 +115,15 @@ static void streams_have_times_of_responses(void **state AS_UNUSED)
     past.v[AS_BENCH_REPORT_RESPONSES] = 110;
     text.n = 0;
     as_bench_report_text(&text, &r, &past, false);
-    assert_non_null(strstr(end(&text), "\n  responses  220.0/s\n  first      mean 50.500 p50 "));
-    assert_non_null(strstr(end(&text), "\n  between    mean 0.005 p50 "));
-    assert_non_null(strstr(end(&text), "220       2.000  better\n  first mean "));
+    assert_non_null(
+        strstr(terminated(&text), "\n  responses  220.0/s\n  first      mean 50.500 p50 "));
+    assert_non_null(strstr(terminated(&text), "\n  between    mean 0.005 p50 "));
+    assert_non_null(strstr(terminated(&text), "220       2.000  better\n  first mean "));
     r.stream = false; /* compared with a result of streams */
     text.n = 0;
     as_bench_report_text(&text, &r, &past, false);
-    assert_null(strstr(end(&text), "responses"));
-    assert_null(strstr(end(&text), "first"));
+    assert_null(strstr(terminated(&text), "responses"));
+    assert_null(strstr(terminated(&text), "first"));
     as_buf_fini(&why);
 }
 
@@ -141,7 +143,7 @@ static void an_earlier_result_is_compared(void **state AS_UNUSED)
     r = report_of();
     text.n = 0;
     as_bench_report_json(&text, &r, &past);
-    end(&text);
+    terminated(&text);
     assert_non_null(strstr((char *)text.p, "\"per_second\":{\"before\":990.000,\"now\":1980.000,"
                                            "\"ratio\":2.0000,\"verdict\":\"better\"}"));
     assert_non_null(strstr((char *)text.p, "\"verdict\":\"worse\"}"));
@@ -152,7 +154,7 @@ static void an_earlier_result_is_compared(void **state AS_UNUSED)
                            "\"failed\":{\"before\":0.000,\"now\":3.000,\"verdict\":\"worse\"}"));
     text.n = 0;
     as_bench_report_text(&text, &r, &past, true);
-    end(&text);
+    terminated(&text);
     assert_non_null(strstr((char *)text.p, "2.000  better"));
     assert_non_null(strstr((char *)text.p, "RESOURCE_EXHAUSTED            2  the queue is full"));
     assert_non_null(strstr((char *)text.p, "1 calls were never answered"));
@@ -177,7 +179,7 @@ static void an_empty_measurement_is_reported(void **state AS_UNUSED)
 /* --- reading --- */
 
 /* Why a file with this text is refused; "": it is not. */
-static const char *refusal(const char *json)
+static const char *parse_error(const char *json)
 {
     static struct as_buf why;
     struct as_bench_report_baseline past;
@@ -202,26 +204,27 @@ static void files_that_are_no_results_are_refused(void **state AS_UNUSED)
                                         "{\"per_second\":1,\"latency_us\":{\"a\":{\"p50\":1}}}",
                                         "{\"per_second\":1,\"latency_us\":{\"p50\":1e999}}"};
 
-    assert_string_equal(refusal("{\"per_second\":1,\"latency_us\":{\"p50\":2}}"), "");
+    assert_string_equal(parse_error("{\"per_second\":1,\"latency_us\":{\"p50\":2}}"), "");
     for (size_t i = 0; i < AS_COUNT(wrong); i++)
-        assert_string_equal(refusal(wrong[i]), "is not a result of anyserve bench --json");
-    assert_non_null(strstr(refusal("{\"per_second\":1"), "cannot be read: not JSON at byte "));
-    assert_non_null(strstr(refusal(""), "cannot be read: not JSON"));
-    assert_non_null(strstr(refusal("{\"per_second\":1,\"latency_us\":{\"p50\":2}} 1"), "not JSON"));
+        assert_string_equal(parse_error(wrong[i]), "is not a result of anyserve bench --json");
+    assert_non_null(strstr(parse_error("{\"per_second\":1"), "cannot be read: not JSON at byte "));
+    assert_non_null(strstr(parse_error(""), "cannot be read: not JSON"));
+    assert_non_null(
+        strstr(parse_error("{\"per_second\":1,\"latency_us\":{\"p50\":2}} 1"), "not JSON"));
 }
 
 static void errors_have_a_code(void **state AS_UNUSED)
 {
     text.n = 0;
     as_fault_write(&text, "infer", 105, AS_STR("no \"m\""), false);
-    assert_string_equal(end(&text), "anyserve infer: NOT_FOUND: no \"m\"\n");
+    assert_string_equal(terminated(&text), "anyserve infer: NOT_FOUND: no \"m\"\n");
     text.n = 0;
     as_fault_write(&text, "infer", 105, AS_STR("no \"m\""), true);
-    assert_string_equal(end(&text), "{\"error\":{\"code\":\"NOT_FOUND\",\"exit_code\":105,"
-                                    "\"message\":\"no \\\"m\\\"\"}}\n");
+    assert_string_equal(terminated(&text), "{\"error\":{\"code\":\"NOT_FOUND\",\"exit_code\":105,"
+                                           "\"message\":\"no \\\"m\\\"\"}}\n");
     text.n = 0;
     as_fault_write(&text, "bench", 2, AS_STR("x"), true);
-    assert_non_null(strstr(end(&text), "\"code\":\"USAGE\""));
+    assert_non_null(strstr(terminated(&text), "\"code\":\"USAGE\""));
 }
 
 static int fini(void **state AS_UNUSED)

@@ -14,7 +14,7 @@ static struct as_buf why;
 static char folder[] = "/tmp/t_input.XXXXXX";
 static char path[64];
 
-static const char *sentence(void)
+static const char *error_text(void)
 {
     as_buf_reserve(&why, 1)[0] = 0;
     return (const char *)why.p;
@@ -66,7 +66,7 @@ static int make_at(const char *before, enum as_dtype t, uint32_t ndim, const int
 
 /* --- names, datatypes, shapes --- */
 
-static void check_split(const char *text, const char *name, enum as_dtype t, int ndim)
+static void check_parse(const char *text, const char *name, enum as_dtype t, int ndim)
 {
     struct as_input_form f;
 
@@ -79,15 +79,15 @@ static void check_split(const char *text, const char *name, enum as_dtype t, int
 
 static void an_option_is_parsed(void **state AS_UNUSED)
 {
-    check_split("x=1", "x", AS_DT_INVALID, -1);
-    check_split("x=", "x", AS_DT_INVALID, -1);
-    check_split("x=a=b", "x", AS_DT_INVALID, -1);
-    check_split("x:FP32=1", "x", AS_DT_FP32, -1);
-    check_split("x:BYTES:[2,3]=1", "x", AS_DT_BYTES, 2);
-    check_split("x:INT8:[]=1", "x", AS_DT_INT8, 0);
-    check_split("serving:0=1", "serving:0", AS_DT_INVALID, -1);
-    check_split("serving:0:INT8:[-1]=1", "serving:0", AS_DT_INT8, 1);
-    check_split("a[0]=1", "a[0]", AS_DT_INVALID, -1);
+    check_parse("x=1", "x", AS_DT_INVALID, -1);
+    check_parse("x=", "x", AS_DT_INVALID, -1);
+    check_parse("x=a=b", "x", AS_DT_INVALID, -1);
+    check_parse("x:FP32=1", "x", AS_DT_FP32, -1);
+    check_parse("x:BYTES:[2,3]=1", "x", AS_DT_BYTES, 2);
+    check_parse("x:INT8:[]=1", "x", AS_DT_INT8, 0);
+    check_parse("serving:0=1", "serving:0", AS_DT_INVALID, -1);
+    check_parse("serving:0:INT8:[-1]=1", "serving:0", AS_DT_INT8, 1);
+    check_parse("a[0]=1", "a[0]", AS_DT_INVALID, -1);
 }
 
 static void malformed_options_are_refused(void **state AS_UNUSED)
@@ -116,7 +116,7 @@ static void malformed_options_are_refused(void **state AS_UNUSED)
 
         why.n = 0;
         assert_int_equal(as_input_parse(rows[i].text, &f, &why), AS_EINVALID);
-        assert_string_equal(sentence(), rows[i].want);
+        assert_string_equal(error_text(), rows[i].want);
     }
 }
 
@@ -149,21 +149,22 @@ static void values_that_do_not_fit_are_refused(void **state AS_UNUSED)
     static const int64_t image[] = {-1, 2, 2}, fixed[] = {2, 2}, many[] = {-1, -1};
 
     assert_int_equal(make("x=1,2,3", AS_DT_UINT8, 3, image), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': 3 values do not fit shape [-1,2,2]");
+    assert_string_equal(error_text(), "input 'x': 3 values do not fit shape [-1,2,2]");
     assert_int_equal(make("x=1", AS_DT_UINT8, 2, fixed), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': 1 value does not fit shape [2,2]");
+    assert_string_equal(error_text(), "input 'x': 1 value does not fit shape [2,2]");
     assert_int_equal(make("x=1,2", AS_DT_UINT8, 2, many), AS_EINVALID);
-    assert_string_equal(sentence(),
+    assert_string_equal(error_text(),
                         "input 'x': shape [-1,-1] has several variable sizes: give the value "
                         "with brackets, or the shape as in NAME:DTYPE:[2,3]=…");
     assert_int_equal(make("x=[1,2]", AS_DT_UINT8, 2, fixed), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the value has shape [2], the model expects [2,2]");
+    assert_string_equal(error_text(),
+                        "input 'x': the value has shape [2], the model expects [2,2]");
     assert_int_equal(make("x=300", AS_DT_UINT8, 0, NULL), AS_EINVALID);
-    assert_string_equal(sentence(),
+    assert_string_equal(error_text(),
                         "input 'x': value 1 at position 1, '300', is outside 0 … 255 (UINT8)");
     assert_int_equal(make("x=1", AS_DT_INVALID, 0, NULL), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the model does not declare this input: give its "
-                                    "datatype, NAME:DTYPE=VALUE (for example x:FP32=1,2,3)");
+    assert_string_equal(error_text(), "input 'x': the model does not declare this input: give its "
+                                      "datatype, NAME:DTYPE=VALUE (for example x:FP32=1,2,3)");
 }
 
 static void given_parts_override_the_model(void **state AS_UNUSED)
@@ -209,7 +210,7 @@ static void files_are_text_or_bytes_by_their_name(void **state AS_UNUSED)
     assert_int_equal(make_at("x=@", AS_DT_UINT8, 1, open), 0);
     check_shape(SHAPE(3));
     assert_int_equal(make_at("x=@", AS_DT_INT16, 1, open), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': 3 bytes are not a whole number of INT16 values");
+    assert_string_equal(error_text(), "input 'x': 3 bytes are not a whole number of INT16 values");
     assert_int_equal(make_at("x=@text:", AS_DT_INT16, 1, open), AS_EINVALID);
     write_file("empty", "", 0);
     assert_int_equal(make_at("x=@", AS_DT_UINT8, 1, open), 0);
@@ -221,10 +222,10 @@ static void files_are_text_or_bytes_by_their_name(void **state AS_UNUSED)
 static void a_missing_file_is_an_error(void **state AS_UNUSED)
 {
     assert_int_equal(make("x=@/no/such/file", AS_DT_UINT8, 0, NULL), AS_ENOTFOUND);
-    assert_string_equal(sentence(),
+    assert_string_equal(error_text(),
                         "input 'x': cannot read /no/such/file: No such file or directory");
     assert_int_equal(make("x=@/", AS_DT_UINT8, 0, NULL), AS_ENOTFOUND);
-    assert_string_equal(sentence(), "input 'x': cannot read /: Is a directory");
+    assert_string_equal(error_text(), "input 'x': cannot read /: Is a directory");
 }
 
 /* A .npy file with this dictionary and n bytes of data. */
@@ -261,7 +262,7 @@ static void numpy_files_have_a_datatype_and_shape(void **state AS_UNUSED)
     }
     assert_int_equal(make_at("x=@", AS_DT_INT16, 2, two), 0);
     assert_int_equal(make_at("x=@", AS_DT_FP32, 2, two), AS_EINVALID);
-    assert_string_equal(sentence(), "input 'x': the file has datatype INT16, expected FP32");
+    assert_string_equal(error_text(), "input 'x': the file has datatype INT16, expected FP32");
     assert_int_equal(make_at("x=@", AS_DT_INT16, 1, two), AS_EINVALID);
     assert_int_equal(make_at("x:INT16:[6]=@", AS_DT_INVALID, 0, NULL), 0);
     check_shape(SHAPE(6));
@@ -301,7 +302,7 @@ static void unsupported_numpy_files_are_refused(void **state AS_UNUSED)
         write_file("w.npy", b, npy(b, 1, rows[i].head, rows[i].n));
         snprintf(want, sizeof(want), "input 'x': %s", rows[i].want);
         assert_int_equal(make_at("x=@", AS_DT_INVALID, 0, NULL), AS_EINVALID);
-        assert_string_equal(sentence(), want);
+        assert_string_equal(error_text(), want);
     }
 }
 
@@ -362,11 +363,11 @@ static void sample_values_are_bounded(void **state AS_UNUSED)
     why.n = 0;
     assert_int_equal(as_sample_input_make(&spec, 512, &r, &a, &why), AS_EINVALID);
     assert_string_equal(
-        sentence(),
+        error_text(),
         "input 'x' would be over 2147483647 bytes: use a smaller --any-size, or --input");
     why.n = 0;
     assert_int_equal(as_sample_input_make(&odd, 1, &r, &a, &why), AS_EINVALID);
-    assert_string_equal(sentence(),
+    assert_string_equal(error_text(),
                         "input 'y' has an unknown datatype: give its value with --input");
 }
 

@@ -128,8 +128,8 @@ static void *serve(void *arg)
 }
 
 /* Runs a load with one connection per server. */
-static int drive(struct server *servers, uint32_t n, struct as_load_driver_conf *conf,
-                 struct as_load_driver_result *r)
+static int run_load(struct server *servers, uint32_t n, struct as_load_driver_conf *conf,
+                    struct as_load_driver_result *r)
 {
     int fds[8], rc;
 
@@ -161,7 +161,7 @@ static void a_closed_loop_sends_the_requested_calls(void **state AS_UNUSED)
     struct as_load_driver_conf conf = {
         .streams = 4, .requests = 1000, .request.timeout = 10 * AS_SEC};
 
-    assert_int_equal(drive(s, 3, &conf, &result), 0);
+    assert_int_equal(run_load(s, 3, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 1000);
     assert_int_equal(as_tally_due(&result.tally), 1000);
     assert_int_equal(result.tally.in_window, 1000);
@@ -179,7 +179,7 @@ static void a_closed_loop_for_a_duration(void **state AS_UNUSED)
                                        .duration = 100 * AS_MS,
                                        .request.timeout = 10 * AS_SEC};
 
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_true(result.tally.status[0] > 0 &&
                 result.tally.status[0] < s.n); /* without the warm-up */
     assert_int_equal(as_tally_due(&result.tally), result.tally.status[0]);
@@ -198,7 +198,7 @@ static void a_stall_delays_all_calls_that_are_due(void **state AS_UNUSED)
 
     s.stall_at = 50;
     s.stall = 200 * AS_MS;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_int_equal(result.tally.status[0], 500);
     for (uint32_t i = as_loghist_index(20 * AS_MS); i < AS_COUNT(result.tally.latency.h.bucket);
@@ -217,7 +217,7 @@ static void waiting_for_a_stream_counts_as_latency(void **state AS_UNUSED)
 
     s.stall_at = 50;
     s.stall = 200 * AS_MS;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_true(result.tally.late >= 150);
     assert_true(as_loghist_quantile(&result.tally.latency.h, .75) > 20 * AS_MS);
@@ -231,7 +231,7 @@ static void calls_never_sent_are_counted(void **state AS_UNUSED)
 
     s.stall_at = 1;
     s.stall = 350 * AS_MS;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(as_tally_due(&result.tally), 300);
     assert_int_equal(result.tally.status[0], 1);
     assert_int_equal(result.tally.unsent, 299);
@@ -248,7 +248,7 @@ static void poisson_arrivals_are_sent(void **state AS_UNUSED)
                                        .requests = 200,
                                        .request.timeout = 10 * AS_SEC};
 
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 200);
 }
 
@@ -259,7 +259,7 @@ static void errors_are_counted_by_status(void **state AS_UNUSED)
         .streams = 3, .requests = 100, .request.timeout = 10 * AS_SEC};
 
     s.refuse_each = 10;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 90);
     assert_int_equal(result.tally.status[8], 10);
     assert_string_equal(result.tally.text[8], "as told");
@@ -272,7 +272,7 @@ static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
     struct as_load_driver_conf conf = {.streams = 5, .requests = 10, .request.timeout = 50 * AS_MS};
 
     s.silent_after = 5;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0], 5);
     assert_int_equal(result.tally.status[4], 5);
     assert_int_equal(as_tally_due(&result.tally), 10);
@@ -285,7 +285,7 @@ static void a_server_may_allow_fewer_streams(void **state AS_UNUSED)
         .streams = 50, .requests = 200, .request.timeout = 10 * AS_SEC};
 
     s.max_streams = 2;
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_int_equal(result.tally.status[0] + result.tally.status[14], 200);
     assert_true(result.tally.status[0] > 100);
 }
@@ -297,7 +297,7 @@ static void a_lost_connection_does_not_stop_the_others(void **state AS_UNUSED)
         .streams = 2, .requests = 400, .request.timeout = 10 * AS_SEC};
 
     s[1].close_after = 1; /* it gets at least two calls */
-    assert_int_equal(drive(s, 2, &conf, &result), 0);
+    assert_int_equal(run_load(s, 2, &conf, &result), 0);
     assert_int_equal(result.lost, 1);
     assert_true(strlen(result.why) > 0);
     assert_int_equal(as_tally_due(&result.tally), 400);
@@ -312,12 +312,12 @@ static void the_run_ends_without_connections(void **state AS_UNUSED)
         .streams = 2, .warmup = 3600 * AS_SEC, .duration = AS_SEC, .request.timeout = 10 * AS_SEC};
 
     s[0].close_after = s[1].close_after = 3;
-    assert_int_equal(drive(s, 2, &conf, &result), AS_EUNAVAILABLE);
+    assert_int_equal(run_load(s, 2, &conf, &result), AS_EUNAVAILABLE);
     assert_int_equal(result.lost, 2);
     conf.warmup = 0;
     conf.duration = 3600 * AS_SEC;
     s[0] = s[1] = (struct server){.close_after = 30};
-    assert_int_equal(drive(s, 2, &conf, &result), 0);
+    assert_int_equal(run_load(s, 2, &conf, &result), 0);
     assert_int_equal(result.lost, 2);
     assert_true(result.tally.status[0] > 0 && result.tally.status[14] > 0);
 }
@@ -331,7 +331,7 @@ static void a_signal_ends_the_measurement(void **state AS_UNUSED)
                                        .request.timeout = 10 * AS_SEC,
                                        .interrupted = &flag};
 
-    assert_int_equal(drive(&s, 1, &conf, &result), 0);
+    assert_int_equal(run_load(&s, 1, &conf, &result), 0);
     assert_true(result.interrupted);
     assert_int_equal(as_tally_due(&result.tally), result.tally.status[0]);
 }

@@ -26,18 +26,18 @@ static struct {
     atomic_uint requests, connections, wrong;
 } server;
 
-static bool every(uint32_t n, uint32_t each)
+static bool is_nth(uint32_t n, uint32_t each)
 {
     return each && n % each == 0;
 }
 
 static const char *answer_of(uint32_t n)
 {
-    if (every(n, server.close_each))
+    if (is_nth(n, server.close_each))
         return "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
-    if (every(n, server.refuse_each))
+    if (is_nth(n, server.refuse_each))
         return "HTTP/1.1 503 no\r\ncontent-length: 19\r\n\r\n{\"error\":\"as told\"}";
-    if (every(n, server.chunk_each))
+    if (is_nth(n, server.chunk_each))
         return "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
     return "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 }
@@ -62,7 +62,7 @@ static bool read_request(int fd)
     return true;
 }
 
-static void *serve(void *arg)
+static void *serve_connection(void *arg)
 {
     int fd = (int)(intptr_t)arg;
 
@@ -70,9 +70,9 @@ static void *serve(void *arg)
         uint32_t n = ++server.requests;
         const char *a = answer_of(n);
 
-        if ((server.end_after && n > server.end_after) || every(n, server.hang_up_each))
+        if ((server.end_after && n > server.end_after) || is_nth(n, server.hang_up_each))
             break;
-        if (every(n, server.silent_each)) {
+        if (is_nth(n, server.silent_each)) {
             char c;
 
             while (read(fd, &c, 1) > 0) /* until the client closes the connection */
@@ -88,7 +88,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void *take(void *arg AS_UNUSED)
+static void *accept_connections(void *arg AS_UNUSED)
 {
     pthread_t threads[1024];
     uint32_t n = 0;
@@ -97,7 +97,7 @@ static void *take(void *arg AS_UNUSED)
     while ((fd = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         server.connections++;
         AS_ASSERT(n < AS_COUNT(threads));
-        AS_ASSERT(pthread_create(&threads[n++], NULL, serve, (void *)(intptr_t)fd) == 0);
+        AS_ASSERT(pthread_create(&threads[n++], NULL, serve_connection, (void *)(intptr_t)fd) == 0);
     }
     close(server.listener);
     for (uint32_t i = 0; i < n; i++)
@@ -105,7 +105,7 @@ static void *take(void *arg AS_UNUSED)
     return NULL;
 }
 
-static void begin_server(void)
+static void start_server(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof(a);
@@ -120,13 +120,13 @@ static void begin_server(void)
 
 static struct as_load_driver_result result;
 
-static int drive(uint32_t connections, struct as_load_driver_conf *conf)
+static int run_load(uint32_t connections, struct as_load_driver_conf *conf)
 {
     static const struct as_http_header metadata = {{"key", 3}, {"value", 5}};
     int fds[8], rc;
     char why[100];
 
-    assert_int_equal(pthread_create(&server.thread, NULL, take, NULL), 0);
+    assert_int_equal(pthread_create(&server.thread, NULL, accept_connections, NULL), 0);
     for (uint32_t i = 0; i < connections; i++)
         assert_int_equal(
             as_connect_tcp("127.0.0.1", server.port, AS_SEC, &fds[i], why, sizeof(why)), 0);
@@ -156,9 +156,9 @@ static void a_closed_loop_sends_the_requested_calls(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.requests = 500};
 
-    begin_server();
+    start_server();
     server.chunk_each = 3;
-    assert_int_equal(drive(3, &conf), 0);
+    assert_int_equal(run_load(3, &conf), 0);
     assert_int_equal(result.tally.status[0], 500);
     assert_int_equal(as_tally_due(&result.tally), 500);
     assert_int_equal(server.requests, 500);
@@ -180,8 +180,8 @@ static void an_open_loop(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.rate = 1000, .duration = 200 * AS_MS};
 
-    begin_server();
-    assert_int_equal(drive(2, &conf), 0);
+    start_server();
+    assert_int_equal(run_load(2, &conf), 0);
     check_open_loop(200);
 }
 
@@ -190,7 +190,7 @@ static void check_each_tenth_fails(uint32_t requests, const char *text)
 {
     struct as_load_driver_conf conf = {.requests = requests};
 
-    assert_int_equal(drive(1, &conf), 0);
+    assert_int_equal(run_load(1, &conf), 0);
     assert_int_equal(result.tally.status[0], requests - requests / 10);
     assert_int_equal(result.tally.status[14], requests / 10);
     assert_string_equal(result.tally.text[14], text);
@@ -199,7 +199,7 @@ static void check_each_tenth_fails(uint32_t requests, const char *text)
 
 static void errors_are_counted_by_status(void **state AS_UNUSED)
 {
-    begin_server();
+    start_server();
     server.refuse_each = 10;
     check_each_tenth_fails(100, "HTTP 503: as told");
     assert_int_equal(server.connections, 1);
@@ -211,9 +211,9 @@ static void a_connection_that_ended_after_a_response_is_reopened(void **state AS
 {
     struct as_load_driver_conf conf = {.requests = 400};
 
-    begin_server();
+    start_server();
     server.close_each = 10;
-    assert_int_equal(drive(3, &conf), 0);
+    assert_int_equal(run_load(3, &conf), 0);
     assert_int_equal(result.tally.status[0], 400);
     assert_int_equal(result.lost, 0);
     assert_true(result.reopened >= 37); /* except connections that end with the load */
@@ -225,9 +225,9 @@ static void an_open_loop_reopens_connections(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.rate = 500, .duration = 200 * AS_MS};
 
-    begin_server();
+    start_server();
     server.close_each = 7;
-    assert_int_equal(drive(2, &conf), 0);
+    assert_int_equal(run_load(2, &conf), 0);
     check_open_loop(100);
     assert_int_equal(result.lost, 0);
 }
@@ -236,9 +236,9 @@ static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.requests = 40, .request.timeout = 50 * AS_MS};
 
-    begin_server();
+    start_server();
     server.silent_each = 20;
-    assert_int_equal(drive(1, &conf), 0);
+    assert_int_equal(run_load(1, &conf), 0);
     assert_int_equal(result.tally.status[0], 38);
     assert_int_equal(result.tally.status[4], 2);
     assert_string_equal(result.tally.text[4], "no answer within the timeout");
@@ -248,7 +248,7 @@ static void an_unanswered_call_ends_at_its_deadline(void **state AS_UNUSED)
 
 static void a_dropped_connection_fails_only_its_call(void **state AS_UNUSED)
 {
-    begin_server();
+    start_server();
     server.hang_up_each = 10;
     check_each_tenth_fails(95, "the server closed the connection");
     assert_int_equal(result.reopened, 9);
@@ -258,9 +258,9 @@ static void a_server_that_stopped_ends_the_load(void **state AS_UNUSED)
 {
     struct as_load_driver_conf conf = {.duration = 3600 * AS_SEC};
 
-    begin_server();
+    start_server();
     server.end_after = 50;
-    assert_int_equal(drive(2, &conf), 0);
+    assert_int_equal(run_load(2, &conf), 0);
     assert_int_equal(result.tally.status[0], 50);
     assert_int_equal(result.lost, 2);
     assert_true(strlen(result.why) > 0);
@@ -272,9 +272,9 @@ static void a_connection_without_a_response_is_not_reopened(void **state AS_UNUS
 {
     struct as_load_driver_conf conf = {.warmup = 3600 * AS_SEC, .duration = AS_SEC};
 
-    begin_server();
+    start_server();
     server.hang_up_each = 1;
-    assert_int_equal(drive(2, &conf), AS_EUNAVAILABLE);
+    assert_int_equal(run_load(2, &conf), AS_EUNAVAILABLE);
     assert_int_equal(result.lost, 2);
     assert_int_equal(server.connections, 2);
 }

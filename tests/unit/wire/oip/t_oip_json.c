@@ -234,7 +234,7 @@ static const int64_t by_two[] = {-1, 2}, any[] = {-1}, wild[] = {-1, -1}, one[] 
 
 static int raw(const struct as_tensor_spec *s, uint32_t n_specs, const void *p, size_t n)
 {
-    body_of("", p, n);
+    set_body("", p, n);
     return as_oip_json_parse_raw(s, n_specs, got.body, n, &got.arena, &got.r, got.why,
                                  sizeof(got.why));
 }
@@ -276,7 +276,7 @@ static int generate(const char *json)
         {{"x", 1}, AS_DT_FP32, 2, by_two, NULL, 0},
         {{"w", 1}, AS_DT_INT8, 2, wild, NULL, 0},
         {{"z", 1}, AS_DT_BOOL, AS_ANY_RANK, NULL, NULL, 0}};
-    const uint8_t *p = body_of(json, NULL, 0);
+    const uint8_t *p = set_body(json, NULL, 0);
 
     return as_oip_json_parse_generate(got.j, p, strlen(json), specs, AS_COUNT(specs), &got.arena,
                                       &got.r, got.why, sizeof(got.why));
@@ -472,7 +472,7 @@ static void a_response_is_parsed(void **state AS_UNUSED)
     struct as_oip_response r;
     struct as_str why;
 
-    body_of(text, "abcd", 4);
+    set_body(text, "abcd", 4);
     assert_int_equal(as_oip_json_parse_response(got.j, got.body, strlen(text), strlen(text) + 4,
                                                 &got.arena, &r, &blob, got.why, sizeof(got.why)),
                      0);
@@ -480,15 +480,15 @@ static void a_response_is_parsed(void **state AS_UNUSED)
     assert_str(r.version, "1");
     assert_memory_equal(r.outputs[0].data, "abcd", 4);
     assert_null(blob);
-    body_of("{\"outputs\":[{\"name\":\"y\"}]}", NULL, 0);
+    set_body("{\"outputs\":[{\"name\":\"y\"}]}", NULL, 0);
     assert_int_equal(as_oip_json_parse_response(got.j, got.body, 26, 26, &got.arena, &r, &blob,
                                                 got.why, sizeof(got.why)),
                      AS_EINVALID);
     assert_string_equal(got.why, "output 'y': datatype is missing");
-    body_of("{\"code\":5,\"error\":\"no\"}", NULL, 0);
+    set_body("{\"code\":5,\"error\":\"no\"}", NULL, 0);
     assert_int_equal(as_oip_json_parse_error(got.j, got.body, 23, &got.arena, &why), 0);
     assert_str(why, "no");
-    body_of("{\"code\":5}", NULL, 0);
+    set_body("{\"code\":5}", NULL, 0);
     assert_int_equal(as_oip_json_parse_error(got.j, got.body, 10, &got.arena, &why), AS_EINVALID);
 }
 

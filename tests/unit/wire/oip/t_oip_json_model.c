@@ -78,7 +78,7 @@ static void malformed_metadata_is_refused(void **state AS_UNUSED)
 }
 
 /* {"inputs":[{"shape":[0,…]}]}: n sizes; and n inputs or versions. */
-static int sized(uint32_t dims, uint32_t inputs, uint32_t versions)
+static int parse_model_with(uint32_t dims, uint32_t inputs, uint32_t versions)
 {
     struct as_buf b;
     int rc;
@@ -101,13 +101,13 @@ static int sized(uint32_t dims, uint32_t inputs, uint32_t versions)
 
 static void limits_at_n_and_one_more(void **state AS_UNUSED)
 {
-    assert_int_equal(sized(AS_MAX_DIMS, 0, 0), 0);
-    assert_int_equal(sized(AS_MAX_DIMS + 1, 0, 0), AS_EINVALID);
-    assert_int_equal(sized(1, AS_OIP_TENSORS_MAX - 1, 0), 0);
+    assert_int_equal(parse_model_with(AS_MAX_DIMS, 0, 0), 0);
+    assert_int_equal(parse_model_with(AS_MAX_DIMS + 1, 0, 0), AS_EINVALID);
+    assert_int_equal(parse_model_with(1, AS_OIP_TENSORS_MAX - 1, 0), 0);
     assert_int_equal(model.n_inputs, AS_OIP_TENSORS_MAX);
-    assert_int_equal(sized(1, AS_OIP_TENSORS_MAX, 0), AS_EINVALID);
-    assert_int_equal(sized(1, 0, AS_OIP_TENSORS_MAX), 0);
-    assert_int_equal(sized(1, 0, AS_OIP_TENSORS_MAX + 1), AS_EINVALID);
+    assert_int_equal(parse_model_with(1, AS_OIP_TENSORS_MAX, 0), AS_EINVALID);
+    assert_int_equal(parse_model_with(1, 0, AS_OIP_TENSORS_MAX), 0);
+    assert_int_equal(parse_model_with(1, 0, AS_OIP_TENSORS_MAX + 1), AS_EINVALID);
 }
 
 int main(void)

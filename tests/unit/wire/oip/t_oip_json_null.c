@@ -48,7 +48,7 @@ static int generate(const char *json)
     static const int64_t any[] = {-1};
     static const struct as_tensor_spec specs[] = {{{"text", 4}, AS_DT_BYTES, 1, any, NULL, 0},
                                                   {{"x", 1}, AS_DT_FP32, 1, any, NULL, 0}};
-    const uint8_t *p = body_of(json, NULL, 0);
+    const uint8_t *p = set_body(json, NULL, 0);
 
     return as_oip_json_parse_generate(got.j, p, strlen(json), specs, AS_COUNT(specs), &got.arena,
                                       &got.r, got.why, sizeof(got.why));

@@ -114,7 +114,7 @@ static void too_many_and_too_few_raw_contents(void **state AS_UNUSED)
     REFUSED(&b, AS_EINVALID, "raw_input_contents: 1 entries for 2 inputs");
 }
 
-static struct as_buf with(const char *key, struct as_buf value)
+static struct as_buf parameters_with(const char *key, struct as_buf value)
 {
     struct as_buf b = request(), in = input("a", "UINT8", two, 1);
 
@@ -125,19 +125,19 @@ static struct as_buf with(const char *key, struct as_buf value)
 
 static void malformed_ranges_are_refused(void **state AS_UNUSED)
 {
-    struct as_buf b = with("shared_memory_region", text("r")), in;
+    struct as_buf b = parameters_with("shared_memory_region", text("r")), in;
 
     REFUSED(&b, AS_EINVALID, "input 'a': shared_memory_region without shared_memory_byte_size");
-    b = with("shared_memory_offset", number(2, 0));
+    b = parameters_with("shared_memory_offset", number(2, 0));
     REFUSED(
         &b, AS_EINVALID,
         "input 'a': shared_memory_offset or shared_memory_byte_size without shared_memory_region");
-    b = with("shared_memory_region", text(""));
+    b = parameters_with("shared_memory_region", text(""));
     REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_region' must be a region's name");
-    b = with("shared_memory_byte_size", number(2, (uint64_t)-1));
+    b = parameters_with("shared_memory_byte_size", number(2, (uint64_t)-1));
     REFUSED(&b, AS_EINVALID,
             "input 'a': parameter 'shared_memory_byte_size' must be an integer >= 0");
-    b = with("shared_memory_offset", text("0"));
+    b = parameters_with("shared_memory_offset", text("0"));
     REFUSED(&b, AS_EINVALID, "input 'a': parameter 'shared_memory_offset' must be an integer >= 0");
     b = request();
     in = input("a", "UINT8", two, 1);

@@ -23,7 +23,7 @@ static int data(const char *text)
 }
 
 /* The gRPC status of a response with this HTTP status and body. */
-static uint32_t verdict(const char *status, const char *body)
+static uint32_t status_of(const char *status, const char *body)
 {
     begin(10000);
     field(":status", status);
@@ -33,7 +33,7 @@ static uint32_t verdict(const char *status, const char *body)
 
 /* --- requests --- */
 
-static const char *shown(const struct as_rest_call_head *head)
+static const char *fields_text(const struct as_rest_call_head *head)
 {
     static char text[500];
     struct as_http_header f[AS_REST_CALL_FIELDS];
@@ -54,13 +54,14 @@ static void fields_of_a_request(void **state AS_UNUSED)
                                      .authority = AS_STR("h:1"),
                                      .user_agent = AS_STR("a")};
 
-    assert_string_equal(shown(&head), ":method=GET;:scheme=http;:path=/v2/models/m;:authority=h:1;"
-                                      "user-agent=a;");
+    assert_string_equal(fields_text(&head),
+                        ":method=GET;:scheme=http;:path=/v2/models/m;:authority=h:1;"
+                        "user-agent=a;");
     head.content_type = AS_STR("application/json");
-    assert_non_null(strstr(shown(&head), "user-agent=a;content-type=application/json;"));
-    assert_null(strstr(shown(&head), "inference-header"));
+    assert_non_null(strstr(fields_text(&head), "user-agent=a;content-type=application/json;"));
+    assert_null(strstr(fields_text(&head), "inference-header"));
     head.json_len = AS_STR("12");
-    assert_non_null(strstr(shown(&head), "inference-header-content-length=12;"));
+    assert_non_null(strstr(fields_text(&head), "inference-header-content-length=12;"));
 }
 
 static void paths_are_encoded(void **state AS_UNUSED)
@@ -91,7 +92,7 @@ static void reserved_names(void **state AS_UNUSED)
 
 static void a_complete_response(void **state AS_UNUSED)
 {
-    assert_int_equal(verdict("200", "{}"), 0);
+    assert_int_equal(status_of("200", "{}"), 0);
     assert_int_equal(call.body.n, 2);
     assert_int_equal(call.json_len, 2);
     for (size_t i = 0; i < AS_JSON_PADDING; i++)
@@ -119,43 +120,43 @@ static void http_errors_map_to_grpc_statuses(void **state AS_UNUSED)
         uint32_t got;
 
         snprintf(status, sizeof(status), "%u", as_err_http(-row));
-        got = verdict(status, "{}");
+        got = status_of(status, "{}");
         for (int other = 1; other < AS_ERR_ROWS; other++)
             found =
                 found || (as_err_http(-other) == as_err_http(-row) && as_err_grpc(-other) == got);
         if (!found)
             fail_msg("HTTP %s became %u", status, got);
     }
-    assert_int_equal(verdict("400", ""), 3);
-    assert_int_equal(verdict("404", ""), 5);
-    assert_int_equal(verdict("429", ""), 8);
-    assert_int_equal(verdict("503", ""), 14);
-    assert_int_equal(verdict("504", ""), 4);
-    assert_int_equal(verdict("418", ""), 2);
-    assert_int_equal(verdict("204", ""), 2); /* not a status of the protocol */
-    assert_int_equal(verdict("302", ""), 2);
+    assert_int_equal(status_of("400", ""), 3);
+    assert_int_equal(status_of("404", ""), 5);
+    assert_int_equal(status_of("429", ""), 8);
+    assert_int_equal(status_of("503", ""), 14);
+    assert_int_equal(status_of("504", ""), 4);
+    assert_int_equal(status_of("418", ""), 2);
+    assert_int_equal(status_of("204", ""), 2); /* not a status of the protocol */
+    assert_int_equal(status_of("302", ""), 2);
 }
 
 static void texts_of_errors(void **state AS_UNUSED)
 {
     struct as_buf b;
 
-    verdict("404", "{\"error\":\"no model 'a\\u00e9'\"}");
+    status_of("404", "{\"error\":\"no model 'a\\u00e9'\"}");
     assert_string_equal(call.text, "HTTP 404: no model 'a\xc3\xa9'");
-    verdict("503", "");
+    status_of("503", "");
     assert_string_equal(call.text, "HTTP 503");
-    verdict("502", "<html>bad gateway</html>");
+    status_of("502", "<html>bad gateway</html>");
     assert_string_equal(call.text, "HTTP 502: <html>bad gateway</html>");
-    verdict("400", "{\"detail\": \"x\"}");
+    status_of("400", "{\"detail\": \"x\"}");
     assert_string_equal(call.text, "HTTP 400: {\"detail\": \"x\"}");
-    verdict("400", "{\"error\":\"a\\u0000b\"}");
+    status_of("400", "{\"error\":\"a\\u0000b\"}");
     assert_string_equal(call.text, "HTTP 400: a?b");
     as_buf_init(&b);
     as_buf_str(&b, "{\"error\":\"");
     for (int i = 0; i < 3000; i++)
         as_buf_str(&b, "x");
     as_buf_add(&b, "\"}", 3);
-    verdict("400", (char *)b.p);
+    status_of("400", (char *)b.p);
     assert_int_equal(strlen(call.text), AS_REST_CALL_TEXT - 1);
     as_buf_fini(&b);
 }

@@ -6,7 +6,7 @@
 
 #include "protobuf.h"
 
-static const struct as_tensor_param own[] = {
+static const struct as_tensor_param expected[] = {
     {{.name = {"yes", 3}, .type = AS_PARAM_BOOL, .b = true}, 0},
     {{.name = {"minus", 5}, .type = AS_PARAM_INT64, .i64 = -5}, 1},
     {{.name = {"content_type", 12}, .type = AS_PARAM_STRING, .str = {"v\xc3\xa9lo", 5}}, 1},
@@ -14,13 +14,13 @@ static const struct as_tensor_param own[] = {
     {{.name = {"big", 3}, .type = AS_PARAM_UINT64, .u64 = UINT64_MAX}, 3},
 };
 
-static void assert_own(const struct as_tensor_params *p)
+static void assert_expected_params(const struct as_tensor_params *p)
 {
-    assert_int_equal(p->n, AS_COUNT(own));
+    assert_int_equal(p->n, AS_COUNT(expected));
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_param *a = &p->at[i].param, *b = &own[i].param;
+        const struct as_param *a = &p->at[i].param, *b = &expected[i].param;
 
-        assert_int_equal(p->at[i].tensor, own[i].tensor);
+        assert_int_equal(p->at[i].tensor, expected[i].tensor);
         assert_true(as_str_eq(a->name, b->name));
         assert_int_equal(a->type, b->type);
         if (a->type == AS_PARAM_STRING)
@@ -50,7 +50,7 @@ static struct bytes put(enum as_frame_type type, const struct as_tensor_params *
 
 static void parameters_survive_the_link(void **state AS_UNUSED)
 {
-    const struct as_tensor_params p = {own, AS_COUNT(own)};
+    const struct as_tensor_params p = {expected, AS_COUNT(expected)};
     const enum as_frame_type types[] = {AS_FRAME_OPEN, AS_FRAME_DATA};
 
     for (size_t i = 0; i < AS_COUNT(types); i++) {
@@ -63,7 +63,7 @@ static void parameters_survive_the_link(void **state AS_UNUSED)
 
         as_arena_init(&a, NULL, 0);
         assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
-        assert_own(&m.tensor_params);
+        assert_expected_params(&m.tensor_params);
         assert_int_equal(msg.n_params, whole.n_params);
         assert_int_equal(msg.n_meta, whole.n_meta);
         assert_str(msg.meta[0].value, "value");
@@ -119,7 +119,7 @@ static void hostile_records_are_refused(void **state AS_UNUSED)
 
 static void what_is_written_is_in_order(void **state AS_UNUSED)
 {
-    struct as_tensor_param p[2] = {own[1], own[0]};
+    struct as_tensor_param p[2] = {expected[1], expected[0]};
     const struct as_tensor_params two = {p, 2}, one = {p, 1};
 
     assert_false(as_tensor_params_ordered(&two, 4));
@@ -155,7 +155,7 @@ static void protobuf_has_parameters_of_tensors(void **state AS_UNUSED)
     struct as_oip_response r = {.model = AS_STR("m"),
                                 .outputs = tensors,
                                 .n_outputs = 4,
-                                .tensor_params = {own, AS_COUNT(own)}},
+                                .tensor_params = {expected, AS_COUNT(expected)}},
                            back;
     uint64_t n = as_oip_response_len(&r);
     uint8_t *p = malloc(n);
@@ -165,7 +165,7 @@ static void protobuf_has_parameters_of_tensors(void **state AS_UNUSED)
     as_oip_put_response(p, &r);
     as_arena_init(&a, NULL, 0);
     assert_int_equal(as_oip_parse_response(p, n, &a, &back, why, sizeof(why)), 0);
-    assert_own(&back.tensor_params);
+    assert_expected_params(&back.tensor_params);
     as_arena_fini(&a);
     free(p);
 }
