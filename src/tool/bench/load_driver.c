@@ -19,7 +19,7 @@ enum phase { WARM, MEASURE, DRAIN, DONE };
 struct connection {
     struct load_driver *driver;
     struct as_client_connection client;
-    struct as_list open;   /* calls in flight, oldest first */
+    struct as_list calls;  /* calls in flight, oldest first */
     uint32_t free_streams; /* unused streams */
     bool retired;          /* gets no more calls */
     bool reopening;        /* gets no calls until it was opened again */
@@ -28,15 +28,16 @@ struct connection {
 };
 
 struct call {
-    struct as_list node; /* in connection.open or load_driver.spare */
+    struct as_list node; /* in connection.calls or load_driver.spare_calls */
     struct connection *connection;
     as_ns due, sent;
     uint32_t stream;
-    bool counted, late;
+    bool counted;   /* it was due during the measurement */
+    bool timed_out; /* it was cancelled at its deadline */
     struct as_model_call model_call;
     /* Of a stream: */
     as_ns response_at;       /* time of the last response; 0: none yet */
-    bool refused;            /* a response was an error */
+    bool has_error;          /* a response was an error */
     char why[AS_TALLY_TEXT]; /* its text */
 };
 
@@ -47,14 +48,14 @@ struct load_driver {
     struct as_loop *loop;
     struct connection *connections;
     uint32_t next_connection, alive;
-    struct as_list spare;
+    struct as_list spare_calls;
     struct as_tick arrivals;
     struct as_timer check_timer;
     struct as_arrival_schedule schedule;
     as_ns due; /* when the next call is due */
     enum phase phase;
     bool running; /* the loop */
-    as_ns phase_end, measure_start, measure_end, shown_at, last_answer;
+    as_ns phase_end, measure_start, measure_end, progress_at, last_answer;
     uint64_t n_sent;    /* calls of the measurement that were sent */
     uint64_t in_flight; /* of these, not answered yet */
     struct as_model_call_frame frame;
@@ -88,7 +89,7 @@ static void enter_phase(struct load_driver *d, enum phase to, as_ns now)
     }
 }
 
-static void send_last(struct load_driver *d, as_ns now);
+static void send_overdue(struct load_driver *d, as_ns now);
 
 /* Enters the phases that are due. A phase ends at its planned time, not when this is called. */
 static void advance_phase(struct load_driver *d, as_ns now)
@@ -96,7 +97,7 @@ static void advance_phase(struct load_driver *d, as_ns now)
     if (d->phase == WARM && now >= d->phase_end)
         enter_phase(d, MEASURE, d->phase_end);
     if (d->phase == MEASURE && d->conf->rate && now >= d->phase_end)
-        send_last(d, now);
+        send_overdue(d, now);
     if (d->phase == MEASURE &&
         (now >= d->phase_end || (d->conf->requests && d->n_sent == d->conf->requests)))
         enter_phase(d, DRAIN, AS_MIN(now, d->phase_end));
@@ -115,7 +116,7 @@ static bool is_sending(const struct load_driver *d)
 
 static struct call *alloc_call(struct load_driver *d)
 {
-    struct as_list *n = as_list_pop(&d->spare);
+    struct as_list *n = as_list_pop(&d->spare_calls);
 
     if (n)
         return AS_LIST_ENTRY(n, struct call, node);
@@ -149,21 +150,21 @@ static bool start_call(struct connection *conn, as_ns due, as_ns now)
     c->connection = conn;
     c->due = due;
     c->sent = now;
-    c->late = c->refused = false;
+    c->timed_out = c->has_error = false;
     c->response_at = 0;
     c->counted = d->phase == MEASURE && due >= d->measure_start;
     as_model_call_begin(&c->model_call, d->conf->protocol, d->json, d->conf->request.limit);
     if (d->conf->stream)
         as_model_call_expect_stream(&c->model_call, on_response, c);
     if (as_client_connection_request(&conn->client, &d->frame.request, c, &c->stream)) {
-        as_list_push(&d->spare, &c->node);
+        as_list_push(&d->spare_calls, &c->node);
         if (may_reopen(conn))
             conn->reopening = true; /* on_end follows */
         else
             retire_connection(conn);
         return false;
     }
-    as_list_push(&conn->open, &c->node);
+    as_list_push(&conn->calls, &c->node);
     conn->free_streams--;
     d->n_sent += c->counted;
     d->in_flight += c->counted;
@@ -191,7 +192,7 @@ static struct connection *find_free_connection(struct load_driver *d)
 }
 
 /* Sends the calls that were due before the end of the measurement, when the timer came late. */
-static void send_last(struct load_driver *d, as_ns now)
+static void send_overdue(struct load_driver *d, as_ns now)
 {
     struct connection *conn;
 
@@ -252,7 +253,7 @@ static void finish_call(struct call *c, uint32_t status, as_ns now)
         as_tally_answer(d->tally, now - c->due, status, as_model_call_text(&c->model_call));
     }
     as_list_remove(&c->node);
-    as_list_push(&d->spare, &c->node);
+    as_list_push(&d->spare_calls, &c->node);
     conn->free_streams++;
     advance_phase(d, now);
 }
@@ -267,10 +268,10 @@ static void on_response(void *ctx, struct as_model_call *model_call)
     struct as_str text;
 
     advance_phase(d, now);
-    if (d->phase == DONE || c->refused)
+    if (d->phase == DONE || c->has_error)
         return;
     if (as_model_call_is_error(model_call, &d->arena, &text)) {
-        c->refused = true;
+        c->has_error = true;
         snprintf(c->why, sizeof(c->why), "%.*s", AS_STR_FMT(text));
     } else {
         d->tally->responses_in_window += in_window(d, c);
@@ -304,10 +305,10 @@ static void on_close(void *ctx, void *call, uint32_t code, bool whole)
     uint32_t status = as_model_call_end(&c->model_call, code, whole);
     char *text = as_model_call_text(&c->model_call);
 
-    conn->can_reopen = conn->can_reopen || whole || c->late;
+    conn->can_reopen = conn->can_reopen || whole || c->timed_out;
     if (conn->driver->phase == DONE) /* it was counted as unanswered already */
         return;
-    if (c->late) {
+    if (c->timed_out) {
         status = DEADLINE_EXCEEDED;
         snprintf(text, AS_MODEL_CALL_TEXT, "no answer within the timeout");
     } else if (conn->client.ended) {
@@ -315,13 +316,13 @@ static void on_close(void *ctx, void *call, uint32_t code, bool whole)
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", conn->client.why);
     } else if (code == AS_MODEL_CALL_PROTOCOL_ERROR && as_client_connection_fault(&conn->client)) {
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", as_client_connection_fault(&conn->client));
-    } else if (c->refused && !status) {
+    } else if (c->has_error && !status) {
         status = UNKNOWN; /* the stream itself ended without an error */
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
     finish_call(c, status,
-                conn->client.ended || c->late ? as_client_connection_clock()
-                                              : conn->client.read_at);
+                conn->client.ended || c->timed_out ? as_client_connection_clock()
+                                                   : conn->client.read_at);
     if (!conn->client.ended)
         start_calls(conn, conn->client.read_at);
 }
@@ -394,15 +395,15 @@ static void check_deadlines(struct connection *conn, as_ns now)
 {
     as_ns longest = conn->driver->conf->request.timeout + GRACE;
 
-    AS_LIST_EACH(n, &conn->open)
+    AS_LIST_EACH(n, &conn->calls)
     {
         struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
         if (now - c->sent < longest)
             break;
-        if (!c->late)
+        if (!c->timed_out)
             as_client_connection_reset(&conn->client, c->stream);
-        c->late = true;
+        c->timed_out = true;
     }
 }
 
@@ -422,8 +423,8 @@ static void on_check_timer(struct as_timer *t)
         if (!d->connections[i].client.ended)
             check_deadlines(&d->connections[i], now);
     }
-    if (d->conf->progress && now - d->shown_at >= AS_SEC && d->phase != DONE) {
-        d->shown_at = now;
+    if (d->conf->progress && now - d->progress_at >= AS_SEC && d->phase != DONE) {
+        d->progress_at = now;
         d->conf->progress(d->conf->ctx, d->tally,
                           d->phase == WARM ? 0 : (double)(now - d->measure_start) / (double)AS_SEC);
     }
@@ -442,7 +443,7 @@ static int open_connections(struct load_driver *d)
         int err;
 
         conn->driver = d;
-        as_list_init(&conn->open);
+        as_list_init(&conn->calls);
         conn->free_streams = d->conf->streams;
         as_connect_addr_of(d->conf->fds[i], &conn->addr);
         err = open_connection(conn, d->conf->fds[i]);
@@ -457,7 +458,7 @@ static void start_load(struct load_driver *d)
 {
     as_ns now = as_client_connection_clock();
 
-    d->shown_at = now;
+    d->progress_at = now;
     if (d->conf->rate) {
         as_arrival_schedule_init(&d->schedule, now, d->conf->rate, d->conf->poisson, d->conf->seed);
         d->due = as_arrival_schedule_next(&d->schedule);
@@ -481,7 +482,7 @@ static void count_unfinished(struct load_driver *d)
 
     d->phase = DONE;
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        AS_LIST_EACH(n, &d->connections[i].open)
+        AS_LIST_EACH(n, &d->connections[i].calls)
         {
             struct call *c = AS_LIST_ENTRY(n, struct call, node);
 
@@ -514,10 +515,10 @@ static void close_all(struct load_driver *d)
     as_timer_close(&d->check_timer, NULL);
     as_loop_free(d->loop);
     for (uint32_t i = 0; i < d->conf->connections; i++) {
-        while ((n = as_list_pop(&d->connections[i].open)))
+        while ((n = as_list_pop(&d->connections[i].calls)))
             free_call(n);
     }
-    while ((n = as_list_pop(&d->spare)))
+    while ((n = as_list_pop(&d->spare_calls)))
         free_call(n);
     free(d->connections);
     as_arena_fini(&d->arena);
@@ -533,7 +534,7 @@ int as_load_driver_run(const struct as_load_driver_conf *conf, struct as_load_dr
     d->conf = conf;
     d->result = ret_r;
     d->tally = &ret_r->tally;
-    as_list_init(&d->spare);
+    as_list_init(&d->spare_calls);
     as_arena_init(&d->arena, NULL, 0);
     as_model_call_prepare(&d->frame, conf->protocol, &conf->request, conf->authority);
     rc = as_loop_new(&d->loop, 0);
