@@ -29,7 +29,7 @@ void as_states_fini(struct as_states *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
         free_state(s->all[i]);
-    free_state(s->gone);
+    free_state(s->removed);
     free(s->all);
     as_states_init(s);
 }
@@ -141,8 +141,8 @@ static void update_state(struct as_state *st, const struct event *e)
 
 static void remove_state(struct as_states *s, uint32_t at)
 {
-    free_state(s->gone);
-    s->gone = s->all[at];
+    free_state(s->removed);
+    s->removed = s->all[at];
     s->n--;
     memmove(&s->all[at], &s->all[at + 1], (s->n - at) * sizeof(struct as_state *));
 }
@@ -152,7 +152,7 @@ const struct as_state *as_states_next_missing(struct as_states *s)
     for (uint32_t i = 0; i < s->n; i++) {
         if (s->all[i]->stream_number != s->stream_number) {
             remove_state(s, i);
-            return s->gone;
+            return s->removed;
         }
     }
     return NULL;
@@ -188,8 +188,8 @@ enum as_states_result as_states_event(struct as_states *s, struct as_str json,
     struct event e;
 
     *ret_state = NULL;
-    free_state(s->gone);
-    s->gone = NULL;
+    free_state(s->removed);
+    s->removed = NULL;
     if (read_event(&r, json, &e))
         news = AS_STATES_INVALID;
     else if (as_str_eq(e.kind, AS_STR("synced")))

@@ -28,8 +28,8 @@ struct as_states {
     struct as_state *
         *all; /* an application is followed by its deployments, each of them by its replicas */
     uint32_t n, cap, stream_number;
-    bool synced;           /* SYNCED has come */
-    struct as_state *gone; /* the state that the last call removed */
+    bool synced;              /* SYNCED has come */
+    struct as_state *removed; /* the state that the last call removed */
 };
 
 void as_states_init(struct as_states *s);

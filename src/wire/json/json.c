@@ -481,7 +481,7 @@ int as_json_i64(struct as_json *j, struct as_json_value *v, int64_t *ret_i)
 
     if (err)
         return err;
-    if (!n.integer || n.cut || n.m > (uint64_t)INT64_MAX + n.negative)
+    if (!n.integer || n.truncated || n.m > (uint64_t)INT64_MAX + n.negative)
         return AS_EINVALID;
     *ret_i = (int64_t)(n.negative ? -n.m : n.m);
     return 0;
@@ -494,7 +494,7 @@ int as_json_u64(struct as_json *j, struct as_json_value *v, uint64_t *ret_u)
 
     if (err)
         return err;
-    if (!n.integer || n.cut || (n.negative && n.m))
+    if (!n.integer || n.truncated || (n.negative && n.m))
         return AS_EINVALID;
     *ret_u = n.m;
     return 0;

@@ -263,7 +263,7 @@ static inline __attribute__((always_inline)) int read_element(struct element_rea
 
         if (!n.integer)
             return refuse_number(r, &n, "is not an integer, which is required by");
-        if (n.cut || !integer_fits(t, &n))
+        if (n.truncated || !integer_fits(t, &n))
             return refuse_number(r, &n, "does not fit");
         memcpy(to, &v, size);
     }

@@ -58,11 +58,11 @@ static inline bool as_json_is_delimiter(uint8_t c)
 /* A number as it is written. */
 struct as_json_number {
     const char *p, *end;
-    uint64_t m; /* the digits without the point, unless `cut` */
+    uint64_t m; /* the digits without the point, unless `truncated` */
     int32_t e;  /* the value is m × 10^e */
     bool negative;
-    bool integer; /* no point, no exponent */
-    bool cut;     /* there are more digits than m can hold */
+    bool integer;   /* no point, no exponent */
+    bool truncated; /* there are more digits than m can hold */
 };
 /* Scans the number at p. False: there is none. */
 bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n);

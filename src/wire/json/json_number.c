@@ -105,11 +105,11 @@ bool as_json_scan_number(const uint8_t *p, struct as_json_number *ret_n)
         ret_n->e = -(int32_t)AS_MIN(p - point, (ptrdiff_t)1000000);
     }
     digits = p - first - !ret_n->integer;
-    ret_n->cut = false;
+    ret_n->truncated = false;
     if (__builtin_expect(digits > DIGITS_MAX, 0)) {
         digits = count_significant_digits(first, p);
-        ret_n->cut = digits > DIGITS_MAX + ret_n->integer ||
-                     (digits > DIGITS_MAX && !scan_20(first, &ret_n->m));
+        ret_n->truncated = digits > DIGITS_MAX + ret_n->integer ||
+                           (digits > DIGITS_MAX && !scan_20(first, &ret_n->m));
     }
     if ((*p | 0x20) == 'e') {
         ret_n->integer = false;
@@ -131,7 +131,7 @@ double as_json_number_f64(const struct as_json_number *n)
     double d;
 
     /* If both factors are exact, one operation rounds correctly (Clinger's fast path). */
-    if (n->cut)
+    if (n->truncated)
         return as_json_cxx_double(n->p, n->end);
     if (n->m > (uint64_t)1 << 53 || n->e > far || n->e < -far)
         return as_json_cxx_scaled(n->m, n->e, n->negative, &d) ? d

@@ -200,7 +200,7 @@ static int get_input(struct as_oip_parse *c, struct as_tensor *t, struct as_str 
         return as_oip_refuse(c, AS_ENOMEM, "out of memory");
     memcpy(copy, shape, 8 * (size_t)t->ndim);
     t->shape = copy;
-    c->table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    c->table_bytes += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (__builtin_expect(c->n_tensor_params > first_param, 0))
         c->n_tensor_params =
             first_param + as_name_check_keep_last(c->tensor_params + first_param,
@@ -291,7 +291,7 @@ static int get_scalars(struct as_oip_parse *c, struct as_pb r, struct as_oip_inf
         return as_oip_refuse_raw_count(c, count[RAW], count[INPUTS]);
     c->n_inputs = (uint32_t)count[INPUTS];
     c->n_params = (uint32_t)count[PARAMS];
-    c->table = AS_ALIGN(m->id.n, 8);
+    c->table_bytes = AS_ALIGN(m->id.n, 8);
     return 0;
 }
 
@@ -311,7 +311,7 @@ static int get_entries(struct as_oip_parse *c, struct as_pb r, bool raw, struct 
             t[n[RAW]].nbytes = f.s.n;
         } else if (f.number == PARAMS) {
             err = as_oip_get_param(c, &p[n[PARAMS]], f.s);
-            c->table +=
+            c->table_bytes +=
                 f.s.n + 24; /* at least the size of the link's record, whose names are padded */
         } else if (f.number == OUTPUTS) {
             err = get_output(c, &o[n[OUTPUTS]], f.s, n[OUTPUTS]);
@@ -371,16 +371,16 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     params = (struct as_param *)(inputs + count[INPUTS]);
     outputs = (struct as_oip_requested_output *)(params + count[PARAMS]);
     err = get_entries(c, r, count[RAW], inputs, params, outputs);
-    if (!err && (c->in_shm || (count[RAW] && count[RAW] != count[INPUTS])))
+    if (!err && (c->n_shm_inputs || (count[RAW] && count[RAW] != count[INPUTS])))
         err = as_oip_assign_raw(c, inputs, count[RAW]);
     for (uint32_t i = 0; !err && count[RAW] && i < count[INPUTS]; i++)
-        err = c->in_shm && c->ranges[i].region.n ? 0 : as_oip_check_raw(c, &inputs[i]);
+        err = c->n_shm_inputs && c->ranges[i].region.n ? 0 : as_oip_check_raw(c, &inputs[i]);
     if (err)
         return err;
-    if (c->table > AS_OIP_TABLE_MAX)
+    if (c->table_bytes > AS_OIP_TABLE_MAX)
         return as_oip_refuse(c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
-                             (unsigned long long)c->table, AS_OIP_TABLE_MAX);
+                             (unsigned long long)c->table_bytes, AS_OIP_TABLE_MAX);
     m.n_inputs = (uint32_t)count[INPUTS];
     duplicate = as_name_check_duplicate(inputs, sizeof(*inputs), m.n_inputs);
     if (duplicate)
@@ -395,7 +395,7 @@ static int parse_message(struct as_oip_parse *c, struct as_str message, struct a
     m.params = params;
     m.tensor_params = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
     m.outputs = outputs;
-    m.typed = c->typed;
+    m.typed = c->typed_bytes;
     *ret_r = m;
     return 0;
 }

@@ -149,7 +149,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     if (err)
         return err;
     /* at least the size of the link's record, whose names are padded */
-    q->c.table += 40 + name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0);
+    q->c.table_bytes += 40 + name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0);
     return 0;
 }
 
@@ -387,7 +387,7 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
 {
     const struct as_str *duplicate =
         as_name_check_duplicate(q->tensors, sizeof(*q->tensors), q->n_tensors);
-    uint64_t table = q->c.table + AS_ALIGN(q->id.n, 8);
+    uint64_t table = q->c.table_bytes + AS_ALIGN(q->id.n, 8);
 
     if (duplicate)
         return as_oip_refuse(&q->c, AS_EINVALID, "%s '%.*s' is given twice",
@@ -400,7 +400,7 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         return as_oip_refuse(&q->c, AS_EINVALID,
                              "id, names, shapes and parameters take %llu bytes, the limit is %u",
                              (unsigned long long)table, AS_OIP_TABLE_MAX);
-    if (q->c.in_shm && !collect_shm_ranges(q))
+    if (q->c.n_shm_inputs && !collect_shm_ranges(q))
         return as_oip_json_reader_error(q, AS_ENOMEM, "");
     *ret_r = (struct as_oip_infer){
         .model = q->model,
@@ -416,7 +416,7 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
         .ranges = q->c.ranges,
         .has_output_range = q->c.has_output_range,
         .has_classification = q->c.has_classification,
-        .typed = q->c.typed,
+        .typed = q->c.typed_bytes,
         .blob = blob,
         .binary_output = q->binary_output > 0,
     };

@@ -74,7 +74,7 @@ int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob)
         as_blob_unref(blob);
         return err;
     }
-    q->c.typed += total;
+    q->c.typed_bytes += total;
     *ret_blob = blob;
     return 0;
 }

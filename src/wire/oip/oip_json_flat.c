@@ -160,7 +160,7 @@ static int get_flat_output(struct as_oip_json_parse *q, const struct as_tensor_s
         return err;
     t->name = it->key;
     t->dtype = s ? s->dtype : AS_DT_INVALID;
-    q->c.table += 32 + AS_ALIGN(t->name.n, 8);
+    q->c.table_bytes += 32 + AS_ALIGN(t->name.n, 8);
     q->sources[i].has_data = q->sources[i].allow_scalar = true;
     err = as_json_defer(q->j, &it->value, &q->sources[i].data, &q->sources[i].len);
     return err ? as_oip_json_reader_error(q, err, "") : 0;

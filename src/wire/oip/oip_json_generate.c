@@ -60,7 +60,7 @@ static int set_raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, str
         memcpy(to + 4, p, n);
     t->data = to;
     t->nbytes = n + 4;
-    c->typed += n + 4;
+    c->typed_bytes += n + 4;
     *ret_blob = blob;
     return 0;
 }
@@ -124,7 +124,7 @@ int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs
     if (err)
         return err;
     *ret_r = (struct as_oip_infer){
-        .inputs = t, .n_inputs = 1, .typed = c.typed, .blob = blob, .binary_output = true};
+        .inputs = t, .n_inputs = 1, .typed = c.typed_bytes, .blob = blob, .binary_output = true};
     return 0;
 }
 
@@ -177,7 +177,7 @@ int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
         return as_oip_json_refuse_tensor(q, i, "%llu elements do not fit the declared shape %s",
                                          (unsigned long long)e.count, as_oip_shape_text(text, t));
     }
-    q->c.table += 8 * (size_t)t->ndim;
+    q->c.table_bytes += 8 * (size_t)t->ndim;
     return as_oip_check_shape(&q->c, t, &q->sources[i].elements);
 }
 
@@ -192,7 +192,7 @@ static int get_generate_input(struct as_oip_json_parse *q, const struct as_tenso
         return err;
     t->name = s->name;
     t->dtype = s->dtype;
-    q->c.table += 32 + AS_ALIGN(t->name.n, 8);
+    q->c.table_bytes += 32 + AS_ALIGN(t->name.n, 8);
     q->sources[i].has_data = q->sources[i].allow_scalar = true;
     err = as_json_defer(q->j, v, &q->sources[i].data, &q->sources[i].len);
     return err ? as_oip_json_reader_error(q, err, "") : 0;

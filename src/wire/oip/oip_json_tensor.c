@@ -176,10 +176,10 @@ static int check_tensor(struct as_oip_json_parse *q, uint32_t i, struct as_str d
         return as_oip_json_refuse_tensor(q, i, "data and binary_data_size must not be mixed");
     if (!s->has_data && !s->has_size && !in_shm)
         return as_oip_json_refuse_tensor(q, i, "neither data nor binary_data_size is given");
-    q->c.table += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
+    q->c.table_bytes += 32 + 8 * (size_t)t->ndim + AS_ALIGN(t->name.n, 8);
     if (in_shm) {
         s->in_shm = true;
-        q->c.in_shm++;
+        q->c.n_shm_inputs++;
         t->nbytes = (size_t)s->options.range.size;
         return 0;
     }

@@ -152,7 +152,7 @@ int as_oip_add_tensor_param(struct as_oip_parse *c, const struct as_param *m, ui
     c->tensor_params[n] = (struct as_tensor_param){*m, tensor};
     c->n_tensor_params++;
     /* the size of the link's record, whose names are padded */
-    c->table += 24 + AS_ALIGN(m->name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0), 8);
+    c->table_bytes += 24 + AS_ALIGN(m->name.n + (m->type == AS_PARAM_STRING ? m->str.n : 0), 8);
     return 0;
 }
 
@@ -257,7 +257,7 @@ int as_oip_set_shm_input(struct as_oip_parse *c, struct as_tensor *t,
         memset(c->ranges, 0, n);
     }
     c->ranges[index] = options->range;
-    c->in_shm++;
+    c->n_shm_inputs++;
     return 1;
 }
 
@@ -273,8 +273,8 @@ int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_ra
 {
     uint64_t k = n_raw;
 
-    if (n_raw && n_raw != c->n_inputs - c->in_shm)
-        return as_oip_refuse_raw_count(c, n_raw, c->n_inputs - c->in_shm);
+    if (n_raw && n_raw != c->n_inputs - c->n_shm_inputs)
+        return as_oip_refuse_raw_count(c, n_raw, c->n_inputs - c->n_shm_inputs);
     /* backward, so that an entry is moved before it is overwritten */
     for (uint32_t i = c->n_inputs; i-- > 0;) {
         if (c->ranges[i].region.n) {

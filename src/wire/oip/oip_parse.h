@@ -16,14 +16,14 @@ struct as_oip_parse {
     struct as_arena *arena;
     char *why;
     size_t cap;
-    uint64_t table;     /* bytes that id, names, shapes and parameters take in the link's frame */
-    uint64_t typed;     /* bytes allocated for typed contents so far */
-    uint64_t typed_max; /* the most that they may take */
+    uint64_t table_bytes; /* bytes that id, names, shapes and parameters take in the link's frame */
+    uint64_t typed_bytes; /* bytes allocated for typed contents so far */
+    uint64_t typed_max;   /* the most that they may take */
     uint32_t n_inputs;
     uint32_t n_params;                     /* of the message itself */
     struct as_tensor_param *tensor_params; /* of its tensors, in the order of the tensors */
     uint32_t n_tensor_params, cap_tensor_params;
-    uint32_t in_shm;                 /* number of inputs in shared memory */
+    uint32_t n_shm_inputs;           /* number of inputs in shared memory */
     struct as_oip_shm_range *ranges; /* n_inputs of them; NULL: no input is in shared memory */
     bool has_output_range, has_classification; /* outputs */
     bool has_duplicates;                       /* model, version or id occurred more than once */

@@ -239,8 +239,8 @@ int as_oip_get_typed_contents(struct as_oip_parse *c, struct as_tensor *t, uint6
         return 0;
     }
     bytes = t->dtype == AS_DT_BYTES ? s.bytes + 4 * n : n * as_dtype_size(t->dtype);
-    c->typed += bytes;
-    if (c->typed > c->typed_max)
+    c->typed_bytes += bytes;
+    if (c->typed_bytes > c->typed_max)
         return as_oip_refuse_tensor(c, t, AS_EINVALID,
                                     "typed contents take too much memory, use raw_input_contents");
     data = as_arena_alloc(c->arena, (size_t)bytes, 8);
