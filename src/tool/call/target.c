@@ -69,11 +69,9 @@ int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, str
     const char *url = as_option_str(o, AS_OPT_URL);
     struct as_runtime_search f;
 
-    ret_t->found = false;
     if (url[0])
         return as_target_parse(ret_t, url, why);
     find_servers(&f, o);
-    ret_t->found = f.chosen_runs;
     as_runtime_search_fini(&f);
     return set_host_port(ret_t, AS_STR("localhost"), f.chosen.port);
 }

@@ -14,7 +14,6 @@ struct as_target {
     char host[AS_TARGET_HOST_MAX];
     uint16_t port;
     char authority[AS_TARGET_HOST_MAX + 16]; /* host:port for HTTP; an IPv6 host is in brackets */
-    bool found;                              /* a server was found under the runtime directory */
 };
 
 /* 0, or AS_EINVALID with a sentence in `why`: --url is not HOST:PORT. */
