@@ -143,7 +143,7 @@ int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *
     if (!err)
         err = as_json_expect_end(j);
     if (err)
-        as_buf_printf(why, "cannot be read: %s",
+        as_buf_printf(why, "cannot be parsed: %s",
                       err == AS_EPROTO ? as_json_why(j) : as_err_text(err));
     else if (!baseline.has[AS_BENCH_REPORT_RATE] || !baseline.has[AS_BENCH_REPORT_P50])
         as_buf_str(why, "is not a result of anyserve bench --json");

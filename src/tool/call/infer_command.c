@@ -227,7 +227,7 @@ static void on_response(void *ctx, struct as_model_call *c)
         struct as_str text = rc ? as_buf_slice(&why) : error;
 
         as_buf_printf(&f->why, "response %u %s: %.*s", f->n_responses,
-                      rc ? "cannot be read" : "is an error", AS_STR_FMT(text));
+                      rc ? "cannot be parsed" : "is an error", AS_STR_FMT(text));
         f->stream_code = AS_EXIT_CODE_FAILED;
     }
     as_buf_fini(&why);

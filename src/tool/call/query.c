@@ -117,7 +117,7 @@ static int add_metadata(struct as_query *r, const char *text, struct as_buf *why
     if (r->protocol == AS_MODEL_CALL_GRPC
             ? as_grpc_is_reserved(h->name) || as_str_eq(h->name, AS_STR("user-agent"))
             : as_rest_call_is_reserved(h->name))
-        return metadata_refused(text, "this key belongs to the protocol", why);
+        return metadata_refused(text, "the protocol itself sets this key", why);
     if (r->protocol == AS_MODEL_CALL_GRPC && h->name.n > 4 &&
         memcmp(key + h->name.n - 4, "-bin", 4) == 0) {
         as_buf_init(&bin);

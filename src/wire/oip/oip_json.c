@@ -364,7 +364,7 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
         q->outputs[i].binary = binary_choices[i] >= 0 ? binary_choices[i] : q->binary_output > 0;
     if (q->binary != q->binary_end)
         return as_oip_refuse(
-            &q->c, AS_EINVALID, "%zu bytes of binary data belong to no %s (binary_data_size)",
+            &q->c, AS_EINVALID, "%zu bytes of binary data are in no %s's binary_data_size",
             (size_t)(q->binary_end - q->binary), q->c.response ? "output" : "input");
     return 0;
 }

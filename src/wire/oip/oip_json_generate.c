@@ -47,7 +47,8 @@ static int set_raw_bytes(struct as_oip_parse *c, const uint8_t *p, size_t n, str
     uint8_t *to;
 
     if (n > UINT32_MAX)
-        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%zu bytes are too long for an element", n);
+        return as_oip_refuse_tensor(c, t, AS_EINVALID, "%zu bytes are too long for a BYTES element",
+                                    n);
     if (n + 4 > AS_COPY_MAX)
         blob = as_blob_new(n + 4);
     to = n + 4 <= AS_COPY_MAX ? as_arena_alloc(c->arena, n + 4, AS_BLOB_ALIGN)

@@ -382,7 +382,7 @@ def test_compare(tool, tmp_path):
     path.write_text("{}")
     assert "not a result" in tool("bench", *args, "--compare", path, code=2).err
     path.write_text("{")
-    assert "cannot be read: not JSON at byte" in tool("bench", *args, "--compare", path, code=2).err
+    assert "cannot be parsed: not JSON at byte" in tool("bench", *args, "--compare", path, code=2).err
     assert "No such file" in tool("bench", *args, "--compare", tmp_path / "none", code=66).err
 
 

@@ -253,7 +253,7 @@ def test_streams_that_fail(streams):
 
 
 @pytest.mark.parametrize("events, code, words", [
-    (b"data: {\n\n", 1, "response 1 cannot be read: not JSON"),
+    (b"data: {\n\n", 1, "response 1 cannot be parsed: not JSON"),
     (b'data: {"model_name":"m","sum":[1]}\n\ndata: {"x', 113, "the last event was cut short"),
     (b'data: {"error":"odd"}\r\n\r\n', 1, "response 1 is an error: odd"),
 ])

@@ -110,7 +110,7 @@ static void binary_parts_lie_in_the_body(void **state AS_UNUSED)
     assert_ptr_equal(got.r.inputs[2].data, got.body + strlen(json) + 4);
     assert_int_equal(got.r.inputs[2].nbytes, 7);
     assert_int_equal(parse_with(json, "\1\2\3\4\3\0\0\0abcd", 12), AS_EINVALID);
-    assert_string_equal(got.why, "1 bytes of binary data belong to no input (binary_data_size)");
+    assert_string_equal(got.why, "1 bytes of binary data are in no input's binary_data_size");
     assert_int_equal(parse_with(json, "\1\2\3\4\3\0\0\0ab", 10), AS_EINVALID);
     assert_string_equal(
         got.why,
