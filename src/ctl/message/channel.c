@@ -12,7 +12,7 @@ struct as_channel {
     struct as_channel_ops ops;
     void *ctx;
     bool closed;
-    struct as_task end;
+    struct as_task end_task;
 };
 
 static void on_closed(struct as_sock *s)
@@ -28,14 +28,14 @@ void as_channel_close(struct as_channel *c)
     if (!c || c->closed)
         return;
     c->closed = true;
-    as_task_cancel(&c->end);
+    as_task_cancel(&c->end_task);
     as_sock_close(&c->sock, on_closed);
 }
 
 /* Deferred, so that nobody's as_channel_send ends in a callback. */
-static void on_end(struct as_task *t)
+static void on_end_task(struct as_task *t)
 {
-    struct as_channel *c = AS_CONTAINER(t, struct as_channel, end);
+    struct as_channel *c = AS_CONTAINER(t, struct as_channel, end_task);
     struct as_channel_ops ops = c->ops;
     void *ctx = c->ctx;
 
@@ -43,10 +43,10 @@ static void on_end(struct as_task *t)
     ops.on_end(ctx);
 }
 
-static void end(struct as_channel *c)
+static void schedule_end(struct as_channel *c)
 {
     as_sock_watch(&c->sock, 0);
-    as_loop_defer(c->sock.loop, &c->end);
+    as_loop_defer(c->sock.loop, &c->end_task);
 }
 
 static void receive_messages(struct as_channel *c)
@@ -60,7 +60,7 @@ static void receive_messages(struct as_channel *c)
         if (rc == AS_EAGAIN)
             return;
         if (rc < 0) { /* who talks nonsense is as good as dead */
-            end(c);
+            schedule_end(c);
             return;
         }
         c->ops.on_message(c->ctx, &m);
@@ -80,7 +80,7 @@ static void on_event(struct as_sock *s, int events)
 
     if (events & UV_WRITABLE) {
         if (as_outbox_flush(&c->out, s->fd) < 0)
-            end(c);
+            schedule_end(c);
         else
             update_watch(c);
     }
@@ -95,7 +95,7 @@ int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
 
     c->ops = *ops;
     c->ctx = ctx;
-    as_task_init(&c->end, on_end);
+    as_task_init(&c->end_task, on_end_task);
     as_outbox_init(&c->out, AS_OUTBOX_LIMIT);
     if (as_sock_open(&c->sock, loop, fd, on_event) < 0) {
         free(c);
@@ -125,7 +125,7 @@ void as_channel_send(struct as_channel *c, const struct as_ctl_message *m)
     if (!c || c->closed)
         return;
     if (as_outbox_send(&c->out, c->sock.fd, m) < 0)
-        end(c);
+        schedule_end(c);
     else
         update_watch(c);
 }
@@ -139,7 +139,7 @@ void as_channel_send_fd(struct as_channel *c, const struct as_ctl_message *m, in
 
 bool as_channel_is_idle(const struct as_channel *c)
 {
-    return !c->closed && !as_outbox_has_pending(&c->out) && !as_task_is_pending(&c->end);
+    return !c->closed && !as_outbox_has_pending(&c->out) && !as_task_is_pending(&c->end_task);
 }
 
 int as_channel_fd(const struct as_channel *c)

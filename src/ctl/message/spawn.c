@@ -121,7 +121,7 @@ static size_t item_length(const char *p, const char *end)
     return nul ? (size_t)(nul - p) + 1 : 0;
 }
 
-void as_spawn_split(struct as_str text, struct as_buf *recipe, struct as_buf *own)
+void as_spawn_split(struct as_str text, struct as_buf *shared, struct as_buf *own)
 {
     size_t n;
 
@@ -132,7 +132,7 @@ void as_spawn_split(struct as_str text, struct as_buf *recipe, struct as_buf *ow
         if (*p == OWN)
             as_buf_add(own, p + 1, n - 1);
         else
-            as_buf_add(recipe, p, n);
+            as_buf_add(shared, p, n);
     }
 }
 

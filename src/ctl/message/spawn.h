@@ -33,7 +33,7 @@ int as_spawn_parse(struct as_spawn *ret_s, struct as_str text);
 void as_spawn_fini(struct as_spawn *s);
 /* The recipe, less what is of one process alone, which goes to `own` as "NAME=value" with a NUL
  * each. Of a text that cannot be read: something. */
-void as_spawn_split(struct as_str text, struct as_buf *recipe, struct as_buf *own);
+void as_spawn_split(struct as_str text, struct as_buf *shared, struct as_buf *own);
 uint32_t as_spawn_spares(struct as_str text);
 
 #endif

@@ -117,7 +117,7 @@ void as_console_close(struct as_console *c)
     as_timer_close(&c->retry, NULL);
 }
 
-static void sink(void *ctx, enum as_log_level level, const char *line, size_t n)
+static void console_sink(void *ctx, enum as_log_level level, const char *line, size_t n)
 {
     char stamp[AS_CONSOLE_TIMESTAMP];
     struct as_buf b;
@@ -133,7 +133,7 @@ static void sink(void *ctx, enum as_log_level level, const char *line, size_t n)
 
 struct as_log as_console_log(struct as_console *c, enum as_log_level level)
 {
-    return (struct as_log){.level = level, .sink = sink, .ctx = c};
+    return (struct as_log){.level = level, .sink = console_sink, .ctx = c};
 }
 
 const char *as_console_timestamp(char out[AS_CONSOLE_TIMESTAMP])

@@ -79,7 +79,7 @@ static int open_slot(struct as_journal *j, uint32_t i)
                     0600);
 
     j->open[i].fd = fd;
-    j->open[i].torn = false;
+    j->open[i].partial = false;
     j->open[i].size = fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     return fd;
 }
@@ -87,11 +87,11 @@ static int open_slot(struct as_journal *j, uint32_t i)
 /* It comes again: it is not gone. */
 static void unretire(struct as_journal *j, const char *file)
 {
-    for (uint32_t i = 0; i < j->n_gone; i++) {
-        if (strcmp(j->gone[i], file) != 0)
+    for (uint32_t i = 0; i < j->n_retired; i++) {
+        if (strcmp(j->retired[i], file) != 0)
             continue;
-        j->n_gone--;
-        memmove(j->gone[i], j->gone[i + 1], (j->n_gone - i) * sizeof(*j->gone));
+        j->n_retired--;
+        memmove(j->retired[i], j->retired[i + 1], (j->n_retired - i) * sizeof(*j->retired));
         return;
     }
 }
@@ -147,19 +147,19 @@ static void write_slot_line(struct as_journal *j, uint32_t i, struct as_str head
     uint64_t n = AS_JOURNAL_TIMESTAMP + 2 + head.n + line.n;
     ssize_t written;
 
-    if (j->open[i].size && j->open[i].size + n > j->keep / 2)
+    if (j->open[i].size && j->open[i].size + n > j->keep_bytes / 2)
         rotate(j, i);
     /* the one after the last may have been refused, which need not last */
     if (j->open[i].fd < 0 && open_slot(j, i) < 0)
         return;
     as_console_timestamp(stamp);
-    iov[0].iov_len = j->open[i].torn; /* what comes next is no part of it */
+    iov[0].iov_len = j->open[i].partial; /* what comes next is no part of it */
     n += iov[0].iov_len;
     written = writev(j->open[i].fd, iov, AS_COUNT(iov));
     if (written <= 0)
         return;
     j->open[i].size += (uint64_t)written;
-    j->open[i].torn = (uint64_t)written < n;
+    j->open[i].partial = (uint64_t)written < n;
 }
 
 void as_journal_write(struct as_journal *j, const char *name, struct as_str head,
@@ -168,10 +168,10 @@ void as_journal_write(struct as_journal *j, const char *name, struct as_str head
     char file[AS_JOURNAL_FILE_MAX];
     int i, e = errno; /* of whoever logs what it has met */
 
-    if (!j || !j->keep || j->dir < 0)
+    if (!j || !j->keep_bytes || j->dir < 0)
         return;
     as_journal_file_name(file, name);
-    line.n = AS_MIN(line.n, (size_t)(j->keep / 2));
+    line.n = AS_MIN(line.n, (size_t)(j->keep_bytes / 2));
     pthread_mutex_lock(&j->lock);
     i = find_or_open_slot(j, file);
     if (i >= 0) {
@@ -186,7 +186,7 @@ void as_journal_add(struct as_journal *j, const char *name)
 {
     char file[AS_JOURNAL_FILE_MAX];
 
-    if (!j || !j->keep || j->dir < 0)
+    if (!j || !j->keep_bytes || j->dir < 0)
         return;
     as_journal_file_name(file, name);
     pthread_mutex_lock(&j->lock);
@@ -209,7 +209,7 @@ void as_journal_retire(struct as_journal *j, const char *name)
 {
     char file[AS_JOURNAL_FILE_MAX];
 
-    if (!j || !j->keep || j->dir < 0)
+    if (!j || !j->keep_bytes || j->dir < 0)
         return;
     as_journal_file_name(file, name);
     pthread_mutex_lock(&j->lock);
@@ -218,13 +218,13 @@ void as_journal_retire(struct as_journal *j, const char *name)
             close_slot(j, i); /* so that its next line is noticed */
     }
     unretire(j, file);
-    if (j->n_gone == j->max_gone && j->n_gone) {
-        unlink_log(j, j->gone[0]);
-        j->n_gone--;
-        memmove(j->gone[0], j->gone[1], j->n_gone * sizeof(*j->gone));
+    if (j->n_retired == j->max_retired && j->n_retired) {
+        unlink_log(j, j->retired[0]);
+        j->n_retired--;
+        memmove(j->retired[0], j->retired[1], j->n_retired * sizeof(*j->retired));
     }
-    if (j->max_gone)
-        memcpy(j->gone[j->n_gone++], file, sizeof(file));
+    if (j->max_retired)
+        memcpy(j->retired[j->n_retired++], file, sizeof(file));
     else
         unlink_log(j, file);
     pthread_mutex_unlock(&j->lock);
@@ -232,9 +232,9 @@ void as_journal_retire(struct as_journal *j, const char *name)
 
 void as_journal_save(const struct as_journal *j, struct as_reexec_writer *c)
 {
-    as_reexec_put_u64(c, "logs-gone", j->n_gone);
-    for (uint32_t i = 0; i < j->n_gone; i++)
-        as_reexec_put(c, "log", as_str_of(j->gone[i]));
+    as_reexec_put_u64(c, "logs-gone", j->n_retired);
+    for (uint32_t i = 0; i < j->n_retired; i++)
+        as_reexec_put(c, "log", as_str_of(j->retired[i]));
 }
 
 void as_journal_restore(struct as_journal *j, struct as_reexec_reader *c)
@@ -244,19 +244,19 @@ void as_journal_restore(struct as_journal *j, struct as_reexec_reader *c)
     for (uint64_t i = 0; i < n && !c->failed; i++) {
         struct as_str file = as_reexec_get(c, "log");
 
-        if (j->n_gone < j->max_gone && j->gone && file.n < AS_JOURNAL_FILE_MAX)
-            snprintf(j->gone[j->n_gone++], AS_JOURNAL_FILE_MAX, "%.*s", AS_STR_FMT(file));
+        if (j->n_retired < j->max_retired && j->retired && file.n < AS_JOURNAL_FILE_MAX)
+            snprintf(j->retired[j->n_retired++], AS_JOURNAL_FILE_MAX, "%.*s", AS_STR_FMT(file));
     }
 }
 
 /* --- its life --- */
 
 int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const char *own,
-                    uint64_t keep, uint32_t max_gone)
+                    uint64_t keep, uint32_t max_retired)
 {
     char path[AS_RUNTIME_PATH_MAX], file[AS_JOURNAL_FILE_MAX];
 
-    *j = (struct as_journal){.dir = -1, .keep = keep, .max_gone = max_gone};
+    *j = (struct as_journal){.dir = -1, .keep_bytes = keep, .max_retired = max_retired};
     for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++)
         j->open[i].fd = -1;
     pthread_mutex_init(&j->lock, NULL);
@@ -266,7 +266,7 @@ int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const
         j->dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (j->dir < 0)
         return AS_EIO;
-    j->gone = as_xalloc((max_gone + 1) * sizeof(*j->gone));
+    j->retired = as_xalloc((max_retired + 1) * sizeof(*j->retired));
     as_journal_file_name(file, own);
     find_or_open_slot(j, file);
     return 0;
@@ -274,13 +274,13 @@ int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const
 
 void as_journal_close(struct as_journal *j)
 {
-    if (!j->keep)
+    if (!j->keep_bytes)
         return; /* nothing was opened */
     for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++)
         close_slot(j, i);
     if (j->dir >= 0)
         close(j->dir);
     pthread_mutex_destroy(&j->lock);
-    free(j->gone);
+    free(j->retired);
     *j = (struct as_journal){.dir = -1};
 }

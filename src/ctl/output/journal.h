@@ -21,25 +21,25 @@
 #define AS_JOURNAL_TIMESTAMP 24u  /* bytes of the moment; a space follows */
 
 struct as_journal {
-    int dir;           /* -1: nothing is kept */
-    uint64_t keep;     /* bytes of each name */
-    uint32_t max_gone; /* names that are gone, of which it is kept */
+    int dir;              /* -1: nothing is kept */
+    uint64_t keep_bytes;  /* bytes of each name */
+    uint32_t max_retired; /* names that are gone, of which it is kept */
     pthread_mutex_t lock;
     struct {
         char file[AS_JOURNAL_FILE_MAX];
         int fd;
         uint64_t size, used; /* `used`: the number of its last line */
-        bool torn;           /* of the last line only a part was taken: a full disk */
+        bool partial;        /* of the last line only a part was taken: a full disk */
     } open[AS_JOURNAL_OPEN_MAX];
     uint64_t n_lines;
-    char (*gone)[AS_JOURNAL_FILE_MAX]; /* the oldest first */
-    uint32_t n_gone;
+    char (*retired)[AS_JOURNAL_FILE_MAX]; /* the oldest first */
+    uint32_t n_retired;
 };
 
 /* The folder is the runtime folder's; keep 0: nothing is kept. The file of `own` is opened now. 0,
  * or AS_EIO: there is no such folder, and nothing is kept. */
 int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const char *own,
-                    uint64_t keep, uint32_t max_gone);
+                    uint64_t keep, uint32_t max_retired);
 void as_journal_close(struct as_journal *j); /* also one that is all zeros */
 
 /* head: what stands before the line; may be empty. j may be NULL. */

@@ -97,17 +97,17 @@ static void check_size(struct as_log_file *f)
     struct stat st;
     bool was = f->failed != 0;
 
-    f->wrote = 0;
+    f->written = 0;
     if (fstat(f->fd, &st) < 0 || (uint64_t)st.st_size <= f->max)
         return;
     f->failed = rotate_in_place(f);
     if (f->failed && !was)
-        as_loop_defer(f->timer.loop, &f->tell); /* not from inside of what writes our log */
+        as_loop_defer(f->timer.loop, &f->report); /* not from inside of what writes our log */
 }
 
 static void on_report(struct as_task *t)
 {
-    struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, tell);
+    struct as_log_file *f = AS_CONTAINER(t, struct as_log_file, report);
     char path[256], why[128];
 
     as_log_event(f->log, AS_LOG_WARN, "log_not_set_aside", "file=%s reason=%s",
@@ -140,14 +140,14 @@ void as_log_file_init(struct as_log_file *f, struct as_loop *loop, int fd, const
                               .count = count,
                               .log = log};
     as_timer_init(&f->timer, loop, on_timer);
-    as_task_init(&f->tell, on_report);
+    as_task_init(&f->report, on_report);
     if (f->fd >= 0)
         as_timer_set(&f->timer, as_loop_now(loop) + CHECK_INTERVAL);
 }
 
 void as_log_file_close(struct as_log_file *f)
 {
-    as_task_cancel(&f->tell);
+    as_task_cancel(&f->report);
     free(f->path);
     f->path = NULL;
     f->fd = -1;
@@ -158,8 +158,8 @@ void as_log_file_add_written(struct as_log_file *f, size_t n)
 {
     if (!f || f->fd < 0)
         return;
-    f->wrote += n;
+    f->written += n;
     /* one that could not be set aside is tried again later than one that was never tried */
-    if (f->wrote > (f->failed ? f->max : f->max / CHECKS_PER_MAX))
+    if (f->written > (f->failed ? f->max : f->max / CHECKS_PER_MAX))
         check_size(f);
 }

@@ -17,11 +17,11 @@
 struct as_log_file {
     int fd;     /* not owned; -1: there is nothing to bound */
     char *path; /* owned */
-    uint64_t max, wrote;
+    uint64_t max, written;
     uint32_t count;
     int failed; /* errno of the last time that it was to be set aside, or 0 */
     const struct as_log *log;
-    struct as_task tell;
+    struct as_task report;
     struct as_timer timer;
 };
 

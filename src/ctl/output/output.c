@@ -3,7 +3,7 @@
 /* overwrites the end of the line, so that a line is never longer than its bound */
 #define CUT_MARK " [cut]"
 
-enum stack { NO_STACK, FATAL, CURRENT_THREAD };
+enum stack_state { NO_STACK, FATAL, CURRENT_THREAD };
 
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
 {
@@ -13,7 +13,7 @@ void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str l
     o->cut = o->returned = false;
     o->lines = 0;
     o->crash_n = 0;
-    o->stack = NO_STACK;
+    o->stack_state = NO_STACK;
 }
 
 static bool starts_with(struct as_str s, struct as_str head)
@@ -26,15 +26,15 @@ static bool starts_with(struct as_str s, struct as_str head)
 static void parse_python_stack(struct as_output *o)
 {
     struct as_str line = {o->text, o->n};
-    enum stack was = o->stack;
+    enum stack_state was = o->stack_state;
 
     if (starts_with(line, AS_STR("Fatal Python error: "))) {
-        o->stack = FATAL;
+        o->stack_state = FATAL;
         o->crash_n = 0;
     } else if (was == FATAL && starts_with(line, AS_STR("Current thread 0x"))) {
-        o->stack = CURRENT_THREAD;
+        o->stack_state = CURRENT_THREAD;
     } else if (was == CURRENT_THREAD) {
-        o->stack = NO_STACK;
+        o->stack_state = NO_STACK;
         if (!starts_with(line, AS_STR("  File \"")))
             return; /* a thread that runs no Python */
         o->crash_n = (uint16_t)AS_MIN(line.n - 2, (size_t)AS_OUTPUT_TAIL_LINE_MAX);

@@ -25,8 +25,8 @@ struct as_output {
     char crash[AS_OUTPUT_TAIL_LINE_MAX]; /* where a Python program has crashed: a line of its stack
                                           */
     uint16_t crash_n;
-    uint8_t stack;  /* enum in output.c: what of Python's report has come */
-    uint32_t lines; /* seen; the newest is in tail[(lines - 1) % AS_OUTPUT_TAIL_LINES] */
+    uint8_t stack_state; /* enum in output.c: what of Python's report has come */
+    uint32_t lines;      /* seen; the newest is in tail[(lines - 1) % AS_OUTPUT_TAIL_LINES] */
 };
 
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx);

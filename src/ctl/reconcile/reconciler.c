@@ -10,12 +10,12 @@ struct slot_search {
     struct as_replica_slot *found;
 };
 
-static void match_name(void *arg, struct as_replica_slot *pl)
+static void match_name(void *arg, struct as_replica_slot *slot)
 {
     struct slot_search *k = arg;
 
-    if (as_str_eq(as_replica_slot_name(pl), k->name))
-        k->found = pl;
+    if (as_str_eq(as_replica_slot_name(slot), k->name))
+        k->found = slot;
 }
 
 static struct as_replica_slot *find_slot(const struct as_reconciler *c, struct as_str replica)
@@ -29,7 +29,7 @@ static struct as_replica_slot *find_slot(const struct as_reconciler *c, struct a
 
 static void send_remove(struct as_reconciler *c, struct as_str replica)
 {
-    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
+    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
 }
 
 /* A replica as the supervisor has it. One without a process is in the plan again only when nobody
@@ -38,7 +38,7 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
 {
     struct as_reconciler_deployment *d = as_reconciler_find(c, m->deployment);
     struct as_replica_slot_facts facts;
-    struct as_replica_slot *pl = NULL;
+    struct as_replica_slot *slot = NULL;
 
     if (!m->number && !m->pid) {
         send_remove(c, m->replica);
@@ -48,54 +48,54 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
         if (!d) /* what it works on is answered before it ends */
             d = as_reconciler_add_leftover(c, m->deployment, &facts);
         if (d)
-            as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &pl);
+            as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &slot);
     }
-    if (pl && as_str_eq(as_replica_slot_name(pl), m->replica)) {
-        struct as_reconciler_process *l = as_reconciler_ensure_process(d, pl);
+    if (slot && as_str_eq(as_replica_slot_name(slot), m->replica)) {
+        struct as_reconciler_process *proc = as_reconciler_ensure_process(d, slot);
 
-        snprintf(l->token, sizeof(l->token), "%.*s", AS_STR_FMT(m->token));
-        l->pid = (pid_t)m->pid;
-        l->was_ready = m->state == AS_CTL_READY_STATE;
-        l->letter = true;
-        as_reconciler_adopt_devices(c, l, m->text);
+        snprintf(proc->token, sizeof(proc->token), "%.*s", AS_STR_FMT(m->token));
+        proc->pid = (pid_t)m->pid;
+        proc->adopted_ready = m->state == AS_CTL_READY_STATE;
+        proc->has_context_file = true;
+        as_reconciler_adopt_devices(c, proc, m->text);
     } else if (m->pid) { /* it has no place here */
-        c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
-                                                    .replica = m->replica,
-                                                    .token = m->token,
-                                                    .text = AS_STR("it has no place any more")});
+        c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
+                                                     .replica = m->replica,
+                                                     .token = m->token,
+                                                     .text = AS_STR("it has no place any more")});
     }
 }
 
-static void handle_death(struct as_reconciler *c, struct as_replica_slot *pl)
+static void handle_death(struct as_reconciler *c, struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
-    struct as_buf reason = l->reason; /* the life may go with the place */
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    struct as_buf reason = proc->reason; /* the life may go with the place */
 
-    as_buf_init(&l->reason);
-    l->has_ended = false;
-    as_replica_slot_died(pl, l->kind, as_buf_slice(&reason), as_loop_now(c->loop));
+    as_buf_init(&proc->reason);
+    proc->has_ended = false;
+    as_replica_slot_died(slot, proc->kind, as_buf_slice(&reason), as_loop_now(c->loop));
     as_buf_fini(&reason);
 }
 
 static void on_exited(struct as_reconciler *c, const struct as_ctl_message *m)
 {
-    struct as_replica_slot *pl = find_slot(c, m->replica);
-    struct as_reconciler_process *l = pl ? as_reconciler_process(pl) : NULL;
+    struct as_replica_slot *slot = find_slot(c, m->replica);
+    struct as_reconciler_process *proc = slot ? as_reconciler_process(slot) : NULL;
 
-    if (!pl) {
+    if (!slot) {
         send_remove(c, m->replica);
         return;
     }
-    if (!l || !as_str_eq(m->token, as_str_of(l->token)))
+    if (!proc || !as_str_eq(m->token, as_str_of(proc->token)))
         return;
-    l->pid = (pid_t)m->pid;
-    l->status = (int)m->number;
-    l->kind = (enum as_exit_kind)AS_MIN(m->kind, (uint32_t)AS_EXIT_STOPPED);
-    as_buf_drop(&l->reason, l->reason.n);
-    as_buf_add(&l->reason, m->text.p, m->text.n);
-    l->has_ended = true;
-    if (c->told) /* else it waits until the plan acts */
-        handle_death(c, pl);
+    proc->pid = (pid_t)m->pid;
+    proc->status = (int)m->number;
+    proc->kind = (enum as_exit_kind)AS_MIN(m->kind, (uint32_t)AS_EXIT_STOPPED);
+    as_buf_drop(&proc->reason, proc->reason.n);
+    as_buf_add(&proc->reason, m->text.p, m->text.n);
+    proc->has_ended = true;
+    if (c->state_known) /* else it waits until the plan acts */
+        handle_death(c, slot);
 }
 
 static void on_dispatcher(struct as_reconciler *c, bool serving)
@@ -107,34 +107,34 @@ static void on_dispatcher(struct as_reconciler *c, bool serving)
 
 /* What was adopted, and what could not be started. Events may end places: one at a time is found,
  * and told. */
-static void find_ended(void *arg, struct as_replica_slot *pl)
+static void find_ended(void *arg, struct as_replica_slot *slot)
 {
     struct as_replica_slot **found = arg;
 
-    if (as_reconciler_process(pl) &&
-        (as_reconciler_process(pl)->was_ready || as_reconciler_process(pl)->has_ended))
-        *found = pl;
+    if (as_reconciler_process(slot) &&
+        (as_reconciler_process(slot)->adopted_ready || as_reconciler_process(slot)->has_ended))
+        *found = slot;
 }
 
 static void deliver_ended(struct as_reconciler *c, struct as_reconciler_deployment *d)
 {
     for (;;) {
-        struct as_replica_slot *pl = NULL;
+        struct as_replica_slot *slot = NULL;
 
-        as_plan_each(d->plan, find_ended, &pl);
-        if (!pl)
+        as_plan_each(d->plan, find_ended, &slot);
+        if (!slot)
             return;
-        as_reconciler_process(pl)->was_ready = false;
-        if (as_reconciler_process(pl)->has_ended)
-            handle_death(c, pl);
+        as_reconciler_process(slot)->adopted_ready = false;
+        if (as_reconciler_process(slot)->has_ended)
+            handle_death(c, slot);
         else
-            as_replica_slot_ready(pl, as_loop_now(c->loop));
+            as_replica_slot_ready(slot, as_loop_now(c->loop));
     }
 }
 
-static void count_waiting_in_line(void *arg, struct as_replica_slot *pl)
+static void count_waiting_in_line(void *arg, struct as_replica_slot *slot)
 {
-    *(uint32_t *)arg += as_replica_slot_is_queued(pl);
+    *(uint32_t *)arg += as_replica_slot_is_queued(slot);
 }
 
 /* The plans have put all of theirs into the line, one plan after the other: each deployment's first
@@ -165,8 +165,8 @@ static void interleave_start_line(struct as_reconciler *c)
 /* All is known. A server that was complete had reached what is asked for. */
 static void on_told(struct as_reconciler *c, bool complete)
 {
-    c->told = true;
-    c->once_ready = complete;
+    c->state_known = true;
+    c->complete = complete;
     for (uint32_t i = 0; i < c->n; i++)
         as_reconciler_restore(c->deployments[i], complete);
     for (uint32_t i = 0; i < c->n; i++)
@@ -188,37 +188,37 @@ static void on_revive(struct as_reconciler *c)
 }
 
 /* A word about the process that has this token. */
-static void handle_process_message(struct as_reconciler *c, struct as_replica_slot *pl,
+static void handle_process_message(struct as_reconciler *c, struct as_replica_slot *slot,
                                    const struct as_ctl_message *m)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
     as_ns now = as_loop_now(c->loop);
 
-    if (!l || !as_replica_slot_has_process(pl) || !as_str_eq(m->token, as_str_of(l->token)))
+    if (!proc || !as_replica_slot_has_process(slot) || !as_str_eq(m->token, as_str_of(proc->token)))
         return;
     if (m->type == AS_CTL_SPAWNED) {
-        l->pid = (pid_t)m->pid;
+        proc->pid = (pid_t)m->pid;
         as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
-                     as_reconciler_slot_name(pl), (int)l->pid);
+                     as_reconciler_slot_name(slot), (int)proc->pid);
     } else if (m->type == AS_CTL_READY) {
-        as_reconciler_remove_context(pl);
-        as_replica_slot_ready(pl, now);
+        as_reconciler_remove_context(slot);
+        as_replica_slot_ready(slot, now);
     } else if (m->type == AS_CTL_GONE) {
-        as_replica_slot_lost(pl, now);
+        as_replica_slot_lost(slot, now);
     } else if (m->type == AS_CTL_RETIRED) {
-        as_replica_slot_retired(pl, now);
+        as_replica_slot_retired(slot, now);
     } else if (m->type == AS_CTL_ANSWER) {
-        as_reconciler_remove_context(pl);
-        as_replica_slot_configured(pl, m->id, m->number == 0, m->text, now);
+        as_reconciler_remove_context(slot);
+        as_replica_slot_configured(slot, m->id, m->number == 0, m->text, now);
     }
 }
 
 void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *m)
 {
     struct as_reconciler_deployment *d;
-    struct as_replica_slot *pl;
+    struct as_replica_slot *slot;
 
-    as_loop_defer(c->loop, &c->after);
+    as_loop_defer(c->loop, &c->turn_end);
     switch (m->type) {
     case AS_CTL_RUNS:
         on_runs(c, m);
@@ -241,9 +241,9 @@ void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *
         on_revive(c);
         break;
     default:
-        pl = find_slot(c, m->replica);
-        if (pl)
-            handle_process_message(c, pl, m);
+        slot = find_slot(c, m->replica);
+        if (slot)
+            handle_process_message(c, slot, m);
     }
 }
 
@@ -251,9 +251,9 @@ void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *
 
 static void on_tick(struct as_timer *t)
 {
-    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, tick);
+    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, timer);
 
-    as_loop_defer(c->loop, &c->after);
+    as_loop_defer(c->loop, &c->turn_end);
 }
 
 static uint32_t count_target_replicas(const struct as_reconciler *c)
@@ -283,36 +283,36 @@ static void check_complete(struct as_reconciler *c)
 {
     uint32_t n = 0;
 
-    if (c->once_ready || !c->serving)
+    if (c->complete || !c->serving)
         return;
     for (uint32_t i = 0; i < c->n; i++) {
         if (!is_complete(c, c->deployments[i]))
             return;
         n += as_plan_running(c->deployments[i]->plan);
     }
-    c->once_ready = true;
-    c->ops.say(c->ctx, &(struct as_ctl_message){
-                           .type = AS_CTL_COMPLETE, .number = n, .id = count_target_replicas(c)});
+    c->complete = true;
+    c->ops.send(c->ctx, &(struct as_ctl_message){
+                            .type = AS_CTL_COMPLETE, .number = n, .id = count_target_replicas(c)});
 }
 
-static void report_wait(void *arg, struct as_replica_slot *pl)
+static void report_wait(void *arg, struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_ensure_process(arg, pl);
+    struct as_reconciler_process *proc = as_reconciler_ensure_process(arg, slot);
 
-    enum as_reconciler_wait wait = as_replica_slot_lack(pl).n      ? AS_RECONCILER_WAIT_DEVICES
-                                   : as_replica_slot_is_queued(pl) ? AS_RECONCILER_WAIT_IN_LINE
-                                                                   : AS_RECONCILER_WAIT_NONE;
+    enum as_reconciler_wait wait = as_replica_slot_lack(slot).n      ? AS_RECONCILER_WAIT_DEVICES
+                                   : as_replica_slot_is_queued(slot) ? AS_RECONCILER_WAIT_IN_LINE
+                                                                     : AS_RECONCILER_WAIT_NONE;
 
-    if (wait == l->wait)
+    if (wait == proc->wait)
         return;
-    l->wait = wait;
+    proc->wait = wait;
     if (wait)
-        as_reconciler_report_slot(pl);
+        as_reconciler_report_slot(slot);
 }
 
 static void send_serving(struct as_reconciler *c)
 {
-    c->begun = true;
+    c->serving_sent = true;
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->deployments[i]->deleting) /* the one before may not have come to it */
             as_reconciler_report_delete(c->deployments[i], false);
@@ -320,7 +320,7 @@ static void send_serving(struct as_reconciler *c)
     }
     as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u",
                  count_target_replicas(c), c->n_started);
-    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
+    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
 }
 
 /* The owner may want another generation at once: each look is from the beginning. */
@@ -353,12 +353,12 @@ static bool notify_owner(struct as_reconciler *c)
 }
 
 /* Once per turn, whatever came. */
-static void after(struct as_task *t)
+static void on_turn_end(struct as_task *t)
 {
-    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, after);
+    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, turn_end);
     as_ns next = AS_NEVER, now = as_loop_now(c->loop);
 
-    if (!c->told || c->fatal)
+    if (!c->state_known || c->fatal_sent)
         return;
     for (uint32_t i = 0; i < c->n; i++) {
         deliver_ended(c, c->deployments[i]);
@@ -373,10 +373,10 @@ static void after(struct as_task *t)
         as_plan_each(c->deployments[i]->plan, report_wait, c->deployments[i]);
         next = AS_MIN(next, as_plan_next_due(c->deployments[i]->plan));
     }
-    if (!c->begun)
+    if (!c->serving_sent)
         send_serving(c);
     check_complete(c);
-    as_timer_set(&c->tick, next);
+    as_timer_set(&c->timer, next);
     if (c->conf.on_change)
         c->conf.on_change(c->conf.ctx);
 }
@@ -403,20 +403,20 @@ int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
     c->loop = loop;
     c->log = log;
     c->rand.s = conf->seed;
-    as_generations_init(&c->catalog, ops->load, ctx);
+    as_generations_init(&c->generations, ops->load, ctx);
     init_devices(c, &c->devices[AS_RECONCILER_GPUS], "gpus", conf->gpus);
     init_devices(c, &c->devices[AS_RECONCILER_CPUS], "cpus", conf->cpus);
     as_start_limit_init(&c->starts, 0); /* none, until all is known */
-    as_task_init(&c->after, after);
-    as_timer_init(&c->tick, loop, on_tick);
+    as_task_init(&c->turn_end, on_turn_end);
+    as_timer_init(&c->timer, loop, on_tick);
     *ret_c = c;
     return 0;
 }
 
 void as_reconciler_close(struct as_reconciler *c)
 {
-    as_task_cancel(&c->after);
-    as_timer_close(&c->tick, NULL);
+    as_task_cancel(&c->turn_end);
+    as_timer_close(&c->timer, NULL);
 }
 
 void as_reconciler_free(struct as_reconciler *c)
@@ -427,7 +427,7 @@ void as_reconciler_free(struct as_reconciler *c)
         as_reconciler_free_deployment(c->deployments[i]);
     for (uint32_t i = 0; i < c->n_applications; i++)
         free(c->applications[i].name);
-    as_generations_fini(&c->catalog);
+    as_generations_fini(&c->generations);
     free(c->applications);
     free(c->deployments);
     free(c);

@@ -42,7 +42,7 @@ struct as_reconciler_outcome {
 
 /* settled and rolled_back come at the end of a turn, and may call as_reconciler_set_target. */
 struct as_reconciler_ops {
-    void (*say)(void *ctx, const struct as_ctl_message *m); /* to the supervisor */
+    void (*send)(void *ctx, const struct as_ctl_message *m); /* to the supervisor */
     as_generations_load_fn *load;
     /* The number of replicas that somebody has set, beside what that generation says; -1: none. */
     int64_t (*scaled)(void *ctx, uint64_t generation, struct as_str deployment);

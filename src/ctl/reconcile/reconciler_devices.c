@@ -45,19 +45,19 @@ static void check_free_devices(const struct as_reconciler_deployment *d,
                                enum as_reconciler_device_kind kind, int64_t n,
                                const struct as_plan_headroom *room, struct as_buf *why)
 {
-    struct as_spec_devices devices = d->crew->devices[kind];
-    const struct as_reconciler_reserved *kept = &d->kept[kind];
+    struct as_spec_devices devices = d->reconciler->devices[kind];
+    const struct as_reconciler_reserved *reserved = &d->reserved[kind];
     struct as_buf list;
 
     if (n <= 0 || n > (int64_t)devices.n * WHOLE)
         return;
-    for (uint32_t i = 0; room->kept && i < kept->n; i++)
-        return_devices(&devices, &kept->all[i]);
+    for (uint32_t i = 0; room->kept && i < reserved->n; i++)
+        return_devices(&devices, &reserved->all[i]);
     for (uint32_t i = 0; i < room->n; i++) {
-        const struct as_reconciler_process *l = as_reconciler_process(room->ended[i]);
+        const struct as_reconciler_process *proc = as_reconciler_process(room->ended[i]);
 
-        if (l)
-            return_devices(&devices, &l->taken[kind]);
+        if (proc)
+            return_devices(&devices, &proc->devices[kind]);
     }
     as_buf_init(&list);
     if (as_spec_devices_allocate(&devices, n, &list) < 0)
@@ -65,48 +65,48 @@ static void check_free_devices(const struct as_reconciler_deployment *d,
     as_buf_fini(&list);
 }
 
-struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_slot *pl,
+struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_slot *slot,
                                             const struct as_plan_headroom *room)
 {
     struct as_reconciler_deployment *d = ctx;
-    const struct as_reconciler_process *l = as_reconciler_process(pl);
-    struct as_generations_deployment page;
+    const struct as_reconciler_process *proc = as_reconciler_process(slot);
+    struct as_generations_deployment specs;
 
-    as_buf_drop(&d->lack, d->lack.n);
-    if (!as_generations_find(&d->crew->catalog, as_replica_slot_facts(pl)->generation,
-                             as_str_of(d->name), &page))
+    as_buf_drop(&d->missing, d->missing.n);
+    if (!as_generations_find(&d->reconciler->generations, as_replica_slot_facts(slot)->generation,
+                             as_str_of(d->name), &specs))
         return AS_STR(""); /* its start fails, and says why */
-    for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS && !d->lack.n;
-         kind++) {
-        if (!l || !l->taken[kind].list)
-            check_free_devices(d, kind, count_wanted_devices(page.deployment, kind), room,
-                               &d->lack);
+    for (enum as_reconciler_device_kind kind = 0;
+         kind < AS_RECONCILER_DEVICE_KINDS && !d->missing.n; kind++) {
+        if (!proc || !proc->devices[kind].list)
+            check_free_devices(d, kind, count_wanted_devices(specs.deployment, kind), room,
+                               &d->missing);
     }
-    return as_buf_slice(&d->lack);
+    return as_buf_slice(&d->missing);
 }
 
 static bool release_last_reserved(struct as_reconciler_deployment *d,
                                   enum as_reconciler_device_kind kind)
 {
-    struct as_reconciler_reserved *kept = &d->kept[kind];
+    struct as_reconciler_reserved *reserved = &d->reserved[kind];
 
-    if (kept->n == 0)
+    if (reserved->n == 0)
         return false;
-    return_devices(&d->crew->devices[kind], &kept->all[--kept->n]);
-    free(kept->all[kept->n].list);
+    return_devices(&d->reconciler->devices[kind], &reserved->all[--reserved->n]);
+    free(reserved->all[reserved->n].list);
     return true;
 }
 
 /* Of what is free, else also of what is kept: the plan has asked, and there is enough. */
-static int assign_from_free(struct as_reconciler_process *l, enum as_reconciler_device_kind kind,
+static int assign_from_free(struct as_reconciler_process *proc, enum as_reconciler_device_kind kind,
                             int64_t n, struct as_buf *why)
 {
-    struct as_reconciler_deployment *d = l->deployment;
-    struct as_spec_devices *devices = &d->crew->devices[kind];
+    struct as_reconciler_deployment *d = proc->deployment;
+    struct as_spec_devices *devices = &d->reconciler->devices[kind];
     struct as_buf list;
     int rc;
 
-    if (n < 0 || l->taken[kind].list)
+    if (n < 0 || proc->devices[kind].list)
         return 0;
     as_buf_init(&list);
     do
@@ -119,15 +119,15 @@ static int assign_from_free(struct as_reconciler_process *l, enum as_reconciler_
         return rc;
     }
     as_buf_add(&list, "", 1);
-    l->taken[kind] = (struct as_reconciler_devices){n, (char *)list.p};
+    proc->devices[kind] = (struct as_reconciler_devices){n, (char *)list.p};
     return 0;
 }
 
-int as_reconciler_assign_devices(struct as_reconciler_process *l,
+int as_reconciler_assign_devices(struct as_reconciler_process *proc,
                                  const struct as_spec_object *deployment, struct as_buf *why)
 {
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
-        int rc = assign_from_free(l, kind, count_wanted_devices(deployment, kind), why);
+        int rc = assign_from_free(proc, kind, count_wanted_devices(deployment, kind), why);
 
         if (rc < 0)
             return rc;
@@ -135,20 +135,20 @@ int as_reconciler_assign_devices(struct as_reconciler_process *l,
     return 0;
 }
 
-void as_reconciler_reserve_devices(struct as_replica_slot *pl)
+void as_reconciler_reserve_devices(struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
 
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
-        struct as_reconciler_reserved *kept = &l->deployment->kept[kind];
+        struct as_reconciler_reserved *reserved = &proc->deployment->reserved[kind];
 
-        if (l->taken[kind].n) {
-            kept->all = as_xrealloc(kept->all, (kept->n + 1) * sizeof(*kept->all));
-            kept->all[kept->n++] = l->taken[kind];
+        if (proc->devices[kind].n) {
+            reserved->all = as_xrealloc(reserved->all, (reserved->n + 1) * sizeof(*reserved->all));
+            reserved->all[reserved->n++] = proc->devices[kind];
         } else {
-            free(l->taken[kind].list);
+            free(proc->devices[kind].list);
         }
-        l->taken[kind] = (struct as_reconciler_devices){0};
+        proc->devices[kind] = (struct as_reconciler_devices){0};
     }
 }
 
@@ -160,18 +160,18 @@ bool as_reconciler_release_devices(void *ctx)
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
         while (release_last_reserved(d, kind))
             some = true;
-        free(d->kept[kind].all);
-        d->kept[kind] = (struct as_reconciler_reserved){0};
+        free(d->reserved[kind].all);
+        d->reserved[kind] = (struct as_reconciler_reserved){0};
     }
     return some;
 }
 
 /* --- the note --- */
 
-void as_reconciler_write_devices(const struct as_reconciler_process *l, struct as_buf *note)
+void as_reconciler_write_devices(const struct as_reconciler_process *proc, struct as_buf *note)
 {
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++) {
-        const struct as_reconciler_devices *t = &l->taken[kind];
+        const struct as_reconciler_devices *t = &proc->devices[kind];
 
         if (t->list)
             as_buf_printf(note, "%s%" PRId64 "/%s", device_keys[kind], t->n, t->list);
@@ -195,12 +195,12 @@ static void adopt_device_list(struct as_spec_devices *devices, struct as_reconci
         t->n = 0;
 }
 
-void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *l,
+void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *proc,
                                  struct as_str note)
 {
     char *text = as_str_dup(note);
 
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++)
-        adopt_device_list(&c->devices[kind], &l->taken[kind], device_keys[kind], text);
+        adopt_device_list(&c->devices[kind], &proc->devices[kind], device_keys[kind], text);
     free(text);
 }

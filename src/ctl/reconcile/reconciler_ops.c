@@ -10,191 +10,191 @@
 #include <sys/wait.h>
 
 struct as_reconciler_process *as_reconciler_ensure_process(struct as_reconciler_deployment *d,
-                                                           struct as_replica_slot *pl)
+                                                           struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    if (!l) {
-        l = as_xalloc(sizeof(*l));
-        l->deployment = d;
-        as_buf_init(&l->reason);
-        as_replica_slot_set_user(pl, l);
+    if (!proc) {
+        proc = as_xalloc(sizeof(*proc));
+        proc->deployment = d;
+        as_buf_init(&proc->reason);
+        as_replica_slot_set_user(slot, proc);
     }
-    return l;
+    return proc;
 }
 
-void as_reconciler_free_process(struct as_replica_slot *pl)
+void as_reconciler_free_process(struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    if (!l)
+    if (!proc)
         return;
-    as_reconciler_reserve_devices(pl);
-    as_reconciler_remove_context(pl);
-    as_buf_fini(&l->reason);
-    free(l);
-    as_replica_slot_set_user(pl, NULL);
+    as_reconciler_reserve_devices(slot);
+    as_reconciler_remove_context(slot);
+    as_buf_fini(&proc->reason);
+    free(proc);
+    as_replica_slot_set_user(slot, NULL);
 }
 
 /* --- the plan's orders --- */
 
-static void op_note(void *ctx AS_UNUSED, struct as_replica_slot *pl)
+static void op_note(void *ctx AS_UNUSED, struct as_replica_slot *slot)
 {
     char facts[AS_REPLICA_FACTS_MAX];
-    struct as_str s = as_replica_facts_write(as_replica_slot_facts(pl), facts);
+    struct as_str s = as_replica_facts_write(as_replica_slot_facts(slot), facts);
     struct as_buf note;
 
     as_buf_init(&note);
     as_buf_add(&note, s.p, s.n);
-    as_reconciler_write_devices(as_reconciler_process(pl), &note);
-    as_reconciler_send(pl,
+    as_reconciler_write_devices(as_reconciler_process(slot), &note);
+    as_reconciler_send(slot,
                        (struct as_ctl_message){.type = AS_CTL_NOTE, .text = as_buf_slice(&note)});
     as_buf_fini(&note);
 }
 
 /* The plan may not be told within its own order: the end of the turn tells it. */
-static void fail_start(struct as_replica_slot *pl, struct as_str why)
+static void fail_start(struct as_replica_slot *slot, struct as_str why)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    as_buf_drop(&l->reason, l->reason.n);
-    as_buf_add(&l->reason, why.p, why.n);
-    l->status = AS_EXIT_CODE_CONFIG << 8;
-    l->kind = AS_EXIT_CODE;
-    l->has_ended = true;
-    as_loop_defer(l->deployment->crew->loop, &l->deployment->crew->after);
+    as_buf_drop(&proc->reason, proc->reason.n);
+    as_buf_add(&proc->reason, why.p, why.n);
+    proc->status = AS_EXIT_CODE_CONFIG << 8;
+    proc->kind = AS_EXIT_CODE;
+    proc->has_ended = true;
+    as_loop_defer(proc->deployment->reconciler->loop, &proc->deployment->reconciler->turn_end);
 }
 
-static void op_start(void *ctx, struct as_replica_slot *pl)
+static void op_start(void *ctx, struct as_replica_slot *slot)
 {
     struct as_reconciler_deployment *d = ctx;
-    struct as_reconciler_process *l = as_reconciler_ensure_process(d, pl);
+    struct as_reconciler_process *proc = as_reconciler_ensure_process(d, slot);
     struct as_buf text, why;
 
-    as_runtime_dir_random_hex(l->token, AS_RECONCILER_TOKEN_BYTES);
-    l->pid = 0;
-    l->wait = AS_RECONCILER_WAIT_NONE;
-    d->crew->n_started++;
+    as_runtime_dir_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
+    proc->pid = 0;
+    proc->wait = AS_RECONCILER_WAIT_NONE;
+    d->reconciler->n_started++;
     as_buf_init(&text);
     as_buf_init(&why);
-    if (as_reconciler_write_spawn(pl, &text, &why) < 0) {
-        fail_start(pl, as_buf_slice(&why));
+    if (as_reconciler_write_spawn(slot, &text, &why) < 0) {
+        fail_start(slot, as_buf_slice(&why));
     } else {
         /* the note first: who finds the process finds its facts */
-        op_note(ctx, pl);
+        op_note(ctx, slot);
         as_reconciler_send(
-            pl, (struct as_ctl_message){.type = AS_CTL_SPAWN, .text = as_buf_slice(&text)});
+            slot, (struct as_ctl_message){.type = AS_CTL_SPAWN, .text = as_buf_slice(&text)});
     }
     as_buf_fini(&text);
     as_buf_fini(&why);
 }
 
-static void op_configure(void *ctx AS_UNUSED, struct as_replica_slot *pl, uint64_t ask,
+static void op_configure(void *ctx AS_UNUSED, struct as_replica_slot *slot, uint64_t ask,
                          const struct as_replica_slot_facts *to)
 {
     struct as_buf text;
 
     as_buf_init(&text);
-    as_reconciler_write_reconfigure(pl, to, &text);
+    as_reconciler_write_reconfigure(slot, to, &text);
     as_reconciler_send(
-        pl, (struct as_ctl_message){.type = AS_CTL_ASK, .id = ask, .text = as_buf_slice(&text)});
+        slot, (struct as_ctl_message){.type = AS_CTL_ASK, .id = ask, .text = as_buf_slice(&text)});
     as_buf_fini(&text);
 }
 
-static void op_retire(void *ctx AS_UNUSED, struct as_replica_slot *pl)
+static void op_retire(void *ctx AS_UNUSED, struct as_replica_slot *slot)
 {
-    as_reconciler_send(pl, (struct as_ctl_message){.type = AS_CTL_RETIRE});
+    as_reconciler_send(slot, (struct as_ctl_message){.type = AS_CTL_RETIRE});
 }
 
-static void op_stop(void *ctx AS_UNUSED, struct as_replica_slot *pl, as_ns timeout)
+static void op_stop(void *ctx AS_UNUSED, struct as_replica_slot *slot, as_ns timeout)
 {
     as_reconciler_send(
-        pl, (struct as_ctl_message){.type = AS_CTL_SIGNAL, .number = SIGTERM, .ns = timeout});
+        slot, (struct as_ctl_message){.type = AS_CTL_SIGNAL, .number = SIGTERM, .ns = timeout});
 }
 
-static void op_kill(void *ctx AS_UNUSED, struct as_replica_slot *pl, struct as_str why)
+static void op_kill(void *ctx AS_UNUSED, struct as_replica_slot *slot, struct as_str why)
 {
-    as_reconciler_send(pl, (struct as_ctl_message){.type = AS_CTL_KILL, .text = why});
+    as_reconciler_send(slot, (struct as_ctl_message){.type = AS_CTL_KILL, .text = why});
 }
 
 /* The server's exit code when this end means that the application cannot start, else 0. */
-static int fatal_code(const struct as_reconciler *c, const struct as_replica_slot *pl)
+static int fatal_code(const struct as_reconciler *c, const struct as_replica_slot *slot)
 {
-    int status = as_reconciler_process(pl)->status;
+    int status = as_reconciler_process(slot)->status;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : AS_EXIT_CODE_FAILED;
 
     /* Once it has served, whatever happens to a worker is answered by starting it again: a server
      * does not end because of what a request did. */
-    if (c->once_ready || c->fatal || c->conf.tolerate_failures)
+    if (c->complete || c->fatal_sent || c->conf.tolerate_failures)
         return 0;
-    return as_exit_code_fatal(code)                            ? code
-           : as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN ? AS_EXIT_CODE_FAILED
-                                                               : 0;
+    return as_exit_code_fatal(code)                              ? code
+           : as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN ? AS_EXIT_CODE_FAILED
+                                                                 : 0;
 }
 
-static void log_exit(const struct as_reconciler *c, const struct as_replica_slot *pl, bool fatal)
+static void log_exit(const struct as_reconciler *c, const struct as_replica_slot *slot, bool fatal)
 {
     char reason[256], last[512], next[64];
-    bool down = as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN;
-    as_ns due = as_replica_slot_due(pl), now = as_loop_now(c->loop);
+    bool down = as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN;
+    as_ns due = as_replica_slot_due(slot), now = as_loop_now(c->loop);
     unsigned long long ms = due > now ? (due - now) / AS_MS : 0;
     struct as_str why, end;
 
-    as_output_split_report(as_replica_slot_reason(pl), &why, &end);
+    as_output_split_report(as_replica_slot_reason(slot), &why, &end);
     if (fatal)
         snprintf(next, sizeof(next), "none: the server ends");
     else
         snprintf(next, sizeof(next), down ? "given up for %llu ms" : "restart in %llu ms", ms);
     as_log_event(c->log, down ? AS_LOG_ERROR : AS_LOG_WARN, "worker_exit",
-                 "replica=%s pid=%d reason=%s next=\"%s\" last=%s", as_reconciler_slot_name(pl),
-                 (int)as_reconciler_process(pl)->pid, as_log_quote(reason, sizeof(reason), why),
+                 "replica=%s pid=%d reason=%s next=\"%s\" last=%s", as_reconciler_slot_name(slot),
+                 (int)as_reconciler_process(slot)->pid, as_log_quote(reason, sizeof(reason), why),
                  next, as_log_quote(last, sizeof(last), end));
 }
 
 /* Its process has ended, and another one is to come. */
-static void ended(struct as_reconciler *c, struct as_replica_slot *pl)
+static void handle_process_end(struct as_reconciler *c, struct as_replica_slot *slot)
 {
-    int code = fatal_code(c, pl);
+    int code = fatal_code(c, slot);
 
-    log_exit(c, pl, code != 0);
-    as_reconciler_process(pl)->pid = 0;
-    if (as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN)
-        as_reconciler_reserve_devices(pl);
-    as_reconciler_remove_context(pl);
-    as_reconciler_report_slot(pl);
+    log_exit(c, slot, code != 0);
+    as_reconciler_process(slot)->pid = 0;
+    if (as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN)
+        as_reconciler_reserve_devices(slot);
+    as_reconciler_remove_context(slot);
+    as_reconciler_report_slot(slot);
     if (!code)
         return;
-    c->fatal = true;
-    as_reconciler_send(pl, (struct as_ctl_message){.type = AS_CTL_FATAL,
-                                                   .number = (uint32_t)code,
-                                                   .text = as_replica_slot_reason(pl)});
+    c->fatal_sent = true;
+    as_reconciler_send(slot, (struct as_ctl_message){.type = AS_CTL_FATAL,
+                                                     .number = (uint32_t)code,
+                                                     .text = as_replica_slot_reason(slot)});
 }
 
-static void op_moved(void *ctx, struct as_replica_slot *pl, enum as_replica_slot_state from)
+static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_slot_state from)
 {
     struct as_reconciler_deployment *d = ctx;
-    enum as_replica_slot_state to = as_replica_slot_state(pl);
+    enum as_replica_slot_state to = as_replica_slot_state(slot);
 
-    as_reconciler_ensure_process(d, pl);
-    as_loop_defer(d->crew->loop, &d->crew->after);
+    as_reconciler_ensure_process(d, slot);
+    as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
     if (to == AS_REPLICA_SLOT_WAITING || to == AS_REPLICA_SLOT_DOWN) {
         if (from != AS_REPLICA_SLOT_DOWN)
-            ended(d->crew, pl);
+            handle_process_end(d->reconciler, slot);
     } else if (to == AS_REPLICA_SLOT_RUNNING && from != AS_REPLICA_SLOT_UPDATING) {
-        as_log_event(d->crew->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d",
-                     as_reconciler_slot_name(pl), (int)as_reconciler_process(pl)->pid);
+        as_log_event(d->reconciler->log, AS_LOG_DEBUG, "worker_ready", "replica=%s pid=%d",
+                     as_reconciler_slot_name(slot), (int)as_reconciler_process(slot)->pid);
         if (d->down)
             as_reconciler_report_down(d, false, AS_STR(""));
     }
 }
 
-static void op_gone(void *ctx, struct as_replica_slot *pl)
+static void op_gone(void *ctx, struct as_replica_slot *slot)
 {
     struct as_reconciler_deployment *d = ctx;
 
-    as_reconciler_ensure_process(d, pl);
-    as_reconciler_send(pl, (struct as_ctl_message){.type = AS_CTL_REMOVE});
-    as_reconciler_free_process(pl);
+    as_reconciler_ensure_process(d, slot);
+    as_reconciler_send(slot, (struct as_ctl_message){.type = AS_CTL_REMOVE});
+    as_reconciler_free_process(slot);
 }
 
 static void op_condition(void *ctx, const struct as_condition *cond)
@@ -203,7 +203,7 @@ static void op_condition(void *ctx, const struct as_condition *cond)
     char text[512];
 
     as_reconciler_report_status(d);
-    as_log_event(d->crew->log, AS_LOG_DEBUG, "deployment_status",
+    as_log_event(d->reconciler->log, AS_LOG_DEBUG, "deployment_status",
                  "deployment=%s status=%s trigger=%s message=%s", d->name,
                  as_condition_status_name(cond->status), as_condition_trigger_name(cond->trigger),
                  as_log_quote(text, sizeof(text), as_condition_text(cond)));
@@ -217,7 +217,7 @@ static void op_rolled_back(void *ctx, uint64_t from, uint64_t to AS_UNUSED, stru
     d->failed = from;
     as_buf_drop(&d->why, d->why.n);
     as_buf_add(&d->why, why.p, why.n);
-    as_loop_defer(d->crew->loop, &d->crew->after);
+    as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
 }
 
 static void op_down(void *ctx, bool down, struct as_str why)
@@ -233,7 +233,7 @@ static void op_settled(void *ctx, const struct as_plan_target *t AS_UNUSED)
     struct as_reconciler_deployment *d = ctx;
 
     d->settled = true;
-    as_loop_defer(d->crew->loop, &d->crew->after);
+    as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
 }
 
 const struct as_plan_ops as_reconciler_plan_ops = {.start = op_start,

@@ -1,30 +1,30 @@
 /* What the crew tells of deployments and applications, for the status page and people. */
 #include "ctl/reconcile/reconciler_internal.h"
 
-void as_reconciler_send(struct as_replica_slot *pl, struct as_ctl_message m)
+void as_reconciler_send(struct as_replica_slot *slot, struct as_ctl_message m)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
-    uint32_t starts = as_replica_slot_facts(pl)->starts;
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    uint32_t starts = as_replica_slot_facts(slot)->starts;
 
-    m.replica = as_replica_slot_name(pl);
-    m.deployment = as_str_of(l->deployment->name);
-    m.token = as_str_of(l->token);
+    m.replica = as_replica_slot_name(slot);
+    m.deployment = as_str_of(proc->deployment->name);
+    m.token = as_str_of(proc->token);
     m.restarts = starts ? starts - 1 : 0;
-    l->deployment->crew->ops.say(l->deployment->crew->ctx, &m);
+    proc->deployment->reconciler->ops.send(proc->deployment->reconciler->ctx, &m);
 }
 
 /* How its last process ended says nothing of one that is ready by now, nor of one that ends. */
-struct as_str as_reconciler_slot_message(const struct as_replica_slot *pl)
+struct as_str as_reconciler_slot_message(const struct as_replica_slot *slot)
 {
-    struct as_str lack = as_replica_slot_lack(pl);
+    struct as_str lack = as_replica_slot_lack(slot);
 
     if (lack.n)
         return lack;
-    switch (as_replica_slot_state(pl)) {
+    switch (as_replica_slot_state(slot)) {
     case AS_REPLICA_SLOT_WAITING:
     case AS_REPLICA_SLOT_STARTING:
     case AS_REPLICA_SLOT_DOWN:
-        return as_replica_slot_reason(pl);
+        return as_replica_slot_reason(slot);
     default:
         return AS_STR("");
     }
@@ -33,11 +33,11 @@ struct as_str as_reconciler_slot_message(const struct as_replica_slot *pl)
 void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, struct as_buf *text)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
-    struct as_str said = as_condition_text(c), lack = as_condition_lack(c);
+    struct as_str message = as_condition_text(c), lack = as_condition_lack(c);
     size_t before = text->n;
 
-    as_buf_add(text, said.p, said.n);
-    if (said.n && lack.n && said.p[said.n - 1] != '\n')
+    as_buf_add(text, message.p, message.n);
+    if (message.n && lack.n && message.p[message.n - 1] != '\n')
         as_buf_str(text, "\n");
     as_buf_add(text, lack.p, lack.n);
     if (d->scaled >= 0)
@@ -47,41 +47,44 @@ void as_reconciler_deployment_message(const struct as_reconciler_deployment *d, 
         as_buf_printf(text, "%scode: live", text->n > before ? "\n" : "");
 }
 
-void as_reconciler_report_slot(struct as_replica_slot *pl)
+void as_reconciler_report_slot(struct as_replica_slot *slot)
 {
-    bool down = as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN;
+    bool down = as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN;
 
-    as_reconciler_send(pl, (struct as_ctl_message){
-                               .type = AS_CTL_PLACE,
-                               .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
-                               .text = as_reconciler_process(pl)->wait == AS_RECONCILER_WAIT_IN_LINE
-                                           ? AS_STR("others are starting (--max-starting)")
-                                           : as_reconciler_slot_message(pl)});
+    as_reconciler_send(slot,
+                       (struct as_ctl_message){
+                           .type = AS_CTL_PLACE,
+                           .state = down ? AS_CTL_DOWN_STATE : AS_CTL_WAITING_STATE,
+                           .text = as_reconciler_process(slot)->wait == AS_RECONCILER_WAIT_IN_LINE
+                                       ? AS_STR("others are starting (--max-starting)")
+                                       : as_reconciler_slot_message(slot)});
 }
 
 void as_reconciler_report_down(struct as_reconciler_deployment *d, bool down, struct as_str why)
 {
     d->down = down;
-    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = down ? AS_CTL_DOWN : AS_CTL_UP,
-                                                            .deployment = as_str_of(d->name),
-                                                            .text = why});
+    d->reconciler->ops.send(d->reconciler->ctx,
+                            &(struct as_ctl_message){.type = down ? AS_CTL_DOWN : AS_CTL_UP,
+                                                     .deployment = as_str_of(d->name),
+                                                     .text = why});
 }
 
 void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
 {
-    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_DELETE,
-                                                            .deployment = as_str_of(d->name),
-                                                            .number = gone});
+    d->reconciler->ops.send(d->reconciler->ctx,
+                            &(struct as_ctl_message){.type = AS_CTL_DELETE,
+                                                     .deployment = as_str_of(d->name),
+                                                     .number = gone});
 }
 
 /* Of an application. */
 static void send_application_status(const struct as_reconciler *c, const char *application,
                                     as_ns since, struct as_str text)
 {
-    c->ops.say(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
-                                                .replica = as_str_of(application),
-                                                .ns = since,
-                                                .text = text});
+    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                 .replica = as_str_of(application),
+                                                 .ns = since,
+                                                 .text = text});
 }
 
 enum as_application_status as_reconciler_application_status(const struct as_reconciler *c,
@@ -124,7 +127,7 @@ static struct as_reconciler_application *find_or_add_application(struct as_recon
     c->applications =
         as_xrealloc(c->applications, (c->n_applications + 1) * sizeof(*c->applications));
     c->applications[c->n_applications] = (struct as_reconciler_application){
-        .name = as_str_dup(as_str_of(name)), .said = AS_APPLICATION_NOT_STARTED};
+        .name = as_str_dup(as_str_of(name)), .reported = AS_APPLICATION_NOT_STARTED};
     return &c->applications[c->n_applications++];
 }
 
@@ -136,8 +139,8 @@ static bool report_application(const struct as_reconciler *c, struct as_reconcil
     uint32_t first, n = find_application_deployments(c, a->name, &first);
     enum as_application_status s = as_reconciler_application_status(c, first, n);
 
-    if (n && s != a->said) {
-        a->said = s;
+    if (n && s != a->reported) {
+        a->reported = s;
         snprintf(text, sizeof(text), "%s  ", as_application_status_name(s));
         send_application_status(c, a->name, now, as_str_of(text));
     } else if (!n) {
@@ -169,20 +172,22 @@ void as_reconciler_report_status(struct as_reconciler_deployment *d)
     const struct as_condition *c = as_plan_condition(d->plan);
     struct as_buf b;
 
-    if (!d->crew->told)
+    if (!d->reconciler->state_known)
         return; /* while what was before is taken over */
     as_buf_init(&b);
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));
     as_reconciler_deployment_message(d, &b);
-    d->said = as_plan_target(d->plan)->replicas;
-    d->crew->ops.say(d->crew->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
-                                                            .replica = as_str_of(d->application),
-                                                            .deployment = as_str_of(d->name),
-                                                            .ns = c->since,
-                                                            .id = 1,
-                                                            .number = d->said,
-                                                            .text = as_buf_slice(&b)});
+    d->reported = as_plan_target(d->plan)->replicas;
+    d->reconciler->ops.send(d->reconciler->ctx,
+                            &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                                     .replica = as_str_of(d->application),
+                                                     .deployment = as_str_of(d->name),
+                                                     .ns = c->since,
+                                                     .id = 1,
+                                                     .number = d->reported,
+                                                     .text = as_buf_slice(&b)});
     as_buf_fini(&b);
-    report_application(d->crew, find_or_add_application(d->crew, d->application), c->since);
+    report_application(d->reconciler, find_or_add_application(d->reconciler, d->application),
+                       c->since);
 }

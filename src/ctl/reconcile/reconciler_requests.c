@@ -44,7 +44,7 @@ int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, str
     if (!d)
         return AS_ENOTFOUND;
     as_plan_restart(d->plan, as_loop_now(c->loop));
-    as_loop_defer(c->loop, &c->after);
+    as_loop_defer(c->loop, &c->turn_end);
     return 0;
 }
 
@@ -122,25 +122,25 @@ static struct as_str upper_case_state(char word[STATE_MAX], enum as_replica_slot
     return (struct as_str){word, n};
 }
 
-static pid_t slot_pid(const struct as_replica_slot *pl) /* 0: no process */
+static pid_t slot_pid(const struct as_replica_slot *slot) /* 0: no process */
 {
-    const struct as_reconciler_process *l = as_reconciler_process(pl);
+    const struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    return l && as_replica_slot_has_process(pl) ? l->pid : 0;
+    return proc && as_replica_slot_has_process(slot) ? proc->pid : 0;
 }
 
-static void put_slot(void *arg, struct as_replica_slot *pl)
+static void put_slot(void *arg, struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
     struct as_buf *b = arg;
     char word[STATE_MAX];
 
     as_json_put_open(b, '{');
-    as_json_put_member_string(b, "replica_id", as_replica_slot_name(pl));
-    as_json_put_member_string(b, "state", upper_case_state(word, as_replica_slot_state(pl)));
+    as_json_put_member_string(b, "replica_id", as_replica_slot_name(slot));
+    as_json_put_member_string(b, "state", upper_case_state(word, as_replica_slot_state(slot)));
     as_json_put_key(b, "pid");
-    if (slot_pid(pl))
-        as_json_put_i64(b, slot_pid(pl));
+    if (slot_pid(slot))
+        as_json_put_i64(b, slot_pid(slot));
     else
         as_json_put_null(b);
     as_json_put_key(b, "rank");
@@ -149,7 +149,7 @@ static void put_slot(void *arg, struct as_replica_slot *pl)
     else
         as_json_put_u64(b, f->rank);
     as_json_put_member_u64(b, "starts", f->starts);
-    as_json_put_member_string(b, "message", as_reconciler_slot_message(pl));
+    as_json_put_member_string(b, "message", as_reconciler_slot_message(slot));
     as_json_put_close(b, '}');
 }
 
@@ -241,19 +241,19 @@ struct row_visitor {
     void *arg;
 };
 
-static void report_slot_row(void *arg, struct as_replica_slot *pl)
+static void report_slot_row(void *arg, struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
     const struct row_visitor *k = arg;
     char word[STATE_MAX];
 
     k->fn(k->arg,
           &(struct as_reconciler_row){.application = as_str_of(k->deployment->application),
                                       .deployment = as_str_of(k->deployment->name),
-                                      .replica = as_replica_slot_name(pl),
-                                      .status = upper_case_state(word, as_replica_slot_state(pl)),
-                                      .message = as_reconciler_slot_message(pl),
-                                      .pid = slot_pid(pl),
+                                      .replica = as_replica_slot_name(slot),
+                                      .status = upper_case_state(word, as_replica_slot_state(slot)),
+                                      .message = as_reconciler_slot_message(slot),
+                                      .pid = slot_pid(slot),
                                       .rank = f->rank,
                                       .starts = f->starts});
 }

@@ -7,43 +7,45 @@
 #include <errno.h>
 #include <inttypes.h>
 
-void as_reconciler_remove_context(struct as_replica_slot *pl)
+void as_reconciler_remove_context(struct as_replica_slot *slot)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    if (l->letter)
-        as_replica_context_remove(l->deployment->crew->conf.folder, as_reconciler_slot_name(pl));
-    l->letter = false;
+    if (proc->has_context_file)
+        as_replica_context_remove(proc->deployment->reconciler->conf.folder,
+                                  as_reconciler_slot_name(slot));
+    proc->has_context_file = false;
 }
 
-int as_reconciler_write_spawn(struct as_replica_slot *pl, struct as_buf *text, struct as_buf *why)
+int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text, struct as_buf *why)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
-    struct as_reconciler_process *l = as_reconciler_process(pl);
-    struct as_reconciler *c = l->deployment->crew;
-    struct as_generations_deployment page;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    struct as_reconciler *c = proc->deployment->reconciler;
+    struct as_generations_deployment specs;
     struct as_buf json, env;
     int rc;
 
-    if (!as_generations_find(&c->catalog, f->generation, as_str_of(l->deployment->name), &page)) {
+    if (!as_generations_find(&c->generations, f->generation, as_str_of(proc->deployment->name),
+                             &specs)) {
         as_buf_printf(why, "what generation %" PRIu64 " is like is not known any more\n",
                       f->generation);
         return AS_ENOTFOUND;
     }
-    if (as_code_store_is_copy(as_spec_str(page.app, AS_SPEC_APPLICATION_CODE)) &&
+    if (as_code_store_is_copy(as_spec_str(specs.app, AS_SPEC_APPLICATION_CODE)) &&
         as_code_store_check(c->conf.worker_spec.code,
-                            as_spec_str(page.app, AS_SPEC_APPLICATION_CODE), why) < 0) {
+                            as_spec_str(specs.app, AS_SPEC_APPLICATION_CODE), why) < 0) {
         as_buf_str(why, "\n");
         return AS_ENOTFOUND;
     }
-    rc = as_reconciler_assign_devices(l, page.deployment, why);
+    rc = as_reconciler_assign_devices(proc, specs.deployment, why);
     if (rc < 0)
         return rc;
     as_buf_init(&json);
     as_buf_init(&env);
-    as_spec_put_context(page.app, page.deployment, as_reconciler_slot_name(pl), f, &json);
-    l->letter = json.n > AS_REPLICA_CONTEXT_INLINE;
-    rc = as_replica_context_env(c->conf.folder, as_reconciler_slot_name(pl), as_buf_slice(&json),
+    as_spec_put_context(specs.app, specs.deployment, as_reconciler_slot_name(slot), f, &json);
+    proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
+    rc = as_replica_context_env(c->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 &env);
     as_buf_add(&env, "", 1);
     if (rc < 0)
@@ -51,12 +53,12 @@ int as_reconciler_write_spawn(struct as_replica_slot *pl, struct as_buf *text, s
                       strerror(errno));
     else
         as_worker_spec_write(
-            &c->conf.worker_spec, page.app, page.deployment,
-            &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(pl),
-                                             .token = l->token,
+            &c->conf.worker_spec, specs.app, specs.deployment,
+            &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(slot),
+                                             .token = proc->token,
                                              .context = (const char *)env.p,
-                                             .gpus = l->taken[AS_RECONCILER_GPUS].list,
-                                             .cpus = l->taken[AS_RECONCILER_CPUS].list},
+                                             .gpus = proc->devices[AS_RECONCILER_GPUS].list,
+                                             .cpus = proc->devices[AS_RECONCILER_CPUS].list},
             text);
     as_buf_fini(&json);
     as_buf_fini(&env);
@@ -66,40 +68,42 @@ int as_reconciler_write_spawn(struct as_replica_slot *pl, struct as_buf *text, s
 }
 
 /* What it was told is not what it shall be told now, or nobody knows. */
-static bool is_config_changed(struct as_reconciler *c, const struct as_replica_slot *pl,
+static bool is_config_changed(struct as_reconciler *c, const struct as_replica_slot *slot,
                               const struct as_replica_slot_facts *facts,
                               const struct as_spec_object *to)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
     const char *a, *b = as_spec_str(to, AS_SPEC_DEPLOYMENT_USER_CONFIG);
     struct as_generations_deployment was;
 
-    if (facts->unsure || !as_generations_find(&c->catalog, as_replica_slot_facts(pl)->generation,
-                                              as_str_of(l->deployment->name), &was))
+    if (facts->unsure ||
+        !as_generations_find(&c->generations, as_replica_slot_facts(slot)->generation,
+                             as_str_of(proc->deployment->name), &was))
         return true;
     a = as_spec_str(was.deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
     return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
 }
 
-void as_reconciler_write_reconfigure(struct as_replica_slot *pl,
+void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
                                      const struct as_replica_slot_facts *to, struct as_buf *text)
 {
-    struct as_reconciler_process *l = as_reconciler_process(pl);
-    struct as_reconciler *c = l->deployment->crew;
-    struct as_generations_deployment page;
+    struct as_reconciler_process *proc = as_reconciler_process(slot);
+    struct as_reconciler *c = proc->deployment->reconciler;
+    struct as_generations_deployment specs;
     struct as_buf json;
 
     as_buf_init(&json);
-    if (as_generations_find(&c->catalog, to->generation, as_str_of(l->deployment->name), &page))
-        as_spec_put_changes(page.deployment, to, is_config_changed(c, pl, to, page.deployment),
+    if (as_generations_find(&c->generations, to->generation, as_str_of(proc->deployment->name),
+                            &specs))
+        as_spec_put_changes(specs.deployment, to, is_config_changed(c, slot, to, specs.deployment),
                             &json);
     as_buf_str(text, "reconfigure ");
-    l->letter = json.n > AS_REPLICA_CONTEXT_INLINE;
+    proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
     /* a replica that is told nothing that it understands refuses, and says so */
-    if (as_replica_context_json(c->conf.folder, as_reconciler_slot_name(pl), as_buf_slice(&json),
+    if (as_replica_context_json(c->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 text) < 0)
         as_log_event(c->log, AS_LOG_ERROR, "context_not_written",
-                     "replica=%s folder=%s reason=\"%s\"", as_reconciler_slot_name(pl),
+                     "replica=%s folder=%s reason=\"%s\"", as_reconciler_slot_name(slot),
                      c->conf.folder, strerror(errno));
     as_buf_fini(&json);
 }

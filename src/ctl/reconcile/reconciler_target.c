@@ -5,7 +5,7 @@
 
 struct as_generations *as_reconciler_generations(struct as_reconciler *c)
 {
-    return &c->catalog;
+    return &c->generations;
 }
 
 struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *c,
@@ -62,12 +62,12 @@ static struct as_reconciler_deployment *add_deployment(struct as_reconciler *c, 
 {
     struct as_reconciler_deployment *d = as_xalloc(sizeof(*d));
 
-    d->crew = c;
+    d->reconciler = c;
     d->scaled = -1;
     d->name = as_str_dup(name);
     d->application = as_str_dup(application);
     as_buf_init(&d->why);
-    as_buf_init(&d->lack);
+    as_buf_init(&d->missing);
     as_buf_init(&d->last_failure);
     /* names were checked by whoever described them */
     AS_ASSERT(as_plan_new(&d->plan, name, &c->starts, as_rand_next(&c->rand),
@@ -78,9 +78,9 @@ static struct as_reconciler_deployment *add_deployment(struct as_reconciler *c, 
     return d;
 }
 
-static void free_slot_process(void *arg AS_UNUSED, struct as_replica_slot *pl)
+static void free_slot_process(void *arg AS_UNUSED, struct as_replica_slot *slot)
 {
-    as_reconciler_free_process(pl);
+    as_reconciler_free_process(slot);
 }
 
 void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
@@ -89,7 +89,7 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
     as_reconciler_release_devices(d);
     as_plan_free(d->plan);
     as_buf_fini(&d->why);
-    as_buf_fini(&d->lack);
+    as_buf_fini(&d->missing);
     as_buf_fini(&d->last_failure);
     free(d->name);
     free(d->application);
@@ -99,12 +99,12 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
 
 /* The first version has nothing to go back to, so it need not show first that it lasts. */
 static struct as_plan_target make_target(const struct as_reconciler_deployment *d,
-                                         const struct as_generations_deployment *page,
+                                         const struct as_generations_deployment *specs,
                                          uint64_t generation)
 {
     struct as_plan_target t;
 
-    as_spec_plan_target(&t, page->app, page->deployment, &d->crew->conf.policy, generation);
+    as_spec_plan_target(&t, specs->app, specs->deployment, &d->reconciler->conf.policy, generation);
     if (d->scaled >= 0)
         t.replicas = (uint32_t)d->scaled;
     if (!as_plan_stable(d->plan) && !d->stable)
@@ -124,7 +124,7 @@ static bool is_unchanged(struct as_reconciler_deployment *d,
     bool same;
 
     if (!t || d->deleting || (d->scaled >= 0 ? d->scaled : d->declared) != t->replicas ||
-        !as_generations_find(&d->crew->catalog, t->generation, as_str_of(d->name), &was))
+        !as_generations_find(&d->reconciler->generations, t->generation, as_str_of(d->name), &was))
         return false;
     as_buf_init(&keys);
     cls = as_spec_compare(was.app, was.deployment, to->app, to->deployment, &keys);
@@ -136,9 +136,9 @@ static bool is_unchanged(struct as_reconciler_deployment *d,
 /* One that was made while the others act. */
 static void start_plan(struct as_reconciler_deployment *d)
 {
-    as_ns now = as_loop_now(d->crew->loop);
+    as_ns now = as_loop_now(d->reconciler->loop);
 
-    as_plan_set_serving(d->plan, d->crew->serving, now);
+    as_plan_set_serving(d->plan, d->reconciler->serving, now);
     as_plan_restore(d->plan, NULL, NULL, AS_STR(""), now);
     as_plan_run(d->plan, now);
     as_reconciler_report_status(d);
@@ -146,10 +146,11 @@ static void start_plan(struct as_reconciler_deployment *d)
 
 /* True: another number was set, or is declared. */
 static bool update_replica_numbers(struct as_reconciler_deployment *d,
-                                   const struct as_generations_deployment *page)
+                                   const struct as_generations_deployment *specs)
 {
-    int64_t scaled = d->crew->ops.scaled(d->crew->ctx, d->crew->generation, as_str_of(d->name));
-    uint32_t declared = (uint32_t)as_spec_i64(page->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
+    int64_t scaled = d->reconciler->ops.scaled(d->reconciler->ctx, d->reconciler->generation,
+                                               as_str_of(d->name));
+    uint32_t declared = (uint32_t)as_spec_i64(specs->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
     bool other = scaled != d->scaled || declared != d->declared;
 
     d->scaled = scaled;
@@ -171,10 +172,10 @@ static bool update_code(struct as_reconciler_deployment *d, const struct as_spec
 }
 
 static void set_deployment_target(struct as_reconciler *c,
-                                  const struct as_generations_deployment *page)
+                                  const struct as_generations_deployment *specs)
 {
-    struct as_str name = as_str_of(as_spec_str(page->deployment, AS_SPEC_DEPLOYMENT_NAME)),
-                  app = as_str_of(as_spec_str(page->app, AS_SPEC_APPLICATION_NAME));
+    struct as_str name = as_str_of(as_spec_str(specs->deployment, AS_SPEC_DEPLOYMENT_NAME)),
+                  app = as_str_of(as_spec_str(specs->app, AS_SPEC_APPLICATION_NAME));
     struct as_reconciler_deployment *d = as_reconciler_find(c, name);
     bool is_new = !d, numbers_changed, code_changed;
     const struct as_plan_target *was;
@@ -183,26 +184,26 @@ static void set_deployment_target(struct as_reconciler *c,
 
     if (!d)
         d = add_deployment(c, name, app);
-    d->listed = true;
+    d->in_target = true;
     if (!as_str_eq(as_str_of(d->application), app))
         move_to_application(c, d, app);
-    numbers_changed = update_replica_numbers(d, page);
-    code_changed = update_code(d, page->app);
+    numbers_changed = update_replica_numbers(d, specs);
+    code_changed = update_code(d, specs->app);
     if ((numbers_changed || code_changed) && !is_new)
         as_reconciler_report_status(d);
-    if (is_unchanged(d, page) && !d->forgiven)
+    if (is_unchanged(d, specs) && !d->clear_failure)
         return;
-    d->forgiven = false;
-    t = make_target(d, page, c->generation);
+    d->clear_failure = false;
+    t = make_target(d, specs, c->generation);
     was = as_plan_target(d->plan);
     /* what a failed update goes back to is as large as people ask for now */
     if (was && !d->deleting && was->version == t.version && was->config == t.config)
         as_plan_scale(d->plan, t.replicas, false, now);
     d->deleting = false;
     AS_ASSERT(as_plan_set_target(d->plan, &t, now) == 0); /* the keys' bounds are the plan's */
-    if (is_new && c->told)
+    if (is_new && c->state_known)
         start_plan(d);
-    else if (d->said != t.replicas)
+    else if (d->reported != t.replicas)
         as_reconciler_report_status(d);
 }
 
@@ -213,49 +214,49 @@ uint32_t as_reconciler_clear_failures(struct as_reconciler *c)
     for (uint32_t i = 0; i < c->n; i++) {
         struct as_reconciler_deployment *d = c->deployments[i];
 
-        d->forgiven = !d->deleting && as_plan_condition(d->plan)->rolled_back;
-        n += d->forgiven;
+        d->clear_failure = !d->deleting && as_plan_condition(d->plan)->rolled_back;
+        n += d->clear_failure;
     }
     return n;
 }
 
 /* First clients are told: what they ask for from here on is unknown. Then its replicas, which
  * answer what they have. */
-static void end(struct as_reconciler_deployment *d)
+static void delete_deployment(struct as_reconciler_deployment *d)
 {
     if (d->deleting)
         return;
     d->deleting = true;
-    if (d->crew->told)
+    if (d->reconciler->state_known)
         as_reconciler_report_delete(d, false);
-    as_plan_delete(d->plan, as_loop_now(d->crew->loop));
+    as_plan_delete(d->plan, as_loop_now(d->reconciler->loop));
 }
 
 void as_reconciler_set_target(struct as_reconciler *c, uint64_t generation, struct as_spec *spec)
 {
-    const struct as_spec *kept;
+    const struct as_spec *target;
 
-    as_generations_add(&c->catalog, generation, spec);
+    as_generations_add(&c->generations, generation, spec);
     c->generation = generation;
     for (uint32_t i = 0; i < c->n; i++)
-        c->deployments[i]->listed = false;
-    kept = as_generations_get(&c->catalog, generation);
-    for (uint32_t i = 0; i < as_spec_count(kept->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        struct as_generations_deployment page;
+        c->deployments[i]->in_target = false;
+    target = as_generations_get(&c->generations, generation);
+    for (uint32_t i = 0; i < as_spec_count(target->file, AS_SPEC_FILE_APPLICATIONS); i++) {
+        struct as_generations_deployment specs;
 
-        page.app = as_spec_object(kept->file, AS_SPEC_FILE_APPLICATIONS, i);
-        for (uint32_t k = 0; k < as_spec_count(page.app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
-            page.deployment = as_spec_object(page.app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            set_deployment_target(c, &page);
+        specs.app = as_spec_object(target->file, AS_SPEC_FILE_APPLICATIONS, i);
+        for (uint32_t k = 0; k < as_spec_count(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
+            specs.deployment = as_spec_object(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
+            set_deployment_target(c, &specs);
         }
     }
     for (uint32_t i = 0; i < c->n; i++) {
-        if (!c->deployments[i]->listed)
-            end(c->deployments[i]);
+        if (!c->deployments[i]->in_target)
+            delete_deployment(c->deployments[i]);
     }
-    if (c->told)
+    if (c->state_known)
         as_reconciler_report_applications(c);
-    as_loop_defer(c->loop, &c->after);
+    as_loop_defer(c->loop, &c->turn_end);
 }
 
 struct as_reconciler_deployment *
@@ -266,21 +267,21 @@ as_reconciler_add_leftover(struct as_reconciler *c, struct as_str name,
                                .version = facts->version,
                                .config = facts->config,
                                .policy = c->conf.policy};
-    struct as_generations_deployment page;
+    struct as_generations_deployment specs;
     struct as_reconciler_deployment *d;
-    bool found = as_generations_find(&c->catalog, facts->generation, name, &page);
+    bool found = as_generations_find(&c->generations, facts->generation, name, &specs);
 
     if (!name.n || name.n > AS_PLAN_NAME_MAX || !facts->generation)
         return NULL;
     d = add_deployment(c, name,
-                       found ? as_str_of(as_spec_str(page.app, AS_SPEC_APPLICATION_NAME))
+                       found ? as_str_of(as_spec_str(specs.app, AS_SPEC_APPLICATION_NAME))
                              : AS_STR("default"));
     if (found)
-        as_spec_plan_target(&t, page.app, page.deployment, &c->conf.policy, facts->generation);
+        as_spec_plan_target(&t, specs.app, specs.deployment, &c->conf.policy, facts->generation);
     t.replicas = 0;
     as_plan_set_serving(d->plan, c->serving, as_loop_now(c->loop));
     AS_ASSERT(as_plan_set_target(d->plan, &t, as_loop_now(c->loop)) == 0);
-    end(d);
+    delete_deployment(d);
     return d;
 }
 
@@ -300,14 +301,14 @@ void as_reconciler_set_history(struct as_reconciler *c, struct as_str deployment
 static const struct as_plan_target *restore_target(struct as_reconciler_deployment *d,
                                                    uint64_t generation, struct as_plan_target *t)
 {
-    struct as_generations_deployment page;
+    struct as_generations_deployment specs;
     int64_t then;
 
     if (!generation ||
-        !as_generations_find(&d->crew->catalog, generation, as_str_of(d->name), &page))
+        !as_generations_find(&d->reconciler->generations, generation, as_str_of(d->name), &specs))
         return NULL;
-    *t = make_target(d, &page, generation);
-    then = d->crew->ops.scaled(d->crew->ctx, generation, as_str_of(d->name));
+    *t = make_target(d, &specs, generation);
+    then = d->reconciler->ops.scaled(d->reconciler->ctx, generation, as_str_of(d->name));
     if (d->scaled < 0 && then >= 0)
         t->replicas = (uint32_t)then;
     return t;
@@ -328,7 +329,7 @@ void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete)
         stable->config == target->config)
         stable = NULL;
     as_plan_restore(d->plan, stable, previous, as_buf_slice(&d->last_failure),
-                    as_loop_now(d->crew->loop));
+                    as_loop_now(d->reconciler->loop));
 }
 
 static bool is_generation_used(void *arg, uint64_t generation)
@@ -346,7 +347,7 @@ static bool is_generation_used(void *arg, uint64_t generation)
 
 void as_reconciler_prune(struct as_reconciler *c)
 {
-    uint32_t kept = 0;
+    uint32_t left = 0;
 
     for (uint32_t i = 0; i < c->n; i++) {
         struct as_reconciler_deployment *d = c->deployments[i];
@@ -356,12 +357,12 @@ void as_reconciler_prune(struct as_reconciler *c)
             as_reconciler_report_delete(d, true);
             as_reconciler_free_deployment(d);
         } else {
-            c->deployments[kept++] = d;
+            c->deployments[left++] = d;
         }
     }
-    if (kept < c->n) {
-        c->n = kept;
+    if (left < c->n) {
+        c->n = left;
         as_reconciler_report_applications(c);
     }
-    as_generations_prune(&c->catalog, is_generation_used, c);
+    as_generations_prune(&c->generations, is_generation_used, c);
 }

@@ -106,7 +106,7 @@ void as_code_store_names_fini(struct as_code_store_names *names)
 
 /* --- what nobody needs --- */
 
-static int cannot(const char *what, const char *name, struct as_buf *err)
+static int write_error(const char *what, const char *name, struct as_buf *err)
 {
     if (!err->n) /* the first one is told */
         as_buf_printf(err, "cannot %s %s: %s", what, name, strerror(errno));
@@ -150,16 +150,17 @@ static int remove_tree(int folder, const char *name, uint32_t depth, struct as_b
     if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
-        return cannot("remove", name, err);
+        return write_error("remove", name, err);
     d = depth < DEPTH_MAX ? open_for_removal(folder, name) : NULL;
     if (!d)
-        return cannot("open", name, err);
+        return write_error("open", name, err);
     while ((e = readdir(d))) {
         if (!is_dots(e->d_name) && remove_tree(dirfd(d), e->d_name, depth + 1, err) < 0)
             rc = AS_EIO;
     }
     closedir(d);
-    return rc == 0 && unlinkat(folder, name, AT_REMOVEDIR) < 0 ? cannot("remove", name, err) : rc;
+    return rc == 0 && unlinkat(folder, name, AT_REMOVEDIR) < 0 ? write_error("remove", name, err)
+                                                               : rc;
 }
 
 static bool is_copy_name(const char *name)
@@ -184,7 +185,7 @@ static int discard_entry(int folder, const char *name, struct as_buf *err)
         if (errno != EEXIST)
             break;
     }
-    return cannot("rename", name, err);
+    return write_error("rename", name, err);
 }
 
 int as_code_store_discard(const char *store, const struct as_code_store_names *keep,
@@ -195,7 +196,7 @@ int as_code_store_discard(const char *store, const struct as_code_store_names *k
     int n = 0, rc = 0;
 
     if (!d)
-        return errno == ENOENT ? 0 : cannot("open", store, err);
+        return errno == ENOENT ? 0 : write_error("open", store, err);
     while ((e = readdir(d))) {
         if (!has_prefix(e->d_name, AS_CODE_STORE_TEMPORARY) &&
             (!is_copy_name(e->d_name) || has_name(keep, e->d_name)))
@@ -215,7 +216,7 @@ int as_code_store_remove_discarded(const char *store, struct as_buf *err)
     int n = 0, rc = 0;
 
     if (!d)
-        return errno == ENOENT ? 0 : cannot("open", store, err);
+        return errno == ENOENT ? 0 : write_error("open", store, err);
     while ((e = readdir(d))) {
         if (!has_prefix(e->d_name, AS_CODE_STORE_DISCARDED))
             continue;

@@ -44,7 +44,7 @@ const struct as_spec *as_generations_get(struct as_generations *c, uint64_t gene
 }
 
 bool as_generations_find(struct as_generations *c, uint64_t generation, struct as_str deployment,
-                         struct as_generations_deployment *ret_page)
+                         struct as_generations_deployment *ret_specs)
 {
     const struct as_spec *s = as_generations_get(c, generation);
     uint32_t n = s ? as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS) : 0;
@@ -55,7 +55,7 @@ bool as_generations_find(struct as_generations *c, uint64_t generation, struct a
                                                       deployment);
 
         if (d) {
-            *ret_page = (struct as_generations_deployment){app, d};
+            *ret_specs = (struct as_generations_deployment){app, d};
             return true;
         }
     }

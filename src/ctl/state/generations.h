@@ -40,7 +40,7 @@ void as_generations_add(struct as_generations *c, uint64_t generation, struct as
 const struct as_spec *as_generations_get(struct as_generations *c, uint64_t generation);
 /* False: there is no such generation, or no such deployment in it. */
 bool as_generations_find(struct as_generations *c, uint64_t generation, struct as_str deployment,
-                         struct as_generations_deployment *ret_page);
+                         struct as_generations_deployment *ret_specs);
 /* Lets go of those that nobody needs. */
 void as_generations_prune(struct as_generations *c, bool (*needed)(void *arg, uint64_t generation),
                           void *arg);

@@ -83,7 +83,7 @@ static void bind_text(sqlite3_stmt *q, int at, struct as_str text)
 }
 
 /* One that gives no row. Whatever happens, it is not left half run: that would hold the file. */
-static int run(struct as_store *s, enum as_store_statement i, struct as_buf *err)
+static int run_statement(struct as_store *s, enum as_store_statement i, struct as_buf *err)
 {
     int rc = 0;
 
@@ -149,7 +149,7 @@ static int insert_scale(struct as_store *s, int64_t generation, const struct as_
     sqlite3_bind_int64(q, 1, generation);
     bind_text(q, 2, scale->deployment);
     sqlite3_bind_int64(q, 3, scale->replicas);
-    return run(s, AS_STORE_PUT_SCALE, err);
+    return run_statement(s, AS_STORE_PUT_SCALE, err);
 }
 
 static int insert_change(struct as_store *s, int64_t generation, const struct as_store_change *c,
@@ -163,7 +163,7 @@ static int insert_change(struct as_store *s, int64_t generation, const struct as
     bind_text(q, 3, c->deployment);
     bind_text(q, 4, c->step);
     bind_text(q, 5, c->keys);
-    return run(s, AS_STORE_PUT_CHANGE, err);
+    return run_statement(s, AS_STORE_PUT_CHANGE, err);
 }
 
 static int insert_generation(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
@@ -178,7 +178,7 @@ static int insert_generation(struct as_store *s, const struct as_store_entry *e,
     bind_text(q, 4, e->failed.deployment);
     bind_text(q, 5, e->failed.why);
     bind_text(q, 6, e->spec);
-    rc = run(s, AS_STORE_PUT, err);
+    rc = run_statement(s, AS_STORE_PUT, err);
     *ret_id = sqlite3_last_insert_rowid(s->db);
     for (uint32_t i = 0; rc == 0 && i < e->n_scales; i++)
         rc = insert_scale(s, *ret_id, &e->scales[i], err);
@@ -188,7 +188,7 @@ static int insert_generation(struct as_store *s, const struct as_store_entry *e,
         return rc;
     q = reset_statement(s, AS_STORE_PRUNE);
     sqlite3_bind_int64(q, 1, s->keep);
-    return run(s, AS_STORE_PRUNE, err);
+    return run_statement(s, AS_STORE_PRUNE, err);
 }
 
 static int check_sizes(const struct as_store_entry *e, struct as_buf *err)
@@ -222,17 +222,17 @@ int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *r
     if (rc)
         return rc;
     reset_all(s);
-    rc = run(s, AS_STORE_BEGIN, err);
+    rc = run_statement(s, AS_STORE_BEGIN, err);
     if (rc)
         return rc;
     rc = insert_generation(s, e, &id, err);
     as_failpoint("store");
     if (rc == 0)
-        rc = run(s, AS_STORE_COMMIT, err);
+        rc = run_statement(s, AS_STORE_COMMIT, err);
     as_failpoint("stored");
     if (rc) {
         /* what failed may have rolled back by itself: then this fails, and that is fine */
-        run(s, AS_STORE_ROLLBACK, &ignored);
+        run_statement(s, AS_STORE_ROLLBACK, &ignored);
         as_buf_fini(&ignored);
         return rc;
     }
@@ -331,7 +331,7 @@ int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str 
     bind_text(q, 3, from);
     bind_text(q, 4, state);
     bind_text(q, 5, why);
-    return run(s, AS_STORE_SET_OUTCOME, err);
+    return run_statement(s, AS_STORE_SET_OUTCOME, err);
 }
 
 /* --- what was healthy --- */
@@ -402,5 +402,5 @@ int as_store_remove_deployment(struct as_store *s, struct as_str application,
                                struct as_str deployment, struct as_buf *err)
 {
     bind_names(s, AS_STORE_REMOVE_DEPLOYMENT, application, deployment);
-    return run(s, AS_STORE_REMOVE_DEPLOYMENT, err);
+    return run_statement(s, AS_STORE_REMOVE_DEPLOYMENT, err);
 }

@@ -13,13 +13,13 @@
 #define COPY_TRIES  100u            /* to find it unchanged, QUIET apart */
 /* The clock of files turns every 10 ms at most: what was written longer ago than this, and has the
  * same time afterwards, was not written to in between. */
-#define QUIET (20 * AS_MS)
+#define QUIET_TIME (20 * AS_MS)
 
 /* The database, and what is in its journal and not in it yet. */
 static const char *const names[] = {AS_STORE_FILE, AS_STORE_FILE "-wal"};
 #define FILES AS_COUNT(names)
 
-struct look {
+struct file_states {
     struct stat st[FILES];
     bool there[FILES];
 };
@@ -39,9 +39,9 @@ static as_ns timespec_ns(const struct timespec *t)
     return (as_ns)t->tv_sec * AS_SEC + (as_ns)t->tv_nsec;
 }
 
-static void look(const char *folder, struct look *ret_l)
+static void stat_files(const char *folder, struct file_states *ret_l)
 {
-    *ret_l = (struct look){0};
+    *ret_l = (struct file_states){0};
     for (size_t i = 0; i < FILES; i++) {
         char *path = file_path(folder, names[i]);
 
@@ -50,7 +50,7 @@ static void look(const char *folder, struct look *ret_l)
     }
 }
 
-static bool is_quiet(const struct look *l)
+static bool is_quiet(const struct file_states *l)
 {
     struct timespec now;
 
@@ -58,13 +58,13 @@ static bool is_quiet(const struct look *l)
     for (size_t i = 0; i < FILES; i++) {
         as_ns written = l->there[i] ? timespec_ns(&l->st[i].st_mtim) : 0;
 
-        if (written + QUIET > timespec_ns(&now) && written <= timespec_ns(&now))
+        if (written + QUIET_TIME > timespec_ns(&now) && written <= timespec_ns(&now))
             return false;
     }
     return true;
 }
 
-static bool same(const struct look *a, const struct look *b)
+static bool is_same(const struct file_states *a, const struct file_states *b)
 {
     for (size_t i = 0; i < FILES; i++) {
         if (a->there[i] != b->there[i] || a->st[i].st_ino != b->st[i].st_ino ||
@@ -75,7 +75,7 @@ static bool same(const struct look *a, const struct look *b)
     return true;
 }
 
-static int cannot(const char *what, const char *path, struct as_buf *err)
+static int write_error(const char *what, const char *path, struct as_buf *err)
 {
     int rc = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EIO;
 
@@ -92,10 +92,10 @@ static int copy_bytes(int in, int out, const char *from, const char *to, struct 
         for (ssize_t at = 0, k; at < n; at += k) {
             k = write(out, part + at, (size_t)(n - at));
             if (k < 0)
-                return cannot("write", to, err);
+                return write_error("write", to, err);
         }
     }
-    return n < 0 ? cannot("read", from, err) : 0;
+    return n < 0 ? write_error("read", from, err) : 0;
 }
 
 static int copy_file(const char *from, const char *to, struct as_buf *err)
@@ -103,9 +103,9 @@ static int copy_file(const char *from, const char *to, struct as_buf *err)
     int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), out, rc;
 
     if (in < 0)
-        return cannot("read", from, err);
+        return write_error("read", from, err);
     out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    rc = out < 0 ? cannot("write", to, err) : copy_bytes(in, out, from, to, err);
+    rc = out < 0 ? write_error("write", to, err) : copy_bytes(in, out, from, to, err);
     close(in);
     if (out >= 0)
         close(out);
@@ -126,7 +126,8 @@ static void remove_copy(const char *folder)
     rmdir(folder);
 }
 
-static int copy_once(const char *from, const char *to, const struct look *l, struct as_buf *err)
+static int copy_once(const char *from, const char *to, const struct file_states *l,
+                     struct as_buf *err)
 {
     int rc = 0;
 
@@ -144,22 +145,22 @@ static int copy_once(const char *from, const char *to, const struct look *l, str
 }
 
 /* Both files as they were at one moment. */
-static int copy(const char *from, const char *to, struct as_buf *err)
+static int copy_store(const char *from, const char *to, struct as_buf *err)
 {
     for (uint32_t i = 0; i < COPY_TRIES; i++) {
-        struct look before, after;
+        struct file_states before, after;
         size_t told = err->n;
         int rc;
 
-        look(from, &before);
+        stat_files(from, &before);
         if (!before.there[0])
             return AS_ENOTFOUND;
         rc = is_quiet(&before) ? copy_once(from, to, &before, err) : AS_EAGAIN;
-        look(from, &after);
-        if (rc != AS_EAGAIN && same(&before, &after))
+        stat_files(from, &after);
+        if (rc != AS_EAGAIN && is_same(&before, &after))
             return rc;
         err->n = told; /* it may have been because of what has changed */
-        nanosleep(&(struct timespec){.tv_nsec = (long)QUIET}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)QUIET_TIME}, NULL);
     }
     as_buf_printf(err, "%s/" AS_STORE_FILE " is written to all the time", from);
     return AS_EAGAIN;
@@ -185,7 +186,7 @@ int as_store_probe(const char *folder,
     remove_copy(to); /* of a look that was killed */
     rc = as_state_dir_make(to, err);
     if (rc == 0)
-        rc = copy(folder, to, err);
+        rc = copy_store(folder, to, err);
     if (rc == 0)
         rc = as_store_open_as(&s, to, folder, 1, err);
     if (rc == 0)

@@ -58,7 +58,7 @@ static int run_sql(struct as_store *s, const char *text, struct as_buf *err)
 }
 
 /* The value of a pragma that is a number. */
-static int pragma(struct as_store *s, const char *text, int64_t *ret_value, struct as_buf *err)
+static int read_pragma(struct as_store *s, const char *text, int64_t *ret_value, struct as_buf *err)
 {
     sqlite3_stmt *q = NULL;
     int rc = 0;
@@ -103,12 +103,12 @@ static int make_schema(struct as_store *s, struct as_buf *err)
 static int check_version(struct as_store *s, struct as_buf *err)
 {
     int64_t id = 0, version = 0, tables = 0;
-    int rc = pragma(s, "PRAGMA application_id", &id, err);
+    int rc = read_pragma(s, "PRAGMA application_id", &id, err);
 
     if (rc == 0)
-        rc = pragma(s, "PRAGMA user_version", &version, err);
+        rc = read_pragma(s, "PRAGMA user_version", &version, err);
     if (rc == 0)
-        rc = pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
+        rc = read_pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (rc)
         return rc;
     if (id == 0 && version == 0 && tables == 0) { /* one that an earlier program was making */

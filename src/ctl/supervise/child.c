@@ -75,14 +75,14 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
 static void handle_death(struct as_child *c, struct as_child_death *d, struct as_str reason)
 {
     struct as_restart_verdict v;
-    bool again = c->renewing;
+    bool again = c->restarting;
 
     as_buf_drop(&c->reason, c->reason.n);
     as_buf_add(&c->reason, reason.p, reason.n);
     d->was_ready = c->restart.ready;
     /* before the owner hears of it: the verdict is part of what it is told */
     v = decide_restart(c, d);
-    c->renewing = false;
+    c->restarting = false;
     if (again)
         v = (struct as_restart_verdict){.restart = true, .at = loop_now(c)};
     c->ops.died(c, d);
@@ -112,7 +112,7 @@ static void spawn_failed(struct as_child *c, struct as_buf *err)
     handle_death(c, &d, as_buf_slice(err));
 }
 
-static void spawn(struct as_child *c)
+static void spawn_process(struct as_child *c)
 {
     static const struct as_process_ops ops = {on_process_line, on_process_end};
     struct as_proc p;
@@ -143,7 +143,7 @@ static void on_due(struct as_task *t)
     char why[96];
 
     if (c->state == AS_CTL_WAITING_STATE) {
-        spawn(c);
+        spawn_process(c);
     } else if (c->state == AS_CTL_STARTING_STATE || c->state == AS_CTL_LOST_STATE) {
         snprintf(why, sizeof(why), "not ready within %.6g s (--start-timeout)",
                  (double)c->conf.start_timeout / (double)AS_SEC);
@@ -181,7 +181,7 @@ void as_child_start(struct as_child *c)
 {
     AS_ASSERT(c->state == AS_CTL_WAITING_STATE);
     set_timer(c, AS_NEVER);
-    spawn(c);
+    spawn_process(c);
 }
 
 void as_child_ready(struct as_child *c)
@@ -230,7 +230,7 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout)
 void as_child_restart(struct as_child *c, int signal, as_ns timeout)
 {
     AS_ASSERT(c->state == AS_CTL_READY_STATE || c->state == AS_CTL_LOST_STATE);
-    c->renewing = true;
+    c->restarting = true;
     as_process_stop(c->process, signal, timeout);
 }
 

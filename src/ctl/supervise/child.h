@@ -58,7 +58,7 @@ struct as_child {
     struct as_task due;    /* it has come */
     struct as_restart restart;
     struct as_process *process;
-    bool renewing; /* it ends because another life of it is wanted */
+    bool restarting; /* it ends because another life of it is wanted */
 };
 
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,

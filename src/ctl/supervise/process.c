@@ -17,21 +17,21 @@ struct as_process {
     struct as_process_ops ops;
     void *ctx;
     struct as_proc proc;
-    pid_t pid;          /* also when it is reaped */
-    struct as_sock end; /* the pidfd */
+    pid_t pid;                 /* also when it is reaped */
+    struct as_sock exit_watch; /* the pidfd */
     struct as_sock out;
-    struct as_timer hurry; /* SIGKILL */
+    struct as_timer kill_timer; /* SIGKILL */
     struct as_output output;
     uint64_t *oom_seen;
     struct as_cgroup group; /* path NULL: it has none of its own */
-    char *sentence;         /* why we killed it, or NULL */
+    char *kill_reason;      /* why we killed it, or NULL */
     bool has_out;
-    bool stopping;    /* we asked it to end */
-    bool aborted;     /* SIGKILL comes soon, whatever else it is asked */
-    uint32_t handles; /* watchers that libuv still knows */
+    bool stopping;          /* we asked it to end */
+    bool aborted;           /* SIGKILL comes soon, whatever else it is asked */
+    uint32_t open_watchers; /* watchers that libuv still knows */
 };
 
-static void on_line(void *ctx, struct as_str line)
+static void on_output_line(void *ctx, struct as_str line)
 {
     struct as_process *p = ctx;
 
@@ -40,15 +40,15 @@ static void on_line(void *ctx, struct as_str line)
 
 static void on_handle_closed(struct as_process *p)
 {
-    if (--p->handles == 0) {
-        free(p->sentence);
+    if (--p->open_watchers == 0) {
+        free(p->kill_reason);
         free(p);
     }
 }
 
 static void on_exit_watch_closed(struct as_sock *s)
 {
-    on_handle_closed(AS_CONTAINER(s, struct as_process, end));
+    on_handle_closed(AS_CONTAINER(s, struct as_process, exit_watch));
 }
 
 static void on_output_closed(struct as_sock *s)
@@ -58,7 +58,7 @@ static void on_output_closed(struct as_sock *s)
 
 static void on_kill_timer_closed(struct as_timer *t)
 {
-    on_handle_closed(AS_CONTAINER(t, struct as_process, hurry));
+    on_handle_closed(AS_CONTAINER(t, struct as_process, kill_timer));
 }
 
 static void close_output(struct as_process *p)
@@ -101,8 +101,8 @@ static void write_reason(const struct as_process *p, const struct as_process_end
     char how[48];
 
     as_buf_str(reason, as_proc_describe(e->status, how));
-    if (p->sentence)
-        as_buf_printf(reason, ": %s", p->sentence);
+    if (p->kill_reason)
+        as_buf_printf(reason, ": %s", p->kill_reason);
     else if (e->kind == AS_EXIT_OOM)
         as_buf_str(reason, p->group.path ? ": it was out of the memory that it may have"
                                          : ": the kernel was out of memory");
@@ -129,24 +129,24 @@ static bool was_out_of_memory(struct as_process *p, int status)
     bool grown = p->group.path ? as_cgroup_oom_kills(&p->group) > 0 : kills > *p->oom_seen;
 
     *p->oom_seen = kills;
-    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->sentence;
+    return grown && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !p->kill_reason;
 }
 
-static void on_end(struct as_sock *s, int events)
+static void on_process_exit(struct as_sock *s, int events)
 {
-    struct as_process *p = AS_CONTAINER(s, struct as_process, end);
+    struct as_process *p = AS_CONTAINER(s, struct as_process, exit_watch);
     struct as_process_end e;
     struct as_buf reason;
 
     (void)events;
-    p->proc.pidfd = as_sock_detach(&p->end, on_exit_watch_closed);
+    p->proc.pidfd = as_sock_detach(&p->exit_watch, on_exit_watch_closed);
     e.status = as_proc_wait(&p->proc);
     read_output(p,
                 64); /* its group is dead: this is all that comes, unless one escaped the group */
     close_output(p);
-    as_timer_close(&p->hurry, on_kill_timer_closed);
+    as_timer_close(&p->kill_timer, on_kill_timer_closed);
     e.kind = as_exit_kind_of(e.status, p->stopping);
-    if (!p->stopping && p->sentence)
+    if (!p->stopping && p->kill_reason)
         e.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
     if (was_out_of_memory(p, e.status) && !p->stopping)
         e.kind = AS_EXIT_OOM;
@@ -162,7 +162,7 @@ static void on_end(struct as_sock *s, int events)
 /* It took longer than it was given. */
 static void on_kill_timer(struct as_timer *t)
 {
-    as_proc_signal(&AS_CONTAINER(t, struct as_process, hurry)->proc, SIGKILL);
+    as_proc_signal(&AS_CONTAINER(t, struct as_process, kill_timer)->proc, SIGKILL);
 }
 
 int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
@@ -176,8 +176,8 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
     p->proc = *proc;
     p->pid = proc->pid;
     p->oom_seen = oom_seen;
-    as_output_init(&p->output, on_line, p);
-    if (as_sock_open(&p->end, loop, proc->pidfd, on_end) < 0) {
+    as_output_init(&p->output, on_output_line, p);
+    if (as_sock_open(&p->exit_watch, loop, proc->pidfd, on_process_exit) < 0) {
         as_proc_signal(&p->proc, SIGKILL);
         p->proc.pidfd = -1; /* as_sock_open closed it */
         as_proc_wait(&p->proc);
@@ -186,11 +186,11 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
         free(p);
         return AS_EIO;
     }
-    as_timer_init(&p->hurry, loop, on_kill_timer);
-    p->handles = 2;
+    as_timer_init(&p->kill_timer, loop, on_kill_timer);
+    p->open_watchers = 2;
     /* one that cannot be heard still runs */
     p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_output) == 0;
-    p->handles += p->has_out ? 1 : 0;
+    p->open_watchers += p->has_out ? 1 : 0;
     *ret_p = p;
     return 0;
 }
@@ -214,19 +214,19 @@ pid_t as_process_pid(const struct as_process *p)
 void as_process_kill(struct as_process *p, struct as_str why)
 {
     /* the first reason is the one that ended it; later ones are consequences */
-    if (!p->sentence)
-        p->sentence = as_str_dup(why);
+    if (!p->kill_reason)
+        p->kill_reason = as_str_dup(why);
     as_proc_signal(&p->proc, SIGKILL);
 }
 
 void as_process_abort(struct as_process *p, struct as_str why)
 {
-    if (p->sentence)
+    if (p->kill_reason)
         return;
-    p->sentence = as_str_dup(why);
+    p->kill_reason = as_str_dup(why);
     p->aborted = true;
     as_proc_signal(&p->proc, SIGABRT);
-    as_timer_set(&p->hurry, as_loop_now(p->loop) + ABORT_GRACE);
+    as_timer_set(&p->kill_timer, as_loop_now(p->loop) + ABORT_GRACE);
 }
 
 void as_process_stop(struct as_process *p, int signal, as_ns timeout)
@@ -236,7 +236,7 @@ void as_process_stop(struct as_process *p, int signal, as_ns timeout)
     p->stopping = true;
     if (signal)
         as_proc_signal(&p->proc, signal);
-    as_timer_set(&p->hurry, p->aborted ? AS_MIN(at, p->hurry.at) : at);
+    as_timer_set(&p->kill_timer, p->aborted ? AS_MIN(at, p->kill_timer.at) : at);
 }
 
 void as_process_save(const struct as_process *p, struct as_reexec_writer *c)
@@ -246,9 +246,9 @@ void as_process_save(const struct as_process *p, struct as_reexec_writer *c)
     as_reexec_put_u64(c, "group", p->proc.group);
     as_reexec_put_fd(c, "out", p->has_out ? p->out.fd : -1);
     as_output_save(&p->output, c);
-    as_reexec_put_u64(c, "hurry", p->hurry.at);
+    as_reexec_put_u64(c, "hurry", p->kill_timer.at);
     as_reexec_put_u64(c, "stopping", p->stopping);
-    as_reexec_put(c, "sentence", as_str_of(p->sentence));
+    as_reexec_put(c, "sentence", as_str_of(p->kill_reason));
     as_reexec_put(c, "cgroup", as_str_of(p->group.path));
     as_reexec_put_u64(c, "cgroup-v2", p->group.v2);
 }
@@ -262,19 +262,19 @@ struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_rea
     struct as_cgroup group = {.procs = -1};
     struct as_process *p = NULL;
     struct as_output output;
-    struct as_str sentence, path;
-    as_ns hurry;
+    struct as_str kill_reason, path;
+    as_ns kill_at;
     bool stopping;
     int out;
 
     proc.pidfd = as_reexec_get_fd(c, "pidfd");
     proc.group = as_reexec_get_u64(c, "group", 1);
     out = as_reexec_get_fd(c, "out");
-    as_output_init(&output, on_line, NULL);
+    as_output_init(&output, on_output_line, NULL);
     as_output_restore(&output, c);
-    hurry = as_reexec_get_u64(c, "hurry", UINT64_MAX);
+    kill_at = as_reexec_get_u64(c, "hurry", UINT64_MAX);
     stopping = as_reexec_get_u64(c, "stopping", 1);
-    sentence = as_reexec_get(c, "sentence");
+    kill_reason = as_reexec_get(c, "sentence");
     path = as_reexec_get(c, "cgroup");
     group.v2 = as_reexec_get_u64(c, "cgroup-v2", 1);
     if (!c->failed && (proc.pid <= 1 || proc.pidfd < 0))
@@ -284,11 +284,11 @@ struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_rea
     output.ctx = p;
     p->output = output;
     p->stopping = stopping;
-    if (sentence.n)
-        p->sentence = as_str_dup(sentence);
+    if (kill_reason.n)
+        p->kill_reason = as_str_dup(kill_reason);
     if (path.n)
         group.path = as_str_dup(path);
     p->group = group;
-    as_timer_set(&p->hurry, hurry);
+    as_timer_set(&p->kill_timer, kill_at);
     return p;
 }

@@ -19,8 +19,8 @@ struct as_service {
     struct as_task down;
     bool stopping;
     struct as_heartbeat heartbeat;
-    struct as_timer look; /* whether it was heard of */
-    bool excused;         /* it has been logged that it hangs and why it may, since it was heard */
+    struct as_timer heartbeat_timer; /* whether it was heard of */
+    bool hang_logged; /* it has been logged that it hangs and why it may, since it was heard */
 };
 
 static struct as_service *service_of(struct as_child *c)
@@ -36,7 +36,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
         as_log_event(s->log, AS_LOG_DEBUG, "heartbeat", "from=%s pid=%d", s->conf.name,
                      (int)s->child.pid);
         as_heartbeat_received(&s->heartbeat);
-        s->excused = false;
+        s->hang_logged = false;
     } else if (m->type == AS_CTL_SERVING) {
         as_child_ready(&s->child);
     } else {
@@ -48,7 +48,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
 
 static void schedule_heartbeat_check(struct as_service *s)
 {
-    as_timer_set(&s->look,
+    as_timer_set(&s->heartbeat_timer,
                  as_loop_now(s->loop) + as_heartbeat_check_interval(s->heartbeat.timeout));
 }
 
@@ -56,12 +56,12 @@ static void schedule_heartbeat_check(struct as_service *s)
 static void start_heartbeat(struct as_service *s)
 {
     as_heartbeat_init(&s->heartbeat, s->conf.heartbeat);
-    s->excused = false;
+    s->hang_logged = false;
     if (s->conf.heartbeat)
         schedule_heartbeat_check(s);
 }
 
-static void hangs(struct as_service *s)
+static void on_hang(struct as_service *s)
 {
     char why[128], event[64];
 
@@ -73,25 +73,25 @@ static void hangs(struct as_service *s)
         return;
     }
     snprintf(event, sizeof(event), "%s_hangs", s->conf.name);
-    if (!s->excused)
+    if (!s->hang_logged)
         as_log_event(s->log, AS_LOG_WARN, event, "pid=%d action=\"none: it is being debugged\"",
                      (int)s->child.pid);
-    s->excused = true;
+    s->hang_logged = true;
     as_heartbeat_reset(&s->heartbeat);
 }
 
 static void on_heartbeat_timer(struct as_timer *t)
 {
-    struct as_service *s = AS_CONTAINER(t, struct as_service, look);
+    struct as_service *s = AS_CONTAINER(t, struct as_service, heartbeat_timer);
     struct timespec asleep;
 
     /* what ends or starts has time-outs of its own */
-    if (s->stopping || s->child.renewing || !as_service_is_ready(s))
+    if (s->stopping || s->child.restarting || !as_service_is_ready(s))
         return;
     clock_gettime(CLOCK_BOOTTIME, &asleep);
     if (as_heartbeat_check(&s->heartbeat, as_loop_now(s->loop),
                            (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
-        hangs(s);
+        on_hang(s);
     schedule_heartbeat_check(s);
 }
 
@@ -131,7 +131,8 @@ static char **make_argv(const struct as_service *s, const struct as_handover *h,
 
 static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
 
-static int spawn(struct as_child *child, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
+static int spawn_service(struct as_child *child, struct as_proc *ret_p, int *ret_out,
+                         struct as_buf *err)
 {
     struct as_service *s = service_of(child);
     struct as_handover h = s->conf.fds;
@@ -229,8 +230,10 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
                    const struct as_service_conf *conf, const struct as_service_ops *ops, void *ctx,
                    const struct as_log *log)
 {
-    static const struct as_child_ops child_ops = {
-        .spawn = spawn, .line = on_child_line, .died = on_child_died, .moved = on_child_moved};
+    static const struct as_child_ops child_ops = {.spawn = spawn_service,
+                                                  .line = on_child_line,
+                                                  .died = on_child_died,
+                                                  .moved = on_child_moved};
     struct as_service *s = as_xalloc(sizeof(*s));
 
     s->conf = *conf;
@@ -239,7 +242,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
     s->log = log;
     s->loop = loop;
     as_task_init(&s->down, on_down);
-    as_timer_init(&s->look, loop, on_heartbeat_timer);
+    as_timer_init(&s->heartbeat_timer, loop, on_heartbeat_timer);
     as_child_init(&s->child, conf->name, loop, &conf->child, &child_ops);
     *ret_s = s;
     return 0;
@@ -256,7 +259,7 @@ void as_service_close(struct as_service *s)
 {
     close_fds(s);
     as_task_cancel(&s->down);
-    as_timer_close(&s->look, NULL);
+    as_timer_close(&s->heartbeat_timer, NULL);
     as_channel_close(s->channel);
     s->channel = NULL;
     as_child_fini(&s->child);

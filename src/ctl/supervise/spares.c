@@ -9,7 +9,7 @@ struct spare {
     struct as_spares *all;
     struct as_process *process;
     char *name, *deployment;
-    struct as_buf recipe; /* of SPAWN, less what is one replica's own */
+    struct as_buf shared; /* of SPAWN, less what is one replica's own */
     int fd; /* it reads what it becomes from the other end; -1: it has been told to end */
 };
 
@@ -35,7 +35,7 @@ static struct spare *new_spare(struct as_spares *all, struct as_str deployment)
     s->all = all;
     s->fd = -1;
     s->deployment = as_str_dup(deployment);
-    as_buf_init(&s->recipe);
+    as_buf_init(&s->shared);
     as_buf_init(&name);
     as_buf_printf(&name, "%.*s-spare", AS_STR_FMT(deployment));
     s->name = as_str_dup(as_buf_slice(&name));
@@ -49,7 +49,7 @@ static void free_spare(struct spare *s)
     as_list_remove(&s->node);
     if (s->fd >= 0)
         close(s->fd);
-    as_buf_fini(&s->recipe);
+    as_buf_fini(&s->shared);
     free(s->name);
     free(s->deployment);
     free(s);
@@ -81,7 +81,7 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
 
 static const struct as_process_ops spare_ops = {on_line, on_process_end};
 
-static void end(struct spare *s, struct as_str why)
+static void end_spare(struct spare *s, struct as_str why)
 {
     if (s->fd < 0)
         return;
@@ -90,10 +90,10 @@ static void end(struct spare *s, struct as_str why)
     as_process_kill(s->process, why);
 }
 
-static bool is_spare_for(const struct spare *s, struct as_str deployment, struct as_str recipe)
+static bool is_spare_for(const struct spare *s, struct as_str deployment, struct as_str shared)
 {
     return s->fd >= 0 && as_str_eq(as_str_of(s->deployment), deployment) &&
-           as_str_eq(as_buf_slice(&s->recipe), recipe);
+           as_str_eq(as_buf_slice(&s->shared), shared);
 }
 
 struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deployment,
@@ -101,20 +101,20 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
                                      void *ctx)
 {
     struct as_process *p = NULL;
-    struct as_buf recipe, own;
+    struct as_buf shared, own;
 
-    as_buf_init(&recipe);
+    as_buf_init(&shared);
     as_buf_init(&own);
-    as_spawn_split(spawn, &recipe, &own);
+    as_spawn_split(spawn, &shared, &own);
     AS_LIST_EACH(n, &all->spares)
     {
         struct spare *s = spare_of(n);
 
-        if (!is_spare_for(s, deployment, as_buf_slice(&recipe)))
+        if (!is_spare_for(s, deployment, as_buf_slice(&shared)))
             continue;
         /* the socket takes it whole, or the spare is as good as dead */
         if (send(s->fd, own.p, own.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)own.n) {
-            end(s, AS_STR("a spare that cannot be told"));
+            end_spare(s, AS_STR("a spare that cannot be told"));
             continue;
         }
         p = s->process;
@@ -122,7 +122,7 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
         free_spare(s); /* closes the socket: all has been said */
         break;
     }
-    as_buf_fini(&recipe);
+    as_buf_fini(&shared);
     as_buf_fini(&own);
     return p;
 }
@@ -139,7 +139,7 @@ static int start_spare(struct spare *s, struct as_buf *err)
     }
     s->fd = ends[0];
     as_buf_init(&text);
-    as_buf_add(&text, s->recipe.p, s->recipe.n);
+    as_buf_add(&text, s->shared.p, s->shared.n);
     as_spawn_put_env(&text, "ANYSERVE_SPARE=1");
     rc = as_spawn_parse(&how, as_buf_slice(&text));
     if (rc == 0) {
@@ -154,20 +154,20 @@ static int start_spare(struct spare *s, struct as_buf *err)
 void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as_str spawn)
 {
     uint32_t wanted = as_spawn_spares(spawn), n = 0;
-    struct as_buf recipe, own, err;
+    struct as_buf shared, own, err;
 
     if (!wanted || all->stopped)
         return;
-    as_buf_init(&recipe);
+    as_buf_init(&shared);
     as_buf_init(&own);
     as_buf_init(&err);
-    as_spawn_split(spawn, &recipe, &own);
+    as_spawn_split(spawn, &shared, &own);
     AS_LIST_EACH(it, &all->spares)
-    n += is_spare_for(spare_of(it), deployment, as_buf_slice(&recipe));
+    n += is_spare_for(spare_of(it), deployment, as_buf_slice(&shared));
     for (; n < wanted; n++) {
         struct spare *s = new_spare(all, deployment);
 
-        as_buf_add(&s->recipe, recipe.p, recipe.n);
+        as_buf_add(&s->shared, shared.p, shared.n);
         if (start_spare(s, &err) < 0) {
             char reason[256];
             struct as_str why, rest;
@@ -179,28 +179,28 @@ void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as
             break;
         }
     }
-    as_buf_fini(&recipe);
+    as_buf_fini(&shared);
     as_buf_fini(&own);
     as_buf_fini(&err);
 }
 
 void as_spares_sweep(struct as_spares *all,
-                     bool (*wanted)(void *ctx, struct as_str deployment, struct as_str recipe),
+                     bool (*wanted)(void *ctx, struct as_str deployment, struct as_str shared),
                      void *ctx)
 {
     AS_LIST_EACH(n, &all->spares)
     {
         struct spare *s = spare_of(n);
 
-        if (!wanted(ctx, as_str_of(s->deployment), as_buf_slice(&s->recipe)))
-            end(s, AS_STR("no replica has its recipe"));
+        if (!wanted(ctx, as_str_of(s->deployment), as_buf_slice(&s->shared)))
+            end_spare(s, AS_STR("no replica has its recipe"));
     }
 }
 
 void as_spares_stop(struct as_spares *all)
 {
     all->stopped = true;
-    AS_LIST_EACH(n, &all->spares) end(spare_of(n), AS_STR("the server ends"));
+    AS_LIST_EACH(n, &all->spares) end_spare(spare_of(n), AS_STR("the server ends"));
 }
 
 bool as_spares_any(const struct as_spares *all)

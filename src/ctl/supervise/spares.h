@@ -32,7 +32,7 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
 void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as_str spawn);
 /* Ends those that nobody wants any more. */
 void as_spares_sweep(struct as_spares *all,
-                     bool (*wanted)(void *ctx, struct as_str deployment, struct as_str recipe),
+                     bool (*wanted)(void *ctx, struct as_str deployment, struct as_str shared),
                      void *ctx);
 void as_spares_stop(struct as_spares *all); /* ends all, and starts no more */
 bool as_spares_any(const struct as_spares *all);

@@ -8,8 +8,8 @@ struct deployment { /* what a new dispatcher is told of it; named "": of an appl
     bool down;                /* every replica was given up */
     struct as_buf why, status;
     as_ns since;     /* of the status */
-    bool counted;    /* `wanted` was told; not over an exec: the next controller tells it */
-    uint32_t wanted; /* replicas that there are to be */
+    bool has_target; /* `wanted` was told; not over an exec: the next controller tells it */
+    uint32_t target; /* replicas that there are to be */
 };
 
 static void send_down(struct as_channel *channel, const struct deployment *d)
@@ -27,8 +27,8 @@ static void send_status(struct as_channel *channel, const struct deployment *d)
                                                       .replica = as_str_of(d->application),
                                                       .deployment = as_str_of(d->name),
                                                       .ns = d->since,
-                                                      .id = d->counted,
-                                                      .number = d->wanted,
+                                                      .id = d->has_target,
+                                                      .number = d->target,
                                                       .text = as_buf_slice(&d->status)});
 }
 
@@ -98,8 +98,8 @@ static void set_status(struct as_status_cache *s, const struct as_ctl_message *m
         d->application = as_str_dup(m->replica);
     }
     d->since = m->ns;
-    d->counted = m->id == 1;
-    d->wanted = m->number;
+    d->has_target = m->id == 1;
+    d->target = m->number;
     set_text(&d->status, m->text);
     send_status(dispatcher, d);
 }

@@ -40,7 +40,7 @@ as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id i
 /* The loop is stopped only when nobody is left who would outlive it. */
 void as_supervisor_try_end(struct as_supervisor *s)
 {
-    if (s->phase == STOPPING && s->front->down && (!s->other->service || s->other->down) &&
+    if (s->phase == STOPPING && s->current->down && (!s->other->service || s->other->down) &&
         s->controller_down && s->workers_down && !s->upgrade.check) {
         set_phase(s, ENDED);
         as_loop_stop(s->loop);
@@ -54,7 +54,7 @@ static void stop_all(struct as_supervisor *s)
         return;
     set_phase(s, STOPPING);
     as_supervisor_upgrade_cancel(s);
-    as_service_stop(s->front->service);
+    as_service_stop(s->current->service);
     if (s->other->service)
         as_service_stop(s->other->service);
     as_service_drain(s->controller, CONTROLLER_STOP_TIMEOUT);
@@ -69,7 +69,7 @@ static void stop_with_code(struct as_supervisor *s, int code)
     stop_all(s);
 }
 
-static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
+static void start_drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
     as_ns delay = as_supervisor_option_ns(s, AS_OPT_SHUTDOWN_DELAY);
     char from[AS_SENDER_MAX];
@@ -82,7 +82,7 @@ static void drain(struct as_supervisor *s, const struct signalfd_siginfo *si)
                  (unsigned long long)(as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) / AS_MS),
                  (unsigned long long)(delay / AS_MS), as_supervisor_signal_sender(si, from));
     as_supervisor_print_drain(s, si, delay);
-    as_service_drain(s->front->service,
+    as_service_drain(s->current->service,
                      delay + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
@@ -99,7 +99,7 @@ static void kill_all_now(struct as_supervisor *s, const struct signalfd_siginfo 
     /* as shells report a death by signal */
     s->code = AS_EXIT_CODE_SIGNAL + (int)si->ssi_signo;
     stop_all(s);
-    as_service_stop(s->front->service);
+    as_service_stop(s->current->service);
     as_service_stop(s->controller);
     as_workers_stop(s->workers, SIGKILL, 0);
 }
@@ -108,8 +108,8 @@ static bool is_own_child(void *ctx, pid_t pid)
 {
     struct as_supervisor *s = ctx;
 
-    for (size_t i = 0; i < AS_COUNT(s->fronts); i++) {
-        if (s->fronts[i].service && as_service_owns_pid(s->fronts[i].service, pid))
+    for (size_t i = 0; i < AS_COUNT(s->dispatchers); i++) {
+        if (s->dispatchers[i].service && as_service_owns_pid(s->dispatchers[i].service, pid))
             return true;
     }
     return as_service_owns_pid(s->controller, pid) || as_workers_owns_pid(s->workers, pid) ||
@@ -117,9 +117,9 @@ static bool is_own_child(void *ctx, pid_t pid)
 }
 
 /* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
-static void reap_strays(struct as_task *t)
+static void reap_orphans(struct as_task *t)
 {
-    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, strays);
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, orphans);
 
     as_proc_reap_orphans(is_own_child, s);
 }
@@ -133,7 +133,7 @@ static void on_signal(struct as_sock *sock, int events)
     /* to the end: several signals may be one event */
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)
-            as_loop_defer(s->loop, &s->strays);
+            as_loop_defer(s->loop, &s->orphans);
         else if (as_supervisor_refuses_signal(s, &si))
             continue;
         else if (si.ssi_signo == SIGUSR1)
@@ -143,7 +143,7 @@ static void on_signal(struct as_sock *sock, int events)
         else if (si.ssi_signo == SIGHUP && s->phase != STARTING && s->phase != SERVING)
             as_log_event(&s->log, AS_LOG_INFO, "hangup_ignored", "reason=\"the server ends\"");
         else if (s->phase == STARTING || s->phase == SERVING)
-            drain(s, &si);
+            start_drain(s, &si);
         else
             kill_all_now(s, &si);
     }
@@ -155,8 +155,8 @@ void as_supervisor_send_dispatcher_state(struct as_supervisor *s)
 {
     as_channel_send(s->to_controller,
                     &(struct as_ctl_message){.type = AS_CTL_DISPATCHER,
-                                             .state = s->front->serving ? AS_CTL_READY_STATE
-                                                                        : AS_CTL_LOST_STATE});
+                                             .state = s->current->serving ? AS_CTL_READY_STATE
+                                                                          : AS_CTL_LOST_STATE});
 }
 
 /* The one that serves is told all before it runs; one that is to relieve it when it can. */
@@ -167,7 +167,7 @@ static void on_dispatcher(void *ctx, struct as_channel *channel)
 
     f->channel = channel;
     f->serving = false;
-    if (f != s->front)
+    if (f != s->current)
         return;
     as_workers_set_dispatcher(s->workers, channel);
     as_supervisor_send_dispatcher_state(s);
@@ -178,7 +178,7 @@ static void on_dispatcher_serving(void *ctx)
     struct as_supervisor_dispatcher *f = ctx;
 
     f->serving = true;
-    if (f != f->s->front)
+    if (f != f->s->current)
         as_supervisor_dispatcher_serving(f->s, f);
     else
         as_supervisor_send_dispatcher_state(f->s);
@@ -221,7 +221,7 @@ static void on_fatal(struct as_supervisor *s, const struct as_ctl_message *m)
     stop_with_code(s, (int)(m->number & 0x7f));
 }
 
-static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
+static void on_complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
 {
     struct as_buf b;
 
@@ -237,7 +237,7 @@ static void complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
         as_buf_printf(&b, "%u of ", n);
     if (wanted)
         as_buf_printf(&b, "%u replica%s", wanted, wanted == 1 ? "" : "s");
-    as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->began) / (double)AS_SEC);
+    as_buf_printf(&b, ", %.1f s)", (double)(as_loop_now(s->loop) - s->started_at) / (double)AS_SEC);
     as_console_write(&s->console, NULL, as_buf_slice(&b));
     as_buf_fini(&b);
     as_supervisor_notify(s, "READY=1");
@@ -249,7 +249,7 @@ static void handle_message(struct as_supervisor *s, const struct as_ctl_message 
     if (m->type == AS_CTL_FATAL)
         on_fatal(s, m);
     else if (m->type == AS_CTL_COMPLETE)
-        complete(s, m->number, (uint32_t)m->id);
+        on_complete(s, m->number, (uint32_t)m->id);
     else if (m->type != AS_CTL_DRAINED) /* its end says it */
         as_workers_handle(s->workers, m);
 }
@@ -278,7 +278,7 @@ static void route_message(struct as_supervisor *s, const struct as_ctl_message *
         as_channel_send(s->to_controller, m);
     /* those that we keep are said by whoever keeps them */
     if (to == AS_CTL_D)
-        as_channel_send(s->front->channel, m);
+        as_channel_send(s->current->channel, m);
 }
 
 static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
@@ -286,16 +286,16 @@ static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
     struct as_supervisor_dispatcher *f = ctx;
     struct as_supervisor *s = f->s;
 
-    if (!check_sender(s, AS_CTL_D, f == s->front ? "dispatcher" : "other dispatcher", m))
+    if (!check_sender(s, AS_CTL_D, f == s->current ? "dispatcher" : "other dispatcher", m))
         return;
     if (m->type == AS_CTL_MOVED || m->type == AS_CTL_OPENED) {
         if (m->type == AS_CTL_MOVED && f == s->other)
             as_supervisor_on_moved(s, m->number, m->id);
-        else if (m->type == AS_CTL_OPENED && f == s->front)
+        else if (m->type == AS_CTL_OPENED && f == s->current)
             as_supervisor_on_opened(s);
     } else if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER) {
         as_supervisor_on_legacy(s, f, m);
-    } else if (f == s->front) {
+    } else if (f == s->current) {
         route_message(s, m);
     } else if (as_workers_handle_former(s->workers, m)) {
         as_channel_send(s->to_controller, m);
@@ -321,7 +321,7 @@ static void on_service_down(struct as_supervisor *s, bool gave_up)
 /* A former one still has clients of its own while the server drains. */
 void as_supervisor_dispatcher_down(struct as_supervisor *s)
 {
-    if (s->front->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
+    if (s->current->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
         on_service_down(s, false);
     else
         as_supervisor_try_end(s);
@@ -332,7 +332,7 @@ static void on_dispatcher_down(void *ctx, bool gave_up)
     struct as_supervisor_dispatcher *f = ctx;
 
     f->down = true;
-    if (f != f->s->front) {
+    if (f != f->s->current) {
         as_supervisor_other_dispatcher_down(f->s, gave_up);
         return;
     }
@@ -430,7 +430,7 @@ static int make_children(struct as_supervisor *s)
     split_listeners(&conf->listeners, &dispatcher_fds, &controller.fds);
     as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
     as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
-    as_supervisor_make_dispatcher(s, s->front, &dispatcher_fds);
+    as_supervisor_make_dispatcher(s, s->current, &dispatcher_fds);
     as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
@@ -490,7 +490,7 @@ int as_supervisor_signals_restore(int fd)
     return signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK) < 0 ? -1 : 0;
 }
 
-static int cannot(const char *what)
+static int print_refusal(const char *what)
 {
     fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(errno));
     return AS_EXIT_CODE_SYSTEM;
@@ -528,9 +528,9 @@ static int setup(struct as_supervisor *s)
 {
     const struct as_supervisor_conf *conf = s->conf;
 
-    s->front = &s->fronts[0];
-    s->other = &s->fronts[1];
-    s->began = as_loop_now(s->loop);
+    s->current = &s->dispatchers[0];
+    s->other = &s->dispatchers[1];
+    s->started_at = as_loop_now(s->loop);
     s->oom_seen = as_memory_limit_oom_kills("");
     if (getrandom(&s->rand.s, sizeof(s->rand.s), 0) != sizeof(s->rand.s))
         as_fatal_system("random bytes", errno);
@@ -539,16 +539,16 @@ static int setup(struct as_supervisor *s)
         as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
     open_journal(s);
     open_log_file(s);
-    as_task_init(&s->strays, reap_strays);
+    as_task_init(&s->orphans, reap_orphans);
     as_supervisor_upgrade_init(s);
     as_supervisor_watchdog_init(s);
     if (make_children(s) < 0)
-        return cannot("to watch for signals");
+        return print_refusal("to watch for signals");
     if (!conf->reexec) {
-        as_service_start(s->front->service);
+        as_service_start(s->current->service);
         as_service_start(s->controller);
     } else if (as_supervisor_restore(s, conf->reexec)) {
-        as_loop_defer(s->loop, &s->strays); /* whoever died meanwhile */
+        as_loop_defer(s->loop, &s->orphans); /* whoever died meanwhile */
     } else {
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->reexec->err)));
         return AS_EXIT_CODE_SYSTEM;
@@ -562,7 +562,7 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     int rc;
 
     if (as_loop_new(&s.loop, 0) < 0)
-        return cannot("an event loop");
+        return print_refusal("an event loop");
     rc = setup(&s);
     if (rc == AS_EXIT_CODE_OK) {
         if (!(conf->reexec && conf->reexec->dry)) {
@@ -578,9 +578,9 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
      * has let go, and only then may the memory go. */
     as_workers_close(s.workers);
-    for (size_t i = 0; i < AS_COUNT(s.fronts); i++) {
-        if (s.fronts[i].service)
-            as_service_close(s.fronts[i].service);
+    for (size_t i = 0; i < AS_COUNT(s.dispatchers); i++) {
+        if (s.dispatchers[i].service)
+            as_service_close(s.dispatchers[i].service);
     }
     as_service_close(s.controller);
     as_supervisor_upgrade_fini(&s);
@@ -588,8 +588,8 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     as_console_close(&s.console);
     as_log_file_close(&s.log_file);
     as_loop_free(s.loop);
-    for (size_t i = 0; i < AS_COUNT(s.fronts); i++)
-        as_service_free(s.fronts[i].service);
+    for (size_t i = 0; i < AS_COUNT(s.dispatchers); i++)
+        as_service_free(s.dispatchers[i].service);
     as_service_free(s.controller);
     as_workers_free(s.workers);
     as_journal_close(&s.journal);

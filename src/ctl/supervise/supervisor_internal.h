@@ -55,27 +55,28 @@ struct as_supervisor {
     struct as_journal journal;
     struct as_log log;
     struct as_sock signals;
-    struct as_supervisor_dispatcher fronts[2];
-    struct as_supervisor_dispatcher *front, *other; /* who serves; the next, or the former one */
+    struct as_supervisor_dispatcher dispatchers[2];
+    struct as_supervisor_dispatcher *current, *other; /* who serves; the next, or the former one */
     struct as_service *controller;
     struct as_channel *to_controller; /* NULL: not there */
     struct as_workers *workers;
     struct as_rand rand;
     uint64_t oom_seen;
-    as_ns began;
-    struct as_task strays;
+    as_ns started_at;
+    struct as_task orphans;
     struct as_timer watchdog; /* when the service manager is told again that we are well */
-    bool unheard;             /* it has been logged that it does not hear that */
+    bool watchdog_failed;     /* it has been logged that it does not hear that */
     bool complete;            /* every replica has been READY */
     bool controller_down, workers_down;
     struct {
         enum as_upgrade_stage stage;
-        as_ns began;
+        as_ns started_at;
         struct as_process *check;
-        struct as_buf said; /* by the check: its last line */
-        struct as_timer patience;
+        struct as_buf check_output; /* by the check: its last line */
+        struct as_timer timer;
         uint32_t attempts; /* to become idle; CONTROLLER: starts of it */
-        int relay; /* for the next dispatcher: connections of the former one come by it; -1: none */
+        int handover_fd;   /* for the next dispatcher: connections of the former one come by it; -1:
+                              none */
     } upgrade;
 };
 

@@ -14,9 +14,9 @@ void as_supervisor_notify(struct as_supervisor *s, const char *state)
 static void notify_watchdog(struct as_supervisor *s, const char *state)
 {
     if (as_notify_send(s->conf->notify, state) == 0) {
-        s->unheard = false;
-    } else if (!s->unheard) { /* again and again: once is enough */
-        s->unheard = true;
+        s->watchdog_failed = false;
+    } else if (!s->watchdog_failed) { /* again and again: once is enough */
+        s->watchdog_failed = true;
         as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=WATCHDOG=1");
     }
 }

@@ -32,13 +32,13 @@ static const uint32_t stage_moves[AS_UPGRADE_STAGES] = {
     [AS_UPGRADE_YIELDING] = 1u << AS_UPGRADE_NONE,
 };
 
-static void move(struct as_supervisor *s, enum as_upgrade_stage to)
+static void set_stage(struct as_supervisor *s, enum as_upgrade_stage to)
 {
     AS_ASSERT(stage_moves[s->upgrade.stage] & (1u << to));
     s->upgrade.stage = to;
     /* what one stage waits for must not end another one: least of all the check of a later upgrade
      */
-    as_timer_set(&s->upgrade.patience, AS_NEVER);
+    as_timer_set(&s->upgrade.timer, AS_NEVER);
 }
 
 /* For whoever asked: a line, "VERSION …" or why not. */
@@ -62,7 +62,7 @@ static void fail_upgrade(struct as_supervisor *s, const char *why)
     report_outcome(s, &line);
     as_buf_fini(&line);
     if (s->upgrade.stage != AS_UPGRADE_NONE)
-        move(s, AS_UPGRADE_NONE);
+        set_stage(s, AS_UPGRADE_NONE);
 }
 
 /* --- the old image: is the new one able to, and becoming it --- */
@@ -92,7 +92,7 @@ static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *c)
     as_reexec_put_fd(c, "app", conf->app);
     as_reexec_put_fd(c, "signals", conf->signal_fd);
     as_reexec_put_u64(c, "listeners", conf->listeners.n);
-    save_listeners(s->front->service, c);
+    save_listeners(s->current->service, c);
     save_listeners(s->controller, c);
 }
 
@@ -103,17 +103,17 @@ static void write_state(const struct as_supervisor *s, struct as_reexec_writer *
     s->conf->save_state(s->conf->ctx, c);
     as_reexec_put_u64(c, "complete", s->complete);
     as_reexec_put_u64(c, "oom-seen", s->oom_seen);
-    as_reexec_put_u64(c, "upgrade-began", s->upgrade.began);
+    as_reexec_put_u64(c, "upgrade-began", s->upgrade.started_at);
     as_reexec_put(c, "console", as_buf_slice(&s->console.out));
     as_reexec_put_u64(c, "console-dropped", s->console.dropped);
     as_journal_save(&s->journal, c);
-    as_service_save(s->front->service, c);
+    as_service_save(s->current->service, c);
     as_service_save(s->controller, c);
     as_workers_save(s->workers, c);
 }
 
 /* Comes back only when the exec was refused. */
-static void become(struct as_supervisor *s)
+static void exec_program(struct as_supervisor *s)
 {
     struct as_reexec_writer c;
     char number[16], why[300];
@@ -144,17 +144,17 @@ static void become(struct as_supervisor *s)
 
 static void close_handover_fd(struct as_supervisor *s)
 {
-    if (s->upgrade.relay >= 0)
-        close(s->upgrade.relay);
-    s->upgrade.relay = -1;
+    if (s->upgrade.handover_fd >= 0)
+        close(s->upgrade.handover_fd);
+    s->upgrade.handover_fd = -1;
 }
 
 static void send_told(struct as_supervisor *s, uint32_t foreign, bool waits)
 {
     as_channel_send_fd(
-        s->front->channel,
+        s->current->channel,
         &(struct as_ctl_message){.type = AS_CTL_TOLD, .number = foreign, .id = waits},
-        s->upgrade.relay);
+        s->upgrade.handover_fd);
     close_handover_fd(s);
 }
 
@@ -168,7 +168,7 @@ static bool can_replace_controller(struct as_service *controller)
 
 static void on_upgrade_timer(struct as_timer *t)
 {
-    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.patience);
+    struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, upgrade.timer);
 
     if (s->upgrade.stage == AS_UPGRADE_MOVING)
         send_told(s, 0, false);
@@ -176,12 +176,12 @@ static void on_upgrade_timer(struct as_timer *t)
         fail_upgrade(s, CONTROLLER_NOT_STARTED);
     if (s->upgrade.stage != AS_UPGRADE_CHECKING)
         return;
-    if (as_service_is_idle(s->front->service) && can_replace_controller(s->controller)) {
-        become(s);
+    if (as_service_is_idle(s->current->service) && can_replace_controller(s->controller)) {
+        exec_program(s);
     } else if (++s->upgrade.attempts < IDLE_POLLS_MAX) {
         as_timer_set(t, as_loop_now(s->loop) + IDLE_POLL_INTERVAL);
     } else {
-        fail_upgrade(s, as_service_is_ready(s->front->service)
+        fail_upgrade(s, as_service_is_ready(s->current->service)
                             ? "dispatcher or controller do not read what they are told"
                             : "the dispatcher is not running");
     }
@@ -193,8 +193,8 @@ static void on_check_line(void *ctx, struct as_str line)
 
     if (!line.n)
         return;
-    as_buf_drop(&s->upgrade.said, s->upgrade.said.n);
-    as_buf_add(&s->upgrade.said, line.p, line.n);
+    as_buf_drop(&s->upgrade.check_output, s->upgrade.check_output.n);
+    as_buf_add(&s->upgrade.check_output, line.p, line.n);
 }
 
 /* The state is in --state-dir, or, of `run`, in the server's folder. */
@@ -226,17 +226,17 @@ static void on_check_end(void *ctx, const struct as_process_end *e)
     }
     if (e->status == 0) {
         s->upgrade.attempts = 0;
-        on_upgrade_timer(&s->upgrade.patience);
+        on_upgrade_timer(&s->upgrade.timer);
         return;
     }
-    if (as_loop_now(s->loop) - s->upgrade.began >= limit && WIFSIGNALED(e->status))
+    if (as_loop_now(s->loop) - s->upgrade.started_at >= limit && WIFSIGNALED(e->status))
         snprintf(why, sizeof(why), "%.200s did not say in %.6g s whether it can take over (--%s)",
                  s->conf->program, (double)limit / (double)AS_SEC,
                  as_option_key(AS_OPT_UPGRADE_CHECK_TIMEOUT));
     else
         snprintf(why, sizeof(why), "%.200s cannot take over (%s)%s%.*s", s->conf->program,
-                 as_proc_describe(e->status, how), s->upgrade.said.n ? ": " : "",
-                 AS_STR_FMT(as_buf_slice(&s->upgrade.said)));
+                 as_proc_describe(e->status, how), s->upgrade.check_output.n ? ": " : "",
+                 AS_STR_FMT(as_buf_slice(&s->upgrade.check_output)));
     fail_upgrade(s, why);
 }
 
@@ -281,15 +281,15 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
         return;
     }
     /* the controller need not be ready: it may be the one that is to be replaced for that */
-    if (s->phase != SERVING || !as_service_is_ready(s->front->service) ||
+    if (s->phase != SERVING || !as_service_is_ready(s->current->service) ||
         !as_service_ensure_running(s->controller)) {
         fail_upgrade(s, s->phase == STARTING  ? "the server is not ready yet"
                         : s->phase == SERVING ? "dispatcher or controller are being started"
                                               : "the server ends");
         return;
     }
-    s->upgrade.began = as_loop_now(s->loop);
-    as_buf_drop(&s->upgrade.said, s->upgrade.said.n);
+    s->upgrade.started_at = as_loop_now(s->loop);
+    as_buf_drop(&s->upgrade.check_output, s->upgrade.check_output.n);
     as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
     write_state(s, &c);
     file = as_reexec_make_memfd(&c);
@@ -305,7 +305,7 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
         return;
     }
     as_process_stop(s->upgrade.check, 0, as_supervisor_option_ns(s, AS_OPT_UPGRADE_CHECK_TIMEOUT));
-    move(s, AS_UPGRADE_CHECKING);
+    set_stage(s, AS_UPGRADE_CHECKING);
 }
 
 /* --- the new image --- */
@@ -361,15 +361,15 @@ bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
     s->complete = as_reexec_get_u64(in, "complete", 1);
     s->phase = SERVING; /* an upgrade waits for that */
     s->oom_seen = as_reexec_get_u64(in, "oom-seen", UINT64_MAX);
-    s->upgrade.began = as_reexec_get_u64(in, "upgrade-began", UINT64_MAX);
+    s->upgrade.started_at = as_reexec_get_u64(in, "upgrade-began", UINT64_MAX);
     console = as_reexec_get(in, "console");
     as_buf_add(&s->console.out, console.p, console.n);
     s->console.dropped = as_reexec_get_u64(in, "console-dropped", UINT64_MAX);
     as_journal_restore(&s->journal, in);
-    dispatcher = as_service_restore(s->front->service, in);
+    dispatcher = as_service_restore(s->current->service, in);
     controller = as_service_restore(s->controller, in);
-    s->front->channel = dispatcher;
-    s->front->serving = true;
+    s->current->channel = dispatcher;
+    s->current->serving = true;
     s->to_controller = controller;
     as_workers_restore(s->workers, in, dispatcher, controller);
     if (!in->failed && in->rest.n)
@@ -380,7 +380,7 @@ bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
     as_log_event(&s->log, AS_LOG_INFO, "upgrade_resumed", "version=%s", AS_VERSION);
     s->upgrade.attempts = 0;
     as_service_restart(s->controller, AS_SEC);
-    as_timer_set(&s->upgrade.patience,
+    as_timer_set(&s->upgrade.timer,
                  as_loop_now(s->loop) + AS_SEC + as_supervisor_option_ns(s, AS_OPT_START_TIMEOUT));
     return true;
 }
@@ -393,7 +393,7 @@ void as_supervisor_controller_starting(struct as_supervisor *s)
 
 void as_supervisor_controller_serving(struct as_supervisor *s)
 {
-    const struct as_handover *fds = as_service_fds(s->front->service);
+    const struct as_handover *fds = as_service_fds(s->current->service);
     struct as_handover copies = {.n = 0};
 
     if (s->upgrade.stage != AS_UPGRADE_CONTROLLER)
@@ -410,7 +410,7 @@ void as_supervisor_controller_serving(struct as_supervisor *s)
         fail_upgrade(s, "no descriptors left for a second dispatcher");
         return;
     }
-    move(s, AS_UPGRADE_DISPATCHER);
+    set_stage(s, AS_UPGRADE_DISPATCHER);
     as_supervisor_make_dispatcher(s, s->other, &copies);
     as_service_start(s->other->service);
 }
@@ -426,7 +426,7 @@ static void start_yield(struct as_supervisor *s, struct as_service *former)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
         as_log_event(&s->log, AS_LOG_WARN, "no_relay", "reason=\"%s\"", strerror(errno));
-    s->upgrade.relay = fd[1];
+    s->upgrade.handover_fd = fd[1];
     as_service_yield(former, 0, fd[0], timeout);
     if (fd[0] >= 0)
         close(fd[0]);
@@ -435,13 +435,13 @@ static void start_yield(struct as_supervisor *s, struct as_service *former)
 /* It is there: it is told of the workers, and the former one that it lets them go. */
 void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f)
 {
-    struct as_supervisor_dispatcher *former = s->front;
+    struct as_supervisor_dispatcher *former = s->current;
 
     if (s->upgrade.stage != AS_UPGRADE_DISPATCHER || f != s->other)
         return;
-    move(s, AS_UPGRADE_MOVING);
+    set_stage(s, AS_UPGRADE_MOVING);
     s->other = former;
-    s->front = f;
+    s->current = f;
     as_workers_switch_dispatcher(s->workers, f->channel);
     start_yield(s, former->service);
     as_supervisor_send_dispatcher_state(s);
@@ -455,7 +455,7 @@ void as_supervisor_on_moved(struct as_supervisor *s, uint32_t foreign, bool drai
     send_told(s, foreign, true);
     /* one that goes on serving would do so for ever when a worker does not come */
     if (!drains)
-        as_timer_set(&s->upgrade.patience,
+        as_timer_set(&s->upgrade.timer,
                      as_loop_now(s->loop) + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT));
 }
 
@@ -463,7 +463,7 @@ void as_supervisor_on_opened(struct as_supervisor *s)
 {
     if (s->upgrade.stage != AS_UPGRADE_MOVING)
         return;
-    move(s, AS_UPGRADE_YIELDING);
+    set_stage(s, AS_UPGRADE_YIELDING);
     as_service_yield(s->other->service, 1, -1,
                      as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
 }
@@ -474,12 +474,12 @@ void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor
     bool takes = s->upgrade.stage == AS_UPGRADE_MOVING || s->upgrade.stage == AS_UPGRADE_YIELDING;
 
     if (f == s->other && takes)
-        as_channel_send(s->front->channel, m);
+        as_channel_send(s->current->channel, m);
 }
 
-static void done(struct as_supervisor *s)
+static void on_upgrade_done(struct as_supervisor *s)
 {
-    as_ns took = as_loop_now(s->loop) - s->upgrade.began;
+    as_ns took = as_loop_now(s->loop) - s->upgrade.started_at;
     struct as_buf line;
 
     as_log_event(&s->log, AS_LOG_INFO, "upgraded", "version=%s took_ms=%llu", AS_VERSION,
@@ -500,9 +500,9 @@ void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up)
     } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
         if (stage == AS_UPGRADE_MOVING) /* whoever is not there by now comes by itself */
             send_told(s, 0, false);
-        as_channel_send(s->front->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
-        move(s, AS_UPGRADE_NONE);
-        done(s);
+        as_channel_send(s->current->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
+        set_stage(s, AS_UPGRADE_NONE);
+        on_upgrade_done(s);
     }
     as_supervisor_dispatcher_down(s);
 }
@@ -533,14 +533,14 @@ void as_supervisor_upgrade_init(struct as_supervisor *s)
 {
     if (!s->conf->reexec)
         remove_check_copy(s); /* of a supervisor that was killed, and its check with it */
-    s->upgrade.relay = -1;
-    as_buf_init(&s->upgrade.said);
-    as_timer_init(&s->upgrade.patience, s->loop, on_upgrade_timer);
+    s->upgrade.handover_fd = -1;
+    as_buf_init(&s->upgrade.check_output);
+    as_timer_init(&s->upgrade.timer, s->loop, on_upgrade_timer);
 }
 
 void as_supervisor_upgrade_fini(struct as_supervisor *s)
 {
     close_handover_fd(s);
-    as_buf_fini(&s->upgrade.said);
-    as_timer_close(&s->upgrade.patience, NULL);
+    as_buf_fini(&s->upgrade.check_output);
+    as_timer_close(&s->upgrade.timer, NULL);
 }

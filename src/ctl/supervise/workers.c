@@ -36,10 +36,10 @@ static void send_token(struct as_workers_row *w)
 static void send_forget(struct as_workers_row *w)
 {
     struct as_ctl_message m = make_message(w, AS_CTL_FORGET);
-    bool killed = WIFSIGNALED(w->end.status) && WTERMSIG(w->end.status) == SIGKILL;
+    bool killed = WIFSIGNALED(w->last_exit.status) && WTERMSIG(w->last_exit.status) == SIGKILL;
 
     m.token = as_str_of(w->token);
-    m.kind = w->end.kind == AS_EXIT_CRASH && killed ? AS_EXIT_KILLED : w->end.kind;
+    m.kind = w->last_exit.kind == AS_EXIT_CRASH && killed ? AS_EXIT_KILLED : w->last_exit.kind;
     as_channel_send(w->all->dispatcher, &m);
     as_channel_send(w->all->former, &m);
 }
@@ -57,9 +57,9 @@ static void send_exited(struct as_workers_row *w)
     struct as_ctl_message m = make_message(w, AS_CTL_EXITED);
 
     m.token = as_str_of(w->token);
-    m.pid = (uint32_t)w->end.pid;
-    m.number = (uint32_t)w->end.status;
-    m.kind = w->end.kind;
+    m.pid = (uint32_t)w->last_exit.pid;
+    m.number = (uint32_t)w->last_exit.status;
+    m.kind = w->last_exit.kind;
     m.text = as_buf_slice(&w->reason);
     as_channel_send(w->all->controller, &m);
 }
@@ -75,7 +75,7 @@ static void send_note(struct as_workers_row *w)
 
 static void send_told(struct as_workers *all)
 {
-    if (all->begun)
+    if (all->controller_ready)
         as_channel_send(all->dispatcher, &(struct as_ctl_message){.type = AS_CTL_TOLD});
 }
 
@@ -102,14 +102,14 @@ static void on_line(void *ctx, struct as_str line)
 void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,
                               struct as_str reason)
 {
-    w->end.pid = w->process ? as_process_pid(w->process) : 0;
+    w->last_exit.pid = w->process ? as_process_pid(w->process) : 0;
     w->process = NULL;
-    w->held = false;
-    w->end.known = true;
-    w->end.status = status;
-    w->end.kind = kind;
+    w->in_former = false;
+    w->last_exit.undecided = true;
+    w->last_exit.status = status;
+    w->last_exit.kind = kind;
     as_workers_set_bytes(&w->reason, reason);
-    as_workers_set_bytes(&w->wait, AS_STR(""));
+    as_workers_set_bytes(&w->wait_reason, AS_STR(""));
     /* nobody may use what a dead process could have leaked, whether there is a controller or not */
     send_forget(w);
     w->state = AS_CTL_WAITING_STATE;
@@ -143,21 +143,21 @@ static void on_spare_end(void *ctx)
     check_all_stopped(ctx);
 }
 
-static bool has_shared_spec(const struct as_workers_row *w, struct as_str recipe)
+static bool has_shared_spec(const struct as_workers_row *w, struct as_str shared)
 {
-    struct as_buf mine, own;
+    struct as_buf shared_items, own;
     bool is;
 
-    as_buf_init(&mine);
+    as_buf_init(&shared_items);
     as_buf_init(&own);
-    as_spawn_split(as_buf_slice(&w->spawn), &mine, &own);
-    is = as_str_eq(as_buf_slice(&mine), recipe);
-    as_buf_fini(&mine);
+    as_spawn_split(as_buf_slice(&w->spawn), &shared_items, &own);
+    is = as_str_eq(as_buf_slice(&shared_items), shared);
+    as_buf_fini(&shared_items);
     as_buf_fini(&own);
     return is;
 }
 
-static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str recipe)
+static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str shared)
 {
     const struct as_workers *all = ctx;
 
@@ -165,7 +165,7 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str r
     {
         const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        if (as_str_eq(as_str_of(w->deployment), deployment) && has_shared_spec(w, recipe))
+        if (as_str_eq(as_str_of(w->deployment), deployment) && has_shared_spec(w, shared))
             return true;
     }
     return false;
@@ -186,7 +186,7 @@ static void refill_spares(struct as_workers_row *w)
 
 /* --- starts --- */
 
-static int start(struct as_workers_row *w, struct as_buf *err)
+static int start_process(struct as_workers_row *w, struct as_buf *err)
 {
     struct as_str text = as_buf_slice(&w->spawn);
     struct as_spawn s;
@@ -210,7 +210,7 @@ static int start(struct as_workers_row *w, struct as_buf *err)
 
 /* The dispatcher hears the token that a worker will come with before it is started: a quick one may
  * be there sooner than we are back. */
-static void spawn(struct as_workers *all, const struct as_ctl_message *m)
+static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find_or_add(all, m);
     struct as_ctl_message answer;
@@ -224,13 +224,13 @@ static void spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_list_push(&all->workers, &w->node);
     as_buf_init(&err);
     as_workers_set_text(&w->token, m->token);
-    as_workers_set_bytes(&w->wait, AS_STR(""));
+    as_workers_set_bytes(&w->wait_reason, AS_STR(""));
     w->restarts = m->restarts;
-    w->end.known = false;
+    w->last_exit.undecided = false;
     send_token(w);
     as_journal_add(all->console->journal, w->name);
     as_workers_set_bytes(&w->spawn, m->text);
-    rc = start(w, &err);
+    rc = start_process(w, &err);
     as_spares_sweep(all->spares, is_spare_wanted, all);
     if (rc < 0) {
         /* as shells report a command that cannot be started */
@@ -260,10 +260,10 @@ static void on_place(struct as_workers *all, const struct as_ctl_message *m)
 
     if (w->process || (m->state != AS_CTL_WAITING_STATE && m->state != AS_CTL_DOWN_STATE))
         return;
-    w->end.known = false; /* decided */
+    w->last_exit.undecided = false; /* decided */
     w->state = m->state;
     w->restarts = m->restarts;
-    as_workers_set_bytes(&w->wait, m->text);
+    as_workers_set_bytes(&w->wait_reason, m->text);
     send_replica(w);
 }
 
@@ -310,7 +310,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
 
     switch (m->type) {
     case AS_CTL_SPAWN:
-        spawn(all, m);
+        on_spawn(all, m);
         break;
     case AS_CTL_PLACE:
         on_place(all, m);
@@ -327,7 +327,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_UP:
     case AS_CTL_STATUS:
     case AS_CTL_DELETE:
-        as_status_cache_update(&all->standing, m, all->dispatcher);
+        as_status_cache_update(&all->status_cache, m, all->dispatcher);
         break;
     default:
         w = as_workers_find_running(all, m->token);
@@ -348,7 +348,7 @@ static void send_all_to_dispatcher(struct as_workers *all)
         send_note(w);
     }
     /* or requests would queue for workers that nobody will start */
-    as_status_cache_send_all(&all->standing, all->dispatcher);
+    as_status_cache_send_all(&all->status_cache, all->dispatcher);
 }
 
 void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channel)
@@ -376,7 +376,7 @@ void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *cha
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        w->held = w->state == AS_CTL_READY_STATE;
+        w->in_former = w->state == AS_CTL_READY_STATE;
         if (w->state == AS_CTL_READY_STATE)
             w->state = AS_CTL_LOST_STATE;
     }
@@ -387,7 +387,7 @@ void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *cha
 void as_workers_remove_former(struct as_workers *all)
 {
     all->former = NULL;
-    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct as_workers_row, node)->held = false;
+    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct as_workers_row, node)->in_former = false;
 }
 
 bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_message *m)
@@ -397,7 +397,7 @@ bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_messag
     if (w && m->type == AS_CTL_KILL)
         handle_process_message(w, m);
     if (w && m->type == AS_CTL_GONE)
-        w->held = false;
+        w->in_former = false;
     /* READY of it came too late; GONE is old news when the other one has said READY */
     return m->type == AS_CTL_ANSWER ||
            (m->type == AS_CTL_GONE && w && w->state == AS_CTL_LOST_STATE);
@@ -407,14 +407,14 @@ bool as_workers_accepts(const struct as_workers *all, const struct as_ctl_messag
 {
     const struct as_workers_row *w = as_workers_find_running(all, m->token);
 
-    return m->type != AS_CTL_RETIRED || !w || !w->held;
+    return m->type != AS_CTL_RETIRED || !w || !w->in_former;
 }
 
 void as_workers_controller_ready(struct as_workers *all)
 {
-    if (all->begun)
+    if (all->controller_ready)
         return;
-    all->begun = true;
+    all->controller_ready = true;
     send_told(all);
 }
 
@@ -429,13 +429,13 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
         struct as_ctl_message m = make_message(w, AS_CTL_RUNS);
 
         m.token = as_str_of(w->token);
-        m.number = w->end.known;
+        m.number = w->last_exit.undecided;
         m.text = as_str_of(w->note);
         as_channel_send(channel, &m);
-        if (w->end.known)
+        if (w->last_exit.undecided)
             send_exited(w);
     }
-    as_status_cache_send_down(&all->standing, channel);
+    as_status_cache_send_down(&all->status_cache, channel);
 }
 
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
@@ -482,7 +482,7 @@ int as_workers_new(struct as_workers **ret_w, struct as_loop *loop,
     all->console = console;
     all->log = log;
     as_list_init(&all->workers);
-    as_status_cache_init(&all->standing);
+    as_status_cache_init(&all->status_cache);
     as_task_init(&all->stopped, on_stopped);
     all->launcher = (struct as_launcher){
         .loop = loop, .log = log, .oom_seen = conf->oom_seen, .terminal = conf->terminal};
@@ -506,7 +506,7 @@ void as_workers_free(struct as_workers *all)
         return;
     while ((n = as_list_pop(&all->workers)))
         as_workers_free_row(AS_LIST_ENTRY(n, struct as_workers_row, node));
-    as_status_cache_fini(&all->standing);
+    as_status_cache_fini(&all->status_cache);
     as_spares_free(all->spares);
     free(all);
 }

@@ -17,7 +17,7 @@ struct as_workers_row {
     struct as_workers *all;
     struct as_process *process; /* NULL: waits, is given up, or has just died */
     enum as_ctl_state state;
-    bool held; /* the former dispatcher may have requests of it */
+    bool in_former; /* the former dispatcher may have requests of it */
     uint32_t restarts;
     char *name, *deployment;
     char *token;          /* of the process, or of the last one */
@@ -26,13 +26,13 @@ struct as_workers_row {
     struct as_buf reason; /* how the last process ended; empty once the next one is ready */
     /* Why there is none, in the controller's words; empty: `reason` says it. Not over an exec: the
      * next controller says it anew. */
-    struct as_buf wait;
+    struct as_buf wait_reason;
     struct {
-        bool known; /* one has ended, and the controller has not said what comes then */
+        bool undecided; /* one has ended, and the controller has not said what comes then */
         pid_t pid;
         int status;
         enum as_exit_kind kind;
-    } end;
+    } last_exit;
 };
 
 struct as_workers {
@@ -43,11 +43,11 @@ struct as_workers {
     struct as_channel *dispatcher, *controller; /* NULL: not there */
     struct as_channel *former;                  /* the dispatcher that was relieved */
     struct as_list workers;
-    struct as_status_cache standing;
+    struct as_status_cache status_cache;
     struct as_task stopped;
     struct as_launcher launcher;
     struct as_spares *spares;
-    bool begun; /* dispatchers may be told that they were told all */
+    bool controller_ready; /* dispatchers may be told that they were told all */
     bool stopping;
 };
 

@@ -35,7 +35,7 @@ const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
 
         /* of one that has ended the number may be another one's, but hardly so soon */
         if ((w->process && as_process_pid(w->process) == pid) ||
-            (w->end.known && w->end.pid == pid))
+            (w->last_exit.undecided && w->last_exit.pid == pid))
             return w->name;
     }
     return as_spares_owns_pid(all->spares, pid) ? "spare" : NULL;
@@ -65,7 +65,7 @@ void as_workers_set_bytes(struct as_buf *b, struct as_str s)
 
 struct as_str as_workers_reason(const struct as_workers_row *w)
 {
-    return as_buf_slice(w->wait.n ? &w->wait : &w->reason);
+    return as_buf_slice(w->wait_reason.n ? &w->wait_reason : &w->reason);
 }
 
 struct as_workers_row *as_workers_find_or_add(struct as_workers *all,
@@ -81,7 +81,7 @@ struct as_workers_row *as_workers_find_or_add(struct as_workers *all,
         w->token = as_str_dup(AS_STR(""));
         w->note = as_str_dup(AS_STR(""));
         as_buf_init(&w->reason);
-        as_buf_init(&w->wait);
+        as_buf_init(&w->wait_reason);
         as_buf_init(&w->spawn);
         as_list_push(&all->workers, &w->node);
     }
@@ -94,7 +94,7 @@ void as_workers_free_row(struct as_workers_row *w)
     AS_ASSERT(!w->process);
     as_list_remove(&w->node);
     as_buf_fini(&w->reason);
-    as_buf_fini(&w->wait);
+    as_buf_fini(&w->wait_reason);
     as_buf_fini(&w->spawn);
     free(w->name);
     free(w->deployment);
@@ -115,10 +115,10 @@ static void save_worker(const struct as_workers_row *w, struct as_reexec_writer 
     as_reexec_put(c, "spawn", as_buf_slice(&w->spawn));
     as_reexec_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
     as_reexec_put_u64(c, "restarts", w->restarts);
-    as_reexec_put_u64(c, "ended", w->end.known);
-    as_reexec_put_u64(c, "end-pid", (uint64_t)w->end.pid);
-    as_reexec_put_u64(c, "end-status", (uint32_t)w->end.status);
-    as_reexec_put_u64(c, "end-kind", w->end.kind);
+    as_reexec_put_u64(c, "ended", w->last_exit.undecided);
+    as_reexec_put_u64(c, "end-pid", (uint64_t)w->last_exit.pid);
+    as_reexec_put_u64(c, "end-status", (uint32_t)w->last_exit.status);
+    as_reexec_put_u64(c, "end-kind", w->last_exit.kind);
     as_reexec_put_u64(c, "runs", w->process != NULL);
     if (w->process)
         as_process_save(w->process, c);
@@ -134,7 +134,7 @@ void as_workers_save(const struct as_workers *all, struct as_reexec_writer *c)
     as_reexec_put_u64(c, "replicas", n);
     AS_LIST_EACH(node, &all->workers)
     save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), c);
-    as_status_cache_save(&all->standing, c);
+    as_status_cache_save(&all->status_cache, c);
     as_spares_save(all->spares, c);
 }
 
@@ -166,10 +166,10 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *c)
     as_workers_set_bytes(&w->spawn, as_reexec_get(c, "spawn"));
     state = read_state(c);
     w->restarts = (uint32_t)as_reexec_get_u64(c, "restarts", UINT32_MAX);
-    w->end.known = as_reexec_get_u64(c, "ended", 1);
-    w->end.pid = (pid_t)as_reexec_get_u64(c, "end-pid", INT32_MAX);
-    w->end.status = (int)as_reexec_get_u64(c, "end-status", UINT32_MAX);
-    w->end.kind = (enum as_exit_kind)as_reexec_get_u64(c, "end-kind", AS_EXIT_STOPPED);
+    w->last_exit.undecided = as_reexec_get_u64(c, "ended", 1);
+    w->last_exit.pid = (pid_t)as_reexec_get_u64(c, "end-pid", INT32_MAX);
+    w->last_exit.status = (int)as_reexec_get_u64(c, "end-status", UINT32_MAX);
+    w->last_exit.kind = (enum as_exit_kind)as_reexec_get_u64(c, "end-kind", AS_EXIT_STOPPED);
     if (as_reexec_get_u64(c, "runs", 1)) {
         w->process =
             as_process_restore(all->loop, c, all->conf.oom_seen, &as_workers_process_ops, w);
@@ -192,12 +192,12 @@ void as_workers_restore(struct as_workers *all, struct as_reexec_reader *c,
 
     all->dispatcher = dispatcher;
     all->controller = controller;
-    all->begun = true; /* an upgrade waits for that */
+    all->controller_ready = true; /* an upgrade waits for that */
     all->launcher.groups = (uint32_t)as_reexec_get_u64(c, "groups", UINT32_MAX);
     all->launcher.told_limit = as_reexec_get_u64(c, "unbound", 1);
     n = as_reexec_get_u64(c, "replicas", UINT32_MAX);
     for (uint64_t i = 0; i < n && !c->failed; i++)
         restore_worker(all, c);
-    as_status_cache_restore(&all->standing, c);
+    as_status_cache_restore(&all->status_cache, c);
     as_spares_restore(all->spares, c);
 }

@@ -16,7 +16,7 @@
 
 #define STACKS_WAIT (2 * AS_SEC) /* from SIGABRT to SIGKILL: its stacks are printed in between */
 
-#define QUESTION_MS 10000 /* an interpreter without imports */
+#define PROBE_TIMEOUT_MS 10000 /* an interpreter without imports */
 
 static void print_line(void *ctx, struct as_str line)
 {
@@ -25,14 +25,14 @@ static void print_line(void *ctx, struct as_str line)
 }
 
 /* What one that takes too long gets. */
-enum stop_stage { WAITS, WARNED, OVER };
+enum stop_stage { NOT_SIGNALLED, ABORTED, KILLED };
 
 /* It is told first, since it can say what it is doing. */
 static void signal_child(struct as_proc *p, enum stop_stage *state, as_ns *deadline)
 {
-    *state = *state == WAITS ? WARNED : OVER;
-    as_proc_signal(p, *state == WARNED ? SIGABRT : SIGKILL);
-    *deadline = *state == WARNED ? *deadline + STACKS_WAIT : AS_NEVER;
+    *state = *state == NOT_SIGNALLED ? ABORTED : KILLED;
+    as_proc_signal(p, *state == ABORTED ? SIGABRT : SIGKILL);
+    *deadline = *state == ABORTED ? *deadline + STACKS_WAIT : AS_NEVER;
 }
 
 static as_ns clock_now(void)
@@ -121,10 +121,10 @@ bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
     return false;
 }
 
-enum package { THERE, LACKING, NO_PYTHON };
+enum package_state { INSTALLED, NOT_INSTALLED, NO_PYTHON };
 
 /* Asks the interpreter itself. */
-static enum package find_package(const struct as_describe_source *where)
+static enum package_state find_package(const struct as_describe_source *where)
 {
     static const char question[] = "import importlib.util, sys; sys.exit(3 + "
                                    "(importlib.util.find_spec('anyserve') is None))";
@@ -143,7 +143,7 @@ static enum package find_package(const struct as_describe_source *where)
     spec.out = spec.err = null;
     if (null >= 0 && as_proc_spawn(&p, &spec, &e) == 0) {
         pfd.fd = p.pidfd;
-        if (poll(&pfd, 1, QUESTION_MS) <= 0)
+        if (poll(&pfd, 1, PROBE_TIMEOUT_MS) <= 0)
             as_proc_signal(&p, SIGKILL);
         status = as_proc_wait(&p);
     }
@@ -151,23 +151,25 @@ static enum package find_package(const struct as_describe_source *where)
         close(null);
     if (status < 0 || !WIFEXITED(status))
         return NO_PYTHON;
-    return WEXITSTATUS(status) == 3 ? THERE : WEXITSTATUS(status) == 4 ? LACKING : NO_PYTHON;
+    return WEXITSTATUS(status) == 3   ? INSTALLED
+           : WEXITSTATUS(status) == 4 ? NOT_INSTALLED
+                                      : NO_PYTHON;
 }
 
 /* The worker program's own codes say what is wrong and it has written why. Everything else: what
  * was seen, and what can be found out. */
-static int verdict(const struct as_describe_source *where, int status, enum stop_stage state,
-                   struct as_buf *err)
+static int report_exit(const struct as_describe_source *where, int status, enum stop_stage state,
+                       struct as_buf *err)
 {
     const char *python = where->python;
     char how[48];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
-    if (state != WAITS) {
+    if (state != NOT_SIGNALLED) {
         as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
                       (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
-                      state == WARNED ? "; what its threads were doing is above, if it could tell"
-                                      : "");
+                      state == ABORTED ? "; what its threads were doing is above, if it could tell"
+                                       : "");
         return AS_EXIT_CODE_RAISED;
     }
     if (as_exit_code_fatal(code))
@@ -177,10 +179,10 @@ static int verdict(const struct as_describe_source *where, int status, enum stop
     as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
                   as_proc_describe(status, how));
     switch (find_package(where)) {
-    case THERE:
+    case INSTALLED:
         as_buf_str(err, "The package is there; what was printed, if anything, is above.");
         break;
-    case LACKING:
+    case NOT_INSTALLED:
         as_buf_printf(err,
                       "The package is not installed there:  %s -m pip install anyserve\n"
                       "Another interpreter is chosen with --python PATH.",
@@ -207,7 +209,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     struct as_describe_command command;
     struct as_buf text;
     struct as_proc p;
-    enum stop_stage state = WAITS;
+    enum stop_stage state = NOT_SIGNALLED;
     char cwd[PATH_MAX];
     int out[2], e, rc, sig, status;
 
@@ -244,9 +246,9 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     close(out[0]);
     if (sig)
         rc = AS_EXIT_CODE_SIGNAL + sig;
-    else if (text.n > AS_DECLARED_BYTES_MAX || state != WAITS || !WIFEXITED(status) ||
+    else if (text.n > AS_DECLARED_BYTES_MAX || state != NOT_SIGNALLED || !WIFEXITED(status) ||
              WEXITSTATUS(status) != 0)
-        rc = verdict(where, status, state, err);
+        rc = report_exit(where, status, state, err);
     else if (as_declared_parse(ret_app, as_buf_slice(&text), print_line, NULL, err) < 0) {
         as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
                       python);
