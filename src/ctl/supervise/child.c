@@ -11,7 +11,7 @@ static const uint32_t state_moves[AS_CTL_STATES] = {
 
 #define WITH_PROCESS (BIT(STARTING) | BIT(READY) | BIT(LOST) | BIT(STOPPING))
 
-/* The invariant: a process exists in exactly the states that say so. */
+/* The invariant: there is a process in exactly the states WITH_PROCESS. */
 static void check_invariant(const struct as_child *c)
 {
     bool runs = ((1u << c->state) & WITH_PROCESS) != 0;
@@ -41,13 +41,12 @@ static void set_timer(struct as_child *c, as_ns at)
     as_timer_set(&c->timer, at);
 }
 
-/* The deadline of STARTING and LOST. */
+/* For STARTING and LOST. */
 static void arm_start_timeout(struct as_child *c)
 {
     set_timer(c, loop_now(c) + c->conf.start_timeout);
 }
 
-/* What comes after a death. */
 static struct as_restart_verdict decide_restart(struct as_child *c, struct as_child_death *d)
 {
     struct as_restart_verdict v =
@@ -65,7 +64,7 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
     c->pid = 0;
     c->process = NULL;
     if (c->state == AS_CTL_DOWN_STATE)
-        return; /* stopped by its owner on hearing of the death */
+        return; /* the owner has stopped it in ops.died */
     if (c->state == AS_CTL_STOPPING_STATE)
         again = false;
     set_timer(c, again ? v->at : AS_NEVER);
@@ -80,7 +79,7 @@ static void handle_death(struct as_child *c, struct as_child_death *d, struct as
     as_buf_drop(&c->reason, c->reason.n);
     as_buf_add(&c->reason, reason.p, reason.n);
     d->was_ready = c->restart.ready;
-    /* before the owner hears of it: the verdict is part of what it is told */
+    /* decided first: the owner's callback gets the decision */
     v = decide_restart(c, d);
     c->restarting = false;
     if (again)
@@ -103,7 +102,7 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
     handle_death(ctx, &d, e->reason);
 }
 
-/* The process could not even be started: treated as one that ended at once. */
+/* A process that cannot be started counts as one that has ended at once. */
 static void spawn_failed(struct as_child *c, struct as_buf *err)
 {
     struct as_child_death d = {.status = 127 << 8, .kind = AS_EXIT_CODE};
@@ -151,8 +150,8 @@ static void on_due(struct as_task *t)
     }
 }
 
-/* Not at once: starting a process can take longer than a short backoff, and timers that are due
- * again and again would keep the loop from everything else. */
+/* Deferred: starting a process can take longer than a short backoff, and timers that are due again
+ * at once would starve everything else in the loop. */
 static void on_timer(struct as_timer *t)
 {
     struct as_child *c = AS_CONTAINER(t, struct as_child, timer);

@@ -1,9 +1,9 @@
-/* ctl/supervise/child.h — a process of ours over its lives: started, ready, dead, started again,
- * stopped.
+/* ctl/supervise/child.h — a process that is started again when it dies.
  *
- * For the dispatcher and the controller, of which there is always one; workers are the controller's
- * to decide about. What is started and what is told to whom is the owner's (ops). When to start
- * again is core/replicas/restart's decision. Thread: the loop's.
+ * For the dispatcher and the controller, of which there is always one (ctl/supervise/service);
+ * worker processes are decided about by the controller. The owner's ops start the process; this
+ * module keeps its state, its deadlines and its restarts, which core/replicas/restart decides.
+ * Thread: the loop's.
  *
  *            start                  ready                 lost
  *   WAITING ───────► STARTING ─────────────► READY ◄────────────► LOST
@@ -23,66 +23,70 @@ struct as_child;
 
 struct as_child_conf {
     struct as_restart_conf restart;
-    as_ns start_timeout; /* READY after a start, or again after LOST */
+    as_ns start_timeout; /* from the start, or from LOST, to READY */
     struct as_rand *rand;
-    uint64_t *oom_seen; /* the machine's count of OOM kills at the last death; shared */
+    uint64_t *oom_seen; /* the machine's count of OOM kills at the last death of any child; shared
+                           by all */
 };
 
 struct as_child_death {
     int status; /* of waitpid */
     enum as_exit_kind kind;
-    bool was_ready; /* in this life */
+    bool was_ready; /* this process */
     bool gave_up;   /* it is not started again */
     as_ns delay;    /* until the next start */
 };
 
 struct as_child_ops {
-    /* Starts the process. *ret_out: the end of a pipe that it prints to; -1: none. 0 or an error
-     * with its text. */
+    /* Starts the process. *ret_out: the reading end of the pipe that it prints to, or -1. 0, or
+     * AS_E… with the reason in `err`. */
     int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
-    void (*line)(struct as_child *c, struct as_str line);             /* that it printed there */
-    void (*died)(struct as_child *c, const struct as_child_death *d); /* the move comes after it */
-    void (*moved)(struct as_child *c, enum as_ctl_state from);        /* may not free c */
+    void (*line)(struct as_child *c, struct as_str line);             /* that the process printed */
+    void (*died)(struct as_child *c, const struct as_child_death *d); /* before the state changes */
+    void (*moved)(struct as_child *c,
+                  enum as_ctl_state from); /* the state has changed; may not free c */
 };
 
 struct as_child {
-    const char *name; /* the owner's */
+    const char *name; /* not owned */
     enum as_ctl_state state;
     uint32_t starts;      /* processes so far */
     pid_t pid;            /* 0 without a process */
-    struct as_buf reason; /* why the last life ended */
+    struct as_buf reason; /* why the last process ended */
     struct as_child_conf conf;
     struct as_child_ops ops;
     struct as_loop *loop;
-    struct as_timer timer; /* the state's one deadline */
-    struct as_task due;    /* it has come */
+    struct as_timer timer; /* the deadline of the state */
+    struct as_task due;    /* the deadline has come */
     struct as_restart restart;
     struct as_process *process;
-    bool restarting; /* it ends because another life of it is wanted */
+    bool restarting; /* as_child_restart: it ends to be started again at once */
 };
 
 void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
                    const struct as_child_conf *conf, const struct as_child_ops *ops);
-/* The loop must run on until it has closed the timer; only without a process. */
+/* Only without a process. The loop must run on until the timer is closed. */
 void as_child_fini(struct as_child *c);
 
-void as_child_start(struct as_child *c); /* WAITING: now, whether it is due or not */
-void as_child_ready(struct as_child *c); /* STARTING, LOST; else nothing happens */
-void as_child_lost(struct as_child *c);  /* READY; else nothing */
-/* SIGKILL to its group, because of what it did: counts as a crash. */
+/* only in WAITING: starts it now, whether it is due or not */
+void as_child_start(struct as_child *c);
+void as_child_ready(struct as_child *c); /* STARTING, LOST → READY; else ignored */
+void as_child_lost(struct as_child *c);  /* READY → LOST; else ignored */
+/* SIGKILL to its process group for a fault of its own: counts as a crash. */
 void as_child_kill(struct as_child *c, const char *why);
-/* As well, by as_process_abort. */
+/* The same by as_process_abort. */
 void as_child_abort(struct as_child *c, const char *why);
-/* `signal` (0: it was told otherwise), after `timeout` SIGKILL; may be repeated to hurry. */
+/* Sends `signal` (0: none, a message has asked it to end), after `timeout` SIGKILL. A second call
+ * may shorten the timeout. */
 void as_child_stop(struct as_child *c, int signal, as_ns timeout);
 
-/* READY or LOST: its next life begins as soon as this one has ended, which it is asked for by
- * `signal`, after `timeout` by SIGKILL. Not a death that anybody is told of. */
+/* Only in READY or LOST: ends the process as as_child_stop does, and starts the next one as soon as
+ * it has ended. This is no failure. */
 void as_child_restart(struct as_child *c, int signal, as_ns timeout);
 
-/* Over an exec (ctl/message/reexec_state.h); with a process, and _resume on one that was just
- * initialised: it is READY then, of which `moved` is not told. One that was not is to be renewed.
- */
+/* For an upgrade's exec (ctl/message/reexec_state.h). _save: only with a process. _restore: on a
+ * child that was just initialised; it is READY afterwards, without a call of `moved`. A child that
+ * was not READY must be restarted after it. */
 void as_child_save(const struct as_child *c, struct as_reexec_writer *out);
 void as_child_restore(struct as_child *c, struct as_reexec_reader *in);
 

@@ -1,6 +1,6 @@
 #include "ctl/supervise/handover.h"
 
-/* we pass a handful, from 3 on; a larger number is no list of ours */
+/* we pass a handful from 3 on; a list with a larger number is not ours */
 #define FD_MAX 1023u
 
 static const char *const names[AS_HANDOVER_KINDS] = {
@@ -39,7 +39,7 @@ void as_handover_write(const struct as_handover *h, struct as_buf *b)
         as_buf_printf(b, "%s%s:%u", i ? "," : "", names[h->kind[i]], 3 + i);
 }
 
-/* Strict: a descriptor taken for another one would be closed, or served, by mistake. */
+/* Strict: a mistaken descriptor would be closed, or served. */
 static int read_entry(struct as_handover *h, struct as_str s)
 {
     const char *colon = memchr(s.p, ':', s.n);

@@ -1,6 +1,7 @@
-/* ctl/supervise/handover.h — which inherited descriptor is what: "grpc:3,grpc:4,link:5,control:6".
+/* ctl/supervise/handover.h — the list of inherited descriptors: "grpc:3,grpc:4,link:5,control:6".
  *
- * The supervisor writes it behind --fds=, its child reads it. One row per kind.
+ * The supervisor writes it as --fds=, its child parses it. Each entry has a kind of the table below
+ * and the number of a descriptor.
  */
 #ifndef AS_CTL_HANDOVER_H
 #define AS_CTL_HANDOVER_H
@@ -13,9 +14,9 @@
     X(STATUS, "status")         /* listener for /metrics and /status, TCP or unix */               \
     X(LINK, "link")             /* unix listener for workers */                                    \
     X(MANAGEMENT, "management") /* listener for workers that register, TCP or unix */              \
-    X(API, "api")               /* listener for who says what is to be served, TCP or unix */      \
-    X(APP, "app")               /* memfd: what the controller reads first */                       \
-    X(CONTROL, "control")       /* to the supervisor */                                            \
+    X(API, "api")               /* listener of the control API, TCP or unix */                     \
+    X(APP, "app")               /* memfd: the initial state, for the controller */                 \
+    X(CONTROL, "control")       /* the socket to the supervisor */                                 \
     X(LOG, "log")               /* where log lines go */
 
 enum as_handover_kind {
@@ -37,9 +38,9 @@ const char *as_handover_name(enum as_handover_kind kind);                     /*
 int as_handover_kind_of(struct as_str name, enum as_handover_kind *ret_kind); /* 0, AS_EINVALID */
 
 void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd);
-/* The text for a child that gets h->fd[i] as descriptor 3 + i. */
+/* Appends the text for a child that gets h->fd[i] as descriptor 3 + i. */
 void as_handover_write(const struct as_handover *h, struct as_buf *b);
-/* 0, or AS_EINVALID: unknown kind, number out of range, too many. */
+/* 0, or AS_EINVALID: an unknown kind, a number out of range, too many entries. */
 int as_handover_parse(struct as_handover *ret_h, const char *text);
 
 #endif

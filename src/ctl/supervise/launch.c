@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* A control group bounds all that a worker starts, and ends it; without one the kernel refuses
- * memory to each process of it alone. */
+/* A control group bounds the memory of all processes of a worker together. Without one RLIMIT_DATA
+ * bounds each process alone. */
 static void limit_memory(struct as_launcher *l, const char *replica, uint64_t bytes,
                          struct as_cgroup *group, struct as_proc_spec *spec)
 {
@@ -63,18 +63,18 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
             as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
             return AS_EIO;
         }
-        spec.out = spec.err = out[1]; /* one pipe for both keeps prints and tracebacks in order */
+        spec.out = spec.err = out[1]; /* one pipe for both keeps the order of stdout and stderr */
     }
     if (s->memory)
         limit_memory(l, name, s->memory, &group, &spec);
     rc = as_proc_spawn(&p, &spec, &e);
-    /* ours would keep the pipe open after the worker's end */
+    /* our copy would keep the pipe open after the worker's end */
     if (out[1] >= 0)
         close(out[1]);
     if (rc < 0) {
         if (out[0] >= 0)
             close(out[0]);
-        as_cgroup_close(&group); /* nothing is in it */
+        as_cgroup_close(&group);
         write_start_error(s, rc, e, err);
         return rc;
     }

@@ -15,8 +15,7 @@ struct group {
     bool v2;
 };
 
-/* The file's text, or false. */
-/* `root` is a folder of test files, "" in production. These files have no size: read to the end. */
+/* Reads the whole file; such files have no size. False: there is none, or it is empty. */
 static bool read_small_file(const char *root, const char *path, char ret_text[FILE_BYTES])
 {
     char full[PATH_BYTES];
@@ -69,7 +68,7 @@ static bool group_file(const char *root, const struct group *g, const char *name
     return read_small_file(root, path, ret_text);
 }
 
-/* g: NULL, without a group. Its path is cut. */
+/* g: NULL, without a group. Shortens its path, up to the root. */
 static uint64_t limit_of(const char *root, struct group *g)
 {
     char text[FILE_BYTES];
@@ -84,7 +83,7 @@ static uint64_t limit_of(const char *root, struct group *g)
         for (;;) {
             char *slash = strrchr(g->path, '/');
 
-            /* "max" is no number; v1 says a huge one */
+            /* no limit: "max" in v2, which is no number; a huge number in v1 */
             if (group_file(root, g, name, text) && number_of(text, "", &v) && v > 0)
                 limit = AS_MIN(limit, v);
             if (!slash)
@@ -109,8 +108,8 @@ uint64_t as_memory_limit_of(const char *root, pid_t pid)
     return limit_of(root, as_cgroup_of_pid(root, pid, g.path, &g.v2) ? &g : NULL);
 }
 
-/* Of our group where it counts them, else of the whole machine: then a SIGKILL at the same moment
- * may be blamed on memory wrongly. It is only a hint in a message. */
+/* The counter of the whole machine may blame memory for an unrelated SIGKILL at the same moment.
+ * The result is only a hint in a message. */
 uint64_t as_memory_limit_oom_kills(const char *root)
 {
     char text[FILE_BYTES];

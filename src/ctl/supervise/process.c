@@ -8,27 +8,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* From SIGABRT to SIGKILL: one that is stopped or waits for a disk does not take the first. */
+/* From SIGABRT to SIGKILL: a process that is stopped or waits for a disk does not act on the first.
+ */
 #define ABORT_GRACE (2 * AS_SEC)
 
-/* Lives on after the end of the process until libuv has closed its watchers. */
+/* Freed when libuv has closed its watchers, which is after the end of the process. */
 struct as_process {
     struct as_loop *loop;
     struct as_process_ops ops;
     void *ctx;
     struct as_proc proc;
-    pid_t pid;                 /* also when it is reaped */
+    pid_t pid;                 /* still set when it is reaped */
     struct as_sock exit_watch; /* the pidfd */
     struct as_sock out;
     struct as_timer kill_timer; /* SIGKILL */
     struct as_output output;
     uint64_t *oom_seen;
-    struct as_cgroup group; /* path NULL: it has none of its own */
+    struct as_cgroup group; /* path NULL: none */
     char *kill_reason;      /* why we killed it, or NULL */
     bool has_out;
-    bool stopping;          /* we asked it to end */
-    bool aborted;           /* SIGKILL comes soon, whatever else it is asked */
-    uint32_t open_watchers; /* watchers that libuv still knows */
+    bool stopping; /* as_process_stop was called */
+    bool aborted;  /* as_process_abort was called: a later stop may not delay the SIGKILL */
+    uint32_t open_watchers; /* watchers that libuv has not closed yet */
 };
 
 static void on_output_line(void *ctx, struct as_str line)
@@ -70,7 +71,7 @@ static void close_output(struct as_process *p)
     }
 }
 
-/* Takes what the pipe has, at most `turns` reads, so that one talker does not starve the others. */
+/* At most `turns` reads, so that a process that prints much does not starve the others. */
 static void read_output(struct as_process *p, int turns)
 {
     char buf[16384];
@@ -93,7 +94,7 @@ static void on_output(struct as_sock *s, int events)
     read_output(AS_CONTAINER(s, struct as_process, out), 4);
 }
 
-/* The first line of `reason`, then what it printed last. */
+/* The first line of `reason`, then the last lines of its output. */
 static void write_reason(const struct as_process *p, const struct as_process_end *e,
                          struct as_buf *reason)
 {
@@ -104,7 +105,7 @@ static void write_reason(const struct as_process *p, const struct as_process_end
     if (p->kill_reason)
         as_buf_printf(reason, ": %s", p->kill_reason);
     else if (e->kind == AS_EXIT_OOM)
-        as_buf_str(reason, p->group.path ? ": it was out of the memory that it may have"
+        as_buf_str(reason, p->group.path ? ": it exceeded its memory limit"
                                          : ": the kernel was out of memory");
     else if (crash.n && WIFSIGNALED(e->status) && WTERMSIG(e->status) != SIGKILL)
         as_buf_printf(reason, ": %.*s", AS_STR_FMT(crash));
@@ -112,8 +113,8 @@ static void write_reason(const struct as_process *p, const struct as_process_end
     as_output_tail(&p->output, reason);
 }
 
-/* What escaped the process group is still in there, and needs a moment to die. What stays all the
- * same is swept by the next server. */
+/* Processes that left the process group are still in the control group, and need a moment to die. A
+ * control group that cannot be removed is removed by the next server. */
 static void close_cgroup(struct as_process *p)
 {
     for (int i = 0; i < 100 && as_cgroup_close(&p->group) == AS_EAGAIN; i++)
@@ -125,7 +126,8 @@ static void close_cgroup(struct as_process *p)
 static bool was_out_of_memory(struct as_process *p, int status)
 {
     uint64_t kills = as_memory_limit_oom_kills("");
-    /* its own group is the better witness; v1's kills are not counted above it */
+    /* the process's own control group is more exact; kills in a v1 group are not counted above it
+     */
     bool grown = p->group.path ? as_cgroup_oom_kills(&p->group) > 0 : kills > *p->oom_seen;
 
     *p->oom_seen = kills;
@@ -141,13 +143,13 @@ static void on_process_exit(struct as_sock *s, int events)
     (void)events;
     p->proc.pidfd = as_sock_detach(&p->exit_watch, on_exit_watch_closed);
     e.status = as_proc_wait(&p->proc);
-    read_output(p,
-                64); /* its group is dead: this is all that comes, unless one escaped the group */
+    read_output(p, 64); /* its process group is dead: nothing more comes, except from processes that
+                           left the group */
     close_output(p);
     as_timer_close(&p->kill_timer, on_kill_timer_closed);
     e.kind = as_exit_kind_of(e.status, p->stopping);
     if (!p->stopping && p->kill_reason)
-        e.kind = AS_EXIT_CRASH; /* our SIGKILL, its fault */
+        e.kind = AS_EXIT_CRASH; /* as_process_kill: for a fault of its own */
     if (was_out_of_memory(p, e.status) && !p->stopping)
         e.kind = AS_EXIT_OOM;
     e.last = as_output_last(&p->output);
@@ -159,7 +161,6 @@ static void on_process_exit(struct as_sock *s, int events)
     as_buf_fini(&reason);
 }
 
-/* It took longer than it was given. */
 static void on_kill_timer(struct as_timer *t)
 {
     as_proc_signal(&AS_CONTAINER(t, struct as_process, kill_timer)->proc, SIGKILL);
@@ -188,7 +189,7 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
     }
     as_timer_init(&p->kill_timer, loop, on_kill_timer);
     p->open_watchers = 2;
-    /* one that cannot be heard still runs */
+    /* a process whose output cannot be read runs all the same */
     p->has_out = out >= 0 && as_sock_open(&p->out, loop, out, on_output) == 0;
     p->open_watchers += p->has_out ? 1 : 0;
     *ret_p = p;
@@ -213,7 +214,7 @@ pid_t as_process_pid(const struct as_process *p)
 
 void as_process_kill(struct as_process *p, struct as_str why)
 {
-    /* the first reason is the one that ended it; later ones are consequences */
+    /* the first reason is the cause; later ones are consequences */
     if (!p->kill_reason)
         p->kill_reason = as_str_dup(why);
     as_proc_signal(&p->proc, SIGKILL);
@@ -253,7 +254,7 @@ void as_process_save(const struct as_process *p, struct as_reexec_writer *c)
     as_reexec_put_u64(c, "cgroup-v2", p->group.v2);
 }
 
-/* What was read is true of a process that lives or waits to be reaped: its watchers tell which. */
+/* Whether the process lives or waits to be reaped is found out by its watchers. */
 struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *c,
                                       uint64_t *oom_seen, const struct as_process_ops *ops,
                                       void *ctx)

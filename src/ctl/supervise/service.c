@@ -19,8 +19,8 @@ struct as_service {
     struct as_task down;
     bool stopping;
     struct as_heartbeat heartbeat;
-    struct as_timer heartbeat_timer; /* whether it was heard of */
-    bool hang_logged; /* it has been logged that it hangs and why it may, since it was heard */
+    struct as_timer heartbeat_timer; /* checks the heartbeat */
+    bool hang_logged; /* since the last heartbeat it was logged that it hangs in a debugger */
 };
 
 static struct as_service *service_of(struct as_child *c)
@@ -44,7 +44,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
     }
 }
 
-/* --- one that hangs --- */
+/* --- the heartbeat --- */
 
 static void schedule_heartbeat_check(struct as_service *s)
 {
@@ -52,7 +52,7 @@ static void schedule_heartbeat_check(struct as_service *s)
                  as_loop_now(s->loop) + as_heartbeat_check_interval(s->heartbeat.timeout));
 }
 
-/* It is READY, a process that has said nothing yet. */
+/* It is READY: the first interval starts now. */
 static void start_heartbeat(struct as_service *s)
 {
     as_heartbeat_init(&s->heartbeat, s->conf.heartbeat);
@@ -85,7 +85,7 @@ static void on_heartbeat_timer(struct as_timer *t)
     struct as_service *s = AS_CONTAINER(t, struct as_service, heartbeat_timer);
     struct timespec asleep;
 
-    /* what ends or starts has time-outs of its own */
+    /* a start or an end has a timeout of its own */
     if (s->stopping || s->child.restarting || !as_service_is_ready(s))
         return;
     clock_gettime(CLOCK_BOOTTIME, &asleep);
@@ -99,14 +99,14 @@ static void on_channel_end(void *ctx)
 {
     struct as_service *s = ctx;
 
-    /* most likely it has just died; if not, it has until the start timeout */
+    /* most likely it has just died; if not, it is killed after the start timeout */
     s->channel = NULL;
     s->ops.on_channel(s->ctx, NULL);
     as_child_lost(&s->child);
 }
 
-/* Its command line: its descriptors, then the options that it knows, then its argument. Only
- * options of its scope: it cannot be told what it does not know. Free with as_option_argv_free. */
+/* Its command line: --fds, the options of its scope, its argument. Free with as_option_argv_free.
+ */
 static char **make_argv(const struct as_service *s, const struct as_handover *h, struct as_buf *fds)
 {
     char **options = as_option_argv(s->conf.opts, s->conf.scope), **argv;
@@ -147,7 +147,8 @@ static int spawn_service(struct as_child *child, struct as_proc *ret_p, int *ret
         return AS_EIO;
     }
     spec.out = spec.err = out[1];
-    /* a new pair for each life: what an old one still had to say dies with it */
+    /* a new pair of sockets for each process: messages of the old one are dropped with its socket
+     */
     if (as_channel_open(&s->channel, s->loop, &channel_ops, s, &fd) < 0) {
         as_buf_str(err, "cannot make the control socket");
         close(out[0]);
@@ -161,10 +162,10 @@ static int spawn_service(struct as_child *child, struct as_proc *ret_p, int *ret
     spec.argv = (const char *const *)argv;
     spec.fds = h.fd;
     spec.n_fds = h.n;
-    /* told before it runs: what it has to know comes before anything else */
+    /* before it runs, so that the state comes before any other message */
     s->ops.on_channel(s->ctx, s->channel);
     rc = as_proc_spawn(ret_p, &spec, &e);
-    /* its ends: what we would hold of them would outlive it */
+    /* the child's ends: our copies would keep them open after its death */
     close(fd);
     close(out[1]);
     as_option_argv_free(argv);
@@ -212,7 +213,7 @@ static void on_child_moved(struct as_child *child, enum as_ctl_state from)
     if (child->state == AS_CTL_READY_STATE)
         start_heartbeat(s);
     if (child->state == AS_CTL_READY_STATE && from == AS_CTL_STARTING_STATE) {
-        child->conf.restart.give_up = 0; /* it can serve: it is brought back whatever happens */
+        child->conf.restart.give_up = 0; /* it has served: it is restarted whatever happens */
         s->ops.on_serving(s->ctx);
     }
     if (child->state == AS_CTL_DOWN_STATE)
@@ -248,7 +249,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
     return 0;
 }
 
-/* Clients are refused by the kernel when the dispatcher's copies go too: at a drain, not before. */
+/* When the dispatcher closes its copies as well, the kernel refuses new connections. */
 static void close_fds(struct as_service *s)
 {
     while (s->conf.fds.n > 0)
@@ -358,7 +359,7 @@ struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_rea
         return NULL;
     s->child.conf.restart.give_up = 0; /* it has served */
     if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)
-        as_child_lost(&s->child); /* it has until the start timeout, then another one comes */
+        as_child_lost(&s->child); /* it is killed after the start timeout and started again */
     else
         start_heartbeat(s);
     return s->channel;

@@ -9,8 +9,8 @@ struct spare {
     struct as_spares *all;
     struct as_process *process;
     char *name, *deployment;
-    struct as_buf shared; /* of SPAWN, less what is one replica's own */
-    int fd; /* it reads what it becomes from the other end; -1: it has been told to end */
+    struct as_buf shared; /* the SPAWN text without a replica's own items */
+    int fd;               /* the other end is its standard input; -1: it is being ended */
 };
 
 struct as_spares {
@@ -70,7 +70,7 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
     struct as_str why, line;
 
     as_output_split_report(e->reason, &why, &line);
-    if (s->fd >= 0) /* nobody asked it to */
+    if (s->fd >= 0) /* by itself */
         as_log_event(all->launcher->log, AS_LOG_WARN, "spare_gone",
                      "deployment=%s reason=%s last=%s", s->deployment,
                      as_log_quote(reason, sizeof(reason), why),
@@ -112,14 +112,14 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
 
         if (!is_spare_for(s, deployment, as_buf_slice(&shared)))
             continue;
-        /* the socket takes it whole, or the spare is as good as dead */
+        /* an empty socket takes the few bytes whole, unless the spare has ended */
         if (send(s->fd, own.p, own.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)own.n) {
-            end_spare(s, AS_STR("a spare that cannot be told"));
+            end_spare(s, AS_STR("the spare does not take its identity"));
             continue;
         }
         p = s->process;
         as_process_set_owner(p, ops, ctx);
-        free_spare(s); /* closes the socket: all has been said */
+        free_spare(s); /* closes the socket, which ends the message */
         break;
     }
     as_buf_fini(&shared);
@@ -193,7 +193,7 @@ void as_spares_sweep(struct as_spares *all,
         struct spare *s = spare_of(n);
 
         if (!wanted(ctx, as_str_of(s->deployment), as_buf_slice(&s->shared)))
-            end_spare(s, AS_STR("no replica has its recipe"));
+            end_spare(s, AS_STR("it fits no replica any more"));
     }
 }
 
@@ -217,7 +217,7 @@ bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
     return false;
 }
 
-/* --- over an exec --- */
+/* --- an upgrade's exec --- */
 
 void as_spares_save(const struct as_spares *all, struct as_reexec_writer *c)
 {
@@ -232,7 +232,8 @@ void as_spares_save(const struct as_spares *all, struct as_reexec_writer *c)
     }
 }
 
-/* Their sockets were closed by the exec, so they end by themselves; they are only to be reaped. */
+/* The exec closed their sockets, so that they end by themselves; they are kept until they are
+ * reaped. */
 void as_spares_restore(struct as_spares *all, struct as_reexec_reader *c)
 {
     uint64_t n = as_reexec_get_u64(c, "spares", UINT32_MAX);
@@ -243,7 +244,7 @@ void as_spares_restore(struct as_spares *all, struct as_reexec_reader *c)
         s->process =
             as_process_restore(all->launcher->loop, c, all->launcher->oom_seen, &spare_ops, s);
         if (s->process)
-            as_process_kill(s->process, AS_STR("a spare of before the upgrade"));
+            as_process_kill(s->process, AS_STR("it was started before the upgrade"));
         else
             free_spare(s);
     }

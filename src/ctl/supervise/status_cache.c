@@ -2,14 +2,14 @@
 
 #include "base/buf.h"
 
-struct deployment { /* what a new dispatcher is told of it; named "": of an application */
+struct deployment { /* named "": the status of an application itself */
     struct as_list node;
-    char *name, *application; /* "": not told yet */
+    char *name, *application; /* application "": not known yet */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
     as_ns since;     /* of the status */
-    bool has_target; /* `wanted` was told; not over an exec: the next controller tells it */
-    uint32_t target; /* replicas that there are to be */
+    bool has_target; /* `wanted` is known; not kept over an exec: the next controller sends it */
+    uint32_t target; /* its target number of replicas */
 };
 
 static void send_down(struct as_channel *channel, const struct deployment *d)
@@ -114,7 +114,7 @@ void as_status_cache_fini(struct as_status_cache *s)
     AS_LIST_EACH(n, &s->deployments) free_deployment(AS_LIST_ENTRY(n, struct deployment, node));
 }
 
-/* Nothing stands of it any more: a deployment that was deleted, an application without any. */
+/* A deployment that was deleted, or an application without deployments. */
 static void remove_deployment(struct as_status_cache *s, const struct as_ctl_message *m,
                               struct as_channel *dispatcher)
 {
@@ -142,7 +142,7 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
     {
         const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
 
-        /* or requests would queue for workers that nobody will start */
+        /* else requests would queue for workers that nobody starts */
         if (d->down)
             send_down(channel, d);
         if (d->status.n)

@@ -12,13 +12,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* The dispatcher keeps the drain timeout itself; this much later it is killed. */
+/* The dispatcher observes the drain timeout itself; it is killed this much later. */
 #define DRAIN_MARGIN (2 * AS_SEC)
-/* The controller has nothing to finish when it is told to end. */
+/* From DRAIN to SIGKILL: the controller has nothing to finish. */
 #define CONTROLLER_STOP_TIMEOUT AS_SEC
 
-/* STARTING → SERVING → DRAINING → STOPPING → ENDED, forward only, any of them may be left out but
- * the last two. DRAINING is the dispatcher's time, STOPPING the workers'. */
+/* STARTING → SERVING → DRAINING → STOPPING → ENDED: forward only; only the last two cannot be
+ * skipped. DRAINING waits for the dispatcher, STOPPING for controller and workers. */
 static const uint32_t phase_moves[PHASES] = {
     [STARTING] = 1u << SERVING | 1u << DRAINING | 1u << STOPPING,
     [SERVING] = 1u << DRAINING | 1u << STOPPING,
@@ -37,7 +37,7 @@ as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id i
     return as_option_ns(s->conf->opts, id);
 }
 
-/* The loop is stopped only when nobody is left who would outlive it. */
+/* The loop stops only when no child process is left. */
 void as_supervisor_try_end(struct as_supervisor *s)
 {
     if (s->phase == STOPPING && s->current->down && (!s->other->service || s->other->down) &&
@@ -47,7 +47,7 @@ void as_supervisor_try_end(struct as_supervisor *s)
     }
 }
 
-/* Nothing is served any more. */
+/* From here on nothing is served. */
 static void stop_all(struct as_supervisor *s)
 {
     if (s->phase == STOPPING || s->phase == ENDED)
@@ -63,7 +63,7 @@ static void stop_all(struct as_supervisor *s)
 
 static void stop_with_code(struct as_supervisor *s, int code)
 {
-    /* the first reason counts: what follows from stopping is no failure of its own */
+    /* the first failure counts: those during a stop follow from it */
     if (s->phase == STARTING || s->phase == SERVING)
         s->code = code;
     stop_all(s);
@@ -86,8 +86,8 @@ static void start_drain(struct as_supervisor *s, const struct signalfd_siginfo *
                      delay + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + DRAIN_MARGIN);
 }
 
-/* A second Ctrl-C, or SIGTERM while draining: the user has decided. A second SIGHUP is nobody's
- * decision: shell and kernel both say that a terminal has gone. */
+/* A second Ctrl-C or SIGTERM is a decision of the user. A second SIGHUP is not: both the shell and
+ * the kernel send one when a terminal closes. */
 static void kill_all_now(struct as_supervisor *s, const struct signalfd_siginfo *si)
 {
     char from[AS_SENDER_MAX];
@@ -116,7 +116,7 @@ static bool is_own_child(void *ctx, pid_t pid)
            (s->upgrade.check && as_process_pid(s->upgrade.check) == pid);
 }
 
-/* At the end of the turn, when the dead of ours that SIGCHLD may be about have been reaped. */
+/* At the end of the loop's turn: children of ours were reaped by their pidfds before. */
 static void reap_orphans(struct as_task *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, orphans);
@@ -130,7 +130,7 @@ static void on_signal(struct as_sock *sock, int events)
     struct signalfd_siginfo si;
 
     (void)events;
-    /* to the end: several signals may be one event */
+    /* until it is empty: several signals may come as one event */
     while (read(sock->fd, &si, sizeof(si)) == sizeof(si)) {
         if (si.ssi_signo == SIGCHLD)
             as_loop_defer(s->loop, &s->orphans);
@@ -149,7 +149,7 @@ static void on_signal(struct as_sock *sock, int events)
     }
 }
 
-/* --- what the two say to us, and to each other --- */
+/* --- messages of dispatcher and controller, to us and to each other --- */
 
 void as_supervisor_send_dispatcher_state(struct as_supervisor *s)
 {
@@ -159,7 +159,8 @@ void as_supervisor_send_dispatcher_state(struct as_supervisor *s)
                                                                           : AS_CTL_LOST_STATE});
 }
 
-/* The one that serves is told all before it runs; one that is to relieve it when it can. */
+/* The current dispatcher gets the whole state before its process runs; one that is to take over
+ * gets it when it has sent SERVING. */
 static void on_dispatcher(void *ctx, struct as_channel *channel)
 {
     struct as_supervisor_dispatcher *f = ctx;
@@ -184,7 +185,7 @@ static void on_dispatcher_serving(void *ctx)
         as_supervisor_send_dispatcher_state(f->s);
 }
 
-/* Told all before it runs: it knows what there is when it takes its first decision. */
+/* It gets the whole state before its process runs, and decides nothing before TOLD. */
 static void on_controller(void *ctx, struct as_channel *channel)
 {
     struct as_supervisor *s = ctx;
@@ -243,14 +244,14 @@ static void on_complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
     as_supervisor_notify(s, "READY=1");
 }
 
-/* Ours is done first, so that what is passed on finds it done. */
+/* Called before a message is passed on, so that its receiver finds our part done. */
 static void handle_message(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     if (m->type == AS_CTL_FATAL)
         on_fatal(s, m);
     else if (m->type == AS_CTL_COMPLETE)
         on_complete(s, m->number, (uint32_t)m->id);
-    else if (m->type != AS_CTL_DRAINED) /* its end says it */
+    else if (m->type != AS_CTL_DRAINED) /* the end of its process is what counts */
         as_workers_handle(s->workers, m);
 }
 
@@ -276,7 +277,7 @@ static void route_message(struct as_supervisor *s, const struct as_ctl_message *
         handle_message(s, m);
     if (to & AS_CTL_C && as_workers_accepts(s->workers, m))
         as_channel_send(s->to_controller, m);
-    /* those that we keep are said by whoever keeps them */
+    /* what the supervisor stores is sent on by the module that stores it */
     if (to == AS_CTL_D)
         as_channel_send(s->current->channel, m);
 }
@@ -308,7 +309,7 @@ static void on_controller_message(void *ctx, const struct as_ctl_message *m)
         route_message(ctx, m);
 }
 
-/* --- their ends --- */
+/* --- processes end --- */
 
 static void on_service_down(struct as_supervisor *s, bool gave_up)
 {
@@ -318,7 +319,7 @@ static void on_service_down(struct as_supervisor *s, bool gave_up)
     as_supervisor_try_end(s);
 }
 
-/* A former one still has clients of its own while the server drains. */
+/* While the server drains, a former dispatcher may still have clients. */
 void as_supervisor_dispatcher_down(struct as_supervisor *s)
 {
     if (s->current->down && !(s->phase == DRAINING && s->other->service && !s->other->down))
@@ -371,7 +372,7 @@ struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s)
         .oom_seen = &s->oom_seen};
 }
 
-/* Whose listeners are whose. */
+/* The API listener is the controller's; all others are the dispatcher's. */
 static void split_listeners(const struct as_handover *all, struct as_handover *dispatcher,
                             struct as_handover *controller)
 {
@@ -399,7 +400,7 @@ void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor
     as_service_new(&f->service, s->loop, &conf, &ops, f, &s->log);
 }
 
-/* The workers first: the services tell them of their channels as soon as they start. */
+/* The workers come first: the services hand them their channels as soon as they start. */
 static int make_children(struct as_supervisor *s)
 {
     static const struct as_service_ops controller_ops = {on_controller, on_controller_serving,
@@ -410,7 +411,8 @@ static int make_children(struct as_supervisor *s)
                                       .on_stopped = on_workers_stopped,
                                       .ctx = s};
     struct as_handover dispatcher_fds = {.n = 0};
-    /* unlike the dispatcher it has nothing to end when we die */
+    /* unlike the dispatcher it has nothing to finish when the supervisor dies: hence death_signal
+     */
     struct as_service_conf controller = {.name = "controller",
                                          .program = "/proc/self/exe",
                                          .opts = conf->opts,
@@ -421,7 +423,7 @@ static int make_children(struct as_supervisor *s)
                                              as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                          .death_signal = SIGKILL,
                                          .child = as_supervisor_child_conf(s)};
-    /* a dry run has none */
+    /* a check (dry read) has none */
     int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
                             : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
 
@@ -436,8 +438,9 @@ static int make_children(struct as_supervisor *s)
                         on_signal);
 }
 
-/* Those that end a server. Whoever has us ignore SIGHUP (nohup) wants us to outlive the terminal:
- * one that is blocked would come all the same. */
+/* The signals that end a server. SIGHUP is left out when it was ignored at the start (nohup): the
+ * server is to outlive the terminal, and a blocked signal would be delivered by the signalfd
+ * although it is ignored. */
 static void fill_end_signals(sigset_t *ret_set)
 {
     struct sigaction hup;
@@ -456,8 +459,8 @@ static int block_signals(sigset_t *ret_set)
     fill_end_signals(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
-    /* blocked before the first fork and read as bytes: no handler of ours ever interrupts anything.
-     * Children get the default mask back (io/process/proc). */
+    /* Blocked before the first fork and read from a signalfd: there is no signal handler. Children
+     * get the default mask back (io/process/proc). */
     sigaddset(&set, SIGCHLD);
     signal(SIGPIPE, SIG_IGN);
     *ret_set = set;
@@ -508,7 +511,8 @@ static void open_journal(struct as_supervisor *s)
         as_log_event(&s->log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
 }
 
-/* Of a server in the background; anything else that we print to is somebody else's to bound. */
+/* Only for a server in the background, which prints to this file; any other output is not ours to
+ * bound. */
 static void open_log_file(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
@@ -548,7 +552,7 @@ static int setup(struct as_supervisor *s)
         as_service_start(s->current->service);
         as_service_start(s->controller);
     } else if (as_supervisor_restore(s, conf->reexec)) {
-        as_loop_defer(s->loop, &s->orphans); /* whoever died meanwhile */
+        as_loop_defer(s->loop, &s->orphans); /* children that died during the exec */
     } else {
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(conf->reexec->err)));
         return AS_EXIT_CODE_SYSTEM;
@@ -567,16 +571,16 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
     if (rc == AS_EXIT_CODE_OK) {
         if (!(conf->reexec && conf->reexec->dry)) {
             as_supervisor_watchdog_start(&s);
-            as_loop_run(s.loop); /* which sets what we end with */
+            as_loop_run(s.loop); /* the loop's callbacks set s.code */
         }
         as_sock_close(&s.signals, NULL);
     } else if (conf->reexec) {
-        _exit(rc); /* what was running ends with us: nothing of it is ours to take down */
+        _exit(rc); /* children die with us: none of them was taken over yet */
     } else {
         s.code = rc;
     }
-    /* Closing is asynchronous: everything is closed first, as_loop_free runs the loop until libuv
-     * has let go, and only then may the memory go. */
+    /* Closing is asynchronous: first everything is closed, then as_loop_free runs the loop until
+     * libuv has closed all handles, and only then the memory is freed. */
     as_workers_close(s.workers);
     for (size_t i = 0; i < AS_COUNT(s.dispatchers); i++) {
         if (s.dispatchers[i].service)

@@ -1,20 +1,22 @@
-/* ctl/supervise/supervisor.h — the parent of all: dispatcher, controller and workers from start to
- * drain.
+/* ctl/supervise/supervisor.h — the supervisor: the parent of dispatcher, controller and workers.
+ *
+ * It starts and reaps every process of a server, restarts the dispatcher and the controller when
+ * they die, passes messages between them, and drains the server when a signal asks for it. It
+ * decides nothing about replicas: the controller does. One thread; the only process that forks.
  *
  *   STARTING ── COMPLETE ──────────────► SERVING
  *      │ └─ SIGTERM, SIGINT, SIGHUP ───────┤
  *      │ FATAL, a process gives up         ▼
- *      │                               DRAINING   the dispatcher answers what it holds
- *      ▼                                   ▼ it has ended, or drain-timeout
+ *      │                               DRAINING   the dispatcher answers the requests that it has
+ *      ▼                                   ▼ the dispatcher has ended, or drain-timeout
  *   STOPPING ◄─────────────────────────────┘      controller and workers end, stop-timeout
  *      ▼
  *   ENDED
  *
- * A second signal kills at once, but for SIGHUP, which is ignored then, and altogether if it was
- * ignored when we were started. SIGUSR1
- * ends the rest of replicas that were given up. SIGUSR2: all three become what the program is now,
- * workers and clients stay (docs/ARCHITECTURE.md). It decides nothing about replicas: that is the
- * controller's. One thread; the only process that forks.
+ * A second SIGTERM or SIGINT kills every process at once. A second SIGHUP is ignored; all of them
+ * are when the server was started with SIGHUP ignored (nohup). SIGUSR1 starts replicas again that
+ * were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are replaced by the
+ * program as it is on the disk now; workers and clients stay connected (docs/ARCHITECTURE.md).
  */
 #ifndef AS_CTL_SUPERVISOR_H
 #define AS_CTL_SUPERVISOR_H
@@ -28,34 +30,37 @@ struct as_supervisor_conf {
     const struct as_option_set *opts; /* ports and paths are the final ones */
     int app;                          /* memfd of what the controller reads first; not owned */
     const char *target;               /* the controller's argument, or NULL */
-    const char *address;              /* for the ready line: "127.0.0.1:8000" */
+    const char *address;              /* printed when the server is ready: "127.0.0.1:8000" */
     struct as_handover listeners;     /* owned by the supervisor from here on */
-    const struct as_notify *notify;   /* the service manager, which may be nobody */
+    const struct as_notify *notify;   /* the service manager, if there is one */
     int signal_fd;                    /* signalfd of as_supervisor_signals; not owned */
-    char *program;                    /* what an upgrade executes: absolute */
-    /* Writes what the next image has to know beside what the supervisor itself does. */
+    char *program;                    /* absolute path of what an upgrade executes */
+    /* Adds the caller's own state to what the next image reads after an upgrade's exec. */
     void (*save_state)(void *ctx, struct as_reexec_writer *c);
-    void (*upgraded)(void *ctx, struct as_str outcome); /* one line: how an upgrade ended */
+    void (*upgraded)(void *ctx, struct as_str outcome); /* how an upgrade ended, in a line */
     void *ctx;
-    struct as_reexec_reader *reexec; /* what the image before us wrote; NULL: everything begins */
+    /* after an upgrade's exec: the state of the image before; else NULL */
+    struct as_reexec_reader *reexec;
 };
 
-/* Blocks the signals that the supervisor takes and returns a signalfd for them, or -1. */
+/* Blocks the signals that the supervisor handles and returns a signalfd for them, or -1: errno. */
 int as_supervisor_signals(void);
 
-/* A second signalfd, for the time before the supervisor runs: only for those of them that end a
- * server, so that the others wait for it. -1: errno. */
+/* A second signalfd for the time before as_supervisor_run: of the signals that end a server alone.
+ * The others stay pending until the supervisor runs. -1: errno. */
 int as_supervisor_end_signals(void);
 
-/* In an image that took over: the signalfd gives what this one takes. 0 or -1. */
+/* After an upgrade's exec: makes the inherited signalfd deliver the signals that this version
+ * handles. 0 or -1: errno. */
 int as_supervisor_signals_restore(int fd);
 
-/* What an upgrade carries of a conf, out of `in`: program, address, descriptors. Before anything
- * else of it is read; _fini frees the texts. */
+/* Reads the part of a conf that survives an upgrade's exec: program, address, target, descriptors.
+ * It is the first part of the state, so this is called before anything else is read from `in`.
+ * as_supervisor_conf_fini frees the texts and closes the descriptors. */
 void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in);
 void as_supervisor_conf_fini(struct as_supervisor_conf *conf);
 
-/* Runs until everything has ended; returns the exit code (conf/exit_code.h). */
+/* Runs until every process has ended; returns the exit code (conf/exit_code.h). */
 int as_supervisor_run(const struct as_supervisor_conf *conf);
 
 #endif

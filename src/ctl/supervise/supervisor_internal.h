@@ -1,9 +1,9 @@
-/* ctl/supervise/supervisor_internal.h — what the supervisor's files share; nobody else includes it.
+/* ctl/supervise/supervisor_internal.h — shared by the supervisor's files; nobody else includes it.
  *
- *   supervisor.c          its life, signals, messages between the two others
+ *   supervisor.c          phases, signals, messages between dispatcher and controller
  *   supervisor_signal.c   who sent a signal
- *   supervisor_notify.c   what the service manager hears
- *   supervisor_upgrade.c  another version of all three: `anyserve upgrade`
+ *   supervisor_notify.c   messages to the service manager (sd_notify)
+ *   supervisor_upgrade.c  the upgrade of all three processes: `anyserve upgrade`
  */
 #ifndef AS_CTL_SUPERVISOR_INTERNAL_H
 #define AS_CTL_SUPERVISOR_INTERNAL_H
@@ -27,24 +27,24 @@ enum as_supervisor_phase { STARTING, SERVING, DRAINING, STOPPING, ENDED, PHASES 
  */
 enum as_upgrade_stage {
     AS_UPGRADE_NONE,
-    AS_UPGRADE_CHECKING,   /* can the new program read what we know? */
-    AS_UPGRADE_CONTROLLER, /* we are the new program; the controller becomes it, ready or not */
-    AS_UPGRADE_DISPATCHER, /* another dispatcher starts beside the one that serves */
-    AS_UPGRADE_MOVING,     /* workers come over to it */
-    AS_UPGRADE_YIELDING,   /* clients do; the former one finishes what it has */
+    AS_UPGRADE_CHECKING,   /* the new program tests whether it can read our state */
+    AS_UPGRADE_CONTROLLER, /* we are the new program; the controller is restarted, ready or not */
+    AS_UPGRADE_DISPATCHER, /* a second dispatcher starts beside the one that serves */
+    AS_UPGRADE_MOVING,     /* workers connect to the second one */
+    AS_UPGRADE_YIELDING,   /* clients do, too; the former one answers the requests that it has */
     AS_UPGRADE_STAGES
 };
 
-struct as_supervisor_dispatcher { /* a dispatcher: one, or two during an upgrade */
+struct as_supervisor_dispatcher { /* there is one, and two during an upgrade */
     struct as_supervisor *s;
-    struct as_service *service; /* NULL: none was made */
-    struct as_channel *channel; /* NULL: it is not there */
-    bool serving;               /* takes workers */
+    struct as_service *service; /* NULL: this one is unused */
+    struct as_channel *channel; /* NULL: it does not run */
+    bool serving;               /* it accepts workers */
     bool down;
 };
 
-/* Small enough to be obviously right: it forks, signals, reaps and passes messages on. Everything
- * that can go wrong with bytes from outside is in other processes. */
+/* Kept small: it forks, signals, reaps and passes messages on. Input from the network is parsed in
+ * other processes only. */
 struct as_supervisor {
     const struct as_supervisor_conf *conf;
     enum as_supervisor_phase phase;
@@ -56,83 +56,84 @@ struct as_supervisor {
     struct as_log log;
     struct as_sock signals;
     struct as_supervisor_dispatcher dispatchers[2];
-    struct as_supervisor_dispatcher *current, *other; /* who serves; the next, or the former one */
+    struct as_supervisor_dispatcher *current,
+        *other; /* the one that serves; during an upgrade the next or the former one */
     struct as_service *controller;
-    struct as_channel *to_controller; /* NULL: not there */
+    struct as_channel *to_controller; /* NULL: the controller does not run */
     struct as_workers *workers;
     struct as_rand rand;
     uint64_t oom_seen;
     as_ns started_at;
     struct as_task orphans;
-    struct as_timer watchdog; /* when the service manager is told again that we are well */
-    bool watchdog_failed;     /* it has been logged that it does not hear that */
-    bool complete;            /* every replica has been READY */
+    struct as_timer watchdog; /* sends WATCHDOG=1 to the service manager */
+    bool watchdog_failed;     /* that WATCHDOG=1 cannot be sent was logged */
+    bool complete;            /* COMPLETE came: every replica has been READY */
     bool controller_down, workers_down;
     struct {
         enum as_upgrade_stage stage;
         as_ns started_at;
         struct as_process *check;
-        struct as_buf check_output; /* by the check: its last line */
+        struct as_buf check_output; /* the last line that the check printed */
         struct as_timer timer;
-        uint32_t attempts; /* to become idle; CONTROLLER: starts of it */
-        int handover_fd;   /* for the next dispatcher: connections of the former one come by it; -1:
-                              none */
+        uint32_t attempts; /* CHECKING: polls for an idle moment; CONTROLLER: its starts */
+        int handover_fd;   /* for the next dispatcher: the socket by which the former one hands it
+                              connections; -1: none */
     } upgrade;
 };
 
 as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id id);
-void as_supervisor_send_dispatcher_state(
-    struct as_supervisor *s); /* whether there is a dispatcher */
+void as_supervisor_send_dispatcher_state(struct as_supervisor *s); /* READY or LOST */
 struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s);
 void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *f,
                                    const struct as_handover *fds);
 void as_supervisor_try_end(struct as_supervisor *s);
-void as_supervisor_dispatcher_down(
-    struct as_supervisor *s); /* what follows from nobody serving any more */
+/* stops the server unless a former dispatcher still drains */
+void as_supervisor_dispatcher_down(struct as_supervisor *s);
 
 /* supervisor_signal.c */
 #define AS_SENDER_MAX 160u /* bytes of the text below */
-/* Who sent it, as the value of a log field. */
+/* Describes the sender as the value of a log field. */
 const char *as_supervisor_signal_sender(const struct signalfd_siginfo *si, char out[AS_SENDER_MAX]);
-/* It comes from a worker of ours or from what one has started, for certain: that is logged, and
- * nothing follows from it. A sender that has ended meanwhile, and left its group, cannot be told
- * from an operator's `kill`. */
+/* True: a worker, or a process that one started, has sent it. That is logged, and the signal must
+ * be ignored. A sender that has ended and left its process group looks like an operator's `kill`.
+ */
 bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd_siginfo *si);
 
-/* A drain begins. Who pressed Ctrl-C sits there and waits: they are told for what, apart from the
- * log. delay: of --shutdown-delay. */
+/* A drain starts: after Ctrl-C, prints what it waits for to the terminal. delay: --shutdown-delay.
+ */
 void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_siginfo *si,
                                as_ns delay);
 
 /* supervisor_notify.c */
-/* One word of sd_notify(3). A manager that does not hear it waits until its own timeout. */
+/* Sends one state of sd_notify(3). When that fails, the manager waits until its own timeout. */
 void as_supervisor_notify(struct as_supervisor *s, const char *state);
-/* WATCHDOG=1 at intervals, for as long as our loop turns, if the manager asked for it. */
+/* Sends WATCHDOG=1 at intervals from the event loop, if the manager asked for it. */
 void as_supervisor_watchdog_init(struct as_supervisor *s);
 void as_supervisor_watchdog_start(struct as_supervisor *s);
-/* Before and after an exec that may fail: the manager waits for nobody meanwhile. _leave tells the
- * next image, by the environment, what the manager asked for. */
+/* Before an exec, and after one that failed: the manager's watchdog is off in between. _pause puts
+ * the manager's interval into the environment for the next image. */
 void as_supervisor_watchdog_pause(struct as_supervisor *s);
 void as_supervisor_watchdog_resume(struct as_supervisor *s);
 
 /* supervisor_upgrade.c */
 void as_supervisor_upgrade_init(struct as_supervisor *s);
-void as_supervisor_upgrade_fini(struct as_supervisor *s);  /* the loop must run on to close it */
+void as_supervisor_upgrade_fini(struct as_supervisor *s);  /* the loop must run once more */
 void as_supervisor_upgrade_start(struct as_supervisor *s); /* SIGUSR2 */
-/* What the old image wrote becomes ours. False: it cannot be; a sentence is in the reader's err. */
+/* Takes over the state that the old image wrote. False: it is unusable; the reader's err says why.
+ */
 bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in);
-/* Steps: another life of the controller begins; it, or the front that starts, has said SERVING; a
- * front is down; OPENED and MOVED were said. */
+/* Events that advance an upgrade: a controller process starts; the controller or the second
+ * dispatcher has sent SERVING; the other dispatcher is down; MOVED or OPENED came. */
 void as_supervisor_controller_starting(struct as_supervisor *s);
 void as_supervisor_controller_serving(struct as_supervisor *s);
 void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f);
 void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up);
 void as_supervisor_on_moved(struct as_supervisor *s, uint32_t foreign, bool drains);
 void as_supervisor_on_opened(struct as_supervisor *s);
-/* What a dispatcher says to the one that relieves it. */
+/* Passes LEGACY and FEWER of the former dispatcher to the one that takes over. */
 void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *f,
                              const struct as_ctl_message *m);
-/* The server drains or ends: an upgrade that is under way is given up. */
+/* The server drains or stops: an upgrade that is under way is cancelled. */
 void as_supervisor_upgrade_cancel(struct as_supervisor *s);
 
 #endif

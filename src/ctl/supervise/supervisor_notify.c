@@ -1,9 +1,9 @@
-/* What the service manager is told: sd_notify(3). */
+/* Messages to the service manager: sd_notify(3). */
 #include "ctl/supervise/supervisor_internal.h"
 
 #include <inttypes.h>
 
-#define WATCHDOG_DIVISOR 2u /* it is told twice in the time after which it would end us */
+#define WATCHDOG_DIVISOR 2u /* messages in each interval after which the manager would kill us */
 
 void as_supervisor_notify(struct as_supervisor *s, const char *state)
 {
@@ -15,7 +15,7 @@ static void notify_watchdog(struct as_supervisor *s, const char *state)
 {
     if (as_notify_send(s->conf->notify, state) == 0) {
         s->watchdog_failed = false;
-    } else if (!s->watchdog_failed) { /* again and again: once is enough */
+    } else if (!s->watchdog_failed) { /* logged once, not at each interval */
         s->watchdog_failed = true;
         as_log_event(&s->log, AS_LOG_WARN, "notify_failed", "state=WATCHDOG=1");
     }
@@ -28,7 +28,7 @@ static void set_watchdog_timer(struct as_supervisor *s)
     as_timer_set(&s->watchdog, as_loop_now(s->loop) + AS_MAX(every, AS_MS));
 }
 
-/* Nothing else says it: one whose loop does not turn is silent, and the manager ends it. */
+/* Sent from the event loop alone: when the loop hangs, nothing is sent, and the manager ends us. */
 static void on_watchdog(struct as_timer *t)
 {
     struct as_supervisor *s = AS_CONTAINER(t, struct as_supervisor, watchdog);
@@ -52,7 +52,7 @@ void as_supervisor_watchdog_start(struct as_supervisor *s)
         set_watchdog_timer(s);
 }
 
-/* The next image may be one that knows nothing of it. */
+/* The next image may be of a version that sends no WATCHDOG=1. */
 void as_supervisor_watchdog_pause(struct as_supervisor *s)
 {
     if (s->conf->notify->watchdog_us == 0)

@@ -1,12 +1,11 @@
-/* Who sent a signal: an operator, or the code that is served; what a person at the terminal is
- * told. */
+/* Who sent a signal: an operator, or the code that is served. */
 #include "ctl/supervise/supervisor_internal.h"
 #include "io/process/process_ancestry.h"
 
 #include <signal.h>
 #include <unistd.h>
 
-/* It has no sender: the terminal's Ctrl-C and hang-up come from the kernel. */
+/* Ctrl-C and hang-up of a terminal come from the kernel and have no sender. */
 static bool is_kernel(const struct signalfd_siginfo *si)
 {
     return si->ssi_code == SI_KERNEL;

@@ -1,9 +1,10 @@
-/* An upgrade: we become what the program is now, then the controller, then the dispatcher.
+/* An upgrade (SIGUSR2): supervisor, controller and dispatcher are replaced by the program as it is
+ * on the disk now.
  *
- * Before anything is given up the new program is asked whether it can read what we know. After the
- * exec nobody has noticed anything: children, sockets and pipes are the same. The controller is
- * replaced as after a death. A second dispatcher starts beside the first; workers come over to it,
- * then clients, and the first one ends when it has answered what it has.
+ * First the new program is started to check that it can read the supervisor's state; until then
+ * nothing changes. Then the supervisor executes it: children, sockets and pipes stay the same. The
+ * controller is restarted as after a death. A second dispatcher starts beside the first; workers
+ * connect to it, then clients, and the first one ends when it has answered the requests it has.
  */
 #include "ctl/state/runtime_dir.h"
 #include "ctl/state/store.h"
@@ -16,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CONTROLLER_TRIES   3u           /* one that ends so often while it starts will not start */
-#define IDLE_POLL_INTERVAL (10 * AS_MS) /* until all that was said has been taken */
+#define CONTROLLER_TRIES   3u           /* starts of the new controller before the upgrade fails */
+#define IDLE_POLL_INTERVAL (10 * AS_MS) /* until all sent messages have left our outboxes */
 #define IDLE_POLLS_MAX     500u
-#define YIELD_MARGIN       (5 * AS_SEC) /* the dispatcher keeps the drain timeout itself */
+#define YIELD_MARGIN       (5 * AS_SEC) /* the dispatcher observes the drain timeout itself */
 
 #define CONTROLLER_NOT_STARTED "the new controller does not start; its log lines are above"
 
@@ -36,12 +37,11 @@ static void set_stage(struct as_supervisor *s, enum as_upgrade_stage to)
 {
     AS_ASSERT(stage_moves[s->upgrade.stage] & (1u << to));
     s->upgrade.stage = to;
-    /* what one stage waits for must not end another one: least of all the check of a later upgrade
-     */
+    /* the timer of one stage must not end the next one, nor the check of a later upgrade */
     as_timer_set(&s->upgrade.timer, AS_NEVER);
 }
 
-/* For whoever asked: a line, "VERSION …" or why not. */
+/* For who asked for the upgrade: a line, "done VERSION" or "failed WHY". */
 static void report_outcome(struct as_supervisor *s, const struct as_buf *line)
 {
     if (s->conf->upgraded)
@@ -65,7 +65,7 @@ static void fail_upgrade(struct as_supervisor *s, const char *why)
         set_stage(s, AS_UPGRADE_NONE);
 }
 
-/* --- the old image: is the new one able to, and becoming it --- */
+/* --- in the old image: the check, then the exec --- */
 
 static void save_listeners(const struct as_service *service, struct as_reexec_writer *c)
 {
@@ -79,13 +79,14 @@ static void save_listeners(const struct as_service *service, struct as_reexec_wr
     }
 }
 
-/* Those of the conf may be closed by now: they went to a dispatcher that was relieved. */
+/* Listeners are taken from the services: those of the conf went to the first dispatcher, and may be
+ * closed since an earlier upgrade. */
 static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *c)
 {
     const struct as_supervisor_conf *conf = s->conf;
 
     as_reexec_put_u64(c, "messages", AS_CTL_FORMAT);
-    as_reexec_put(c, "version", AS_STR(AS_VERSION)); /* for people who look */
+    as_reexec_put(c, "version", AS_STR(AS_VERSION)); /* for debugging */
     as_reexec_put(c, "program", as_str_of(conf->program));
     as_reexec_put(c, "address", as_str_of(conf->address));
     as_reexec_put(c, "target", as_str_of(conf->target));
@@ -112,7 +113,7 @@ static void write_state(const struct as_supervisor *s, struct as_reexec_writer *
     as_workers_save(s->workers, c);
 }
 
-/* Comes back only when the exec was refused. */
+/* Returns only when the exec failed. */
 static void exec_program(struct as_supervisor *s)
 {
     struct as_reexec_writer c;
@@ -158,8 +159,8 @@ static void send_told(struct as_supervisor *s, uint32_t foreign, bool waits)
     close_handover_fd(s);
 }
 
-/* The next image replaces it in any case. One that is not ready has nothing that it must have
- * heard: the next one is told all. */
+/* The next image restarts the controller in any case. One that is not ready may miss messages: the
+ * next one gets the whole state. */
 static bool can_replace_controller(struct as_service *controller)
 {
     return as_service_is_ready(controller) ? as_service_is_idle(controller)
@@ -182,7 +183,7 @@ static void on_upgrade_timer(struct as_timer *t)
         as_timer_set(t, as_loop_now(s->loop) + IDLE_POLL_INTERVAL);
     } else {
         fail_upgrade(s, as_service_is_ready(s->current->service)
-                            ? "dispatcher or controller do not read what they are told"
+                            ? "the dispatcher or the controller does not read its messages"
                             : "the dispatcher is not running");
     }
 }
@@ -197,7 +198,8 @@ static void on_check_line(void *ctx, struct as_str line)
     as_buf_add(&s->upgrade.check_output, line.p, line.n);
 }
 
-/* The state is in --state-dir, or, of `run`, in the server's folder. */
+/* Removes the check's copy of the store, which is in --state-dir or, for `run`, in the server's
+ * folder. */
 static void remove_check_copy(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
@@ -240,7 +242,7 @@ static void on_check_end(void *ctx, const struct as_process_end *e)
     fail_upgrade(s, why);
 }
 
-/* `program resume 3 check`, with what we know as descriptor 3. */
+/* Runs `PROGRAM resume 3 check`; our state is its descriptor 3. */
 static int start_check(struct as_supervisor *s, int file, int *ret_errno)
 {
     static const struct as_process_ops ops = {on_check_line, on_check_end};
@@ -280,11 +282,11 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
         as_log_event(&s->log, AS_LOG_WARN, "upgrade_ignored", "reason=\"one is under way\"");
         return;
     }
-    /* the controller need not be ready: it may be the one that is to be replaced for that */
+    /* the controller need not be ready: a broken one may be the reason for the upgrade */
     if (s->phase != SERVING || !as_service_is_ready(s->current->service) ||
         !as_service_ensure_running(s->controller)) {
         fail_upgrade(s, s->phase == STARTING  ? "the server is not ready yet"
-                        : s->phase == SERVING ? "dispatcher or controller are being started"
+                        : s->phase == SERVING ? "the dispatcher or the controller is being started"
                                               : "the server ends");
         return;
     }
@@ -308,7 +310,7 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
     set_stage(s, AS_UPGRADE_CHECKING);
 }
 
-/* --- the new image --- */
+/* --- in the new image --- */
 
 void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in)
 {
@@ -336,7 +338,7 @@ void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexe
         else if (!in->failed)
             as_handover_add(&conf->listeners, kind, fd);
     }
-    if (in->dry) { /* numbers of another process's descriptors */
+    if (in->dry) { /* the numbers are descriptors of another process */
         conf->app = conf->signal_fd = -1;
         conf->listeners.n = 0;
     }
@@ -359,7 +361,7 @@ bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
     struct as_str console;
 
     s->complete = as_reexec_get_u64(in, "complete", 1);
-    s->phase = SERVING; /* an upgrade waits for that */
+    s->phase = SERVING; /* an upgrade starts only then */
     s->oom_seen = as_reexec_get_u64(in, "oom-seen", UINT64_MAX);
     s->upgrade.started_at = as_reexec_get_u64(in, "upgrade-began", UINT64_MAX);
     console = as_reexec_get(in, "console");
@@ -415,11 +417,11 @@ void as_supervisor_controller_serving(struct as_supervisor *s)
     as_service_start(s->other->service);
 }
 
-/* Both get their end of a socket by which clients pass; without it the former one closes what is
- * idle. */
+/* Both dispatchers get an end of a socket by which client connections are handed over. Without one
+ * the former dispatcher closes idle connections. */
 static void start_yield(struct as_supervisor *s, struct as_service *former)
 {
-    /* the time to move, the time to drain, and one more for whatever comes in between */
+    /* time to move the workers, time to drain, and a margin for each */
     as_ns timeout = 2 * (as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) +
                          as_supervisor_option_ns(s, AS_OPT_HANDSHAKE_TIMEOUT) + YIELD_MARGIN);
     int fd[2] = {-1, -1};
@@ -432,7 +434,8 @@ static void start_yield(struct as_supervisor *s, struct as_service *former)
         close(fd[0]);
 }
 
-/* It is there: it is told of the workers, and the former one that it lets them go. */
+/* The second dispatcher serves: it gets the state of the workers, and the former one is asked to
+ * hand them over. */
 void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f)
 {
     struct as_supervisor_dispatcher *former = s->current;
@@ -453,7 +456,7 @@ void as_supervisor_on_moved(struct as_supervisor *s, uint32_t foreign, bool drai
         return;
     as_log_event(&s->log, AS_LOG_DEBUG, "upgrade_moves", "foreign=%u drains=%d", foreign, drains);
     send_told(s, foreign, true);
-    /* one that goes on serving would do so for ever when a worker does not come */
+    /* a former one that does not drain yet would serve for ever if a worker never came over */
     if (!drains)
         as_timer_set(&s->upgrade.timer,
                      as_loop_now(s->loop) + as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT));
@@ -498,7 +501,8 @@ void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up)
     if (stage == AS_UPGRADE_DISPATCHER && gave_up) {
         fail_upgrade(s, "the new dispatcher does not start; its log lines are above");
     } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
-        if (stage == AS_UPGRADE_MOVING) /* whoever is not there by now comes by itself */
+        if (stage ==
+            AS_UPGRADE_MOVING) /* workers that have not come over yet connect by themselves */
             send_told(s, 0, false);
         as_channel_send(s->current->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
         set_stage(s, AS_UPGRADE_NONE);
@@ -532,7 +536,7 @@ void as_supervisor_upgrade_cancel(struct as_supervisor *s)
 void as_supervisor_upgrade_init(struct as_supervisor *s)
 {
     if (!s->conf->reexec)
-        remove_check_copy(s); /* of a supervisor that was killed, and its check with it */
+        remove_check_copy(s); /* left by a supervisor that was killed together with its check */
     s->upgrade.handover_fd = -1;
     as_buf_init(&s->upgrade.check_output);
     as_timer_init(&s->upgrade.timer, s->loop, on_upgrade_timer);

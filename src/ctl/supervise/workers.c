@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- what is said --- */
+/* --- messages to dispatcher and controller --- */
 
 static struct as_ctl_message make_message(const struct as_workers_row *w, enum as_ctl_type type)
 {
@@ -21,8 +21,7 @@ static struct as_ctl_message make_message(const struct as_workers_row *w, enum a
                                    .deployment = as_str_of(w->deployment)};
 }
 
-/* For the dispatcher. The token, not the replica's name, tells one life of a worker from the next.
- */
+/* The token, not the replica's name, tells one process of a replica from the next. */
 static void send_token(struct as_workers_row *w)
 {
     struct as_ctl_message m = make_message(w, AS_CTL_TOKEN);
@@ -31,8 +30,8 @@ static void send_token(struct as_workers_row *w)
     as_channel_send(w->all->dispatcher, &m);
 }
 
-/* How it ended says whether a request may be to blame: our own SIGKILL is no more a request's doing
- * than somebody else's. */
+/* The kind of end tells whether a request may be to blame for it: it is not for a SIGKILL, whoever
+ * sent it. */
 static void send_forget(struct as_workers_row *w)
 {
     struct as_ctl_message m = make_message(w, AS_CTL_FORGET);
@@ -64,7 +63,7 @@ static void send_exited(struct as_workers_row *w)
     as_channel_send(w->all->controller, &m);
 }
 
-/* What the controller has noted, for the status page. */
+/* To the dispatcher, for the status page. */
 static void send_note(struct as_workers_row *w)
 {
     struct as_ctl_message m = make_message(w, AS_CTL_NOTE);
@@ -110,7 +109,7 @@ void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit
     w->last_exit.kind = kind;
     as_workers_set_bytes(&w->reason, reason);
     as_workers_set_bytes(&w->wait_reason, AS_STR(""));
-    /* nobody may use what a dead process could have leaked, whether there is a controller or not */
+    /* the token of a dead process must not be accepted, whether there is a controller or not */
     send_forget(w);
     w->state = AS_CTL_WAITING_STATE;
     send_replica(w);
@@ -171,7 +170,7 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str s
     return false;
 }
 
-/* Not while a replica of it starts: that one needs the CPU more, and comes by here. */
+/* Not while a replica of the deployment starts: it needs the CPU, and its READY leads here. */
 static void refill_spares(struct as_workers_row *w)
 {
     AS_LIST_EACH(n, &w->all->workers)
@@ -193,7 +192,7 @@ static int start_process(struct as_workers_row *w, struct as_buf *err)
     int rc = as_spawn_parse(&s, text);
 
     if (rc < 0) {
-        as_buf_str(err, "nothing that could be started\n");
+        as_buf_str(err, "its SPAWN message cannot be read\n");
         return rc;
     }
     w->process = as_spares_acquire(w->all->spares, as_str_of(w->deployment), text,
@@ -208,8 +207,8 @@ static int start_process(struct as_workers_row *w, struct as_buf *err)
     return rc;
 }
 
-/* The dispatcher hears the token that a worker will come with before it is started: a quick one may
- * be there sooner than we are back. */
+/* The dispatcher is sent the token before the worker is started: a quick worker may connect before
+ * we continue here. */
 static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find_or_add(all, m);
@@ -217,10 +216,11 @@ static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
     struct as_buf err;
     int rc;
 
-    /* asked by a controller that knows less than we do: it will hear of the one that runs */
+    /* the controller did not know of this process yet: its RUNS is on the way */
     if (w->process || all->stopping)
         return;
-    as_list_remove(&w->node); /* a new controller hears of the oldest process first */
+    as_list_remove(&w->node); /* keeps the order of starts: a new controller is sent the oldest
+                                 process first */
     as_list_push(&all->workers, &w->node);
     as_buf_init(&err);
     as_workers_set_text(&w->token, m->token);
@@ -251,9 +251,9 @@ static void stop_process(struct as_workers_row *w, int signal, as_ns timeout)
     set_state(w, AS_CTL_STOPPING_STATE);
 }
 
-/* --- what is heard --- */
+/* --- messages from dispatcher and controller --- */
 
-/* A replica without a process: why, and whether one will come. */
+/* A replica has no process: the message says why, and whether one will be started. */
 static void on_place(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find_or_add(all, m);
@@ -279,12 +279,12 @@ static void on_remove(struct as_workers *all, const struct as_ctl_message *m)
     as_spares_sweep(all->spares, is_spare_wanted, all);
 }
 
-/* A word about the process that has this token. */
+/* A message about the row's current process. */
 static void handle_process_message(struct as_workers_row *w, const struct as_ctl_message *m)
 {
     switch (m->type) {
     case AS_CTL_READY:
-        as_workers_set_bytes(&w->reason, AS_STR("")); /* of the process before */
+        as_workers_set_bytes(&w->reason, AS_STR("")); /* that was the former process's */
         if (w->state == AS_CTL_STARTING_STATE || w->state == AS_CTL_LOST_STATE)
             set_state(w, AS_CTL_READY_STATE);
         refill_spares(w);
@@ -315,7 +315,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_PLACE:
         on_place(all, m);
         break;
-    case AS_CTL_NOTE: /* also before the first SPAWN */
+    case AS_CTL_NOTE: /* may come before the first SPAWN */
         w = as_workers_find_or_add(all, m);
         as_workers_set_text(&w->note, m->text);
         send_note(w);
@@ -347,7 +347,7 @@ static void send_all_to_dispatcher(struct as_workers *all)
         send_replica(w);
         send_note(w);
     }
-    /* or requests would queue for workers that nobody will start */
+    /* DOWN, too: else requests would queue for workers that nobody starts */
     as_status_cache_send_all(&all->status_cache, all->dispatcher);
 }
 
@@ -363,7 +363,7 @@ void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channe
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        /* the processes live on and come back to the next dispatcher by themselves */
+        /* the processes live on and connect to the next dispatcher by themselves */
         if (w->state == AS_CTL_READY_STATE)
             w->state = AS_CTL_LOST_STATE;
     }
@@ -398,7 +398,8 @@ bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_messag
         handle_process_message(w, m);
     if (w && m->type == AS_CTL_GONE)
         w->in_former = false;
-    /* READY of it came too late; GONE is old news when the other one has said READY */
+    /* READY of the former one came too late; its GONE is out of date when the new one has sent
+     * READY */
     return m->type == AS_CTL_ANSWER ||
            (m->type == AS_CTL_GONE && w && w->state == AS_CTL_LOST_STATE);
 }

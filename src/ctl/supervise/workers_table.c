@@ -1,4 +1,4 @@
-/* The table of workers, also over an exec. */
+/* The table of workers: lookup, and saving and restoring it for an upgrade's exec. */
 #include "ctl/supervise/workers_internal.h"
 
 #include <signal.h>
@@ -33,7 +33,7 @@ const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
     {
         struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
 
-        /* of one that has ended the number may be another one's, but hardly so soon */
+        /* the pid of one that has just ended is not reused so soon */
         if ((w->process && as_process_pid(w->process) == pid) ||
             (w->last_exit.undecided && w->last_exit.pid == pid))
             return w->name;
@@ -103,7 +103,7 @@ void as_workers_free_row(struct as_workers_row *w)
     free(w);
 }
 
-/* --- over an exec --- */
+/* --- an upgrade's exec --- */
 
 static void save_worker(const struct as_workers_row *w, struct as_reexec_writer *c)
 {
@@ -146,7 +146,7 @@ static enum as_ctl_state read_state(struct as_reexec_reader *c)
         if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
             return (enum as_ctl_state)s;
     }
-    as_reexec_fail(c, "state", "is none of a replica");
+    as_reexec_fail(c, "state", "is no state of a replica");
     return AS_CTL_WAITING_STATE;
 }
 
@@ -175,7 +175,7 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *c)
             as_process_restore(all->loop, c, all->conf.oom_seen, &as_workers_process_ops, w);
         if (w->process)
             w->state = state;
-        else if (!c->dry && !c->failed) /* it cannot be watched, and was killed */
+        else if (!c->dry && !c->failed) /* it could not be watched, and was killed */
             as_workers_process_ended(w, SIGKILL, AS_EXIT_CRASH,
                                      AS_STR("no descriptor left to watch it\n"));
     } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
@@ -192,7 +192,7 @@ void as_workers_restore(struct as_workers *all, struct as_reexec_reader *c,
 
     all->dispatcher = dispatcher;
     all->controller = controller;
-    all->controller_ready = true; /* an upgrade waits for that */
+    all->controller_ready = true; /* an upgrade starts only then */
     all->launcher.groups = (uint32_t)as_reexec_get_u64(c, "groups", UINT32_MAX);
     all->launcher.told_limit = as_reexec_get_u64(c, "unbound", 1);
     n = as_reexec_get_u64(c, "replicas", UINT32_MAX);

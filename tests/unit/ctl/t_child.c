@@ -1,4 +1,5 @@
-/* Specification of ctl/supervise/child: the lives of one process of ours, with /bin/sh in its place. */
+/* Specification of ctl/supervise/child: the lives of one process of ours, with /bin/sh in its
+ * place. */
 #include "ctl/supervise/child.h"
 
 #include "unit.h"

@@ -216,7 +216,7 @@ static void what_cannot_be_started_has_ended(void **state AS_UNUSED)
     struct as_ctl_message m = about(AS_CTL_SPAWN, "echo-0", "t1", "no text of ours");
 
     tell(w->controller, m);
-    run_until(w, "EXITED echo-0 waiting nothing that could be started\n;");
+    run_until(w, "EXITED echo-0 waiting its SPAWN message cannot be read\n;");
     forget_heard(w);
     m.text = (struct as_str){"a/no/such/program", 18};
     tell(w->controller, m);
@@ -292,8 +292,8 @@ static void a_worker_has_no_more_memory_than_it_may(void **state AS_UNUSED)
         spawn_bounded(w, "exec dd bs=200M count=1 if=/dev/zero of=/dev/null", NULL, NULL, 32 << 20);
         if (grouped) {
             assert_int_equal(w->kind, AS_EXIT_OOM);
-            assert_non_null(strstr(heard(w->controller), "signal 9 (SIGKILL): it was out of the "
-                                                         "memory that it may have\n"));
+            assert_non_null(
+                strstr(heard(w->controller), "signal 9 (SIGKILL): it exceeded its memory limit\n"));
         } else {
             assert_int_equal(w->number, 1 << 8);
         }
