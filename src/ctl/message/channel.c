@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Freed by on_closed only: libuv knows the socket until then. */
+/* Freed in on_closed: libuv uses the socket until then. */
 struct as_channel {
     struct as_sock sock;
     struct as_outbox out;
@@ -32,7 +32,7 @@ void as_channel_close(struct as_channel *c)
     as_sock_close(&c->sock, on_closed);
 }
 
-/* Deferred, so that nobody's as_channel_send ends in a callback. */
+/* Deferred, so that as_channel_send never calls back. */
 static void on_end_task(struct as_task *t)
 {
     struct as_channel *c = AS_CONTAINER(t, struct as_channel, end_task);
@@ -59,7 +59,7 @@ static void receive_messages(struct as_channel *c)
 
         if (rc == AS_EAGAIN)
             return;
-        if (rc < 0) { /* who talks nonsense is as good as dead */
+        if (rc < 0) { /* the peer is gone, or sends invalid messages */
             schedule_end(c);
             return;
         }
@@ -85,7 +85,8 @@ static void on_event(struct as_sock *s, int events)
             update_watch(c);
     }
     if (events & UV_READABLE)
-        receive_messages(c); /* even when it ends: the last words of a dead process count */
+        /* also when the channel ends: the last messages of a dead process count */
+        receive_messages(c);
 }
 
 int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,

@@ -103,7 +103,7 @@ size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_
     put32(out + 20, m->kind);
     put64(out + 24, m->id);
     put64(out + 32, (uint64_t)m->ns);
-    /* only the text is cut: half a token is another token */
+    /* only the text may be cut: a part of a token would be another token */
     s[3].n = AS_MIN(s[3].n, AS_CTL_TEXT_MAX);
     for (size_t i = 0; i < AS_COUNT(s); i++) {
         AS_ASSERT(i == 3 || s[i].n <= AS_CTL_NAME_MAX);
@@ -145,10 +145,10 @@ int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
         *s[i] = (struct as_str){(const char *)p + at, len};
         at += len;
     }
-    /* what is behind the last string was not written by us */
+    /* bytes behind the last string were not written by as_ctl_encode */
     if (at != n)
         return AS_EPROTO;
-    /* not before all is checked: the caller's message is whole or untouched */
+    /* after all checks: on an error the caller's message is not changed */
     *ret_m = m;
     return 0;
 }
@@ -158,7 +158,7 @@ int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n)
     for (;;) {
         if (send(fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
-        /* ENOBUFS, ENOMEM: the kernel has no memory for it now */
+        /* ENOBUFS, ENOMEM: the kernel has no memory for it at the moment */
         if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
             return AS_EAGAIN;
         if (errno != EINTR)
@@ -196,7 +196,7 @@ int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_mes
     int64_t n = as_rights_receive(fd, buf, AS_CTL_MESSAGE_MAX, fds, &n_fds, &lost);
     int rc = n < 0 ? (int)n : as_ctl_decode(buf, (size_t)n, ret_m);
 
-    /* one is kept: nobody sends more */
+    /* the first one is used: no more are sent */
     for (uint32_t i = 0; i < n_fds; i++) {
         if (rc < 0 || i)
             close(fds[i]);
@@ -211,12 +211,12 @@ int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_messag
     ssize_t n;
 
     do {
-        /* MSG_TRUNC: the true length, so that a datagram over the bound is refused, not cut */
+        /* MSG_TRUNC: returns the real length, so that a datagram that is too long is refused */
         n = recv(fd, buf, AS_CTL_MESSAGE_MAX, MSG_DONTWAIT | MSG_TRUNC);
     } while (n < 0 && errno == EINTR);
-    if (n < 0) /* out of memory passes: the socket stays readable */
+    if (n < 0) /* out of memory is temporary: the socket stays readable */
         return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? AS_EAGAIN : AS_EOF;
-    /* an empty datagram cannot be told from the end; nobody sends one */
+    /* 0 is the end: an empty datagram is never sent */
     return n == 0 ? AS_EOF : as_ctl_decode(buf, (size_t)n, ret_m);
 }
 

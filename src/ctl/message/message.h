@@ -1,10 +1,10 @@
-/* ctl/message/message.h — what supervisor, dispatcher and controller say to each other.
+/* ctl/message/message.h — messages between supervisor, dispatcher and controller.
  *
- * One message is one datagram of a SOCK_SEQPACKET control socket. The supervisor has one socket to
- * each of the two others: what they say to each other passes through it, by the table, and it looks
- * into none of it. Both are told all that the supervisor knows when they start, then TOLD: only
- * then may the dispatcher accept workers, whose tokens it would not know before, and the controller
- * decide. Decoding trusts no byte: the dispatcher talks to the network.
+ * One message is one datagram of a SOCK_SEQPACKET control socket. The supervisor has a socket to
+ * each of the two others, and passes messages between them by the table, unchanged. When one of
+ * them starts, it is sent the whole state, then TOLD. Only then may the dispatcher accept workers,
+ * whose tokens it would not know before, and the controller decide. Decoding trusts no byte: the
+ * dispatcher talks to the network.
  */
 #ifndef AS_CTL_MESSAGE_H
 #define AS_CTL_MESSAGE_H
@@ -15,83 +15,124 @@
 
 #define AS_CTL_MESSAGE_MAX 63488u /* bytes of a datagram */
 #define AS_CTL_NAME_MAX    255u   /* bytes of replica, deployment and token */
-#define AS_CTL_TEXT_MAX    61440u /* what a worker is started with must fit: ctl/message/spawn.h */
+#define AS_CTL_TEXT_MAX    61440u /* bytes of text; a worker's SPAWN must fit: ctl/message/spawn.h */
 
-/* Nobody says that its loops turn to a supervisor that has so much to read: one that is stopped for
- * long must find room for the rest. */
+/* No heartbeat is sent to a supervisor with so many unread bytes: one that is stopped for long must
+ * still have room for other messages. */
 #define AS_CTL_UNREAD_MAX 16384u
 
-/* Of a datagram. During an upgrade two versions talk: new rows go to the end of the table, and a
- * row that means something else is another format, between which there is no upgrade. */
+/* The format of a datagram. During an upgrade two versions exchange messages: new rows go to the
+ * end of the table. If a row changes its meaning, the format changes, and there is no upgrade
+ * between the two. */
 #define AS_CTL_FORMAT 3u
 
-/* Who may say a message, and who hears it. */
+/* Who may send a message, and who receives it. */
 #define AS_CTL_S 1u /* supervisor */
 #define AS_CTL_D 2u /* dispatcher */
 #define AS_CTL_C 4u /* controller */
 
-/* name, said by, heard by; the fields that count */
+/* The messages, and the fields of as_ctl_message that each uses.
+ *
+ * The supervisor sends:
+ *   TOKEN      replica, deployment, token: a worker with this token may connect. Sent before the
+ *              worker is started.
+ *   REPLICA    replica, deployment, state, pid, restarts, text = reason: for the status page.
+ *   FORGET     token, kind: the worker is dead, and how it ended. Close its link.
+ *   TOLD       The whole state was sent. To the controller: number 1 if COMPLETE came before. To a
+ *              dispatcher: number of workers to wait for that are not ours; id 1: wait until TOLD
+ *              comes again with id 0.
+ *   DRAIN      Accept no new work; end when the requests are answered.
+ *   RUNS       replica, deployment, token, state, pid, restarts, text = NOTE's: a replica, for a
+ *              new controller. number 1: EXITED follows, since nobody has decided about its end.
+ *   STAYS      deployment: DOWN was sent, and no UP since. After the RUNS.
+ *   SPAWNED    replica, token, pid: answers SPAWN.
+ *   EXITED     replica, token, pid, number = wait status, kind, text = reason and last lines.
+ *   DISPATCHER state: READY or LOST.
+ *   REVIVE     Start the replicas again that were given up.
+ *   YIELD      An upgrade, to the former dispatcher. number 0: hand the workers over to the other
+ *              one; answered by MOVED. number 1: hand the clients over, and end when the rest is
+ *              answered. May come with a descriptor: the socket for client connections of
+ *              edge/conn/connection_handover.h, whose other end comes with TOLD.
+ *   RELIEVED   An upgrade: the former dispatcher has ended.
+ *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
+ *
+ * The dispatcher sends:
+ *   SERVING    It accepts workers. Later with number 1: a heartbeat (core/replicas/heartbeat.h).
+ *   READY      replica, token, text = "model:version …": the worker has registered.
+ *   GONE       replica, token, text: the worker's link has ended; its process may live.
+ *   KILL       token, text = why: the worker hangs or breaks the protocol. Counts as a crash.
+ *   DRAINED    Every request is answered.
+ *   RETIRED    replica, token: answers RETIRE when every request of the replica is answered.
+ *   ANSWER     replica, token, id, number = AS_E… or 0, text: answers ASK.
+ *   MOVED      An upgrade: no worker is accepted any more. number: workers that are not ours, and
+ *              will connect to the other one; id 1: some connect only when this one has ended, so
+ *              it ends now.
+ *   OPENED     An upgrade: clients are accepted.
+ *   LEGACY     An upgrade, from the former dispatcher for the other one: a worker of the management
+ *              service. replica, token = its address, id = its epoch, text = REGISTER.
+ *   FEWER      An upgrade, likewise: the number of its requests that are not answered yet. replica,
+ *              id.
+ *
+ * The controller sends:
+ *   SERVING    Its first decisions were sent. Later with number 1: a heartbeat.
+ *   KILL       As the dispatcher's.
+ *   SPAWN      replica, deployment, token, restarts, text of ctl/message/spawn.h: start a worker.
+ *   SIGNAL     token, number = signal (0: none), ns until SIGKILL: end a worker.
+ *   NOTE       replica, deployment, text of ctl/message/replica_facts.h: stored; RUNS gives it to
+ *              the next controller.
+ *   PLACE      replica, deployment, restarts, state, text = reason: it has no process now.
+ *   REMOVE     replica: it is removed; it has no process.
+ *   DOWN       deployment, text = why: every replica is given up. Its requests are refused.
+ *   UP         deployment: a replica is READY again. Ends DOWN.
+ *   STATUS     replica = application, deployment ("": the application's own status), text =
+ *              "STATUS TRIGGER MESSAGE" ("": it was removed), ns: since when. Of a deployment: id
+ * 1, number = its target number of replicas; id 0: that is not known. COMPLETE   number of READY
+ * replicas, id = target number: for the first time every replica is READY, or has failed in a
+ * server that goes on without it. FATAL      replica, number = exit code, text = reason: the server
+ * cannot start. DELETE     deployment: it is being removed. number 1: no replica of it is left.
+ *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
+ *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
+ */
+/* name, sender, receivers; in the order of their numbers */
 #define AS_CTL_MESSAGE_TABLE(X)                                                                    \
-    X(TOKEN, S, D)   /* replica, deployment, token: a worker may come; before it is started */     \
-    X(REPLICA, S, D) /* replica, deployment, state, pid, restarts, text = reason: status page */   \
-    X(FORGET, S, D)  /* token, kind: that worker is dead, and how it ended; its link ends */       \
-    X(TOLD, S, DC)   /* all has been said; to the controller: number 1 once COMPLETE was said; to  \
-                        a dispatcher: number of workers to wait for that are not ours; id 1: for   \
-                        as long as it takes, until it is said again with 0 */                      \
-    X(DRAIN, S, DC)  /* no new work; end when the rest is answered */                              \
-    X(SERVING, DC,                                                                                 \
-      S) /* listens and knows how to serve; has said its first decisions. Then again               \
-            and again, with number 1: its event loops turn (core/replicas/heartbeat.h) */          \
-    /* dispatcher */                                                                               \
-    X(READY, D, SC) /* replica, token, text = "model:version …": it is registered, has slots */  \
-    X(GONE, D, SC)  /* replica, token, text: its link ended; the process may live */               \
-    X(KILL, DC, S)  /* token, text: it hangs or breaks the protocol: end it; counts as a crash */  \
+    X(TOKEN, S, D)                                                                                 \
+    X(REPLICA, S, D)                                                                               \
+    X(FORGET, S, D)                                                                                \
+    X(TOLD, S, DC)                                                                                 \
+    X(DRAIN, S, DC)                                                                                \
+    X(SERVING, DC, S)                                                                              \
+    X(READY, D, SC)                                                                                \
+    X(GONE, D, SC)                                                                                 \
+    X(KILL, DC, S)                                                                                 \
     X(DRAINED, D, S)                                                                               \
-    X(RETIRED, D, C) /* replica, token: nothing of it is unanswered since RETIRE */                \
-    X(ANSWER, D, C)  /* replica, token, id, number = an AS_E… or 0, text: to ASK */              \
-    /* controller */                                                                               \
-    X(SPAWN, C,                                                                                    \
-      S) /* replica, deployment, token, restarts, text = what to run (ctl/message/spawn.h) */      \
-    X(SIGNAL, C, S) /* token, number = signal (0: none), ns until SIGKILL: it is asked to end */   \
-    X(NOTE, C, SD) /* replica, deployment, text: ctl/message/replica_facts; given back by RUNS, to \
-                      the next one */                                                              \
-    X(PLACE, C, S) /* replica, deployment, restarts, state, text = reason: has no process now */   \
-    X(REMOVE, C, SD)  /* replica: there is no such place any more; it has no process */            \
-    X(DOWN, C, SD)    /* deployment, text: all given up; its requests are refused */               \
-    X(UP, C, SD)      /* deployment: one is READY again; takes DOWN back */                        \
-    X(STATUS, C, SD)  /* replica = its application, deployment ("": of the application), text =    \
-                         status, trigger, message with a space between, "": there is none any      \
-                         more; ns: since when; of a deployment id 1, number = replicas that there  \
-                         are to be; id 0: they are not told */                                     \
-    X(COMPLETE, C, S) /* number = replicas that are READY, id = that there are to be: all, or what \
-                         is not has failed, for the first time */                                  \
-    X(FATAL, C, S)    /* replica, number = exit code, text = reason: nothing can be served */      \
-    X(DELETE, C, SD)  /* deployment: is served no longer; number: 1, no replica of it is left */   \
-    X(RETIRE, C, D)   /* replica, token: takes no new requests; RETIRED is the answer */           \
-    X(ASK, C, D)      /* replica, token, id, text = question and body: as_ctl_parse_ask     */     \
-    /* to the controller */                                                                        \
-    X(RUNS, S, C)       /* replica, deployment, token, state, pid, restarts, text = note; number:  \
-                           1 when an EXITED follows, about which nobody has decided */             \
-    X(STAYS, S, C)      /* deployment: DOWN was said, and not taken back; behind RUNS */           \
-    X(SPAWNED, S, C)    /* replica, token, pid */                                                  \
-    X(EXITED, S, C)     /* replica, token, pid, number = wait status, kind, text = reason, last    \
-                           lines */                                                                \
-    X(DISPATCHER, S, C) /* state: READY, or LOST */                                                \
-    X(REVIVE, S, C)     /* given-up replicas rest no longer */                                     \
-    /* one dispatcher relieves another */                                                          \
-    X(YIELD, S, D)  /* to the former one; number 0: workers go to the other one, MOVED is the      \
-                       answer; 1: clients do; it ends when the rest is answered. A descriptor may  \
-                       come with it: a socket for clients, edge/conn/connection_handover.h. With   \
-                       TOLD: its other end                                                         \
-                       */                                                                          \
-    X(MOVED, D, S)  /* lets no worker in any more; number: those that will come to the other one   \
-                       and are not ours; id 1: some come only when it has ended, so it ends now */ \
-    X(OPENED, D, S) /* clients are let in */                                                       \
-    X(LEGACY, D, S) /* of the former one, for the other, who hears it: a worker of the management  \
-                       service: replica, token = its address, id = its epoch, text = REGISTER */   \
-    X(FEWER, D, S)  /* as well: so many requests of it are still in hand: replica, id, number */   \
-    X(RELIEVED, S, D) /* the former one has ended */                                               \
-    X(ADMIT, S, D)    /* before TOLD: clients are let in, though nobody can serve them yet */
+    X(RETIRED, D, C)                                                                               \
+    X(ANSWER, D, C)                                                                                \
+    X(SPAWN, C, S)                                                                                 \
+    X(SIGNAL, C, S)                                                                                \
+    X(NOTE, C, SD)                                                                                 \
+    X(PLACE, C, S)                                                                                 \
+    X(REMOVE, C, SD)                                                                               \
+    X(DOWN, C, SD)                                                                                 \
+    X(UP, C, SD)                                                                                   \
+    X(STATUS, C, SD)                                                                               \
+    X(COMPLETE, C, S)                                                                              \
+    X(FATAL, C, S)                                                                                 \
+    X(DELETE, C, SD)                                                                               \
+    X(RETIRE, C, D)                                                                                \
+    X(ASK, C, D)                                                                                   \
+    X(RUNS, S, C)                                                                                  \
+    X(STAYS, S, C)                                                                                 \
+    X(SPAWNED, S, C)                                                                               \
+    X(EXITED, S, C)                                                                                \
+    X(DISPATCHER, S, C)                                                                            \
+    X(REVIVE, S, C)                                                                                \
+    X(YIELD, S, D)                                                                                 \
+    X(MOVED, D, S)                                                                                 \
+    X(OPENED, D, S)                                                                                \
+    X(LEGACY, D, S)                                                                                \
+    X(FEWER, D, S)                                                                                 \
+    X(RELIEVED, S, D)                                                                              \
+    X(ADMIT, S, D)
 
 enum as_ctl_type {
     AS_CTL_NONE,
@@ -103,12 +144,12 @@ enum as_ctl_type {
 
 /* The life of a replica. */
 #define AS_CTL_STATE_TABLE(X)                                                                      \
-    X(STARTING, "starting") /* the process runs, not READY yet */                                  \
+    X(STARTING, "starting") /* the process runs, and is not READY yet */                           \
     X(READY, "ready")                                                                              \
-    X(LOST, "lost")         /* the process runs, its link does not (dispatcher restarted) */       \
-    X(WAITING, "waiting")   /* dead, to be started after a delay */                                \
-    X(STOPPING, "stopping") /* told to end */                                                      \
-    X(DOWN, "down")         /* dead and given up for a while, or stopped */
+    X(LOST, "lost")         /* the process runs, without a link (the dispatcher restarts) */       \
+    X(WAITING, "waiting")   /* no process; it is to be started after a delay */                    \
+    X(STOPPING, "stopping") /* it was asked to end */                                              \
+    X(DOWN, "down")         /* no process; given up for a while, or stopped */
 
 enum as_ctl_state {
 #define X(name, text) AS_CTL_##name##_STATE,
@@ -122,40 +163,40 @@ struct as_ctl_message {
     enum as_ctl_state state;
     uint32_t pid; /* also the worker's process group */
     uint32_t restarts;
-    uint32_t number; /* what it means is said in the table */
+    uint32_t number; /* its meaning is that of the message */
     uint32_t kind;   /* an as_exit_kind of core/replicas/restart.h; EXITED, FORGET */
     uint64_t id;
     as_ns ns;
     struct as_str replica, deployment, token; /* at most AS_CTL_NAME_MAX */
-    struct as_str text;                       /* cut at AS_CTL_TEXT_MAX by the encoder */
+    struct as_str text;                       /* the encoder cuts it at AS_CTL_TEXT_MAX */
 };
 
-/* Writes one datagram and returns its length. The names are ours and short: asserted. */
+/* Writes one datagram and returns its length. Asserts that the names are short enough. */
 size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX]);
 
-/* Strings of `ret_m` point into p. 0, or AS_EPROTO for anything that encode does not make: `ret_m`
- * is untouched. */
+/* Strings of `ret_m` point into p. 0, or AS_EPROTO for anything that as_ctl_encode does not write:
+ * `ret_m` is not changed. */
 int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 
 /* One datagram on a non-blocking socket: 0, AS_EAGAIN (the socket is full), AS_EOF. */
 int as_ctl_send(int fd, const struct as_ctl_message *m);
-int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* one that is encoded already */
-/* Bytes that the other end has not read yet, with what the kernel adds to each datagram. */
+int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* a message that is encoded already */
+/* Bytes that the other end has not read yet, including the kernel's overhead for each datagram. */
 size_t as_ctl_unread(int fd);
-/* As as_ctl_send; a duplicate of the descriptor `passed` goes along. */
+/* As as_ctl_send, with a duplicate of the descriptor `passed`. */
 int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed);
 /* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), AS_EPROTO (skip it). Strings point
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);
-/* As well; *ret_fd, set with 0 only, is the descriptor that came along, the caller's from here on,
- * or -1. */
+/* The same; on 0, *ret_fd is the descriptor that came with the message, which the caller must
+ * close, or -1. */
 int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m,
                       int *ret_fd);
 
-/* The text of ASK: 0 and its body, which points into it, or AS_EUNIMPLEMENTED for a question that
- * there is not. */
+/* Parses the text of ASK: 0 with the operation and its body, which points into the text;
+ * AS_EUNIMPLEMENTED: an unknown operation. */
 int as_ctl_parse_ask(struct as_str text, enum as_control_op *ret_op, struct as_str *ret_body);
-/* AS_CTL_S, _D, _C together. */
+/* A set of AS_CTL_S, _D, _C. */
 uint32_t as_ctl_senders(enum as_ctl_type type);
 uint32_t as_ctl_receivers(enum as_ctl_type type);
 const char *as_ctl_type_name(enum as_ctl_type type);    /* "TOKEN" */

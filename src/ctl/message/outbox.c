@@ -16,7 +16,7 @@ int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m)
 {
     uint8_t buf[LENGTH + AS_CTL_MESSAGE_MAX];
     size_t n = as_ctl_encode(m, buf + LENGTH);
-    /* never past one that waits: FORGET must not overtake the TOKEN that it takes back */
+    /* in order: FORGET must not overtake the TOKEN that it revokes */
     int rc = as_outbox_has_pending(o) ? AS_EAGAIN : as_ctl_send_bytes(fd, buf + LENGTH, n);
 
     if (rc != AS_EAGAIN)

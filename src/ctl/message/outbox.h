@@ -1,9 +1,9 @@
-/* ctl/message/outbox.h — control messages on their way out of a process.
+/* ctl/message/outbox.h — control messages that wait until the socket takes them.
  *
- * What the control socket does not take at once waits here, in order, until it takes more: a lost
- * KILL would leave a hung worker where it is. Both ends of the socket have an outbox; the owner
- * watches the descriptor, and decides what it means when the other end reads nothing for so long
- * that the bound is reached. Thread: the owner's loop.
+ * A message that the socket does not take at once waits here, in order: a lost KILL would leave a
+ * hung worker running. Each end of a socket has an outbox. The owner watches the descriptor, and
+ * decides what to do when the other end reads nothing until the limit is reached. Thread: the
+ * owner's loop.
  */
 #ifndef AS_CTL_OUTBOX_H
 #define AS_CTL_OUTBOX_H
@@ -11,22 +11,22 @@
 #include "base/buf.h"
 #include "ctl/message/message.h"
 
-/* Bytes that may wait. A message is some 60 bytes, a socket takes a few hundred: this is reached by
- * an end that hangs, never by one that is slow. */
+/* Bytes that may wait. A message has some 60 bytes, and the socket takes a few hundred of them: a
+ * slow end never reaches this limit, only one that hangs. */
 #define AS_OUTBOX_LIMIT ((size_t)16 << 20)
 
 struct as_outbox {
-    struct as_buf wait; /* u16 length, datagram; again */
+    struct as_buf wait; /* for each message: u16 length, datagram */
     size_t limit;
 };
 
 void as_outbox_init(struct as_outbox *o, size_t limit);
-void as_outbox_fini(struct as_outbox *o); /* what waits is lost */
+void as_outbox_fini(struct as_outbox *o); /* waiting messages are dropped */
 
-/* 0: the socket has it, or it waits (then watch for writability). AS_EFULL: dropped, there is no
- * room. AS_EOF: the other end is gone. */
+/* 0: the socket has taken it, or it waits (then watch for writability). AS_EFULL: the limit is
+ * reached; it was dropped. AS_EOF: the other end is gone. */
 int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m);
-/* The socket may take more. 0: as much was sent as it took. AS_EOF: the other end is gone. */
+/* Sends as much as the socket takes. 0, or AS_EOF: the other end is gone. */
 int as_outbox_flush(struct as_outbox *o, int fd);
 
 static inline bool as_outbox_has_pending(const struct as_outbox *o)

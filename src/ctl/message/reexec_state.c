@@ -95,7 +95,8 @@ void as_reexec_fail(struct as_reexec_reader *c, const char *key, const char *why
     fail_reading(c, "", key, why);
 }
 
-/* Cuts what is before the first `end` off the rest; its length is bounded. False: there is none. */
+/* Cuts the text before the first `end` off the rest; at most KEY_MAX bytes. False: there is none.
+ */
 static bool cut_until(struct as_reexec_reader *c, char end, struct as_str *ret_s)
 {
     const char *p = memchr(c->rest.p, end, AS_MIN(c->rest.n, (size_t)KEY_MAX));
@@ -120,7 +121,7 @@ struct as_str as_reexec_get(struct as_reexec_reader *c, const char *key)
     }
     if (!cut_until(c, ':', &digits) || as_str_u64(digits, &n) < 0 || n >= c->rest.n ||
         c->rest.p[n] != '\n') {
-        as_reexec_fail(c, key, "has no length that can be");
+        as_reexec_fail(c, key, "has an invalid length");
         return AS_STR("");
     }
     value = (struct as_str){c->rest.p, (size_t)n};
@@ -136,7 +137,7 @@ uint64_t as_reexec_get_u64(struct as_reexec_reader *c, const char *key, uint64_t
     if (c->failed)
         return 0;
     if (as_str_u64(s, &v) < 0 || v > max) {
-        as_reexec_fail(c, key, "is no number that can be");
+        as_reexec_fail(c, key, "is no number in its range");
         return 0;
     }
     return v;
@@ -179,7 +180,7 @@ int as_reexec_reader_load(struct as_reexec_reader *ret_c, int fd, bool dry, stru
     if (n == 0 && as_reexec_get_u64(ret_c, "anyserve-supervisor", UINT64_MAX) != AS_REEXEC_FORMAT)
         as_reexec_fail(ret_c, "anyserve-supervisor", "is another format than this version's");
     if (n > 0)
-        as_reexec_fail(ret_c, "state", "is longer than any that can be");
+        as_reexec_fail(ret_c, "state", "is too long");
     if (n == 0 && !ret_c->failed)
         return 0;
     as_reexec_reader_fini(ret_c);

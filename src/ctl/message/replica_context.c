@@ -14,7 +14,7 @@ static char *context_path(const char *folder, const char *replica)
     return (char *)b.p;
 }
 
-/* A new file each time: one that the replica before has open stays what it was. */
+/* A new file each time: a former process may have the old one open. */
 static int write_file(const char *path, struct as_str json)
 {
     int fd, e;
@@ -24,7 +24,7 @@ static int write_file(const char *path, struct as_str json)
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return AS_EIO;
-    errno = ENOSPC; /* of a write that took a part */
+    errno = ENOSPC; /* reported for a short write */
     ok = write(fd, json.p, json.n) == (ssize_t)json.n;
     e = errno;
     close(fd);

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-/* name, member; all are kept as numbers */
+/* name, member; all are written as numbers */
 #define FIELDS(X)                                                                                  \
     X("number", number)                                                                            \
     X("generation", generation)                                                                    \
@@ -17,7 +17,7 @@
     X("unsure", unsure)                                                                            \
     X("stale", stale)                                                                              \
     X("retiring", retiring)
-/* what notes of older releases do not have, and is 0 then */
+/* missing in the text of older releases; 0 then */
 #define LATER_FIELDS(X) X("early", early)
 
 struct as_str as_replica_facts_write(const struct as_replica_slot_facts *f,

@@ -65,7 +65,7 @@ void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
     put_number(text, MEMORY, bytes);
 }
 
-/* The vectors are as long as the text has strings: at most one is too long by the other's share. */
+/* Both arrays are allocated for all strings of the text, which is more than either needs. */
 int as_spawn_parse(struct as_spawn *ret_s, struct as_str text)
 {
     const char *p = text.p, *end = text.p + text.n;
@@ -95,7 +95,7 @@ int as_spawn_parse(struct as_spawn *ret_s, struct as_str text)
         else if (*p == MEMORY)
             rc = as_str_u64(as_str_of(p + 1), &s.memory) < 0 ? AS_EPROTO : 0;
         else
-            rc = AS_EPROTO; /* of a controller of another version */
+            rc = AS_EPROTO; /* an item of another version */
     }
     if (n_argv == 0)
         rc = AS_EPROTO;
@@ -113,7 +113,7 @@ void as_spawn_fini(struct as_spawn *s)
     *s = (struct as_spawn){0};
 }
 
-/* Its length with the NUL; what follows the last one is not an item. */
+/* The length of an item with its NUL; 0: there is no NUL. */
 static size_t item_length(const char *p, const char *end)
 {
     const char *nul = memchr(p, 0, (size_t)(end - p));
