@@ -3,7 +3,7 @@
 #include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/message/replica_facts.h"
 
-/* --- what is heard --- */
+/* --- messages from the supervisor --- */
 
 struct slot_search {
     struct as_str name;
@@ -32,8 +32,8 @@ static void send_remove(struct as_reconciler *c, struct as_str replica)
     c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
 }
 
-/* A replica as the supervisor has it. One without a process is in the plan again only when nobody
- * has decided about its end, which then follows as EXITED: all others are made anew. */
+/* RUNS: a replica that the supervisor has. One without a process is adopted only when EXITED
+ * follows, since nobody has decided about its end; the plan makes all others anew. */
 static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
 {
     struct as_reconciler_deployment *d = as_reconciler_find(c, m->deployment);
@@ -45,7 +45,7 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
         return;
     }
     if (as_replica_facts_parse(&facts, m->text) == 0) {
-        if (!d) /* what it works on is answered before it ends */
+        if (!d) /* not in the target: it answers its requests, then ends */
             d = as_reconciler_add_leftover(c, m->deployment, &facts);
         if (d)
             as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &slot);
@@ -58,18 +58,21 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
         proc->adopted_ready = m->state == AS_CTL_READY_STATE;
         proc->has_context_file = true;
         as_reconciler_adopt_devices(c, proc, m->text);
-    } else if (m->pid) { /* it has no place here */
-        c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_KILL,
-                                                     .replica = m->replica,
-                                                     .token = m->token,
-                                                     .text = AS_STR("it has no place any more")});
+    } else if (m->pid) { /* the plan has no slot for it */
+        c->ops.send(c->ctx,
+                    &(struct as_ctl_message){
+                        .type = AS_CTL_KILL,
+                        .replica = m->replica,
+                        .token = m->token,
+                        .text = AS_STR("the server has no place for this replica any more")});
     }
 }
 
 static void handle_death(struct as_reconciler *c, struct as_replica_slot *slot)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
-    struct as_buf reason = proc->reason; /* the life may go with the place */
+    struct as_buf reason =
+        proc->reason; /* as_replica_slot_died may free the slot and its process data */
 
     as_buf_init(&proc->reason);
     proc->has_ended = false;
@@ -94,7 +97,7 @@ static void on_exited(struct as_reconciler *c, const struct as_ctl_message *m)
     as_buf_drop(&proc->reason, proc->reason.n);
     as_buf_add(&proc->reason, m->text.p, m->text.n);
     proc->has_ended = true;
-    if (c->state_known) /* else it waits until the plan acts */
+    if (c->state_known) /* else the plan does not act yet */
         handle_death(c, slot);
 }
 
@@ -105,8 +108,8 @@ static void on_dispatcher(struct as_reconciler *c, bool serving)
         as_plan_set_serving(c->deployments[i]->plan, serving, as_loop_now(c->loop));
 }
 
-/* What was adopted, and what could not be started. Events may end places: one at a time is found,
- * and told. */
+/* Events of adopted processes, and of processes that could not be started. An event may remove
+ * slots: therefore one slot is looked for at a time. */
 static void find_ended(void *arg, struct as_replica_slot *slot)
 {
     struct as_replica_slot **found = arg;
@@ -137,8 +140,8 @@ static void count_waiting_in_line(void *arg, struct as_replica_slot *slot)
     *(uint32_t *)arg += as_replica_slot_is_queued(slot);
 }
 
-/* The plans have put all of theirs into the line, one plan after the other: each deployment's first
- * one is to start first. */
+/* The plans have queued their slots one plan after the other. Deals them anew, so that the first
+ * slot of each deployment comes before the second of any. */
 static void interleave_start_line(struct as_reconciler *c)
 {
     struct as_list *hands = as_xalloc((c->n + 1) * sizeof(*hands)), *node;
@@ -162,7 +165,7 @@ static void interleave_start_line(struct as_reconciler *c)
     free(hands);
 }
 
-/* All is known. A server that was complete had reached what is asked for. */
+/* TOLD: the whole state is known. complete: the server had reached its target before. */
 static void on_told(struct as_reconciler *c, bool complete)
 {
     c->state_known = true;
@@ -187,7 +190,7 @@ static void on_revive(struct as_reconciler *c)
     as_log_event(c->log, AS_LOG_INFO, "revive", "replicas=%u", n);
 }
 
-/* A word about the process that has this token. */
+/* A message about the current process of a slot. */
 static void handle_process_message(struct as_reconciler *c, struct as_replica_slot *slot,
                                    const struct as_ctl_message *m)
 {
@@ -265,8 +268,8 @@ static uint32_t count_target_replicas(const struct as_reconciler *c)
     return n;
 }
 
-/* It has what it was promised, as far as the machine has it; or, in a server that goes on without,
- * it is known that it has not. */
+/* It has its target number of replicas, as far as there are devices for them; or it has failed, in
+ * a server that goes on without. */
 static bool is_complete(const struct as_reconciler *c, const struct as_reconciler_deployment *d)
 {
     enum as_condition_status s = as_plan_condition(d->plan)->status;
@@ -278,7 +281,7 @@ static bool is_complete(const struct as_reconciler *c, const struct as_reconcile
             (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
 }
 
-/* Every replica, not just one of each deployment: that is what --workers promised. */
+/* Sends COMPLETE when every replica is READY, not just one of each deployment. */
 static void check_complete(struct as_reconciler *c)
 {
     uint32_t n = 0;
@@ -314,7 +317,7 @@ static void send_serving(struct as_reconciler *c)
 {
     c->serving_sent = true;
     for (uint32_t i = 0; i < c->n; i++) {
-        if (c->deployments[i]->deleting) /* the one before may not have come to it */
+        if (c->deployments[i]->deleting) /* the controller before may not have sent it */
             as_reconciler_report_delete(c->deployments[i], false);
         as_reconciler_report_status(c->deployments[i]);
     }
@@ -323,7 +326,8 @@ static void send_serving(struct as_reconciler *c)
     c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
 }
 
-/* The owner may want another generation at once: each look is from the beginning. */
+/* Reports one outcome. The owner may set another target in the callback: therefore the caller
+ * starts anew each time. */
 static bool notify_owner(struct as_reconciler *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
@@ -352,7 +356,7 @@ static bool notify_owner(struct as_reconciler *c)
     return false;
 }
 
-/* Once per turn, whatever came. */
+/* At the end of each turn in which something happened. */
 static void on_turn_end(struct as_task *t)
 {
     struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, turn_end);
@@ -368,7 +372,7 @@ static void on_turn_end(struct as_task *t)
     while (notify_owner(c))
         ;
     as_reconciler_prune(c);
-    /* one plan's events may have made room for another's starts */
+    /* only now: events of one plan may have admitted starts of another */
     for (uint32_t i = 0; i < c->n; i++) {
         as_plan_each(c->deployments[i]->plan, report_wait, c->deployments[i]);
         next = AS_MIN(next, as_plan_next_due(c->deployments[i]->plan));
@@ -381,7 +385,7 @@ static void on_turn_end(struct as_task *t)
         c->conf.on_change(c->conf.ctx);
 }
 
-/* A list that cannot be read stands for nothing: GPUs may have names that are no numbers. */
+/* A list that cannot be parsed counts as no devices: GPUs may have names that are no numbers. */
 static void init_devices(struct as_reconciler *c, struct as_spec_devices *d, const char *what,
                          const char *list)
 {
@@ -406,7 +410,7 @@ int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
     as_generations_init(&c->generations, ops->load, ctx);
     init_devices(c, &c->devices[AS_RECONCILER_GPUS], "gpus", conf->gpus);
     init_devices(c, &c->devices[AS_RECONCILER_CPUS], "cpus", conf->cpus);
-    as_start_limit_init(&c->starts, 0); /* none, until all is known */
+    as_start_limit_init(&c->starts, 0); /* no start before TOLD */
     as_task_init(&c->turn_end, on_turn_end);
     as_timer_init(&c->timer, loop, on_tick);
     *ret_c = c;

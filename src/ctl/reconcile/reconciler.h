@@ -1,12 +1,13 @@
-/* ctl/reconcile/reconciler.h — the controller's part: plans carried out by messages.
+/* ctl/reconcile/reconciler.h — brings the replicas of each deployment to their target: the
+ * controller's core.
  *
- * One core/replicas/plan per deployment decides; this room knows generations
- * (ctl/state/generations), tokens and texts. What happened is heard from the supervisor, what is to
- * be done is said to it; nothing is known that is not heard, so that a new controller carries on
- * where one that was killed stopped: RUNS tells it of every process and the facts that were noted
- * of it, EXITED of ends that nobody has decided about, and TOLD lets it begin. When its first
- * decisions are said it says SERVING. What was given up is tried again by a new controller. Thread:
- * the loop's.
+ * There is one core/replicas/plan for each deployment, which decides. The reconciler carries out
+ * its decisions by messages to the supervisor, and reports to it what comes back. It stores
+ * nothing: a new controller learns from the supervisor's messages what there is, and continues
+ * where the one before it stopped. RUNS describes each process with the facts that were noted of
+ * it, EXITED each end that nobody has decided about; after TOLD it starts to decide, and sends
+ * SERVING with its first decisions. A new controller tries replicas again that were given up.
+ * Thread: the loop's.
  */
 #ifndef AS_CTL_RECONCILER_H
 #define AS_CTL_RECONCILER_H
@@ -20,31 +21,35 @@
 
 struct as_reconciler;
 
-struct as_reconciler_conf { /* strings outlive the crew */
+struct as_reconciler_conf { /* strings outlive the reconciler */
     struct as_worker_spec_conf worker_spec;
-    const char *folder; /* of the server; long contexts lie there (ctl/message/replica_context.h) */
-    const char *gpus, *cpus;      /* that replicas may take, as lists: as_spec_devices_init */
-    uint32_t max_starting;        /* processes in STARTING at once; the others wait in line; > 0 */
-    struct as_plan_policy policy; /* the server's; keys of a deployment take its place */
-    bool tolerate_failures;       /* the server goes on though what it serves cannot start */
+    /* the server's; long contexts are written there (ctl/message/replica_context.h) */
+    const char *folder;
+    const char *gpus, *cpus; /* devices that replicas may get, as lists: as_spec_devices_init */
+    uint32_t max_starting;   /* processes in STARTING at once, > 0; others are queued */
+    struct as_plan_policy policy; /* the server's defaults; keys of a deployment override them */
+    bool tolerate_failures;       /* the server goes on although a deployment cannot start */
     uint64_t seed;
-    void (*on_change)(void *ctx); /* something may be another way than before; may be NULL */
+    void (*on_change)(void *ctx); /* something may have changed; may be NULL */
     void *ctx;
 };
 
-/* What the owner keeps, or tells people. */
+/* How an update of a deployment ended, for the owner to store and to report. */
 struct as_reconciler_outcome {
     struct as_str application, deployment;
-    uint64_t generation; /* settled: that is stable; rolled_back: that is the target again */
-    uint64_t before; /* settled: what a rollback by hand goes to, or 0; rolled_back: what failed */
+    /* settled: the stable one; rolled_back: the one that is the target again */
+    uint64_t generation;
+    uint64_t before; /* settled: the one that a manual rollback goes to, or 0; rolled_back: the one
+                        that failed */
     struct as_str why; /* rolled_back */
 };
 
-/* settled and rolled_back come at the end of a turn, and may call as_reconciler_set_target. */
+/* settled and rolled_back are called at the end of the loop's turn, and may call
+ * as_reconciler_set_target. */
 struct as_reconciler_ops {
-    void (*send)(void *ctx, const struct as_ctl_message *m); /* to the supervisor */
+    void (*send)(void *ctx, const struct as_ctl_message *m); /* sends m to the supervisor */
     as_generations_load_fn *load;
-    /* The number of replicas that somebody has set, beside what that generation says; -1: none. */
+    /* The number of replicas that was set by hand, which overrides the generation's; -1: none. */
     int64_t (*scaled)(void *ctx, uint64_t generation, struct as_str deployment);
     void (*settled)(void *ctx, const struct as_reconciler_outcome *n);
     void (*rolled_back)(void *ctx, const struct as_reconciler_outcome *n);
@@ -57,59 +62,63 @@ int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
 void as_reconciler_close(struct as_reconciler *c);
 void as_reconciler_free(struct as_reconciler *c);
 
-/* This is to be: the deployments of `spec`, and no others. Those that do not differ from what they
- * were asked to be are left alone, whatever they are at. The first call comes before the first
- * as_reconciler_handle. `spec` is whole, and taken over. */
+/* Sets the target: the deployments of `spec`, and no others. A deployment whose target does not
+ * change is left alone, even in the middle of an update. To be called before the first
+ * as_reconciler_handle. `spec` is complete (as_spec_overlay), and taken over. */
 void as_reconciler_set_target(struct as_reconciler *c, uint64_t generation, struct as_spec *spec);
-/* Somebody deploys: with the next as_reconciler_set_target the failures of updates that were taken
- * back are told no longer, whether a deployment differs or not. How many there are. */
+/* Before a deploy: the next as_reconciler_set_target clears the failure of every deployment that
+ * was rolled back, whether its target changes or not. Returns how many there are. */
 uint32_t as_reconciler_clear_failures(struct as_reconciler *c);
-/* Before the first as_reconciler_handle: what is kept of a deployment. stable, previous:
- * generations, 0: none is known; failed: why the last update was taken back, or empty. */
+/* Before the first as_reconciler_handle: the stored history of a deployment. stable, previous:
+ * generations, or 0; failed: why the last update was rolled back, or empty. */
 void as_reconciler_set_history(struct as_reconciler *c, struct as_str deployment, uint64_t stable,
                                uint64_t previous, struct as_str failed);
 
-/* RUNS, EXITED, DISPATCHER, TOLD; READY, GONE, RETIRED, ANSWER, SPAWNED, REVIVE. Others: nothing
- * happens. */
+/* RUNS, EXITED, STAYS, DISPATCHER, TOLD, REVIVE; READY, GONE, RETIRED, ANSWER, SPAWNED. Others are
+ * ignored. */
 void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *m);
 
-/* --- what people ask for: crew_order.c --- */
+/* --- requests of the control API: reconciler_requests.c --- */
 
-/* AS_ENOTFOUND with a sentence in `err`: there is no such application, or deployment in it. */
+/* 0, or AS_ENOTFOUND with a sentence in `err`: there is no such application, or no such deployment
+ * in it (empty: any). */
 int as_reconciler_check_name(const struct as_reconciler *c, struct as_str application,
                              struct as_str deployment, struct as_buf *err);
-/* Begins at once; what becomes of it is the deployment's status. Also AS_ENOTFOUND. */
+/* Starts a restart of its replicas, whose progress the deployment's status shows. 0, AS_ENOTFOUND.
+ */
 int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, struct as_buf *err);
-/* The generation that a rollback by hand goes to. AS_ENOTFOUND: there was nothing before. */
+/* The generation that a manual rollback goes to. AS_ENOTFOUND: there is no earlier one. */
 int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str deployment,
                                   uint64_t *ret_generation, struct as_buf *err);
-/* Its status, until the crew is told anything; NULL: there is no such deployment, or it ends. */
+/* Its status, valid until the next call on the reconciler; NULL: there is no such deployment, or it
+ * is being removed. */
 const struct as_condition *as_reconciler_condition(const struct as_reconciler *c,
                                                    struct as_str deployment);
-/* Everything of it is as asked for. */
+/* All its replicas are as its target says. */
 bool as_reconciler_is_stable(const struct as_reconciler *c, struct as_str deployment);
-/* How many replicas it is asked to have. */
+/* Its target number of replicas; 0: there is no such deployment. */
 uint32_t as_reconciler_replicas(const struct as_reconciler *c, struct as_str deployment);
-/* Every deployment that has reached something, as `settled` would tell it. */
+/* Every deployment that has a stable generation, as ops.settled would report it. */
 void as_reconciler_each_stable(const struct as_reconciler *c,
                                void (*fn)(void *arg, const struct as_reconciler_outcome *n),
                                void *arg);
 struct as_generations *as_reconciler_generations(struct as_reconciler *c);
 
-/* An application, a deployment of it, or one of that one's replicas. Valid during the call. */
+/* An application, a deployment, or a replica. Valid during the call. */
 struct as_reconciler_row {
     struct as_str application;
     struct as_str deployment; /* empty: the application itself */
     struct as_str replica;    /* empty: the deployment itself */
     struct as_str status, message;
-    uint32_t target;     /* of the deployment: replicas that there are to be … */
-    uint32_t declared;   /* … and what its num_replicas says */
-    bool rolled_back;    /* likewise: what was asked for last has failed */
-    uint64_t generation; /* likewise: the last one that changed it */
+    uint32_t target;     /* of the deployment: its target number of replicas … */
+    uint32_t declared;   /* … and its num_replicas */
+    bool rolled_back;    /* of the deployment: its last update was rolled back */
+    uint64_t generation; /* of the deployment: the last one that changed it */
     pid_t pid;           /* of the replica's process; 0: none */
     uint32_t rank, starts;
 };
-/* Each application, its deployments behind it, and their replicas behind them. */
+/* Calls fn for each application, then for each of its deployments, each followed by its replicas.
+ */
 void as_reconciler_each(const struct as_reconciler *c,
                         void (*fn)(void *arg, const struct as_reconciler_row *r), void *arg);
 /* Appends the members "NAME": {"status": …, "deployments": {…}}, … of an object: applications, as

@@ -1,4 +1,4 @@
-/* What replicas have of the machine for themselves: GPUs, CPUs. */
+/* GPUs and CPUs that replicas have for themselves. */
 #include "ctl/reconcile/reconciler_internal.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@ static const char *const device_nouns[AS_RECONCILER_DEVICE_KINDS] = {
 static const char *const device_keys[AS_RECONCILER_DEVICE_KINDS] = {
     [AS_RECONCILER_GPUS] = " gpus=", [AS_RECONCILER_CPUS] = " cpus="};
 
-/* In thousandths; -1: it says nothing of them. CPUs: `auto`, as many as num_cpus says, rounded up.
- */
+/* In thousandths; -1: the deployment asks for none. CPUs are assigned with cpu_affinity `auto`: as
+ * many as num_cpus says, rounded up. */
 static int64_t count_wanted_devices(const struct as_spec_object *d,
                                     enum as_reconciler_device_kind kind)
 {
@@ -30,8 +30,8 @@ static int64_t count_wanted_devices(const struct as_spec_object *d,
 static void write_lack(const struct as_spec_devices *devices, int64_t n,
                        enum as_reconciler_device_kind kind, struct as_buf *why)
 {
-    as_buf_printf(why, "it needs %g %s of its own, and of %u there are not so many free",
-                  (double)n / WHOLE, device_nouns[kind], devices->n);
+    as_buf_printf(why, "it needs %g %s for itself, but fewer of the %u are free", (double)n / WHOLE,
+                  device_nouns[kind], devices->n);
 }
 
 static void return_devices(struct as_spec_devices *devices, const struct as_reconciler_devices *t)
@@ -40,7 +40,7 @@ static void return_devices(struct as_spec_devices *devices, const struct as_reco
         as_spec_devices_adjust(devices, t->n, t->list, true);
 }
 
-/* What is free is counted in a copy. */
+/* Tries the assignment in a copy, with the devices that the plan could free. */
 static void check_free_devices(const struct as_reconciler_deployment *d,
                                enum as_reconciler_device_kind kind, int64_t n,
                                const struct as_plan_headroom *room, struct as_buf *why)
@@ -75,7 +75,7 @@ struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_s
     as_buf_drop(&d->missing, d->missing.n);
     if (!as_generations_find(&d->reconciler->generations, as_replica_slot_facts(slot)->generation,
                              as_str_of(d->name), &specs))
-        return AS_STR(""); /* its start fails, and says why */
+        return AS_STR(""); /* its start fails with the reason */
     for (enum as_reconciler_device_kind kind = 0;
          kind < AS_RECONCILER_DEVICE_KINDS && !d->missing.n; kind++) {
         if (!proc || !proc->devices[kind].list)
@@ -97,7 +97,8 @@ static bool release_last_reserved(struct as_reconciler_deployment *d,
     return true;
 }
 
-/* Of what is free, else also of what is kept: the plan has asked, and there is enough. */
+/* From the free devices, else also from the reserved ones: the plan starts a slot only when there
+ * are enough of both. */
 static int assign_from_free(struct as_reconciler_process *proc, enum as_reconciler_device_kind kind,
                             int64_t n, struct as_buf *why)
 {
@@ -190,7 +191,7 @@ static void adopt_device_list(struct as_spec_devices *devices, struct as_reconci
         return;
     *t = (struct as_reconciler_devices){
         n, as_str_dup((struct as_str){slash + 1, strcspn(slash + 1, " ")})};
-    /* a device that is not there any more: nothing can be given back later */
+    /* the machine has the device no longer: it is not returned later */
     if (n && as_spec_devices_adjust(devices, n, t->list, false) < 0)
         t->n = 0;
 }

@@ -1,4 +1,4 @@
-/* What the plans order, as messages. */
+/* Carries out what the plans decide (as_plan_ops), by messages. */
 #include "conf/exit_code.h"
 #include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/message/replica_facts.h"
@@ -36,7 +36,7 @@ void as_reconciler_free_process(struct as_replica_slot *slot)
     as_replica_slot_set_user(slot, NULL);
 }
 
-/* --- the plan's orders --- */
+/* --- as_plan_ops --- */
 
 static void op_note(void *ctx AS_UNUSED, struct as_replica_slot *slot)
 {
@@ -52,7 +52,7 @@ static void op_note(void *ctx AS_UNUSED, struct as_replica_slot *slot)
     as_buf_fini(&note);
 }
 
-/* The plan may not be told within its own order: the end of the turn tells it. */
+/* The plan may not be called back from within its own op: the end of the turn reports it. */
 static void fail_start(struct as_replica_slot *slot, struct as_str why)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
@@ -80,7 +80,7 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
     if (as_reconciler_write_spawn(slot, &text, &why) < 0) {
         fail_start(slot, as_buf_slice(&why));
     } else {
-        /* the note first: who finds the process finds its facts */
+        /* the note first: a new controller that finds the process finds its facts, too */
         op_note(ctx, slot);
         as_reconciler_send(
             slot, (struct as_ctl_message){.type = AS_CTL_SPAWN, .text = as_buf_slice(&text)});
@@ -123,8 +123,8 @@ static int fatal_code(const struct as_reconciler *c, const struct as_replica_slo
     int status = as_reconciler_process(slot)->status;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : AS_EXIT_CODE_FAILED;
 
-    /* Once it has served, whatever happens to a worker is answered by starting it again: a server
-     * does not end because of what a request did. */
+    /* Once the server is complete, a worker that ends is always started again: no request may end
+     * the server. */
     if (c->complete || c->fatal_sent || c->conf.tolerate_failures)
         return 0;
     return as_exit_code_fatal(code)                              ? code
@@ -151,7 +151,6 @@ static void log_exit(const struct as_reconciler *c, const struct as_replica_slot
                  next, as_log_quote(last, sizeof(last), end));
 }
 
-/* Its process has ended, and another one is to come. */
 static void handle_process_end(struct as_reconciler *c, struct as_replica_slot *slot)
 {
     int code = fatal_code(c, slot);
@@ -209,7 +208,7 @@ static void op_condition(void *ctx, const struct as_condition *cond)
                  as_log_quote(text, sizeof(text), as_condition_text(cond)));
 }
 
-/* Kept for the end of the turn: the owner may answer with another generation. */
+/* Reported at the end of the turn: the owner may set another target. */
 static void op_rolled_back(void *ctx, uint64_t from, uint64_t to AS_UNUSED, struct as_str why)
 {
     struct as_reconciler_deployment *d = ctx;

@@ -1,4 +1,4 @@
-/* What the crew tells of deployments and applications, for the status page and people. */
+/* Status messages about deployments, applications and replicas, for the status page and people. */
 #include "ctl/reconcile/reconciler_internal.h"
 
 void as_reconciler_send(struct as_replica_slot *slot, struct as_ctl_message m)
@@ -13,7 +13,7 @@ void as_reconciler_send(struct as_replica_slot *slot, struct as_ctl_message m)
     proc->deployment->reconciler->ops.send(proc->deployment->reconciler->ctx, &m);
 }
 
-/* How its last process ended says nothing of one that is ready by now, nor of one that ends. */
+/* The end of its last process does not matter for one that is READY or ending. */
 struct as_str as_reconciler_slot_message(const struct as_replica_slot *slot)
 {
     struct as_str lack = as_replica_slot_lack(slot);
@@ -77,7 +77,6 @@ void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
                                                      .number = gone});
 }
 
-/* Of an application. */
 static void send_application_status(const struct as_reconciler *c, const char *application,
                                     as_ns since, struct as_str text)
 {
@@ -105,7 +104,7 @@ enum as_application_status as_reconciler_application_status(const struct as_reco
     return s;
 }
 
-/* Its deployments, of which *ret_first is the first one; 0: it has none. */
+/* Returns the number of its deployments, of which *ret_first is the first. */
 static uint32_t find_application_deployments(const struct as_reconciler *c, const char *name,
                                              uint32_t *ret_first)
 {
@@ -131,7 +130,7 @@ static struct as_reconciler_application *find_or_add_application(struct as_recon
     return &c->applications[c->n_applications++];
 }
 
-/* When it has changed. False: there is no such application any more. */
+/* Sends its status if that has changed. False: it has no deployments any more. */
 static bool report_application(const struct as_reconciler *c, struct as_reconciler_application *a,
                                as_ns now)
 {
@@ -173,7 +172,7 @@ void as_reconciler_report_status(struct as_reconciler_deployment *d)
     struct as_buf b;
 
     if (!d->reconciler->state_known)
-        return; /* while what was before is taken over */
+        return; /* before TOLD the state is incomplete */
     as_buf_init(&b);
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));

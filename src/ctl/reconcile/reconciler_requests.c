@@ -1,4 +1,4 @@
-/* What people ask of the crew, and what they are told. */
+/* Requests of the control API: restart, rollback target, status as rows and as JSON. */
 #include "ctl/reconcile/reconciler_internal.h"
 #include "wire/json/json.h"
 
@@ -48,7 +48,8 @@ int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, str
     return 0;
 }
 
-/* As as_plan_rollback does: to the stable one; when that is reached already, to the one before. */
+/* As as_plan_rollback: the stable generation, or, if that is the target already, the one before it.
+ */
 int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str deployment,
                                   uint64_t *ret_generation, struct as_buf *err)
 {
@@ -108,11 +109,11 @@ void as_reconciler_each_stable(const struct as_reconciler *c,
     }
 }
 
-/* --- what they are told --- */
+/* --- status --- */
 
 #define STATE_MAX 32u /* bytes of a state's name */
 
-/* The names of the field's states are upper-case words (ray-serve's ReplicaState). */
+/* Upper case, as Ray Serve's ReplicaState. */
 static struct as_str upper_case_state(char word[STATE_MAX], enum as_replica_slot_state state)
 {
     size_t n = 0;
@@ -188,8 +189,8 @@ static void put_deployment(const struct as_reconciler *c, const struct as_reconc
     as_json_put_close(b, '}');
 }
 
-/* Of the deployment that is worst off: the one that gives the application its status. Or what one
- * of them waits for. */
+/* The message of the deployment that gives the application its status, or what one of them lacks.
+ */
 static struct as_str application_message(const struct as_reconciler *c, uint32_t first, uint32_t n)
 {
     const struct as_condition *worst = NULL;

@@ -1,4 +1,5 @@
-/* A process for a place: what it is started with, and what it is told later. */
+/* The texts of SPAWN and ASK for a replica: what its process is started with, and reconfigured to.
+ */
 #include "conf/spec_plan.h"
 #include "ctl/state/code_store.h"
 #include "ctl/message/replica_context.h"
@@ -28,8 +29,7 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
 
     if (!as_generations_find(&c->generations, f->generation, as_str_of(proc->deployment->name),
                              &specs)) {
-        as_buf_printf(why, "what generation %" PRIu64 " is like is not known any more\n",
-                      f->generation);
+        as_buf_printf(why, "generation %" PRIu64 " is not stored any more\n", f->generation);
         return AS_ENOTFOUND;
     }
     if (as_code_store_is_copy(as_spec_str(specs.app, AS_SPEC_APPLICATION_CODE)) &&
@@ -62,12 +62,12 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
             text);
     as_buf_fini(&json);
     as_buf_fini(&env);
-    AS_ASSERT(text->n <=
-              AS_CTL_TEXT_MAX); /* what is deployed was measured (as_worker_spec_own_size) */
+    AS_ASSERT(text->n <= AS_CTL_TEXT_MAX); /* a deploy checks as_worker_spec_own_size */
     return rc;
 }
 
-/* What it was told is not what it shall be told now, or nobody knows. */
+/* Whether its user_config must be sent: it differs from what the process has, or that is not known.
+ */
 static bool is_config_changed(struct as_reconciler *c, const struct as_replica_slot *slot,
                               const struct as_replica_slot_facts *facts,
                               const struct as_spec_object *to)
@@ -99,7 +99,7 @@ void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
                             &json);
     as_buf_str(text, "reconfigure ");
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
-    /* a replica that is told nothing that it understands refuses, and says so */
+    /* the replica then refuses the empty message, and its answer says so */
     if (as_replica_context_json(c->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 text) < 0)
         as_log_event(c->log, AS_LOG_ERROR, "context_not_written",

@@ -1,4 +1,4 @@
-/* Which deployments there are: those of the generation that is wanted, and those that end. */
+/* Which deployments there are: those of the target generation, and those being deleted. */
 #include "conf/spec_diff.h"
 #include "conf/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"
@@ -28,7 +28,7 @@ uint32_t as_reconciler_application_size(const struct as_reconciler *c, uint32_t 
     return i - first;
 }
 
-/* Behind the last one of its application, for which there is room. */
+/* Behind the last one of its application. The array has room for it. */
 static void insert_deployment(struct as_reconciler *c, struct as_reconciler_deployment *d)
 {
     uint32_t at = c->n;
@@ -69,7 +69,7 @@ static struct as_reconciler_deployment *add_deployment(struct as_reconciler *c, 
     as_buf_init(&d->why);
     as_buf_init(&d->missing);
     as_buf_init(&d->last_failure);
-    /* names were checked by whoever described them */
+    /* names were checked when the spec was parsed */
     AS_ASSERT(as_plan_new(&d->plan, name, &c->starts, as_rand_next(&c->rand),
                           &as_reconciler_plan_ops, d) == 0);
     c->deployments =
@@ -97,7 +97,8 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
     free(d);
 }
 
-/* The first version has nothing to go back to, so it need not show first that it lasts. */
+/* Without a stable version there is nothing to roll back to: min_ready would only delay the first
+ * one. */
 static struct as_plan_target make_target(const struct as_reconciler_deployment *d,
                                          const struct as_generations_deployment *specs,
                                          uint64_t generation)
@@ -112,8 +113,8 @@ static struct as_plan_target make_target(const struct as_reconciler_deployment *
     return t;
 }
 
-/* Nothing of it differs from what it was asked to be, so what it is at goes on. How many replicas
- * it is to have is the plan's to say: that changes without a generation of its own. */
+/* Its target stays the same, so that an update under way goes on. num_replicas is compared by the
+ * plan's number, which also changes without a new generation. */
 static bool is_unchanged(struct as_reconciler_deployment *d,
                          const struct as_generations_deployment *to)
 {
@@ -133,7 +134,7 @@ static bool is_unchanged(struct as_reconciler_deployment *d,
     return same;
 }
 
-/* One that was made while the others act. */
+/* Starts the plan of a deployment that was added after TOLD. */
 static void start_plan(struct as_reconciler_deployment *d)
 {
     as_ns now = as_loop_now(d->reconciler->loop);
@@ -144,7 +145,7 @@ static void start_plan(struct as_reconciler_deployment *d)
     as_reconciler_report_status(d);
 }
 
-/* True: another number was set, or is declared. */
+/* True: one of the numbers has changed. */
 static bool update_replica_numbers(struct as_reconciler_deployment *d,
                                    const struct as_generations_deployment *specs)
 {
@@ -158,7 +159,7 @@ static bool update_replica_numbers(struct as_reconciler_deployment *d,
     return other;
 }
 
-/* True: it is another one. */
+/* True: it has changed. */
 static bool update_code(struct as_reconciler_deployment *d, const struct as_spec_object *app)
 {
     const char *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
@@ -196,11 +197,12 @@ static void set_deployment_target(struct as_reconciler *c,
     d->clear_failure = false;
     t = make_target(d, specs, c->generation);
     was = as_plan_target(d->plan);
-    /* what a failed update goes back to is as large as people ask for now */
+    /* a rollback goes to the number of replicas that is asked for now */
     if (was && !d->deleting && was->version == t.version && was->config == t.config)
         as_plan_scale(d->plan, t.replicas, false, now);
     d->deleting = false;
-    AS_ASSERT(as_plan_set_target(d->plan, &t, now) == 0); /* the keys' bounds are the plan's */
+    AS_ASSERT(as_plan_set_target(d->plan, &t, now) ==
+              0); /* the spec's bounds are those of the plan */
     if (is_new && c->state_known)
         start_plan(d);
     else if (d->reported != t.replicas)
@@ -220,8 +222,8 @@ uint32_t as_reconciler_clear_failures(struct as_reconciler *c)
     return n;
 }
 
-/* First clients are told: what they ask for from here on is unknown. Then its replicas, which
- * answer what they have. */
+/* First the dispatcher is told, so that new requests are refused; then the replicas end when they
+ * have answered theirs. */
 static void delete_deployment(struct as_reconciler_deployment *d)
 {
     if (d->deleting)
@@ -297,7 +299,7 @@ void as_reconciler_set_history(struct as_reconciler *c, struct as_str deployment
     as_buf_add(&d->last_failure, failed.p, failed.n);
 }
 
-/* The target that a generation makes; NULL: it is not known any more. */
+/* The target of a stored generation; NULL: it is not stored any more. */
 static const struct as_plan_target *restore_target(struct as_reconciler_deployment *d,
                                                    uint64_t generation, struct as_plan_target *t)
 {
@@ -314,8 +316,9 @@ static const struct as_plan_target *restore_target(struct as_reconciler_deployme
     return t;
 }
 
-/* A server that starts anew with what it had reached has yet to reach it: only another version is
- * worth knowing then, as that to which an update goes back. */
+/* A server that starts anew has no replica of its stable version yet. If the target is that
+ * version, it is not stable before it is reached again; another version is what an update rolls
+ * back to. */
 void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete)
 {
     const struct as_plan_target *target = as_plan_target(d->plan), *stable, *previous;
@@ -324,7 +327,7 @@ void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete)
     stable = restore_target(d, d->stable, &s);
     previous = restore_target(d, d->previous, &p);
     if (!d->stable && complete && !d->deleting)
-        stable = target; /* nothing was ever changed, and it was there */
+        stable = target; /* nothing is stored: the target was never changed, and had been reached */
     if (stable && !complete && as_plan_is_empty(d->plan) && stable->version == target->version &&
         stable->config == target->config)
         stable = NULL;

@@ -380,7 +380,7 @@ def test_devices_are_taken_and_given_back(start):
     healthy(server)
     assert visible() == ["0", "1"]
     put(server, spec(num_gpus=1, num_replicas=3))
-    wait.until(lambda: "of 2 there are not so many free" in deployment(server, "main")["message"],
+    wait.until(lambda: "fewer of the 2 are free" in deployment(server, "main")["message"],
                lambda: deployment(server, "main"))
     server.expect_error("worker_exit .*given up")
     put(server, spec(num_gpus=1))

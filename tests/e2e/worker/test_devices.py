@@ -71,7 +71,7 @@ def test_cpus_of_their_own(start):
     assert had("own") == before  # what it had is free again
     server.expect_error("worker_exit .*given up")
     put(server, spec(own={**own, "num_replicas": 3}))
-    wait.until(lambda: "of 2 there are not so many free" in deployment(server, "own", "own")["message"],
+    wait.until(lambda: "fewer of the 2 are free" in deployment(server, "own", "own")["message"],
                lambda: deployment(server, "own", "own"))
     assert had("own") == before
     put(server, spec(own={**own, "num_replicas": 2}))
@@ -126,10 +126,10 @@ def test_a_replica_waits_for_a_device_and_says_so(start):
         d = deployment(server, "second", "second")
         (replica,) = d["replicas"]
         return (d["status"], replica["state"]) == ("UPDATING", "WAITING") and \
-            all("needs 1 GPUs of its own, and of 2 there are not so many free" in m
+            all("needs 1 GPUs for itself, but fewer of the 2 are free" in m
                 for m in (d["message"], replica["message"])) and replica["starts"] == 0
     wait.until(waits, lambda: deployment(server, "second", "second"))
-    wait.until(lambda: "not so many free" in run("status", "--runtime-dir", server.runtime).stdout,
+    wait.until(lambda: "but fewer of the 2 are free" in run("status", "--runtime-dir", server.runtime).stdout,
                lambda: run("status", "--runtime-dir", server.runtime).stdout)
     assert not server.log.find("worker_exit")
     put(server, spec(first={"num_gpus": 1, "num_replicas": 1}, second={"num_gpus": 1}))

@@ -208,7 +208,7 @@ static void devices_that_the_machine_has_not_are_a_failed_start(void **state AS_
 
     want(w, 2, SHOP("num_gpus: 5, version: two"));
     run_until(w, "REMOVE echo-2;");
-    assert_non_null(strstr(w->status, "of 4 there are not so many free"));
+    assert_non_null(strstr(w->status, "fewer of the 4 are free"));
     assert_int_equal(w->rolled_back, 2);
     close_world(w);
 }
@@ -216,7 +216,7 @@ static void devices_that_the_machine_has_not_are_a_failed_start(void **state AS_
 /* Of four devices all are used: one old replica ends before a new one starts. */
 static void devices_that_are_used_are_waited_for(void **state AS_UNUSED)
 {
-    static const char lack[] = "it needs 2 GPUs of its own, and of 4 there are not so many free";
+    static const char lack[] = "it needs 2 GPUs for itself, but fewer of the 4 are free";
     struct world *w = open_spec(SHOP("num_gpus: 2"));
 
     assert_non_null(strstr(w->note[0], " gpus=2000/0,1"));
