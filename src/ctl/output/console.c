@@ -15,11 +15,10 @@
 #define CLOSE_WAIT_MS  1000 /* ms */
 #define DROPPED_LINE   "level=warn event=lines_dropped lines=%llu reason=\"stderr was not read\"\n"
 
-/* Writes without blocking: the descriptor is shared with the shell and with other processes and
- * cannot be made non-blocking, but a pipe that polls writable takes PIPE_BUF bytes at once. If
- * another process fills it in between, RWF_NOWAIT keeps us from waiting; where the kernel does not
- * know that for a pipe (before Linux 6.4) such a race of two writers can block one of them. EAGAIN:
- * the reader is slow. */
+/* Writes without blocking. The descriptor is shared with the shell and other processes, so it
+ * cannot be made non-blocking; but a pipe that polls writable takes PIPE_BUF bytes at once. If
+ * another process fills it in between, RWF_NOWAIT returns instead of waiting; a kernel without that
+ * for pipes (before Linux 6.4) may block us then. EAGAIN: the reader is slow. */
 static ssize_t write_at_once(int fd, int wait_ms, const struct iovec *iov, int n_iov)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -41,7 +40,7 @@ static ssize_t write_at_once(int fd, int wait_ms, const struct iovec *iov, int n
 static void flush_output(struct as_console *c, int wait_ms)
 {
     size_t at = 0;
-    int e = errno; /* of whoever logs what it has met */
+    int e = errno; /* the caller may log its errno later */
 
     while (at < c->out.n && !c->broken) {
         struct iovec part = {c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF)};
@@ -51,7 +50,7 @@ static void flush_output(struct as_console *c, int wait_ms)
             at += (size_t)n;
             as_log_file_add_written(c->file, (size_t)n);
         } else if (errno == EAGAIN || errno == ENOSPC || errno == EDQUOT) {
-            break; /* what waits stays in order; on a full disk somebody will make room */
+            break; /* tried again later; a full disk may get room */
         } else if (errno != EINTR) {
             c->broken = true;
         }
@@ -60,7 +59,7 @@ static void flush_output(struct as_console *c, int wait_ms)
     errno = e;
 }
 
-/* Goes around the bound: it is about lines that did. */
+/* Reports dropped lines, without the bound of the buffer. */
 static void write_drop_notice(struct as_console *c)
 {
     char stamp[AS_CONSOLE_TIMESTAMP];
@@ -94,7 +93,7 @@ void as_console_write(struct as_console *c, const char *name, struct as_str line
     as_journal_write(c->journal, name ? name : "supervisor", AS_STR(""), line);
     if (c->broken)
         return;
-    /* whole lines, the newest: the oldest say how the trouble began */
+    /* the newest lines are dropped: the oldest show how a failure began */
     if (c->out.n + line.n > AS_CONSOLE_BUFFER) {
         c->dropped++;
         return;
@@ -126,7 +125,7 @@ static void console_sink(void *ctx, enum as_log_level level, const char *line, s
     as_buf_init(&b);
     as_buf_printf(&b, "time=%s ", as_console_timestamp(stamp));
     as_buf_add(&b, line, n > 0 ? n - 1 : 0); /* the console adds the newline */
-    /* one way out for all lines, so that they never interleave */
+    /* through the same buffer as all lines, so that they do not interleave */
     as_console_write(ctx, "supervisor", as_buf_slice(&b));
     as_buf_fini(&b);
 }
@@ -149,9 +148,9 @@ const char *as_console_timestamp(char out[AS_CONSOLE_TIMESTAMP])
     return out;
 }
 
-/* One call, at most PIPE_BUF: no line of another process comes in between. AS_EAGAIN: it would have
- * to wait for the reader. When nobody will read our log any more, or its disk is full, there is
- * nothing better to do than go on. */
+/* One call with at most PIPE_BUF bytes, so that lines of other processes do not interleave.
+ * AS_EAGAIN: the reader is slow. Other errors (nobody reads, the disk is full) are ignored: nothing
+ * can be done about them. */
 static int write_shared_line(const struct as_console_shared *s, const char *head, size_t k,
                              const char *line, size_t n)
 {
@@ -160,7 +159,7 @@ static int write_shared_line(const struct as_console_shared *s, const char *head
     return write_at_once(s->fd, 0, iov, AS_COUNT(iov)) < 0 && errno == EAGAIN ? AS_EAGAIN : 0;
 }
 
-/* Of the lines that this one comes after. */
+/* Reports the lines that were dropped before this one. */
 static int write_shared_drop_notice(struct as_console_shared *s, const char *head, size_t k)
 {
     uint64_t n = __atomic_exchange_n(&s->dropped, 0, __ATOMIC_RELAXED);
@@ -177,13 +176,13 @@ static int write_shared_drop_notice(struct as_console_shared *s, const char *hea
     return rc;
 }
 
-/* Any thread: the kernel keeps the lines apart. The journal has what stderr does not take. */
+/* Any thread: each line is one write. The journal also has the lines that stderr does not take. */
 static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char *line, size_t n)
 {
     struct as_console_shared *s = ctx;
     char stamp[AS_CONSOLE_TIMESTAMP], head[64];
     int k = snprintf(head, sizeof(head), "[%.24s] ", s->name), all;
-    int e = errno; /* of whoever logs what it has met */
+    int e = errno; /* the caller may log its errno later */
 
     all = k + snprintf(head + k, sizeof(head) - (size_t)k, "time=%s ", as_console_timestamp(stamp));
     as_journal_write(s->journal, s->name, (struct as_str){head + k, (size_t)(all - k)},

@@ -31,7 +31,7 @@ void as_journal_file_name(char ret_file[AS_JOURNAL_FILE_MAX], const char *name)
         else
             n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, "%%%02X", (uint8_t)*p);
     }
-    if (*p) /* two long names are not one */
+    if (*p) /* tells long names apart that begin alike */
         n += (size_t)snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, "~%016llx",
                               (unsigned long long)as_str_hash(as_str_of(name)));
     snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, SUFFIX);
@@ -84,7 +84,7 @@ static int open_slot(struct as_journal *j, uint32_t i)
     return fd;
 }
 
-/* It comes again: it is not gone. */
+/* The name is used again. */
 static void unretire(struct as_journal *j, const char *file)
 {
     for (uint32_t i = 0; i < j->n_retired; i++) {
@@ -96,7 +96,8 @@ static void unretire(struct as_journal *j, const char *file)
     }
 }
 
-/* The open file of a name, in the place of the one that was not written to for the longest. */
+/* The slot of a name. If it has none, its file replaces the one that was not written to for the
+ * longest time. */
 static int find_or_open_slot(struct as_journal *j, const char *file)
 {
     uint32_t oldest = 0;
@@ -112,7 +113,7 @@ static int find_or_open_slot(struct as_journal *j, const char *file)
     unretire(j, file);
     if (open_slot(j, oldest) >= 0)
         return (int)oldest;
-    j->open[oldest].file[0] = 0; /* it is tried again with the next line */
+    j->open[oldest].file[0] = 0; /* opened again for the next line */
     return -1;
 }
 
@@ -122,8 +123,8 @@ static void rotated_name(char out[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATE
     snprintf(out, AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED), "%s" AS_JOURNAL_ROTATED, file);
 }
 
-/* A process of the same name, as there may be two for a moment, can have done so already: then
- * theirs is what we go on with. */
+/* For a moment two processes of the same name may write to the file. If the other one has rotated
+ * it already, we continue with its new file. */
 static void rotate(struct as_journal *j, uint32_t i)
 {
     char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
@@ -149,11 +150,11 @@ static void write_slot_line(struct as_journal *j, uint32_t i, struct as_str head
 
     if (j->open[i].size && j->open[i].size + n > j->keep_bytes / 2)
         rotate(j, i);
-    /* the one after the last may have been refused, which need not last */
+    /* an open that failed before may succeed now */
     if (j->open[i].fd < 0 && open_slot(j, i) < 0)
         return;
     as_console_timestamp(stamp);
-    iov[0].iov_len = j->open[i].partial; /* what comes next is no part of it */
+    iov[0].iov_len = j->open[i].partial; /* ends the incomplete line */
     n += iov[0].iov_len;
     written = writev(j->open[i].fd, iov, AS_COUNT(iov));
     if (written <= 0)
@@ -166,7 +167,7 @@ void as_journal_write(struct as_journal *j, const char *name, struct as_str head
                       struct as_str line)
 {
     char file[AS_JOURNAL_FILE_MAX];
-    int i, e = errno; /* of whoever logs what it has met */
+    int i, e = errno; /* the caller may log its errno later */
 
     if (!j || !j->keep_bytes || j->dir < 0)
         return;
@@ -194,7 +195,7 @@ void as_journal_add(struct as_journal *j, const char *name)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* --- names that are gone --- */
+/* --- retired names --- */
 
 static void unlink_log(struct as_journal *j, const char *file)
 {
@@ -215,7 +216,7 @@ void as_journal_retire(struct as_journal *j, const char *name)
     pthread_mutex_lock(&j->lock);
     for (uint32_t i = 0; i < AS_JOURNAL_OPEN_MAX; i++) {
         if (strcmp(j->open[i].file, file) == 0)
-            close_slot(j, i); /* so that its next line is noticed */
+            close_slot(j, i); /* so that its next line opens it again, and unretires the name */
     }
     unretire(j, file);
     if (j->n_retired == j->max_retired && j->n_retired) {
@@ -249,7 +250,7 @@ void as_journal_restore(struct as_journal *j, struct as_reexec_reader *c)
     }
 }
 
-/* --- its life --- */
+/* --- open and close --- */
 
 int as_journal_open(struct as_journal *j, const char *base, uint16_t port, const char *own,
                     uint64_t keep, uint32_t max_retired)

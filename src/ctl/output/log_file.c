@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHECK_INTERVAL (10 * AS_SEC) /* at what other processes have written */
-#define CHECKS_PER_MAX 16u           /* of our own bytes, in one `max` */
+#define CHECK_INTERVAL (10 * AS_SEC) /* of the size, which other processes change, too */
+#define CHECKS_PER_MAX 16u           /* of the size while we write `max` bytes */
 
 /* "PATH.N"; N 0: "PATH". */
 static char *numbered_path(const char *path, uint32_t n)
@@ -26,7 +26,7 @@ static char *numbered_path(const char *path, uint32_t n)
     return (char *)b.p;
 }
 
-/* Makes .1 free. The last one goes, by being written over. */
+/* Renames .1 to .2 and so on; the last one is replaced. */
 static void shift_old_files(const char *path, uint32_t count)
 {
     for (uint32_t n = count; n > 1; n--) {
@@ -53,7 +53,7 @@ void as_log_file_rotate(const char *path, uint64_t max, uint32_t count)
     free(first);
 }
 
-/* 0 or an errno. To the end, as it is when it is reached. */
+/* Copies up to the end of the file, which may grow meanwhile. 0 or an errno. */
 static int copy_file(int from, const char *to)
 {
     int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600), e = 0;
@@ -80,7 +80,7 @@ static int rotate_in_place(struct as_log_file *f)
     int e = f->count ? copy_file(f->fd, next) : 0;
 
     if (e) {
-        unlink(next); /* half of it helps nobody, on a full disk */
+        unlink(next); /* a partial copy would only fill the disk */
     } else if (f->count) {
         shift_old_files(f->path, f->count);
         e = rename(next, first) < 0 ? errno : 0;
@@ -102,7 +102,8 @@ static void check_size(struct as_log_file *f)
         return;
     f->failed = rotate_in_place(f);
     if (f->failed && !was)
-        as_loop_defer(f->timer.loop, &f->report); /* not from inside of what writes our log */
+        /* deferred: we may be called from the log itself */
+        as_loop_defer(f->timer.loop, &f->report);
 }
 
 static void on_report(struct as_task *t)
@@ -159,7 +160,7 @@ void as_log_file_add_written(struct as_log_file *f, size_t n)
     if (!f || f->fd < 0)
         return;
     f->written += n;
-    /* one that could not be set aside is tried again later than one that was never tried */
+    /* after a failed rotation it is tried less often */
     if (f->written > (f->failed ? f->max : f->max / CHECKS_PER_MAX))
         check_size(f);
 }

@@ -1,10 +1,10 @@
-/* ctl/output/log_file.h — what a server in the background prints to, kept within a bound.
+/* ctl/output/log_file.h — bounds the log file of a server in the background.
  *
- * `server.log` in the state folder. When it is over `max` bytes it is copied to server.log.1 (the
- * older ones become .2 …, of which `count` are kept) and cut to nothing, in place: dispatcher and
- * controller have the same file open, for appending, and write on. So all together is about
- * (count + 1) × max bytes. A line that one of them writes between the end of the copy and the cut
- * is lost. Thread: the loop's.
+ * The file is `server.log` in the state folder. When it has more than `max` bytes it is copied to
+ * server.log.1 (older ones become .2 …, of which `count` are kept) and truncated: it stays the same
+ * file, since dispatcher and controller have it open for appending. All together have about
+ * (count + 1) × max bytes. A line that another process writes between the end of the copy and the
+ * truncation is lost. Thread: the loop's.
  */
 #ifndef AS_CTL_LOG_FILE_H
 #define AS_CTL_LOG_FILE_H
@@ -15,24 +15,25 @@
 #define AS_LOG_FILE "server.log"
 
 struct as_log_file {
-    int fd;     /* not owned; -1: there is nothing to bound */
+    int fd;     /* not owned; -1: stderr is not this file, nothing is done */
     char *path; /* owned */
     uint64_t max, written;
     uint32_t count;
-    int failed; /* errno of the last time that it was to be set aside, or 0 */
+    int failed; /* errno of the last rotation, or 0 */
     const struct as_log *log;
     struct as_task report;
     struct as_timer timer;
 };
 
-/* fd: what is printed to, which is bounded only when it is the file `path`. log: lives as long. */
+/* fd: where we print to; it is bounded only when it is the file `path`. log: outlives f. */
 void as_log_file_init(struct as_log_file *f, struct as_loop *loop, int fd, const char *path,
                       uint64_t max, uint32_t count, const struct as_log *log);
-void as_log_file_close(struct as_log_file *f); /* the loop must run on */
-/* The caller has written so much. NULL is fine. What others write is looked at now and then. */
+void as_log_file_close(struct as_log_file *f); /* the loop must run on until the timer is closed */
+/* The caller has written n bytes; f may be NULL. What other processes write is found by a timer. */
 void as_log_file_add_written(struct as_log_file *f, size_t n);
 
-/* Before it is opened: a file over `max` is renamed, and with it the older ones. */
+/* At a start, before the file is opened: renames it to .1 if it has more than `max` bytes, and the
+ * older ones. */
 void as_log_file_rotate(const char *path, uint64_t max, uint32_t count);
 
 #endif

@@ -1,6 +1,6 @@
 #include "ctl/output/output.h"
 
-/* overwrites the end of the line, so that a line is never longer than its bound */
+/* replaces the end of a line that was cut */
 #define CUT_MARK " [cut]"
 
 enum stack_state { NO_STACK, FATAL, CURRENT_THREAD };
@@ -21,8 +21,8 @@ static bool starts_with(struct as_str s, struct as_str head)
     return s.n >= head.n && memcmp(s.p, head.p, head.n) == 0;
 }
 
-/* "Fatal Python error: …", then the threads: the one that crashed is the current one, and the first
- * line below is its innermost frame. */
+/* faulthandler prints "Fatal Python error: …", then a stack for each thread. The thread that
+ * crashed is called the current one, and the first line of its stack is the innermost frame. */
 static void parse_python_stack(struct as_output *o)
 {
     struct as_str line = {o->text, o->n};
@@ -51,7 +51,7 @@ static void end_line(struct as_output *o)
         memcpy(o->text + AS_OUTPUT_LINE_MAX - (sizeof(CUT_MARK) - 1), CUT_MARK,
                sizeof(CUT_MARK) - 1);
     parse_python_stack(o);
-    /* before it is handed on: a callback may stop the child and ask for the tail */
+    /* before the callback, which may ask for the tail */
     memcpy(o->tail[slot], o->text, keep);
     o->tail_n[slot] = (uint16_t)keep;
     o->line(o->ctx, (struct as_str){o->text, o->n});
@@ -64,7 +64,7 @@ void as_output_feed(struct as_output *o, const char *p, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (p[i] == '\n') {
             end_line(o);
-            /* not yet a new start: "\r\n" ends a line as "\n" does */
+            /* the next byte decides: "\r\n" ends a line as "\n" does */
         } else if (p[i] == '\r') {
             o->returned = true;
         } else {
@@ -80,7 +80,7 @@ void as_output_feed(struct as_output *o, const char *p, size_t n)
     }
 }
 
-/* The last words of a process that died in the middle of a line are often the interesting ones. */
+/* A process that dies in the middle of a line often says there why. */
 void as_output_end(struct as_output *o)
 {
     if (o->n > 0)
@@ -134,7 +134,7 @@ struct as_str as_output_crash(const struct as_output *o)
     return (struct as_str){o->crash, o->crash_n};
 }
 
-/* `text` becomes what is behind its first line. */
+/* Removes the first line from `text` and returns it. */
 static struct as_str cut_first_line(struct as_str *text)
 {
     const char *nl = memchr(text->p, '\n', text->n);
