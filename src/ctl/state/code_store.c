@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #define DIGEST "sha256:"
-/* Folders inside each other that are removed: deeper than a path can be. */
+/* Depth of folders that are removed: more than a path can have. */
 #define DEPTH_MAX 4096u
-/* Copies of one name that wait to be removed: each deploy and edit back may add one. */
+/* Discarded copies of one name: code that is changed back and forth adds one each time. */
 #define DISCARDED_MAX 100000u
 
 bool as_code_store_is_copy(const char *code)
@@ -70,7 +70,7 @@ int as_code_store_check(const char *store, const char *code, struct as_buf *err)
     as_buf_init(&path);
     as_code_store_path(store, code, &path);
     if (stat((const char *)path.p, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "the copy of its code is not there: %s; deploy its files again",
+        as_buf_printf(err, "the copy of its code is missing: %s; deploy its files again",
                       (const char *)path.p);
         rc = AS_ENOTFOUND;
     }
@@ -104,11 +104,11 @@ void as_code_store_names_fini(struct as_code_store_names *names)
     *names = (struct as_code_store_names){0};
 }
 
-/* --- what nobody needs --- */
+/* --- removal --- */
 
 static int write_error(const char *what, const char *name, struct as_buf *err)
 {
-    if (!err->n) /* the first one is told */
+    if (!err->n) /* the first error is reported */
         as_buf_printf(err, "cannot %s %s: %s", what, name, strerror(errno));
     return AS_EIO;
 }
@@ -123,7 +123,7 @@ static DIR *open_in(int folder, const char *name)
     return d;
 }
 
-/* Programs may have made folders in there that they cannot write to themselves. */
+/* The code may have made folders there without write permission. */
 static DIR *open_for_removal(int folder, const char *name)
 {
     DIR *d = open_in(folder, name);
@@ -140,7 +140,7 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A name in a folder, with all that is below it; no link is followed. */
+/* Removes a file, or a folder with everything in it. No link is followed. */
 static int remove_tree(int folder, const char *name, uint32_t depth, struct as_buf *err)
 {
     struct dirent *e;
@@ -173,7 +173,7 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Another one of the name may wait to be removed already. */
+/* A discarded copy of the same name may be there already. */
 static int discard_entry(int folder, const char *name, struct as_buf *err)
 {
     char old[NAME_MAX + 1];

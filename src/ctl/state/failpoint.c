@@ -7,8 +7,8 @@
 
 #define ARMED_MAX 64
 
-/* What the file says, or false. Read each time: how long that takes does not matter in such a
- * build. */
+/* Reads the file; false: there is none. It is read at every point: such a build need not be fast.
+ */
 static bool read_armed(const char *file, char ret_text[ARMED_MAX])
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -22,7 +22,7 @@ static bool read_armed(const char *file, char ret_text[ARMED_MAX])
 
 void as_failpoint(const char *point)
 {
-    static char before[ARMED_MAX]; /* what was armed when `passes` was begun */
+    static char before[ARMED_MAX]; /* the text since which `passes` counts */
     static unsigned long passes;
     const char *file = getenv("ANYSERVE_FAILPOINT"), *colon;
     char armed[ARMED_MAX], *end;

@@ -1,13 +1,13 @@
-/* ctl/state/failpoint.h — points at which the controller dies or hangs, for tests of what the next one
- * makes of it.
+/* ctl/state/failpoint.h — points at which the controller dies or stops, for tests of how the
+ * next one continues.
  *
- * Only where the build says so (meson -Dfailpoints=true; never in a release build): elsewhere these
- * are nothing. $ANYSERVE_FAILPOINT names a file. When it holds "POINT:COUNT", the process that
- * comes to that point for the COUNTth time since it saw the file removes it and kills itself, as
- * SIGKILL from outside would; or stops itself (SIGSTOP) when that is "POINT:COUNT:stop". A file,
- * not the variable alone: a test says when, and the next controller lives. Points: "say-TYPE" and
- * "said-TYPE", before and after a message of ctl/message/message.h goes out; "hear-TYPE" and "heard-TYPE",
- * around one that came in; "store" and "stored", around a commit. Thread: one.
+ * Only in builds with meson -Dfailpoints=true, never in a release build; elsewhere the calls are
+ * empty. $ANYSERVE_FAILPOINT names a file. When it holds "POINT:COUNT", the process that reaches
+ * that point for the COUNTth time since it first saw the text removes the file and sends itself
+ * SIGKILL; with "POINT:COUNT:stop", SIGSTOP. It is a file, so that a test chooses the moment, and
+ * the next controller lives. Points: "say-TYPE" and "said-TYPE", before and after a message
+ * (ctl/message/message.h) is sent; "hear-TYPE" and "heard-TYPE", around the handling of one;
+ * "store" and "stored", around a commit. One thread.
  */
 #ifndef AS_CTL_FAILPOINT_H
 #define AS_CTL_FAILPOINT_H

@@ -1,17 +1,16 @@
-/* ctl/state/generations.h — the generations that somebody still needs: number → what was to be
- * served then.
+/* ctl/state/generations.h — the generations that are in use: number → specification.
  *
- * Replicas of several generations run side by side during an update, and each is started, told and
- * bounded as its own generation says. What is not here is asked for where it is kept
- * (ctl/state/store). Thread: the owner's.
+ * During an update replicas of several generations run side by side, and each is started,
+ * configured and bounded by its own generation. A generation that is not in memory is loaded by
+ * `load`, from the store. Thread: the owner's.
  */
 #ifndef AS_CTL_GENERATIONS_H
 #define AS_CTL_GENERATIONS_H
 
 #include "conf/spec.h"
 
-/* 0 and a whole spec (as_spec_overlay), which becomes the catalog's; else AS_E…: there is none, as
- * has been logged. */
+/* 0 and a complete spec (as_spec_overlay), which the generations take over; else AS_E…: there is
+ * none, which has been logged. */
 typedef int as_generations_load_fn(void *ctx, uint64_t generation, struct as_spec **ret_s);
 
 struct as_generations_entry {
@@ -20,13 +19,13 @@ struct as_generations_entry {
 };
 
 struct as_generations {
-    as_generations_load_fn *load; /* NULL: nothing is kept elsewhere */
+    as_generations_load_fn *load; /* NULL: nothing is stored */
     void *ctx;
     struct as_generations_entry *entries;
     uint32_t n;
 };
 
-/* One deployment as a generation has it; both objects live as long as the generation is kept. */
+/* One deployment in a generation; both objects are valid as long as the generation is in use. */
 struct as_generations_deployment {
     const struct as_spec_object *app, *deployment;
 };
@@ -34,14 +33,14 @@ struct as_generations_deployment {
 void as_generations_init(struct as_generations *c, as_generations_load_fn *load, void *ctx);
 void as_generations_fini(struct as_generations *c);
 
-/* A new one, or one that is there already, which is then left as it is. `spec` is taken over. */
+/* Adds a generation; one that is there already is left as it is. Takes over `spec`. */
 void as_generations_add(struct as_generations *c, uint64_t generation, struct as_spec *spec);
-/* NULL: neither here nor elsewhere. */
+/* Loads it if needed. NULL: there is no such generation. */
 const struct as_spec *as_generations_get(struct as_generations *c, uint64_t generation);
 /* False: there is no such generation, or no such deployment in it. */
 bool as_generations_find(struct as_generations *c, uint64_t generation, struct as_str deployment,
                          struct as_generations_deployment *ret_specs);
-/* Lets go of those that nobody needs. */
+/* Frees the generations for which `needed` is false. */
 void as_generations_prune(struct as_generations *c, bool (*needed)(void *arg, uint64_t generation),
                           void *arg);
 

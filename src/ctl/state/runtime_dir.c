@@ -16,12 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TRIES 100 /* to take a folder that others take and leave */
+#define TRIES 100 /* to lock a folder that other servers make and remove */
 
-/* One folder of ours: made when it is missing, refused when it is anybody else's. AS_ENOTFOUND:
- * another server has just removed it. */
-/* In /tmp anybody can make the folder before us: hence lstat (no symbolic link is followed), owner
- * and mode. Nothing is put into it before all three are right. */
+/* Makes the folder if it is missing, and checks that it is ours. AS_ENOTFOUND: another server has
+ * just removed it. In /tmp any user can make the folder before us: therefore type (lstat follows no
+ * link), owner and mode are checked before anything is put into it. */
 static int make_own_folder(const char *path, struct as_buf *err)
 {
     struct stat st;
@@ -54,7 +53,7 @@ static int make_own_folder(const char *path, struct as_buf *err)
     return 0;
 }
 
-/* Who ends removes the file that it has locked: a lock on that one would be nobody else's. */
+/* A server that ends removes its lock file: a lock on the removed file would exclude nobody. */
 static bool is_removed(int fd)
 {
     struct stat st;
@@ -76,11 +75,12 @@ static void write_holder(const struct as_runtime_dir *d, struct as_buf *err)
     }
 }
 
-/* 0; AS_EEXISTS when another process holds the lock; AS_ENOTFOUND: it has just gone with all. */
+/* 0; AS_EEXISTS: another process has the lock; AS_ENOTFOUND: another server has just removed file
+ * or folder. */
 static int acquire_lock(struct as_runtime_dir *d, struct as_buf *err)
 {
     char pid[16];
-    /* by the folder's descriptor: the path cannot be turned into another folder in between */
+    /* by the folder's descriptor: nobody can replace the folder in between */
     int dir = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n, e;
 
     d->lock = dir < 0
@@ -103,7 +103,7 @@ static int acquire_lock(struct as_runtime_dir *d, struct as_buf *err)
         d->lock = -1;
         return e == EWOULDBLOCK ? AS_EEXISTS : e == ENOENT ? AS_ENOTFOUND : AS_EIO;
     }
-    /* for people who look, and for `anyserve upgrade` */
+    /* for people, and for `anyserve upgrade` */
     n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (ftruncate(d->lock, 0) < 0 || write(d->lock, pid, (size_t)n) != n) {
         as_buf_printf(err, "cannot write %s/" AS_RUNTIME_LOCK ": %s", d->path, strerror(errno));
@@ -112,7 +112,7 @@ static int acquire_lock(struct as_runtime_dir *d, struct as_buf *err)
     return 0;
 }
 
-/* Again when a server that ends takes folder and file away in between. */
+/* Tries again when a server that ends removes folder or file in between. */
 static int make_port_folder(struct as_runtime_dir *d, struct as_buf *err)
 {
     size_t before = err->n;
@@ -135,7 +135,7 @@ static void remove_file(const struct as_runtime_dir *d, const char *name)
     unlink(path);
 }
 
-/* Only when it is empty: sockets of workers that live stay, they may join the next server. */
+/* Only if it is empty: workers that live may join the next server, so their sockets stay. */
 static void remove_folder(const struct as_runtime_dir *d, const char *name)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
@@ -151,7 +151,7 @@ struct entry { /* of getdents64(2) */
     char name[];
 };
 
-/* opendir takes memory, which a process that must end at once may not have. */
+/* Without opendir, which allocates memory: a process that must end at once may have none. */
 static void remove_logs(const struct as_runtime_dir *d)
 {
     char path[AS_RUNTIME_PATH_MAX + 16], part[4096] __attribute__((aligned(8)));
@@ -161,7 +161,7 @@ static void remove_logs(const struct as_runtime_dir *d)
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOGS, d->path);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-        close(STDIN_FILENO); /* nobody reads it at the end */
+        close(STDIN_FILENO); /* it is not read any more */
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
     while (fd >= 0 && (n = syscall(SYS_getdents64, fd, part, sizeof(part))) > 0) {
@@ -177,7 +177,7 @@ static void remove_logs(const struct as_runtime_dir *d)
     rmdir(path);
 }
 
-/* Copies of code of a server that kept its state here. */
+/* Copies of code, of a server without --state-dir. */
 static void remove_code(const struct as_runtime_dir *d)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
@@ -201,7 +201,7 @@ static void remove_files(const struct as_runtime_dir *d)
     remove_file(d, AS_RUNTIME_UPGRADE ".new");
 }
 
-/* What killed workers left. The folder goes with the server when nothing is in it. */
+/* Removes sockets of workers that were killed. */
 static void remove_dead_sockets(const struct as_runtime_dir *d)
 {
     char folder[AS_RUNTIME_PATH_MAX + 16];
@@ -224,7 +224,7 @@ static void remove_dead_sockets(const struct as_runtime_dir *d)
         case AS_EUNAVAILABLE:
             unlinkat(dirfd(dir), e->d_name, 0);
             break;
-        default: /* not ours to judge */
+        default: /* unknown whether it is dead */
             break;
         }
     }
@@ -232,7 +232,7 @@ static void remove_dead_sockets(const struct as_runtime_dir *d)
         closedir(dir);
 }
 
-/* What replicas that were killed were to read. */
+/* Removes contexts that replicas did not read before they were killed. */
 static void remove_contexts(const struct as_runtime_dir *d)
 {
     struct dirent *e;
@@ -275,7 +275,7 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
     d->base = as_str_dup(as_str_of(base));
     d->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);
-    /* the folder above first: a private one in somebody else's is not private */
+    /* the folder above first: a private folder in another user's folder is not private */
     rc = make_own_folder(d->base, err);
     if (rc == 0)
         rc = make_port_folder(d, err);
@@ -291,7 +291,7 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
     return rc;
 }
 
-/* Somebody else's choice of a folder: it is looked at, its mode is not changed. */
+/* The user has chosen the folder: it is checked, but its mode is not changed. */
 static int check_workers_folder(const char *path, struct as_buf *err)
 {
     struct stat st;
@@ -301,7 +301,7 @@ static int check_workers_folder(const char *path, struct as_buf *err)
         return AS_EIO;
     }
     if (!S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "--worker-socket-dir %s is no folder", path);
+        as_buf_printf(err, "--worker-socket-dir %s is not a folder", path);
         return AS_EINVALID;
     }
     if (st.st_uid != geteuid()) {
@@ -341,7 +341,8 @@ int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, c
     if (rc == 0)
         rc = check_workers_folder(at, err);
     if (rc == 0) {
-        *ret_path = realpath(at, NULL); /* other processes have other working directories */
+        *ret_path =
+            realpath(at, NULL); /* absolute: other processes have other working directories */
         if (!*ret_path) {
             as_buf_printf(err, "cannot find %s: %s", at, strerror(errno));
             rc = AS_EIO;
@@ -355,7 +356,7 @@ void as_runtime_dir_remove(const struct as_runtime_dir *d)
 {
     remove_files(d);
     remove_folder(d, AS_RUNTIME_WORKERS);
-    remove_file(d, AS_RUNTIME_LOCK); /* last: from then on all of it may be the next one's */
+    remove_file(d, AS_RUNTIME_LOCK); /* last: afterwards the next server may lock the folder */
     rmdir(d->path);
 }
 
@@ -395,7 +396,7 @@ int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *er
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
     as_runtime_dir_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
-    /* O_EXCL: old ones were removed under the lock; whatever is there now is not ours */
+    /* O_EXCL: an old file was removed under the lock; one that is there now is not ours */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;
     if (!ok)

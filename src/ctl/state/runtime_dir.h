@@ -1,9 +1,8 @@
-/* ctl/state/runtime_dir.h — the folder by which commands and workers find a server: the server's
- * side.
+/* ctl/state/runtime_dir.h — a server's runtime folder, by which commands and workers find it.
  *
- * What is in it, and how it is found, is said in io/process/runtime.h. The folders are 0700 and
- * ours; a symlink or a foreign owner is refused, because who can write here can talk to workers.
- * Blocking calls.
+ * This is the server's side: it makes, locks and removes the folder. Its files, and how clients
+ * find it, are described in io/process/runtime.h. The folders are 0700 and ours; a symbolic link or
+ * another owner is refused, because whoever can write here can talk to workers. Blocking calls.
  */
 #ifndef AS_CTL_RUNTIME_DIR_H
 #define AS_CTL_RUNTIME_DIR_H
@@ -15,29 +14,30 @@
 struct as_runtime_dir {
     char *base; /* the --runtime-dir */
     char *path; /* base/port */
-    int lock;   /* held while the server lives, -1 before */
+    int lock;   /* descriptor of the locked file; -1: not locked */
 };
 
-/* Makes and locks the folder, removes what a killed server left. 0; AS_EEXISTS: another server
- * holds it; AS_EDENIED, AS_EINVALID, AS_EIO: the reason is in `err`. */
+/* Makes and locks the folder, and removes what a killed server left in it. 0; AS_EEXISTS: another
+ * server has it; AS_EDENIED, AS_EINVALID, AS_EIO. `err` says why. */
 int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t port,
                         struct as_buf *err);
 void as_runtime_dir_close(struct as_runtime_dir *d); /* removes the files and the port's folder */
-/* Only the removing, without memory: for a process that must end at once. The lock must be held. */
+/* Only removes, without allocating memory: for a process that must end at once. The lock must be
+ * held. */
 void as_runtime_dir_remove(const struct as_runtime_dir *d);
 
-/* The folder below which sockets of registered workers lie: `option`, made when it is missing, or,
- * when that is empty, `workers` in the port's folder. It must be ours, and nobody else may write
- * there. What workers left in it stays: they may register again. 0 and the absolute path, which the
- * caller frees; AS_EDENIED, AS_EINVALID, AS_EIO: the reason is in `err`. */
+/* The folder for sockets of registered workers: `option`, which is made if it is missing, or, if
+ * that is empty, `workers` in the port's folder. It must be ours, and nobody else may write there.
+ * Sockets of workers that live stay: they may register again. 0 and the absolute path, which the
+ * caller frees; AS_EDENIED, AS_EINVALID, AS_EIO. `err` says why. */
 int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
                            struct as_buf *err);
 
-/* join-token: a new one of 32 random bytes as hex, file mode 0600. */
+/* Writes a new join-token: 32 random bytes as hex, file mode 0600. */
 int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err);
 
-/* n <= 128 random bytes of the kernel as 2 n hex digits and a NUL. Without them there is no secret:
- * the process ends (base/fatal.h). */
+/* n <= 128 random bytes of the kernel as 2 n hex digits and a NUL. If the kernel gives none the
+ * process ends (base/fatal.h). */
 void as_runtime_dir_random_hex(char *out, size_t n);
 
 #endif

@@ -26,7 +26,7 @@ char *as_state_dir_path(const char *option)
     return folder;
 }
 
-/* With the folders above it, each 0700 (XDG base directory specification). */
+/* Also the folders above it, each 0700 (XDG base directory specification). */
 static int make_state_folder(const char *folder, struct as_buf *err)
 {
     char *path = as_str_dup(as_str_of(folder)), *p = path;
@@ -47,7 +47,7 @@ static int make_state_folder(const char *folder, struct as_buf *err)
     return rc;
 }
 
-/* Who can write here decides what this user runs. */
+/* Whoever can write here decides what code this user runs. */
 static int check_state_folder(const char *folder, struct as_buf *err)
 {
     struct stat st;
@@ -57,7 +57,7 @@ static int check_state_folder(const char *folder, struct as_buf *err)
         return AS_EIO;
     }
     if (!S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "the state folder %s is no folder", folder);
+        as_buf_printf(err, "the state folder %s is not a folder", folder);
         return AS_EDENIED;
     }
     if (st.st_uid != geteuid()) {

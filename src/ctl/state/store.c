@@ -76,13 +76,14 @@ static sqlite3_stmt *reset_statement(struct as_store *s, enum as_store_statement
     return s->stmt[i];
 }
 
-/* The caller's bytes live until the statement has run. A NULL pointer would be SQL's NULL. */
+/* The text must live until the statement has run. A NULL pointer would become SQL's NULL. */
 static void bind_text(sqlite3_stmt *q, int at, struct as_str text)
 {
     sqlite3_bind_text64(q, at, text.p ? text.p : "", text.n, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* One that gives no row. Whatever happens, it is not left half run: that would hold the file. */
+/* Runs a statement without rows. It is always reset: one in the middle would keep the file locked.
+ */
 static int run_statement(struct as_store *s, enum as_store_statement i, struct as_buf *err)
 {
     int rc = 0;
@@ -93,7 +94,7 @@ static int run_statement(struct as_store *s, enum as_store_statement i, struct a
     return rc;
 }
 
-/* 0 with a row; AS_ENOTFOUND, nothing in err. The row stays readable until the next call. */
+/* 0 with a row, which is readable until the next call; AS_ENOTFOUND, with nothing in err. */
 static int step_row(struct as_store *s, enum as_store_statement i, struct as_buf *err)
 {
     switch (sqlite3_step(s->stmt[i])) {
@@ -126,7 +127,7 @@ static void read_entry(sqlite3_stmt *q, struct as_store_entry *ret_e)
         ret_e->spec = as_store_column_text(q, 6);
 }
 
-/* Rows of the call before are let go, or no write could end. */
+/* An open row of the call before would block writes. */
 static void reset_all(struct as_store *s)
 {
     for (int i = 0; i < AS_STORE_STATEMENTS; i++)
@@ -231,7 +232,7 @@ int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *r
         rc = run_statement(s, AS_STORE_COMMIT, err);
     as_failpoint("stored");
     if (rc) {
-        /* what failed may have rolled back by itself: then this fails, and that is fine */
+        /* fails if SQLite has rolled back by itself: ignored */
         run_statement(s, AS_STORE_ROLLBACK, &ignored);
         as_buf_fini(&ignored);
         return rc;
@@ -294,7 +295,7 @@ int as_store_each_scale(struct as_store *s, uint64_t generation,
     return rc == AS_ENOTFOUND ? 0 : rc;
 }
 
-/* --- what became of it --- */
+/* --- changes and their outcome --- */
 
 int as_store_each_change(struct as_store *s,
                          void (*fn)(void *arg, const struct as_store_change *change), void *arg,
@@ -334,7 +335,7 @@ int as_store_set_outcome(struct as_store *s, uint64_t generation, struct as_str 
     return run_statement(s, AS_STORE_SET_OUTCOME, err);
 }
 
-/* --- what was healthy --- */
+/* --- healthy generations --- */
 
 static sqlite3_stmt *bind_names(struct as_store *s, enum as_store_statement i,
                                 struct as_str application, struct as_str deployment)

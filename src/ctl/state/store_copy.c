@@ -1,4 +1,4 @@
-/* A look at a store that another process has open, and may write to: at a copy of it. */
+/* Opens a copy of a store that another process may have open and write to. */
 #include "ctl/state/state_dir.h"
 #include "ctl/state/store_internal.h"
 
@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COPY_FOLDER "upgrade-check" /* in the store's own, which is ours alone */
-#define COPY_TRIES  100u            /* to find it unchanged, QUIET apart */
-/* The clock of files turns every 10 ms at most: what was written longer ago than this, and has the
- * same time afterwards, was not written to in between. */
+#define COPY_FOLDER "upgrade-check" /* inside the store's folder, where only we may write */
+#define COPY_TRIES  100u            /* attempts, QUIET_TIME apart */
+/* File times have a resolution of at most 10 ms: a file that was written longer ago than this, and
+ * whose time is the same after the copy, was not written to in between. */
 #define QUIET_TIME (20 * AS_MS)
 
-/* The database, and what is in its journal and not in it yet. */
+/* The database, and its WAL, with what is not in the database yet. */
 static const char *const names[] = {AS_STORE_FILE, AS_STORE_FILE "-wal"};
 #define FILES AS_COUNT(names)
 
@@ -144,7 +144,7 @@ static int copy_once(const char *from, const char *to, const struct file_states 
     return rc;
 }
 
-/* Both files as they were at one moment. */
+/* Copies both files as they were at one moment. */
 static int copy_store(const char *from, const char *to, struct as_buf *err)
 {
     for (uint32_t i = 0; i < COPY_TRIES; i++) {
@@ -159,10 +159,10 @@ static int copy_store(const char *from, const char *to, struct as_buf *err)
         stat_files(from, &after);
         if (rc != AS_EAGAIN && is_same(&before, &after))
             return rc;
-        err->n = told; /* it may have been because of what has changed */
+        err->n = told; /* the error may be due to the change */
         nanosleep(&(struct timespec){.tv_nsec = (long)QUIET_TIME}, NULL);
     }
-    as_buf_printf(err, "%s/" AS_STORE_FILE " is written to all the time", from);
+    as_buf_printf(err, "%s/" AS_STORE_FILE " changed during each attempt to copy it", from);
     return AS_EAGAIN;
 }
 
@@ -183,7 +183,7 @@ int as_store_probe(const char *folder,
     struct as_store *s = NULL;
     int rc;
 
-    remove_copy(to); /* of a look that was killed */
+    remove_copy(to); /* left by a probe that was killed */
     rc = as_state_dir_make(to, err);
     if (rc == 0)
         rc = copy_store(folder, to, err);

@@ -1,5 +1,5 @@
-/* ctl/state/store_internal.h — between the files of the store: store_open.c makes, checks and
- * brings up to date the file, store.c reads and writes what is in it, store_copy.c looks at a copy.
+/* ctl/state/store_internal.h — shared by the store's files: store_open.c makes, checks and upgrades
+ * the file, store.c reads and writes it, store_copy.c works on a copy.
  */
 #ifndef AS_CTL_STORE_INTERNAL_H
 #define AS_CTL_STORE_INTERNAL_H
@@ -36,12 +36,13 @@ struct as_store {
     sqlite3_stmt *stmt[AS_STORE_STATEMENTS];
 };
 
-/* As as_store_open; errors speak of the file in `called`. */
+/* As as_store_open; errors name the file as if it were in the folder `called`. */
 int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
                      struct as_buf *err);
-/* What SQLite has said last, as an AS_E… and a sentence. what: "read", "write", "open". */
+/* The last error of SQLite as AS_E…, and a sentence in `err`. what: "read", "write", "open". */
 int as_store_error(const struct as_store *s, const char *what, struct as_buf *err);
-struct as_str as_store_column_text(sqlite3_stmt *q, int column); /* until the next step of q */
+struct as_str as_store_column_text(sqlite3_stmt *q,
+                                   int column); /* valid until the next step of q */
 /* The texts of the statements. */
 extern const char *const as_store_sql[AS_STORE_STATEMENTS];
 

@@ -1,4 +1,4 @@
-/* The store's file: how it is laid out, made, checked and brought up to date. */
+/* The store's file: its schema, how it is made, checked and upgraded. */
 #include "ctl/state/state_dir.h"
 #include "ctl/state/store_internal.h"
 
@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's head: what kind of file it is */
-/* Of what an earlier program would misunderstand. What it can ignore is no other version, so that
- * there is a way back to it: see `additions`. */
+#define APPLICATION_ID 0x416e5376 /* "AnSv", in the file's header: marks the file as ours */
+/* Incremented when an earlier version of the program would misread the file. What it can ignore is
+ * in `additions`, so that a downgrade stays possible. */
 #define SCHEMA_VERSION 3
 
-/* AUTOINCREMENT: a number that was given is never given again, even when its row is gone. */
+/* AUTOINCREMENT: a number is never used again, even after its row was deleted. */
 static const char schema[] =
     "CREATE TABLE generation(id INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
     " cause TEXT NOT NULL, spec TEXT NOT NULL, failed_application TEXT NOT NULL DEFAULT '',"
@@ -21,8 +21,8 @@ static const char schema[] =
     " generation INTEGER NOT NULL REFERENCES generation(id), before INTEGER NOT NULL DEFAULT 0,"
     " PRIMARY KEY(application, deployment)) STRICT, WITHOUT ROWID;";
 
-/* Made in each file that does not have them. A program that does not know them prunes them all the
- * same: its foreign keys are on. */
+/* Made in each file that does not have them. An earlier version of the program removes their rows
+ * with the generation's by the foreign keys. */
 static const char additions[] =
     "CREATE TABLE IF NOT EXISTS scale(generation INTEGER NOT NULL REFERENCES generation(id)"
     " ON DELETE CASCADE, deployment TEXT NOT NULL, replicas INTEGER NOT NULL,"
@@ -32,8 +32,8 @@ static const char additions[] =
     " keys TEXT NOT NULL, state TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '',"
     " PRIMARY KEY(deployment, generation, application)) STRICT, WITHOUT ROWID;";
 
-/* From version i + 1 to the next. Version 1 did not know what was healthy before. Version 2 had of
- * a failed update only the cause "update of APP/DEPLOYMENT failed, back to generation N: WHY". */
+/* From schema version i + 1 to the next. Version 1 had no `before`. Version 2 had a failed update
+ * in the cause only: "update of APP/DEPLOYMENT failed, back to generation N: WHY". */
 static const char *const upgrades[SCHEMA_VERSION - 1] = {
     "ALTER TABLE healthy ADD COLUMN before INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 2;",
     "ALTER TABLE generation ADD COLUMN failed_application TEXT NOT NULL DEFAULT '';"
@@ -57,7 +57,7 @@ static int run_sql(struct as_store *s, const char *text, struct as_buf *err)
                : as_store_error(s, "open", err);
 }
 
-/* The value of a pragma that is a number. */
+/* Reads the number that a pragma or query returns. */
 static int read_pragma(struct as_store *s, const char *text, int64_t *ret_value, struct as_buf *err)
 {
     sqlite3_stmt *q = NULL;
@@ -71,7 +71,8 @@ static int read_pragma(struct as_store *s, const char *text, int64_t *ret_value,
     return rc;
 }
 
-/* Every page is looked at once: better a clear word at the start than an error in the middle. */
+/* Checks every page: a clear error at the start is better than one in the middle of an operation.
+ */
 static int check_pages(struct as_store *s, struct as_buf *err)
 {
     sqlite3_stmt *q = NULL;
@@ -89,8 +90,7 @@ static int check_pages(struct as_store *s, struct as_buf *err)
     return rc;
 }
 
-/* In the caller's transaction, so that a process that is killed here leaves either nothing or all.
- */
+/* In the caller's transaction: a process that is killed here leaves all or nothing. */
 static int make_schema(struct as_store *s, struct as_buf *err)
 {
     char text[sizeof(schema) + 160];
@@ -111,7 +111,8 @@ static int check_version(struct as_store *s, struct as_buf *err)
         rc = read_pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (rc)
         return rc;
-    if (id == 0 && version == 0 && tables == 0) { /* one that an earlier program was making */
+    if (id == 0 && version == 0 &&
+        tables == 0) { /* left by an earlier version that was killed while it made the file */
         rc = make_schema(s, err);
         return rc ? rc : run_sql(s, additions, err);
     }
@@ -125,7 +126,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
     if (version > SCHEMA_VERSION) {
         as_buf_printf(err,
                       "%s was written by a newer AnyServe (layout %lld, this one knows %d); use "
-                      "that one, or another --state-dir",
+                      "that version, or another --state-dir",
                       s->path, (long long)version, SCHEMA_VERSION);
         return AS_EPROTO;
     }
@@ -135,8 +136,8 @@ static int check_version(struct as_store *s, struct as_buf *err)
     return rc ? rc : run_sql(s, additions, err);
 }
 
-/* EXCLUSIVE: one process has the file, and needs no shared memory beside it. FULL: what was said to
- * be stored outlives a power cut. */
+/* EXCLUSIVE: one process has the file, without a shared-memory file. FULL: a committed generation
+ * survives a power cut. */
 static int setup_connection(struct as_store *s, struct as_buf *err)
 {
     int rc = run_sql(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;", err);
@@ -160,7 +161,7 @@ static int setup_connection(struct as_store *s, struct as_buf *err)
 
 /* --- a new file --- */
 
-/* The bytes of a store without generations; the caller frees them by sqlite3_free. */
+/* The bytes of an empty store; the caller frees them by sqlite3_free. */
 static int serialize_new(struct as_store *s, unsigned char **ret_p, sqlite3_int64 *ret_n,
                          struct as_buf *err)
 {
@@ -211,8 +212,8 @@ static int sync_folder(const char *folder)
     return e;
 }
 
-/* Whole under another name first: a file of that name is never empty, unless somebody has emptied
- * it. */
+/* Writes the file under another name and links it when it is complete: so an empty file is always
+ * an error. */
 static int create_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
 {
     unsigned char *bytes = NULL;
@@ -223,20 +224,19 @@ static int create_file(struct as_store *s, const char *folder, const char *path,
     if (rc)
         return rc;
     as_buf_init(&name);
-    /* the journal of one that was moved away would be taken for this one's */
+    /* SQLite would use the WAL of a file that was moved away for the new one */
     as_buf_printf(&name, "%s-wal", path);
     as_buf_add(&name, "", 1);
     unlink((const char *)name.p);
     as_buf_drop(&name, name.n);
     as_buf_printf(&name, "%s.new-%d", path, (int)getpid());
     as_buf_add(&name, "", 1);
-    unlink((const char *)name.p); /* of a process that was killed here */
+    unlink((const char *)name.p); /* left by a process that was killed here */
     e = write_file((const char *)name.p, bytes, (size_t)n);
-    /* another process may have made it meanwhile: then it is that one */
+    /* EEXIST: another process has made it meanwhile, and its file is used */
     if (!e && link((const char *)name.p, path) < 0 && errno != EEXIST)
         e = errno;
-    /* a file system without links; that nobody else makes it meanwhile, the folder's lock sees to
-     */
+    /* a file system without hard links: the folder's lock keeps others from making the file now */
     if ((e == EPERM || e == EOPNOTSUPP || e == ENOSYS) && access(path, F_OK) < 0)
         e = rename((const char *)name.p, path) < 0 ? errno : 0;
     unlink((const char *)name.p);
@@ -249,21 +249,19 @@ static int create_file(struct as_store *s, const char *folder, const char *path,
     return e ? AS_EIO : 0;
 }
 
-/* There is a file that may be opened. */
+/* Makes the file if it is missing; refuses an empty one. */
 static int check_file(struct as_store *s, const char *folder, const char *path, struct as_buf *err)
 {
     struct stat st;
 
     if (lstat(path, &st) < 0)
-        return errno == ENOENT ? create_file(s, folder, path, err) : 0; /* opening it says why */
+        return errno == ENOENT ? create_file(s, folder, path, err) : 0; /* the open reports it */
     if (!S_ISREG(st.st_mode) || st.st_size > 0)
         return 0;
-    as_buf_printf(
-        err,
-        "%s is empty (0 bytes): what was to be served is lost from it, as by a copy that "
-        "was cut off or a full disk; put back a copy of it, or move it away to start with "
-        "nothing",
-        s->path);
+    as_buf_printf(err,
+                  "%s is empty (0 bytes): its content was lost, perhaps by an incomplete copy or a "
+                  "full disk; restore it from a backup, or move it away to start with nothing",
+                  s->path);
     return AS_EPROTO;
 }
 
@@ -314,8 +312,8 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *ca
     as_buf_printf(&path, "%s/" AS_STORE_FILE, called);
     s->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);
-    /* specs may hold secrets: environment variables, for one. SQLite makes the files of its journal
-     * with the mode of the database. */
+    /* specs may hold secrets, as in environment variables. SQLite gives its journal the mode of the
+     * database. */
     mask = umask(077);
     rc = open_or_create(s, folder, err);
     umask(mask);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opened already: what is looked at is what is read. */
+/* By the open descriptor: the file that is checked is the one that is read. */
 static int check_file(int fd, const char *path, struct as_buf *err)
 {
     struct stat st;
@@ -16,7 +16,7 @@ static int check_file(int fd, const char *path, struct as_buf *err)
         return AS_EIO;
     }
     if (!S_ISREG(st.st_mode)) {
-        as_buf_printf(err, "the token file %s is no regular file", path);
+        as_buf_printf(err, "the token file %s is not a regular file", path);
         return AS_EINVALID;
     }
     if (st.st_uid != geteuid() && st.st_uid != 0) {
@@ -50,7 +50,7 @@ static bool is_valid_token(struct as_str s)
 
 int as_token_read(const char *path, char ret_token[AS_TOKEN_MAX + 1], struct as_buf *err)
 {
-    char text[AS_TOKEN_MAX + 3]; /* "\r\n", and one byte that would be too many */
+    char text[AS_TOKEN_MAX + 3]; /* and "\r\n", and one byte to see that it is too long */
     struct as_str token = {text, 0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc;
     ssize_t n;

@@ -1,4 +1,5 @@
-/* ctl/state/token.h — the secret in a file that its owner alone may read: --management-token-file.
+/* ctl/state/token.h — reads a secret from a file that only its owner may read, as
+ * --management-token-file.
  *
  * Blocking calls.
  */
@@ -10,11 +11,11 @@
 
 #define AS_TOKEN_MAX 1024u /* bytes of a token */
 
-/* One line of 1 to AS_TOKEN_MAX characters that `authorization: Bearer` takes (RFC 6750 §2.1), the
- * end of the line left out. The file must be a regular one of ours (or root's) that nobody else may
- * read or write; symbolic links to such a one are followed, since that is how secrets are mounted.
- * 0 with the token and a NUL; AS_ENOTFOUND, AS_EDENIED, AS_EINVALID, AS_EIO with a sentence in
- * `err`. */
+/* Reads one line of 1 to AS_TOKEN_MAX characters that are valid in `authorization: Bearer` (RFC
+ * 6750 §2.1), without its end. The file must be a regular one that belongs to us or root, and that
+ * nobody else may read or write. Symbolic links are followed, since secrets are mounted that way. 0
+ * with the token and a NUL; AS_ENOTFOUND, AS_EDENIED, AS_EINVALID, AS_EIO with a sentence in `err`.
+ */
 int as_token_read(const char *path, char ret_token[AS_TOKEN_MAX + 1], struct as_buf *err);
 
 #endif

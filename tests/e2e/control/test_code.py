@@ -358,7 +358,7 @@ def test_what_config_prints_means_the_same_code(project, connect):
     assert code == 0 and answers(connect(project.server)) == {4}, out + err
     project.yaml.write_text(config.replace(first, "f" * 64))
     code, out, err = project.cli("deploy", project.yaml)
-    assert code == 78 and "the copy of its code is not there" in err, err
+    assert code == 78 and "the copy of its code is missing" in err, err
 
 
 @pytest.mark.parametrize("file, good", [
@@ -392,7 +392,7 @@ def test_a_copy_that_is_named_and_gone(project):
     before = project.pids()
     shutil.rmtree(project.state / "code")
     why = project.put(project.spec(code=project.deployment()["code"]), 400)
-    assert "the copy of its code is not there" in why and "shop" in why, why
+    assert "the copy of its code is missing" in why and "shop" in why, why
     assert project.pids() == before
 
 
@@ -401,7 +401,7 @@ def test_a_copy_that_somebody_removed(project):
     shutil.rmtree(project.state / "code")
     pid = min(project.pids())
     procs.kill(pid)
-    wait.until(lambda: any("the copy of its code is not there" in r["message"] for r in project.deployment()["replicas"]),
+    wait.until(lambda: any("the copy of its code is missing" in r["message"] for r in project.deployment()["replicas"]),
                lambda: project.api("GET", APPLICATIONS))
     project.put(project.spec())
     wait.until(lambda: len(project.copies()) == 1, project.server.log.text)

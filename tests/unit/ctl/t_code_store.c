@@ -117,7 +117,7 @@ static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
 {
     assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);
     as_buf_add(&err, "", 1);
-    assert_non_null(strstr((char *)err.p, "the copy of its code is not there: "));
+    assert_non_null(strstr((char *)err.p, "the copy of its code is missing: "));
     assert_non_null(strstr((char *)err.p, "/code/" A "; deploy its files again"));
     run("echo > $N", A); /* what is no folder is none */
     assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);

@@ -99,7 +99,7 @@ static void it_is_private(void **state AS_UNUSED)
     assert_int_equal(close(creat(folder, 0600)), 0);
     err.n = 0;
     assert_int_equal(as_state_dir_make(folder, &err), AS_EDENIED);
-    assert_non_null(strstr(said(), "is no folder"));
+    assert_non_null(strstr(said(), "is not a folder"));
 }
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_base, remove_base)

@@ -122,9 +122,9 @@ static void no_regular_file(void **state AS_UNUSED)
     char link[96];
 
     check_token(path, AS_ENOTFOUND, "No such file");
-    check_token(folder, AS_EINVALID, "no regular file");
+    check_token(folder, AS_EINVALID, "not a regular file");
     assert_int_equal(mkfifo(path, 0600), 0); /* does not hang */
-    check_token(path, AS_EINVALID, "no regular file");
+    check_token(path, AS_EINVALID, "not a regular file");
     unlink(path);
     check_text("secret", 0, "secret");
     snprintf(link, sizeof(link), "%s/link", folder);
