@@ -1,18 +1,18 @@
 #include "ctl/worker/banner.h"
 
-/* a plain terminal; models wrap under each other beyond it */
+/* columns of a terminal; lists of models wrap there */
 #define WIDTH  78u
-#define MODELS 10u /* that are named: the list is read, and `anyserve status` has all */
+#define MODELS 10u /* models that are listed; `anyserve status` has all */
 
 void as_banner_address(struct as_buf *b, const char *host, uint16_t port, bool local)
 {
-    /* all addresses are listened on; a client needs one that it can connect to */
+    /* wildcard addresses: a client needs one that it can connect to */
     if (local && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0))
         host = "127.0.0.1";
     as_buf_printf(b, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* The first `named` models of a deployment, wrapped under each other. */
+/* The first `named` models of a deployment, wrapped at WIDTH. */
 static void write_models(struct as_buf *b, const struct as_declared_deployment *d, uint32_t named)
 {
     size_t column = WIDTH;
@@ -37,7 +37,7 @@ static void write_models(struct as_buf *b, const struct as_declared_deployment *
     as_buf_str(b, "\n");
 }
 
-/* Deployments that are named no more. */
+/* "and N more": the deployments that are not listed. */
 static void write_omitted(struct as_buf *b, const struct as_declared *app, uint32_t from)
 {
     uint32_t models = 0;
@@ -67,12 +67,11 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
         as_buf_printf(b, "  control     %s  what is served is changed there\n", v->control);
 }
 
-/* What can be pasted: the call that the code's signature makes possible, or a question that every
- * model answers. */
+/* A command to paste: a call that fits the code's signature, or else one for the model's metadata.
+ */
 static void write_call(struct as_buf *b, const struct as_banner *v)
 {
-    /* as_declared_parse lets no application without a model and no model without a version through
-     */
+    /* as_app_parse refuses an application without a model, and a model without a version */
     const char *model = v->app->deployments[0].models[0];
     size_t name = strcspn(model, ":");
 

@@ -14,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACKS_WAIT (2 * AS_SEC) /* from SIGABRT to SIGKILL: its stacks are printed in between */
+#define STACKS_WAIT                                                                                \
+    (2 * AS_SEC) /* from SIGABRT to SIGKILL: the child prints its stacks in between */
 
-#define PROBE_TIMEOUT_MS 10000 /* an interpreter without imports */
+#define PROBE_TIMEOUT_MS 10000 /* for an interpreter that imports nothing */
 
 static void print_line(void *ctx, struct as_str line)
 {
@@ -24,10 +25,10 @@ static void print_line(void *ctx, struct as_str line)
     fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
 }
 
-/* What one that takes too long gets. */
+/* How far a child that takes too long was signalled. */
 enum stop_stage { NOT_SIGNALLED, ABORTED, KILLED };
 
-/* It is told first, since it can say what it is doing. */
+/* SIGABRT first: the worker program then prints what its threads are doing. */
 static void signal_child(struct as_proc *p, enum stop_stage *state, as_ns *deadline)
 {
     *state = *state == NOT_SIGNALLED ? ABORTED : KILLED;
@@ -43,7 +44,7 @@ static as_ns clock_now(void)
     return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
 }
 
-/* For poll: rounded up, or it would turn without end for the last part of a millisecond. */
+/* For poll. Rounded up: else the loop would spin through the last fraction of a millisecond. */
 static int ms_until(as_ns deadline)
 {
     as_ns now = clock_now();
@@ -53,8 +54,8 @@ static int ms_until(as_ns deadline)
     return deadline <= now ? 0 : (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)INT_MAX);
 }
 
-/* Reads until the child has ended or a signal came (returned). The end is the process's, not the
- * pipe's: a forked helper may hold that open. */
+/* Reads until the child has ended (0), or a signal came, which is returned. The pidfd tells the
+ * end, not the pipe: a forked process may hold the pipe open. */
 static int wait_for_child(struct as_proc *p, int out, int signal_fd, as_ns timeout,
                           struct as_buf *text, enum stop_stage *state)
 {
@@ -78,16 +79,16 @@ static int wait_for_child(struct as_proc *p, int out, int signal_fd, as_ns timeo
                 text->n += (size_t)n;
             else if (n == 0)
                 pfd[0].fd = -1;
-            /* a module that prints without end; the verdict follows from its death */
+            /* a module that prints without end; its death is reported */
             if (text->n > AS_DECLARED_BYTES_MAX) {
                 as_proc_signal(p, SIGKILL);
-                pfd[0].fd = -1; /* what has left its group may go on */
+                pfd[0].fd = -1; /* processes that left its group may go on printing */
             }
         } else if (pfd[1].revents) {
             return 0;
         }
-        /* Ctrl-C while a module loads for minutes: signals are blocked and read here, before there
-         * is a loop */
+        /* Ctrl-C while a module loads for minutes: signals are blocked, and there is no loop yet
+         * that reads them */
         if (pfd[2].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si) &&
             si.ssi_signo != SIGCHLD) {
             as_proc_signal(p, SIGKILL);
@@ -123,7 +124,7 @@ bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
 
 enum package_state { INSTALLED, NOT_INSTALLED, NO_PYTHON };
 
-/* Asks the interpreter itself. */
+/* Asks the interpreter whether the package can be imported. */
 static enum package_state find_package(const struct as_describe_source *where)
 {
     static const char question[] = "import importlib.util, sys; sys.exit(3 + "
@@ -156,8 +157,8 @@ static enum package_state find_package(const struct as_describe_source *where)
                                       : NO_PYTHON;
 }
 
-/* The worker program's own codes say what is wrong and it has written why. Everything else: what
- * was seen, and what can be found out. */
+/* After an exit code of its own the worker program has written the reason. For any other end writes
+ * to `err` what happened, and what the likely cause is. */
 static int report_exit(const struct as_describe_source *where, int status, enum stop_stage state,
                        struct as_buf *err)
 {
@@ -213,7 +214,8 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     char cwd[PATH_MAX];
     int out[2], e, rc, sig, status;
 
-    if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) { /* Python needs one */
+    if (!where->dir && !getcwd(cwd, sizeof(cwd)) &&
+        errno == ENOENT) { /* Python does not start without one */
         as_buf_str(err, "the current directory does not exist any more: it was deleted, or made "
                         "anew. Change to it again (cd \"$PWD\"), or to another one");
         return AS_EXIT_CODE_CONFIG;
@@ -228,7 +230,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     spec.dir = command.dir;
     rc = as_proc_spawn(&p, &spec, &e);
     as_describe_command_fini(&command);
-    /* or the end of the child would never show as the end of the pipe */
+    /* our copy would keep the pipe open after the child's end */
     close(out[1]);
     if (rc < 0) {
         close(out[0]);

@@ -1,4 +1,4 @@
-/* What an application file serves, asked beside a loop: the controller goes on meanwhile. */
+/* Describes an application beside a loop: the controller goes on meanwhile. */
 #include "conf/exit_code.h"
 #include "ctl/worker/describe.h"
 #include "ctl/supervise/process.h"
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PRINTED_MAX 32768u /* bytes of what the code prints, the last of them */
+#define PRINTED_MAX 32768u /* bytes of the code's output that are kept, the last ones */
 
 struct as_describe_job {
     struct as_process *process;
@@ -18,7 +18,7 @@ struct as_describe_job {
     char *python, *dir; /* dir may be NULL */
     struct as_buf printed;
     struct as_timer timer;
-    as_describe_done_fn *done; /* NULL: nobody waits any more */
+    as_describe_done_fn *done; /* NULL: as_describe_stop was called */
     void *ctx;
 };
 
@@ -43,7 +43,7 @@ static void free_describer(struct as_timer *t)
     free(d);
 }
 
-/* 0, or what is wrong is in `why`. */
+/* 0, or AS_E… with the reason in `why`. */
 static int read_description(const struct as_describe_job *d, struct as_declared *ret_app,
                             struct as_buf *why)
 {
@@ -174,5 +174,5 @@ void as_describe_stop(struct as_describe_job *d)
     if (!d)
         return;
     d->done = NULL;
-    as_process_kill(d->process, AS_STR("nobody waits for it"));
+    as_process_kill(d->process, AS_STR("its description is not needed any more"));
 }

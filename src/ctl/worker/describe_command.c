@@ -1,4 +1,4 @@
-/* How the worker program is asked what code declares. */
+/* The command line of the worker program that describes code. */
 #include "ctl/state/code_store.h"
 #include "ctl/worker/describe.h"
 
@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FIXED 10u /* words of a command beside the patterns */
+#define FIXED 10u /* arguments of a command without the --exclude ones */
 
-/* A text that lives as long as the command; its place, since the buffer may move. */
+/* Arguments are written to one buffer. Their offsets are used until it is complete, since it may
+ * move. */
 static size_t next_text(const struct as_describe_command *c)
 {
     return c->texts.n;
@@ -37,7 +38,7 @@ static const char *at(const struct as_describe_command *c, size_t place)
     return (const char *)c->texts.p + place;
 }
 
-/* The copy is made, and then described by the same process. */
+/* The process makes the copy, and then describes it. */
 static void make_copy(struct as_describe_command *c, const struct as_describe_source *w)
 {
     const struct as_describe_code *k = w->code;
@@ -64,7 +65,7 @@ static void make_copy(struct as_describe_command *c, const struct as_describe_so
     c->dir = w->dir;
 }
 
-/* As a replica starts from it. */
+/* The same arguments as a replica that starts from the copy (ctl/worker/worker_spec.c). */
 static void use_copy(struct as_describe_command *c, const struct as_describe_source *w)
 {
     const char *dir = w->dir ? w->dir : "";

@@ -6,9 +6,8 @@
 
 void as_interpreter_choose(struct as_interpreter *ret_i, const char *option)
 {
-    /* $ANYSERVE_PYTHON is set by the console script: the interpreter that the package was installed
-     * for knows the extension. An active environment comes after it, since `anyserve` may be
-     * another one's. */
+    /* $ANYSERVE_PYTHON is the interpreter that the package is installed for. It comes before an
+     * active environment, since `anyserve` may belong to another one. */
     const char *script = getenv("ANYSERVE_PYTHON"), *venv = getenv("VIRTUAL_ENV");
     struct as_buf b;
 

@@ -8,17 +8,16 @@
 
 #include <inttypes.h>
 
-/* What is ours in the text beside the deployment's own keys and the context: python's path, at most
- * 4,095 bytes, and under 2,000 of the rest; then the context (8 KiB), lists of devices (6 KB), and
- * the folder of the copy of the code.
- */
+/* Beside the deployment's own keys the text has: the path of python (at most 4,095 bytes) and less
+ * than 2,000 bytes of other arguments; the context (8 KiB) and lists of devices (6 KB); the folder
+ * of the copy of the code. */
 static_assert(AS_WORKER_SPEC_OWN_MAX + 6100u + 14800u + AS_CODE_STORE_PATH_MAX + AS_CODE_STORE_HEX +
                       16u <
                   AS_CTL_TEXT_MAX,
-              "a recipe is one message");
+              "a worker spec fits into one message");
 
-/* It starts in the copy, from where its code is loaded then, and goes to where it works, which may
- * be another folder than that which the copy was made of. */
+/* The process starts in the copy, from which its code is loaded, then changes to its working
+ * directory, which need not be the folder that was copied. */
 static void put_copy(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
                      const char *code, const char *target, const char *dir, struct as_buf *text)
 {
@@ -59,7 +58,8 @@ static void put_python(const struct as_worker_spec_conf *r, const struct as_spec
         if (dir)
             as_spawn_put_dir(text, dir);
     }
-    snprintf(item, sizeof(item), "--deployment=%s", deployment); /* one word: may begin with '-' */
+    /* one argument: the name may begin with '-' */
+    snprintf(item, sizeof(item), "--deployment=%s", deployment);
     as_spawn_put_arg(text, item);
     snprintf(item, sizeof(item), "--stream-inputs=%u", r->stream_inputs);
     as_spawn_put_arg(text, item);
@@ -69,8 +69,8 @@ static void put_python(const struct as_worker_spec_conf *r, const struct as_spec
         as_spawn_put_arg(text, "--debug-errors");
 }
 
-/* By environment, not by argument: the command line of a process is readable by everybody. The
- * worker takes the token out of it before it serves. */
+/* In the environment, not in arguments: every user can read the command line of a process. The
+ * worker removes the token from its environment before it serves. */
 static void put_own_env(const struct as_worker_spec_conf *r, const struct as_worker_spec_replica *p,
                         struct as_buf *text)
 {
@@ -85,7 +85,7 @@ static void put_own_env(const struct as_worker_spec_conf *r, const struct as_wor
     as_spawn_put_own_env(text, p->context);
 }
 
-/* Our SDK can wait for its place; what has devices of its own is like no other replica. */
+/* Only the Python worker can be a spare. A replica with devices of its own fits no spare. */
 static uint32_t count_spares(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
                              const struct as_spec_object *deployment,
                              const struct as_worker_spec_replica *p)
