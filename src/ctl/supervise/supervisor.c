@@ -438,61 +438,6 @@ static int make_children(struct as_supervisor *s)
                         on_signal);
 }
 
-/* The signals that end a server. SIGHUP is left out when it was ignored at the start (nohup): the
- * server is to outlive the terminal, and a blocked signal would be delivered by the signalfd
- * although it is ignored. */
-static void fill_end_signals(sigset_t *ret_set)
-{
-    struct sigaction hup;
-
-    sigemptyset(ret_set);
-    sigaddset(ret_set, SIGTERM);
-    sigaddset(ret_set, SIGINT);
-    if (sigaction(SIGHUP, NULL, &hup) < 0 || hup.sa_handler != SIG_IGN)
-        sigaddset(ret_set, SIGHUP);
-}
-
-static int block_signals(sigset_t *ret_set)
-{
-    sigset_t set;
-
-    fill_end_signals(&set);
-    sigaddset(&set, SIGUSR1);
-    sigaddset(&set, SIGUSR2);
-    /* Blocked before the first fork and read from a signalfd: there is no signal handler. Children
-     * get the default mask back (io/process/proc). */
-    sigaddset(&set, SIGCHLD);
-    signal(SIGPIPE, SIG_IGN);
-    *ret_set = set;
-    return sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-int as_supervisor_signals(void)
-{
-    sigset_t set;
-
-    if (block_signals(&set) < 0)
-        return -1;
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-int as_supervisor_end_signals(void)
-{
-    sigset_t set;
-
-    fill_end_signals(&set);
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-int as_supervisor_signals_restore(int fd)
-{
-    sigset_t set;
-
-    if (block_signals(&set) < 0)
-        return -1;
-    return signalfd(fd, &set, SFD_CLOEXEC | SFD_NONBLOCK) < 0 ? -1 : 0;
-}
-
 static int print_refusal(const char *what)
 {
     fprintf(stderr, "anyserve: the system refused %s: %s\n", what, strerror(errno));

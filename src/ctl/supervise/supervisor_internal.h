@@ -1,7 +1,7 @@
 /* ctl/supervise/supervisor_internal.h — shared by the supervisor's files; nobody else includes it.
  *
  *   supervisor.c          phases, signals, messages between dispatcher and controller
- *   supervisor_signal.c   who sent a signal
+ *   supervisor_signal.c   signalfds, and who sent a signal
  *   supervisor_notify.c   messages to the service manager (sd_notify)
  *   supervisor_upgrade.c  the upgrade of all three processes: `anyserve upgrade`
  */
