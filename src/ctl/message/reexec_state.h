@@ -21,15 +21,15 @@ struct as_reexec_writer {
     struct as_buf fds; /* ints: the descriptors that must stay open */
 };
 
-void as_reexec_writer_init(struct as_reexec_writer *c); /* writes the format */
-void as_reexec_writer_fini(struct as_reexec_writer *c);
-void as_reexec_put(struct as_reexec_writer *c, const char *key, struct as_str value);
-void as_reexec_put_u64(struct as_reexec_writer *c, const char *key, uint64_t value);
-void as_reexec_put_fd(struct as_reexec_writer *c, const char *key, int fd); /* -1: none */
+void as_reexec_writer_init(struct as_reexec_writer *out); /* writes the format */
+void as_reexec_writer_fini(struct as_reexec_writer *out);
+void as_reexec_put(struct as_reexec_writer *out, const char *key, struct as_str value);
+void as_reexec_put_u64(struct as_reexec_writer *out, const char *key, uint64_t value);
+void as_reexec_put_fd(struct as_reexec_writer *out, const char *key, int fd); /* -1: none */
 /* A memfd (close-on-exec) with the text, or -1: errno. */
-int as_reexec_make_memfd(const struct as_reexec_writer *c);
+int as_reexec_make_memfd(const struct as_reexec_writer *out);
 /* Clears close-on-exec of the descriptors and of `file`; on = false sets it again. */
-void as_reexec_set_inherited(const struct as_reexec_writer *c, int file, bool on);
+void as_reexec_set_inherited(const struct as_reexec_writer *out, int file, bool on);
 
 struct as_reexec_reader {
     struct as_buf text; /* all of it */
@@ -41,16 +41,16 @@ struct as_reexec_reader {
 
 /* Reads all of `fd`, which stays open, and checks the format. 0; AS_EIO or AS_EPROTO with a
  * sentence in `err`, which must outlive the reader. */
-int as_reexec_reader_load(struct as_reexec_reader *ret_c, int fd, bool dry, struct as_buf *err);
-void as_reexec_reader_fini(struct as_reexec_reader *c);
+int as_reexec_reader_load(struct as_reexec_reader *ret_in, int fd, bool dry, struct as_buf *err);
+void as_reexec_reader_fini(struct as_reexec_reader *in);
 /* The next value, which must have this key. After an error: empty, 0 or -1. Slices are valid as
  * long as the reader. */
-struct as_str as_reexec_get(struct as_reexec_reader *c, const char *key);
-uint64_t as_reexec_get_u64(struct as_reexec_reader *c, const char *key, uint64_t max);
-int as_reexec_get_fd(struct as_reexec_reader *c, const char *key); /* sets close-on-exec again */
-char *as_reexec_get_dup(struct as_reexec_reader *c,
-                        const char *key); /* the caller frees; never NULL */
+struct as_str as_reexec_get(struct as_reexec_reader *in, const char *key);
+uint64_t as_reexec_get_u64(struct as_reexec_reader *in, const char *key, uint64_t max);
+int as_reexec_get_fd(struct as_reexec_reader *in, const char *key); /* sets close-on-exec again */
+/* A copy of the value, which the caller frees; never NULL. */
+char *as_reexec_get_dup(struct as_reexec_reader *in, const char *key);
 /* A value that was read is invalid: fails the reader with "'KEY' WHY". */
-void as_reexec_fail(struct as_reexec_reader *c, const char *key, const char *why);
+void as_reexec_fail(struct as_reexec_reader *in, const char *key, const char *why);
 
 #endif

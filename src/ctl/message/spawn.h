@@ -17,9 +17,8 @@ void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
 void as_spawn_put_own_env(struct as_buf *text, const char *env);
 void as_spawn_put_spares(struct as_buf *text, uint32_t n); /* of the deployment */
 void as_spawn_put_batch(struct as_buf *text); /* scheduled as SCHED_BATCH, see io/process/proc */
-void as_spawn_put_dir(struct as_buf *text, const char *dir); /* working directory at the start */
-void as_spawn_put_cpus(struct as_buf *text,
-                       const char *list); /* CPUs that it may run on: "0-3,8" */
+void as_spawn_put_dir(struct as_buf *text, const char *dir);   /* working directory at the start */
+void as_spawn_put_cpus(struct as_buf *text, const char *list); /* it may run on: "0-3,8" */
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes); /* memory limit */
 
 struct as_spawn {

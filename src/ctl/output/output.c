@@ -157,27 +157,27 @@ void as_output_split_report(struct as_str text, struct as_str *ret_why, struct a
     }
 }
 
-void as_output_save(const struct as_output *o, struct as_reexec_writer *c)
+void as_output_save(const struct as_output *o, struct as_reexec_writer *out)
 {
-    as_reexec_put(c, "half-line", (struct as_str){o->text, o->n});
-    as_reexec_put_u64(c, "cut", o->cut);
-    as_reexec_put_u64(c, "returned", o->returned);
-    as_reexec_put_u64(c, "lines", o->lines - first_tail_line(o));
+    as_reexec_put(out, "half-line", (struct as_str){o->text, o->n});
+    as_reexec_put_u64(out, "cut", o->cut);
+    as_reexec_put_u64(out, "returned", o->returned);
+    as_reexec_put_u64(out, "lines", o->lines - first_tail_line(o));
     for (uint32_t i = first_tail_line(o); i < o->lines; i++)
-        as_reexec_put(c, "line", tail_line(o, i));
+        as_reexec_put(out, "line", tail_line(o, i));
 }
 
-void as_output_restore(struct as_output *o, struct as_reexec_reader *c)
+void as_output_restore(struct as_output *o, struct as_reexec_reader *in)
 {
-    struct as_str half = as_reexec_get(c, "half-line");
+    struct as_str half = as_reexec_get(in, "half-line");
 
     o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE_MAX);
     memcpy(o->text, half.p, o->n);
-    o->cut = as_reexec_get_u64(c, "cut", 1);
-    o->returned = as_reexec_get_u64(c, "returned", 1);
-    o->lines = (uint32_t)as_reexec_get_u64(c, "lines", AS_OUTPUT_TAIL_LINES);
+    o->cut = as_reexec_get_u64(in, "cut", 1);
+    o->returned = as_reexec_get_u64(in, "returned", 1);
+    o->lines = (uint32_t)as_reexec_get_u64(in, "lines", AS_OUTPUT_TAIL_LINES);
     for (uint32_t i = 0; i < o->lines; i++) {
-        struct as_str line = as_reexec_get(c, "line");
+        struct as_str line = as_reexec_get(in, "line");
 
         o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_TAIL_LINE_MAX);
         memcpy(o->tail[i], line.p, o->tail_n[i]);

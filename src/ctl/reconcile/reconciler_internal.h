@@ -160,8 +160,8 @@ void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_p
                                  struct as_str note);
 
 /* --- crew_say.c --- */
-void as_reconciler_send(struct as_replica_slot *slot,
-                        struct as_ctl_message m); /* adds names and token to m */
+/* Adds names and token to m, and sends it. */
+void as_reconciler_send(struct as_replica_slot *slot, struct as_ctl_message m);
 /* and its application's, if that has changed */
 void as_reconciler_report_status(struct as_reconciler_deployment *d);
 void as_reconciler_report_applications(struct as_reconciler *c);

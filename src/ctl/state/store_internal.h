@@ -41,8 +41,8 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *ca
                      struct as_buf *err);
 /* The last error of SQLite as AS_E…, and a sentence in `err`. what: "read", "write", "open". */
 int as_store_error(const struct as_store *s, const char *what, struct as_buf *err);
-struct as_str as_store_column_text(sqlite3_stmt *q,
-                                   int column); /* valid until the next step of q */
+/* Valid until the next step of q. */
+struct as_str as_store_column_text(sqlite3_stmt *q, int column);
 /* The texts of the statements. */
 extern const char *const as_store_sql[AS_STORE_STATEMENTS];
 

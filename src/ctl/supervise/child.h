@@ -1,8 +1,8 @@
 /* ctl/supervise/child.h — a process that is started again when it dies.
  *
  * For the dispatcher and the controller, of which there is always one (ctl/supervise/service);
- * worker processes are decided about by the controller. The owner's ops start the process; this
- * module keeps its state, its deadlines and its restarts, which core/replicas/restart decides.
+ * worker processes are the controller's decision. The owner's ops start the process; this module
+ * keeps its state, its deadlines and its restarts, which core/replicas/restart decides.
  * Thread: the loop's.
  *
  *            start                  ready                 lost
@@ -43,8 +43,8 @@ struct as_child_ops {
     int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
     void (*line)(struct as_child *c, struct as_str line);             /* that the process printed */
     void (*died)(struct as_child *c, const struct as_child_death *d); /* before the state changes */
-    void (*moved)(struct as_child *c,
-                  enum as_ctl_state from); /* the state has changed; may not free c */
+    /* The state has changed. May not free c. */
+    void (*moved)(struct as_child *c, enum as_ctl_state from);
 };
 
 struct as_child {

@@ -240,26 +240,26 @@ void as_process_stop(struct as_process *p, int signal, as_ns timeout)
     as_timer_set(&p->kill_timer, p->aborted ? AS_MIN(at, p->kill_timer.at) : at);
 }
 
-void as_process_save(const struct as_process *p, struct as_reexec_writer *c)
+void as_process_save(const struct as_process *p, struct as_reexec_writer *out)
 {
-    as_reexec_put_u64(c, "pid", (uint64_t)p->pid);
-    as_reexec_put_fd(c, "pidfd", p->proc.pidfd);
-    as_reexec_put_u64(c, "group", p->proc.group);
-    as_reexec_put_fd(c, "out", p->has_out ? p->out.fd : -1);
-    as_output_save(&p->output, c);
-    as_reexec_put_u64(c, "hurry", p->kill_timer.at);
-    as_reexec_put_u64(c, "stopping", p->stopping);
-    as_reexec_put(c, "sentence", as_str_of(p->kill_reason));
-    as_reexec_put(c, "cgroup", as_str_of(p->group.path));
-    as_reexec_put_u64(c, "cgroup-v2", p->group.v2);
+    as_reexec_put_u64(out, "pid", (uint64_t)p->pid);
+    as_reexec_put_fd(out, "pidfd", p->proc.pidfd);
+    as_reexec_put_u64(out, "group", p->proc.group);
+    as_reexec_put_fd(out, "out", p->has_out ? p->out.fd : -1);
+    as_output_save(&p->output, out);
+    as_reexec_put_u64(out, "hurry", p->kill_timer.at);
+    as_reexec_put_u64(out, "stopping", p->stopping);
+    as_reexec_put(out, "sentence", as_str_of(p->kill_reason));
+    as_reexec_put(out, "cgroup", as_str_of(p->group.path));
+    as_reexec_put_u64(out, "cgroup-v2", p->group.v2);
 }
 
 /* Whether the process lives or waits to be reaped is found out by its watchers. */
-struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *c,
+struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *in,
                                       uint64_t *oom_seen, const struct as_process_ops *ops,
                                       void *ctx)
 {
-    struct as_proc proc = {.pid = (pid_t)as_reexec_get_u64(c, "pid", INT32_MAX)};
+    struct as_proc proc = {.pid = (pid_t)as_reexec_get_u64(in, "pid", INT32_MAX)};
     struct as_cgroup group = {.procs = -1};
     struct as_process *p = NULL;
     struct as_output output;
@@ -268,19 +268,19 @@ struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_rea
     bool stopping;
     int out;
 
-    proc.pidfd = as_reexec_get_fd(c, "pidfd");
-    proc.group = as_reexec_get_u64(c, "group", 1);
-    out = as_reexec_get_fd(c, "out");
+    proc.pidfd = as_reexec_get_fd(in, "pidfd");
+    proc.group = as_reexec_get_u64(in, "group", 1);
+    out = as_reexec_get_fd(in, "out");
     as_output_init(&output, on_output_line, NULL);
-    as_output_restore(&output, c);
-    kill_at = as_reexec_get_u64(c, "hurry", UINT64_MAX);
-    stopping = as_reexec_get_u64(c, "stopping", 1);
-    kill_reason = as_reexec_get(c, "sentence");
-    path = as_reexec_get(c, "cgroup");
-    group.v2 = as_reexec_get_u64(c, "cgroup-v2", 1);
-    if (!c->failed && (proc.pid <= 1 || proc.pidfd < 0))
-        as_reexec_fail(c, "pid", "is no child of ours");
-    if (c->failed || c->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
+    as_output_restore(&output, in);
+    kill_at = as_reexec_get_u64(in, "hurry", UINT64_MAX);
+    stopping = as_reexec_get_u64(in, "stopping", 1);
+    kill_reason = as_reexec_get(in, "sentence");
+    path = as_reexec_get(in, "cgroup");
+    group.v2 = as_reexec_get_u64(in, "cgroup-v2", 1);
+    if (!in->failed && (proc.pid <= 1 || proc.pidfd < 0))
+        as_reexec_fail(in, "pid", "is no child of ours");
+    if (in->failed || in->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
         return NULL;
     output.ctx = p;
     p->output = output;

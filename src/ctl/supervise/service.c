@@ -340,22 +340,22 @@ bool as_service_is_idle(const struct as_service *s)
     return as_service_is_ready(s) && s->channel && as_channel_is_idle(s->channel);
 }
 
-void as_service_save(const struct as_service *s, struct as_reexec_writer *c)
+void as_service_save(const struct as_service *s, struct as_reexec_writer *out)
 {
-    as_reexec_put(c, "service", as_str_of(s->conf.name));
-    as_reexec_put_fd(c, "control", s->channel ? as_channel_fd(s->channel) : -1);
-    as_child_save(&s->child, c);
+    as_reexec_put(out, "service", as_str_of(s->conf.name));
+    as_reexec_put_fd(out, "control", s->channel ? as_channel_fd(s->channel) : -1);
+    as_child_save(&s->child, out);
 }
 
-struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *c)
+struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *in)
 {
     int fd;
 
-    if (!as_str_eq(as_reexec_get(c, "service"), as_str_of(s->conf.name)))
-        as_reexec_fail(c, "service", "is another one");
-    fd = as_reexec_get_fd(c, "control");
-    as_child_restore(&s->child, c);
-    if (c->failed || c->dry || !s->child.process)
+    if (!as_str_eq(as_reexec_get(in, "service"), as_str_of(s->conf.name)))
+        as_reexec_fail(in, "service", "is another one");
+    fd = as_reexec_get_fd(in, "control");
+    as_child_restore(&s->child, in);
+    if (in->failed || in->dry || !s->child.process)
         return NULL;
     s->child.conf.restart.give_up = 0; /* it has served */
     if (fd < 0 || as_channel_attach(&s->channel, s->loop, fd, &channel_ops, s) < 0)

@@ -219,30 +219,30 @@ bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
 
 /* --- an upgrade's exec --- */
 
-void as_spares_save(const struct as_spares *all, struct as_reexec_writer *c)
+void as_spares_save(const struct as_spares *all, struct as_reexec_writer *out)
 {
     uint64_t n = 0;
 
     for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next)
         n++;
-    as_reexec_put_u64(c, "spares", n);
+    as_reexec_put_u64(out, "spares", n);
     for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next) {
-        as_reexec_put(c, "spare", as_str_of(spare_of(it)->deployment));
-        as_process_save(spare_of(it)->process, c);
+        as_reexec_put(out, "spare", as_str_of(spare_of(it)->deployment));
+        as_process_save(spare_of(it)->process, out);
     }
 }
 
 /* The exec closed their sockets, so that they end by themselves; they are kept until they are
  * reaped. */
-void as_spares_restore(struct as_spares *all, struct as_reexec_reader *c)
+void as_spares_restore(struct as_spares *all, struct as_reexec_reader *in)
 {
-    uint64_t n = as_reexec_get_u64(c, "spares", UINT32_MAX);
+    uint64_t n = as_reexec_get_u64(in, "spares", UINT32_MAX);
 
-    for (uint64_t i = 0; i < n && !c->failed; i++) {
-        struct spare *s = new_spare(all, as_reexec_get(c, "spare"));
+    for (uint64_t i = 0; i < n && !in->failed; i++) {
+        struct spare *s = new_spare(all, as_reexec_get(in, "spare"));
 
         s->process =
-            as_process_restore(all->launcher->loop, c, all->launcher->oom_seen, &spare_ops, s);
+            as_process_restore(all->launcher->loop, in, all->launcher->oom_seen, &spare_ops, s);
         if (s->process)
             as_process_kill(s->process, AS_STR("it was started before the upgrade"));
         else

@@ -162,39 +162,39 @@ void as_status_cache_send_down(const struct as_status_cache *s, struct as_channe
     }
 }
 
-void as_status_cache_save(const struct as_status_cache *s, struct as_reexec_writer *c)
+void as_status_cache_save(const struct as_status_cache *s, struct as_reexec_writer *out)
 {
     uint64_t n = 0;
 
     AS_LIST_EACH(node, &s->deployments) n++;
-    as_reexec_put_u64(c, "deployments", n);
+    as_reexec_put_u64(out, "deployments", n);
     AS_LIST_EACH(node, &s->deployments)
     {
         const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
 
-        as_reexec_put(c, "deployment", as_str_of(d->name));
-        as_reexec_put(c, "application", as_str_of(d->application));
-        as_reexec_put_u64(c, "down", d->down);
-        as_reexec_put(c, "why", as_buf_slice(&d->why));
-        as_reexec_put(c, "status", as_buf_slice(&d->status));
-        as_reexec_put_u64(c, "since", d->since);
+        as_reexec_put(out, "deployment", as_str_of(d->name));
+        as_reexec_put(out, "application", as_str_of(d->application));
+        as_reexec_put_u64(out, "down", d->down);
+        as_reexec_put(out, "why", as_buf_slice(&d->why));
+        as_reexec_put(out, "status", as_buf_slice(&d->status));
+        as_reexec_put_u64(out, "since", d->since);
     }
 }
 
-void as_status_cache_restore(struct as_status_cache *s, struct as_reexec_reader *c)
+void as_status_cache_restore(struct as_status_cache *s, struct as_reexec_reader *in)
 {
-    uint64_t n = as_reexec_get_u64(c, "deployments", UINT32_MAX);
+    uint64_t n = as_reexec_get_u64(in, "deployments", UINT32_MAX);
 
-    for (uint64_t i = 0; i < n && !c->failed; i++) {
+    for (uint64_t i = 0; i < n && !in->failed; i++) {
         struct as_ctl_message m = {.type = AS_CTL_STATUS,
-                                   .deployment = as_reexec_get(c, "deployment")};
+                                   .deployment = as_reexec_get(in, "deployment")};
         struct deployment *d;
 
-        m.replica = as_reexec_get(c, "application");
+        m.replica = as_reexec_get(in, "application");
         d = find_or_add_deployment(s, &m);
-        d->down = as_reexec_get_u64(c, "down", 1);
-        set_text(&d->why, as_reexec_get(c, "why"));
-        set_text(&d->status, as_reexec_get(c, "status"));
-        d->since = as_reexec_get_u64(c, "since", UINT64_MAX);
+        d->down = as_reexec_get_u64(in, "down", 1);
+        set_text(&d->why, as_reexec_get(in, "why"));
+        set_text(&d->status, as_reexec_get(in, "status"));
+        d->since = as_reexec_get_u64(in, "since", UINT64_MAX);
     }
 }

@@ -163,12 +163,12 @@ void as_supervisor_send_dispatcher_state(struct as_supervisor *s)
  * gets it when it has sent SERVING. */
 static void on_dispatcher(void *ctx, struct as_channel *channel)
 {
-    struct as_supervisor_dispatcher *f = ctx;
-    struct as_supervisor *s = f->s;
+    struct as_supervisor_dispatcher *d = ctx;
+    struct as_supervisor *s = d->s;
 
-    f->channel = channel;
-    f->serving = false;
-    if (f != s->current)
+    d->channel = channel;
+    d->serving = false;
+    if (d != s->current)
         return;
     as_workers_set_dispatcher(s->workers, channel);
     as_supervisor_send_dispatcher_state(s);
@@ -176,13 +176,13 @@ static void on_dispatcher(void *ctx, struct as_channel *channel)
 
 static void on_dispatcher_serving(void *ctx)
 {
-    struct as_supervisor_dispatcher *f = ctx;
+    struct as_supervisor_dispatcher *d = ctx;
 
-    f->serving = true;
-    if (f != f->s->current)
-        as_supervisor_dispatcher_serving(f->s, f);
+    d->serving = true;
+    if (d != d->s->current)
+        as_supervisor_dispatcher_serving(d->s, d);
     else
-        as_supervisor_send_dispatcher_state(f->s);
+        as_supervisor_send_dispatcher_state(d->s);
 }
 
 /* It gets the whole state before its process runs, and decides nothing before TOLD. */
@@ -284,19 +284,19 @@ static void route_message(struct as_supervisor *s, const struct as_ctl_message *
 
 static void on_dispatcher_message(void *ctx, const struct as_ctl_message *m)
 {
-    struct as_supervisor_dispatcher *f = ctx;
-    struct as_supervisor *s = f->s;
+    struct as_supervisor_dispatcher *d = ctx;
+    struct as_supervisor *s = d->s;
 
-    if (!check_sender(s, AS_CTL_D, f == s->current ? "dispatcher" : "other dispatcher", m))
+    if (!check_sender(s, AS_CTL_D, d == s->current ? "dispatcher" : "other dispatcher", m))
         return;
     if (m->type == AS_CTL_MOVED || m->type == AS_CTL_OPENED) {
-        if (m->type == AS_CTL_MOVED && f == s->other)
+        if (m->type == AS_CTL_MOVED && d == s->other)
             as_supervisor_on_moved(s, m->number, m->id);
-        else if (m->type == AS_CTL_OPENED && f == s->current)
+        else if (m->type == AS_CTL_OPENED && d == s->current)
             as_supervisor_on_opened(s);
     } else if (m->type == AS_CTL_LEGACY || m->type == AS_CTL_FEWER) {
-        as_supervisor_on_legacy(s, f, m);
-    } else if (f == s->current) {
+        as_supervisor_on_legacy(s, d, m);
+    } else if (d == s->current) {
         route_message(s, m);
     } else if (as_workers_handle_former(s->workers, m)) {
         as_channel_send(s->to_controller, m);
@@ -330,16 +330,16 @@ void as_supervisor_dispatcher_down(struct as_supervisor *s)
 
 static void on_dispatcher_down(void *ctx, bool gave_up)
 {
-    struct as_supervisor_dispatcher *f = ctx;
+    struct as_supervisor_dispatcher *d = ctx;
 
-    f->down = true;
-    if (f != f->s->current) {
-        as_supervisor_other_dispatcher_down(f->s, gave_up);
+    d->down = true;
+    if (d != d->s->current) {
+        as_supervisor_other_dispatcher_down(d->s, gave_up);
         return;
     }
     if (gave_up)
-        stop_with_code(f->s, AS_EXIT_CODE_FAILED);
-    as_supervisor_dispatcher_down(f->s);
+        stop_with_code(d->s, AS_EXIT_CODE_FAILED);
+    as_supervisor_dispatcher_down(d->s);
 }
 
 static void on_controller_down(void *ctx, bool gave_up)
@@ -381,7 +381,7 @@ static void split_listeners(const struct as_handover *all, struct as_handover *d
                         all->fd[i]);
 }
 
-void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *f,
+void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *d,
                                    const struct as_handover *fds)
 {
     static const struct as_service_ops ops = {on_dispatcher, on_dispatcher_serving,
@@ -396,8 +396,8 @@ void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor
                                        as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                    .child = as_supervisor_child_conf(s)};
 
-    f->s = s;
-    as_service_new(&f->service, s->loop, &conf, &ops, f, &s->log);
+    d->s = s;
+    as_service_new(&d->service, s->loop, &conf, &ops, d, &s->log);
 }
 
 /* The workers come first: the services hand them their channels as soon as they start. */

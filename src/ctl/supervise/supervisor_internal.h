@@ -56,8 +56,8 @@ struct as_supervisor {
     struct as_log log;
     struct as_sock signals;
     struct as_supervisor_dispatcher dispatchers[2];
-    struct as_supervisor_dispatcher *current,
-        *other; /* the one that serves; during an upgrade the next or the former one */
+    struct as_supervisor_dispatcher *current; /* the one that serves */
+    struct as_supervisor_dispatcher *other;   /* during an upgrade: the next or the former one */
     struct as_service *controller;
     struct as_channel *to_controller; /* NULL: the controller does not run */
     struct as_workers *workers;
@@ -84,10 +84,10 @@ struct as_supervisor {
 as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id id);
 void as_supervisor_send_dispatcher_state(struct as_supervisor *s); /* READY or LOST */
 struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s);
-void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *f,
+void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *d,
                                    const struct as_handover *fds);
 void as_supervisor_try_end(struct as_supervisor *s);
-/* stops the server unless a former dispatcher still drains */
+/* Stops the server, unless a former dispatcher still drains. */
 void as_supervisor_dispatcher_down(struct as_supervisor *s);
 
 /* supervisor_signal.c */
@@ -126,12 +126,12 @@ bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
  * dispatcher has sent SERVING; the other dispatcher is down; MOVED or OPENED came. */
 void as_supervisor_controller_starting(struct as_supervisor *s);
 void as_supervisor_controller_serving(struct as_supervisor *s);
-void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f);
+void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *d);
 void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up);
 void as_supervisor_on_moved(struct as_supervisor *s, uint32_t foreign, bool drains);
 void as_supervisor_on_opened(struct as_supervisor *s);
 /* Passes LEGACY and FEWER of the former dispatcher to the one that takes over. */
-void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *f,
+void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *d,
                              const struct as_ctl_message *m);
 /* The server drains or stops: an upgrade that is under way is cancelled. */
 void as_supervisor_upgrade_cancel(struct as_supervisor *s);

@@ -67,50 +67,50 @@ static void fail_upgrade(struct as_supervisor *s, const char *why)
 
 /* --- in the old image: the check, then the exec --- */
 
-static void save_listeners(const struct as_service *service, struct as_reexec_writer *c)
+static void save_listeners(const struct as_service *service, struct as_reexec_writer *out)
 {
     const struct as_handover *h = as_service_fds(service);
 
     for (uint32_t i = 0; i < h->n; i++) {
         if (h->kind[i] == AS_HANDOVER_APP)
             continue;
-        as_reexec_put(c, "kind", as_str_of(as_handover_name(h->kind[i])));
-        as_reexec_put_fd(c, "listener", h->fd[i]);
+        as_reexec_put(out, "kind", as_str_of(as_handover_name(h->kind[i])));
+        as_reexec_put_fd(out, "listener", h->fd[i]);
     }
 }
 
 /* Listeners are taken from the services: those of the conf went to the first dispatcher, and may be
  * closed since an earlier upgrade. */
-static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *c)
+static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *out)
 {
     const struct as_supervisor_conf *conf = s->conf;
 
-    as_reexec_put_u64(c, "messages", AS_CTL_FORMAT);
-    as_reexec_put(c, "version", AS_STR(AS_VERSION)); /* for debugging */
-    as_reexec_put(c, "program", as_str_of(conf->program));
-    as_reexec_put(c, "address", as_str_of(conf->address));
-    as_reexec_put(c, "target", as_str_of(conf->target));
-    as_reexec_put_fd(c, "app", conf->app);
-    as_reexec_put_fd(c, "signals", conf->signal_fd);
-    as_reexec_put_u64(c, "listeners", conf->listeners.n);
-    save_listeners(s->current->service, c);
-    save_listeners(s->controller, c);
+    as_reexec_put_u64(out, "messages", AS_CTL_FORMAT);
+    as_reexec_put(out, "version", AS_STR(AS_VERSION)); /* for debugging */
+    as_reexec_put(out, "program", as_str_of(conf->program));
+    as_reexec_put(out, "address", as_str_of(conf->address));
+    as_reexec_put(out, "target", as_str_of(conf->target));
+    as_reexec_put_fd(out, "app", conf->app);
+    as_reexec_put_fd(out, "signals", conf->signal_fd);
+    as_reexec_put_u64(out, "listeners", conf->listeners.n);
+    save_listeners(s->current->service, out);
+    save_listeners(s->controller, out);
 }
 
-static void write_state(const struct as_supervisor *s, struct as_reexec_writer *c)
+static void write_state(const struct as_supervisor *s, struct as_reexec_writer *out)
 {
-    as_reexec_writer_init(c);
-    save_conf(s, c);
-    s->conf->save_state(s->conf->ctx, c);
-    as_reexec_put_u64(c, "complete", s->complete);
-    as_reexec_put_u64(c, "oom-seen", s->oom_seen);
-    as_reexec_put_u64(c, "upgrade-began", s->upgrade.started_at);
-    as_reexec_put(c, "console", as_buf_slice(&s->console.out));
-    as_reexec_put_u64(c, "console-dropped", s->console.dropped);
-    as_journal_save(&s->journal, c);
-    as_service_save(s->current->service, c);
-    as_service_save(s->controller, c);
-    as_workers_save(s->workers, c);
+    as_reexec_writer_init(out);
+    save_conf(s, out);
+    s->conf->save_state(s->conf->ctx, out);
+    as_reexec_put_u64(out, "complete", s->complete);
+    as_reexec_put_u64(out, "oom-seen", s->oom_seen);
+    as_reexec_put_u64(out, "upgrade-began", s->upgrade.started_at);
+    as_reexec_put(out, "console", as_buf_slice(&s->console.out));
+    as_reexec_put_u64(out, "console-dropped", s->console.dropped);
+    as_journal_save(&s->journal, out);
+    as_service_save(s->current->service, out);
+    as_service_save(s->controller, out);
+    as_workers_save(s->workers, out);
 }
 
 /* Returns only when the exec failed. */
@@ -334,7 +334,7 @@ void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexe
         int fd = as_reexec_get_fd(in, "listener");
 
         if (as_handover_kind_of(name, &kind) < 0)
-            as_reexec_fail(in, "kind", "is none of a listener");
+            as_reexec_fail(in, "kind", "is no kind of listener");
         else if (!in->failed)
             as_handover_add(&conf->listeners, kind, fd);
     }
@@ -436,16 +436,16 @@ static void start_yield(struct as_supervisor *s, struct as_service *former)
 
 /* The second dispatcher serves: it gets the state of the workers, and the former one is asked to
  * hand them over. */
-void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *f)
+void as_supervisor_dispatcher_serving(struct as_supervisor *s, struct as_supervisor_dispatcher *d)
 {
     struct as_supervisor_dispatcher *former = s->current;
 
-    if (s->upgrade.stage != AS_UPGRADE_DISPATCHER || f != s->other)
+    if (s->upgrade.stage != AS_UPGRADE_DISPATCHER || d != s->other)
         return;
     set_stage(s, AS_UPGRADE_MOVING);
     s->other = former;
-    s->current = f;
-    as_workers_switch_dispatcher(s->workers, f->channel);
+    s->current = d;
+    as_workers_switch_dispatcher(s->workers, d->channel);
     start_yield(s, former->service);
     as_supervisor_send_dispatcher_state(s);
 }
@@ -471,12 +471,13 @@ void as_supervisor_on_opened(struct as_supervisor *s)
                      as_supervisor_option_ns(s, AS_OPT_DRAIN_TIMEOUT) + YIELD_MARGIN);
 }
 
-void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *f,
+void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor_dispatcher *d,
                              const struct as_ctl_message *m)
 {
-    bool takes = s->upgrade.stage == AS_UPGRADE_MOVING || s->upgrade.stage == AS_UPGRADE_YIELDING;
+    bool is_handing_over =
+        s->upgrade.stage == AS_UPGRADE_MOVING || s->upgrade.stage == AS_UPGRADE_YIELDING;
 
-    if (f == s->other && takes)
+    if (d == s->other && is_handing_over)
         as_channel_send(s->current->channel, m);
 }
 
@@ -501,9 +502,8 @@ void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up)
     if (stage == AS_UPGRADE_DISPATCHER && gave_up) {
         fail_upgrade(s, "the new dispatcher does not start; its log lines are above");
     } else if (stage == AS_UPGRADE_MOVING || stage == AS_UPGRADE_YIELDING) {
-        if (stage ==
-            AS_UPGRADE_MOVING) /* workers that have not come over yet connect by themselves */
-            send_told(s, 0, false);
+        if (stage == AS_UPGRADE_MOVING)
+            send_told(s, 0, false); /* workers that are missing connect by themselves */
         as_channel_send(s->current->channel, &(struct as_ctl_message){.type = AS_CTL_RELIEVED});
         set_stage(s, AS_UPGRADE_NONE);
         on_upgrade_done(s);

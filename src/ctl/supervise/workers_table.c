@@ -105,87 +105,87 @@ void as_workers_free_row(struct as_workers_row *w)
 
 /* --- an upgrade's exec --- */
 
-static void save_worker(const struct as_workers_row *w, struct as_reexec_writer *c)
+static void save_worker(const struct as_workers_row *w, struct as_reexec_writer *out)
 {
-    as_reexec_put(c, "replica", as_str_of(w->name));
-    as_reexec_put(c, "deployment", as_str_of(w->deployment));
-    as_reexec_put(c, "token", as_str_of(w->token));
-    as_reexec_put(c, "note", as_str_of(w->note));
-    as_reexec_put(c, "reason", as_buf_slice(&w->reason));
-    as_reexec_put(c, "spawn", as_buf_slice(&w->spawn));
-    as_reexec_put(c, "state", as_str_of(as_ctl_state_name(w->state)));
-    as_reexec_put_u64(c, "restarts", w->restarts);
-    as_reexec_put_u64(c, "ended", w->last_exit.undecided);
-    as_reexec_put_u64(c, "end-pid", (uint64_t)w->last_exit.pid);
-    as_reexec_put_u64(c, "end-status", (uint32_t)w->last_exit.status);
-    as_reexec_put_u64(c, "end-kind", w->last_exit.kind);
-    as_reexec_put_u64(c, "runs", w->process != NULL);
+    as_reexec_put(out, "replica", as_str_of(w->name));
+    as_reexec_put(out, "deployment", as_str_of(w->deployment));
+    as_reexec_put(out, "token", as_str_of(w->token));
+    as_reexec_put(out, "note", as_str_of(w->note));
+    as_reexec_put(out, "reason", as_buf_slice(&w->reason));
+    as_reexec_put(out, "spawn", as_buf_slice(&w->spawn));
+    as_reexec_put(out, "state", as_str_of(as_ctl_state_name(w->state)));
+    as_reexec_put_u64(out, "restarts", w->restarts);
+    as_reexec_put_u64(out, "ended", w->last_exit.undecided);
+    as_reexec_put_u64(out, "end-pid", (uint64_t)w->last_exit.pid);
+    as_reexec_put_u64(out, "end-status", (uint32_t)w->last_exit.status);
+    as_reexec_put_u64(out, "end-kind", w->last_exit.kind);
+    as_reexec_put_u64(out, "runs", w->process != NULL);
     if (w->process)
-        as_process_save(w->process, c);
+        as_process_save(w->process, out);
 }
 
-void as_workers_save(const struct as_workers *all, struct as_reexec_writer *c)
+void as_workers_save(const struct as_workers *all, struct as_reexec_writer *out)
 {
     uint64_t n = 0;
 
     AS_LIST_EACH(node, &all->workers) n++;
-    as_reexec_put_u64(c, "groups", all->launcher.groups);
-    as_reexec_put_u64(c, "unbound", all->launcher.told_limit);
-    as_reexec_put_u64(c, "replicas", n);
+    as_reexec_put_u64(out, "groups", all->launcher.groups);
+    as_reexec_put_u64(out, "unbound", all->launcher.told_limit);
+    as_reexec_put_u64(out, "replicas", n);
     AS_LIST_EACH(node, &all->workers)
-    save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), c);
-    as_status_cache_save(&all->status_cache, c);
-    as_spares_save(all->spares, c);
+    save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), out);
+    as_status_cache_save(&all->status_cache, out);
+    as_spares_save(all->spares, out);
 }
 
-static enum as_ctl_state read_state(struct as_reexec_reader *c)
+static enum as_ctl_state read_state(struct as_reexec_reader *in)
 {
-    struct as_str name = as_reexec_get(c, "state");
+    struct as_str name = as_reexec_get(in, "state");
 
     for (int s = 0; s < AS_CTL_STATES; s++) {
         if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
             return (enum as_ctl_state)s;
     }
-    as_reexec_fail(c, "state", "is no state of a replica");
+    as_reexec_fail(in, "state", "is no state of a replica");
     return AS_CTL_WAITING_STATE;
 }
 
-static void restore_worker(struct as_workers *all, struct as_reexec_reader *c)
+static void restore_worker(struct as_workers *all, struct as_reexec_reader *in)
 {
-    struct as_ctl_message m = {.replica = as_reexec_get(c, "replica")};
+    struct as_ctl_message m = {.replica = as_reexec_get(in, "replica")};
     enum as_ctl_state state;
     struct as_workers_row *w;
 
-    m.deployment = as_reexec_get(c, "deployment");
+    m.deployment = as_reexec_get(in, "deployment");
     if (as_workers_find(all, m.replica))
-        as_reexec_fail(c, "replica", "is there twice");
+        as_reexec_fail(in, "replica", "is there twice");
     w = as_workers_find_or_add(all, &m);
-    as_workers_set_text(&w->token, as_reexec_get(c, "token"));
-    as_workers_set_text(&w->note, as_reexec_get(c, "note"));
-    as_workers_set_bytes(&w->reason, as_reexec_get(c, "reason"));
-    as_workers_set_bytes(&w->spawn, as_reexec_get(c, "spawn"));
-    state = read_state(c);
-    w->restarts = (uint32_t)as_reexec_get_u64(c, "restarts", UINT32_MAX);
-    w->last_exit.undecided = as_reexec_get_u64(c, "ended", 1);
-    w->last_exit.pid = (pid_t)as_reexec_get_u64(c, "end-pid", INT32_MAX);
-    w->last_exit.status = (int)as_reexec_get_u64(c, "end-status", UINT32_MAX);
-    w->last_exit.kind = (enum as_exit_kind)as_reexec_get_u64(c, "end-kind", AS_EXIT_STOPPED);
-    if (as_reexec_get_u64(c, "runs", 1)) {
+    as_workers_set_text(&w->token, as_reexec_get(in, "token"));
+    as_workers_set_text(&w->note, as_reexec_get(in, "note"));
+    as_workers_set_bytes(&w->reason, as_reexec_get(in, "reason"));
+    as_workers_set_bytes(&w->spawn, as_reexec_get(in, "spawn"));
+    state = read_state(in);
+    w->restarts = (uint32_t)as_reexec_get_u64(in, "restarts", UINT32_MAX);
+    w->last_exit.undecided = as_reexec_get_u64(in, "ended", 1);
+    w->last_exit.pid = (pid_t)as_reexec_get_u64(in, "end-pid", INT32_MAX);
+    w->last_exit.status = (int)as_reexec_get_u64(in, "end-status", UINT32_MAX);
+    w->last_exit.kind = (enum as_exit_kind)as_reexec_get_u64(in, "end-kind", AS_EXIT_STOPPED);
+    if (as_reexec_get_u64(in, "runs", 1)) {
         w->process =
-            as_process_restore(all->loop, c, all->conf.oom_seen, &as_workers_process_ops, w);
+            as_process_restore(all->loop, in, all->conf.oom_seen, &as_workers_process_ops, w);
         if (w->process)
             w->state = state;
-        else if (!c->dry && !c->failed) /* it could not be watched, and was killed */
+        else if (!in->dry && !in->failed) /* it could not be watched, and was killed */
             as_workers_process_ended(w, SIGKILL, AS_EXIT_CRASH,
                                      AS_STR("no descriptor left to watch it\n"));
     } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
         w->state = state;
     } else {
-        as_reexec_fail(c, "state", "needs a process");
+        as_reexec_fail(in, "state", "needs a process");
     }
 }
 
-void as_workers_restore(struct as_workers *all, struct as_reexec_reader *c,
+void as_workers_restore(struct as_workers *all, struct as_reexec_reader *in,
                         struct as_channel *dispatcher, struct as_channel *controller)
 {
     uint64_t n;
@@ -193,11 +193,11 @@ void as_workers_restore(struct as_workers *all, struct as_reexec_reader *c,
     all->dispatcher = dispatcher;
     all->controller = controller;
     all->controller_ready = true; /* an upgrade starts only then */
-    all->launcher.groups = (uint32_t)as_reexec_get_u64(c, "groups", UINT32_MAX);
-    all->launcher.told_limit = as_reexec_get_u64(c, "unbound", 1);
-    n = as_reexec_get_u64(c, "replicas", UINT32_MAX);
-    for (uint64_t i = 0; i < n && !c->failed; i++)
-        restore_worker(all, c);
-    as_status_cache_restore(&all->status_cache, c);
-    as_spares_restore(all->spares, c);
+    all->launcher.groups = (uint32_t)as_reexec_get_u64(in, "groups", UINT32_MAX);
+    all->launcher.told_limit = as_reexec_get_u64(in, "unbound", 1);
+    n = as_reexec_get_u64(in, "replicas", UINT32_MAX);
+    for (uint64_t i = 0; i < n && !in->failed; i++)
+        restore_worker(all, in);
+    as_status_cache_restore(&all->status_cache, in);
+    as_spares_restore(all->spares, in);
 }
