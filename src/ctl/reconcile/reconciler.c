@@ -18,37 +18,37 @@ static void match_name(void *arg, struct as_replica_slot *slot)
         k->found = slot;
 }
 
-static struct as_replica_slot *find_slot(const struct as_reconciler *c, struct as_str replica)
+static struct as_replica_slot *find_slot(const struct as_reconciler *r, struct as_str replica)
 {
     struct slot_search k = {.name = replica};
 
-    for (uint32_t i = 0; i < c->n && !k.found; i++)
-        as_plan_each(c->deployments[i]->plan, match_name, &k);
+    for (uint32_t i = 0; i < r->n && !k.found; i++)
+        as_plan_each(r->deployments[i]->plan, match_name, &k);
     return k.found;
 }
 
-static void send_remove(struct as_reconciler *c, struct as_str replica)
+static void send_remove(struct as_reconciler *r, struct as_str replica)
 {
-    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
+    r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_REMOVE, .replica = replica});
 }
 
 /* RUNS: a replica that the supervisor has. One without a process is adopted only when EXITED
  * follows, since nobody has decided about its end; the plan makes all others anew. */
-static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
+static void on_runs(struct as_reconciler *r, const struct as_ctl_message *m)
 {
-    struct as_reconciler_deployment *d = as_reconciler_find(c, m->deployment);
+    struct as_reconciler_deployment *d = as_reconciler_find(r, m->deployment);
     struct as_replica_slot_facts facts;
     struct as_replica_slot *slot = NULL;
 
     if (!m->number && !m->pid) {
-        send_remove(c, m->replica);
+        send_remove(r, m->replica);
         return;
     }
     if (as_replica_facts_parse(&facts, m->text) == 0) {
         if (!d) /* not in the target: it answers its requests, then ends */
-            d = as_reconciler_add_leftover(c, m->deployment, &facts);
+            d = as_reconciler_add_leftover(r, m->deployment, &facts);
         if (d)
-            as_plan_adopt(d->plan, &facts, as_loop_now(c->loop), &slot);
+            as_plan_adopt(d->plan, &facts, as_loop_now(r->loop), &slot);
     }
     if (slot && as_str_eq(as_replica_slot_name(slot), m->replica)) {
         struct as_reconciler_process *proc = as_reconciler_ensure_process(d, slot);
@@ -57,9 +57,9 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
         proc->pid = (pid_t)m->pid;
         proc->adopted_ready = m->state == AS_CTL_READY_STATE;
         proc->has_context_file = true;
-        as_reconciler_adopt_devices(c, proc, m->text);
+        as_reconciler_adopt_devices(r, proc, m->text);
     } else if (m->pid) { /* the plan has no slot for it */
-        c->ops.send(c->ctx,
+        r->ops.send(r->ctx,
                     &(struct as_ctl_message){
                         .type = AS_CTL_KILL,
                         .replica = m->replica,
@@ -68,7 +68,7 @@ static void on_runs(struct as_reconciler *c, const struct as_ctl_message *m)
     }
 }
 
-static void handle_death(struct as_reconciler *c, struct as_replica_slot *slot)
+static void handle_death(struct as_reconciler *r, struct as_replica_slot *slot)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
     struct as_buf reason =
@@ -76,17 +76,17 @@ static void handle_death(struct as_reconciler *c, struct as_replica_slot *slot)
 
     as_buf_init(&proc->reason);
     proc->has_ended = false;
-    as_replica_slot_died(slot, proc->kind, as_buf_slice(&reason), as_loop_now(c->loop));
+    as_replica_slot_died(slot, proc->kind, as_buf_slice(&reason), as_loop_now(r->loop));
     as_buf_fini(&reason);
 }
 
-static void on_exited(struct as_reconciler *c, const struct as_ctl_message *m)
+static void on_exited(struct as_reconciler *r, const struct as_ctl_message *m)
 {
-    struct as_replica_slot *slot = find_slot(c, m->replica);
+    struct as_replica_slot *slot = find_slot(r, m->replica);
     struct as_reconciler_process *proc = slot ? as_reconciler_process(slot) : NULL;
 
     if (!slot) {
-        send_remove(c, m->replica);
+        send_remove(r, m->replica);
         return;
     }
     if (!proc || !as_str_eq(m->token, as_str_of(proc->token)))
@@ -97,15 +97,15 @@ static void on_exited(struct as_reconciler *c, const struct as_ctl_message *m)
     as_buf_drop(&proc->reason, proc->reason.n);
     as_buf_add(&proc->reason, m->text.p, m->text.n);
     proc->has_ended = true;
-    if (c->state_known) /* else the plan does not act yet */
-        handle_death(c, slot);
+    if (r->state_known) /* else the plan does not act yet */
+        handle_death(r, slot);
 }
 
-static void on_dispatcher(struct as_reconciler *c, bool serving)
+static void on_dispatcher(struct as_reconciler *r, bool serving)
 {
-    c->serving = serving;
-    for (uint32_t i = 0; i < c->n; i++)
-        as_plan_set_serving(c->deployments[i]->plan, serving, as_loop_now(c->loop));
+    r->serving = serving;
+    for (uint32_t i = 0; i < r->n; i++)
+        as_plan_set_serving(r->deployments[i]->plan, serving, as_loop_now(r->loop));
 }
 
 /* Events of adopted processes, and of processes that could not be started. An event may remove
@@ -119,7 +119,7 @@ static void find_ended(void *arg, struct as_replica_slot *slot)
         *found = slot;
 }
 
-static void deliver_ended(struct as_reconciler *c, struct as_reconciler_deployment *d)
+static void deliver_ended(struct as_reconciler *r, struct as_reconciler_deployment *d)
 {
     for (;;) {
         struct as_replica_slot *slot = NULL;
@@ -129,9 +129,9 @@ static void deliver_ended(struct as_reconciler *c, struct as_reconciler_deployme
             return;
         as_reconciler_process(slot)->adopted_ready = false;
         if (as_reconciler_process(slot)->has_ended)
-            handle_death(c, slot);
+            handle_death(r, slot);
         else
-            as_replica_slot_ready(slot, as_loop_now(c->loop));
+            as_replica_slot_ready(slot, as_loop_now(r->loop));
     }
 }
 
@@ -142,23 +142,23 @@ static void count_waiting_in_line(void *arg, struct as_replica_slot *slot)
 
 /* The plans have queued their slots one plan after the other. Deals them anew, so that the first
  * slot of each deployment comes before the second of any. */
-static void interleave_start_line(struct as_reconciler *c)
+static void interleave_start_line(struct as_reconciler *r)
 {
-    struct as_list *hands = as_xalloc((c->n + 1) * sizeof(*hands)), *node;
+    struct as_list *hands = as_xalloc((r->n + 1) * sizeof(*hands)), *node;
     uint32_t left = 0;
 
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = 0; i < r->n; i++) {
         uint32_t n = 0;
 
-        as_plan_each(c->deployments[i]->plan, count_waiting_in_line, &n);
+        as_plan_each(r->deployments[i]->plan, count_waiting_in_line, &n);
         as_list_init(&hands[i]);
-        for (left += n; n > 0 && (node = as_list_pop(&c->starts.line)); n--)
+        for (left += n; n > 0 && (node = as_list_pop(&r->starts.line)); n--)
             as_list_push(&hands[i], node);
     }
-    for (uint32_t i = 0; left > 0; i = (i + 1) % c->n) {
+    for (uint32_t i = 0; left > 0; i = (i + 1) % r->n) {
         node = as_list_pop(&hands[i]);
         if (node) {
-            as_list_push(&c->starts.line, node);
+            as_list_push(&r->starts.line, node);
             left--;
         }
     }
@@ -166,42 +166,42 @@ static void interleave_start_line(struct as_reconciler *c)
 }
 
 /* TOLD: the whole state is known. complete: the server had reached its target before. */
-static void on_told(struct as_reconciler *c, bool complete)
+static void on_told(struct as_reconciler *r, bool complete)
 {
-    c->state_known = true;
-    c->complete = complete;
-    for (uint32_t i = 0; i < c->n; i++)
-        as_reconciler_restore(c->deployments[i], complete);
-    for (uint32_t i = 0; i < c->n; i++)
-        as_plan_run(c->deployments[i]->plan, as_loop_now(c->loop));
-    interleave_start_line(c);
-    c->starts.max = c->conf.max_starting;
-    as_start_limit_admit(&c->starts, as_loop_now(c->loop));
-    for (uint32_t i = 0; i < c->n; i++)
-        deliver_ended(c, c->deployments[i]);
+    r->state_known = true;
+    r->complete = complete;
+    for (uint32_t i = 0; i < r->n; i++)
+        as_reconciler_restore(r->deployments[i], complete);
+    for (uint32_t i = 0; i < r->n; i++)
+        as_plan_run(r->deployments[i]->plan, as_loop_now(r->loop));
+    interleave_start_line(r);
+    r->starts.max = r->conf.max_starting;
+    as_start_limit_admit(&r->starts, as_loop_now(r->loop));
+    for (uint32_t i = 0; i < r->n; i++)
+        deliver_ended(r, r->deployments[i]);
 }
 
-static void on_revive(struct as_reconciler *c)
+static void on_revive(struct as_reconciler *r)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->n; i++)
-        n += as_plan_revive(c->deployments[i]->plan, as_loop_now(c->loop));
-    as_log_event(c->log, AS_LOG_INFO, "revive", "replicas=%u", n);
+    for (uint32_t i = 0; i < r->n; i++)
+        n += as_plan_revive(r->deployments[i]->plan, as_loop_now(r->loop));
+    as_log_event(r->log, AS_LOG_INFO, "revive", "replicas=%u", n);
 }
 
 /* A message about the current process of a slot. */
-static void handle_process_message(struct as_reconciler *c, struct as_replica_slot *slot,
+static void handle_process_message(struct as_reconciler *r, struct as_replica_slot *slot,
                                    const struct as_ctl_message *m)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
-    as_ns now = as_loop_now(c->loop);
+    as_ns now = as_loop_now(r->loop);
 
     if (!proc || !as_replica_slot_has_process(slot) || !as_str_eq(m->token, as_str_of(proc->token)))
         return;
     if (m->type == AS_CTL_SPAWNED) {
         proc->pid = (pid_t)m->pid;
-        as_log_event(c->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
+        as_log_event(r->log, AS_LOG_DEBUG, "worker_started", "replica=%s pid=%d",
                      as_reconciler_slot_name(slot), (int)proc->pid);
     } else if (m->type == AS_CTL_READY) {
         as_reconciler_remove_context(slot);
@@ -216,37 +216,37 @@ static void handle_process_message(struct as_reconciler *c, struct as_replica_sl
     }
 }
 
-void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *m)
+void as_reconciler_handle(struct as_reconciler *r, const struct as_ctl_message *m)
 {
     struct as_reconciler_deployment *d;
     struct as_replica_slot *slot;
 
-    as_loop_defer(c->loop, &c->turn_end);
+    as_loop_defer(r->loop, &r->turn_end);
     switch (m->type) {
     case AS_CTL_RUNS:
-        on_runs(c, m);
+        on_runs(r, m);
         break;
     case AS_CTL_EXITED:
-        on_exited(c, m);
+        on_exited(r, m);
         break;
     case AS_CTL_STAYS:
-        d = as_reconciler_find(c, m->deployment);
+        d = as_reconciler_find(r, m->deployment);
         if (d)
             d->down = true;
         break;
     case AS_CTL_DISPATCHER:
-        on_dispatcher(c, m->state == AS_CTL_READY_STATE);
+        on_dispatcher(r, m->state == AS_CTL_READY_STATE);
         break;
     case AS_CTL_TOLD:
-        on_told(c, m->number != 0);
+        on_told(r, m->number != 0);
         break;
     case AS_CTL_REVIVE:
-        on_revive(c);
+        on_revive(r);
         break;
     default:
-        slot = find_slot(c, m->replica);
+        slot = find_slot(r, m->replica);
         if (slot)
-            handle_process_message(c, slot, m);
+            handle_process_message(r, slot, m);
     }
 }
 
@@ -254,48 +254,48 @@ void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *
 
 static void on_tick(struct as_timer *t)
 {
-    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, timer);
+    struct as_reconciler *r = AS_CONTAINER(t, struct as_reconciler, timer);
 
-    as_loop_defer(c->loop, &c->turn_end);
+    as_loop_defer(r->loop, &r->turn_end);
 }
 
-static uint32_t count_target_replicas(const struct as_reconciler *c)
+static uint32_t count_target_replicas(const struct as_reconciler *r)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->n; i++)
-        n += as_plan_target(c->deployments[i]->plan)->replicas;
+    for (uint32_t i = 0; i < r->n; i++)
+        n += as_plan_target(r->deployments[i]->plan)->replicas;
     return n;
 }
 
 /* It has its target number of replicas, as far as there are devices for them; or it has failed, in
  * a server that goes on without. */
-static bool is_complete(const struct as_reconciler *c, const struct as_reconciler_deployment *d)
+static bool is_complete(const struct as_reconciler *r, const struct as_reconciler_deployment *d)
 {
     enum as_condition_status s = as_plan_condition(d->plan)->status;
 
     return d->deleting ||
            as_plan_running(d->plan) + as_plan_lacking(d->plan) >=
                as_plan_target(d->plan)->replicas ||
-           (c->conf.tolerate_failures &&
+           (r->conf.tolerate_failures &&
             (s == AS_STATUS_DEPLOY_FAILED || s == AS_STATUS_UNHEALTHY));
 }
 
 /* Sends COMPLETE when every replica is READY, not just one of each deployment. */
-static void check_complete(struct as_reconciler *c)
+static void check_complete(struct as_reconciler *r)
 {
     uint32_t n = 0;
 
-    if (c->complete || !c->serving)
+    if (r->complete || !r->serving)
         return;
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (!is_complete(c, c->deployments[i]))
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (!is_complete(r, r->deployments[i]))
             return;
-        n += as_plan_running(c->deployments[i]->plan);
+        n += as_plan_running(r->deployments[i]->plan);
     }
-    c->complete = true;
-    c->ops.send(c->ctx, &(struct as_ctl_message){
-                            .type = AS_CTL_COMPLETE, .number = n, .id = count_target_replicas(c)});
+    r->complete = true;
+    r->ops.send(r->ctx, &(struct as_ctl_message){
+                            .type = AS_CTL_COMPLETE, .number = n, .id = count_target_replicas(r)});
 }
 
 static void report_wait(void *arg, struct as_replica_slot *slot)
@@ -313,43 +313,43 @@ static void report_wait(void *arg, struct as_replica_slot *slot)
         as_reconciler_report_slot(slot);
 }
 
-static void send_serving(struct as_reconciler *c)
+static void send_serving(struct as_reconciler *r)
 {
-    c->serving_sent = true;
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (c->deployments[i]->deleting) /* the controller before may not have sent it */
-            as_reconciler_report_delete(c->deployments[i], false);
-        as_reconciler_report_status(c->deployments[i]);
+    r->serving_sent = true;
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (r->deployments[i]->deleting) /* the controller before may not have sent it */
+            as_reconciler_report_delete(r->deployments[i], false);
+        as_reconciler_report_status(r->deployments[i]);
     }
-    as_log_event(c->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u",
-                 count_target_replicas(c), c->n_started);
-    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
+    as_log_event(r->log, AS_LOG_INFO, "controller_ready", "replicas=%u started=%u",
+                 count_target_replicas(r), r->n_started);
+    r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_SERVING});
 }
 
 /* Reports one outcome. The owner may set another target in the callback: therefore the caller
  * starts anew each time. */
-static bool notify_owner(struct as_reconciler *c)
+static bool notify_owner(struct as_reconciler *r)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct as_reconciler_deployment *d = c->deployments[i];
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct as_reconciler_deployment *d = r->deployments[i];
         const struct as_plan_target *stable = as_plan_stable(d->plan),
                                     *previous = as_plan_previous(d->plan);
         struct as_reconciler_outcome n = {.application = as_str_of(d->application),
                                           .deployment = as_str_of(d->name)};
 
-        if (d->settled && stable) {
-            d->settled = false;
+        if (d->report_stable && stable) {
+            d->report_stable = false;
             n.generation = stable->generation;
             n.before = previous ? previous->generation : 0;
-            c->ops.settled(c->ctx, &n);
+            r->ops.on_stable(r->ctx, &n);
             return true;
         }
-        if (d->failed) {
+        if (d->failed_generation) {
             n.generation = as_plan_target(d->plan)->generation;
-            n.before = d->failed;
-            n.why = as_buf_slice(&d->why);
-            d->failed = 0;
-            c->ops.rolled_back(c->ctx, &n);
+            n.before = d->failed_generation;
+            n.why = as_buf_slice(&d->failure);
+            d->failed_generation = 0;
+            r->ops.on_rolled_back(r->ctx, &n);
             return true;
         }
     }
@@ -359,80 +359,80 @@ static bool notify_owner(struct as_reconciler *c)
 /* At the end of each turn in which something happened. */
 static void on_turn_end(struct as_task *t)
 {
-    struct as_reconciler *c = AS_CONTAINER(t, struct as_reconciler, turn_end);
-    as_ns next = AS_NEVER, now = as_loop_now(c->loop);
+    struct as_reconciler *r = AS_CONTAINER(t, struct as_reconciler, turn_end);
+    as_ns next = AS_NEVER, now = as_loop_now(r->loop);
 
-    if (!c->state_known || c->fatal_sent)
+    if (!r->state_known || r->fatal_sent)
         return;
-    for (uint32_t i = 0; i < c->n; i++) {
-        deliver_ended(c, c->deployments[i]);
-        if (as_plan_next_due(c->deployments[i]->plan) <= now)
-            as_plan_tick(c->deployments[i]->plan, now);
+    for (uint32_t i = 0; i < r->n; i++) {
+        deliver_ended(r, r->deployments[i]);
+        if (as_plan_next_due(r->deployments[i]->plan) <= now)
+            as_plan_tick(r->deployments[i]->plan, now);
     }
-    while (notify_owner(c))
+    while (notify_owner(r))
         ;
-    as_reconciler_prune(c);
+    as_reconciler_prune(r);
     /* only now: events of one plan may have admitted starts of another */
-    for (uint32_t i = 0; i < c->n; i++) {
-        as_plan_each(c->deployments[i]->plan, report_wait, c->deployments[i]);
-        next = AS_MIN(next, as_plan_next_due(c->deployments[i]->plan));
+    for (uint32_t i = 0; i < r->n; i++) {
+        as_plan_each(r->deployments[i]->plan, report_wait, r->deployments[i]);
+        next = AS_MIN(next, as_plan_next_due(r->deployments[i]->plan));
     }
-    if (!c->serving_sent)
-        send_serving(c);
-    check_complete(c);
-    as_timer_set(&c->timer, next);
-    if (c->conf.on_change)
-        c->conf.on_change(c->conf.ctx);
+    if (!r->serving_sent)
+        send_serving(r);
+    check_complete(r);
+    as_timer_set(&r->timer, next);
+    if (r->conf.on_change)
+        r->conf.on_change(r->conf.ctx);
 }
 
 /* A list that cannot be parsed counts as no devices: GPUs may have names that are no numbers. */
-static void init_devices(struct as_reconciler *c, struct as_spec_devices *d, const char *what,
+static void init_devices(struct as_reconciler *r, struct as_spec_devices *d, const char *what,
                          const char *list)
 {
     if (as_spec_devices_init(d, list ? list : "") == 0)
         return;
     d->n = 0;
-    as_log_event(c->log, AS_LOG_WARN, "devices_unknown", "kind=%s list=%s", what, list);
+    as_log_event(r->log, AS_LOG_WARN, "devices_unknown", "kind=%s list=%s", what, list);
 }
 
-int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
+int as_reconciler_new(struct as_reconciler **ret_r, struct as_loop *loop,
                       const struct as_reconciler_conf *conf, const struct as_reconciler_ops *ops,
                       void *ctx, const struct as_log *log)
 {
-    struct as_reconciler *c = as_xalloc(sizeof(*c));
+    struct as_reconciler *r = as_xalloc(sizeof(*r));
 
-    c->conf = *conf;
-    c->ops = *ops;
-    c->ctx = ctx;
-    c->loop = loop;
-    c->log = log;
-    c->rand.s = conf->seed;
-    as_generations_init(&c->generations, ops->load, ctx);
-    init_devices(c, &c->devices[AS_RECONCILER_GPUS], "gpus", conf->gpus);
-    init_devices(c, &c->devices[AS_RECONCILER_CPUS], "cpus", conf->cpus);
-    as_start_limit_init(&c->starts, 0); /* no start before TOLD */
-    as_task_init(&c->turn_end, on_turn_end);
-    as_timer_init(&c->timer, loop, on_tick);
-    *ret_c = c;
+    r->conf = *conf;
+    r->ops = *ops;
+    r->ctx = ctx;
+    r->loop = loop;
+    r->log = log;
+    r->rand.s = conf->seed;
+    as_generations_init(&r->generations, ops->load, ctx);
+    init_devices(r, &r->devices[AS_RECONCILER_GPUS], "gpus", conf->gpus);
+    init_devices(r, &r->devices[AS_RECONCILER_CPUS], "cpus", conf->cpus);
+    as_start_limit_init(&r->starts, 0); /* no start before TOLD */
+    as_task_init(&r->turn_end, on_turn_end);
+    as_timer_init(&r->timer, loop, on_tick);
+    *ret_r = r;
     return 0;
 }
 
-void as_reconciler_close(struct as_reconciler *c)
+void as_reconciler_close(struct as_reconciler *r)
 {
-    as_task_cancel(&c->turn_end);
-    as_timer_close(&c->timer, NULL);
+    as_task_cancel(&r->turn_end);
+    as_timer_close(&r->timer, NULL);
 }
 
-void as_reconciler_free(struct as_reconciler *c)
+void as_reconciler_free(struct as_reconciler *r)
 {
-    if (!c)
+    if (!r)
         return;
-    for (uint32_t i = 0; i < c->n; i++)
-        as_reconciler_free_deployment(c->deployments[i]);
-    for (uint32_t i = 0; i < c->n_applications; i++)
-        free(c->applications[i].name);
-    as_generations_fini(&c->generations);
-    free(c->applications);
-    free(c->deployments);
-    free(c);
+    for (uint32_t i = 0; i < r->n; i++)
+        as_reconciler_free_deployment(r->deployments[i]);
+    for (uint32_t i = 0; i < r->n_applications; i++)
+        free(r->applications[i].name);
+    as_generations_fini(&r->generations);
+    free(r->applications);
+    free(r->deployments);
+    free(r);
 }

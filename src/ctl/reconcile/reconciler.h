@@ -37,72 +37,72 @@ struct as_reconciler_conf { /* strings outlive the reconciler */
 /* How an update of a deployment ended, for the owner to store and to report. */
 struct as_reconciler_outcome {
     struct as_str application, deployment;
-    /* settled: the stable one; rolled_back: the one that is the target again */
+    /* on_stable: the stable one; on_rolled_back: the one that is the target again */
     uint64_t generation;
-    uint64_t before; /* settled: the one that a manual rollback goes to, or 0; rolled_back: the one
-                        that failed */
-    struct as_str why; /* rolled_back */
+    /* on_stable: the one that a manual rollback goes to, or 0; on_rolled_back: the failed one */
+    uint64_t before;
+    struct as_str why; /* on_rolled_back */
 };
 
-/* settled and rolled_back are called at the end of the loop's turn, and may call
+/* on_stable and on_rolled_back are called at the end of the loop's turn, and may call
  * as_reconciler_set_target. */
 struct as_reconciler_ops {
     void (*send)(void *ctx, const struct as_ctl_message *m); /* sends m to the supervisor */
     as_generations_load_fn *load;
     /* The number of replicas that was set by hand, which overrides the generation's; -1: none. */
-    int64_t (*scaled)(void *ctx, uint64_t generation, struct as_str deployment);
-    void (*settled)(void *ctx, const struct as_reconciler_outcome *n);
-    void (*rolled_back)(void *ctx, const struct as_reconciler_outcome *n);
+    int64_t (*find_scale)(void *ctx, uint64_t generation, struct as_str deployment);
+    void (*on_stable)(void *ctx, const struct as_reconciler_outcome *n);
+    void (*on_rolled_back)(void *ctx, const struct as_reconciler_outcome *n);
 };
 
-int as_reconciler_new(struct as_reconciler **ret_c, struct as_loop *loop,
+int as_reconciler_new(struct as_reconciler **ret_r, struct as_loop *loop,
                       const struct as_reconciler_conf *conf, const struct as_reconciler_ops *ops,
                       void *ctx, const struct as_log *log);
 /* Closes the timer; the loop must run once more before as_reconciler_free. */
-void as_reconciler_close(struct as_reconciler *c);
-void as_reconciler_free(struct as_reconciler *c);
+void as_reconciler_close(struct as_reconciler *r);
+void as_reconciler_free(struct as_reconciler *r);
 
 /* Sets the target: the deployments of `spec`, and no others. A deployment whose target does not
  * change is left alone, even in the middle of an update. To be called before the first
  * as_reconciler_handle. `spec` is complete (as_spec_overlay), and taken over. */
-void as_reconciler_set_target(struct as_reconciler *c, uint64_t generation, struct as_spec *spec);
+void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, struct as_spec *spec);
 /* Before a deploy: the next as_reconciler_set_target clears the failure of every deployment that
  * was rolled back, whether its target changes or not. Returns how many there are. */
-uint32_t as_reconciler_clear_failures(struct as_reconciler *c);
+uint32_t as_reconciler_clear_failures(struct as_reconciler *r);
 /* Before the first as_reconciler_handle: the stored history of a deployment. stable, previous:
  * generations, or 0; failed: why the last update was rolled back, or empty. */
-void as_reconciler_set_history(struct as_reconciler *c, struct as_str deployment, uint64_t stable,
+void as_reconciler_set_history(struct as_reconciler *r, struct as_str deployment, uint64_t stable,
                                uint64_t previous, struct as_str failed);
 
 /* RUNS, EXITED, STAYS, DISPATCHER, TOLD, REVIVE; READY, GONE, RETIRED, ANSWER, SPAWNED. Others are
  * ignored. */
-void as_reconciler_handle(struct as_reconciler *c, const struct as_ctl_message *m);
+void as_reconciler_handle(struct as_reconciler *r, const struct as_ctl_message *m);
 
 /* --- requests of the control API: reconciler_requests.c --- */
 
 /* 0, or AS_ENOTFOUND with a sentence in `err`: there is no such application, or no such deployment
  * in it (empty: any). */
-int as_reconciler_check_name(const struct as_reconciler *c, struct as_str application,
+int as_reconciler_check_name(const struct as_reconciler *r, struct as_str application,
                              struct as_str deployment, struct as_buf *err);
 /* Starts a restart of its replicas, whose progress the deployment's status shows. 0, AS_ENOTFOUND.
  */
-int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, struct as_buf *err);
+int as_reconciler_restart(struct as_reconciler *r, struct as_str deployment, struct as_buf *err);
 /* The generation that a manual rollback goes to. AS_ENOTFOUND: there is no earlier one. */
-int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str deployment,
+int as_reconciler_rollback_target(const struct as_reconciler *r, struct as_str deployment,
                                   uint64_t *ret_generation, struct as_buf *err);
 /* Its status, valid until the next call on the reconciler; NULL: there is no such deployment, or it
  * is being removed. */
-const struct as_condition *as_reconciler_condition(const struct as_reconciler *c,
+const struct as_condition *as_reconciler_condition(const struct as_reconciler *r,
                                                    struct as_str deployment);
 /* All its replicas are as its target says. */
-bool as_reconciler_is_stable(const struct as_reconciler *c, struct as_str deployment);
+bool as_reconciler_is_stable(const struct as_reconciler *r, struct as_str deployment);
 /* Its target number of replicas; 0: there is no such deployment. */
-uint32_t as_reconciler_replicas(const struct as_reconciler *c, struct as_str deployment);
-/* Every deployment that has a stable generation, as ops.settled would report it. */
-void as_reconciler_each_stable(const struct as_reconciler *c,
+uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str deployment);
+/* Every deployment that has a stable generation, as ops.on_stable would report it. */
+void as_reconciler_each_stable(const struct as_reconciler *r,
                                void (*fn)(void *arg, const struct as_reconciler_outcome *n),
                                void *arg);
-struct as_generations *as_reconciler_generations(struct as_reconciler *c);
+struct as_generations *as_reconciler_generations(struct as_reconciler *r);
 
 /* An application, a deployment, or a replica. Valid during the call. */
 struct as_reconciler_row {
@@ -119,10 +119,10 @@ struct as_reconciler_row {
 };
 /* Calls fn for each application, then for each of its deployments, each followed by its replicas.
  */
-void as_reconciler_each(const struct as_reconciler *c,
-                        void (*fn)(void *arg, const struct as_reconciler_row *r), void *arg);
+void as_reconciler_each(const struct as_reconciler *r,
+                        void (*fn)(void *arg, const struct as_reconciler_row *row), void *arg);
 /* Appends the members "NAME": {"status": …, "deployments": {…}}, … of an object: applications, as
  * Ray Serve's details have them. */
-void as_reconciler_put_json(const struct as_reconciler *c, struct as_buf *json);
+void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json);
 
 #endif

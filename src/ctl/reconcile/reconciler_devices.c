@@ -196,12 +196,12 @@ static void adopt_device_list(struct as_spec_devices *devices, struct as_reconci
         t->n = 0;
 }
 
-void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *proc,
+void as_reconciler_adopt_devices(struct as_reconciler *r, struct as_reconciler_process *proc,
                                  struct as_str note)
 {
     char *text = as_str_dup(note);
 
     for (enum as_reconciler_device_kind kind = 0; kind < AS_RECONCILER_DEVICE_KINDS; kind++)
-        adopt_device_list(&c->devices[kind], &proc->devices[kind], device_keys[kind], text);
+        adopt_device_list(&r->devices[kind], &proc->devices[kind], device_keys[kind], text);
     free(text);
 }

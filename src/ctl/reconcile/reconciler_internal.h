@@ -57,9 +57,9 @@ struct as_reconciler_deployment {
     char *code;         /* the key `code` of its application, or NULL */
     bool clear_failure; /* the next target clears the failure of its last update */
     /* to be reported to the owner at the end of the turn */
-    bool settled;
-    uint64_t failed; /* the generation that was rolled back, or 0 */
-    struct as_buf why;
+    bool report_stable;
+    uint64_t failed_generation; /* the one that was rolled back, or 0 */
+    struct as_buf failure;      /* why */
     struct as_reconciler_reserved reserved[AS_RECONCILER_DEVICE_KINDS];
     struct as_buf missing; /* the result of as_plan_ops.lacks */
     /* its stored history: as_reconciler_set_history */
@@ -116,33 +116,34 @@ struct as_reconciler {
 
 extern const struct as_plan_ops as_reconciler_plan_ops; /* ctx: the deployment */
 
-/* --- crew_want.c --- */
-struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *c,
+/* --- reconciler_target.c --- */
+struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *r,
                                                     struct as_str name);
 /* The number of deployments of the application whose first one is at `first`. */
-uint32_t as_reconciler_application_size(const struct as_reconciler *c, uint32_t first);
+uint32_t as_reconciler_application_size(const struct as_reconciler *r, uint32_t first);
 /* Adds a deployment that is not in the target but has a process, and starts to delete it. NULL: the
  * facts are invalid. */
 struct as_reconciler_deployment *
-as_reconciler_add_leftover(struct as_reconciler *c, struct as_str name,
+as_reconciler_add_leftover(struct as_reconciler *r, struct as_str name,
                            const struct as_replica_slot_facts *facts);
 /* Gives the plan its history, before as_plan_run. complete: the server had reached its target. */
 void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete);
 /* Frees deleted deployments without replicas, and generations that nothing uses. */
-void as_reconciler_prune(struct as_reconciler *c);
+void as_reconciler_prune(struct as_reconciler *r);
 void as_reconciler_free_deployment(struct as_reconciler_deployment *d);
 
-/* --- crew_start.c --- */
-/* Writes the text of SPAWN for the next process of pl, and assigns the devices that it needs. 0;
- * AS_EFULL, AS_EIO, AS_ENOTFOUND: it cannot be started, with a line in `why`. */
+/* --- reconciler_start.c --- */
+/* Writes the text of SPAWN for the next process of the slot, and assigns the devices that it needs.
+ * 0; AS_EFULL, AS_EIO, AS_ENOTFOUND: it cannot be started, with a line in `why`. */
 int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
                               struct as_buf *why);
 /* Writes the text of ASK that reconfigures its process to `to`. */
 void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
                                      const struct as_replica_slot_facts *to, struct as_buf *text);
+/* Removes the file with its context, if there is one. */
 void as_reconciler_remove_context(struct as_replica_slot *slot);
 
-/* --- crew_devices.c --- */
+/* --- reconciler_devices.c --- */
 /* as_plan_ops.lacks and .release. A slot that needs more devices than the machine has does not
  * wait: its start fails. */
 struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_slot *slot,
@@ -151,21 +152,21 @@ bool as_reconciler_release_devices(void *ctx);
 /* 0, or AS_EFULL with a line in `why`. */
 int as_reconciler_assign_devices(struct as_reconciler_process *proc,
                                  const struct as_spec_object *deployment, struct as_buf *why);
-/* the slot is given up, or removed */
+/* The slot is given up, or removed: its devices are reserved for the deployment. */
 void as_reconciler_reserve_devices(struct as_replica_slot *slot);
 /* The devices of a process as text, which NOTE has behind the facts; the next controller reads them
  * from there. */
 void as_reconciler_write_devices(const struct as_reconciler_process *proc, struct as_buf *note);
-void as_reconciler_adopt_devices(struct as_reconciler *c, struct as_reconciler_process *proc,
+void as_reconciler_adopt_devices(struct as_reconciler *r, struct as_reconciler_process *proc,
                                  struct as_str note);
 
-/* --- crew_say.c --- */
+/* --- reconciler_report.c --- */
 /* Adds names and token to m, and sends it. */
 void as_reconciler_send(struct as_replica_slot *slot, struct as_ctl_message m);
-/* and its application's, if that has changed */
+/* Sends the status of the deployment, and its application's if that has changed. */
 void as_reconciler_report_status(struct as_reconciler_deployment *d);
-void as_reconciler_report_applications(struct as_reconciler *c);
-/* PLACE: it waits or is given up, and why */
+void as_reconciler_report_applications(struct as_reconciler *r);
+/* Sends PLACE: the slot waits or is given up, and why. */
 void as_reconciler_report_slot(struct as_replica_slot *slot);
 /* The message of a deployment or a replica, for people. */
 void as_reconciler_deployment_message(const struct as_reconciler_deployment *d,
@@ -174,10 +175,10 @@ struct as_str as_reconciler_slot_message(const struct as_replica_slot *slot);
 void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone);
 void as_reconciler_report_down(struct as_reconciler_deployment *d, bool down, struct as_str why);
 /* The status of the application whose deployments are the n from `first` on. */
-enum as_application_status as_reconciler_application_status(const struct as_reconciler *c,
+enum as_application_status as_reconciler_application_status(const struct as_reconciler *r,
                                                             uint32_t first, uint32_t n);
 
-/* --- crew_ops.c --- */
+/* --- reconciler_ops.c --- */
 /* The process data of a slot, made on first use. */
 struct as_reconciler_process *as_reconciler_ensure_process(struct as_reconciler_deployment *d,
                                                            struct as_replica_slot *slot);

@@ -118,25 +118,25 @@ static void op_kill(void *ctx AS_UNUSED, struct as_replica_slot *slot, struct as
 }
 
 /* The server's exit code when this end means that the application cannot start, else 0. */
-static int fatal_code(const struct as_reconciler *c, const struct as_replica_slot *slot)
+static int fatal_code(const struct as_reconciler *r, const struct as_replica_slot *slot)
 {
     int status = as_reconciler_process(slot)->status;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : AS_EXIT_CODE_FAILED;
 
     /* Once the server is complete, a worker that ends is always started again: no request may end
      * the server. */
-    if (c->complete || c->fatal_sent || c->conf.tolerate_failures)
+    if (r->complete || r->fatal_sent || r->conf.tolerate_failures)
         return 0;
     return as_exit_code_fatal(code)                              ? code
            : as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN ? AS_EXIT_CODE_FAILED
                                                                  : 0;
 }
 
-static void log_exit(const struct as_reconciler *c, const struct as_replica_slot *slot, bool fatal)
+static void log_exit(const struct as_reconciler *r, const struct as_replica_slot *slot, bool fatal)
 {
     char reason[256], last[512], next[64];
     bool down = as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN;
-    as_ns due = as_replica_slot_due(slot), now = as_loop_now(c->loop);
+    as_ns due = as_replica_slot_due(slot), now = as_loop_now(r->loop);
     unsigned long long ms = due > now ? (due - now) / AS_MS : 0;
     struct as_str why, end;
 
@@ -145,17 +145,17 @@ static void log_exit(const struct as_reconciler *c, const struct as_replica_slot
         snprintf(next, sizeof(next), "none: the server ends");
     else
         snprintf(next, sizeof(next), down ? "given up for %llu ms" : "restart in %llu ms", ms);
-    as_log_event(c->log, down ? AS_LOG_ERROR : AS_LOG_WARN, "worker_exit",
+    as_log_event(r->log, down ? AS_LOG_ERROR : AS_LOG_WARN, "worker_exit",
                  "replica=%s pid=%d reason=%s next=\"%s\" last=%s", as_reconciler_slot_name(slot),
                  (int)as_reconciler_process(slot)->pid, as_log_quote(reason, sizeof(reason), why),
                  next, as_log_quote(last, sizeof(last), end));
 }
 
-static void handle_process_end(struct as_reconciler *c, struct as_replica_slot *slot)
+static void handle_process_end(struct as_reconciler *r, struct as_replica_slot *slot)
 {
-    int code = fatal_code(c, slot);
+    int code = fatal_code(r, slot);
 
-    log_exit(c, slot, code != 0);
+    log_exit(r, slot, code != 0);
     as_reconciler_process(slot)->pid = 0;
     if (as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN)
         as_reconciler_reserve_devices(slot);
@@ -163,7 +163,7 @@ static void handle_process_end(struct as_reconciler *c, struct as_replica_slot *
     as_reconciler_report_slot(slot);
     if (!code)
         return;
-    c->fatal_sent = true;
+    r->fatal_sent = true;
     as_reconciler_send(slot, (struct as_ctl_message){.type = AS_CTL_FATAL,
                                                      .number = (uint32_t)code,
                                                      .text = as_replica_slot_reason(slot)});
@@ -213,9 +213,9 @@ static void op_rolled_back(void *ctx, uint64_t from, uint64_t to AS_UNUSED, stru
 {
     struct as_reconciler_deployment *d = ctx;
 
-    d->failed = from;
-    as_buf_drop(&d->why, d->why.n);
-    as_buf_add(&d->why, why.p, why.n);
+    d->failed_generation = from;
+    as_buf_drop(&d->failure, d->failure.n);
+    as_buf_add(&d->failure, why.p, why.n);
     as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
 }
 
@@ -231,7 +231,7 @@ static void op_settled(void *ctx, const struct as_plan_target *t AS_UNUSED)
 {
     struct as_reconciler_deployment *d = ctx;
 
-    d->settled = true;
+    d->report_stable = true;
     as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
 }
 

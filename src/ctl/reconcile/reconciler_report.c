@@ -77,16 +77,16 @@ void as_reconciler_report_delete(struct as_reconciler_deployment *d, bool gone)
                                                      .number = gone});
 }
 
-static void send_application_status(const struct as_reconciler *c, const char *application,
+static void send_application_status(const struct as_reconciler *r, const char *application,
                                     as_ns since, struct as_str text)
 {
-    c->ops.send(c->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+    r->ops.send(r->ctx, &(struct as_ctl_message){.type = AS_CTL_STATUS,
                                                  .replica = as_str_of(application),
                                                  .ns = since,
                                                  .text = text});
 }
 
-enum as_application_status as_reconciler_application_status(const struct as_reconciler *c,
+enum as_application_status as_reconciler_application_status(const struct as_reconciler *r,
                                                             uint32_t first, uint32_t n)
 {
     const struct as_condition **all = as_xalloc((n + 1) * sizeof(const struct as_condition *));
@@ -94,7 +94,7 @@ enum as_application_status as_reconciler_application_status(const struct as_reco
     uint32_t ending = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct as_reconciler_deployment *d = c->deployments[first + i];
+        const struct as_reconciler_deployment *d = r->deployments[first + i];
 
         ending += d->deleting;
         all[i] = as_plan_condition(d->plan);
@@ -105,65 +105,65 @@ enum as_application_status as_reconciler_application_status(const struct as_reco
 }
 
 /* Returns the number of its deployments, of which *ret_first is the first. */
-static uint32_t find_application_deployments(const struct as_reconciler *c, const char *name,
+static uint32_t find_application_deployments(const struct as_reconciler *r, const char *name,
                                              uint32_t *ret_first)
 {
     uint32_t i = 0;
 
-    while (i < c->n && strcmp(c->deployments[i]->application, name) != 0)
+    while (i < r->n && strcmp(r->deployments[i]->application, name) != 0)
         i++;
     *ret_first = i;
-    return i < c->n ? as_reconciler_application_size(c, i) : 0;
+    return i < r->n ? as_reconciler_application_size(r, i) : 0;
 }
 
-static struct as_reconciler_application *find_or_add_application(struct as_reconciler *c,
+static struct as_reconciler_application *find_or_add_application(struct as_reconciler *r,
                                                                  const char *name)
 {
-    for (uint32_t i = 0; i < c->n_applications; i++) {
-        if (strcmp(c->applications[i].name, name) == 0)
-            return &c->applications[i];
+    for (uint32_t i = 0; i < r->n_applications; i++) {
+        if (strcmp(r->applications[i].name, name) == 0)
+            return &r->applications[i];
     }
-    c->applications =
-        as_xrealloc(c->applications, (c->n_applications + 1) * sizeof(*c->applications));
-    c->applications[c->n_applications] = (struct as_reconciler_application){
+    r->applications =
+        as_xrealloc(r->applications, (r->n_applications + 1) * sizeof(*r->applications));
+    r->applications[r->n_applications] = (struct as_reconciler_application){
         .name = as_str_dup(as_str_of(name)), .reported = AS_APPLICATION_NOT_STARTED};
-    return &c->applications[c->n_applications++];
+    return &r->applications[r->n_applications++];
 }
 
 /* Sends its status if that has changed. False: it has no deployments any more. */
-static bool report_application(const struct as_reconciler *c, struct as_reconciler_application *a,
+static bool report_application(const struct as_reconciler *r, struct as_reconciler_application *a,
                                as_ns now)
 {
     char text[64]; /* no trigger, no message */
-    uint32_t first, n = find_application_deployments(c, a->name, &first);
-    enum as_application_status s = as_reconciler_application_status(c, first, n);
+    uint32_t first, n = find_application_deployments(r, a->name, &first);
+    enum as_application_status s = as_reconciler_application_status(r, first, n);
 
     if (n && s != a->reported) {
         a->reported = s;
         snprintf(text, sizeof(text), "%s  ", as_application_status_name(s));
-        send_application_status(c, a->name, now, as_str_of(text));
+        send_application_status(r, a->name, now, as_str_of(text));
     } else if (!n) {
-        send_application_status(c, a->name, now, AS_STR(""));
+        send_application_status(r, a->name, now, AS_STR(""));
     }
     return n > 0;
 }
 
-void as_reconciler_report_applications(struct as_reconciler *c)
+void as_reconciler_report_applications(struct as_reconciler *r)
 {
-    as_ns now = as_loop_now(c->loop);
+    as_ns now = as_loop_now(r->loop);
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < c->n; i += as_reconciler_application_size(c, i))
-        find_or_add_application(c, c->deployments[i]->application);
-    for (uint32_t i = 0; i < c->n_applications; i++) {
-        struct as_reconciler_application *a = &c->applications[i];
+    for (uint32_t i = 0; i < r->n; i += as_reconciler_application_size(r, i))
+        find_or_add_application(r, r->deployments[i]->application);
+    for (uint32_t i = 0; i < r->n_applications; i++) {
+        struct as_reconciler_application *a = &r->applications[i];
 
-        if (report_application(c, a, now))
-            c->applications[kept++] = *a;
+        if (report_application(r, a, now))
+            r->applications[kept++] = *a;
         else
             free(a->name);
     }
-    c->n_applications = kept;
+    r->n_applications = kept;
 }
 
 void as_reconciler_report_status(struct as_reconciler_deployment *d)

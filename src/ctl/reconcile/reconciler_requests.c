@@ -2,21 +2,21 @@
 #include "ctl/reconcile/reconciler_internal.h"
 #include "wire/json/json.h"
 
-static bool has_application(const struct as_reconciler *c, struct as_str name)
+static bool has_application(const struct as_reconciler *r, struct as_str name)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_str_eq(as_str_of(c->deployments[i]->application), name))
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (as_str_eq(as_str_of(r->deployments[i]->application), name))
             return true;
     }
     return false;
 }
 
-int as_reconciler_check_name(const struct as_reconciler *c, struct as_str application,
+int as_reconciler_check_name(const struct as_reconciler *r, struct as_str application,
                              struct as_str deployment, struct as_buf *err)
 {
-    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
-    if (!has_application(c, application))
+    if (!has_application(r, application))
         as_buf_printf(err, "there is no application '%.*s'", AS_STR_FMT(application));
     else if (deployment.p && (!d || !as_str_eq(as_str_of(d->application), application)))
         as_buf_printf(err, "there is no deployment '%.*s'", AS_STR_FMT(deployment));
@@ -25,10 +25,10 @@ int as_reconciler_check_name(const struct as_reconciler *c, struct as_str applic
     return AS_ENOTFOUND;
 }
 
-static struct as_reconciler_deployment *find_active(const struct as_reconciler *c,
+static struct as_reconciler_deployment *find_active(const struct as_reconciler *r,
                                                     struct as_str name, struct as_buf *err)
 {
-    struct as_reconciler_deployment *d = as_reconciler_find(c, name);
+    struct as_reconciler_deployment *d = as_reconciler_find(r, name);
 
     if (!d || d->deleting)
         as_buf_printf(
@@ -37,23 +37,23 @@ static struct as_reconciler_deployment *find_active(const struct as_reconciler *
     return d && !d->deleting ? d : NULL;
 }
 
-int as_reconciler_restart(struct as_reconciler *c, struct as_str deployment, struct as_buf *err)
+int as_reconciler_restart(struct as_reconciler *r, struct as_str deployment, struct as_buf *err)
 {
-    struct as_reconciler_deployment *d = find_active(c, deployment, err);
+    struct as_reconciler_deployment *d = find_active(r, deployment, err);
 
     if (!d)
         return AS_ENOTFOUND;
-    as_plan_restart(d->plan, as_loop_now(c->loop));
-    as_loop_defer(c->loop, &c->turn_end);
+    as_plan_restart(d->plan, as_loop_now(r->loop));
+    as_loop_defer(r->loop, &r->turn_end);
     return 0;
 }
 
 /* As as_plan_rollback: the stable generation, or, if that is the target already, the one before it.
  */
-int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str deployment,
+int as_reconciler_rollback_target(const struct as_reconciler *r, struct as_str deployment,
                                   uint64_t *ret_generation, struct as_buf *err)
 {
-    const struct as_reconciler_deployment *d = find_active(c, deployment, err);
+    const struct as_reconciler_deployment *d = find_active(r, deployment, err);
     const struct as_plan_target *target, *to;
 
     if (!d)
@@ -70,34 +70,34 @@ int as_reconciler_rollback_target(const struct as_reconciler *c, struct as_str d
     return 0;
 }
 
-const struct as_condition *as_reconciler_condition(const struct as_reconciler *c,
+const struct as_condition *as_reconciler_condition(const struct as_reconciler *r,
                                                    struct as_str deployment)
 {
-    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
     return d && !d->deleting ? as_plan_condition(d->plan) : NULL;
 }
 
-bool as_reconciler_is_stable(const struct as_reconciler *c, struct as_str deployment)
+bool as_reconciler_is_stable(const struct as_reconciler *r, struct as_str deployment)
 {
-    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
     return d && !d->deleting && as_plan_is_settled(d->plan);
 }
 
-uint32_t as_reconciler_replicas(const struct as_reconciler *c, struct as_str deployment)
+uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str deployment)
 {
-    const struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
+    const struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
     return d ? as_plan_target(d->plan)->replicas : 0;
 }
 
-void as_reconciler_each_stable(const struct as_reconciler *c,
+void as_reconciler_each_stable(const struct as_reconciler *r,
                                void (*fn)(void *arg, const struct as_reconciler_outcome *n),
                                void *arg)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct as_reconciler_deployment *d = c->deployments[i];
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct as_reconciler_deployment *d = r->deployments[i];
         const struct as_plan_target *stable = as_plan_stable(d->plan),
                                     *previous = as_plan_previous(d->plan);
 
@@ -154,7 +154,7 @@ static void put_slot(void *arg, struct as_replica_slot *slot)
     as_json_put_close(b, '}');
 }
 
-static void put_deployment(const struct as_reconciler *c, const struct as_reconciler_deployment *d,
+static void put_deployment(const struct as_reconciler *r, const struct as_reconciler_deployment *d,
                            struct as_buf *b)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
@@ -172,7 +172,7 @@ static void put_deployment(const struct as_reconciler *c, const struct as_reconc
     as_json_put_member_string(b, "message", as_buf_slice(&message));
     as_buf_fini(&message);
     as_json_put_key(b, "status_age_s");
-    as_json_put_f64(b, (double)(as_loop_now(c->loop) - k->since) / (double)AS_SEC);
+    as_json_put_f64(b, (double)(as_loop_now(r->loop) - k->since) / (double)AS_SEC);
     as_json_put_member_u64(b, "target_num_replicas", t->replicas);
     as_json_put_member_u64(b, "num_replicas", d->declared);
     as_json_put_member_u64(b, "generation", t->generation);
@@ -191,13 +191,13 @@ static void put_deployment(const struct as_reconciler *c, const struct as_reconc
 
 /* The message of the deployment that gives the application its status, or what one of them lacks.
  */
-static struct as_str application_message(const struct as_reconciler *c, uint32_t first, uint32_t n)
+static struct as_str application_message(const struct as_reconciler *r, uint32_t first, uint32_t n)
 {
     const struct as_condition *worst = NULL;
     struct as_str lack = AS_STR("");
 
     for (uint32_t i = first; i < first + n; i++) {
-        const struct as_condition *k = as_plan_condition(c->deployments[i]->plan);
+        const struct as_condition *k = as_plan_condition(r->deployments[i]->plan);
         bool failed = k->status == AS_STATUS_DEPLOY_FAILED;
 
         if ((failed || k->status == AS_STATUS_UNHEALTHY) && (!worst || failed))
@@ -208,37 +208,37 @@ static struct as_str application_message(const struct as_reconciler *c, uint32_t
     return worst && worst->n ? as_condition_text(worst) : lack;
 }
 
-static void put_application(const struct as_reconciler *c, uint32_t first, uint32_t n,
+static void put_application(const struct as_reconciler *r, uint32_t first, uint32_t n,
                             struct as_buf *b)
 {
-    struct as_str name = as_str_of(c->deployments[first]->application);
+    struct as_str name = as_str_of(r->deployments[first]->application);
 
     as_json_put_escaped_key(b, name);
     as_json_put_open(b, '{');
     as_json_put_member_string(b, "name", name);
     as_json_put_member_string(
         b, "status",
-        as_str_of(as_application_status_name(as_reconciler_application_status(c, first, n))));
-    as_json_put_member_string(b, "message", application_message(c, first, n));
+        as_str_of(as_application_status_name(as_reconciler_application_status(r, first, n))));
+    as_json_put_member_string(b, "message", application_message(r, first, n));
     as_json_put_key(b, "deployments");
     as_json_put_open(b, '{');
     for (uint32_t i = first; i < first + n; i++)
-        put_deployment(c, c->deployments[i], b);
+        put_deployment(r, r->deployments[i], b);
     as_json_put_close(b, '}');
     as_json_put_close(b, '}');
 }
 
-void as_reconciler_put_json(const struct as_reconciler *c, struct as_buf *json)
+void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json)
 {
-    for (uint32_t i = 0, n; i < c->n; i += n) {
-        n = as_reconciler_application_size(c, i);
-        put_application(c, i, n, json);
+    for (uint32_t i = 0, n; i < r->n; i += n) {
+        n = as_reconciler_application_size(r, i);
+        put_application(r, i, n, json);
     }
 }
 
 struct row_visitor {
     const struct as_reconciler_deployment *deployment;
-    void (*fn)(void *arg, const struct as_reconciler_row *r);
+    void (*fn)(void *arg, const struct as_reconciler_row *row);
     void *arg;
 };
 
@@ -260,7 +260,7 @@ static void report_slot_row(void *arg, struct as_replica_slot *slot)
 }
 
 static void report_deployment_rows(const struct as_reconciler_deployment *d,
-                                   void (*fn)(void *arg, const struct as_reconciler_row *r),
+                                   void (*fn)(void *arg, const struct as_reconciler_row *row),
                                    void *arg)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
@@ -280,17 +280,17 @@ static void report_deployment_rows(const struct as_reconciler_deployment *d,
     as_plan_each(d->plan, report_slot_row, &(struct row_visitor){d, fn, arg});
 }
 
-void as_reconciler_each(const struct as_reconciler *c,
-                        void (*fn)(void *arg, const struct as_reconciler_row *r), void *arg)
+void as_reconciler_each(const struct as_reconciler *r,
+                        void (*fn)(void *arg, const struct as_reconciler_row *row), void *arg)
 {
-    for (uint32_t i = 0, n; i < c->n; i += n) {
-        n = as_reconciler_application_size(c, i);
+    for (uint32_t i = 0, n; i < r->n; i += n) {
+        n = as_reconciler_application_size(r, i);
         fn(arg,
-           &(struct as_reconciler_row){.application = as_str_of(c->deployments[i]->application),
+           &(struct as_reconciler_row){.application = as_str_of(r->deployments[i]->application),
                                        .status = as_str_of(as_application_status_name(
-                                           as_reconciler_application_status(c, i, n))),
-                                       .message = application_message(c, i, n)});
+                                           as_reconciler_application_status(r, i, n))),
+                                       .message = application_message(r, i, n)});
         for (uint32_t k = i; k < i + n; k++)
-            report_deployment_rows(c->deployments[k], fn, arg);
+            report_deployment_rows(r->deployments[k], fn, arg);
     }
 }

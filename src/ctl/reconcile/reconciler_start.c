@@ -22,18 +22,18 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
 {
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
     struct as_reconciler_process *proc = as_reconciler_process(slot);
-    struct as_reconciler *c = proc->deployment->reconciler;
+    struct as_reconciler *r = proc->deployment->reconciler;
     struct as_generations_deployment specs;
     struct as_buf json, env;
     int rc;
 
-    if (!as_generations_find(&c->generations, f->generation, as_str_of(proc->deployment->name),
+    if (!as_generations_find(&r->generations, f->generation, as_str_of(proc->deployment->name),
                              &specs)) {
         as_buf_printf(why, "generation %" PRIu64 " is not stored any more\n", f->generation);
         return AS_ENOTFOUND;
     }
     if (as_code_store_is_copy(as_spec_str(specs.app, AS_SPEC_APPLICATION_CODE)) &&
-        as_code_store_check(c->conf.worker_spec.code,
+        as_code_store_check(r->conf.worker_spec.code,
                             as_spec_str(specs.app, AS_SPEC_APPLICATION_CODE), why) < 0) {
         as_buf_str(why, "\n");
         return AS_ENOTFOUND;
@@ -45,15 +45,15 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     as_buf_init(&env);
     as_spec_put_context(specs.app, specs.deployment, as_reconciler_slot_name(slot), f, &json);
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
-    rc = as_replica_context_env(c->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
+    rc = as_replica_context_env(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 &env);
     as_buf_add(&env, "", 1);
     if (rc < 0)
-        as_buf_printf(why, "cannot write its user_config to %s: %s\n", c->conf.folder,
+        as_buf_printf(why, "cannot write its user_config to %s: %s\n", r->conf.folder,
                       strerror(errno));
     else
         as_worker_spec_write(
-            &c->conf.worker_spec, specs.app, specs.deployment,
+            &r->conf.worker_spec, specs.app, specs.deployment,
             &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(slot),
                                              .token = proc->token,
                                              .context = (const char *)env.p,
@@ -68,7 +68,7 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
 
 /* Whether its user_config must be sent: it differs from what the process has, or that is not known.
  */
-static bool is_config_changed(struct as_reconciler *c, const struct as_replica_slot *slot,
+static bool is_config_changed(struct as_reconciler *r, const struct as_replica_slot *slot,
                               const struct as_replica_slot_facts *facts,
                               const struct as_spec_object *to)
 {
@@ -77,7 +77,7 @@ static bool is_config_changed(struct as_reconciler *c, const struct as_replica_s
     struct as_generations_deployment was;
 
     if (facts->unsure ||
-        !as_generations_find(&c->generations, as_replica_slot_facts(slot)->generation,
+        !as_generations_find(&r->generations, as_replica_slot_facts(slot)->generation,
                              as_str_of(proc->deployment->name), &was))
         return true;
     a = as_spec_str(was.deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
@@ -88,22 +88,22 @@ void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
                                      const struct as_replica_slot_facts *to, struct as_buf *text)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
-    struct as_reconciler *c = proc->deployment->reconciler;
+    struct as_reconciler *r = proc->deployment->reconciler;
     struct as_generations_deployment specs;
     struct as_buf json;
 
     as_buf_init(&json);
-    if (as_generations_find(&c->generations, to->generation, as_str_of(proc->deployment->name),
+    if (as_generations_find(&r->generations, to->generation, as_str_of(proc->deployment->name),
                             &specs))
-        as_spec_put_changes(specs.deployment, to, is_config_changed(c, slot, to, specs.deployment),
+        as_spec_put_changes(specs.deployment, to, is_config_changed(r, slot, to, specs.deployment),
                             &json);
     as_buf_str(text, "reconfigure ");
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
     /* the replica then refuses the empty message, and its answer says so */
-    if (as_replica_context_json(c->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
+    if (as_replica_context_json(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 text) < 0)
-        as_log_event(c->log, AS_LOG_ERROR, "context_not_written",
+        as_log_event(r->log, AS_LOG_ERROR, "context_not_written",
                      "replica=%s folder=%s reason=\"%s\"", as_reconciler_slot_name(slot),
-                     c->conf.folder, strerror(errno));
+                     r->conf.folder, strerror(errno));
     as_buf_fini(&json);
 }

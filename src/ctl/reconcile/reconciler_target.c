@@ -3,78 +3,78 @@
 #include "conf/spec_plan.h"
 #include "ctl/reconcile/reconciler_internal.h"
 
-struct as_generations *as_reconciler_generations(struct as_reconciler *c)
+struct as_generations *as_reconciler_generations(struct as_reconciler *r)
 {
-    return &c->generations;
+    return &r->generations;
 }
 
-struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *c,
+struct as_reconciler_deployment *as_reconciler_find(const struct as_reconciler *r,
                                                     struct as_str name)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_str_eq(as_str_of(c->deployments[i]->name), name))
-            return c->deployments[i];
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (as_str_eq(as_str_of(r->deployments[i]->name), name))
+            return r->deployments[i];
     }
     return NULL;
 }
 
-uint32_t as_reconciler_application_size(const struct as_reconciler *c, uint32_t first)
+uint32_t as_reconciler_application_size(const struct as_reconciler *r, uint32_t first)
 {
-    const char *name = c->deployments[first]->application;
+    const char *name = r->deployments[first]->application;
     uint32_t i = first + 1;
 
-    while (i < c->n && strcmp(c->deployments[i]->application, name) == 0)
+    while (i < r->n && strcmp(r->deployments[i]->application, name) == 0)
         i++;
     return i - first;
 }
 
 /* Behind the last one of its application. The array has room for it. */
-static void insert_deployment(struct as_reconciler *c, struct as_reconciler_deployment *d)
+static void insert_deployment(struct as_reconciler *r, struct as_reconciler_deployment *d)
 {
-    uint32_t at = c->n;
+    uint32_t at = r->n;
 
-    while (at > 0 && strcmp(c->deployments[at - 1]->application, d->application) != 0)
+    while (at > 0 && strcmp(r->deployments[at - 1]->application, d->application) != 0)
         at--;
-    at = at ? at : c->n;
-    memmove(&c->deployments[at + 1], &c->deployments[at],
-            (c->n - at) * sizeof(struct as_reconciler_deployment *));
-    c->deployments[at] = d;
-    c->n++;
+    at = at ? at : r->n;
+    memmove(&r->deployments[at + 1], &r->deployments[at],
+            (r->n - at) * sizeof(struct as_reconciler_deployment *));
+    r->deployments[at] = d;
+    r->n++;
 }
 
-static void move_to_application(struct as_reconciler *c, struct as_reconciler_deployment *d,
+static void move_to_application(struct as_reconciler *r, struct as_reconciler_deployment *d,
                                 struct as_str application)
 {
     uint32_t i = 0;
 
-    while (c->deployments[i] != d)
+    while (r->deployments[i] != d)
         i++;
-    c->n--;
-    memmove(&c->deployments[i], &c->deployments[i + 1],
-            (c->n - i) * sizeof(struct as_reconciler_deployment *));
+    r->n--;
+    memmove(&r->deployments[i], &r->deployments[i + 1],
+            (r->n - i) * sizeof(struct as_reconciler_deployment *));
     free(d->application);
     d->application = as_str_dup(application);
-    insert_deployment(c, d);
+    insert_deployment(r, d);
 }
 
-static struct as_reconciler_deployment *add_deployment(struct as_reconciler *c, struct as_str name,
+static struct as_reconciler_deployment *add_deployment(struct as_reconciler *r, struct as_str name,
                                                        struct as_str application)
 {
     struct as_reconciler_deployment *d = as_xalloc(sizeof(*d));
 
-    d->reconciler = c;
+    d->reconciler = r;
     d->scaled = -1;
     d->name = as_str_dup(name);
     d->application = as_str_dup(application);
-    as_buf_init(&d->why);
+    as_buf_init(&d->failure);
     as_buf_init(&d->missing);
     as_buf_init(&d->last_failure);
     /* names were checked when the spec was parsed */
-    AS_ASSERT(as_plan_new(&d->plan, name, &c->starts, as_rand_next(&c->rand),
+    AS_ASSERT(as_plan_new(&d->plan, name, &r->starts, as_rand_next(&r->rand),
                           &as_reconciler_plan_ops, d) == 0);
-    c->deployments =
-        as_xrealloc(c->deployments, (c->n + 1) * sizeof(struct as_reconciler_deployment *));
-    insert_deployment(c, d);
+    r->deployments =
+        as_xrealloc(r->deployments, (r->n + 1) * sizeof(struct as_reconciler_deployment *));
+    insert_deployment(r, d);
     return d;
 }
 
@@ -88,7 +88,7 @@ void as_reconciler_free_deployment(struct as_reconciler_deployment *d)
     as_plan_each(d->plan, free_slot_process, NULL);
     as_reconciler_release_devices(d);
     as_plan_free(d->plan);
-    as_buf_fini(&d->why);
+    as_buf_fini(&d->failure);
     as_buf_fini(&d->missing);
     as_buf_fini(&d->last_failure);
     free(d->name);
@@ -149,8 +149,8 @@ static void start_plan(struct as_reconciler_deployment *d)
 static bool update_replica_numbers(struct as_reconciler_deployment *d,
                                    const struct as_generations_deployment *specs)
 {
-    int64_t scaled = d->reconciler->ops.scaled(d->reconciler->ctx, d->reconciler->generation,
-                                               as_str_of(d->name));
+    int64_t scaled = d->reconciler->ops.find_scale(d->reconciler->ctx, d->reconciler->generation,
+                                                   as_str_of(d->name));
     uint32_t declared = (uint32_t)as_spec_i64(specs->deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
     bool other = scaled != d->scaled || declared != d->declared;
 
@@ -172,22 +172,22 @@ static bool update_code(struct as_reconciler_deployment *d, const struct as_spec
     return true;
 }
 
-static void set_deployment_target(struct as_reconciler *c,
+static void set_deployment_target(struct as_reconciler *r,
                                   const struct as_generations_deployment *specs)
 {
     struct as_str name = as_str_of(as_spec_str(specs->deployment, AS_SPEC_DEPLOYMENT_NAME)),
                   app = as_str_of(as_spec_str(specs->app, AS_SPEC_APPLICATION_NAME));
-    struct as_reconciler_deployment *d = as_reconciler_find(c, name);
+    struct as_reconciler_deployment *d = as_reconciler_find(r, name);
     bool is_new = !d, numbers_changed, code_changed;
     const struct as_plan_target *was;
     struct as_plan_target t;
-    as_ns now = as_loop_now(c->loop);
+    as_ns now = as_loop_now(r->loop);
 
     if (!d)
-        d = add_deployment(c, name, app);
+        d = add_deployment(r, name, app);
     d->in_target = true;
     if (!as_str_eq(as_str_of(d->application), app))
-        move_to_application(c, d, app);
+        move_to_application(r, d, app);
     numbers_changed = update_replica_numbers(d, specs);
     code_changed = update_code(d, specs->app);
     if ((numbers_changed || code_changed) && !is_new)
@@ -195,26 +195,26 @@ static void set_deployment_target(struct as_reconciler *c,
     if (is_unchanged(d, specs) && !d->clear_failure)
         return;
     d->clear_failure = false;
-    t = make_target(d, specs, c->generation);
+    t = make_target(d, specs, r->generation);
     was = as_plan_target(d->plan);
     /* a rollback goes to the number of replicas that is asked for now */
     if (was && !d->deleting && was->version == t.version && was->config == t.config)
         as_plan_scale(d->plan, t.replicas, false, now);
     d->deleting = false;
-    AS_ASSERT(as_plan_set_target(d->plan, &t, now) ==
-              0); /* the spec's bounds are those of the plan */
-    if (is_new && c->state_known)
+    /* cannot fail: the spec has the same bounds as the plan */
+    AS_ASSERT(as_plan_set_target(d->plan, &t, now) == 0);
+    if (is_new && r->state_known)
         start_plan(d);
     else if (d->reported != t.replicas)
         as_reconciler_report_status(d);
 }
 
-uint32_t as_reconciler_clear_failures(struct as_reconciler *c)
+uint32_t as_reconciler_clear_failures(struct as_reconciler *r)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct as_reconciler_deployment *d = c->deployments[i];
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct as_reconciler_deployment *d = r->deployments[i];
 
         d->clear_failure = !d->deleting && as_plan_condition(d->plan)->rolled_back;
         n += d->clear_failure;
@@ -234,63 +234,63 @@ static void delete_deployment(struct as_reconciler_deployment *d)
     as_plan_delete(d->plan, as_loop_now(d->reconciler->loop));
 }
 
-void as_reconciler_set_target(struct as_reconciler *c, uint64_t generation, struct as_spec *spec)
+void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, struct as_spec *spec)
 {
     const struct as_spec *target;
 
-    as_generations_add(&c->generations, generation, spec);
-    c->generation = generation;
-    for (uint32_t i = 0; i < c->n; i++)
-        c->deployments[i]->in_target = false;
-    target = as_generations_get(&c->generations, generation);
+    as_generations_add(&r->generations, generation, spec);
+    r->generation = generation;
+    for (uint32_t i = 0; i < r->n; i++)
+        r->deployments[i]->in_target = false;
+    target = as_generations_get(&r->generations, generation);
     for (uint32_t i = 0; i < as_spec_count(target->file, AS_SPEC_FILE_APPLICATIONS); i++) {
         struct as_generations_deployment specs;
 
         specs.app = as_spec_object(target->file, AS_SPEC_FILE_APPLICATIONS, i);
         for (uint32_t k = 0; k < as_spec_count(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
             specs.deployment = as_spec_object(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            set_deployment_target(c, &specs);
+            set_deployment_target(r, &specs);
         }
     }
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (!c->deployments[i]->in_target)
-            delete_deployment(c->deployments[i]);
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (!r->deployments[i]->in_target)
+            delete_deployment(r->deployments[i]);
     }
-    if (c->state_known)
-        as_reconciler_report_applications(c);
-    as_loop_defer(c->loop, &c->turn_end);
+    if (r->state_known)
+        as_reconciler_report_applications(r);
+    as_loop_defer(r->loop, &r->turn_end);
 }
 
 struct as_reconciler_deployment *
-as_reconciler_add_leftover(struct as_reconciler *c, struct as_str name,
+as_reconciler_add_leftover(struct as_reconciler *r, struct as_str name,
                            const struct as_replica_slot_facts *facts)
 {
     struct as_plan_target t = {.generation = facts->generation,
                                .version = facts->version,
                                .config = facts->config,
-                               .policy = c->conf.policy};
+                               .policy = r->conf.policy};
     struct as_generations_deployment specs;
     struct as_reconciler_deployment *d;
-    bool found = as_generations_find(&c->generations, facts->generation, name, &specs);
+    bool found = as_generations_find(&r->generations, facts->generation, name, &specs);
 
     if (!name.n || name.n > AS_PLAN_NAME_MAX || !facts->generation)
         return NULL;
-    d = add_deployment(c, name,
+    d = add_deployment(r, name,
                        found ? as_str_of(as_spec_str(specs.app, AS_SPEC_APPLICATION_NAME))
                              : AS_STR("default"));
     if (found)
-        as_spec_plan_target(&t, specs.app, specs.deployment, &c->conf.policy, facts->generation);
+        as_spec_plan_target(&t, specs.app, specs.deployment, &r->conf.policy, facts->generation);
     t.replicas = 0;
-    as_plan_set_serving(d->plan, c->serving, as_loop_now(c->loop));
-    AS_ASSERT(as_plan_set_target(d->plan, &t, as_loop_now(c->loop)) == 0);
+    as_plan_set_serving(d->plan, r->serving, as_loop_now(r->loop));
+    AS_ASSERT(as_plan_set_target(d->plan, &t, as_loop_now(r->loop)) == 0);
     delete_deployment(d);
     return d;
 }
 
-void as_reconciler_set_history(struct as_reconciler *c, struct as_str deployment, uint64_t stable,
+void as_reconciler_set_history(struct as_reconciler *r, struct as_str deployment, uint64_t stable,
                                uint64_t previous, struct as_str failed)
 {
-    struct as_reconciler_deployment *d = as_reconciler_find(c, deployment);
+    struct as_reconciler_deployment *d = as_reconciler_find(r, deployment);
 
     if (!d)
         return;
@@ -310,7 +310,7 @@ static const struct as_plan_target *restore_target(struct as_reconciler_deployme
         !as_generations_find(&d->reconciler->generations, generation, as_str_of(d->name), &specs))
         return NULL;
     *t = make_target(d, &specs, generation);
-    then = d->reconciler->ops.scaled(d->reconciler->ctx, generation, as_str_of(d->name));
+    then = d->reconciler->ops.find_scale(d->reconciler->ctx, generation, as_str_of(d->name));
     if (d->scaled < 0 && then >= 0)
         t->replicas = (uint32_t)then;
     return t;
@@ -337,35 +337,35 @@ void as_reconciler_restore(struct as_reconciler_deployment *d, bool complete)
 
 static bool is_generation_used(void *arg, uint64_t generation)
 {
-    const struct as_reconciler *c = arg;
+    const struct as_reconciler *r = arg;
 
-    if (generation == c->generation)
+    if (generation == r->generation)
         return true;
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (as_plan_uses(c->deployments[i]->plan, generation))
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (as_plan_uses(r->deployments[i]->plan, generation))
             return true;
     }
     return false;
 }
 
-void as_reconciler_prune(struct as_reconciler *c)
+void as_reconciler_prune(struct as_reconciler *r)
 {
     uint32_t left = 0;
 
-    for (uint32_t i = 0; i < c->n; i++) {
-        struct as_reconciler_deployment *d = c->deployments[i];
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct as_reconciler_deployment *d = r->deployments[i];
 
         if (d->deleting && as_plan_is_empty(d->plan)) {
-            as_log_event(c->log, AS_LOG_INFO, "deployment_removed", "deployment=%s", d->name);
+            as_log_event(r->log, AS_LOG_INFO, "deployment_removed", "deployment=%s", d->name);
             as_reconciler_report_delete(d, true);
             as_reconciler_free_deployment(d);
         } else {
-            c->deployments[left++] = d;
+            r->deployments[left++] = d;
         }
     }
-    if (left < c->n) {
-        c->n = left;
-        as_reconciler_report_applications(c);
+    if (left < r->n) {
+        r->n = left;
+        as_reconciler_report_applications(r);
     }
-    as_generations_prune(&c->generations, is_generation_used, c);
+    as_generations_prune(&r->generations, is_generation_used, r);
 }
