@@ -1,7 +1,7 @@
 #include "ctl/reconcile/reconciler.h"
 
-#include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/message/replica_facts.h"
+#include "ctl/reconcile/reconciler_internal.h"
 
 /* --- messages from the supervisor --- */
 
@@ -71,8 +71,8 @@ static void on_runs(struct as_reconciler *r, const struct as_ctl_message *m)
 static void handle_death(struct as_reconciler *r, struct as_replica_slot *slot)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
-    struct as_buf reason =
-        proc->reason; /* as_replica_slot_died may free the slot and its process data */
+    /* as_replica_slot_died may free the slot and its process data */
+    struct as_buf reason = proc->reason;
 
     as_buf_init(&proc->reason);
     proc->has_ended = false;
@@ -110,7 +110,7 @@ static void on_dispatcher(struct as_reconciler *r, bool serving)
 
 /* Events of adopted processes, and of processes that could not be started. An event may remove
  * slots: therefore one slot is looked for at a time. */
-static void find_ended(void *arg, struct as_replica_slot *slot)
+static void find_with_event(void *arg, struct as_replica_slot *slot)
 {
     struct as_replica_slot **found = arg;
 
@@ -119,12 +119,12 @@ static void find_ended(void *arg, struct as_replica_slot *slot)
         *found = slot;
 }
 
-static void deliver_ended(struct as_reconciler *r, struct as_reconciler_deployment *d)
+static void deliver_events(struct as_reconciler *r, struct as_reconciler_deployment *d)
 {
     for (;;) {
         struct as_replica_slot *slot = NULL;
 
-        as_plan_each(d->plan, find_ended, &slot);
+        as_plan_each(d->plan, find_with_event, &slot);
         if (!slot)
             return;
         as_reconciler_process(slot)->adopted_ready = false;
@@ -144,25 +144,25 @@ static void count_waiting_in_line(void *arg, struct as_replica_slot *slot)
  * slot of each deployment comes before the second of any. */
 static void interleave_start_line(struct as_reconciler *r)
 {
-    struct as_list *hands = as_xalloc((r->n + 1) * sizeof(*hands)), *node;
+    struct as_list *queues = as_xalloc((r->n + 1) * sizeof(*queues)), *node;
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < r->n; i++) {
         uint32_t n = 0;
 
         as_plan_each(r->deployments[i]->plan, count_waiting_in_line, &n);
-        as_list_init(&hands[i]);
+        as_list_init(&queues[i]);
         for (left += n; n > 0 && (node = as_list_pop(&r->starts.line)); n--)
-            as_list_push(&hands[i], node);
+            as_list_push(&queues[i], node);
     }
     for (uint32_t i = 0; left > 0; i = (i + 1) % r->n) {
-        node = as_list_pop(&hands[i]);
+        node = as_list_pop(&queues[i]);
         if (node) {
             as_list_push(&r->starts.line, node);
             left--;
         }
     }
-    free(hands);
+    free(queues);
 }
 
 /* TOLD: the whole state is known. complete: the server had reached its target before. */
@@ -178,7 +178,7 @@ static void on_told(struct as_reconciler *r, bool complete)
     r->starts.max = r->conf.max_starting;
     as_start_limit_admit(&r->starts, as_loop_now(r->loop));
     for (uint32_t i = 0; i < r->n; i++)
-        deliver_ended(r, r->deployments[i]);
+        deliver_events(r, r->deployments[i]);
 }
 
 static void on_revive(struct as_reconciler *r)
@@ -365,7 +365,7 @@ static void on_turn_end(struct as_task *t)
     if (!r->state_known || r->fatal_sent)
         return;
     for (uint32_t i = 0; i < r->n; i++) {
-        deliver_ended(r, r->deployments[i]);
+        deliver_events(r, r->deployments[i]);
         if (as_plan_next_due(r->deployments[i]->plan) <= now)
             as_plan_tick(r->deployments[i]->plan, now);
     }

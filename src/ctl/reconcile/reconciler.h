@@ -14,8 +14,8 @@
 
 #include "base/log.h"
 #include "core/replicas/plan.h"
-#include "ctl/state/generations.h"
 #include "ctl/message/message.h"
+#include "ctl/state/generations.h"
 #include "ctl/worker/worker_spec.h"
 #include "io/loop/loop.h"
 

@@ -1,8 +1,8 @@
 /* Carries out what the plans decide (as_plan_ops), by messages. */
 #include "conf/exit_code.h"
-#include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/message/replica_facts.h"
 #include "ctl/output/output.h"
+#include "ctl/reconcile/reconciler_internal.h"
 #include "ctl/state/runtime_dir.h"
 
 #include <inttypes.h>

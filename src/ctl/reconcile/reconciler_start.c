@@ -1,9 +1,9 @@
 /* The texts of SPAWN and ASK for a replica: what its process is started with, and reconfigured to.
  */
 #include "conf/spec_plan.h"
-#include "ctl/state/code_store.h"
 #include "ctl/message/replica_context.h"
 #include "ctl/reconcile/reconciler_internal.h"
+#include "ctl/state/code_store.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 #include "ctl/state/runtime_dir.h"
 
-#include "ctl/state/code_store.h"
 #include "ctl/message/replica_context.h"
+#include "ctl/state/code_store.h"
 #include "ctl/state/store.h"
-#include "io/socket/folder_socket.h"
 #include "io/process/resource_holder.h"
+#include "io/socket/folder_socket.h"
 
 #include <dirent.h>
 #include <errno.h>

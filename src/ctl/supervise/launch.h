@@ -8,8 +8,8 @@
 #define AS_CTL_LAUNCH_H
 
 #include "base/log.h"
-#include "ctl/supervise/process.h"
 #include "ctl/message/spawn.h"
+#include "ctl/supervise/process.h"
 
 struct as_launcher {
     struct as_loop *loop;

@@ -9,8 +9,8 @@
 
 #include "core/replicas/restart.h"
 #include "ctl/output/output.h"
-#include "io/process/proc.h"
 #include "io/loop/sock.h"
+#include "io/process/proc.h"
 
 struct as_process;
 

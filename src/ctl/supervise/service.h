@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "conf/option.h"
 #include "ctl/message/channel.h"
-#include "ctl/supervise/child.h"
 #include "ctl/output/console.h"
+#include "ctl/supervise/child.h"
 #include "ctl/supervise/handover.h"
 
 struct as_service;

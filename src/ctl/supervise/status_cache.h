@@ -8,8 +8,8 @@
 #define AS_CTL_STATUS_CACHE_H
 
 #include "base/list.h"
-#include "ctl/message/reexec_state.h"
 #include "ctl/message/channel.h"
+#include "ctl/message/reexec_state.h"
 
 struct as_status_cache {
     struct as_list deployments;

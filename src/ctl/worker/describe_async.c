@@ -1,7 +1,7 @@
 /* Describes an application beside a loop: the controller goes on meanwhile. */
 #include "conf/exit_code.h"
-#include "ctl/worker/describe.h"
 #include "ctl/supervise/process.h"
+#include "ctl/worker/describe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "ctl/worker/worker_spec.h"
 
 #include "conf/spec_spawn.h"
-#include "ctl/state/code_store.h"
 #include "ctl/message/message.h"
 #include "ctl/message/spawn.h"
+#include "ctl/state/code_store.h"
 #include "io/process/runtime.h"
 
 #include <inttypes.h>
