@@ -70,8 +70,7 @@
  *   OPENED     An upgrade: clients are accepted.
  *   LEGACY     An upgrade, from the former dispatcher for the other one: a worker of the management
  *              service. replica, token = its address, id = its epoch, text = REGISTER.
- *   FEWER      An upgrade, likewise: the number of its requests that are not answered yet. replica,
- *              id.
+ *   FEWER      An upgrade, likewise: replica, id, number of its requests that are not answered.
  *
  * The controller sends:
  *   SERVING    Its first decisions were sent. Later with number 1: a heartbeat.
@@ -85,11 +84,12 @@
  *   DOWN       deployment, text = why: every replica is given up. Its requests are refused.
  *   UP         deployment: a replica is READY again. Ends DOWN.
  *   STATUS     replica = application, deployment ("": the application's own status), text =
- *              "STATUS TRIGGER MESSAGE" ("": it was removed), ns: since when. Of a deployment: id
- * 1, number = its target number of replicas; id 0: that is not known. COMPLETE   number of READY
- * replicas, id = target number: for the first time every replica is READY, or has failed in a
- * server that goes on without it. FATAL      replica, number = exit code, text = reason: the server
- * cannot start. DELETE     deployment: it is being removed. number 1: no replica of it is left.
+ *              "STATUS TRIGGER MESSAGE" ("": it was removed), ns: since when. Of a deployment:
+ *              id 1, number = its target number of replicas; id 0: that is not known.
+ *   COMPLETE   number of READY replicas, id = target number: for the first time every replica is
+ *              READY, or has failed in a server that goes on without it.
+ *   FATAL      replica, number = exit code, text = reason: the server cannot start.
+ *   DELETE     deployment: it is being removed. number 1: no replica of it is left.
  *   RETIRE     replica, token: send it no new requests. Answered by RETIRED.
  *   ASK        replica, token, id, text: an operation and its body (as_ctl_parse_ask).
  */

@@ -46,7 +46,7 @@ void as_journal_write(struct as_journal *j, const char *name, struct as_str head
                       struct as_str line);
 /* A process of this name starts: makes its file, even if the process never prints anything. */
 void as_journal_add(struct as_journal *j, const char *name);
-/* The name is not used any more. Its files are kept until max_gone other names were retired. */
+/* The name is not used any more. Its files are kept until max_retired other names were retired. */
 void as_journal_retire(struct as_journal *j, const char *name);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h): the retired names, whose files would else
