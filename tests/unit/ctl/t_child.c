@@ -1,5 +1,5 @@
-/* Specification of ctl/supervise/child: the lives of one process of ours, with /bin/sh in its
- * place. */
+/* Specification of ctl/supervise/child: a child that is started again; its processes are /bin/sh.
+ */
 #include "ctl/supervise/child.h"
 
 #include "unit.h"
@@ -18,7 +18,7 @@ struct world {
     uint64_t oom_seen;
     struct as_rand rand;
     bool stop_on_death;
-    bool talks; /* it prints to a pipe */
+    bool talks; /* its output is a pipe */
     char lines[128];
 };
 
@@ -154,7 +154,7 @@ static void failures_before_ready_back_off_and_end(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void what_cannot_be_started_counts_as_a_failure(void **state AS_UNUSED)
+static void a_failed_start_counts_as_a_failure(void **state AS_UNUSED)
 {
     struct world *w = open_world(NULL);
 
@@ -179,7 +179,7 @@ static void a_crash_after_ready_backs_off(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void our_own_kill_counts_as_a_crash_and_says_why(void **state AS_UNUSED)
+static void our_own_kill_counts_as_a_crash_with_a_reason(void **state AS_UNUSED)
 {
     struct world *w = open_world("exec sleep 1000");
 
@@ -208,12 +208,12 @@ static void a_start_has_a_deadline(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void a_lost_one_has_the_deadline_of_a_start(void **state AS_UNUSED)
+static void a_lost_child_has_the_deadline_of_a_start(void **state AS_UNUSED)
 {
     struct world *w = open_world("exec sleep 1000");
 
     as_child_start(&w->child);
-    as_child_lost(&w->child); /* not ready yet: nothing is lost */
+    as_child_lost(&w->child); /* not READY yet: ignored */
     assert_int_equal(w->child.state, AS_CTL_STARTING_STATE);
     as_child_ready(&w->child);
     assert_int_equal(w->child.timer.at, AS_NEVER);
@@ -226,21 +226,21 @@ static void a_lost_one_has_the_deadline_of_a_start(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void a_stopped_one_is_not_started_again(void **state AS_UNUSED)
+static void a_stopped_child_is_not_started_again(void **state AS_UNUSED)
 {
     struct world *w = open_world("exec sleep 1000");
 
     as_child_start(&w->child);
-    as_child_stop(&w->child, 0, 60 * AS_SEC); /* it was told otherwise */
+    as_child_stop(&w->child, 0, 60 * AS_SEC); /* no signal: a message asks it to end */
     assert_int_equal(w->child.state, AS_CTL_STOPPING_STATE);
-    as_child_stop(&w->child, SIGTERM, 60 * AS_SEC); /* in a hurry now */
+    as_child_stop(&w->child, SIGTERM, 60 * AS_SEC); /* again, with a signal */
     run_until(w, AS_CTL_DOWN_STATE);
     assert_int_equal(w->last.kind, AS_EXIT_STOPPED);
     assert_false(w->last.gave_up);
     close_world(w);
 }
 
-static void stopping_a_waiting_one_ends_the_wait(void **state AS_UNUSED)
+static void stopping_a_waiting_child_ends_the_wait(void **state AS_UNUSED)
 {
     struct world *w = open_world("exit 1");
 
@@ -252,7 +252,7 @@ static void stopping_a_waiting_one_ends_the_wait(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void what_it_prints_is_passed_on(void **state AS_UNUSED)
+static void output_is_passed_on(void **state AS_UNUSED)
 {
     struct world *w = open_world("echo one; echo two >&2; printf three; exit 3");
 
@@ -264,7 +264,7 @@ static void what_it_prints_is_passed_on(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void the_owner_may_stop_it_on_hearing_of_its_death(void **state AS_UNUSED)
+static void the_owner_may_stop_it_in_the_died_callback(void **state AS_UNUSED)
 {
     struct world *w = open_world("exit 1");
 
@@ -285,15 +285,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outside_kill_after_ready_starts_it_again_at_once),
         cmocka_unit_test(failures_before_ready_back_off_and_end),
-        cmocka_unit_test(what_cannot_be_started_counts_as_a_failure),
+        cmocka_unit_test(a_failed_start_counts_as_a_failure),
         cmocka_unit_test(a_crash_after_ready_backs_off),
-        cmocka_unit_test(our_own_kill_counts_as_a_crash_and_says_why),
+        cmocka_unit_test(our_own_kill_counts_as_a_crash_with_a_reason),
         cmocka_unit_test(a_start_has_a_deadline),
-        cmocka_unit_test(a_lost_one_has_the_deadline_of_a_start),
-        cmocka_unit_test(a_stopped_one_is_not_started_again),
-        cmocka_unit_test(stopping_a_waiting_one_ends_the_wait),
-        cmocka_unit_test(what_it_prints_is_passed_on),
-        cmocka_unit_test(the_owner_may_stop_it_on_hearing_of_its_death),
+        cmocka_unit_test(a_lost_child_has_the_deadline_of_a_start),
+        cmocka_unit_test(a_stopped_child_is_not_started_again),
+        cmocka_unit_test(stopping_a_waiting_child_ends_the_wait),
+        cmocka_unit_test(output_is_passed_on),
+        cmocka_unit_test(the_owner_may_stop_it_in_the_died_callback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Specification of ctl/state/code_store: how copies of code are called and found, and which go. */
+/* Specification of ctl/state/code_store: names of copies, lookup and removal. */
 #include "ctl/state/code_store.h"
 
 #include "unit.h"
@@ -51,7 +51,7 @@ static void make(const char *name)
     run("mkdir -p $N/sub/deep && echo 1 > $N/sub/deep/x && ln -s /etc $N/link", name);
 }
 
-static bool there(const char *name)
+static bool exists(const char *name)
 {
     char path[256];
 
@@ -68,7 +68,7 @@ static struct as_code_store_names names_of(const char *x, const char *y)
     return n;
 }
 
-static void names_are_what_a_file_says(void **state AS_UNUSED)
+static void paths_and_targets_of_a_copy(void **state AS_UNUSED)
 {
     struct as_buf b = {0};
 
@@ -91,7 +91,7 @@ static void names_are_what_a_file_says(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
+static void the_source_option_has_an_absolute_path(void **state AS_UNUSED)
 {
     static const struct {
         const char *dir, *code, *target, *source;
@@ -113,13 +113,13 @@ static void what_a_copy_is_of_is_an_absolute_path(void **state AS_UNUSED)
     }
 }
 
-static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
+static void a_missing_copy_is_an_error(void **state AS_UNUSED)
 {
     assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, "the copy of its code is missing: "));
     assert_non_null(strstr((char *)err.p, "/code/" A "; deploy its files again"));
-    run("echo > $N", A); /* what is no folder is none */
+    run("echo > $N", A); /* a file is no copy */
     assert_int_equal(as_code_store_check(store, COPY A, &err), AS_ENOTFOUND);
     make(B);
     err.n = 0;
@@ -127,7 +127,7 @@ static void a_copy_that_is_gone_is_told(void **state AS_UNUSED)
     assert_int_equal(err.n, 0);
 }
 
-static void names_are_kept_once(void **state AS_UNUSED)
+static void a_set_has_each_name_once(void **state AS_UNUSED)
 {
     struct as_code_store_names n = names_of(COPY A, COPY A "/x.py");
 
@@ -138,32 +138,32 @@ static void names_are_kept_once(void **state AS_UNUSED)
     as_code_store_names_fini(&n);
 }
 
-static void what_is_not_needed_goes(void **state AS_UNUSED)
+static void unused_copies_are_removed(void **state AS_UNUSED)
 {
     struct as_code_store_names keep = names_of(COPY A, NULL);
 
-    assert_int_equal(as_code_store_discard(store, &keep, &err), 0); /* there is no store */
+    assert_int_equal(as_code_store_discard(store, &keep, &err), 0); /* no store yet */
     assert_int_equal(as_code_store_remove_discarded(store, &err), 0);
     make(A);
     make(B);
     make(".tmp-half");
     run("mkdir other", "");
     assert_int_equal(as_code_store_discard(store, &keep, &err), 2);
-    /* at once they are no copies; their files go later */
-    assert_false(there(B) || there(".tmp-half"));
+    /* at once they are not found any more; their files are removed later */
+    assert_false(exists(B) || exists(".tmp-half"));
     make(B);
-    assert_int_equal(as_code_store_discard(store, &keep, &err),
-                     1); /* one of the name waits already */
+    /* one of the same name is discarded already */
+    assert_int_equal(as_code_store_discard(store, &keep, &err), 1);
     make(B);
     assert_int_equal(as_code_store_remove_discarded(store, &err), 3);
-    assert_true(there(A) && there(A "/sub/deep/x") && there(B) && there("other"));
+    assert_true(exists(A) && exists(A "/sub/deep/x") && exists(B) && exists("other"));
     assert_int_equal(as_code_store_remove_discarded(store, &err), 0);
     assert_int_equal(err.n, 0);
     assert_int_equal(access("/etc", F_OK), 0); /* no link was followed */
     as_code_store_names_fini(&keep);
 }
 
-static void folders_that_cannot_be_written_to_go_too(void **state AS_UNUSED)
+static void folders_without_write_permission_are_removed(void **state AS_UNUSED)
 {
     struct as_code_store_names none = {0};
 
@@ -174,7 +174,7 @@ static void folders_that_cannot_be_written_to_go_too(void **state AS_UNUSED)
     assert_int_equal(err.n, 0);
 }
 
-static void all_of_it_can_go(void **state AS_UNUSED)
+static void a_store_can_be_removed(void **state AS_UNUSED)
 {
     make(A);
     make(".old-x");
@@ -188,13 +188,13 @@ static void all_of_it_can_go(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_what_a_file_says),
-        cmocka_unit_test(what_a_copy_is_of_is_an_absolute_path),
-        IN_FOLDER(a_copy_that_is_gone_is_told),
-        cmocka_unit_test(names_are_kept_once),
-        IN_FOLDER(what_is_not_needed_goes),
-        IN_FOLDER(folders_that_cannot_be_written_to_go_too),
-        IN_FOLDER(all_of_it_can_go),
+        cmocka_unit_test(paths_and_targets_of_a_copy),
+        cmocka_unit_test(the_source_option_has_an_absolute_path),
+        IN_FOLDER(a_missing_copy_is_an_error),
+        cmocka_unit_test(a_set_has_each_name_once),
+        IN_FOLDER(unused_copies_are_removed),
+        IN_FOLDER(folders_without_write_permission_are_removed),
+        IN_FOLDER(a_store_can_be_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Specification of ctl/output/console: lines go out whole, a reader that stalls stalls nobody. */
+/* Specification of ctl/output/console: whole lines, and a slow reader that blocks nobody. */
 #include "ctl/output/console.h"
 
 #include "unit.h"
@@ -11,7 +11,7 @@
 struct world {
     struct as_loop *loop;
     struct as_console console;
-    int in; /* the reader's end */
+    int in; /* the reading end of stderr's pipe */
     struct as_buf got;
     struct as_timer turn;
 };
@@ -36,7 +36,7 @@ static struct world *open_world(void)
     return w;
 }
 
-static void take(struct world *w)
+static void read_output(struct world *w)
 {
     ssize_t n;
 
@@ -63,7 +63,7 @@ static void lines_carry_a_name(void **state AS_UNUSED)
 
     as_console_write(&w->console, "echo-0", AS_STR("hello"));
     as_console_write(&w->console, NULL, AS_STR("Ready"));
-    take(w);
+    read_output(w);
     assert_true(as_str_eq(as_buf_slice(&w->got), AS_STR("[echo-0] hello\nReady\n")));
     close_world(w);
 }
@@ -75,7 +75,7 @@ static void log_lines_carry_the_time(void **state AS_UNUSED)
 
     as_log_event(&log, AS_LOG_WARN, "worker_exit", "code=%d", 3);
     as_log_event(&log, AS_LOG_DEBUG, "unseen", "x=1");
-    take(w);
+    read_output(w);
     as_buf_add(&w->got, "", 1);
     assert_memory_equal(w->got.p, "[supervisor] time=20", 20);
     assert_non_null(strstr((char *)w->got.p, "Z level=warn event=worker_exit code=3\n"));
@@ -98,14 +98,14 @@ static void a_stalled_reader_costs_lines_not_time(void **state AS_UNUSED)
     assert_true(n > AS_CONSOLE_BUFFER / (sizeof(line) + 1));
     as_console_write(&w->console, NULL, (struct as_str){line, sizeof(line)});
     while (w->console.out.n || w->console.dropped) { /* its own timer tries again */
-        take(w);
+        read_output(w);
         as_timer_set(&w->turn, as_loop_now(w->loop) + 5 * AS_MS);
         as_loop_run(w->loop);
     }
-    take(w);
+    read_output(w);
     as_buf_add(&w->got, "", 1);
     for (const char *p = (char *)w->got.p; *p == 'x'; p += sizeof(line) + 1) {
-        assert_int_equal(p[sizeof(line)], '\n'); /* no line is torn */
+        assert_int_equal(p[sizeof(line)], '\n'); /* every line is whole */
         got++;
     }
     assert_int_equal(got, n - 1);
@@ -115,7 +115,7 @@ static void a_stalled_reader_costs_lines_not_time(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void a_full_disk_is_waited_for(void **state AS_UNUSED)
+static void output_waits_for_a_full_disk(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     int there = dup(w->console.fd), full = open("/dev/full", O_WRONLY);
@@ -123,19 +123,19 @@ static void a_full_disk_is_waited_for(void **state AS_UNUSED)
     assert_int_equal(dup2(full, w->console.fd), w->console.fd);
     as_console_write(&w->console, "echo-0", AS_STR("one"));
     as_console_write(&w->console, "echo-0", AS_STR("two"));
-    assert_int_equal(dup2(there, w->console.fd), w->console.fd); /* somebody made room */
+    assert_int_equal(dup2(there, w->console.fd), w->console.fd); /* the disk has room again */
     while (w->console.out.n) {
         as_timer_set(&w->turn, as_loop_now(w->loop) + 5 * AS_MS);
         as_loop_run(w->loop);
     }
-    take(w);
+    read_output(w);
     assert_true(as_str_eq(as_buf_slice(&w->got), AS_STR("[echo-0] one\n[echo-0] two\n")));
     close(there);
     close(full);
     close_world(w);
 }
 
-static void a_reader_that_is_gone_is_forgotten(void **state AS_UNUSED)
+static void output_without_a_reader_is_dropped(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
@@ -147,7 +147,7 @@ static void a_reader_that_is_gone_is_forgotten(void **state AS_UNUSED)
     close_world(w);
 }
 
-/* A process that was given the descriptor has no buffer: what cannot be written is dropped. */
+/* A process that shares the descriptor has no buffer: what cannot be written is dropped. */
 static void a_stalled_reader_does_not_stop_another_process(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -163,11 +163,11 @@ static void a_stalled_reader_does_not_stop_another_process(void **state AS_UNUSE
         as_log_event(&log, AS_LOG_INFO, "filled", "x=%s", pad);
         n++;
     }
-    take(w);
+    read_output(w);
     as_log_event(&log, AS_LOG_INFO, "read", "n=1");
     as_log_event(&log, AS_LOG_INFO, "read", "n=2");
     assert_int_equal(shared.dropped, 0);
-    take(w);
+    read_output(w);
     as_buf_add(&w->got, "", 1);
     for (const char *p = (char *)w->got.p; (p = strstr(p, "filled x=")); p++) {
         assert_memory_equal(p + 9, pad, sizeof(pad) - 1);
@@ -186,7 +186,7 @@ static void a_stalled_reader_does_not_stop_another_process(void **state AS_UNUSE
     close_world(w);
 }
 
-/* Several write to it at once: what one of them saw free the other may have taken. */
+/* Several write at once: room that one has seen may be taken by another. */
 static void *log_much(void *arg)
 {
     struct as_log log = as_console_shared_log(arg, AS_LOG_INFO);
@@ -218,8 +218,8 @@ int main(void)
         cmocka_unit_test(a_stalled_reader_costs_lines_not_time),
         cmocka_unit_test(a_stalled_reader_does_not_stop_another_process),
         cmocka_unit_test(many_writers_and_a_stalled_reader),
-        cmocka_unit_test(a_full_disk_is_waited_for),
-        cmocka_unit_test(a_reader_that_is_gone_is_forgotten),
+        cmocka_unit_test(output_waits_for_a_full_disk),
+        cmocka_unit_test(output_without_a_reader_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A program in the place of the interpreter; called with -m anyserve.worker TARGET … */
+/* `script` is run as the interpreter, with -m anyserve.worker TARGET … */
 static int describe(struct as_declared *app, const char *script, int signal_fd, const char *want)
 {
     char path[] = "/tmp/as_describe_XXXXXX";
@@ -31,7 +31,7 @@ static int describe(struct as_declared *app, const char *script, int signal_fd, 
     return rc;
 }
 
-static void the_program_is_asked_and_its_exit_code_is_ours(void **state AS_UNUSED)
+static void the_exit_code_of_the_program_is_returned(void **state AS_UNUSED)
 {
     struct as_declared app;
     int fd = as_supervisor_signals();
@@ -53,7 +53,7 @@ static void the_program_is_asked_and_its_exit_code_is_ours(void **state AS_UNUSE
     close(fd);
 }
 
-static void signals_that_end_no_server_wait_for_it(void **state AS_UNUSED)
+static void signals_that_do_not_end_a_server_stay_pending(void **state AS_UNUSED)
 {
     struct signalfd_siginfo si;
     struct as_declared app;
@@ -73,7 +73,7 @@ static void signals_that_end_no_server_wait_for_it(void **state AS_UNUSED)
     close(all);
 }
 
-/* nohup: then the end of a terminal does not end us. */
+/* As nohup does: the end of the terminal does not end the server. */
 static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
 {
     struct signalfd_siginfo si;
@@ -102,7 +102,7 @@ static void an_ignored_hangup_stays_ignored(void **state AS_UNUSED)
     close(all);
 }
 
-static void a_missing_interpreter_is_told(void **state AS_UNUSED)
+static void a_missing_interpreter_is_an_error(void **state AS_UNUSED)
 {
     struct as_buf err = {0};
     struct as_declared app;
@@ -119,7 +119,7 @@ static void a_missing_interpreter_is_told(void **state AS_UNUSED)
     close(fd);
 }
 
-static void the_banner_says_what_and_where(void **state AS_UNUSED)
+static void the_banner_has_models_and_addresses(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, err = {0};
     struct as_banner v = {.version = "1.2",
@@ -175,7 +175,7 @@ static void a_banner_without_a_call_asks_for_the_metadata(void **state AS_UNUSED
     as_buf_fini(&b);
 }
 
-/* All deployments together; n more are counted. */
+/* Of all deployments together; further ones are only counted. */
 static void check_named(unsigned deployments, unsigned models, const char *want,
                         const char *unwanted)
 {
@@ -220,11 +220,11 @@ static void the_banner_names_ten_models(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_program_is_asked_and_its_exit_code_is_ours),
-        cmocka_unit_test(signals_that_end_no_server_wait_for_it),
+        cmocka_unit_test(the_exit_code_of_the_program_is_returned),
+        cmocka_unit_test(signals_that_do_not_end_a_server_stay_pending),
         cmocka_unit_test(an_ignored_hangup_stays_ignored),
-        cmocka_unit_test(a_missing_interpreter_is_told),
-        cmocka_unit_test(the_banner_says_what_and_where),
+        cmocka_unit_test(a_missing_interpreter_is_an_error),
+        cmocka_unit_test(the_banner_has_models_and_addresses),
         cmocka_unit_test(a_banner_without_a_call_asks_for_the_metadata),
         cmocka_unit_test(the_banner_names_ten_models),
     };

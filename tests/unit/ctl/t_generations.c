@@ -19,7 +19,7 @@ static struct as_spec *spec_of(const char *text)
     "applications: [{name: a, command: [x], deployments: [{name: d}]},"                            \
     " {name: b, command: [y], deployments: [{name: e}, {name: f, version: 2}]}]"
 
-/* Generation 7 is kept elsewhere, and counts how often it is asked for. */
+/* Generation 7 is stored; counts how often it is loaded. */
 static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
 {
     ++*(uint32_t *)ctx;
@@ -29,7 +29,7 @@ static int load(void *ctx, uint64_t generation, struct as_spec **ret_s)
     return 0;
 }
 
-static bool is(void *arg, uint64_t generation)
+static bool is_generation(void *arg, uint64_t generation)
 {
     return generation == *(uint64_t *)arg;
 }
@@ -51,7 +51,7 @@ static void a_deployment_is_found_in_its_generation(void **state AS_UNUSED)
     as_generations_fini(&c);
 }
 
-static void what_is_there_already_stays(void **state AS_UNUSED)
+static void a_generation_is_never_replaced(void **state AS_UNUSED)
 {
     struct as_generations c;
     const struct as_spec *s;
@@ -64,7 +64,7 @@ static void what_is_there_already_stays(void **state AS_UNUSED)
     as_generations_fini(&c);
 }
 
-static void what_is_kept_elsewhere_is_asked_for_once(void **state AS_UNUSED)
+static void a_stored_generation_is_loaded_once(void **state AS_UNUSED)
 {
     struct as_generations_deployment page;
     struct as_generations c;
@@ -79,7 +79,7 @@ static void what_is_kept_elsewhere_is_asked_for_once(void **state AS_UNUSED)
     as_generations_fini(&c);
 }
 
-static void what_nobody_needs_goes(void **state AS_UNUSED)
+static void unused_generations_are_freed(void **state AS_UNUSED)
 {
     struct as_generations c;
     uint32_t asked = 0;
@@ -88,7 +88,7 @@ static void what_nobody_needs_goes(void **state AS_UNUSED)
     as_generations_init(&c, load, &asked);
     for (uint64_t g = 1; g <= 3; g++)
         as_generations_add(&c, g, spec_of(TWO));
-    as_generations_prune(&c, is, &two);
+    as_generations_prune(&c, is_generation, &two);
     assert_non_null(as_generations_get(&c, 2));
     assert_null(as_generations_get(&c, 1));
     assert_null(as_generations_get(&c, 3));
@@ -100,9 +100,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deployment_is_found_in_its_generation),
-        cmocka_unit_test(what_is_there_already_stays),
-        cmocka_unit_test(what_is_kept_elsewhere_is_asked_for_once),
-        cmocka_unit_test(what_nobody_needs_goes),
+        cmocka_unit_test(a_generation_is_never_replaced),
+        cmocka_unit_test(a_stored_generation_is_loaded_once),
+        cmocka_unit_test(unused_generations_are_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

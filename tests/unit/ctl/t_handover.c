@@ -30,7 +30,7 @@ static void anything_else_is_refused(void **state AS_UNUSED)
 
     for (size_t i = 0; i < AS_COUNT(bad); i++)
         assert_int_equal(as_handover_parse(&back, bad[i]), AS_EINVALID);
-    assert_int_equal(back.n, 7); /* untouched */
+    assert_int_equal(back.n, 7); /* not changed */
     assert_int_equal(as_handover_parse(&back, "grpc:1023"), 0);
 }
 

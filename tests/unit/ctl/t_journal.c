@@ -37,17 +37,17 @@ static int down(void **state AS_UNUSED)
     return system(command);
 }
 
-static void begin(uint64_t keep, uint32_t max_gone)
+static void open_journal(uint64_t keep, uint32_t max_retired)
 {
-    assert_int_equal(as_journal_open(&j, base, 7, "own", keep, max_gone), 0);
+    assert_int_equal(as_journal_open(&j, base, 7, "own", keep, max_retired), 0);
 }
 
-static void say(const char *name, const char *line)
+static void write_line(const char *name, const char *line)
 {
     as_journal_write(&j, name, AS_STR(""), as_str_of(line));
 }
 
-/* The lines of a file without their moments, a '|' behind each; "-" when there is none. */
+/* The lines of a file without their times, a '|' behind each; "-": no file. */
 static const char *lines_of(const char *file)
 {
     static char text[65536];
@@ -77,9 +77,9 @@ static void each_name_has_a_file(void **state AS_UNUSED)
     struct stat st;
     char path[128];
 
-    begin(4096, 1);
-    say("own", "a");
-    say("rank-0", "b c");
+    open_journal(4096, 1);
+    write_line("own", "a");
+    write_line("rank-0", "b c");
     as_journal_write(&j, "own", AS_STR("time=1 "), AS_STR("d"));
     assert_string_equal(lines_of("own.log"), "a|time=1 d|");
     assert_string_equal(lines_of("rank-0.log"), "b c|");
@@ -88,33 +88,33 @@ static void each_name_has_a_file(void **state AS_UNUSED)
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void lines_of_an_earlier_life_stay(void **state AS_UNUSED)
+static void lines_of_an_earlier_process_stay(void **state AS_UNUSED)
 {
-    begin(4096, 1);
-    say("own", "first");
+    open_journal(4096, 1);
+    write_line("own", "first");
     as_journal_close(&j);
-    say("own", "nobody hears this"); /* closed: nothing happens */
-    begin(4096, 1);
-    say("own", "second");
+    write_line("own", "nobody hears this"); /* closed: ignored */
+    open_journal(4096, 1);
+    write_line("own", "second");
     assert_string_equal(lines_of("own.log"), "first|second|");
 }
 
 /* A line takes 26 bytes more than its text. */
-static void half_of_what_is_kept_is_one_file(void **state AS_UNUSED)
+static void one_file_has_half_of_the_bytes(void **state AS_UNUSED)
 {
     char text[38];
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = 0;
-    begin(252, 1); /* 126: two lines of 63 bytes fit, at N */
-    say("own", text);
-    say("own", text);
+    open_journal(252, 1); /* 126: two lines of 63 bytes fit, at N */
+    write_line("own", text);
+    write_line("own", text);
     assert_string_equal(lines_of("own.log.1"), "-");
-    say("own", "third"); /* N + 1 */
+    write_line("own", "third"); /* N + 1 */
     assert_int_equal(strlen(lines_of("own.log.1")), 2 * 38);
     assert_string_equal(lines_of("own.log"), "third|");
     for (int i = 0; i < 100; i++)
-        say("own", text);
+        write_line("own", text);
     assert_true(strlen(lines_of("own.log.1")) <= 2 * 38);
     assert_true(strlen(lines_of("own.log")) <= 2 * 38);
 }
@@ -124,9 +124,9 @@ static void a_line_is_not_longer_than_a_file(void **state AS_UNUSED)
     static char text[20000];
 
     memset(text, 'x', sizeof(text) - 1);
-    begin(1024, 1);
-    say("own", text);
-    say("own", "b");
+    open_journal(1024, 1);
+    write_line("own", text);
+    write_line("own", "b");
     assert_int_equal(strlen(lines_of("own.log.1")), 512 + 1);
     assert_string_equal(lines_of("own.log"), "b|");
 }
@@ -135,11 +135,11 @@ static void more_names_than_open_files(void **state AS_UNUSED)
 {
     char name[16];
 
-    begin(4096, 1);
+    open_journal(4096, 1);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 3 * AS_JOURNAL_OPEN_MAX; i++) {
             snprintf(name, sizeof(name), "r-%u", i);
-            say(name, name);
+            write_line(name, name);
         }
     }
     assert_string_equal(lines_of("r-0.log"), "r-0|r-0|r-0|");
@@ -150,12 +150,12 @@ static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
 {
     static struct as_journal other;
 
-    begin(200, 1);
+    open_journal(200, 1);
     assert_int_equal(as_journal_open(&other, base, 7, "own", 200, 0), 0);
-    say("own", "a line of some length that fills it");
+    write_line("own", "a line of some length that fills it");
     as_journal_write(&other, "own", AS_STR(""), AS_STR("a second line of the same length..."));
-    say("own", "a third line begins the next file");
-    /* it does not know that the file has changed, and is over the bound by its own count */
+    write_line("own", "a third line begins the next file");
+    /* it does not know of the rotation, and is over the bound by its own count */
     as_journal_write(&other, "own", AS_STR(""),
                      AS_STR("a fourth line, which goes there too, at last"));
     assert_string_equal(lines_of("own.log.1"),
@@ -167,79 +167,79 @@ static void two_writers_of_a_name_do_not_lose_a_file(void **state AS_UNUSED)
     as_journal_close(&other);
 }
 
-/* The bound on a file's size stands for a full disk. */
-static void a_torn_line_ends_before_the_next_one(void **state AS_UNUSED)
+/* RLIMIT_FSIZE stands for a full disk. */
+static void a_partial_line_ends_before_the_next_one(void **state AS_UNUSED)
 {
     struct rlimit was, small;
 
     signal(SIGXFSZ, SIG_IGN);
-    begin(4096, 1);
-    say("own", "first");
+    open_journal(4096, 1);
+    write_line("own", "first");
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
     small = (struct rlimit){31 + 28, was.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    say("own", "torn, and lost");
-    say("own", "lost");
+    write_line("own", "torn, and lost");
+    write_line("own", "lost");
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
-    say("own", "second");
-    say("own", "third");
+    write_line("own", "second");
+    write_line("own", "third");
     assert_string_equal(lines_of("own.log"), "first|tor|second|third|");
 }
 
-static void a_file_that_cannot_be_had_is_tried_again(void **state AS_UNUSED)
+static void a_failed_open_is_tried_again(void **state AS_UNUSED)
 {
     char path[128];
 
-    begin(64, 1);
-    say("own", "first");
+    open_journal(64, 1);
+    write_line("own", "first");
     snprintf(path, sizeof(path), "%s/own.log", folder);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0); /* nobody can write to that */
-    say("own", "lost, at the end of the file");
+    assert_int_equal(mkdir(path, 0700), 0); /* a folder cannot be written to */
+    write_line("own", "lost, at the end of the file");
     assert_int_equal(rmdir(path), 0);
-    say("own", "back");
+    write_line("own", "back");
     assert_string_equal(lines_of("own.log"), "back|");
 }
 
-static void of_what_is_gone_the_newest_are_kept(void **state AS_UNUSED)
+static void the_newest_retired_names_are_kept(void **state AS_UNUSED)
 {
-    begin(4096, 2);
+    open_journal(4096, 2);
     for (int i = 0; i < 4; i++) {
         char name[8];
 
         snprintf(name, sizeof(name), "r-%d", i);
-        say(name, "x");
+        write_line(name, "x");
         as_journal_retire(&j, name);
     }
     assert_string_equal(lines_of("r-0.log"), "-");
     assert_string_equal(lines_of("r-1.log"), "-");
     assert_string_equal(lines_of("r-2.log"), "x|");
-    say("r-2", "again"); /* it is not gone any more */
+    write_line("r-2", "again"); /* the name is in use again */
     for (int i = 4; i < 7; i++) {
         char name[8];
 
         snprintf(name, sizeof(name), "r-%d", i);
-        say(name, "x");
+        write_line(name, "x");
         as_journal_retire(&j, name);
     }
     assert_string_equal(lines_of("r-2.log"), "x|again|");
     assert_string_equal(lines_of("r-3.log"), "-");
     assert_string_equal(lines_of("r-4.log"), "-");
     assert_string_equal(lines_of("r-5.log"), "x|");
-    as_journal_retire(&j, "r-6"); /* twice is once */
+    as_journal_retire(&j, "r-6"); /* a second time changes nothing */
     assert_string_equal(lines_of("r-5.log"), "x|");
 }
 
-static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
+static void retired_names_survive_an_exec(void **state AS_UNUSED)
 {
     struct as_buf why = {0};
     struct as_reexec_reader in;
     struct as_reexec_writer out;
     int fd;
 
-    begin(4096, 2);
-    say("a", "of a");
-    say("b", "of b");
+    open_journal(4096, 2);
+    write_line("a", "of a");
+    write_line("b", "of b");
     as_journal_retire(&j, "a");
     as_journal_retire(&j, "b");
     as_reexec_writer_init(&out);
@@ -249,49 +249,49 @@ static void what_is_gone_is_known_over_an_exec(void **state AS_UNUSED)
     as_journal_close(&j);
     assert_int_equal(as_reexec_reader_load(&in, fd, false, &why), 0);
     close(fd);
-    begin(4096, 2);
+    open_journal(4096, 2);
     as_journal_restore(&j, &in);
     assert_false(in.failed);
     as_reexec_reader_fini(&in);
-    say("c", "of c");
+    write_line("c", "of c");
     as_journal_retire(&j, "c");
     assert_string_equal(lines_of("a.log"), "-");
     assert_string_equal(lines_of("b.log"), "of b|");
     assert_string_equal(lines_of("c.log"), "of c|");
 }
 
-static void one_that_says_nothing_is_known(void **state AS_UNUSED)
+static void a_silent_process_has_a_file(void **state AS_UNUSED)
 {
-    begin(4096, 1);
+    open_journal(4096, 1);
     as_journal_add(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "");
-    say("r-0", "x");
+    write_line("r-0", "x");
     as_journal_add(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "x|");
 }
 
-static void none_of_what_is_gone(void **state AS_UNUSED)
+static void no_retired_name_is_kept(void **state AS_UNUSED)
 {
-    begin(4096, 0);
-    say("r-0", "x");
+    open_journal(4096, 0);
+    write_line("r-0", "x");
     as_journal_retire(&j, "r-0");
     assert_string_equal(lines_of("r-0.log"), "-");
 }
 
-static void nothing_is_kept(void **state AS_UNUSED)
+static void a_journal_without_bytes_writes_nothing(void **state AS_UNUSED)
 {
-    begin(0, 1);
-    say("own", "x");
+    open_journal(0, 1);
+    write_line("own", "x");
     as_journal_retire(&j, "own");
     assert_string_equal(lines_of("own.log"), "-");
     as_journal_write(NULL, "own", AS_STR(""), AS_STR("x"));
     as_journal_retire(NULL, "own");
 }
 
-static void without_its_folder(void **state AS_UNUSED)
+static void a_missing_folder_is_an_error(void **state AS_UNUSED)
 {
     assert_int_equal(as_journal_open(&j, base, 8, "own", 4096, 1), AS_EIO);
-    say("own", "x");
+    write_line("own", "x");
     as_journal_retire(&j, "own");
 }
 
@@ -320,7 +320,7 @@ static void names_and_files(void **state AS_UNUSED)
     as_journal_file_name(file, text);
     text[sizeof(text) - 2] = 'x';
     as_journal_file_name(other, text);
-    assert_string_not_equal(file, other); /* though both are cut */
+    assert_string_not_equal(file, other); /* although both are cut */
     assert_true(strlen(file) + sizeof(AS_JOURNAL_ROTATED) - 1 < 256);
 }
 
@@ -330,19 +330,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(each_name_has_a_file),
-        T(lines_of_an_earlier_life_stay),
-        T(half_of_what_is_kept_is_one_file),
+        T(lines_of_an_earlier_process_stay),
+        T(one_file_has_half_of_the_bytes),
         T(a_line_is_not_longer_than_a_file),
         T(more_names_than_open_files),
         T(two_writers_of_a_name_do_not_lose_a_file),
-        T(a_torn_line_ends_before_the_next_one),
-        T(a_file_that_cannot_be_had_is_tried_again),
-        T(of_what_is_gone_the_newest_are_kept),
-        T(what_is_gone_is_known_over_an_exec),
-        T(one_that_says_nothing_is_known),
-        T(none_of_what_is_gone),
-        T(nothing_is_kept),
-        T(without_its_folder),
+        T(a_partial_line_ends_before_the_next_one),
+        T(a_failed_open_is_tried_again),
+        T(the_newest_retired_names_are_kept),
+        T(retired_names_survive_an_exec),
+        T(a_silent_process_has_a_file),
+        T(no_retired_name_is_kept),
+        T(a_journal_without_bytes_writes_nothing),
+        T(a_missing_folder_is_an_error),
         cmocka_unit_test(names_and_files),
     };
 

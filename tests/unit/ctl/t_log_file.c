@@ -53,7 +53,7 @@ static int open_log(uint32_t count)
     return fd;
 }
 
-/* The loop lets go of its timer before the memory is used again. */
+/* Runs the loop until the timer is closed. */
 static void close_log(void)
 {
     as_log_file_close(&file);
@@ -92,7 +92,7 @@ static void check(const char *end, int size, char first)
     close(fd);
 }
 
-static void at_its_bound_it_stays_and_beyond_it_is_set_aside(void **state AS_UNUSED)
+static void a_file_over_its_bound_is_rotated(void **state AS_UNUSED)
 {
     int fd = open_log(2);
 
@@ -100,14 +100,14 @@ static void at_its_bound_it_stays_and_beyond_it_is_set_aside(void **state AS_UNU
     check("", BOUND, 'a');
     check(".1", -1, 0);
     print(fd, 'a', 1);
-    as_log_file_add_written(&file, BOUND); /* looks, whatever was written */
+    as_log_file_add_written(&file, BOUND); /* checks the size now */
     check("", 0, 0);
     check(".1", BOUND + 1, 'a');
     close_log();
     close(fd);
 }
 
-static void so_many_are_kept(void **state AS_UNUSED)
+static void count_old_files_are_kept(void **state AS_UNUSED)
 {
     int fd = open_log(2);
 
@@ -122,7 +122,7 @@ static void so_many_are_kept(void **state AS_UNUSED)
     close(fd);
 }
 
-static void none_is_kept(void **state AS_UNUSED)
+static void no_old_file_is_kept(void **state AS_UNUSED)
 {
     int fd = open_log(0);
 
@@ -133,8 +133,8 @@ static void none_is_kept(void **state AS_UNUSED)
     close(fd);
 }
 
-/* As dispatcher and controller do: they have it open, too. */
-static void others_write_on_where_it_begins_anew(void **state AS_UNUSED)
+/* Dispatcher and controller have the file open as well. */
+static void other_writers_continue_in_the_truncated_file(void **state AS_UNUSED)
 {
     int fd = open_log(1), other = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
 
@@ -146,7 +146,7 @@ static void others_write_on_where_it_begins_anew(void **state AS_UNUSED)
     close(fd);
 }
 
-static void what_is_another_file_is_left_alone(void **state AS_UNUSED)
+static void another_file_is_left_alone(void **state AS_UNUSED)
 {
     int fd = open_log(1);
 
@@ -165,8 +165,8 @@ static void what_is_another_file_is_left_alone(void **state AS_UNUSED)
     as_log_file_add_written(NULL, BOUND);
 }
 
-/* The place of the copy is taken: nothing is lost, and it is told once. */
-static void what_cannot_be_set_aside_is_told_once(void **state AS_UNUSED)
+/* The copy cannot be made: nothing is lost, and one line is logged. */
+static void a_failed_rotation_is_logged_once(void **state AS_UNUSED)
 {
     int fd = open_log(1);
     char name[80];
@@ -175,7 +175,7 @@ static void what_cannot_be_set_aside_is_told_once(void **state AS_UNUSED)
     assert_int_equal(mkdir(name, 0700), 0);
     print(fd, 'a', BOUND + 1);
     check("", BOUND + 1, 'a');
-    assert_string_equal(said, ""); /* who writes may be who writes the log */
+    assert_string_equal(said, ""); /* not at once: the caller may be the log itself */
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     assert_non_null(strstr(said, "log_not_set_aside"));
     said[0] = 0;
@@ -190,7 +190,7 @@ static void what_cannot_be_set_aside_is_told_once(void **state AS_UNUSED)
     close(fd);
 }
 
-static void one_that_is_long_at_the_start_is_renamed(void **state AS_UNUSED)
+static void a_long_file_is_renamed_at_the_start(void **state AS_UNUSED)
 {
     int fd = open_log(2);
 
@@ -217,13 +217,13 @@ static void one_that_is_long_at_the_start_is_renamed(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(at_its_bound_it_stays_and_beyond_it_is_set_aside),
-        IN_FOLDER(so_many_are_kept),
-        IN_FOLDER(none_is_kept),
-        IN_FOLDER(others_write_on_where_it_begins_anew),
-        IN_FOLDER(what_is_another_file_is_left_alone),
-        IN_FOLDER(what_cannot_be_set_aside_is_told_once),
-        IN_FOLDER(one_that_is_long_at_the_start_is_renamed),
+        IN_FOLDER(a_file_over_its_bound_is_rotated),
+        IN_FOLDER(count_old_files_are_kept),
+        IN_FOLDER(no_old_file_is_kept),
+        IN_FOLDER(other_writers_continue_in_the_truncated_file),
+        IN_FOLDER(another_file_is_left_alone),
+        IN_FOLDER(a_failed_rotation_is_logged_once),
+        IN_FOLDER(a_long_file_is_renamed_at_the_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static int remove_root(void **state AS_UNUSED)
     return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void put(const char *name, const char *text)
+static void write_sample(const char *name, const char *text)
 {
     char path[256];
     FILE *f;
@@ -53,36 +53,36 @@ static void nothing_readable_is_zero(void **state AS_UNUSED)
 
 static void without_a_group_it_is_the_machine(void **state AS_UNUSED)
 {
-    put("/proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n");
-    put("/proc/vmstat", "nr_free_pages 3\noom_kill 4\n");
+    write_sample("/proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n");
+    write_sample("/proc/vmstat", "nr_free_pages 3\noom_kill 4\n");
     assert_int_equal(as_memory_limit(root), 2048 * 1024);
     assert_int_equal(as_memory_limit_oom_kills(root), 4);
 }
 
 static void version_two_takes_the_smallest_limit_on_the_way_up(void **state AS_UNUSED)
 {
-    put("/proc/meminfo", "MemTotal: 8192 kB\n");
-    put("/proc/vmstat", "oom_kill 9\n");
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    write_sample("/proc/meminfo", "MemTotal: 8192 kB\n");
+    write_sample("/proc/vmstat", "oom_kill 9\n");
+    write_sample("/proc/self/cgroup", "0::/a/b\n");
+    write_sample("/sys/fs/cgroup/a/b/memory.max", "max\n");
     assert_int_equal(as_memory_limit(root), 8192 * 1024);
-    put("/sys/fs/cgroup/a/memory.max", "1000000\n");
+    write_sample("/sys/fs/cgroup/a/memory.max", "1000000\n");
     assert_int_equal(as_memory_limit(root), 1000000);
-    put("/sys/fs/cgroup/a/b/memory.max", "500000\n");
+    write_sample("/sys/fs/cgroup/a/b/memory.max", "500000\n");
     assert_int_equal(as_memory_limit(root), 500000);
-    put("/sys/fs/cgroup/a/b/memory.events", "low 0\noom 5\noom_kill 2\n");
+    write_sample("/sys/fs/cgroup/a/b/memory.events", "low 0\noom 5\noom_kill 2\n");
     assert_int_equal(as_memory_limit_oom_kills(root), 2);
 }
 
 static void version_one_wins_where_it_has_the_controller(void **state AS_UNUSED)
 {
-    put("/proc/meminfo", "MemTotal: 8192 kB\n");
-    put("/proc/self/cgroup", "5:cpu:/x\n4:memory:/m\n0::/\n");
-    put("/sys/fs/cgroup/memory.max", "77\n"); /* of a v2 group that is not the one that counts */
-    put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "3000000\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/m/memory.oom_control",
-        "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    write_sample("/proc/meminfo", "MemTotal: 8192 kB\n");
+    write_sample("/proc/self/cgroup", "5:cpu:/x\n4:memory:/m\n0::/\n");
+    write_sample("/sys/fs/cgroup/memory.max", "77\n"); /* of a v2 group, which does not count */
+    write_sample("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "3000000\n");
+    write_sample("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    write_sample("/sys/fs/cgroup/memory/m/memory.oom_control",
+                 "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     assert_int_equal(as_memory_limit(root), 3000000);
     assert_int_equal(as_memory_limit_oom_kills(root), 3);
 }
@@ -90,28 +90,28 @@ static void version_one_wins_where_it_has_the_controller(void **state AS_UNUSED)
 /* A container sees its own group as the root of the mount, under a path that it does not see. */
 static void a_hidden_path_falls_back_to_the_mount(void **state AS_UNUSED)
 {
-    put("/proc/self/cgroup", "4:memory:/docker/0123\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4096\n");
+    write_sample("/proc/self/cgroup", "4:memory:/docker/0123\n");
+    write_sample("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4096\n");
     assert_int_equal(as_memory_limit(root), 4096);
 }
 
 static void another_process_has_its_own_group(void **state AS_UNUSED)
 {
-    put("/proc/meminfo", "MemTotal:        2048 kB\n");
-    put("/proc/self/cgroup", "0::/mine\n");
-    put("/proc/77/cgroup", "0::/its\n");
-    put("/sys/fs/cgroup/mine/memory.max", "4096\n");
-    put("/sys/fs/cgroup/its/memory.max", "8192\n");
+    write_sample("/proc/meminfo", "MemTotal:        2048 kB\n");
+    write_sample("/proc/self/cgroup", "0::/mine\n");
+    write_sample("/proc/77/cgroup", "0::/its\n");
+    write_sample("/sys/fs/cgroup/mine/memory.max", "4096\n");
+    write_sample("/sys/fs/cgroup/its/memory.max", "8192\n");
     assert_int_equal(as_memory_limit(root), 4096);
     assert_int_equal(as_memory_limit_of(root, 77), 8192);
     assert_int_equal(as_memory_limit_of(root, 78), 2048 * 1024); /* there is none: the machine's */
 }
 
-static void nonsense_is_passed_over(void **state AS_UNUSED)
+static void invalid_files_are_ignored(void **state AS_UNUSED)
 {
-    put("/proc/meminfo", "MemTotal: lots\n");
-    put("/proc/self/cgroup", "rubbish\n:\n0::/a\n");
-    put("/sys/fs/cgroup/a/memory.max", "99999999999999999999999999\n");
+    write_sample("/proc/meminfo", "MemTotal: lots\n");
+    write_sample("/proc/self/cgroup", "rubbish\n:\n0::/a\n");
+    write_sample("/sys/fs/cgroup/a/memory.max", "99999999999999999999999999\n");
     assert_int_equal(as_memory_limit(root), 0);
 }
 
@@ -127,7 +127,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hidden_path_falls_back_to_the_mount, make_root,
                                         remove_root),
         cmocka_unit_test_setup_teardown(another_process_has_its_own_group, make_root, remove_root),
-        cmocka_unit_test_setup_teardown(nonsense_is_passed_over, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(invalid_files_are_ignored, make_root, remove_root),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

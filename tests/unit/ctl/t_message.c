@@ -86,7 +86,7 @@ static void a_cut_or_longer_datagram_is_refused(void **state AS_UNUSED)
         assert_int_equal(as_ctl_decode(buf, i, &back), AS_EPROTO);
     assert_int_equal(as_ctl_decode(buf, n + 1, &back), AS_EPROTO);
     assert_int_equal(as_ctl_decode(buf, sizeof(buf), &back), AS_EPROTO);
-    assert_int_equal(back.pid, 42); /* untouched */
+    assert_int_equal(back.pid, 42); /* not changed */
 }
 
 /* Every byte with every value: accepted or refused, never read beyond the end (ASan watches). */
@@ -114,7 +114,7 @@ static void hostile_bytes_do_no_harm(void **state AS_UNUSED)
     assert_true(refused > 15 * 250);
 }
 
-static void everything_has_a_speaker_and_another_hearer(void **state AS_UNUSED)
+static void every_type_has_a_sender_and_another_receiver(void **state AS_UNUSED)
 {
     for (int t = AS_CTL_NONE + 1; t < AS_CTL_TYPES; t++) {
         uint32_t from = as_ctl_senders((enum as_ctl_type)t);
@@ -122,7 +122,7 @@ static void everything_has_a_speaker_and_another_hearer(void **state AS_UNUSED)
 
         assert_true(from && to && !(from & to));
     }
-    /* what passes through the supervisor */
+    /* messages that pass through the supervisor */
     assert_int_equal(as_ctl_receivers(AS_CTL_ASK), AS_CTL_D);
     assert_int_equal(as_ctl_receivers(AS_CTL_READY), AS_CTL_S | AS_CTL_C);
     /* for a type of another version */
@@ -142,7 +142,7 @@ static void over_the_socket(void **state AS_UNUSED)
     assert_int_equal(as_ctl_send(fd[0], &sample), 0);
     assert_int_equal(as_ctl_receive(fd[1], buf, &back), 0);
     check_equal(&sample, &back);
-    /* what is no message is skipped, what comes behind it is not lost */
+    /* an invalid datagram is skipped, and the next one is not lost */
     assert_int_equal(send(fd[0], "hello", 5, 0), 5);
     assert_int_equal(send(fd[0], big, sizeof(big), 0), (int)sizeof(big));
     assert_int_equal(as_ctl_send(fd[0], &sample), 0);
@@ -176,7 +176,7 @@ static void what_is_not_read_yet_is_counted(void **state AS_UNUSED)
         assert_true(as_ctl_unread(fd[0]) > before);
         sent++;
     } while (as_ctl_unread(fd[0]) <= AS_CTL_UNREAD_MAX);
-    /* so much is room for many, and there is room behind it for the longest */
+    /* below the limit there is room for many more, and for the longest one */
     assert_true(sent > 4);
     assert_int_equal(as_ctl_send(fd[0], &sample), 0);
     while (as_ctl_receive(fd[1], buf, &back) == 0)
@@ -187,7 +187,7 @@ static void what_is_not_read_yet_is_counted(void **state AS_UNUSED)
     assert_int_equal(as_ctl_unread(-1), 0);
 }
 
-static void a_descriptor_goes_along(void **state AS_UNUSED)
+static void a_descriptor_is_passed(void **state AS_UNUSED)
 {
     uint8_t buf[AS_CTL_MESSAGE_MAX];
     struct as_ctl_message back;
@@ -203,7 +203,7 @@ static void a_descriptor_goes_along(void **state AS_UNUSED)
     close(passed);
     assert_int_equal(as_ctl_receive_fd(fd[1], buf, &back, &passed), 0);
     assert_int_equal(passed, -1);
-    /* who asks for none is not given one, and one with what is no message is closed */
+    /* as_ctl_receive gets no descriptor, and one that comes with an invalid message is closed */
     passed = dup(fd[0]);
     close(passed);
     assert_int_equal(as_ctl_send_fd(fd[0], &sample, fd[0]), 0);
@@ -216,7 +216,7 @@ static void a_descriptor_goes_along(void **state AS_UNUSED)
     close(fd[1]);
 }
 
-static void a_question_is_a_word_and_a_body(void **state AS_UNUSED)
+static void ask_is_an_operation_and_a_body(void **state AS_UNUSED)
 {
     enum as_control_op op = AS_CONTROL_LOG_LEVEL;
     struct as_str body = AS_STR("untouched");
@@ -235,15 +235,15 @@ static void a_question_is_a_word_and_a_body(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_question_is_a_word_and_a_body),
+        cmocka_unit_test(ask_is_an_operation_and_a_body),
         cmocka_unit_test(every_type_comes_back_as_it_was),
         cmocka_unit_test(strings_are_bounded_and_long_text_is_cut),
         cmocka_unit_test(a_cut_or_longer_datagram_is_refused),
         cmocka_unit_test(hostile_bytes_do_no_harm),
-        cmocka_unit_test(everything_has_a_speaker_and_another_hearer),
+        cmocka_unit_test(every_type_has_a_sender_and_another_receiver),
         cmocka_unit_test(over_the_socket),
         cmocka_unit_test(what_is_not_read_yet_is_counted),
-        cmocka_unit_test(a_descriptor_goes_along),
+        cmocka_unit_test(a_descriptor_is_passed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void the_last_lines_are_kept(void **state AS_UNUSED)
     }
     as_output_tail(o, &tail);
     assert_string_equal(text(&tail), text(&want));
-    as_output_feed(o, "  \n\n", 4); /* blank lines say nothing */
+    as_output_feed(o, "  \n\n", 4); /* blank lines do not count */
     assert_true(as_str_eq(as_output_last(o), AS_STR("line 20")));
     as_buf_fini(&lines);
     as_buf_fini(&tail);
@@ -153,7 +153,7 @@ static void a_long_frame_is_cut(void **state AS_UNUSED)
     free(o);
 }
 
-static void the_parts_of_a_report(void **state AS_UNUSED)
+static void a_report_is_split_into_reason_and_last_line(void **state AS_UNUSED)
 {
     struct as_str why, last;
 
@@ -176,7 +176,7 @@ int main(void)
         cmocka_unit_test(the_last_lines_are_kept),
         cmocka_unit_test(where_a_python_program_crashed),
         cmocka_unit_test(a_long_frame_is_cut),
-        cmocka_unit_test(the_parts_of_a_report),
+        cmocka_unit_test(a_report_is_split_into_reason_and_last_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Specification of ctl/supervise/process: one process to its end, with /bin/sh in its place. */
+/* Specification of ctl/supervise/process: one process, /bin/sh, to its end. */
 #include "ctl/supervise/process.h"
 
 #include "unit.h"
@@ -12,7 +12,7 @@
 struct world {
     struct as_loop *loop;
     struct as_process *process;
-    struct as_process_end end; /* its texts are not valid any more */
+    struct as_process_end end; /* without its texts, which were valid in the callback only */
     struct as_buf printed;     /* lines, each with ';' */
     char reason[512], last[64];
     uint64_t oom_seen;
@@ -80,7 +80,7 @@ static void close_world(struct world *w)
     free(w);
 }
 
-static void its_lines_and_its_end_are_told(void **state AS_UNUSED)
+static void lines_and_end_are_reported(void **state AS_UNUSED)
 {
     struct world *w = open_world("echo on its way; echo 'no weights' >&2; echo; exit 3");
 
@@ -108,7 +108,7 @@ static void a_kill_from_outside_and_a_crash_are_told_apart(void **state AS_UNUSE
     close_world(w);
 }
 
-static void a_sentence_is_a_crash_and_its_first_reason_counts(void **state AS_UNUSED)
+static void our_kill_is_a_crash_with_the_first_reason(void **state AS_UNUSED)
 {
     struct world *w = open_world("exec sleep 1000");
 
@@ -131,7 +131,7 @@ static void one_that_hangs_is_aborted_then_killed(void **state AS_UNUSED)
     assert_int_equal(w->end.kind, AS_EXIT_CRASH);
     assert_string_equal(w->reason, "signal 6 (SIGABRT): it hangs\n");
     close_world(w);
-    /* one that does not take it, although it is asked to stop later */
+    /* a process that ignores SIGABRT, and is asked to stop later */
     w = open_world("trap '' ABRT; echo up; while :; do sleep 0.01; done");
     run_until_line(w);
     as_process_abort(w->process, AS_STR("it hangs"));
@@ -148,7 +148,7 @@ static void stopping_asks_first_and_kills_after_the_timeout(void **state AS_UNUS
     run_until_line(w);
     as_process_stop(w->process, SIGTERM, 60 * AS_SEC);
     run_until_line(w);
-    as_process_stop(w->process, 0, 0); /* in a hurry now */
+    as_process_stop(w->process, 0, 0); /* again, with a shorter timeout */
     run_to_end(w);
     assert_string_equal((char *)w->printed.p, "up;asked;");
     assert_int_equal(w->end.kind, AS_EXIT_STOPPED);
@@ -156,7 +156,7 @@ static void stopping_asks_first_and_kills_after_the_timeout(void **state AS_UNUS
     close_world(w);
 }
 
-static void one_that_was_asked_has_stopped_whatever_it_says(void **state AS_UNUSED)
+static void a_process_that_was_asked_to_end_has_stopped(void **state AS_UNUSED)
 {
     struct world *w = open_world("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
 
@@ -175,7 +175,7 @@ static void its_group_ends_with_it(void **state AS_UNUSED)
 
     run_to_end(w);
     member = (pid_t)strtol((char *)w->printed.p, NULL, 10);
-    /* dead, though perhaps not reaped by whoever has inherited it */
+    /* dead, but perhaps not reaped by its new parent yet */
     while (kill(member, 0) == 0) {
         char path[64], state_of[16] = "";
         FILE *f;
@@ -200,19 +200,19 @@ static void an_open_pipe_does_not_hide_a_death(void **state AS_UNUSED)
     run_to_end(w);
     assert_int_equal(w->end.status, 1 << 8);
     escaped = (pid_t)strtol((char *)w->printed.p, NULL, 10);
-    assert_int_equal(kill(escaped, SIGKILL), 0); /* it lives, and has the pipe */
+    assert_int_equal(kill(escaped, SIGKILL), 0); /* it lives, and holds the pipe open */
     close_world(w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_lines_and_its_end_are_told),
+        cmocka_unit_test(lines_and_end_are_reported),
         cmocka_unit_test(a_kill_from_outside_and_a_crash_are_told_apart),
-        cmocka_unit_test(a_sentence_is_a_crash_and_its_first_reason_counts),
+        cmocka_unit_test(our_kill_is_a_crash_with_the_first_reason),
         cmocka_unit_test(one_that_hangs_is_aborted_then_killed),
         cmocka_unit_test(stopping_asks_first_and_kills_after_the_timeout),
-        cmocka_unit_test(one_that_was_asked_has_stopped_whatever_it_says),
+        cmocka_unit_test(a_process_that_was_asked_to_end_has_stopped),
         cmocka_unit_test(its_group_ends_with_it),
         cmocka_unit_test(an_open_pipe_does_not_hide_a_death),
     };

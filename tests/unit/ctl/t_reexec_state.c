@@ -1,5 +1,4 @@
-/* Specification of ctl/message/reexec_state: what a supervisor hands to the next image of itself.
- */
+/* Specification of ctl/message/reexec_state: the state over an upgrade's exec. */
 #include "ctl/message/reexec_state.h"
 
 #include "unit.h"
@@ -8,8 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What is written in between is read by `look`; the error, or "". */
-static const char *over(struct as_reexec_writer *c, void (*look)(struct as_reexec_reader *in))
+/* Writes the state, and reads it by `read_fn`. Returns the error, or "". */
+static const char *read_back(struct as_reexec_writer *c,
+                             void (*read_fn)(struct as_reexec_reader *in))
 {
     static char text[256];
     struct as_reexec_reader in;
@@ -18,7 +18,7 @@ static const char *over(struct as_reexec_writer *c, void (*look)(struct as_reexe
 
     assert_true(fd >= 0);
     if (as_reexec_reader_load(&in, fd, true, &err) == 0) {
-        look(&in);
+        read_fn(&in);
         as_reexec_reader_fini(&in);
     }
     snprintf(text, sizeof(text), "%.*s", AS_STR_FMT(as_buf_slice(&err)));
@@ -28,7 +28,7 @@ static const char *over(struct as_reexec_writer *c, void (*look)(struct as_reexe
     return text;
 }
 
-static void look_at_all(struct as_reexec_reader *in)
+static void read_all(struct as_reexec_reader *in)
 {
     char *copy;
 
@@ -44,7 +44,7 @@ static void look_at_all(struct as_reexec_reader *in)
     assert_int_equal(in->rest.n, 0);
 }
 
-static void what_is_written_is_read(void **state AS_UNUSED)
+static void written_values_are_read(void **state AS_UNUSED)
 {
     struct as_reexec_writer c;
 
@@ -55,14 +55,14 @@ static void what_is_written_is_read(void **state AS_UNUSED)
     as_reexec_put(&c, "name", AS_STR("echo-0"));
     as_reexec_put_fd(&c, "pipe", 9);
     as_reexec_put_fd(&c, "none", -1);
-    assert_string_equal(over(&c, look_at_all), "");
+    assert_string_equal(read_back(&c, read_all), "");
 }
 
-static void look_for_another(struct as_reexec_reader *in)
+static void read_another_key(struct as_reexec_reader *in)
 {
     assert_int_equal(as_reexec_get_u64(in, "size", 100), 0);
     assert_true(in->failed);
-    /* nothing is read any more, and the first error is the one that is told */
+    /* nothing more is read, and the first error is reported */
     assert_int_equal(as_reexec_get(in, "count").n, 0);
     assert_int_equal(as_reexec_get_fd(in, "count"), -1);
 }
@@ -73,12 +73,12 @@ static void another_key_is_an_error(void **state AS_UNUSED)
 
     as_reexec_writer_init(&c);
     as_reexec_put_u64(&c, "count", 7);
-    assert_string_equal(over(&c, look_for_another),
+    assert_string_equal(read_back(&c, read_another_key),
                         "the running supervisor's state cannot be read: "
                         "it has no 'size' where it is expected");
 }
 
-static void look_for_numbers(struct as_reexec_reader *in)
+static void read_numbers(struct as_reexec_reader *in)
 {
     assert_int_equal(as_reexec_get_u64(in, "most", 100), 100);
     assert_int_equal(as_reexec_get_u64(in, "more", 100), 0);
@@ -92,10 +92,10 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     as_reexec_writer_init(&c);
     as_reexec_put_u64(&c, "most", 100);
     as_reexec_put_u64(&c, "more", 101);
-    assert_non_null(strstr(over(&c, look_for_numbers), "'more' is no number in its range"));
+    assert_non_null(strstr(read_back(&c, read_numbers), "'more' is no number in its range"));
 }
 
-static void look_at_nothing(struct as_reexec_reader *in AS_UNUSED)
+static void read_nothing(struct as_reexec_reader *in AS_UNUSED)
 {
     fail();
 }
@@ -105,14 +105,14 @@ static void another_format_is_refused(void **state AS_UNUSED)
     struct as_reexec_writer c = {0};
 
     as_reexec_put_u64(&c, "anyserve-supervisor", AS_REEXEC_FORMAT + 1);
-    assert_non_null(strstr(over(&c, look_at_nothing), "another format"));
+    assert_non_null(strstr(read_back(&c, read_nothing), "another format"));
     as_reexec_put(&c, "something", AS_STR("else"));
-    assert_non_null(strstr(over(&c, look_at_nothing), "it has no 'anyserve-supervisor'"));
-    assert_non_null(strstr(over(&c, look_at_nothing), "it has no 'anyserve-supervisor'"));
+    assert_non_null(strstr(read_back(&c, read_nothing), "it has no 'anyserve-supervisor'"));
+    assert_non_null(strstr(read_back(&c, read_nothing), "it has no 'anyserve-supervisor'"));
 }
 
-/* Sparse: it takes no memory of the machine's. */
-static void what_is_too_large_is_told(void **state AS_UNUSED)
+/* Sparse: it uses no memory. */
+static void a_file_that_is_too_large_is_an_error(void **state AS_UNUSED)
 {
     struct as_reexec_reader in;
     struct as_buf why;
@@ -127,7 +127,7 @@ static void what_is_too_large_is_told(void **state AS_UNUSED)
     close(fd);
 }
 
-static void look_at_rubbish(struct as_reexec_reader *in)
+static void read_rubbish(struct as_reexec_reader *in)
 {
     assert_int_equal(as_reexec_get(in, "a").n, 0);
     assert_true(in->failed);
@@ -144,7 +144,7 @@ static void lengths_are_checked(void **state AS_UNUSED)
 
         as_reexec_writer_init(&c);
         as_buf_str(&c.text, bad[i]);
-        assert_non_null(strstr(over(&c, look_at_rubbish), "cannot be read"));
+        assert_non_null(strstr(read_back(&c, read_rubbish), "cannot be read"));
     }
 }
 
@@ -184,7 +184,7 @@ static void descriptors_live_through_an_exec(void **state AS_UNUSED)
     assert_int_equal(flags(file), FD_CLOEXEC);
     as_reexec_set_inherited(&c, file, true);
     assert_int_equal(flags(fd) | flags(file), 0);
-    as_reexec_set_inherited(&c, file, false); /* the exec was refused */
+    as_reexec_set_inherited(&c, file, false); /* the exec failed */
     assert_int_equal(flags(fd) & flags(file), FD_CLOEXEC);
     as_reexec_set_inherited(&c, file, true);
     assert_int_equal(as_reexec_reader_load(&in, file, false, &err), 0);
@@ -204,11 +204,11 @@ static void descriptors_live_through_an_exec(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(written_values_are_read),
         cmocka_unit_test(another_key_is_an_error),
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(another_format_is_refused),
-        cmocka_unit_test(what_is_too_large_is_told),
+        cmocka_unit_test(a_file_that_is_too_large_is_an_error),
         cmocka_unit_test(lengths_are_checked),
         cmocka_unit_test(a_state_is_bounded),
         cmocka_unit_test(descriptors_live_through_an_exec),

@@ -1,5 +1,4 @@
-/* Specification of ctl/message/replica_context: what a replica is told, in the environment or in a
- * file. */
+/* Specification of ctl/message/replica_context: a context in the environment or in a file. */
 #include "ctl/message/replica_context.h"
 
 #include "unit.h"
@@ -30,7 +29,7 @@ static struct as_buf text_of(size_t n, char c)
     return b;
 }
 
-static void a_short_one_travels_as_it_is(void **state AS_UNUSED)
+static void a_short_context_is_inline(void **state AS_UNUSED)
 {
     struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE, 'x'), out = {0};
 
@@ -43,7 +42,7 @@ static void a_short_one_travels_as_it_is(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-static void a_long_one_lies_in_a_file_of_ours(void **state AS_UNUSED)
+static void a_long_context_is_in_a_private_file(void **state AS_UNUSED)
 {
     struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE + 1, 'x'), other = text_of(20000, 'y'),
                   out = {0};
@@ -58,7 +57,7 @@ static void a_long_one_lies_in_a_file_of_ours(void **state AS_UNUSED)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(st.st_size, AS_REPLICA_CONTEXT_INLINE + 1);
-    /* another one takes its place; whoever has the first open reads that */
+    /* a new file replaces it; a process that has the first one open reads that */
     f = fopen(path, "re");
     as_buf_drop(&out, out.n);
     assert_int_equal(as_replica_context_json(folder, "echo-0", as_buf_slice(&other), &out), 0);
@@ -69,13 +68,13 @@ static void a_long_one_lies_in_a_file_of_ours(void **state AS_UNUSED)
     fclose(f);
     as_replica_context_remove(folder, "echo-0");
     assert_int_equal(access(path, F_OK), -1);
-    as_replica_context_remove(folder, "echo-0"); /* again: nothing happens */
+    as_replica_context_remove(folder, "echo-0"); /* again: ignored */
     as_buf_fini(&json);
     as_buf_fini(&other);
     as_buf_fini(&out);
 }
 
-static void a_folder_that_is_not_there_is_told(void **state AS_UNUSED)
+static void a_missing_folder_is_an_error(void **state AS_UNUSED)
 {
     struct as_buf json = text_of(AS_REPLICA_CONTEXT_INLINE + 1, 'x'), out = {0};
 
@@ -90,9 +89,9 @@ static void a_folder_that_is_not_there_is_told(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_short_one_travels_as_it_is),
-        cmocka_unit_test(a_long_one_lies_in_a_file_of_ours),
-        cmocka_unit_test(a_folder_that_is_not_there_is_told),
+        cmocka_unit_test(a_short_context_is_inline),
+        cmocka_unit_test(a_long_context_is_in_a_private_file),
+        cmocka_unit_test(a_missing_folder_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

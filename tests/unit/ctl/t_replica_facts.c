@@ -1,5 +1,4 @@
-/* Specification of ctl/message/replica_facts: facts of a replica, from one controller to the next.
- */
+/* Specification of ctl/message/replica_facts: the text of NOTE. */
 #include "ctl/message/replica_facts.h"
 
 #include "unit.h"

@@ -41,10 +41,10 @@ static void check_refused(const char *where, int want, const char *why)
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, why));
     as_buf_fini(&err);
-    as_runtime_dir_close(&d); /* a refused one may be closed */
+    as_runtime_dir_close(&d); /* also after a failed open */
 }
 
-static void the_place_follows_option_and_environment(void **state AS_UNUSED)
+static void the_base_follows_option_and_environment(void **state AS_UNUSED)
 {
     char *p;
 
@@ -68,7 +68,7 @@ static void the_place_follows_option_and_environment(void **state AS_UNUSED)
     free(p);
 }
 
-static void lasts(const char *option, const char *want)
+static void check_lasting(const char *option, const char *want)
 {
     char *p = as_runtime_persistent_base(option);
 
@@ -76,8 +76,8 @@ static void lasts(const char *option, const char *want)
     free(p);
 }
 
-/* What a login makes goes with it; what somebody else chose stays as long as they say. */
-static void a_place_that_stays(void **state AS_UNUSED)
+/* The login's folder is removed at logout; one that was chosen stays. */
+static void the_lasting_base(void **state AS_UNUSED)
 {
     uid_t root = geteuid();
     char *p;
@@ -86,21 +86,21 @@ static void a_place_that_stays(void **state AS_UNUSED)
     setenv("HOME", "/home/u", 1);
     unsetenv("XDG_STATE_HOME");
     if (root == 0) {
-        lasts("", "/run/anyserve");
+        check_lasting("", "/run/anyserve");
         assert_int_equal(seteuid(12345), 0);
     }
-    lasts("/x", "/x");
-    lasts("", "/home/u/.local/state/anyserve/run");
+    check_lasting("/x", "/x");
+    check_lasting("", "/home/u/.local/state/anyserve/run");
     setenv("XDG_STATE_HOME", "/state", 1);
-    lasts("", "/state/anyserve/run");
+    check_lasting("", "/state/anyserve/run");
     setenv("XDG_STATE_HOME", "not/absolute", 1);
-    lasts("", "/home/u/.local/state/anyserve/run");
+    check_lasting("", "/home/u/.local/state/anyserve/run");
     setenv("XDG_RUNTIME_DIR", "/run", 1);
-    lasts("", "/run/anyserve");
+    check_lasting("", "/run/anyserve");
     setenv("XDG_RUNTIME_DIR", "/run/users/1", 1);
-    lasts("", "/run/users/1/anyserve");
+    check_lasting("", "/run/users/1/anyserve");
     unsetenv("XDG_RUNTIME_DIR");
-    lasts("", "/home/u/.local/state/anyserve/run");
+    check_lasting("", "/home/u/.local/state/anyserve/run");
     setenv("HOME", "", 1);
     unsetenv("XDG_STATE_HOME");
     p = as_runtime_persistent_base("");
@@ -119,7 +119,7 @@ static void which_server_is_meant(void **state AS_UNUSED)
     } rows[] = {{true, 70, 70, true},
                 {true, 8000, 8000, true},
                 {true, 71, 71, false},
-                {false, 8000, 8000, false}, /* two, and nobody has said which */
+                {false, 8000, 8000, false}, /* two servers, and no port was given */
                 {false, 71, 71, false}};
     struct as_runtime_dir d, other;
     struct as_runtime_search f;
@@ -155,7 +155,7 @@ static void which_server_is_meant(void **state AS_UNUSED)
     as_runtime_dir_close(&d);
 }
 
-/* As long as the table of options lets it be, and one more. */
+/* As long as the option's table allows, and one byte more. */
 static void the_length_of_a_path_is_bounded(void **state AS_UNUSED)
 {
     char path[AS_RUNTIME_BASE_MAX + 2];
@@ -226,7 +226,7 @@ static uint32_t living(const char *folder, uint16_t ports[2])
     return f.n;
 }
 
-static void one_folder_is_one_servers(void **state AS_UNUSED)
+static void one_folder_for_one_server(void **state AS_UNUSED)
 {
     struct as_runtime_dir d, other;
     struct as_buf err = {0};
@@ -249,7 +249,7 @@ static void one_folder_is_one_servers(void **state AS_UNUSED)
 }
 
 /* The one that ends removes the file that the next one has opened already. */
-static void two_that_come_and_go_never_have_it_both(void **state AS_UNUSED)
+static void two_servers_never_lock_it_both(void **state AS_UNUSED)
 {
     struct {
         _Atomic uint32_t holders, both, had;
@@ -321,7 +321,7 @@ static void links_files_and_strangers_are_refused(void **state AS_UNUSED)
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
     check_refused(path, AS_EDENIED, "is a file");
     unlink(path);
-    if (geteuid() == 0) { /* only root can make a stranger's folder */
+    if (geteuid() == 0) { /* only root can make a folder of another user */
         assert_int_equal(mkdir(path, 0700), 0);
         assert_int_equal(chown(path, 12345, 12345), 0);
         check_refused(path, AS_EDENIED, "belongs to user 12345");
@@ -348,16 +348,15 @@ static void a_path_must_fit_a_socket(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_place_follows_option_and_environment),
-        cmocka_unit_test(a_place_that_stays),
+        cmocka_unit_test(the_base_follows_option_and_environment),
+        cmocka_unit_test(the_lasting_base),
         cmocka_unit_test(the_length_of_a_path_is_bounded),
         cmocka_unit_test_setup_teardown(which_server_is_meant, make_base, remove_base),
         cmocka_unit_test_setup_teardown(a_server_gets_a_private_folder_and_leaves_nothing,
                                         make_base, remove_base),
         cmocka_unit_test_setup_teardown(logs_go_with_the_server, make_base, remove_base),
-        cmocka_unit_test_setup_teardown(one_folder_is_one_servers, make_base, remove_base),
-        cmocka_unit_test_setup_teardown(two_that_come_and_go_never_have_it_both, make_base,
-                                        remove_base),
+        cmocka_unit_test_setup_teardown(one_folder_for_one_server, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(two_servers_never_lock_it_both, make_base, remove_base),
         cmocka_unit_test_setup_teardown(what_a_killed_server_left_is_taken_over, make_base,
                                         remove_base),
         cmocka_unit_test_setup_teardown(links_files_and_strangers_are_refused, make_base,

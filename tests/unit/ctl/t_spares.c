@@ -1,5 +1,5 @@
-/* Specification of ctl/supervise/spares: who waits, who takes a place, who is ended. /bin/sh is the
- * spare: it reads what it becomes, and says it. */
+/* Specification of ctl/supervise/spares: which spares are started, used and ended. A spare is
+ * /bin/sh, which reads its identity and prints it. */
 #include "ctl/supervise/spares.h"
 
 #include "unit.h"
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Says what it was told when nothing more comes, and what it was started with. */
-#define TELLS "tr '\\0' ';'; echo; echo spare=$ANYSERVE_SPARE token=$TOKEN size=$SIZE"
+/* Prints its identity when its input ends, and the environment that it was started with. */
+#define ECHOES "tr '\\0' ';'; echo; echo spare=$ANYSERVE_SPARE token=$TOKEN size=$SIZE"
 
 struct world {
     struct as_loop *loop;
@@ -23,8 +23,8 @@ struct world {
     int screen; /* what the console shows */
     uint32_t gone;
 
-    /* of the one that was taken */
-    struct as_buf said; /* each line with '|' */
+    /* of the spare that was acquired */
+    struct as_buf printed; /* each line with '|' */
     enum as_exit_kind kind;
     uint32_t ended;
 };
@@ -67,7 +67,7 @@ static void close_world(struct world *w)
     as_loop_free(w->loop);
     close(w->screen);
     as_buf_fini(&w->logged);
-    as_buf_fini(&w->said);
+    as_buf_fini(&w->printed);
     free(w);
 }
 
@@ -78,8 +78,8 @@ static const char *text_of(struct as_buf *b)
     return (char *)b->p;
 }
 
-/* A SPAWN whose own items are these; `wants` spares. */
-static struct as_buf recipe(const char *script, uint32_t wants, const char *token)
+/* A SPAWN text with `token` as its own item; the deployment wants `wants` spares. */
+static struct as_buf spawn_text(const char *script, uint32_t wants, const char *token)
 {
     struct as_buf text;
 
@@ -95,9 +95,9 @@ static struct as_buf recipe(const char *script, uint32_t wants, const char *toke
     return text;
 }
 
-static void fill(struct world *w, const char *script, uint32_t wants)
+static void refill(struct world *w, const char *script, uint32_t wants)
 {
-    struct as_buf text = recipe(script, wants, "TOKEN=t1");
+    struct as_buf text = spawn_text(script, wants, "TOKEN=t1");
 
     as_spares_refill(w->spares, AS_STR("echo"), as_buf_slice(&text));
     as_buf_fini(&text);
@@ -105,7 +105,7 @@ static void fill(struct world *w, const char *script, uint32_t wants)
 
 static void on_line(void *ctx, struct as_str line)
 {
-    as_buf_printf(&((struct world *)ctx)->said, "%.*s|", AS_STR_FMT(line));
+    as_buf_printf(&((struct world *)ctx)->printed, "%.*s|", AS_STR_FMT(line));
 }
 
 static void on_end(void *ctx, const struct as_process_end *e)
@@ -116,11 +116,11 @@ static void on_end(void *ctx, const struct as_process_end *e)
     w->ended++;
 }
 
-static struct as_process *take(struct world *w, const char *deployment, const char *script,
-                               uint32_t wants)
+static struct as_process *acquire(struct world *w, const char *deployment, const char *script,
+                                  uint32_t wants)
 {
     static const struct as_process_ops ops = {on_line, on_end};
-    struct as_buf text = recipe(script, wants, "TOKEN=t2");
+    struct as_buf text = spawn_text(script, wants, "TOKEN=t2");
     struct as_process *p =
         as_spares_acquire(w->spares, as_str_of(deployment), as_buf_slice(&text), &ops, w);
 
@@ -136,51 +136,52 @@ static void run_to_end(struct world *w)
 
 /* --- */
 
-static void one_that_takes_a_place_is_told_what_it_becomes(void **state AS_UNUSED)
+static void a_spare_gets_the_identity_of_its_replica(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct as_process *p;
 
-    fill(w, TELLS, 1);
+    refill(w, ECHOES, 1);
     assert_true(as_spares_any(w->spares));
-    p = take(w, "echo", TELLS, 1);
+    p = acquire(w, "echo", ECHOES, 1);
     assert_non_null(p);
-    assert_false(as_spares_any(w->spares)); /* it is the taker's */
+    assert_false(as_spares_any(w->spares)); /* it is the caller's now */
     assert_false(as_spares_owns_pid(w->spares, as_process_pid(p)));
     run_to_end(w);
     /* started without what is one replica's own, and then told it, of the replica that it becomes
      */
-    assert_string_equal(text_of(&w->said), "TOKEN=t2;REPLICA=echo-0;|spare=1 token= size=large|");
+    assert_string_equal(text_of(&w->printed),
+                        "TOKEN=t2;REPLICA=echo-0;|spare=1 token= size=large|");
     assert_int_equal(w->kind, AS_EXIT_CODE);
     assert_int_equal(w->gone, 0);
     close_world(w);
 }
 
-static void there_are_as_many_as_are_wanted_and_no_more(void **state AS_UNUSED)
+static void there_are_as_many_spares_as_wanted(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
-    fill(w, TELLS, 0);
+    refill(w, ECHOES, 0);
     assert_false(as_spares_any(w->spares));
-    fill(w, TELLS, 2);
-    fill(w, TELLS, 2);
-    assert_non_null(take(w, "echo", TELLS, 2));
-    assert_non_null(take(w, "echo", TELLS, 2));
-    assert_null(take(w, "echo", TELLS, 2));
+    refill(w, ECHOES, 2);
+    refill(w, ECHOES, 2);
+    assert_non_null(acquire(w, "echo", ECHOES, 2));
+    assert_non_null(acquire(w, "echo", ECHOES, 2));
+    assert_null(acquire(w, "echo", ECHOES, 2));
     while (w->ended < 2)
         turn(w);
     close_world(w);
 }
 
-static void one_is_for_its_recipe_only(void **state AS_UNUSED)
+static void a_spare_fits_its_spec_only(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
-    fill(w, TELLS, 1);
-    assert_null(take(w, "other", TELLS, 1));
-    assert_null(take(w, "echo", "exec cat", 1)); /* another process would be started */
-    assert_null(take(w, "echo", TELLS, 2));      /* the wish is a part of the recipe */
-    assert_non_null(take(w, "echo", TELLS, 1));
+    refill(w, ECHOES, 1);
+    assert_null(acquire(w, "other", ECHOES, 1));
+    assert_null(acquire(w, "echo", "exec cat", 1)); /* it would be another process */
+    assert_null(acquire(w, "echo", ECHOES, 2));     /* the number of spares is a shared item, too */
+    assert_non_null(acquire(w, "echo", ECHOES, 1));
     run_to_end(w);
     close_world(w);
 }
@@ -202,7 +203,7 @@ static pid_t pid_on_screen(struct world *w, unsigned nth)
     }
 }
 
-/* Dead, and nobody has looked yet. */
+/* The process is dead, and that was not noticed yet. */
 static void kill_and_wait(pid_t pid)
 {
     siginfo_t info;
@@ -211,23 +212,23 @@ static void kill_and_wait(pid_t pid)
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-static void a_dead_one_is_passed_over(void **state AS_UNUSED)
+static void a_dead_spare_is_not_used(void **state AS_UNUSED)
 {
     static const char script[] = "echo pid=$$; exec cat";
     struct world *w = open_world();
     struct as_process *p;
     pid_t first, second;
 
-    fill(w, script, 2);
+    refill(w, script, 2);
     first = pid_on_screen(w, 0);
     second = pid_on_screen(w, 1);
     assert_true(as_spares_owns_pid(w->spares, first) && as_spares_owns_pid(w->spares, second));
     assert_false(as_spares_owns_pid(w->spares, getpid()));
     kill_and_wait(first);
-    p = take(w, "echo", script, 2);
+    p = acquire(w, "echo", script, 2);
     assert_non_null(p);
     assert_int_equal(as_process_pid(p), second);
-    assert_null(take(w, "echo", script, 2));
+    assert_null(acquire(w, "echo", script, 2));
     run_to_end(w);
     while (!w->gone)
         turn(w);
@@ -235,11 +236,11 @@ static void a_dead_one_is_passed_over(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void one_that_ends_by_itself_is_told_of(void **state AS_UNUSED)
+static void a_spare_that_ends_by_itself_is_logged(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
-    fill(w, "echo 'no weights'; exit 3", 1);
+    refill(w, "echo 'no weights'; exit 3", 1);
     while (!w->gone)
         turn(w);
     assert_non_null(strstr(text_of(&w->logged), "level=warn event=spare_gone deployment=echo "
@@ -248,7 +249,7 @@ static void one_that_ends_by_itself_is_told_of(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void one_that_cannot_be_started_is_told_of_once(void **state AS_UNUSED)
+static void a_failed_start_is_logged_once(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct as_buf text;
@@ -276,44 +277,44 @@ static bool wants_side(void *ctx, struct as_str deployment, struct as_str text)
     return as_str_eq(deployment, AS_STR("side"));
 }
 
-static void those_that_nobody_wants_are_ended(void **state AS_UNUSED)
+static void unwanted_spares_are_ended(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct as_buf side = recipe(TELLS, 1, "TOKEN=t1");
+    struct as_buf side = spawn_text(ECHOES, 1, "TOKEN=t1");
     uint32_t asked = 0;
 
-    fill(w, TELLS, 1);
+    refill(w, ECHOES, 1);
     as_spares_refill(w->spares, AS_STR("side"), as_buf_slice(&side));
     as_buf_fini(&side);
     as_spares_sweep(w->spares, wants_side, &asked);
     assert_int_equal(asked, 2);
-    assert_null(take(w, "echo", TELLS, 1)); /* it ends, so it takes no place */
+    assert_null(acquire(w, "echo", ECHOES, 1)); /* it is being ended */
     while (!w->gone)
         turn(w);
-    assert_non_null(take(w, "side", TELLS, 1));
+    assert_non_null(acquire(w, "side", ECHOES, 1));
     run_to_end(w);
-    assert_string_equal(text_of(&w->logged), ""); /* that was no accident */
+    assert_string_equal(text_of(&w->logged), ""); /* an intended end is not logged */
     close_world(w);
 }
 
-static void at_the_end_none_is_started(void **state AS_UNUSED)
+static void no_spare_starts_after_stop(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
-    fill(w, "exec sleep 1000", 2);
+    refill(w, "exec sleep 1000", 2);
     as_spares_stop(w->spares);
-    assert_null(take(w, "echo", "exec sleep 1000", 2));
+    assert_null(acquire(w, "echo", "exec sleep 1000", 2));
     while (as_spares_any(w->spares))
         turn(w);
     assert_int_equal(w->gone, 2);
-    fill(w, "exec sleep 1000", 2);
+    refill(w, "exec sleep 1000", 2);
     assert_false(as_spares_any(w->spares));
     assert_string_equal(text_of(&w->logged), "");
     close_world(w);
 }
 
-/* Read by the same version: what is written is what is asked for, in that order, to the end. */
-static void what_is_handed_on_is_read(void **state AS_UNUSED)
+/* The same version reads every value, in order, to the end. */
+static void saved_spares_are_restored(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct as_spares *next;
@@ -322,7 +323,7 @@ static void what_is_handed_on_is_read(void **state AS_UNUSED)
     struct as_buf err = {0};
     int file;
 
-    fill(w, "exec sleep 1000", 2);
+    refill(w, "exec sleep 1000", 2);
     as_reexec_writer_init(&c);
     as_spares_save(w->spares, &c);
     as_reexec_put(&c, "after", AS_STR("it"));
@@ -332,7 +333,7 @@ static void what_is_handed_on_is_read(void **state AS_UNUSED)
     as_spares_restore(next, &in);
     assert_true(as_str_eq(as_reexec_get(&in, "after"), AS_STR("it")));
     assert_false(in.failed || in.rest.n);
-    assert_false(as_spares_any(next)); /* a dry read takes nothing over */
+    assert_false(as_spares_any(next)); /* a dry read takes over nothing */
     as_spares_free(next);
     as_reexec_reader_fini(&in);
     as_reexec_writer_fini(&c);
@@ -343,15 +344,15 @@ static void what_is_handed_on_is_read(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_takes_a_place_is_told_what_it_becomes),
-        cmocka_unit_test(there_are_as_many_as_are_wanted_and_no_more),
-        cmocka_unit_test(one_is_for_its_recipe_only),
-        cmocka_unit_test(a_dead_one_is_passed_over),
-        cmocka_unit_test(one_that_ends_by_itself_is_told_of),
-        cmocka_unit_test(one_that_cannot_be_started_is_told_of_once),
-        cmocka_unit_test(those_that_nobody_wants_are_ended),
-        cmocka_unit_test(at_the_end_none_is_started),
-        cmocka_unit_test(what_is_handed_on_is_read),
+        cmocka_unit_test(a_spare_gets_the_identity_of_its_replica),
+        cmocka_unit_test(there_are_as_many_spares_as_wanted),
+        cmocka_unit_test(a_spare_fits_its_spec_only),
+        cmocka_unit_test(a_dead_spare_is_not_used),
+        cmocka_unit_test(a_spare_that_ends_by_itself_is_logged),
+        cmocka_unit_test(a_failed_start_is_logged_once),
+        cmocka_unit_test(unwanted_spares_are_ended),
+        cmocka_unit_test(no_spare_starts_after_stop),
+        cmocka_unit_test(saved_spares_are_restored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,4 @@
-/* Specification of ctl/message/spawn: what a worker is started with, from the controller to the
- * supervisor.
- */
+/* Specification of ctl/message/spawn: the text of SPAWN. */
 #include "ctl/message/spawn.h"
 
 #include "unit.h"
@@ -41,7 +39,7 @@ static void it_comes_back_as_it_was_put(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
+static void invalid_texts_are_refused(void **state AS_UNUSED)
 {
     static const char no_program[] = "eA=1", no_name[] = "aprog\0e=\0eA", unknown[] = "aprog\0z",
                       no_number[] = "aprog\0m5M";
@@ -62,10 +60,10 @@ static void what_is_cut_or_unknown_is_refused(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void what_is_one_replicas_own_is_told_apart(void **state AS_UNUSED)
+static void own_items_are_split_off(void **state AS_UNUSED)
 {
     static const char cut[] = {'a', 'p', 0, 'o', 'T', '=', '1', 0, 'e', 'A'};
-    struct as_buf b, recipe, own;
+    struct as_buf b, shared, own;
     struct as_spawn s;
 
     sample(&b);
@@ -73,32 +71,32 @@ static void what_is_one_replicas_own_is_told_apart(void **state AS_UNUSED)
     as_spawn_put_spares(&b, 2);
     as_spawn_put_own_env(&b, "RANK=");
     assert_int_equal(as_spawn_spares(as_buf_slice(&b)), 2);
-    /* for a process that is started as usual it is environment */
+    /* a process that is no spare gets it in its environment */
     assert_int_equal(as_spawn_parse(&s, as_buf_slice(&b)), 0);
     assert_string_equal(s.env[2], "TOKEN=x");
     assert_string_equal(s.env[3], "RANK=");
     assert_null(s.env[4]);
     as_spawn_fini(&s);
 
-    as_buf_init(&recipe);
+    as_buf_init(&shared);
     as_buf_init(&own);
-    as_spawn_split(as_buf_slice(&b), &recipe, &own);
+    as_spawn_split(as_buf_slice(&b), &shared, &own);
     assert_int_equal(own.n, sizeof("TOKEN=x\0RANK="));
     assert_memory_equal(own.p, "TOKEN=x\0RANK=", own.n);
-    assert_int_equal(recipe.n, b.n - own.n - 2);
-    assert_int_equal(as_spawn_spares(as_buf_slice(&recipe)), 2);
-    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&recipe)), 0);
+    assert_int_equal(shared.n, b.n - own.n - 2);
+    assert_int_equal(as_spawn_spares(as_buf_slice(&shared)), 2);
+    assert_int_equal(as_spawn_parse(&s, as_buf_slice(&shared)), 0);
     assert_null(s.env[2]);
     as_spawn_fini(&s);
 
-    /* what is behind the last NUL is not looked at */
-    as_buf_drop(&recipe, recipe.n);
+    /* bytes behind the last NUL are ignored */
+    as_buf_drop(&shared, shared.n);
     as_buf_drop(&own, own.n);
-    as_spawn_split((struct as_str){cut, sizeof(cut)}, &recipe, &own);
-    assert_int_equal(recipe.n, 3);
+    as_spawn_split((struct as_str){cut, sizeof(cut)}, &shared, &own);
+    assert_int_equal(shared.n, 3);
     assert_int_equal(own.n, 4);
     assert_int_equal(as_spawn_spares((struct as_str){cut, sizeof(cut)}), 0);
-    as_buf_fini(&recipe);
+    as_buf_fini(&shared);
     as_buf_fini(&own);
     as_buf_fini(&b);
 }
@@ -107,8 +105,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_comes_back_as_it_was_put),
-        cmocka_unit_test(what_is_cut_or_unknown_is_refused),
-        cmocka_unit_test(what_is_one_replicas_own_is_told_apart),
+        cmocka_unit_test(invalid_texts_are_refused),
+        cmocka_unit_test(own_items_are_split_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

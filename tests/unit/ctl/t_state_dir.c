@@ -1,6 +1,4 @@
-/* Specification of ctl/state/state_dir: which folder it is, whose it must be, and that one server
- * has it.
- */
+/* Specification of ctl/state/state_dir: the folder's path, owner and mode, and its lock. */
 #include "ctl/state/state_dir.h"
 
 #include "unit.h"
@@ -34,7 +32,7 @@ static int remove_base(void **state AS_UNUSED)
     return system(command);
 }
 
-static const char *said(void)
+static const char *error_text(void)
 {
     as_buf_add(&err, "", 1);
     return (const char *)err.p;
@@ -51,7 +49,7 @@ static void the_default_folder_follows_xdg(void **state AS_UNUSED)
     f = as_state_dir_path("/mine");
     assert_string_equal(f, "/mine");
     free(f);
-    /* a relative one is to be ignored */
+    /* a relative path is ignored */
     setenv("XDG_STATE_HOME", "relative", 1);
     setenv("HOME", "/home/me", 1);
     f = as_state_dir_path("");
@@ -59,7 +57,7 @@ static void the_default_folder_follows_xdg(void **state AS_UNUSED)
     free(f);
 }
 
-static void a_folder_is_held_by_one_server(void **state AS_UNUSED)
+static void one_server_locks_a_folder(void **state AS_UNUSED)
 {
     char path[160];
     struct stat st;
@@ -72,16 +70,16 @@ static void a_folder_is_held_by_one_server(void **state AS_UNUSED)
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     assert_int_equal(as_state_dir_lock(folder, &other, &err), AS_EEXISTS);
     assert_int_equal(other, -1);
-    assert_non_null(strstr(said(), "another server uses"));
+    assert_non_null(strstr(error_text(), "another server uses"));
     close(fd);
     assert_int_equal(as_state_dir_lock(folder, &fd, &err), 0);
     close(fd);
-    /* what is none can be no lock */
+    /* a folder cannot be a lock file */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     err.n = 0;
     assert_int_equal(as_state_dir_lock(folder, &fd, &err), AS_EIO);
-    assert_non_null(strstr(said(), AS_STATE_DIR_LOCK ": Is a directory"));
+    assert_non_null(strstr(error_text(), AS_STATE_DIR_LOCK ": Is a directory"));
 }
 
 static void it_is_private(void **state AS_UNUSED)
@@ -94,12 +92,12 @@ static void it_is_private(void **state AS_UNUSED)
     assert_int_equal(st.st_mode & 07777, 0700);
     assert_int_equal(chmod(folder, 0720), 0);
     assert_int_equal(as_state_dir_make(folder, &err), AS_EDENIED);
-    assert_non_null(strstr(said(), "others may write to the state folder"));
+    assert_non_null(strstr(error_text(), "others may write to the state folder"));
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(close(creat(folder, 0600)), 0);
     err.n = 0;
     assert_int_equal(as_state_dir_make(folder, &err), AS_EDENIED);
-    assert_non_null(strstr(said(), "is not a folder"));
+    assert_non_null(strstr(error_text(), "is not a folder"));
 }
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make_base, remove_base)
@@ -108,7 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(it_is_private),
-        IN_FOLDER(a_folder_is_held_by_one_server),
+        IN_FOLDER(one_server_locks_a_folder),
         cmocka_unit_test(the_default_folder_follows_xdg),
     };
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static void what_is_put_is_there_after_a_restart(void **state AS_UNUSED)
+static void a_stored_generation_survives_a_restart(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(10);
     struct as_store_entry e;
@@ -27,7 +27,7 @@ static void what_is_put_is_there_after_a_restart(void **state AS_UNUSED)
     assert_true(as_str_eq(e.spec, AS_STR("{\"a\": 1}")));
     err.n = 0;
     assert_int_equal(as_store_get(s, 3, &e, &err), AS_ENOTFOUND);
-    assert_string_equal(said(), "there is no generation 3");
+    assert_string_equal(error_text(), "there is no generation 3");
     as_store_close(s);
 }
 
@@ -65,7 +65,7 @@ static void history_is_newest_first_and_bounded(void **state AS_UNUSED)
     for (int i = 0; i < 3; i++)
         put(s, "deploy", "x");
     assert_int_equal(as_store_each(s, collect, &at, &err), 0);
-    /* the callback may end it */
+    /* the callback may stop the list */
     assert_string_equal(text, "3:deploy 2:deploy ");
     put(s, "fourth", "x");
     assert_int_equal(as_store_each(s, collect, &end, &err), 0);
@@ -79,7 +79,7 @@ static void history_is_newest_first_and_bounded(void **state AS_UNUSED)
     as_store_close(s);
 }
 
-static void numbers_are_never_given_twice(void **state AS_UNUSED)
+static void numbers_are_never_used_twice(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(1);
 
@@ -112,10 +112,10 @@ static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED
     assert_int_equal(as_store_get(s, g, &e, &err), 0);
     assert_true(as_str_eq(e.spec, AS_STR("spec of 1")));
     assert_int_equal(as_store_get(s, 2, &e, &err), AS_ENOTFOUND);
-    /* of another application of the same deployment's name nothing is known */
+    /* not of a deployment of the same name in another application */
     assert_int_equal(as_store_healthy(s, AS_STR("other"), AS_STR("echo"), &g, &before, &err),
                      AS_ENOTFOUND);
-    /* the next healthy one lets it go */
+    /* the next healthy generation replaces it */
     assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 3, 0, &err), 0);
     put(s, "next", "x");
     assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
@@ -126,7 +126,7 @@ static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED
     as_store_close(s);
 }
 
-static void what_was_healthy_before_is_kept_too(void **state AS_UNUSED)
+static void the_previous_healthy_generation_is_kept(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(1);
     struct as_store_entry e;
@@ -156,7 +156,7 @@ static void add_generation(void *arg, uint64_t generation)
     *(uint64_t *)arg = *(uint64_t *)arg * 10 + generation;
 }
 
-static void every_healthy_generation_is_told_once(void **state AS_UNUSED)
+static void each_healthy_generation_is_listed_once(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(1);
     uint64_t all = 0;
@@ -170,7 +170,7 @@ static void every_healthy_generation_is_told_once(void **state AS_UNUSED)
     assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("b"), 4, 3, &err), 0);
     assert_int_equal(as_store_each_healthy(s, add_generation, &all, &err), 0);
     assert_int_equal(all, 34);
-    assert_int_equal(put(s, "x", "x"), 5); /* nothing is left half read */
+    assert_int_equal(put(s, "x", "x"), 5); /* no statement is left open */
     as_store_close(s);
 }
 
@@ -180,7 +180,7 @@ static void only_a_generation_that_is_there_can_be_healthy(void **state AS_UNUSE
 
     err.n = 0;
     assert_int_equal(as_store_set_healthy(s, AS_STR("a"), AS_STR("d"), 7, 0, &err), AS_ENOTFOUND);
-    assert_string_equal(said(), "there is no generation 7");
+    assert_string_equal(error_text(), "there is no generation 7");
     as_store_close(s);
 }
 
@@ -207,7 +207,7 @@ static void limits_hold_at_n_and_n_plus_1(void **state AS_UNUSED)
     as_store_close(s);
 }
 
-static void one_process_has_it(void **state AS_UNUSED)
+static void one_process_opens_it(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(2);
     int status;
@@ -223,12 +223,12 @@ static void one_process_has_it(void **state AS_UNUSED)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    /* and the one who has it goes on */
+    /* the process that has it goes on */
     assert_int_equal(put(s, "b", "x"), 2);
     as_store_close(s);
 }
 
-/* Killed at any moment: what put had said to be stored is there, and nothing holds the file. */
+/* A process that is killed at any moment loses no stored generation, and leaves no lock. */
 static void a_killed_process_loses_nothing(void **state AS_UNUSED)
 {
     for (int round = 0; round < 20; round++) {
@@ -311,12 +311,12 @@ static void a_damaged_file_is_named_and_left_alone(void **state AS_UNUSED)
     write_file(4096, "this is not what SQLite wrote here, not at all");
     assert_int_equal(stat(file, &before), 0);
     check_refused(AS_EPROTO, "damaged");
-    assert_non_null(strstr(said(), "move it away"));
+    assert_non_null(strstr(error_text(), "move it away"));
     assert_int_equal(stat(file, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
 }
 
-/* It is no new one: whoever made it empty took away what was to be served. */
+/* An empty file is not a new one: its content was lost. */
 static void an_empty_file_is_named_and_left_alone(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(2);
@@ -326,15 +326,15 @@ static void an_empty_file_is_named_and_left_alone(void **state AS_UNUSED)
     as_store_close(s);
     assert_int_equal(truncate(file, 0), 0);
     check_refused(AS_EPROTO, "is empty (0 bytes)");
-    assert_non_null(strstr(said(), "move it away"));
+    assert_non_null(strstr(error_text(), "move it away"));
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_size, 0);
     assert_int_equal(unlink(file), 0);
     err.n = 0;
-    as_store_close(open_store(2)); /* none is a new one */
+    as_store_close(open_store(2)); /* a missing file is made anew */
 }
 
-/* Of one that was moved away without it: nothing of that gets into the new one. */
+/* The journal of a file that was moved away: nothing of it gets into the new file. */
 static void a_journal_without_its_file_is_dropped(void **state AS_UNUSED)
 {
     char journal[200], kept[200];
@@ -353,7 +353,7 @@ static void a_journal_without_its_file_is_dropped(void **state AS_UNUSED)
     as_store_close(s);
 }
 
-/* A process that is killed while it makes the file leaves none, or a whole one. */
+/* A process that is killed while it makes the file leaves no file or a complete one. */
 static void a_new_file_is_never_empty(void **state AS_UNUSED)
 {
     for (int round = 0; round < 30; round++) {
@@ -381,7 +381,7 @@ static void a_new_file_is_never_empty(void **state AS_UNUSED)
         waitpid(pid, NULL, 0);
         close(ends[0]);
         s = open_store(2);
-        as_store_close(s); /* and with it goes the journal */
+        as_store_close(s); /* which removes the journal */
         assert_int_equal(unlink(file), 0);
     }
 }
@@ -404,7 +404,7 @@ static void other_files_are_refused(void **state AS_UNUSED)
     check_refused(AS_EPROTO, "no state file");
 }
 
-static void numbers_that_were_set_are_kept_with_their_generation(void **state AS_UNUSED)
+static void scales_are_stored_with_their_generation(void **state AS_UNUSED)
 {
     const struct as_store_scale two[] = {{AS_STR("echo"), 3}, {AS_STR("b"), 0}};
     struct as_store_entry e = {
@@ -418,25 +418,26 @@ static void numbers_that_were_set_are_kept_with_their_generation(void **state AS
     assert_int_equal(as_store_put(s, &e, &g, &err), 0);
     as_store_close(s);
     s = open_store(2);
-    check_scales(s, 1, ""); /* gone with it */
+    check_scales(s, 1, ""); /* removed with its generation */
     check_scales(s, 2, "");
     check_scales(s, 3, "echo:3 ");
     e.scales = (const struct as_store_scale[]){{AS_STR("a"), 1}, {AS_STR("a"), 2}};
     e.n_scales = 2;
-    assert_int_equal(as_store_put(s, &e, &g, &err), AS_EIO); /* our own fault: nothing is changed */
+    assert_int_equal(as_store_put(s, &e, &g, &err),
+                     AS_EIO); /* a mistake of the caller: nothing is stored */
     assert_int_equal(put_texts(s, AS_STR("c"), AS_STR("s"), &g), 0);
     assert_int_equal(g, 4);
     check_scales(s, 4, "");
     as_store_close(s);
 }
 
-static bool take_why(void *arg, const struct as_store_entry *e)
+static bool collect_why(void *arg, const struct as_store_entry *e)
 {
     as_buf_printf(arg, "%.*s:%.*s ", AS_STR_FMT(e->failed.deployment), AS_STR_FMT(e->failed.why));
     return true;
 }
 
-static void what_failed_is_kept_with_what_took_it_back(void **state AS_UNUSED)
+static void a_failure_is_stored_with_its_rollback(void **state AS_UNUSED)
 {
     struct as_store_entry e = {.cause = AS_STR("back"),
                                .spec = AS_STR("spec"),
@@ -451,21 +452,21 @@ static void what_failed_is_kept_with_what_took_it_back(void **state AS_UNUSED)
     assert_int_equal(as_store_put(s, &e, &g, &err), 0);
     check_failure(s, 1, "", "", "");
     check_failure(s, 2, "shop", "main", "line\nline");
-    assert_int_equal(as_store_each(s, take_why, &all, &err), 0);
+    assert_int_equal(as_store_each(s, collect_why, &all, &err), 0);
     assert_true(as_str_eq(as_buf_slice(&all), AS_STR("main:line\nline : ")));
     memset(text, 'x', AS_STORE_WHY_MAX + 1);
     e.failed.why = (struct as_str){text, AS_STORE_WHY_MAX};
     assert_int_equal(as_store_put(s, &e, &g, &err), 0);
     e.failed.why.n++;
     assert_int_equal(as_store_put(s, &e, &g, &err), AS_ETOOBIG);
-    assert_non_null(strstr(said(), "the reason of a failure has 4097 bytes; at most 4096"));
+    assert_non_null(strstr(error_text(), "the reason of a failure has 4097 bytes; at most 4096"));
     assert_int_equal(g, 3);
     as_store_close(s);
     as_buf_fini(&all);
     free(text);
 }
 
-/* A limit on the size of files stands for a full disk. */
+/* RLIMIT_FSIZE stands for a full disk. */
 static void a_full_disk_changes_nothing(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(10);
@@ -483,11 +484,11 @@ static void a_full_disk_changes_nothing(void **state AS_UNUSED)
     err.n = 0;
     assert_int_equal(put_texts(s, AS_STR("big"), as_str_of(big), &g), AS_EIO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_non_null(strstr(said(), file));
+    assert_non_null(strstr(error_text(), file));
     assert_int_equal(g, 99);
     assert_int_equal(as_store_get(s, 0, &e, &err), 0);
     assert_int_equal(e.generation, 1);
-    /* and when there is room again, it goes on */
+    /* when there is room again, it works again */
     assert_int_equal(put(s, "later", big), 2);
     as_store_close(s);
     free(big);
@@ -527,36 +528,37 @@ static const struct as_store_change one[] = {{.application = {"a", 1},
                                               .step = {"changed", 7},
                                               .keys = {"version", 7}}};
 
-static void mark(struct as_store *s, uint64_t generation, const char *deployment, const char *from,
-                 const char *state, const char *why)
+static void set_outcome(struct as_store *s, uint64_t generation, const char *deployment,
+                        const char *from, const char *state, const char *why)
 {
     assert_int_equal(as_store_set_outcome(s, generation, as_str_of(deployment), as_str_of(from),
                                           as_str_of(state), as_str_of(why), &err),
                      0);
 }
 
-static void what_became_of_a_change_is_kept(void **state AS_UNUSED)
+static void the_outcome_of_a_change_is_stored(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(10);
 
     put_changes(s, both, 2);
     put_changes(s, one, 1);
-    mark(s, 1, "one", "", "healthy", "");
-    mark(s, 2, "two", "", "healthy", ""); /* of its last change: generation 1 */
-    mark(s, 2, "one", "", "failed", "why");
-    mark(s, 2, "one", "healthy", "rolled back", ""); /* it is something else */
-    mark(s, 9, "three", "", "healthy", "");          /* there is none */
+    set_outcome(s, 1, "one", "", "healthy", "");
+    set_outcome(s, 2, "two", "", "healthy", ""); /* of its last change: generation 1 */
+    set_outcome(s, 2, "one", "", "failed", "why");
+    set_outcome(s, 2, "one", "healthy", "rolled back",
+                "");                               /* its state is another one: not changed */
+    set_outcome(s, 9, "three", "", "healthy", ""); /* no such change */
     as_store_close(s);
     s = open_store(10);
     check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() healthy();"
                      "1 a/two added() healthy();");
-    mark(s, 1, "one", "healthy", "rolled back", "");
+    set_outcome(s, 1, "one", "healthy", "rolled back", "");
     check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() rolled back();"
                      "1 a/two added() healthy();");
     as_store_close(s);
 }
 
-static void changes_go_with_their_generation(void **state AS_UNUSED)
+static void changes_are_pruned_with_their_generation(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(2);
 
@@ -570,16 +572,16 @@ static void changes_go_with_their_generation(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(what_is_put_is_there_after_a_restart),
+        IN_FOLDER(a_stored_generation_survives_a_restart),
         IN_FOLDER(text_is_kept_byte_by_byte),
         IN_FOLDER(history_is_newest_first_and_bounded),
-        IN_FOLDER(numbers_are_never_given_twice),
+        IN_FOLDER(numbers_are_never_used_twice),
         IN_FOLDER(the_healthy_generation_is_kept_for_a_rollback),
-        IN_FOLDER(every_healthy_generation_is_told_once),
-        IN_FOLDER(what_was_healthy_before_is_kept_too),
+        IN_FOLDER(each_healthy_generation_is_listed_once),
+        IN_FOLDER(the_previous_healthy_generation_is_kept),
         IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
         IN_FOLDER(limits_hold_at_n_and_n_plus_1),
-        IN_FOLDER(one_process_has_it),
+        IN_FOLDER(one_process_opens_it),
         IN_FOLDER(a_killed_process_loses_nothing),
         IN_FOLDER(folder_and_file_are_private),
         IN_FOLDER(a_link_is_not_followed),
@@ -588,10 +590,10 @@ int main(void)
         IN_FOLDER(a_journal_without_its_file_is_dropped),
         IN_FOLDER(a_new_file_is_never_empty),
         IN_FOLDER(other_files_are_refused),
-        IN_FOLDER(numbers_that_were_set_are_kept_with_their_generation),
-        IN_FOLDER(what_failed_is_kept_with_what_took_it_back),
-        IN_FOLDER(what_became_of_a_change_is_kept),
-        IN_FOLDER(changes_go_with_their_generation),
+        IN_FOLDER(scales_are_stored_with_their_generation),
+        IN_FOLDER(a_failure_is_stored_with_its_rollback),
+        IN_FOLDER(the_outcome_of_a_change_is_stored),
+        IN_FOLDER(changes_are_pruned_with_their_generation),
         IN_FOLDER(a_full_disk_changes_nothing),
     };
 

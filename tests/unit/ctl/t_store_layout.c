@@ -1,7 +1,7 @@
 /* Specification of ctl/state/store: files of other releases. */
 #include "store_case.h"
 
-/* As another program would, while nobody has it open. */
+/* As another program does, while the file is closed. */
 static void change_file(const char *text)
 {
     sqlite3 *db;
@@ -24,8 +24,8 @@ static void a_newer_layout_is_refused(void **state AS_UNUSED)
                    "ALTER TABLE generation DROP COLUMN failed_deployment;"                         \
                    "ALTER TABLE generation DROP COLUMN failed_why;"
 
-/* The first layout did not know what was healthy before. */
-static void the_first_layout_is_brought_up_to_date(void **state AS_UNUSED)
+/* The first layout has no previous healthy generation. */
+static void the_first_layout_is_upgraded(void **state AS_UNUSED)
 {
     static const char older[] =
         WITHOUT_FAILURES "ALTER TABLE healthy DROP COLUMN before; PRAGMA user_version = 1;"
@@ -43,8 +43,8 @@ static void the_first_layout_is_brought_up_to_date(void **state AS_UNUSED)
     as_store_close(s);
 }
 
-/* The second one told of a failed update in its cause alone. */
-static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
+/* The second layout has a failed update in the cause only. */
+static void the_second_layout_is_upgraded(void **state AS_UNUSED)
 {
     static const char older[] = WITHOUT_FAILURES
         "PRAGMA user_version = 2; INSERT INTO generation(time_ms, cause, spec) VALUES"
@@ -68,7 +68,7 @@ static void the_second_layout_is_brought_up_to_date(void **state AS_UNUSED)
     as_store_close(open_store(9)); /* once */
 }
 
-/* The program before `scale` had such numbers in the text. */
+/* The version before `scale` had these numbers in the text. */
 static void a_file_without_scales_gets_them(void **state AS_UNUSED)
 {
     static const char older[] =
@@ -81,7 +81,7 @@ static void a_file_without_scales_gets_them(void **state AS_UNUSED)
 
     as_store_close(open_store(9));
     change_file(older);
-    for (int i = 0; i < 2; i++) { /* also when that is done already */
+    for (int i = 0; i < 2; i++) { /* also a second time */
         s = open_store(9);
         assert_int_equal(as_store_get(s, 0, &e, &err), 0);
         assert_int_equal(e.generation, 1);
@@ -130,8 +130,8 @@ static void earlier_program(const char *cause, int keep)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* The way back, and forth again. */
-static void an_earlier_program_can_go_on_with_the_file(void **state AS_UNUSED)
+/* A downgrade, and the upgrade again. */
+static void an_earlier_version_can_use_the_file(void **state AS_UNUSED)
 {
     const struct as_store_scale four = {AS_STR("app/echo"), 4};
     struct as_store_entry e = {
@@ -146,8 +146,8 @@ static void an_earlier_program_can_go_on_with_the_file(void **state AS_UNUSED)
     as_store_close(s);
     earlier_program("deploy", 2);
     s = open_store(9);
-    check_scales(s, 2, "app/echo:4 "); /* it is still kept */
-    check_scales(s, 3, "");            /* the file's own number */
+    check_scales(s, 2, "app/echo:4 "); /* still stored */
+    check_scales(s, 3, "");            /* the number in the text */
     assert_int_equal(as_store_get(s, 0, &e, &err), 0);
     assert_true(as_str_eq(e.spec, AS_STR("earlier")));
     as_store_close(s);
@@ -162,9 +162,9 @@ static void an_earlier_program_can_go_on_with_the_file(void **state AS_UNUSED)
     as_store_close(s);
 }
 
-/* --- a look that changes nothing --- */
+/* --- as_store_probe --- */
 
-static int take(void *arg, const struct as_store_entry *e, struct as_buf *why AS_UNUSED)
+static int collect_entry(void *arg, const struct as_store_entry *e, struct as_buf *why AS_UNUSED)
 {
     as_buf_printf(arg, "%llu:%.*s ", (unsigned long long)e->generation, AS_STR_FMT(e->spec));
     return 0;
@@ -176,15 +176,15 @@ static int probe(const char *want)
     int rc;
 
     err.n = 0;
-    rc = as_store_probe(folder, take, &seen, &err);
+    rc = as_store_probe(folder, collect_entry, &seen, &err);
     as_buf_add(&seen, "", 1);
     assert_string_equal((char *)seen.p, want);
     as_buf_fini(&seen);
     return rc;
 }
 
-/* Also of one that is open, and of what is only in its journal. */
-static void a_look_shows_the_newest_generation(void **state AS_UNUSED)
+/* Also of a store that is open, with data only in its journal. */
+static void a_probe_shows_the_newest_generation(void **state AS_UNUSED)
 {
     struct as_store *s = open_store(9);
     char copy[160];
@@ -194,15 +194,15 @@ static void a_look_shows_the_newest_generation(void **state AS_UNUSED)
     assert_int_equal(probe("1:one "), 0);
     put(s, "b", "two");
     assert_int_equal(probe("2:two "), 0);
-    put(s, "c", "three"); /* it can go on */
+    put(s, "c", "three"); /* the open store goes on working */
     as_store_close(s);
     assert_int_equal(probe("3:three "), 0);
     snprintf(copy, sizeof(copy), "%s/upgrade-check", folder);
     assert_int_equal(access(copy, F_OK), -1);
 }
 
-/* What a look at it needs is done to the copy alone. */
-static void a_look_leaves_an_older_layout_as_it_is(void **state AS_UNUSED)
+/* An upgrade of the schema is done in the copy alone. */
+static void a_probe_does_not_upgrade_the_file(void **state AS_UNUSED)
 {
     sqlite3 *db;
     struct as_store *s = open_store(9);
@@ -224,7 +224,7 @@ static int refuse(void *arg AS_UNUSED, const struct as_store_entry *e AS_UNUSED,
     return AS_EINVALID;
 }
 
-static void a_look_tells_what_is_wrong(void **state AS_UNUSED)
+static void a_probe_reports_errors(void **state AS_UNUSED)
 {
     struct as_store *s;
     sqlite3 *db;
@@ -238,8 +238,8 @@ static void a_look_tells_what_is_wrong(void **state AS_UNUSED)
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     assert_int_equal(probe(""), AS_EPROTO);
-    assert_non_null(strstr(said(), file)); /* and no word of the copy */
-    assert_non_null(strstr(said(), "newer AnyServe (layout 4"));
+    assert_non_null(strstr(error_text(), file)); /* the error does not name the copy */
+    assert_non_null(strstr(error_text(), "newer AnyServe (layout 4"));
     assert_int_equal(unlink(file), 0);
     assert_int_equal(symlink("/etc/passwd", file), 0);
     assert_int_equal(probe(""), AS_EIO);
@@ -249,13 +249,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_newer_layout_is_refused),
-        IN_FOLDER(the_first_layout_is_brought_up_to_date),
-        IN_FOLDER(the_second_layout_is_brought_up_to_date),
+        IN_FOLDER(the_first_layout_is_upgraded),
+        IN_FOLDER(the_second_layout_is_upgraded),
         IN_FOLDER(a_file_without_scales_gets_them),
-        IN_FOLDER(an_earlier_program_can_go_on_with_the_file),
-        IN_FOLDER(a_look_shows_the_newest_generation),
-        IN_FOLDER(a_look_leaves_an_older_layout_as_it_is),
-        IN_FOLDER(a_look_tells_what_is_wrong),
+        IN_FOLDER(an_earlier_version_can_use_the_file),
+        IN_FOLDER(a_probe_shows_the_newest_generation),
+        IN_FOLDER(a_probe_does_not_upgrade_the_file),
+        IN_FOLDER(a_probe_reports_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

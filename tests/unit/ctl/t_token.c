@@ -64,7 +64,7 @@ static void a_line_is_a_token(void **state AS_UNUSED)
     check_text("aZ09-._~+/==\r\n", 0, "aZ09-._~+/==");
 }
 
-static void other_texts_are_none(void **state AS_UNUSED)
+static void other_texts_are_refused(void **state AS_UNUSED)
 {
     check_text("", AS_EINVALID, "is empty");
     check_text("\n", AS_EINVALID, "is empty");
@@ -77,7 +77,7 @@ static void other_texts_are_none(void **state AS_UNUSED)
     check_token(path, AS_EINVALID, "one line");
 }
 
-static void its_length(void **state AS_UNUSED)
+static void the_length_is_bounded(void **state AS_UNUSED)
 {
     char text[AS_TOKEN_MAX + 64];
 
@@ -95,7 +95,7 @@ static void its_length(void **state AS_UNUSED)
     check_text(text, AS_EINVALID, "at most 1024");
 }
 
-static void nobody_else_may_use_it(void **state AS_UNUSED)
+static void a_file_that_others_may_use_is_refused(void **state AS_UNUSED)
 {
     static const mode_t bad[] = {0644, 0640, 0620, 0601, 0602, 0666};
 
@@ -108,7 +108,7 @@ static void nobody_else_may_use_it(void **state AS_UNUSED)
     check_token(path, 0, "secret");
 }
 
-static void of_somebody_else(void **state AS_UNUSED)
+static void a_file_of_another_user_is_refused(void **state AS_UNUSED)
 {
     if (geteuid() != 0)
         return; /* only root can make such a file */
@@ -117,13 +117,13 @@ static void of_somebody_else(void **state AS_UNUSED)
     check_token(path, AS_EDENIED, "belongs to user 65534");
 }
 
-static void no_regular_file(void **state AS_UNUSED)
+static void a_file_that_is_not_regular_is_refused(void **state AS_UNUSED)
 {
     char link[96];
 
     check_token(path, AS_ENOTFOUND, "No such file");
     check_token(folder, AS_EINVALID, "not a regular file");
-    assert_int_equal(mkfifo(path, 0600), 0); /* does not hang */
+    assert_int_equal(mkfifo(path, 0600), 0); /* must not hang */
     check_token(path, AS_EINVALID, "not a regular file");
     unlink(path);
     check_text("secret", 0, "secret");
@@ -137,11 +137,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_is_a_token, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(other_texts_are_none, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(its_length, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(nobody_else_may_use_it, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(of_somebody_else, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(no_regular_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(other_texts_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_length_is_bounded, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_others_may_use_is_refused, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_of_another_user_is_refused, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_is_not_regular_is_refused, make_folder,
+                                        remove_folder),
     };
 
     return cmocka_run_group_tests_name("token", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Specification of ctl/supervise/workers: what is done with processes, and what the two others are
- * told. The test is the dispatcher and the controller; /bin/sh is the worker. */
+/* Specification of ctl/supervise/workers: processes, and the messages to dispatcher and controller.
+ * The test is the dispatcher and the controller; /bin/sh is the worker. */
 #include "ctl/supervise/workers.h"
 
 #include "ctl/message/spawn.h"
@@ -9,11 +9,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-struct peer { /* the other end of a channel; a killed one closes after its successor was opened */
+struct peer { /* the other end of a channel; that of a killed process closes after the next one was
+                 opened */
     struct as_sock watch;
     struct world *world;
     struct as_channel *channel;
-    struct as_buf said; /* "TYPE replica state text;" of each message */
+    struct as_buf received; /* "TYPE replica state text;" of each message */
 };
 
 struct world {
@@ -24,13 +25,13 @@ struct world {
     struct peer *dispatcher, *controller;
     uint64_t oom_seen;
     int null;
-    uint32_t pid; /* the newest one told */
+    uint32_t pid; /* of the last message */
     uint32_t kind, number;
-    const char *until; /* the loop stops when either was told this */
+    const char *until; /* the loop stops when a peer has received this */
     uint32_t stopped;
 };
 
-static void hear(void *ctx, const struct as_ctl_message *m)
+static void on_message(void *ctx, const struct as_ctl_message *m)
 {
     as_workers_handle(((struct world *)ctx)->workers, m);
 }
@@ -40,14 +41,14 @@ static void on_channel_end(void *ctx)
     (void)ctx;
 }
 
-static const char *heard(struct peer *p)
+static const char *received(struct peer *p)
 {
-    as_buf_add(&p->said, "", 1);
-    p->said.n--;
-    return (char *)p->said.p;
+    as_buf_add(&p->received, "", 1);
+    p->received.n--;
+    return (char *)p->received.p;
 }
 
-static void on_said(struct as_sock *s, int events AS_UNUSED)
+static void on_readable(struct as_sock *s, int events AS_UNUSED)
 {
     struct peer *p = AS_CONTAINER(s, struct peer, watch);
     struct world *w = p->world;
@@ -55,8 +56,8 @@ static void on_said(struct as_sock *s, int events AS_UNUSED)
     struct as_ctl_message m;
 
     while (as_ctl_receive(s->fd, buf, &m) == 0) {
-        as_buf_printf(&p->said, "%s %.*s %s %.*s;", as_ctl_type_name(m.type), AS_STR_FMT(m.replica),
-                      as_ctl_state_name(m.state), AS_STR_FMT(m.text));
+        as_buf_printf(&p->received, "%s %.*s %s %.*s;", as_ctl_type_name(m.type),
+                      AS_STR_FMT(m.replica), as_ctl_state_name(m.state), AS_STR_FMT(m.text));
         if (m.pid)
             w->pid = m.pid;
         if (m.type == AS_CTL_EXITED) {
@@ -64,27 +65,27 @@ static void on_said(struct as_sock *s, int events AS_UNUSED)
             w->number = m.number;
         }
     }
-    if (w->until && strstr(heard(p), w->until))
+    if (w->until && strstr(received(p), w->until))
         as_loop_stop(w->loop);
 }
 
 static void run_until(struct world *w, const char *said)
 {
     w->until = said;
-    if (!strstr(heard(w->dispatcher), said) && !strstr(heard(w->controller), said))
+    if (!strstr(received(w->dispatcher), said) && !strstr(received(w->controller), said))
         as_loop_run(w->loop);
     w->until = NULL;
 }
 
 static struct peer *open_peer(struct world *w)
 {
-    static const struct as_channel_ops ops = {hear, on_channel_end};
+    static const struct as_channel_ops ops = {on_message, on_channel_end};
     struct peer *p = as_xalloc(sizeof(*p));
     int fd;
 
     p->world = w;
     assert_int_equal(as_channel_open(&p->channel, w->loop, &ops, w, &fd), 0);
-    assert_int_equal(as_sock_open(&p->watch, w->loop, fd, on_said), 0);
+    assert_int_equal(as_sock_open(&p->watch, w->loop, fd, on_readable), 0);
     return p;
 }
 
@@ -92,7 +93,7 @@ static void on_peer_closed(struct as_sock *s)
 {
     struct peer *p = AS_CONTAINER(s, struct peer, watch);
 
-    as_buf_fini(&p->said);
+    as_buf_fini(&p->received);
     free(p);
 }
 
@@ -142,20 +143,20 @@ static void close_world(struct world *w)
     free(w);
 }
 
-static void forget_heard(struct world *w)
+static void clear_received(struct world *w)
 {
-    as_buf_drop(&w->dispatcher->said, w->dispatcher->said.n);
-    as_buf_drop(&w->controller->said, w->controller->said.n);
+    as_buf_drop(&w->dispatcher->received, w->dispatcher->received.n);
+    as_buf_drop(&w->controller->received, w->controller->received.n);
 }
 
-/* Through the sockets, as the real ones do. */
-static void tell(struct peer *p, struct as_ctl_message m)
+/* Through the socket, as dispatcher and controller do. */
+static void send_message(struct peer *p, struct as_ctl_message m)
 {
     assert_int_equal(as_ctl_send(p->watch.fd, &m), 0);
 }
 
-static struct as_ctl_message about(enum as_ctl_type type, const char *replica, const char *token,
-                                   const char *text)
+static struct as_ctl_message message_about(enum as_ctl_type type, const char *replica,
+                                           const char *token, const char *text)
 {
     return (struct as_ctl_message){.type = type,
                                    .state = AS_CTL_WAITING_STATE,
@@ -167,7 +168,7 @@ static struct as_ctl_message about(enum as_ctl_type type, const char *replica, c
 
 static void spawn(struct world *w, const char *replica, const char *token, const char *script)
 {
-    struct as_ctl_message m = about(AS_CTL_SPAWN, replica, token, "");
+    struct as_ctl_message m = message_about(AS_CTL_SPAWN, replica, token, "");
     struct as_buf text;
 
     as_buf_init(&text);
@@ -175,7 +176,7 @@ static void spawn(struct world *w, const char *replica, const char *token, const
     as_spawn_put_arg(&text, "-c");
     as_spawn_put_arg(&text, script);
     m.text = as_buf_slice(&text);
-    tell(w->controller, m);
+    send_message(w->controller, m);
     as_buf_fini(&text);
 }
 
@@ -186,40 +187,40 @@ static void run_one(struct world *w)
     run_until(w, "NOTE echo-0 starting");
 }
 
-static void a_worker_is_started_watched_and_told_of(void **state AS_UNUSED)
+static void a_worker_is_started_watched_and_reported(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
     run_one(w);
-    assert_string_equal(heard(w->dispatcher),
+    assert_string_equal(received(w->dispatcher),
                         "TOKEN echo-0 waiting ;REPLICA echo-0 starting ;NOTE echo-0 starting ;");
     assert_true(as_workers_owns_pid(w->workers, (pid_t)w->pid));
-    tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", "echo:1"));
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", "echo:1"));
     run_until(w, "REPLICA echo-0 ready");
-    tell(w->dispatcher, about(AS_CTL_GONE, "echo-0", "t1", "end"));
+    send_message(w->dispatcher, message_about(AS_CTL_GONE, "echo-0", "t1", "end"));
     run_until(w, "REPLICA echo-0 lost");
-    forget_heard(w);
+    clear_received(w);
     kill((pid_t)w->pid, SIGKILL);
     run_until(w, "EXITED");
-    assert_string_equal(heard(w->controller), "EXITED echo-0 waiting signal 9 (SIGKILL)\n;");
+    assert_string_equal(received(w->controller), "EXITED echo-0 waiting signal 9 (SIGKILL)\n;");
     assert_int_equal(w->kind, AS_EXIT_KILLED);
     assert_int_equal(w->number, SIGKILL);
-    assert_string_equal(heard(w->dispatcher),
+    assert_string_equal(received(w->dispatcher),
                         "FORGET echo-0 lost ;REPLICA echo-0 waiting signal 9 (SIGKILL)\n;");
     assert_false(as_workers_owns_pid(w->workers, (pid_t)w->pid));
     close_world(w);
 }
 
-static void what_cannot_be_started_has_ended(void **state AS_UNUSED)
+static void a_failed_start_is_an_end(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct as_ctl_message m = about(AS_CTL_SPAWN, "echo-0", "t1", "no text of ours");
+    struct as_ctl_message m = message_about(AS_CTL_SPAWN, "echo-0", "t1", "no text of ours");
 
-    tell(w->controller, m);
+    send_message(w->controller, m);
     run_until(w, "EXITED echo-0 waiting its SPAWN message cannot be read\n;");
-    forget_heard(w);
+    clear_received(w);
     m.text = (struct as_str){"a/no/such/program", 18};
-    tell(w->controller, m);
+    send_message(w->controller, m);
     run_until(w,
               "EXITED echo-0 waiting cannot start /no/such/program: No such file or directory\n;");
     assert_int_equal(w->number, 127 << 8);
@@ -230,7 +231,7 @@ static void what_cannot_be_started_has_ended(void **state AS_UNUSED)
 static void spawn_bounded(struct world *w, const char *script, const char *dir, const char *cpus,
                           uint64_t memory)
 {
-    struct as_ctl_message m = about(AS_CTL_SPAWN, "echo-0", "t1", "");
+    struct as_ctl_message m = message_about(AS_CTL_SPAWN, "echo-0", "t1", "");
     struct as_buf text;
 
     as_buf_init(&text);
@@ -244,13 +245,13 @@ static void spawn_bounded(struct world *w, const char *script, const char *dir, 
     if (memory)
         as_spawn_put_memory(&text, memory);
     m.text = as_buf_slice(&text);
-    tell(w->controller, m);
+    send_message(w->controller, m);
     as_buf_fini(&text);
     run_until(w, "EXITED");
-    as_buf_drop(&w->dispatcher->said, w->dispatcher->said.n);
+    as_buf_drop(&w->dispatcher->received, w->dispatcher->received.n);
 }
 
-static void a_worker_starts_where_it_is_told(void **state AS_UNUSED)
+static void a_worker_starts_in_its_folder_on_its_cpus(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     char script[200], list[16];
@@ -267,18 +268,18 @@ static void a_worker_starts_where_it_is_told(void **state AS_UNUSED)
         cpu);
     spawn_bounded(w, script, "/proc", list, 0);
     assert_int_equal(w->number, 7 << 8);
-    forget_heard(w);
+    clear_received(w);
     spawn_bounded(w, "exit 0", "/no/such", NULL, 0);
     assert_non_null(
-        strstr(heard(w->controller), "cannot start in /no/such: No such file or directory\n"));
-    forget_heard(w);
+        strstr(received(w->controller), "cannot start in /no/such: No such file or directory\n"));
+    clear_received(w);
     spawn_bounded(w, "exit 0", NULL, "1023", 0);
-    assert_non_null(strstr(heard(w->controller), "cannot run on the CPUs 1023: "));
+    assert_non_null(strstr(received(w->controller), "cannot run on the CPUs 1023: "));
     close_world(w);
 }
 
-/* Killed by its control group where there is one to be had; else it is refused the memory. */
-static void a_worker_has_no_more_memory_than_it_may(void **state AS_UNUSED)
+/* Killed by its control group if one can be made; else RLIMIT_DATA makes the allocation fail. */
+static void a_worker_has_a_memory_limit(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     struct as_cgroup probe;
@@ -287,13 +288,14 @@ static void a_worker_has_no_more_memory_than_it_may(void **state AS_UNUSED)
 
     if (grouped)
         as_cgroup_close(&probe);
-    for (int i = 0; i < 2; i++) { /* in one place again and again: the group has gone with it */
-        forget_heard(w);
+    for (int i = 0; i < 2;
+         i++) { /* the same replica twice: the control group was removed with the process */
+        clear_received(w);
         spawn_bounded(w, "exec dd bs=200M count=1 if=/dev/zero of=/dev/null", NULL, NULL, 32 << 20);
         if (grouped) {
             assert_int_equal(w->kind, AS_EXIT_OOM);
-            assert_non_null(
-                strstr(heard(w->controller), "signal 9 (SIGKILL): it exceeded its memory limit\n"));
+            assert_non_null(strstr(received(w->controller),
+                                   "signal 9 (SIGKILL): it exceeded its memory limit\n"));
         } else {
             assert_int_equal(w->number, 1 << 8);
         }
@@ -301,113 +303,115 @@ static void a_worker_has_no_more_memory_than_it_may(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void the_dispatchers_sentence_needs_no_controller(void **state AS_UNUSED)
+static void the_dispatchers_kill_needs_no_controller(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
     run_one(w);
     as_workers_set_controller(w->workers, NULL);
-    tell(w->dispatcher, about(AS_CTL_KILL, "echo-0", "t0", "of an earlier life"));
-    tell(w->dispatcher, about(AS_CTL_KILL, "echo-0", "t1", "it hangs"));
+    send_message(w->dispatcher, message_about(AS_CTL_KILL, "echo-0", "t0", "of an earlier life"));
+    send_message(w->dispatcher, message_about(AS_CTL_KILL, "echo-0", "t1", "it hangs"));
     run_until(w, "REPLICA echo-0 waiting signal 9 (SIGKILL): it hangs\n;");
     close_world(w);
 }
 
-static void a_new_controller_is_told_of_all(void **state AS_UNUSED)
+static void a_new_controller_gets_the_whole_state(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
     run_one(w);
-    tell(w->controller, about(AS_CTL_NOTE, "echo-0", "", "rank 0"));
+    send_message(w->controller, message_about(AS_CTL_NOTE, "echo-0", "", "rank 0"));
     spawn(w, "echo-1", "t2", "exit 3");
     run_until(w, "EXITED echo-1");
-    tell(w->controller, about(AS_CTL_NOTE, "echo-1", "", "rank 1"));
-    tell(w->controller, about(AS_CTL_PLACE, "echo-2", "", "others are starting"));
+    send_message(w->controller, message_about(AS_CTL_NOTE, "echo-1", "", "rank 1"));
+    send_message(w->controller, message_about(AS_CTL_PLACE, "echo-2", "", "others are starting"));
     run_until(w, "REPLICA echo-2 waiting others are starting");
     as_workers_set_controller(w->workers, NULL);
     close_peer(w->controller);
     w->controller = open_peer(w);
     as_workers_set_controller(w->workers, w->controller->channel);
     run_until(w, "RUNS echo-2");
-    assert_string_equal(heard(w->controller),
+    assert_string_equal(received(w->controller),
                         "RUNS echo-0 starting rank 0;RUNS echo-1 waiting rank 1;"
                         "EXITED echo-1 waiting exit code 3\n;RUNS echo-2 waiting ;");
     assert_int_equal(w->number, 3 << 8);
     close_world(w);
 }
 
-static void a_second_start_in_one_place_is_refused(void **state AS_UNUSED)
+static void a_second_start_of_a_replica_is_ignored(void **state AS_UNUSED)
 {
     struct world *w = open_world();
     uint32_t first;
 
     run_one(w);
     first = w->pid;
-    forget_heard(w);
+    clear_received(w);
     spawn(w, "echo-0", "t2", "exec sleep 1000");
-    tell(w->controller, about(AS_CTL_REMOVE, "echo-0", "", ""));
-    tell(w->controller, about(AS_CTL_PLACE, "echo-0", "", "none"));
-    tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", ""));
+    send_message(w->controller, message_about(AS_CTL_REMOVE, "echo-0", "", ""));
+    send_message(w->controller, message_about(AS_CTL_PLACE, "echo-0", "", "none"));
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", ""));
     run_until(w, "REPLICA echo-0 ready");
-    assert_string_equal(heard(w->dispatcher), "REPLICA echo-0 ready ;");
+    assert_string_equal(received(w->dispatcher), "REPLICA echo-0 ready ;");
     assert_int_equal(w->pid, first);
     close_world(w);
 }
 
-static void a_new_dispatcher_is_told_of_all_and_then_told(void **state AS_UNUSED)
+static void a_new_dispatcher_gets_the_whole_state_then_told(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
     run_one(w);
-    tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", ""));
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", ""));
     run_until(w, "REPLICA echo-0 ready");
-    tell(w->controller, about(AS_CTL_NOTE, "echo-0", "", "rank 0"));
-    tell(w->controller, about(AS_CTL_STATUS, "", "", "UNHEALTHY - why"));
-    tell(w->controller, about(AS_CTL_DOWN, "", "", "broken"));
+    send_message(w->controller, message_about(AS_CTL_NOTE, "echo-0", "", "rank 0"));
+    send_message(w->controller, message_about(AS_CTL_STATUS, "", "", "UNHEALTHY - why"));
+    send_message(w->controller, message_about(AS_CTL_DOWN, "", "", "broken"));
     run_until(w, "DOWN  starting broken");
-    as_workers_controller_ready(w->workers); /* not before: nobody had said what there is to be */
+    as_workers_controller_ready(w->workers); /* TOLD is sent now, since the controller is ready */
     run_until(w, "TOLD");
-    forget_heard(w);
+    clear_received(w);
     as_workers_set_dispatcher(w->workers, NULL);
     close_peer(w->dispatcher);
     w->dispatcher = open_peer(w);
     as_workers_set_dispatcher(w->workers, w->dispatcher->channel);
     run_until(w, "TOLD");
-    assert_string_equal(heard(w->dispatcher), "TOKEN echo-0 lost ;REPLICA echo-0 lost ;"
-                                              "NOTE echo-0 lost rank 0;DOWN  starting broken;"
-                                              "STATUS  starting UNHEALTHY - why;TOLD  starting ;");
-    tell(w->controller, about(AS_CTL_UP, "", "", ""));
+    assert_string_equal(received(w->dispatcher),
+                        "TOKEN echo-0 lost ;REPLICA echo-0 lost ;"
+                        "NOTE echo-0 lost rank 0;DOWN  starting broken;"
+                        "STATUS  starting UNHEALTHY - why;TOLD  starting ;");
+    send_message(w->controller, message_about(AS_CTL_UP, "", "", ""));
     run_until(w, "UP ");
-    tell(w->dispatcher, about(AS_CTL_READY, "echo-0", "t1", "")); /* the same process */
+    /* the same process */
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", ""));
     run_until(w, "REPLICA echo-0 ready");
     close_world(w);
 }
 
-static void one_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
+static void a_worker_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
 {
     struct world *w = open_world();
-    struct as_ctl_message m = about(AS_CTL_SIGNAL, "", "t1", "");
+    struct as_ctl_message m = message_about(AS_CTL_SIGNAL, "", "t1", "");
 
     run_one(w);
     m.number = SIGTERM;
     m.ns = 60 * AS_SEC;
-    tell(w->controller, m);
+    send_message(w->controller, m);
     run_until(w, "REPLICA echo-0 stopping");
     run_until(w, "EXITED");
     assert_int_equal(w->kind, AS_EXIT_STOPPED);
-    forget_heard(w);
-    tell(w->controller, about(AS_CTL_REMOVE, "echo-0", "", ""));
+    clear_received(w);
+    send_message(w->controller, message_about(AS_CTL_REMOVE, "echo-0", "", ""));
     spawn(w, "echo-1", "t2", "exec sleep 1000");
     run_until(w, "SPAWNED echo-1");
     as_workers_set_controller(w->workers, NULL);
-    forget_heard(w);
+    clear_received(w);
     as_workers_set_controller(w->workers, w->controller->channel);
     run_until(w, "RUNS");
-    assert_string_equal(heard(w->controller), "RUNS echo-1 starting ;");
+    assert_string_equal(received(w->controller), "RUNS echo-1 starting ;");
     close_world(w);
 }
 
-static void nothing_is_started_at_the_end(void **state AS_UNUSED)
+static void nothing_is_started_after_stop(void **state AS_UNUSED)
 {
     struct world *w = open_world();
 
@@ -416,23 +420,23 @@ static void nothing_is_started_at_the_end(void **state AS_UNUSED)
     spawn(w, "echo-1", "t2", "exec sleep 1000");
     as_loop_run(w->loop);
     assert_int_equal(w->stopped, 1);
-    assert_null(strstr(heard(w->controller), "SPAWNED echo-1"));
+    assert_null(strstr(received(w->controller), "SPAWNED echo-1"));
     close_world(w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_is_started_watched_and_told_of),
-        cmocka_unit_test(what_cannot_be_started_has_ended),
-        cmocka_unit_test(a_worker_starts_where_it_is_told),
-        cmocka_unit_test(a_worker_has_no_more_memory_than_it_may),
-        cmocka_unit_test(the_dispatchers_sentence_needs_no_controller),
-        cmocka_unit_test(a_new_controller_is_told_of_all),
-        cmocka_unit_test(a_second_start_in_one_place_is_refused),
-        cmocka_unit_test(a_new_dispatcher_is_told_of_all_and_then_told),
-        cmocka_unit_test(one_that_is_asked_to_end_is_stopped),
-        cmocka_unit_test(nothing_is_started_at_the_end),
+        cmocka_unit_test(a_worker_is_started_watched_and_reported),
+        cmocka_unit_test(a_failed_start_is_an_end),
+        cmocka_unit_test(a_worker_starts_in_its_folder_on_its_cpus),
+        cmocka_unit_test(a_worker_has_a_memory_limit),
+        cmocka_unit_test(the_dispatchers_kill_needs_no_controller),
+        cmocka_unit_test(a_new_controller_gets_the_whole_state),
+        cmocka_unit_test(a_second_start_of_a_replica_is_ignored),
+        cmocka_unit_test(a_new_dispatcher_gets_the_whole_state_then_told),
+        cmocka_unit_test(a_worker_that_is_asked_to_end_is_stopped),
+        cmocka_unit_test(nothing_is_started_after_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
-/* tests/unit/support/reconciler_world.h — a crew, and its supervisor, which is the test: no process
- * is started.
- */
+/* tests/unit/support/reconciler_world.h — a reconciler whose supervisor is the test: no process is
+ * started. */
 #ifndef AS_TESTS_RECONCILER_WORLD_H
 #define AS_TESTS_RECONCILER_WORLD_H
 
@@ -10,23 +9,23 @@
 struct world {
     struct as_loop *loop;
     struct as_log log;
-    char *app; /* what is described: "DEPLOYMENT\tMODEL:VERSION\n" each */
-    struct as_reconciler *crew;
-    struct as_buf said;                /* "TYPE replica;" of each message but NOTE */
+    char *app; /* the description of the code: "DEPLOYMENT\tMODEL:VERSION\n" each */
+    struct as_reconciler *reconciler;
+    struct as_buf messages;            /* "TYPE replica;" of each message but NOTE */
     char token[5][64];                 /* the newest of echo-0, echo-1 … */
-    char note[5][256], reason[5][256]; /* and what else the supervisor keeps of it */
+    char note[5][256], reason[5][256]; /* what else the supervisor stores of each */
     uint32_t starts[5], number;        /* of the last FATAL, COMPLETE */
     enum as_ctl_state state[5];
     char status[256], application[256];
     struct as_buf spawn; /* the last SPAWN's text */
-    uint64_t settled, before, rolled_back, back_to;
+    uint64_t stable, before, rolled_back, back_to;
     uint64_t scaled_since; /* generation; 0: echo is not scaled */
     int64_t scaled;
-    const char *until; /* the loop stops when this was said */
+    const char *until; /* the loop stops when this was sent */
     struct as_task turn;
 };
 
-AS_UNUSED static void say(void *ctx, const struct as_ctl_message *m)
+AS_UNUSED static void on_send(void *ctx, const struct as_ctl_message *m)
 {
     struct world *w = ctx;
     size_t i = m->replica.n ? (size_t)(m->replica.p[m->replica.n - 1] - '0') : 4;
@@ -50,10 +49,10 @@ AS_UNUSED static void say(void *ctx, const struct as_ctl_message *m)
     } else if (m->number) {
         w->number = m->number;
     }
-    as_buf_printf(&w->said, "%s %.*s;", as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
-    as_buf_add(&w->said, "", 1);
-    w->said.n--;
-    if (w->until && strstr((char *)w->said.p, w->until))
+    as_buf_printf(&w->messages, "%s %.*s;", as_ctl_type_name(m->type), AS_STR_FMT(m->replica));
+    as_buf_add(&w->messages, "", 1);
+    w->messages.n--;
+    if (w->until && strstr((char *)w->messages.p, w->until))
         as_loop_stop(w->loop);
 }
 
@@ -62,31 +61,31 @@ AS_UNUSED static void on_turn(struct as_task *t)
     as_loop_stop(AS_CONTAINER(t, struct world, turn)->loop);
 }
 
-/* One turn of the loop, at the end of which the crew acts. */
+/* One turn of the loop, at the end of which the reconciler acts. */
 AS_UNUSED static void turn(struct world *w)
 {
     as_loop_defer_next_turn(w->loop, &w->turn);
     as_loop_run(w->loop);
 }
 
-AS_UNUSED static void run_until(struct world *w, const char *said)
+AS_UNUSED static void run_until(struct world *w, const char *text)
 {
-    w->until = said;
-    if (!w->said.n || !strstr((char *)w->said.p, said))
+    w->until = text;
+    if (!w->messages.n || !strstr((char *)w->messages.p, text))
         as_loop_run(w->loop);
     w->until = NULL;
 }
 
-AS_UNUSED static const char *said(struct world *w)
+AS_UNUSED static const char *messages(struct world *w)
 {
-    as_buf_add(&w->said, "", 1);
-    w->said.n--;
-    return (char *)w->said.p;
+    as_buf_add(&w->messages, "", 1);
+    w->messages.n--;
+    return (char *)w->messages.p;
 }
 
-AS_UNUSED static void forget_said(struct world *w)
+AS_UNUSED static void clear_messages(struct world *w)
 {
-    as_buf_drop(&w->said, w->said.n);
+    as_buf_drop(&w->messages, w->messages.n);
 }
 
 static as_ns start_timeout = 60 * AS_SEC;
@@ -103,7 +102,7 @@ AS_UNUSED static struct as_spec *spec_of(const char *text)
     return s;
 }
 
-/* What the code says, each deployment with so many replicas. */
+/* The spec of described code, each deployment with `workers` replicas. */
 AS_UNUSED static struct as_spec *described(const char *lines, uint32_t workers)
 {
     struct as_spec_object *app;
@@ -131,7 +130,7 @@ AS_UNUSED static int no_load(void *ctx, uint64_t generation, struct as_spec **re
     return AS_ENOTFOUND;
 }
 
-AS_UNUSED static int64_t scaled(void *ctx, uint64_t generation, struct as_str deployment)
+AS_UNUSED static int64_t find_scale(void *ctx, uint64_t generation, struct as_str deployment)
 {
     struct world *w = ctx;
 
@@ -140,11 +139,11 @@ AS_UNUSED static int64_t scaled(void *ctx, uint64_t generation, struct as_str de
                : -1;
 }
 
-AS_UNUSED static void on_settled(void *ctx, const struct as_reconciler_outcome *n)
+AS_UNUSED static void on_stable(void *ctx, const struct as_reconciler_outcome *n)
 {
     struct world *w = ctx;
 
-    w->settled = n->generation;
+    w->stable = n->generation;
     w->before = n->before;
 }
 
@@ -156,9 +155,11 @@ AS_UNUSED static void on_rolled_back(void *ctx, const struct as_reconciler_outco
     w->back_to = n->generation;
 }
 
-AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_t max_starting)
+AS_UNUSED static void new_reconciler_of(struct world *w, struct as_spec *spec,
+                                        uint32_t max_starting)
 {
-    static const struct as_reconciler_ops ops = {say, no_load, scaled, on_settled, on_rolled_back};
+    static const struct as_reconciler_ops ops = {on_send, no_load, find_scale, on_stable,
+                                                 on_rolled_back};
     struct as_reconciler_conf conf = {
         .worker_spec = {.python = "/usr/bin/python3",
                         .link = "/run/link.sock",
@@ -180,14 +181,14 @@ AS_UNUSED static void new_crew_of(struct world *w, struct as_spec *spec, uint32_
                    .roll_back = true},
         .seed = 1};
 
-    assert_int_equal(as_reconciler_new(&w->crew, w->loop, &conf, &ops, w, &w->log), 0);
+    assert_int_equal(as_reconciler_new(&w->reconciler, w->loop, &conf, &ops, w, &w->log), 0);
     if (spec)
-        as_reconciler_set_target(w->crew, 1, spec);
+        as_reconciler_set_target(w->reconciler, 1, spec);
 }
 
-AS_UNUSED static void new_crew(struct world *w, uint32_t workers, uint32_t max_starting)
+AS_UNUSED static void new_reconciler(struct world *w, uint32_t workers, uint32_t max_starting)
 {
-    new_crew_of(w, described(w->app, workers), max_starting);
+    new_reconciler_of(w, described(w->app, workers), max_starting);
 }
 
 AS_UNUSED static struct world *open_world(const char *app, uint32_t workers, uint32_t max_starting)
@@ -198,40 +199,41 @@ AS_UNUSED static struct world *open_world(const char *app, uint32_t workers, uin
     as_task_init(&w->turn, on_turn);
     if (app)
         w->app = as_str_dup(as_str_of(app));
-    new_crew(w, workers, max_starting);
+    new_reconciler(w, workers, max_starting);
     return w;
 }
 
 AS_UNUSED static void close_world(struct world *w)
 {
-    as_reconciler_close(w->crew);
+    as_reconciler_close(w->reconciler);
     as_loop_free(w->loop);
-    as_reconciler_free(w->crew);
+    as_reconciler_free(w->reconciler);
     free(w->app);
-    as_buf_fini(&w->said);
+    as_buf_fini(&w->messages);
     as_buf_fini(&w->spawn);
     free(w);
 }
 
-AS_UNUSED static void hear(struct world *w, struct as_ctl_message m)
+AS_UNUSED static void handle(struct world *w, struct as_ctl_message m)
 {
-    as_reconciler_handle(w->crew, &m);
+    as_reconciler_handle(w->reconciler, &m);
 }
 
-AS_UNUSED static void dispatcher(struct world *w, enum as_ctl_state state)
+AS_UNUSED static void send_dispatcher(struct world *w, enum as_ctl_state state)
 {
-    hear(w, (struct as_ctl_message){.type = AS_CTL_DISPATCHER, .state = state});
+    handle(w, (struct as_ctl_message){.type = AS_CTL_DISPATCHER, .state = state});
 }
 
-/* The end of what a controller is told at its start. */
-AS_UNUSED static void told(struct world *w, bool complete)
+/* The last messages to a controller at its start. */
+AS_UNUSED static void send_told(struct world *w, bool complete)
 {
-    dispatcher(w, AS_CTL_READY_STATE);
-    hear(w, (struct as_ctl_message){.type = AS_CTL_TOLD, .number = complete});
+    send_dispatcher(w, AS_CTL_READY_STATE);
+    handle(w, (struct as_ctl_message){.type = AS_CTL_TOLD, .number = complete});
     turn(w);
 }
 
-AS_UNUSED static struct as_ctl_message of(struct world *w, enum as_ctl_type type, uint32_t i)
+AS_UNUSED static struct as_ctl_message message_about(struct world *w, enum as_ctl_type type,
+                                                     uint32_t i)
 {
     static char name[5][8];
 
@@ -244,53 +246,53 @@ AS_UNUSED static struct as_ctl_message of(struct world *w, enum as_ctl_type type
                                    .token = as_str_of(w->token[i])};
 }
 
-AS_UNUSED static void ready(struct world *w, uint32_t i)
+AS_UNUSED static void send_ready(struct world *w, uint32_t i)
 {
     w->state[i] = AS_CTL_READY_STATE;
-    hear(w, of(w, AS_CTL_READY, i));
+    handle(w, message_about(w, AS_CTL_READY, i));
     turn(w);
 }
 
-AS_UNUSED static void exited(struct world *w, uint32_t i, int status, enum as_exit_kind kind)
+AS_UNUSED static void send_exited(struct world *w, uint32_t i, int status, enum as_exit_kind kind)
 {
-    struct as_ctl_message m = of(w, AS_CTL_EXITED, i);
+    struct as_ctl_message m = message_about(w, AS_CTL_EXITED, i);
 
     w->state[i] = AS_CTL_WAITING_STATE;
     m.number = (uint32_t)status;
     m.kind = kind;
     m.text = AS_STR("how it ended\nlast words");
-    hear(w, m);
+    handle(w, m);
 }
 
-/* The controller is killed, and a new one is told what the supervisor has: processes in those
+/* Replaces the controller by a new one, which gets the supervisor's state: processes in their
  * states. */
 AS_UNUSED static void new_controller(struct world *w, uint32_t n, uint32_t max_starting,
                                      bool complete)
 {
-    as_reconciler_close(w->crew);
+    as_reconciler_close(w->reconciler);
     turn(w);
-    as_reconciler_free(w->crew);
-    new_crew(w, n, max_starting);
-    forget_said(w);
+    as_reconciler_free(w->reconciler);
+    new_reconciler(w, n, max_starting);
+    clear_messages(w);
     for (uint32_t i = 0; i < n; i++) {
-        struct as_ctl_message m = of(w, AS_CTL_RUNS, i);
+        struct as_ctl_message m = message_about(w, AS_CTL_RUNS, i);
 
         if (m.state != AS_CTL_WAITING_STATE && m.state != AS_CTL_DOWN_STATE)
             m.pid = 1000 + i;
         m.text = as_str_of(w->note[i]);
-        hear(w, m);
+        handle(w, m);
     }
-    told(w, complete);
+    send_told(w, complete);
 }
 
 AS_UNUSED static struct world *open_ready(void)
 {
     struct world *w = open_world("echo\techo:1\n", 2, 2);
 
-    told(w, false);
-    ready(w, 0);
-    ready(w, 1);
-    forget_said(w);
+    send_told(w, false);
+    send_ready(w, 0);
+    send_ready(w, 1);
+    clear_messages(w);
     return w;
 }
 

@@ -1,4 +1,5 @@
-/* tests/unit/support/store_case.h — a store in a folder of its own, for the tests of ctl/state/store. */
+/* tests/unit/support/store_case.h — a store in a folder of its own, for the tests of
+ * ctl/state/store. */
 #ifndef AS_TESTS_STORE_CASE_H
 #define AS_TESTS_STORE_CASE_H
 
@@ -35,7 +36,7 @@ AS_UNUSED static int remove_folder(void **state AS_UNUSED)
     return system(command);
 }
 
-AS_UNUSED static const char *said(void)
+AS_UNUSED static const char *error_text(void)
 {
     as_buf_add(&err, "", 1);
     return (const char *)err.p;
@@ -46,7 +47,7 @@ AS_UNUSED static struct as_store *open_store(uint32_t keep)
     struct as_store *s;
 
     if (as_store_open(&s, folder, keep, &err))
-        fail_msg("%s", said());
+        fail_msg("%s", error_text());
     return s;
 }
 
@@ -63,7 +64,7 @@ AS_UNUSED static uint64_t put(struct as_store *s, const char *cause, const char 
     uint64_t generation;
 
     if (put_texts(s, as_str_of(cause), as_str_of(spec), &generation))
-        fail_msg("%s", said());
+        fail_msg("%s", error_text());
     return generation;
 }
 
@@ -74,7 +75,7 @@ AS_UNUSED static void check_refused(int want, const char *text)
     err.n = 0;
     assert_int_equal(as_store_open(&s, folder, 10, &err), want);
     assert_null(s);
-    assert_non_null(strstr(said(), text));
+    assert_non_null(strstr(error_text(), text));
 }
 
 AS_UNUSED static void check_failure(struct as_store *s, uint64_t generation,
