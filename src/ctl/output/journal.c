@@ -127,13 +127,13 @@ static void rotated_name(char out[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATE
  * it already, we continue with its new file. */
 static void rotate(struct as_journal *j, uint32_t i)
 {
-    char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
-    struct stat ours, there;
+    char rotated[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
+    struct stat ours, current;
 
-    rotated_name(before, j->open[i].file);
-    if (fstat(j->open[i].fd, &ours) == 0 && fstatat(j->dir, j->open[i].file, &there, 0) == 0 &&
-        ours.st_ino == there.st_ino)
-        renameat(j->dir, j->open[i].file, j->dir, before);
+    rotated_name(rotated, j->open[i].file);
+    if (fstat(j->open[i].fd, &ours) == 0 && fstatat(j->dir, j->open[i].file, &current, 0) == 0 &&
+        ours.st_ino == current.st_ino)
+        renameat(j->dir, j->open[i].file, j->dir, rotated);
     close(j->open[i].fd);
     open_slot(j, i);
 }
@@ -199,11 +199,11 @@ void as_journal_add(struct as_journal *j, const char *name)
 
 static void unlink_log(struct as_journal *j, const char *file)
 {
-    char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
+    char rotated[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
 
-    rotated_name(before, file);
+    rotated_name(rotated, file);
     unlinkat(j->dir, file, 0);
-    unlinkat(j->dir, before, 0);
+    unlinkat(j->dir, rotated, 0);
 }
 
 void as_journal_retire(struct as_journal *j, const char *name)

@@ -149,7 +149,7 @@ static int copy_store(const char *from, const char *to, struct as_buf *err)
 {
     for (uint32_t i = 0; i < COPY_TRIES; i++) {
         struct file_states before, after;
-        size_t told = err->n;
+        size_t err_len = err->n;
         int rc;
 
         stat_files(from, &before);
@@ -159,7 +159,7 @@ static int copy_store(const char *from, const char *to, struct as_buf *err)
         stat_files(from, &after);
         if (rc != AS_EAGAIN && is_same(&before, &after))
             return rc;
-        err->n = told; /* the error may be due to the change */
+        err->n = err_len; /* the error may be due to the change */
         nanosleep(&(struct timespec){.tv_nsec = (long)QUIET_TIME}, NULL);
     }
     as_buf_printf(err, "%s/" AS_STORE_FILE " changed during each attempt to copy it", from);

@@ -88,7 +88,7 @@ void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_si
 /* The signals that end a server. SIGHUP is left out when it was ignored at the start (nohup): the
  * server is to outlive the terminal, and a blocked signal would be delivered by the signalfd
  * although it is ignored. */
-static void fill_end_signals(sigset_t *ret_set)
+static void init_end_signals(sigset_t *ret_set)
 {
     struct sigaction hup;
 
@@ -103,7 +103,7 @@ static int block_signals(sigset_t *ret_set)
 {
     sigset_t set;
 
-    fill_end_signals(&set);
+    init_end_signals(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     /* Blocked before the first fork and read from a signalfd: there is no signal handler. Children
@@ -127,7 +127,7 @@ int as_supervisor_end_signals(void)
 {
     sigset_t set;
 
-    fill_end_signals(&set);
+    init_end_signals(&set);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -260,7 +260,7 @@ static void on_place(struct as_workers *all, const struct as_ctl_message *m)
 
     if (w->process || (m->state != AS_CTL_WAITING_STATE && m->state != AS_CTL_DOWN_STATE))
         return;
-    w->last_exit.undecided = false; /* decided */
+    w->last_exit.undecided = false;
     w->state = m->state;
     w->restarts = m->restarts;
     as_workers_set_bytes(&w->wait_reason, m->text);

@@ -32,7 +32,7 @@ static void on_interpreter_line(void *ctx, struct as_str line)
         as_buf_drop(&d->printed, d->printed.n - PRINTED_MAX);
 }
 
-static void free_describer(struct as_timer *t)
+static void free_job(struct as_timer *t)
 {
     struct as_describe_job *d = AS_CONTAINER(t, struct as_describe_job, timer);
 
@@ -90,7 +90,7 @@ static void on_interpreter_end(void *ctx, const struct as_process_end *e)
     if (d->done)
         d->done(d->ctx, rc == 0 ? &app : NULL, as_buf_slice(&why));
     as_buf_fini(&why);
-    as_timer_close(&d->timer, free_describer);
+    as_timer_close(&d->timer, free_job);
 }
 
 static void on_timeout(struct as_timer *t)
@@ -161,7 +161,7 @@ int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
             as_buf_str(err, "no descriptor left to watch the interpreter");
     }
     if (rc < 0) {
-        as_timer_close(&d->timer, free_describer);
+        as_timer_close(&d->timer, free_job);
         return AS_EIO;
     }
     as_timer_set(&d->timer, as_loop_now(loop) + timeout);

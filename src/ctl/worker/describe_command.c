@@ -33,9 +33,9 @@ static size_t put_number(struct as_describe_command *c, const char *key, uint64_
     return at;
 }
 
-static const char *at(const struct as_describe_command *c, size_t place)
+static const char *text_at(const struct as_describe_command *c, size_t offset)
 {
-    return (const char *)c->texts.p + place;
+    return (const char *)c->texts.p + offset;
 }
 
 /* The process makes the copy, and then describes it. */
@@ -52,13 +52,13 @@ static void make_copy(struct as_describe_command *c, const struct as_describe_so
         put_text(c, "--exclude=", k->exclude[n_exclude++]);
     c->argv = as_xrealloc(c->argv, (FIXED + n_exclude) * sizeof(*c->argv));
     c->argv[2] = "anyserve.pin";
-    c->argv[n++] = at(c, store);
-    c->argv[n++] = at(c, bytes);
-    c->argv[n++] = at(c, files);
-    c->argv[n++] = at(c, known);
+    c->argv[n++] = text_at(c, store);
+    c->argv[n++] = text_at(c, bytes);
+    c->argv[n++] = text_at(c, files);
+    c->argv[n++] = text_at(c, known);
     if (k->folder)
         c->argv[n++] = "--folder";
-    for (const char *p = at(c, excludes); n_exclude--; p += strlen(p) + 1)
+    for (const char *p = text_at(c, excludes); n_exclude--; p += strlen(p) + 1)
         c->argv[n++] = p;
     c->argv[n++] = w->target;
     c->argv[n] = NULL;
@@ -83,12 +83,12 @@ static void use_copy(struct as_describe_command *c, const struct as_describe_sou
     as_buf_add(&c->texts, "", 1);
     source = next_text(c);
     as_code_store_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
-    c->argv[3] = at(c, target);
+    c->argv[3] = text_at(c, target);
     c->argv[4] = "--describe=lines";
-    c->argv[5] = at(c, work);
-    c->argv[6] = at(c, source);
+    c->argv[5] = text_at(c, work);
+    c->argv[6] = text_at(c, source);
     c->argv[7] = NULL;
-    c->dir = at(c, copy);
+    c->dir = text_at(c, copy);
 }
 
 void as_describe_command_init(struct as_describe_command *ret_c,
