@@ -30,18 +30,18 @@ struct as_generations_deployment {
     const struct as_spec_object *app, *deployment;
 };
 
-void as_generations_init(struct as_generations *c, as_generations_load_fn *load, void *ctx);
-void as_generations_fini(struct as_generations *c);
+void as_generations_init(struct as_generations *g, as_generations_load_fn *load, void *ctx);
+void as_generations_fini(struct as_generations *g);
 
 /* Adds a generation; one that is there already is left as it is. Takes over `spec`. */
-void as_generations_add(struct as_generations *c, uint64_t generation, struct as_spec *spec);
+void as_generations_add(struct as_generations *g, uint64_t generation, struct as_spec *spec);
 /* Loads it if needed. NULL: there is no such generation. */
-const struct as_spec *as_generations_get(struct as_generations *c, uint64_t generation);
+const struct as_spec *as_generations_get(struct as_generations *g, uint64_t generation);
 /* False: there is no such generation, or no such deployment in it. */
-bool as_generations_find(struct as_generations *c, uint64_t generation, struct as_str deployment,
+bool as_generations_find(struct as_generations *g, uint64_t generation, struct as_str deployment,
                          struct as_generations_deployment *ret_specs);
 /* Frees the generations for which `needed` is false. */
-void as_generations_prune(struct as_generations *c, bool (*needed)(void *arg, uint64_t generation),
+void as_generations_prune(struct as_generations *g, bool (*needed)(void *arg, uint64_t generation),
                           void *arg);
 
 #endif

@@ -36,9 +36,9 @@ struct as_store {
     sqlite3_stmt *stmt[AS_STORE_STATEMENTS];
 };
 
-/* As as_store_open; errors name the file as if it were in the folder `called`. */
-int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
-                     struct as_buf *err);
+/* As as_store_open; errors name the file as if it were in `shown_folder`. */
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *shown_folder,
+                     uint32_t keep, struct as_buf *err);
 /* The last error of SQLite as AS_E…, and a sentence in `err`. what: "read", "write", "open". */
 int as_store_error(const struct as_store *s, const char *what, struct as_buf *err);
 /* Valid until the next step of q. */

@@ -295,8 +295,8 @@ int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, st
     return as_store_open_as(ret_s, folder, folder, keep, err);
 }
 
-int as_store_open_as(struct as_store **ret_s, const char *folder, const char *called, uint32_t keep,
-                     struct as_buf *err)
+int as_store_open_as(struct as_store **ret_s, const char *folder, const char *shown_folder,
+                     uint32_t keep, struct as_buf *err)
 {
     struct as_buf path;
     struct as_store *s;
@@ -309,7 +309,7 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *ca
     s = as_xalloc(sizeof(*s));
     s->keep = keep;
     as_buf_init(&path);
-    as_buf_printf(&path, "%s/" AS_STORE_FILE, called);
+    as_buf_printf(&path, "%s/" AS_STORE_FILE, shown_folder);
     s->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);
     /* specs may hold secrets, as in environment variables. SQLite gives its journal the mode of the

@@ -68,7 +68,7 @@ void as_child_init(struct as_child *c, const char *name, struct as_loop *loop,
 /* Only without a process. The loop must run on until the timer is closed. */
 void as_child_fini(struct as_child *c);
 
-/* only in WAITING: starts it now, whether it is due or not */
+/* Only in WAITING: starts it now, whether it is due or not. */
 void as_child_start(struct as_child *c);
 void as_child_ready(struct as_child *c); /* STARTING, LOST → READY; else ignored */
 void as_child_lost(struct as_child *c);  /* READY → LOST; else ignored */

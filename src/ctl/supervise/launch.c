@@ -16,17 +16,17 @@ static void limit_memory(struct as_launcher *l, const char *replica, uint64_t by
     snprintf(name, sizeof(name), "%u-%.100s", ++l->groups, replica);
     if (as_cgroup_open(group, "", name, bytes, &e) == 0) {
         spec->cgroup = group;
-        if (!l->told_group)
+        if (!l->group_logged)
             as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=%s replica=%s group=\"%s\"",
                          group->v2 ? "memory.max" : "memory.limit_in_bytes", replica, group->path);
-        l->told_group = true;
+        l->group_logged = true;
         return;
     }
     spec->memory = bytes;
-    if (!l->told_limit)
+    if (!l->limit_logged)
         as_log_event(l->log, AS_LOG_INFO, "memory_bound", "by=RLIMIT_DATA replica=%s reason=\"%s\"",
                      replica, as_cgroup_strerror(e));
-    l->told_limit = true;
+    l->limit_logged = true;
 }
 
 static void write_start_error(const struct as_spawn *s, int rc, int e, struct as_buf *err)

@@ -19,7 +19,7 @@ struct as_launcher {
                       terminal's foreground group */
     uint32_t groups; /* control groups opened so far; part of their names */
     /* that memory is bounded by a control group, or by a limit, was logged */
-    bool told_group, told_limit;
+    bool group_logged, limit_logged;
 };
 
 /* name: for logs. in: its standard input (-1: /dev/null); stays the caller's. 0, or AS_E… with a

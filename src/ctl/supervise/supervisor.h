@@ -13,9 +13,9 @@
  *      ▼
  *   ENDED
  *
- * A second SIGTERM or SIGINT kills every process at once. A second SIGHUP is ignored; all of them
- * are when the server was started with SIGHUP ignored (nohup). SIGUSR1 starts replicas again that
- * were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are replaced by the
+ * A second SIGTERM or SIGINT kills every process at once. A second SIGHUP is ignored; every
+ * SIGHUP is if the server was started with SIGHUP ignored (nohup). SIGUSR1 starts replicas again
+ * that were given up. SIGUSR2 upgrades: supervisor, controller and dispatcher are replaced by the
  * program as it is on the disk now; workers and clients stay connected (docs/ARCHITECTURE.md).
  */
 #ifndef AS_CTL_SUPERVISOR_H

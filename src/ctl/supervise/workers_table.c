@@ -130,7 +130,7 @@ void as_workers_save(const struct as_workers *all, struct as_reexec_writer *out)
 
     AS_LIST_EACH(node, &all->workers) n++;
     as_reexec_put_u64(out, "groups", all->launcher.groups);
-    as_reexec_put_u64(out, "unbound", all->launcher.told_limit);
+    as_reexec_put_u64(out, "unbound", all->launcher.limit_logged);
     as_reexec_put_u64(out, "replicas", n);
     AS_LIST_EACH(node, &all->workers)
     save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), out);
@@ -194,7 +194,7 @@ void as_workers_restore(struct as_workers *all, struct as_reexec_reader *in,
     all->controller = controller;
     all->controller_ready = true; /* an upgrade starts only then */
     all->launcher.groups = (uint32_t)as_reexec_get_u64(in, "groups", UINT32_MAX);
-    all->launcher.told_limit = as_reexec_get_u64(in, "unbound", 1);
+    all->launcher.limit_logged = as_reexec_get_u64(in, "unbound", 1);
     n = as_reexec_get_u64(in, "replicas", UINT32_MAX);
     for (uint64_t i = 0; i < n && !in->failed; i++)
         restore_worker(all, in);

@@ -71,7 +71,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
  */
 static void write_call(struct as_buf *b, const struct as_banner *v)
 {
-    /* as_app_parse refuses an application without a model, and a model without a version */
+    /* as_declared_parse refuses an application without a model, and a model without a version */
     const char *model = v->app->deployments[0].models[0];
     size_t name = strcspn(model, ":");
 

@@ -28,7 +28,7 @@ struct as_describe_source { /* where the code is, and how it is loaded */
     as_ns timeout; /* of as_describe_run, which ends the child after it; 0: none */
 };
 
-/* The command line that describes it, and where it is run. */
+/* The command line that describes a source, and the folder in which it is run. */
 struct as_describe_command {
     const char **argv;
     const char *dir; /* or NULL */
@@ -40,7 +40,7 @@ void as_describe_command_fini(struct as_describe_command *c);
 
 /* Runs the interpreter and waits; it shares our stderr. signal_fd: a signalfd whose first signal
  * ends the child. Returns 0; an exit code of conf/exit_code.h (the child has said why on stderr, or
- * `err` does); AS_CODE_SIGNAL + n after signal n. */
+ * `err` does); AS_EXIT_CODE_SIGNAL + n after signal n. */
 int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *where,
                     int signal_fd, struct as_buf *err);
 

@@ -18,10 +18,10 @@ static_assert(AS_WORKER_SPEC_OWN_MAX + 6100u + 14800u + AS_CODE_STORE_PATH_MAX +
 
 /* The process starts in the copy, from which its code is loaded, then changes to its working
  * directory, which need not be the folder that was copied. */
-static void put_copy(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+static void put_copy(const struct as_worker_spec_conf *conf, const struct as_spec_object *app,
                      const char *code, const char *target, const char *dir, struct as_buf *text)
 {
-    const char *base = dir && dir[0] == '/' ? "" : r->cwd;
+    const char *base = dir && dir[0] == '/' ? "" : conf->cwd;
     struct as_buf item;
 
     as_buf_init(&item);
@@ -32,27 +32,27 @@ static void put_copy(const struct as_worker_spec_conf *r, const struct as_spec_o
     as_buf_add(&item, "", 1);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
-    as_code_store_source(r->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target,
+    as_code_store_source(conf->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target,
                          &item);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);
-    as_code_store_path(r->code, code, &item);
+    as_code_store_path(conf->code, code, &item);
     as_spawn_put_dir(text, (const char *)item.p);
     as_buf_fini(&item);
 }
 
-static void put_python(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+static void put_python(const struct as_worker_spec_conf *conf, const struct as_spec_object *app,
                        const char *dir, const char *deployment, struct as_buf *text)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
     char item[AS_CTL_NAME_MAX + 64];
 
-    as_spawn_put_arg(text, r->python);
+    as_spawn_put_arg(text, conf->python);
     as_spawn_put_arg(text, "-m");
     as_spawn_put_arg(text, "anyserve.worker");
     if (as_code_store_is_copy(code)) {
-        put_copy(r, app, code, target, dir, text);
+        put_copy(conf, app, code, target, dir, text);
     } else {
         as_spawn_put_arg(text, target);
         if (dir)
@@ -61,40 +61,41 @@ static void put_python(const struct as_worker_spec_conf *r, const struct as_spec
     /* one argument: the name may begin with '-' */
     snprintf(item, sizeof(item), "--deployment=%s", deployment);
     as_spawn_put_arg(text, item);
-    snprintf(item, sizeof(item), "--stream-inputs=%u", r->stream_inputs);
+    snprintf(item, sizeof(item), "--stream-inputs=%u", conf->stream_inputs);
     as_spawn_put_arg(text, item);
-    snprintf(item, sizeof(item), "--stream-input-bytes=%" PRIu64, r->stream_input_bytes);
+    snprintf(item, sizeof(item), "--stream-input-bytes=%" PRIu64, conf->stream_input_bytes);
     as_spawn_put_arg(text, item);
-    if (r->debug_errors)
+    if (conf->debug_errors)
         as_spawn_put_arg(text, "--debug-errors");
 }
 
 /* In the environment, not in arguments: every user can read the command line of a process. The
  * worker removes the token from its environment before it serves. */
-static void put_own_env(const struct as_worker_spec_conf *r, const struct as_worker_spec_replica *p,
-                        struct as_buf *text)
+static void put_own_env(const struct as_worker_spec_conf *conf,
+                        const struct as_worker_spec_replica *replica, struct as_buf *text)
 {
     char item[AS_RUNTIME_PATH_MAX + AS_CTL_NAME_MAX + 64];
 
-    snprintf(item, sizeof(item), "ANYSERVE_LINK=%s", r->link);
+    snprintf(item, sizeof(item), "ANYSERVE_LINK=%s", conf->link);
     as_spawn_put_env(text, item);
-    snprintf(item, sizeof(item), "ANYSERVE_TOKEN=%s", p->token);
+    snprintf(item, sizeof(item), "ANYSERVE_TOKEN=%s", replica->token);
     as_spawn_put_own_env(text, item);
-    snprintf(item, sizeof(item), "ANYSERVE_REPLICA=%s", p->name);
+    snprintf(item, sizeof(item), "ANYSERVE_REPLICA=%s", replica->name);
     as_spawn_put_own_env(text, item);
-    as_spawn_put_own_env(text, p->context);
+    as_spawn_put_own_env(text, replica->context);
 }
 
 /* Only the Python worker can be a spare. A replica with devices of its own fits no spare. */
-static uint32_t count_spares(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+static uint32_t count_spares(const struct as_worker_spec_conf *conf,
+                             const struct as_spec_object *app,
                              const struct as_spec_object *deployment,
-                             const struct as_worker_spec_replica *p)
+                             const struct as_worker_spec_replica *replica)
 {
-    if (!as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH) || p->gpus || p->cpus)
+    if (!as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH) || replica->gpus || replica->cpus)
         return 0;
     return as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_WARM_SPARES)
                ? (uint32_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_WARM_SPARES)
-               : r->spares;
+               : conf->spares;
 }
 
 static bool sets_variable(const char *const *env, const char *name)
@@ -108,22 +109,22 @@ static bool sets_variable(const char *const *env, const char *name)
     return false;
 }
 
-void as_worker_spec_write(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+void as_worker_spec_write(const struct as_worker_spec_conf *conf, const struct as_spec_object *app,
                           const struct as_spec_object *deployment,
-                          const struct as_worker_spec_replica *p, struct as_buf *text)
+                          const struct as_worker_spec_replica *replica, struct as_buf *text)
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
-    uint32_t spares = count_spares(r, app, deployment, p);
+    uint32_t spares = count_spares(conf, app, deployment, replica);
     struct as_spec_spawn own;
 
-    as_spec_spawn_init(&own, app, deployment, p->gpus, p->cpus);
+    as_spec_spawn_init(&own, app, deployment, replica->gpus, replica->cpus);
     if (target)
-        put_python(r, app, own.dir, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
+        put_python(conf, app, own.dir, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
     else if (own.dir)
         as_spawn_put_dir(text, own.dir);
     for (uint32_t i = 0; !target && i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
         as_spawn_put_arg(text, as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i));
-    put_own_env(r, p, text);
+    put_own_env(conf, replica, text);
     if (!sets_variable(own.env, "PYTHONUNBUFFERED"))
         as_spawn_put_env(text, "PYTHONUNBUFFERED=1");
     for (const char **e = own.env; *e; e++)
@@ -133,7 +134,7 @@ void as_worker_spec_write(const struct as_worker_spec_conf *r, const struct as_s
     if (own.memory)
         as_spawn_put_memory(text, own.memory);
     as_spec_spawn_fini(&own);
-    if (r->batch)
+    if (conf->batch)
         as_spawn_put_batch(text);
     if (spares)
         as_spawn_put_spares(text, spares);

@@ -32,9 +32,9 @@ struct as_worker_spec_replica { /* the part of one process alone */
 };
 
 /* Appends the text of SPAWN to `text`. */
-void as_worker_spec_write(const struct as_worker_spec_conf *r, const struct as_spec_object *app,
+void as_worker_spec_write(const struct as_worker_spec_conf *conf, const struct as_spec_object *app,
                           const struct as_spec_object *deployment,
-                          const struct as_worker_spec_replica *p, struct as_buf *text);
+                          const struct as_worker_spec_replica *replica, struct as_buf *text);
 /* How many bytes of AS_WORKER_SPEC_OWN_MAX the deployment's keys take. */
 size_t as_worker_spec_own_size(const struct as_spec_object *app,
                                const struct as_spec_object *deployment, const char *cwd);
