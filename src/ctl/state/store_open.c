@@ -111,8 +111,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
         rc = read_pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (rc)
         return rc;
-    if (id == 0 && version == 0 &&
-        tables == 0) { /* left by an earlier version that was killed while it made the file */
+    if (id == 0 && version == 0 && tables == 0) { /* an earlier version was killed here */
         rc = make_schema(s, err);
         return rc ? rc : run_sql(s, additions, err);
     }

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACKS_WAIT                                                                                \
-    (2 * AS_SEC) /* from SIGABRT to SIGKILL: the child prints its stacks in between */
+/* from SIGABRT to SIGKILL: the child prints its stacks in between */
+#define STACKS_WAIT (2 * AS_SEC)
 
 #define PROBE_TIMEOUT_MS 10000 /* for an interpreter that imports nothing */
 
@@ -169,8 +169,9 @@ static int report_exit(const struct as_describe_source *where, int status, enum 
     if (state != NOT_SIGNALLED) {
         as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
                       (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
-                      state == ABORTED ? "; what its threads were doing is above, if it could tell"
-                                       : "");
+                      state == ABORTED
+                          ? "; the stacks of its threads are above, if it could print them"
+                          : "");
         return AS_EXIT_CODE_RAISED;
     }
     if (as_exit_code_fatal(code))
@@ -181,17 +182,16 @@ static int report_exit(const struct as_describe_source *where, int status, enum 
                   as_proc_describe(status, how));
     switch (find_package(where)) {
     case INSTALLED:
-        as_buf_str(err, "The package is there; what was printed, if anything, is above.");
+        as_buf_str(err, "The package is installed there; its output, if any, is above.");
         break;
     case NOT_INSTALLED:
         as_buf_printf(err,
                       "The package is not installed there:  %s -m pip install anyserve\n"
-                      "Another interpreter is chosen with --python PATH.",
+                      "Or choose another interpreter with --python PATH.",
                       python);
         break;
     case NO_PYTHON:
-        as_buf_str(err, "It does not run Python code, as an interpreter does. Another one is "
-                        "chosen with --python PATH.");
+        as_buf_str(err, "It is not a Python interpreter. Choose one with --python PATH.");
         break;
     }
     return code == AS_EXIT_CODE_USAGE ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_INTERPRETER;
@@ -214,10 +214,10 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     char cwd[PATH_MAX];
     int out[2], e, rc, sig, status;
 
-    if (!where->dir && !getcwd(cwd, sizeof(cwd)) &&
-        errno == ENOENT) { /* Python does not start without one */
-        as_buf_str(err, "the current directory does not exist any more: it was deleted, or made "
-                        "anew. Change to it again (cd \"$PWD\"), or to another one");
+    /* Python does not start without a working directory */
+    if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) {
+        as_buf_str(err, "the current directory does not exist any more: it was deleted or "
+                        "replaced. Change to it again (cd \"$PWD\"), or to another one");
         return AS_EXIT_CODE_CONFIG;
     }
     if (pipe2(out, O_CLOEXEC) < 0) {
@@ -252,8 +252,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
              WEXITSTATUS(status) != 0)
         rc = report_exit(where, status, state, err);
     else if (as_declared_parse(ret_app, as_buf_slice(&text), print_line, NULL, err) < 0) {
-        as_buf_printf(err, " (interpreter: %s).\nAnother one is chosen with --python PATH.",
-                      python);
+        as_buf_printf(err, " (interpreter: %s).\nChoose another one with --python PATH.", python);
         rc = AS_EXIT_CODE_INTERPRETER;
     }
     as_buf_fini(&text);
