@@ -63,7 +63,7 @@ int as_reconciler_rollback_target(const struct as_reconciler *r, struct as_str d
     if (to && to->version == target->version && to->config == target->config)
         to = as_plan_previous(d->plan);
     if (!to) {
-        as_buf_printf(err, "there is nothing before what '%s' serves", d->name);
+        as_buf_printf(err, "'%s' has no earlier generation to go back to", d->name);
         return AS_ENOTFOUND;
     }
     *ret_generation = to->generation;

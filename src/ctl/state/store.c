@@ -54,7 +54,7 @@ int as_store_error(const struct as_store *s, const char *what, struct as_buf *er
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         as_buf_printf(err,
-                      "%s is damaged or no state file of AnyServe (%s); move it away to start "
+                      "%s is damaged or not a state file of AnyServe (%s); move it away to start "
                       "with an empty one",
                       s->path, sqlite3_errmsg(s->db));
         return AS_EPROTO;
@@ -381,8 +381,8 @@ int as_store_healthy(struct as_store *s, struct as_str application, struct as_st
         *ret_generation = (uint64_t)sqlite3_column_int64(q, 0);
         *ret_before = (uint64_t)sqlite3_column_int64(q, 1);
     } else if (rc == AS_ENOTFOUND) {
-        as_buf_printf(err, "%.*s of %.*s has never been healthy", AS_STR_FMT(deployment),
-                      AS_STR_FMT(application));
+        as_buf_printf(err, "deployment '%.*s' of application '%.*s' has never been healthy",
+                      AS_STR_FMT(deployment), AS_STR_FMT(application));
     }
     return rc;
 }

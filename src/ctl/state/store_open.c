@@ -117,7 +117,7 @@ static int check_version(struct as_store *s, struct as_buf *err)
     }
     if (id != APPLICATION_ID || version < 1) {
         as_buf_printf(err,
-                      "%s is no state file of AnyServe; move it away or choose another "
+                      "%s is not a state file of AnyServe; move it away or choose another "
                       "--state-dir",
                       s->path);
         return AS_EPROTO;

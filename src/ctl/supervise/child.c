@@ -126,7 +126,7 @@ static void spawn_process(struct as_child *c)
         rc = as_process_watch(&c->process, c->loop, &p, out, c->conf.oom_seen, &ops, c);
     if (rc < 0) {
         if (err.n == 0)
-            as_buf_str(&err, "no descriptor left to watch it");
+            as_buf_str(&err, "no file descriptor left to watch it");
         spawn_failed(c, &err);
     } else {
         c->pid = p.pid;

@@ -81,7 +81,7 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
     rc = as_process_watch(ret_p, l->loop, &p, out[0], l->oom_seen, ops, ctx);
     if (rc < 0) {
         as_cgroup_close(&group);
-        as_buf_str(err, "no descriptor left to watch it\n");
+        as_buf_str(err, "no file descriptor left to watch it\n");
     } else {
         as_process_set_cgroup(*ret_p, &group);
     }

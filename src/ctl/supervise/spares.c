@@ -134,7 +134,7 @@ static int start_spare(struct spare *s, struct as_buf *err)
     int ends[2], rc;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        as_buf_str(err, "no descriptor left\n");
+        as_buf_str(err, "no file descriptor left\n");
         return AS_EIO;
     }
     s->fd = ends[0];

@@ -55,8 +55,8 @@ bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd
     if (!worker)
         return false;
     as_log_event(&s->log, AS_LOG_ERROR, "signal_refused",
-                 "signal=%u from=%s replica=%s reason=\"only who operates the server ends it, not "
-                 "the code that it serves\"",
+                 "signal=%u from=%s replica=%s reason=\"the code that is served may not end "
+                 "the server\"",
                  si->ssi_signo, as_supervisor_signal_sender(si, from),
                  as_log_quote(replica, sizeof(replica),
                               as_str_of(as_workers_name_of_pid(s->workers, worker))));

@@ -409,7 +409,7 @@ void as_supervisor_controller_serving(struct as_supervisor *s)
         }
         while (copies.n > 0)
             close(copies.fd[--copies.n]);
-        fail_upgrade(s, "no descriptors left for a second dispatcher");
+        fail_upgrade(s, "no file descriptors left for a second dispatcher");
         return;
     }
     set_stage(s, AS_UPGRADE_DISPATCHER);

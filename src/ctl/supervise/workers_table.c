@@ -177,7 +177,7 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *in)
             w->state = state;
         else if (!in->dry && !in->failed) /* it could not be watched, and was killed */
             as_workers_process_ended(w, SIGKILL, AS_EXIT_CRASH,
-                                     AS_STR("no descriptor left to watch it\n"));
+                                     AS_STR("no file descriptor left to watch it\n"));
     } else if (state == AS_CTL_WAITING_STATE || state == AS_CTL_DOWN_STATE) {
         w->state = state;
     } else {

@@ -64,7 +64,7 @@ static void write_addresses(struct as_buf *b, const struct as_banner *v)
     if (v->management)
         as_buf_printf(b, "  management  %s  workers register there\n", v->management);
     if (v->control)
-        as_buf_printf(b, "  control     %s  what is served is changed there\n", v->control);
+        as_buf_printf(b, "  control     %s  deployments are changed there\n", v->control);
 }
 
 /* A command to paste: a call that fits the code's signature, or else one for the model's metadata.

@@ -158,7 +158,7 @@ int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
     if (rc == 0) {
         rc = as_process_watch(&d->process, loop, &p, pipe, oom_seen, &ops, d);
         if (rc < 0)
-            as_buf_str(err, "no descriptor left to watch the interpreter");
+            as_buf_str(err, "no file descriptor left to watch the interpreter");
     }
     if (rc < 0) {
         as_timer_close(&d->timer, free_job);

@@ -137,4 +137,4 @@ def test_another_thing_is_named(server):
     assert "'main' is a deployment of the application 'shop', which is deleted as a whole: anyserve delete shop" in said("delete", "main")
     assert "'side-0' is a replica of the deployment 'side'" in said("delete", "side-0")
     # what the server itself refuses is told in its words alone
-    assert said("rollback", "main") == "anyserve: there is nothing before what 'main' serves\n"
+    assert said("rollback", "main") == "anyserve: 'main' has no earlier generation to go back to\n"

@@ -133,7 +133,7 @@ def test_commands(serve):
                              (("scale", "echo", "many"), 2, "'many' is no number of replicas"),
                              (("scale", "/echo", "1"), 2, "is not [APPLICATION/]DEPLOYMENT"),
                              (("scale", "echo", "1025"), 1, "N from 0 to 1024"),
-                             (("rollback", "echo"), 1, "there is nothing before what 'echo' serves")]:
+                             (("rollback", "echo"), 1, "'echo' has no earlier generation to go back to")]:
         done = command(server, *args)
         assert done.returncode == code and text in done.stderr and not done.stdout, (args, done)
     assert deployment(server)["target_num_replicas"] == 2

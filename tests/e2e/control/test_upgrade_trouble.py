@@ -97,7 +97,7 @@ def upgradable(serve, tmp_path):
 
 
 @pytest.mark.parametrize("state, why", [
-    (b"no database at all, but long enough to look like one" * 100, "is damaged or no state file of AnyServe"),
+    (b"no database at all, but long enough to look like one" * 100, "is damaged or not a state file of AnyServe"),
     ("PRAGMA user_version = 99", "was written by a newer AnyServe"),
     ("UPDATE generation SET spec = '{\"applications\": [{\"colour\": 1}]}'", "colour"),
     (None, "Is a directory")], ids=["damaged", "newer", "unknown key", "no file"])

@@ -395,13 +395,13 @@ static void other_files_are_refused(void **state AS_UNUSED)
     write_file(0,
                "a text of somebody, which is no database, and is longer than the head of one is: "
                "that has a hundred bytes, and this has more than that, so it will be looked at");
-    check_refused(AS_EPROTO, "no state file");
+    check_refused(AS_EPROTO, "not a state file");
 
     assert_int_equal(unlink(file), 0);
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "CREATE TABLE t(x)", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    check_refused(AS_EPROTO, "no state file");
+    check_refused(AS_EPROTO, "not a state file");
 }
 
 static void scales_are_stored_with_their_generation(void **state AS_UNUSED)
