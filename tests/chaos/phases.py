@@ -78,7 +78,7 @@ class Phase:
     def serving(self):
         with tempfile.TemporaryDirectory(prefix="as-") as folder, rig.serving(
                 orders.Deployed(folder, "--log-level", "error", *self.options, env=self.armed.env)) as self.server:
-            self.server.expect_error(r"worker_exit .*given up|upgrade_failed .*are being started")
+            self.server.expect_error(r"worker_exit .*given up|upgrade_failed .*is being started")
             rig.wait_workers(self.server, 2)
             self.server.forget_fds()  # it may have been Ready without them
             self.server.note_fds()
@@ -204,7 +204,7 @@ class Upgrading(orders.Order):
 
     def ask(self):
         done, _ = upgrade.upgrade(self.server)
-        if "are being started" in done.stderr:
+        if "is being started" in done.stderr:
             raise ConnectionError(done.stderr)
         assert done.returncode == 0, done.stderr
         return {}
