@@ -423,8 +423,7 @@ static void scales_are_stored_with_their_generation(void **state AS_UNUSED)
     check_scales(s, 3, "echo:3 ");
     e.scales = (const struct as_store_scale[]){{AS_STR("a"), 1}, {AS_STR("a"), 2}};
     e.n_scales = 2;
-    assert_int_equal(as_store_put(s, &e, &g, &err),
-                     AS_EIO); /* a mistake of the caller: nothing is stored */
+    assert_int_equal(as_store_put(s, &e, &g, &err), AS_EIO); /* our mistake: nothing is stored */
     assert_int_equal(put_texts(s, AS_STR("c"), AS_STR("s"), &g), 0);
     assert_int_equal(g, 4);
     check_scales(s, 4, "");
@@ -545,9 +544,8 @@ static void the_outcome_of_a_change_is_stored(void **state AS_UNUSED)
     set_outcome(s, 1, "one", "", "healthy", "");
     set_outcome(s, 2, "two", "", "healthy", ""); /* of its last change: generation 1 */
     set_outcome(s, 2, "one", "", "failed", "why");
-    set_outcome(s, 2, "one", "healthy", "rolled back",
-                "");                               /* its state is another one: not changed */
-    set_outcome(s, 9, "three", "", "healthy", ""); /* no such change */
+    set_outcome(s, 2, "one", "healthy", "rolled back", ""); /* not its state */
+    set_outcome(s, 9, "three", "", "healthy", "");          /* no such change */
     as_store_close(s);
     s = open_store(10);
     check_changes(s, "2 a/one changed(version) failed(why);1 a/one added() healthy();"
