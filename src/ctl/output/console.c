@@ -40,7 +40,7 @@ static ssize_t write_at_once(int fd, int wait_ms, const struct iovec *iov, int n
 static void flush_output(struct as_console *c, int wait_ms)
 {
     size_t at = 0;
-    int e = errno; /* the caller may log its errno later */
+    int e = errno; /* restored at the end: callers log their own errors */
 
     while (at < c->out.n && !c->broken) {
         struct iovec part = {c->out.p + at, AS_MIN(c->out.n - at, (size_t)PIPE_BUF)};
@@ -182,7 +182,7 @@ static void shared_sink(void *ctx, enum as_log_level level AS_UNUSED, const char
     struct as_console_shared *s = ctx;
     char stamp[AS_CONSOLE_TIMESTAMP], head[64];
     int k = snprintf(head, sizeof(head), "[%.24s] ", s->name), all;
-    int e = errno; /* the caller may log its errno later */
+    int e = errno; /* restored at the end: callers log their own errors */
 
     all = k + snprintf(head + k, sizeof(head) - (size_t)k, "time=%s ", as_console_timestamp(stamp));
     as_journal_write(s->journal, s->name, (struct as_str){head + k, (size_t)(all - k)},

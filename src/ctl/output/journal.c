@@ -167,7 +167,7 @@ void as_journal_write(struct as_journal *j, const char *name, struct as_str head
                       struct as_str line)
 {
     char file[AS_JOURNAL_FILE_MAX];
-    int i, e = errno; /* the caller may log its errno later */
+    int i, e = errno; /* restored at the end: callers log their own errors */
 
     if (!j || !j->keep_bytes || j->dir < 0)
         return;

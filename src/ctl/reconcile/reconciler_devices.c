@@ -97,8 +97,8 @@ static bool release_last_reserved(struct as_reconciler_deployment *d,
     return true;
 }
 
-/* From the free devices, else also from the reserved ones: the plan starts a slot only when there
- * are enough of both. */
+/* From the free devices, else also from the reserved ones: the plan starts a slot only when both
+ * together suffice. */
 static int assign_from_free(struct as_reconciler_process *proc, enum as_reconciler_device_kind kind,
                             int64_t n, struct as_buf *why)
 {

@@ -82,7 +82,8 @@ static void bind_text(sqlite3_stmt *q, int at, struct as_str text)
     sqlite3_bind_text64(q, at, text.p ? text.p : "", text.n, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* Runs a statement without rows. It is always reset: one in the middle would keep the file locked.
+/* Runs a statement without rows. It is always reset, since an unfinished one would keep the file
+ * locked.
  */
 static int run_statement(struct as_store *s, enum as_store_statement i, struct as_buf *err)
 {

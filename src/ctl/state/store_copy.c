@@ -11,8 +11,8 @@
 
 #define COPY_FOLDER "upgrade-check" /* inside the store's folder, where only we may write */
 #define COPY_TRIES  100u            /* attempts, QUIET_TIME apart */
-/* File times have a resolution of at most 10 ms: a file that was written longer ago than this, and
- * whose time is the same after the copy, was not written to in between. */
+/* File times are exact to 10 ms or better: a file that was written longer ago than this, and whose
+ * time is the same after the copy, was not written to in between. */
 #define QUIET_TIME (20 * AS_MS)
 
 /* The database, and its WAL, with what is not in the database yet. */

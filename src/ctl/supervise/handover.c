@@ -39,7 +39,7 @@ void as_handover_write(const struct as_handover *h, struct as_buf *b)
         as_buf_printf(b, "%s%s:%u", i ? "," : "", names[h->kind[i]], 3 + i);
 }
 
-/* Strict: a mistaken descriptor would be closed, or served. */
+/* Strict: with a wrong number the child would close or serve some other descriptor. */
 static int read_entry(struct as_handover *h, struct as_str s)
 {
     const char *colon = memchr(s.p, ':', s.n);

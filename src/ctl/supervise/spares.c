@@ -112,7 +112,7 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
 
         if (!is_spare_for(s, deployment, as_buf_slice(&shared)))
             continue;
-        /* an empty socket takes the few bytes whole, unless the spare has ended */
+        /* an empty socket takes so few bytes at once, unless the spare has ended */
         if (send(s->fd, own.p, own.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)own.n) {
             end_spare(s, AS_STR("the spare does not take its identity"));
             continue;

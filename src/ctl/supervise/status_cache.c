@@ -8,7 +8,7 @@ struct deployment { /* named "": the status of an application itself */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
     as_ns since;     /* of the status */
-    bool has_target; /* `wanted` is known; not kept over an exec: the next controller sends it */
+    bool has_target; /* `target` is known; not kept over an exec: the next controller sends it */
     uint32_t target; /* its target number of replicas */
 };
 

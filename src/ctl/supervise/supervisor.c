@@ -520,7 +520,7 @@ int as_supervisor_run(const struct as_supervisor_conf *conf)
         }
         as_sock_close(&s.signals, NULL);
     } else if (conf->reexec) {
-        _exit(rc); /* children die with us: none of them was taken over yet */
+        _exit(rc); /* running processes end with us: none was taken over yet */
     } else {
         s.code = rc;
     }

@@ -41,7 +41,7 @@ static void set_stage(struct as_supervisor *s, enum as_upgrade_stage to)
     as_timer_set(&s->upgrade.timer, AS_NEVER);
 }
 
-/* For who asked for the upgrade: a line, "done VERSION" or "failed WHY". */
+/* For whoever asked for the upgrade: a line, "done VERSION" or "failed WHY". */
 static void report_outcome(struct as_supervisor *s, const struct as_buf *line)
 {
     if (s->conf->upgraded)
@@ -159,8 +159,8 @@ static void send_told(struct as_supervisor *s, uint32_t foreign, bool waits)
     close_handover_fd(s);
 }
 
-/* The next image restarts the controller in any case. One that is not ready may miss messages: the
- * next one gets the whole state. */
+/* The next image restarts the controller in any case. It may lose messages that a controller that
+ * is not ready has not read: the next one gets the whole state. */
 static bool can_replace_controller(struct as_service *controller)
 {
     return as_service_is_ready(controller) ? as_service_is_idle(controller)
