@@ -125,15 +125,15 @@ bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
 enum package_state { INSTALLED, NOT_INSTALLED, NO_PYTHON };
 
 /* Asks the interpreter whether the package can be imported. */
-static enum package_state find_package(const struct as_describe_source *where)
+static enum package_state find_package(const struct as_describe_source *source)
 {
     static const char question[] = "import importlib.util, sys; sys.exit(3 + "
                                    "(importlib.util.find_spec('anyserve') is None))";
-    const char *argv[] = {where->python, "-c", question, NULL};
-    struct as_proc_spec spec = {.path = where->python,
+    const char *argv[] = {source->python, "-c", question, NULL};
+    struct as_proc_spec spec = {.path = source->python,
                                 .argv = argv,
-                                .env = where->env,
-                                .dir = where->dir,
+                                .env = source->env,
+                                .dir = source->dir,
                                 .in = -1,
                                 .group = true,
                                 .death_signal = SIGKILL};
@@ -159,16 +159,16 @@ static enum package_state find_package(const struct as_describe_source *where)
 
 /* After an exit code of its own the worker program has written the reason. For any other end writes
  * to `err` what happened, and what the likely cause is. */
-static int report_exit(const struct as_describe_source *where, int status, enum stop_stage state,
+static int report_exit(const struct as_describe_source *source, int status, enum stop_stage state,
                        struct as_buf *err)
 {
-    const char *python = where->python;
+    const char *python = source->python;
     char how[48];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
     if (state != NOT_SIGNALLED) {
-        as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", where->target,
-                      (double)where->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
+        as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", source->target,
+                      (double)source->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
                       state == ABORTED
                           ? "; the stacks of its threads are above, if it could print them"
                           : "");
@@ -176,11 +176,11 @@ static int report_exit(const struct as_describe_source *where, int status, enum 
     }
     if (as_exit_code_fatal(code))
         return code;
-    if (as_describe_find_shadowing(where->dir, err))
+    if (as_describe_find_shadowing(source->dir, err))
         return AS_EXIT_CODE_INTERPRETER;
     as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
                   as_proc_describe(status, how));
-    switch (find_package(where)) {
+    switch (find_package(source)) {
     case INSTALLED:
         as_buf_str(err, "The package is installed there; its output, if any, is above.");
         break;
@@ -197,12 +197,12 @@ static int report_exit(const struct as_describe_source *where, int status, enum 
     return code == AS_EXIT_CODE_USAGE ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_INTERPRETER;
 }
 
-int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *where,
+int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *source,
                     int signal_fd, struct as_buf *err)
 {
-    const char *python = where->python;
+    const char *python = source->python;
     struct as_proc_spec spec = {.path = python,
-                                .env = where->env,
+                                .env = source->env,
                                 .in = -1,
                                 .err = -1,
                                 .group = true,
@@ -215,7 +215,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     int out[2], e, rc, sig, status;
 
     /* Python does not start without a working directory */
-    if (!where->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) {
+    if (!source->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) {
         as_buf_str(err, "the current directory does not exist any more: it was deleted or "
                         "replaced. Change to it again (cd \"$PWD\"), or to another one");
         return AS_EXIT_CODE_CONFIG;
@@ -225,7 +225,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
         return AS_EXIT_CODE_FAILED;
     }
     spec.out = out[1];
-    as_describe_command_init(&command, where);
+    as_describe_command_init(&command, source);
     spec.argv = command.argv;
     spec.dir = command.dir;
     rc = as_proc_spawn(&p, &spec, &e);
@@ -234,8 +234,8 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
     close(out[1]);
     if (rc < 0) {
         close(out[0]);
-        if (where->dir && access(where->dir, X_OK) < 0) {
-            as_buf_printf(err, "working_dir %s: %s", where->dir, strerror(errno));
+        if (source->dir && access(source->dir, X_OK) < 0) {
+            as_buf_printf(err, "working_dir %s: %s", source->dir, strerror(errno));
             return AS_EXIT_CODE_CONFIG;
         }
         as_buf_printf(err, "cannot run the interpreter %s: %s\nChoose one with --python PATH.",
@@ -243,14 +243,14 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
         return AS_EXIT_CODE_INTERPRETER;
     }
     as_buf_init(&text);
-    sig = wait_for_child(&p, out[0], signal_fd, where->timeout, &text, &state);
+    sig = wait_for_child(&p, out[0], signal_fd, source->timeout, &text, &state);
     status = as_proc_wait(&p);
     close(out[0]);
     if (sig)
         rc = AS_EXIT_CODE_SIGNAL + sig;
     else if (text.n > AS_DECLARED_BYTES_MAX || state != NOT_SIGNALLED || !WIFEXITED(status) ||
              WEXITSTATUS(status) != 0)
-        rc = report_exit(where, status, state, err);
+        rc = report_exit(source, status, state, err);
     else if (as_declared_parse(ret_app, as_buf_slice(&text), print_line, NULL, err) < 0) {
         as_buf_printf(err, " (interpreter: %s).\nChoose another one with --python PATH.", python);
         rc = AS_EXIT_CODE_INTERPRETER;

@@ -35,13 +35,13 @@ struct as_describe_command {
     struct as_buf texts;
 };
 void as_describe_command_init(struct as_describe_command *ret_c,
-                              const struct as_describe_source *where);
+                              const struct as_describe_source *source);
 void as_describe_command_fini(struct as_describe_command *c);
 
 /* Runs the interpreter and waits; it shares our stderr. signal_fd: a signalfd whose first signal
  * ends the child. Returns 0; an exit code of conf/exit_code.h (the child has said why on stderr, or
  * `err` does); AS_EXIT_CODE_SIGNAL + n after signal n. */
-int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *where,
+int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *source,
                     int signal_fd, struct as_buf *err);
 
 /* Looks for a file in `dir` (NULL: ours) with the name of a module that the worker program imports
@@ -59,7 +59,7 @@ typedef void as_describe_done_fn(void *ctx, struct as_declared *app, struct as_s
 /* Calls `done` once, later, unless the job is stopped before. oom_seen: ctl/supervise/process.h.
  * After `timeout` the child is killed. 0, or AS_EIO: it could not be started, `err` says why. */
 int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
-                      const struct as_describe_source *where, as_ns timeout, uint64_t *oom_seen,
+                      const struct as_describe_source *source, as_ns timeout, uint64_t *oom_seen,
                       as_describe_done_fn *done, void *ctx, struct as_buf *err);
 void as_describe_stop(struct as_describe_job *d); /* kills the child; d may be NULL */
 

@@ -101,12 +101,12 @@ static void on_timeout(struct as_timer *t)
         as_process_kill(d->process, AS_STR("it did not load in time (--start-timeout)"));
 }
 
-static int spawn_interpreter(struct as_describe_job *d, const struct as_describe_source *w,
+static int spawn_interpreter(struct as_describe_job *d, const struct as_describe_source *source,
                              struct as_proc *ret_p, int *ret_err, struct as_buf *err)
 {
     struct as_describe_command command;
-    struct as_proc_spec spec = {.path = w->python,
-                                .env = w->env,
+    struct as_proc_spec spec = {.path = source->python,
+                                .env = source->env,
                                 .in = -1,
                                 .out = d->out,
                                 .group = true,
@@ -118,7 +118,7 @@ static int spawn_interpreter(struct as_describe_job *d, const struct as_describe
         return AS_EIO;
     }
     spec.err = pipe[1];
-    as_describe_command_init(&command, w);
+    as_describe_command_init(&command, source);
     spec.argv = command.argv;
     spec.dir = command.dir;
     rc = as_proc_spawn(ret_p, &spec, &e);
@@ -128,15 +128,15 @@ static int spawn_interpreter(struct as_describe_job *d, const struct as_describe
     if (rc == 0)
         return 0;
     close(pipe[0]);
-    if (w->dir && access(w->dir, X_OK) < 0)
-        as_buf_printf(err, "working_dir %s: %s", w->dir, strerror(errno));
+    if (source->dir && access(source->dir, X_OK) < 0)
+        as_buf_printf(err, "working_dir %s: %s", source->dir, strerror(errno));
     else
-        as_buf_printf(err, "cannot run the interpreter %s: %s", w->python, strerror(e));
+        as_buf_printf(err, "cannot run the interpreter %s: %s", source->python, strerror(e));
     return AS_EIO;
 }
 
 int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
-                      const struct as_describe_source *where, as_ns timeout, uint64_t *oom_seen,
+                      const struct as_describe_source *source, as_ns timeout, uint64_t *oom_seen,
                       as_describe_done_fn *done, void *ctx, struct as_buf *err)
 {
     static const struct as_process_ops ops = {on_interpreter_line, on_interpreter_end};
@@ -146,15 +146,15 @@ int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
 
     as_timer_init(&d->timer, loop, on_timeout);
     as_buf_init(&d->printed);
-    d->python = as_str_dup(as_str_of(where->python));
-    d->dir = where->dir ? as_str_dup(as_str_of(where->dir)) : NULL;
+    d->python = as_str_dup(as_str_of(source->python));
+    d->dir = source->dir ? as_str_dup(as_str_of(source->dir)) : NULL;
     d->done = done;
     d->ctx = ctx;
     d->out = memfd_create("anyserve-describe", MFD_CLOEXEC);
     if (d->out < 0)
         as_buf_printf(err, "cannot make a memfd: %s", strerror(errno));
     else
-        rc = spawn_interpreter(d, where, &p, &pipe, err);
+        rc = spawn_interpreter(d, source, &p, &pipe, err);
     if (rc == 0) {
         rc = as_process_watch(&d->process, loop, &p, pipe, oom_seen, &ops, d);
         if (rc < 0)

@@ -39,74 +39,74 @@ static const char *text_at(const struct as_describe_command *c, size_t offset)
 }
 
 /* The process makes the copy, and then describes it. */
-static void make_copy(struct as_describe_command *c, const struct as_describe_source *w)
+static void make_copy(struct as_describe_command *c, const struct as_describe_source *source)
 {
-    const struct as_describe_code *k = w->code;
-    size_t store = put_text(c, "--store=", k->store),
-           bytes = put_number(c, "--max-bytes=", k->max_bytes),
-           files = put_number(c, "--max-files=", k->max_files),
-           known = put_text(c, "--known=", k->known ? k->known : ""), excludes = next_text(c);
+    const struct as_describe_code *code = source->code;
+    size_t store = put_text(c, "--store=", code->store),
+           bytes = put_number(c, "--max-bytes=", code->max_bytes),
+           files = put_number(c, "--max-files=", code->max_files),
+           known = put_text(c, "--known=", code->known ? code->known : ""), excludes = next_text(c);
     uint32_t n = 3, n_exclude = 0;
 
-    while (k->exclude && k->exclude[n_exclude])
-        put_text(c, "--exclude=", k->exclude[n_exclude++]);
+    while (code->exclude && code->exclude[n_exclude])
+        put_text(c, "--exclude=", code->exclude[n_exclude++]);
     c->argv = as_xrealloc(c->argv, (FIXED + n_exclude) * sizeof(*c->argv));
     c->argv[2] = "anyserve.pin";
     c->argv[n++] = text_at(c, store);
     c->argv[n++] = text_at(c, bytes);
     c->argv[n++] = text_at(c, files);
     c->argv[n++] = text_at(c, known);
-    if (k->folder)
+    if (code->folder)
         c->argv[n++] = "--folder";
     for (const char *p = text_at(c, excludes); n_exclude--; p += strlen(p) + 1)
         c->argv[n++] = p;
-    c->argv[n++] = w->target;
+    c->argv[n++] = source->target;
     c->argv[n] = NULL;
-    c->dir = w->dir;
+    c->dir = source->dir;
 }
 
 /* The same arguments as a replica that starts from the copy (ctl/worker/worker_spec.c). */
-static void use_copy(struct as_describe_command *c, const struct as_describe_source *w)
+static void use_copy(struct as_describe_command *c, const struct as_describe_source *source)
 {
-    const char *dir = w->dir ? w->dir : "";
+    const char *dir = source->dir ? source->dir : "";
     char cwd[4096] = "";
-    size_t copy = next_text(c), target, work, source;
+    size_t copy = next_text(c), target, work, source_option;
 
     if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = 0;
-    as_code_store_path(w->code->store, w->code->copy, &c->texts);
+    as_code_store_path(source->code->store, source->code->copy, &c->texts);
     target = next_text(c);
-    as_code_store_target(w->code->copy, w->target, &c->texts);
+    as_code_store_target(source->code->copy, source->target, &c->texts);
     work = next_text(c);
     as_buf_printf(&c->texts, "--working-dir=%s%s%s", dir[0] == '/' ? "" : cwd,
                   dir[0] && dir[0] != '/' && cwd[0] ? "/" : "", dir);
     as_buf_add(&c->texts, "", 1);
-    source = next_text(c);
-    as_code_store_source(cwd, w->dir, w->code->copy, w->target, &c->texts);
+    source_option = next_text(c);
+    as_code_store_source(cwd, source->dir, source->code->copy, source->target, &c->texts);
     c->argv[3] = text_at(c, target);
     c->argv[4] = "--describe=lines";
     c->argv[5] = text_at(c, work);
-    c->argv[6] = text_at(c, source);
+    c->argv[6] = text_at(c, source_option);
     c->argv[7] = NULL;
     c->dir = text_at(c, copy);
 }
 
 void as_describe_command_init(struct as_describe_command *ret_c,
-                              const struct as_describe_source *where)
+                              const struct as_describe_source *source)
 {
-    struct as_describe_command c = {.argv = as_xalloc(FIXED * sizeof(*c.argv)), .dir = where->dir};
+    struct as_describe_command c = {.argv = as_xalloc(FIXED * sizeof(*c.argv)), .dir = source->dir};
 
     as_buf_init(&c.texts);
-    c.argv[0] = where->python;
+    c.argv[0] = source->python;
     c.argv[1] = "-m";
     c.argv[2] = "anyserve.worker";
-    c.argv[3] = where->target;
+    c.argv[3] = source->target;
     c.argv[4] = "--describe=lines";
     c.argv[5] = NULL;
-    if (where->code && where->code->copy)
-        use_copy(&c, where);
-    else if (where->code)
-        make_copy(&c, where);
+    if (source->code && source->code->copy)
+        use_copy(&c, source);
+    else if (source->code)
+        make_copy(&c, source);
     *ret_c = c;
 }
 
