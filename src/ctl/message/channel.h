@@ -2,7 +2,7 @@
  * controller's.
  *
  * Messages that the socket does not take at once wait in an outbox. A peer that lets the outbox
- * fill up hangs: the channel ends. Thread: the loop's.
+ * fill up counts as hung: the channel ends. Thread: the loop's.
  */
 #ifndef AS_CTL_CHANNEL_H
 #define AS_CTL_CHANNEL_H

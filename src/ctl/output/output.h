@@ -30,7 +30,7 @@ struct as_output {
 
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx);
 void as_output_feed(struct as_output *o, const char *p, size_t n);
-/* the output ends: passes on a last line without newline */
+/* The output ends: passes on a last line without newline */
 void as_output_end(struct as_output *o);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h): keeps an incomplete line and the tail.

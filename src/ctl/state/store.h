@@ -80,7 +80,7 @@ void as_store_remove_probe(const char *folder);
  * full …), AS_EPROTO: nothing was stored. */
 int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,
                  struct as_buf *err);
-/* generation 0: the newest one. AS_ENOTFOUND: there is none, or it is not kept any more. */
+/* Generation 0: the newest one. AS_ENOTFOUND: there is none, or it is not kept any more. */
 int as_store_get(struct as_store *s, uint64_t generation, struct as_store_entry *ret_e,
                  struct as_buf *err);
 /* All generations, newest first, without their text (spec is empty), until fn returns false. fn may
