@@ -7,7 +7,7 @@ enum stack_state { NO_STACK, FATAL, CURRENT_THREAD };
 
 void as_output_init(struct as_output *o, void (*line)(void *ctx, struct as_str line), void *ctx)
 {
-    o->line = line;
+    o->on_line = line;
     o->ctx = ctx;
     o->n = 0;
     o->cut = o->returned = false;
@@ -54,7 +54,7 @@ static void end_line(struct as_output *o)
     /* before the callback, which may ask for the tail */
     memcpy(o->tail[slot], o->text, keep);
     o->tail_n[slot] = (uint16_t)keep;
-    o->line(o->ctx, (struct as_str){o->text, o->n});
+    o->on_line(o->ctx, (struct as_str){o->text, o->n});
     o->n = 0;
     o->cut = o->returned = false;
 }

@@ -14,7 +14,7 @@
 
 struct as_output {
     /* Called with each whole line, without its newline; valid during the call. */
-    void (*line)(void *ctx, struct as_str line);
+    void (*on_line)(void *ctx, struct as_str line);
     void *ctx;
     char text[AS_OUTPUT_LINE_MAX];
     size_t n;

@@ -27,7 +27,7 @@ static void set_state(struct as_child *c, enum as_ctl_state to)
     AS_ASSERT(state_moves[from] & (1u << to));
     c->state = to;
     check_invariant(c);
-    c->ops.moved(c, from);
+    c->ops.on_state_changed(c, from);
 }
 
 static as_ns loop_now(const struct as_child *c)
@@ -64,7 +64,7 @@ static void after_death(struct as_child *c, const struct as_restart_verdict *v)
     c->pid = 0;
     c->process = NULL;
     if (c->state == AS_CTL_DOWN_STATE)
-        return; /* the owner has stopped it in ops.died */
+        return; /* the owner has stopped it in ops.on_died */
     if (c->state == AS_CTL_STOPPING_STATE)
         again = false;
     set_timer(c, again ? v->at : AS_NEVER);
@@ -84,7 +84,7 @@ static void handle_death(struct as_child *c, struct as_child_death *d, struct as
     c->restarting = false;
     if (again)
         v = (struct as_restart_verdict){.restart = true, .at = loop_now(c)};
-    c->ops.died(c, d);
+    c->ops.on_died(c, d);
     after_death(c, &v);
 }
 
@@ -92,7 +92,7 @@ static void on_process_line(void *ctx, struct as_str line)
 {
     struct as_child *c = ctx;
 
-    c->ops.line(c, line);
+    c->ops.on_line(c, line);
 }
 
 static void on_process_end(void *ctx, const struct as_process_end *e)

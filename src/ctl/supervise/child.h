@@ -41,10 +41,11 @@ struct as_child_ops {
     /* Starts the process. *ret_out: the reading end of the pipe that it prints to, or -1. 0, or
      * AS_E… with the reason in `err`. */
     int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
-    void (*line)(struct as_child *c, struct as_str line);             /* that the process printed */
-    void (*died)(struct as_child *c, const struct as_child_death *d); /* before the state changes */
+    void (*on_line)(struct as_child *c, struct as_str line); /* that the process printed */
+    /* The process has ended. Called before the state changes. */
+    void (*on_died)(struct as_child *c, const struct as_child_death *d);
     /* The state has changed. May not free c. */
-    void (*moved)(struct as_child *c, enum as_ctl_state from);
+    void (*on_state_changed)(struct as_child *c, enum as_ctl_state from);
 };
 
 struct as_child {
@@ -85,8 +86,8 @@ void as_child_stop(struct as_child *c, int signal, as_ns timeout);
 void as_child_restart(struct as_child *c, int signal, as_ns timeout);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h). _save: only with a process. _restore: on a
- * child that was just initialised; it is READY afterwards, without a call of `moved`. A child that
- * was not READY must be restarted after it. */
+ * child that was just initialised; it is READY afterwards, without a call of `on_state_changed`. A
+ * child that was not READY must be restarted after it. */
 void as_child_save(const struct as_child *c, struct as_reexec_writer *out);
 void as_child_restore(struct as_child *c, struct as_reexec_reader *in);
 

@@ -206,7 +206,7 @@ static void on_child_died(struct as_child *child, const struct as_child_death *d
     s->ops.on_channel(s->ctx, NULL);
 }
 
-static void on_child_moved(struct as_child *child, enum as_ctl_state from)
+static void on_child_state_changed(struct as_child *child, enum as_ctl_state from)
 {
     struct as_service *s = service_of(child);
 
@@ -232,9 +232,9 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
                    const struct as_log *log)
 {
     static const struct as_child_ops child_ops = {.spawn = spawn_service,
-                                                  .line = on_child_line,
-                                                  .died = on_child_died,
-                                                  .moved = on_child_moved};
+                                                  .on_line = on_child_line,
+                                                  .on_died = on_child_died,
+                                                  .on_state_changed = on_child_state_changed};
     struct as_service *s = as_xalloc(sizeof(*s));
 
     s->conf = *conf;

@@ -76,7 +76,7 @@ static void on_moved(struct as_child *c, enum as_ctl_state from AS_UNUSED)
 static struct world *open_world(const char *script)
 {
     static const struct as_child_ops ops = {
-        .spawn = spawn, .line = on_line, .died = on_died, .moved = on_moved};
+        .spawn = spawn, .on_line = on_line, .on_died = on_died, .on_state_changed = on_moved};
     struct world *w = as_xalloc(sizeof(*w));
     struct as_child_conf conf = {
         .restart = {.base = AS_MS, .max = 4 * AS_MS, .healthy = AS_SEC, .give_up = 3},
