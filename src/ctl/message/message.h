@@ -57,11 +57,12 @@
  *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
  *
  * The dispatcher sends:
- *   SERVING    It accepts workers. Later with number 1: a heartbeat (core/replicas/heartbeat.h).
+ *   SERVING    It is set up, and can serve. Later with number 1: a heartbeat
+ *              (core/replicas/heartbeat.h).
  *   READY      replica, token, text = "model:version …": the worker has registered.
  *   GONE       replica, token, text: the worker's link has ended; its process may live.
  *   KILL       token, text = why: the worker hangs or breaks the protocol. Counts as a crash.
- *   DRAINED    Every request is answered.
+ *   DRAINED    The drain is over: it ends.
  *   RETIRED    replica, token: answers RETIRE when every request of the replica is answered.
  *   ANSWER     replica, token, id, number = AS_E… or 0, text: answers ASK.
  *   MOVED      An upgrade: no worker is accepted any more. number: workers that are not ours, and

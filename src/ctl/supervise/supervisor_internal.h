@@ -39,7 +39,7 @@ struct as_supervisor_dispatcher { /* there is one, and two during an upgrade */
     struct as_supervisor *s;
     struct as_service *service; /* NULL: this one is unused */
     struct as_channel *channel; /* NULL: it does not run */
-    bool serving;               /* it accepts workers */
+    bool serving;               /* it has sent SERVING */
     bool down;
 };
 
