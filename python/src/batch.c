@@ -157,7 +157,7 @@ static void fail_member(Link *l, struct model *m, struct member *at, PyObject *e
     native_handler_error(l, m, exc, &v);
     at->q = NULL;
     native_fail(l, q, v.code, v.text);
-    Py_XDECREF(v.keeps);
+    Py_XDECREF(v.text_owner);
     Py_DECREF(exc);
 }
 

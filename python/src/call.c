@@ -30,11 +30,11 @@ static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q
         native_group_fail(l, g, v.code, v.text);
     else
         native_fail(l, q, v.code, v.text);
-    Py_XDECREF(v.keeps);
-    if (v.ends)
+    Py_XDECREF(v.text_owner);
+    if (v.is_cancelled)
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
     Py_DECREF(exc);
-    return v.ends ? -1 : 0;
+    return v.is_cancelled ? -1 : 0;
 }
 
 /* --- the end of a call --- */
@@ -177,7 +177,7 @@ static void trace_end(PyObject *var, PyObject *token)
 
 /* The step's outcome for whoever drives the call: a task, which sees no result and no ordinary
  * exception. */
-static PySendResult step(Call *c, PySendResult how, PyObject *out, PyObject **ret)
+static PySendResult report_step(Call *c, PySendResult how, PyObject *out, PyObject **ret)
 {
     int err;
 
@@ -213,7 +213,7 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
     }
     if (!out)
         how = PyIter_Send(c->coro, arg, &out);
-    return step(c, how, out, ret);
+    return report_step(c, how, out, ret);
 }
 
 /* As the methods of a coroutine report: a value, or StopIteration. */
@@ -262,7 +262,7 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
         if (!out)
             how = PYGEN_ERROR;
     }
-    how = step(c, how, out, &value);
+    how = report_step(c, how, out, &value);
     return as_method(how, value);
 }
 
@@ -339,13 +339,13 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
 
 static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
-    PyObject *submit = m->submit ? m->submit : l->beside, *r;
+    PyObject *submit = m->submit ? m->submit : l->run_in_thread, *r;
     Call *c = call_new(l, m, q, NULL, g);
     int err = 0;
 
-    l->n_beside += c && !m->submit;
+    l->n_in_thread += c && !m->submit;
     r = c ? PyObject_CallOneArg(submit, (PyObject *)c) : NULL;
-    l->n_beside -= c && !m->submit && !r;
+    l->n_in_thread -= c && !m->submit && !r;
 
     if (!c) {
         err = answer_call(l, m, q, NULL, g, NULL, "");
@@ -385,8 +385,8 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
 }
 
 /* Calls the handler; one that is not asynchronous is over then, and so is what it yields. */
-static PyObject *run(Link *l, struct model *m, struct as_worker_req *q, Request *r, struct group *g,
-                     char *why, size_t cap)
+static PyObject *run_handler(Link *l, struct model *m, struct as_worker_req *q, Request *r,
+                             struct group *g, char *why, size_t cap)
 {
     PyObject *var = Py_XNewRef(l->trace), *token = trace_begin(l, q, g);
     PyObject *result = native_call_handler(m, q, r, g, why, cap);
@@ -398,7 +398,7 @@ static PyObject *run(Link *l, struct model *m, struct as_worker_req *q, Request 
     return result;
 }
 
-static int start(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
+static int start_handler(Link *l, struct model *m, struct as_worker_req *q, struct group *g)
 {
     Request *r = NULL;
     char why[NATIVE_WHY];
@@ -420,7 +420,7 @@ static int start(Link *l, struct model *m, struct as_worker_req *q, struct group
     else if (l->loop)
         native_sync_leave(l);
     begun = l->in_sync ? native_sync_clock() : 0;
-    result = run(l, m, q, r, g, why, sizeof(why));
+    result = run_handler(l, m, q, r, g, why, sizeof(why));
     if (begun)
         native_sync_record(l, m, native_sync_clock() - begun, true);
     if (m->is_async && result && PyCoro_CheckExact(result))
@@ -444,7 +444,8 @@ int native_call_start(Link *l, struct as_worker_req *q)
         if (!g)
             return failed ? 0 : -1;
     }
-    err = m->submit || native_sync_in_thread(l, m) ? start_thread(l, m, q, g) : start(l, m, q, g);
+    err = m->submit || native_sync_in_thread(l, m) ? start_thread(l, m, q, g)
+                                                   : start_handler(l, m, q, g);
     /* of a handler that has no task */
     return err && native_raised_cancelled() ? 0 : err;
 }
@@ -460,17 +461,17 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
     as_ns begun = m->submit ? 0 : native_sync_clock();
 
     if (!c->q) {
-        l->n_beside -= begun != 0;
+        l->n_in_thread -= begun != 0;
         Py_RETURN_NONE;
     }
     why[0] = 0;
     if (c->m->takes_request && !c->group)
         c->request = native_request_new(l, c->m, c->q);
     if (!c->m->takes_request || c->request || c->group)
-        result = run(l, c->m, c->q, c->request, c->group, why, sizeof(why));
+        result = run_handler(l, c->m, c->q, c->request, c->group, why, sizeof(why));
     if (begun) {
         native_sync_record(l, m, native_sync_clock() - begun, false);
-        l->n_beside--;
+        l->n_in_thread--;
     }
     if (call_end(c, result, why)) {
         if (!native_raised_cancelled())

@@ -99,18 +99,19 @@ PyObject *native_link_local(PyObject *self, PyObject *args)
 }
 
 /* None, or why it is refused; a handler that is not async is over then. */
-static PyObject *start(Local *o, unsigned model, const struct said *said, bool more, unsigned room)
+static PyObject *start_request(Local *o, unsigned model, const struct message *message, bool more,
+                               unsigned room)
 {
     struct as_worker_local conf = {.size = sizeof(conf),
-                                   .msg = &said->msg,
+                                   .msg = &message->msg,
                                    .more = more,
                                    .room = room,
                                    .part = on_part,
                                    .took = on_took,
                                    .done = on_done,
                                    .ctx = o,
-                                   .tensor_params = said->own,
-                                   .n_tensor_params = said->n_own};
+                                   .tensor_params = message->own,
+                                   .n_tensor_params = message->n_own};
     int err = as_worker_local(o->link->w, model, &conf, &o->q);
 
     if (err) {
@@ -129,7 +130,7 @@ static PyObject *local_start(PyObject *self, PyObject *args)
 {
     Local *o = (Local *)(void *)self;
     PyObject *tensors, *params, *id, *meta, *result;
-    struct said said;
+    struct message message;
     unsigned model, room;
     int more;
 
@@ -140,10 +141,10 @@ static PyObject *local_start(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "it was started already, or the link is closed");
         return NULL;
     }
-    if (native_message_read(&said, tensors, params, id, meta))
+    if (native_message_read(&message, tensors, params, id, meta))
         return NULL;
-    result = start(o, model, &said, more, room);
-    native_message_free(&said);
+    result = start_request(o, model, &message, more, room);
+    native_message_free(&message);
     return result;
 }
 
@@ -154,11 +155,12 @@ static void notify_stream(Local *o, unsigned what)
 }
 
 /* None, or why it is refused. */
-static PyObject *send_input(Local *o, const struct said *said)
+static PyObject *send_input(Local *o, const struct message *message)
 {
     bool wanted;
-    int err = as_worker_local_input(o->link->w, o->q, said ? &said->msg : NULL,
-                                    said ? said->own : NULL, said ? said->n_own : 0, &wanted);
+    int err =
+        as_worker_local_input(o->link->w, o->q, message ? &message->msg : NULL,
+                              message ? message->own : NULL, message ? message->n_own : 0, &wanted);
 
     if (err)
         return refusal_text(o->link, err);
@@ -171,17 +173,17 @@ static PyObject *local_input(PyObject *self, PyObject *args)
 {
     Local *o = (Local *)(void *)self;
     PyObject *tensors, *params, *id, *meta, *result;
-    struct said said;
+    struct message message;
 
     if (!PyArg_ParseTuple(args, "O!O!UO!:input", &PyList_Type, &tensors, &PyDict_Type, &params, &id,
                           &PyDict_Type, &meta))
         return NULL;
     if (!o->q)
         Py_RETURN_NONE;
-    if (native_message_read(&said, tensors, params, id, meta))
+    if (native_message_read(&message, tensors, params, id, meta))
         return NULL;
-    result = send_input(o, &said);
-    native_message_free(&said);
+    result = send_input(o, &message);
+    native_message_free(&message);
     return result;
 }
 

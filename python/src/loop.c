@@ -179,7 +179,7 @@ static int report_link(Link *l, int how)
     if (how != AS_EOF && how != AS_ECANCELLED && !l->greeting)
         return 0;
     v = native_link_outcome(how);
-    r = v ? PyObject_CallOneArg(l->told, v) : NULL;
+    r = v ? PyObject_CallOneArg(l->on_link_event, v) : NULL;
     Py_XDECREF(v);
     Py_XDECREF(r);
     return r ? 0 : -1;
@@ -192,7 +192,7 @@ static void get_call(void *ctx, struct as_worker_req *q)
 }
 
 /* came: there is something to read, or somebody has woken the loop. */
-static int turn(Link *l, bool came)
+static int run_turn(Link *l, bool came)
 {
     PyObject *call;
     unsigned what;
@@ -221,7 +221,7 @@ static int turn(Link *l, bool came)
 
 PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
 {
-    if (turn((Link *)(void *)self, true))
+    if (run_turn((Link *)(void *)self, true))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -262,7 +262,8 @@ static int ms_of_timeout(PyObject *timeout)
 }
 
 /* Of the descriptors that are not ours: [(descriptor, events)]. NULL with an exception. */
-static PyObject *others(const Link *l, const struct epoll_event *events, int n, bool *ret_ours)
+static PyObject *other_events(const Link *l, const struct epoll_event *events, int n,
+                              bool *ret_ours)
 {
     PyObject *list = PyList_New(0);
 
@@ -299,7 +300,7 @@ static PyObject *wait_once(const Link *l, int ms, bool *ret_ours)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (PyErr_CheckSignals())
         return NULL;
-    return others(l, events, n, ret_ours);
+    return other_events(l, events, n, ret_ours);
 }
 
 static Py_ssize_t count_timers(const Link *l)
@@ -336,7 +337,7 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
     int ms = ms_of_timeout(timeout);
     as_ns until = ms > 0 ? native_sync_clock() + (as_ns)ms * AS_MS : 0;
 
-    if (ms < -1 || (l->scheduled && turn(l, false)))
+    if (ms < -1 || (l->scheduled && run_turn(l, false)))
         return NULL;
     if (!is_idle(l, timers))
         ms = 0; /* it has: only a look at what has come */
@@ -347,7 +348,7 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
         if (!list || !ours)
             return list;
         timers = count_timers(l);
-        if (turn(l, true)) {
+        if (run_turn(l, true)) {
             Py_DECREF(list);
             return NULL;
         }
@@ -364,18 +365,18 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
 PyObject *native_link_use_loop(PyObject *self, PyObject *args)
 {
     Link *l = (Link *)(void *)self;
-    PyObject *loop, *spawn, *schedule, *drive, *told, *beside;
+    PyObject *loop, *spawn, *schedule, *drive, *on_link_event, *run_in_thread;
     int eager;
 
-    if (!PyArg_ParseTuple(args, "OOpOOOO:use_loop", &loop, &spawn, &eager, &schedule, &drive, &told,
-                          &beside))
+    if (!PyArg_ParseTuple(args, "OOpOOOO:use_loop", &loop, &spawn, &eager, &schedule, &drive,
+                          &on_link_event, &run_in_thread))
         return NULL;
     Py_XSETREF(l->loop, Py_NewRef(loop));
     Py_XSETREF(l->spawn, Py_NewRef(spawn));
     Py_XSETREF(l->schedule, Py_NewRef(schedule));
     Py_XSETREF(l->drive, Py_NewRef(drive));
-    Py_XSETREF(l->told, Py_NewRef(told));
-    Py_XSETREF(l->beside, Py_IsNone(beside) ? NULL : Py_NewRef(beside));
+    Py_XSETREF(l->on_link_event, Py_NewRef(on_link_event));
+    Py_XSETREF(l->run_in_thread, Py_IsNone(run_in_thread) ? NULL : Py_NewRef(run_in_thread));
     Py_XSETREF(l->ready, PyObject_GetAttrString(loop, "_ready"));
     Py_XSETREF(l->timers, PyObject_GetAttrString(loop, "_scheduled"));
     if (!l->ready || !l->timers) { /* a loop of another make */

@@ -78,7 +78,7 @@ static int get_labels(struct model *m, PyObject *labels, struct as_tensor_spec *
         if (str_slice(PyTuple_GET_ITEM(labels, i), &to[i]) < 0)
             return -1;
     }
-    return PyList_Append(m->keeps, labels);
+    return PyList_Append(m->text_owners, labels);
 }
 
 /* A side of a signature: None, or a sequence of (name, datatype, shape, labels). */
@@ -111,7 +111,7 @@ static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_t
     }
     Py_XDECREF(seq);
     *ret_names = names;
-    return PyErr_Occurred() ? -1 : PyList_Append(m->keeps, names);
+    return PyErr_Occurred() ? -1 : PyList_Append(m->text_owners, names);
 }
 
 /* params: a sequence of (name, required, default, is_request); the last n_kwonly are keyword-only.
@@ -191,8 +191,8 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
     PyObject *input_names = NULL;
     long long max_ongoing;
 
-    m->keeps = PyList_New(0);
-    m->name = m->keeps ? PyObject_GetAttrString(o, "name") : NULL;
+    m->text_owners = PyList_New(0);
+    m->name = m->text_owners ? PyObject_GetAttrString(o, "name") : NULL;
     m->version = m->name ? PyObject_GetAttrString(o, "version") : NULL;
     m->where = m->version ? PyObject_GetAttrString(o, "where") : NULL;
     m->handler = m->where ? PyObject_GetAttrString(o, "handler") : NULL;
@@ -267,7 +267,7 @@ void native_models_free(Link *l)
         Py_XDECREF(m->where);
         Py_XDECREF(m->kwnames);
         Py_XDECREF(m->output_names);
-        Py_XDECREF(m->keeps);
+        Py_XDECREF(m->text_owners);
     }
     PyMem_Free(l->models);
     l->models = NULL;

@@ -93,8 +93,8 @@ static void link_dealloc(PyObject *self)
     Py_XDECREF(l->spawn);
     Py_XDECREF(l->schedule);
     Py_XDECREF(l->drive);
-    Py_XDECREF(l->told);
-    Py_XDECREF(l->beside);
+    Py_XDECREF(l->on_link_event);
+    Py_XDECREF(l->run_in_thread);
     Py_XDECREF(l->context);
     Py_XDECREF(l->ready);
     Py_XDECREF(l->timers);
@@ -291,8 +291,8 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
         Py_CLEAR(l->spawn);
         Py_CLEAR(l->schedule);
         Py_CLEAR(l->drive);
-        Py_CLEAR(l->told);
-        Py_CLEAR(l->beside);
+        Py_CLEAR(l->on_link_event);
+        Py_CLEAR(l->run_in_thread);
         Py_CLEAR(l->context);
         Py_CLEAR(l->ready);
         Py_CLEAR(l->timers);

@@ -73,12 +73,12 @@ struct model {
     PyObject *handler;
     PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
     bool is_async, eager, var_keyword, takes_request;
-    bool decoupled;        /* the handler gives any number of results */
-    bool streams_inputs;   /* it is called with a Stream, and nothing else */
-    bool batched;          /* a call takes several requests … */
-    bool as_list, ragged;  /* … and an input is a list of arrays; their shapes may differ */
-    uint32_t quick;        /* not async, in a worker with an event loop: short calls in a row … */
-    uint32_t quick_needed; /* … of which so many let it run on the loop's thread: beside.c */
+    bool decoupled;       /* the handler gives any number of results */
+    bool streams_inputs;  /* it is called with a Stream, and nothing else */
+    bool batched;         /* a call takes several requests … */
+    bool as_list, ragged; /* … and an input is a list of arrays; their shapes may differ */
+    uint32_t short_calls; /* not async, in a worker with an event loop: short calls in a row … */
+    uint32_t short_calls_needed; /* … of which so many let it run on the loop's thread: beside.c */
     struct param *params;
     Py_ssize_t n_params;
     PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
@@ -86,13 +86,13 @@ struct model {
     struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     PyObject *output_names; /* tuple of str, declared order */
-    PyObject *keeps;        /* list: what the texts of the specs are in */
+    PyObject *text_owners;  /* list: what the texts of the specs are in */
 };
 
 struct usage {
     as_ns cpu;
-    long waits;  /* for anything but a CPU */
-    long losses; /* of the CPU, to others */
+    long voluntary;   /* for anything but a CPU */
+    long involuntary; /* of the CPU, to others */
 };
 
 typedef struct {
@@ -110,8 +110,8 @@ typedef struct {
     PyObject *spawn;          /* Call -> task */
     PyObject *schedule;       /* () -> a turn soon */
     PyObject *drive;          /* (Stream, what the handler returned) -> coroutine */
-    PyObject *told;           /* None, 'lost' or 'drained' -> None */
-    PyObject *beside;         /* takes a Call, which a thread runs; NULL: no handler needs it */
+    PyObject *on_link_event;  /* None, 'lost' or 'drained' -> None */
+    PyObject *run_in_thread;  /* takes a Call, which a thread runs; NULL: no handler needs it */
     PyObject *ready, *timers; /* of asyncio's loops: what is due, and what will be; or NULL */
     int link_fd, epoll_fd;    /* the link's; that of the loop, where we wait in its place, or -1 */
     bool begins_at_once;      /* tasks do that … */
@@ -120,7 +120,7 @@ typedef struct {
     bool in_sync;      /* handlers that are not async run on the loop's thread … */
     PyObject *context; /* … with these context variables */
     struct usage before;
-    Py_ssize_t n_beside; /* calls in that thread, or on their way there */
+    Py_ssize_t n_in_thread; /* calls in that thread, or on their way there */
 } Link;
 
 typedef struct {
@@ -221,7 +221,7 @@ int native_request_materialize(Request *r);
 /* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes) or
  * (…, parameters);
  * parameters and metadata (or NULL), dicts; id, a str. It points into these. */
-struct said {
+struct message {
     struct as_msg msg;
     struct as_tensor *t;
     int64_t (*dims)[AS_MAX_DIMS];
@@ -230,9 +230,9 @@ struct said {
     struct as_tensor_param *own; /* of single tensors */
     uint32_t n_own;
 };
-int native_message_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
                         PyObject *meta); /* -1 with an exception */
-void native_message_free(struct said *s);
+void native_message_free(struct message *s);
 
 /* request.c, for answers: a new dict of arrays that are copies, a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);
@@ -275,8 +275,8 @@ bool native_raised_cancelled(void);      /* the one that is set: then it is clea
 struct handler_error {
     unsigned int code;
     struct as_str text;
-    PyObject *keeps; /* what text lies in, or NULL; the caller drops it */
-    bool ends;       /* the exception ends a task, too: it has to go on */
+    PyObject *text_owner; /* what text lies in, or NULL; the caller drops it */
+    bool is_cancelled;    /* the exception ends a task, too: it has to go on */
 };
 void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *ret_v);
 

@@ -218,7 +218,7 @@ static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
 }
 
 /* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
-static int element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
+static int bytes_element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
 {
     char *p;
 
@@ -253,7 +253,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
     char *to;
 
     for (npy_intp i = 0; i < count; i++) {
-        if (element(e[i] ? e[i] : Py_None, &p, &n) < 0)
+        if (bytes_element(e[i] ? e[i] : Py_None, &p, &n) < 0)
             return NULL;
         total += 4 + n;
     }
@@ -265,7 +265,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
         uint32_t len;
 
         /* it went well above, and no Python code has run since that could have changed the array */
-        (void)element(e[i], &p, &n);
+        (void)bytes_element(e[i], &p, &n);
         len = (uint32_t)n;
         memcpy(to, &len, 4);
         memcpy(to + 4, p, (size_t)n);
@@ -275,7 +275,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
 }
 
 /* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
-static PyArrayObject *plain(PyArrayObject *a, enum as_dtype t)
+static PyArrayObject *contiguous_array(PyArrayObject *a, enum as_dtype t)
 {
     PyArray_Descr *d = NULL;
 
@@ -293,10 +293,10 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     Py_ssize_t n;
 
     if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
-        Py_SETREF(a, plain(a, t));
+        Py_SETREF(a, contiguous_array(a, t));
     if (!a)
         return refuse_value(o, name);
-    o->keep[o->n] = (struct kept){.array = (PyObject *)a};
+    o->keep[o->n] = (struct tensor_owner){.array = (PyObject *)a};
     to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
     to->name.n = (size_t)n;
     to->dtype = t;

@@ -12,7 +12,7 @@
 #define OUTPUT_ON_STACK 16
 
 /* What the bytes of one tensor lie in; each may be NULL. */
-struct kept {
+struct tensor_owner {
     PyObject *array, *packed, *name;
 };
 
@@ -21,10 +21,10 @@ struct kept {
 struct output {
     struct model *m;
     struct as_tensor *t;
-    struct kept *keep; /* of each tensor */
+    struct tensor_owner *keep; /* of each tensor */
     uint32_t n, cap;
     struct as_tensor t_stack[OUTPUT_ON_STACK];
-    struct kept keep_stack[OUTPUT_ON_STACK];
+    struct tensor_owner keep_stack[OUTPUT_ON_STACK];
     struct as_param *params;
     uint32_t n_params;
     struct as_tensor_param *tensor_params; /* in the order of t */

@@ -42,7 +42,7 @@ static int raise_wrong_count(struct output *o, Py_ssize_t n)
     return -1;
 }
 
-static int missing(struct output *o, PyObject *name, PyObject *dict)
+static int raise_missing(struct output *o, PyObject *name, PyObject *dict)
 {
     PyObject *returned = output_quoted(dict);
     PyObject *declared = returned ? output_quoted(o->m->output_names) : NULL;
@@ -128,7 +128,7 @@ static int put_declared(struct output *o, PyObject *dict)
 
         v = PyDict_GetItemWithError(dict, name);
         if (!v)
-            return PyErr_Occurred() ? -1 : missing(o, name, dict);
+            return PyErr_Occurred() ? -1 : raise_missing(o, name, dict);
         if (put_owned(o, name, v, &o->m->outputs[i]) < 0)
             return -1;
     }
@@ -358,7 +358,8 @@ static Py_ssize_t count_tensor_params(struct output *o, PyObject *d)
     return n;
 }
 
-static int put_of_output(struct output *o, uint32_t i, PyObject *name, PyObject *d, uint32_t cap)
+static int put_output_params(struct output *o, uint32_t i, PyObject *name, PyObject *d,
+                             uint32_t cap)
 {
     PyObject *k, *v;
     Py_ssize_t at = 0;
@@ -401,7 +402,7 @@ static int put_tensor_params(struct output *o, PyObject *d)
         int err = PyErr_Occurred() ? -1 : 0;
 
         if (of && of != Py_None)
-            err = put_of_output(o, i, name, of, (uint32_t)n);
+            err = put_output_params(o, i, name, of, (uint32_t)n);
         Py_XDECREF(name);
         if (err)
             return err;
@@ -466,7 +467,7 @@ int output_check_rows(struct output *o, int64_t rows, Py_ssize_t requests)
     return 0;
 }
 
-static int refuse(struct model *m, int err)
+static int raise_send_error(struct model *m, int err)
 {
     if (err == AS_ENOMEM)
         PyErr_NoMemory();
@@ -486,7 +487,7 @@ int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct 
     int err = as_worker_answer(l->w, q, msg);
 
     if (err)
-        return refuse(m, err);
+        return raise_send_error(m, err);
     l->calls--;
     return 0;
 }
@@ -507,7 +508,7 @@ send_result(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
 
         err = give(l->w, q, &msg);
         if (err)
-            refuse(m, err);
+            raise_send_error(m, err);
     }
     output_fini(&o);
     return err ? -1 : 0;

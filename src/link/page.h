@@ -37,7 +37,7 @@ static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_n
 static inline void as_page_set_held(struct as_page_writer *w, as_ns now)
 {
     if (w->page)
-        __atomic_store_n(&w->page->held, now, __ATOMIC_RELAXED);
+        __atomic_store_n(&w->page->busy_since, now, __ATOMIC_RELAXED);
 }
 
 /* Shows the counters. */

@@ -172,7 +172,7 @@ static void send_health_check(struct as_link *l, as_ns now)
 
 static bool runner_is_busy(const struct as_link *l)
 {
-    return l->page && __atomic_load_n(&l->page->held, __ATOMIC_RELAXED);
+    return l->page && __atomic_load_n(&l->page->busy_since, __ATOMIC_RELAXED);
 }
 
 /* A check is under way: its time runs while the worker could answer. */

@@ -252,7 +252,7 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
         return;
     if (behind)
         as_simple_log_fault(s, "two answers to one request", conn->id);
-    sound = a.named && !behind && !conn->out.bytes;
+    sound = a.has_id && !behind && !conn->out.bytes;
     set_result(c, &a, conn);
     s->answered = now;
     detach_call(conn);

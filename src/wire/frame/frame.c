@@ -11,7 +11,7 @@ static_assert(offsetof(struct as_page, last_started) == 8, "specification");
 static_assert(offsetof(struct as_page, started) == 16, "specification");
 static_assert(offsetof(struct as_page, finished) == 24, "specification");
 static_assert(offsetof(struct as_page, clock) == 32, "specification");
-static_assert(offsetof(struct as_page, held) == 40, "specification");
+static_assert(offsetof(struct as_page, busy_since) == 40, "specification");
 static_assert(offsetof(struct as_page, lock) == 64, "specification");
 static_assert(offsetof(struct as_page, stat) == 128, "specification");
 static_assert(sizeof(struct as_page_stat) == 64, "specification");

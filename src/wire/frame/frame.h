@@ -372,10 +372,10 @@ struct as_page {
     uint64_t clock;    /* CLOCK_MONOTONIC ns of the last start or finish */
     /* CLOCK_MONOTONIC ns since when the worker's one thread is inside code that nothing else can be
      * done beside, health checks included; 0: it is not, or the worker does not tell. */
-    uint64_t held;
+    uint64_t busy_since;
     uint8_t pad[16];
-    uint32_t lock;   /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
-    uint8_t own[60]; /* the worker's */
+    uint32_t lock;           /* robust futex: tid|FUTEX_WAITERS while the worker lives, offset 64 */
+    uint8_t worker_data[60]; /* the worker's */
     struct as_page_stat stat; /* offset 128 */
 };
 

@@ -12,7 +12,7 @@ struct table_reader {
     const char *why;
 };
 
-static bool bad(struct table_reader *w, const char *why)
+static bool reject(struct table_reader *w, const char *why)
 {
     w->why = why;
     return false;
@@ -48,27 +48,27 @@ static bool get_tensor(struct table_reader *w, struct as_tensor *t, uint64_t *en
     offset = get64(r + 16);
     len = get64(r + 24);
     if (get32(r + 4) || get64(r + 8))
-        return bad(w, "tensor: its place is not the body, or reserved bits are set");
+        return reject(w, "tensor: its place is not the body, or reserved bits are set");
     if (t->dtype == AS_DT_INVALID || t->dtype >= AS_DT_COUNT)
-        return bad(w, "tensor: unknown datatype");
+        return reject(w, "tensor: unknown datatype");
     if (t->ndim > AS_MAX_DIMS)
-        return bad(w, "tensor: too many dimensions");
+        return reject(w, "tensor: too many dimensions");
     names = take_bytes(w, 8 * (size_t)t->ndim + t->name.n);
     if (!names)
         return false;
     t->shape = (const int64_t *)(const void *)names;
     t->name.p = (const char *)names + 8 * (size_t)t->ndim;
     if (!t->name.n || !as_name_check_utf8(t->name))
-        return bad(w, "tensor: its name is empty or not UTF-8");
+        return reject(w, "tensor: its name is empty or not UTF-8");
     if (as_tensor_elements(t->dtype, t->shape, t->ndim, &elements))
-        return bad(w, "tensor: bad shape");
+        return reject(w, "tensor: bad shape");
     size = as_dtype_size(t->dtype);
     if (size ? len != elements * size : len < elements * 4 || (!elements && len))
-        return bad(w, "tensor: its length does not fit shape and datatype");
+        return reject(w, "tensor: its length does not fit shape and datatype");
     if (*end > AS_MSG_BODY_MAX - AS_FRAME_ALIGN || offset != AS_ALIGN(*end, AS_FRAME_ALIGN))
-        return bad(w, "tensor: its offset is not the next multiple of 64");
+        return reject(w, "tensor: its offset is not the next multiple of 64");
     if (len > AS_MSG_BODY_MAX - offset)
-        return bad(w, "tensor: its end is out of range");
+        return reject(w, "tensor: its end is out of range");
     *end = offset + len;
     t->data = (const uint8_t *)(uintptr_t)offset;
     t->nbytes = (size_t)len;
@@ -88,9 +88,9 @@ static bool get_param(struct table_reader *w, struct as_param *m, const uint8_t 
     str = get32(r + 4);
     v = get64(r + 8);
     if (r[3] || m->type < AS_PARAM_BOOL || m->type > AS_PARAM_UINT64)
-        return bad(w, "parameter: unknown type");
+        return reject(w, "parameter: unknown type");
     if ((m->type == AS_PARAM_STRING ? v != 0 : str != 0) || (m->type == AS_PARAM_BOOL && v > 1))
-        return bad(w, "parameter: its value does not fit its type");
+        return reject(w, "parameter: its value does not fit its type");
     r = take_bytes(w, m->name.n + str);
     if (!r)
         return false;
@@ -101,7 +101,7 @@ static bool get_param(struct table_reader *w, struct as_param *m, const uint8_t 
     else if (m->type == AS_PARAM_BOOL)
         m->b = v;
     if (!as_name_check_utf8(m->name) || (m->type == AS_PARAM_STRING && !as_name_check_utf8(m->str)))
-        return bad(w, "parameter: name or text is not UTF-8");
+        return reject(w, "parameter: name or text is not UTF-8");
     return true;
 }
 
@@ -115,10 +115,10 @@ static bool get_tensor_params(struct table_reader *w, const struct as_frame_msg 
             return false;
         p[i].tensor = get32(r + AS_MSG_PARAM);
         if (get32(r + AS_MSG_PARAM + 4))
-            return bad(w, "parameter of a tensor: reserved bits are set");
+            return reject(w, "parameter of a tensor: reserved bits are set");
     }
     return as_tensor_params_ordered(&m->tensor_params, m->n_tensors) ||
-           bad(w, "parameter of a tensor: no such tensor, or not in the tensors' order");
+           reject(w, "parameter of a tensor: no such tensor, or not in the tensors' order");
 }
 
 static bool get_meta(struct table_reader *w, struct as_meta *m)
@@ -146,15 +146,15 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
     uint32_t table;
 
     if (!open && !(f->type == AS_FRAME_DATA && f->flags & AS_FRAME_F_MSG))
-        return bad(w, "not a message");
+        return reject(w, "not a message");
     if (f->n < AS_FRAME_FIXED)
-        return bad(w, "message: cut short");
+        return reject(w, "message: cut short");
     *m = (struct as_frame_msg){.kind = p[16], .priority = p[17]};
     *(open ? &m->target : &m->ended) = get32(p + 20);
     if (get16(p + 18))
-        return bad(w, "message: reserved bits are set");
+        return reject(w, "message: reserved bits are set");
     if (open ? m->kind != AS_FRAME_TENSOR : m->kind || m->priority)
-        return bad(w, "message: its kind is not served by this version");
+        return reject(w, "message: its kind is not served by this version");
     *(open ? &m->timeout : &m->service) = get64(p + 24);
     m->body_len = get64(p + 32);
     m->n_tensors = get32(p + 40);
@@ -164,14 +164,14 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
     *ret_id = get32(p + 52);
     table = get32(p + 56);
     if (table > AS_FRAME_TABLE || table % 8 || table > f->n - AS_FRAME_FIXED)
-        return bad(w, "table: its length is wrong");
+        return reject(w, "table: its length is wrong");
     if (m->n_tensors > AS_FRAME_TENSORS || m->n_params > AS_FRAME_PARAMS ||
         m->tensor_params.n > AS_FRAME_PARAMS - m->n_params || m->n_meta > AS_FRAME_PARAMS)
-        return bad(w, "message: a count is over its limit");
+        return reject(w, "message: a count is over its limit");
     if ((uint64_t)m->n_tensors * AS_MSG_TENSOR + (uint64_t)m->n_params * AS_MSG_PARAM +
             (uint64_t)m->tensor_params.n * AS_MSG_TENSOR_PARAM + (uint64_t)m->n_meta * AS_MSG_META >
         table)
-        return bad(w, "table: cut short");
+        return reject(w, "table: cut short");
     m->table = (struct as_str){(const char *)p + AS_MSG_TABLE, table};
     return true;
 }
@@ -182,16 +182,16 @@ static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct ta
     size_t head = AS_ALIGN(AS_MSG_TABLE + m->table.n, AS_FRAME_ALIGN) - AS_FRAME_HEADER;
 
     if (m->body_len > AS_MSG_BODY_MAX)
-        return bad(w, "body: its length is out of range");
+        return reject(w, "body: its length is out of range");
     if (m->body_len > AS_FRAME_INLINE || !m->body_len) {
         if (f->n != AS_FRAME_FIXED + m->table.n)
-            return bad(w, "message: bytes behind the table");
+            return reject(w, "message: bytes behind the table");
         if (m->body_len && f->flags & AS_FRAME_F_END)
-            return bad(w, "message: ends before its body");
+            return reject(w, "message: ends before its body");
         return true;
     }
     if (f->n != head + m->body_len)
-        return bad(w, "body: its length is not what the frame holds");
+        return reject(w, "body: its length is not what the frame holds");
     m->body = f->p + head;
     return true;
 }
@@ -224,9 +224,9 @@ static bool get_table(struct table_reader *w, const struct as_frame_msg *m, uint
             return false;
     }
     if (end != m->body_len)
-        return bad(w, "body: its length is not that of the tensors");
+        return reject(w, "body: its length is not that of the tensors");
     if (as_name_check_duplicate(t, sizeof(*t), m->n_tensors))
-        return bad(w, "tensor: a name is given twice");
+        return reject(w, "tensor: a name is given twice");
     for (uint32_t i = 0; i < m->n_params; i++) {
         if (!get_param(w, &p[i], take_bytes(w, AS_MSG_PARAM)))
             return false;
@@ -239,8 +239,9 @@ static bool get_table(struct table_reader *w, const struct as_frame_msg *m, uint
             return false;
     }
     if (w->n != AS_ALIGN((size_t)id, 8))
-        return bad(w, "table: its length is not that of its entries");
-    return as_name_check_utf8((struct as_str){(const char *)w->p, id}) || bad(w, "id: not UTF-8");
+        return reject(w, "table: its length is not that of its entries");
+    return as_name_check_utf8((struct as_str){(const char *)w->p, id}) ||
+           reject(w, "id: not UTF-8");
 }
 
 int as_frame_get_msg(const struct as_frame *f, struct as_arena *a, struct as_frame_msg *ret_m,

@@ -32,7 +32,8 @@ static size_t param_text(const struct as_param *m)
 
 /* Bytes of the table; more than AS_FRAME_TABLE when something does not fit its field. Each addend
  * is bounded before it is summed, so the sum cannot wrap within the counts that put_msg allows. */
-static size_t table_len(const struct as_msg *msg, const struct as_tensor_params *own, size_t id)
+static size_t table_len(const struct as_msg *msg, const struct as_tensor_params *tensor_params,
+                        size_t id)
 {
     const size_t over = AS_FRAME_TABLE + 1;
     size_t n = AS_ALIGN(id, 8);
@@ -47,8 +48,8 @@ static size_t table_len(const struct as_msg *msg, const struct as_tensor_params 
     }
     for (uint32_t i = 0; i < msg->n_params; i++)
         n += AS_MSG_PARAM + param_text(&msg->params[i]);
-    for (uint32_t i = 0; i < own->n; i++)
-        n += AS_MSG_TENSOR_PARAM + param_text(&own->at[i].param);
+    for (uint32_t i = 0; i < tensor_params->n; i++)
+        n += AS_MSG_TENSOR_PARAM + param_text(&tensor_params->at[i].param);
     for (uint32_t i = 0; i < msg->n_meta; i++) {
         const struct as_meta *m = &msg->meta[i];
 
@@ -122,13 +123,13 @@ static uint8_t *put_params(uint8_t *p, const struct as_param *m, uint32_t n)
     return p;
 }
 
-static uint8_t *put_tensor_params(uint8_t *p, const struct as_tensor_params *own)
+static uint8_t *put_tensor_params(uint8_t *p, const struct as_tensor_params *tensor_params)
 {
-    for (uint32_t i = 0; i < own->n; i++) {
-        struct as_str str = put_param(p, &own->at[i].param);
+    for (uint32_t i = 0; i < tensor_params->n; i++) {
+        struct as_str str = put_param(p, &tensor_params->at[i].param);
 
-        put64(p + AS_MSG_PARAM, own->at[i].tensor);
-        p = put_names(p + AS_MSG_TENSOR_PARAM, own->at[i].param.name, str);
+        put64(p + AS_MSG_PARAM, tensor_params->at[i].tensor);
+        p = put_names(p + AS_MSG_TENSOR_PARAM, tensor_params->at[i].param.name, str);
     }
     return p;
 }
@@ -159,7 +160,7 @@ static void put_body(uint8_t *p, const struct as_msg *msg)
 
 /* Writes a body piece by piece: into the room that the message's own frame has for it, or, when
  * that is none, into as many DATA frames as it takes. */
-struct pieces {
+struct body_writer {
     struct as_outq *q;
     uint64_t stream;
     uint64_t left; /* of the body */
@@ -170,7 +171,7 @@ struct pieces {
 
 static const uint8_t zeros[AS_FRAME_ALIGN];
 
-static void begin_data_frame(struct pieces *w)
+static void begin_data_frame(struct body_writer *w)
 {
     uint32_t n = (uint32_t)AS_MIN(w->left, (uint64_t)FOLLOW_FRAME);
 
@@ -180,7 +181,7 @@ static void begin_data_frame(struct pieces *w)
     w->pad = AS_ALIGN(AS_FRAME_HEADER + (size_t)n, AS_FRAME_ALIGN) - AS_FRAME_HEADER - n;
 }
 
-static void put_bytes(struct pieces *w, const uint8_t *p, uint64_t n, struct as_blob *owner)
+static void put_bytes(struct body_writer *w, const uint8_t *p, uint64_t n, struct as_blob *owner)
 {
     while (n) {
         size_t k;
@@ -201,7 +202,7 @@ static void put_bytes(struct pieces *w, const uint8_t *p, uint64_t n, struct as_
     }
 }
 
-static void put_tensor_data(struct pieces *w, const struct as_msg *msg, struct as_blob *owner)
+static void put_tensor_data(struct body_writer *w, const struct as_msg *msg, struct as_blob *owner)
 {
     uint64_t total = w->left;
 
@@ -248,7 +249,7 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
                                                 const struct as_msg *msg, uint64_t body, bool more,
                                                 struct as_blob *owner)
 {
-    struct pieces w = {.q = q, .stream = stream, .left = body, .more = more};
+    struct body_writer w = {.q = q, .stream = stream, .left = body, .more = more};
 
     if (body <= AS_FRAME_INLINE) {
         w.room = body;
@@ -257,11 +258,11 @@ __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stre
     put_tensor_data(&w, msg, owner);
 }
 
-static bool is_within_limits(const struct as_msg *msg, const struct as_tensor_params *own,
+static bool is_within_limits(const struct as_msg *msg, const struct as_tensor_params *tensor_params,
                              uint64_t body)
 {
     return msg->n_tensors <= AS_FRAME_TENSORS && msg->n_params <= AS_FRAME_PARAMS &&
-           own->n <= AS_FRAME_PARAMS - msg->n_params && msg->n_meta <= AS_FRAME_PARAMS &&
+           tensor_params->n <= AS_FRAME_PARAMS - msg->n_params && msg->n_meta <= AS_FRAME_PARAMS &&
            body <= AS_MSG_BODY_MAX;
 }
 

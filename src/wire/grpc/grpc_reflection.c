@@ -143,7 +143,7 @@ static void add_file(struct file_closure *c, struct as_str file)
 }
 
 /* Without memory nothing is put: an answer is never empty otherwise, since it has the question. */
-static void put(struct as_buf *out, const response *r)
+static void put_response(struct as_buf *out, const response *r)
 {
     size_t n = grpc__reflection__v1__server_reflection_response__get_packed_size(r);
     uint8_t *p = as_buf_try_reserve(out, n);
@@ -165,7 +165,7 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
     r->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     r->error_response = &e;
-    put(out, r);
+    put_response(out, r);
     r->error_response = NULL;
 }
 
@@ -186,7 +186,7 @@ static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_se
     r->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     r->file_descriptor_response = &d;
-    put(out, r);
+    put_response(out, r);
     r->file_descriptor_response = NULL;
 }
 
@@ -205,7 +205,7 @@ static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_refl
     r->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
     r->all_extension_numbers_response = &e;
-    put(out, r);
+    put_response(out, r);
     r->all_extension_numbers_response = NULL;
 }
 
@@ -250,7 +250,7 @@ static void put_services(struct as_buf *out, response *r, enum as_grpc_reflectio
     r->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     r->list_services_response = &l;
-    put(out, r);
+    put_response(out, r);
     r->list_services_response = NULL;
 }
 
@@ -271,7 +271,7 @@ static bool is_utf8(const request *q)
     return as_name_check_utf8(as_str_of(s)) && as_name_check_utf8(as_str_of(q->host));
 }
 
-static void answer(enum as_grpc_reflection_set set, request *q, struct as_buf *out)
+static void answer_request(enum as_grpc_reflection_set set, request *q, struct as_buf *out)
 {
     response r;
 
@@ -313,7 +313,7 @@ int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p,
     int err = mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
 
     if (q && is_utf8(q)) {
-        answer(set, q, out);
+        answer_request(set, q, out);
         err = out->n > had ? 0 : AS_ENOMEM;
     }
     grpc__reflection__v1__server_reflection_request__free_unpacked(q, &mem.allocator);

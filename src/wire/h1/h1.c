@@ -39,7 +39,7 @@ void as_h1_close_request(struct as_h1 *h, uint32_t code)
     void *req = h->rq.req;
 
     as_h1_drop_pieces(h);
-    h->rq.out = AS_H1_ANSWER_SENT;
+    h->rq.answer = AS_H1_ANSWER_SENT;
     h->rq.req = NULL;
     h->rq.body_buffer = NULL;
     if (req)
@@ -86,7 +86,7 @@ bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first)
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what)
 {
-    enum as_h1_answer_state out = h->rq.out;
+    enum as_h1_answer_state out = h->rq.answer;
 
     h->breach = what;
     h->state = AS_H1_OVER;
@@ -109,7 +109,7 @@ void as_h1_refuse(struct as_h1 *h, uint32_t status, const char *text)
 
 void as_h1_reset(struct as_h1 *h, uint32_t stream)
 {
-    if (stream == h->stream && h->rq.out < AS_H1_ANSWER_SENT && h->rq.req)
+    if (stream == h->stream && h->rq.answer < AS_H1_ANSWER_SENT && h->rq.req)
         h->reset = true;
 }
 
@@ -117,7 +117,7 @@ void as_h1_reset(struct as_h1 *h, uint32_t stream)
 
 void as_h1_next_request(struct as_h1 *h)
 {
-    if (h->rq.out != AS_H1_ANSWER_SENT)
+    if (h->rq.answer != AS_H1_ANSWER_SENT)
         return;
     if (h->closing)
         h->state = AS_H1_OVER;
@@ -133,7 +133,7 @@ void as_h1_end_body(struct as_h1 *h)
     h->state = AS_H1_WAIT;
     h->rq.body_buffer = NULL;
     h->trailer.n = 0;
-    if (h->rq.req && h->rq.out < AS_H1_ANSWER_COMPLETE)
+    if (h->rq.req && h->rq.answer < AS_H1_ANSWER_COMPLETE)
         h->ops->on_end(h->conn, h->rq.req);
     as_h1_next_request(h);
 }
@@ -154,8 +154,8 @@ void as_h1_start_request(struct as_h1 *h)
     /* before the owner is asked: its answer depends on what is still to be read */
     h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_SIZE : AS_H1_BODY;
     r->req = h->ops->on_request(h->conn, h->stream, &h->head);
-    AS_ASSERT(r->req || r->out >= AS_H1_ANSWER_COMPLETE);
-    if (r->expects && r->out == AS_H1_ANSWER_NONE)
+    AS_ASSERT(r->req || r->answer >= AS_H1_ANSWER_COMPLETE);
+    if (r->expects && r->answer == AS_H1_ANSWER_NONE)
         as_h1_put_continue(h);
     if (h->head.end_stream)
         as_h1_end_body(h);
@@ -169,7 +169,7 @@ static void deliver_body(struct as_h1 *h, const uint8_t *p, size_t k)
     struct as_h1_request *r = &h->rq;
 
     r->left -= k;
-    if (!r->req || r->out >= AS_H1_ANSWER_COMPLETE)
+    if (!r->req || r->answer >= AS_H1_ANSWER_COMPLETE)
         return;
     if (r->body_buffer) { /* k is at most body_buffer_n */
         r->body_buffer += k;
@@ -210,7 +210,7 @@ void as_h1_set_body_buffer(struct as_h1 *h, uint32_t stream, uint8_t *p, size_t 
 
 bool as_h1_body_buffer(struct as_h1 *h, uint8_t **ret_p, size_t *ret_n)
 {
-    if (!h->rq.body_buffer || h->state != AS_H1_BODY || h->rq.out >= AS_H1_ANSWER_COMPLETE)
+    if (!h->rq.body_buffer || h->state != AS_H1_BODY || h->rq.answer >= AS_H1_ANSWER_COMPLETE)
         return false;
     *ret_p = h->rq.body_buffer;
     *ret_n = h->rq.body_buffer_n;
@@ -257,16 +257,16 @@ static size_t read_size(struct as_h1 *h, const uint8_t *p, size_t n)
         int v = hex_digit(p[i]);
 
         if (v >= 0) {
-            if (r->digits++ == SIZE_DIGITS)
+            if (r->n_size_digits++ == SIZE_DIGITS)
                 return bad_chunk(h, i, "the size has too many digits");
             r->left = r->left << 4 | (unsigned)v;
             continue;
         }
-        if (!r->digits)
+        if (!r->n_size_digits)
             return bad_chunk(h, i, "the size is not hexadecimal");
         if (p[i] != '\r' && p[i] != ';')
             return bad_chunk(h, i, "the size is followed by neither ; nor CR LF");
-        r->ext = p[i] == ';';
+        r->ext_bytes = p[i] == ';';
         h->state = p[i] == '\r' ? AS_H1_LF : AS_H1_EXT;
         return i + 1;
     }
@@ -282,7 +282,7 @@ static size_t read_ext(struct as_h1 *h, const uint8_t *p, size_t n)
         }
         if ((p[i] < 0x20 && p[i] != '\t') || p[i] == 0x7f)
             return bad_chunk(h, i, "control character in the extension");
-        if (++h->rq.ext > h->conf.max_chunk_ext)
+        if (++h->rq.ext_bytes > h->conf.max_chunk_ext)
             return bad_chunk(h, i, "the extension is over --max-chunk-extension");
     }
     return n;
@@ -292,7 +292,7 @@ static size_t read_size_lf(struct as_h1 *h, const uint8_t *p)
 {
     if (*p != '\n')
         return bad_chunk(h, 0, "CR without LF behind the size");
-    h->rq.digits = 0;
+    h->rq.n_size_digits = 0;
     h->state = h->rq.left ? AS_H1_DATA : AS_H1_TRAILER;
     return 1;
 }
@@ -367,7 +367,7 @@ bool as_h1_wants_read(const struct as_h1 *h)
 bool as_h1_done(const struct as_h1 *h)
 {
     return h->state == AS_H1_OVER && !h->text.n &&
-           (h->rq.out == AS_H1_ANSWER_NONE || h->rq.out == AS_H1_ANSWER_SENT);
+           (h->rq.answer == AS_H1_ANSWER_NONE || h->rq.answer == AS_H1_ANSWER_SENT);
 }
 
 const char *as_h1_breach(const struct as_h1 *h)
@@ -387,8 +387,8 @@ bool as_h1_got_request(const struct as_h1 *h)
 
 bool as_h1_is_idle(const struct as_h1 *h)
 {
-    return h->state == AS_H1_LINE && h->head_since == AS_NEVER && h->rq.out == AS_H1_ANSWER_NONE &&
-           !h->text.n && !h->closing;
+    return h->state == AS_H1_LINE && h->head_since == AS_NEVER &&
+           h->rq.answer == AS_H1_ANSWER_NONE && !h->text.n && !h->closing;
 }
 
 void as_h1_resume(struct as_h1 *h)
@@ -405,6 +405,6 @@ void as_h1_shutdown_final(struct as_h1 *h)
 {
     h->closing = true;
     /* OUT: what is left of a body that nobody wants */
-    if (h->rq.out == AS_H1_ANSWER_SENT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
+    if (h->rq.answer == AS_H1_ANSWER_SENT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
         h->state = AS_H1_OVER;
 }

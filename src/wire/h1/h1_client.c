@@ -48,9 +48,9 @@ struct as_h1_client {
     const struct as_str *body;
     uint32_t n_body, piece;
     size_t piece_offset;
-    bool is_head;       /* HEAD: its answer has no body, whatever it says */
-    bool mute;          /* given up: the owner hears its end only */
-    uint32_t mute_code; /* with this */
+    bool is_head;        /* HEAD: its answer has no body, whatever it says */
+    bool is_reset;       /* given up: the owner hears its end only */
+    uint32_t reset_code; /* with this */
 
     /* the answer */
     struct as_buf line; /* a line that is not whole yet */
@@ -70,20 +70,20 @@ static void close_call(struct as_h1_client *h, uint32_t code, bool whole)
     h->body = NULL;
     h->n_body = h->piece = 0;
     if (call)
-        h->ops->on_close(h->conn, call, h->mute ? h->mute_code : code, whole && !h->mute);
+        h->ops->on_close(h->conn, call, h->is_reset ? h->reset_code : code, whole && !h->is_reset);
 }
 
-static int over(struct as_h1_client *h, const char *why)
+static int end_connection(struct as_h1_client *h, const char *why)
 {
     h->state = OVER;
     h->why = why;
     return 0;
 }
 
-static int breach(struct as_h1_client *h, const char *why)
+static int fail_connection(struct as_h1_client *h, const char *why)
 {
     h->broken = true;
-    over(h, why);
+    end_connection(h, why);
     close_call(h, PROTOCOL_ERROR, false);
     return AS_EPROTO;
 }
@@ -97,11 +97,11 @@ static bool is_sent(const struct as_h1_client *h)
 static int end_answer(struct as_h1_client *h)
 {
     if (!is_sent(h)) /* the server did not want the rest, and what it has read of it is unknown */
-        over(h, "the server answered before it had the whole request");
+        end_connection(h, "the server answered before it had the whole request");
     else if (h->close)
-        over(h, "the server closes the connection after its answer");
+        end_connection(h, "the server closes the connection after its answer");
     else if (h->closing)
-        over(h, "the connection is not needed any more");
+        end_connection(h, "the connection is not needed any more");
     else
         h->state = IDLE;
     close_call(h, NO_ERROR, true);
@@ -146,7 +146,7 @@ static struct as_str trim(struct as_str s)
     return s;
 }
 
-static bool same_word(struct as_str s, const char *lower)
+static bool equals_nocase(struct as_str s, const char *lower)
 {
     size_t n = strlen(lower);
 
@@ -160,13 +160,13 @@ static bool same_word(struct as_str s, const char *lower)
 }
 
 /* The word is one of a list with commas. */
-static bool lists(struct as_str list, const char *word)
+static bool list_contains(struct as_str list, const char *word)
 {
     while (list.n) {
         const char *comma = memchr(list.p, ',', list.n);
         size_t n = comma ? (size_t)(comma - list.p) : list.n;
 
-        if (same_word(trim((struct as_str){list.p, n}), word))
+        if (equals_nocase(trim((struct as_str){list.p, n}), word))
             return true;
         list = (struct as_str){list.p + n + (comma != NULL), list.n - n - (comma != NULL)};
     }
@@ -174,55 +174,55 @@ static bool lists(struct as_str list, const char *word)
 }
 
 /* "HTTP/1.x SP 3DIGIT [SP reason]"; the space without a reason is often forgotten. */
-static int on_status(struct as_h1_client *h, struct as_str s)
+static int parse_status(struct as_h1_client *h, struct as_str s)
 {
     struct as_str code = {s.p + 9, 3};
     uint64_t status;
 
     if (s.n < 12 || memcmp(s.p, "HTTP/1.", 7) != 0 || (s.p[7] != '0' && s.p[7] != '1') ||
         s.p[8] != ' ')
-        return breach(h, "the answer is not HTTP/1.1");
+        return fail_connection(h, "the answer is not HTTP/1.1");
     if (as_str_u64(code, &status) || status < 100 || status > 599 || (s.n > 12 && s.p[12] != ' ') ||
         !is_value(s))
-        return breach(h, "the answer has a bad status line");
+        return fail_connection(h, "the answer has a bad status line");
     h->ready = true;
     h->status = (uint32_t)status;
     h->is_http10 = s.p[7] == '0';
     h->interim = status < 200;
     if (status == 101)
-        return breach(h, "the server switches to a protocol that nobody asked for");
+        return fail_connection(h, "the server switches to a protocol that nobody asked for");
     if (h->interim && (h->is_http10 || ++h->n_interim > AS_H1_CLIENT_INTERIM_MAX))
-        return breach(h, "too many interim answers");
+        return fail_connection(h, "too many interim answers");
     h->has_length = h->chunked = false;
     h->close = h->is_http10;
     h->state = FIELDS;
-    if (!h->interim && !h->mute)
+    if (!h->interim && !h->is_reset)
         h->ops->on_field(h->conn, h->call, AS_STR(":status"), code, false);
     return 0;
 }
 
 /* Fields that say where the answer ends, and whether the connection does. */
-static int on_framing(struct as_h1_client *h, struct as_str name, struct as_str value)
+static int parse_framing_field(struct as_h1_client *h, struct as_str name, struct as_str value)
 {
     if (as_str_eq(name, AS_STR("content-length"))) {
         if (h->has_length || h->chunked || h->interim)
-            return breach(h, "the answer says its length twice");
+            return fail_connection(h, "the answer says its length twice");
         if (as_str_u64(value, &h->left))
-            return breach(h, "the answer has a bad content-length");
+            return fail_connection(h, "the answer has a bad content-length");
         h->has_length = true;
     } else if (as_str_eq(name, AS_STR("transfer-encoding"))) {
         if (h->has_length || h->chunked || h->interim)
-            return breach(h, "the answer says its length twice");
-        if (h->is_http10 || !same_word(value, "chunked"))
-            return breach(h, "the answer has a transfer-encoding other than chunked");
+            return fail_connection(h, "the answer says its length twice");
+        if (h->is_http10 || !equals_nocase(value, "chunked"))
+            return fail_connection(h, "the answer has a transfer-encoding other than chunked");
         h->chunked = true;
     } else if (as_str_eq(name, AS_STR("connection"))) {
-        h->close = h->close || lists(value, "close");
+        h->close = h->close || list_contains(value, "close");
     }
     return 0;
 }
 
-static int on_field(struct as_h1_client *h, char *p, size_t n)
+static int parse_field(struct as_h1_client *h, char *p, size_t n)
 {
     char *colon = memchr(p, ':', n);
     struct as_str name = {p, colon ? (size_t)(colon - p) : 0}, value;
@@ -231,18 +231,18 @@ static int on_field(struct as_h1_client *h, char *p, size_t n)
 
     /* a name that begins with white space is a folded line, which is not taken */
     if (!colon || !is_token(name))
-        return breach(h, "the answer has a malformed header");
+        return fail_connection(h, "the answer has a malformed header");
     value = trim((struct as_str){colon + 1, n - name.n - 1});
     if (!is_value(value))
-        return breach(h, "the answer has a header with control characters");
+        return fail_connection(h, "the answer has a header with control characters");
     for (size_t i = 0; i < name.n; i++)
         p[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] | 0x20) : p[i];
     h->field_bytes += name.n + value.n + 32;
     if (h->field_bytes > h->conf.max_header_bytes || ++h->n_fields > h->conf.max_headers)
-        return breach(h, "the answer has too many or too large headers");
+        return fail_connection(h, "the answer has too many or too large headers");
     if (!trailer)
-        rc = on_framing(h, name, value);
-    if (!rc && !h->interim && !h->mute)
+        rc = parse_framing_field(h, name, value);
+    if (!rc && !h->interim && !h->is_reset)
         h->ops->on_field(h->conn, h->call, name, value, trailer);
     return rc;
 }
@@ -270,7 +270,7 @@ static int end_head(struct as_h1_client *h)
 }
 
 /* chunk-size [chunk-ext]: extensions are read over, within their bound. */
-static int on_chunk_size(struct as_h1_client *h, struct as_str s)
+static int parse_chunk_size(struct as_h1_client *h, struct as_str s)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -286,29 +286,29 @@ static int on_chunk_size(struct as_h1_client *h, struct as_str s)
             break;
     }
     if (i == 0 || (i < s.n && s.p[i] != ';'))
-        return breach(h, "the answer has a bad chunk size");
+        return fail_connection(h, "the answer has a bad chunk size");
     if (s.n - i > h->conf.max_chunk_ext || !is_value((struct as_str){s.p + i, s.n - i}))
-        return breach(h, "the answer has a bad chunk extension");
+        return fail_connection(h, "the answer has a bad chunk extension");
     h->left = v;
     h->state = v ? CHUNK : TRAILERS;
     return 0;
 }
 
 /* One line without its CRLF. */
-static int on_line(struct as_h1_client *h, char *p, size_t n)
+static int parse_line(struct as_h1_client *h, char *p, size_t n)
 {
     switch (h->state) {
     case STATUS:
-        return on_status(h, (struct as_str){p, n});
+        return parse_status(h, (struct as_str){p, n});
     case FIELDS:
-        return n ? on_field(h, p, n) : end_head(h);
+        return n ? parse_field(h, p, n) : end_head(h);
     case CHUNK_SIZE:
-        return on_chunk_size(h, (struct as_str){p, n});
+        return parse_chunk_size(h, (struct as_str){p, n});
     case TRAILERS:
-        return n ? on_field(h, p, n) : end_answer(h);
+        return n ? parse_field(h, p, n) : end_answer(h);
     default: /* CHUNK_END */
         h->state = CHUNK_SIZE;
-        return n ? breach(h, "a chunk is longer than its size") : 0;
+        return n ? fail_connection(h, "a chunk is longer than its size") : 0;
     }
 }
 
@@ -329,15 +329,15 @@ static size_t line_limit(const struct as_h1_client *h)
 }
 
 /* Takes bytes up to the end of a line, and the line when it is whole. */
-static int take_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
+static int read_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
 {
     size_t limit = line_limit(h), take, len;
     const uint8_t *lf = memchr(*p, '\n', *n);
 
     take = lf ? (size_t)(lf - *p) + 1 : *n;
     if (h->line.n + take > limit)
-        return breach(h, h->state == CHUNK_END ? "a chunk is longer than its size"
-                                               : "a line of the answer is too long");
+        return fail_connection(h, h->state == CHUNK_END ? "a chunk is longer than its size"
+                                                        : "a line of the answer is too long");
     as_buf_add(&h->line, *p, take);
     *p += take;
     *n -= take;
@@ -346,11 +346,11 @@ static int take_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
     len = h->line.n;
     h->line.n = 0;
     if (len < 2 || h->line.p[len - 2] != '\r')
-        return breach(h, "a line of the answer does not end with CR LF");
-    return on_line(h, (char *)h->line.p, len - 2);
+        return fail_connection(h, "a line of the answer does not end with CR LF");
+    return parse_line(h, (char *)h->line.p, len - 2);
 }
 
-static int take_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
+static int read_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
 {
     size_t take = h->state == UNTIL_EOF ? *n : (size_t)AS_MIN((uint64_t)*n, h->left);
     const uint8_t *from = *p;
@@ -358,7 +358,7 @@ static int take_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
     *p += take;
     *n -= take;
     h->left -= h->state == UNTIL_EOF ? 0 : take;
-    if (!h->mute)
+    if (!h->is_reset)
         h->ops->on_data(h->conn, h->call, from, take);
     if (h->left || h->state == UNTIL_EOF)
         return 0;
@@ -374,11 +374,11 @@ int as_h1_client_recv(struct as_h1_client *h, const uint8_t *p, size_t n)
 
     while (n && !rc && h->state != OVER) {
         if (h->state == LENGTH || h->state == UNTIL_EOF || h->state == CHUNK)
-            rc = take_body(h, &p, &n);
+            rc = read_body(h, &p, &n);
         else if (h->state == IDLE)
-            rc = breach(h, "the server sent bytes that nobody asked for");
+            rc = fail_connection(h, "the server sent bytes that nobody asked for");
         else
-            rc = take_line(h, &p, &n);
+            rc = read_line(h, &p, &n);
     }
     return h->broken ? AS_EPROTO : 0;
 }
@@ -393,8 +393,8 @@ void as_h1_client_eof(struct as_h1_client *h)
 
 int as_h1_client_send(struct as_h1_client *h, struct as_outq *q, size_t max)
 {
-    if (h->mute && h->call) {
-        over(h, "the request was given up");
+    if (h->is_reset && h->call) {
+        end_connection(h, "the request was given up");
         close_call(h, CANCEL, false);
     }
     if (h->state == OVER)
@@ -485,7 +485,7 @@ int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_req
     h->n_body = r->n_body;
     h->piece = 0;
     h->piece_offset = 0;
-    h->mute = false;
+    h->is_reset = false;
     h->n_fields = h->n_interim = 0;
     h->field_bytes = 0;
     h->state = STATUS;
@@ -495,10 +495,10 @@ int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_req
 
 void as_h1_client_reset(struct as_h1_client *h, uint32_t stream, uint32_t code)
 {
-    if (!h->call || stream != h->stream || h->mute)
+    if (!h->call || stream != h->stream || h->is_reset)
         return;
-    h->mute = true;
-    h->mute_code = code;
+    h->is_reset = true;
+    h->reset_code = code;
 }
 
 /* --- the connection --- */
@@ -528,7 +528,7 @@ void as_h1_client_free(struct as_h1_client *h)
 
 bool as_h1_client_wants_write(const struct as_h1_client *h)
 {
-    return (h->mute && h->call) || (h->state != OVER && !is_sent(h));
+    return (h->is_reset && h->call) || (h->state != OVER && !is_sent(h));
 }
 
 bool as_h1_client_ready(const struct as_h1_client *h)

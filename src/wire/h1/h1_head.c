@@ -198,7 +198,7 @@ static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_s
 }
 
 /* Where a field that has a place of its own in the head goes, or NULL. */
-static struct as_str *place(struct as_http_head *head, struct as_str name)
+static struct as_str *named_field(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
     case 2:
@@ -273,7 +273,7 @@ static void store_field(struct as_h1 *h, struct as_str name, struct as_str value
             bad_field(h, status, err);
         return;
     }
-    to = place(&h->head, name);
+    to = named_field(&h->head, name);
     if (to && !to->p) {
         *to = value;
         return;
@@ -456,7 +456,7 @@ static void end_head(struct as_h1 *h)
 }
 
 /* A complete line at p, n bytes with its LF. */
-static void take(struct as_h1 *h, uint8_t *p, size_t n)
+static void parse_line(struct as_h1 *h, uint8_t *p, size_t n)
 {
     bool first = h->state == AS_H1_LINE;
 
@@ -561,6 +561,6 @@ size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
         h->line = b->n;
     else
         b->n = 0;
-    take(h, b->p + line, whole);
+    parse_line(h, b->p + line, whole);
     return k;
 }

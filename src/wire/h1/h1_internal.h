@@ -55,24 +55,24 @@ struct as_h1_bytes {
 
 /* What is known of the request that is read or answered; cleared for the next one. */
 struct as_h1_request {
-    void *req;                   /* the owner's pointer; NULL: none, or it was closed */
-    enum as_h1_answer_state out; /* of its answer */
-    bool is_http10;              /* HTTP/1.0 */
-    bool is_head;                /* its method */
+    void *req;                      /* the owner's pointer; NULL: none, or it was closed */
+    enum as_h1_answer_state answer; /* of its answer */
+    bool is_http10;                 /* HTTP/1.0 */
+    bool is_head;                   /* its method */
     bool has_host, has_length, chunked;
     bool expects;            /* 100 Continue, which was not sent yet */
     bool bad_expect;         /* something else */
     bool is_absolute;        /* the target was; its authority is in `authority` */
     bool streamed;           /* an answer over time: its pieces are ours */
     bool in_chunks, no_body; /* how its answer goes out */
-    bool drained;            /* on_drained is due */
+    bool drained_due;        /* on_drained is due */
     uint32_t n_fields;       /* or trailers */
     size_t list_size;
     struct as_str authority;
-    uint64_t left;   /* of the body, or of its chunk */
-    uint32_t digits; /* of the chunk's size */
+    uint64_t left;          /* of the body, or of its chunk */
+    uint32_t n_size_digits; /* of the chunk's size */
     uint64_t n_chunks;
-    size_t ext;           /* bytes of the chunk's extensions */
+    size_t ext_bytes;     /* bytes of the chunk's extensions */
     size_t unread;        /* given to the owner, and not consumed */
     uint8_t *body_buffer; /* where the next bytes go; NULL: anywhere */
     size_t body_buffer_n;

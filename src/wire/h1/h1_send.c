@@ -234,7 +234,7 @@ static struct as_h1_request *find_request(struct as_h1 *h, uint32_t stream,
 {
     struct as_h1_request *r = &h->rq;
 
-    return stream == h->stream && r->out == out && !h->reset ? r : NULL;
+    return stream == h->stream && r->answer == out && !h->reset ? r : NULL;
 }
 
 void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer *a)
@@ -245,7 +245,7 @@ void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer 
     AS_ASSERT(a->status >= 200 && a->status <= 999);
     if (!r)
         return;
-    r->out = AS_H1_ANSWER_COMPLETE;
+    r->answer = AS_H1_ANSWER_COMPLETE;
     r->no_body = r->is_head || a->status == 204 || a->status == 304;
     plan_unread_body(h, a->status);
     for (uint32_t i = 0; i < a->n_body; i++)
@@ -267,7 +267,7 @@ void as_h1_begin(struct as_h1 *h, uint32_t stream, const struct as_http_answer *
 
     if (!r)
         return;
-    r->out = AS_H1_ANSWER_OPEN;
+    r->answer = AS_H1_ANSWER_OPEN;
     r->streamed = true;
     r->in_chunks = !r->is_http10;
     r->no_body = r->is_head || a->status == 204 || a->status == 304;
@@ -297,7 +297,7 @@ void as_h1_finish(struct as_h1 *h, uint32_t stream)
 
     if (!r)
         return;
-    r->out = AS_H1_ANSWER_COMPLETE;
+    r->answer = AS_H1_ANSWER_COMPLETE;
     plan_unread_body(h, 200);
 }
 
@@ -313,7 +313,7 @@ void as_h1_drop_pieces(struct as_h1 *h)
 
 size_t as_h1_bytes_unsent(struct as_h1 *h, uint32_t stream)
 {
-    return stream == h->stream && h->rq.out < AS_H1_ANSWER_SENT ? h->rq.unsent + h->text.n : 0;
+    return stream == h->stream && h->rq.answer < AS_H1_ANSWER_SENT ? h->rq.unsent + h->text.n : 0;
 }
 
 uint64_t as_h1_bytes_sent(const struct as_h1 *h)
@@ -369,8 +369,8 @@ static void queue_body(struct as_h1 *h, struct as_outq *q, size_t max)
     queue_pieces(h, q, n);
     if (r->in_chunks)
         as_outq_copy(q, "\r\n", 2);
-    if (r->out == AS_H1_ANSWER_OPEN && (was_high || !r->unsent) && r->unsent <= LOW_WATER)
-        r->drained = true;
+    if (r->answer == AS_H1_ANSWER_OPEN && (was_high || !r->unsent) && r->unsent <= LOW_WATER)
+        r->drained_due = true;
 }
 
 static void end_answer(struct as_h1 *h, struct as_outq *q)
@@ -398,13 +398,13 @@ int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
         h->sent += h->text.n;
         h->text.n = 0;
     }
-    if (h->text.n || (r->out != AS_H1_ANSWER_OPEN && r->out != AS_H1_ANSWER_COMPLETE))
+    if (h->text.n || (r->answer != AS_H1_ANSWER_OPEN && r->answer != AS_H1_ANSWER_COMPLETE))
         return 0;
     queue_body(h, q, max);
-    if (r->out == AS_H1_ANSWER_COMPLETE && !r->unsent && q->bytes < max)
+    if (r->answer == AS_H1_ANSWER_COMPLETE && !r->unsent && q->bytes < max)
         end_answer(h, q);
-    if (r->drained && r->out == AS_H1_ANSWER_OPEN && r->req) {
-        r->drained = false;
+    if (r->drained_due && r->answer == AS_H1_ANSWER_OPEN && r->req) {
+        r->drained_due = false;
         h->ops->on_drained(h->conn, r->req);
     }
     return 0;
@@ -412,6 +412,6 @@ int as_h1_send(struct as_h1 *h, struct as_outq *q, size_t max)
 
 bool as_h1_wants_write(const struct as_h1 *h)
 {
-    return h->text.n || h->reset || (h->rq.out < AS_H1_ANSWER_SENT && h->rq.unsent) ||
-           h->rq.out == AS_H1_ANSWER_COMPLETE;
+    return h->text.n || h->reset || (h->rq.answer < AS_H1_ANSWER_SENT && h->rq.unsent) ||
+           h->rq.answer == AS_H1_ANSWER_COMPLETE;
 }

@@ -38,7 +38,7 @@ void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s)
     h->n_open--;
     if (s->streamed)
         as_h2_streamed_body_free(s);
-    as_h2_cached_request_unref(s->known);
+    as_h2_cached_request_unref(s->cached_request);
     as_h2_response_cache_release_head(h, s);
     as_arena_fini(&s->arena);
     h->n_early -= s->early;
@@ -75,7 +75,7 @@ static int new_session(struct as_h2 *h)
 #ifdef AS_H2_HAVE_CONTINUATION_LIMIT
         nghttp2_option_set_max_continuations(opt, SIZE_MAX);
 #endif
-        rc = nghttp2_session_server_new3(&h->session, cb, h, opt, &h->pool.mem);
+        rc = nghttp2_session_server_new3(&h->session, cb, h, opt, &h->memory.mem);
     }
     nghttp2_session_callbacks_del(cb);
     nghttp2_option_del(opt);
@@ -113,7 +113,7 @@ int as_h2_new(struct as_h2 **ret_h, const struct as_h2_conf *conf, const struct 
     as_list_init(&h->open);
     as_h2_guard_init(&h->guard, &conf->limits, now);
     as_list_init(&h->drained);
-    as_h2_memory_init(&h->pool);
+    as_h2_memory_init(&h->memory);
     if (new_session(h) || submit_settings(h)) {
         as_h2_free(h);
         return AS_ENOMEM;
@@ -138,9 +138,9 @@ void as_h2_free(struct as_h2 *h)
         as_h2_stream_free(h, s);
     }
     AS_ASSERT(h->n_early == 0);
-    as_h2_request_cache_clear(&h->heads);
+    as_h2_request_cache_clear(&h->request_cache);
     nghttp2_session_del(h->session);
-    as_h2_memory_fini(&h->pool);
+    as_h2_memory_fini(&h->memory);
     while (h->free) {
         struct as_h2_stream *s = h->free;
 

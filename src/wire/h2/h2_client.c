@@ -30,7 +30,7 @@ struct as_h2_client {
     bool ready;
     bool dead; /* the session must not be used any more */
     bool over; /* a GOAWAY with an error was sent */
-    struct as_h2_memory pool;
+    struct as_h2_memory memory;
 };
 
 static struct stream *find_stream(nghttp2_session *session, int32_t id)
@@ -189,7 +189,7 @@ static int new_session(struct as_h2_client *h)
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
         nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
         nghttp2_option_set_no_closed_streams(opt, 1);
-        rc = nghttp2_session_client_new3(&h->session, cb, h, opt, &h->pool.mem);
+        rc = nghttp2_session_client_new3(&h->session, cb, h, opt, &h->memory.mem);
     }
     nghttp2_session_callbacks_del(cb);
     nghttp2_option_del(opt);
@@ -223,7 +223,7 @@ int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf
         return AS_ENOMEM;
     *h = (struct as_h2_client){.conf = *conf, .ops = ops, .conn = conn};
     as_list_init(&h->open);
-    as_h2_memory_init(&h->pool);
+    as_h2_memory_init(&h->memory);
     if (new_session(h) || submit_settings(h)) {
         as_h2_client_free(h);
         return AS_ENOMEM;
@@ -246,7 +246,7 @@ void as_h2_client_free(struct as_h2_client *h)
         free(s);
     }
     nghttp2_session_del(h->session);
-    as_h2_memory_fini(&h->pool);
+    as_h2_memory_fini(&h->memory);
     free(h->spare);
     free(h);
 }

@@ -99,12 +99,12 @@ static uint32_t get32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static void empty(struct as_h2_guard *g, as_ns now)
+static void count_empty(struct as_h2_guard *g, as_ns now)
 {
     spend_token(g, &g->empty, now, AS_H2_EMPTY);
 }
 
-static void control(struct as_h2_guard *g, as_ns now, enum as_h2_breach breach)
+static void count_control(struct as_h2_guard *g, as_ns now, enum as_h2_breach breach)
 {
     spend_token(g, &g->control, now, breach);
 }
@@ -149,7 +149,7 @@ static void check_block(struct as_h2_guard *g, uint32_t len, as_ns now)
     else if (l->max_header_block && g->block_size > l->max_header_block)
         g->breach = AS_H2_HEADERS;
     else if (!len && !g->block_ends)
-        empty(g, now);
+        count_empty(g, now);
 }
 
 static void set_protocol_error(struct as_h2_guard *g, uint32_t code)
@@ -184,10 +184,10 @@ static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
 static void check_goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
 {
     g->n_last = len >= 8 ? 4 : 0;
-    control(g, now, AS_H2_CONTROL);
+    count_control(g, now, AS_H2_CONTROL);
 }
 
-static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_t calls)
+static void check_frame(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_t calls)
 {
     uint32_t len = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
     uint32_t stream = get32(head + 5) & STREAM;
@@ -205,7 +205,7 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
         if (flags & END_STREAM)
             break;
         if (!len)
-            empty(g, now);
+            count_empty(g, now);
         g->padded = flags & PADDED && len && len <= 256;
         break;
     case HEADERS:
@@ -226,23 +226,23 @@ static void judge(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_
         break;
     case PING:
         if (flags & ACK || !check_ping(g, now, calls))
-            control(g, now, AS_H2_CONTROL);
+            count_control(g, now, AS_H2_CONTROL);
         break;
     case SETTINGS:
-        control(g, now, AS_H2_SETTINGS);
+        count_control(g, now, AS_H2_SETTINGS);
         break;
     case PRIORITY:
         check_priority(g, stream, len);
-        control(g, now, AS_H2_PRIORITIES);
+        count_control(g, now, AS_H2_PRIORITIES);
         break;
     case PRIORITY_UPDATE:
-        control(g, now, AS_H2_PRIORITIES);
+        count_control(g, now, AS_H2_PRIORITIES);
         break;
     case GOAWAY:
         check_goaway(g, len, now);
         break;
     default:
-        control(g, now, AS_H2_CONTROL);
+        count_control(g, now, AS_H2_CONTROL);
     }
 }
 
@@ -261,7 +261,7 @@ static size_t skip_payload(struct as_h2_guard *g, const uint8_t *p, size_t n, as
     if (g->padded) {
         g->padded = false;
         if (p[0] + 1u == g->skip) /* nothing but padding */
-            empty(g, now);
+            count_empty(g, now);
         if (g->breach)
             return 0;
     }
@@ -287,7 +287,7 @@ static size_t skip_last_stream(struct as_h2_guard *g, size_t n)
 }
 
 /* The length of a whole frame of an ordinary request, of which there is nothing to say, or 0. */
-static inline size_t ordinary(struct as_h2_guard *g, const uint8_t *head, size_t n)
+static inline size_t ordinary_frame_len(struct as_h2_guard *g, const uint8_t *head, size_t n)
 {
     uint32_t word;
     size_t len;
@@ -321,7 +321,7 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
 
     while (at < n && !g->breach) {
         const uint8_t *head = p + at;
-        size_t k = ordinary(g, head, n - at);
+        size_t k = ordinary_frame_len(g, head, n - at);
 
         if (k) {
             at += k;
@@ -349,7 +349,7 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
         if (head[3] == HEADERS && g->n_blocks >= AS_H2_REQUESTS_PER_RECV && !g->n_head)
             return at;
         g->n_head = 0;
-        judge(g, head, now, calls);
+        check_frame(g, head, now, calls);
         if (g->breach)
             return at;
         at += k;

@@ -39,8 +39,8 @@
 /* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
 struct as_h2_memory {
     struct as_h2_memory_block *free[AS_H2_MEMORY_CLASSES];
-    size_t kept;  /* bytes in all lists */
-    bool refused; /* growth failed: the session is over, and what it frees is deferred */
+    size_t free_bytes;  /* bytes in all lists */
+    bool growth_failed; /* growth failed: the session is over, and what it frees is deferred */
     struct as_h2_memory_block *deferred;
     nghttp2_mem mem;
 };
@@ -82,7 +82,8 @@ struct as_h2_stream {
     bool no_memory;  /* the same for want of memory */
     char status[3];
 
-    struct as_h2_cached_request *known; /* holds the head's fields, or NULL: the stream does */
+    struct as_h2_cached_request
+        *cached_request; /* holds the head's fields, or NULL: the stream does */
     struct as_h2_rules rules;
     struct as_http_head head;
     uint32_t n_fields;
@@ -96,8 +97,9 @@ struct as_h2_stream {
     uint64_t body_sent;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
-    enum as_h2_head_encoding lead;
-    bool tail; /* the trailers go out behind the frame that nghttp2 takes for the last one */
+    enum as_h2_head_encoding head_encoding;
+    bool cached_trailers; /* the trailers go out behind the frame that nghttp2 takes for the last
+                             one */
 
     struct as_h2_streamed_body *streamed; /* an answer that comes over time, or NULL */
 
@@ -110,9 +112,9 @@ struct as_h2_stream {
 /* Header blocks of this connection that need no packing any more: h2_said.c. */
 #define AS_H2_CACHED_BLOCK_FIELDS 4u
 struct as_h2_cached_block {
-    bool is_known;   /* the block is how nghttp2 packs the text */
-    bool is_offered; /* the next frame has these fields, of the stream `from` */
-    uint32_t from;
+    bool is_known;    /* the block is how nghttp2 packs the text */
+    bool is_learning; /* the next frame has these fields, of `stream` */
+    uint32_t stream;
     uint8_t n_text; /* fields of the text, and bytes of the block; 0: there is none */
     uint8_t block[AS_H2_CACHED_BLOCK_FIELDS];
     uint8_t name_len[AS_H2_CACHED_BLOCK_FIELDS], value_len[AS_H2_CACHED_BLOCK_FIELDS];
@@ -121,18 +123,18 @@ struct as_h2_cached_block {
 };
 struct as_h2_response_cache {
     bool settings_changed; /* the client has sent SETTINGS, and no header block of ours followed */
-    bool is_lead;     /* the next frame, of the stream lead.from, is to be filled with the lead */
-    uint32_t n_leads; /* streams with the lead's text that are not packed yet */
-    struct as_h2_cached_block lead, tail; /* an answer's head, and trailers */
+    bool head_is_next; /* the next frame, of the stream lead.from, is to be filled with the lead */
+    uint32_t n_heads_pending; /* streams with the lead's text that are not packed yet */
+    struct as_h2_cached_block head, trailers; /* an answer's head, and trailers */
 };
 
 /* The header block that requests of this connection repeat: h2_head.c. */
 #define AS_H2_REQUEST_BLOCK_MAX 192u
 struct as_h2_request_cache {
-    struct as_h2_cached_request *known; /* its fields; NULL: it came once */
-    bool is_known;                      /* nghttp2 reads such a frame, without its bytes … */
-    bool is_new;                        /* … or with them, and it comes for the second time */
-    uint8_t n;                          /* bytes of it; 0: there is none */
+    struct as_h2_cached_request *request; /* its fields; NULL: it came once */
+    bool is_hit;                          /* nghttp2 reads such a frame, without its bytes … */
+    bool is_learning;                     /* … or with them, and it comes for the second time */
+    uint8_t n;                            /* bytes of it; 0: there is none */
     uint8_t block[AS_H2_REQUEST_BLOCK_MAX];
 };
 
@@ -155,11 +157,11 @@ struct as_h2 {
     struct as_list drained;   /* open answers whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
-    struct as_h2_request_cache heads;
+    struct as_h2_request_cache request_cache;
     struct as_h2_response_cache response_cache;
     struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
     size_t max;        /* and until how many wait there */
-    struct as_h2_memory pool;
+    struct as_h2_memory memory;
 };
 
 struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id); /* NULL: out of memory */
@@ -239,8 +241,8 @@ void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s);
 /* The stream's head is packed, or never will be. */
 static inline void as_h2_response_cache_release_head(struct as_h2 *h, struct as_h2_stream *s)
 {
-    h->response_cache.n_leads -= s->lead != AS_H2_HEAD_BY_NGHTTP2;
-    s->lead = AS_H2_HEAD_BY_NGHTTP2;
+    h->response_cache.n_heads_pending -= s->head_encoding != AS_H2_HEAD_BY_NGHTTP2;
+    s->head_encoding = AS_H2_HEAD_BY_NGHTTP2;
 }
 /* Can the stream's trailers go out by as_h2_response_cache_put_trailers, which writes their frame
  * to h->q? */

@@ -21,7 +21,7 @@ static void *pool_malloc(size_t n, void *user)
     if (class < AS_H2_MEMORY_CLASSES && p->free[class]) {
         b = p->free[class];
         p->free[class] = b->next;
-        p->kept -= size;
+        p->free_bytes -= size;
         return b + 1;
     }
     /* Rounded up, so that the block serves its whole class later. */
@@ -55,18 +55,18 @@ static void pool_free(void *ptr, void *user)
     if (!ptr)
         return;
     b = (struct as_h2_memory_block *)ptr - 1;
-    if (p->refused) {
+    if (p->growth_failed) {
         defer_free(p, b);
         return;
     }
     class = b->size / STEP - 1;
-    if (class >= AS_H2_MEMORY_CLASSES || p->kept + b->size > AS_H2_MEMORY_MAX) {
+    if (class >= AS_H2_MEMORY_CLASSES || p->free_bytes + b->size > AS_H2_MEMORY_MAX) {
         free(b);
         return;
     }
     b->next = p->free[class];
     p->free[class] = b;
-    p->kept += b->size;
+    p->free_bytes += b->size;
 }
 
 static void *pool_calloc(size_t n, size_t each, void *user)
@@ -87,7 +87,7 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
 
     if (!ptr) {
         ptr = pool_malloc(n, user);
-        ((struct as_h2_memory *)user)->refused |= !ptr;
+        ((struct as_h2_memory *)user)->growth_failed |= !ptr;
         return ptr;
     }
     /* nghttp2 grows few things: moving beats a second path through realloc. */
@@ -96,7 +96,7 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
         return ptr;
     to = pool_malloc(n, user);
     if (!to) {
-        ((struct as_h2_memory *)user)->refused = true;
+        ((struct as_h2_memory *)user)->growth_failed = true;
         return NULL;
     }
     memcpy(to, ptr, had);
@@ -127,5 +127,5 @@ void as_h2_memory_fini(struct as_h2_memory *p)
         p->deferred = b->next;
         free(b);
     }
-    p->kept = 0;
+    p->free_bytes = 0;
 }

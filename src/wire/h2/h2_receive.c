@@ -1,7 +1,7 @@
 #include "wire/h2/h2_internal.h"
 
 /* Where a field that has a place of its own in the head goes, or NULL. */
-static inline struct as_str *place(struct as_http_head *head, struct as_str name)
+static inline struct as_str *named_field(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
     case 2:
@@ -85,7 +85,7 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
         s->over_limit = true;
         return;
     }
-    to = place(&s->head, name);
+    to = named_field(&s->head, name);
     if (to && !to->p) {
         *to = as_h2_store(s, value);
         s->no_memory = !to->p;
@@ -112,7 +112,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
     s->began = h->now;
-    if (h->heads.is_known)
+    if (h->request_cache.is_hit)
         as_h2_request_cache_apply(h, s);
     as_h2_guard_request_opened(&h->guard);
     h->last = s;
@@ -189,7 +189,7 @@ static void begin_request(struct as_h2 *h, struct as_h2_stream *s, bool end)
         as_h2_answer(h, s->id, &a);
         return;
     }
-    if (h->heads.is_new)
+    if (h->request_cache.is_learning)
         as_h2_request_cache_learn(h, s);
     s->req = h->ops->on_request(h->conn, s->id, &s->head);
     AS_ASSERT(s->req || s->answered);

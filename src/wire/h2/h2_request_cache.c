@@ -32,8 +32,8 @@ void as_h2_cached_request_unref(struct as_h2_cached_request *k)
 
 void as_h2_request_cache_clear(struct as_h2_request_cache *m)
 {
-    as_h2_cached_request_unref(m->known);
-    m->known = NULL;
+    as_h2_cached_request_unref(m->request);
+    m->request = NULL;
     m->n = 0;
 }
 
@@ -114,7 +114,7 @@ void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s)
     struct as_h2_cached_request *k;
     char *text;
 
-    h->heads.is_new = false;
+    h->request_cache.is_learning = false;
     /* its names and values are less than the list's size */
     if (s->list_size > TEXT_MAX || s->head.n_rest > AS_H2_INLINE_REST)
         return;
@@ -137,21 +137,21 @@ void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s)
         copy_text(&k->rest[i].value, &text);
     }
     AS_ASSERT(text <= k->text + s->list_size);
-    AS_ASSERT(!h->heads.known);
-    h->heads.known = k;
+    AS_ASSERT(!h->request_cache.request);
+    h->request_cache.request = k;
 }
 
 void as_h2_request_cache_apply(struct as_h2 *h, struct as_h2_stream *s)
 {
-    struct as_h2_cached_request *k = h->heads.known;
+    struct as_h2_cached_request *k = h->request_cache.request;
 
     k->refs++;
-    s->known = k;
+    s->cached_request = k;
     s->n_fields = k->n_fields;
     s->list_size = k->list_size;
     s->rules = k->rules;
     s->head = k->head;
-    h->heads.is_known = false;
+    h->request_cache.is_hit = false;
 }
 
 /* --- frames --- */
@@ -185,7 +185,7 @@ static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
 /* Notes a header block of n bytes. True: it came before, so that its frame goes by itself. */
 static bool lookup_block(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_request_cache *m = &h->heads;
+    struct as_h2_request_cache *m = &h->request_cache;
     const uint8_t *block = frame + FRAME_HEAD;
     bool is_plain_one = is_plain(h, frame);
 
@@ -203,15 +203,16 @@ static bool lookup_block(struct as_h2 *h, const uint8_t *frame, size_t n)
 /* The flags are of this frame: those before it are handed on already. */
 static bool feed_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_request_cache *m = &h->heads;
+    struct as_h2_request_cache *m = &h->request_cache;
     uint8_t empty[FRAME_HEAD] = {0};
     bool ok;
 
     memcpy(empty + 3, frame + 3, FRAME_HEAD - 3);
-    m->is_known = m->known;
-    m->is_new = !m->known;
-    ok = m->known ? feed_session(h, empty, sizeof(empty)) : feed_session(h, frame, FRAME_HEAD + n);
-    m->is_known = m->is_new = false; /* a stream that is refused takes nothing */
+    m->is_hit = m->request;
+    m->is_learning = !m->request;
+    ok =
+        m->request ? feed_session(h, empty, sizeof(empty)) : feed_session(h, frame, FRAME_HEAD + n);
+    m->is_hit = m->is_learning = false; /* a stream that is refused takes nothing */
     return ok;
 }
 
@@ -222,20 +223,20 @@ bool as_h2_request_cache_receive(struct as_h2 *h, const uint8_t *p, size_t n, si
     if (h->conf.uncached)
         return feed_session(h, p, n);
     if (skip == SIZE_MAX)
-        as_h2_request_cache_clear(&h->heads);
+        as_h2_request_cache_clear(&h->request_cache);
     while (at < n) {
         size_t len, rest = n - at;
         uint8_t type;
 
         if (rest < FRAME_HEAD) {
-            as_h2_request_cache_clear(&h->heads);
+            as_h2_request_cache_clear(&h->request_cache);
             break;
         }
         len = get32(p + at) >> 8;
         type = p[at + 3];
         if (type == NGHTTP2_CONTINUATION || type == NGHTTP2_PUSH_PROMISE ||
             (type == NGHTTP2_HEADERS && FRAME_HEAD + len > rest)) {
-            as_h2_request_cache_clear(&h->heads);
+            as_h2_request_cache_clear(&h->request_cache);
         } else if (type == NGHTTP2_HEADERS && lookup_block(h, p + at, len)) {
             if (!feed_session(h, p + from, at - from) || !feed_head(h, p + at, len))
                 return false;

@@ -34,7 +34,7 @@ static bool add_field(struct as_h2_cached_block *m, struct as_str name, struct a
 
 static void forget_block(struct as_h2_cached_block *m)
 {
-    m->is_known = m->is_offered = false;
+    m->is_known = m->is_learning = false;
 }
 
 /* A text that is not whole matches nothing. */
@@ -85,13 +85,13 @@ static bool is_trailers(const struct as_h2_cached_block *m, const struct as_h2_s
  * nghttp2 can do: not between the client's SETTINGS and that block. */
 bool as_h2_response_cache_has_trailers(const struct as_h2 *h, const struct as_h2_stream *s)
 {
-    return h->response_cache.tail.is_known && !h->response_cache.settings_changed &&
-           !h->conf.uncached && is_trailers(&h->response_cache.tail, s);
+    return h->response_cache.trailers.is_known && !h->response_cache.settings_changed &&
+           !h->conf.uncached && is_trailers(&h->response_cache.trailers, s);
 }
 
 void as_h2_response_cache_put_trailers(struct as_h2 *h, const struct as_h2_stream *s)
 {
-    const struct as_h2_cached_block *m = &h->response_cache.tail;
+    const struct as_h2_cached_block *m = &h->response_cache.trailers;
     uint8_t *p = as_outq_alloc(h->q, FRAME_HEAD + m->n_text);
     const uint32_t id = htobe32(s->id);
 
@@ -105,7 +105,7 @@ void as_h2_response_cache_put_trailers(struct as_h2 *h, const struct as_h2_strea
 
 void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_stream *s)
 {
-    struct as_h2_cached_block *m = &h->response_cache.tail;
+    struct as_h2_cached_block *m = &h->response_cache.trailers;
 
     if (m->is_known || !s->n_trailers || s->n_trailers > AS_H2_CACHED_BLOCK_FIELDS)
         return;
@@ -116,13 +116,13 @@ void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_str
             return;
         }
     }
-    m->is_offered = true;
-    m->from = s->id;
+    m->is_learning = true;
+    m->stream = s->id;
 }
 
 /* --- heads of answers --- */
 
-static bool is_lead(const struct as_h2_cached_block *m, struct as_str status,
+static bool is_head(const struct as_h2_cached_block *m, struct as_str status,
                     const struct as_http_answer *a)
 {
     size_t at = 0;
@@ -142,15 +142,15 @@ static void learn_head(struct as_h2_response_cache *m, struct as_str status,
 {
     bool has_room;
 
-    if (m->n_leads || a->n_headers >= AS_H2_CACHED_BLOCK_FIELDS ||
+    if (m->n_heads_pending || a->n_headers >= AS_H2_CACHED_BLOCK_FIELDS ||
         !as_http_fields_are_valid(a->headers, a->n_headers))
         return;
-    clear_block(&m->lead);
-    has_room = add_field(&m->lead, AS_STR(":status"), status);
+    clear_block(&m->head);
+    has_room = add_field(&m->head, AS_STR(":status"), status);
     for (uint32_t i = 0; has_room && i < a->n_headers; i++)
-        has_room = add_field(&m->lead, a->headers[i].name, a->headers[i].value);
+        has_room = add_field(&m->head, a->headers[i].name, a->headers[i].value);
     if (!has_room)
-        clear_block(&m->lead);
+        clear_block(&m->head);
 }
 
 bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,
@@ -160,22 +160,22 @@ bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,
 
     if (h->conf.uncached)
         return false;
-    if (!is_lead(&h->response_cache.lead, status, a)) {
+    if (!is_head(&h->response_cache.head, status, a)) {
         learn_head(&h->response_cache, status, a);
         return false;
     }
-    h->response_cache.n_leads++;
-    s->lead = h->response_cache.lead.is_known && !h->response_cache.settings_changed
-                  ? AS_H2_HEAD_CACHED
-                  : AS_H2_HEAD_LEARNING;
-    return s->lead == AS_H2_HEAD_CACHED;
+    h->response_cache.n_heads_pending++;
+    s->head_encoding = h->response_cache.head.is_known && !h->response_cache.settings_changed
+                           ? AS_H2_HEAD_CACHED
+                           : AS_H2_HEAD_LEARNING;
+    return s->head_encoding == AS_H2_HEAD_CACHED;
 }
 
 void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s)
 {
-    h->response_cache.is_lead = s->lead == AS_H2_HEAD_CACHED;
-    h->response_cache.lead.is_offered = s->lead == AS_H2_HEAD_LEARNING;
-    h->response_cache.lead.from = s->id;
+    h->response_cache.head_is_next = s->head_encoding == AS_H2_HEAD_CACHED;
+    h->response_cache.head.is_learning = s->head_encoding == AS_H2_HEAD_LEARNING;
+    h->response_cache.head.stream = s->id;
     as_h2_response_cache_release_head(h, s);
 }
 
@@ -202,7 +202,7 @@ static size_t put_literals(const struct as_h2_cached_block *m, uint8_t *to)
 /* Fills nghttp2's frame. What is in it says that the table has a new size. */
 static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
-    struct as_h2_cached_block *m = &h->response_cache.lead;
+    struct as_h2_cached_block *m = &h->response_cache.head;
     static const uint8_t size_update = 0x20, size_mask = 0xe0;
     uint8_t literals[sizeof(m->text) + 3ul * AS_H2_CACHED_BLOCK_FIELDS], *p;
     const uint8_t *block = m->block;
@@ -213,7 +213,7 @@ static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
     AS_ASSERT(n == FRAME_HEAD || (frame[FRAME_HEAD] & size_mask) == size_update);
     if (n > FRAME_HEAD) {
         forget_block(m);
-        forget_block(&h->response_cache.tail);
+        forget_block(&h->response_cache.trailers);
     }
     if (!m->is_known) {
         len = put_literals(m, literals);
@@ -241,11 +241,11 @@ static bool is_references(const uint8_t *block, size_t n)
 
 static void learn_block(struct as_h2_cached_block *m, const uint8_t *block, size_t n)
 {
-    if (m->is_offered && n == m->n_text) {
+    if (m->is_learning && n == m->n_text) {
         memcpy(m->block, block, n);
         m->is_known = true;
     }
-    m->is_offered = false;
+    m->is_learning = false;
 }
 
 static uint32_t stream_of(const uint8_t *frame)
@@ -261,10 +261,10 @@ static void check_frame(const struct as_h2_response_cache *m, const uint8_t *fra
 {
     AS_ASSERT(n >= FRAME_HEAD);
     AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
-    if (m->is_lead || m->lead.is_offered)
-        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->lead.from);
-    if (m->tail.is_offered)
-        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->tail.from);
+    if (m->head_is_next || m->head.is_learning)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->head.stream);
+    if (m->trailers.is_learning)
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->trailers.stream);
 }
 
 void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_t n)
@@ -276,17 +276,17 @@ void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_
     check_frame(m, frame, n);
     if (is_block) {
         m->settings_changed = false;
-        if (m->is_lead) {
-            m->is_lead = false;
+        if (m->head_is_next) {
+            m->head_is_next = false;
             put_head(h, frame, n);
             return;
         }
         if (!is_references(block, n - FRAME_HEAD)) {
-            forget_block(&m->lead);
-            forget_block(&m->tail);
+            forget_block(&m->head);
+            forget_block(&m->trailers);
         } else {
-            learn_block(&m->lead, block, n - FRAME_HEAD);
-            learn_block(&m->tail, block, n - FRAME_HEAD);
+            learn_block(&m->head, block, n - FRAME_HEAD);
+            learn_block(&m->trailers, block, n - FRAME_HEAD);
         }
     }
     as_outq_copy(h->q, frame, n);

@@ -114,7 +114,7 @@ static bool equals_any_case(struct as_str v, const char *text)
     return v.n == strlen(text) && strncasecmp(v.p, text, v.n) == 0;
 }
 
-static bool method(struct as_h2_rules *r, struct as_str v)
+static bool check_method(struct as_h2_rules *r, struct as_str v)
 {
     if (as_str_eq(v, AS_STR("POST")) || as_str_eq(v, AS_STR("GET")))
         return true;
@@ -123,31 +123,31 @@ static bool method(struct as_h2_rules *r, struct as_str v)
     return nghttp2_check_method(bytes(v), v.n) && !(r->connect && r->seen & (PATH | SCHEME));
 }
 
-static bool path(struct as_h2_rules *r, struct as_str v)
+static bool check_path(struct as_h2_rules *r, struct as_str v)
 {
     r->slash = v.p[0] == '/';
     r->asterisk = v.n == 1 && v.p[0] == '*';
     return !r->connect && nghttp2_check_path(bytes(v), v.n);
 }
 
-static bool scheme(struct as_h2_rules *r, struct as_str v)
+static bool check_scheme(struct as_h2_rules *r, struct as_str v)
 {
     r->web = equals_any_case(v, "http") || equals_any_case(v, "https");
     return !r->connect && (r->web || is_scheme(v));
 }
 
-static bool pseudo(struct as_h2_rules *r, uint8_t bit, struct as_str v)
+static bool check_pseudo(struct as_h2_rules *r, uint8_t bit, struct as_str v)
 {
     bool good;
 
     if (r->seen & bit || !v.n)
         return false;
     if (bit == METHOD)
-        good = method(r, v);
+        good = check_method(r, v);
     else if (bit == PATH)
-        good = path(r, v);
+        good = check_path(r, v);
     else if (bit == SCHEME)
-        good = scheme(r, v);
+        good = check_scheme(r, v);
     else
         good = nghttp2_check_authority(bytes(v), v.n);
     r->seen |= bit;
@@ -191,7 +191,7 @@ bool as_h2_rules_field(struct as_h2_rules *r, struct as_str name, struct as_str 
     enum kind kind = kind_of(name, &bit);
 
     if (name.n && name.p[0] == ':')
-        return !trailer && !r->regular && kind == PSEUDO && pseudo(r, bit, value);
+        return !trailer && !r->regular && kind == PSEUDO && check_pseudo(r, bit, value);
     r->regular = true;
     if (kind == OTHER && !nghttp2_check_header_name(bytes(name), name.n))
         return false;

@@ -40,19 +40,19 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     (void)frame;
     /* what the trailers of as_h2_response_cache_put_trailers rely on, too */
     AS_ASSERT(length == ((size_t)framehd[0] << 16 | (size_t)framehd[1] << 8 | framehd[2]));
-    AS_ASSERT(!s->tail || framehd[4] == NGHTTP2_FLAG_END_STREAM);
-    if (length || !s->tail) {
+    AS_ASSERT(!s->cached_trailers || framehd[4] == NGHTTP2_FLAG_END_STREAM);
+    if (length || !s->cached_trailers) {
         uint8_t *head = as_outq_alloc(h->q, FRAME_HEAD);
 
         memcpy(head, framehd, FRAME_HEAD);
-        if (s->tail)
+        if (s->cached_trailers)
             head[4] = NGHTTP2_FLAG_NONE; /* END_STREAM is the trailers' */
     }
     if (s->streamed)
         as_h2_streamed_body_append(h, s, length);
     else
         append_body(h->q, s, length);
-    if (s->tail)
+    if (s->cached_trailers)
         as_h2_response_cache_put_trailers(h, s);
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
 }
@@ -62,8 +62,8 @@ int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!s->n_trailers)
         return 0;
-    s->tail = as_h2_response_cache_has_trailers(h, s);
-    if (s->tail)
+    s->cached_trailers = as_h2_response_cache_has_trailers(h, s);
+    if (s->cached_trailers)
         return 0;
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     return nghttp2_submit_trailer(h->session, (int32_t)s->id, s->trailers, s->n_trailers);
@@ -139,7 +139,7 @@ static void on_head(struct as_h2 *h, int32_t id)
 {
     struct as_h2_stream *s = as_h2_find_stream(h, id);
 
-    if (s && s->lead)
+    if (s && s->head_encoding)
         as_h2_response_cache_head_encoded(h, s);
 }
 

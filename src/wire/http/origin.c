@@ -42,7 +42,7 @@ bool as_origin_is_authority(struct as_str origin, struct as_str authority)
 }
 
 /* The next entry of a list; false behind the last. */
-static bool next(struct as_str *list, struct as_str *ret_entry)
+static bool next_entry(struct as_str *list, struct as_str *ret_entry)
 {
     const char *comma;
 
@@ -91,7 +91,7 @@ bool as_origin_list_is_valid(struct as_str list, struct as_str *ret_bad)
 {
     if (!list.n)
         return true;
-    while (next(&list, ret_bad)) {
+    while (next_entry(&list, ret_bad)) {
         if (!is_authority(authority_of(*ret_bad)))
             return false;
     }
@@ -102,7 +102,7 @@ bool as_origin_list_contains(struct as_str list, struct as_str origin)
 {
     struct as_str entry;
 
-    while (next(&list, &entry)) {
+    while (next_entry(&list, &entry)) {
         if (entry.n && equals_nocase(entry, origin))
             return true;
     }
@@ -113,7 +113,7 @@ bool as_origin_list_has_host(struct as_str list, struct as_str host)
 {
     struct as_str entry;
 
-    while (next(&list, &entry)) {
+    while (next_entry(&list, &entry)) {
         if (host.n && equals_nocase(as_origin_host(authority_of(entry)), host))
             return true;
     }

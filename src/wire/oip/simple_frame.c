@@ -46,7 +46,7 @@ static struct as_str whole_message(const struct as_simple_frame_rx *rx)
 /* For n bytes more, in steps: the sender says how long it is before it sends anything. */
 static int reserve(struct as_simple_frame_rx *rx, size_t n)
 {
-    size_t need = rx->have + n;
+    size_t need = rx->n_received + n;
 
     return need > as_blob_grow_at(rx->blob, rx->n)
                ? as_blob_grow(&rx->blob, as_blob_grow_to(need, rx->n))
@@ -76,17 +76,17 @@ int as_simple_frame_receive(struct as_simple_frame_rx *rx, const uint8_t *p, siz
             *ret_rest = n - rx->n;
             return 1;
         }
-        rx->have = 0;
+        rx->n_received = 0;
         err = as_blob_new_growing(rx->payer, rx->n, &rx->blob);
         if (err)
             return err;
     }
-    k = AS_MIN(n, rx->n - rx->have);
+    k = AS_MIN(n, rx->n - rx->n_received);
     err = k ? reserve(rx, k) : 0;
     if (err)
         return err;
     if (k)
-        memcpy(rx->blob->data + rx->have, p, k);
+        memcpy(rx->blob->data + rx->n_received, p, k);
     *ret_rest = n - k;
     return as_simple_frame_received(rx, k, ret_message);
 }
@@ -95,15 +95,15 @@ uint8_t *as_simple_frame_buffer(const struct as_simple_frame_rx *rx, size_t *ret
 {
     if (!rx->blob)
         return NULL;
-    *ret_n = as_blob_grow_at(rx->blob, rx->n) - rx->have;
-    return rx->blob->data + rx->have;
+    *ret_n = as_blob_grow_at(rx->blob, rx->n) - rx->n_received;
+    return rx->blob->data + rx->n_received;
 }
 
 int as_simple_frame_received(struct as_simple_frame_rx *rx, size_t n, struct as_str *ret_message)
 {
-    AS_ASSERT(n <= rx->n - rx->have);
-    rx->have += n;
-    if (rx->have < rx->n) /* there must be somewhere to read the next byte to */
+    AS_ASSERT(n <= rx->n - rx->n_received);
+    rx->n_received += n;
+    if (rx->n_received < rx->n) /* there must be somewhere to read the next byte to */
         return reserve(rx, 1);
     *ret_message = whole_message(rx);
     return 1;
@@ -177,8 +177,8 @@ int as_simple_frame_parse(struct as_str message, struct as_str id, struct as_are
     if (a.r.has_duplicates)
         return reject(why, cap,
                       "its name, version or id is given twice, as in two answers run into one");
-    a.named = a.r.id.n > 0;
-    if (a.named && !as_str_eq(a.r.id, id))
+    a.has_id = a.r.id.n > 0;
+    if (a.has_id && !as_str_eq(a.r.id, id))
         return reject(why, cap, "the id is that of another request");
     error = find_param(&a.r, AS_STR("anyserve_error"));
     err = error ? read_error(error, &a, why, cap) : 0;

@@ -22,7 +22,7 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
 struct as_simple_frame_rx {
     uint8_t head[AS_SIMPLE_FRAME_HEAD];
     uint32_t n_head;          /* bytes of it that have come */
-    size_t n, have;           /* of the message, once the head is there */
+    size_t n, n_received;     /* of the message, once the head is there */
     struct as_blob *blob;     /* for n bytes, with room for the next; NULL: it has not begun */
     struct as_account *payer; /* the caller's to set; NULL: nobody pays for the blob */
 };
@@ -50,7 +50,7 @@ void as_simple_frame_reset(struct as_simple_frame_rx *rx);
 struct as_simple_answer {
     uint32_t status;       /* 0: `r` has the outputs; else a gRPC status, 1 … 16 */
     struct as_str message; /* of an error; UTF-8 */
-    bool named;            /* it repeated the id of the request */
+    bool has_id;           /* it repeated the id of the request */
     struct as_oip_response r;
 };
 

@@ -104,7 +104,7 @@ static void a_question_waits_for_the_handler(void **state)
     struct as_worker_req *q = pair_start(p, 1, 8);
     struct as_worker_ask *a;
 
-    assert_true(p->d.page->held > 0);
+    assert_true(p->d.page->busy_since > 0);
     ask(p, 3, AS_CONTROL_HEALTH, "");
     as_frame_put_ping(&p->d.out, AS_FRAME_PING, 7);
     fake_send(&p->d);
@@ -112,7 +112,7 @@ static void a_question_waits_for_the_handler(void **state)
     pair_echo(p, q);
     a = as_worker_next_ask(p->w); /* before the next request, without waiting */
     assert_non_null(a);
-    assert_int_equal(p->d.page->held, 0);
+    assert_int_equal(p->d.page->busy_since, 0);
     as_worker_reply(p->w, a, AS_STATUS_OK, AS_STR("well"));
     fake_expect(&p->d, AS_FRAME_DATA);
     assert_int_equal(expect_reply(p, 3).code, 0);
@@ -177,16 +177,16 @@ static void the_page_tells_when_the_runner_is_in_a_handler(void **state)
     struct as_worker_req *q;
 
     assert_null(as_worker_next(p->w));
-    assert_int_equal(p->d.page->held, 0);
+    assert_int_equal(p->d.page->busy_since, 0);
     q = pair_start(p, 1, 8);
-    assert_int_equal(p->d.page->held, p->d.page->clock);
+    assert_int_equal(p->d.page->busy_since, p->d.page->clock);
     pair_echo(p, q);
     assert_null(as_worker_next(p->w)); /* it is back */
-    assert_int_equal(p->d.page->held, 0);
+    assert_int_equal(p->d.page->busy_since, 0);
     as_worker_busy(p->w, true); /* an event loop says so itself */
-    assert_true(p->d.page->held > 0);
+    assert_true(p->d.page->busy_since > 0);
     as_worker_busy(p->w, false);
-    assert_int_equal(p->d.page->held, 0);
+    assert_int_equal(p->d.page->busy_since, 0);
 }
 
 /* The runner of threads hands on, and is free again. */
@@ -196,7 +196,7 @@ static void a_runner_that_hands_over_is_not_held(void **state)
     struct as_worker_req *q = pair_start(p, 1, 8);
 
     assert_null(as_worker_next(p->w));
-    assert_int_equal(p->d.page->held, 0);
+    assert_int_equal(p->d.page->busy_since, 0);
     pair_echo(p, q);
 }
 

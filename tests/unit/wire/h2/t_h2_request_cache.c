@@ -39,7 +39,7 @@ static void ask(struct pair *t, uint32_t id, const uint8_t *block, size_t n)
 
 static bool knows(const struct pair *t)
 {
-    return t->h->heads.known;
+    return t->h->request_cache.request;
 }
 
 static void what_comes_twice_is_known(void **state AS_UNUSED)
@@ -94,8 +94,8 @@ static void the_compression_table_changes(void **state AS_UNUSED)
 
     m += insert(other + m, "x-a", "1");
     ask(t, 1, other, m);
-    assert_int_equal(t->h->heads.n, 0); /* its bytes mean "insert" */
-    block[n++] = 0x80 | 62;             /* the newest entry */
+    assert_int_equal(t->h->request_cache.n, 0); /* its bytes mean "insert" */
+    block[n++] = 0x80 | 62;                     /* the newest entry */
     for (uint32_t id = 3; id < 11; id += 2) {
         ask(t, id, block, n);
         assert_string_equal(text(t, id), "POST|/m|http|host|||||\nx-a: 1");

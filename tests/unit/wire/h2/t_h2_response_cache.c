@@ -96,8 +96,8 @@ static struct pair *pair_that_knows(void)
     pair_pump(t);
     for (int i = 0; i < 4; i++)
         call(t);
-    assert_true(t->h->response_cache.lead.is_known);
-    assert_true(t->h->response_cache.tail.is_known);
+    assert_true(t->h->response_cache.head.is_known);
+    assert_true(t->h->response_cache.trailers.is_known);
     return t;
 }
 
@@ -120,9 +120,9 @@ static void answers_that_are_alike(void **state AS_UNUSED)
         assert_string_equal(pair_text(&pair_reply_of(t, id)->body), "ok");
         assert_string_equal(pair_reply_of(t, id)->frames, "hdH");
         /* the first is literals, the second references; the text is taken from the first */
-        assert_int_equal(t->h->response_cache.lead.is_known, i >= 1);
+        assert_int_equal(t->h->response_cache.head.is_known, i >= 1);
     }
-    assert_int_equal(t->h->response_cache.n_leads, 0);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 0);
     pair_free(t);
 }
 
@@ -135,11 +135,11 @@ static void many_at_once(void **state AS_UNUSED)
         id[i] = ask(t);
     for (size_t i = 0; i < AS_COUNT(id); i++)
         answer(t, id[i]);
-    assert_int_equal(t->h->response_cache.n_leads, AS_COUNT(id));
+    assert_int_equal(t->h->response_cache.n_heads_pending, AS_COUNT(id));
     pair_pump(t);
     for (size_t i = 0; i < AS_COUNT(id); i++)
         check(t, id[i], WHOLE);
-    assert_int_equal(t->h->response_cache.n_leads, 0);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 0);
     pair_free(t);
 }
 
@@ -154,9 +154,9 @@ static void another_block_comes_between(void **state AS_UNUSED)
     answer(t, id[0]);
     answer_with(t, id[1], 404, "x-new", "1");
     answer(t, id[2]);
-    assert_int_equal(t->h->response_cache.n_leads, 2);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 2);
     pair_pump(t);
-    assert_false(t->h->response_cache.lead.is_known);
+    assert_false(t->h->response_cache.head.is_known);
     check(t, id[0], WHOLE);
     check(t, id[1], ":status: 404\nx-new: 1\n");
     check(t, id[2], WHOLE);
@@ -165,7 +165,7 @@ static void another_block_comes_between(void **state AS_UNUSED)
         pair_pump(t);
         check(t, id[i], WHOLE);
     }
-    assert_true(t->h->response_cache.lead.is_known);
+    assert_true(t->h->response_cache.head.is_known);
     pair_free(t);
 }
 
@@ -188,7 +188,7 @@ static void two_kinds_take_turns(void **state AS_UNUSED)
                 : ":status: 200\ncontent-type: text/plain\n");
         check(t, b, ":status: 200\ncontent-type: text/plain\n");
         check(t, c, WHOLE);
-        assert_int_equal(t->h->response_cache.n_leads, 0);
+        assert_int_equal(t->h->response_cache.n_heads_pending, 0);
     }
     pair_free(t);
 }
@@ -258,17 +258,17 @@ static void a_stream_goes_before_its_head(void **state AS_UNUSED)
     answer(t, b);
     assert_int_equal(nghttp2_submit_rst_stream(t->client, NGHTTP2_FLAG_NONE, a, NGHTTP2_CANCEL), 0);
     pair_to_server(t);
-    assert_int_equal(t->h->response_cache.n_leads, 1);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 1);
     pair_pump(t);
     check(t, b, WHOLE);
     assert_string_equal(fields(t, a), "");
-    assert_int_equal(t->h->response_cache.n_leads, 0);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 0);
     a = ask(t);
     answer(t, a);
     as_h2_reset(t->h, (uint32_t)a, NGHTTP2_INTERNAL_ERROR);
     pair_pump(t);
     assert_string_equal(pair_reply_of(t, a)->frames, "r");
-    assert_int_equal(t->h->response_cache.n_leads, 0);
+    assert_int_equal(t->h->response_cache.n_heads_pending, 0);
     check(t, call(t), WHOLE);
     a = ask(t);
     answer(t, a);
@@ -288,7 +288,7 @@ static void open_answers_begin_with_it(void **state AS_UNUSED)
         as_h2_begin(
             t->h, (uint32_t)id,
             &(struct as_http_answer){.status = 200, .headers = pair_headers, .n_headers = 1});
-        assert_int_equal(t->h->response_cache.n_leads, 1);
+        assert_int_equal(t->h->response_cache.n_heads_pending, 1);
         pair_to_client(t);
         assert_string_equal(fields(t, id), PLAIN);
         as_h2_write(t->h, (uint32_t)id, &(struct as_http_piece){blob->data, 4, blob});
@@ -308,7 +308,7 @@ static void other_answers_are_packed(void **state AS_UNUSED)
         PAIR_H("a", "1"), PAIR_H("b", "2"), PAIR_H("c", "3"), PAIR_H("d", "4")};
     struct as_http_piece body = {(const uint8_t *)"ok", 2, NULL};
     struct pair *t = pair_that_knows();
-    char value[sizeof(t->h->response_cache.lead.text)];
+    char value[sizeof(t->h->response_cache.head.text)];
 
     memset(value, 'v', sizeof(value));
     value[sizeof(value) - 1] = 0;
@@ -327,7 +327,7 @@ static void other_answers_are_packed(void **state AS_UNUSED)
         check(t, a, ":status: 200\ncontent-type: application/grpc\ngrpc-status: 12\n");
         check(t, b, ":status: 200\na: 1\nb: 2\nc: 3\nd: 4\n");
         assert_int_equal(strlen(fields(t, c)), strlen(":status: 200\nx: \n") + strlen(value));
-        assert_false(t->h->response_cache.lead.is_known);
+        assert_false(t->h->response_cache.head.is_known);
     }
     pair_free(t);
 }

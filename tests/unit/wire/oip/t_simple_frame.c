@@ -256,7 +256,7 @@ static void outputs_and_parameters(void **state AS_UNUSED)
 
     assert_int_equal(read_as(&b, "7"), 0);
     assert_int_equal(answer.status, 0);
-    assert_true(answer.named);
+    assert_true(answer.has_id);
     assert_int_equal(answer.r.n_outputs, 1);
     assert_memory_equal(answer.r.outputs[0].data, "\0\0\x80\x3f\0\0\0\x40", 8);
     assert_int_equal(answer.r.n_params, 1);
@@ -271,7 +271,7 @@ static void whose_answer_it_is(void **state AS_UNUSED)
     assert_string_equal(why, "the id is that of another request");
     assert_int_equal(read_as(&named, "77"), AS_EPROTO);
     assert_int_equal(read_as(&unnamed, "7"), 0);
-    assert_false(answer.named);
+    assert_false(answer.has_id);
     as_buf_fini(&named);
     as_buf_fini(&unnamed);
 }

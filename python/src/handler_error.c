@@ -8,9 +8,9 @@ static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_erro
 {
     Py_ssize_t n = 0;
 
-    v->keeps = PyObject_CallFunctionObjArgs(l->on_error, m->name, m->where, exc, NULL);
-    if (v->keeps && PyArg_ParseTuple(v->keeps, "Is#", &v->code, &v->text.p, &n) && v->code >= 1 &&
-        v->code <= 16) {
+    v->text_owner = PyObject_CallFunctionObjArgs(l->on_error, m->name, m->where, exc, NULL);
+    if (v->text_owner && PyArg_ParseTuple(v->text_owner, "Is#", &v->code, &v->text.p, &n) &&
+        v->code >= 1 && v->code <= 16) {
         v->text.n = (size_t)n;
         return;
     }
@@ -66,8 +66,8 @@ bool native_raised_cancelled(void)
  * nothing in it (serve.py), and a request must not end a worker that serves others. */
 void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
 {
-    *v = (struct handler_error){.ends = native_is_cancelled(exc)};
-    if (v->ends) {
+    *v = (struct handler_error){.is_cancelled = native_is_cancelled(exc)};
+    if (v->is_cancelled) {
         v->code = 1; /* CANCELLED of gRPC */
         v->text = AS_STR("the handler was cancelled");
     } else {

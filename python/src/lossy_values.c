@@ -77,7 +77,7 @@ static PyObject *is_infinite(PyArrayObject *a)
 }
 
 /* Where the two differ. */
-static PyObject *lost(PyArrayObject *was, PyArrayObject *is)
+static PyObject *lossy_elements(PyArrayObject *was, PyArrayObject *is)
 {
     PyObject *a, *b, *r;
 
@@ -130,7 +130,7 @@ int output_check_range(PyArrayObject *was, PyArrayObject *is, enum as_dtype t)
         return 0;
     is_lost = is_lossy_fast(was, is);
     if (is_lost < 0) {
-        where = lost(was, is);
+        where = lossy_elements(was, is);
         array = where ? (PyArrayObject *)PyArray_FROM_O(where) : NULL; /* of a scalar, too */
         any = array ? PyArray_Any(array, NPY_RAVEL_AXIS, NULL) : NULL;
         is_lost = any ? PyObject_IsTrue(any) : -1;

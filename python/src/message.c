@@ -138,18 +138,18 @@ static int read_meta(PyObject *k, PyObject *v, struct as_meta *m)
     return 0;
 }
 
-void native_message_free(struct said *s)
+void native_message_free(struct message *s)
 {
     PyMem_Free(s->t);
     PyMem_Free(s->dims);
     PyMem_Free(s->p);
     PyMem_Free(s->m);
     PyMem_Free(s->own);
-    *s = (struct said){0};
+    *s = (struct message){0};
 }
 
 /* Those of the i-th tensor. */
-static int read_tensor_params(struct said *s, uint32_t i, PyObject *params)
+static int read_tensor_params(struct message *s, uint32_t i, PyObject *params)
 {
     size_t n = s->n_own + (size_t)PyDict_GET_SIZE(params);
     struct as_tensor_param *p = PyMem_Realloc(s->own, (n + 1) * sizeof(*p));
@@ -167,14 +167,14 @@ static int read_tensor_params(struct said *s, uint32_t i, PyObject *params)
     return 0;
 }
 
-int native_message_read(struct said *s, PyObject *tensors, PyObject *params, PyObject *id,
+int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
                         PyObject *meta)
 {
     struct as_msg *msg = &s->msg;
     PyObject *k, *v, *own;
     Py_ssize_t at = 0;
 
-    *s = (struct said){0};
+    *s = (struct message){0};
     s->t = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->t));
     s->dims = PyMem_Calloc((size_t)PyList_GET_SIZE(tensors) + 1, sizeof(*s->dims));
     s->p = PyMem_Calloc((size_t)PyDict_GET_SIZE(params) + 1, sizeof(*s->p));
@@ -214,14 +214,14 @@ fail:
 PyObject *native_link_rehearse(PyObject *self, PyObject *args)
 {
     PyObject *tensors, *params, *id, *done, *result;
-    struct said said;
+    struct message message;
     unsigned model;
 
     if (!PyArg_ParseTuple(args, "IO!O!UO", &model, &PyList_Type, &tensors, &PyDict_Type, &params,
                           &id, &done) ||
-        native_message_read(&said, tensors, params, id, NULL))
+        native_message_read(&message, tensors, params, id, NULL))
         return NULL;
-    result = start_message((Link *)(void *)self, model, &said.msg, done);
-    native_message_free(&said);
+    result = start_message((Link *)(void *)self, model, &message.msg, done);
+    native_message_free(&message);
     return result;
 }

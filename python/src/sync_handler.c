@@ -20,11 +20,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define SHORT (100 * AS_US)
-#define LONG  (10 * AS_MS)
-#define QUICK 16u
-#define RARE  1024u /* one in so many that takes longer does not show in a neighbour's p99 */
-#define NEVER UINT32_MAX
+#define SHORT_CALL  (100 * AS_US)
+#define LONG_CALL   (10 * AS_MS)
+#define SHORT_CALLS 16u
+#define RARE_CALLS  1024u /* one in so many that takes longer does not show in a neighbour's p99 */
+#define NEVER       UINT32_MAX
 
 static PyObject *set_running_loop; /* asyncio._set_running_loop */
 
@@ -32,7 +32,7 @@ int native_sync_init(Link *l)
 {
     PyObject *m;
 
-    if (!l->beside)
+    if (!l->run_in_thread)
         return 0;
     m = PyImport_ImportModule("asyncio");
     if (m && !set_running_loop)
@@ -45,12 +45,13 @@ int native_sync_init(Link *l)
 void native_sync_init_model(struct model *m)
 {
     /* A generator waits for its client to read, and a stream for it to write. */
-    m->quick_needed = m->decoupled || m->streams_inputs ? NEVER : QUICK;
+    m->short_calls_needed = m->decoupled || m->streams_inputs ? NEVER : SHORT_CALLS;
 }
 
 bool native_sync_in_thread(const Link *l, const struct model *m)
 {
-    return l->beside && !m->is_async && (l->n_beside || m->quick < m->quick_needed);
+    return l->run_in_thread && !m->is_async &&
+           (l->n_in_thread || m->short_calls < m->short_calls_needed);
 }
 
 /* --- on the loop's thread --- */
@@ -74,8 +75,8 @@ static void usage(struct usage *ret_u)
         return;
     ret_u->cpu = ((as_ns)r.ru_utime.tv_sec + (as_ns)r.ru_stime.tv_sec) * AS_SEC +
                  ((as_ns)r.ru_utime.tv_usec + (as_ns)r.ru_stime.tv_usec) * AS_US;
-    ret_u->waits = r.ru_nvcsw;
-    ret_u->losses = r.ru_nivcsw;
+    ret_u->voluntary = r.ru_nvcsw;
+    ret_u->involuntary = r.ru_nivcsw;
 }
 
 void native_sync_enter(Link *l)
@@ -122,30 +123,31 @@ static enum whose whose(Link *l, as_ns took)
     l->before = u;
     if (u.cpu - was.cpu >= took / 2)
         return OWN;
-    if (u.waits == was.waits)
+    if (u.voluntary == was.voluntary)
         return OTHERS;
-    return u.losses == was.losses ? OWN : PERHAPS;
+    return u.involuntary == was.involuntary ? OWN : PERHAPS;
 }
 
 void native_sync_record(Link *l, struct model *m, as_ns took, bool here)
 {
-    bool is_rare = m->quick >= RARE;
+    bool is_rare = m->short_calls >= RARE_CALLS;
     enum whose w;
 
-    if (took < SHORT) {
-        m->quick += !is_rare;
+    if (took < SHORT_CALL) {
+        m->short_calls += !is_rare;
         return;
     }
     w = here ? whose(l, took) : OWN;
     if (w == OTHERS)
         return;
-    m->quick = 0;
+    m->short_calls = 0;
     if (!here)
         return;
-    if (took >= LONG)
-        m->quick_needed = w == OWN ? NEVER : RARE;
+    if (took >= LONG_CALL)
+        m->short_calls_needed = w == OWN ? NEVER : RARE_CALLS;
     else
-        m->quick_needed = is_rare ? QUICK : AS_MIN(2 * m->quick_needed, RARE);
+        m->short_calls_needed =
+            is_rare ? SHORT_CALLS : AS_MIN(2 * m->short_calls_needed, RARE_CALLS);
 }
 
 as_ns native_sync_clock(void)
