@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#define MALFORMED 0x1u /* codes of on_close, those of RFC 9113: PROTOCOL_ERROR */
+#define MALFORMED 0x1u /* codes of on_close: PROTOCOL_ERROR and CANCEL of RFC 9113 */
 #define CANCEL    0x8u
-/* 16^15 still leaves room for a sum. */
+/* 16^15 plus one more chunk does not overflow 64 bits. */
 #define SIZE_DIGITS 15u
 
 int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct as_http_ops *ops,
@@ -18,7 +18,7 @@ int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct 
 
     if (!h)
         return AS_ENOMEM;
-    /* the room behind is not cleared: it is larger than all the rest */
+    /* the inline buffers at the end are not cleared: they are larger than the rest of the struct */
     memset(h, 0, offsetof(struct as_h1, inline_rest));
     h->conf = *conf;
     h->ops = ops;
@@ -81,7 +81,7 @@ bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first)
     return true;
 }
 
-/* --- what goes wrong --- */
+/* --- errors --- */
 
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what)
@@ -93,7 +93,7 @@ void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t in
     h->closing = true;
     h->head_since = AS_NEVER;
     if (out == AS_H1_ANSWER_COMPLETE || out == AS_H1_ANSWER_SENT)
-        return; /* the client has its answer, or will; a second one would belong to nothing */
+        return; /* the client has its answer or will get it; no request is left for a second one */
     as_h1_close_request(h, MALFORMED);
     if (out == AS_H1_ANSWER_OPEN)
         h->aborted = true;
@@ -151,7 +151,7 @@ void as_h1_start_request(struct as_h1 *h)
     h->head.end_stream = !r->chunked && !r->left;
     if (h->head.end_stream)
         r->expects = false;
-    /* before the owner is asked: its answer depends on what is still to be read */
+    /* set before on_request: how the answer is sent depends on what is still to be read */
     h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_SIZE : AS_H1_BODY;
     r->req = h->ops->on_request(h->conn, h->stream, &h->head);
     AS_ASSERT(r->req || r->answer >= AS_H1_ANSWER_COMPLETE);
@@ -163,7 +163,7 @@ void as_h1_start_request(struct as_h1 *h)
 
 /* --- bodies --- */
 
-/* k bytes of the body at p. */
+/* Passes k bytes of the body at p to the owner. */
 static void deliver_body(struct as_h1 *h, const uint8_t *p, size_t k)
 {
     struct as_h1_request *r = &h->rq;
@@ -283,7 +283,7 @@ static size_t read_ext(struct as_h1 *h, const uint8_t *p, size_t n)
         if ((p[i] < 0x20 && p[i] != '\t') || p[i] == 0x7f)
             return bad_chunk(h, i, "control character in the extension");
         if (++h->rq.ext_bytes > h->conf.max_chunk_ext)
-            return bad_chunk(h, i, "the extension is over --max-chunk-extension");
+            return bad_chunk(h, i, "the extension is longer than --max-chunk-extension");
     }
     return n;
 }
@@ -320,7 +320,7 @@ static size_t read_data_end(struct as_h1 *h, const uint8_t *p)
 
 /* --- bytes --- */
 
-/* Takes some of the bytes, at least one unless the state changes. */
+/* Reads some of the bytes: at least one, unless the state changes. Returns how many. */
 static size_t read_step(struct as_h1 *h, const uint8_t *p, size_t n)
 {
     switch (h->state) {
@@ -404,7 +404,7 @@ void as_h1_shutdown_notice(struct as_h1 *h)
 void as_h1_shutdown_final(struct as_h1 *h)
 {
     h->closing = true;
-    /* OUT: what is left of a body that nobody wants */
+    /* SENT: what is read is the rest of a body that is dropped */
     if (h->rq.answer == AS_H1_ANSWER_SENT || (h->state == AS_H1_LINE && h->head_since == AS_NEVER))
         h->state = AS_H1_OVER;
 }

@@ -11,8 +11,8 @@
  *   │                                    └► CHUNK_SIZE ──0──► TRAILERS ──empty line──────┤
  *   │                                        ▲   └─n─► CHUNK ──► CHUNK_END ──┐           │
  *   │                                        └───────────────────────────────┘           │
- *   └────────────────────────── the connection stays ────────────────────────────────────┤
- *  OVER ◄──────────────────────── it does not, or anything that breaks a rule ───────────┘
+ *   └────────────────────────── the connection stays open ───────────────────────────────┤
+ *  OVER ◄─────────────────────── it does not, or an answer broke a rule ─────────────────┘
  */
 enum state {
     IDLE,
@@ -29,38 +29,38 @@ enum state {
 
 enum { NO_ERROR = 0, PROTOCOL_ERROR = 1, CANCEL = 8 }; /* of RFC 9113 */
 
-#define SIZE_DIGITS 16u /* of a chunk: no more fit 64 bits */
+#define SIZE_DIGITS 16u /* of a chunk's size: more do not fit in 64 bits */
 
 struct as_h1_client {
     struct as_h1_client_conf conf;
     const struct as_http_client_ops *ops;
     void *conn;
     enum state state;
-    const char *why; /* it is over */
-    bool broken;     /* and that by a broken rule */
+    const char *why; /* why the connection is over */
+    bool broken;     /* it is over because an answer broke a rule */
     bool ready, closing;
 
-    /* the request */
+    /* --- the request --- */
     void *call;
     uint32_t stream;
-    struct as_buf head; /* what is left of its head to be sent */
+    struct as_buf head; /* its head; bytes from head_at on are not sent */
     size_t head_at;
     const struct as_str *body;
     uint32_t n_body, piece;
     size_t piece_offset;
-    bool is_head;        /* HEAD: its answer has no body, whatever it says */
-    bool is_reset;       /* given up: the owner hears its end only */
-    uint32_t reset_code; /* with this */
+    bool is_head;        /* HEAD: its answer has no body, whatever its headers say */
+    bool is_reset;       /* the owner has reset it: only on_close follows … */
+    uint32_t reset_code; /* … with this code */
 
-    /* the answer */
-    struct as_buf line; /* a line that is not whole yet */
+    /* --- the answer --- */
+    struct as_buf line; /* an incomplete line */
     uint32_t status, n_fields, n_interim;
     size_t field_bytes;
     bool interim, is_http10, has_length, chunked, close;
-    uint64_t left; /* of the body, or of the chunk */
+    uint64_t left; /* missing bytes of the body, or of the chunk */
 };
 
-/* --- the end of things --- */
+/* --- the end of an answer or of the connection --- */
 
 static void close_call(struct as_h1_client *h, uint32_t code, bool whole)
 {
@@ -93,10 +93,10 @@ static bool is_sent(const struct as_h1_client *h)
     return h->head_at == h->head.n && h->piece == h->n_body;
 }
 
-/* The answer is whole. The owner may start the next request in its on_close. */
+/* The answer is complete. The owner may start the next request in its on_close. */
 static int end_answer(struct as_h1_client *h)
 {
-    if (!is_sent(h)) /* the server did not want the rest, and what it has read of it is unknown */
+    if (!is_sent(h)) /* how much of the request the server has read is unknown */
         end_connection(h, "the server answered before it had the whole request");
     else if (h->close)
         end_connection(h, "the server closes the connection after its answer");
@@ -125,7 +125,7 @@ static bool is_token(struct as_str s)
     return s.n > 0;
 }
 
-/* field-value of RFC 9110: no control bytes but the tab. */
+/* field-value of RFC 9110 §5.5: no control characters except the tab. */
 static bool is_value(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -159,7 +159,7 @@ static bool equals_nocase(struct as_str s, const char *lower)
     return s.n == n;
 }
 
-/* The word is one of a list with commas. */
+/* The comma-separated list contains the word. */
 static bool list_contains(struct as_str list, const char *word)
 {
     while (list.n) {
@@ -173,7 +173,7 @@ static bool list_contains(struct as_str list, const char *word)
     return false;
 }
 
-/* "HTTP/1.x SP 3DIGIT [SP reason]"; the space without a reason is often forgotten. */
+/* "HTTP/1.x SP 3DIGIT [SP reason]"; many servers leave out the space if there is no reason. */
 static int parse_status(struct as_h1_client *h, struct as_str s)
 {
     struct as_str code = {s.p + 9, 3};
@@ -190,7 +190,8 @@ static int parse_status(struct as_h1_client *h, struct as_str s)
     h->is_http10 = s.p[7] == '0';
     h->interim = status < 200;
     if (status == 101)
-        return fail_connection(h, "the server switches to a protocol that nobody asked for");
+        return fail_connection(h,
+                               "the server switches to another protocol, which was not requested");
     if (h->interim && (h->is_http10 || ++h->n_interim > AS_H1_CLIENT_INTERIM_MAX))
         return fail_connection(h, "too many interim answers");
     h->has_length = h->chunked = false;
@@ -201,18 +202,18 @@ static int parse_status(struct as_h1_client *h, struct as_str s)
     return 0;
 }
 
-/* Fields that say where the answer ends, and whether the connection does. */
+/* Fields that determine where the answer ends, and whether the connection ends with it. */
 static int parse_framing_field(struct as_h1_client *h, struct as_str name, struct as_str value)
 {
     if (as_str_eq(name, AS_STR("content-length"))) {
         if (h->has_length || h->chunked || h->interim)
-            return fail_connection(h, "the answer says its length twice");
+            return fail_connection(h, "the answer has more than one length");
         if (as_str_u64(value, &h->left))
             return fail_connection(h, "the answer has a bad content-length");
         h->has_length = true;
     } else if (as_str_eq(name, AS_STR("transfer-encoding"))) {
         if (h->has_length || h->chunked || h->interim)
-            return fail_connection(h, "the answer says its length twice");
+            return fail_connection(h, "the answer has more than one length");
         if (h->is_http10 || !equals_nocase(value, "chunked"))
             return fail_connection(h, "the answer has a transfer-encoding other than chunked");
         h->chunked = true;
@@ -229,7 +230,7 @@ static int parse_field(struct as_h1_client *h, char *p, size_t n)
     bool trailer = h->state == TRAILERS;
     int rc = 0;
 
-    /* a name that begins with white space is a folded line, which is not taken */
+    /* a line that begins with white space is a folded line, which is refused */
     if (!colon || !is_token(name))
         return fail_connection(h, "the answer has a malformed header");
     value = trim((struct as_str){colon + 1, n - name.n - 1});
@@ -247,7 +248,7 @@ static int parse_field(struct as_h1_client *h, char *p, size_t n)
     return rc;
 }
 
-/* The empty line behind the fields: RFC 9112, section 6.3. */
+/* The empty line after the fields (RFC 9112 §6.3). */
 static int end_head(struct as_h1_client *h)
 {
     if (h->interim) {
@@ -269,7 +270,7 @@ static int end_head(struct as_h1_client *h)
     return 0;
 }
 
-/* chunk-size [chunk-ext]: extensions are read over, within their bound. */
+/* chunk-size [chunk-ext]: extensions are skipped, up to a limit. */
 static int parse_chunk_size(struct as_h1_client *h, struct as_str s)
 {
     uint64_t v = 0;
@@ -294,7 +295,7 @@ static int parse_chunk_size(struct as_h1_client *h, struct as_str s)
     return 0;
 }
 
-/* One line without its CRLF. */
+/* Parses one line without its CR LF. */
 static int parse_line(struct as_h1_client *h, char *p, size_t n)
 {
     switch (h->state) {
@@ -323,12 +324,12 @@ static size_t line_limit(const struct as_h1_client *h)
         return SIZE_DIGITS + h->conf.max_chunk_ext + 2;
     case CHUNK_END:
         return 2;
-    default: /* a field, with white space around its value */
+    default: /* a field with white space around its value */
         return (size_t)h->conf.max_header_bytes + 2;
     }
 }
 
-/* Takes bytes up to the end of a line, and the line when it is whole. */
+/* Consumes bytes up to the end of a line, and parses the line if it is complete. */
 static int read_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
 {
     size_t limit = line_limit(h), take, len;
@@ -376,7 +377,7 @@ int as_h1_client_recv(struct as_h1_client *h, const uint8_t *p, size_t n)
         if (h->state == LENGTH || h->state == UNTIL_EOF || h->state == CHUNK)
             rc = read_body(h, &p, &n);
         else if (h->state == IDLE)
-            rc = fail_connection(h, "the server sent bytes that nobody asked for");
+            rc = fail_connection(h, "the server sent bytes without a request");
         else
             rc = read_line(h, &p, &n);
     }
@@ -435,7 +436,7 @@ static struct as_str pseudo(const struct as_http_client_request *r, struct as_st
     return AS_STR("");
 }
 
-/* Fills h->head. false: something in it would not be read as it is meant. */
+/* Writes the request's head to h->head. False: a name or a value is not valid in a header. */
 static bool put_head(struct as_h1_client *h, const struct as_http_client_request *r,
                      uint64_t length)
 {

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
-#define FIELD_OVERHEAD 32u /* counted for each, as HTTP/2 does (RFC 9113 §6.5.2) */
+#define FIELD_OVERHEAD 32u /* counted for each field, as HTTP/2 does (RFC 9113 §6.5.2) */
 
-/* What a byte of a token is in lower case; 0: no token has it (RFC 9110 §5.6.2). */
+/* The lower-case form of a byte that a token may have; 0: no token has this byte (RFC 9110 §5.6.2).
+ */
 #define SAME(c)  [c] = (c)
 #define UPPER(c) [c] = (c) | 0x20, [(c) | 0x20] = (c) | 0x20
 static const uint8_t token[256] = {
@@ -35,7 +36,8 @@ static bool equals_nocase(struct as_str s, struct as_str lower)
 #define ONES  (~UINT64_C(0) / 255)
 #define HIGHS (ONES * 128)
 
-/* A control character in eight bytes? Tabs are found too. Bytes of 0x80 and more are none. */
+/* Nonzero if one of eight bytes is a control character. Tabs are found, too; bytes of 0x80 and
+ * above are not. */
 static inline bool has_control(uint64_t w)
 {
     uint64_t del = w ^ (ONES * 0x7f);
@@ -69,7 +71,8 @@ static bool is_value(const uint8_t *p, size_t n)
     return true;
 }
 
-/* uri-host [":" port] of RFC 3986, where a comma would look like a list of two. May be empty. */
+/* uri-host [":" port] of RFC 3986, without commas, which would look like a list of two hosts. May
+ * be empty. */
 static bool is_host(struct as_str s)
 {
     static const char other[] = "-._~%!$&'()*+;=:[]";
@@ -93,7 +96,7 @@ static struct as_str trim(const uint8_t *p, const uint8_t *end)
     return slice(p, (size_t)(end - p));
 }
 
-/* --- fields that say how the message is read --- */
+/* --- fields that decide how the message is read --- */
 
 static const char *parse_length(struct as_h1_request *r, struct as_str v)
 {
@@ -102,7 +105,7 @@ static const char *parse_length(struct as_h1_request *r, struct as_str v)
     if (r->has_length)
         return "a second content-length";
     if (as_str_u64(v, &n) || n > INT64_MAX)
-        return "content-length is no number, or too large";
+        return "content-length is not a number, or too large";
     r->has_length = true;
     r->left = n;
     return NULL;
@@ -115,7 +118,8 @@ static const char *parse_coding(struct as_h1_request *r, struct as_str v, uint32
     r->chunked = true;
     if (equals_nocase(v, AS_STR("chunked")))
         return NULL;
-    /* what is in no doubt a coding that we do not know is told apart from nonsense */
+    /* a well-formed coding that is not implemented (501) is told apart from a malformed one (400)
+     */
     for (size_t i = 0; i < v.n; i++) {
         if (!token[(uint8_t)v.p[i]] && !strchr(", ;=\t", v.p[i]))
             return "transfer-encoding is malformed";
@@ -123,7 +127,7 @@ static const char *parse_coding(struct as_h1_request *r, struct as_str v, uint32
     if (!v.n)
         return "transfer-encoding is empty";
     *status = 501;
-    return "transfer-encoding is other than chunked";
+    return "transfer-encoding is not chunked";
 }
 
 static const char *parse_host(struct as_h1 *h, struct as_str v)
@@ -159,7 +163,8 @@ static void parse_expect(struct as_h1_request *r, struct as_str v)
         r->bad_expect = true;
 }
 
-/* True: the field concerns this connection only, and is not shown. */
+/* Handles the fields that affect the connection or the framing. True: the field is hop-by-hop and
+ * is not shown to the owner. */
 static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_str v,
                                 const char **err, uint32_t *status)
 {
@@ -197,7 +202,7 @@ static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_s
 #undef IS
 }
 
-/* Where a field that has a place of its own in the head goes, or NULL. */
+/* The member of the head that holds the field, or NULL. */
 static struct as_str *named_field(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
@@ -236,7 +241,7 @@ static void bad_field(struct as_h1 *h, uint32_t status, const char *what)
     as_h1_fail(h, status, h->state == AS_H1_TRAILER ? "trailer" : "header", h->rq.n_fields, what);
 }
 
-/* Why the name of a field, which ends at p[i], is none. */
+/* Why the name of a field, which ends at p[i], is malformed. */
 static const char *name_fault(const uint8_t *p, size_t n, size_t i)
 {
     if (i == 0 && n && (p[0] == ' ' || p[0] == '\t'))
@@ -247,7 +252,7 @@ static const char *name_fault(const uint8_t *p, size_t n, size_t i)
         return "the name is empty";
     if (p[i] == ' ' || p[i] == '\t')
         return "white space in the name or before the colon";
-    return "the name has a byte that no name may have";
+    return "the name has a byte that is not allowed in a name";
 }
 
 static const char *trailer_fault(struct as_str name)
@@ -257,7 +262,7 @@ static const char *trailer_fault(struct as_str name)
 
     for (size_t i = 0; i < AS_COUNT(never); i++) {
         if (as_str_eq(name, never[i]))
-            return "a field that no trailer may have";
+            return "a field that is not allowed in a trailer";
     }
     return NULL;
 }
@@ -285,7 +290,8 @@ static void store_field(struct as_h1 *h, struct as_str name, struct as_str value
     h->rest[h->head.n_rest++] = (struct as_http_header){name, value};
 }
 
-/* A field or trailer of n bytes, CR LF not counted, behind which a byte of the buffer follows. */
+/* Parses a field or trailer of n bytes, without its CR LF; at least one more byte of the buffer
+ * follows. */
 static void parse_field(struct as_h1 *h, uint8_t *p, size_t n)
 {
     struct as_str name, value;
@@ -326,8 +332,9 @@ static void bad_line(struct as_h1 *h, uint32_t status, const char *what)
     as_h1_fail(h, status, "request line", 0, what);
 }
 
-/* What RFC 9112 §3.2.2 has every server take. An empty path is "/": the authority makes room for
- * it, one byte to the left, where the second slash of "://" was. */
+/* The absolute form of a target, which every server must accept (RFC 9112 §3.2.2). An empty path
+ * means "/": the authority moves one byte to the left, over the second slash of "://", to make room
+ * for it. */
 static const char *split_absolute(struct as_h1 *h, uint8_t *p, size_t n)
 {
     size_t scheme = n > 7 && strncasecmp((char *)p, "http://", 7) == 0    ? 7
@@ -366,11 +373,13 @@ static const char *parse_target(struct as_h1 *h, uint8_t *p, size_t n)
     if (*p == '/')
         return NULL;
     if (n == 1 && *p == '*')
-        return as_str_eq(h->head.method, AS_STR("OPTIONS")) ? NULL : "only OPTIONS may ask for *";
+        return as_str_eq(h->head.method, AS_STR("OPTIONS"))
+                   ? NULL
+                   : "the target * is allowed for OPTIONS only";
     return split_absolute(h, p, n);
 }
 
-/* 0, or the status that it is refused with. */
+/* 0, or the status of the error. */
 static uint32_t parse_version(struct as_h1 *h, const uint8_t *p, size_t n, const char **ret_what)
 {
     static const char form[] = "HTTP/";
@@ -410,7 +419,7 @@ static void parse_request_line(struct as_h1 *h, uint8_t *p, size_t n)
     status = parse_version(h, version + 1, (size_t)(end - version - 1), &what);
     if (!status && as_str_eq(h->head.method, AS_STR("CONNECT"))) {
         status = 501;
-        what = "CONNECT is not served";
+        what = "CONNECT is not supported";
     } else if (!status) {
         what = parse_target(h, target, (size_t)(version - target));
         status = what ? 400 : 0;
@@ -430,7 +439,7 @@ static const char *head_fault(struct as_h1 *h)
     if (!r->has_host && !r->is_http10)
         return "host is missing";
     if (r->is_absolute && (!r->has_host || !equals_nocase(h->head.authority, r->authority)))
-        return "host differs from the target's";
+        return "host differs from the host of the target";
     if (r->chunked && r->is_http10)
         return "transfer-encoding in HTTP/1.0";
     if (r->chunked && r->has_length)
@@ -450,12 +459,12 @@ static void end_head(struct as_h1 *h)
     if (r->is_http10) /* RFC 9110 §10.1.1 */
         r->expects = r->bad_expect = false;
     if (r->bad_expect)
-        as_h1_fail(h, 417, "header", 0, "expect is other than 100-continue");
+        as_h1_fail(h, 417, "header", 0, "expect is not 100-continue");
     else
         as_h1_start_request(h);
 }
 
-/* A complete line at p, n bytes with its LF. */
+/* Parses a complete line at p: n bytes including its LF. */
 static void parse_line(struct as_h1 *h, uint8_t *p, size_t n)
 {
     bool first = h->state == AS_H1_LINE;
@@ -477,14 +486,14 @@ static void parse_line(struct as_h1 *h, uint8_t *p, size_t n)
         end_head(h);
     } else if (h->state == AS_H1_TRAILER) {
         as_h1_end_body(h);
-    } else { /* RFC 9112 §2.2 would have one ignored; no client of today sends it */
+    } else { /* RFC 9112 §2.2 says that servers should ignore it; no current client sends one */
         bad_line(h, 400, "the line is empty");
     }
 }
 
 /* --- bytes to lines --- */
 
-/* The head moves to a block that holds the largest one, and all slices of it with it. */
+/* Moves the head to a block that is large enough for the largest head, and all slices with it. */
 static bool grow_head(struct as_h1 *h)
 {
     struct as_str *own[] = {&h->head.method,        &h->head.path,   &h->head.authority,
@@ -507,23 +516,25 @@ static bool grow_head(struct as_h1 *h)
     return true;
 }
 
-/* Is a line of so many bytes, without its end, more than we read? */
+/* True: a line of this many bytes, without its line end, is above a limit, and an error was given.
+ */
 static bool reject_over_limit(struct as_h1 *h, size_t line)
 {
     if (h->state == AS_H1_LINE) {
         if (line <= h->conf.max_line)
             return false;
-        bad_line(h, 414, "longer than --max-request-line");
+        bad_line(h, 414, "the line is longer than --max-request-line");
         return true;
     }
     if (!line || h->rq.list_size + line + FIELD_OVERHEAD <= h->conf.max_header_bytes)
         return false;
     h->rq.n_fields++;
-    bad_field(h, 431, "all fields are over --max-header-bytes");
+    bad_field(h, 431, "the fields together are larger than --max-header-bytes");
     return true;
 }
 
-/* The first bytes of what is no HTTP are told so at once, not when they happen to hold an LF. */
+/* True: the first byte cannot begin a request, and an error was given, without waiting for a line
+ * end that may never come. */
 static bool reject_non_http(struct as_h1 *h, uint8_t first)
 {
     if (token[first] || first == '\r' || first == '\n')
@@ -546,7 +557,7 @@ size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n)
         if (reject_non_http(h, *p))
             return 0;
     }
-    /* of an incomplete line the last byte may be its CR; of a complete one two are its end */
+    /* the last byte of an incomplete line may be its CR; a complete line ends with two bytes */
     if (reject_over_limit(h, whole - AS_MIN(whole, (size_t)(lf ? 2 : 1))))
         return 0;
     if (k > b->cap - b->n && !(b == &h->in ? grow_head(h) : as_h1_reserve(b, k, NULL))) {

@@ -1,35 +1,36 @@
-/* wire/h1/h1_internal.h — what the files of the HTTP/1.1 connection share; nobody else includes it.
+/* wire/h1/h1_internal.h — shared by the files of the HTTP/1.1 server connection; private to them.
  *
  * h1.c: the connection, its states and bodies; h1_head.c: request lines and fields; h1_send.c:
- * answers. One direction each has its state, since an answer may come before its request is whole:
+ * answers. Reading and answering have a state each, since an answer may come before its request is
+ * complete:
  *
  *   reading:  LINE ─► FIELDS ─┬─► BODY ───────────────────────────┬─► WAIT ─► LINE (next request)
  *              ▲              ├─► SIZE ─► EXT ─► LF ─┬─► TRAILER ─┤
  *              │              │    ▲                 ▼            │
  *              │              │    └─ DATA_LF ◄ DATA_CR ◄ DATA    │     any ─► OVER: nothing more
  *              │              └─ no body ─────────────────────────┘            is read
- *   answer:   NONE ─► OPEN ─► GIVEN ─► OUT       NONE ─► GIVEN for one that is whole
+ *   answer:   NONE ─► OPEN ─► COMPLETE ─► SENT   (NONE ─► COMPLETE if it is given as a whole)
  *
- * WAIT becomes LINE when the answer is OUT: all of it was taken by as_h1_send. What a request needs
- * lies in the connection and is used again for the next.
+ * WAIT becomes LINE when the answer is SENT: as_h1_send has handed out all of it. The buffers of a
+ * request are part of the connection and are used again for the next request.
  */
 #ifndef AS_WIRE_H1_PRIV_H
 #define AS_WIRE_H1_PRIV_H
 
 #include "wire/h1/h1.h"
 
-#define AS_H1_INLINE_IN     2048 /* bytes of a head that take nothing from the heap */
+#define AS_H1_INLINE_IN     2048 /* bytes of a head that need no allocation */
 #define AS_H1_INLINE_OUT    512
 #define AS_H1_INLINE_REST   24
 #define AS_H1_INLINE_PIECES 8
-/* What is left of a body that nobody wants is read, to keep the connection, up to so many bytes. */
+/* An unwanted rest of a body is read and dropped, to keep the connection, up to this many bytes. */
 #define AS_H1_DISCARD_MAX 65536u
 
 enum as_h1_state {
     AS_H1_LINE,
     AS_H1_FIELDS,
-    AS_H1_BODY, /* of known length */
-    AS_H1_SIZE, /* of a chunk */
+    AS_H1_BODY, /* its length is known */
+    AS_H1_SIZE, /* the size line of a chunk */
     AS_H1_EXT,
     AS_H1_LF,
     AS_H1_DATA,
@@ -47,38 +48,38 @@ enum as_h1_answer_state {
     AS_H1_ANSWER_SENT
 };
 
-/* Bytes in a first block of the connection's, or on the heap when that is too small. */
+/* A buffer: first a block inside the connection, then one on the heap when that is too small. */
 struct as_h1_bytes {
     uint8_t *p;
     size_t n, cap;
 };
 
-/* What is known of the request that is read or answered; cleared for the next one. */
+/* The request that is read or answered; cleared for the next one. */
 struct as_h1_request {
-    void *req;                      /* the owner's pointer; NULL: none, or it was closed */
-    enum as_h1_answer_state answer; /* of its answer */
-    bool is_http10;                 /* HTTP/1.0 */
-    bool is_head;                   /* its method */
+    void *req;                      /* the owner's pointer; NULL: there is none, or it was closed */
+    enum as_h1_answer_state answer; /* the state of its answer */
+    bool is_http10;                 /* the request is HTTP/1.0 */
+    bool is_head;                   /* its method is HEAD */
     bool has_host, has_length, chunked;
-    bool expects;            /* 100 Continue, which was not sent yet */
-    bool bad_expect;         /* something else */
-    bool is_absolute;        /* the target was; its authority is in `authority` */
-    bool streamed;           /* an answer over time: its pieces are ours */
-    bool in_chunks, no_body; /* how its answer goes out */
-    bool drained_due;        /* on_drained is due */
-    uint32_t n_fields;       /* or trailers */
+    bool expects;            /* 100-continue, and it was not sent yet */
+    bool bad_expect;         /* its expect is something else */
+    bool is_absolute;        /* the target is an absolute URL; its authority is in `authority` */
+    bool streamed;           /* the answer comes over time, and its pieces hold references */
+    bool in_chunks, no_body; /* how its answer is sent */
+    bool drained_due;        /* on_drained must be called */
+    uint32_t n_fields;       /* fields, or trailers */
     size_t list_size;
     struct as_str authority;
-    uint64_t left;          /* of the body, or of its chunk */
-    uint32_t n_size_digits; /* of the chunk's size */
+    uint64_t left;          /* bytes that are missing of the body, or of its chunk */
+    uint32_t n_size_digits; /* hexadecimal digits of the chunk's size */
     uint64_t n_chunks;
     size_t ext_bytes;     /* bytes of the chunk's extensions */
-    size_t unread;        /* given to the owner, and not consumed */
-    uint8_t *body_buffer; /* where the next bytes go; NULL: anywhere */
+    size_t unread;        /* bytes that the owner got and has not consumed */
+    uint8_t *body_buffer; /* where the next bytes of the body go; NULL: anywhere */
     size_t body_buffer_n;
-    uint32_t piece, n_pieces; /* of the answer: [piece … n_pieces) wait */
-    size_t piece_offset;      /* bytes of the first one that are out */
-    size_t unsent;            /* bytes of all */
+    uint32_t piece, n_pieces; /* pieces [piece … n_pieces) of the answer are not sent */
+    size_t piece_offset;      /* bytes of the first of them that are sent */
+    size_t unsent;            /* bytes of all of them */
 };
 
 struct as_h1 {
@@ -87,19 +88,19 @@ struct as_h1 {
     void *conn;
     enum as_h1_state state;
     bool greeted;
-    bool closing; /* no request is read behind this one */
-    bool reset;   /* by the owner, to be carried out by the next as_h1_send */
-    bool aborted; /* in the middle of an answer */
+    bool closing; /* no further request is read */
+    bool reset;   /* the owner has reset the request; the next as_h1_send does it */
+    bool aborted; /* the connection ended in the middle of an answer */
     const char *breach;
     as_ns now, head_since;
-    uint32_t stream; /* number of the last request */
-    uint64_t sent;   /* as_h1_bytes_sent */
+    uint32_t stream; /* number of the current or last request */
+    uint64_t sent;   /* for as_h1_bytes_sent */
     struct as_h1_request rq;
     struct as_http_head head;
-    struct as_h1_bytes in;      /* the head; slices of `head` point here */
-    size_t line;                /* where its last line begins */
-    struct as_h1_bytes trailer; /* one line */
-    struct as_h1_bytes text;    /* heads of answers that are not given out */
+    struct as_h1_bytes in;      /* the bytes of the head; slices of `head` point here */
+    size_t line;                /* the offset of its last line */
+    struct as_h1_bytes trailer; /* one line of a trailer */
+    struct as_h1_bytes text;    /* heads of answers that are not handed out yet */
     struct as_http_header *rest;
     uint32_t rest_cap;
     struct as_http_piece *pieces;
@@ -110,28 +111,31 @@ struct as_h1 {
     uint8_t inline_out[AS_H1_INLINE_OUT];
 };
 
-/* h1_head.c. Bytes of the request line, of fields, or of trailers; returns how many were taken. May
- * end in another state. */
+/* h1_head.c. Reads bytes of the request line, of fields or of trailers, and may change the state.
+ * Returns the number of bytes consumed. */
 size_t as_h1_read_line(struct as_h1 *h, const uint8_t *p, size_t n);
 
-/* h1.c. The head is complete and sound: tells the owner, goes on to the body. */
+/* h1.c. The head is complete and valid: calls on_request and goes on to the body. */
 void as_h1_start_request(struct as_h1 *h);
-/* All of the body has come. */
+/* The body is complete: calls on_end. */
 void as_h1_end_body(struct as_h1 *h);
-/* The message is wrong. `where` is printed with `index` in it (NULL: not said). */
+/* The message is malformed: answers with an error if that is still possible, and reads nothing
+ * more. The error text names `where` and, unless it is 0, `index` (where == NULL: neither). */
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what);
-void as_h1_next_request(struct as_h1 *h); /* ready for a request, if the one before is done with */
-/* The owner hears that its request is gone. */
+void as_h1_next_request(
+    struct as_h1 *h); /* goes on to the next request if the current one is done */
+/* Calls on_close for the open request, if there is one. */
 void as_h1_close_request(struct as_h1 *h, uint32_t code);
 
-/* h1_send.c. An error of ours, as JSON, with `connection: close`. */
+/* h1_send.c. An error answer of this module, as JSON, with `connection: close`. */
 void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                      const char *what);
 void as_h1_put_continue(struct as_h1 *h);
 void as_h1_drop_pieces(struct as_h1 *h);
 
-/* Room for n more bytes; false: no memory. `first`: the block that is never freed. */
+/* Makes room for n more bytes; false: out of memory. `first`: the inline block, which is not freed.
+ */
 bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first);
 
 #endif

@@ -1,12 +1,12 @@
-/* Answers of HTTP/1.1: heads as text, bodies with a length, in chunks, or until the close. */
+/* Answers of HTTP/1.1: heads as text; bodies with a length, in chunks, or until the close. */
 #include "base/err.h"
 #include "wire/http/http_field.h"
 #include "wire/h1/h1_internal.h"
 
 #include <string.h>
 
-#define CANCEL     0x8u   /* of on_close */
-#define LOW_WATER  65536u /* as AS_H2_LOW_WATER */
+#define CANCEL     0x8u   /* code of on_close: CANCEL of RFC 9113 */
+#define LOW_WATER  65536u /* the same as AS_H2_LOW_WATER */
 #define CHUNK_HEAD 18     /* 16 hexadecimal digits and CR LF */
 
 static struct as_str reason_phrase(uint32_t status)
@@ -50,7 +50,7 @@ static struct as_str reason_phrase(uint32_t status)
         if (known[i].status == status)
             return known[i].text;
     }
-    return (struct as_str){"", 0}; /* RFC 9112 §4: may be empty */
+    return (struct as_str){"", 0}; /* may be empty (RFC 9112 §4) */
 }
 
 /* --- text --- */
@@ -75,7 +75,7 @@ static uint8_t *put_number(uint8_t *p, uint64_t v)
     return p;
 }
 
-/* Those say how the message is read, which is decided here. */
+/* Fields that determine the framing; they are written by put_framing only. */
 static bool is_framing_field(struct as_str name)
 {
     return as_str_eq(name, AS_STR("content-length")) || as_str_eq(name, AS_STR("connection")) ||
@@ -84,14 +84,14 @@ static bool is_framing_field(struct as_str name)
 
 static size_t head_size(const struct as_http_answer *a)
 {
-    size_t n = 192; /* the status line and all fields of ours */
+    size_t n = 192; /* the status line and all fields that are added here */
 
     for (uint32_t i = 0; i < a->n_headers; i++)
         n += a->headers[i].name.n + a->headers[i].value.n + 4;
     return n;
 }
 
-/* content-length of what GET would have had; empty: not said. */
+/* The content-length that the headers give, for the answer to HEAD; empty: there is none. */
 static struct as_str given_length(const struct as_http_answer *a)
 {
     for (uint32_t i = 0; i < a->n_headers; i++) {
@@ -120,7 +120,7 @@ static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_an
     return put_text(p, AS_STR("\r\n"));
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool put_head(struct as_h1 *h, const struct as_http_answer *a, uint64_t length)
 {
     uint8_t *p;
@@ -156,8 +156,8 @@ void as_h1_put_continue(struct as_h1 *h)
     static const struct as_str text = {"HTTP/1.1 100 Continue\r\n\r\n", 25};
 
     h->rq.expects = false;
-    if (as_h1_reserve(&h->text, text.n,
-                      h->inline_out)) /* else the client waits a little and sends */
+    /* without memory for it the client waits for a while, and then sends its body */
+    if (as_h1_reserve(&h->text, text.n, h->inline_out))
         h->text.n = (size_t)(put_text(h->text.p + h->text.n, text) - h->text.p);
 }
 
@@ -186,7 +186,8 @@ void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64
 
 /* --- an answer --- */
 
-/* Before its head is made: does the connection live on behind it? */
+/* Decides, before the answer's head is written, whether the connection can go on after the answer
+ * although the request's body is not complete. */
 static void plan_unread_body(struct as_h1 *h, uint32_t status)
 {
     struct as_h1_request *r = &h->rq;
@@ -194,8 +195,8 @@ static void plan_unread_body(struct as_h1 *h, uint32_t status)
     r->body_buffer = NULL;
     if (h->state >= AS_H1_WAIT)
         return;
-    /* 408, 413: the rest will not come, or is too much. Whether a client that waits for 100
-     * Continue will send its body now is its choice, so nothing behind could be told apart. */
+    /* After 408 the rest will not come, and after 413 it is too large. A client that waits for 100
+     * Continue may or may not send its body, so the next request could not be found. */
     if (h->state == AS_H1_BODY && r->left <= AS_H1_DISCARD_MAX && !r->expects && status != 408 &&
         status != 413)
         return;
@@ -228,7 +229,7 @@ static bool reserve_pieces(struct as_h1 *h, uint32_t n)
     return true;
 }
 
-/* The request that may be answered. */
+/* The request, if it is `stream` and its answer is in the given state; else NULL. */
 static struct as_h1_request *find_request(struct as_h1 *h, uint32_t stream,
                                           enum as_h1_answer_state out)
 {
@@ -323,7 +324,7 @@ uint64_t as_h1_bytes_sent(const struct as_h1 *h)
 
 /* --- to the queue --- */
 
-/* The next n bytes of the pieces. */
+/* Appends the next n bytes of the pieces to q. */
 static void queue_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
 {
     struct as_h1_request *r = &h->rq;

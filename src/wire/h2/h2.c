@@ -4,9 +4,10 @@
 #include "base/memory/slab.h"
 #include "wire/h2/h2_internal.h"
 
-/* Largest frame that clients may send: fewer frames per tensor than with the default of 16 KiB. */
+/* The largest frame that clients may send: a tensor takes fewer frames than with the default of 16
+ * KiB. */
 #define RECV_FRAME_MAX 262144u
-/* Largest window that one stream is widened to. */
+/* The largest window that one stream is widened to. */
 #define WINDOW_MAX (16u << 20)
 
 struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
@@ -21,7 +22,7 @@ struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id)
         if (!s)
             return NULL;
     }
-    /* The inline room behind is not cleared: it is larger than what most requests use of it. */
+    /* The inline buffers at the end are not cleared: most requests use little of them. */
     memset(s, 0, offsetof(struct as_h2_stream, arena));
     as_arena_init(&s->arena, s->mem, sizeof(s->mem));
     s->id = id;
@@ -66,9 +67,9 @@ static int new_session(struct as_h2 *h)
         as_h2_set_send_callbacks(cb);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);
-        nghttp2_option_set_no_http_messaging(opt, 1); /* wire/h2/h2_rules.h judges */
-        /* The guard judges these, by limits that can be set; nghttp2 would end with another code,
-         * or without a word. */
+        nghttp2_option_set_no_http_messaging(opt, 1); /* wire/h2/h2_rules.h checks instead */
+        /* The guard checks these, with configurable limits; nghttp2 would end the connection with
+         * another code, or without a GOAWAY. */
 #ifdef AS_H2_HAVE_RESET_LIMIT
         nghttp2_option_set_stream_reset_rate_limit(opt, UINT32_MAX, UINT32_MAX);
 #endif
@@ -85,7 +86,7 @@ static int new_session(struct as_h2 *h)
 static int submit_settings(struct as_h2 *h)
 {
     const struct as_h2_conf *c = &h->conf;
-    /* RFC 7540 priorities are off: their tree costs time per stream and no gRPC client uses it. */
+    /* RFC 7540 priorities are off: their tree costs time per stream, and no gRPC client uses it. */
     nghttp2_settings_entry iv[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, c->max_streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, c->stream_window},
@@ -129,7 +130,7 @@ void as_h2_free(struct as_h2 *h)
     if (!h)
         return;
     h->dead = true;
-    /* nghttp2 does not tell of open streams when a session goes. */
+    /* nghttp2 calls no callback for streams that are open when the session is deleted. */
     while ((n = as_list_pop(&h->open))) {
         struct as_h2_stream *s = AS_LIST_ENTRY(n, struct as_h2_stream, node);
 
@@ -150,7 +151,7 @@ void as_h2_free(struct as_h2 *h)
     as_slab_put(h);
 }
 
-/* The session goes on until the GOAWAY is out, but its callbacks begin nothing new. */
+/* The session runs on until the GOAWAY is sent, but its callbacks start no new request. */
 static void submit_goaway(struct as_h2 *h, uint32_t code, const char *text)
 {
     if (!h->dead && nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
@@ -176,9 +177,9 @@ void as_h2_enhance_your_calm(struct as_h2 *h, const char *text)
     submit_goaway(h, NGHTTP2_ENHANCE_YOUR_CALM, text);
 }
 
-/* What the last stream of a GOAWAY is replaced by: none. It could only be one that we opened, and
- * we open none; but clients name any (grpc-go its own last one), which nghttp2 takes for an error.
- */
+/* The last stream of a received GOAWAY is replaced by 0. It could only be a stream that the server
+ * opened, and there are none; but some clients send any number (grpc-go its own last stream), which
+ * nghttp2 takes for an error. */
 static const uint8_t no_stream[4];
 
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken)
@@ -188,12 +189,13 @@ int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *r
     h->now = now;
     h->guard.n_blocks = 0;
     while (at < n && !h->dead && !h->breach && !h->ended_by_owner) {
-        /* bytes until the next frame's head; one whose head is cut is not looked for */
+        /* bytes until the next frame head; SIZE_MAX: a frame head came in pieces, so the next one
+         * is unknown */
         size_t skip = h->guard.n_head ? SIZE_MAX : h->guard.skip;
         bool is_last = h->guard.n_last;
         size_t k = as_h2_guard_scan(&h->guard, p + at, n - at, now, h->n_open);
 
-        /* Negative only for what ends the session at once; other breaches queue a GOAWAY. */
+        /* false only for errors that end the session at once; other breaches queue a GOAWAY */
         if (k && !as_h2_request_cache_receive(h, is_last ? no_stream : p + at, k, skip)) {
             h->dead = true;
             h->breach = h->breach ? h->breach : AS_H2_PROTOCOL;
@@ -246,17 +248,17 @@ void as_h2_consume(struct as_h2 *h, uint32_t stream, size_t n)
 void as_h2_widen_window(struct as_h2 *h, uint32_t stream, size_t n)
 {
     int32_t id = (int32_t)stream;
-    int32_t had, held;
+    int32_t window, unconsumed;
 
     if (h->dead)
         return;
-    had = nghttp2_session_get_stream_effective_local_window_size(h->session, id);
-    held = nghttp2_session_get_stream_effective_recv_data_length(h->session, id);
-    if (had < 0 || held < 0) /* closed by now */
+    window = nghttp2_session_get_stream_effective_local_window_size(h->session, id);
+    unconsumed = nghttp2_session_get_stream_effective_recv_data_length(h->session, id);
+    if (window < 0 || unconsumed < 0) /* the stream is closed */
         return;
-    /* The window counts what is held as well, so n more go on top of it. */
-    n = AS_MIN(n, (size_t)WINDOW_MAX) + (size_t)held;
-    if (n > (size_t)had &&
+    /* The window includes unconsumed bytes, so the n bytes come on top of them. */
+    n = AS_MIN(n, (size_t)WINDOW_MAX) + (size_t)unconsumed;
+    if (n > (size_t)window &&
         nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, id,
                                               (int32_t)AS_MIN(n, (size_t)WINDOW_MAX)))
         h->dead = true;
@@ -268,7 +270,7 @@ void as_h2_reset(struct as_h2 *h, uint32_t stream, uint32_t code)
 
     if (!s)
         return;
-    s->answered = true; /* the stream lives until the frame is sent, but nobody hears of it */
+    s->answered = true; /* the stream stays until the frame is sent, but no callback is called */
     s->reset = true;
     /* Out of memory: the client would wait for ever. */
     if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code))

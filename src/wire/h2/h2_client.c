@@ -11,13 +11,13 @@ struct stream {
     uint32_t id;
     const struct as_str *body;
     uint32_t n_body;
-    uint32_t piece;      /* the one being sent */
-    size_t piece_offset; /* bytes of it already sent */
-    size_t list_size;    /* of the answer's fields so far */
+    uint32_t piece;      /* the piece that is being sent */
+    size_t piece_offset; /* bytes of that piece that are sent */
+    size_t list_size;    /* size of the answer's fields so far */
     bool interim;        /* the block that is being read belongs to a 1xx answer */
-    bool has_head;       /* the final answer's head is here: what follows are trailers */
+    bool has_head;       /* the head of the final answer is complete: what follows are trailers */
     bool whole;          /* END_STREAM came */
-    bool is_reset;       /* reset by us */
+    bool is_reset;       /* the owner has reset it */
 };
 
 struct as_h2_client {
@@ -26,7 +26,8 @@ struct as_h2_client {
     const struct as_http_client_ops *ops;
     void *conn;
     struct as_list open;
-    struct stream *spare; /* one record kept: a closed loop makes no other */
+    struct stream
+        *spare; /* one record for the next request: enough for one request after the other */
     bool ready;
     bool dead; /* the session must not be used any more */
     bool over; /* a GOAWAY with an error was sent */
@@ -155,7 +156,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
         }
     }
     while (s->piece < s->n_body && !s->body[s->piece].n)
-        s->piece++; /* so that nothing follows what was the last byte */
+        s->piece++; /* skips empty pieces, so that the last byte is known as the last one */
     if (s->piece == s->n_body)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)n;
@@ -331,7 +332,7 @@ void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code)
     struct stream *s = h->dead ? NULL : find_stream(h->session, (int32_t)stream);
 
     if (!s) {
-        /* nghttp2 knows no stream of a request that still waits to be sent */
+        /* nghttp2 has no stream for a request that is still waiting to be sent */
         AS_LIST_EACH(n, &h->open)
         {
             s = AS_LIST_ENTRY(n, struct stream, node);

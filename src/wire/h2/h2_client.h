@@ -1,9 +1,10 @@
 /* wire/h2/h2_client.h — one HTTP/2 client connection without a socket: requests in, answers out.
  *
- * The other end of wire/h2/h2.h, around nghttp2 as well. The owner hands over requests, feeds received
- * bytes, gets answers by callback, and takes the bytes to send. More requests than the server
- * allows at once wait inside. Received DATA is given back to the server's windows by itself: what
- * an answer may grow to is the owner's to bound. Push is off. The server's bytes are hostile.
+ * The other end of wire/h2/h2.h, also around nghttp2. The owner hands over requests, passes
+ * received bytes, gets answers by callbacks, and takes the bytes to send. Requests above the number
+ * that the server allows at once wait inside. The server gets window for received DATA
+ * automatically; the owner limits the size of an answer. Server push is off. The bytes are
+ * untrusted.
  * Events and requests are those of wire/http/http_client.h. Thread: that of the connection.
  */
 #ifndef AS_WIRE_H2_CLIENT_H
@@ -15,34 +16,37 @@
 struct as_h2_client;
 
 struct as_h2_client_conf {
-    uint32_t stream_window;   /* bytes of one answer that may be under way */
-    uint32_t conn_window;     /* and of all together */
-    uint32_t max_header_list; /* of one answer, trailers included: name + value + 32 summed */
+    uint32_t stream_window; /* bytes of one answer that the server may send ahead */
+    uint32_t conn_window;   /* bytes of all answers together that it may send ahead */
+    uint32_t
+        max_header_list; /* of one answer, trailers included: name + value + 32 of all fields */
 };
 
 int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf *conf,
                      const struct as_http_client_ops *ops, void *conn);
-void as_h2_client_free(struct as_h2_client *h); /* on_close(CANCEL) for every open stream first */
+void as_h2_client_free(
+    struct as_h2_client *h); /* calls on_close(CANCEL) for every open stream first */
 
-/* Received bytes. 0, or AS_EPROTO: the connection is over (as in wire/h2/h2.h). */
+/* Parses received bytes. 0, or AS_EPROTO: the connection is over (as in wire/h2/h2.h). */
 int as_h2_client_recv(struct as_h2_client *h, const uint8_t *p, size_t n);
-/* Appends to q what is ready, while q->bytes < max. AS_EPROTO as above. */
+/* Appends to q what is ready, while q->bytes < max. AS_EPROTO: as for as_h2_client_recv. */
 int as_h2_client_send(struct as_h2_client *h, struct as_outq *q, size_t max);
 bool as_h2_client_wants_write(const struct as_h2_client *h);
-/* The server's SETTINGS are here: it speaks HTTP/2. */
+/* The server's SETTINGS have come: it speaks HTTP/2. */
 bool as_h2_client_ready(const struct as_h2_client *h);
-/* Nothing more to read or write: close the socket. */
+/* Nothing more is to be read or written: close the socket. */
 bool as_h2_client_done(const struct as_h2_client *h);
-/* The server takes new requests: no GOAWAY came and stream numbers are left. */
+/* The server accepts new requests: it sent no GOAWAY, and stream numbers are left. */
 bool as_h2_client_usable(const struct as_h2_client *h);
 
-/* Starts a request. The bytes of headers and body, and the array of pieces, must stay valid until
- * on_close; the array of headers need not. 0; AS_EUNAVAILABLE: not usable any more; AS_ENOMEM. */
+/* Starts a request. The bytes of headers and body, and the array of the body's pieces, must stay
+ * valid until on_close; the array of headers is copied. 0; AS_EUNAVAILABLE: the connection is not
+ * usable any more; AS_ENOMEM. */
 int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_request *r, void *call,
                          uint32_t *ret_stream);
-/* Gives a request up; its on_close follows from a later send. Nothing else of it is told. */
+/* Cancels a request; on_close follows from a later send, and no other callback for it. */
 void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code);
-/* Says GOAWAY; the connection is done when its streams are. */
+/* Sends GOAWAY; the connection is done when its streams are. */
 void as_h2_client_shutdown(struct as_h2_client *h);
 
 #endif

@@ -2,7 +2,7 @@
 
 enum { HEADERS = 1, RST_STREAM = 3 };
 
-/* Where a stream is remembered in both maps, and its bit. */
+/* The word and the bit of a stream in both bitmaps. */
 static uint32_t word_of(uint32_t i)
 {
     return i % AS_H2_CLOSED_STREAMS_IDS / 64;
@@ -13,10 +13,10 @@ static uint64_t bit_of(uint32_t i)
     return (uint64_t)1 << i % 64;
 }
 
-/* A stream begins: the ids below it that were not used are closed from now on (§5.1.1). */
+/* Opens a stream: lower ids that were not used are closed from now on (RFC 9113 §5.1.1). */
 static void open_stream(struct as_h2_closed_streams *s, uint32_t i)
 {
-    if (i - s->next >= AS_H2_CLOSED_STREAMS_IDS) /* all that is remembered lies between */
+    if (i - s->next >= AS_H2_CLOSED_STREAMS_IDS) /* everything that is recorded is older */
         s->next = i - AS_H2_CLOSED_STREAMS_IDS + 1;
     for (; s->next < i; s->next++) {
         s->ended[word_of(s->next)] &= ~bit_of(s->next);
@@ -32,10 +32,10 @@ uint32_t as_h2_closed_streams_check(struct as_h2_closed_streams *s, uint8_t type
 {
     uint32_t i = stream / 2;
 
-    if (stream % 2 == 0) /* 0, or a server's: nghttp2 knows what to say */
+    if (stream % 2 == 0) /* stream 0, or a stream of the server: nghttp2 handles the error */
         return 0;
     if (i >= s->next) {
-        if (type != HEADERS) /* of an idle stream: nghttp2 again */
+        if (type != HEADERS) /* of an idle stream: nghttp2 handles the error */
             return 0;
         open_stream(s, i);
     } else if (s->next - i > AS_H2_CLOSED_STREAMS_IDS) {

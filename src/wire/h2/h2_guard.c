@@ -59,7 +59,7 @@ static void spend_token(struct as_h2_guard *g, struct as_h2_bucket *b, as_ns now
 {
     if (!b->most || g->breach)
         return;
-    /* What was earned since is bounded first, so that the sum cannot wrap. */
+    /* The earned credit is limited before it is added, so that the sum cannot overflow. */
     b->credit = AS_MIN(b->most, b->credit + AS_MIN(now - b->at, b->most));
     b->at = now;
     if (b->credit < b->cost)
@@ -109,10 +109,10 @@ static void count_control(struct as_h2_guard *g, as_ns now, enum as_h2_breach br
     spend_token(g, &g->control, now, breach);
 }
 
-/* gRPC's rule (proposal A8), as its servers have it: pings must keep their distance, unless an
- * answer was sent since the last one; two may come early. True: there was an answer. Such pings are
- * not counted as control frames, for grpc-go measures the line by one per round trip of data, which
- * is thousands a second on a short one. */
+/* gRPC's rule (proposal A8) as its servers implement it: pings must keep a minimum distance, unless
+ * an answer was sent since the last one; a few may come early. True: there was an answer. Such a
+ * ping does not count as a control frame, because grpc-go measures the bandwidth with one ping per
+ * round trip of data, which can be thousands per second. */
 static bool check_ping(struct as_h2_guard *g, as_ns now, uint32_t calls)
 {
     const struct as_h2_limits *l = &g->limits;
@@ -164,14 +164,14 @@ static void check_priority(struct as_h2_guard *g, uint32_t stream, uint32_t len)
 {
     if (!stream)
         set_protocol_error(g, AS_H2_CODE_PROTOCOL);
-    if (len < 4) /* nghttp2 refuses the length */
+    if (len < 4) /* nghttp2 reports the wrong length */
         return;
     g->n_parent = 4;
     g->parent = 0;
     g->stream = stream;
 }
 
-/* A stream must not depend on itself. */
+/* Reads the stream that a PRIORITY depends on: a stream must not depend on itself. */
 static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
 {
     for (; n && g->n_parent; n--, g->n_parent--)
@@ -180,7 +180,7 @@ static void read_parent(struct as_h2_guard *g, const uint8_t *p, size_t n)
         set_protocol_error(g, AS_H2_CODE_PROTOCOL);
 }
 
-/* A shorter one is refused by its length. */
+/* nghttp2 reports a shorter one by its length. */
 static void check_goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
 {
     g->n_last = len >= 8 ? 4 : 0;
@@ -253,14 +253,14 @@ static void end_frame(struct as_h2_guard *g)
         g->in_block = false;
 }
 
-/* Payload, and the preface. */
+/* Skips payload, or the preface. */
 static size_t skip_payload(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns now)
 {
     size_t k = AS_MIN(n, (size_t)g->skip);
 
     if (g->padded) {
         g->padded = false;
-        if (p[0] + 1u == g->skip) /* nothing but padding */
+        if (p[0] + 1u == g->skip) /* the payload is padding only */
             count_empty(g, now);
         if (g->breach)
             return 0;
@@ -276,7 +276,7 @@ static size_t skip_payload(struct as_h2_guard *g, const uint8_t *p, size_t n, as
     return k;
 }
 
-/* The frame has at least four bytes behind these. */
+/* Skips bytes of a GOAWAY's last stream; at least four bytes of the frame follow. */
 static size_t skip_last_stream(struct as_h2_guard *g, size_t n)
 {
     size_t k = AS_MIN(n, (size_t)g->n_last);
@@ -286,7 +286,7 @@ static size_t skip_last_stream(struct as_h2_guard *g, size_t n)
     return k;
 }
 
-/* The length of a whole frame of an ordinary request, of which there is nothing to say, or 0. */
+/* The fast path: the length of a complete HEADERS or DATA frame that needs no check, or 0. */
 static inline size_t ordinary_frame_len(struct as_h2_guard *g, const uint8_t *head, size_t n)
 {
     uint32_t word;
@@ -306,7 +306,7 @@ static inline size_t ordinary_frame_len(struct as_h2_guard *g, const uint8_t *he
     } else if ((word & 0xff) != DATA || head[4] & PADDED) {
         return 0;
     }
-    /* a breach is found again by judge, which says so */
+    /* check_frame finds the error again, and reports it */
     if (as_h2_closed_streams_check(&g->closed_streams, head[3], head[4] & END_STREAM,
                                    get32(head + 5) & STREAM))
         return 0;
@@ -343,7 +343,7 @@ size_t as_h2_guard_scan(struct as_h2_guard *g, const uint8_t *p, size_t n, as_ns
             head = g->head;
         }
         if (head[3] == PING && at) {
-            g->n_head = 0; /* it is whole in p, and comes again */
+            g->n_head = 0; /* its head is complete in p, and is scanned again by the next call */
             return at;
         }
         if (head[3] == HEADERS && g->n_blocks >= AS_H2_REQUESTS_PER_RECV && !g->n_head)

@@ -1,11 +1,17 @@
-/* wire/h2/h2_internal.h — what the files of the HTTP/2 wrapper share; nobody else includes it.
+/* wire/h2/h2_internal.h — shared by the files of the HTTP/2 wrapper; private to them.
  *
- * h2.c: the connection and its stream records; h2_recv.c, h2_send.c: nghttp2's callbacks for the
- * two directions; h2_rules.c: HTTP's rules on what h2_recv.c takes; h2_later.c: answers that come
- * over time; h2_head.c: request heads that came before; h2_said.c: header blocks that were sent
- * before; h2_mem.c: nghttp2's memory. A stream's record lives from its first header to
- * on_stream_close and is then used for the next stream. It keeps headers, trailers and body pieces
- * in itself as far as they fit, so that a usual request allocates nothing.
+ *   h2.c                 the connection and its stream records
+ *   h2_receive.c         nghttp2's callbacks for received frames
+ *   h2_send.c            nghttp2's callbacks for sent frames; answers
+ *   h2_rules.c           HTTP's rules on the fields and the length of a request
+ *   h2_streamed_body.c   answers whose body comes over time
+ *   h2_request_cache.c   request heads that came before
+ *   h2_response_cache.c  header blocks that were sent before
+ *   h2_memory.c          the allocator of nghttp2
+ *
+ * A stream's record lives from its first header to on_stream_close, and is then used for the next
+ * stream. Headers, trailers and body pieces are stored in the record as far as they fit, so that an
+ * ordinary request allocates nothing.
  */
 #ifndef AS_WIRE_H2_PRIV_H
 #define AS_WIRE_H2_PRIV_H
@@ -17,7 +23,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-/* Under AddressSanitizer nothing is kept for the next use, so that it sees every use after free. */
+/* Under AddressSanitizer no memory is kept for reuse, so that every use after free is found. */
 #if defined(__SANITIZE_ADDRESS__)
 #define AS_H2_RECYCLE 0u
 #elif defined(__has_feature)
@@ -32,15 +38,16 @@
 #define AS_H2_INLINE_MEM     1024
 #define AS_H2_INLINE_REST    16
 #define AS_H2_INLINE_PIECES  4
-#define AS_H2_FREE_MAX       (128 * AS_H2_RECYCLE) /* stream records kept by one connection */
+#define AS_H2_FREE_MAX       (128 * AS_H2_RECYCLE) /* free stream records kept by one connection */
 #define AS_H2_MEMORY_CLASSES 16
-#define AS_H2_MEMORY_MAX     (((size_t)128 << 10) * AS_H2_RECYCLE) /* bytes kept by one connection */
+#define AS_H2_MEMORY_MAX                                                                           \
+    (((size_t)128 << 10) * AS_H2_RECYCLE) /* free bytes kept by one connection */
 
-/* Small blocks that nghttp2 gave back, by size: it takes and frees about ten per request. */
+/* Free blocks of nghttp2, by size: nghttp2 allocates and frees about ten per request. */
 struct as_h2_memory {
     struct as_h2_memory_block *free[AS_H2_MEMORY_CLASSES];
-    size_t free_bytes;  /* bytes in all lists */
-    bool growth_failed; /* growth failed: the session is over, and what it frees is deferred */
+    size_t free_bytes;  /* bytes in all of these lists */
+    bool growth_failed; /* a realloc failed: the session is over, and blocks go to `deferred` */
     struct as_h2_memory_block *deferred;
     nghttp2_mem mem;
 };
@@ -48,22 +55,22 @@ struct as_h2_memory {
 void as_h2_memory_init(struct as_h2_memory *p);
 void as_h2_memory_fini(struct as_h2_memory *p);
 
-/* The body of an answer that comes over time: pieces[first … n) wait. */
+/* The body of an answer that comes over time: pieces[first … n) are not sent. */
 struct as_h2_streamed_body {
-    struct as_list drained; /* in as_h2.drained: on_drained is due */
+    struct as_list drained; /* in as_h2.drained: on_drained must be called */
     struct as_h2_stream *s;
     struct as_http_piece *pieces;
     uint32_t first, n, cap;
-    size_t at;        /* bytes of the first one already sent */
-    bool is_deferred; /* nghttp2 has stopped asking */
+    size_t at;        /* bytes of the first piece that are sent */
+    bool is_deferred; /* nghttp2 had no bytes to send and does not ask until it is resumed */
     bool finished;
 };
 
-/* How a stream's answer began. */
+/* How the head of a stream's answer is encoded. */
 enum as_h2_head_encoding {
     AS_H2_HEAD_BY_NGHTTP2, /* by nghttp2 */
-    AS_H2_HEAD_LEARNING,   /* … with the fields of the memo */
-    AS_H2_HEAD_CACHED,     /* by nghttp2 without fields: they are the memo's */
+    AS_H2_HEAD_LEARNING,   /* by nghttp2, and the response cache remembers the result */
+    AS_H2_HEAD_CACHED,     /* by the response cache: nghttp2 gets no fields */
 };
 
 struct as_h2_stream {
@@ -73,17 +80,16 @@ struct as_h2_stream {
     as_ns began;
     void *req;       /* the owner's pointer; NULL: on_request was not called */
     bool ended;      /* the client has sent END_STREAM */
-    bool answered;   /* by the owner or by us, or reset; nothing but on_close follows */
-    bool reset;      /* by us, on purpose */
+    bool answered;   /* by the owner or by this module, or reset; only on_close follows */
+    bool reset;      /* reset by the owner or by this module, not for a fault of the client */
     bool cancelled;  /* by the client's RST_STREAM */
-    bool early;      /* answered before the client ended: counted in as_h2.n_early */
-    bool last_frame; /* the frame that ends the body has begun: no window is needed any more */
-    bool over_limit; /* headers above a limit: the rest of the block is not stored */
-    bool no_memory;  /* the same for want of memory */
+    bool early;      /* answered before the client has ended its side; counted in as_h2.n_early */
+    bool last_frame; /* the last DATA frame has begun: the stream needs no window any more */
+    bool over_limit; /* the headers are above a limit: further fields are not stored */
+    bool no_memory;  /* the same for lack of memory */
     char status[3];
 
-    struct as_h2_cached_request
-        *cached_request; /* holds the head's fields, or NULL: the stream does */
+    struct as_h2_cached_request *cached_request; /* has the head's fields; NULL: they are here */
     struct as_h2_rules rules;
     struct as_http_head head;
     uint32_t n_fields;
@@ -91,50 +97,49 @@ struct as_h2_stream {
     size_t list_size;
 
     const struct as_http_piece *pieces;
-    uint32_t piece;      /* the one being sent */
-    size_t piece_offset; /* bytes of it already sent */
+    uint32_t piece;      /* the piece that is being sent */
+    size_t piece_offset; /* bytes of that piece that are sent */
     size_t body_left;
     uint64_t body_sent;
     nghttp2_nv *trailers;
     uint32_t n_trailers;
     enum as_h2_head_encoding head_encoding;
-    bool cached_trailers; /* the trailers go out behind the frame that nghttp2 takes for the last
-                             one */
+    bool cached_trailers; /* the response cache writes the trailers, not nghttp2 */
 
-    struct as_h2_streamed_body *streamed; /* an answer that comes over time, or NULL */
+    struct as_h2_streamed_body *streamed; /* NULL: the answer does not come over time */
 
-    struct as_arena arena; /* over mem */
+    struct as_arena arena; /* over `mem` */
     struct as_http_header inline_rest[AS_H2_INLINE_REST];
     struct as_http_piece inline_pieces[AS_H2_INLINE_PIECES];
     uint8_t mem[AS_H2_INLINE_MEM] __attribute__((aligned(16)));
 };
 
-/* Header blocks of this connection that need no packing any more: h2_said.c. */
+/* Header blocks of answers that nghttp2 need not encode again: h2_response_cache.c. */
 #define AS_H2_CACHED_BLOCK_FIELDS 4u
 struct as_h2_cached_block {
-    bool is_known;    /* the block is how nghttp2 packs the text */
-    bool is_learning; /* the next frame has these fields, of `stream` */
+    bool is_known;    /* `block` is what nghttp2 encodes the text as */
+    bool is_learning; /* the next frame, of `stream`, shows how nghttp2 encodes it */
     uint32_t stream;
-    uint8_t n_text; /* fields of the text, and bytes of the block; 0: there is none */
+    uint8_t n_text; /* number of fields in the text, and of bytes in the block; 0: empty */
     uint8_t block[AS_H2_CACHED_BLOCK_FIELDS];
     uint8_t name_len[AS_H2_CACHED_BLOCK_FIELDS], value_len[AS_H2_CACHED_BLOCK_FIELDS];
-    size_t used;    /* bytes of the text */
-    char text[112]; /* names and values, one behind the other */
+    size_t used;    /* bytes used in `text` */
+    char text[112]; /* names and values, one after the other */
 };
 struct as_h2_response_cache {
-    bool settings_changed; /* the client has sent SETTINGS, and no header block of ours followed */
-    bool head_is_next; /* the next frame, of the stream lead.from, is to be filled with the lead */
-    uint32_t n_heads_pending; /* streams with the lead's text that are not packed yet */
-    struct as_h2_cached_block head, trailers; /* an answer's head, and trailers */
+    bool settings_changed; /* the client has sent SETTINGS, and no header block was sent since */
+    bool head_is_next; /* the next frame, of head.stream, is to be filled with the cached head */
+    uint32_t n_heads_pending; /* streams with the text of `head` that are not encoded yet */
+    struct as_h2_cached_block head, trailers; /* of answers */
 };
 
-/* The header block that requests of this connection repeat: h2_head.c. */
+/* The header block that the requests of this connection repeat: h2_request_cache.c. */
 #define AS_H2_REQUEST_BLOCK_MAX 192u
 struct as_h2_request_cache {
-    struct as_h2_cached_request *request; /* its fields; NULL: it came once */
-    bool is_hit;                          /* nghttp2 reads such a frame, without its bytes … */
-    bool is_learning;                     /* … or with them, and it comes for the second time */
-    uint8_t n;                            /* bytes of it; 0: there is none */
+    struct as_h2_cached_request *request; /* the fields of `block`; NULL: it came only once */
+    bool is_hit; /* nghttp2 is reading a frame with this block, whose bytes were left out … */
+    bool is_learning; /* … or with its bytes, because it came for the second time */
+    uint8_t n;        /* bytes of the block; 0: there is none */
     uint8_t block[AS_H2_REQUEST_BLOCK_MAX];
 };
 
@@ -143,31 +148,31 @@ struct as_h2 {
     struct as_h2_conf conf;
     const struct as_http_ops *ops;
     void *conn;
-    struct as_list open;       /* every stream record in use */
-    struct as_h2_stream *last; /* the one looked up last; NULL when it is gone */
+    struct as_list open;       /* all stream records in use */
+    struct as_h2_stream *last; /* the record that was looked up last; NULL: it was freed */
     struct as_h2_stream *free;
     uint32_t n_free;
     uint32_t n_early;
     uint32_t n_open; /* records in `open` */
     struct as_h2_guard guard;
-    as_ns now;                /* of the last as_h2_recv */
-    enum as_h2_breach breach; /* why the client hears a GOAWAY */
-    bool ended_by_owner;      /* by the owner */
-    size_t unreturned;        /* bytes to give back to the connection's window with the next send */
-    struct as_list drained;   /* open answers whose owner may write more */
+    as_ns now;                /* time of the last as_h2_recv */
+    enum as_h2_breach breach; /* why the client gets a GOAWAY */
+    bool ended_by_owner;      /* by as_h2_enhance_your_calm */
+    size_t unreturned;        /* consumed bytes that the next send gives back to the connection */
+    struct as_list drained;   /* streamed bodies whose owner may write more */
     bool dead;                /* the session must not be used any more */
     bool over;                /* a GOAWAY with an error was sent */
     struct as_h2_request_cache request_cache;
     struct as_h2_response_cache response_cache;
     struct as_outq *q; /* where as_h2_send puts bytes; NULL outside of it */
-    size_t max;        /* and until how many wait there */
+    size_t max;        /* and up to how many may wait there */
     struct as_h2_memory memory;
 };
 
 struct as_h2_stream *as_h2_stream_new(struct as_h2 *h, uint32_t id); /* NULL: out of memory */
 void as_h2_stream_free(struct as_h2 *h, struct as_h2_stream *s);
 
-/* After the guard or nghttp2's callbacks found a breach: tells the client, once. */
+/* After the guard or a callback has found a breach: sends a GOAWAY, once. */
 void as_h2_check_guard(struct as_h2 *h);
 
 /* The record of an open stream, or NULL. */
@@ -179,7 +184,7 @@ static inline struct as_h2_stream *as_h2_find_stream(struct as_h2 *h, int32_t id
     return h->last;
 }
 
-/* n bytes that live until the stream is closed; NULL when memory is out. */
+/* n bytes that live until the stream is closed; NULL: out of memory. */
 static inline void *as_h2_alloc(struct as_h2_stream *s, size_t n, size_t align)
 {
     size_t pad = -(uintptr_t)s->arena.p & (align - 1);
@@ -193,7 +198,7 @@ static inline void *as_h2_alloc(struct as_h2_stream *s, size_t n, size_t align)
     return as_arena_alloc(&s->arena, n, align);
 }
 
-/* memcpy for the lengths of header fields, without a call. */
+/* memcpy without a call, for the usual lengths of header fields. */
 static inline void as_h2_copy_bytes(char *to, const char *from, size_t n)
 {
     if (n > 32) {
@@ -213,7 +218,7 @@ static inline void as_h2_copy_bytes(char *to, const char *from, size_t n)
     }
 }
 
-/* A copy that lives until the stream is closed; p is NULL when memory is out. */
+/* A copy that lives until the stream is closed; p is NULL if there is no memory. */
 static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str from)
 {
     char *p = as_h2_alloc(s, from.n, 1);
@@ -223,46 +228,48 @@ static inline struct as_str as_h2_store(struct as_h2_stream *s, struct as_str fr
     return (struct as_str){p, from.n};
 }
 
-/* Takes n bytes of an open answer's body to h->q. */
+/* Appends the next n bytes of a streamed body to h->q. */
 void as_h2_streamed_body_append(struct as_h2 *h, struct as_h2_stream *s, size_t n);
 void as_h2_streamed_body_free(struct as_h2_stream *s);
-void as_h2_streamed_body_notify(struct as_h2 *h); /* on_drained to all that it is due to */
+void as_h2_streamed_body_notify(struct as_h2 *h); /* calls on_drained for h->drained */
 bool as_h2_copy_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
 int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
                         const nghttp2_data_provider *body);
-/* The last frame of a body: trailers, if there are any, follow. 0 or nghttp2's error. */
+/* Called for the last DATA frame of a body: sees to the trailers, if there are any. 0 or nghttp2's
+ * error. */
 int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
-/* Is the answer's head known? Then nghttp2 is given no fields for it; it has to have a body. */
+/* True: the head of the answer is cached, so nghttp2 gets no fields for it. The answer must have a
+ * body. */
 bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,
                                    const struct as_http_answer *a);
-/* nghttp2 has packed the head of an answer; the next as_h2_response_cache_put_frame brings its
+/* nghttp2 has encoded the head of an answer; the next as_h2_response_cache_put_frame gets its
  * frame. */
 void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s);
-/* The stream's head is packed, or never will be. */
+/* The head of the stream's answer is encoded, or never will be. */
 static inline void as_h2_response_cache_release_head(struct as_h2 *h, struct as_h2_stream *s)
 {
     h->response_cache.n_heads_pending -= s->head_encoding != AS_H2_HEAD_BY_NGHTTP2;
     s->head_encoding = AS_H2_HEAD_BY_NGHTTP2;
 }
-/* Can the stream's trailers go out by as_h2_response_cache_put_trailers, which writes their frame
- * to h->q? */
+/* True: the stream's trailers are cached, and as_h2_response_cache_put_trailers can write their
+ * frame to h->q. */
 bool as_h2_response_cache_has_trailers(const struct as_h2 *h, const struct as_h2_stream *s);
 void as_h2_response_cache_put_trailers(struct as_h2 *h, const struct as_h2_stream *s);
-/* nghttp2 has packed these trailers; the next as_h2_response_cache_put_frame brings their frame. */
+/* nghttp2 has encoded these trailers; the next as_h2_response_cache_put_frame gets their frame. */
 void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_stream *s);
-/* Every frame that nghttp2 has packed, but for DATA, goes to h->q. */
+/* Writes a frame of nghttp2 to h->q: every frame except DATA comes through here. */
 void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_t n);
-/* n bytes from the client go to nghttp2. The first `skip` of them end a frame that began before;
- * SIZE_MAX: it is not known where one begins. False: the session is over. */
+/* Passes n bytes from the client to nghttp2. The first `skip` of them end a frame that began
+ * before; SIZE_MAX: it is not known where the next frame begins. False: the session is over. */
 bool as_h2_request_cache_receive(struct as_h2 *h, const uint8_t *p, size_t n, size_t skip);
-/* A stream has begun with the known block: gets its fields. */
+/* A stream has begun with the cached block: it gets the cached fields. */
 void as_h2_request_cache_apply(struct as_h2 *h, struct as_h2_stream *s);
-/* The fields of s, which are those of the block that came twice, are kept. */
+/* Caches the fields of s, whose block came for the second time. */
 void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s);
-/* Does this header block leave the compression table as it is? False when it is malformed, too. */
+/* True: the header block does not change the compression table. False also if it is malformed. */
 bool as_h2_request_cache_is_cacheable(const uint8_t *block, size_t n);
 void as_h2_request_cache_clear(struct as_h2_request_cache *m);
-void as_h2_cached_request_unref(struct as_h2_cached_request *k); /* NULL: nothing */
+void as_h2_cached_request_unref(struct as_h2_cached_request *k); /* k may be NULL */
 void as_h2_mark_early(struct as_h2 *h, struct as_h2_stream *s);
 
 void as_h2_set_receive_callbacks(nghttp2_session_callbacks *cb);

@@ -1,8 +1,9 @@
+/* The allocator of nghttp2: small blocks are kept by size for the next use. */
 #include "wire/h2/h2_internal.h"
 
-#define STEP 32u /* sizes of neighbouring classes, header included, differ by this */
+#define STEP 32u /* the sizes of two neighbouring classes, header included, differ by this */
 
-/* Stands before every block that nghttp2 gets; the size keeps it aligned. */
+/* The header of every block that nghttp2 gets; its size keeps the block aligned. */
 struct as_h2_memory_block {
     struct as_h2_memory_block *next;
     size_t size; /* header included */
@@ -24,7 +25,7 @@ static void *pool_malloc(size_t n, void *user)
         p->free_bytes -= size;
         return b + 1;
     }
-    /* Rounded up, so that the block serves its whole class later. */
+    /* The size is rounded up, so that the block can be used for its whole class later. */
     b = malloc(size);
     if (!b)
         return NULL;
@@ -32,9 +33,10 @@ static void *pool_malloc(size_t n, void *user)
     return b + 1;
 }
 
-/* nghttp2 (1.52) frees a DATA item twice when its queue of streams cannot grow: at once, and with
- * the session. So after a refused growth blocks stay where they are until the pool goes. */
-#define DEFERRED 1u /* in `size`, a multiple of STEP */
+/* nghttp2 (1.52) frees a DATA item twice when its queue of streams cannot grow: at once, and when
+ * the session is deleted. So after a failed growth blocks are not freed before as_h2_memory_fini.
+ */
+#define DEFERRED 1u /* flag in `size`, which is a multiple of STEP */
 
 static __attribute__((noinline)) void defer_free(struct as_h2_memory *p,
                                                  struct as_h2_memory_block *b)
@@ -90,7 +92,8 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
         ((struct as_h2_memory *)user)->growth_failed |= !ptr;
         return ptr;
     }
-    /* nghttp2 grows few things: moving beats a second path through realloc. */
+    /* nghttp2 grows few blocks: copying is good enough, and needs no second path through realloc.
+     */
     had = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
     if (n <= had)
         return ptr;

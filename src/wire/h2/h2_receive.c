@@ -1,12 +1,12 @@
 #include "wire/h2/h2_internal.h"
 
-/* Where a field that has a place of its own in the head goes, or NULL. */
+/* The member of the head that holds the field, or NULL. */
 static inline struct as_str *named_field(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
     case 2:
         return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
-    case 4: /* of a request without :authority, which would have come before */
+    case 4: /* of a request without :authority; that would have come before */
         return memcmp(name.p, "host", 4) == 0 ? &head->authority : NULL;
     case 5:
         return memcmp(name.p, ":path", 5) == 0 ? &head->path : NULL;
@@ -49,7 +49,7 @@ static bool add_rest(struct as_h2_stream *s, struct as_str name, struct as_str v
     return f->name.p && f->value.p;
 }
 
-/* False: the field goes over a limit. */
+/* Counts a field. False: the fields are above a limit. */
 static inline bool count_field(const struct as_h2 *h, struct as_h2_stream *s, struct as_str name,
                                struct as_str value)
 {
@@ -57,9 +57,9 @@ static inline bool count_field(const struct as_h2 *h, struct as_h2_stream *s, st
     return ++s->n_fields <= h->conf.max_headers && s->list_size <= h->conf.max_header_list;
 }
 
-/* A small block that unpacks to very much refers to one large entry of the compression table again
- * and again. What is over the limit is only counted: nghttp2 still decodes it for the table's sake.
- */
+/* Counts a field above the limit, which is not stored; nghttp2 still decodes it, to keep its table
+ * right. A small block that decodes to very much (it refers to one large entry of the table again
+ * and again) is a breach. */
 static void count_excess(struct as_h2 *h, struct as_h2_stream *s, struct as_str name,
                          struct as_str value)
 {
@@ -89,7 +89,7 @@ static void add_field(struct as_h2 *h, struct as_h2_stream *s, struct as_str nam
     if (to && !to->p) {
         *to = as_h2_store(s, value);
         s->no_memory = !to->p;
-    } else { /* what is repeated is "everything else": the first one counts */
+    } else { /* a repeated field goes to the rest: the first one counts */
         s->no_memory = !add_rest(s, name, value);
     }
 }
@@ -99,7 +99,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct as_h2 *h = user;
     struct as_h2_stream *s;
 
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) { /* trailers: counted anew */
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) { /* trailers: they are counted separately */
         s = as_h2_find_stream(h, frame->hd.stream_id);
         if (s) {
             s->n_fields = 0;
@@ -119,8 +119,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-/* Its owner, if it has one already, hears no more of it until it is closed. Counts as a fault of
- * the client when the frame is sent. */
+/* Resets a malformed request. The owner, if on_request was called, gets only on_close. Counts as a
+ * fault of the client when the frame is sent. */
 static void reset_malformed(struct as_h2 *h, struct as_h2_stream *s)
 {
     s->answered = true;
@@ -141,7 +141,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (!s)
         return 0;
     if (h->breach)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the rest of the block is not shown */
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* nghttp2 skips the rest of the block */
     if (!as_h2_rules_field(&s->rules, n, v, frame->headers.cat != NGHTTP2_HCAT_REQUEST)) {
         reset_malformed(h, s);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -222,7 +222,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         begin_request(h, s, end);
     else if (end)
         end_stream(h, s);
-    else /* trailers must be the end (RFC 9113 §8.1) */
+    else /* trailers must end the stream (RFC 9113 §8.1) */
         reset_malformed(h, s);
     return 0;
 }
@@ -236,7 +236,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     (void)session;
     if (s && !as_h2_rules_data(&s->rules, n))
         reset_malformed(h, s);
-    /* What nobody waits for any more must not eat up the connection's window. */
+    /* Bytes that nobody waits for must not use up the connection's window. */
     if (!s || !s->req || s->answered || h->breach) {
         h->unreturned += n;
         return 0;
@@ -252,7 +252,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     struct as_h2_stream *s = as_h2_find_stream(h, id);
 
     (void)session;
-    if (!s) /* its record could not be allocated */
+    if (!s) /* there was no memory for its record */
         return 0;
     if (code == NGHTTP2_NO_ERROR && s->ended && !s->cancelled)
         as_h2_guard_call_succeeded(&h->guard);

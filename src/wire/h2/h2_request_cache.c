@@ -1,19 +1,20 @@
-/* Request heads that came before, taken without unpacking them again.
+/* Request heads that came before, taken from the cache instead of being decoded again.
  *
- * Most connections ask the same thing again and again, in header blocks of the same bytes. Such a
- * block means the same as long as the compression table is the same, and only a literal that is to
- * be indexed or a new size of the table changes that (RFC 7541 §6). So a block without either that
- * came twice in a row is known. When it comes again nghttp2 is handed its frame with nothing in it,
- * and the stream gets the fields that were unpacked then. Any other block, and any that is not
- * whole in one read, ends that. It spares a sixth of all instructions of a unary call.
+ * Most connections send the same request head again and again, in header blocks of the same bytes.
+ * The same bytes mean the same fields as long as the compression table is the same, and only a
+ * literal with indexing or a new table size changes the table (RFC 7541 §6). So a block without
+ * either of these that came twice in a row is cached. When it comes again, nghttp2 gets its frame
+ * with an empty block, and the stream gets the cached fields. Any other block, and any block that
+ * is not complete in one read, clears the cache. It saves a sixth of all instructions of a unary
+ * call.
  */
 #include "base/err.h"
 #include "wire/h2/h2_internal.h"
 
 #define FRAME_HEAD 9u
-#define TEXT_MAX   1024u /* longer ones are unpacked each time */
+#define TEXT_MAX   1024u /* larger heads are decoded each time */
 
-/* Fields of a block; streams that began with it hold it. */
+/* The decoded fields of a block; each stream that began with the block holds a reference. */
 struct as_h2_cached_request {
     uint32_t refs;
     uint32_t n_fields;
@@ -39,8 +40,8 @@ void as_h2_request_cache_clear(struct as_h2_request_cache *m)
 
 /* --- blocks --- */
 
-/* Passes over an integer whose first byte has `bits` bits for it (RFC 7541 §5.1). False: it is cut,
- * or larger than any that is good. */
+/* Skips an integer whose first byte has `bits` bits for it (RFC 7541 §5.1). False: it is cut, or
+ * larger than any valid one. */
 static bool skip_integer(const uint8_t **p, const uint8_t *end, unsigned bits, size_t *ret_value)
 {
     size_t most = (1u << bits) - 1, v = *(*p)++ & most;
@@ -77,7 +78,7 @@ bool as_h2_request_cache_is_cacheable(const uint8_t *block, size_t n)
                 return false;
             continue;
         }
-        if (*p & 0x60) /* indexed from now on, or a new size */
+        if (*p & 0x60) /* a literal with indexing, or a new table size */
             return false;
         if (!skip_integer(&p, end, 4, &index) || (!index && !skip_string(&p, end)) ||
             !skip_string(&p, end))
@@ -97,7 +98,7 @@ static void copy_text(struct as_str *s, char **to)
     *to += s->n;
 }
 
-/* Where the head has a place of its own for a field. */
+/* The fields with a member of their own in the head. */
 #define NAMED_FIELDS 8u
 static void named_fields(struct as_http_head *h, struct as_str *to[NAMED_FIELDS])
 {
@@ -115,7 +116,7 @@ void as_h2_request_cache_learn(struct as_h2 *h, const struct as_h2_stream *s)
     char *text;
 
     h->request_cache.is_learning = false;
-    /* its names and values are less than the list's size */
+    /* names and values take less than list_size */
     if (s->list_size > TEXT_MAX || s->head.n_rest > AS_H2_INLINE_REST)
         return;
     k = malloc(sizeof(*k) + s->list_size);
@@ -163,7 +164,7 @@ static bool feed_session(struct as_h2 *h, const uint8_t *p, size_t n)
     if (!n || h->dead)
         return true;
     taken = nghttp2_session_mem_recv(h->session, p, n);
-    AS_ASSERT(taken < 0 || (size_t)taken == n); /* no callback of ours makes it pause */
+    AS_ASSERT(taken < 0 || (size_t)taken == n); /* our callbacks never make it pause */
     return taken >= 0;
 }
 
@@ -172,7 +173,8 @@ static uint32_t get32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Of a new stream (trailers may have the same bytes), whole, and without padding or priority. */
+/* True: the frame opens a new stream (trailers may have the same bytes), is complete, and has
+ * neither padding nor priority. */
 static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
 {
     uint8_t flags = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_PADDED | NGHTTP2_FLAG_PRIORITY;
@@ -182,7 +184,7 @@ static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
                (uint32_t)nghttp2_session_get_last_proc_stream_id(h->session);
 }
 
-/* Notes a header block of n bytes. True: it came before, so that its frame goes by itself. */
+/* Remembers a header block of n bytes. True: it is the same as the block before. */
 static bool lookup_block(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_request_cache *m = &h->request_cache;
@@ -200,7 +202,8 @@ static bool lookup_block(struct as_h2 *h, const uint8_t *frame, size_t n)
     return false;
 }
 
-/* The flags are of this frame: those before it are handed on already. */
+/* Passes this one frame to nghttp2, with the flags of the cache set for its callbacks; earlier
+ * frames were passed before. */
 static bool feed_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_request_cache *m = &h->request_cache;
@@ -212,7 +215,8 @@ static bool feed_head(struct as_h2 *h, const uint8_t *frame, size_t n)
     m->is_learning = !m->request;
     ok =
         m->request ? feed_session(h, empty, sizeof(empty)) : feed_session(h, frame, FRAME_HEAD + n);
-    m->is_hit = m->is_learning = false; /* a stream that is refused takes nothing */
+    m->is_hit = m->is_learning =
+        false; /* nothing is left for the next stream if this one was refused */
     return ok;
 }
 

@@ -1,15 +1,17 @@
-/* Header blocks that were sent before, written again without nghttp2.
+/* Header blocks of answers that were sent before, written again without nghttp2.
  *
- * On most connections every answer begins and ends alike. Once nghttp2 has packed such fields as
- * nothing but references to its compression table, one byte for each field, the same bytes mean the
- * same until the table changes; and only a block that is more than such references changes it (RFC
- * 7541 §6). Every block that nghttp2 packs comes by here, so that a change is seen.
+ * On most connections the heads of all answers are the same, and so are the trailers. nghttp2 soon
+ * encodes such fields as references to its compression table only, one byte per field. These bytes
+ * mean the same until the table changes, and only a block that contains something other than such
+ * references changes it (RFC 7541 §6). Every block that nghttp2 encodes passes through here, so
+ * that a change is noticed.
  *
- * The head of an answer: nghttp2 is given no fields, and its empty frame is filled here. Where the
- * table has changed since then, the fields go as literals, which mean the same with any table.
- * Trailers: nghttp2 is told that the last DATA frame ends the stream; that frame leaves without
- * END_STREAM, and a HEADERS frame with it follows. That spares a frame's way through nghttp2.
- * Together 15 % of all instructions of a unary call, and the client sees no difference.
+ * The head of an answer: nghttp2 is given no fields, and the empty HEADERS frame that it makes is
+ * filled here. If the table has changed since, the fields are written as literals, which mean the
+ * same with any table. Trailers: nghttp2 is told that the last DATA frame ends the stream; that
+ * frame is sent without END_STREAM, and a HEADERS frame with END_STREAM follows. So nghttp2
+ * processes one frame less. Both together save 15 % of all instructions of a unary call, and the
+ * client sees no difference.
  */
 #include "base/err.h"
 #include "wire/http/http_field.h"
@@ -19,7 +21,7 @@
 
 #define FRAME_HEAD 9u
 
-/* One field more in the memo's text. False: there is no room. */
+/* Appends a field to the block's text. False: there is no room. */
 static bool add_field(struct as_h2_cached_block *m, struct as_str name, struct as_str value)
 {
     if (m->n_text == AS_H2_CACHED_BLOCK_FIELDS || name.n + value.n > sizeof(m->text) - m->used)
@@ -37,7 +39,7 @@ static void forget_block(struct as_h2_cached_block *m)
     m->is_known = m->is_learning = false;
 }
 
-/* A text that is not whole matches nothing. */
+/* An empty text matches nothing. */
 static void clear_block(struct as_h2_cached_block *m)
 {
     forget_block(m);
@@ -45,7 +47,8 @@ static void clear_block(struct as_h2_cached_block *m)
     m->used = 0;
 }
 
-/* Is field i of the memo this one? *at: where its text begins, moved behind it. */
+/* True: field i of the block has this name and value. *at: the offset of the field in the text; it
+ * is moved to the next field. */
 static inline bool is_field(const struct as_h2_cached_block *m, uint32_t i, size_t *at,
                             struct as_str name, struct as_str value)
 {
@@ -81,8 +84,8 @@ static bool is_trailers(const struct as_h2_cached_block *m, const struct as_h2_s
     return true;
 }
 
-/* A new size of the table must be told at the start of the next block (RFC 7541 §4.2), which only
- * nghttp2 can do: not between the client's SETTINGS and that block. */
+/* A change of the table's size must be sent at the start of the next block (RFC 7541 §4.2), and
+ * only nghttp2 can do that: the cache is not used between the client's SETTINGS and that block. */
 bool as_h2_response_cache_has_trailers(const struct as_h2 *h, const struct as_h2_stream *s)
 {
     return h->response_cache.trailers.is_known && !h->response_cache.settings_changed &&
@@ -136,7 +139,7 @@ static bool is_head(const struct as_h2_cached_block *m, struct as_str status,
     return true;
 }
 
-/* The text stays while frames with it wait to be packed. */
+/* Remembers the head of an answer; not while frames with the current text wait to be encoded. */
 static void learn_head(struct as_h2_response_cache *m, struct as_str status,
                        const struct as_http_answer *a)
 {
@@ -179,7 +182,7 @@ void as_h2_response_cache_head_encoded(struct as_h2 *h, struct as_h2_stream *s)
     as_h2_response_cache_release_head(h, s);
 }
 
-/* Fields that are not to be indexed, lengths below 127 (RFC 7541 §6.2.2). */
+/* Encodes the fields as literals without indexing; lengths are below 127 (RFC 7541 §6.2.2). */
 static size_t put_literals(const struct as_h2_cached_block *m, uint8_t *to)
 {
     const char *text = m->text;
@@ -199,7 +202,8 @@ static size_t put_literals(const struct as_h2_cached_block *m, uint8_t *to)
     return (size_t)(p - to);
 }
 
-/* Fills nghttp2's frame. What is in it says that the table has a new size. */
+/* Fills the frame of nghttp2 with the head. If nghttp2 has put anything into the frame, it is a new
+ * size of the table. */
 static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 {
     struct as_h2_cached_block *m = &h->response_cache.head;
@@ -208,7 +212,7 @@ static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
     const uint8_t *block = m->block;
     size_t len = m->n_text, all;
 
-    /* END_HEADERS, and nothing in it but perhaps a new size of the table (RFC 7541 §6.3) */
+    /* END_HEADERS, and no content except perhaps a new size of the table (RFC 7541 §6.3) */
     AS_ASSERT((frame[4] & ~NGHTTP2_FLAG_END_STREAM) == NGHTTP2_FLAG_END_HEADERS);
     AS_ASSERT(n == FRAME_HEAD || (frame[FRAME_HEAD] & size_mask) == size_update);
     if (n > FRAME_HEAD) {
@@ -229,7 +233,7 @@ static void put_head(struct as_h2 *h, const uint8_t *frame, size_t n)
 
 /* --- all blocks --- */
 
-/* Indexed fields whose index fits into the first byte (RFC 7541 §6.1), and nothing else. */
+/* True: all fields are references whose index fits into one byte (RFC 7541 §6.1). */
 static bool is_references(const uint8_t *block, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -255,8 +259,8 @@ static uint32_t stream_of(const uint8_t *frame)
            INT32_MAX;
 }
 
-/* What nghttp2 does, and nobody promises: one frame per call, whole; and what on_frame_send was
- * told of is the frame that comes next. */
+/* Checks what nghttp2 does without promising it: each call gives one complete frame, and it is the
+ * frame that on_frame_send was called for. */
 static void check_frame(const struct as_h2_response_cache *m, const uint8_t *frame, size_t n)
 {
     AS_ASSERT(n >= FRAME_HEAD);

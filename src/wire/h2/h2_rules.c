@@ -11,7 +11,8 @@ enum kind { PSEUDO, TE, HOST_FIELD, LENGTH, BANNED, KNOWN, OTHER };
 
 #define IS(text) (memcmp(name.p, text, sizeof(text) - 1) == 0)
 
-/* ret_bit: of a pseudo-header. KNOWN has no rules of its own, but a name that is good. */
+/* Classifies a field by its name; ret_bit: the bit of a pseudo-header. KNOWN: a valid name without
+ * rules of its own. */
 static inline enum kind kind_of(struct as_str name, uint8_t *ret_bit)
 {
     switch (name.n) {
@@ -66,7 +67,7 @@ static inline uint64_t load(const char *p)
     return w;
 }
 
-/* Nothing but printable ASCII. */
+/* All bytes are printable ASCII. */
 static inline bool is_printable(struct as_str v)
 {
     uint64_t bad = 0;
@@ -167,7 +168,7 @@ static bool read_length(struct as_h2_rules *r, struct as_str v)
     return true;
 }
 
-/* The rules of those that have some, in a name and value of good characters. */
+/* The rules for fields with rules of their own; the characters of name and value are valid. */
 static bool check_special(struct as_h2_rules *r, enum kind kind, struct as_str v)
 {
     bool again = r->seen & HOST;
@@ -206,7 +207,7 @@ bool as_h2_rules_head(struct as_h2_rules *r)
         r->has_length = false;
         return r->seen & AUTHORITY;
     }
-    /* neither :authority nor Host is needed (§8.3.1): a health check may know no name */
+    /* neither :authority nor Host is required (§8.3.1): a health check may not know a name */
     if ((r->seen & NEEDED) != NEEDED)
         return false;
     return !r->web || r->slash || (r->asterisk && r->options);

@@ -3,15 +3,16 @@
 #include "base/err.h"
 #include "wire/http/http_field.h"
 
-/* Largest DATA frame that we send, whatever the peer allows: other streams get their turn. */
+/* The largest DATA frame that is sent, whatever the client allows: other streams get their turn. */
 #define FRAME_MAX 262144
-/* Longer bodies take turns, frame by frame; nghttp2 sends others whole, one after the other. */
+/* Bodies of this size and more take turns, frame by frame; nghttp2 sends shorter ones as a whole,
+ * one after the other. */
 #define TURNS_MIN   65536
 #define FRAME_HEAD  9u
 #define NV_ON_STACK 32
 #define NO_COPY     (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
-/* The next n body bytes; nghttp2 has chosen n by the windows. */
+/* Appends the next n bytes of the body; nghttp2 has chosen n by the windows. */
 static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
     s->body_left -= n;
@@ -38,7 +39,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
     (void)session;
     (void)frame;
-    /* what the trailers of as_h2_response_cache_put_trailers rely on, too */
+    /* as_h2_response_cache_put_trailers relies on this, too */
     AS_ASSERT(length == ((size_t)framehd[0] << 16 | (size_t)framehd[1] << 8 | framehd[2]));
     AS_ASSERT(!s->cached_trailers || framehd[4] == NGHTTP2_FLAG_END_STREAM);
     if (length || !s->cached_trailers) {
@@ -46,7 +47,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
         memcpy(head, framehd, FRAME_HEAD);
         if (s->cached_trailers)
-            head[4] = NGHTTP2_FLAG_NONE; /* END_STREAM is the trailers' */
+            head[4] = NGHTTP2_FLAG_NONE; /* the trailers carry END_STREAM */
     }
     if (s->streamed)
         as_h2_streamed_body_append(h, s, length);
@@ -69,7 +70,7 @@ int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
     return nghttp2_submit_trailer(h->session, (int32_t)s->id, s->trailers, s->n_trailers);
 }
 
-/* Says how much of the body the next DATA frame carries; send_data appends the bytes. */
+/* Tells nghttp2 how much of the body the next DATA frame carries; send_data appends the bytes. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
                          uint32_t *flags, nghttp2_data_source *source, void *user)
 {
@@ -85,7 +86,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     return (ssize_t)n;
 }
 
-/* nghttp2 grows its buffer to this, though send_data fills none: no more than the body needs. */
+/* nghttp2 grows its buffer to this length, although send_data does not use the buffer: so it is
+ * limited to the rest of the body. */
 static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, int32_t conn_window,
                             int32_t stream_window, uint32_t max_frame, void *user)
 {
@@ -101,7 +103,8 @@ static ssize_t frame_length(nghttp2_session *session, uint8_t type, int32_t id, 
     return (ssize_t)most;
 }
 
-/* A reset that the client provokes may cost us a request that was begun (MadeYouReset). */
+/* Counts a reset that the client has provoked: the request may have been started already
+ * (MadeYouReset). */
 static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
 {
     const struct as_h2_stream *s = as_h2_find_stream(h, frame->hd.stream_id);
@@ -115,8 +118,8 @@ static void count_reset(struct as_h2 *h, const nghttp2_frame *frame)
     as_h2_check_guard(h);
 }
 
-/* An answer's last frame is out, so that a reset comes behind it; submitted any earlier it would
- * make nghttp2 drop the trailers. 0 or nghttp2's error. */
+/* The last frame of an answer is sent: resets the stream if the client has not ended its side. A
+ * reset that is submitted earlier would make nghttp2 drop the trailers. 0 or nghttp2's error. */
 static int on_last_frame(struct as_h2 *h, const nghttp2_frame *frame)
 {
     bool trailers = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_HEADERS;
@@ -164,7 +167,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* A block above nghttp2's limit is dropped in silence; the client must not wait for it. */
+/* nghttp2 drops a header block above its limit silently: the stream is reset, so that the client
+ * does not wait. */
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int why,
                              void *user)
 {
@@ -185,7 +189,8 @@ void as_h2_set_send_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
 }
 
-/* Once for all bodies of a turn. Out of memory: the window would never open again. */
+/* Gives consumed bytes back to the connection's window, once per turn for all streams. Out of
+ * memory: the window would never open again. */
 static void return_window(struct as_h2 *h)
 {
     if (h->unreturned && !h->dead && nghttp2_session_consume_connection(h->session, h->unreturned))
@@ -201,7 +206,7 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
     h->q = q;
     h->max = max;
     return_window(h);
-    /* DATA does not show here: send_data appends it from inside of the call. */
+    /* DATA does not come through here: send_data appends it during the call. */
     while (!h->dead && !h->over && q->bytes < max &&
            (n = nghttp2_session_mem_send(h->session, &p)) != 0) {
         if (n < 0) {
@@ -218,8 +223,8 @@ int as_h2_send(struct as_h2 *h, struct as_outq *q, size_t max)
     return h->dead || h->over ? AS_EPROTO : 0;
 }
 
-/* Copies fields into the stream, where nghttp2 reads them when their frame is packed; those that
- * are none are left out. */
+/* Copies fields into the stream, where nghttp2 reads them when it encodes the frame; invalid fields
+ * are left out. */
 static bool copy_fields(struct as_h2_stream *s, const struct as_http_header *f, uint32_t n,
                         nghttp2_nv *to, uint32_t *ret_n)
 {

@@ -1,10 +1,10 @@
-/* Answers whose body comes over time: what is written waits here for the peer's windows. */
+/* Answers whose body comes over time: written pieces wait here for the client's windows. */
 #include "base/err.h"
 #include "wire/h2/h2_internal.h"
 
 #define PIECES_FIRST 8u
 
-/* The stream, if it has an open answer that is not finished. */
+/* The stream, if it has an open answer that is not finished; else NULL. */
 static struct as_h2_stream *find_open_answer(struct as_h2 *h, uint32_t stream)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
@@ -12,13 +12,13 @@ static struct as_h2_stream *find_open_answer(struct as_h2 *h, uint32_t stream)
     return s && s->streamed && !s->answered ? s : NULL;
 }
 
-/* nghttp2 asks again for a body that had nothing when it asked. */
+/* Makes nghttp2 ask again for a body that had no bytes when it asked. */
 static void resume_body(struct as_h2 *h, struct as_h2_stream *s)
 {
     if (!s->streamed->is_deferred)
         return;
     s->streamed->is_deferred = false;
-    /* Out of memory: the rest would never be asked for. */
+    /* Out of memory: nghttp2 would never ask for the rest. */
     if (nghttp2_is_fatal(nghttp2_session_resume_data(h->session, (int32_t)s->id)))
         h->dead = true;
 }
@@ -60,7 +60,7 @@ void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }
 
-/* Room for one piece more, behind those that wait. */
+/* Makes room for one more piece after those that wait. */
 static bool reserve_piece(struct as_h2_streamed_body *l)
 {
     struct as_http_piece *more;
@@ -147,7 +147,8 @@ void as_h2_streamed_body_notify(struct as_h2 *h)
 {
     struct as_list due, *n;
 
-    /* who writes more in the callback and sees it sent is told by the next as_h2_send */
+    /* an owner that writes more in the callback, and whose bytes are sent at once, is notified by
+     * the next as_h2_send */
     as_list_init(&due);
     while ((n = as_list_pop(&h->drained)))
         as_list_push(&due, n);

@@ -4,10 +4,9 @@
 #include <zlib.h>
 
 #define WINDOW_BITS 15
-#define GZIP_BITS                                                                                  \
-    16 /* added to the window: zlib reads or writes gzip's wrapper instead of its own */
-/* Tensors compress badly or at once: the quick level has nearly all of what the best one has, at a
- * fraction of its time, and that time is the event loop's. */
+#define GZIP_BITS   16 /* added to the window bits: zlib reads or writes the gzip format */
+/* Most tensors compress either hardly or very easily: the fast level reaches nearly the ratio of
+ * the best level in a fraction of its time, and that time is the event loop's. */
 #define LEVEL     1
 #define MEM_LEVEL 8
 
@@ -49,7 +48,7 @@ static struct as_str trim(struct as_str s)
     return s;
 }
 
-/* What stands before the first `c`, trimmed; *rest goes behind it. */
+/* The text before the first `c`, trimmed; *rest becomes the text after it. */
 static struct as_str split_first(struct as_str *rest, char c)
 {
     const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
@@ -69,7 +68,7 @@ bool as_gzip_in_grpc_list(struct as_str list, enum as_gzip_format f)
     return false;
 }
 
-/* "q=0", "q=0.000" among the parameters. */
+/* The parameters contain "q=0", "q=0.000" or the like. */
 static bool has_zero_weight(struct as_str params)
 {
     while (params.n) {
@@ -144,7 +143,7 @@ void as_gzip_reset(struct as_gzip *z)
 enum as_gzip_step as_gzip_step(struct as_gzip *z, const uint8_t **p, size_t *n, bool last,
                                uint8_t **out, size_t *room)
 {
-    /* zlib counts in 32 bits: what is beyond comes with the next step */
+    /* zlib counts in 32 bits: the remaining bytes are for the next step */
     uInt in = (uInt)AS_MIN(*n, (size_t)UINT32_MAX), space = (uInt)AS_MIN(*room, (size_t)UINT32_MAX);
     bool whole = last && in == *n;
     int rc;
@@ -162,7 +161,7 @@ enum as_gzip_step as_gzip_step(struct as_gzip *z, const uint8_t **p, size_t *n, 
         return *n || !last ? AS_GZIP_BAD : AS_GZIP_END;
     if (rc == Z_MEM_ERROR)
         return AS_GZIP_NO_MEMORY;
-    /* Z_BUF_ERROR: nothing could be done, which full room and taken input explain */
+    /* Z_BUF_ERROR: zlib made no progress because the room is full or the input is used up */
     if (rc != Z_OK && rc != Z_BUF_ERROR)
         return AS_GZIP_BAD;
     if (z->z.avail_out == 0)

@@ -1,6 +1,6 @@
 #include "wire/http/http_field.h"
 
-/* tchar of RFC 9110 without upper case */
+/* tchar of RFC 9110 §5.6.2, without the upper-case letters. */
 static const bool is_of_name[256] = {
     ['!'] = true, ['#'] = true, ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true,
     ['*'] = true, ['+'] = true, ['-'] = true, ['.'] = true, ['^'] = true, ['_'] = true,

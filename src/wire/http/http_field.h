@@ -1,8 +1,8 @@
-/* wire/http/http_field.h — what can be a field of a header that we send, whoever chose its name and
- * value.
+/* wire/http/http_field.h — which names and values may be sent as a header field, whoever chose
+ * them.
  *
- * What does not fit is left out, by both versions of HTTP: an end of a line or a NUL would be read
- * as another field, or another answer, and strict readers drop an answer with any of the others
+ * Both versions of HTTP leave out a field that is not valid: a line end or a NUL would be read as
+ * another field or another answer, and strict readers drop an answer with any other forbidden byte
  * (RFC 9110 §5.1 and §5.5, RFC 9113 §8.2). Pure.
  */
 #ifndef AS_WIRE_FIELD_H
@@ -10,16 +10,16 @@
 
 #include "wire/http/http.h"
 
-/* A token in lower case. */
+/* A token in lower case (RFC 9110 §5.6.2). */
 bool as_http_field_is_name(struct as_str name);
-/* Visible characters, spaces and tabs between them, and bytes above 0x7f. */
+/* Visible characters, bytes above 0x7f, and spaces and tabs between them. */
 bool as_http_field_is_value(struct as_str value);
-/* Says something of the connection, and not of the message: "connection", "upgrade" … */
+/* The field is about the connection, not about the message: "connection", "upgrade" … */
 bool as_http_field_is_hop_by_hop(struct as_str name);
 
-/* All three are as they should be. */
+/* Name and value are valid, and the field is not hop-by-hop. */
 bool as_http_field_is_valid(const struct as_http_header *f);
-/* All n of them do. */
+/* All n fields are valid. */
 bool as_http_fields_are_valid(const struct as_http_header *f, uint32_t n);
 
 #endif

@@ -9,7 +9,7 @@ static bool equals_nocase(struct as_str a, struct as_str b)
     return a.n == b.n && (!a.n || strncasecmp(a.p, b.p, a.n) == 0);
 }
 
-/* What follows "http://" or "https://"; n == 0: neither. */
+/* The part after "http://" or "https://"; n == 0: the origin has neither scheme. */
 static struct as_str authority_of(struct as_str origin)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -41,7 +41,7 @@ bool as_origin_is_authority(struct as_str origin, struct as_str authority)
     return authority.n && equals_nocase(authority_of(origin), authority);
 }
 
-/* The next entry of a list; false behind the last. */
+/* The next entry of a list; false after the last one. */
 static bool next_entry(struct as_str *list, struct as_str *ret_entry)
 {
     const char *comma;
@@ -63,7 +63,7 @@ static bool is_of_host(char c)
            c == '-' || c == '_';
 }
 
-/* A name or an address, and a port. */
+/* A name or an address, and perhaps a port. */
 static bool is_authority(struct as_str a)
 {
     bool brackets = a.n && a.p[0] == '[';

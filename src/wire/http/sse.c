@@ -1,7 +1,7 @@
 #include "wire/http/sse.h"
 
-/*  FIELD ──':' behind "data"──► SPACE ──any──► DATA        each of them ──line end──► FIELD
- *    └────':' behind others───► SKIP                                                            */
+/*  FIELD ──':' after "data"──► SPACE ──any byte──► DATA     each state ──line end──► FIELD
+ *    └────':' after others───► SKIP                                                           */
 enum { FIELD, SPACE, DATA, SKIP };
 
 static const char data_field[] = "data";
@@ -11,8 +11,8 @@ static bool is_data_field(const struct as_sse *s)
     return s->n_field == sizeof(s->field) && memcmp(s->field, data_field, sizeof(s->field)) == 0;
 }
 
-/* True: the byte belongs to the mark at the beginning of the stream. One that is not whole makes a
- * field that nobody knows, as it would anyway. */
+/* True: the byte belongs to the byte order mark at the start of the stream. An incomplete mark
+ * becomes part of a field name, and that field is skipped as unknown. */
 static bool is_mark(struct as_sse *s, uint8_t c)
 {
     static const uint8_t mark[] = {0xef, 0xbb, 0xbf};
@@ -60,7 +60,7 @@ static void add_to_field(struct as_sse *s, uint8_t c, struct as_buf *data)
     }
 }
 
-/* Bytes up to the end of the line, or all. */
+/* The number of bytes up to the end of the line, or n if it does not end here. */
 static size_t rest_of_line(const uint8_t *p, size_t n)
 {
     const uint8_t *lf = memchr(p, '\n', n), *cr;

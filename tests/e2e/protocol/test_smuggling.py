@@ -35,7 +35,7 @@ def chunked(body):
 
 
 BOTH = "content-length and transfer-encoding together"
-LENGTH = "content-length is no number"
+LENGTH = "content-length is not a number"
 VERSION = "the version is neither"
 SIZE = "the size is"
 HTTP1 = {
@@ -45,12 +45,12 @@ HTTP1 = {
     "cl_0_te": (post(b"Content-Length: 0\r\n" + TE, b"0\r\n\r\n"), 400, BOTH),
     "te_twice": (post(TE + TE, b"0\r\n\r\n"), 400, "second transfer-encoding"),
     "te_chunked_identity": (post(TE + b"Transfer-Encoding: identity\r\n", b"0\r\n\r\n"), 400, "second transfer-encoding"),
-    "te_identity": (post(b"Transfer-Encoding: identity\r\nContent-Length: 3\r\n", b"abc"), 501, "other than chunked"),
-    "te_gzip_chunked": (post(b"Transfer-Encoding: gzip, chunked\r\n", b"0\r\n\r\n"), 501, "other than chunked"),
-    "te_chunked_gzip": (post(b"Transfer-Encoding: chunked, gzip\r\n", b"0\r\n\r\n"), 501, "other than chunked"),
-    "te_chunked_chunked": (post(b"Transfer-Encoding: chunked, chunked\r\n", b"0\r\n\r\n"), 501, "other than chunked"),
-    "te_xchunked": (post(b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n"), 501, "other than chunked"),
-    "te_parameter": (post(b"Transfer-Encoding: chunked;a=b\r\n", b"0\r\n\r\n"), 501, "other than chunked"),
+    "te_identity": (post(b"Transfer-Encoding: identity\r\nContent-Length: 3\r\n", b"abc"), 501, "is not chunked"),
+    "te_gzip_chunked": (post(b"Transfer-Encoding: gzip, chunked\r\n", b"0\r\n\r\n"), 501, "is not chunked"),
+    "te_chunked_gzip": (post(b"Transfer-Encoding: chunked, gzip\r\n", b"0\r\n\r\n"), 501, "is not chunked"),
+    "te_chunked_chunked": (post(b"Transfer-Encoding: chunked, chunked\r\n", b"0\r\n\r\n"), 501, "is not chunked"),
+    "te_xchunked": (post(b"Transfer-Encoding: xchunked\r\n", b"0\r\n\r\n"), 501, "is not chunked"),
+    "te_parameter": (post(b"Transfer-Encoding: chunked;a=b\r\n", b"0\r\n\r\n"), 501, "is not chunked"),
     "te_quoted": (post(b"Transfer-Encoding: \"chunked\"\r\n", b"0\r\n\r\n"), 400, "malformed"),
     "te_empty": (post(b"Transfer-Encoding:\r\n", b"0\r\n\r\n"), 400, "empty"),
     "te_vertical_tab": (post(b"Transfer-Encoding: \x0bchunked\r\n", b"0\r\n\r\n"), 400, "control character"),
@@ -94,9 +94,9 @@ HTTP1 = {
     "chunk_too_long": (chunked(b"3\r\nabcd\r\n0\r\n\r\n"), 400, "longer than the size"),
     "chunk_too_short": (chunked(b"3\r\nab\r\n0\r\n\r\n"), 400, "longer than the size"),
     "chunk_data_lf": (chunked(b"3\r\nabc\n0\r\n\r\n"), 400, "longer than the size"),
-    "trailer_content_length": (chunked(b"0\r\nContent-Length: 3\r\n\r\n"), 400, "no trailer may have"),
-    "trailer_transfer_encoding": (chunked(b"0\r\nTransfer-Encoding: x\r\n\r\n"), 400, "no trailer may have"),
-    "trailer_host": (chunked(b"0\r\nHost: x\r\n\r\n"), 400, "no trailer may have"),
+    "trailer_content_length": (chunked(b"0\r\nContent-Length: 3\r\n\r\n"), 400, "not allowed in a trailer"),
+    "trailer_transfer_encoding": (chunked(b"0\r\nTransfer-Encoding: x\r\n\r\n"), 400, "not allowed in a trailer"),
+    "trailer_host": (chunked(b"0\r\nHost: x\r\n\r\n"), 400, "not allowed in a trailer"),
     "trailer_folded": (chunked(b"0\r\nA: b\r\n c\r\n\r\n"), 400, "obs-fold"),
     "trailer_no_colon": (chunked(b"0\r\nGET / HTTP/1.1\r\n\r\n"), 400, "white space in the name"),
     "trailer_bare_lf": (chunked(b"0\r\nA: b\n\r\n"), 400, "LF without CR"),
@@ -129,7 +129,7 @@ HTTP1 = {
     "target_other_host": (get(b"GET http://other/v2 HTTP/1.1\r\n"), 400, "differs"),
     "target_user": (get(b"GET http://u@h/v2 HTTP/1.1\r\n"), 400, "target's host"),
     "target_ftp": (get(b"GET ftp://h/v2 HTTP/1.1\r\n"), 400, "neither / nor"),
-    "target_asterisk": (get(b"GET * HTTP/1.1\r\n"), 400, "only OPTIONS"),
+    "target_asterisk": (get(b"GET * HTTP/1.1\r\n"), 400, "for OPTIONS only"),
     # fields
     "host_missing": (get(fields=b""), 400, "host is missing"),
     "host_twice": (get(fields=HOST + HOST), 400, "second host"),
@@ -138,15 +138,15 @@ HTTP1 = {
     "host_user": (get(fields=b"Host: u@h\r\n"), 400, "host is malformed"),
     "name_empty": (get(fields=HOST + b": x\r\n"), 400, "name is empty"),
     "name_space": (get(fields=HOST + b"A B: x\r\n"), 400, "white space in the name"),
-    "name_nul": (get(fields=HOST + b"A\0: x\r\n"), 400, "no name may have"),
-    "name_no_ascii": (get(fields=HOST + "é: x\r\n".encode()), 400, "no name may have"),
+    "name_nul": (get(fields=HOST + b"A\0: x\r\n"), 400, "not allowed in a name"),
+    "name_no_ascii": (get(fields=HOST + "é: x\r\n".encode()), 400, "not allowed in a name"),
     "no_colon": (get(fields=HOST + b"abc\r\n"), 400, "colon is missing"),
     "folded": (get(fields=HOST + b"A: b\r\n\tc\r\n"), 400, "obs-fold"),
     "value_nul": (get(fields=HOST + b"A: \0\r\n"), 400, "control character"),
     "value_del": (get(fields=HOST + b"A: \x7f\r\n"), 400, "control character"),
     "value_bare_cr": (get(fields=HOST + b"A: b\rB: c\r\n"), 400, "control character"),
     "end_bare_lf": (b"GET /v2 HTTP/1.1\r\n" + HOST + b"\n" + NEXT, 400, "LF without CR"),
-    "end_double_cr": (b"GET /v2 HTTP/1.1\r\n" + HOST + b"\r\r\n" + NEXT, 400, "no name may have"),
+    "end_double_cr": (b"GET /v2 HTTP/1.1\r\n" + HOST + b"\r\r\n" + NEXT, 400, "not allowed in a name"),
     "fields_too_many": (get(fields=HOST + b"A: b\r\n" * 20), 431, "--max-headers"),
     "fields_too_large": (get(fields=HOST + b"A: " + b"b" * 2048 + b"\r\n"), 431, "--max-header-bytes"),
     "field_endless": (b"GET /v2 HTTP/1.1\r\n" + b"A" * 3000, 431, "--max-header-bytes"),

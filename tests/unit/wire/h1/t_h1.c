@@ -1,4 +1,5 @@
-/* Specification of wire/h1/h1: heads and bodies of requests, what is refused and with which words. */
+/* Specification of wire/h1/h1: heads and bodies of requests, what is refused and with which words.
+ */
 #include "h1_case.h"
 
 #define HOST "Host: h\r\n"
@@ -100,8 +101,9 @@ static void test_targets(void **state)
     SEEN("GET HTTPS://H:80?b HTTP/1.1\r\nHost: h:80\r\n\r\n", "GET /?b host=h:80 {}~");
     SEEN("GET http://h HTTP/1.1\r\n" HOST "\r\n", "GET / host=h {}~");
     REFUSED("GET http://h/ HTTP/1.1\r\nHost: x\r\n\r\n", 400,
-            "header: host differs from the target's");
-    REFUSED("GET http://h/ HTTP/1.0\r\n\r\n", 400, "header: host differs from the target's");
+            "header: host differs from the host of the target");
+    REFUSED("GET http://h/ HTTP/1.0\r\n\r\n", 400,
+            "header: host differs from the host of the target");
     REFUSED("GET http:///x HTTP/1.1\r\nHost:\r\n\r\n", 400,
             "request line: the target's host is malformed");
     REFUSED("GET http://u@h/x HTTP/1.1\r\nHost: u@h\r\n\r\n", 400,
@@ -110,13 +112,14 @@ static void test_targets(void **state)
             "request line: the target begins with neither / nor http://");
     REFUSED("GET v2 HTTP/1.1\r\n" HOST "\r\n", 400,
             "request line: the target begins with neither / nor http://");
-    REFUSED("GET * HTTP/1.1\r\n" HOST "\r\n", 400, "request line: only OPTIONS may ask for *");
+    REFUSED("GET * HTTP/1.1\r\n" HOST "\r\n", 400,
+            "request line: the target * is allowed for OPTIONS only");
     REFUSED("GET /a#b HTTP/1.1\r\n" HOST "\r\n", 400, "request line: the target has a fragment");
     REFUSED("GET /\x80 HTTP/1.1\r\n" HOST "\r\n", 400,
             "request line: the target has a byte that must be percent-encoded");
     REFUSED("GET /\x7f HTTP/1.1\r\n" HOST "\r\n", 400,
             "request line: the target has a byte that must be percent-encoded");
-    REFUSED("CONNECT h:80 HTTP/1.1\r\n" HOST "\r\n", 501, "request line: CONNECT is not served");
+    REFUSED("CONNECT h:80 HTTP/1.1\r\n" HOST "\r\n", 501, "request line: CONNECT is not supported");
 }
 
 /* --- the request line --- */
@@ -166,10 +169,11 @@ static void test_the_request_line_is_bounded(void **state)
             check_cut(line, n + 13, 0, 1,
                       "GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa host=h {}~", NULL);
         else
-            check_refused(line, n + 13, 414, "request line: longer than --max-request-line");
+            check_refused(line, n + 13, 414,
+                          "request line: the line is longer than --max-request-line");
     }
     memset(line, 'a', sizeof(line));
-    check_refused(line, 66, 414, "request line: longer than --max-request-line");
+    check_refused(line, 66, 414, "request line: the line is longer than --max-request-line");
 }
 
 /* --- fields --- */
@@ -184,9 +188,9 @@ static void test_fields_that_are_refused(void **state)
     REFUSED_FIELD("A: b\r\n\tc", 400, "header 3: the line begins with white space (obs-fold)");
     REFUSED_FIELD("A", 400, "header 2: a colon is missing");
     REFUSED_FIELD(": b", 400, "header 2: the name is empty");
-    REFUSED_FIELD("A\"B: c", 400, "header 2: the name has a byte that no name may have");
-    REFUSED_FIELD("A\xe4: c", 400, "header 2: the name has a byte that no name may have");
-    REFUSED_FIELD("A\0B: c", 400, "header 2: the name has a byte that no name may have");
+    REFUSED_FIELD("A\"B: c", 400, "header 2: the name has a byte that is not allowed in a name");
+    REFUSED_FIELD("A\xe4: c", 400, "header 2: the name has a byte that is not allowed in a name");
+    REFUSED_FIELD("A\0B: c", 400, "header 2: the name has a byte that is not allowed in a name");
     REFUSED_FIELD("A: b\0c", 400, "header 2: control character in the value");
     REFUSED_FIELD("A: 0123456789ab\x7f", 400, "header 2: control character in the value");
     REFUSED_FIELD("A: 0123456\x01"
@@ -224,7 +228,8 @@ static void test_the_length_of_a_body(void **state)
     REFUSED_FIELD("Content-Length: 1\r\nContent-Length: 1", 400,
                   "header 3: a second content-length");
 #define BAD(v)                                                                                     \
-    REFUSED_FIELD("Content-Length:" v, 400, "header 2: content-length is no number, or too large")
+    REFUSED_FIELD("Content-Length:" v, 400,                                                        \
+                  "header 2: content-length is not a number, or too large")
     BAD("");
     BAD("+1");
     BAD("-1");
@@ -255,7 +260,7 @@ static void test_transfer_codings(void **state)
     REFUSED_FIELD("Transfer-Encoding: chunked\x80", 400,
                   "header 2: transfer-encoding is malformed");
 #define UNKNOWN(v)                                                                                 \
-    REFUSED_FIELD("Transfer-Encoding: " v, 501, "header 2: transfer-encoding is other than chunked")
+    REFUSED_FIELD("Transfer-Encoding: " v, 501, "header 2: transfer-encoding is not chunked")
     UNKNOWN("gzip");
     UNKNOWN("identity");
     UNKNOWN("gzip, chunked");
@@ -289,9 +294,10 @@ static void test_fields_are_bounded_in_bytes(void **state)
                          (int)value, 7);
 
         if (more) {
-            check_refused(head, (size_t)n, 431, "header 2: all fields are over --max-header-bytes");
+            check_refused(head, (size_t)n, 431,
+                          "header 2: the fields together are larger than --max-header-bytes");
             check_refused(head, (size_t)n - 3, 431, /* before its line has ended */
-                          "header 2: all fields are over --max-header-bytes");
+                          "header 2: the fields together are larger than --max-header-bytes");
         } else {
             struct h1_case c = {0};
 
@@ -390,7 +396,7 @@ static void test_extensions_are_bounded(void **state)
 {
     (void)state;
     SEEN(CHUNKED "1;1234567\r\nx\r\n0;1234567\r\n\r\n", IN_CHUNKS "x}~");
-    BAD_CHUNK("1;12345678\r\nx\r\n", "chunk 1: the extension is over --max-chunk-extension");
+    BAD_CHUNK("1;12345678\r\nx\r\n", "chunk 1: the extension is longer than --max-chunk-extension");
 }
 
 static void test_trailers_are_checked_and_bounded(void **state)
@@ -400,9 +406,10 @@ static void test_trailers_are_checked_and_bounded(void **state)
     BAD_CHUNK("0\r\nA: b\r\n c\r\n", "trailer 2: the line begins with white space (obs-fold)");
     BAD_CHUNK("0\r\nA: \x01\r\n", "trailer 1: control character in the value");
     BAD_CHUNK("0\r\nA: b\n", "trailer 1: LF without CR");
-    BAD_CHUNK("0\r\nContent-Length: 1\r\n", "trailer 1: a field that no trailer may have");
-    BAD_CHUNK("0\r\nTransfer-Encoding: x\r\n", "trailer 1: a field that no trailer may have");
-    BAD_CHUNK("0\r\nHost: x\r\n", "trailer 1: a field that no trailer may have");
+    BAD_CHUNK("0\r\nContent-Length: 1\r\n", "trailer 1: a field that is not allowed in a trailer");
+    BAD_CHUNK("0\r\nTransfer-Encoding: x\r\n",
+              "trailer 1: a field that is not allowed in a trailer");
+    BAD_CHUNK("0\r\nHost: x\r\n", "trailer 1: a field that is not allowed in a trailer");
     SEEN(CHUNKED "0\r\n1:\r\n2:\r\n3:\r\n4:\r\n5:\r\n6:\r\n7:\r\n8:\r\n\r\n", IN_CHUNKS "}~");
     REFUSED(CHUNKED "0\r\n1:\r\n2:\r\n3:\r\n4:\r\n5:\r\n6:\r\n7:\r\n8:\r\n9:\r\n", 431,
             "trailer 9: more than --max-headers fields");
@@ -419,7 +426,7 @@ static void test_trailers_are_bounded_in_bytes(void **state)
 
         if (more)
             check_refused(body, (size_t)n, 431,
-                          "trailer 1: all fields are over --max-header-bytes");
+                          "trailer 1: the fields together are larger than --max-header-bytes");
         else
             check_cut(body, (size_t)n, 0, 1, IN_CHUNKS "}~", NULL);
     }

@@ -434,7 +434,7 @@ static void bytes_before_any_request(void **state AS_UNUSED)
 
     open_world(&w);
     assert_int_equal(feed(&w, "H", 1), AS_EPROTO);
-    assert_string_equal(as_h1_client_why(w.h), "the server sent bytes that nobody asked for");
+    assert_string_equal(as_h1_client_why(w.h), "the server sent bytes without a request");
     close_world(&w);
 }
 
