@@ -31,7 +31,7 @@ struct as_page_stat as_page_stat_of(const struct as_page *p)
                                  .live = __atomic_load_n(&s->live, __ATOMIC_RELAXED)};
 }
 
-/* `implemented`: this version gives the type a meaning; the others are reserved. */
+/* implemented: this version handles the type; the other types are reserved. */
 static const struct {
     const char *name;
     bool implemented;

@@ -1,4 +1,4 @@
-/* The small frames of a link: everything but messages. */
+/* The small frames of the link: all except messages and REGISTER. */
 #include "base/err.h"
 #include "wire/frame/frame_le.h"
 
@@ -17,7 +17,7 @@ static void put_text(uint8_t *p, struct as_str s)
         memcpy(p, s.p, s.n);
 }
 
-/* Cut at AS_FRAME_TEXT, not inside a UTF-8 sequence. */
+/* Cuts a text to AS_FRAME_TEXT bytes, not inside a UTF-8 sequence. */
 static struct as_str cut_text(struct as_str s)
 {
     if (s.n > AS_FRAME_TEXT) {
@@ -28,7 +28,7 @@ static struct as_str cut_text(struct as_str s)
     return s;
 }
 
-/* A text of `len` bytes behind the fixed part must be all that is left of the frame. */
+/* Reads a text of `len` bytes after the fixed part, which must be the rest of the frame. */
 static int get_text_at(const struct as_frame *f, size_t fixed, uint32_t len, size_t max,
                        struct as_str *ret)
 {
@@ -310,7 +310,7 @@ void as_frame_put_options(struct as_outq *q, const struct as_frame_options *o)
     uint32_t n = OPTION_ROW * (uint32_t)__builtin_popcount(o->has & ~1u);
     uint8_t *p = put_frame(q, AS_FRAME_OPTIONS, 0, n);
 
-    /* a dispatcher that does not know the frame serves the worker all the same */
+    /* a dispatcher that does not know this frame still serves the worker */
     put_header(p - AS_FRAME_HEADER, AS_FRAME_OPTIONS, AS_FRAME_F_OPTIONAL, 0, n);
     for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++) {
         if (!(o->has >> key & 1))

@@ -1,6 +1,6 @@
-/* wire/frame/frame_le.h — loads and stores of the frame files: little-endian, any alignment.
+/* wire/frame/frame_le.h — little-endian loads and stores of the frame files, for any alignment.
  *
- * Private to frame*.c. The house runs on little-endian machines only, so a store is a memcpy that
+ * Private to frame*.c. AnyServe runs on little-endian machines only, so a store is a memcpy that
  * the compiler turns into one instruction.
  */
 #ifndef AS_WIRE_FRAME_LE_H
@@ -10,9 +10,9 @@
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the link's byte order is the machine's");
 
-/* Sizes that writer and reader of messages share; docs/PROTOCOL.md, section 7. */
-#define AS_MSG_TABLE        (AS_FRAME_HEADER + AS_FRAME_FIXED) /* where the table starts in the frame */
-#define AS_MSG_TENSOR       32u                                /* fixed parts of the records */
+/* Sizes that the writer and the reader of messages share; docs/PROTOCOL.md, section 7. */
+#define AS_MSG_TABLE        (AS_FRAME_HEADER + AS_FRAME_FIXED) /* offset of the table in the frame */
+#define AS_MSG_TENSOR       32u /* fixed parts of the records in the table */
 #define AS_MSG_PARAM        16u
 #define AS_MSG_TENSOR_PARAM 24u
 #define AS_MSG_META         8u
@@ -64,7 +64,8 @@ static inline void put_header(uint8_t *p, uint8_t type, uint8_t flags, uint64_t 
     put64(p + 8, stream);
 }
 
-/* Room for a frame of n payload bytes, header written, padding zeroed; returns the payload. */
+/* Reserves a frame of n payload bytes, with the header written and the padding zeroed; returns the
+ * payload. */
 static inline uint8_t *put_frame(struct as_outq *q, enum as_frame_type type, uint64_t stream,
                                  size_t n)
 {

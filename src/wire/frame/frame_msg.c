@@ -1,11 +1,11 @@
-/* Messages of a link, read: every byte is a stranger's until it has passed here. */
+/* Decoding of messages: nothing of the input is trusted before it is checked here. */
 #include "base/err.h"
 #include "wire/frame/frame_le.h"
 #include "wire/name_check.h"
 
 static_assert(AS_FRAME_TENSORS <= AS_NAME_CHECK_MAX, "names are compared in one go");
 
-/* Walks a table: what is left of it, and why it was refused. */
+/* The unread part of a table, and why it was refused. */
 struct table_reader {
     const uint8_t *p;
     size_t n;
@@ -18,7 +18,7 @@ static bool reject(struct table_reader *w, const char *why)
     return false;
 }
 
-/* The next `n` bytes of the table, rounded up to 8, or NULL. */
+/* The next `n` bytes of the table, rounded up to 8; NULL: the table is too short. */
 static const uint8_t *take_bytes(struct table_reader *w, size_t n)
 {
     const uint8_t *p = w->p;
@@ -33,7 +33,8 @@ static const uint8_t *take_bytes(struct table_reader *w, size_t n)
     return p;
 }
 
-/* `end`: where the previous tensor ends in the body; advances. */
+/* Reads a tensor. *end: where the previous tensor ends in the body; it is set to the end of this
+ * one. */
 static bool get_tensor(struct table_reader *w, struct as_tensor *t, uint64_t *end)
 {
     const uint8_t *r = take_bytes(w, AS_MSG_TENSOR), *names;
@@ -75,7 +76,8 @@ static bool get_tensor(struct table_reader *w, struct as_tensor *t, uint64_t *en
     return true;
 }
 
-/* Its fixed part is r: NULL, cut short. Name and text follow in the table. */
+/* Reads a parameter. Its fixed part is at r (NULL: the table is too short); name and text follow in
+ * the table. */
 static bool get_param(struct table_reader *w, struct as_param *m, const uint8_t *r)
 {
     uint64_t v;
@@ -137,7 +139,7 @@ static bool get_meta(struct table_reader *w, struct as_meta *m)
     return true;
 }
 
-/* The fixed part; *ret_id: bytes of the request id. */
+/* Reads the fixed part; *ret_id: the length of the request id. */
 static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t *ret_id,
                       struct table_reader *w)
 {
@@ -176,7 +178,7 @@ static bool get_fixed(const struct as_frame *f, struct as_frame_msg *m, uint32_t
     return true;
 }
 
-/* Where the inline body is, and that the frame ends where it must. */
+/* Finds the inline body, and checks that the frame ends where it must. */
 static bool get_body(const struct as_frame *f, struct as_frame_msg *m, struct table_reader *w)
 {
     size_t head = AS_ALIGN(AS_MSG_TABLE + m->table.n, AS_FRAME_ALIGN) - AS_FRAME_HEADER;
@@ -203,7 +205,8 @@ static int alloc_arrays(struct as_frame_msg *m, struct as_arena *a, struct as_te
     size_t nt = m->n_tensors * sizeof(**ret_t), np = m->n_params * sizeof(**ret_p);
     size_t nm = m->n_meta * sizeof(**ret_m);
     size_t total = nt + np + nm + m->tensor_params.n * sizeof(*m->tensor_params.at);
-    uint8_t *p = as_arena_alloc(a, AS_MAX(total, 8), 8); /* never NULL, not even for nothing */
+    uint8_t *p =
+        as_arena_alloc(a, AS_MAX(total, 8), 8); /* at least 8 bytes, so that p is not NULL */
 
     if (!p)
         return AS_ENOMEM;

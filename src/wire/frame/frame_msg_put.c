@@ -1,8 +1,8 @@
-/* Messages of a link, written: OPEN with a request's tensors, DATA|MSG with a response's. */
+/* Encoding of messages: OPEN with the tensors of a request, DATA|MSG with those of a response. */
 #include "base/err.h"
 #include "wire/frame/frame_le.h"
 
-#define FOLLOW_FRAME (AS_FRAME_MAX - AS_FRAME_HEADER) /* so that a whole frame needs no padding */
+#define FOLLOW_FRAME (AS_FRAME_MAX - AS_FRAME_HEADER) /* a frame of this size needs no padding */
 
 static_assert(AS_MSG_TABLE == AS_FRAME_ALIGN, "the table starts on a frame boundary");
 static_assert(AS_MSG_TABLE + AS_FRAME_TABLE + AS_FRAME_ALIGN + AS_FRAME_INLINE <= AS_FRAME_MAX,
@@ -21,7 +21,7 @@ uint64_t as_frame_body_len(const struct as_tensor *t, uint32_t n)
     return len;
 }
 
-/* Bytes of a record behind its fixed part; more than AS_FRAME_TABLE when it does not fit. */
+/* The size of a parameter's name and text; more than AS_FRAME_TABLE if they do not fit. */
 static size_t param_text(const struct as_param *m)
 {
     size_t str = m->type == AS_PARAM_STRING ? m->str.n : 0;
@@ -30,8 +30,8 @@ static size_t param_text(const struct as_param *m)
                                                           : AS_ALIGN(m->name.n + str, 8);
 }
 
-/* Bytes of the table; more than AS_FRAME_TABLE when something does not fit its field. Each addend
- * is bounded before it is summed, so the sum cannot wrap within the counts that put_msg allows. */
+/* The size of the table; more than AS_FRAME_TABLE if something does not fit. Each addend is limited
+ * before it is added, so the sum cannot overflow within the counts that put_msg allows. */
 static size_t table_len(const struct as_msg *msg, const struct as_tensor_params *tensor_params,
                         size_t id)
 {
@@ -60,7 +60,7 @@ static size_t table_len(const struct as_msg *msg, const struct as_tensor_params 
     return n;
 }
 
-/* `a` and behind it `b`, padded with zeros to 8; returns the end. */
+/* Writes `a` and then `b`, padded with zeros to 8; returns the end. */
 static uint8_t *put_names(uint8_t *p, struct as_str a, struct as_str b)
 {
     size_t n = AS_ALIGN(a.n + b.n, 8);
@@ -95,7 +95,7 @@ static uint8_t *put_tensors(uint8_t *p, const struct as_tensor *t, uint32_t n)
     return p;
 }
 
-/* Its fixed part; returns the text. */
+/* Writes the fixed part of a parameter; returns its text. */
 static struct as_str put_param(uint8_t *p, const struct as_param *m)
 {
     struct as_str str = {0};
@@ -144,7 +144,7 @@ static uint8_t *put_meta(uint8_t *p, const struct as_meta *m, uint32_t n)
     return p;
 }
 
-/* All tensors copied to p, their padding included. */
+/* Copies all tensors to p, with their padding. */
 static void put_body(uint8_t *p, const struct as_msg *msg)
 {
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
@@ -158,15 +158,15 @@ static void put_body(uint8_t *p, const struct as_msg *msg)
     }
 }
 
-/* Writes a body piece by piece: into the room that the message's own frame has for it, or, when
- * that is none, into as many DATA frames as it takes. */
+/* Writes a body piece by piece: into the room of the message's own frame, or, if there is none,
+ * into as many DATA frames as needed. */
 struct body_writer {
     struct as_outq *q;
     uint64_t stream;
-    uint64_t left; /* of the body */
-    uint64_t room; /* of the current frame */
-    bool more;     /* no END on the last one */
-    size_t pad;    /* behind the current frame */
+    uint64_t left; /* bytes of the body that are not written */
+    uint64_t room; /* bytes that the current frame has left */
+    bool more;     /* the last frame has no END */
+    size_t pad;    /* padding after the current frame */
 };
 
 static const uint8_t zeros[AS_FRAME_ALIGN];
@@ -217,7 +217,7 @@ static void put_tensor_data(struct body_writer *w, const struct as_msg *msg, str
     AS_ASSERT(!w->left);
 }
 
-/* Header, fixed part and table at p, which has `head` bytes (a multiple of 64). */
+/* Writes header, fixed part and table to p, which has room for `head` bytes (a multiple of 64). */
 static void put_message_head(uint8_t *p, size_t head, enum as_frame_type type, uint64_t stream,
                              const struct as_frame_msg *fixed, const struct as_msg *msg,
                              size_t table, uint64_t body)
@@ -244,7 +244,7 @@ static void put_message_head(uint8_t *p, size_t head, enum as_frame_type type, u
     put_names(p, id, (struct as_str){0});
 }
 
-/* A body that is not copied in one go: it has pieces of `owner`, or frames of its own. */
+/* Writes a body that is not copied in one go: it references `owner`, or has frames of its own. */
 __attribute__((noinline)) static void put_large(struct as_outq *q, uint64_t stream,
                                                 const struct as_msg *msg, uint64_t body, bool more,
                                                 struct as_blob *owner)

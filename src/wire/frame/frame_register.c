@@ -3,8 +3,8 @@
 #include "wire/frame/frame_le.h"
 #include "wire/name_check.h"
 
-#define FIXED      40u /* of the payload */
-#define BATCHING   16u /* behind it where there is batching, and the preferred sizes */
+#define FIXED      40u /* bytes of the fixed part of the payload */
+#define BATCHING   16u /* follows if there is batching; then come the preferred sizes */
 #define SPEC_FIXED 8u
 #define ANY_RANK   0xffu
 
@@ -16,7 +16,7 @@
 #define DECOUPLED   8u
 #define STREAMS_IN  16u
 
-/* Bytes of all labels, each behind its length; SIZE_MAX: too many or too long. */
+/* The size of all labels with their lengths; SIZE_MAX: too many or too long. */
 static size_t labels_len(const struct as_tensor_spec *s)
 {
     size_t n = 0;
@@ -141,7 +141,7 @@ int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r)
     return 0;
 }
 
-/* The labels at p, behind the rest of their entry; *ret_len: their bytes. */
+/* Reads the labels at p, at the end of an entry; *ret_len: their size. */
 static int get_labels(const uint8_t *p, size_t n, struct as_tensor_spec *s, struct as_arena *a,
                       size_t *ret_len, const char **ret_why)
 {
@@ -176,7 +176,7 @@ static int get_labels(const uint8_t *p, size_t n, struct as_tensor_spec *s, stru
     return 0;
 }
 
-/* One entry at p without its labels; its size in bytes, or 0 with a reason. */
+/* Reads one entry at p without its labels; returns its size in bytes, or 0 with a reason. */
 static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, const char **ret_why)
 {
     size_t name, ndim, len;
@@ -208,7 +208,7 @@ static size_t get_spec(const uint8_t *p, size_t n, struct as_tensor_spec *s, con
     return name && as_name_check_utf8(s->name) ? len : 0;
 }
 
-/* n entries from *at on; *at advances. Only outputs are labelled. */
+/* Reads n entries at *at, which advances. Only outputs may have labels. */
 static int get_specs(const struct as_frame *f, size_t *at, uint32_t n, struct as_arena *a,
                      bool labelled, const struct as_tensor_spec **ret, const char **ret_why)
 {
@@ -251,7 +251,7 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     const uint8_t *p = f->p;
     uint16_t flags;
 
-    *ret_why = "REGISTER: fixed part";
+    *ret_why = "REGISTER: the fixed part is cut short or malformed";
     if (f->n < FIXED)
         return AS_EPROTO;
     flags = get16(p + 10);
@@ -282,7 +282,7 @@ static int get_fixed(const struct as_frame *f, struct as_frame_register *r, cons
     return r->max_queued >= -1 ? 0 : AS_EPROTO;
 }
 
-/* Nothing where there is no batching; *at advances behind it. */
+/* Reads the batching options, if there are any; *at advances. */
 static int get_batching(const struct as_frame *f, size_t *at, struct as_frame_batching *b,
                         const char **ret_why)
 {
@@ -300,7 +300,7 @@ static int get_batching(const struct as_frame *f, size_t *at, struct as_frame_ba
     b->n_preferred = get32(p + 12);
     if (b->n_preferred <= AS_FRAME_PREFERRED && f->n - *at < batching_len(b))
         return AS_EPROTO;
-    *ret_why = "REGISTER: batching";
+    *ret_why = "REGISTER: the batching options are malformed";
     if (flags & ~RAGGED || b->n_preferred > AS_FRAME_PREFERRED)
         return AS_EPROTO;
     for (uint32_t i = 0; i < b->n_preferred; i++)

@@ -25,7 +25,8 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
     *p += take;
     *n -= take;
     r->n_prefix = (uint8_t)(r->n_prefix + take);
-    /* Checked before the prefix is whole: a peer that speaks something else is told at once. */
+    /* Checked before the prefix is complete: a peer that speaks another protocol gets its error at
+     * once. */
     if (r->prefix[0] > 1)
         return AS_GRPC_BAD;
     if (r->n_prefix < AS_GRPC_PREFIX)
@@ -33,7 +34,8 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
     r->n_prefix = 0;
     r->left = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
               (uint32_t)r->prefix[3] << 8 | r->prefix[4];
-    if (r->messages < UINT32_MAX) /* empty messages cost a client five bytes each */
+    if (r->messages <
+        UINT32_MAX) /* a client can send very many empty messages, of five bytes each */
         r->messages++;
     *ret_len = r->left;
     *ret_compressed = r->prefix[0] == 1;
@@ -84,14 +86,14 @@ int as_grpc_timeout(struct as_str value, as_ns *ret_timeout)
     }
     if (as_str_u64((struct as_str){value.p, value.n - 1}, &v))
         return AS_EINVALID;
-    /* 8 digits of hours are 3.6e20 ns. */
+    /* 8 digits of hours are up to 3.6e20 ns, more than 64 bits hold */
     if (__builtin_mul_overflow(v, unit, &v) || v >= AS_NEVER)
         v = AS_NEVER - 1;
     *ret_timeout = v;
     return 0;
 }
 
-/* Length of the UTF-8 sequence that its first byte announces; 1 for bytes that begin none. */
+/* The length of the UTF-8 sequence that begins with this byte; 1 if none does. */
 static size_t sequence_len(uint8_t c)
 {
     if (c >= 0xf0 && c <= 0xf4)
@@ -101,8 +103,8 @@ static size_t sequence_len(uint8_t c)
     return c >= 0xc2 && c < 0xe0 ? 2 : 1;
 }
 
-/* A field's value may neither begin nor end with a space (RFC 9113, 8.2.1): who keeps to that drops
- * the field, or resets the stream. */
+/* A field's value must neither begin nor end with a space (RFC 9113 §8.2.1): strict peers drop such
+ * a field or reset the stream. */
 static bool is_plain(struct as_str text, size_t i)
 {
     uint8_t c = (uint8_t)text.p[i];
@@ -126,7 +128,7 @@ size_t as_grpc_encode_message(char *out, size_t max, struct as_str text)
             i++;
             continue;
         }
-        /* A sequence is written whole or not at all; broken ones byte by byte. */
+        /* A sequence is written completely or not at all; an invalid one byte by byte. */
         for (size_t want = sequence_len(c); len < want && i + len < text.n; len++) {
             if (((uint8_t)text.p[i + len] & 0xc0) != 0x80)
                 break;
@@ -139,7 +141,7 @@ size_t as_grpc_encode_message(char *out, size_t max, struct as_str text)
             out[w++] = hex[(uint8_t)text.p[i] & 15];
         }
     }
-    while (w && out[w - 1] == ' ') /* it was cut there */
+    while (w && out[w - 1] == ' ') /* the text was cut after a space */
         w--;
     return w;
 }
@@ -153,7 +155,7 @@ bool as_grpc_is_content_type(struct as_str v)
         return false;
     if (v.n == n || v.p[n] == ';')
         return true;
-    /* grpc-web and other codecs begin alike but are not what we read. */
+    /* grpc-web and other codecs begin with the same text, but are not supported */
     if (v.n < n + 6 || memcmp(v.p + n, "+proto", 6) != 0)
         return false;
     return v.n == n + 6 || v.p[n + 6] == ';';
@@ -185,7 +187,7 @@ bool as_grpc_next_bin(struct as_str *rest, struct as_str *ret_value)
     const char *comma;
     struct as_str v = *rest;
 
-    if (!rest->p) /* how the end is told from an empty value */
+    if (!rest->p) /* p == NULL marks the end; an empty value has a p */
         return false;
     comma = v.n ? memchr(v.p, ',', v.n) : NULL;
     *rest = (struct as_str){0};
@@ -207,7 +209,7 @@ int as_grpc_decode_bin(struct as_str v, uint8_t *out, size_t *ret_n)
     uint8_t *w = out;
     size_t n = v.n;
 
-    if (n && n % 4 == 0) { /* padding is either whole or absent */
+    if (n && n % 4 == 0) { /* padding is complete or absent */
         n -= v.p[n - 1] == '=';
         n -= n < v.n && v.p[n - 1] == '=';
     }
@@ -219,7 +221,7 @@ int as_grpc_decode_bin(struct as_str v, uint8_t *out, size_t *ret_n)
         if (d < 0)
             return AS_EINVALID;
         acc = acc << 6 | (uint32_t)d;
-        if (i % 4) /* every digit but a group's first completes a byte */
+        if (i % 4) /* every digit except the first of a group completes a byte */
             *w++ = (uint8_t)(acc >> (6 - 2 * (i % 4)));
     }
     *ret_n = (size_t)(w - out);

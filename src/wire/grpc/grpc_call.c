@@ -85,7 +85,7 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* grpc-message: %XX stands for a byte; broken escapes are left as they are. */
+/* Decodes a grpc-message: %XX stands for a byte; invalid escapes are copied. */
 static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
 {
     size_t w = 0;
@@ -128,7 +128,7 @@ static int set_fault(struct as_grpc_call *c, uint32_t status, const char *fault)
     return AS_EPROTO;
 }
 
-/* Of a stream: hands over the message that is complete, if one is. */
+/* For a stream: hands over the message if it is complete. */
 static void deliver_message(struct as_grpc_call *c)
 {
     if (!c->on_message || !c->pending || !as_grpc_at_boundary(&c->reader))
@@ -145,7 +145,8 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
     uint64_t len;
 
     if (c->http_status != 200 || !c->is_grpc || c->fault)
-        return c->fault ? AS_EPROTO : 0; /* an HTTP error's page: the status says enough */
+        return c->fault ? AS_EPROTO
+                        : 0; /* the body of an HTTP error is ignored: its status is enough */
     for (;;) {
         switch (as_grpc_read(&c->reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MORE:
@@ -160,7 +161,7 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
             if (len > c->limit)
                 return set_fault(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
             c->pending = true;
-            deliver_message(c); /* when it has no bytes */
+            deliver_message(c); /* for a message without bytes */
             break;
         case AS_GRPC_BYTES:
             as_buf_add(&c->message, bytes, (size_t)len);
@@ -191,7 +192,7 @@ static uint32_t status_of_http(uint32_t http)
     }
 }
 
-/* RFC 9113 error codes, in order. */
+/* The error codes of RFC 9113 in order, and the gRPC status for each. */
 static const struct {
     const char *name;
     uint32_t status;

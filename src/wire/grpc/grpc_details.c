@@ -9,7 +9,7 @@
 #define BAD_REQUEST "type.googleapis.com/google.rpc.BadRequest"
 #define INPUTS      "inputs."
 
-/* Everything of a Status but the bytes of its one detail. */
+/* Maximum size of a Status without the bytes of its one detail. */
 #define STATUS_MAX (AS_GRPC_DETAILS_TEXT_MAX + 128)
 #define RAW_MAX    (STATUS_MAX + AS_GRPC_DETAILS_TEXT_MAX + FIELD_MAX + 64)
 _Static_assert(AS_GRPC_BIN_CHARS(RAW_MAX) <= AS_GRPC_DETAILS_MAX, "the value has room");
@@ -20,7 +20,7 @@ static uint8_t *put_uint(uint8_t *p, uint32_t number, uint64_t v)
     return as_pb_put_varint(p, v);
 }
 
-/* Status with one detail, as base64. */
+/* Encodes a Status with one detail, as base64. */
 static struct as_str encode_status(char *out, uint32_t status, struct as_str text,
                                    struct as_str type, struct as_str detail)
 {

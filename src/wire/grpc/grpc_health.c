@@ -40,7 +40,7 @@ size_t as_grpc_health_put(uint8_t out[AS_GRPC_HEALTH_RESPONSE_MAX], enum as_grpc
     return grpc__health__v1__health_check_response__pack(&r, out);
 }
 
-/* An entry of the map with the message that it points to. */
+/* An entry of the map, and the message that it points to. */
 struct entry {
     Grpc__Health__V1__HealthListResponse__StatusesEntry entry;
     Grpc__Health__V1__HealthCheckResponse value;

@@ -6,7 +6,7 @@
 
 #include <reflection.pb-c.h>
 
-#define FILES_MAX 64u /* of the set; proto/ has a handful */
+#define FILES_MAX 64u /* files of one set; proto/ has about ten */
 
 /* Generated: the FileDescriptorSets of proto/. */
 extern const unsigned char as_grpc_reflection_clients[], as_grpc_reflection_management[];
@@ -15,12 +15,12 @@ extern const size_t as_grpc_reflection_clients_len, as_grpc_reflection_managemen
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 
-/* --- the descriptors, which are ours: well formed --- */
+/* --- descriptors; they are made at build time, and so well-formed --- */
 
 /* Field numbers of descriptor.proto. */
 enum { SET_FILE = 1, NAME = 1, FILE_PACKAGE = 2, FILE_DEPENDENCY = 3, FILE_SERVICE = 6 };
 
-/* Length-delimited fields of a descriptor, one after the other. */
+/* Reads the length-delimited fields of a descriptor, one after the other. */
 static bool next_field(struct as_pb *r, struct as_pb_field *f)
 {
     int rc;
@@ -31,7 +31,7 @@ static bool next_field(struct as_pb *r, struct as_pb_field *f)
     return rc;
 }
 
-/* The first field of that number; empty: there is none. */
+/* The first field with this number; empty: there is none. */
 static struct as_str get_field(struct as_str message, uint32_t number)
 {
     struct as_pb r = as_pb_of(message);
@@ -65,7 +65,7 @@ struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, stru
     return (struct as_str){0};
 }
 
-/* What a descriptor holds: number of the field, kind of what is in it. */
+/* For each kind of descriptor: what the field with number i contains. */
 enum kind { A_FILE, A_MESSAGE, AN_ENUM, A_SERVICE, A_LEAF, KINDS };
 static const enum kind children[KINDS][9] = {
     [A_FILE] = {[4] = A_MESSAGE, [5] = AN_ENUM, [6] = A_SERVICE, [7] = A_LEAF},
@@ -74,7 +74,7 @@ static const enum kind children[KINDS][9] = {
     [A_SERVICE] = {[2] = A_LEAF},
 };
 
-/* `name`, relative to this scope, is declared in it. */
+/* True: `name`, relative to this scope, is declared in the scope. */
 static bool scope_declares(struct as_str scope, enum kind kind, struct as_str name)
 {
     const char *dot = memchr(name.p, '.', name.n);
@@ -88,7 +88,7 @@ static bool scope_declares(struct as_str scope, enum kind kind, struct as_str na
 
         if (child == A_FILE)
             continue;
-        /* the values of an enum belong to the scope around it */
+        /* the values of an enum belong to the scope around the enum */
         if (child == AN_ENUM && scope_declares(f.s, AN_ENUM, name))
             return true;
         if (as_str_eq(get_field(f.s, NAME), head) &&
@@ -118,7 +118,7 @@ struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, st
 
 /* --- answers --- */
 
-/* A file and all that it imports, each once, what is imported behind. */
+/* A file and everything that it imports, each file once, imported files later. */
 struct file_closure {
     enum as_grpc_reflection_set set;
     ProtobufCBinaryData files[FILES_MAX];
@@ -142,7 +142,8 @@ static void add_file(struct file_closure *c, struct as_str file)
     }
 }
 
-/* Without memory nothing is put: an answer is never empty otherwise, since it has the question. */
+/* Appends the response, or nothing if there is no memory: a response is never empty otherwise,
+ * since it repeats the request. */
 static void put_response(struct as_buf *out, const response *r)
 {
     size_t n = grpc__reflection__v1__server_reflection_response__get_packed_size(r);
@@ -158,7 +159,7 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
     char text[256];
 
     grpc__reflection__v1__error_response__init(&e);
-    /* a name that is cut in the middle of a character would make the answer unreadable */
+    /* a name that is cut inside a character would make the response unreadable */
     snprintf(text, sizeof(text), strlen(name) < sizeof(text) / 2 ? "%s '%s'" : "%s", what, name);
     e.error_code = (int32_t)as_err_grpc(err);
     e.error_message = text;
@@ -190,7 +191,7 @@ static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_se
     r->file_descriptor_response = NULL;
 }
 
-/* Nothing of ours is extended: proto3 has no extensions. */
+/* No message here has extensions: proto3 has none. */
 static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
                               char *type)
 {
@@ -254,7 +255,7 @@ static void put_services(struct as_buf *out, response *r, enum as_grpc_reflectio
     r->list_services_response = NULL;
 }
 
-/* The question comes back in the answer: every string of it must be one. */
+/* The response repeats the request, so every string of it must be UTF-8. */
 static bool is_utf8(const request *q)
 {
     const char *s = "";
@@ -265,7 +266,7 @@ static bool is_utf8(const request *q)
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST__NOT_SET:
         break;
-    default: /* all others are strings in one union */
+    default: /* the other kinds are strings in the same union */
         s = q->file_by_filename;
     }
     return as_name_check_utf8(as_str_of(s)) && as_name_check_utf8(as_str_of(q->host));
@@ -299,7 +300,7 @@ static void answer_request(enum as_grpc_reflection_set set, request *q, struct a
         put_services(out, &r, set);
         break;
     default:
-        put_error(out, &r, AS_EINVALID, "unknown question to host", q->host);
+        put_error(out, &r, AS_EINVALID, "unknown request to host", q->host);
     }
 }
 

@@ -1,9 +1,9 @@
-/* wire/grpc/grpc_reflection.h — gRPC server reflection: one question in, one answer out.
+/* wire/grpc/grpc_reflection.h — gRPC server reflection: one request in, one response out.
  *
  * Source: proto/grpc/reflection/. v1 and v1alpha are the same on the wire, so one function answers
- * both. It knows the services of proto/ by the FileDescriptorSets that protoc makes of it at build
- * time: one for each door, with what is served there. Small and cold: allocates as it goes, over
- * protobuf-c's generated code. Pure.
+ * both. The services of proto/ are known from FileDescriptorSets that protoc makes at build time:
+ * one per listener, with the services of that listener. Rarely called: it allocates memory as
+ * needed, over protobuf-c's generated code. Pure.
  */
 #ifndef AS_WIRE_REFLECT_H
 #define AS_WIRE_REFLECT_H
@@ -16,15 +16,17 @@ enum as_grpc_reflection_set {
     AS_GRPC_REFLECTION_MANAGEMENT, /* worker management, health, reflection */
 };
 
-#define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* bytes of a question; the caller's bound */
+#define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* maximum bytes of a request; the caller checks it  \
+                                               */
 
-/* ServerReflectionRequest → ServerReflectionResponse, appended. What is unknown is an answer too
- * (its error_response). AS_EPROTO: the question is malformed, or not UTF-8. AS_ENOMEM. */
+/* Parses a ServerReflectionRequest and appends the ServerReflectionResponse. A request for
+ * something unknown is answered with an error_response. 0; AS_EPROTO: the request is malformed, or
+ * not UTF-8; AS_ENOMEM. */
 int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p, size_t n,
                               struct as_buf *out);
 
 /* The serialised FileDescriptorProto of the file that declares a full name ("package.Message",
- * "package.Service.Method"); empty: none does. */
+ * "package.Service.Method"), or of the file with this name; empty: there is none. */
 struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name);
 struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, struct as_str name);
 

@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-/* --- what there is: proto/worker_management.proto as a table --- */
+/* --- the fields of proto/worker_management.proto --- */
 
 #define Q(field) offsetof(struct as_management_target, q.field)
 #define T(field) offsetof(struct as_management_target, field)
@@ -62,7 +62,7 @@ static const struct as_management_message requests[AS_MANAGEMENT_RPCS] = {
     [AS_MANAGEMENT_HEARTBEAT] = MESSAGE("HeartbeatRequest", heartbeat_fields),
 };
 
-/* --- what both readers do --- */
+/* --- shared by both readers --- */
 
 int as_management_fail(struct as_management_reader *r, const char *fmt, ...)
 {
@@ -91,7 +91,7 @@ size_t as_management_enter_field(struct as_management_reader *r,
     return before;
 }
 
-/* The place of one more element; NULL: no memory. */
+/* Appends an element to a list and returns its place; NULL: out of memory. */
 static void *list_push(struct as_management_reader *r, struct as_management_list *l, size_t size)
 {
     if (l->n == l->cap) {
@@ -162,7 +162,7 @@ static int set_text(struct as_management_reader *r, const struct as_management_f
     return 0;
 }
 
-/* Labels are the names of classes, which the elements of an output are numbers for. */
+/* Labels are the names of classes; the elements of the output are class numbers. */
 static int check_labels(struct as_management_reader *r, const struct as_management_field *side,
                         const struct as_management_spec *s, enum as_dtype dtype)
 {
@@ -187,8 +187,8 @@ int as_management_add_tensor(struct as_management_reader *r, const struct as_man
         return as_management_fail(r, "%sname: longer than %u bytes", r->path,
                                   AS_MANAGEMENT_NAME_MAX);
     if (dtype == AS_DT_INVALID)
-        return as_management_fail(r, "%sdatatype: '%.*s' is none (FP32, INT64, BYTES …)", r->path,
-                                  (int)AS_MIN(s->datatype.n, (size_t)32),
+        return as_management_fail(r, "%sdatatype: '%.*s' is not a datatype (FP32, INT64, BYTES …)",
+                                  r->path, (int)AS_MIN(s->datatype.n, (size_t)32),
                                   s->datatype.p ? s->datatype.p : "");
     if (check_labels(r, side, s, dtype))
         return AS_EINVALID;
@@ -261,7 +261,7 @@ static int read_pb_field(struct as_management_reader *r, const struct as_managem
     case AS_MANAGEMENT_FLAG:
         *(bool *)to = v->v != 0;
         return 0;
-    case AS_MANAGEMENT_U32: /* as protobuf has it: the upper half is cut off */
+    case AS_MANAGEMENT_U32: /* as in protobuf: the upper half is cut off */
         *(uint32_t *)to = (uint32_t)v->v;
         return 0;
     case AS_MANAGEMENT_U64:
@@ -286,7 +286,8 @@ static int read_pb_field(struct as_management_reader *r, const struct as_managem
     }
 }
 
-/* NULL: of a later version, and not known here. So is a known number with another type. */
+/* The field of the table, or NULL: the field is unknown (of a later version), or has another type.
+ */
 static const struct as_management_field *find_pb_field(const struct as_management_message *m,
                                                        const struct as_pb_field *v)
 {
@@ -317,7 +318,7 @@ static int read_pb(struct as_management_reader *r, const struct as_management_me
     return err;
 }
 
-/* --- both --- */
+/* --- checks of the whole request --- */
 
 static int check_names(struct as_management_reader *r, const char *side,
                        const struct as_management_list *l)
@@ -386,7 +387,7 @@ static void put_number(struct as_buf *out, uint32_t number, uint64_t v)
     uint8_t room[11], *p = room;
 
     if (!v)
-        return; /* proto3 */
+        return; /* proto3: zero is left out */
     *p++ = AS_PB_TAG(number, AS_PB_VARINT);
     p = as_pb_put_varint(p, v);
     as_buf_add(out, room, (size_t)(p - room));
@@ -433,7 +434,7 @@ void as_management_put_json(enum as_management_rpc rpc, const struct as_manageme
         as_json_put_string(out, r->message);
     }
     if (rpc == AS_MANAGEMENT_REGISTER) {
-        /* 64 bits: a string, as protobuf's mapping has it */
+        /* 64 bits: a string in protobuf's JSON mapping */
         snprintf(epoch, sizeof(epoch), "%lu", (unsigned long)r->epoch);
         as_json_put_key(out, "epoch");
         as_json_put_cstr(out, epoch);

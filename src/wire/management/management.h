@@ -1,13 +1,14 @@
-/* wire/management/management.h — messages of anyserve.WorkerManagement, as protobuf and as JSON.
+/* wire/management/management.h — the messages of anyserve.WorkerManagement, as protobuf and as
+ * JSON.
  *
- * Source: proto/worker_management.proto. One table of fields feeds both readers, so that they take
- * the same. They are written by hand, not over protobuf-c's code, because a worker is told what is
- * wrong and where ("signature.inputs[2].datatype"), and texts may not end early at a NUL. Fields
- * that are not known, or have another type, are skipped, as every reader of protobuf does, so that
- * a newer worker can join. JSON is protobuf's mapping: names as in the .proto file or in
- * lowerCamelCase, 64-bit integers also as strings, null for what is left out; a key given twice is
- * refused. Other than that mapping's readers do, keys that are not known are skipped there too.
- * What makes sense beyond a message (names, addresses) is the caller's to check. Pure.
+ * Source: proto/worker_management.proto. One table of fields is the base of both readers, so that
+ * they accept the same. They are written by hand, not over protobuf-c's code, because a worker gets
+ * to know what is wrong and where ("signature.inputs[2].datatype"), and because texts must not end
+ * at a NUL. Unknown fields, and fields of another type, are skipped, as every protobuf reader does,
+ * so that a newer worker can register. JSON follows protobuf's mapping: names as in the .proto file
+ * or in lowerCamelCase, 64-bit integers also as strings, null for an absent field; a key that is
+ * given twice is an error. Unlike other readers of that mapping, this one skips unknown keys. The
+ * caller checks the values (names, addresses). Pure.
  */
 #ifndef AS_WIRE_MANAGEMENT_H
 #define AS_WIRE_MANAGEMENT_H
@@ -18,11 +19,11 @@
 #include "wire/json/json.h"
 
 #define AS_MANAGEMENT_SERVICE  "anyserve.WorkerManagement"
-#define AS_MANAGEMENT_TENSORS  4096u  /* entries of one side of a signature */
-#define AS_MANAGEMENT_MODELS   4096u  /* names in a heartbeat */
-#define AS_MANAGEMENT_NAME_MAX 65535u /* bytes of a tensor's name */
-#define AS_MANAGEMENT_LABELS   65536u /* labels of an output */
-#define AS_MANAGEMENT_LABEL    1024u  /* bytes of each */
+#define AS_MANAGEMENT_TENSORS  4096u  /* maximum entries of one side of a signature */
+#define AS_MANAGEMENT_MODELS   4096u  /* maximum names in a heartbeat */
+#define AS_MANAGEMENT_NAME_MAX 65535u /* maximum bytes of a tensor's name */
+#define AS_MANAGEMENT_LABELS   65536u /* maximum labels of an output */
+#define AS_MANAGEMENT_LABEL    1024u  /* maximum bytes of each label */
 
 enum as_management_rpc {
     AS_MANAGEMENT_REGISTER,
@@ -31,39 +32,40 @@ enum as_management_rpc {
     AS_MANAGEMENT_RPCS
 };
 
-/* A request of any of the three; what its message has no field for, or was left out, is empty. */
+/* A request of any of the three RPCs; a field that its message does not have, or that is absent, is
+ * empty. */
 struct as_management_request {
     struct as_str model, version, address, worker, platform;
     uint64_t epoch;
     uint32_t max_ongoing;
     int64_t max_queued;
     bool idempotent;
-    /* Datatypes are known, sizes -1 or more, names there and given once. No shape: AS_ANY_RANK.
-     * Labels are lines of UTF-8, of outputs that have classes. */
+    /* Datatypes are known; sizes are -1 or more; names are present and unique. No shape:
+     * AS_ANY_RANK. Labels are lines of UTF-8, of outputs with a datatype that has classes. */
     const struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     const struct as_str *models;
     uint32_t n_models;
-    struct as_str unknown; /* the first key of JSON that was skipped; n == 0: none */
+    struct as_str unknown; /* the first JSON key that was skipped; n == 0: none */
 };
 
 /* Slices point into the message or the arena; all are UTF-8. 0; AS_EINVALID with a line in `why`;
  * AS_ENOMEM. */
 int as_management_parse(enum as_management_rpc rpc, struct as_str message, struct as_arena *a,
                         struct as_management_request *ret_q, char *why, size_t cap);
-/* `message` as as_json_open takes it; `j` is idle before and after, and the slices live as long as
- * message and arena. */
+/* `message` must be as as_json_open requires; `j` must be idle, and is idle afterwards. The slices
+ * live as long as message and arena. */
 int as_management_parse_json(enum as_management_rpc rpc, struct as_str message, struct as_json *j,
                              struct as_arena *a, struct as_management_request *ret_q, char *why,
                              size_t cap);
 
 struct as_management_response {
-    struct as_str message; /* register, unregister; their success is always true */
+    struct as_str message; /* register, unregister; `success` is always true */
     uint64_t epoch;        /* register */
     uint32_t heartbeat_ms; /* register */
     bool healthy;          /* heartbeat */
 };
-/* Appended. JSON has every field, in lowerCamelCase. */
+/* Appends a response. JSON has every field, in lowerCamelCase. */
 void as_management_put(enum as_management_rpc rpc, const struct as_management_response *r,
                        struct as_buf *out);
 void as_management_put_json(enum as_management_rpc rpc, const struct as_management_response *r,

@@ -1,9 +1,9 @@
-/* The requests of wire/management/management as JSON. */
+/* The JSON form of the requests of wire/management/management. */
 #include "wire/management/management_internal.h"
 
 #include <errno.h>
 
-/* "model_name" is also written "modelName". */
+/* True: the key is the field's name. "model_name" may also be written "modelName". */
 static bool is_key(const char *name, struct as_str key)
 {
     const char *p = key.p, *end = key.p + key.n;
@@ -28,7 +28,7 @@ static int wrong_type(struct as_management_reader *r, const struct as_management
                               : err;
 }
 
-/* An integer, as a number or as a string of one. */
+/* Reads an integer: a number, or a string with a number. */
 static int json_integer(struct as_management_reader *r, const struct as_management_field *f,
                         struct as_json_value *v, bool is_signed, uint64_t *ret)
 {
@@ -172,7 +172,7 @@ int as_management_read_json(struct as_management_reader *r, const struct as_mana
             return more;
         while (f < m->fields + m->n && !is_key(f->name, it.key))
             f++;
-        if (f == m->fields + m->n) { /* of a later version; its value is walked over */
+        if (f == m->fields + m->n) { /* unknown, of a later version: its value is skipped */
             if (!r->unknown.p)
                 r->unknown = it.key;
             continue;

@@ -43,7 +43,8 @@ static struct as_str whole_message(const struct as_simple_frame_rx *rx)
     return (struct as_str){(const char *)rx->blob->data, rx->n};
 }
 
-/* For n bytes more, in steps: the sender says how long it is before it sends anything. */
+/* Makes room for n more bytes. The blob grows in steps, because the sender announces a length
+ * before it sends anything. */
 static int reserve(struct as_simple_frame_rx *rx, size_t n)
 {
     size_t need = rx->n_received + n;
@@ -103,7 +104,7 @@ int as_simple_frame_received(struct as_simple_frame_rx *rx, size_t n, struct as_
 {
     AS_ASSERT(n <= rx->n - rx->n_received);
     rx->n_received += n;
-    if (rx->n_received < rx->n) /* there must be somewhere to read the next byte to */
+    if (rx->n_received < rx->n) /* there must be a place for the next byte */
         return reserve(rx, 1);
     *ret_message = whole_message(rx);
     return 1;
@@ -115,7 +116,7 @@ void as_simple_frame_reset(struct as_simple_frame_rx *rx)
     *rx = (struct as_simple_frame_rx){0};
 }
 
-/* --- what it says --- */
+/* --- parsing --- */
 
 static const struct as_param *find_param(const struct as_oip_response *r, struct as_str name)
 {
@@ -150,13 +151,16 @@ static int read_error(const struct as_param *error, struct as_simple_answer *a, 
     int status;
 
     if (a->r.n_outputs)
-        return reject(why, cap, "an error (anyserve_error) that has outputs");
+        return reject(why, cap, "anyserve_error is set, but the answer has outputs");
     if (error->type != AS_PARAM_STRING || (text && text->type != AS_PARAM_STRING))
-        return reject(why, cap, "anyserve_error and anyserve_error_message are strings");
+        return reject(why, cap,
+                      "anyserve_error and anyserve_error_message must be string parameters");
     status = error->str.n ? status_of(error->str) : -1;
     if (status <= 0) {
-        snprintf(why, cap, "anyserve_error '%.*s' is no gRPC status of an error",
-                 (int)AS_MIN(error->str.n, (size_t)64), error->str.n ? error->str.p : "");
+        snprintf(
+            why, cap,
+            "anyserve_error '%.*s' is not a gRPC status name of an error (INTERNAL, UNAVAILABLE …)",
+            (int)AS_MIN(error->str.n, (size_t)64), error->str.n ? error->str.p : "");
         return AS_EPROTO;
     }
     a->status = (uint32_t)status;

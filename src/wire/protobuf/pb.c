@@ -11,7 +11,7 @@ const uint8_t *as_pb_long_varint(const uint8_t *p, const uint8_t *end, uint64_t 
 
         v |= (uint64_t)(c & 0x7f) << (7 * i);
         if (c < 0x80) {
-            if (i == VARINT_MAX - 1 && c > 1) /* bits beyond the 64th */
+            if (i == VARINT_MAX - 1 && c > 1) /* bits above the 64th */
                 return NULL;
             *ret_v = v;
             return p;
@@ -22,7 +22,7 @@ const uint8_t *as_pb_long_varint(const uint8_t *p, const uint8_t *end, uint64_t 
 
 #define END_GROUP 4u
 
-/* What follows the beginning of a group, to its end. */
+/* Skips a group, whose start tag was read, up to its end. */
 static int skip_group(struct as_pb *r, uint32_t number)
 {
     uint32_t open[AS_PB_DEPTH], depth = 0;
@@ -77,7 +77,7 @@ int as_pb_value(struct as_pb *r, struct as_pb_field *f)
     case AS_PB_GROUP:
         return skip_group(r, f->number);
     case AS_PB_LEN:
-    default: /* 4: the end of no group; 6 and 7: nothing */
+    default: /* 4: the end of a group that was not opened; 6 and 7: not defined */
         return AS_EPROTO;
     }
 }

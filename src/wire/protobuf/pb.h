@@ -1,10 +1,11 @@
-/* wire/protobuf/pb.h — protobuf's wire format without copies: a field reader and a few stores.
+/* wire/protobuf/pb.h — protobuf's wire format without copies: a field reader, and functions that
+ * write fields.
  *
- * The reader walks one message and gives each field as it stands; a length-delimited field is a
- * slice of the message, so nested messages are read by a reader of their own. A group (proto3 never
- * writes one, but an unknown field may be one) is one field without a value. Strict where the
- * format leaves room: field number 0, varints over 10 bytes or over 64 bits, lengths beyond the
- * end, groups that do not end, or lie deeper than AS_PB_DEPTH, are all AS_EPROTO. Pure; hot,
+ * The reader iterates over the fields of one message; a length-delimited field is a slice of the
+ * message, so a nested message is read by a reader of its own. A group (proto3 never writes one,
+ * but an unknown field may be one) is one field without a value. Strict where the format leaves a
+ * choice: field number 0, varints of more than 10 bytes or 64 bits, lengths beyond the end, groups
+ * that do not end or are nested deeper than AS_PB_DEPTH are all AS_EPROTO. Pure; on the hot path,
  * therefore inline.
  */
 #ifndef AS_WIRE_PB_H
@@ -17,19 +18,19 @@ enum as_pb_wire {
     AS_PB_VARINT = 0,
     AS_PB_I64 = 1,
     AS_PB_LEN = 2,
-    AS_PB_GROUP = 3, /* 4 ends it, and is no field */
+    AS_PB_GROUP = 3, /* 4 is the end of a group, and not a field */
     AS_PB_I32 = 5
 };
-#define AS_PB_DEPTH 100u /* of groups in groups, as protobuf's own readers go */
+#define AS_PB_DEPTH 100u /* groups within groups; the limit of protobuf's own readers */
 
-struct as_pb { /* what is left of a message, or of a packed field */
+struct as_pb { /* the unread part of a message, or of a packed field */
     const uint8_t *p, *end;
 };
 
 struct as_pb_field {
     uint32_t number; /* 1 … 2^29-1 */
     enum as_pb_wire wire;
-    uint64_t v;      /* VARINT, I64, I32: the value, not yet sign-extended */
+    uint64_t v;      /* VARINT, I64, I32: the value, not sign-extended */
     struct as_str s; /* LEN */
 };
 
@@ -38,10 +39,10 @@ static inline struct as_pb as_pb_of(struct as_str s)
     return (struct as_pb){(const uint8_t *)s.p, s.p ? (const uint8_t *)s.p + s.n : NULL};
 }
 
-/* A varint of any length: the byte behind it, or NULL. */
+/* Reads a varint of any length. Returns the byte after it, or NULL. */
 const uint8_t *as_pb_long_varint(const uint8_t *p, const uint8_t *end, uint64_t *ret_v);
 
-/* Takes a varint. 0 or AS_EPROTO. */
+/* Reads a varint. 0 or AS_EPROTO. */
 static inline int as_pb_varint(struct as_pb *r, uint64_t *ret_v)
 {
     const uint8_t *p = r->p;
@@ -60,7 +61,7 @@ static inline int as_pb_varint(struct as_pb *r, uint64_t *ret_v)
     return 0;
 }
 
-/* Takes a field that is no LEN. 0 or AS_EPROTO; for as_pb_next. */
+/* Reads the value of a field that is not LEN. 0 or AS_EPROTO. For as_pb_next. */
 int as_pb_value(struct as_pb *r, struct as_pb_field *f);
 
 /* 1: *ret_f is the next field; 0: the message has ended; AS_EPROTO. */
@@ -83,10 +84,11 @@ static inline int as_pb_next(struct as_pb *r, struct as_pb_field *ret_f)
     return 1;
 }
 
-/* Varints in a packed field: how many, or AS_EPROTO when the last one is cut short. */
+/* The number of varints in a packed field, or AS_EPROTO if the last one is cut. */
 int64_t as_pb_count_varints(struct as_str packed);
 
-/* The writing side: sizes, and stores that return the end of what they wrote. */
+/* Writing: functions that compute sizes, and functions that write and return the end of what they
+ * wrote. */
 static inline size_t as_pb_varint_len(uint64_t v)
 {
     return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
@@ -102,10 +104,11 @@ static inline uint8_t *as_pb_put_varint(uint8_t *p, uint64_t v)
     return p;
 }
 
-/* A tag of a field below 16 takes one byte; no message that we write has more fields. */
+/* The tag of a field below 16 takes one byte; no message that is written here has a higher field.
+ */
 #define AS_PB_TAG(number, wire) ((uint8_t)((number) << 3 | (wire)))
 
-static inline size_t as_pb_len_len(size_t n) /* tag, length and n bytes */
+static inline size_t as_pb_len_len(size_t n) /* size of a LEN field: tag, length and n bytes */
 {
     return 1 + as_pb_varint_len(n) + n;
 }
@@ -124,7 +127,7 @@ static inline uint8_t *as_pb_put_str(uint8_t *p, uint32_t number, struct as_str 
     return p + s.n;
 }
 
-/* proto3: an empty string is left out. */
+/* Optional strings: proto3 leaves out an empty one. */
 static inline size_t as_pb_opt_len(struct as_str s)
 {
     return s.n ? as_pb_len_len(s.n) : 0;

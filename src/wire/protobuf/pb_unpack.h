@@ -1,8 +1,8 @@
-/* wire/protobuf/pb_unpack.h — memory for protobuf-c's generated code.
+/* wire/protobuf/pb_unpack.h — an allocator for protobuf-c's generated code.
  *
- * Its unpack functions give NULL both for what is malformed and for want of memory. Through this
- * allocator the two can be told apart: the one is the client's fault, the other is not. One per
- * call, on the stack. Pure.
+ * The generated unpack functions return NULL both for a malformed message and for lack of memory.
+ * This allocator records the latter, so that the caller can tell them apart: only the former is the
+ * client's fault. One per call, on the stack. Pure.
  */
 #ifndef AS_WIRE_UNPACK_H
 #define AS_WIRE_UNPACK_H
@@ -12,8 +12,8 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct as_pb_unpack {
-    ProtobufCAllocator allocator; /* for the functions that unpack and free */
-    bool out_of_memory;           /* an allocation was refused */
+    ProtobufCAllocator allocator; /* pass it to the functions that unpack and free */
+    bool out_of_memory;           /* an allocation failed */
 };
 
 static inline void *as_pb_unpack_alloc(void *unpack, size_t n)

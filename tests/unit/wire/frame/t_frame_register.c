@@ -145,7 +145,7 @@ static void flags_and_reserved_bits(void **state AS_UNUSED)
     struct bytes b = encode(&in);
 
     b.p[16 + 10] = 7 | 32;
-    assert_refused(b, "REGISTER: fixed part");
+    assert_refused(b, "REGISTER: the fixed part is cut short or malformed");
     b.p[16 + 10] = 7 | 16;
     assert_refused(b, "REGISTER: a stream of inputs needs a stream of answers");
     b.p[16 + 10] = 7 & ~2;
@@ -193,13 +193,13 @@ static void batching_is_checked(void **state AS_UNUSED)
     uint8_t *part = b.p + 16 + 40;
 
     part[8] = 3;
-    assert_refused(b, "REGISTER: batching");
+    assert_refused(b, "REGISTER: the batching options are malformed");
     part[8] = 1;
     part[12] = AS_FRAME_PREFERRED + 1;
-    assert_refused(b, "REGISTER: batching");
+    assert_refused(b, "REGISTER: the batching options are malformed");
     part[12] = 3;
     part[16 + 12] = 1; /* behind three sizes: padding */
-    assert_refused(b, "REGISTER: batching");
+    assert_refused(b, "REGISTER: the batching options are malformed");
     free(b.p);
     /* a model that says only that it has batching, and ends there */
     b = encode(&(struct as_frame_register){.max_ongoing = 1, .budget = 1});

@@ -357,9 +357,10 @@ static void signatures_that_are_none(void **state AS_UNUSED)
 
     refused_tensor(tensor("", "FP32", NULL, 0), "signature.outputs[1].name: missing");
     refused_tensor(tensor("x", "", NULL, 0),
-                   "signature.outputs[1].datatype: '' is none (FP32, INT64, BYTES …)");
-    refused_tensor(tensor("x", "fp32", NULL, 0),
-                   "signature.outputs[1].datatype: 'fp32' is none (FP32, INT64, BYTES …)");
+                   "signature.outputs[1].datatype: '' is not a datatype (FP32, INT64, BYTES …)");
+    refused_tensor(
+        tensor("x", "fp32", NULL, 0),
+        "signature.outputs[1].datatype: 'fp32' is not a datatype (FP32, INT64, BYTES …)");
     refused_tensor(tensor("x", "FP32", low, 2), "signature.outputs[1].shape[1]: -2 is below -1");
     refused_tensor(tensor("x", "FP32", many, AS_MAX_DIMS + 1),
                    "signature.outputs[1].shape: more than 32");
