@@ -1,17 +1,18 @@
-/* Questions to the replica itself, as Python has them: a callable gets each, with a capsule under
- * which it is answered, at once or later. */
+/* Requests to the replica itself (health, reconfigure …), and its options. A Python callable gets
+ * each request with a capsule, under which it is answered, at once or later.
+ */
 #include "native.h"
 
 #define CAPSULE "anyserve.ask"
 
-/* Nobody will answer it any more: the server must not wait. */
+/* Nobody can answer the request any more: it gets an error, so that the server does not wait. */
 static void on_capsule_freed(PyObject *capsule)
 {
     struct as_worker_ask *ask = PyCapsule_GetPointer(capsule, CAPSULE);
     Link *l = PyCapsule_GetContext(capsule);
 
     if (!ask)
-        PyErr_Clear(); /* it was answered */
+        PyErr_Clear(); /* it was answered: the capsule has another name */
     else if (l->w)
         as_worker_reply(l->w, ask, AS_STATUS_INTERNAL, AS_STR("the worker gave no answer"));
     Py_XDECREF((PyObject *)l);
@@ -46,7 +47,7 @@ int native_admin_poll(Link *l)
         if (r)
             continue;
         if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return -1; /* it ends the worker */
+            return -1; /* the exception ends the worker */
         PyErr_WriteUnraisable(l->on_ask);
     }
     return 0;
@@ -74,13 +75,13 @@ PyObject *native_link_reply(PyObject *self, PyObject *args)
     ask = PyCapsule_GetPointer(capsule, CAPSULE);
     if (!ask)
         return NULL;
-    (void)PyCapsule_SetName(capsule, "anyserve.answered"); /* once */
+    (void)PyCapsule_SetName(capsule, "anyserve.answered"); /* so that it cannot be answered again */
     text.n = (size_t)n;
     as_worker_reply(l->w, ask, status, text);
     Py_RETURN_NONE;
 }
 
-/* -1 is never, 0 what the server has set. */
+/* -1: never; 0: as the server is set. */
 static as_ns timeout_of(long long v)
 {
     return v < 0 ? AS_NEVER : (as_ns)v;

@@ -1,4 +1,4 @@
-/* How a request becomes the arguments of the handler, and the handler is called. */
+/* Converts a request into the arguments of its handler, and calls the handler. */
 #include "native.h"
 
 #include <stdarg.h>
@@ -6,7 +6,8 @@
 
 #define ARGS_ON_STACK 16
 
-/* On the C stack for nearly all handlers: no allocation per call. v[0 … n) are owned references. */
+/* On the C stack for nearly all handlers, so that a call allocates nothing. v[0 … n) are owned
+ * references. */
 struct args {
     PyObject *stack[ARGS_ON_STACK + 1];
     PyObject **v;   /* v[-1] may be used by the callee */
@@ -25,8 +26,8 @@ static void args_drop(struct args *a)
     Py_XDECREF(a->hold);
 }
 
-/* Clients mostly send inputs in the order of the signature: `hint` is where the next one should be.
- */
+/* Finds a tensor by name. Most clients send inputs in the order of the signature: `hint` is where
+ * the next one is expected. */
 static const struct as_tensor *find_tensor(const struct as_msg *msg, struct as_str name,
                                            uint32_t *hint)
 {
@@ -50,7 +51,7 @@ static bool is_param(const struct model *m, struct as_str name)
     return false;
 }
 
-/* --- the client's mistakes, as it reads them --- */
+/* --- texts about a client's mistake --- */
 
 #define SHOWN_NAME  64u /* bytes of a name … */
 #define SHOWN_NAMES 16u /* … and how many of them */
@@ -96,20 +97,20 @@ static void add_taken(struct line *l, const struct model *m)
         line_printf(l, "none");
 }
 
-/* Is it what people call a parameter that they mean for the request? */
+/* True: the name is one that authors give to a parameter for the request. */
 static bool resembles_request(const struct model *m, struct as_str name)
 {
     return !m->takes_request &&
            ((name.n >= 3 && strncasecmp(name.p, "req", 3) == 0) || as_str_eq(name, AS_STR("r")));
 }
 
-/* File and line: no client needs to know where the server's files are. */
+/* File name and line of the handler; a client need not know the folders of the server. */
 static const char *place_without_folder(const struct model *m)
 {
     const char *where = PyUnicode_AsUTF8(m->where), *slash = where ? strrchr(where, '/') : NULL;
 
     if (!where)
-        PyErr_Clear(); /* a path that is no UTF-8 */
+        PyErr_Clear(); /* the path is not UTF-8 */
     return slash ? slash + 1 : where ? where : "?";
 }
 
@@ -132,7 +133,7 @@ static void describe_missing(struct line *l, const struct model *m, const struct
 
 /* --- inputs --- */
 
-/* The argument for a tensor of the request, or of the group that it leads. */
+/* The argument for a tensor of the request, or of the group that begins with it. */
 static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group *g,
                           const struct as_tensor *t, struct args *a)
 {
@@ -141,7 +142,8 @@ static PyObject *input_of(struct model *m, struct as_worker_req *q, struct group
     return native_array(q, t, &a->hold);
 }
 
-/* Inputs that no parameter is named after: for **kwargs, or the client's mistake. */
+/* Handles inputs without a parameter of that name: they go to **kwargs, or are a mistake of the
+ * client. */
 static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct group *g,
                             struct args *a, char *why, size_t cap)
 {
@@ -188,8 +190,8 @@ static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, 
     a->rest = a->hold = NULL;
     a->v = a->stack + 1;
     if (m->n_params > ARGS_ON_STACK) {
-        /* one more in front: PY_VECTORCALL_ARGUMENTS_OFFSET lends v[-1] to the callee, which puts
-         * `self` there */
+        /* one more element in front: PY_VECTORCALL_ARGUMENTS_OFFSET lets the callee put `self` into
+         * v[-1] */
         PyObject **v = PyMem_Malloc(((size_t)m->n_params + 1) * sizeof(PyObject *));
 
         if (!v)
@@ -216,7 +218,7 @@ static int bind_arguments(struct model *m, struct as_worker_req *q, Request *r, 
             return -1;
         a->v[a->n++] = v;
     }
-    /* a handler that takes the whole request may ignore inputs: it sees them all there */
+    /* a handler that takes the Request may ignore inputs: it has all of them there */
     if (m->var_keyword || (bound < msg->n_tensors && !m->takes_request))
         return bind_var_keyword(m, q, g, a, why, cap);
     return 0;

@@ -1,4 +1,4 @@
-/* Several requests in one call: their inputs stacked or listed, its result split. */
+/* Several requests in one call: their inputs are stacked or listed, its result is split. */
 #include "output.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@ static const struct as_msg *msg_of(const struct group *g, Py_ssize_t i)
     return as_worker_req_msg(g->at[i].q);
 }
 
-/* Whoever sent this batch has not kept to the protocol: what is stacked must be of one form. */
+/* True: both requests have the same form, so that their inputs can be stacked. Otherwise the sender
+ * of the batch has broken the protocol. */
 static bool have_same_form(const struct model *m, const struct as_msg *a, const struct as_msg *b)
 {
     if (a->n_tensors != b->n_tensors)
@@ -44,7 +45,8 @@ static PyObject *make_requests(Link *l, struct model *m, struct group *g)
     return list;
 }
 
-/* Counted first: members cannot be asked for one after the other once the first is answered. */
+/* Counts the members. This is done first, because after the first request is answered the next one
+ * cannot be found. */
 static Py_ssize_t count_members(Link *l, struct as_worker_req *q)
 {
     Py_ssize_t n = 0;
@@ -148,7 +150,7 @@ PyObject *native_group_array(struct model *m, struct group *g, uint32_t k)
 
 /* --- results --- */
 
-/* A member's own trouble: it ends with it, the others go on. Consumes exc. */
+/* Fails one request of the batch; the others are not affected. Consumes exc. */
 static void fail_member(Link *l, struct model *m, struct member *at, PyObject *exc)
 {
     struct as_worker_req *q = at->q;
@@ -161,7 +163,7 @@ static void fail_member(Link *l, struct model *m, struct member *at, PyObject *e
     Py_DECREF(exc);
 }
 
-/* A list: an answer, or an exception, for each request. */
+/* Answers with a list that has an answer, or an exception, for each request. */
 static int answer_each(Link *l, struct model *m, struct group *g, PyObject *list)
 {
     if (PyList_GET_SIZE(list) != g->n)
@@ -185,7 +187,8 @@ static int answer_each(Link *l, struct model *m, struct group *g, PyObject *list
     return 0;
 }
 
-/* The rows of one request out of all: `at` is where they begin, and moves on. */
+/* Takes the rows of one request out of a tensor. *at: where they begin; it advances to the next
+ * request. */
 static void slice_rows(const struct as_tensor *all, int64_t rows, struct as_tensor *t,
                        int64_t *shape, const uint8_t **at)
 {
@@ -198,7 +201,7 @@ static void slice_rows(const struct as_tensor *all, int64_t rows, struct as_tens
         for (uint64_t n = native_count(t); n > 0; n--) {
             uint32_t len;
 
-            memcpy(&len, *at, 4); /* output.c has packed them */
+            memcpy(&len, *at, 4); /* output.c has packed the elements */
             *at += 4 + len;
         }
     } else {
@@ -216,7 +219,7 @@ static int64_t rows_of(const struct group *g)
     return rows;
 }
 
-/* What is used again for each request: a tensor, its shape, and where its rows begin. */
+/* Reused for each request: a tensor, its shape, and where its rows begin. */
 struct row_slices {
     struct as_tensor *t;
     int64_t (*shape)[AS_MAX_DIMS];
@@ -225,7 +228,7 @@ struct row_slices {
 
 static bool row_slices_init(struct row_slices *c, const struct output *o)
 {
-    size_t n = o->n + 1; /* none is no failure */
+    size_t n = o->n + 1; /* + 1: without outputs NULL would mean out of memory */
 
     c->t = PyMem_Malloc(n * sizeof(*c->t));
     c->shape = PyMem_Malloc(n * sizeof(*c->shape));
@@ -257,7 +260,7 @@ static void answer_rows(Link *l, struct model *m, struct group *g, struct output
     }
 }
 
-/* Arrays with a row for each item, in the order of the inputs'. */
+/* Answers with arrays that have a row for each item, in the order of the inputs. */
 static int answer_stacked(Link *l, struct model *m, struct group *g, PyObject *result)
 {
     struct output o;

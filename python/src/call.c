@@ -1,25 +1,25 @@
 /* One call of a handler: its result or exception, its coroutine. */
 #include "native.h"
 
-/* --- no answer --- */
+/* --- ending a request --- */
 
-/* Every way to the end of a request goes through here or native_answer: l->calls counts those that
- * are still to go, and the worker is not freed before it is 0. So it is counted down last: what
- * hears of the end may be Python code, and meanwhile another thread may close the link. */
+/* Every request ends here, in finish_stream or in native_answer. l->calls counts the requests that
+ * have not ended, and the worker is not freed before it is 0. It is decremented last: ending a
+ * request may run Python code, and meanwhile another thread may close the link. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text)
 {
     as_worker_fail(l->w, q, code, text);
     l->calls--;
 }
 
-/* The end of a stream of answers. */
+/* Ends a stream of answers. */
 static void finish_stream(Link *l, struct as_worker_req *q)
 {
     as_worker_finish(l->w, q);
     l->calls--;
 }
 
-/* Answers with exc, which it consumes. -1: it is set again, because it ends a task, too. */
+/* Answers with exc, which it consumes. -1: exc is set again, because it also ends the task. */
 static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
                                PyObject *exc)
 {
@@ -39,18 +39,19 @@ static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q
 
 /* --- the end of a call --- */
 
-/* The handler has had the list and may have put anything into it. */
+/* The handler had the list, and may have put any object into it. */
 static void detach_request(PyObject *o)
 {
     if (Py_IS_TYPE(o, &native_request_type))
         native_request_detach((Request *)(void *)o);
 }
 
-/* Consumes `result`; NULL: an exception is set, or `why` says what the client did wrong. */
+/* Answers a request or a group with a result, and consumes it. result == NULL: an exception is set,
+ * or `why` says what the client did wrong. */
 static int answer_call(Link *l, struct model *m, struct as_worker_req *q, Request *r,
                        struct group *g, PyObject *result, const char *why)
 {
-    /* taken off before anything else runs: detaching calls into Python */
+    /* fetched before anything else runs: detaching calls into Python */
     PyObject *exc = result || why[0] ? NULL : native_fetch_exception();
 
     if (r)
@@ -80,7 +81,8 @@ static int answer_call(Link *l, struct model *m, struct as_worker_req *q, Reques
     return 0;
 }
 
-/* A new reference for the caller, and one that lives until the request is answered. */
+/* Makes a Call. Returns a new reference for the caller; a second one lives until the request is
+ * answered. */
 static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request *r,
                       struct group *g)
 {
@@ -92,7 +94,7 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     c->m = m;
     c->q = q;
     c->request = (Request *)Py_XNewRef((PyObject *)r);
-    c->group = g; /* ours from here on */
+    c->group = g; /* owned by the call from here on */
     c->coro = c->task = c->first = NULL;
     c->traced = false;
     c->stream = NULL;
@@ -103,8 +105,8 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
     return c;
 }
 
-/* Fields are cleared first, then Python code may run: whoever comes back to this call from there
- * (close() in a finalizer, a cancel) finds it answered. */
+/* Ends a call. Its fields are cleared first, because Python code may run then, and may come back to
+ * this call (close() in a finalizer, a cancel): it must find the call answered. */
 static int call_end(Call *c, PyObject *result, const char *why)
 {
     struct as_worker_req *q = c->q;
@@ -115,7 +117,7 @@ static int call_end(Call *c, PyObject *result, const char *why)
     c->q = NULL;
     c->request = NULL;
     if (c->stream)
-        c->stream->q = NULL; /* from here on it has nothing to say */
+        c->stream->q = NULL; /* the stream is over */
     c->group = NULL;
     as_worker_req_set_data(q, NULL);
     for (Py_ssize_t i = 1; g && i < g->n; i++)
@@ -128,10 +130,10 @@ static int call_end(Call *c, PyObject *result, const char *why)
     return err;
 }
 
-/* --- whose code runs --- */
+/* --- the id of the request, for logging --- */
 
-/* Where code that logs finds the id of its request: its own, or the client's header. Of a batch
- * there is none. The token for trace_end, or NULL. */
+/* Sets the context variable in which logging finds the id of the request: the request's own id, or
+ * that of the client's header. A batch has none. Returns the token for trace_end, or NULL. */
 static PyObject *trace_begin(Link *l, struct as_worker_req *q, const struct group *g)
 {
     const struct as_msg *msg;
@@ -156,7 +158,7 @@ static PyObject *trace_begin(Link *l, struct as_worker_req *q, const struct grou
     return token;
 }
 
-/* With what the code has left: its exception stays. */
+/* Resets the context variable; an exception that is set stays set. */
 static void trace_end(PyObject *var, PyObject *token)
 {
     PyObject *exc;
@@ -165,7 +167,7 @@ static void trace_end(PyObject *var, PyObject *token)
         return;
     exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     if (PyContextVar_Reset(var, token))
-        PyErr_Clear(); /* the code has put it into another context */
+        PyErr_Clear(); /* the code was entered in another context */
     Py_DECREF(token);
     if (exc) {
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
@@ -175,8 +177,8 @@ static void trace_end(PyObject *var, PyObject *token)
 
 /* --- coroutines --- */
 
-/* The step's outcome for whoever drives the call: a task, which sees no result and no ordinary
- * exception. */
+/* Reports the outcome of a step of the coroutine to its driver, usually a task. The task gets
+ * neither the result nor an ordinary exception. */
 static PySendResult report_step(Call *c, PySendResult how, PyObject *out, PyObject **ret)
 {
     int err;
@@ -186,7 +188,7 @@ static PySendResult report_step(Call *c, PySendResult how, PyObject *out, PyObje
         *ret = out;
         return PYGEN_NEXT;
     }
-    if (!c->q) { /* answered by close() */
+    if (!c->q) { /* it was answered by close() */
         Py_XDECREF(out);
         *ret = how == PYGEN_RETURN ? Py_NewRef(Py_None) : NULL;
         return how;
@@ -205,9 +207,9 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
     PyObject *out = c->first;
     PySendResult how = PYGEN_NEXT;
 
-    /* an eager handler's first await, which was made before there was a task to give it to */
+    /* the first await of an eager handler, from before there was a task to give it to */
     c->first = NULL;
-    if (!c->traced && c->q) { /* the context is the task's own, and its children's */
+    if (!c->traced && c->q) { /* the context belongs to the task and its children only */
         c->traced = true;
         Py_XDECREF(trace_begin(c->link, c->q, c->group));
     }
@@ -216,7 +218,7 @@ static PySendResult call_send(PyObject *o, PyObject *arg, PyObject **ret)
     return report_step(c, how, out, ret);
 }
 
-/* As the methods of a coroutine report: a value, or StopIteration. */
+/* Converts an outcome as the methods of a coroutine report it: a value, or StopIteration. */
 static PyObject *as_method(PySendResult how, PyObject *out)
 {
     if (how == PYGEN_RETURN) {
@@ -251,7 +253,7 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
     PySendResult how = out ? PYGEN_NEXT : PYGEN_ERROR;
 
     Py_XDECREF(method);
-    /* the task throws before it ever took it: nobody waits for that future any more */
+    /* the task throws before it got the future, so nobody waits for that */
     Py_CLEAR(c->first);
     if (!out && PyErr_ExceptionMatches(PyExc_StopIteration)) {
         PyObject *exc = native_fetch_exception();
@@ -266,8 +268,8 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
     return as_method(how, value);
 }
 
-/* The loop is going, or the task was dropped unawaited: without this the client would wait for ever
- * and the slot would stay taken. */
+/* Called when the loop is closed, or the task was dropped unawaited: without an answer here the
+ * client would wait for ever, and the slot would stay taken. */
 static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
@@ -283,8 +285,9 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     return r;
 }
 
-/* Consumes coro and r: a request that nobody else refers to need not be made whole at the end, and
- * that may come in here. `s`: of a model with several messages, or NULL. */
+/* Starts the coroutine of a handler. Consumes coro and r: then a request that only this code refers
+ * to need not be materialized at its end, which may come in here. `s`: of a model with several
+ * messages, or NULL. */
 static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request *r,
                       struct group *g, PyObject *coro, Stream *s)
 {
@@ -322,12 +325,12 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     c->coro = coro;
     c->stream = (Stream *)Py_XNewRef((PyObject *)s);
     c->first = first;
-    /* an eager task factory may run it to its end in here: then c->q is NULL already */
+    /* an eager task factory may run the task to its end in here: then c->q is NULL */
     task = native_spawn_task(l, (PyObject *)c);
     if (c->q && !task)
         err = call_end(c, NULL, "");
     else if (!task)
-        err = -1; /* answered within spawn; the exception ends the worker */
+        err = -1; /* it was answered in native_spawn_task; the exception ends the worker */
     else if (c->q)
         c->task = Py_NewRef(task);
     Py_XDECREF(task);
@@ -357,7 +360,7 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struc
     return err;
 }
 
-/* An async handler with several messages: the SDK's coroutine asks it for them. Consumes r. */
+/* Starts an async handler with several messages: a coroutine of the SDK drives it. Consumes r. */
 static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Request *r)
 {
     Stream *s = native_stream_new(l, m, q);
@@ -384,7 +387,8 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     return err;
 }
 
-/* Calls the handler; one that is not asynchronous is over then, and so is what it yields. */
+/* Calls the handler. A sync handler is done afterwards; if it is a generator, all its results are
+ * sent. */
 static PyObject *run_handler(Link *l, struct model *m, struct as_worker_req *q, Request *r,
                              struct group *g, char *why, size_t cap)
 {
@@ -446,11 +450,11 @@ int native_call_start(Link *l, struct as_worker_req *q)
     }
     err = m->submit || native_sync_in_thread(l, m) ? start_thread(l, m, q, g)
                                                    : start_handler(l, m, q, g);
-    /* of a handler that has no task */
+    /* cancelled, in a handler without a task: no reason to end the worker */
     return err && native_raised_cancelled() ? 0 : err;
 }
 
-/* In a thread of the SDK's: runs the handler of a model with threads. */
+/* Calling a Call runs its handler: the SDK does so in a thread, for a model with threads. */
 static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
@@ -477,12 +481,12 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }
-    /* in no loop's turn here, so nobody else would publish the answer; but since the call has
-     * ended, another thread may have closed the link */
+    /* this is no turn of a loop, so the answer is published here; but since the call has ended,
+     * another thread may have closed the link */
     if (l->w)
         as_worker_flush(l->w);
     if (l->w && l->loop)
-        as_worker_wake(l->w); /* the loop may start the next one */
+        as_worker_wake(l->w); /* the loop may start the next request */
     Py_RETURN_NONE;
 }
 
@@ -490,14 +494,13 @@ void native_call_cancel(Call *c)
 {
     PyObject *task, *r;
 
-    /* A sync handler cannot be stopped; it may look at request.cancelled. An answer is dropped
-     * then. */
+    /* A sync handler cannot be stopped; it can read request.cancelled. Its answer is dropped. */
     if (!c || !c->task)
         return;
-    /* of a batch the others still wait */
+    /* the other requests of a batch still wait */
     if (c->group && ++c->group->cancelled < c->group->n)
         return;
-    /* cancel() may end the call at once, and with it c's reference */
+    /* cancel() may end the call at once, and drop its reference */
     task = Py_NewRef(c->task);
     r = PyObject_CallMethod(task, "cancel", NULL);
     if (!r)
@@ -528,7 +531,8 @@ static void call_dealloc(PyObject *o)
     PyObject_Free(o);
 }
 
-/* A task's repr and stack look at cr_frame, __qualname__ and the like: those of the coroutine. */
+/* The repr and the stack of a task use cr_frame, __qualname__ and the like: they come from the
+ * coroutine. */
 static PyObject *call_getattr(PyObject *o, PyObject *name)
 {
     Call *c = (Call *)(void *)o;
@@ -563,5 +567,5 @@ PyTypeObject native_call_type = {
     .tp_as_async = &call_async,
     .tp_methods = call_methods,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_doc = "A handler at work, as the coroutine of its task.",
+    .tp_doc = "A running handler, as the coroutine of its task.",
 };

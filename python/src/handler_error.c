@@ -1,9 +1,9 @@
-/* What an exception of the user's code means to the client; what "cancelled" is. */
+/* What the client gets for an exception of the user's code; what a cancellation is. */
 #include "native.h"
 
-static PyObject *cancelled_substitute; /* where asyncio is not loaded */
+static PyObject *cancelled_substitute; /* used while asyncio is not loaded */
 
-/* Asks the SDK what the exception means to the client; it also logs. */
+/* Asks the SDK for the status and the text for the client; the SDK also logs. */
 static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
 {
     Py_ssize_t n = 0;
@@ -16,18 +16,18 @@ static void ask_sdk(Link *l, struct model *m, PyObject *exc, struct handler_erro
     }
     PyErr_WriteUnraisable(l->on_error);
     v->code = 13;
-    v->text = AS_STR("the handler failed, and so did reporting why");
+    v->text = AS_STR("the handler failed, and the SDK could not report why");
 }
 
-/* asyncio's exception, or NULL. A worker without an event loop does not import asyncio: that would
- * be a fifth of its start. */
+/* asyncio.CancelledError, or NULL. A worker without an event loop does not import asyncio, which
+ * would take a fifth of its start. */
 static PyObject *asyncio_cancelled(void)
 {
     PyObject *name = PyUnicode_FromString("asyncio.exceptions");
     PyObject *m = name ? PyImport_GetModule(name) : NULL;
     PyObject *e = m ? PyObject_GetAttrString(m, "CancelledError") : NULL;
 
-    PyErr_Clear(); /* while another thread imports it */
+    PyErr_Clear(); /* another thread is importing it */
     Py_XDECREF(name);
     Py_XDECREF(m);
     return e;
@@ -62,8 +62,8 @@ bool native_raised_cancelled(void)
     return is;
 }
 
-/* SystemExit and KeyboardInterrupt are exceptions of the handler as any other: a signal raises
- * nothing in it (serve.py), and a request must not end a worker that serves others. */
+/* SystemExit and KeyboardInterrupt are treated like other exceptions of the handler: signals raise
+ * nothing in it, and one request must not end a worker that serves others. */
 void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *v)
 {
     *v = (struct handler_error){.is_cancelled = native_is_cancelled(exc)};

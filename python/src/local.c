@@ -1,17 +1,18 @@
-/* Requests of a program that runs its models in one process with their caller: Local is the
- * caller's side of one. What comes of it is given to `part`, `took` and `done`, within the code
- * that answers, with the GIL. */
+/* Requests of a program that runs its models in one process with their caller. Local is the
+ * caller's side of one request. The callbacks `part`, `took` and `done` are called by the code that
+ * answers, with the GIL.
+ */
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD Link *link;
-    struct as_worker_req *q; /* NULL when it is over */
-    PyObject *part;          /* (outputs, parameters, those of single outputs) */
-    PyObject *took;          /* () */
-    PyObject *done;          /* (status, text): once, the last */
+    struct as_worker_req *q; /* NULL: it is over */
+    PyObject *part;          /* (outputs, parameters, parameters of single outputs) */
+    PyObject *took;          /* (): an input was taken */
+    PyObject *done;          /* (status, text): called once, as the last callback */
 } Local;
 
-/* What the caller's function raises is its own affair. Consumes r. */
+/* An exception of the caller's function is only printed. Consumes r. */
 static void report_callback(PyObject *function, PyObject *r)
 {
     if (!r)
@@ -19,7 +20,7 @@ static void report_callback(PyObject *function, PyObject *r)
     Py_XDECREF(r);
 }
 
-/* Whoever these belong to has this object, too. */
+/* Drops the callbacks, whose owners may refer to this object. */
 static int local_clear(PyObject *self)
 {
     Local *o = (Local *)(void *)self;
@@ -37,11 +38,12 @@ static void on_part(void *ctx, const struct as_msg *msg)
     PyObject *params = outputs ? native_parameters(msg) : NULL;
     uint32_t n;
     const struct as_tensor_param *p = as_worker_local_tensor_params(o->q, &n);
-    PyObject *own = params ? native_tensor_parameters(msg, p, n) : NULL;
+    PyObject *tensor_params = params ? native_tensor_parameters(msg, p, n) : NULL;
 
-    report_callback(o->part,
-                    own ? PyObject_CallFunctionObjArgs(o->part, outputs, params, own, NULL) : NULL);
-    Py_XDECREF(own);
+    report_callback(o->part, tensor_params ? PyObject_CallFunctionObjArgs(o->part, outputs, params,
+                                                                          tensor_params, NULL)
+                                           : NULL);
+    Py_XDECREF(tensor_params);
     Py_XDECREF(outputs);
     Py_XDECREF(params);
 }
@@ -53,7 +55,7 @@ static void on_took(void *ctx)
     report_callback(o->took, PyObject_CallNoArgs(o->took));
 }
 
-/* Maybe while an exception is on its way. */
+/* May be called while an exception is set. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
     PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
@@ -64,7 +66,7 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
     report_callback(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
     Py_XDECREF(why);
     local_clear((PyObject *)o);
-    Py_DECREF(o); /* the request's */
+    Py_DECREF(o); /* the reference of the request */
     if (exc) {
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
         Py_DECREF(exc);
@@ -98,7 +100,7 @@ PyObject *native_link_local(PyObject *self, PyObject *args)
     return (PyObject *)o;
 }
 
-/* None, or why it is refused; a handler that is not async is over then. */
+/* None, or the reason for a refusal. A sync handler is done afterwards. */
 static PyObject *start_request(Local *o, unsigned model, const struct message *message, bool more,
                                unsigned room)
 {
@@ -110,17 +112,17 @@ static PyObject *start_request(Local *o, unsigned model, const struct message *m
                                    .took = on_took,
                                    .done = on_done,
                                    .ctx = o,
-                                   .tensor_params = message->own,
-                                   .n_tensor_params = message->n_own};
+                                   .tensor_params = message->tensor_params,
+                                   .n_tensor_params = message->n_tensor_params};
     int err = as_worker_local(o->link->w, model, &conf, &o->q);
 
     if (err) {
-        local_clear((PyObject *)o); /* it will never be done */
+        local_clear((PyObject *)o); /* `done` will never be called */
         return refusal_text(o->link, err);
     }
     Py_INCREF(o); /* until on_done */
     err = native_call_start(o->link, o->q);
-    native_sync_leave(o->link); /* to the event loop's callback that has called us */
+    native_sync_leave(o->link); /* the caller is a callback of the event loop */
     if (err)
         return NULL;
     Py_RETURN_NONE;
@@ -148,19 +150,19 @@ static PyObject *local_start(PyObject *self, PyObject *args)
     return result;
 }
 
-/* An event loop's handler waits for what there is now. */
+/* A handler in an event loop may be waiting for this. */
 static void notify_stream(Local *o, unsigned what)
 {
     native_call_stream_ready((Call *)as_worker_req_data(o->q), what);
 }
 
-/* None, or why it is refused. */
+/* None, or the reason for a refusal. */
 static PyObject *send_input(Local *o, const struct message *message)
 {
     bool wanted;
-    int err =
-        as_worker_local_input(o->link->w, o->q, message ? &message->msg : NULL,
-                              message ? message->own : NULL, message ? message->n_own : 0, &wanted);
+    int err = as_worker_local_input(o->link->w, o->q, message ? &message->msg : NULL,
+                                    message ? message->tensor_params : NULL,
+                                    message ? message->n_tensor_params : 0, &wanted);
 
     if (err)
         return refusal_text(o->link, err);
@@ -223,8 +225,8 @@ static PyObject *local_cancel(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-/* One that is never started is let go by the collector; the request of one that is has a reference
- * that the collector does not see. */
+/* The garbage collector frees a request that is never started; a started one has a reference that
+ * the collector does not see. */
 static int local_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Local *o = (Local *)(void *)self;
@@ -245,14 +247,14 @@ static void local_dealloc(PyObject *self)
 
 static PyMethodDef local_methods[] = {
     {"start", local_start, METH_VARARGS,
-     "start(model, tensors, parameters, id, metadata, more, room) -> None, or why it is refused.\n"
-     "more: input() follows. room: parts before room() says that there may be more; 0: any "
+     "start(model, tensors, parameters, id, metadata, more, room) -> None, or why it was refused.\n"
+     "more: input() follows. room: how many parts may come before room() allows more; 0: any "
      "number."},
     {"input", local_input, METH_VARARGS,
-     "input(tensors, parameters, id, metadata) -> None, or why it is refused: one more message."},
-    {"end", local_end, METH_NOARGS, "There will be no further message."},
-    {"room", local_room, METH_O, "room(n): so many more parts may come."},
-    {"cancel", local_cancel, METH_NOARGS, "Nobody waits any more."},
+     "input(tensors, parameters, id, metadata) -> None, or why it was refused: one more message."},
+    {"end", local_end, METH_NOARGS, "No further message will follow."},
+    {"room", local_room, METH_O, "room(n): n more parts may come."},
+    {"cancel", local_cancel, METH_NOARGS, "Cancels the request."},
     {0},
 };
 
@@ -264,6 +266,6 @@ PyTypeObject native_local_type = {
     .tp_clear = local_clear,
     .tp_methods = local_methods,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "A request of this process's own, as its caller has it. By the thread of the event "
-              "loop, if there is one.",
+    .tp_doc = "The caller's side of a request within one process. To be used in the thread of the "
+              "event loop, if there is one.",
 };

@@ -1,13 +1,14 @@
-/* The link within an event loop: one wait for both, tasks that begin within the turn.
+/* The link within an event loop: one wait for both, and tasks that begin within the turn.
  *
- * A loop of the SDK's own waits in native_loop_wait: the link's descriptor is one of the loop's
- * epoll set, and a turn of the link is part of the wait, so that a request costs no callback of the
- * loop. A loop that somebody else made (uvloop, another policy) is told of the descriptor by
- * add_reader, and calls turn().
+ * An event loop that the SDK makes waits in native_link_wait: the link's descriptor is in the
+ * loop's epoll set, and a turn of the link is part of the wait, so that a request costs no callback
+ * of the loop. A foreign loop (uvloop, another policy) watches the descriptor with add_reader, and
+ * calls turn().
  *
- * A task begins within the turn that brings its request. CPython 3.12 has eager tasks for that.
- * Before, a task asks its loop to call its first step soon; a loop of the SDK's own (LoopBase)
- * keeps that step, and it is called at once, in the task's context and as the current task.
+ * A task begins within the turn that brings its request. CPython 3.12 has eager tasks for that. In
+ * older versions a task asks its loop, by call_soon, to run its first step; a loop of the SDK
+ * (LoopBase) captures that step, and it is called at once, in the task's context and as the current
+ * task.
  */
 #include "native.h"
 
@@ -15,15 +16,14 @@
 #include <math.h>
 #include <sys/epoll.h>
 
-#define STARTS_PER_TURN 256   /* then other callbacks of the loop get their turn … */
-#define TIME_PER_TURN   AS_MS /* … and after so much time in handlers … */
-#define STARTS_PER_LOOK 8     /* … which is looked at after so many */
+#define STARTS_PER_TURN 256   /* maximum per turn: then other callbacks of the loop run … */
+#define TIME_PER_TURN   AS_MS /* … and maximum time in handlers … */
+#define STARTS_PER_LOOK 8     /* … which is checked after this many */
 #define EVENTS_AT_ONCE  64
 
-/* Of asyncio, which only workers with an event loop import. */
+/* Objects of asyncio, which only workers with an event loop import. */
 static PyObject *asyncio_task, *base_call_soon; /* Task; BaseEventLoop.call_soon */
-static PyObject
-    *task_keywords; /* of Task: ("loop", "name"), with "eager_start" where it has that */
+static PyObject *task_keywords; /* of Task: ("loop", "name"), and "eager_start" if it exists */
 
 static int load_asyncio(void)
 {
@@ -45,18 +45,18 @@ static int load_asyncio(void)
 /* --- the loop's own call_soon --- */
 
 static PyObject *debug_name;                 /* "_debug" */
-static PyObject *first_step, *first_context; /* that was kept */
-static bool keep_step;
+static PyObject *first_step, *first_context; /* the captured step and its context */
+static bool capture_first_step;
 
-/* Only what a new task asks for is kept: call_soon(step, context=context). */
+/* Captures only the call of a new task: call_soon(step, context=context). */
 static PyObject *loop_call_soon(PyObject *self, PyObject *const *args, Py_ssize_t n,
                                 PyObject *names)
 {
     Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *few[8], **v = few, *r;
 
-    if (keep_step && n == 1 && all == 2) {
-        keep_step = false;
+    if (capture_first_step && n == 1 && all == 2) {
+        capture_first_step = false;
         first_step = Py_NewRef(args[0]);
         first_context = Py_NewRef(args[1]);
         Py_RETURN_NONE;
@@ -77,7 +77,7 @@ static PyObject *loop_call_soon(PyObject *self, PyObject *const *args, Py_ssize_
     return r;
 }
 
-/* Every future asks its loop; asyncio's own answer is a call of Python code. */
+/* Every future calls this method; asyncio's own is Python code. */
 static PyObject *loop_get_debug(PyObject *self, PyObject *unused AS_UNUSED)
 {
     return PyObject_GetAttr(self, debug_name);
@@ -107,7 +107,7 @@ PyTypeObject native_loop_type = {
 
 /* --- tasks --- */
 
-/* Calls the step that was kept. False: an exception is set, which ends the worker. */
+/* Calls the captured step. False: an exception is set, which ends the worker. */
 static bool run_first_step(void)
 {
     PyObject *step = first_step, *context = first_context, *r = NULL;
@@ -124,16 +124,18 @@ static bool run_first_step(void)
     return r != NULL;
 }
 
-/* The task has the model's name: to make up a number for each costs a tenth of the whole call. */
+/* The task gets the model's name: to make up a numbered name for each costs a tenth of the whole
+ * call. */
 PyObject *native_spawn_task(Link *l, PyObject *call)
 {
     PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
 
-    if (!l->begins_at_once || !l->in_turn) /* outside a turn another task may be the current one */
+    if (!l->begins_at_once ||
+        !l->in_turn) /* outside of a turn another task may be the current one */
         return PyObject_CallOneArg(l->spawn, call);
-    keep_step = l->keeps_steps;
+    capture_first_step = l->keeps_steps;
     task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);
-    keep_step = false;
+    capture_first_step = false;
     if (!task) {
         Py_CLEAR(first_step);
         Py_CLEAR(first_context);
@@ -145,8 +147,8 @@ PyObject *native_spawn_task(Link *l, PyObject *call)
 
 /* --- turns --- */
 
-/* Bounded, or a steady stream of requests would keep timers and other sockets of the loop waiting.
- */
+/* Starts requests, up to a limit: otherwise a steady stream of them would block timers and other
+ * sockets of the loop. */
 static int start_requests(Link *l)
 {
     as_ns until = 0;
@@ -167,11 +169,11 @@ static int start_requests(Link *l)
             return -1;
     }
     as_worker_flush(l->w);
-    as_worker_wake(l->w); /* there may be more: the next turn */
+    as_worker_wake(l->w); /* there may be more, for the next turn */
     return 0;
 }
 
-/* Whoever keeps the link hears of greetings and of its end. */
+/* Reports progress of the connection, and its end, to the Python side. */
 static int report_link(Link *l, int how)
 {
     PyObject *v, *r;
@@ -185,13 +187,13 @@ static int report_link(Link *l, int how)
     return r ? 0 : -1;
 }
 
-/* With a reference of its own: a thread may answer the request before it is used. */
+/* Takes a reference to the Call: a thread may answer the request before it is used. */
 static void get_call(void *ctx, struct as_worker_req *q)
 {
     *(PyObject **)ctx = Py_XNewRef((PyObject *)as_worker_req_data(q));
 }
 
-/* came: there is something to read, or somebody has woken the loop. */
+/* came: there is something to read, or the loop was woken. */
 static int run_turn(Link *l, bool came)
 {
     PyObject *call;
@@ -199,7 +201,7 @@ static int run_turn(Link *l, bool came)
     int how = 0, err;
 
     l->scheduled = false;
-    /* answers given in here ask for no further turn (native_schedule_turn) */
+    /* answers during a turn schedule no further turn (native_schedule_turn) */
     l->in_turn = true;
     if (came)
         how = as_worker_poll(l->w);
@@ -232,11 +234,11 @@ void native_schedule_turn(Link *l)
 
     if (l->in_turn || l->scheduled || !l->loop)
         return;
-    if (l->epoll_fd >= 0) { /* the next wait begins with it */
+    if (l->epoll_fd >= 0) { /* the next wait begins with a turn */
         l->scheduled = true;
         return;
     }
-    /* we may come from a failing step: calling into Python with an exception set is not allowed */
+    /* an exception may be set, and calling into Python with one is not allowed */
     exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     r = PyObject_CallNoArgs(l->schedule);
     l->scheduled = r != NULL;
@@ -251,7 +253,8 @@ void native_schedule_turn(Link *l)
 
 /* --- the wait --- */
 
-/* As asyncio means it: None is for ever; rounded up, or a timer would be waited for in circles. */
+/* Converts asyncio's timeout to milliseconds: None means for ever (-1). Rounded up: rounding down
+ * would wait several times for one timer. -2: an exception. */
 static int ms_of_timeout(PyObject *timeout)
 {
     double s = Py_IsNone(timeout) ? -1 : PyFloat_AsDouble(timeout);
@@ -261,7 +264,8 @@ static int ms_of_timeout(PyObject *timeout)
     return (int)fmin(ceil(s * 1e3), 1e9);
 }
 
-/* Of the descriptors that are not ours: [(descriptor, events)]. NULL with an exception. */
+/* The events of descriptors other than the link's: [(descriptor, events)]. NULL with an exception.
+ */
 static PyObject *other_events(const Link *l, const struct epoll_event *events, int n,
                               bool *ret_ours)
 {
@@ -282,7 +286,8 @@ static PyObject *other_events(const Link *l, const struct epoll_event *events, i
     return list;
 }
 
-/* One wait of at most ms. The events of others; ret_ours: there was something of the link's. */
+/* Waits once, for at most ms. Returns the events of other descriptors; ret_ours: the link has an
+ * event. */
 static PyObject *wait_once(const Link *l, int ms, bool *ret_ours)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
@@ -308,8 +313,8 @@ static Py_ssize_t count_timers(const Link *l)
     return l->timers ? PyObject_Size(l->timers) : 0;
 }
 
-/* Has the loop nothing to do either, after a turn that began with so many timers? Then the wait
- * goes on, and a request whose handler does not wait costs no turn of the loop. */
+/* True: the loop has nothing to do after a turn that began with this many timers. Then the wait
+ * goes on, and a request whose handler does not wait costs no iteration of the loop. */
 static bool is_idle(const Link *l, Py_ssize_t timers)
 {
     PyObject *stopping;
@@ -340,7 +345,7 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
     if (ms < -1 || (l->scheduled && run_turn(l, false)))
         return NULL;
     if (!is_idle(l, timers))
-        ms = 0; /* it has: only a look at what has come */
+        ms = 0; /* the loop has something to do: only check for events */
     for (;;) {
         bool ours;
         PyObject *list = wait_once(l, ms, &ours);
@@ -360,7 +365,7 @@ PyObject *native_link_wait(PyObject *self, PyObject *timeout)
     }
 }
 
-/* --- made --- */
+/* --- set-up --- */
 
 PyObject *native_link_use_loop(PyObject *self, PyObject *args)
 {
@@ -379,7 +384,7 @@ PyObject *native_link_use_loop(PyObject *self, PyObject *args)
     Py_XSETREF(l->run_in_thread, Py_IsNone(run_in_thread) ? NULL : Py_NewRef(run_in_thread));
     Py_XSETREF(l->ready, PyObject_GetAttrString(loop, "_ready"));
     Py_XSETREF(l->timers, PyObject_GetAttrString(loop, "_scheduled"));
-    if (!l->ready || !l->timers) { /* a loop of another make */
+    if (!l->ready || !l->timers) { /* a foreign loop */
         PyErr_Clear();
         Py_CLEAR(l->ready);
         Py_CLEAR(l->timers);

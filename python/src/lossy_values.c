@@ -1,10 +1,10 @@
-/* What numpy loses without a word when it makes an array of a value: it is refused instead. */
+/* Refuses values of which numpy would silently lose something when it makes an array of them. */
 #include "output.h"
 
 #include <math.h>
 
-/* numpy.ma.MaskedArray, once somebody has loaded numpy.ma: before, there is none. Borrowed, or NULL
- * without an exception. */
+/* numpy.ma.MaskedArray, once some code has imported numpy.ma; before that there can be none. A
+ * borrowed reference, or NULL without an exception. */
 static PyObject *masked_type(void)
 {
     static PyObject *type;
@@ -13,7 +13,7 @@ static PyObject *masked_type(void)
 
     if (m)
         type = PyObject_GetAttrString(m, "MaskedArray");
-    PyErr_Clear(); /* while another thread imports it */
+    PyErr_Clear(); /* another thread is importing it */
     Py_XDECREF(name);
     Py_XDECREF(m);
     return type;
@@ -29,7 +29,7 @@ static bool is_masked(PyObject *v)
     return type && PyObject_TypeCheck(v, (PyTypeObject *)type);
 }
 
-/* In lists and tuples as well, as deep as numpy looks. */
+/* True: v is a masked array, or a list or tuple that contains one, as deep as numpy looks. */
 static bool has_masked(PyObject *v, int depth)
 {
     if (!PyList_Check(v) && !PyTuple_Check(v))
@@ -52,7 +52,7 @@ int output_check_mask(struct output *o, PyObject *name, PyObject *value)
                          name, o->m->name);
 }
 
-/* Sets, iterators, objects of any kind: numpy makes an array of one object of them. */
+/* Sets, iterators and other objects: numpy makes an array of one object of them. */
 int output_check_object(struct output *o, PyObject *name, PyObject *value, PyArrayObject *a)
 {
     const char *type = Py_TYPE(value)->tp_name, *dot = strrchr(type, '.');
@@ -76,14 +76,15 @@ static PyObject *is_infinite(PyArrayObject *a)
     return r;
 }
 
-/* Where the two differ. */
+/* An array that is true where the cast has changed a number. */
 static PyObject *lossy_elements(PyArrayObject *was, PyArrayObject *is)
 {
     PyObject *a, *b, *r;
 
     if (PyArray_ISINTEGER(was) && PyArray_ISINTEGER(is))
         return PyObject_RichCompare((PyObject *)was, (PyObject *)is, Py_NE);
-    a = is_infinite(was); /* fewer digits are what was declared */
+    a = is_infinite(
+        was); /* fewer digits are accepted: the datatype was declared; infinity is not */
     b = a ? is_infinite(is) : NULL;
     r = b ? PyObject_RichCompare(a, b, Py_NE) : NULL;
     Py_XDECREF(a);
@@ -91,8 +92,8 @@ static PyObject *lossy_elements(PyArrayObject *was, PyArrayObject *is)
     return r;
 }
 
-/* The same, for all that is made of lists of Python's numbers: without a call of numpy. -1: not so.
- */
+/* The same for arrays that were made of Python numbers, without calling numpy. 1: changed, 0: not,
+ * -1: another kind of array. */
 static int is_lossy_fast(PyArrayObject *was, PyArrayObject *is)
 {
     npy_intp n = PyArray_SIZE(was);
@@ -131,7 +132,7 @@ int output_check_range(PyArrayObject *was, PyArrayObject *is, enum as_dtype t)
     is_lost = is_lossy_fast(was, is);
     if (is_lost < 0) {
         where = lossy_elements(was, is);
-        array = where ? (PyArrayObject *)PyArray_FROM_O(where) : NULL; /* of a scalar, too */
+        array = where ? (PyArrayObject *)PyArray_FROM_O(where) : NULL; /* also for a scalar */
         any = array ? PyArray_Any(array, NPY_RAVEL_AXIS, NULL) : NULL;
         is_lost = any ? PyObject_IsTrue(any) : -1;
         Py_XDECREF(where);

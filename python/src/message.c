@@ -1,8 +1,9 @@
-/* Requests that the SDK makes itself: tensors and parameters as Python has them, as a message of
- * the link's; and the requests that warm models up. They are started as those of clients are. */
+/* Requests that the SDK makes itself: converts tensors and parameters from Python values into a
+ * message, and starts the requests that warm models up. They are started like those of clients.
+ */
 #include "native.h"
 
-/* What is under way belongs to the link, until it has ended. */
+/* The callback of a request; the link owns it until the request has ended. */
 struct callback {
     PyObject *done; /* (status, text) */
 };
@@ -16,8 +17,8 @@ static int get_text(PyObject *o, struct as_str *ret_s)
     return ret_s->p ? 0 : -1;
 }
 
-/* (name, datatype, shape, bytes), or with parameters, which go to *ret_params: borrowed, or NULL.
- * The shape goes to `dims`. */
+/* Reads (name, datatype, shape, bytes), perhaps with parameters, which go to *ret_params: a
+ * borrowed reference, or NULL. The shape is written to `dims`. */
 static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIMS],
                        PyObject **ret_params)
 {
@@ -80,12 +81,12 @@ static int read_param(PyObject *k, PyObject *v, struct as_param *p)
     return 0;
 }
 
-/* Called where the request ends, with the GIL; maybe while an exception is on its way. */
+/* Called when the request ends, with the GIL; an exception may be set. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
     PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     struct callback *t = ctx;
-    /* whatever its bytes are, its maker must hear of the end */
+    /* decoded with "replace": the callback must be called whatever the bytes are */
     PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
     PyObject *r = why ? PyObject_CallFunction(t->done, "iO", (int)status, why) : NULL;
 
@@ -101,7 +102,7 @@ static void on_done(void *ctx, uint32_t status, struct as_str text)
     }
 }
 
-/* None: it is under way, or over; a text: why it is refused. */
+/* None: the request was started, and may be over; a text: why it was refused. */
 static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
 {
     struct callback *t = PyMem_Malloc(sizeof(*t));
@@ -121,13 +122,13 @@ static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg
                                           (Py_ssize_t)strlen(as_worker_error(l->w)), "replace");
     }
     err = native_call_start(l, q);
-    native_sync_leave(l); /* to the coroutine that has called us: its loop is running */
+    native_sync_leave(l); /* the caller is a coroutine, whose loop is the running one */
     if (err)
         return NULL;
     Py_RETURN_NONE;
 }
 
-/* str or bytes */
+/* Reads a metadata entry: str or bytes. */
 static int read_meta(PyObject *k, PyObject *v, struct as_meta *m)
 {
     if (get_text(k, &m->key))
@@ -144,25 +145,25 @@ void native_message_free(struct message *s)
     PyMem_Free(s->dims);
     PyMem_Free(s->p);
     PyMem_Free(s->m);
-    PyMem_Free(s->own);
+    PyMem_Free(s->tensor_params);
     *s = (struct message){0};
 }
 
-/* Those of the i-th tensor. */
+/* Reads the parameters of the i-th tensor. */
 static int read_tensor_params(struct message *s, uint32_t i, PyObject *params)
 {
-    size_t n = s->n_own + (size_t)PyDict_GET_SIZE(params);
-    struct as_tensor_param *p = PyMem_Realloc(s->own, (n + 1) * sizeof(*p));
+    size_t n = s->n_tensor_params + (size_t)PyDict_GET_SIZE(params);
+    struct as_tensor_param *p = PyMem_Realloc(s->tensor_params, (n + 1) * sizeof(*p));
     PyObject *k, *v;
     Py_ssize_t at = 0;
 
     if (!p)
         return PyErr_NoMemory(), -1;
-    s->own = p;
-    while (s->n_own < n && PyDict_Next(params, &at, &k, &v)) {
-        if (read_param(k, v, &p[s->n_own].param))
+    s->tensor_params = p;
+    while (s->n_tensor_params < n && PyDict_Next(params, &at, &k, &v)) {
+        if (read_param(k, v, &p[s->n_tensor_params].param))
             return -1;
-        p[s->n_own++].tensor = i;
+        p[s->n_tensor_params++].tensor = i;
     }
     return 0;
 }
@@ -171,7 +172,7 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
                         PyObject *meta)
 {
     struct as_msg *msg = &s->msg;
-    PyObject *k, *v, *own;
+    PyObject *k, *v, *tensor_params;
     Py_ssize_t at = 0;
 
     *s = (struct message){0};
@@ -186,8 +187,8 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
     if (get_text(id, &msg->id))
         goto fail;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
-        if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i], &own) ||
-            (own && read_tensor_params(s, (uint32_t)i, own)))
+        if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i], &tensor_params) ||
+            (tensor_params && read_tensor_params(s, (uint32_t)i, tensor_params)))
             goto fail;
         msg->n_tensors++;
     }

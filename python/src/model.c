@@ -1,4 +1,4 @@
-/* A declared model as its author wrote it, read once: for calls, and for REGISTER. */
+/* Reads a declared model, once: for calls, and for its registration. */
 #include "native.h"
 
 static int get_bool(PyObject *o, const char *name, bool *ret)
@@ -20,7 +20,7 @@ static int get_int(PyObject *o, const char *name, long long *ret)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Slices point into the str objects, which the model keeps. */
+/* Slices point into the str objects, which the model keeps alive. */
 static int str_slice(PyObject *v, struct as_str *ret)
 {
     Py_ssize_t n = 0;
@@ -30,21 +30,21 @@ static int str_slice(PyObject *v, struct as_str *ret)
     return ret->p ? 0 : -1;
 }
 
-/* In an array of our own, since the declaration's tuple is not int64s. It stays with the model. */
+/* Copies the shape into an array of int64_t, which the model owns. */
 static int get_shape(PyObject *shape, struct as_tensor_spec *s)
 {
     Py_ssize_t n;
     int64_t *to;
 
     if (shape == Py_None) {
-        /* shape None: the author did not care */
+        /* shape None: any rank */
         s->ndim = AS_ANY_RANK;
         return 0;
     }
     n = PySequence_Size(shape);
     if (n < 0)
         return -1;
-    /* + 1: a scalar's shape is empty, and NULL would mean that memory is out */
+    /* + 1: the shape of a scalar is empty, and NULL would mean out of memory */
     to = PyMem_Calloc((size_t)n + 1, sizeof(*to));
     if (!to)
         return PyErr_NoMemory(), -1;
@@ -61,8 +61,7 @@ static int get_shape(PyObject *shape, struct as_tensor_spec *s)
     return 0;
 }
 
-/* None, or a tuple of str, which the slices point into: it stays with the model, as the shape does.
- */
+/* labels: None, or a tuple of str, which the model keeps alive because the slices point into it. */
 static int get_labels(struct model *m, PyObject *labels, struct as_tensor_spec *s)
 {
     Py_ssize_t n = labels == Py_None ? 0 : PyTuple_Size(labels);
@@ -81,7 +80,7 @@ static int get_labels(struct model *m, PyObject *labels, struct as_tensor_spec *
     return PyList_Append(m->text_owners, labels);
 }
 
-/* A side of a signature: None, or a sequence of (name, datatype, shape, labels). */
+/* Reads one side of a signature: None, or a sequence of (name, datatype, shape, labels). */
 static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_tensor_spec **ret,
                      uint32_t *ret_n, PyObject **ret_names, bool *ret_has)
 {
@@ -101,11 +100,12 @@ static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_t
             str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0 &&
             get_labels(m, labels, s) == 0) {
             s->dtype = as_dtype_of(as_str_of(dtype));
-            /* the names live in this tuple: slices in the specs point into its strings */
+            /* slices in the specs point into the strings of this tuple */
             PyTuple_SET_ITEM(names, i, Py_NewRef(name));
         }
         Py_XDECREF(row);
-        /* errors are the author's, told by Python: this runs once, before anything is served */
+        /* Python's own exceptions are good enough for the author: this runs before anything is
+         * served */
         if (PyErr_Occurred())
             break;
     }
@@ -139,7 +139,7 @@ static int get_params(PyObject *o, struct model *m)
             p->fallback = required ? NULL : Py_NewRef(fallback);
             p->request = request;
             m->takes_request = m->takes_request || p->request;
-            /* grows with the loop, so that a half-made model has only whole parameters */
+            /* counts up in the loop, so that an incomplete model has complete parameters only */
             m->n_params = i + 1;
             if (i >= n - (Py_ssize_t)n_kw)
                 PyTuple_SET_ITEM(m->kwnames, i - (n - (Py_ssize_t)n_kw), Py_NewRef(p->name));
@@ -214,14 +214,14 @@ int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_
         get_specs(m, o, "outputs", &m->outputs, &m->n_outputs, &m->output_names, &m->has_outputs) <
             0 ||
         get_int(o, "max_ongoing_requests", &max_ongoing) < 0)
-        return -1;           /* the process ends: what is half made is left to it */
-    Py_XDECREF(input_names); /* m->keeps has it */
+        return -1;           /* the process ends, and frees what is incomplete */
+    Py_XDECREF(input_names); /* m->text_owners has a reference */
     ret_r->platform = "python";
     ret_r->max_ongoing = (uint32_t)max_ongoing;
     native_sync_init_model(m);
     ret_r->decoupled = m->decoupled;
     ret_r->streams_inputs = m->streams_inputs;
-    /* the dispatcher checks inputs before Python sees them, and outputs again */
+    /* the dispatcher checks inputs before Python gets them, and checks outputs again */
     ret_r->has_outputs = m->has_outputs;
     ret_r->inputs = m->inputs;
     ret_r->outputs = m->outputs;

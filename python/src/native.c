@@ -1,16 +1,16 @@
-/* The module and Link: one worker's end of a link, its synchronous runner, turns of an event loop.
+/* The module and Link: a worker's end of the link to the dispatcher, and its synchronous runner.
  */
 #define ANYSERVE_IMPORT_ARRAY
 #include "native.h"
 
 #include <signal.h>
 
-/* Both are set when the package is imported and never change after that. One module per process: it
- * has no state of its own for subinterpreters (m_size -1). */
+/* Both are set when the package is imported, and never change. There is one module per process,
+ * without state for subinterpreters (m_size -1). */
 PyObject *native_response_type;
 PyObject *native_output_error;
 
-/* --- Link: made --- */
+/* --- Link: construction --- */
 
 static int add_model(Link *l, PyObject *o, struct model *m)
 {
@@ -82,8 +82,8 @@ static void link_dealloc(PyObject *self)
 {
     Link *l = (Link *)(void *)self;
 
-    /* A handler that still runs in some thread keeps its request: then the process's end cleans up.
-     */
+    /* A handler that still runs in some thread needs its request: then the end of the process
+     * cleans up. */
     if (l->w && !l->calls)
         as_worker_free(l->w);
     Py_XDECREF(l->on_error);
@@ -103,9 +103,9 @@ static void link_dealloc(PyObject *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-/* --- Link: used --- */
+/* --- Link: methods --- */
 
-static PyObject *raise_link_error(Link *l, int err)
+static PyObject *none_or_error(Link *l, int err)
 {
     if (!err)
         Py_RETURN_NONE;
@@ -123,11 +123,11 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
             PyErr_SetString(PyExc_ValueError, "timeout out of range");
         return NULL;
     }
-    /* threads of the user's module run on while we wait for the dispatcher */
+    /* threads of the user's module run on meanwhile */
     Py_BEGIN_ALLOW_THREADS;
     err = as_worker_connect(l->w, (as_ns)(timeout * 1e9));
     Py_END_ALLOW_THREADS;
-    return raise_link_error(l, err);
+    return none_or_error(l, err);
 }
 
 static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
@@ -136,7 +136,7 @@ static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
     int err = as_worker_connect_begin(l->w);
 
     l->greeting = !err;
-    return raise_link_error(l, err);
+    return none_or_error(l, err);
 }
 
 static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
@@ -147,7 +147,7 @@ static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
     if (err == AS_EAGAIN)
         Py_RETURN_FALSE;
     l->greeting = false;
-    return raise_link_error(l, err);
+    return none_or_error(l, err);
 }
 
 static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
@@ -159,7 +159,7 @@ static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-/* The texts are what anyserve/serve.py compares with. */
+/* The Python side compares these texts. */
 PyObject *native_link_outcome(int r)
 {
     if (r == AS_EOF)
@@ -169,12 +169,13 @@ PyObject *native_link_outcome(int r)
     Py_RETURN_NONE;
 }
 
-/* A signal between Python's look at its flags and poll() would be slept over, so the end has a
- * handler of its own. Global, because a signal handler has no argument: one link in a process. */
+/* A signal that comes after Python's check of its flags and before poll() would not end the poll(),
+ * so the stop signal has a handler of its own. Global, because a signal handler has no argument:
+ * there is one link per process. */
 static volatile sig_atomic_t stop_asked;
 static struct as_worker *volatile stop_worker;
 
-/* Async-signal-safe: a flag, and as_worker_wake writes to an eventfd. */
+/* Async-signal-safe: it sets a flag, and as_worker_wake writes to an eventfd. */
 static void on_stop(int signum AS_UNUSED)
 {
     stop_asked = 1;
@@ -201,8 +202,8 @@ static PyObject *link_stop_on(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
-/* Runs what is there, one after the other. After a stop it still runs what has
- * come already; the dispatcher recalls what it can. */
+/* Runs the requests that have come, one after the other. After a stop it runs these, too, and
+ * drains; the dispatcher recalls the others. */
 static int serve_ready(Link *l)
 {
     struct as_worker_req *q;
@@ -232,7 +233,7 @@ static PyObject *link_run(PyObject *self, PyObject *unused AS_UNUSED)
     int r;
 
     for (;;) {
-        /* signals between two batches, so that Ctrl-C works in a busy worker */
+        /* checks signals between two rounds, so that Ctrl-C works in a busy worker */
         if (serve_ready(l) || PyErr_CheckSignals())
             return NULL;
         Py_BEGIN_ALLOW_THREADS;
@@ -267,7 +268,8 @@ static PyObject *link_wake(PyObject *self, PyObject *unused AS_UNUSED)
     Py_RETURN_NONE;
 }
 
-/* The child of os.fork() must not hold our socket: the dispatcher would see two in one worker. */
+/* The child of os.fork() must not hold the socket: the dispatcher would see one worker in two
+ * processes. */
 static PyObject *link_forked(PyObject *self, PyObject *unused AS_UNUSED)
 {
     as_worker_forked(((Link *)(void *)self)->w);
@@ -278,12 +280,12 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
 
-    /* before it is freed: a late signal finds nothing to wake */
+    /* before it is freed: a late signal must not wake it */
     stop_worker = NULL;
     if (l->w && !l->calls) {
         as_worker_free(l->w);
         l->w = NULL;
-        /* what was given to us may refer to the link */
+        /* these objects may refer to the link */
         native_models_drop_handlers(l);
         Py_CLEAR(l->on_error);
         Py_CLEAR(l->on_ask);
@@ -317,7 +319,7 @@ static PyObject *link_ongoing(PyObject *self, void *closure AS_UNUSED)
     return PyLong_FromSsize_t(((Link *)(void *)self)->calls);
 }
 
-/* Everything but __init__ needs a worker: a closed link has none. */
+/* Everything except __init__ needs the worker, which a closed link no longer has. */
 static PyObject *link_getattr(PyObject *self, PyObject *name)
 {
     if (!((Link *)(void *)self)->w) {
@@ -329,53 +331,50 @@ static PyObject *link_getattr(PyObject *self, PyObject *name)
 
 static PyMethodDef link_methods[] = {
     {"connect", link_connect, METH_O,
-     "connect(timeout) -> None, or (error name, reason) when it did not work."},
+     "connect(timeout) -> None, or (error name, reason) if it failed."},
     {"connect_begin", link_connect_begin, METH_NOARGS,
-     "Connects and greets without waiting: None, or (error name, reason)."},
+     "Starts to connect, without waiting: None, or (error name, reason)."},
     {"connect_step", link_connect_step, METH_NOARGS,
-     "Reads what came: None (connected), False (not yet), or (error name, reason)."},
-    {"connect_abort", link_connect_abort, METH_NOARGS, "Gives up a connect_begin()."},
+     "Goes on connecting, without waiting: None (connected), False (not yet), or (error name, "
+     "reason)."},
+    {"connect_abort", link_connect_abort, METH_NOARGS, "Cancels a connect_begin()."},
     {"run", link_run, METH_NOARGS,
-     "Serves with the calling thread until the link is 'lost' or 'drained'."},
+     "Runs handlers on the calling thread until the link is 'lost' or 'drained'."},
     {"stop", link_stop, METH_NOARGS, "Makes run() drain the link."},
     {"stop_on", link_stop_on, METH_O, "stop_on(signum): that signal makes run() drain the link."},
     {"use_loop", native_link_use_loop, METH_VARARGS,
-     "use_loop(loop, spawn, eager, schedule, drive, told, beside) -> descriptor: when it is "
-     "readable, turn()\n"
-     "is due. spawn(call): a task. eager: tasks may begin at once, and are asyncio's. schedule(): "
-     "a "
-     "turn soon.\n"
-     "told(news): something of the greeting has come (None), or the link is 'lost' or 'drained'. "
-     "beside(call):\n"
-     "a thread calls it; None: every handler is async, or has threads."},
+     "use_loop(loop, spawn, eager, schedule, drive, on_event, in_thread) -> descriptor.\n"
+     "turn() is due when the descriptor is readable. spawn(call): makes a task. eager: tasks are\n"
+     "asyncio's, and may begin at once. schedule(): schedules a turn. drive(stream, result): a\n"
+     "coroutine. on_event(event): connecting may go on (None), or the link is 'lost' or "
+     "'drained'.\n"
+     "in_thread(call): a thread calls it; None: every handler is async, or has threads."},
     {"turn", native_link_turn, METH_NOARGS, "One turn: reads, starts, cancels. Not within a task."},
     {"wait_with", native_link_wait_with, METH_O,
-     "wait_with(fd): wait() waits for what this epoll descriptor has, too. -1: no more."},
+     "wait_with(fd): wait() also waits for this epoll descriptor. -1: it does not any more."},
     {"wait", native_link_wait, METH_O,
      "wait(timeout) -> [(descriptor, events)]: as a selector waits, and takes turns."},
     {"on_ask", native_link_on_ask, METH_O,
-     "on_ask(answer): answer(op, text, ask) is called for each question to the replica."},
+     "on_ask(answer): answer(op, text, ask) is called for each request to the replica itself."},
     {"reply", native_link_reply, METH_VARARGS, "reply(ask, status, text): once for each."},
     {"set_options", native_link_set_options, METH_VARARGS,
-     "What the server shall do with this replica: times in ns, failures, signal, slots, "
-     "idempotent,\n"
-     "max_queued; 0 as it is set or declared, -1 never, no, without limit."},
+     "How the server treats this replica: times in ns, failures, signal, slots, idempotent,\n"
+     "max_queued; 0: as set or declared elsewhere, -1: never, no, without limit."},
     {"trace", link_trace, METH_O,
-     "trace(var): while a handler's code runs, its request's id is in that ContextVar. None: no "
-     "more."},
+     "trace(var): while a handler runs, its request's id is in that ContextVar. None: stop it."},
     {"rehearse", native_link_rehearse, METH_VARARGS,
-     "rehearse(model, tensors, parameters, id, done): a request of our own, before the first "
+     "rehearse(model, tensors, parameters, id, done): a request of this process, before the first "
      "connect.\n"
-     "None: done(status, text) is called at its end; or why it is refused."},
+     "None: done(status, text) is called at its end; or the reason for a refusal."},
     {"local", native_link_local, METH_VARARGS,
-     "local(part, took, done) -> Local: a request of our own, whose answers part(outputs, "
-     "parameters, output_parameters) gets."},
+     "local(part, took, done) -> Local: a request of this process; each answer goes to "
+     "part(outputs, parameters, output_parameters)."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},
     {"wake", link_wake, METH_NOARGS, "Makes run() look at signals."},
-    {"forked", link_forked, METH_NOARGS, "In a forked child: lets go of the link."},
-    {"close", link_close, METH_NOARGS, "Says goodbye, unless handlers still run."},
+    {"forked", link_forked, METH_NOARGS, "In a forked child: closes the child's copy of the link."},
+    {"close", link_close, METH_NOARGS, "Closes the link, unless handlers still run."},
     {0},
 };
 
@@ -412,7 +411,7 @@ static PyObject *set_response_type(PyObject *module AS_UNUSED, PyObject *type)
 }
 
 static PyMethodDef module_methods[] = {
-    {"set_response_type", set_response_type, METH_O, "Tells which class is anyserve.Response."},
+    {"set_response_type", set_response_type, METH_O, "Sets the class anyserve.Response."},
     {0},
 };
 
@@ -424,7 +423,7 @@ static struct PyModuleDef module = {
     .m_methods = module_methods,
 };
 
-PyMODINIT_FUNC PyInit__native(void); /* Python.h declares it nowhere */
+PyMODINIT_FUNC PyInit__native(void); /* no header declares it */
 
 PyMODINIT_FUNC PyInit__native(void)
 {
@@ -438,9 +437,9 @@ PyMODINIT_FUNC PyInit__native(void)
         if (PyType_Ready(types[i]) < 0)
             return NULL;
     }
-    native_output_error =
-        PyErr_NewExceptionWithDoc("anyserve._native.OutputError",
-                                  "A handler returned something that is no answer.", NULL, NULL);
+    native_output_error = PyErr_NewExceptionWithDoc(
+        "anyserve._native.OutputError", "A handler returned something that is not a valid answer.",
+        NULL, NULL);
     if (!native_output_error || native_request_init() < 0 || native_handler_error_init() < 0 ||
         native_loop_init() < 0)
         return NULL;

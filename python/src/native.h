@@ -1,23 +1,25 @@
 /* native.h — the C extension anyserve._native: binds anyserve/worker.h to Python and numpy.
  *
- *   native.c    the module and Link: connecting, the synchronous runner, turns of an event loop
- *   model.c     a declared model, read once
- *   request.c   inputs as arrays over the link's bytes; the Request object
- *   batch.c     several requests in one call: stacked inputs, split results
- *   args.c      inputs and the Request as the arguments of the handler
- *   call.c      one call of a handler: result or exception, coroutines
- *   loop.c      the link within an event loop: turns, the wait, tasks
- *   beside.c    handlers that are not async, beside an event loop or on its thread
- *   stream.c    a request with several answers or inputs: generators, what waits for what
- *   rehearse.c  requests that the SDK makes itself
- *   local.c     … and takes the answers of, in one process with its caller
- *   made.c      a Request that Python code makes, for unit tests
- *   result.c    what a handler returned: its form, its names
- *   output.c    one value of it as a tensor
- *   losses.c    what numpy would lose of it
+ *   native.c             the module and Link: connecting, the synchronous runner
+ *   model.c              a declared model, read once
+ *   request.c            inputs as arrays over the link's bytes; the Request object
+ *   request_construct.c  a Request that Python code makes, for unit tests
+ *   batch.c              several requests in one call: stacked inputs, split results
+ *   args.c               inputs and the Request as the arguments of the handler
+ *   call.c               one call of a handler: result or exception, coroutines
+ *   handler_error.c      an exception of a handler as a gRPC status and text
+ *   loop.c               the link within an event loop: turns, the wait, tasks
+ *   sync_handler.c       sync handlers in a worker with an event loop: on its thread or in another
+ *   stream.c             a request with several answers or inputs: generators, waiting
+ *   admin.c              requests to the replica itself; its options
+ *   message.c            requests that the SDK makes itself, from Python values
+ *   local.c              the same, with their answers, in one process with the caller
+ *   result.c             what a handler returned: its form, its names
+ *   output.c             one value of it as a tensor
+ *   lossy_values.c       values of which numpy would silently lose something
  *
- * It uses the public library and nothing else of AnyServe's. Policy stays in Python. Everything
- * here runs with the GIL; it is released only while waiting.
+ * It uses the public worker library and no other code of AnyServe. Decisions are made in Python.
+ * Everything here runs with the GIL; it is released only while waiting.
  */
 #ifndef ANYSERVE_NATIVE_H
 #define ANYSERVE_NATIVE_H
@@ -53,32 +55,32 @@ static inline bool as_str_eq(struct as_str a, struct as_str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-/* A parameter of a handler that takes an input, or the Request. */
+/* A parameter of a handler, for an input or for the Request. */
 struct param {
     PyObject *name;
     struct as_str utf8;
-    PyObject *fallback; /* its default; NULL: required */
-    bool request;       /* it takes the request, or those of a batch */
+    PyObject *fallback; /* its default value; NULL: it is required */
+    bool request;       /* it gets the Request, or the list of them in a batch */
 };
 
-#define NATIVE_WHY 2048u /* bytes of what a client did wrong: names of tensors, cut */
+#define NATIVE_WHY 2048u /* bytes of a text about a client's mistake; long names are cut */
 
-#define NATIVE_SEEN      8u  /* inputs of a model whose names are kept … */
-#define NATIVE_SEEN_NAME 64u /* … up to so many bytes */
+#define NATIVE_SEEN      8u  /* inputs of a model whose names are cached … */
+#define NATIVE_SEEN_NAME 64u /* … if they have at most this many bytes */
 
 struct model {
     PyObject *name, *version;    /* str */
-    PyObject *where;             /* str: file and line of its handler, for people */
+    PyObject *where;             /* str: file and line of its handler, for messages */
     PyObject *seen[NATIVE_SEEN]; /* names of the last request's inputs, by position; or NULL */
     PyObject *handler;
-    PyObject *submit; /* callable that takes a Call, for models with threads; or NULL */
+    PyObject *submit; /* gets a Call and runs it in a thread; NULL: the model has no threads */
     bool is_async, eager, var_keyword, takes_request;
     bool decoupled;       /* the handler gives any number of results */
-    bool streams_inputs;  /* it is called with a Stream, and nothing else */
-    bool batched;         /* a call takes several requests … */
-    bool as_list, ragged; /* … and an input is a list of arrays; their shapes may differ */
-    uint32_t short_calls; /* not async, in a worker with an event loop: short calls in a row … */
-    uint32_t short_calls_needed; /* … of which so many let it run on the loop's thread: beside.c */
+    bool streams_inputs;  /* the handler is called with a Stream, and nothing else */
+    bool batched;         /* a call is for several requests … */
+    bool as_list, ragged; /* … an input is a list of arrays; their shapes may differ */
+    uint32_t short_calls; /* of a sync handler beside an event loop: short calls in a row … */
+    uint32_t short_calls_needed; /* … and the number that moves it to the loop's thread */
     struct param *params;
     Py_ssize_t n_params;
     PyObject *kwnames; /* tuple: names of the last parameters, which are keyword-only; or NULL */
@@ -86,13 +88,13 @@ struct model {
     struct as_tensor_spec *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
     PyObject *output_names; /* tuple of str, declared order */
-    PyObject *text_owners;  /* list: what the texts of the specs are in */
+    PyObject *text_owners;  /* list: the objects that the texts of the specs lie in */
 };
 
 struct usage {
     as_ns cpu;
-    long voluntary;   /* for anything but a CPU */
-    long involuntary; /* of the CPU, to others */
+    long voluntary;   /* voluntary context switches: waits for anything but a CPU */
+    long involuntary; /* involuntary context switches: something else got the CPU */
 };
 
 typedef struct {
@@ -103,29 +105,29 @@ typedef struct {
     PyObject *on_error; /* (model name, where, exception) -> (gRPC status, text) */
     PyObject *on_ask;   /* (op, text, capsule); or NULL */
     PyObject *trace;    /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
-    Py_ssize_t calls;   /* requests that are not answered */
-    bool greeting;      /* connect_begin() has not come to its end */
-    /* with an event loop, else NULL: */
+    Py_ssize_t calls;   /* started requests that are not answered */
+    bool greeting;      /* connect_begin() was called and is not complete */
+    /* with an event loop; else NULL: */
     PyObject *loop;
-    PyObject *spawn;          /* Call -> task */
-    PyObject *schedule;       /* () -> a turn soon */
-    PyObject *drive;          /* (Stream, what the handler returned) -> coroutine */
-    PyObject *on_link_event;  /* None, 'lost' or 'drained' -> None */
-    PyObject *run_in_thread;  /* takes a Call, which a thread runs; NULL: no handler needs it */
-    PyObject *ready, *timers; /* of asyncio's loops: what is due, and what will be; or NULL */
-    int link_fd, epoll_fd;    /* the link's; that of the loop, where we wait in its place, or -1 */
-    bool begins_at_once;      /* tasks do that … */
-    bool keeps_steps;         /* … because the loop is a LoopBase: there are no eager tasks */
+    PyObject *spawn;    /* Call -> task */
+    PyObject *schedule; /* () schedules a turn */
+    PyObject *drive; /* (Stream, what the handler returned) -> coroutine that serves the stream */
+    PyObject *on_link_event;  /* (event): None (connecting goes on), 'lost' or 'drained' */
+    PyObject *run_in_thread;  /* gets a Call and runs it in a thread; NULL: no handler needs it */
+    PyObject *ready, *timers; /* the loop's ready queue and timers, if it is asyncio's; or NULL */
+    int link_fd, epoll_fd;    /* epoll_fd: the loop's, if wait() replaces its wait; else -1 */
+    bool begins_at_once;      /* the first step of a task runs at once … */
+    bool keeps_steps; /* … because the loop is a LoopBase, without eager tasks of its own */
     bool in_turn, scheduled;
-    bool in_sync;      /* handlers that are not async run on the loop's thread … */
+    bool in_sync;      /* sync handlers run on the loop's thread … */
     PyObject *context; /* … with these context variables */
     struct usage before;
-    Py_ssize_t n_in_thread; /* calls in that thread, or on their way there */
+    Py_ssize_t n_in_thread; /* calls that are in a thread, or on their way there */
 } Link;
 
 typedef struct {
-    PyObject_HEAD struct as_worker_req *q; /* NULL when answered */
-    Link *link; /* keeps the model; NULL: made.c's, the model is its own */
+    PyObject_HEAD struct as_worker_req *q; /* NULL: it is answered */
+    Link *link; /* keeps m alive; NULL: the Request was made in Python, and owns m */
     struct model *m;
     PyObject *hold, *inputs, *parameters, *id, *metadata, *input_parameters;
     uint32_t items;
@@ -135,16 +137,16 @@ typedef struct {
 
 /* The messages of a request that has several, for the coroutine that serves it. */
 typedef struct {
-    PyObject_HEAD struct as_worker_req *q; /* NULL when it is over */
+    PyObject_HEAD struct as_worker_req *q; /* NULL: the request is over */
     Link *link;
     struct model *m;
-    PyObject *room_waiter, *input_waiter; /* futures of who waits; or NULL */
-    bool began;                           /* the first input was given */
+    PyObject *room_waiter, *input_waiter; /* futures that the coroutine waits for; or NULL */
+    bool began;                           /* the first input was handed out */
 } Stream;
-/* The requests of one call, of a model with batching. */
+/* The requests of one call of a model with batching. */
 struct group {
     Py_ssize_t n, cancelled;
-    PyObject *requests; /* list of Request, or NULL: the handler does not take it */
+    PyObject *requests; /* list of Request; NULL: the handler does not take it */
     struct member {
         struct as_worker_req *q; /* NULL when answered */
         PyObject *hold;
@@ -152,25 +154,25 @@ struct group {
     } at[];
 };
 
-/* A started request whose handler has not returned: a coroutine, or work for a thread. */
+/* A started request whose handler has not returned: a coroutine, or a call for a thread. */
 typedef struct {
     PyObject_HEAD Link *link;
     struct model *m;
     struct as_worker_req *q; /* NULL when answered */
     Request *request;        /* or NULL */
     Stream *stream;          /* or NULL */
-    struct group *group;     /* or NULL; q is its first */
+    struct group *group;     /* or NULL; q is its first request */
     PyObject *coro, *task;
-    PyObject *first; /* what the coroutine yielded before it had a task */
-    bool traced;     /* the task's context has the request's id */
+    PyObject *first; /* the future that the coroutine yielded before it had a task */
+    bool traced;     /* the request's id is set in the task's context */
 } Call;
 
 extern PyTypeObject native_request_type, native_call_type, native_hold_type, native_stream_type,
     native_loop_type, native_local_type;
 extern PyObject *native_response_type; /* anyserve.Response */
-extern PyObject *native_output_error;  /* raised for a result that is no answer */
+extern PyObject *native_output_error;  /* raised for a result that is not a valid answer */
 
-/* The current exception with its traceback, taken off; a new reference. */
+/* Returns the current exception with its traceback, and clears it; a new reference. */
 static inline PyObject *native_fetch_exception(void)
 {
 #if PY_VERSION_HEX >= 0x030c0000
@@ -188,7 +190,7 @@ static inline PyObject *native_fetch_exception(void)
 #endif
 }
 
-/* Elements of a tensor that was checked. */
+/* The number of elements of a tensor whose shape was checked. */
 static inline uint64_t native_count(const struct as_tensor *t)
 {
     uint64_t n = 1;
@@ -198,108 +200,111 @@ static inline uint64_t native_count(const struct as_tensor *t)
     return n;
 }
 
-/* model.c: reads a model that the SDK has checked, and what the dispatcher is told of it, which
- * points into m and stays as long. -1 with an exception: m is half made, and the process must end.
- */
+/* model.c: reads a model that the SDK has checked. ret_r: what is registered with the dispatcher;
+ * it points into m, and is valid as long as m. -1 with an exception: m is incomplete, and the
+ * process must end. */
 int native_model_init(struct model *m, PyObject *o, struct as_worker_model *ret_r);
-void native_models_drop_handlers(Link *l); /* handlers: no call follows */
-void native_models_free(Link *l);          /* with the link, which every call and request keeps */
+void native_models_drop_handlers(Link *l); /* drops references to handlers; no call may follow */
+/* Called when the link is freed; every call and request keeps it alive. */
+void native_models_free(Link *l);
 
 /* request.c */
 int native_request_init(void);
-PyArray_Descr *native_descr(enum as_dtype t); /* borrowed */
-/* An array over the tensor's bytes. *hold is made at the first need; the caller drops it. */
+PyArray_Descr *native_descr(enum as_dtype t); /* a borrowed reference */
+/* An array over the tensor's bytes. *hold is made when first needed; the caller drops it. */
 PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold);
-/* One array over several tensors of a kind, one behind the other: a copy of `rows` rows. */
+/* One array with several tensors of the same kind, one after the other: a copy, of `rows` rows. */
 PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows);
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
-/* Before the answer, no exception set: makes what it still lacks if somebody else refers to it. */
+/* Called before the answer, without an exception set: if user code still has a reference, makes the
+ * attributes that were not read yet. */
 void native_request_detach(Request *r);
-/* Now, with all that it holds: whatever becomes of its q. -1 with an exception. */
+/* Makes all attributes now, so that they do not depend on q. -1 with an exception. */
 int native_request_materialize(Request *r);
 
-/* rehearse.c: a message as Python has it: tensors, a list of (name, datatype, shape, bytes) or
- * (…, parameters);
- * parameters and metadata (or NULL), dicts; id, a str. It points into these. */
+/* message.c: a message made of Python values. tensors: a list of (name, datatype, shape, bytes) or
+ * (…, parameters); parameters and metadata (or NULL): dicts; id: a str. The message points into
+ * these. */
 struct message {
     struct as_msg msg;
     struct as_tensor *t;
     int64_t (*dims)[AS_MAX_DIMS];
     struct as_param *p;
     struct as_meta *m;
-    struct as_tensor_param *own; /* of single tensors */
-    uint32_t n_own;
+    struct as_tensor_param *tensor_params; /* parameters of single tensors */
+    uint32_t n_tensor_params;
 };
 int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
                         PyObject *meta); /* -1 with an exception */
 void native_message_free(struct message *s);
 
-/* request.c, for answers: a new dict of arrays that are copies, a new dict of parameters. */
+/* request.c, for answers: a new dict of arrays, which are copies; a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);
 PyObject *native_parameters(const struct as_msg *msg);
-/* Of single tensors of the message: a new dict of dicts, by name; tensors without any are not in
- * it.
- */
+/* Parameters of single tensors: a new dict of dicts, by the tensor's name; a tensor without
+ * parameters is not in it. */
 PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_tensor_param *p,
                                    uint32_t n);
 
 /* local.c */
 PyObject *native_link_local(PyObject *self, PyObject *args);
 
-/* made.c */
+/* request_construct.c */
 PyObject *native_request_construct(PyTypeObject *type, PyObject *args, PyObject *kw);
-void native_request_free_constructed(
-    Request *r); /* what it has beyond the attributes of every request */
+/* Frees what only a constructed Request has. */
+void native_request_free_constructed(Request *r);
 
-/* args.c: calls the handler of m with what q carries; `r` and `g` may be NULL. NULL: an exception
+/* args.c: calls the handler of m with the inputs of q; `r` and `g` may be NULL. NULL: an exception
  * is set, or `why` says what the client did wrong. */
 PyObject *native_call_handler(struct model *m, struct as_worker_req *q, Request *r, struct group *g,
                               char *why, size_t cap);
 
 /* call.c */
-/* Runs or starts a request; always leaves it answered, or owned by a Call. -1: an exception that
+/* Runs or starts a request; afterwards it is answered, or owned by a Call. -1: an exception that
  * ends the worker. */
 int native_call_start(Link *l, struct as_worker_req *q);
-void native_call_cancel(Call *c); /* both: NULL is fine */
+void native_call_cancel(Call *c); /* c may be NULL, also below */
 void native_call_stream_ready(Call *c, unsigned what);
-/* Every request that is not answered ends here. */
+/* Ends a request with an error. */
 void native_fail(Link *l, struct as_worker_req *q, uint32_t code, struct as_str text);
 
-/* judge.c */
+/* handler_error.c */
 int native_handler_error_init(void);
-/* asyncio.CancelledError, or what stands for it while asyncio is not loaded. */
+/* asyncio.CancelledError, or a substitute while asyncio is not loaded. */
 void native_set_cancelled(void);         /* raises it */
-bool native_is_cancelled(PyObject *exc); /* none is set */
-bool native_raised_cancelled(void);      /* the one that is set: then it is cleared */
-/* What an exception means to the client. The SDK is asked once, and logs. */
+bool native_is_cancelled(PyObject *exc); /* no exception may be set */
+bool native_raised_cancelled(void); /* checks the current exception, and clears it if it is one */
+/* What the client gets for an exception. Asks the SDK, once; the SDK also logs the exception. */
 struct handler_error {
     unsigned int code;
     struct as_str text;
-    PyObject *text_owner; /* what text lies in, or NULL; the caller drops it */
-    bool is_cancelled;    /* the exception ends a task, too: it has to go on */
+    PyObject *text_owner; /* the object that `text` lies in, or NULL; the caller drops it */
+    bool is_cancelled;    /* the exception also ends the task, so the caller must raise it again */
 };
 void native_handler_error(Link *l, struct model *m, PyObject *exc, struct handler_error *ret_v);
 
 /* batch.c */
-/* The call that begins with q. NULL: an exception is set, q and its like are unanswered; or they do
- * not fit each other, and are answered. *ret_failed: which. */
+/* Collects the requests of the call that begins with q. NULL: an exception is set, and the requests
+ * are unanswered; or they do not have the same form, and are answered (*ret_failed is set). */
 struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q, bool *ret_failed);
 void native_group_free(struct group *g);
-/* The argument for tensor k. */
+/* The handler's argument for tensor k. */
 PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
-/* Answers all with what the handler returned. -1 with an exception: some are unanswered. */
+/* Answers all requests with what the handler returned. -1 with an exception: some are unanswered.
+ */
 int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
-/* Fails those that are unanswered. */
+/* Fails the requests that are unanswered. */
 void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);
 
-/* native.c: what run() and turn() say of the link: None, 'lost', 'drained'. */
+/* native.c: what run() and turn() report about the link: None, 'lost', 'drained'. */
 PyObject *native_link_outcome(int r);
 
 /* loop.c */
 int native_loop_init(void);
-/* The task of a call. NULL with an exception: if the call is answered, it ends the worker. */
+/* Makes the task of a call. NULL with an exception: if the call is answered, the exception ends the
+ * worker. */
 PyObject *native_spawn_task(Link *l, PyObject *call);
-/* Answers that are given outside a turn are published by the next one. */
+/* Schedules a turn, which publishes answers that are given outside a turn. */
 void native_schedule_turn(Link *l);
 /* Methods of Link. */
 PyObject *native_link_use_loop(PyObject *self, PyObject *args);
@@ -307,41 +312,43 @@ PyObject *native_link_turn(PyObject *self, PyObject *unused);
 PyObject *native_link_wait(PyObject *self, PyObject *timeout);
 PyObject *native_link_wait_with(PyObject *self, PyObject *fd);
 
-/* beside.c, all on the loop's thread but learn and clock */
+/* sync_handler.c; all on the loop's thread, except record and clock */
 int native_sync_init(Link *l); /* -1 with an exception */
 void native_sync_init_model(struct model *m);
-/* The next call of m's handler runs in the thread beside the loop. */
+/* True: the next call of m's handler runs in a thread. */
 bool native_sync_in_thread(const Link *l, const struct model *m);
-/* Before and after such handlers run on the loop's thread: any number in between, but nobody else's
- * Python code, which would find no running loop. */
+/* Called before and after sync handlers run on the loop's thread: any number of handlers in
+ * between, but no other Python code, which would find no running loop. */
 void native_sync_enter(Link *l);
 void native_sync_leave(Link *l);
-/* A call took so long. here: on the loop's thread. */
+/* Records how long a call took. here: it ran on the loop's thread. */
 void native_sync_record(Link *l, struct model *m, as_ns took, bool here);
 as_ns native_sync_clock(void);
 
-/* ask.c: hands over what was asked; -1 with an exception that ends the worker. Methods of Link. */
+/* admin.c: passes requests to the replica itself to Python; -1 with an exception that ends the
+ * worker. */
 int native_admin_poll(Link *l);
 PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
 PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
 
-/* rehearse.c: a method of Link. */
+/* message.c: a method of Link. */
 PyObject *native_link_rehearse(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);
-/* Sends what a generator gives, to its end. None, or NULL with an exception. */
+/* Sends all results of a generator. None, or NULL with an exception. */
 PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, PyObject *generator);
-/* What the Stream of a request waits for has come: bits of enum as_worker_want. */
+/* Wakes the coroutine that waits for the Stream; what: bits of enum as_worker_want. */
 void native_stream_notify(Stream *s, unsigned what);
 
-/* result.c: sends one result of several; -1 with an exception: CancelledError when nobody waits. */
+/* result.c: sends one result of several; -1 with an exception, CancelledError if the request was
+ * cancelled. */
 int native_send_part(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
-/* answers q with what the handler returned; -1 with an exception: q is unanswered. */
+/* Answers q with what the handler returned; -1 with an exception: q is unanswered. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result);
-/* Likewise, of one request of a batch: each output must have so many rows. */
+/* The same for one request of a batch: each output must have this many rows. */
 int native_answer_rows(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
                        int64_t rows);
 

@@ -1,10 +1,10 @@
-/* One value of a result as a tensor: datatype, shape, contiguous little-endian bytes. */
+/* Converts one value of a result into a tensor: datatype, shape, contiguous little-endian bytes. */
 #include "output.h"
 
 #include <string.h>
 
-/* OutputError's text goes to the client as it is, so it says what is wrong with which output of
- * which model. Always -1. */
+/* The text of OutputError goes to the client as it is, so it names the output and the model. Always
+ * -1. */
 int output_refuse(const char *format, ...)
 {
     va_list ap;
@@ -19,8 +19,8 @@ int output_refuse(const char *format, ...)
     return -1;
 }
 
-/* May be called again while nothing has been put, for the form of the result that turned out. On
- * failure out_fini is safe: n is 0, and pointers are NULL or ours. */
+/* May be called again as long as no tensor was added, when the form of the result becomes known.
+ * After a failure output_fini is safe: n is 0, and pointers are NULL or owned. */
 int output_init(struct output *o, struct model *m, Py_ssize_t n)
 {
     o->m = m;
@@ -41,8 +41,8 @@ int output_init(struct output *o, struct model *m, Py_ssize_t n)
     return o->t && o->keep ? 0 : (PyErr_NoMemory(), -1);
 }
 
-/* After the answer was taken: as_worker_answer copies before it returns, so nothing that
- * user code owns is referred to any longer than the call. */
+/* Called after the answer was sent: as_worker_answer has copied what it needs, so objects of user
+ * code are not referenced for longer than the call. */
 void output_fini(struct output *o)
 {
     for (uint32_t i = 0; i < o->n; i++) {
@@ -60,8 +60,8 @@ void output_fini(struct output *o)
 
 /* --- datatypes --- */
 
-/* ml_dtypes' type is equivalent to our descriptor when it was there at import. Two plain raw bytes
- * stand for it otherwise; a structured dtype of that size does not, it has a meaning of its own. */
+/* If ml_dtypes was there at import, its type is equivalent to our descriptor. Otherwise two plain
+ * raw bytes stand for bfloat16; a structured dtype of that size does not. */
 static bool is_bfloat16(PyArrayObject *a)
 {
     PyArray_Descr *d = PyArray_DESCR(a);
@@ -72,7 +72,7 @@ static bool is_bfloat16(PyArrayObject *a)
            (d->type_num == NPY_VOID && !PyDataType_HASFIELDS(d) && !PyDataType_HASSUBARRAY(d));
 }
 
-/* By kind and size instead of type number: on one platform `long` and `long long` are two numpy
+/* Decides by kind and size instead of the type number: `long` and `long long` may be two numpy
  * types of the same 64 bits. Kinds are those of numpy's array interface ('T': StringDType of numpy
  * 2). */
 static enum as_dtype dtype_of(PyArrayObject *a)
@@ -103,7 +103,7 @@ static enum as_dtype dtype_of(PyArrayObject *a)
     }
 }
 
-/* --- what is wrong --- */
+/* --- error texts --- */
 
 #define SHOWN_NAMES 16
 
@@ -130,7 +130,7 @@ PyObject *output_quoted(PyObject *names)
     return text;
 }
 
-/* "INT8 [-1, 2]": a new str */
+/* A text like "INT8 [-1, 2]": a new str. */
 static PyObject *shape_text(enum as_dtype t, const int64_t *shape, uint32_t ndim)
 {
     char text[AS_MAX_DIMS * 22 + 32];
@@ -146,8 +146,8 @@ static PyObject *shape_text(enum as_dtype t, const int64_t *shape, uint32_t ndim
     return PyUnicode_FromString(text);
 }
 
-/* Never cast silently: a model that returns float64 where FP32 was declared has a mistake that the
- * client should not have to find. */
+/* An array is never cast silently: a model that returns float64 where FP32 is declared has a
+ * mistake, and the author should learn of it before a client does. */
 static int refuse_form(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype got,
                        const struct as_tensor_spec *want)
 {
@@ -167,8 +167,8 @@ static int refuse_form(struct output *o, PyObject *name, PyArrayObject *a, enum 
     return -1;
 }
 
-/* -1 stands for any size. The dispatcher checks again before the client sees anything; here the
- * author gets the message with the array's own dtype in it. */
+/* -1 in the declared shape means any size. The dispatcher checks again; this check gives the author
+ * a message with the array's own dtype. */
 static bool shape_fits(PyArrayObject *a, const struct as_tensor_spec *spec)
 {
     bool fits = spec->ndim == AS_ANY_RANK || (uint32_t)PyArray_NDIM(a) == spec->ndim;
@@ -180,7 +180,7 @@ static bool shape_fits(PyArrayObject *a, const struct as_tensor_spec *spec)
 
 /* --- values --- */
 
-/* The current exception becomes the reason why this output is none. */
+/* Raises OutputError with the current exception as the reason why the value is not an output. */
 static int refuse_value(struct output *o, PyObject *name)
 {
     PyObject *exc = native_fetch_exception();
@@ -190,15 +190,15 @@ static int refuse_value(struct output *o, PyObject *name)
     return -1;
 }
 
-/* Scalars, lists and the like. Numbers take the declared datatype where that loses nothing in kind;
- * text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
+/* Makes an array of a scalar, a list or the like. Numbers get the declared datatype if their kind
+ * allows it; text becomes objects, because numpy's fixed-width strings drop trailing zeros. */
 static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
 {
     PyObject *a = PyArray_FROM_O(value), *cast;
     PyArray_Descr *want = spec && spec->dtype != AS_DT_BYTES ? native_descr(spec->dtype) : NULL;
     bool text;
 
-    /* what has a dtype of its own (a numpy scalar, another library's array) was meant so */
+    /* a value with a dtype (a numpy scalar, another library's array) keeps it */
     if (!a || PyObject_HasAttrString(value, "dtype"))
         return a;
     text = PyArray_DESCR((PyArrayObject *)a)->kind == 'S' ||
@@ -217,7 +217,7 @@ static PyObject *array_of(PyObject *value, const struct as_tensor_spec *spec)
     return cast;
 }
 
-/* One element of a BYTES tensor: bytes as they are, text as UTF-8. */
+/* Gets one element of a BYTES tensor: bytes as they are, text as UTF-8. */
 static int bytes_element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
 {
     char *p;
@@ -241,9 +241,9 @@ static int bytes_element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
     return 0;
 }
 
-/* Length-prefixed elements of an object array, in a bytes object. */
-/* OIP's form of BYTES: a 32-bit little-endian length before each element. Two passes, so that the
- * size is known and nothing is copied twice. */
+/* Packs the elements of an object array into a bytes object, in OIP's form of BYTES: a 32-bit
+ * little-endian length before each element. The first pass computes the size, so that the second
+ * copies each byte once. */
 static PyObject *pack_bytes(PyArrayObject *a)
 {
     PyObject **e = PyArray_DATA(a), *packed;
@@ -264,7 +264,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
     for (npy_intp i = 0; i < count; i++) {
         uint32_t len;
 
-        /* it went well above, and no Python code has run since that could have changed the array */
+        /* it succeeded above, and no Python code that could change the array has run since */
         (void)bytes_element(e[i], &p, &n);
         len = (uint32_t)n;
         memcpy(to, &len, 4);
@@ -274,7 +274,7 @@ static PyObject *pack_bytes(PyArrayObject *a)
     return packed;
 }
 
-/* Native byte order and C order, whatever it is now; fixed-width strings become objects. */
+/* A contiguous array in native byte order and C order; fixed-width strings become objects. */
 static PyArrayObject *contiguous_array(PyArrayObject *a, enum as_dtype t)
 {
     PyArray_Descr *d = NULL;
@@ -301,7 +301,8 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     to->name.n = (size_t)n;
     to->dtype = t;
     to->ndim = (uint32_t)PyArray_NDIM(a);
-    /* numpy's own array, kept above: npy_intp is 64 bits where we build */
+    /* points into numpy's own array of dimensions; npy_intp has 64 bits on all supported platforms
+     */
     to->shape = (const int64_t *)PyArray_DIMS(a);
     to->data = PyArray_DATA(a);
     to->nbytes = (size_t)PyArray_NBYTES(a);

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* One for all arrays of a request, and only when one is made: the common request, whose arrays are
- * gone when the handler returns, costs one small object. The receive buffer stays allocated for as
- * long as user code keeps any array of it, which is what a view means. */
+/* Keeps the bytes of a request alive for its arrays. There is one per request, made with the first
+ * array, so the common request, whose arrays are gone when the handler returns, costs one small
+ * object. The receive buffer stays allocated as long as user code keeps one of the arrays. */
 typedef struct hold {
     PyObject_HEAD void *bytes; /* of as_worker_req_hold */
 } Hold;
 
-/* By OIP datatype, made once when the module is imported, not looked up per array. Never freed: the
+/* numpy's descriptor of each OIP datatype, made once when the module is imported. Never freed: the
  * module lives as long as the process. */
 static PyArray_Descr *descrs[AS_DT_COUNT];
 
@@ -28,8 +28,8 @@ PyTypeObject native_hold_type = {
     .tp_doc = "Keeps the bytes of a request alive for the arrays that show them.",
 };
 
-/* Borrowed. *hold belongs to the caller, who may pass the same one for every array of the request.
- */
+/* A borrowed reference. The caller owns *hold, and may pass the same one for every array of the
+ * request. */
 static PyObject *hold_of(struct as_worker_req *q, PyObject **hold)
 {
     if (!*hold) {
@@ -45,7 +45,7 @@ static PyObject *hold_of(struct as_worker_req *q, PyObject **hold)
 
 /* --- arrays --- */
 
-/* ml_dtypes.bfloat16 where it is installed, else two raw bytes. */
+/* ml_dtypes.bfloat16 if it is installed, else two raw bytes. */
 static PyArray_Descr *bfloat16_descr(void)
 {
     PyObject *m = PyImport_ImportModule("ml_dtypes");
@@ -89,7 +89,7 @@ PyArray_Descr *native_descr(enum as_dtype t)
     return descrs[t];
 }
 
-/* Fills slots, which numpy has made empty, with the elements of t. */
+/* Sets the empty slots of an object array to the elements of t. */
 static int set_bytes_items(PyObject **slots, const struct as_tensor *t)
 {
     const uint8_t *p = t->data;
@@ -114,7 +114,8 @@ static int set_bytes_items(PyObject **slots, const struct as_tensor *t)
     return 0;
 }
 
-/* An object array of bytes; the dispatcher has checked the lengths, a worker checks again. */
+/* An object array of bytes objects. The dispatcher has checked the lengths; they are checked again.
+ */
 static PyObject *bytes_array(const struct as_tensor *t)
 {
     PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
@@ -122,15 +123,15 @@ static PyObject *bytes_array(const struct as_tensor *t)
     if (a && set_bytes_items(PyArray_DATA((PyArrayObject *)a), t) < 0)
         Py_CLEAR(a);
     if (a)
-        /* a copy of ours, but read-only like all inputs: a handler that writes into its input would
-         * work for BYTES and fail for everything else */
+        /* it is a copy, but read-only like all inputs: otherwise a handler that writes into its
+         * input would work for BYTES only */
         PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
     return a;
 }
 
-/* The view is C-contiguous and aligned because the link puts each tensor at a multiple of 64. It is
- * read-only because other models' requests lie in the same receive buffer: without the flag
- * NPY_ARRAY_WRITEABLE numpy itself refuses to write. */
+/* The view is C-contiguous and aligned because the link aligns each tensor to 64 bytes. It is
+ * read-only (numpy checks NPY_ARRAY_WRITEABLE) because requests of other models are in the same
+ * receive buffer. */
 PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold)
 {
     PyObject *a, *base;
@@ -138,8 +139,8 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
     if (t->dtype == AS_DT_BYTES)
         return bytes_array(t);
     Py_INCREF(descrs[t->dtype]);
-    /* no byte to point at, and the offset of an empty tensor may be the end of the buffer: numpy
-     * allocates, and nothing has to be kept alive */
+    /* an empty tensor may lie at the end of the buffer: numpy allocates, and nothing has to be kept
+     * alive */
     if (!t->nbytes) {
         a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
                                  (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
@@ -150,8 +151,8 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
     a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
                              (const npy_intp *)t->shape, NULL, (void *)(uintptr_t)t->data,
                              NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
-    /* PyArray_SetBaseObject takes the reference, so that the hold goes with its last array,
-     * whichever thread that is in */
+    /* PyArray_SetBaseObject takes the reference, so the hold is freed with its last array, in
+     * whichever thread */
     base = a ? hold_of(q, hold) : NULL;
     if (!base) {
         Py_XDECREF(a);
@@ -175,7 +176,7 @@ static PyObject *stack_bytes(const struct as_tensor *const *t, Py_ssize_t n, con
     return a;
 }
 
-/* In memory of the link: numpy's own memory is aligned to 16 bytes only. */
+/* Uses memory of the link: numpy aligns its own memory to 16 bytes only. */
 static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, const npy_intp *shape)
 {
     size_t bytes = 0, at = 0;
@@ -213,8 +214,8 @@ static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, con
     return a;
 }
 
-/* Read-only like every input, so that a handler does not work with one request and fail with two or
- * the other way round. */
+/* The array is read-only like every input, so that a handler does not behave differently for one
+ * request and for several. */
 PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows)
 {
     npy_intp shape[AS_MAX_DIMS];
@@ -230,15 +231,16 @@ PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t r
 
 /* --- Request --- */
 
-/* The dispatcher lets only UTF-8 through for names, ids and string parameters. Metadata values may
- * be any bytes that HTTP allows: they survive the way back with the same error handler. */
+/* The dispatcher accepts only UTF-8 for names, ids and string parameters. Metadata values may be
+ * any bytes that HTTP allows; surrogateescape keeps them for the way back. */
 static PyObject *str_of(struct as_str s)
 {
     return PyUnicode_DecodeUTF8(s.p ? s.p : "", (Py_ssize_t)s.n, "surrogateescape");
 }
 
-/* The name of input i. Clients send the same ones in the same order: the str of the last request,
- * whose hash is known, spares making another. Not made from declared names: those are optional. */
+/* The name of input i. Most clients send the same names in the same order, so the str of the last
+ * request, whose hash is already computed, is used again. Declared names cannot be used: declaring
+ * is optional. */
 static PyObject *input_name(struct model *m, uint32_t i, struct as_str name)
 {
     PyObject *k;
@@ -257,8 +259,7 @@ static PyObject *input_name(struct model *m, uint32_t i, struct as_str name)
     return k;
 }
 
-/* A new dict, or NULL with an exception. On a failure half way the dict goes, and the arrays with
- * it. */
+/* A new dict, or NULL with an exception. If it fails, the dict and its arrays are freed. */
 static PyObject *make_inputs(Request *r)
 {
     const struct as_msg *msg = as_worker_req_msg(r->q);
@@ -293,7 +294,7 @@ static PyObject *param_value(const struct as_param *p)
     return str_of(p->str);
 }
 
-/* Adds it to d; -1 with an exception. */
+/* Adds a parameter to d; -1 with an exception. */
 static int add_parameter(PyObject *d, const struct as_param *p)
 {
     PyObject *k = str_of(p->name), *v = k ? param_value(p) : NULL;
@@ -307,7 +308,7 @@ static int add_parameter(PyObject *d, const struct as_param *p)
 PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_tensor_param *p,
                                    uint32_t n)
 {
-    PyObject *d = PyDict_New(), *of = NULL; /* of: d's */
+    PyObject *d = PyDict_New(), *of = NULL; /* of: the dict of the current tensor, owned by d */
 
     for (uint32_t i = 0; d && i < n; i++) {
         if (!i || p[i].tensor != p[i - 1].tensor) {
@@ -354,7 +355,7 @@ static PyObject *make_parameters(Request *r)
     return native_parameters(as_worker_req_msg(r->q));
 }
 
-/* An array with bytes of its own, which may be written. */
+/* A copy of the tensor as a writable array. */
 static PyObject *copy_array(const struct as_tensor *t)
 {
     PyObject *a;
@@ -389,8 +390,8 @@ PyObject *native_outputs(const struct as_msg *msg)
     return d;
 }
 
-/* Binary values (keys that end in -bin) are bytes. A key that comes twice: values joined by ", ";
- * binary ones: the last. */
+/* Values of keys that end in -bin are bytes. If a key comes twice, the values are joined by ", ";
+ * of binary values the last one counts. */
 static int add_metadata(PyObject *d, const struct as_meta *m)
 {
     bool binary = m->key.n >= 4 && memcmp(m->key.p + m->key.n - 4, "-bin", 4) == 0;
@@ -429,7 +430,8 @@ static PyObject *make_id(Request *r)
     return str_of(as_worker_req_msg(r->q)->id);
 }
 
-/* Attributes that are made at the first look: where they are kept and how they are made. */
+/* Attributes that are made when they are first read: where they are stored, and how they are made.
+ */
 static const struct lazy {
     size_t at;
     PyObject *(*make)(Request *r);
@@ -446,8 +448,8 @@ static PyObject **slot_of(Request *r, const struct lazy *z)
     return (PyObject **)(void *)((char *)r + z->at);
 }
 
-/* After native_request_detach everything that was asked for in time is still there; what was not
- * made then cannot be made any more, because the bytes are the link's again. */
+/* After native_request_detach, attributes that were made before are still there; others cannot be
+ * made any more, because the bytes belong to the link again. */
 static PyObject *get_lazy(PyObject *o, void *closure)
 {
     Request *r = (Request *)(void *)o;
@@ -488,7 +490,8 @@ static PyObject *get_deadline(PyObject *o, void *closure AS_UNUSED)
     return PyFloat_FromDouble((double)r->deadline / 1e9);
 }
 
-/* Once the request is over the link has reused its slot: then what was true at the end stands. */
+/* When the request is over, the link has reused its slot: the value at the end of the request
+ * stays. */
 static PyObject *get_cancelled(PyObject *o, void *closure AS_UNUSED)
 {
     Request *r = (Request *)(void *)o;
@@ -549,8 +552,8 @@ PyTypeObject native_request_type = {
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 
-/* No cyclic garbage collection: only a handler that puts the request into its own dicts makes a
- * cycle, and that is then its to break. */
+/* The type has no cyclic garbage collection: only a handler that puts the request into one of its
+ * own dicts makes a cycle, and has to break it. */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = PyObject_New(Request, &native_request_type);
@@ -585,15 +588,16 @@ void native_request_detach(Request *r)
 {
     if (!r->q)
         return;
-    /* Somebody kept it: a background task, a list, a traceback. The arrays that it makes now hold
-     * the bytes on their own. Nobody else can raise the count meanwhile: we have the GIL. */
+    /* User code has kept the request: a background task, a list, a traceback. The arrays that are
+     * made now hold the bytes on their own. Nobody else can increase the count meanwhile: we hold
+     * the GIL. */
     if (Py_REFCNT(r) > 1) {
         r->cancelled = as_worker_req_cancelled(r->q);
         for (size_t i = 0; i < AS_COUNT(lazies); i++) {
             if (!*slot_of(r, &lazies[i]))
                 *slot_of(r, &lazies[i]) = lazies[i].make(r);
         }
-        PyErr_Clear(); /* an attribute that could not be made says so when it is asked for */
+        PyErr_Clear(); /* an attribute that could not be made raises when it is read */
     }
     r->q = NULL;
 }

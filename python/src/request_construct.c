@@ -1,10 +1,11 @@
-/* A Request that Python code makes: a unit test calls its handler with one. It has the attributes
- * of one that came by the link, and no request of the link behind it. */
+/* A Request that Python code constructs, so that a unit test can call a handler with it. It has the
+ * same attributes as a Request that came over the link, but no request of the link.
+ */
 #include "native.h"
 
 #include <math.h>
 
-#define NEVER_S 9e9 /* seconds: more than as_ns can count */
+#define NEVER_S 9e9 /* in seconds: more than as_ns can hold */
 
 void native_request_free_constructed(Request *r)
 {
@@ -15,7 +16,7 @@ void native_request_free_constructed(Request *r)
     PyMem_Free(r->m);
 }
 
-/* A copy of a mapping; `o` may be NULL. */
+/* A new dict with the contents of a mapping; `o` may be NULL. */
 static PyObject *copy_of(PyObject *o, const char *what)
 {
     PyObject *d;
@@ -40,7 +41,7 @@ static PyObject *text_of(PyObject *o, const char *what, const char *fallback)
     return NULL;
 }
 
-/* Read as people write them: lists become arrays. */
+/* Converts inputs as the client does: lists become arrays. */
 static PyObject *inputs_of(PyObject *o)
 {
     PyObject *m, *d;

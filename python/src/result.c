@@ -1,9 +1,9 @@
-/* What a handler returned: which of the allowed forms, which values under which names. */
+/* Reads what a handler returned: in which form, which values with which names. */
 #include "output.h"
 
 #include <string.h>
 
-/* "output0" …; the first few are made once. A new reference. */
+/* "output0" …: a new reference; the first few are made once. */
 static PyObject *number_name(Py_ssize_t i)
 {
     static PyObject *made[OUTPUT_ON_STACK];
@@ -66,7 +66,7 @@ static int raise_undeclared(struct output *o, PyObject *name)
     return -1;
 }
 
-/* Its handler forgot to await, or is no async def. */
+/* The handler returned a coroutine: it forgot to await, or should be an async def. */
 static int refuse_coroutine(struct output *o, PyObject *v)
 {
     PyObject *name = PyObject_GetAttrString(v, "__name__");
@@ -104,7 +104,8 @@ static int put_tuple(struct output *o, PyObject *tuple)
     return 0;
 }
 
-/* A value out of a dict, which converting it may change: user code runs in `__array__`. */
+/* Adds a value of a dict. It needs a reference: converting it may run user code (`__array__`),
+ * which may change the dict. */
 static int put_owned(struct output *o, PyObject *name, PyObject *value,
                      const struct as_tensor_spec *spec)
 {
@@ -116,8 +117,9 @@ static int put_owned(struct output *o, PyObject *name, PyObject *value,
     return err;
 }
 
-/* In declared order, whatever the dict's: clients may rely on it. A missing one is told before an
- * unknown one, because a misspelt name is both, and the declared one says what was wanted. */
+/* Adds the declared outputs in declared order, on which clients may rely. A missing output is
+ * reported before an unknown one: a misspelt name is both, and the declared name shows what was
+ * expected. */
 static int put_declared(struct output *o, PyObject *dict)
 {
     PyObject *k, *v;
@@ -153,7 +155,7 @@ static int put_dict(struct output *o, PyObject *dict)
         return -1;
     if (o->m->has_outputs)
         return put_declared(o, dict);
-    /* the bound holds although converting a value may run Python code that grows the dict */
+    /* the limit holds even if converting a value runs Python code that adds to the dict */
     while (o->n < o->cap && PyDict_Next(dict, &at, &k, &v)) {
         if (!PyUnicode_Check(k))
             return output_refuse("model '%U' returned a dict with the key %R; names are str",
@@ -170,16 +172,15 @@ static int put_dict(struct output *o, PyObject *dict)
     return 0;
 }
 
-/* As its type says: an attribute of the object may be one of its keys, as a DataFrame's columns
- * are.
- */
+/* Decides by the type: an attribute of the object may be one of its keys, as the columns of a
+ * DataFrame are. */
 static bool is_array_type(PyTypeObject *type)
 {
     return PyObject_HasAttrString((PyObject *)type, "dtype") &&
            PyObject_HasAttrString((PyObject *)type, "__array__");
 }
 
-/* An array is none, also where it is a mapping of labels, as pandas' Series is. */
+/* Arrays are not treated as mappings, not even a mapping of labels, like a Series of pandas. */
 static bool is_mapping(PyObject *v)
 {
     return !PyArray_Check(v) && !PyList_Check(v) && !PyUnicode_Check(v) && !PyBytes_Check(v) &&
@@ -197,8 +198,8 @@ static int put_mapping(struct output *o, PyObject *mapping)
     return err;
 }
 
-/* The order is the likely one: an array, a dict, a tuple. A list is one value, not several: it is
- * how people write a vector. */
+/* The most likely forms come first: an array, a dict, a tuple. A list is one value: people write a
+ * vector as a list. */
 static int put_result(struct output *o, PyObject *v)
 {
     if (v == Py_None)
@@ -299,14 +300,14 @@ static int put_params(struct output *o, PyObject *d)
     return 0;
 }
 
-/* --- and of its single outputs --- */
+/* --- parameters of single outputs --- */
 
 static bool has_name(const struct as_tensor *t, struct as_str name)
 {
     return as_str_eq(t->name, name);
 }
 
-/* A name of no output. */
+/* Raises: the name is not that of an output. */
 static int raise_not_returned(struct output *o, PyObject *name)
 {
     PyObject *names = PyList_New(0), *quoted;
@@ -329,7 +330,7 @@ static int raise_not_returned(struct output *o, PyObject *name)
     return -1;
 }
 
-/* How many there are in all; -1 with an exception. */
+/* The number of all parameters of single outputs; -1 with an exception. */
 static Py_ssize_t count_tensor_params(struct output *o, PyObject *d)
 {
     PyObject *k, *v;
@@ -379,7 +380,7 @@ static int put_output_params(struct output *o, uint32_t i, PyObject *name, PyObj
     return 0;
 }
 
-/* In the order of the outputs. The dicts live as long as the Response. */
+/* Reads them in the order of the outputs. The dicts live as long as the Response. */
 static int put_tensor_params(struct output *o, PyObject *d)
 {
     Py_ssize_t n;
@@ -438,7 +439,7 @@ int output_collect(struct output *o, struct model *m, PyObject *result)
 
 struct as_msg output_message(const struct output *o, struct as_worker_req *q)
 {
-    /* what it would refuse, read_param and put_of_output have refused */
+    /* cannot fail: read_param and put_output_params have checked the values */
     (void)as_worker_req_set_tensor_params(q, o->tensor_params, o->n_tensor_params);
     return (struct as_msg){
         .tensors = o->t, .params = o->params, .n_tensors = o->n, .n_params = o->n_params};
@@ -492,7 +493,7 @@ int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct 
     return 0;
 }
 
-/* Called with the GIL, from whichever thread runs the handler; the worker's functions lock. `rows`:
+/* Called with the GIL, in the thread that runs the handler; the worker's functions lock. `rows`:
  * what each output must have; -1: any. */
 static int
 send_result(Link *l, struct model *m, struct as_worker_req *q, PyObject *result, int64_t rows,
@@ -523,7 +524,7 @@ int native_answer_rows(Link *l, struct model *m, struct as_worker_req *q, PyObje
     return 0;
 }
 
-/* Once per request. -1 leaves q unanswered, so that the caller can still say why. */
+/* Called once per request. -1 leaves q unanswered, so that the caller can fail it. */
 int native_answer(Link *l, struct model *m, struct as_worker_req *q, PyObject *result)
 {
     return native_answer_rows(l, m, q, result, -1);

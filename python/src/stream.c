@@ -1,11 +1,13 @@
-/* A request with several answers or inputs: generators, and what a coroutine needs to serve one. */
+/* A request with several answers or inputs: sync generators, and the Stream object of a coroutine
+ * that serves one.
+ */
 #include "native.h"
 
 #include <structmember.h>
 
 /* --- sync generators --- */
 
-/* Nobody waits: the generator hears it where it stands (GeneratorExit). */
+/* The request was cancelled: closes the generator, which gets GeneratorExit where it stands. */
 static PyObject *close_generator(PyObject *generator)
 {
     PyObject *r = PyObject_CallMethod(generator, "close", NULL);
@@ -18,7 +20,8 @@ static PyObject *close_generator(PyObject *generator)
     return NULL;
 }
 
-/* The room for a result is there before it is asked for: a slow client stops the generator. */
+/* Waits for room before it asks the generator for a result, so that a slow client stops the
+ * generator. */
 PyObject *native_stream_run(Link *l, struct model *m, struct as_worker_req *q, PyObject *generator)
 {
     for (;;) {
@@ -71,7 +74,7 @@ static void wake_waiter(PyObject **waiter)
         Py_XDECREF(future);
         return;
     }
-    done = PyObject_CallMethod(future, "done", NULL); /* cancelled meanwhile? */
+    done = PyObject_CallMethod(future, "done", NULL); /* it may have been cancelled meanwhile */
     if (done == Py_False)
         r = PyObject_CallMethod(future, "set_result", "O", Py_None);
     if (!done || (done == Py_False && !r))
@@ -126,7 +129,7 @@ static PyObject *stream_more(PyObject *o, PyObject *unused AS_UNUSED)
     return PyBool_FromLong(as_worker_want(s->link->w, s->q, AS_WANT_INPUT));
 }
 
-/* The Request has all of its message: what it came in is the link's again. */
+/* Makes a complete Request, so that the memory of its message can be given back to the link. */
 static PyObject *request_of(Stream *s, struct as_worker_req *q)
 {
     Request *r = native_request_new(s->link, s->m, q);
@@ -159,7 +162,7 @@ static PyObject *stream_next(PyObject *o, PyObject *unused AS_UNUSED)
         return NULL;
     }
     r = request_of(s, input);
-    /* made above: no Python code runs in between that could end the stream */
+    /* no Python code has run since that could have ended the stream */
     if (s->q)
         as_worker_drop_input(s->link->w, s->q, input);
     return r;
@@ -178,11 +181,11 @@ static void stream_dealloc(PyObject *o)
 static PyMethodDef stream_methods[] = {
     {"send", stream_send, METH_O, "send(result): one response; there must be room for it."},
     {"room", stream_room, METH_NOARGS,
-     "Is there room for a response? If not, room_waiter is done when there is."},
+     "True: there is room for a response. Otherwise room_waiter is done when there is."},
     {"next", stream_next, METH_NOARGS,
-     "The next Request; None: none has come; False: there will be none."},
+     "The next Request; None: none has come yet; False: no more will come."},
     {"more", stream_more, METH_NOARGS,
-     "Has next() an answer? If not, input_waiter is done when it has."},
+     "True: next() has a result. Otherwise input_waiter is done when it has."},
     {0},
 };
 

@@ -1,30 +1,33 @@
-/* Handlers that are not async, in a worker with an event loop: on the loop's thread while they are
- * short, in a thread beside it otherwise. They run one at a time, wherever that is.
+/* Sync handlers in a worker with an event loop: they run on the loop's thread while their calls are
+ * short, and in another thread otherwise. In either case one at a time.
  *
- *              QUICK calls in a row took less than SHORT
- *   BESIDE ────────────────────────────────────────────────► HERE
- *      ▲                                                       │ one took longer: it has to show
- *      ├───────────────────────────────────────────────────────┤ twice as often that it is short,
- *      │                                                       │ at most RARE times
- *   NEVER HERE ◄───────────────────────────────────────────────┘ one held the loop up for LONG
+ *                MIN_SHORT_CALLS calls in a row took less than SHORT_TIME
+ *   IN THREAD ────────────────────────────────────────────────► ON THE LOOP'S THREAD
+ *      ▲                                                          │ a call took longer: the number
+ * of ├──────────────────────────────────────────────────────────┤ short calls that it needs
+ * doubles, │                                                          │ up to MAX_SHORT_CALLS
+ *   ALWAYS IN THREAD ◄────────────────────────────────────────────┘ a call blocked the loop for
+ * LONG_TIME
  *
- * One that comes after RARE short ones is as good as new: else each handler would lose its place in
- * the end, by a collection of garbage here and a page that has to be fetched there. A call that
- * took long because something else had the CPU does not count: it neither slept nor computed. Where
- * it may have been either, for LONG, RARE short ones are asked for. While a handler runs on the
- * loop's thread the loop is not the running one and context variables are not those of tasks, as in
- * any other thread, and the status page says that the runner cannot leave.
+ * A handler that exceeds SHORT_TIME after MAX_SHORT_CALLS short calls starts again with
+ * MIN_SHORT_CALLS. Otherwise every handler would end up in a thread, by a garbage collection here
+ * and a page fault there. A call that took long because something else had the CPU (the thread
+ * neither slept nor computed) does not count. If a call of LONG_TIME may have been either,
+ * MAX_SHORT_CALLS short calls are needed. While a handler runs on the loop's thread, the loop is
+ * not the running loop, context variables are not those of a task, as in any other thread, and the
+ * status page says that the worker's thread is busy.
  */
 #include "native.h"
 
 #include <sys/resource.h>
 #include <time.h>
 
-#define SHORT_CALL  (100 * AS_US)
-#define LONG_CALL   (10 * AS_MS)
-#define SHORT_CALLS 16u
-#define RARE_CALLS  1024u /* one in so many that takes longer does not show in a neighbour's p99 */
-#define NEVER       UINT32_MAX
+#define SHORT_TIME      (100 * AS_US)
+#define LONG_TIME       (10 * AS_MS)
+#define MIN_SHORT_CALLS 16u
+#define MAX_SHORT_CALLS                                                                            \
+    1024u /* one longer call in this many does not show in the p99 of other requests */
+#define NEVER UINT32_MAX
 
 static PyObject *set_running_loop; /* asyncio._set_running_loop */
 
@@ -44,8 +47,8 @@ int native_sync_init(Link *l)
 
 void native_sync_init_model(struct model *m)
 {
-    /* A generator waits for its client to read, and a stream for it to write. */
-    m->short_calls_needed = m->decoupled || m->streams_inputs ? NEVER : SHORT_CALLS;
+    /* A generator waits for its client to read, and a stream for its client to write. */
+    m->short_calls_needed = m->decoupled || m->streams_inputs ? NEVER : MIN_SHORT_CALLS;
 }
 
 bool native_sync_in_thread(const Link *l, const struct model *m)
@@ -61,12 +64,12 @@ static void set_loop(PyObject *loop)
     PyObject *r = PyObject_CallOneArg(set_running_loop, loop);
 
     if (!r)
-        PyErr_Clear(); /* it takes anything */
+        PyErr_Clear(); /* the function accepts any value */
     Py_XDECREF(r);
 }
 
-/* What this thread has done by itself: time on a CPU, and waits. */
-static void usage(struct usage *ret_u)
+/* The CPU time and the context switches of this thread. */
+static void get_usage(struct usage *ret_u)
 {
     struct rusage r;
 
@@ -84,11 +87,11 @@ void native_sync_enter(Link *l)
     if (l->in_sync)
         return;
     l->in_sync = true;
-    usage(&l->before);
+    get_usage(&l->before);
     as_worker_busy(l->w, true);
     set_loop(Py_None);
     if (PyContext_Enter(l->context) < 0)
-        PyErr_Clear(); /* it is entered here only */
+        PyErr_Clear(); /* it cannot be entered already: only this code does so */
 }
 
 void native_sync_leave(Link *l)
@@ -99,8 +102,8 @@ void native_sync_leave(Link *l)
         return;
     l->in_sync = false;
     as_worker_busy(l->w, false);
-    exc =
-        PyErr_Occurred() ? native_fetch_exception() : NULL; /* a handler's, which ends the worker */
+    exc = PyErr_Occurred() ? native_fetch_exception()
+                           : NULL; /* set by a handler; it ends the worker */
     if (PyContext_Exit(l->context) < 0)
         PyErr_Clear();
     set_loop(l->loop);
@@ -114,12 +117,12 @@ void native_sync_leave(Link *l)
 
 enum whose { OTHERS, PERHAPS, OWN };
 
-/* Whose was the time, since the last look? */
-static enum whose whose(Link *l, as_ns took)
+/* Who used the time since the last check: the handler, or other threads and processes. */
+static enum whose whose_time(Link *l, as_ns took)
 {
     struct usage u, was = l->before;
 
-    usage(&u);
+    get_usage(&u);
     l->before = u;
     if (u.cpu - was.cpu >= took / 2)
         return OWN;
@@ -130,24 +133,24 @@ static enum whose whose(Link *l, as_ns took)
 
 void native_sync_record(Link *l, struct model *m, as_ns took, bool here)
 {
-    bool is_rare = m->short_calls >= RARE_CALLS;
+    bool is_rare = m->short_calls >= MAX_SHORT_CALLS;
     enum whose w;
 
-    if (took < SHORT_CALL) {
+    if (took < SHORT_TIME) {
         m->short_calls += !is_rare;
         return;
     }
-    w = here ? whose(l, took) : OWN;
+    w = here ? whose_time(l, took) : OWN;
     if (w == OTHERS)
         return;
     m->short_calls = 0;
     if (!here)
         return;
-    if (took >= LONG_CALL)
-        m->short_calls_needed = w == OWN ? NEVER : RARE_CALLS;
+    if (took >= LONG_TIME)
+        m->short_calls_needed = w == OWN ? NEVER : MAX_SHORT_CALLS;
     else
         m->short_calls_needed =
-            is_rare ? SHORT_CALLS : AS_MIN(2 * m->short_calls_needed, RARE_CALLS);
+            is_rare ? MIN_SHORT_CALLS : AS_MIN(2 * m->short_calls_needed, MAX_SHORT_CALLS);
 }
 
 as_ns native_sync_clock(void)
