@@ -130,10 +130,10 @@ PyObject *native_spawn_task(Link *l, PyObject *call)
 {
     PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
 
-    if (!l->begins_at_once ||
+    if (!l->starts_at_once ||
         !l->in_turn) /* outside of a turn another task may be the current one */
         return PyObject_CallOneArg(l->spawn, call);
-    capture_first_step = l->keeps_steps;
+    capture_first_step = l->captures_first_step;
     task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);
     capture_first_step = false;
     if (!task) {
@@ -174,13 +174,13 @@ static int start_requests(Link *l)
 }
 
 /* Reports progress of the connection, and its end, to the Python side. */
-static int report_link(Link *l, int how)
+static int report_link(Link *l, int outcome)
 {
     PyObject *v, *r;
 
-    if (how != AS_EOF && how != AS_ECANCELLED && !l->greeting)
+    if (outcome != AS_EOF && outcome != AS_ECANCELLED && !l->connecting)
         return 0;
-    v = native_link_outcome(how);
+    v = native_link_outcome(outcome);
     r = v ? PyObject_CallOneArg(l->on_link_event, v) : NULL;
     Py_XDECREF(v);
     Py_XDECREF(r);
@@ -193,18 +193,18 @@ static void get_call(void *ctx, struct as_worker_req *q)
     *(PyObject **)ctx = Py_XNewRef((PyObject *)as_worker_req_data(q));
 }
 
-/* came: there is something to read, or the loop was woken. */
-static int run_turn(Link *l, bool came)
+/* has_input: there is something to read, or the loop was woken. */
+static int run_turn(Link *l, bool has_input)
 {
     PyObject *call;
     unsigned what;
-    int how = 0, err;
+    int outcome = 0, err;
 
     l->scheduled = false;
     /* answers during a turn schedule no further turn (native_schedule_turn) */
     l->in_turn = true;
-    if (came)
-        how = as_worker_poll(l->w);
+    if (has_input)
+        outcome = as_worker_poll(l->w);
     err = native_admin_poll(l);
     if (!err)
         err = start_requests(l);
@@ -218,7 +218,7 @@ static int run_turn(Link *l, bool came)
         Py_XDECREF(call);
     }
     l->in_turn = false;
-    return err ? -1 : report_link(l, how);
+    return err ? -1 : report_link(l, outcome);
 }
 
 PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)
@@ -390,8 +390,9 @@ PyObject *native_link_use_loop(PyObject *self, PyObject *args)
         Py_CLEAR(l->timers);
     }
     l->link_fd = as_worker_fd(l->w);
-    l->keeps_steps = PY_VERSION_HEX < 0x030c0000 && PyObject_TypeCheck(loop, &native_loop_type);
-    l->begins_at_once = eager && (l->keeps_steps || PY_VERSION_HEX >= 0x030c0000);
+    l->captures_first_step =
+        PY_VERSION_HEX < 0x030c0000 && PyObject_TypeCheck(loop, &native_loop_type);
+    l->starts_at_once = eager && (l->captures_first_step || PY_VERSION_HEX >= 0x030c0000);
     if (load_asyncio() || native_sync_init(l))
         return NULL;
     return PyLong_FromLong(l->link_fd);

@@ -257,8 +257,8 @@ void native_models_free(Link *l)
 
         for (Py_ssize_t k = 0; k < m->n_params; k++)
             Py_XDECREF(m->params[k].name);
-        for (uint32_t k = 0; k < NATIVE_SEEN; k++)
-            Py_XDECREF(m->seen[k]);
+        for (uint32_t k = 0; k < NATIVE_CACHED_NAMES; k++)
+            Py_XDECREF(m->cached_names[k]);
         PyMem_Free(m->params);
         specs_free(m->inputs, m->n_inputs);
         specs_free(m->outputs, m->n_outputs);

@@ -135,7 +135,7 @@ static PyObject *link_connect_begin(PyObject *self, PyObject *unused AS_UNUSED)
     Link *l = (Link *)(void *)self;
     int err = as_worker_connect_begin(l->w);
 
-    l->greeting = !err;
+    l->connecting = !err;
     return none_or_error(l, err);
 }
 
@@ -146,7 +146,7 @@ static PyObject *link_connect_step(PyObject *self, PyObject *unused AS_UNUSED)
 
     if (err == AS_EAGAIN)
         Py_RETURN_FALSE;
-    l->greeting = false;
+    l->connecting = false;
     return none_or_error(l, err);
 }
 
@@ -154,7 +154,7 @@ static PyObject *link_connect_abort(PyObject *self, PyObject *unused AS_UNUSED)
 {
     Link *l = (Link *)(void *)self;
 
-    l->greeting = false;
+    l->connecting = false;
     as_worker_connect_abort(l->w);
     Py_RETURN_NONE;
 }

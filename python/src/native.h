@@ -65,13 +65,14 @@ struct param {
 
 #define NATIVE_WHY 2048u /* bytes of a text about a client's mistake; long names are cut */
 
-#define NATIVE_SEEN      8u  /* inputs of a model whose names are cached … */
-#define NATIVE_SEEN_NAME 64u /* … if they have at most this many bytes */
+#define NATIVE_CACHED_NAMES    8u  /* inputs of a model whose names are cached … */
+#define NATIVE_CACHED_NAME_MAX 64u /* … if they have at most this many bytes */
 
 struct model {
-    PyObject *name, *version;    /* str */
-    PyObject *where;             /* str: file and line of its handler, for messages */
-    PyObject *seen[NATIVE_SEEN]; /* names of the last request's inputs, by position; or NULL */
+    PyObject *name, *version; /* str */
+    PyObject *where;          /* str: file and line of its handler, for messages */
+    PyObject *cached_names[NATIVE_CACHED_NAMES]; /* names of the last request's inputs, by position;
+                                                    or NULL */
     PyObject *handler;
     PyObject *submit; /* gets a Call and runs it in a thread; NULL: the model has no threads */
     bool is_async, eager, var_keyword, takes_request;
@@ -106,7 +107,7 @@ typedef struct {
     PyObject *on_ask;   /* (op, text, capsule); or NULL */
     PyObject *trace;    /* contextvars.ContextVar: the id of the request whose code runs; or NULL */
     Py_ssize_t calls;   /* started requests that are not answered */
-    bool greeting;      /* connect_begin() was called and is not complete */
+    bool connecting;    /* connect_begin() was called and is not complete */
     /* with an event loop; else NULL: */
     PyObject *loop;
     PyObject *spawn;    /* Call -> task */
@@ -116,8 +117,8 @@ typedef struct {
     PyObject *run_in_thread;  /* gets a Call and runs it in a thread; NULL: no handler needs it */
     PyObject *ready, *timers; /* the loop's ready queue and timers, if it is asyncio's; or NULL */
     int link_fd, epoll_fd;    /* epoll_fd: the loop's, if wait() replaces its wait; else -1 */
-    bool begins_at_once;      /* the first step of a task runs at once … */
-    bool keeps_steps; /* … because the loop is a LoopBase, without eager tasks of its own */
+    bool starts_at_once;      /* the first step of a task runs at once … */
+    bool captures_first_step; /* … because the loop is a LoopBase, without eager tasks of its own */
     bool in_turn, scheduled;
     bool in_sync;      /* sync handlers run on the loop's thread … */
     PyObject *context; /* … with these context variables */

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* Keeps the bytes of a request alive for its arrays. There is one per request, made with the first
- * array, so the common request, whose arrays are gone when the handler returns, costs one small
- * object. The receive buffer stays allocated as long as user code keeps one of the arrays. */
+/* Keeps the bytes of a request alive for its arrays. There is one per request, made with its first
+ * array: the common request, whose arrays are gone when the handler returns, costs one small
+ * object. */
 typedef struct hold {
     PyObject_HEAD void *bytes; /* of as_worker_req_hold */
 } Hold;
@@ -214,8 +214,7 @@ static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, con
     return a;
 }
 
-/* The array is read-only like every input, so that a handler does not behave differently for one
- * request and for several. */
+/* Read-only like every input, so that a handler works the same for one request and for several. */
 PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows)
 {
     npy_intp shape[AS_MAX_DIMS];
@@ -245,9 +244,9 @@ static PyObject *input_name(struct model *m, uint32_t i, struct as_str name)
 {
     PyObject *k;
 
-    if (i >= NATIVE_SEEN || name.n > NATIVE_SEEN_NAME)
+    if (i >= NATIVE_CACHED_NAMES || name.n > NATIVE_CACHED_NAME_MAX)
         return str_of(name);
-    k = m->seen[i];
+    k = m->cached_names[i];
     if (k && PyUnicode_IS_COMPACT_ASCII(k) &&
         as_str_eq(
             (struct as_str){(const char *)PyUnicode_1BYTE_DATA(k), (size_t)PyUnicode_GET_LENGTH(k)},
@@ -255,7 +254,7 @@ static PyObject *input_name(struct model *m, uint32_t i, struct as_str name)
         return Py_NewRef(k);
     k = str_of(name);
     if (k)
-        Py_XSETREF(m->seen[i], Py_NewRef(k));
+        Py_XSETREF(m->cached_names[i], Py_NewRef(k));
     return k;
 }
 
@@ -390,8 +389,8 @@ PyObject *native_outputs(const struct as_msg *msg)
     return d;
 }
 
-/* Values of keys that end in -bin are bytes. If a key comes twice, the values are joined by ", ";
- * of binary values the last one counts. */
+/* Values of keys that end in -bin are bytes. A key that comes twice: the values are joined by ", ";
+ * of binary ones the last one counts. */
 static int add_metadata(PyObject *d, const struct as_meta *m)
 {
     bool binary = m->key.n >= 4 && memcmp(m->key.p + m->key.n - 4, "-bin", 4) == 0;
@@ -552,8 +551,8 @@ PyTypeObject native_request_type = {
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 
-/* The type has no cyclic garbage collection: only a handler that puts the request into one of its
- * own dicts makes a cycle, and has to break it. */
+/* No cyclic garbage collection: only a handler can make a cycle, by putting a request into itself.
+ */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = PyObject_New(Request, &native_request_type);
@@ -588,9 +587,8 @@ void native_request_detach(Request *r)
 {
     if (!r->q)
         return;
-    /* User code has kept the request: a background task, a list, a traceback. The arrays that are
-     * made now hold the bytes on their own. Nobody else can increase the count meanwhile: we hold
-     * the GIL. */
+    /* User code has kept the request: a background task, a list, a traceback. Arrays that are made
+     * now hold the bytes on their own. The count cannot rise meanwhile: we hold the GIL. */
     if (Py_REFCNT(r) > 1) {
         r->cancelled = as_worker_req_cancelled(r->q);
         for (size_t i = 0; i < AS_COUNT(lazies); i++) {

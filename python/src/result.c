@@ -497,7 +497,7 @@ int output_send(Link *l, struct model *m, struct as_worker_req *q, const struct 
  * what each output must have; -1: any. */
 static int
 send_result(Link *l, struct model *m, struct as_worker_req *q, PyObject *result, int64_t rows,
-            int (*give)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
+            int (*send)(struct as_worker *, struct as_worker_req *, const struct as_msg *))
 {
     struct output o;
     int err = output_collect(&o, m, result);
@@ -507,7 +507,7 @@ send_result(Link *l, struct model *m, struct as_worker_req *q, PyObject *result,
     if (!err) {
         struct as_msg msg = output_message(&o, q);
 
-        err = give(l->w, q, &msg);
+        err = send(l->w, q, &msg);
         if (err)
             raise_send_error(m, err);
     }

@@ -105,7 +105,7 @@ static struct as_str given_length(const struct as_http_answer *a)
 static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_answer *a,
                             uint64_t length)
 {
-    struct as_str said = h->rq.is_head ? given_length(a) : (struct as_str){0};
+    struct as_str given = h->rq.is_head ? given_length(a) : (struct as_str){0};
 
     if (a->status == 204 || a->status == 304)
         return p; /* RFC 9110 §8.6 */
@@ -116,7 +116,7 @@ static uint8_t *put_framing(struct as_h1 *h, uint8_t *p, const struct as_http_an
     if (h->rq.streamed)
         return put_text(p, AS_STR("transfer-encoding: chunked\r\n"));
     p = put_text(p, AS_STR("content-length: "));
-    p = said.n ? put_text(p, said) : put_number(p, length);
+    p = given.n ? put_text(p, given) : put_number(p, length);
     return put_text(p, AS_STR("\r\n"));
 }
 

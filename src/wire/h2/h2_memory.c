@@ -84,7 +84,7 @@ static void *pool_calloc(size_t n, size_t each, void *user)
 
 static void *pool_realloc(void *ptr, size_t n, void *user)
 {
-    size_t had;
+    size_t old_size;
     void *to;
 
     if (!ptr) {
@@ -94,15 +94,15 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
     }
     /* nghttp2 grows few blocks: copying is good enough, and needs no second path through realloc.
      */
-    had = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
-    if (n <= had)
+    old_size = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
+    if (n <= old_size)
         return ptr;
     to = pool_malloc(n, user);
     if (!to) {
         ((struct as_h2_memory *)user)->growth_failed = true;
         return NULL;
     }
-    memcpy(to, ptr, had);
+    memcpy(to, ptr, old_size);
     pool_free(ptr, user);
     return to;
 }

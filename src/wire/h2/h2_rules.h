@@ -16,10 +16,10 @@ struct as_h2_rules { /* of one request; all 0: no field has come */
     uint8_t seen;    /* pseudo-headers and host that have come, one bit each */
     bool regular;    /* a regular field has come: no pseudo-header may follow */
     bool connect, options;
-    bool web;              /* the scheme is http or https: the rules for paths apply */
-    bool slash, asterisk;  /* the path begins with /, or is * */
-    bool has_length;       /* content-length has come */
-    uint64_t length, came; /* bytes of the body: announced, received */
+    bool web;                  /* the scheme is http or https: the rules for paths apply */
+    bool slash, asterisk;      /* the path begins with /, or is * */
+    bool has_length;           /* content-length has come */
+    uint64_t length, received; /* bytes of the body: announced, received */
 };
 
 /* Checks the next field; trailer: of the block after the body. False: the request is malformed,
@@ -32,13 +32,13 @@ bool as_h2_rules_head(struct as_h2_rules *r);
 /* Counts n received bytes of the body. */
 static inline bool as_h2_rules_data(struct as_h2_rules *r, size_t n)
 {
-    r->came += n;
-    return !r->has_length || r->came <= r->length;
+    r->received += n;
+    return !r->has_length || r->received <= r->length;
 }
 /* Checks the length at the end of the request. */
 static inline bool as_h2_rules_end(const struct as_h2_rules *r)
 {
-    return !r->has_length || r->came == r->length;
+    return !r->has_length || r->received == r->length;
 }
 
 #endif
