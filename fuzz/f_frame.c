@@ -1,7 +1,7 @@
 /* fuzz/f_frame.c — a hostile peer on the link: any bytes through the frame decoders.
  *
- * The input is cut into frames; each known one goes through its decoder, and every byte that a
- * decoder hands out is read. What was accepted is encoded again and must come out the same.
+ * The input is cut into frames; each known frame goes through its decoder, and every byte of the
+ * decoder's output is read. A frame that was accepted is encoded again, and must come out the same.
  */
 #include "base/err.h"
 #include "wire/frame/frame.h"
@@ -26,8 +26,8 @@ static void touch_str(struct as_str s)
     touch(s.p, s.n);
 }
 
-/* What a link would look at: every slice that the decoder handed out. `inside`: the body came in
- * the frame, so the tensors' bytes are there too. */
+/* Reads every slice of the decoder's output, as the link does. `inside`: the body is in the frame,
+ * so the tensors' bytes can be read, too. */
 static void touch_msg(const struct as_msg *msg, const struct as_tensor_params *own, bool inside)
 {
     touch_str(msg->id);
@@ -38,8 +38,7 @@ static void touch_msg(const struct as_msg *msg, const struct as_tensor_params *o
         touch(t->shape, 8 * (size_t)t->ndim);
         if (inside)
             touch(t->data, t->nbytes);
-        /* a datatype that was let through is one that the tables know: no index out of range later
-         */
+        /* a datatype that was accepted is a valid index for the tables */
         AS_ASSERT(as_dtype_of(as_str_of(as_dtype_name(t->dtype))) == t->dtype);
     }
     for (uint32_t i = 0; i < msg->n_params; i++) {
@@ -73,8 +72,8 @@ static void message(const struct as_frame *f)
         bool inside = m.body || !m.body_len;
 
         touch_msg(&msg, &m.tensor_params, inside);
-        /* The way back: what is accepted has one encoding. A second one would be a way to smuggle
-         * something past a check that is made on the other. */
+        /* Encodes again: an accepted message has exactly one encoding. A second one could bypass a
+         * check that is made on the first. */
         if (inside) {
             struct iovec v;
             struct as_frame again;
@@ -84,7 +83,7 @@ static void message(const struct as_frame *f)
             AS_ASSERT(as_outq_iov(&q, &v, 1) == 1);
             AS_ASSERT(as_frame_next(v.iov_base, v.iov_len, &again) == (int64_t)v.iov_len);
             AS_ASSERT(again.n == f->n);
-            /* not the whole: padding may have been anything */
+            /* without the padding, which may be anything */
             AS_ASSERT(memcmp(again.p, f->p, AS_FRAME_FIXED) == 0);
             as_outq_fini(&q);
         }
@@ -95,7 +94,7 @@ static void message(const struct as_frame *f)
     as_arena_fini(&a);
 }
 
-/* A declared signature is kept for the life of the deployment: its slices must be whole. */
+/* A declared signature lives as long as the deployment: its slices must be complete. */
 static void touch_specs(const struct as_tensor_spec *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -150,8 +149,7 @@ static void check_traffic(const struct as_frame *f, const struct as_frame_traffi
     as_outq_fini(&q);
 }
 
-/* The type is not looked at: a decoder that relied on its caller for that would be one call away
- * from reading past the end. */
+/* The type is not checked first: a decoder must not rely on its caller for that. */
 static void small(const struct as_frame *f)
 {
     uint64_t ids[AS_FRAME_IDS], opaque;
@@ -187,7 +185,7 @@ static void small(const struct as_frame *f)
     if (as_frame_get_batch(f, &batch) == 0) /* the worker counts streams up to the last */
         AS_ASSERT(batch.n >= 2 && batch.first + 2 * (uint64_t)(batch.n - 1) > batch.first);
     if (as_frame_get_options(f, &options) == 0) {
-        /* what is set is in its bounds: timers are made of it */
+        /* set values are within their limits: timers depend on them */
         for (uint32_t key = 1; key < AS_FRAME_OPTION_END; key++)
             AS_ASSERT(
                 !(options.has >> key & 1) || options.value[key] <= AS_FRAME_OPTION_MAX ||

@@ -1,6 +1,7 @@
-/* Any bytes as body, timeout, message, metadata and compressed message of a call. A body and a
- * compressed message give the same however they are cut; an encoded message decodes to a prefix of
- * the text; base64 survives the way back. */
+/* Any bytes as the body, timeout, message, metadata and compressed message of a call. A body and a
+ * compressed message give the same result in any pieces; an encoded message decodes to a prefix of
+ * the text; base64 can be decoded again.
+ */
 #include "base/buf.h"
 #include "wire/grpc/grpc_details.h"
 #include "wire/grpc/grpc.h"
@@ -11,9 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Feeds the body in steps of `step` bytes; what comes out is written to `out` in one form. */
-/* The promises that edge/exchange/exchange lives by are asserted on the way: a message is announced
- * before its bytes come, never more come than were announced, and each part lies in what was fed.
- */
+/* Checks what edge/exchange/exchange relies on: a message is announced before its bytes come, no
+ * more bytes come than were announced, and each part lies in the input. */
 static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *out)
 {
     struct as_grpc_reader r = {0};
@@ -27,7 +27,7 @@ static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *ou
         bool compressed = false;
 
         while ((s = as_grpc_read(&r, &part, &left, &q, &len, &compressed)) != AS_GRPC_MORE) {
-            /* nothing after it counts: the call is ended */
+            /* nothing follows: the call has ended */
             if (s == AS_GRPC_BAD) {
                 as_buf_str(out, "bad");
                 return;
@@ -43,7 +43,7 @@ static void read_body(const uint8_t *p, size_t n, size_t step, struct as_buf *ou
                 as_buf_add(out, q, (size_t)len);
             }
         }
-        /* MORE means that all was taken: a part that is kept would be fed twice */
+        /* MORE means that all input was consumed: otherwise it would be passed twice */
         AS_ASSERT(left == 0 && got <= announced);
     }
     AS_ASSERT(!as_grpc_at_boundary(&r) || got == announced);
@@ -65,15 +65,15 @@ static void check_framing(const uint8_t *p, size_t n)
     as_buf_fini(&cut);
 }
 
-/* Upper case only: gRPC's percent-encoding is written so, although both must be read. */
+/* Upper case only: gRPC's percent-encoding is written so, although both cases must be read. */
 static uint8_t unhex(char c)
 {
     AS_ASSERT((c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'));
     return (uint8_t)(c <= '9' ? c - '0' : c - 'A' + 10);
 }
 
-/* grpc-message: printable ASCII on the wire whatever the text, and the text's own bytes when it is
- * decoded. Cut at `max`, never in the middle of an escape. */
+/* grpc-message: printable ASCII on the wire for any text, and a prefix of the text when it is
+ * decoded. Cut at `max`, never inside an escape. */
 static void check_message(struct as_str text, size_t max)
 {
     char *out = as_xalloc(max);
@@ -94,14 +94,14 @@ static void check_message(struct as_str text, size_t max)
     }
     while (k + spaces < text.n && text.p[k + spaces] == ' ')
         spaces++;
-    /* cut only when what is left has no room: four bytes of UTF-8 are twelve escaped; then spaces
-     * at the end go, too */
+    /* cut only if the rest has no room: four bytes of UTF-8 are twelve when escaped; spaces at the
+     * end are dropped, too */
     AS_ASSERT(k == text.n || n + spaces + 12 > max);
     free(out);
 }
 
-/* Base64 of -bin headers, with and without padding. Our own encoder below is the plainest one, so
- * that both do not share a mistake. */
+/* Base64 of -bin headers, with and without padding. The encoder below is as simple as possible, so
+ * that both do not have the same bug. */
 static void check_bin(struct as_str value)
 {
     uint8_t *out = as_xalloc(AS_GRPC_BIN_BYTES(value.n)), *again;
@@ -135,7 +135,7 @@ static void check_list(struct as_str rest)
     AS_ASSERT(!all.p || values == commas + 1);
 }
 
-/* A compressed message gives the same however it is cut and however little room there is. */
+/* A compressed message gives the same result in any pieces and with any room for the output. */
 static bool inflate(enum as_gzip_format f, const uint8_t *p, size_t n, size_t in_step,
                     size_t out_step, struct as_buf *out)
 {
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_zip(AS_GZIP_GZIP, data, size);
     check_zip(AS_GZIP_DEFLATE, data, size);
     check_details(s);
-    /* shorter than "application/grpc" is none */
+    /* shorter than "application/grpc": not accepted */
     if (as_grpc_is_content_type(s))
         AS_ASSERT(size >= 16);
     (void)as_grpc_is_reserved(s);

@@ -1,6 +1,7 @@
-/* A hostile HTTP/1.1 client. The first byte chooses how the owner behaves, the second how input is
- * cut; the rest is bytes for the connection. Checked: every request is closed once, nothing follows
- * its end, output stays bounded, and cuts change nothing of what the owner and the client see.
+/* A hostile HTTP/1.1 client. The first byte chooses the behaviour of the owner, the second how the
+ * input is cut; the rest is the bytes of the connection. Checked: every request is closed once, no
+ * event follows its end, the output stays within a limit, and the pieces of the input make no
+ * difference for the owner and the client.
  */
 #include "base/buf.h"
 #include "wire/h1/h1.h"
@@ -10,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SEND_MAX 4096u
 
 /* mode, bits 0–1: when the owner answers (at the end, at once, in the middle, in the next turn); 2:
- * over time; 3: the body has a place; 4: bytes are never consumed; 5: it resets what has a body. */
+ * streamed; 3: the body has a buffer; 4: bytes are never consumed; 5: the owner resets requests
+ * with a body. */
 struct fuzz {
     struct as_h1 *h;
     struct as_outq q;
@@ -146,7 +148,7 @@ static void turn(struct fuzz *f)
     }
 }
 
-/* A part lies in a block of its own size: a sanitizer sees one byte too far. */
+/* Each piece is in a block of its own, so that a sanitizer finds a read beyond its end. */
 static size_t feed(struct fuzz *f, const uint8_t *p, size_t n)
 {
     uint8_t *to = NULL, *exact;
@@ -207,7 +209,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 2) {
         run(&whole, data + 2, size - 2, size);
         run(&cut, data + 2, size - 2, 1 + data[1] % 16);
-        /* who answers before the end, never consumes or resets sees as much as has come */
+        /* an owner that answers before the end, never consumes or resets sees as much as has come
+         */
         if ((whole.mode & (1 | 2 | 16 | 32)) == 0) {
             AS_ASSERT(whole.seen == cut.seen && whole.stream == cut.stream);
             AS_ASSERT(whole.mode & 4 || (whole.sent == cut.sent && whole.n_sent == cut.n_sent));

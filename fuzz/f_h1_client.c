@@ -1,8 +1,7 @@
-/* A hostile server over HTTP/1.1: any bytes as the answers to one request after the other.
- *
- * The first byte chooses how input is cut, whether the first request is a HEAD, and whether it is
- * given up. Checked: every call is closed once, nothing is told of it after that, heads stay below
- * their limits, and the verdict does not depend on how the bytes were cut.
+/* A hostile HTTP/1.1 server: any bytes as the answers to one request after the other. The first
+ * byte chooses how the input is cut, whether the first request is a HEAD, and whether it is
+ * cancelled. Checked: every call is closed once, no event for it follows, heads stay within their
+ * limits, and the result does not depend on how the bytes are cut.
  */
 #include "wire/h1/h1_client.h"
 
@@ -25,7 +24,7 @@ struct fuzz {
     struct call call[CALLS];
     uint32_t n, stream;
     bool chain, is_head;
-    uint64_t sum; /* of everything told */
+    uint64_t sum; /* of all events */
 };
 
 static void start(struct fuzz *f)
@@ -83,7 +82,7 @@ static void on_close(void *conn, void *call, uint32_t code, bool whole)
         start(f);
 }
 
-/* One connection fed in pieces of `cut`; what came of it as one number. */
+/* One connection that gets the input in pieces of `cut`; the result as one number. */
 static uint64_t run(const uint8_t *p, size_t n, size_t cut, uint8_t mode)
 {
     static const struct as_h1_client_conf conf = {

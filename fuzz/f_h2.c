@@ -1,7 +1,8 @@
-/* A hostile HTTP/2 client. The first byte chooses how the owner behaves and how input is cut; the
- * rest is bytes for the connection, as they are or as records {type, flags, stream, length,
- * payload} that become frames with a right length and, where the flags say so, a valid header block
- * in front. Checked: every request is closed once, nothing follows the end, output stays bounded.
+/* A hostile HTTP/2 client. The first byte chooses the behaviour of the owner and how the input is
+ * cut; the rest is the bytes of the connection, as they are or as records {type, flags, stream,
+ * length, payload} that become frames with the right length and, depending on the flags, a valid
+ * header block in front. Checked: every request is closed once, no event follows the end, the
+ * output stays within a limit.
  */
 #include "wire/h2/h2.h"
 
@@ -9,8 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What one as_h2_send may put out at once, and how far a frame that was begun may go beyond it: the
- * bound that edge/conn/conn gives a slow reader. */
+/* How much one as_h2_send may write, and how far a frame may exceed that: the limit that
+ * edge/conn/conn has for a slow reader. */
 #define SEND_MAX  65536
 #define FRAME_MAX 262144
 #define REQS      64
@@ -36,8 +37,8 @@ struct fuzz {
     unsigned n_open;
 };
 
-/* Also for requests that were answered or are gone: as_h2_answer has to stand that, since answers
- * come from workers in their own time. */
+/* Also for requests that were answered or closed: as_h2_answer must tolerate that, since answers of
+ * workers come at any time. */
 static void answer(struct fuzz *f, struct req *r)
 {
     static const struct as_http_header h[] = {{{"content-type", 12}, {"application/grpc", 16}}};
@@ -91,7 +92,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     }
     r->stream = stream;
     f->open[f->n_open++] = r;
-    /* from within the callback: nghttp2 is in the middle of its input then */
+    /* during the callback: nghttp2 is in the middle of its input */
     if ((f->mode & 3) == 1)
         answer(f, r);
     return r;
@@ -105,8 +106,7 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     /* no data after the end, none after an answer or a reset */
     AS_ASSERT(p && n && !r->ended && !r->answered);
     r->unconsumed += n;
-    /* a good owner gives window back as it goes; the other never does, and resets what comes anyway
-     */
+    /* a normal owner consumes what it gets; the other never does, and resets what still comes */
     if ((f->mode & 3) == 2) {
         as_h2_consume(f->h, r->stream, n);
         r->unconsumed -= n;
@@ -137,16 +137,16 @@ static void on_close(void *conn, void *req, uint32_t code)
     (void)code;
     while (i < f->n_open && f->open[i] != r)
         i++;
-    AS_ASSERT(i < f->n_open); /* a second close is not found */
+    AS_ASSERT(i < f->n_open); /* so that a second close is not found */
     f->open[i] = f->open[--f->n_open];
-    /* the connection's window gets back what the dead stream held, or all streams stall in the end
-     */
+    /* the connection's window gets back what the closed stream held, or all streams would stall in
+     * the end */
     as_h2_consume(f->h, r->stream, r->unconsumed);
     free(r);
 }
 
-/* The end of a loop's turn. Without bit 5 nobody reads and the queue stays full: then nothing more
- * may be put there. */
+/* The end of a turn of the loop. Without bit 5 nothing is read and the queue stays full: then
+ * nothing more may be appended. */
 static void turn(struct fuzz *f)
 {
     AS_ASSERT(as_h2_send(f->h, &f->q, SEND_MAX) <= 0);
@@ -157,7 +157,7 @@ static void turn(struct fuzz *f)
         answer(f, f->open[0]);
 }
 
-/* Each part in a block of its own size: a sanitizer sees one byte too far. */
+/* Each piece is in a block of its own, so that a sanitizer finds a read beyond its end. */
 static void feed(struct fuzz *f, const uint8_t *p, size_t n)
 {
     size_t step = f->mode & 64 ? 7 : n;
@@ -168,7 +168,7 @@ static void feed(struct fuzz *f, const uint8_t *p, size_t n)
 
         memcpy(exact, p, take);
         if (as_h2_recv(f->h, exact, take, f->now += AS_MS, &take))
-            take = n; /* it is over: nothing more is taken */
+            take = n; /* the connection is over: nothing more is passed in */
         free(exact);
         p += take;
         n -= take;
@@ -190,7 +190,7 @@ static size_t put_field(uint8_t *to, const char *name, const char *value)
     return 3 + a + b;
 }
 
-/* Bit 6 of a record's flags: a HEADERS frame begins with what every request needs. */
+/* Bit 6 of a record's flags: a HEADERS frame begins with the fields that every request needs. */
 static size_t take_record(struct fuzz *f, const uint8_t *p, size_t n)
 {
     uint8_t frame[9 + 512] = {0};
@@ -207,8 +207,8 @@ static size_t take_record(struct fuzz *f, const uint8_t *p, size_t n)
     }
     memcpy(frame + 9 + len, p + 4, take);
     len += take;
-    /* The 9 bytes of a frame's head (RFC 9113, 4.1). The length is right, or the fuzzer would spend
-     * its time in nghttp2's framing and never come to ours. */
+    /* The 9 bytes of a frame head (RFC 9113 §4.1). The length is right, or the fuzzer would spend
+     * its time in nghttp2's framing. */
     frame[1] = (uint8_t)(len >> 8);
     frame[2] = (uint8_t)len;
     frame[3] = p[0];
@@ -220,7 +220,7 @@ static size_t take_record(struct fuzz *f, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    /* with an empty SETTINGS frame behind it: nothing else is read before both */
+    /* with an empty SETTINGS frame after it: other frames are not read before both */
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     static const struct as_http_ops ops = {.on_request = on_request,
                                            .on_data = on_data,
@@ -255,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         for (size_t at = 1; at < size;)
             at += take_record(&f, data + at, size - at);
-    /* whatever came before, the graceful end must work and close what is open */
+    /* whatever came before, the graceful shutdown must close all requests */
     as_h2_shutdown_notice(f.h);
     turn(&f);
     as_h2_shutdown_final(f.h);

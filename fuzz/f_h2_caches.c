@@ -1,9 +1,11 @@
-/* The header caches of wire/h2/h2 (h2_head, h2_said) against none.
+/* The header caches of wire/h2 (h2_request_cache, h2_response_cache) compared with a server without
+ * them.
  *
- * The input is a list of steps of a client and of the owner. The same bytes go to two servers, of
- * which one has no caches. Their owners must hear the same of each request, and what they say must
- * mean the same: frame by frame of each stream, header blocks unpacked by nghttp2 as a client does.
- * How the frames of different streams follow each other is left open, and so are empty DATA frames.
+ * The input is a list of steps of a client and of the owner. The same bytes go to two servers, one
+ * of which has no caches. Both owners must see the same of each request, and the output of both
+ * servers must mean the same: frame by frame of each stream, with header blocks decoded by nghttp2
+ * as a client does. The order of frames of different streams may differ, and empty DATA frames are
+ * ignored.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -20,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct fuzz;
 
-/* Of stream 2 i + 1; the last one is the connection's. */
+/* Index i is for stream 2 i + 1; the last one is for the connection. */
 struct side {
     struct fuzz *f;
     struct as_h2 *h;
@@ -28,18 +30,18 @@ struct side {
     nghttp2_hd_inflater *inflater;
     struct as_buf out, heard[STREAMS + 1], said[STREAMS + 1], block;
     bool open[STREAMS + 1], over_time[STREAMS + 1];
-    uint32_t acks; /* SETTINGS that it has taken note of */
+    uint32_t acks; /* SETTINGS that were acknowledged */
     bool over;
 };
 
 struct fuzz {
     struct side side[2];
     struct as_blob *blob;
-    struct as_buf in; /* what the client says in this turn */
+    struct as_buf in; /* what the client sends in this turn */
     uint32_t next, tables[STREAMS], n_tables;
     as_ns now;
     size_t slice;
-    bool within; /* answers are given from within on_request */
+    bool within; /* answers are given during on_request */
     uint8_t kind;
 };
 
@@ -192,7 +194,8 @@ static void read_frame(struct side *s, const uint8_t *p, size_t len)
 
     switch (type) {
     case NGHTTP2_DATA:
-        for (size_t i = 0; i < len; i++) /* one letter a byte: how they are cut is left open */
+        for (size_t i = 0; i < len;
+             i++) /* one letter per byte, because the size of frames may differ */
             AS_ASSERT(p[FRAME_HEAD + i]);
         if (len)
             as_buf_add(to, p + FRAME_HEAD, len);
@@ -262,13 +265,13 @@ static void turn_of(struct side *s)
 
     for (size_t at = 0; at < in->n && !s->over;) {
         size_t n = AS_MIN(in->n - at, s->f->slice), taken = 0;
-        uint8_t *exact = as_xalloc(n); /* so that a sanitizer sees one byte too far */
+        uint8_t *exact = as_xalloc(n); /* so that a sanitizer finds a read beyond its end */
 
         memcpy(exact, in->p + at, n);
         s->over = as_h2_recv(s->h, exact, n, s->f->now, &taken) != 0;
         free(exact);
         at += taken;
-        if (taken < n && !s->over) /* a step's worth of requests */
+        if (taken < n && !s->over) /* as many requests as one as_h2_recv accepts */
             s->over = as_h2_send(s->h, &s->q, SIZE_MAX) != 0;
     }
     if (as_h2_send(s->h, &s->q, SIZE_MAX))
@@ -312,15 +315,15 @@ static const struct {
     {                                                                                              \
         lit, sizeof(lit) - 1                                                                       \
     }
-    BLOCK(BASE "\x01\x01h"), /* steady: :authority, not indexed */
+    BLOCK(BASE "\x01\x01h"), /* cacheable: :authority, not indexed */
     BLOCK(BASE "\x11\x01h\x0f\x10\x10"
                "application/grpc"), /* never indexed */
     BLOCK(BASE "\x41\x01h\x40\x01x\x01"
-               "1"),                            /* both indexed from now on */
-    BLOCK(BASE "\xbf\xbe"),                     /* what was indexed */
+               "1"),                            /* literals with indexing */
+    BLOCK(BASE "\xbf\xbe"),                     /* references to them */
     BLOCK(BASE "\xc3\xc2"),                     /* of three such blocks */
     BLOCK(BASE "\x01\x01h\xbe"),                /* the newest entry */
-    BLOCK("\x20" BASE "\x01\x01h"),             /* a table of nothing */
+    BLOCK("\x20" BASE "\x01\x01h"),             /* a table of size 0 */
     BLOCK("\x20\x3f\xe1\x1f" BASE "\x41\x01h"), /* and of 4096 */
     BLOCK(BASE "\x01\x01h\x00\x0e"
                "content-length\x01"

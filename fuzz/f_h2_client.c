@@ -1,7 +1,6 @@
-/* A hostile server: any bytes as what comes back on a connection with four gRPC calls under way.
- *
- * The first byte chooses how input is cut and whether ended calls start new ones. Checked: every
- * call is closed once, nothing is told of it after that, messages stay below their limit.
+/* A hostile HTTP/2 server: any bytes as the answer on a connection with four open gRPC calls. The
+ * first byte chooses how the input is cut, and whether ended calls start new ones. Checked: every
+ * call is closed once, no event for it follows, messages stay within their limit.
  */
 #include "wire/grpc/grpc_call.h"
 #include "wire/h2/h2_client.h"

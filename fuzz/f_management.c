@@ -1,6 +1,6 @@
-/* Any bytes as a request of the management service, in either form: no crash, a refusal has a line
- * that says why, and what is read keeps the promises of the header. What is read as JSON and
- * written as protobuf would be read the same; here only that both readers share their bounds. */
+/* Any bytes as a request of the management service, in both forms: no crash, a refused request has
+ * a line with the reason, and an accepted one is as the header promises.
+ */
 #include "base/err.h"
 #include "wire/management/management.h"
 #include "wire/name_check.h"
@@ -46,7 +46,7 @@ static void check(int err, const struct as_management_request *q, const char *wh
         AS_ASSERT(as_name_check_utf8(q->models[i]));
 }
 
-/* Fields of a later version behind a message: one of each wire type, groups in a group. */
+/* Fields of a later version after a message: one of each wire type, and nested groups. */
 static const uint8_t later[] = "\x78\x01"
                                "\x79"
                                "12345678"
@@ -55,7 +55,7 @@ static const uint8_t later[] = "\x78\x01"
                                "1234"
                                "\x7b\x83\x01\x7a\x01\xff\x84\x01\x08\x05\x7c";
 
-/* They change nothing of what is read. */
+/* They do not change what is read. */
 static void check_later(enum as_management_rpc rpc, const uint8_t *data, size_t size, int err,
                         const struct as_management_request *q)
 {
@@ -64,7 +64,7 @@ static void check_later(enum as_management_rpc rpc, const uint8_t *data, size_t 
     char why[128] = "";
     struct as_arena a;
 
-    if (err) /* one that is cut short may go on in what follows */
+    if (err) /* an incomplete field may be completed by what follows */
         return;
     as_arena_init(&a, NULL, 0);
     if (size)

@@ -1,7 +1,7 @@
-/* fuzz/f_simple_frame.c — any bytes as what a worker of the simple protocol answers.
+/* fuzz/f_simple_frame.c — any bytes as the answer of a simple worker.
  *
- * The first byte cuts the rest into reads of random sizes. However they are cut, the same message
- * comes out, or the same refusal; what is accepted has all its bytes.
+ * The first byte cuts the rest into reads of random sizes. The result (a message or an error) does
+ * not depend on the cuts; all bytes of an accepted message can be read.
  */
 #include "wire/oip/simple_frame.h"
 
@@ -50,8 +50,7 @@ static int read_all(struct as_str message)
     return err;
 }
 
-/* Returns what came of it, and the message's place in the bytes by its length and what is behind.
- */
+/* Returns the result, and the message's place in the input: its length and what follows it. */
 static int cut(const uint8_t *p, size_t n, size_t step, bool straight, size_t *ret_n,
                size_t *ret_rest)
 {

@@ -1,5 +1,6 @@
-/* Any bytes as a stream of events: the same events however it is cut, none over the limit, and
- * those of a reader that splits lines first (below). */
+/* Any bytes as a stream of events: the same events in any pieces, none above the limit, and the
+ * same as those of a reader that splits lines first (below).
+ */
 #include "wire/http/sse.h"
 
 #define LIMIT 4096u
@@ -38,7 +39,7 @@ static bool read_cut(const uint8_t *p, size_t n, size_t step, struct as_buf *out
     return fits;
 }
 
-/* The specification's own way: decode, split into lines, take each apart. */
+/* As the specification says: decode, split into lines, parse each line. */
 static void read_lines(const uint8_t *p, size_t n, struct as_buf *out)
 {
     struct as_buf event = {0};

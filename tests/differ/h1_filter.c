@@ -1,7 +1,8 @@
-/* Reads inputs from stdin, each a 32-bit length (this machine's order) and its bytes, and writes
- * what wire/h1/h1 makes of each: strings of the same form, one for every method, path, host, content
- * type, name and value, behind a letter for what it is, 'D' and a piece of body, 'E' at the end of
- * a request; 'X' and the fault when the connection ended by one; '.' behind the last.
+/* Reads inputs from stdin, each a 32-bit length (in this machine's byte order) and its bytes, and
+ * writes how wire/h1/h1 reads each of them: length-prefixed strings, one for every method, path,
+ * host, content type, name and value, each after a letter for its kind; 'D' and a piece of the
+ * body; 'E' at the end of a request; 'X' and the reason if the connection ended with an error; '.'
+ * at the end.
  */
 #include "base/buf.h"
 #include "wire/h1/h1.h"

@@ -1,5 +1,6 @@
-/* tests/unit/support/frames.h — what an encoder queued, as one aligned run of bytes, and a look at it;
- * frames made by hand. */
+/* tests/unit/support/frames.h — the output of an encoder as one aligned block, and frames that a
+ * test builds.
+ */
 #ifndef AS_TESTS_FRAMES_H
 #define AS_TESTS_FRAMES_H
 
@@ -7,14 +8,14 @@
 #include "unit.h"
 #include "wire/frame/frame.h"
 
-/* A slice in a static initialiser, where AS_STR is no constant. */
+/* A slice for a static initialiser, where AS_STR is not a constant. */
 #define STATIC_STR(lit)                                                                            \
     {                                                                                              \
         (lit), sizeof(lit) - 1                                                                     \
     }
 
 struct bytes {
-    uint8_t *p; /* 64-byte aligned, of exactly n bytes as far as a sanitizer sees */
+    uint8_t *p; /* 64-byte aligned; a sanitizer finds a read beyond n bytes */
     size_t n;
 };
 
@@ -27,7 +28,7 @@ static inline struct bytes bytes_new(size_t n)
     return (struct bytes){.p = p, .n = n};
 }
 
-/* Takes everything out of the queue. */
+/* Moves everything out of the queue. */
 static inline struct bytes bytes_of(struct as_outq *q)
 {
     struct bytes b = bytes_new(q->bytes);
@@ -79,7 +80,7 @@ static inline void set64(uint8_t *p, uint64_t v)
     memcpy(p, &v, 8);
 }
 
-/* One whole frame with its padding, whatever it says; stream and payload as given. */
+/* One frame with its padding: any type and flags, with this stream and payload. */
 static inline struct bytes raw_frame(uint8_t type, uint8_t flags, uint64_t stream, const void *p,
                                      size_t n)
 {

@@ -1,8 +1,8 @@
-/* tests/unit/support/h1_case.h — a connection of wire/h1/h1 whose owner writes down what happens.
+/* tests/unit/support/h1_case.h — a connection of wire/h1/h1 whose owner records all events.
  *
  * seen: "POST /p host=h a=b {" for on_request, the bytes of on_data, "}" for on_end, "~" for
- * on_close ("~1" with a code). sent: all that as_h1_send gave. The owner answers 200 "ok" when the
- * request has ended, unless the test says otherwise.
+ * on_close ("~1" with a code). sent: everything that as_h1_send gave. The owner answers 200 "ok"
+ * when the request has ended, unless the test configures something else.
  */
 #ifndef AS_TESTS_H1_CASE_H
 #define AS_TESTS_H1_CASE_H
@@ -25,11 +25,11 @@ struct h1_case {
     struct as_h1 *h;
     struct as_buf seen, sent;
     struct as_outq q;
-    uint32_t stream;          /* the last one */
-    bool ends_answer_nothing; /* the test answers by itself */
+    uint32_t stream;          /* of the last request */
+    bool ends_answer_nothing; /* the test gives the answer itself */
     bool keeps;               /* bytes are not consumed */
     bool null_request;        /* on_request answers and returns NULL */
-    uint8_t *place;           /* on_request asks for the body here */
+    uint8_t *place;           /* on_request makes this the buffer of the body */
     size_t place_n;
     uint64_t place_at;
     void (*on_request)(struct h1_case *c, const struct as_http_head *head);
@@ -141,7 +141,7 @@ static inline void h1_close(struct h1_case *c)
     as_outq_fini(&c->q);
 }
 
-/* Takes what is ready, at most `max` bytes; what as_h1_send says. */
+/* Appends what is ready to `sent`, at most `max` bytes; returns the result of as_h1_send. */
 static inline int h1_take(struct h1_case *c, size_t max)
 {
     int err = as_h1_send(c->h, &c->q, max);
@@ -156,8 +156,9 @@ static inline int h1_take(struct h1_case *c, size_t max)
     return err;
 }
 
-/* All bytes, in steps; answers go out in between as on a socket. Returns how many were taken. Each
- * step lies in a block of its own: a sanitizer sees one byte too far. */
+/* Passes all bytes to the connection, in steps; answers are sent in between, as on a socket.
+ * Returns how many were consumed. Each step is in a block of its own, so that a sanitizer finds a
+ * read beyond its end. */
 static inline size_t h1_feed(struct h1_case *c, const void *bytes, size_t n, size_t step)
 {
     size_t at = 0;

@@ -1,8 +1,8 @@
-/* tests/unit/support/h2_pair.h — an as_h2 server and a real nghttp2 client that talk in memory.
+/* tests/unit/support/h2_pair.h — an as_h2 server and a real nghttp2 client, connected in memory.
  *
- * The server records what its callbacks say per request and answers as `mode` says; the client
- * records frames per stream as a string of letters: h HEADERS, d DATA, r RST_STREAM, upper case
- * when END_STREAM is set.
+ * The server records the events of each request and answers according to `mode`; the client records
+ * the frames of each stream as a string of letters: h HEADERS, d DATA, r RST_STREAM, in upper case
+ * if END_STREAM is set.
  */
 #ifndef AS_TESTS_H2_PAIR_H
 #define AS_TESTS_H2_PAIR_H
@@ -162,7 +162,7 @@ static void pair_on_close(void *conn, void *req, uint32_t code)
     struct as_buf now = {0};
 
     assert_int_equal(r->n_close, 0);
-    pair_print(&now, r->head); /* lives until here */
+    pair_print(&now, r->head); /* the head is valid until here */
     assert_string_equal(now.p, r->text.p);
     as_buf_fini(&now);
     r->n_close++;
@@ -280,7 +280,7 @@ static nghttp2_nv pair_nv(const char *name, const char *value)
                         strlen(value), NGHTTP2_NV_FLAG_NONE};
 }
 
-/* POST /m with `extra` fields behind the four pseudo ones; u NULL: no body. */
+/* POST /m with `extra` fields after the four pseudo-headers; u NULL: no body. */
 AS_UNUSED static int32_t pair_request(struct pair *t, struct pair_upload *u,
                                       const nghttp2_nv *extra, size_t n_extra)
 {
@@ -306,7 +306,7 @@ static void pair_feed(struct pair *t, const void *bytes, size_t n)
     while (n && !t->recv_rc) {
         size_t take = t->slice ? AS_MIN(n, t->slice) : n;
         uint8_t *exact =
-            malloc(take); /* its own block, so that a sanitizer sees one byte too far */
+            malloc(take); /* a block of its own, so that a sanitizer finds a read beyond its end */
 
         assert_non_null(exact);
         memcpy(exact, p, take);

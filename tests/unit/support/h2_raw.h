@@ -1,4 +1,6 @@
-/* tests/unit/support/h2_raw.h — frames by hand for an as_h2 server, and its frames as text. */
+/* tests/unit/support/h2_raw.h — frames that a test builds for an as_h2 server, and the server's
+ * frames as text.
+ */
 #ifndef AS_TESTS_H2_RAW_H
 #define AS_TESTS_H2_RAW_H
 
@@ -21,7 +23,7 @@ static void raw(struct pair *t, uint8_t type, uint8_t flags, uint32_t stream, co
     pair_feed(t, frame, 9 + n);
 }
 
-/* A literal field that leaves the compression tables alone. */
+/* A literal field, which does not change the compression table. */
 AS_UNUSED static size_t literal(uint8_t *to, const char *name, const char *value)
 {
     size_t a = strlen(name), b = strlen(value);
@@ -47,7 +49,8 @@ AS_UNUSED static void raw_request(struct pair *t, uint32_t stream, uint8_t flags
     raw(t, NGHTTP2_HEADERS, flags | NGHTTP2_FLAG_END_HEADERS, stream, block, n);
 }
 
-/* What the server sends, as "R3:1 " (RST_STREAM of 3, code 1), "G:1 " (GOAWAY), "H3 ". */
+/* The frames that the server sends, as "R3:1 " (RST_STREAM of 3, code 1), "G:1 " (GOAWAY), "H3 ".
+ */
 static const char *sent(struct pair *t)
 {
     static char text[512];

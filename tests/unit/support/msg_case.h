@@ -1,4 +1,4 @@
-/* tests/unit/support/msg_case.h — a message with one of everything, and its frames. */
+/* tests/unit/support/msg_case.h — a message with an example of everything, and its frames. */
 #ifndef AS_TESTS_MSG_CASE_H
 #define AS_TESTS_MSG_CASE_H
 

@@ -396,7 +396,7 @@ static void control_round_trip(void **state AS_UNUSED)
     assert_true(out.reply);
     assert_int_equal(out.code, 14);
     assert_str(out.text, "no GPU");
-    b.p[16] = 200; /* an op nobody knows is still a frame */
+    b.p[16] = 200; /* a frame with an unknown op is valid */
     assert_int_equal(as_frame_get_control(&f, &out), 0);
     b.p[16 + 2] = 2;
     assert_int_equal(as_frame_get_control(&f, &out), AS_EPROTO);
@@ -480,7 +480,7 @@ static void a_window_is_open_while_both_are_left(void **state AS_UNUSED)
 
     assert_false(as_frame_window_is_open(&w));
     assert_int_equal(as_frame_window_add(&w, &c), 0);
-    as_frame_window_consume(&w, 150); /* the last message may go over it */
+    as_frame_window_consume(&w, 150); /* the last message may exceed it */
     assert_int_equal(w.messages, 1);
     assert_int_equal(w.bytes, -50);
     assert_false(as_frame_window_is_open(&w));

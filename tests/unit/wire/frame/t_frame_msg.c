@@ -1,5 +1,6 @@
-/* Messages of the link: what put_msg writes, msg_open reads. What msg_open refuses is in
- * t_frame_msg_hostile.c. */
+/* Messages of the link: as_frame_get_msg reads what as_frame_put_msg writes. What it refuses is in
+ * t_frame_msg_hostile.c.
+ */
 #include "msg_case.h"
 
 static void assert_same_tensors(const struct as_msg *a, const struct as_msg *b)
@@ -86,7 +87,7 @@ static void a_response_carries_service_time_and_no_id(void **state AS_UNUSED)
 
 static void moments_are_told_in_32_bits(void **state AS_UNUSED)
 {
-    uint64_t now = ((uint64_t)7 << 42) + 5; /* the low half begins again here */
+    uint64_t now = ((uint64_t)7 << 42) + 5; /* the low 32 bits wrap around */
 
     assert_int_equal(as_frame_moment(0), 1); /* 0 is "not measured" */
     assert_true(as_frame_since(as_frame_moment(now - (3 << 20)), now) == (3 << 20) - 1024);
@@ -151,7 +152,7 @@ static uint8_t pattern(size_t i)
     return (uint8_t)(i * 31 + (i >> 8) * 7);
 }
 
-/* Puts a message back together from all its frames; returns how many there were. */
+/* Assembles a message from all its frames; returns how many there were. */
 static unsigned reassemble(struct bytes b, struct as_arena *a, struct as_msg *ret_msg,
                            struct bytes *ret_body)
 {
@@ -189,7 +190,7 @@ static unsigned reassemble(struct bytes b, struct as_arena *a, struct as_msg *re
     return frames;
 }
 
-/* Two tensors, the first of `n` bytes: with and without an owner the same stream. */
+/* Two tensors, the first of `n` bytes: the stream is the same with and without an owner. */
 static unsigned body_round_trip(size_t n)
 {
     struct as_blob *blob = as_blob_new(n + 100);
@@ -328,8 +329,8 @@ static void encoder_refuses_what_does_not_fit(void **state AS_UNUSED)
     free(many);
 }
 
-/* Of a message with more behind it no frame has END, whatever its size; its cost is what its fixed
- * part says. */
+/* No frame of a message with `more` has END, whatever its size; its cost is that of its fixed part.
+ */
 static void more_may_come_behind_a_message(void **state AS_UNUSED)
 {
     static uint8_t data[AS_FRAME_INLINE + 1];

@@ -1,8 +1,8 @@
-/* Messages of the link: what msg_open refuses, and in which words. */
+/* Messages of the link: what as_frame_get_msg refuses, and with which reason. */
 #include "msg_case.h"
 
-/* A message of one FP32 [2,2] tensor, a parameter, a header and an id, with `n` bytes at `offset`
- * of the frame changed; what msg_open says. */
+/* Changes `n` bytes at `offset` in the frame of a message with one FP32 [2,2] tensor, a parameter,
+ * a header and an id; returns the reason of as_frame_get_msg. */
 static const char *refused(size_t offset, uint64_t v, size_t n)
 {
     struct as_msg in = {.id = AS_STR("id"),
@@ -152,7 +152,7 @@ static void only_messages_are_opened(void **state AS_UNUSED)
     assert_string_equal(why, "message: its kind is not served by this version");
     memset(b.p + 16, 0, 8);
     assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
-    assert_int_equal(msg.id.n, whole.id.n); /* an input of a stream has its own */
+    assert_int_equal(msg.id.n, whole.id.n); /* an input of a stream has its own id */
     f.type = AS_FRAME_HELLO;
     assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     as_arena_fini(&a);
@@ -176,7 +176,7 @@ static void a_body_that_follows_must_not_be_ended_before(void **state AS_UNUSED)
     assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), 0);
     assert_int_equal(m.body_len, sizeof(data));
     assert_null(m.body);
-    assert_ptr_equal(msg.tensors[0].data, NULL); /* the offset, until it is placed */
+    assert_ptr_equal(msg.tensors[0].data, NULL); /* the offset, until as_frame_msg_set_body */
     f.flags = AS_FRAME_F_END;
     assert_int_equal(as_frame_get_msg(&f, &a, &m, &msg, &why), AS_EPROTO);
     assert_string_equal(why, "message: ends before its body");

@@ -1,4 +1,6 @@
-/* OPTIONS: rows of keys and values, each within its bounds; and how long a question may be. */
+/* OPTIONS: rows of keys and values, each within its limits; and the maximum length of a CONTROL
+ * request.
+ */
 #include "frames.h"
 
 #include <string.h>
@@ -21,7 +23,7 @@ static void options_round_trip(void **state AS_UNUSED)
     b = bytes_of(&q);
     f = only_frame(b);
     assert_int_equal(f.type, AS_FRAME_OPTIONS);
-    assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* who does not know it skips it */
+    assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* a receiver that does not know it skips it */
     assert_int_equal(f.n, 48);
     assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_int_equal(as_frame_get_options(&f, &out), 0);
@@ -60,7 +62,7 @@ static void options_have_bounds(void **state AS_UNUSED)
     for (uint32_t key = 1; key <= AS_FRAME_OPT_REQUEST_TIMEOUT; key++) {
         assert_int_equal(options_with(key, 0, AS_FRAME_OPTION_MAX, 1), 0);
         assert_int_equal(options_with(key, 0, AS_FRAME_OPTION_MAX + 1, 1), AS_EPROTO);
-        /* a check that may take no time fails always: that is no setting */
+        /* a check without any time always fails, so the value is refused */
         assert_int_equal(options_with(key, 0, 0, 1),
                          key == AS_FRAME_OPT_HEALTH_TIMEOUT ? AS_EPROTO : 0);
     }
@@ -84,12 +86,12 @@ static void options_have_bounds(void **state AS_UNUSED)
     assert_int_equal(options_with(1, 1, 1, 1), AS_EPROTO); /* reserved */
     assert_int_equal(options_with(0, 0, 1, 1), AS_EPROTO); /* no key */
     assert_int_equal(options_with(1, 0, 1, 2), AS_EPROTO); /* twice */
-    /* keys of a later version are passed over, as many as fit */
+    /* keys of a later version are skipped, as many as fit */
     assert_int_equal(options_with(AS_FRAME_OPTION_END, 0, UINT64_MAX, AS_FRAME_OPTION_ROWS), 0);
     assert_int_equal(options_with(AS_FRAME_OPTION_END, 0, 0, AS_FRAME_OPTION_ROWS + 1), AS_EPROTO);
 }
 
-/* A question must come whole, or not at all; an answer is cut. */
+/* The text of a request is sent completely or not at all; that of a reply is cut. */
 static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
 {
     char *text = calloc(1, AS_FRAME_CONTROL_TEXT + 1);

@@ -1,4 +1,4 @@
-/* TRAFFIC: what a deployment gets of other versions' requests, within its bounds. */
+/* TRAFFIC: which part of other versions' requests a deployment gets, within its limits. */
 #include "frames.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static void traffic_round_trip(void **state AS_UNUSED)
     b = bytes_of(&q);
     f = only_frame(b);
     assert_int_equal(f.type, AS_FRAME_TRAFFIC);
-    assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* who does not know it skips it */
+    assert_int_equal(f.flags, AS_FRAME_F_OPTIONAL); /* a receiver that does not know it skips it */
     assert_int_equal(f.n, 16 + 6);
     assert_int_equal(as_frame_handling_of(&f), AS_FRAME_KNOWN);
     assert_int_equal(as_frame_get_traffic(&f, &out), 0);
@@ -33,7 +33,7 @@ static void traffic_round_trip(void **state AS_UNUSED)
     as_outq_fini(&q);
 }
 
-/* Four numbers, and so many bytes of a name behind them. */
+/* Four numbers, and a name of this many bytes after them. */
 static int traffic_with(uint32_t flags, uint32_t canary, uint32_t mirror, uint32_t len, size_t n)
 {
     uint8_t *payload = calloc(1, 16 + n);
@@ -62,7 +62,7 @@ static void traffic_has_bounds(void **state AS_UNUSED)
     assert_int_equal(traffic_with(AS_FRAME_CANARY, AS_FRAME_SHARE, AS_FRAME_SHARE, 0, 0), 0);
     assert_int_equal(traffic_with(AS_FRAME_CANARY, AS_FRAME_SHARE + 1, 0, 0, 0), AS_EPROTO);
     assert_int_equal(traffic_with(0, 0, AS_FRAME_SHARE + 1, 0, 0), AS_EPROTO);
-    assert_int_equal(traffic_with(0, 1, 0, 0, 0), AS_EPROTO); /* a part of what is no canary */
+    assert_int_equal(traffic_with(0, 1, 0, 0, 0), AS_EPROTO); /* a part without the canary flag */
     assert_int_equal(traffic_with(2, 0, 0, 0, 0), AS_EPROTO); /* reserved */
     assert_int_equal(traffic_with(0, 0, 0, AS_FRAME_NAME, AS_FRAME_NAME), 0);
     assert_int_equal(traffic_with(0, 0, 0, AS_FRAME_NAME + 1, AS_FRAME_NAME + 1), AS_EPROTO);

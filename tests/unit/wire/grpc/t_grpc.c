@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* Reads `n` bytes that arrive in two parts; messages come out as "<len>text", '!' for the flag. */
+/* Reads `n` bytes that arrive in two parts; returns messages as "<len>text", '!' for the flag. */
 static int read_cut(const uint8_t *p, size_t n, size_t cut, struct as_buf *out,
                     struct as_grpc_reader *r)
 {
@@ -174,7 +174,7 @@ static void test_messages_are_percent_encoded(void **state)
     check_message("\xe2\x82\xac \xf0\x9f\x98\x80", 100, "%E2%82%AC %F0%9F%98%80");
 }
 
-/* A field's value has none at its ends, or it is no field. */
+/* A field's value must not begin or end with a space. */
 static void test_spaces_at_the_ends_are_encoded(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void test_binary_values(void **state)
     for (size_t i = 0; i < AS_COUNT(good); i++) {
         struct as_str text = as_str_of(good[i].text);
         uint8_t *out =
-            malloc(AS_GRPC_BIN_BYTES(text.n)); /* so that a sanitizer sees one too many */
+            malloc(AS_GRPC_BIN_BYTES(text.n)); /* so that a sanitizer finds a read beyond the end */
         size_t n = 99;
 
         assert_int_equal(as_grpc_decode_bin(text, out, &n), 0);

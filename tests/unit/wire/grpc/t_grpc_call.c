@@ -120,10 +120,10 @@ static void an_error_is_told_as_the_server_said_it(void **state AS_UNUSED)
     check_end(0, true, 5,
               "model 'm' gr\xc3\xbc\xc3\x9f"
               "e 100% %4 %zz ?");
-    begin("503"); /* grpc-status beats HTTP's */
+    begin("503"); /* grpc-status has precedence over HTTP's status */
     field("grpc-status", "8");
     check_end(0, true, 8, "");
-    begin("200"); /* also when the stream was reset behind it */
+    begin("200"); /* also if the stream was reset after it */
     field("grpc-status", "4");
     check_end(8, false, 4, "");
     begin("200");
@@ -251,10 +251,10 @@ static void a_stream_of_messages_is_told_one_by_one(void **state AS_UNUSED)
         check_end(0, true, 0, "");
         assert_true(as_str_eq(as_buf_slice(&told), AS_STR("[hello][][hello]")));
     }
-    begin_stream(); /* none at all is a good stream */
+    begin_stream(); /* a stream without messages is valid */
     field("grpc-status", "0");
     check_end(0, true, 0, "");
-    begin_stream(); /* each is bounded alone, and one that is cut short is not told */
+    begin_stream(); /* the limit is for each message, and an incomplete one is not reported */
     assert_int_equal(data(MESSAGE MESSAGE MESSAGE "\0\0\0\0\5he", 37), 0);
     field("grpc-status", "0");
     check_end(0, true, 13, "the message was cut short");

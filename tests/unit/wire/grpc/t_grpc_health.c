@@ -56,7 +56,8 @@ static void states_are_written(void **state AS_UNUSED)
 
 /* --- reflection --- */
 
-/* Asks field `number` = text; the answer is in *out. Returns the kind of answer: its field. */
+/* Sends a request with field `number` = text; *out gets the response. Returns the kind of response:
+ * its field number. */
 static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
                     struct as_str *ret_answer)
 {
@@ -71,7 +72,7 @@ static uint32_t ask(uint32_t number, const char *text, struct as_buf *out,
         as_grpc_reflection_answer(AS_GRPC_REFLECTION_CLIENTS, q, (size_t)(end - q), out), 0);
     r = as_pb_of(as_buf_slice(out));
     while (as_pb_next(&r, &f) == 1) {
-        if (f.number == 2) /* the question comes back */
+        if (f.number == 2) /* the request is repeated */
             assert_true(as_str_eq(f.s, (struct as_str){(char *)q, (size_t)(end - q)}));
         if (f.number < 4)
             continue;

@@ -1,4 +1,5 @@
-/* Specification of wire/h1/h1: heads and bodies of requests, what is refused and with which words.
+/* Specification of wire/h1/h1: heads and bodies of requests; which requests are refused, and with
+ * which text.
  */
 #include "h1_case.h"
 
@@ -30,7 +31,7 @@ static void check(const char *bytes, size_t n, const char *seen, const char *sen
 #define BOTH(bytes, seen, sent) check("" bytes, sizeof(bytes) - 1, seen, sent)
 #define SEEN(bytes, seen)       check("" bytes, sizeof(bytes) - 1, seen, NULL)
 
-/* The status and text of the error, and the connection's end behind it. */
+/* Checks the status and the text of the error, and that the connection ends after it. */
 static void check_refused(const char *bytes, size_t n, uint32_t status, const char *text)
 {
     for (int whole = 0; whole < 2; whole++) {
@@ -296,7 +297,7 @@ static void test_fields_are_bounded_in_bytes(void **state)
         if (more) {
             check_refused(head, (size_t)n, 431,
                           "header 2: the fields together are larger than --max-header-bytes");
-            check_refused(head, (size_t)n - 3, 431, /* before its line has ended */
+            check_refused(head, (size_t)n - 3, 431, /* before the line has ended */
                           "header 2: the fields together are larger than --max-header-bytes");
         } else {
             struct h1_case c = {0};
@@ -363,7 +364,7 @@ static void test_chunks(void **state)
          IN_CHUNKS "x}~GET / host=h {}~");
 }
 
-/* The owner hears that its request is gone, the client why. */
+/* The owner gets on_close for its request, and the client gets the reason. */
 #define BAD_CHUNK(bytes, text) REFUSED(CHUNKED bytes, 400, text)
 
 static void test_chunks_that_are_refused(void **state)

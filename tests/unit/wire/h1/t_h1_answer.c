@@ -1,4 +1,6 @@
-/* Specification of wire/h1/h1: answers, whole and over time; bodies with a place. */
+/* Specification of wire/h1/h1: answers, complete and streamed; bodies that are received into a
+ * buffer.
+ */
 #include "h1_case.h"
 
 static void answer(struct h1_case *c, uint32_t status)
@@ -12,10 +14,11 @@ static void test_headers_and_pieces_in_order(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     struct as_blob *b = h1_blob("large", 5);
-    struct as_http_header h[] = {{AS_STR("a"), AS_STR("b")},
-                                 {AS_STR("content-length"), AS_STR("99")}, /* we know better */
-                                 {AS_STR("transfer-encoding"), AS_STR("x")},
-                                 {AS_STR("c"), AS_STR("d")}};
+    struct as_http_header h[] = {
+        {AS_STR("a"), AS_STR("b")},
+        {AS_STR("content-length"), AS_STR("99")}, /* it is replaced by the right one */
+        {AS_STR("transfer-encoding"), AS_STR("x")},
+        {AS_STR("c"), AS_STR("d")}};
     struct as_http_piece p[] = {{(const uint8_t *)"small", 5, NULL}, {b->data, 5, b}};
 
     (void)state;
@@ -35,7 +38,7 @@ static void test_headers_and_pieces_in_order(void **state)
     h1_close(&c);
 }
 
-/* Fields that would be read as something else, or by some as nothing, are left out whole. */
+/* Fields that are not valid are left out completely: readers might take them for something else. */
 static void test_fields_that_are_none_are_left_out(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
@@ -76,7 +79,7 @@ static void test_fields_that_are_none_are_left_out(void **state)
     h1_close(&c);
 }
 
-/* Pieces beyond those that lie in the connection; given out in small portions. */
+/* More pieces than the connection has room for inline; sent in small portions. */
 static void test_no_more_than_asked_for_is_given_out(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
@@ -252,7 +255,7 @@ static void test_a_body_goes_to_its_place(void **state)
     h1_close(&c);
 }
 
-/* The place is for the first bytes; the rest comes as it lies. */
+/* The buffer takes the first bytes; the others are passed on as they come. */
 static void test_a_place_may_be_smaller_than_the_body(void **state)
 {
     uint8_t place[4];

@@ -1,5 +1,6 @@
-/* Specification of wire/h1/h1_client: requests as bytes, answers in every framing and however cut,
- * connections that stay and that end, and servers that break the rules. */
+/* Specification of wire/h1/h1_client: requests as bytes; answers in every framing and cut anywhere;
+ * connections that stay open or end; and servers that break the rules.
+ */
 #include "unit.h"
 #include "wire/h1/h1_client.h"
 
@@ -88,7 +89,7 @@ static void close_world(struct world *w)
     as_buf_fini(&w->next.body);
 }
 
-/* What waits to be written, as one text; at most max bytes are queued at a time. */
+/* The bytes that are to be sent, as one text; at most max bytes are queued at a time. */
 static char *sent(struct world *w, size_t max)
 {
     static char text[4096];
@@ -299,8 +300,8 @@ static void the_end_of_one_call_starts_the_next(void **state AS_UNUSED)
     close_world(&w);
 }
 
-/* What a server says before it has the whole request may be an answer, but nobody knows what it
- * will make of the rest. */
+/* What a server sends before it has the complete request may be an answer, but it is not known how
+ * the server reads the rest. */
 static void an_early_answer_ends_the_connection(void **state AS_UNUSED)
 {
     const struct as_str body[] = {AS_STR("0123456789")};
@@ -344,7 +345,7 @@ static void cut_short(void **state AS_UNUSED)
 
 #define OK "HTTP/1.1 200 OK\r\n"
 
-#define BEHIND 2u /* the last ones: bytes behind a good answer */
+#define BEHIND 2u /* at the end: bytes after a valid answer */
 
 static const char *const bad[] = {
     "HTTP/2 200 OK\r\n\r\n",
@@ -415,7 +416,8 @@ static void what_two_readers_could_read_in_two_ways_ends_it(void **state AS_UNUS
             if (feed(&w, bad[i], slice) != AS_EPROTO)
                 fail_msg("taken: %s", bad[i]);
             assert_int_equal(w.call.n_close, 1);
-            assert_int_equal(w.call.whole, behind); /* an answer that was whole before it is kept */
+            assert_int_equal(w.call.whole,
+                             behind); /* an answer that was complete before stays valid */
             assert_true(behind || w.call.code == 1);
             assert_non_null(as_h1_client_why(w.h));
             assert_true(as_h1_client_done(w.h));
@@ -494,7 +496,7 @@ static void a_request_that_is_given_up_takes_the_connection_along(void **state A
     as_h1_client_reset(w.h, w.stream, 7);
     assert_int_equal(w.call.n_close, 0);
     assert_true(as_h1_client_wants_write(w.h));
-    assert_int_equal(feed(&w, "b", 1000), 0); /* not told any more */
+    assert_int_equal(feed(&w, "b", 1000), 0); /* no longer reported */
     assert_string_equal(body_of(&w.call), "a");
     assert_int_equal(as_h1_client_send(w.h, &w.q, 4096), 0);
     assert_int_equal(w.call.n_close, 1);

@@ -1,4 +1,4 @@
-/* Specification of wire/h1/h1: how a connection ends, and what ends a request early. */
+/* Specification of wire/h1/h1: how a connection ends, and how a request ends early. */
 #include "h1_case.h"
 
 static void answer(struct h1_case *c, uint32_t status)
@@ -17,7 +17,7 @@ static void test_a_reset_ends_the_connection_and_not_the_answer(void **state)
     as_h1_begin(c.h, 1, &(struct as_http_answer){.status = 200});
     as_h1_write(c.h, 1, &(struct as_http_piece){b->data, 1, b});
     as_h1_reset(c.h, 1);
-    h1_check_seen(&c, "GET / host=h {}"); /* not from within the call */
+    h1_check_seen(&c, "GET / host=h {}"); /* not during the call */
     assert_true(as_h1_wants_write(c.h));
     assert_int_equal(h1_take(&c, SIZE_MAX), AS_EPROTO);
     h1_check_seen(&c, "~8");
@@ -40,7 +40,7 @@ static void test_http_1_0_is_served_and_closed(void **state)
     assert_true(as_h1_done(c.h));
     assert_null(as_h1_breach(c.h));
     h1_close(&c);
-    /* over time: it knows no chunks */
+    /* streamed: HTTP/1.0 has no chunks */
     c = (struct h1_case){.ends_answer_nothing = true};
     h1_open(&c);
     h1_say(&c, "GET / HTTP/1.0\r\n\r\n");
@@ -73,7 +73,7 @@ static void test_a_client_that_says_close(void **state)
     }
 }
 
-/* Where the connection may go on in another as_h1: between two requests, and nowhere else. */
+/* When the connection can be continued by another as_h1: between two requests only. */
 static void test_rest(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
@@ -91,17 +91,17 @@ static void test_rest(void **state)
     h1_take(&c, SIZE_MAX);
     assert_true(as_h1_is_idle(c.h));
     h1_close(&c);
-    c = (struct h1_case){.null_request = true}; /* the rest of a body is forgotten */
+    c = (struct h1_case){.null_request = true}; /* the rest of a body is dropped */
     h1_open(&c);
     h1_say(&c, POST(5) "01");
     h1_take(&c, SIZE_MAX);
     assert_false(as_h1_is_idle(c.h));
     h1_say(&c, "234");
     assert_true(as_h1_is_idle(c.h));
-    as_h1_shutdown_notice(c.h); /* the client will be told that it ends here */
+    as_h1_shutdown_notice(c.h); /* the answer will have `connection: close` */
     assert_false(as_h1_is_idle(c.h));
     h1_close(&c);
-    c = (struct h1_case){0}; /* the other one knows that requests have come */
+    c = (struct h1_case){0}; /* the new one knows that requests have come */
     h1_open(&c);
     as_h1_resume(c.h);
     assert_true(as_h1_got_request(c.h) && as_h1_is_idle(c.h));
@@ -157,7 +157,7 @@ static void test_a_little_of_a_body_that_nobody_wants_is_read(void **state)
     h1_say(&c, "234" GET);
     h1_check_sent(&c, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     h1_check_seen(&c, "POST / host=h content-length=5 {GET / host=h {}~");
-    /* while it is being forgotten the server may end */
+    /* while the rest is being dropped, the server may shut down */
     c.null_request = true;
     h1_say(&c, POST(5) "01");
     as_h1_shutdown_final(c.h);
@@ -199,7 +199,7 @@ static void test_a_body_that_stopped_or_is_too_large_ends_the_connection(void **
     }
 }
 
-/* The answer is given, so that a fault behind it has nobody to be told to. */
+/* The answer is complete: a later error cannot be reported. */
 static void test_a_fault_behind_the_answer_only_closes(void **state)
 {
     struct h1_case c = {0};
@@ -216,7 +216,8 @@ static void test_a_fault_behind_the_answer_only_closes(void **state)
     h1_say(&c, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx");
     as_h1_begin(c.h, 1, &(struct as_http_answer){.status = 200});
     h1_say(&c, "zz");
-    assert_int_equal(h1_take(&c, SIZE_MAX), AS_EPROTO); /* a half answer is not ended as if whole */
+    assert_int_equal(h1_take(&c, SIZE_MAX),
+                     AS_EPROTO); /* an incomplete answer must not look complete */
     h1_check_seen(&c, "POST / host=h {x~1");
     h1_close(&c);
 }
@@ -245,7 +246,7 @@ static void test_a_slow_head_is_answered(void **state)
     h1_close(&c);
 }
 
-/* A client that goes in any state: its request, if there is one, is closed once. */
+/* A client that disconnects in any state: an open request is closed exactly once. */
 static void test_the_end_may_come_anywhere(void **state)
 {
     static const char all[] = POST(3) "abcPOST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked"

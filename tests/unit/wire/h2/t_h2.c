@@ -210,7 +210,7 @@ static void test_a_client_resets_inside_of_the_answer(void **state)
     t->mode = PAIR_HOLD;
     pair_pump(t);
     pair_answer(t, (uint32_t)id, &(struct as_http_piece){big, sizeof(big), NULL}, 1, true);
-    pair_pump(t); /* stalls at the client's window */
+    pair_pump(t); /* waits for the client's window */
     assert_int_equal(REQ(t, id)->n_close, 0);
     nghttp2_submit_rst_stream(t->client, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
     pair_pump(t);
@@ -374,8 +374,8 @@ static void test_streams_after_the_final_goaway_are_not_served(void **state)
     pair_free(t);
 }
 
-/* Clients that open all streams have no stream of ours to name. grpc-go names its own last one,
- * others 2^31 - 1; each is an orderly end, repeated or not, whole or in pieces. */
+/* The last stream of a client's GOAWAY is ignored, since the server opens none. grpc-go sends its
+ * own last stream, others 2^31 - 1; each is a normal end, repeated or not, whole or in pieces. */
 static void test_a_client_may_name_any_last_stream_in_its_goaway(void **state)
 {
     static const uint8_t last[][8] = {

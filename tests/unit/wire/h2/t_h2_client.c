@@ -1,5 +1,5 @@
-/* Specification of wire/h2/h2_client: requests and answers against the real server session, both ways
- * of flow control, refusals, resets, GOAWAY, and servers that break the rules. */
+/* Specification of wire/h2/h2_client: requests and answers against the real server session, both
+ * ways of flow control, refusals, resets, GOAWAY, and servers that break the rules. */
 #include "unit.h"
 #include "wire/h2/h2.h"
 #include "wire/h2/h2_client.h"
@@ -32,7 +32,7 @@ struct world {
     enum answer answer;
     size_t slice; /* bytes per recv; 0: all */
     int client_rc, server_rc;
-    bool chain; /* a call's end starts the next one */
+    bool chain; /* on_close starts the next call */
     uint32_t n_started;
 };
 
@@ -162,9 +162,10 @@ static bool move(struct world *w, struct as_outq *q, bool to_server)
 
         assert_int_equal(as_outq_iov(q, &v, 1), 1);
         n = w->slice ? AS_MIN(w->slice, v.iov_len) : v.iov_len;
-        exact = malloc(n); /* its own block, so that a sanitizer sees one byte too far */
+        exact = malloc(n); /* a block of its own, so that a sanitizer finds a read beyond its end */
         memcpy(exact, v.iov_base, n);
-        if (to_server) { /* which may take less at once: the rest when answers were sent */
+        if (to_server) { /* the server may consume only a part: the rest is passed after answers
+                            were sent */
             w->server_rc = as_h2_recv(w->server, exact, n, 0, &n);
             as_h2_send(w->server, &w->down, 1 << 20);
         } else {
@@ -422,7 +423,7 @@ static void frame(struct as_buf *b, uint8_t type, uint8_t flags, uint32_t id, co
     as_buf_add(b, p, n);
 }
 
-/* Feeds the bytes, sends what the client says to them. */
+/* Passes the bytes to the client, and sends what it answers. */
 static int feed(struct world *w, struct as_buf *b)
 {
     int rc = as_h2_client_recv(w->client, b->p, b->n), sent;
@@ -510,12 +511,12 @@ static void pushes_and_unknown_streams_are_refused(void **state AS_UNUSED)
     struct as_buf b;
     struct world *w = world_asked(&b);
 
-    frame(&b, NGHTTP2_SETTINGS, 1, 0, NULL, 0); /* it knows that push is off */
+    frame(&b, NGHTTP2_SETTINGS, 1, 0, NULL, 0); /* push is off */
     frame(&b, NGHTTP2_PUSH_PROMISE, 4, 1, "\x00\x00\x00\x02\x82", 5);
     assert_int_equal(feed(w, &b), AS_EPROTO);
     world_free(w);
     w = world_asked(&b);
-    frame(&b, NGHTTP2_HEADERS, 4, 3, "\x88", 1); /* a stream that we never opened */
+    frame(&b, NGHTTP2_HEADERS, 4, 3, "\x88", 1); /* a stream that was never opened */
     assert_int_equal(feed(w, &b), AS_EPROTO);
     world_free(w);
 }

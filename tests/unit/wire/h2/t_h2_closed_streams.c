@@ -1,5 +1,5 @@
-/* Specification of wire/h2/h2_closed_streams: which frames come behind what a client has done
- * before. */
+/* Specification of wire/h2/h2_closed_streams: which frames of ended and skipped streams are errors.
+ */
 #include "wire/h2/h2_closed_streams.h"
 
 #include "unit.h"
@@ -44,7 +44,7 @@ static void after_the_end(void **state AS_UNUSED)
     }
 }
 
-/* The server may have ended it, which the client has not heard of yet. */
+/* The server may have ended it, and the client may not know that yet. */
 static void open_streams_may_go_on(void **state AS_UNUSED)
 {
     struct as_h2_closed_streams p = {0};
@@ -95,7 +95,7 @@ static void memory_is_bounded(void **state AS_UNUSED)
     assert_int_equal(FRAME(DATA, false, last), AS_H2_CODE_CLOSED);
 }
 
-/* A jump forgets whatever lies too far back, and nothing stale shows through. */
+/* After a jump in the ids older streams are forgotten, and no old bit remains. */
 static void jumps(void **state AS_UNUSED)
 {
     static const uint32_t to[] = {2 * AS_H2_CLOSED_STREAMS_IDS - 1,

@@ -1,4 +1,6 @@
-/* Specification of wire/h2/h2: floods and what else costs the server more than the client. */
+/* Specification of wire/h2/h2: floods, and other behaviour that costs the server more than the
+ * client.
+ */
 #include "h2_raw.h"
 
 /* ---- what costs us more than the client: N are borne, one more ends it with a GOAWAY ---- */
@@ -19,7 +21,7 @@ static void test_pings_come_too_often(void **state)
     struct pair *t = pair_greeted();
 
     (void)state;
-    for (unsigned i = 0; i < 3; i++) { /* the first is free, two may come early */
+    for (unsigned i = 0; i < 3; i++) { /* the first does not count, two may come early */
         raw(t, NGHTTP2_PING, 0, 0, "12345678", 8);
         assert_int_equal(t->recv_rc, 0);
     }
@@ -77,7 +79,7 @@ static void test_streams_taken_back_are_limited(void **state)
     raw(t, NGHTTP2_RST_STREAM, 0, stream, "\0\0\0\x8", 4);
     stream += 2;
     raw_request(t, stream, NGHTTP2_FLAG_END_STREAM, "te", "trailers");
-    pair_answer(t, stream, NULL, 0, true); /* and so does a call that ends well */
+    pair_answer(t, stream, NULL, 0, true); /* and so does a call that ends normally */
     sent(t);
     stream += 2;
     raw_request(t, stream, 0, "te", "trailers");
@@ -90,7 +92,7 @@ static void test_streams_taken_back_are_limited(void **state)
     check_over(t, AS_H2_RESETS);
 }
 
-/* As of clients whose deadlines pass while nothing is answered. */
+/* As from clients whose deadlines expire while nothing is answered. */
 static void test_a_reset_after_long_does_not_count(void **state)
 {
     static const as_ns ages[] = {AS_SEC, AS_SEC - 1};
@@ -118,7 +120,7 @@ static void test_a_reset_after_long_does_not_count(void **state)
     }
 }
 
-/* Taken back with NO_ERROR it is not a call that ended well. */
+/* A call that is cancelled with NO_ERROR has not ended normally. */
 static void test_a_reset_without_error_is_a_reset(void **state)
 {
     struct pair *t = pair_greeted();
@@ -184,7 +186,7 @@ static void test_streams_that_go_wrong_are_limited(void **state)
     }
 }
 
-/* Whole requests of one frame each, all in one read: what follows the breach starts nothing. */
+/* Complete requests of one frame each, all in one read: those after the breach are not started. */
 static void test_nothing_begins_after_a_breach(void **state)
 {
     struct pair *t = pair_greeted();
@@ -239,7 +241,7 @@ static void test_window_updates_are_limited(void **state)
         assert_int_equal(t->recv_rc, 0);
     }
     raw_request(t, 1, NGHTTP2_FLAG_END_STREAM, "te", "trailers");
-    pair_answer(t, 1, NULL, 0, true); /* two frames, which may be accounted for */
+    pair_answer(t, 1, NULL, 0, true); /* for the two frames of the answer */
     assert_string_equal(sent(t), "H1 H1 ");
     for (unsigned i = 0; i < 2 + 8; i++) { /* for the request, for its answer */
         raw(t, NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\1", 4);
@@ -293,7 +295,7 @@ static void test_continuations_are_limited(void **state)
 static void test_a_block_that_unpacks_to_too_much(void **state)
 {
     (void)state;
-    /* 8192 may be used, 32768 is the end; :method … count 43 + 43 + 39 */
+    /* 8192 are allowed, more than 32768 are a breach; :method … count 43 + 43 + 39 */
     for (unsigned refs = 1; refs <= 9; refs++) {
         struct pair *t = pair_greeted();
         static uint8_t frame[9 + 4096];
@@ -356,7 +358,7 @@ static void test_the_owner_has_enough(void **state)
     as_h2_enhance_your_calm(t->h, "header_timeout");
     assert_string_equal(sent(t), CALM);
     assert_int_equal(t->send_rc, AS_EPROTO);
-    assert_int_equal(as_h2_breach(t->h), AS_H2_NO_BREACH); /* it is not what the client did */
+    assert_int_equal(as_h2_breach(t->h), AS_H2_NO_BREACH); /* not the client's fault */
     pair_free(t);
 }
 

@@ -27,7 +27,7 @@ struct wire {
     as_ns now;
     uint32_t calls;
     size_t slice;  /* bytes per scan; 0: all */
-    size_t passed; /* bytes that may go on */
+    size_t passed; /* bytes that may be passed on */
     uint16_t n_requests;
 };
 
@@ -46,7 +46,7 @@ static void feed(struct wire *w, const uint8_t *p, size_t n)
     }
 }
 
-/* Each HEADERS has a stream of its own; what follows is of streams that the guard does not know. */
+/* Each HEADERS opens a new stream; other frames are of streams that the guard does not know. */
 static void frame(struct wire *w, uint8_t type, uint8_t flags, size_t n)
 {
     static uint8_t f[9 + 2000];
@@ -106,7 +106,7 @@ static void counted_frames(void **state AS_UNUSED)
     check_limit(HEADERS, 0, 0, 8, AS_H2_EMPTY);
 }
 
-/* What wire/h2/h2_closed_streams knows is asked for each frame; the bad one is left out. */
+/* Each frame is checked by wire/h2/h2_closed_streams; a bad frame is left out. */
 static void frames_behind_the_end(void **state AS_UNUSED)
 {
     static const uint8_t frames[] = "\0\0\1\1\5\0\0\0\1h"  /* HEADERS with END_STREAM */
@@ -136,7 +136,7 @@ static void priorities_that_make_no_sense(void **state AS_UNUSED)
         {"\0\0\5\2\0\0\0\0\3\x80\0\0\3w", 14, true}, /* exclusive */
         {"\0\0\5\2\0\0\0\0\3\0\0\0\5w", 14, false},
         {"\0\0\5\2\0\0\0\0\3\0\0\0\0w", 14, false},
-        {"\0\0\3\2\0\0\0\0\3\0\0\0", 12, false}, /* nghttp2 refuses the length */
+        {"\0\0\3\2\0\0\0\0\3\0\0\0", 12, false}, /* nghttp2 reports the wrong length */
         {"\0\0\0\2\0\0\0\0\3", 9, false},
     };
 
@@ -148,7 +148,7 @@ static void priorities_that_make_no_sense(void **state AS_UNUSED)
         feed(&w, cases[at].frame, cases[at].n);
         assert_int_equal(w.g.breach, cases[at].is_bad ? AS_H2_PROTOCOL : AS_H2_NO_BREACH);
         assert_int_equal(w.g.code, cases[at].is_bad ? AS_H2_CODE_PROTOCOL : 0);
-        if (!cases[at].is_bad) { /* and what follows is read as before */
+        if (!cases[at].is_bad) { /* and the next frames are scanned as usual */
             frame(&w, HEADERS, END_HEADERS | END_STREAM, 5);
             assert_int_equal(w.g.n_blocks, 1);
             assert_int_equal(w.passed, 24 + cases[at].n + 14);
@@ -180,7 +180,7 @@ static void padding_is_empty(void **state AS_UNUSED)
             struct wire w;
 
             start(&w, slice);
-            f[9] = (uint8_t)(len - 2); /* one byte of data: nothing to say about it */
+            f[9] = (uint8_t)(len - 2); /* one byte of data: it does not count */
             for (unsigned i = 0; i < 20 && len > 1; i++)
                 feed(&w, f, 9 + len);
             assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
@@ -337,7 +337,7 @@ static void pings(void **state AS_UNUSED)
     }
 }
 
-/* grpc-go measures the line: a ping per round trip that brought it something. */
+/* grpc-go measures the bandwidth: one ping per round trip with data. */
 static void a_ping_for_each_answer_is_free(void **state AS_UNUSED)
 {
     struct wire w;
@@ -348,7 +348,7 @@ static void a_ping_for_each_answer_is_free(void **state AS_UNUSED)
         frame(&w, PING, 0, 8);
     }
     assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
-    for (unsigned i = 0; i < 2; i++) /* one, however many answers there were */
+    for (unsigned i = 0; i < 2; i++) /* only one, however many answers there were */
         as_h2_guard_answer_sent(&w.g);
     frame(&w, PING, 0, 8);
     for (unsigned i = 0; i < 2; i++) /* two may come early */
@@ -358,7 +358,7 @@ static void a_ping_for_each_answer_is_free(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_PINGS);
 }
 
-/* Far enough apart for gRPC's rule, yet control frames as others. */
+/* Far enough apart for gRPC's rule, but they count as control frames. */
 static void pings_without_a_rule_are_counted(void **state AS_UNUSED)
 {
     struct as_h2_limits l = limits;
@@ -374,8 +374,7 @@ static void pings_without_a_rule_are_counted(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_CONTROL);
 }
 
-/* The owner must have acted on what stands before a ping, so that it knows how many calls are open.
- */
+/* The frames before a ping must be processed first, so that the number of open calls is right. */
 static void a_ping_is_judged_where_it_stands(void **state AS_UNUSED)
 {
     static const uint8_t two[] = {0, 0, 0, DATA, 1, 0, 0, 0, 1, 0, 0, 8,    PING, 0, 0, 0, 0, 0,
@@ -389,7 +388,7 @@ static void a_ping_is_judged_where_it_stands(void **state AS_UNUSED)
     assert_true(w.g.last_ping == 3);
 }
 
-/* So that the owner can act on what many requests in one read have brought. */
+/* The owner can react to what many requests in one read have caused. */
 static void a_scan_ends_after_many_requests(void **state AS_UNUSED)
 {
     static uint8_t all[(AS_H2_REQUESTS_PER_RECV + 1) * 10];

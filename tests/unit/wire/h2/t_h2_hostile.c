@@ -44,7 +44,7 @@ static void test_a_broken_frame_ends_the_connection_with_a_goaway(void **state)
     pair_free(t);
 }
 
-/* What it may name is free; the frame's form is not. */
+/* Any last stream is accepted, but the frame must be well-formed. */
 static void test_a_broken_goaway_ends_the_connection(void **state)
 {
     static const struct {
@@ -87,7 +87,7 @@ static void test_malformed_requests_are_never_seen(void **state)
     pair_free(t);
 }
 
-/* wire/h2/h2_closed_streams knows; nghttp2 alone would ignore the frame and wait. */
+/* wire/h2/h2_closed_streams finds it; nghttp2 alone would ignore the frame. */
 static void test_frames_behind_the_clients_own_end_end_the_connection(void **state)
 {
     static const uint8_t types[] = {NGHTTP2_DATA, NGHTTP2_HEADERS};
@@ -105,7 +105,7 @@ static void test_frames_behind_the_clients_own_end_end_the_connection(void **sta
         raw(t, types[i / 2], NGHTTP2_FLAG_END_STREAM, 1, "late", 4);
         raw_request(t, 5, NGHTTP2_FLAG_END_STREAM, "x", "y");
         assert_int_equal(t->recv_rc, AS_EPROTO);
-        assert_int_equal(t->n_req, 2); /* what comes behind is not read */
+        assert_int_equal(t->n_req, 2); /* the bytes after it are not read */
         assert_string_equal(sent(t), "G:5 ");
         assert_int_equal(t->send_rc, AS_EPROTO);
         assert_int_equal(as_h2_breach(t->h), AS_H2_PROTOCOL);
@@ -128,7 +128,7 @@ static void test_frames_behind_our_end_are_ignored(void **state)
     pair_free(t);
 }
 
-/* Half-closed (remote): nghttp2 and we agree. */
+/* Half-closed (remote): the same result as from nghttp2. */
 static void test_frames_behind_the_end_of_an_open_stream_end_the_connection(void **state)
 {
     struct pair *t = pair_greeted();
@@ -166,7 +166,8 @@ static void test_senseless_priorities_end_the_connection(void **state)
     }
 }
 
-/* However they are cut: nghttp2's own limit, which is off, counts every piece of a head. */
+/* Header blocks in any number of pieces: nghttp2's own limit, which is off, would count every
+ * piece. */
 static void test_a_header_block_in_many_frames(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void test_large_bodies_travel_by_reference(void **state)
     }
     assert_int_equal(inside, 600000);
     assert_true(atomic_load(&blob->refs) > 1);
-    as_blob_unref(blob); /* the owner forgets it at on_close; the queue still has it */
+    as_blob_unref(blob); /* the owner drops it in on_close; the queue still has a reference */
     pair_pump(t);
     assert_int_equal(REPLY(t, id)->body.n, 600008);
     assert_memory_equal(REPLY(t, id)->body.p, "12345bbb", 8);
@@ -253,7 +253,8 @@ static void test_fields_of_every_length(void **state)
     struct pair *t = pair_new();
 
     (void)state;
-    for (size_t n = 600; n < 1100; n++) { /* around what a stream's record holds itself */
+    for (size_t n = 600; n < 1100;
+         n++) { /* around the number that a stream's record holds inline */
         int32_t id = request_with(t, 1, n);
 
         pair_pump(t);
@@ -369,7 +370,7 @@ static void test_too_many_streams_are_refused(void **state)
     assert_true(REPLY(t, 11)->closed);
     assert_int_equal(REPLY(t, 11)->code, NGHTTP2_REFUSED_STREAM);
     assert_false(REPLY(t, 9)->closed);
-    pair_request(t, NULL, NULL, 0); /* the client knows now and waits */
+    pair_request(t, NULL, NULL, 0); /* the client now knows the limit, and waits */
     pair_pump(t);
     assert_int_equal(t->n_req, 5);
     pair_answer(t, 3, NULL, 0, true);

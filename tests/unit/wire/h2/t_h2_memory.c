@@ -1,10 +1,9 @@
-/* The failure sweep of wire/h2/h2 in one process: a session with requests is repeated, and each
- * time one allocation more fails. Whatever fails, every request that came is closed once, nothing
- * is leaked or used after its end (run under a sanitizer), and a stream either has its whole
- * answer, is refused with 503, is reset, or the connection is over.
- *
- * Allocations of our own files are counted (the linker's --wrap), nghttp2's among them: it gets its
- * memory from the connection's pool.
+/* Failure sweep of wire/h2/h2 in one process: a session with requests is repeated, and each time a
+ * later allocation fails. Whatever fails, every request that came is closed once, nothing is leaked
+ * or used after it was freed (run it under a sanitizer), and each stream has its complete answer,
+ * is refused with 503, or is reset, unless the connection is over. Allocations of this project's
+ * files are counted (the linker's --wrap), and so are those of nghttp2, which go through the
+ * connection's allocator.
  */
 #include "base/err.h"
 #include "unit.h"
@@ -15,7 +14,7 @@
 
 #define STREAMS   6
 #define BODY      20000u /* above a DATA frame, below the window */
-#define OPEN_ENDS 3      /* streams that are answered before their end */
+#define OPEN_ENDS 3      /* streams that are answered before the client has ended them */
 
 /* --- the allocator --- */
 
@@ -235,7 +234,7 @@ static nghttp2_nv nv(const char *name, const char *value)
 
 static void ask(struct world *w, size_t *left)
 {
-    /* three headers that outgrow what a stream's record holds */
+    /* three headers that are larger than a stream's record */
     char value[600];
     nghttp2_nv fields[7];
     nghttp2_data_provider body = {.source = {.ptr = left}, .read_callback = upload};
@@ -267,7 +266,8 @@ static int to_server(struct world *w, bool *ret_any)
         mem.on = true;
         err = as_h2_recv(w->h, p, (size_t)n, AS_SEC, &taken);
         mem.on = false;
-        assert_true(err || taken == (size_t)n); /* six requests are no step's worth */
+        assert_true(err ||
+                    taken == (size_t)n); /* six requests are fewer than AS_H2_REQUESTS_PER_RECV */
         *ret_any = true;
     }
     return err;
@@ -282,7 +282,7 @@ static int to_client(struct world *w, bool *ret_any)
     err = as_h2_send(w->h, &w->q, 1 << 20);
     mem.on = false;
     if (w->q.broken)
-        return AS_ENOMEM; /* as the owner of a connection does: nothing more is written */
+        return AS_ENOMEM; /* like a real owner: nothing more is written */
     while ((k = as_outq_iov(&w->q, iov, 16)) > 0) {
         for (int i = 0; i < k; i++) {
             assert_true(nghttp2_session_mem_recv(w->client, iov[i].iov_base, iov[i].iov_len) >= 0);
@@ -352,7 +352,8 @@ static unsigned live_once(unsigned at, unsigned run, unsigned *ret_right)
         bool right = w.reply[i].body == BODY && w.reply[i].trailers && w.reply[i].closed;
 
         *ret_right += right;
-        /* never a cut answer that looks whole, never a stream that waits on a living connection */
+        /* never an incomplete answer that looks complete, never a stream that waits on a living
+         * connection */
         assert_true(right || err || w.reply[i].refused || (w.reply[i].closed && w.reply[i].code));
     }
     mem.on = true;

@@ -1,12 +1,13 @@
-/* Specification of wire/h2/h2_request_cache: request heads that come again. What the owner sees
- * must not depend on whether a block was unpacked or known. */
+/* Specification of wire/h2/h2_request_cache: request heads that come again. What the owner gets
+ * must not depend on whether a block was decoded or taken from the cache.
+ */
 #include "base/rand.h"
 #include "h2_raw.h"
 #include "wire/h2/h2_internal.h"
 
 #define REQ(t, id) ((t)->req[((id)-1) / 2])
 
-/* The compression table of a client, by hand: an indexed literal with a new name. */
+/* Adds an entry to the compression table: a literal with indexing and a new name. */
 static size_t insert(uint8_t *to, const char *name, const char *value)
 {
     size_t n = literal(to, name, value);
@@ -61,7 +62,7 @@ static void what_comes_twice_is_known(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* Fields live as long as the streams that have them, whatever is known by then. */
+/* Fields live as long as the streams that have them, whatever the cache holds by then. */
 static void another_block_ends_it(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
@@ -85,7 +86,7 @@ static void another_block_ends_it(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* The same bytes mean something else once the table has changed. */
+/* The same bytes mean something else after a change of the table. */
 static void the_compression_table_changes(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
@@ -112,7 +113,7 @@ static void the_compression_table_changes(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* By the block of a stream's trailers, too. */
+/* The block of a stream's trailers changes the table, too. */
 static void trailers_change_the_table(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
@@ -136,7 +137,7 @@ static void trailers_change_the_table(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* A known block may come as trailers: then it is malformed, as it would be unpacked. */
+/* A cached block may come as trailers: then it is malformed, as it is when decoded. */
 static void a_known_block_as_trailers_is_malformed(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
@@ -186,7 +187,7 @@ static size_t add_frame(uint8_t *to, uint32_t id, const uint8_t *block, size_t n
     return 9 + n;
 }
 
-/* Each gets its own fields, though nghttp2 is handed several frames at once. */
+/* Each request gets its own fields, even if nghttp2 gets several frames at once. */
 static void many_frames_in_one_read(void **state AS_UNUSED)
 {
     static const uint8_t order[] = {0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0};
@@ -208,7 +209,7 @@ static void many_frames_in_one_read(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* However the bytes are cut, also in the middle of a frame's head. */
+/* The bytes are cut anywhere, also inside a frame head. */
 static void frames_in_pieces_are_not_known(void **state AS_UNUSED)
 {
     for (size_t slice = 1; slice < 80; slice++) {
@@ -279,7 +280,7 @@ static void a_malformed_head_is_never_known(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* The largest block and text that are kept, and one byte more. */
+/* The largest block and text that are cached, and one byte more. */
 static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
 {
     char value[AS_H2_REQUEST_BLOCK_MAX];
@@ -307,7 +308,7 @@ static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
     }
 }
 
-/* What RFC 7541 §6 says of first bytes; numbers and texts that are cut are not steady. */
+/* First bytes according to RFC 7541 §6; numbers and strings that are cut are not cacheable. */
 static void what_changes_the_table(void **state AS_UNUSED)
 {
     static const struct {
@@ -347,7 +348,7 @@ static void what_changes_the_table(void **state AS_UNUSED)
     }
 }
 
-/* A client that this has to serve: the table, the order and the cuts are nghttp2's. */
+/* A real client: nghttp2 chooses the table, the order and the pieces. */
 static void a_client_that_repeats_itself(void **state AS_UNUSED)
 {
     struct pair *t = pair_new();
@@ -370,7 +371,7 @@ static void a_client_that_repeats_itself(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* One request of a few kinds, what the owner has to see of it, and whether it is taken back. */
+/* One of a few kinds of requests, what the owner must see of it, and whether it is cancelled. */
 static int32_t any_request(struct pair *t, struct as_rand *r, struct pair_upload *u, char *ret_text,
                            size_t cap)
 {
@@ -393,7 +394,7 @@ static int32_t any_request(struct pair *t, struct as_rand *r, struct pair_upload
     return id;
 }
 
-/* All that the client has to say, in reads of `slice` bytes. */
+/* Passes on everything that the client sends, in reads of `slice` bytes. */
 static void say_all(struct pair *t)
 {
     struct as_buf all = {0};
@@ -441,7 +442,7 @@ static void any_order_and_any_cut(void **state AS_UNUSED)
     }
 }
 
-/* After GOAWAY: the known head goes nowhere, and the table is as it was. */
+/* After GOAWAY: a cached head is not used, and the table is unchanged. */
 static void a_stream_that_is_not_taken_gets_nothing(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();

@@ -1,5 +1,6 @@
 /* Specification of wire/h2/h2_response_cache: header blocks that were sent before. What a client
- * decodes must not depend on whether nghttp2 has packed it. */
+ * decodes must not depend on whether nghttp2 or the cache has encoded it.
+ */
 #include "h2_pair.h"
 #include "wire/h2/h2_internal.h"
 
@@ -19,7 +20,7 @@ static int32_t ask(struct pair *t)
     return id;
 }
 
-/* Not packed before the next pair_to_client. */
+/* It is not encoded before the next pair_to_client. */
 static void answer(struct pair *t, int32_t id)
 {
     pair_answer(t, (uint32_t)id, &(struct as_http_piece){(const uint8_t *)"ok", 2, NULL}, 1, true);
@@ -45,8 +46,8 @@ static int32_t call(struct pair *t)
     return id;
 }
 
-/* The same fields in heads and trailers, response_cache again and again: what is no field is left
- * out, and is not remembered. */
+/* The same fields in heads and trailers, again and again: invalid fields are left out, and are not
+ * cached. */
 static void fields_that_are_none_are_left_out(void **state)
 {
     const struct as_http_header h[] = {
@@ -87,7 +88,7 @@ static void fields_that_are_none_are_left_out(void **state)
     pair_free(t);
 }
 
-/* A pair that has response_cache WHOLE until it is known. */
+/* A pair that has sent WHOLE until it is cached. */
 static struct pair *pair_that_knows(void)
 {
     struct pair *t = pair_new();
@@ -119,7 +120,7 @@ static void answers_that_are_alike(void **state AS_UNUSED)
         check(t, id, WHOLE);
         assert_string_equal(pair_text(&pair_reply_of(t, id)->body), "ok");
         assert_string_equal(pair_reply_of(t, id)->frames, "hdH");
-        /* the first is literals, the second references; the text is taken from the first */
+        /* the first has literals, the second references; the cache learns from the first */
         assert_int_equal(t->h->response_cache.head.is_known, i >= 1);
     }
     assert_int_equal(t->h->response_cache.n_heads_pending, 0);
@@ -169,7 +170,7 @@ static void another_block_comes_between(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* The text that a waiting frame has is not replaced; when none waits it is. */
+/* The text of a waiting frame is not replaced; when no frame waits, it is. */
 static void two_kinds_take_turns(void **state AS_UNUSED)
 {
     struct pair *t = pair_that_knows();
@@ -193,7 +194,7 @@ static void two_kinds_take_turns(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* An offer is of the text that it was made with, though another answer comes before its frame. */
+/* The cache learns the text of the frame, even if another answer comes before the frame is sent. */
 static void an_offer_is_of_its_own_text(void **state AS_UNUSED)
 {
     struct pair *t = pair_new();
@@ -221,7 +222,7 @@ static void settings(struct pair *t, uint32_t table)
     pair_to_server(t);
 }
 
-/* A new size is told in front of the next block, and its entries may be gone. */
+/* A new table size is sent before the next block, and entries may be gone. */
 static void the_client_changes_its_table(void **state AS_UNUSED)
 {
     static const uint32_t size[] = {0, 4096, 100, 64, 4096};
@@ -232,7 +233,7 @@ static void the_client_changes_its_table(void **state AS_UNUSED)
         for (size_t i = 0; i < AS_COUNT(size); i++) {
             int32_t a = ask(t), b = ask(t);
 
-            answer(t, a); /* not packed yet */
+            answer(t, a); /* not encoded yet */
             if (before)
                 answer(t, b);
             settings(t, size[i]);
@@ -248,7 +249,7 @@ static void the_client_changes_its_table(void **state AS_UNUSED)
     }
 }
 
-/* A stream that goes before its head is packed gives the memo back. */
+/* A stream that is closed before its head is encoded releases the cached head. */
 static void a_stream_goes_before_its_head(void **state AS_UNUSED)
 {
     struct pair *t = pair_that_knows();
@@ -272,10 +273,10 @@ static void a_stream_goes_before_its_head(void **state AS_UNUSED)
     check(t, call(t), WHOLE);
     a = ask(t);
     answer(t, a);
-    pair_free(t); /* and one that is never packed */
+    pair_free(t); /* and so does one whose head is never encoded */
 }
 
-/* Answers over time begin alike, too. */
+/* Streamed answers use the cached head, too. */
 static void open_answers_begin_with_it(void **state AS_UNUSED)
 {
     struct pair *t = pair_that_knows();
@@ -300,8 +301,8 @@ static void open_answers_begin_with_it(void **state AS_UNUSED)
     pair_free(t);
 }
 
-/* Without a body the head ends the stream, and is left to nghttp2; so are heads with many or long
- * fields. */
+/* An answer without a body ends with its head, which nghttp2 encodes; nghttp2 also encodes heads
+ * with many or long fields. */
 static void other_answers_are_packed(void **state AS_UNUSED)
 {
     const struct as_http_header many[AS_H2_CACHED_BLOCK_FIELDS] = {

@@ -1,5 +1,7 @@
-/* Specification of wire/h2/h2_rules: the same verdicts as nghttp2's own, on requests made of good and
- * bad parts. One difference is wanted: a request may leave out :authority and Host. */
+/* Specification of wire/h2/h2_rules: the same results as nghttp2's own checks, for requests made of
+ * valid and invalid parts. One difference is intended: a request may leave out both :authority and
+ * Host.
+ */
 #include "wire/h2/h2_rules.h"
 
 #include "base/rand.h"
@@ -101,7 +103,7 @@ static bool theirs(const struct request *q)
 static bool fields(struct as_h2_rules *r, const struct field *f, uint32_t n, bool trailer)
 {
     for (uint32_t i = 0; i < n; i++) {
-        /* as a copy of its own, so that a read beyond the end is seen */
+        /* a copy of its own, so that a sanitizer finds a read beyond its end */
         char *name = malloc(f[i].n_name + 1u), *value = malloc(f[i].n_value + 1u);
         bool good;
 
@@ -234,7 +236,7 @@ static void set_field(struct as_rand *rnd, struct field *f)
     set(f->value, &f->n_value, values[below(rnd, AS_COUNT(values))]);
 }
 
-/* A usual request, of which some parts are changed, left out, doubled or moved. */
+/* An ordinary request; some of its parts are changed, left out, doubled or moved. */
 static void make(struct as_rand *rnd, struct request *q)
 {
     uint32_t changes = below(rnd, 4);
@@ -277,7 +279,7 @@ static void print(const struct request *q)
                   q->trailers_end);
 }
 
-/* RFC 9113 §8.3.1 lets a client leave out both; nghttp2 does not. So it is shown one. */
+/* RFC 9113 §8.3.1 lets a client leave out both, nghttp2 does not: so nghttp2 gets one. */
 static bool has_authority(const struct request *q)
 {
     for (uint32_t i = 0; i < q->n_fields; i++) {

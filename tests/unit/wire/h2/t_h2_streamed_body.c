@@ -107,7 +107,7 @@ static void test_finish_before_the_client_has_ended_resets_behind_the_trailers(v
     pair_free(t);
 }
 
-/* The client's window of 65535 is never opened: what is beyond waits here. */
+/* The client never opens its window of 65535: the rest waits in the server. */
 static void test_what_the_client_does_not_read_waits(void **state)
 {
     struct pair *t = pair_new();
@@ -122,7 +122,7 @@ static void test_what_the_client_does_not_read_waits(void **state)
     assert_int_equal(t->n_drained, 0);
     nghttp2_session_consume(t->client, id, 65535);
     pair_pump(t);
-    assert_int_equal(t->n_drained, 0); /* more than AS_H2_LOW_WATER waits still */
+    assert_int_equal(t->n_drained, 0); /* more than AS_H2_LOW_WATER bytes still wait */
     nghttp2_session_consume(t->client, id, 65535);
     pair_pump(t);
     assert_int_equal(as_h2_bytes_unsent(t->h, (uint32_t)id), 200000 - 3 * 65535);
@@ -230,7 +230,7 @@ static void test_a_client_that_goes_frees_what_waits(void **state)
     pair_pump(t);
     assert_int_equal(REQ(t, a)->n_close, 1);
     assert_int_equal(REQ(t, a)->code, NGHTTP2_CANCEL);
-    pair_free(t); /* with b open: a sanitizer sees what is left */
+    pair_free(t); /* while b is open: a sanitizer finds what is left */
 }
 
 int main(void)

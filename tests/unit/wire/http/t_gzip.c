@@ -6,7 +6,7 @@
 
 static const enum as_gzip_format formats[] = {AS_GZIP_GZIP, AS_GZIP_DEFLATE};
 
-/* The whole of `in` through z, at most `in_max` bytes in and `out_max` out at a time. */
+/* Passes all of `in` through z, with at most `in_max` bytes in and `out_max` out at a time. */
 static enum as_gzip_step run(struct as_gzip *z, struct as_str in, size_t in_max, size_t out_max,
                              struct as_buf *out)
 {
@@ -188,8 +188,8 @@ static void lists_of_encodings(void **state AS_UNUSED)
     assert_false(as_gzip_in_grpc_list((struct as_str){0}, AS_GZIP_GZIP));
 }
 
-/* HTTP's accept-encoding, RFC 9110, 12.5.3: what is not listed, or refused by its weight, is not
- * used. */
+/* HTTP's accept-encoding (RFC 9110 §12.5.3): a format that is not listed, or refused by its weight,
+ * is not used. */
 static void what_http_wants(void **state AS_UNUSED)
 {
     static const struct {

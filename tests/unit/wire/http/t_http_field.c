@@ -1,4 +1,4 @@
-/* Specification of wire/http/http_field: which names and values a header that we send may have. */
+/* Specification of wire/http/http_field: which names and values may be sent in a header. */
 #include "wire/http/http_field.h"
 
 #include "unit.h"

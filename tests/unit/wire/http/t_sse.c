@@ -1,12 +1,12 @@
-/* Specification of wire/http/sse: events out of lines, as WHATWG HTML 9.2.6 has them. */
+/* Specification of wire/http/sse: how lines become events (WHATWG HTML 9.2.6). */
 #include "wire/http/sse.h"
 
 #include "unit.h"
 
 static struct as_buf told;
 
-/* The events of a stream that comes in steps of so many bytes, each in brackets; then "." when
- * nothing is left over, "~" when something is, "!" when one was too big. */
+/* The events of a stream that comes in steps of this many bytes, each in brackets; then "." if
+ * nothing is left over, "~" if something is, "!" if an event was too big. */
 static const char *events(const char *stream, size_t n, size_t step, size_t limit)
 {
     struct as_sse s = {0};

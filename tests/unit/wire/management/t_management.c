@@ -1,5 +1,6 @@
-/* Specification of wire/management/management: what its messages are, in both forms, and what is wrong with
- * those that are none. The same messages from PyPI's protobuf: tests/e2e/worker/test_management.py. */
+/* Specification of wire/management/management: its messages in both forms, and the errors for
+ * malformed ones. The same messages from PyPI's protobuf: tests/e2e/worker/test_management.py.
+ */
 #include "wire/management/management.h"
 
 #include "base/err.h"
@@ -7,7 +8,7 @@
 #include "protobuf.h"
 
 static struct as_management_request asked;
-static char said[256]; /* why not */
+static char said[256]; /* the reason */
 
 static int parse(enum as_management_rpc rpc, struct as_buf *b)
 {
@@ -170,8 +171,8 @@ static void the_other_requests(void **state AS_UNUSED)
     assert_str(asked.models[1], "\xc3\xa9");
 }
 
-/* As every reader of protobuf: unpacked sizes too, the last of scalars counts, and what is put
- * together of two parts. */
+/* Like every protobuf reader: sizes that are not packed, too; the last value of a scalar counts;
+ * and a message in two parts is merged. */
 static void protobuf_in_other_words(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, t = {0}, sig = {0};
@@ -235,7 +236,7 @@ static void unknown_fields_are_skipped(void **state AS_UNUSED)
     put_unknown(&t);
     pb_text(&t, 1, "x");
     pb_text(&t, 2, "FP32");
-    pb_varint(&t, 3u << 3 | 5); /* shape is none of these */
+    pb_varint(&t, 3u << 3 | 5); /* shape has none of these types */
     as_buf_add(&t, "1234", 4);
     put_unknown(&sig);
     pb_nest(&sig, 1, t);
@@ -281,7 +282,7 @@ static void unknown_fields_that_are_malformed(void **state AS_UNUSED)
     }
 }
 
-/* protobuf's own mapping refuses them; a newer worker must be able to join all the same. */
+/* protobuf's own mapping refuses unknown keys; a newer worker must be able to register. */
 static void unknown_keys_of_json_are_skipped(void **state AS_UNUSED)
 {
     assert_int_equal(
@@ -298,7 +299,7 @@ static void unknown_keys_of_json_are_skipped(void **state AS_UNUSED)
     assert_str(asked.unknown, "model"); /* the first */
     assert_int_equal(parse_json(AS_MANAGEMENT_HEARTBEAT, "{\"worker_id\":\"w\"}"), 0);
     assert_int_equal(asked.unknown.n, 0);
-    /* what nobody reads is looked at all the same */
+    /* an unused value is checked all the same */
     assert_int_equal(parse_json(AS_MANAGEMENT_HEARTBEAT, "{\"worker_id\":\"w\",\"x\":[1,}"),
                      AS_EINVALID);
 }
@@ -393,7 +394,7 @@ static void labels_that_are_none(void **state AS_UNUSED)
                  "signature.outputs[0].labels[0]: not a line of text");
 }
 
-/* One output whose labels are so many, and so long. */
+/* One output with this many labels of this length. */
 static struct as_buf many_labels(uint32_t n, size_t size)
 {
     struct as_buf b = {0}, sig = {0}, t = tensor("x", "FP32", NULL, 0);
@@ -466,7 +467,8 @@ static void limits(void **state AS_UNUSED)
     refused(AS_MANAGEMENT_HEARTBEAT, &b, "model_names: more than 4096");
 }
 
-/* Every cut of a good message is read to its end and no further (the sanitizer sees the rest). */
+/* Every prefix of a valid message is read to its end and no further (a sanitizer finds reads beyond
+ * it). */
 static void cut_messages_are_safe(void **state AS_UNUSED)
 {
     struct as_buf whole = many_tensors(3, "first");

@@ -1,5 +1,6 @@
-/* Specification of wire/oip/simple_frame: requests behind their length, answers as they come, and
- * what of a worker's word is believed. */
+/* Specification of wire/oip/simple_frame: requests after their length, answers as their bytes come,
+ * and which answers of a worker are refused.
+ */
 #include "protobuf.h"
 #include "wire/oip/simple_frame.h"
 
@@ -140,7 +141,7 @@ static void an_answer_in_one_piece_is_not_copied(void **state AS_UNUSED)
     assert_int_equal(as_simple_frame_receive(&rx, b.p, b.n, MAX, &m, &rest), 1);
     assert_ptr_equal(m.p, b.p + 4);
     assert_int_equal(m.n, 5);
-    assert_int_equal(rest, 1); /* nobody asked for it */
+    assert_int_equal(rest, 1); /* it was not requested */
     assert_null(rx.blob);
     as_simple_frame_reset(&rx);
     as_buf_fini(&b);
@@ -334,7 +335,7 @@ static void garbage(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-/* An output says that its bytes lie in a region of shared memory: there is none for workers. */
+/* An output claims that its bytes are in shared memory, which workers do not have. */
 static void an_output_without_its_bytes(void **state AS_UNUSED)
 {
     struct as_tensor t = {
@@ -352,7 +353,8 @@ static void an_output_without_its_bytes(void **state AS_UNUSED)
 
 /* --- two answers run into one --- */
 
-/* An answer with one tensor of n bytes, behind its length; the model's name where `named`. */
+/* An answer with one tensor of n bytes, after its length; with the model's name if `named` is set.
+ */
 static void put_answer(struct as_buf *out, bool named, const char *id, size_t n)
 {
     static uint8_t bytes[90000];
@@ -379,7 +381,7 @@ static void put_answer(struct as_buf *out, bool named, const char *id, size_t n)
     out->n += 4 + len;
 }
 
-/* The first `cut` bytes of an answer that nobody waits for any more, then the answer to "id". */
+/* The first `cut` bytes of an answer that is no longer needed, then the answer to "id". */
 static void check_mixed(const struct as_buf *old, size_t cut, const struct as_buf *next, size_t n)
 {
     struct as_simple_frame_rx rx = {0};
@@ -403,9 +405,9 @@ static void check_mixed(const struct as_buf *old, size_t cut, const struct as_bu
     as_simple_frame_reset(&rx);
 }
 
-/* A worker sends a part of an answer again, and then what it was asked for. Whatever the part, what
- * is made of both is not believed: it may have the right id and end behind it, without a tensor.
- * (Where an answer has no id its connection is not used again: link/simple/simple.) */
+/* A worker sends a part of an earlier answer again, and then the right answer. Whatever the part
+ * is, both together are refused as one message: it may have the right id and end without a tensor.
+ * (If an answer has no id, its connection is not used again: link/simple/simple.) */
 static void what_is_left_of_another_answer(void **state AS_UNUSED)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 7, 120, 300, 81310};

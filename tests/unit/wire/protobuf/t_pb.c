@@ -1,4 +1,4 @@
-/* Protobuf's wire format: what the reader gives, what it refuses, and the sizes of the writer. */
+/* Protobuf's wire format: what the reader gives and refuses, and the sizes of the writer. */
 #include "wire/protobuf/pb.h"
 
 #include "unit.h"
@@ -62,7 +62,7 @@ static void wire_types_that_are_none(void **state AS_UNUSED)
 {
     struct as_pb_field f;
 
-    assert_int_equal(WALK("\x0c"), AS_EPROTO); /* the end of a group that nobody began */
+    assert_int_equal(WALK("\x0c"), AS_EPROTO); /* the end of a group that was not opened */
     assert_int_equal(WALK("\x0e\x01"), AS_EPROTO);
     assert_int_equal(WALK("\x0f\x01"), AS_EPROTO);
 }
@@ -96,7 +96,7 @@ static void groups_that_are_none(void **state AS_UNUSED)
     assert_int_equal(WALK("\x0b\x1d\1\2\3"), AS_EPROTO);
 }
 
-/* As deep as protobuf's own readers go. */
+/* The depth limit of protobuf's own readers. */
 static void depth_of_groups(void **state AS_UNUSED)
 {
     char bytes[2 * (AS_PB_DEPTH + 1)];
