@@ -264,8 +264,7 @@ static int ms_of_timeout(PyObject *timeout)
     return (int)fmin(ceil(s * 1e3), 1e9);
 }
 
-/* The events of descriptors other than the link's: [(descriptor, events)]. NULL with an exception.
- */
+/* The events of other descriptors than the link's: [(descriptor, events)]. NULL: an exception. */
 static PyObject *other_events(const Link *l, const struct epoll_event *events, int n,
                               bool *ret_ours)
 {

@@ -83,8 +83,7 @@ static PyObject *lossy_elements(PyArrayObject *was, PyArrayObject *is)
 
     if (PyArray_ISINTEGER(was) && PyArray_ISINTEGER(is))
         return PyObject_RichCompare((PyObject *)was, (PyObject *)is, Py_NE);
-    a = is_infinite(
-        was); /* fewer digits are accepted: the datatype was declared; infinity is not */
+    a = is_infinite(was); /* only infinity: fewer digits are what was declared */
     b = a ? is_infinite(is) : NULL;
     r = b ? PyObject_RichCompare(a, b, Py_NE) : NULL;
     Py_XDECREF(a);

@@ -114,8 +114,7 @@ static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_t
     return PyErr_Occurred() ? -1 : PyList_Append(m->text_owners, names);
 }
 
-/* params: a sequence of (name, required, default, is_request); the last n_kwonly are keyword-only.
- */
+/* params: a sequence of (name, required, default, is_request), the last n_kwonly keyword-only. */
 static int get_params(PyObject *o, struct model *m)
 {
     PyObject *seq = PyObject_GetAttrString(o, "params");

@@ -1,4 +1,4 @@
-/* The module and Link: a worker's end of the link to the dispatcher, and its synchronous runner.
+/* The module and Link: a worker's end of the link, and its synchronous runner.
  */
 #define ANYSERVE_IMPORT_ARRAY
 #include "native.h"

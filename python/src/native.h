@@ -291,8 +291,7 @@ struct group *native_group_new(Link *l, struct model *m, struct as_worker_req *q
 void native_group_free(struct group *g);
 /* The handler's argument for tensor k. */
 PyObject *native_group_array(struct model *m, struct group *g, uint32_t k);
-/* Answers all requests with what the handler returned. -1 with an exception: some are unanswered.
- */
+/* Answers all with what the handler returned. -1 with an exception: some are unanswered. */
 int native_group_answer(Link *l, struct model *m, struct group *g, PyObject *result);
 /* Fails the requests that are unanswered. */
 void native_group_fail(Link *l, struct group *g, uint32_t code, struct as_str text);

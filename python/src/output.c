@@ -301,8 +301,7 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     to->name.n = (size_t)n;
     to->dtype = t;
     to->ndim = (uint32_t)PyArray_NDIM(a);
-    /* points into numpy's own array of dimensions; npy_intp has 64 bits on all supported platforms
-     */
+    /* numpy's own array of dimensions; npy_intp has 64 bits on all supported platforms */
     to->shape = (const int64_t *)PyArray_DIMS(a);
     to->data = PyArray_DATA(a);
     to->nbytes = (size_t)PyArray_NBYTES(a);

@@ -114,8 +114,7 @@ static int set_bytes_items(PyObject **slots, const struct as_tensor *t)
     return 0;
 }
 
-/* An object array of bytes objects. The dispatcher has checked the lengths; they are checked again.
- */
+/* An object array of bytes objects. The lengths were checked by the dispatcher; checked again. */
 static PyObject *bytes_array(const struct as_tensor *t)
 {
     PyObject *a = PyArray_SimpleNew((int)t->ndim, (const npy_intp *)t->shape, NPY_OBJECT);
@@ -429,8 +428,7 @@ static PyObject *make_id(Request *r)
     return str_of(as_worker_req_msg(r->q)->id);
 }
 
-/* Attributes that are made when they are first read: where they are stored, and how they are made.
- */
+/* Attributes that are made when first read: where they are stored, and how they are made. */
 static const struct lazy {
     size_t at;
     PyObject *(*make)(Request *r);
@@ -551,8 +549,7 @@ PyTypeObject native_request_type = {
     .tp_doc = "One inference request, as a handler's parameter called `request` sees it.",
 };
 
-/* No cyclic garbage collection: only a handler can make a cycle, by putting a request into itself.
- */
+/* No cyclic garbage collection: only a handler can make a cycle (a request within itself). */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
 {
     Request *r = PyObject_New(Request, &native_request_type);

@@ -12,14 +12,12 @@
 #include "base/memory/outq.h"
 #include "base/tensor.h"
 
-#define AS_FRAME_HEADER 16u
-#define AS_FRAME_ALIGN  64u
-#define AS_FRAME_MAX    (1u << 20) /* maximum payload bytes of one frame, DATA included */
-#define AS_FRAME_INLINE                                                                            \
-    (64u << 10)            /* a body up to this size travels inside OPEN / the first DATA */
-#define AS_FRAME_FIXED 48u /* bytes of the fixed part of a message, see struct as_frame_msg */
-#define AS_FRAME_TABLE (512u << 10) /* bytes of a message's table: names, shapes, parameters, id   \
-                                     */
+#define AS_FRAME_HEADER       16u
+#define AS_FRAME_ALIGN        64u
+#define AS_FRAME_MAX          (1u << 20)  /* maximum payload bytes of one frame, DATA included */
+#define AS_FRAME_INLINE       (64u << 10) /* a body up to this size is in OPEN / the first DATA */
+#define AS_FRAME_FIXED        48u /* bytes of the fixed part of a message, see struct as_frame_msg */
+#define AS_FRAME_TABLE        (512u << 10) /* bytes of a table: names, shapes, parameters, id */
 #define AS_FRAME_TENSORS      4096u /* tensors of a message, or entries of one side of a signature */
 #define AS_FRAME_PARAMS       1024u  /* parameters of a message, and as many metadata entries */
 #define AS_FRAME_LABELS       65536u /* labels of an output */
@@ -168,10 +166,9 @@ int as_frame_get_error(const struct as_frame *f, struct as_frame_error *ret_e);
 struct as_frame_hello {
     uint16_t lo, hi; /* range of protocol versions; in the answer both are the chosen version */
     uint64_t capabilities; /* AS_CAP_…; the answer has those that both sides know */
-    uint64_t
-        epoch; /* in the answer: assigned by the dispatcher; from a worker: its last epoch, or 0 */
-    uint64_t max_message; /* the largest body that this side accepts, in bytes */
-    uint32_t pid;         /* for log messages only; the kernel gives the identity */
+    uint64_t epoch;        /* answer: given by the dispatcher; from a worker: its last one, or 0 */
+    uint64_t max_message;  /* the largest body that this side accepts, in bytes */
+    uint32_t pid;          /* for log messages only; the kernel gives the identity */
     struct as_str token, replica, deployment, peer; /* peer: free text, "anyserve-python 0.1.0" */
 };
 #define AS_CAP_RECALL        0x1u
@@ -194,8 +191,7 @@ struct as_frame_batching {
     uint32_t preferred[AS_FRAME_PREFERRED];
 };
 
-/* REGISTER: one model. Options of the deployment are repeated in each frame, and must be the same.
- */
+/* REGISTER: one model. Each frame repeats the options of the deployment; they must be the same. */
 struct as_frame_register {
     uint32_t model; /* the worker's number for the model; REGISTERED repeats it */
     struct as_str name, version, platform;
@@ -368,11 +364,10 @@ struct as_page_stat {
 
 struct as_page {
     uint32_t magic, version;
-    uint64_t
-        last_started;  /* stream id of the newest started stream; stored before user code runs */
-    uint64_t started;  /* streams started since the page was made */
-    uint64_t finished; /* streams whose handler has returned */
-    uint64_t clock;    /* CLOCK_MONOTONIC ns of the last start or finish */
+    uint64_t last_started; /* id of the newest started stream; stored before user code runs */
+    uint64_t started;      /* streams started since the page was made */
+    uint64_t finished;     /* streams whose handler has returned */
+    uint64_t clock;        /* CLOCK_MONOTONIC ns of the last start or finish */
     /* CLOCK_MONOTONIC ns since when the worker's only thread is inside a handler, and can do
      * nothing else, not even answer health checks; 0: it is not, or the worker does not report it.
      */

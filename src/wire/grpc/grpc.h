@@ -46,8 +46,7 @@ int as_grpc_timeout(struct as_str value, as_ns *ret_timeout);
 #define AS_GRPC_MESSAGE_MAX 4096u
 size_t as_grpc_encode_message(char *out, size_t max, struct as_str text);
 
-/* The content types that are served: application/grpc, application/grpc+proto, application/grpc;…
- */
+/* The supported types: application/grpc, application/grpc+proto, application/grpc;… */
 bool as_grpc_is_content_type(struct as_str value);
 
 /* Keys that are not part of a call's metadata: pseudo-headers, te, content-type and grpc-*, except

@@ -23,8 +23,7 @@
 uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
                              struct as_str authority, struct as_str user_agent,
                              struct as_str timeout);
-/* Writes a time as grpc-timeout, in the finest unit in which it has at most 8 digits, rounded up.
- */
+/* Writes a time as grpc-timeout, in the finest unit that needs at most 8 digits, rounded up. */
 void as_grpc_put_timeout(char out[AS_GRPC_TIMEOUT_MAX], as_ns timeout);
 /* Appends v as base64 without padding: the value of a "-bin" key. */
 void as_grpc_put_bin(struct as_buf *out, struct as_str v);

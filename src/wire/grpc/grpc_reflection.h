@@ -16,8 +16,7 @@ enum as_grpc_reflection_set {
     AS_GRPC_REFLECTION_MANAGEMENT, /* worker management, health, reflection */
 };
 
-#define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* maximum bytes of a request; the caller checks it  \
-                                               */
+#define AS_GRPC_REFLECTION_REQUEST_MAX 65536u /* maximum bytes of a request */
 
 /* Parses a ServerReflectionRequest and appends the ServerReflectionResponse. A request for
  * something unknown is answered with an error_response. 0; AS_EPROTO: the request is malformed, or

@@ -16,19 +16,17 @@
 struct as_h1_client;
 
 struct as_h1_client_conf {
-    uint32_t max_line; /* bytes of the status line */
-    uint32_t
-        max_header_bytes;   /* name + value + 32 of all fields of one answer, trailers included */
-    uint32_t max_headers;   /* number of these fields */
-    uint32_t max_chunk_ext; /* bytes of the extensions of one chunk */
+    uint32_t max_line;         /* bytes of the status line */
+    uint32_t max_header_bytes; /* name + value + 32 of all fields of an answer, with trailers */
+    uint32_t max_headers;      /* number of these fields */
+    uint32_t max_chunk_ext;    /* bytes of the extensions of one chunk */
 };
 
 #define AS_H1_CLIENT_INTERIM_MAX 8u /* maximum number of interim answers (1xx) to one request */
 
 int as_h1_client_new(struct as_h1_client **ret_h, const struct as_h1_client_conf *conf,
                      const struct as_http_client_ops *ops, void *conn);
-void as_h1_client_free(
-    struct as_h1_client *h); /* calls on_close(CANCEL) for the open request first */
+void as_h1_client_free(struct as_h1_client *h); /* calls on_close(CANCEL) for an open request */
 
 /* Parses received bytes. 0, or AS_EPROTO: the connection is over, and as_h1_client_why gives the
  * reason. Bytes after the last answer that may come are dropped. */

@@ -7,8 +7,7 @@
 
 #define FIELD_OVERHEAD 32u /* counted for each field, as HTTP/2 does (RFC 9113 §6.5.2) */
 
-/* The lower-case form of a byte that a token may have; 0: no token has this byte (RFC 9110 §5.6.2).
- */
+/* The lower-case form of a byte of a token (RFC 9110 §5.6.2); 0: no token has this byte. */
 #define SAME(c)  [c] = (c)
 #define UPPER(c) [c] = (c) | 0x20, [(c) | 0x20] = (c) | 0x20
 static const uint8_t token[256] = {
@@ -118,8 +117,7 @@ static const char *parse_coding(struct as_h1_request *r, struct as_str v, uint32
     r->chunked = true;
     if (equals_nocase(v, AS_STR("chunked")))
         return NULL;
-    /* a well-formed coding that is not implemented (501) is told apart from a malformed one (400)
-     */
+    /* well-formed, but not implemented: 501; malformed: 400 */
     for (size_t i = 0; i < v.n; i++) {
         if (!token[(uint8_t)v.p[i]] && !strchr(", ;=\t", v.p[i]))
             return "transfer-encoding is malformed";
@@ -516,8 +514,7 @@ static bool grow_head(struct as_h1 *h)
     return true;
 }
 
-/* True: a line of this many bytes, without its line end, is above a limit, and an error was given.
- */
+/* True: a line of this many bytes, without its end, is above a limit, and an error was given. */
 static bool reject_over_limit(struct as_h1 *h, size_t line)
 {
     if (h->state == AS_H1_LINE) {

@@ -123,8 +123,7 @@ void as_h1_end_body(struct as_h1 *h);
  * more. The error text names `where` and, unless it is 0, `index` (where == NULL: neither). */
 void as_h1_fail(struct as_h1 *h, uint32_t status, const char *where, uint64_t index,
                 const char *what);
-void as_h1_next_request(
-    struct as_h1 *h); /* goes on to the next request if the current one is done */
+void as_h1_next_request(struct as_h1 *h); /* if the current one is done */
 /* Calls on_close for the open request, if there is one. */
 void as_h1_close_request(struct as_h1 *h, uint32_t code);
 
@@ -134,8 +133,7 @@ void as_h1_put_error(struct as_h1 *h, uint32_t status, const char *where, uint64
 void as_h1_put_continue(struct as_h1 *h);
 void as_h1_drop_pieces(struct as_h1 *h);
 
-/* Makes room for n more bytes; false: out of memory. `first`: the inline block, which is not freed.
- */
+/* Makes room for n more bytes; false: out of memory. `first`: the inline block, never freed. */
 bool as_h1_reserve(struct as_h1_bytes *b, size_t n, const uint8_t *first);
 
 #endif

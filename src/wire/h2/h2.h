@@ -79,8 +79,7 @@ size_t as_h2_bytes_unsent(struct as_h2 *h, uint32_t stream);
 /* Bytes of the stream's answer that as_h2_send has handed out. */
 uint64_t as_h2_bytes_sent(struct as_h2 *h, uint32_t stream);
 void as_h2_ping(struct as_h2 *h); /* any frame that comes back shows that the client is alive */
-/* Ends the connection with GOAWAY ENHANCE_YOUR_CALM for a reason of the owner's, as after a breach.
- */
+/* Ends the connection with GOAWAY ENHANCE_YOUR_CALM for a reason of the owner's. */
 void as_h2_enhance_your_calm(struct as_h2 *h, const char *text);
 
 /* Graceful shutdown: GOAWAY with stream 2^31-1 now; as_h2_shutdown_final sends the last stream that

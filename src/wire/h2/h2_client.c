@@ -26,8 +26,7 @@ struct as_h2_client {
     const struct as_http_client_ops *ops;
     void *conn;
     struct as_list open;
-    struct stream
-        *spare; /* one record for the next request: enough for one request after the other */
+    struct stream *spare; /* one record, kept for the next request */
     bool ready;
     bool dead; /* the session must not be used any more */
     bool over; /* a GOAWAY with an error was sent */

@@ -16,16 +16,14 @@
 struct as_h2_client;
 
 struct as_h2_client_conf {
-    uint32_t stream_window; /* bytes of one answer that the server may send ahead */
-    uint32_t conn_window;   /* bytes of all answers together that it may send ahead */
-    uint32_t
-        max_header_list; /* of one answer, trailers included: name + value + 32 of all fields */
+    uint32_t stream_window;   /* bytes of one answer that the server may send ahead */
+    uint32_t conn_window;     /* bytes of all answers together that it may send ahead */
+    uint32_t max_header_list; /* name + value + 32 of all fields of an answer, with trailers */
 };
 
 int as_h2_client_new(struct as_h2_client **ret_h, const struct as_h2_client_conf *conf,
                      const struct as_http_client_ops *ops, void *conn);
-void as_h2_client_free(
-    struct as_h2_client *h); /* calls on_close(CANCEL) for every open stream first */
+void as_h2_client_free(struct as_h2_client *h); /* calls on_close(CANCEL) for open streams */
 
 /* Parses received bytes. 0, or AS_EPROTO: the connection is over (as in wire/h2/h2.h). */
 int as_h2_client_recv(struct as_h2_client *h, const uint8_t *p, size_t n);

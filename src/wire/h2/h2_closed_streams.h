@@ -17,10 +17,8 @@
 enum { AS_H2_CODE_PROTOCOL = 0x1, AS_H2_CODE_CLOSED = 0x5 }; /* error codes of RFC 9113 §7 */
 
 struct as_h2_closed_streams { /* all 0: no stream was opened */
-    uint32_t
-        next; /* one above the highest; index 0, 1, 2 … stands for the client's stream 1, 3, 5 … */
-    uint64_t
-        ended[AS_H2_CLOSED_STREAMS_IDS / 64]; /* by an END_STREAM or RST_STREAM of the client */
+    uint32_t next; /* one above the highest index; index i is the client's stream 2 i + 1 */
+    uint64_t ended[AS_H2_CLOSED_STREAMS_IDS / 64];  /* by the client: END_STREAM, RST_STREAM */
     uint64_t passed[AS_H2_CLOSED_STREAMS_IDS / 64]; /* skipped: a higher stream was opened first */
 };
 

@@ -47,15 +47,13 @@ struct as_h2_limits {
     /* SETTINGS, PING (except for the first after each answer), PRIORITY, GOAWAY, unknown types;
      * also acknowledgements of our frames */
     struct as_h2_rate control;
-    struct as_h2_rate empty; /* DATA, HEADERS, CONTINUATION without a payload that end nothing */
-    struct as_h2_rate
-        window; /* WINDOW_UPDATE; each request and each frame of an answer gives some back */
+    struct as_h2_rate empty;    /* DATA, HEADERS, CONTINUATION without a payload that end nothing */
+    struct as_h2_rate window;   /* WINDOW_UPDATE; requests and frames of answers give some back */
     uint32_t max_continuations; /* CONTINUATION frames after one HEADERS; 0: no limit */
     uint32_t max_header_block;  /* bytes of these frames together; 0: no limit */
     as_ns ping_interval;        /* minimum between two pings while calls are open; 0: any */
     as_ns idle_ping_interval;   /* the same while no call is open; 0: any */
-    uint32_t
-        ping_strikes; /* pings that may come too early; one more ends the connection; 0: no limit */
+    uint32_t ping_strikes;      /* pings that may come too early, before one ends it; 0: any */
 };
 
 /* A token bucket. Credit is counted in ns: a token costs the time that it takes to earn it. */
@@ -73,15 +71,14 @@ struct as_h2_guard {
     uint32_t skip;   /* bytes until the next frame head; at first those of the preface */
     uint8_t head[9]; /* a frame head that came in pieces */
     uint8_t n_head;
-    bool greeted;    /* the preface and the first frame are complete */
-    bool framed;     /* a frame has begun */
-    bool in_block;   /* between the first and the last byte of a header block */
-    bool block_ends; /* the current frame has END_HEADERS */
-    bool answering;  /* a frame of an answer was sent since the last ping */
-    bool padded;     /* the next byte is the pad length of a short DATA frame */
-    uint8_t n_last;  /* the next bytes are this many bytes of a GOAWAY's last stream */
-    uint8_t
-        n_parent; /* the next bytes are this many bytes of the stream that a PRIORITY depends on */
+    bool greeted;        /* the preface and the first frame are complete */
+    bool framed;         /* a frame has begun */
+    bool in_block;       /* between the first and the last byte of a header block */
+    bool block_ends;     /* the current frame has END_HEADERS */
+    bool answering;      /* a frame of an answer was sent since the last ping */
+    bool padded;         /* the next byte is the pad length of a short DATA frame */
+    uint8_t n_last;      /* the next bytes: so many of the last stream of a GOAWAY */
+    uint8_t n_parent;    /* the next bytes: so many of the stream that a PRIORITY names */
     uint32_t parent;     /* the value of those that have come */
     uint32_t stream;     /* the stream of that PRIORITY */
     uint32_t n_blocks;   /* header blocks since the owner has set it to 0 */

@@ -38,10 +38,9 @@
 #define AS_H2_INLINE_MEM     1024
 #define AS_H2_INLINE_REST    16
 #define AS_H2_INLINE_PIECES  4
-#define AS_H2_FREE_MAX       (128 * AS_H2_RECYCLE) /* free stream records kept by one connection */
+#define AS_H2_FREE_MAX       (128 * AS_H2_RECYCLE) /* free stream records per connection */
 #define AS_H2_MEMORY_CLASSES 16
-#define AS_H2_MEMORY_MAX                                                                           \
-    (((size_t)128 << 10) * AS_H2_RECYCLE) /* free bytes kept by one connection */
+#define AS_H2_MEMORY_MAX     (((size_t)128 << 10) * AS_H2_RECYCLE) /* free bytes per connection */
 
 /* Free blocks of nghttp2, by size: nghttp2 allocates and frees about ten per request. */
 struct as_h2_memory {

@@ -92,8 +92,7 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
         ((struct as_h2_memory *)user)->growth_failed |= !ptr;
         return ptr;
     }
-    /* nghttp2 grows few blocks: copying is good enough, and needs no second path through realloc.
-     */
+    /* nghttp2 grows few blocks, so copying is good enough */
     old_size = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
     if (n <= old_size)
         return ptr;

@@ -17,8 +17,7 @@ enum as_gzip_format { AS_GZIP_NONE, AS_GZIP_GZIP, AS_GZIP_DEFLATE, AS_GZIP_FORMA
 /* The formats that we can decompress, as a value of grpc-accept-encoding. */
 #define AS_GZIP_GRPC_ACCEPT "identity,deflate,gzip"
 
-/* The format of a grpc-encoding value; "" and "identity" are AS_GZIP_NONE. 0 or AS_EUNIMPLEMENTED.
- */
+/* The format of a grpc-encoding; "" and "identity" are AS_GZIP_NONE. 0 or AS_EUNIMPLEMENTED. */
 int as_gzip_format_of(struct as_str name, enum as_gzip_format *ret_f);
 struct as_str as_gzip_name(enum as_gzip_format f); /* "identity", "gzip", "deflate" */
 /* A list in the form of grpc-accept-encoding contains the format. */

@@ -8,8 +8,7 @@
 
 #include "base/str.h"
 
-/* Each entry is an origin; an empty list is valid. *ret_bad: the first entry that is not an origin.
- */
+/* Each entry is an origin; an empty list is valid. *ret_bad: the first entry that is not. */
 bool as_origin_list_is_valid(struct as_str list, struct as_str *ret_bad);
 bool as_origin_list_contains(struct as_str list, struct as_str origin);
 /* An entry of the list has this host, whatever its scheme and port. */

@@ -286,8 +286,7 @@ static int read_pb_field(struct as_management_reader *r, const struct as_managem
     }
 }
 
-/* The field of the table, or NULL: the field is unknown (of a later version), or has another type.
- */
+/* The field of the table; NULL: it is unknown (of a later version), or has another type. */
 static const struct as_management_field *find_pb_field(const struct as_management_message *m,
                                                        const struct as_pb_field *v)
 {

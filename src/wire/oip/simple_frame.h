@@ -24,10 +24,8 @@ struct as_simple_frame_rx {
     uint32_t n_head;      /* bytes of the head that have come */
     size_t n, n_received; /* size of the message, once the head is complete, and how much of it has
                              come */
-    struct as_blob
-        *blob; /* holds the message, and grows with it; NULL: the message has not begun */
-    struct as_account
-        *payer; /* set by the caller: the account that pays for the blob; NULL: none */
+    struct as_blob *blob; /* holds the message; NULL: it has not begun */
+    struct as_account *payer; /* set by the caller: pays for the blob; NULL: nobody pays */
 };
 
 /* Processes received bytes, which begin with the next bytes of the answer. 1: the answer is

@@ -104,8 +104,7 @@ static inline uint8_t *as_pb_put_varint(uint8_t *p, uint64_t v)
     return p;
 }
 
-/* The tag of a field below 16 takes one byte; no message that is written here has a higher field.
- */
+/* The tag of a field below 16 takes one byte; no message written here has a higher field. */
 #define AS_PB_TAG(number, wire) ((uint8_t)((number) << 3 | (wire)))
 
 static inline size_t as_pb_len_len(size_t n) /* size of a LEN field: tag, length and n bytes */
