@@ -1,6 +1,6 @@
 /* wire/frame/frame.h — the frames of the link between dispatcher and worker, bytes ↔ structs.
  *
- * docs/PROTOCOL.md is the specification. Every frame starts at a multiple of 64 bytes of the
+ * docs/protocol/link.md is the specification. Every frame starts at a multiple of 64 bytes of the
  * stream: a 16-byte little-endian header, the payload, zero padding. Decoders read from memory that
  * no other process can change, check every length once, and return slices into that memory. All
  * integers are little-endian. Pure; decoders allocate from an arena only.
@@ -278,7 +278,7 @@ int as_frame_get_cancel(const struct as_frame *f, uint32_t *ret_reason);
  * text of a request is never cut: it has at most AS_FRAME_CONTROL_TEXT bytes, which is asserted. */
 enum as_control_op {
     AS_CONTROL_HEALTH = 1,
-    AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/PROTOCOL.md section 10 */
+    AS_CONTROL_RECONFIGURE = 2, /* text: JSON, docs/protocol/link.md section 10 */
     AS_CONTROL_RANK = 3,
     AS_CONTROL_STATS = 4,
     AS_CONTROL_LOG_LEVEL = 5

@@ -10,7 +10,7 @@
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the link's byte order is the machine's");
 
-/* Sizes that the writer and the reader of messages share; docs/PROTOCOL.md, section 7. */
+/* Sizes that the writer and the reader of messages share; docs/protocol/link.md, section 7. */
 #define AS_MSG_TABLE        (AS_FRAME_HEADER + AS_FRAME_FIXED) /* offset of the table in the frame */
 #define AS_MSG_TENSOR       32u /* fixed parts of the records in the table */
 #define AS_MSG_PARAM        16u

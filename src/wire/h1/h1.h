@@ -4,7 +4,7 @@
  * time: a pipelined request waits until the answer to the one before it has been handed out.
  * Parsing is strict: none of the leniencies that RFC 9112 permits. A message that two readers could
  * read in two ways ends the connection with an error (400, 414, 417, 431, 501, 505), whose body
- * {"error":"WHERE: WHAT"} names the line and the fault. docs/PROTOCOL.md lists these decisions.
+ * {"error":"WHERE: WHAT"} names the line and the fault. docs/protocol/http.md lists these decisions.
  * Streams are numbered 1, 2, 3 …; a request of HTTP/1.0 is served, and its connection closed.
  * Hop-by-hop fields are not in the head; content-length and expect are. Thread: that of the
  * connection. No callback may free the connection.

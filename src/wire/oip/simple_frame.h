@@ -3,7 +3,7 @@
  *   dispatcher: [4 bytes, big-endian: n][n bytes: inference.ModelInferRequest]
  *   worker:     [4 bytes, big-endian: n][n bytes: inference.ModelInferResponse]
  *
- * docs/PROTOCOL.md is the specification. The bytes of a worker are untrusted. Pure.
+ * docs/protocol/simple-worker.md is the specification. The bytes of a worker are untrusted. Pure.
  */
 #ifndef AS_WIRE_SIMPLE_FRAME_H
 #define AS_WIRE_SIMPLE_FRAME_H
