@@ -62,9 +62,10 @@ int output_check_object(struct output *o, PyObject *name, PyObject *value, PyArr
         PyLong_Check(value))
         return 0;
     type = dot ? dot + 1 : type;
-    return output_refuse("output '%U' of model '%U' is %s %s, of which numpy makes no array of "
-                         "numbers or texts",
-                         name, o->m->name, strchr("aeiou", type[0]) ? "an" : "a", type);
+    return output_refuse(
+        "output '%U' of model '%U' is %s %s, which numpy cannot convert to an array of "
+        "numbers or text",
+        name, o->m->name, strchr("aeiou", type[0]) ? "an" : "a", type);
 }
 
 static PyObject *is_infinite(PyArrayObject *a)

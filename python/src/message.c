@@ -32,7 +32,7 @@ static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIM
         return -1;
     t->dtype = as_dtype_of(as_str_of(datatype));
     if (t->dtype == AS_DT_INVALID || PyTuple_GET_SIZE(shape) > AS_MAX_DIMS) {
-        PyErr_SetString(PyExc_ValueError, "no such datatype, or too many dimensions");
+        PyErr_SetString(PyExc_ValueError, "unknown datatype, or too many dimensions");
         return -1;
     }
     t->ndim = (uint32_t)PyTuple_GET_SIZE(shape);
@@ -57,7 +57,7 @@ static int read_number(PyObject *v, struct as_param *p)
         p->type = AS_PARAM_UINT64;
         p->u64 = PyLong_AsUnsignedLongLong(v);
     } else if (over < 0) {
-        PyErr_SetString(PyExc_OverflowError, "a parameter is too small");
+        PyErr_SetString(PyExc_OverflowError, "a parameter is too small for int64");
     }
     return PyErr_Occurred() ? -1 : 0;
 }

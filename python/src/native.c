@@ -120,7 +120,7 @@ static PyObject *link_connect(PyObject *self, PyObject *arg)
 
     if (timeout < 0 || timeout > 1e6) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "timeout out of range");
+            PyErr_SetString(PyExc_ValueError, "timeout must be 0 to 1e6 seconds");
         return NULL;
     }
     /* threads of the user's module run on meanwhile */

@@ -160,7 +160,7 @@ static int refuse_form(struct output *o, PyObject *name, PyArrayObject *a, enum 
     is = shape_text(got, (const int64_t *)PyArray_DIMS(a), (uint32_t)PyArray_NDIM(a));
     declared = shape_text(want->dtype, want->shape, want->ndim);
     if (is && declared)
-        output_refuse("output '%U' of model '%U' is %U (numpy %S), declared is %U", name,
+        output_refuse("output '%U' of model '%U' is %U (numpy %S), but %U is declared", name,
                       o->m->name, is, np, declared);
     Py_XDECREF(is);
     Py_XDECREF(declared);
@@ -185,7 +185,8 @@ static int refuse_value(struct output *o, PyObject *name)
 {
     PyObject *exc = native_fetch_exception();
 
-    output_refuse("output '%U' of model '%U' does not make a tensor: %S", name, o->m->name, exc);
+    output_refuse("output '%U' of model '%U' cannot be converted to a tensor: %S", name, o->m->name,
+                  exc);
     Py_DECREF(exc);
     return -1;
 }
@@ -235,7 +236,7 @@ static int bytes_element(PyObject *e, const char **ret_p, Py_ssize_t *ret_n)
         return -1;
     }
     if (*ret_n > (Py_ssize_t)UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "an element of 4 GiB or more");
+        PyErr_SetString(PyExc_ValueError, "an element has 4 GiB or more");
         return -1;
     }
     return 0;

@@ -22,7 +22,7 @@ static PyObject *copy_of(PyObject *o, const char *what)
     PyObject *d;
 
     if (o && (!PyMapping_Check(o) || PyUnicode_Check(o) || !PyObject_HasAttrString(o, "keys"))) {
-        PyErr_Format(PyExc_TypeError, "%s is a mapping, not %s", what, Py_TYPE(o)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s must be a mapping, not %s", what, Py_TYPE(o)->tp_name);
         return NULL;
     }
     d = PyDict_New();
@@ -37,7 +37,7 @@ static PyObject *text_of(PyObject *o, const char *what, const char *fallback)
         return PyUnicode_FromString(fallback);
     if (PyUnicode_Check(o))
         return Py_NewRef(o);
-    PyErr_Format(PyExc_TypeError, "%s is a str, not %s", what, Py_TYPE(o)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s must be a str, not %s", what, Py_TYPE(o)->tp_name);
     return NULL;
 }
 
@@ -62,7 +62,8 @@ static int deadline_of(PyObject *o, as_ns *ret_at)
     if (!o || Py_IsNone(o))
         return 0;
     if (!PyFloat_Check(o) && !PyLong_Check(o)) {
-        PyErr_Format(PyExc_TypeError, "deadline is a number of time.monotonic() or None, not %s",
+        PyErr_Format(PyExc_TypeError,
+                     "deadline must be a number of time.monotonic() or None, not %s",
                      Py_TYPE(o)->tp_name);
         return -1;
     }
@@ -70,7 +71,7 @@ static int deadline_of(PyObject *o, as_ns *ret_at)
     if (at == -1 && PyErr_Occurred())
         return -1;
     if (isnan(at) || fabs(at) >= NEVER_S) {
-        PyErr_Format(PyExc_ValueError, "deadline: %R is no moment of time.monotonic()", o);
+        PyErr_Format(PyExc_ValueError, "deadline: %R is not a time of time.monotonic()", o);
         return -1;
     }
     *ret_at = (as_ns)(at * 1e9);
@@ -94,7 +95,7 @@ PyObject *native_request_construct(PyTypeObject *type AS_UNUSED, PyObject *args,
                                      &items, &cancelled, &of_inputs))
         return NULL;
     if (items < 0 || items > UINT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "items is 0 to %u, not %lld", UINT32_MAX, items);
+        PyErr_Format(PyExc_ValueError, "items must be 0 to %u, not %lld", UINT32_MAX, items);
         return NULL;
     }
     r = PyObject_New(Request, &native_request_type);

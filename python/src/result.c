@@ -36,8 +36,9 @@ static int raise_wrong_count(struct output *o, Py_ssize_t n)
     PyObject *declared = output_quoted(o->m->output_names);
 
     if (declared)
-        output_refuse("model '%U' returned %zd output%s, declared are %u%s%U", o->m->name, n,
-                      n == 1 ? "" : "s", o->m->n_outputs, o->m->n_outputs ? ": " : "", declared);
+        output_refuse("model '%U' returned %zd output%s, but %u %s declared%s%U", o->m->name, n,
+                      n == 1 ? "" : "s", o->m->n_outputs, o->m->n_outputs == 1 ? "is" : "are",
+                      o->m->n_outputs ? ": " : "", declared);
     Py_XDECREF(declared);
     return -1;
 }
@@ -48,8 +49,8 @@ static int raise_missing(struct output *o, PyObject *name, PyObject *dict)
     PyObject *declared = returned ? output_quoted(o->m->output_names) : NULL;
 
     if (declared)
-        output_refuse("output '%U' of model '%U' is missing; returned %s%U; declared are %U", name,
-                      o->m->name, PyDict_GET_SIZE(dict) ? "are " : "is none", returned, declared);
+        output_refuse("output '%U' of model '%U' is missing; returned: %s%U; declared: %U", name,
+                      o->m->name, PyDict_GET_SIZE(dict) ? "" : "none", returned, declared);
     Py_XDECREF(returned);
     Py_XDECREF(declared);
     return -1;
@@ -60,8 +61,8 @@ static int raise_undeclared(struct output *o, PyObject *name)
     PyObject *declared = output_quoted(o->m->output_names);
 
     if (declared)
-        output_refuse("model '%U' returned the output %R, which is not declared; declared %s%U",
-                      o->m->name, name, o->m->n_outputs ? "are " : "is none", declared);
+        output_refuse("model '%U' returned the output %R, which is not declared; declared: %s%U",
+                      o->m->name, name, o->m->n_outputs ? "" : "none", declared);
     Py_XDECREF(declared);
     return -1;
 }
@@ -158,7 +159,7 @@ static int put_dict(struct output *o, PyObject *dict)
     /* the limit holds even if converting a value runs Python code that adds to the dict */
     while (o->n < o->cap && PyDict_Next(dict, &at, &k, &v)) {
         if (!PyUnicode_Check(k))
-            return output_refuse("model '%U' returned a dict with the key %R; names are str",
+            return output_refuse("model '%U' returned a dict with the key %R; names must be str",
                                  o->m->name, k);
         if (!PyUnicode_GET_LENGTH(k))
             return output_refuse("model '%U' returned an output without a name", o->m->name);
@@ -234,8 +235,8 @@ static int read_param(struct output *o, PyObject *k, PyObject *v, struct as_para
     int overflow = 0;
 
     if (!PyUnicode_Check(k))
-        return output_refuse("model '%U' returned a parameter whose name %R is no str", o->m->name,
-                             k);
+        return output_refuse("model '%U' returned a parameter whose name %R is not a str",
+                             o->m->name, k);
     p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
     p->name.n = (size_t)n;
     if (PyBool_Check(v)) {
@@ -285,7 +286,7 @@ static int put_params(struct output *o, PyObject *d)
     if (d == Py_None)
         return 0;
     if (!PyDict_Check(d))
-        return output_refuse("model '%U' returned parameters that are no dict", o->m->name);
+        return output_refuse("model '%U' returned parameters that are not a dict", o->m->name);
     n = PyDict_GET_SIZE(d);
     if (n > (Py_ssize_t)AS_WORKER_PARAMS)
         return raise_too_many(o, n);
@@ -323,8 +324,8 @@ static int raise_not_returned(struct output *o, PyObject *name)
     if (quoted)
         output_refuse(
             "output_parameters of model '%U' name the output %R, which it did not return; "
-            "returned %s%U",
-            o->m->name, name, o->n ? "are " : "is none", quoted);
+            "returned: %s%U",
+            o->m->name, name, o->n ? "" : "none", quoted);
     Py_XDECREF(quoted);
     Py_XDECREF(names);
     return -1;
@@ -372,7 +373,7 @@ static int put_output_params(struct output *o, uint32_t i, PyObject *name, PyObj
             return -1;
         if (as_tensor_param_reserved(p->param.name))
             return output_refuse("parameter '%U' of output '%U' is the server's own: model '%U' "
-                                 "cannot give it",
+                                 "cannot set it",
                                  k, name, o->m->name);
         p->tensor = i;
         o->n_tensor_params++;

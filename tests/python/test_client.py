@@ -278,7 +278,7 @@ def test_outputs_are_checked():
     with app.test_client() as client:
         assert client.infer("m", {"n": np.int64(2)})["y"].shape == (2,)
         error = refused(client.infer, "m", {"n": np.int64(3)})
-        assert error.code == "INTERNAL" and "'y'" in error.message and "declared is FP32 [2]" in error.message
+        assert error.code == "INTERNAL" and "'y'" in error.message and "FP32 [2] is declared" in error.message
 
 
 def test_names_that_there_are_not():

@@ -143,7 +143,7 @@ def test_numbers_that_fit(plain, model, expression, want):
 def test_numbers_that_do_not_fit(plain, model, expression, datatype):
     with pytest.raises(Refused) as e:
         result(plain, model, expression)
-    assert f"output 'y' of model '{model}' does not make a tensor: a number is out of the range of {datatype}" in e.value.message
+    assert f"output 'y' of model '{model}' cannot be converted to a tensor: a number is out of the range of {datatype}" in e.value.message
 
 
 @pytest.mark.parametrize("expression, what", [
@@ -152,15 +152,15 @@ def test_numbers_that_do_not_fit(plain, model, expression, datatype):
 def test_what_is_no_array(plain, expression, what):
     with pytest.raises(Refused) as e:
         result(plain, "free", expression)
-    assert f"is {what}, of which numpy makes no array of numbers or texts" in e.value.message, e.value
+    assert f"is {what}, which numpy cannot convert to an array of numbers or text" in e.value.message, e.value
 
 
 def test_a_sparse_matrix(plain):
     pytest.importorskip("scipy")
-    with pytest.raises(Refused, match="is a csr_matrix, of which numpy makes no array"):
+    with pytest.raises(Refused, match="is a csr_matrix, which numpy cannot convert to an array"):
         result(plain, "fp32", "__import__('scipy.sparse').sparse.csr_matrix((2, 2), dtype='f4')")
 
 
 def test_why_another_library_refuses(plain):
-    with pytest.raises(Refused, match="output 'output0' of model 'free' does not make a tensor: can't convert cuda:0"):
+    with pytest.raises(Refused, match="output 'output0' of model 'free' cannot be converted to a tensor: can't convert cuda:0"):
         result(plain, "free", "OnDevice(\"can't convert cuda:0 device type tensor to numpy\")")

@@ -191,12 +191,12 @@ def test_inputs(worker, model, inputs, message):
 
 
 @pytest.mark.parametrize("model, x, message", [
-    ("shape", np.zeros(3, "f4"), "output 'y' of model 'shape' is FP32 [3] (numpy float32), declared is FP32 [-1, 2]"),
-    ("shape", np.zeros((1, 2)), "output 'y' of model 'shape' is FP64 [1, 2] (numpy float64), declared is FP32 [-1, 2]"),
-    ("any", np.zeros((1, 2)), "output 'y' of model 'any' is FP64 [1, 2] (numpy float64), declared is INT8 of any shape"),
-    ("two", np.array([0]), "output 'y' of model 'two' is missing; returned are 'w', 'v'; declared are 'y', 'z'"),
-    ("two", np.array([1]), "output 'y' of model 'two' is missing; returned is none; declared are 'y', 'z'"),
-    ("two", np.array([2]), "model 'two' returned 1 output, declared are 2: 'y', 'z'"),
+    ("shape", np.zeros(3, "f4"), "output 'y' of model 'shape' is FP32 [3] (numpy float32), but FP32 [-1, 2] is declared"),
+    ("shape", np.zeros((1, 2)), "output 'y' of model 'shape' is FP64 [1, 2] (numpy float64), but FP32 [-1, 2] is declared"),
+    ("any", np.zeros((1, 2)), "output 'y' of model 'any' is FP64 [1, 2] (numpy float64), but INT8 of any shape is declared"),
+    ("two", np.array([0]), "output 'y' of model 'two' is missing; returned: 'w', 'v'; declared: 'y', 'z'"),
+    ("two", np.array([1]), "output 'y' of model 'two' is missing; returned: none; declared: 'y', 'z'"),
+    ("two", np.array([2]), "model 'two' returned 1 output, but 2 are declared: 'y', 'z'"),
     ("forgot", ONE, "model 'forgot' returned the coroutine of 'fetch', which its handler must await: return await fetch(...)"),
     ("not_async", ONE, "model 'not_async' returned a coroutine; declare its handler with async def, and await in it: return await fetch(...)"),
     ("inside", ONE, "output 'y' of model 'inside' is a coroutine, which its handler must await"),

@@ -222,7 +222,7 @@ def test_classification_leaves_them_out(http):
 
 
 @pytest.mark.parametrize("said, why", [
-    ({"z": {"a": 1}}, "output_parameters of model 'wrong' name the output 'z', which it did not return; returned are 'y'"),
+    ({"z": {"a": 1}}, "output_parameters of model 'wrong' name the output 'z', which it did not return; returned: 'y'"),
     ({"y": {"binary_data_size": 1}}, "parameter 'binary_data_size' of output 'y' is the server's own"),
     ({"y": {"shared_memory_region": "r"}}, "parameter 'shared_memory_region' of output 'y' is the server's own"),
     ({"y": {"a": [1]}}, "parameter 'a' of model 'wrong' is a list; it must be bool, int, float or str"),
