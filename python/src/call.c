@@ -107,7 +107,7 @@ static Call *call_new(Link *l, struct model *m, struct as_worker_req *q, Request
 
 /* Ends a call. Its fields are cleared first, because Python code may run then, and may come back to
  * this call (close() in a finalizer, a cancel): it must find the call answered. */
-static int call_end(Call *c, PyObject *result, const char *why)
+static int end_call(Call *c, PyObject *result, const char *why)
 {
     struct as_worker_req *q = c->q;
     Request *r = c->request;
@@ -193,7 +193,7 @@ static PySendResult report_step(Call *c, PySendResult how, PyObject *out, PyObje
         *ret = how == PYGEN_RETURN ? Py_NewRef(Py_None) : NULL;
         return how;
     }
-    err = call_end(c, how == PYGEN_RETURN ? out : NULL, "");
+    err = end_call(c, how == PYGEN_RETURN ? out : NULL, "");
     native_schedule_turn(c->link);
     if (err)
         return PYGEN_ERROR;
@@ -276,7 +276,7 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     PyObject *r;
 
     if (c->q) {
-        call_end(c, NULL, "the handler was closed before it answered");
+        end_call(c, NULL, "the handler was closed before it answered");
         native_schedule_turn(c->link);
     }
     if (!c->coro)
@@ -328,7 +328,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
     /* an eager task factory may run the task to its end in here: then c->q is NULL */
     task = native_spawn_task(l, (PyObject *)c);
     if (c->q && !task)
-        err = call_end(c, NULL, "");
+        err = end_call(c, NULL, "");
     else if (!task)
         err = -1; /* it was answered in native_spawn_task; the exception ends the worker */
     else if (c->q)
@@ -354,7 +354,7 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struc
         err = answer_call(l, m, q, NULL, g, NULL, "");
         native_group_free(g);
     } else if (!r)
-        err = call_end(c, NULL, "");
+        err = end_call(c, NULL, "");
     Py_XDECREF(r);
     Py_XDECREF((PyObject *)c);
     return err;
@@ -477,7 +477,7 @@ static PyObject *call_call(PyObject *o, PyObject *args AS_UNUSED, PyObject *kw A
         native_sync_record(l, m, native_sync_clock() - begun, false);
         l->n_in_thread--;
     }
-    if (call_end(c, result, why)) {
+    if (end_call(c, result, why)) {
         if (!native_raised_cancelled())
             PyErr_WriteUnraisable(c->m->handler);
     }

@@ -174,7 +174,7 @@ static int start_requests(Link *l)
 }
 
 /* Reports progress of the connection, and its end, to the Python side. */
-static int report_link(Link *l, int outcome)
+static int report_link_event(Link *l, int outcome)
 {
     PyObject *v, *r;
 
@@ -218,7 +218,7 @@ static int run_turn(Link *l, bool has_input)
         Py_XDECREF(call);
     }
     l->in_turn = false;
-    return err ? -1 : report_link(l, outcome);
+    return err ? -1 : report_link_event(l, outcome);
 }
 
 PyObject *native_link_turn(PyObject *self, PyObject *unused AS_UNUSED)

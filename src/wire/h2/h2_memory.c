@@ -9,7 +9,7 @@ struct as_h2_memory_block {
     size_t size; /* header included */
 } __attribute__((aligned(16)));
 
-static void *pool_malloc(size_t n, void *user)
+static void *memory_malloc(size_t n, void *user)
 {
     struct as_h2_memory *p = user;
     struct as_h2_memory_block *b;
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void defer_free(struct as_h2_memory *p,
     p->deferred = b;
 }
 
-static void pool_free(void *ptr, void *user)
+static void memory_free(void *ptr, void *user)
 {
     struct as_h2_memory *p = user;
     struct as_h2_memory_block *b;
@@ -71,24 +71,24 @@ static void pool_free(void *ptr, void *user)
     p->free_bytes += b->size;
 }
 
-static void *pool_calloc(size_t n, size_t each, void *user)
+static void *memory_calloc(size_t n, size_t each, void *user)
 {
     size_t size;
     void *ptr;
 
     if (__builtin_mul_overflow(n, each, &size))
         return NULL;
-    ptr = pool_malloc(size, user);
+    ptr = memory_malloc(size, user);
     return ptr ? memset(ptr, 0, size) : NULL;
 }
 
-static void *pool_realloc(void *ptr, size_t n, void *user)
+static void *memory_realloc(void *ptr, size_t n, void *user)
 {
     size_t old_size;
     void *to;
 
     if (!ptr) {
-        ptr = pool_malloc(n, user);
+        ptr = memory_malloc(n, user);
         ((struct as_h2_memory *)user)->growth_failed |= !ptr;
         return ptr;
     }
@@ -96,20 +96,20 @@ static void *pool_realloc(void *ptr, size_t n, void *user)
     old_size = ((struct as_h2_memory_block *)ptr - 1)->size - sizeof(struct as_h2_memory_block);
     if (n <= old_size)
         return ptr;
-    to = pool_malloc(n, user);
+    to = memory_malloc(n, user);
     if (!to) {
         ((struct as_h2_memory *)user)->growth_failed = true;
         return NULL;
     }
     memcpy(to, ptr, old_size);
-    pool_free(ptr, user);
+    memory_free(ptr, user);
     return to;
 }
 
 void as_h2_memory_init(struct as_h2_memory *p)
 {
     *p = (struct as_h2_memory){
-        .mem = {p, pool_malloc, pool_free, pool_calloc, pool_realloc},
+        .mem = {p, memory_malloc, memory_free, memory_calloc, memory_realloc},
     };
 }
 

@@ -1,3 +1,5 @@
+/* nghttp2's callbacks for received frames: requests become stream records, and calls of the owner.
+ */
 #include "wire/h2/h2_internal.h"
 
 /* The member of the head that holds the field, or NULL. */

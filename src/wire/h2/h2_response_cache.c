@@ -22,7 +22,7 @@
 #define FRAME_HEAD 9u
 
 /* Appends a field to the block's text. False: there is no room. */
-static bool add_field(struct as_h2_cached_block *m, struct as_str name, struct as_str value)
+static bool append_field(struct as_h2_cached_block *m, struct as_str name, struct as_str value)
 {
     if (m->n_text == AS_H2_CACHED_BLOCK_FIELDS || name.n + value.n > sizeof(m->text) - m->used)
         return false;
@@ -114,7 +114,7 @@ void as_h2_response_cache_learn_trailers(struct as_h2 *h, const struct as_h2_str
         return;
     clear_block(m);
     for (uint32_t i = 0; i < s->n_trailers; i++) {
-        if (!add_field(m, name_of(&s->trailers[i]), value_of(&s->trailers[i]))) {
+        if (!append_field(m, name_of(&s->trailers[i]), value_of(&s->trailers[i]))) {
             clear_block(m);
             return;
         }
@@ -149,9 +149,9 @@ static void learn_head(struct as_h2_response_cache *m, struct as_str status,
         !as_http_fields_are_valid(a->headers, a->n_headers))
         return;
     clear_block(&m->head);
-    has_room = add_field(&m->head, AS_STR(":status"), status);
+    has_room = append_field(&m->head, AS_STR(":status"), status);
     for (uint32_t i = 0; has_room && i < a->n_headers; i++)
-        has_room = add_field(&m->head, a->headers[i].name, a->headers[i].value);
+        has_room = append_field(&m->head, a->headers[i].name, a->headers[i].value);
     if (!has_room)
         clear_block(&m->head);
 }
@@ -261,7 +261,7 @@ static uint32_t stream_of(const uint8_t *frame)
 
 /* Checks what nghttp2 does without promising it: each call gives one complete frame, and it is the
  * frame that on_frame_send was called for. */
-static void check_frame(const struct as_h2_response_cache *m, const uint8_t *frame, size_t n)
+static void assert_frame_order(const struct as_h2_response_cache *m, const uint8_t *frame, size_t n)
 {
     AS_ASSERT(n >= FRAME_HEAD);
     AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
@@ -277,7 +277,7 @@ void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_
     const uint8_t *block = frame + FRAME_HEAD;
     bool is_block = frame[3] == NGHTTP2_HEADERS || frame[3] == NGHTTP2_CONTINUATION;
 
-    check_frame(m, frame, n);
+    assert_frame_order(m, frame, n);
     if (is_block) {
         m->settings_changed = false;
         if (m->head_is_next) {

@@ -59,7 +59,7 @@ static inline uint64_t unusual_bytes(uint64_t w)
     return (w | (w - EACH(0x20u)) | (w + EACH(1u))) & EACH(0x80u);
 }
 
-static inline uint64_t load(const char *p)
+static inline uint64_t load_word(const char *p)
 {
     uint64_t w;
 
@@ -79,8 +79,8 @@ static inline bool is_printable(struct as_str v)
         return !unusual_bytes(w);
     }
     for (size_t i = 0; i + 8 < v.n; i += 8)
-        bad |= unusual_bytes(load(v.p + i));
-    return !(bad | unusual_bytes(load(v.p + v.n - 8)));
+        bad |= unusual_bytes(load_word(v.p + i));
+    return !(bad | unusual_bytes(load_word(v.p + v.n - 8)));
 }
 
 static inline const uint8_t *bytes(struct as_str s)

@@ -1,3 +1,4 @@
+/* Answers that are given as a whole, and nghttp2's callbacks for sent frames. */
 #include "wire/h2/h2_internal.h"
 
 #include "base/err.h"
