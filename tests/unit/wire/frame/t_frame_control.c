@@ -205,7 +205,7 @@ static int hello_with(size_t offset, uint16_t v)
     return err;
 }
 
-static void hello_refuses_what_it_must(void **state AS_UNUSED)
+static void hello_is_checked(void **state AS_UNUSED)
 {
     assert_int_equal(hello_with(0, 0x5341), 0); /* unchanged */
     assert_int_equal(hello_with(0, 0x5342), AS_EPROTO);
@@ -331,7 +331,7 @@ static void ids_travel_in_frames_of_1024(void **state AS_UNUSED)
     as_outq_fini(&q);
 }
 
-static void ids_may_be_none_but_not_a_part_of_one(void **state AS_UNUSED)
+static void ids_are_whole_and_may_be_absent(void **state AS_UNUSED)
 {
     uint8_t payload[8 * (AS_FRAME_IDS + 1)] = {0};
     uint64_t out[AS_FRAME_IDS + 1];
@@ -473,7 +473,7 @@ static void end_carries_the_time_of_the_handler(void **state AS_UNUSED)
     as_outq_fini(&q);
 }
 
-static void a_window_is_open_while_both_are_left(void **state AS_UNUSED)
+static void a_window_is_open_while_messages_and_bytes_are_left(void **state AS_UNUSED)
 {
     struct as_frame_window w = {0};
     struct as_frame_credit c = {.messages = 2, .bytes = 100};
@@ -527,18 +527,18 @@ int main(void)
         cmocka_unit_test(texts_are_cut_at_their_limit_between_characters),
         cmocka_unit_test(a_text_over_its_limit_is_refused),
         cmocka_unit_test(hello_round_trip),
-        cmocka_unit_test(hello_refuses_what_it_must),
+        cmocka_unit_test(hello_is_checked),
         cmocka_unit_test(hello_string_limit),
         cmocka_unit_test(registered_round_trip),
         cmocka_unit_test(credit_round_trip),
         cmocka_unit_test(ids_travel_in_frames_of_1024),
-        cmocka_unit_test(ids_may_be_none_but_not_a_part_of_one),
+        cmocka_unit_test(ids_are_whole_and_may_be_absent),
         cmocka_unit_test(cancel_takes_a_grpc_status),
         cmocka_unit_test(control_round_trip),
         cmocka_unit_test(ping_repeats_its_eight_bytes),
         cmocka_unit_test(drain_may_be_empty),
         cmocka_unit_test(end_carries_the_time_of_the_handler),
-        cmocka_unit_test(a_window_is_open_while_both_are_left),
+        cmocka_unit_test(a_window_is_open_while_messages_and_bytes_are_left),
         cmocka_unit_test(credit_of_a_stream_is_bounded),
     };
 

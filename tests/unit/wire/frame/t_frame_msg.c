@@ -85,7 +85,7 @@ static void a_response_carries_service_time_and_no_id(void **state AS_UNUSED)
     free(b.p);
 }
 
-static void moments_are_told_in_32_bits(void **state AS_UNUSED)
+static void moments_have_32_bits(void **state AS_UNUSED)
 {
     uint64_t now = ((uint64_t)7 << 42) + 5; /* the low 32 bits wrap around */
 
@@ -331,7 +331,7 @@ static void encoder_refuses_what_does_not_fit(void **state AS_UNUSED)
 
 /* No frame of a message with `more` has END, whatever its size; its cost is that of its fixed part.
  */
-static void more_may_come_behind_a_message(void **state AS_UNUSED)
+static void more_messages_may_follow(void **state AS_UNUSED)
 {
     static uint8_t data[AS_FRAME_INLINE + 1];
     const size_t sizes[] = {0, 1, AS_FRAME_INLINE, AS_FRAME_INLINE + 1};
@@ -373,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_round_trip),
         cmocka_unit_test(a_response_carries_service_time_and_no_id),
-        cmocka_unit_test(moments_are_told_in_32_bits),
+        cmocka_unit_test(moments_have_32_bits),
         cmocka_unit_test(a_message_may_be_empty),
         cmocka_unit_test(layout_of_one_small_request),
         cmocka_unit_test(bodies_of_every_size),
@@ -381,7 +381,7 @@ int main(void)
         cmocka_unit_test(large_tensors_are_referenced_and_small_ones_copied),
         cmocka_unit_test(body_len_aligns_and_sees_overflow),
         cmocka_unit_test(encoder_refuses_what_does_not_fit),
-        cmocka_unit_test(more_may_come_behind_a_message),
+        cmocka_unit_test(more_messages_may_follow),
     };
 
     return cmocka_run_group_tests_name("frame_msg", tests, NULL, NULL);

@@ -134,7 +134,7 @@ static void a_name_given_twice_is_refused(void **state AS_UNUSED)
     free(b.p);
 }
 
-static void only_messages_are_opened(void **state AS_UNUSED)
+static void only_messages_are_decoded(void **state AS_UNUSED)
 {
     struct bytes b = encode(AS_FRAME_OPEN, &whole, NULL);
     struct as_frame f = only_frame(b);
@@ -159,7 +159,7 @@ static void only_messages_are_opened(void **state AS_UNUSED)
     free(b.p);
 }
 
-static void a_body_that_follows_must_not_be_ended_before(void **state AS_UNUSED)
+static void no_end_before_the_body(void **state AS_UNUSED)
 {
     static uint8_t data[AS_FRAME_INLINE + 1];
     int64_t shape[] = {AS_FRAME_INLINE + 1};
@@ -191,8 +191,8 @@ int main(void)
         cmocka_unit_test(hostile_tensor_records),
         cmocka_unit_test(hostile_parameters_and_metadata),
         cmocka_unit_test(a_name_given_twice_is_refused),
-        cmocka_unit_test(only_messages_are_opened),
-        cmocka_unit_test(a_body_that_follows_must_not_be_ended_before),
+        cmocka_unit_test(only_messages_are_decoded),
+        cmocka_unit_test(no_end_before_the_body),
     };
 
     return cmocka_run_group_tests_name("frame_msg_hostile", tests, NULL, NULL);

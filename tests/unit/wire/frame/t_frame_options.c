@@ -92,7 +92,7 @@ static void options_have_bounds(void **state AS_UNUSED)
 }
 
 /* The text of a request is sent completely or not at all; that of a reply is cut. */
-static void what_control_asks_has_its_own_limit(void **state AS_UNUSED)
+static void control_texts_have_a_limit(void **state AS_UNUSED)
 {
     char *text = calloc(1, AS_FRAME_CONTROL_TEXT + 1);
     struct as_frame_control in = {.op = AS_CONTROL_RECONFIGURE,
@@ -137,7 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_round_trip),
         cmocka_unit_test(options_have_bounds),
-        cmocka_unit_test(what_control_asks_has_its_own_limit),
+        cmocka_unit_test(control_texts_have_a_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,7 +111,7 @@ static void a_good_answer(void **state AS_UNUSED)
     }
 }
 
-static void an_error_is_told_as_the_server_said_it(void **state AS_UNUSED)
+static void an_error_keeps_the_servers_status_and_text(void **state AS_UNUSED)
 {
     begin("200");
     field("content-type", "application/grpc");
@@ -211,7 +211,7 @@ static void broken_answers(void **state AS_UNUSED)
     check_end(8, false, 13, "the message is compressed, which was not asked for");
 }
 
-static void a_message_is_bounded_before_it_comes(void **state AS_UNUSED)
+static void a_message_above_the_limit_is_refused_before_it_comes(void **state AS_UNUSED)
 {
     begin("200");
     field("content-type", "application/grpc");
@@ -239,7 +239,7 @@ static void begin_stream(void)
     told.n = 0;
 }
 
-static void a_stream_of_messages_is_told_one_by_one(void **state AS_UNUSED)
+static void messages_of_a_stream_are_handed_over_one_by_one(void **state AS_UNUSED)
 {
     static const char bytes[] = MESSAGE "\0\0\0\0\0" MESSAGE; /* one of no bytes in the middle */
 
@@ -282,13 +282,13 @@ int main(void)
         cmocka_unit_test(a_timeout_has_at_most_eight_digits_and_is_never_shorter),
         cmocka_unit_test(bin_values_come_back),
         cmocka_unit_test(a_good_answer),
-        cmocka_unit_test(an_error_is_told_as_the_server_said_it),
+        cmocka_unit_test(an_error_keeps_the_servers_status_and_text),
         cmocka_unit_test(a_long_text_is_cut),
         cmocka_unit_test(http_statuses_have_a_meaning),
         cmocka_unit_test(resets_have_a_meaning),
         cmocka_unit_test(broken_answers),
-        cmocka_unit_test(a_message_is_bounded_before_it_comes),
-        cmocka_unit_test(a_stream_of_messages_is_told_one_by_one),
+        cmocka_unit_test(a_message_above_the_limit_is_refused_before_it_comes),
+        cmocka_unit_test(messages_of_a_stream_are_handed_over_one_by_one),
     };
 
     return cmocka_run_group_tests_name("grpc_call", tests, NULL, fini);

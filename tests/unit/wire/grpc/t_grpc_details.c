@@ -40,7 +40,7 @@ static void check(struct as_str value, const char *nested, const char *want)
     assert_string_equal(text, want);
 }
 
-static void when_to_come_again(void **state AS_UNUSED)
+static void retry_info(void **state AS_UNUSED)
 {
     char out[AS_GRPC_DETAILS_MAX];
 
@@ -50,7 +50,7 @@ static void when_to_come_again(void **state AS_UNUSED)
           "1:8 3:[1:'type.googleapis.com/google.rpc.RetryInfo' 2:[1:[2:250000000 ] ] ] ");
 }
 
-static void which_field_was_wrong(void **state AS_UNUSED)
+static void bad_request(void **state AS_UNUSED)
 {
     char out[AS_GRPC_DETAILS_MAX];
 
@@ -89,7 +89,7 @@ static void texts_that_name_a_field(void **state AS_UNUSED)
     }
 }
 
-static void nothing_is_said_where_there_is_nothing_to_say(void **state AS_UNUSED)
+static void errors_without_details(void **state AS_UNUSED)
 {
     char out[AS_GRPC_DETAILS_MAX], text[AS_GRPC_DETAILS_TEXT_MAX + 2], name[200];
 
@@ -122,10 +122,10 @@ static void nothing_is_said_where_there_is_nothing_to_say(void **state AS_UNUSED
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(when_to_come_again),
-        cmocka_unit_test(which_field_was_wrong),
+        cmocka_unit_test(retry_info),
+        cmocka_unit_test(bad_request),
         cmocka_unit_test(texts_that_name_a_field),
-        cmocka_unit_test(nothing_is_said_where_there_is_nothing_to_say),
+        cmocka_unit_test(errors_without_details),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,7 +201,7 @@ static void there_are_no_extensions(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-static void questions_that_are_none(void **state AS_UNUSED)
+static void malformed_requests(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
 
@@ -227,7 +227,7 @@ int main(void)
         cmocka_unit_test(files_are_found_by_name),
         cmocka_unit_test(files_are_found_by_every_kind_of_symbol),
         cmocka_unit_test(there_are_no_extensions),
-        cmocka_unit_test(questions_that_are_none),
+        cmocka_unit_test(malformed_requests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void test_headers_and_pieces_in_order(void **state)
 }
 
 /* Fields that are not valid are left out completely: readers might take them for something else. */
-static void test_fields_that_are_none_are_left_out(void **state)
+static void test_invalid_fields_are_left_out(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     const struct as_http_header h[] = {
@@ -80,7 +80,7 @@ static void test_fields_that_are_none_are_left_out(void **state)
 }
 
 /* More pieces than the connection has room for inline; sent in small portions. */
-static void test_no_more_than_asked_for_is_given_out(void **state)
+static void test_send_stops_at_max(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     struct as_http_piece p[40];
@@ -151,7 +151,7 @@ static void test_head_has_the_length_and_no_body(void **state)
 
 /* --- over time --- */
 
-static void test_an_answer_over_time_goes_out_in_chunks(void **state)
+static void test_a_streamed_answer_is_sent_in_chunks(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     struct as_blob *b = h1_blob("0123456789abcdefghij", 20);
@@ -180,7 +180,7 @@ static void test_an_answer_over_time_goes_out_in_chunks(void **state)
     h1_close(&c);
 }
 
-static void test_who_writes_much_hears_when_there_is_room(void **state)
+static void test_on_drained_is_called_when_there_is_room(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
     struct as_blob *b = as_blob_new(100000);
@@ -228,7 +228,7 @@ static void test_the_next_request_waits_for_the_answer(void **state)
 
 /* --- bodies --- */
 
-static void test_a_body_goes_to_its_place(void **state)
+static void test_a_body_is_received_into_its_buffer(void **state)
 {
     uint8_t place[10] = {0}, *p;
     struct h1_case c = {.place = place, .place_n = 10};
@@ -256,7 +256,7 @@ static void test_a_body_goes_to_its_place(void **state)
 }
 
 /* The buffer takes the first bytes; the others are passed on as they come. */
-static void test_a_place_may_be_smaller_than_the_body(void **state)
+static void test_a_buffer_may_be_smaller_than_the_body(void **state)
 {
     uint8_t place[4];
     struct h1_case c = {.place = place, .place_n = 4};
@@ -269,7 +269,7 @@ static void test_a_place_may_be_smaller_than_the_body(void **state)
     h1_close(&c);
 }
 
-static void test_a_body_in_chunks_has_no_place(void **state)
+static void test_a_chunked_body_has_no_buffer(void **state)
 {
     uint8_t place[4], *p;
     struct h1_case c = {.place = place, .place_n = 4, .place_at = 4};
@@ -283,7 +283,7 @@ static void test_a_body_in_chunks_has_no_place(void **state)
     h1_close(&c);
 }
 
-static void test_an_owner_that_reads_slowly_is_not_flooded(void **state)
+static void test_unconsumed_bytes_stop_reading(void **state)
 {
     struct h1_case c = {.keeps = true};
     char body[101];
@@ -305,7 +305,7 @@ static void test_an_owner_that_reads_slowly_is_not_flooded(void **state)
 
 /* --- 100-continue --- */
 
-static void test_who_waits_is_told_to_continue(void **state)
+static void test_100_continue_is_sent(void **state)
 {
     struct h1_case c = {0};
 
@@ -319,7 +319,7 @@ static void test_who_waits_is_told_to_continue(void **state)
     h1_close(&c);
 }
 
-static void test_who_is_refused_is_not(void **state)
+static void test_100_continue_is_not_sent_after_an_answer(void **state)
 {
     struct h1_case c = {.null_request = true};
 
@@ -346,19 +346,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers_and_pieces_in_order),
-        cmocka_unit_test(test_fields_that_are_none_are_left_out),
-        cmocka_unit_test(test_no_more_than_asked_for_is_given_out),
+        cmocka_unit_test(test_invalid_fields_are_left_out),
+        cmocka_unit_test(test_send_stops_at_max),
         cmocka_unit_test(test_answers_without_a_body),
         cmocka_unit_test(test_head_has_the_length_and_no_body),
-        cmocka_unit_test(test_an_answer_over_time_goes_out_in_chunks),
-        cmocka_unit_test(test_who_writes_much_hears_when_there_is_room),
+        cmocka_unit_test(test_a_streamed_answer_is_sent_in_chunks),
+        cmocka_unit_test(test_on_drained_is_called_when_there_is_room),
         cmocka_unit_test(test_the_next_request_waits_for_the_answer),
-        cmocka_unit_test(test_a_body_goes_to_its_place),
-        cmocka_unit_test(test_a_place_may_be_smaller_than_the_body),
-        cmocka_unit_test(test_a_body_in_chunks_has_no_place),
-        cmocka_unit_test(test_an_owner_that_reads_slowly_is_not_flooded),
-        cmocka_unit_test(test_who_waits_is_told_to_continue),
-        cmocka_unit_test(test_who_is_refused_is_not),
+        cmocka_unit_test(test_a_body_is_received_into_its_buffer),
+        cmocka_unit_test(test_a_buffer_may_be_smaller_than_the_body),
+        cmocka_unit_test(test_a_chunked_body_has_no_buffer),
+        cmocka_unit_test(test_unconsumed_bytes_stop_reading),
+        cmocka_unit_test(test_100_continue_is_sent),
+        cmocka_unit_test(test_100_continue_is_not_sent_after_an_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

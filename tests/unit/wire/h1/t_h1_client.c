@@ -155,7 +155,7 @@ static void a_request_is_written_with_its_length(void **state AS_UNUSED)
     }
 }
 
-static void length_is_said_where_the_method_has_a_body(void **state AS_UNUSED)
+static void content_length_is_sent_if_the_method_has_a_body(void **state AS_UNUSED)
 {
     struct world w;
 
@@ -184,7 +184,7 @@ static void one_request_at_a_time(void **state AS_UNUSED)
     assert_int_equal(w.next.n_close, 0);
 }
 
-static void what_would_break_out_of_a_header_is_refused(void **state AS_UNUSED)
+static void invalid_headers_are_refused(void **state AS_UNUSED)
 {
     static const struct as_http_header bad[] = {{{"x", 1}, {"a\r\nb: c", 7}},
                                                 {{"x", 1}, {"a\nb", 3}},
@@ -318,7 +318,7 @@ static void an_early_answer_ends_the_connection(void **state AS_UNUSED)
     close_world(&w);
 }
 
-static void cut_short(void **state AS_UNUSED)
+static void truncated_answers(void **state AS_UNUSED)
 {
     static const char *const starts[] = {"", "HTTP/1.1 2", "HTTP/1.1 200 OK\r\nx: y\r\n",
                                          "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\na",
@@ -403,7 +403,7 @@ static const char *const bad[] = {
     OK "content-length: 1\r\n\r\na" OK,
 };
 
-static void what_two_readers_could_read_in_two_ways_ends_it(void **state AS_UNUSED)
+static void ambiguous_answers_end_the_connection(void **state AS_UNUSED)
 {
     for (size_t i = 0; i < AS_COUNT(bad); i++) {
         for (size_t slice = 1; slice < 100; slice += 33) {
@@ -485,7 +485,7 @@ static void limits_at_n_and_one_more(void **state AS_UNUSED)
 
 /* --- giving up --- */
 
-static void a_request_that_is_given_up_takes_the_connection_along(void **state AS_UNUSED)
+static void a_reset_ends_the_connection(void **state AS_UNUSED)
 {
     struct world w;
 
@@ -508,7 +508,7 @@ static void a_request_that_is_given_up_takes_the_connection_along(void **state A
     assert_int_equal(w.call.n_close, 1);
 }
 
-static void a_reset_of_what_is_gone_does_nothing(void **state AS_UNUSED)
+static void a_reset_of_a_closed_request_does_nothing(void **state AS_UNUSED)
 {
     struct world w;
 
@@ -547,19 +547,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_written_with_its_length),
-        cmocka_unit_test(length_is_said_where_the_method_has_a_body),
+        cmocka_unit_test(content_length_is_sent_if_the_method_has_a_body),
         cmocka_unit_test(one_request_at_a_time),
-        cmocka_unit_test(what_would_break_out_of_a_header_is_refused),
+        cmocka_unit_test(invalid_headers_are_refused),
         cmocka_unit_test(every_framing_however_cut),
         cmocka_unit_test(head_has_no_body),
         cmocka_unit_test(the_end_of_one_call_starts_the_next),
         cmocka_unit_test(an_early_answer_ends_the_connection),
-        cmocka_unit_test(cut_short),
-        cmocka_unit_test(what_two_readers_could_read_in_two_ways_ends_it),
+        cmocka_unit_test(truncated_answers),
+        cmocka_unit_test(ambiguous_answers_end_the_connection),
         cmocka_unit_test(bytes_before_any_request),
         cmocka_unit_test(limits_at_n_and_one_more),
-        cmocka_unit_test(a_request_that_is_given_up_takes_the_connection_along),
-        cmocka_unit_test(a_reset_of_what_is_gone_does_nothing),
+        cmocka_unit_test(a_reset_ends_the_connection),
+        cmocka_unit_test(a_reset_of_a_closed_request_does_nothing),
         cmocka_unit_test(shutdown_lets_the_request_end),
     };
 

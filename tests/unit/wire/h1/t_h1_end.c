@@ -54,7 +54,7 @@ static void test_http_1_0_is_served_and_closed(void **state)
     h1_close(&c);
 }
 
-static void test_a_client_that_says_close(void **state)
+static void test_a_client_that_sends_connection_close(void **state)
 {
     static const char *const said[] = {"close", "CLOSE", "x, close", "close,x", "x ,\tclose "};
 
@@ -74,7 +74,7 @@ static void test_a_client_that_says_close(void **state)
 }
 
 /* When the connection can be continued by another as_h1: between two requests only. */
-static void test_rest(void **state)
+static void test_idle_connections_can_be_continued(void **state)
 {
     struct h1_case c = {.ends_answer_nothing = true};
 
@@ -145,7 +145,7 @@ static void test_graceful_end(void **state)
     h1_close(&c);
 }
 
-static void test_a_little_of_a_body_that_nobody_wants_is_read(void **state)
+static void test_a_short_rest_of_a_body_is_dropped(void **state)
 {
     struct h1_case c = {.null_request = true};
 
@@ -165,7 +165,7 @@ static void test_a_little_of_a_body_that_nobody_wants_is_read(void **state)
     h1_close(&c);
 }
 
-static void test_much_of_it_is_not(void **state)
+static void test_a_long_rest_of_a_body_ends_the_connection(void **state)
 {
     static const char *const heads[] = {
         POST(65537), "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"};
@@ -200,7 +200,7 @@ static void test_a_body_that_stopped_or_is_too_large_ends_the_connection(void **
 }
 
 /* The answer is complete: a later error cannot be reported. */
-static void test_a_fault_behind_the_answer_only_closes(void **state)
+static void test_an_error_after_the_answer_only_closes(void **state)
 {
     struct h1_case c = {0};
 
@@ -222,7 +222,7 @@ static void test_a_fault_behind_the_answer_only_closes(void **state)
     h1_close(&c);
 }
 
-static void test_a_slow_head_is_answered(void **state)
+static void test_an_incomplete_head_is_answered_by_refuse(void **state)
 {
     struct h1_case c = {0};
 
@@ -277,14 +277,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_reset_ends_the_connection_and_not_the_answer),
         cmocka_unit_test(test_http_1_0_is_served_and_closed),
-        cmocka_unit_test(test_a_client_that_says_close),
-        cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_a_client_that_sends_connection_close),
+        cmocka_unit_test(test_idle_connections_can_be_continued),
         cmocka_unit_test(test_graceful_end),
-        cmocka_unit_test(test_a_little_of_a_body_that_nobody_wants_is_read),
-        cmocka_unit_test(test_much_of_it_is_not),
+        cmocka_unit_test(test_a_short_rest_of_a_body_is_dropped),
+        cmocka_unit_test(test_a_long_rest_of_a_body_ends_the_connection),
         cmocka_unit_test(test_a_body_that_stopped_or_is_too_large_ends_the_connection),
-        cmocka_unit_test(test_a_fault_behind_the_answer_only_closes),
-        cmocka_unit_test(test_a_slow_head_is_answered),
+        cmocka_unit_test(test_an_error_after_the_answer_only_closes),
+        cmocka_unit_test(test_an_incomplete_head_is_answered_by_refuse),
         cmocka_unit_test(test_the_end_may_come_anywhere),
     };
 

@@ -376,7 +376,7 @@ static void test_streams_after_the_final_goaway_are_not_served(void **state)
 
 /* The last stream of a client's GOAWAY is ignored, since the server opens none. grpc-go sends its
  * own last stream, others 2^31 - 1; each is a normal end, repeated or not, whole or in pieces. */
-static void test_a_client_may_name_any_last_stream_in_its_goaway(void **state)
+static void test_any_last_stream_in_a_clients_goaway_is_accepted(void **state)
 {
     static const uint8_t last[][8] = {
         {0}, {0, 0, 0, 1}, {0x7f, 0xff, 0xff, 0xff}, {0, 0, 0, 2}, {0xff, 0xff, 0xff, 0xff}};
@@ -437,7 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_is_freed_with_open_streams),
         cmocka_unit_test(test_a_drain_serves_what_comes_before_the_final_goaway),
         cmocka_unit_test(test_streams_after_the_final_goaway_are_not_served),
-        cmocka_unit_test(test_a_client_may_name_any_last_stream_in_its_goaway),
+        cmocka_unit_test(test_any_last_stream_in_a_clients_goaway_is_accepted),
         cmocka_unit_test(test_pings_and_settings_are_acknowledged),
     };
 

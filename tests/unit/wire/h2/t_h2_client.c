@@ -330,7 +330,7 @@ static void a_reset_ends_a_call(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void the_owner_may_give_up(void **state AS_UNUSED)
+static void the_owner_may_reset_a_call(void **state AS_UNUSED)
 {
     static const struct as_str body = {"x", 1};
     struct world *w = world_new(1);
@@ -378,7 +378,7 @@ static void after_goaway_nothing_new_is_sent(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void a_client_can_say_goodbye(void **state AS_UNUSED)
+static void a_client_may_shut_down(void **state AS_UNUSED)
 {
     struct world *w = world_new(1);
 
@@ -521,7 +521,7 @@ static void pushes_and_unknown_streams_are_refused(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void any_cut_of_an_answer_is_no_whole_answer(void **state AS_UNUSED)
+static void truncated_answers_are_not_complete(void **state AS_UNUSED)
 {
     struct as_buf whole;
     struct world *w = world_asked(&whole);
@@ -556,15 +556,15 @@ int main(void)
         cmocka_unit_test(requests_over_the_servers_limit_wait),
         cmocka_unit_test(a_closed_call_may_start_the_next),
         cmocka_unit_test(a_reset_ends_a_call),
-        cmocka_unit_test(the_owner_may_give_up),
+        cmocka_unit_test(the_owner_may_reset_a_call),
         cmocka_unit_test(after_goaway_nothing_new_is_sent),
-        cmocka_unit_test(a_client_can_say_goodbye),
+        cmocka_unit_test(a_client_may_shut_down),
         cmocka_unit_test(fields_that_cannot_be_sent_close_the_call),
         cmocka_unit_test(what_is_not_http2_ends_the_connection),
         cmocka_unit_test(interim_answers_are_skipped),
         cmocka_unit_test(fields_are_bounded),
         cmocka_unit_test(pushes_and_unknown_streams_are_refused),
-        cmocka_unit_test(any_cut_of_an_answer_is_no_whole_answer),
+        cmocka_unit_test(truncated_answers_are_not_complete),
     };
 
     return cmocka_run_group_tests_name("h2_client", tests, NULL, NULL);

@@ -62,7 +62,7 @@ static void test_pings_during_a_call_keep_a_shorter_distance(void **state)
     check_over(t, AS_H2_PINGS);
 }
 
-static void test_streams_taken_back_are_limited(void **state)
+static void test_cancelled_streams_are_limited(void **state)
 {
     struct pair *t = pair_greeted();
     uint32_t stream = 1;
@@ -187,7 +187,7 @@ static void test_streams_that_go_wrong_are_limited(void **state)
 }
 
 /* Complete requests of one frame each, all in one read: those after the breach are not started. */
-static void test_nothing_begins_after_a_breach(void **state)
+static void test_no_request_starts_after_a_breach(void **state)
 {
     struct pair *t = pair_greeted();
     static const uint8_t ping[17] = {[2] = 8, [3] = NGHTTP2_PING};
@@ -292,7 +292,7 @@ static void test_continuations_are_limited(void **state)
 }
 
 /* One entry of 4000 bytes in the table, and references to it of a byte each. */
-static void test_a_block_that_unpacks_to_too_much(void **state)
+static void test_a_block_that_decodes_to_too_much(void **state)
 {
     (void)state;
     /* 8192 are allowed, more than 32768 are a breach; :method … count 43 + 43 + 39 */
@@ -350,7 +350,7 @@ static void test_an_incomplete_block_has_an_age(void **state)
     pair_free(t);
 }
 
-static void test_the_owner_has_enough(void **state)
+static void test_the_owner_ends_the_connection(void **state)
 {
     struct pair *t = pair_greeted();
 
@@ -368,18 +368,18 @@ int main(void)
         cmocka_unit_test(test_pings_come_too_often),
         cmocka_unit_test(test_an_answer_allows_a_ping),
         cmocka_unit_test(test_pings_during_a_call_keep_a_shorter_distance),
-        cmocka_unit_test(test_streams_taken_back_are_limited),
+        cmocka_unit_test(test_cancelled_streams_are_limited),
         cmocka_unit_test(test_a_reset_after_long_does_not_count),
         cmocka_unit_test(test_a_reset_without_error_is_a_reset),
         cmocka_unit_test(test_streams_that_go_wrong_are_limited),
-        cmocka_unit_test(test_nothing_begins_after_a_breach),
+        cmocka_unit_test(test_no_request_starts_after_a_breach),
         cmocka_unit_test(test_control_frames_are_limited),
         cmocka_unit_test(test_window_updates_are_limited),
         cmocka_unit_test(test_empty_frames_are_limited),
         cmocka_unit_test(test_continuations_are_limited),
-        cmocka_unit_test(test_a_block_that_unpacks_to_too_much),
+        cmocka_unit_test(test_a_block_that_decodes_to_too_much),
         cmocka_unit_test(test_an_incomplete_block_has_an_age),
-        cmocka_unit_test(test_the_owner_has_enough),
+        cmocka_unit_test(test_the_owner_ends_the_connection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

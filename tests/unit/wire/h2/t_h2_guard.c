@@ -107,7 +107,7 @@ static void counted_frames(void **state AS_UNUSED)
 }
 
 /* Each frame is checked by wire/h2/h2_closed_streams; a bad frame is left out. */
-static void frames_behind_the_end(void **state AS_UNUSED)
+static void frames_after_the_end_of_a_stream(void **state AS_UNUSED)
 {
     static const uint8_t frames[] = "\0\0\1\1\5\0\0\0\1h"  /* HEADERS with END_STREAM */
                                     "\0\0\1\0\0\0\0\0\1d"; /* DATA */
@@ -124,7 +124,7 @@ static void frames_behind_the_end(void **state AS_UNUSED)
 }
 
 /* RFC 9113 §6.3, RFC 7540 §5.3.1 */
-static void priorities_that_make_no_sense(void **state AS_UNUSED)
+static void invalid_priorities(void **state AS_UNUSED)
 {
     static const struct {
         uint8_t frame[17];
@@ -218,7 +218,7 @@ static void time_earns_tokens_up_to_the_burst(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_RESETS);
 }
 
-static void good_calls_and_answers_give_back(void **state AS_UNUSED)
+static void successful_calls_and_answers_give_tokens_back(void **state AS_UNUSED)
 {
     struct wire w;
 
@@ -240,7 +240,7 @@ static void good_calls_and_answers_give_back(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_WINDOW);
 }
 
-static void requests_and_patience_give_back(void **state AS_UNUSED)
+static void requests_and_old_calls_give_tokens_back(void **state AS_UNUSED)
 {
     struct wire w;
 
@@ -375,7 +375,7 @@ static void pings_without_a_rule_are_counted(void **state AS_UNUSED)
 }
 
 /* The frames before a ping must be processed first, so that the number of open calls is right. */
-static void a_ping_is_judged_where_it_stands(void **state AS_UNUSED)
+static void pings_are_checked_in_order(void **state AS_UNUSED)
 {
     static const uint8_t two[] = {0, 0, 0, DATA, 1, 0, 0, 0, 1, 0, 0, 8,    PING, 0, 0, 0, 0, 0,
                                   1, 2, 3, 4,    5, 6, 7, 8, 0, 0, 0, DATA, 1,    0, 0, 0, 1};
@@ -418,7 +418,7 @@ static void no_limits(void **state AS_UNUSED)
     assert_int_equal(w.g.breach, AS_H2_NO_BREACH);
 }
 
-static void the_greeting(void **state AS_UNUSED)
+static void the_preface(void **state AS_UNUSED)
 {
     for (size_t slice = 0; slice < 12; slice++) {
         static const uint8_t settings[15] = {[2] = 6, [3] = SETTINGS};
@@ -446,21 +446,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_frames),
         cmocka_unit_test(frames_that_are_not_counted),
-        cmocka_unit_test(frames_behind_the_end),
-        cmocka_unit_test(priorities_that_make_no_sense),
+        cmocka_unit_test(frames_after_the_end_of_a_stream),
+        cmocka_unit_test(invalid_priorities),
         cmocka_unit_test(padding_is_empty),
         cmocka_unit_test(time_earns_tokens_up_to_the_burst),
-        cmocka_unit_test(good_calls_and_answers_give_back),
-        cmocka_unit_test(requests_and_patience_give_back),
+        cmocka_unit_test(successful_calls_and_answers_give_tokens_back),
+        cmocka_unit_test(requests_and_old_calls_give_tokens_back),
         cmocka_unit_test(faults_and_refusals),
         cmocka_unit_test(header_blocks),
         cmocka_unit_test(pings),
         cmocka_unit_test(a_ping_for_each_answer_is_free),
         cmocka_unit_test(pings_without_a_rule_are_counted),
-        cmocka_unit_test(a_ping_is_judged_where_it_stands),
+        cmocka_unit_test(pings_are_checked_in_order),
         cmocka_unit_test(a_scan_ends_after_many_requests),
         cmocka_unit_test(no_limits),
-        cmocka_unit_test(the_greeting),
+        cmocka_unit_test(the_preface),
         cmocka_unit_test(every_breach_has_a_name),
     };
 

@@ -65,7 +65,7 @@ static void test_a_broken_goaway_ends_the_connection(void **state)
     }
 }
 
-static void test_malformed_requests_are_never_seen(void **state)
+static void test_malformed_requests_do_not_reach_the_owner(void **state)
 {
     static const char *const bad[][2] = {
         {"Upper", "x"},    {"connection", "close"}, {"te", "gzip"},         {":path", "/twice"},
@@ -88,7 +88,7 @@ static void test_malformed_requests_are_never_seen(void **state)
 }
 
 /* wire/h2/h2_closed_streams finds it; nghttp2 alone would ignore the frame. */
-static void test_frames_behind_the_clients_own_end_end_the_connection(void **state)
+static void test_frames_after_the_clients_own_end_end_the_connection(void **state)
 {
     static const uint8_t types[] = {NGHTTP2_DATA, NGHTTP2_HEADERS};
 
@@ -113,7 +113,7 @@ static void test_frames_behind_the_clients_own_end_end_the_connection(void **sta
     }
 }
 
-static void test_frames_behind_our_end_are_ignored(void **state)
+static void test_frames_after_the_servers_end_are_ignored(void **state)
 {
     struct pair *t = pair_greeted();
 
@@ -129,7 +129,7 @@ static void test_frames_behind_our_end_are_ignored(void **state)
 }
 
 /* Half-closed (remote): the same result as from nghttp2. */
-static void test_frames_behind_the_end_of_an_open_stream_end_the_connection(void **state)
+static void test_frames_after_the_end_of_an_open_stream_end_the_connection(void **state)
 {
     struct pair *t = pair_greeted();
 
@@ -141,7 +141,7 @@ static void test_frames_behind_the_end_of_an_open_stream_end_the_connection(void
     pair_free(t);
 }
 
-static void test_senseless_priorities_end_the_connection(void **state)
+static void test_invalid_priorities_end_the_connection(void **state)
 {
     static const struct {
         uint32_t stream;
@@ -191,7 +191,7 @@ static void test_a_header_block_in_many_frames(void **state)
     }
 }
 
-static void test_a_body_that_belies_its_content_length(void **state)
+static void test_a_body_that_differs_from_its_content_length(void **state)
 {
     struct pair *t = pair_greeted();
 
@@ -324,13 +324,13 @@ int main(void)
         cmocka_unit_test(test_a_wrong_preface_ends_the_connection),
         cmocka_unit_test(test_a_broken_frame_ends_the_connection_with_a_goaway),
         cmocka_unit_test(test_a_broken_goaway_ends_the_connection),
-        cmocka_unit_test(test_malformed_requests_are_never_seen),
-        cmocka_unit_test(test_frames_behind_the_clients_own_end_end_the_connection),
-        cmocka_unit_test(test_frames_behind_our_end_are_ignored),
-        cmocka_unit_test(test_frames_behind_the_end_of_an_open_stream_end_the_connection),
-        cmocka_unit_test(test_senseless_priorities_end_the_connection),
+        cmocka_unit_test(test_malformed_requests_do_not_reach_the_owner),
+        cmocka_unit_test(test_frames_after_the_clients_own_end_end_the_connection),
+        cmocka_unit_test(test_frames_after_the_servers_end_are_ignored),
+        cmocka_unit_test(test_frames_after_the_end_of_an_open_stream_end_the_connection),
+        cmocka_unit_test(test_invalid_priorities_end_the_connection),
         cmocka_unit_test(test_a_header_block_in_many_frames),
-        cmocka_unit_test(test_a_body_that_belies_its_content_length),
+        cmocka_unit_test(test_a_body_that_differs_from_its_content_length),
         cmocka_unit_test(test_more_streams_than_acknowledged_end_the_connection),
         cmocka_unit_test(test_an_answer_that_cannot_be_sent_resets_the_stream),
         cmocka_unit_test(test_records_are_kept_up_to_a_bound),

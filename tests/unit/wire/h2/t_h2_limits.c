@@ -56,7 +56,7 @@ static void test_an_upload_waits_for_consume(void **state)
     pair_free(t);
 }
 
-static void test_expect_admits_a_whole_body_unconsumed(void **state)
+static void test_widen_window_admits_a_whole_body_unconsumed(void **state)
 {
     struct as_h2_conf conf = pair_conf;
     struct pair_upload u = {.left = 200000};
@@ -128,7 +128,7 @@ static void test_data_after_an_early_answer_is_given_back(void **state)
     pair_free(t);
 }
 
-static void test_large_bodies_travel_by_reference(void **state)
+static void test_large_bodies_are_referenced(void **state)
 {
     struct pair *t = pair_new_with(&pair_conf, 1 << 20, 1 << 20);
     int32_t id = pair_request(t, NULL, NULL, 0);
@@ -384,10 +384,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_answer_waits_for_the_clients_window),
         cmocka_unit_test(test_an_upload_waits_for_consume),
-        cmocka_unit_test(test_expect_admits_a_whole_body_unconsumed),
+        cmocka_unit_test(test_widen_window_admits_a_whole_body_unconsumed),
         cmocka_unit_test(test_consume_after_close_opens_the_connection_window),
         cmocka_unit_test(test_data_after_an_early_answer_is_given_back),
-        cmocka_unit_test(test_large_bodies_travel_by_reference),
+        cmocka_unit_test(test_large_bodies_are_referenced),
         cmocka_unit_test(test_frames_respect_the_peers_limit),
         cmocka_unit_test(test_a_large_answer_does_not_hold_up_small_ones),
         cmocka_unit_test(test_send_stops_at_max),

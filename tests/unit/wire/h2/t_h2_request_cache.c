@@ -38,12 +38,12 @@ static void ask(struct pair *t, uint32_t id, const uint8_t *block, size_t n)
     raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS, id, block, n);
 }
 
-static bool knows(const struct pair *t)
+static bool is_cached(const struct pair *t)
 {
     return t->h->request_cache.request;
 }
 
-static void what_comes_twice_is_known(void **state AS_UNUSED)
+static void a_block_that_comes_twice_is_cached(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128];
@@ -54,7 +54,7 @@ static void what_comes_twice_is_known(void **state AS_UNUSED)
     n += literal(block + n, "x-empty", "");
     for (uint32_t id = 1; id < 11; id += 2) {
         ask(t, id, block, n);
-        assert_int_equal(knows(t), id > 1);
+        assert_int_equal(is_cached(t), id > 1);
         assert_string_equal(text(t, id), "POST|/m|http|host||trailers|||\nx-a: 1\nx-empty: ");
         assert_int_equal(REQ(t, id)->n_end, 1);
         assert_true(REQ(t, id)->end_stream);
@@ -63,7 +63,7 @@ static void what_comes_twice_is_known(void **state AS_UNUSED)
 }
 
 /* Fields live as long as the streams that have them, whatever the cache holds by then. */
-static void another_block_ends_it(void **state AS_UNUSED)
+static void another_block_clears_the_cache(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128], other[128];
@@ -73,9 +73,9 @@ static void another_block_ends_it(void **state AS_UNUSED)
     m += literal(other + m, "x-a", "2");
     for (uint32_t id = 1; id < 7; id += 2)
         ask(t, id, block, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     ask(t, 7, other, m);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     assert_string_equal(text(t, 7), "POST|/m|http|host|||||\nx-a: 2");
     pair_trailers_only(t, 5);
     assert_string_equal(sent(t), "H5 "); /* pair_on_close has compared its fields */
@@ -101,11 +101,11 @@ static void the_compression_table_changes(void **state AS_UNUSED)
         ask(t, id, block, n);
         assert_string_equal(text(t, id), "POST|/m|http|host|||||\nx-a: 1");
     }
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     m = pseudo(other);
     m += insert(other + m, "x-b", "2");
     ask(t, 11, other, m);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     for (uint32_t id = 13; id < 19; id += 2) {
         ask(t, id, block, n);
         assert_string_equal(text(t, id), "POST|/m|http|host|||||\nx-b: 2");
@@ -125,20 +125,20 @@ static void trailers_change_the_table(void **state AS_UNUSED)
     block[n++] = 0x80 | 62;
     ask(t, 5, block, n);
     ask(t, 7, block, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 9, block, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     m = insert(tail, "x-b", "2");
     ask(t, 9, tail, m);
     assert_int_equal(REQ(t, 9)->n_end, 1);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     ask(t, 11, block, n);
     assert_string_equal(text(t, 11), "POST|/m|http|host|||||\nx-b: 2");
     pair_free(t);
 }
 
 /* A cached block may come as trailers: then it is malformed, as it is when decoded. */
-static void a_known_block_as_trailers_is_malformed(void **state AS_UNUSED)
+static void a_cached_block_as_trailers_is_malformed(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128];
@@ -146,14 +146,14 @@ static void a_known_block_as_trailers_is_malformed(void **state AS_UNUSED)
 
     for (uint32_t id = 1; id < 7; id += 2)
         raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, id, block, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     ask(t, 3, block, n);
     assert_int_equal(REQ(t, 3)->n_end, 0);
     assert_string_equal(sent(t), "R3:1 ");
     pair_free(t);
 }
 
-static void a_known_head_may_announce_a_length(void **state AS_UNUSED)
+static void a_cached_head_may_have_a_content_length(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128];
@@ -165,7 +165,7 @@ static void a_known_head_may_announce_a_length(void **state AS_UNUSED)
         raw(t, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, id, "ab", 2);
         assert_int_equal(REQ(t, id)->n_end, 1);
     }
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 9, block, n);
     raw(t, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 9, "abc", 3);
     assert_int_equal(REQ(t, 9)->n_end, 0);
@@ -205,12 +205,12 @@ static void many_frames_in_one_read(void **state AS_UNUSED)
     for (uint32_t i = 0; i < AS_COUNT(order); i++)
         assert_string_equal(text(t, 2 * i + 1), order[i] ? "POST|/m|http|host|||||\nx-a: 1"
                                                          : "POST|/m|http|host|||||\nx-a: 0");
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     pair_free(t);
 }
 
 /* The bytes are cut anywhere, also inside a frame head. */
-static void frames_in_pieces_are_not_known(void **state AS_UNUSED)
+static void frames_in_pieces_are_not_cached(void **state AS_UNUSED)
 {
     for (size_t slice = 1; slice < 80; slice++) {
         struct pair *t = pair_greeted();
@@ -223,13 +223,13 @@ static void frames_in_pieces_are_not_known(void **state AS_UNUSED)
             block[n] = 0x80 | 62;
             assert_string_equal(text(t, id), "POST|/m|http|host|||||\nx-a: 1");
         }
-        assert_int_equal(knows(t), slice >= 9 + n + 1);
+        assert_int_equal(is_cached(t), slice >= 9 + n + 1);
         pair_free(t);
     }
 }
 
 /* Blocks in several frames, with padding or with a priority are left to nghttp2. */
-static void unusual_frames_are_not_known(void **state AS_UNUSED)
+static void unusual_frames_are_not_cached(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128] = {0}; /* of pad length 0; of a priority without a parent and weight 1 */
@@ -237,25 +237,25 @@ static void unusual_frames_are_not_known(void **state AS_UNUSED)
 
     for (uint32_t id = 1; id < 7; id += 2)
         ask(t, id, block + 5, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     raw(t, NGHTTP2_HEADERS,
         NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_PRIORITY, 7, block,
         5 + n);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     for (uint32_t id = 9; id < 13; id += 2)
         ask(t, id, block + 5, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     raw(t, NGHTTP2_HEADERS,
         NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_PADDED, 13, block + 4,
         1 + n);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     for (uint32_t id = 15; id < 19; id += 2)
         ask(t, id, block + 5, n);
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     raw(t, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 19, block + 5, n);
     n = insert(block, "x-a", "1");
     raw(t, NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 19, block, n);
-    assert_false(knows(t));
+    assert_false(is_cached(t));
     for (uint32_t id = 1; id < 21; id += 2)
         assert_string_equal(text(t, id), id < 19 ? "POST|/m|http|host||||"
                                                    "|"
@@ -264,7 +264,7 @@ static void unusual_frames_are_not_known(void **state AS_UNUSED)
     pair_free(t);
 }
 
-static void a_malformed_head_is_never_known(void **state AS_UNUSED)
+static void a_malformed_head_is_never_cached(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128];
@@ -273,7 +273,7 @@ static void a_malformed_head_is_never_known(void **state AS_UNUSED)
     n += literal(block + n, "connection", "close");
     for (uint32_t id = 1; id < 9; id += 2) {
         ask(t, id, block, n);
-        assert_false(knows(t));
+        assert_false(is_cached(t));
         assert_null(REQ(t, id));
     }
     assert_string_equal(sent(t), "R1:1 R3:1 R5:1 R7:1 ");
@@ -281,7 +281,7 @@ static void a_malformed_head_is_never_known(void **state AS_UNUSED)
 }
 
 /* The largest block and text that are cached, and one byte more. */
-static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
+static void large_heads_are_decoded_each_time(void **state AS_UNUSED)
 {
     char value[AS_H2_REQUEST_BLOCK_MAX];
 
@@ -302,14 +302,14 @@ static void large_heads_are_unpacked_each_time(void **state AS_UNUSED)
         assert_int_equal(n, AS_H2_REQUEST_BLOCK_MAX + over);
         for (uint32_t id = 1; id < 7; id += 2)
             ask(t, id, block, n);
-        assert_int_equal(knows(t), !over);
+        assert_int_equal(is_cached(t), !over);
         assert_string_equal(strchr(text(t, 5), ' ') + 1, value);
         pair_free(t);
     }
 }
 
 /* First bytes according to RFC 7541 §6; numbers and strings that are cut are not cacheable. */
-static void what_changes_the_table(void **state AS_UNUSED)
+static void blocks_that_change_the_table(void **state AS_UNUSED)
 {
     static const struct {
         const char *block;
@@ -366,7 +366,7 @@ static void a_client_that_repeats_itself(void **state AS_UNUSED)
                             odd ? "POST|/m|http|host||trailers|||\nx-id: 2"
                                 : "POST|/m|http|host||trailers|1S||\nx-id: 1");
         assert_int_equal(REQ(t, id)->n_close, 1);
-        assert_int_equal(knows(t), i % 10 >= (i < 10 ? 2 : 1) && !odd);
+        assert_int_equal(is_cached(t), i % 10 >= (i < 10 ? 2 : 1) && !odd);
     }
     pair_free(t);
 }
@@ -431,7 +431,7 @@ static void any_order_and_any_cut(void **state AS_UNUSED)
             t->slice = as_rand_below(&r, 3) ? 100000 : 1 + as_rand_below(&r, 400);
             say_all(t);
             pair_pump(t);
-            known += knows(t);
+            known += is_cached(t);
             for (size_t k = i - some; k < i; k++)
                 pair_trailers_only(t, (uint32_t)(2 * k + 1));
         }
@@ -443,7 +443,7 @@ static void any_order_and_any_cut(void **state AS_UNUSED)
 }
 
 /* After GOAWAY: a cached head is not used, and the table is unchanged. */
-static void a_stream_that_is_not_taken_gets_nothing(void **state AS_UNUSED)
+static void a_refused_stream_gets_no_cached_head(void **state AS_UNUSED)
 {
     struct pair *t = pair_greeted();
     uint8_t block[128];
@@ -457,7 +457,7 @@ static void a_stream_that_is_not_taken_gets_nothing(void **state AS_UNUSED)
         ask(t, id, block, n);
         assert_null(REQ(t, id));
     }
-    assert_true(knows(t));
+    assert_true(is_cached(t));
     for (uint32_t id = 1; id < 7; id += 2)
         pair_trailers_only(t, id);
     assert_string_equal(sent(t), "H1 H3 H5 ");
@@ -467,21 +467,21 @@ static void a_stream_that_is_not_taken_gets_nothing(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_twice_is_known),
-        cmocka_unit_test(another_block_ends_it),
+        cmocka_unit_test(a_block_that_comes_twice_is_cached),
+        cmocka_unit_test(another_block_clears_the_cache),
         cmocka_unit_test(the_compression_table_changes),
         cmocka_unit_test(trailers_change_the_table),
-        cmocka_unit_test(a_known_block_as_trailers_is_malformed),
-        cmocka_unit_test(a_known_head_may_announce_a_length),
+        cmocka_unit_test(a_cached_block_as_trailers_is_malformed),
+        cmocka_unit_test(a_cached_head_may_have_a_content_length),
         cmocka_unit_test(many_frames_in_one_read),
-        cmocka_unit_test(frames_in_pieces_are_not_known),
-        cmocka_unit_test(unusual_frames_are_not_known),
-        cmocka_unit_test(a_malformed_head_is_never_known),
-        cmocka_unit_test(large_heads_are_unpacked_each_time),
-        cmocka_unit_test(what_changes_the_table),
+        cmocka_unit_test(frames_in_pieces_are_not_cached),
+        cmocka_unit_test(unusual_frames_are_not_cached),
+        cmocka_unit_test(a_malformed_head_is_never_cached),
+        cmocka_unit_test(large_heads_are_decoded_each_time),
+        cmocka_unit_test(blocks_that_change_the_table),
         cmocka_unit_test(a_client_that_repeats_itself),
         cmocka_unit_test(any_order_and_any_cut),
-        cmocka_unit_test(a_stream_that_is_not_taken_gets_nothing),
+        cmocka_unit_test(a_refused_stream_gets_no_cached_head),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static int32_t call(struct pair *t)
 
 /* The same fields in heads and trailers, again and again: invalid fields are left out, and are not
  * cached. */
-static void fields_that_are_none_are_left_out(void **state)
+static void invalid_fields_are_left_out(void **state)
 {
     const struct as_http_header h[] = {
         {AS_STR("a"), AS_STR("b")},         {AS_STR("X"), AS_STR("1")},
@@ -109,7 +109,7 @@ static void check(struct pair *t, int32_t id, const char *text)
     assert_int_equal(pair_reply_of(t, id)->code, NGHTTP2_NO_ERROR);
 }
 
-static void answers_that_are_alike(void **state AS_UNUSED)
+static void equal_answers_are_cached(void **state AS_UNUSED)
 {
     struct pair *t = pair_new();
 
@@ -195,7 +195,7 @@ static void two_kinds_take_turns(void **state AS_UNUSED)
 }
 
 /* The cache learns the text of the frame, even if another answer comes before the frame is sent. */
-static void an_offer_is_of_its_own_text(void **state AS_UNUSED)
+static void a_waiting_frame_is_learned_with_its_own_text(void **state AS_UNUSED)
 {
     struct pair *t = pair_new();
     int32_t a, b;
@@ -250,7 +250,7 @@ static void the_client_changes_its_table(void **state AS_UNUSED)
 }
 
 /* A stream that is closed before its head is encoded releases the cached head. */
-static void a_stream_goes_before_its_head(void **state AS_UNUSED)
+static void a_stream_closes_before_its_head_is_encoded(void **state AS_UNUSED)
 {
     struct pair *t = pair_that_knows();
     int32_t a = ask(t), b = ask(t);
@@ -277,7 +277,7 @@ static void a_stream_goes_before_its_head(void **state AS_UNUSED)
 }
 
 /* Streamed answers use the cached head, too. */
-static void open_answers_begin_with_it(void **state AS_UNUSED)
+static void streamed_answers_use_the_cached_head(void **state AS_UNUSED)
 {
     struct pair *t = pair_that_knows();
     struct as_blob *blob = as_blob_new(4);
@@ -303,7 +303,7 @@ static void open_answers_begin_with_it(void **state AS_UNUSED)
 
 /* An answer without a body ends with its head, which nghttp2 encodes; nghttp2 also encodes heads
  * with many or long fields. */
-static void other_answers_are_packed(void **state AS_UNUSED)
+static void other_answers_are_encoded_by_nghttp2(void **state AS_UNUSED)
 {
     const struct as_http_header many[AS_H2_CACHED_BLOCK_FIELDS] = {
         PAIR_H("a", "1"), PAIR_H("b", "2"), PAIR_H("c", "3"), PAIR_H("d", "4")};
@@ -336,16 +336,16 @@ static void other_answers_are_packed(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_that_are_none_are_left_out),
-        cmocka_unit_test(answers_that_are_alike),
+        cmocka_unit_test(invalid_fields_are_left_out),
+        cmocka_unit_test(equal_answers_are_cached),
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(another_block_comes_between),
         cmocka_unit_test(two_kinds_take_turns),
-        cmocka_unit_test(an_offer_is_of_its_own_text),
+        cmocka_unit_test(a_waiting_frame_is_learned_with_its_own_text),
         cmocka_unit_test(the_client_changes_its_table),
-        cmocka_unit_test(a_stream_goes_before_its_head),
-        cmocka_unit_test(open_answers_begin_with_it),
-        cmocka_unit_test(other_answers_are_packed),
+        cmocka_unit_test(a_stream_closes_before_its_head_is_encoded),
+        cmocka_unit_test(streamed_answers_use_the_cached_head),
+        cmocka_unit_test(other_answers_are_encoded_by_nghttp2),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

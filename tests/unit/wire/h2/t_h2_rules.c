@@ -314,7 +314,7 @@ static bool is_connect(const struct request *q)
     return false;
 }
 
-static void verdicts_are_those_of_nghttp2(void **state)
+static void results_are_those_of_nghttp2(void **state)
 {
     struct as_rand rnd = {1};
     uint32_t good = 0, bare = 0, n = 100000;
@@ -365,7 +365,7 @@ static void characters_are_those_of_nghttp2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verdicts_are_those_of_nghttp2),
+        cmocka_unit_test(results_are_those_of_nghttp2),
         cmocka_unit_test(characters_are_those_of_nghttp2),
     };
 

@@ -30,7 +30,7 @@ static void finish(struct pair *t, int32_t id)
     as_h2_finish(t->h, (uint32_t)id, pair_trailers, 1);
 }
 
-static void test_headers_go_out_before_the_body_is_known(void **state)
+static void test_headers_are_sent_before_the_body(void **state)
 {
     struct pair *t = pair_new();
     int32_t id = begun(t, NULL);
@@ -92,7 +92,7 @@ static void test_the_request_goes_on_meanwhile(void **state)
     pair_free(t);
 }
 
-static void test_finish_before_the_client_has_ended_resets_behind_the_trailers(void **state)
+static void test_finish_before_the_client_has_ended_resets_after_the_trailers(void **state)
 {
     struct pair *t = pair_new();
     struct pair_upload u = {.left = 10, .open = true};
@@ -108,7 +108,7 @@ static void test_finish_before_the_client_has_ended_resets_behind_the_trailers(v
 }
 
 /* The client never opens its window of 65535: the rest waits in the server. */
-static void test_what_the_client_does_not_read_waits(void **state)
+static void test_bytes_wait_for_the_clients_window(void **state)
 {
     struct pair *t = pair_new();
     int32_t id = begun(t, NULL);
@@ -143,7 +143,7 @@ static void write_ten(struct pair *t, struct pair_req *r)
         finish(t, (int32_t)r->stream);
 }
 
-static void test_the_owner_may_write_and_finish_when_it_is_told_of_room(void **state)
+static void test_the_owner_may_write_and_finish_in_on_drained(void **state)
 {
     struct pair *t = pair_new();
     int32_t id = begun(t, NULL);
@@ -217,7 +217,7 @@ static void test_calls_that_do_not_fit_are_ignored(void **state)
     pair_free(t);
 }
 
-static void test_a_client_that_goes_frees_what_waits(void **state)
+static void test_waiting_pieces_are_freed_when_the_client_disconnects(void **state)
 {
     struct pair *t = pair_new();
     int32_t a = begun(t, NULL), b = begun(t, NULL);
@@ -236,16 +236,16 @@ static void test_a_client_that_goes_frees_what_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_go_out_before_the_body_is_known),
+        cmocka_unit_test(test_headers_are_sent_before_the_body),
         cmocka_unit_test(test_an_answer_may_have_no_body),
         cmocka_unit_test(test_the_request_goes_on_meanwhile),
-        cmocka_unit_test(test_finish_before_the_client_has_ended_resets_behind_the_trailers),
-        cmocka_unit_test(test_what_the_client_does_not_read_waits),
-        cmocka_unit_test(test_the_owner_may_write_and_finish_when_it_is_told_of_room),
+        cmocka_unit_test(test_finish_before_the_client_has_ended_resets_after_the_trailers),
+        cmocka_unit_test(test_bytes_wait_for_the_clients_window),
+        cmocka_unit_test(test_the_owner_may_write_and_finish_in_on_drained),
         cmocka_unit_test(test_many_pieces),
         cmocka_unit_test(test_large_pieces_are_referenced_and_freed),
         cmocka_unit_test(test_calls_that_do_not_fit_are_ignored),
-        cmocka_unit_test(test_a_client_that_goes_frees_what_waits),
+        cmocka_unit_test(test_waiting_pieces_are_freed_when_the_client_disconnects),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

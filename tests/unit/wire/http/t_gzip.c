@@ -48,7 +48,7 @@ static enum as_gzip_step unpack(enum as_gzip_format f, struct as_str in, size_t 
     return r;
 }
 
-static void what_is_deflated_is_inflated_again(void **state AS_UNUSED)
+static void round_trip(void **state AS_UNUSED)
 {
     static const size_t lengths[] = {0, 1, 100, 5000, 300000};
 
@@ -135,7 +135,7 @@ static void a_wrong_checksum_or_wrapper_is_bad(void **state AS_UNUSED)
     }
 }
 
-static void room_bounds_what_a_step_gives(void **state AS_UNUSED)
+static void a_step_writes_no_more_than_the_room(void **state AS_UNUSED)
 {
     struct as_buf out = {0};
     char *zeros = calloc(1, 1 << 20);
@@ -190,7 +190,7 @@ static void lists_of_encodings(void **state AS_UNUSED)
 
 /* HTTP's accept-encoding (RFC 9110 §12.5.3): a format that is not listed, or refused by its weight,
  * is not used. */
-static void what_http_wants(void **state AS_UNUSED)
+static void accept_encodings_of_http(void **state AS_UNUSED)
 {
     static const struct {
         const char *list;
@@ -221,15 +221,15 @@ static void what_http_wants(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_deflated_is_inflated_again),
+        cmocka_unit_test(round_trip),
         cmocka_unit_test(formats_have_their_own_wrapper),
         cmocka_unit_test(a_state_serves_one_message_after_the_other),
         cmocka_unit_test(every_truncation_and_every_byte_too_many_is_bad),
         cmocka_unit_test(a_wrong_checksum_or_wrapper_is_bad),
-        cmocka_unit_test(room_bounds_what_a_step_gives),
+        cmocka_unit_test(a_step_writes_no_more_than_the_room),
         cmocka_unit_test(names_of_encodings),
         cmocka_unit_test(lists_of_encodings),
-        cmocka_unit_test(what_http_wants),
+        cmocka_unit_test(accept_encodings_of_http),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ static void lists(void **state AS_UNUSED)
     }
 }
 
-static void members(void **state AS_UNUSED)
+static void list_contains(void **state AS_UNUSED)
 {
     struct as_str list = AS_STR("http://a:1,https://B.example,http://[::1]:2");
 
@@ -65,7 +65,7 @@ static void members(void **state AS_UNUSED)
     assert_false(as_origin_list_has_host(list, (struct as_str){0}));
 }
 
-static void the_same_as_an_authority(void **state AS_UNUSED)
+static void origins_and_authorities(void **state AS_UNUSED)
 {
     assert_true(as_origin_is_authority(AS_STR("http://a:1"), AS_STR("A:1")));
     assert_true(as_origin_is_authority(AS_STR("https://a:1"), AS_STR("a:1")));
@@ -90,8 +90,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists),
-        cmocka_unit_test(members),
-        cmocka_unit_test(the_same_as_an_authority),
+        cmocka_unit_test(list_contains),
+        cmocka_unit_test(origins_and_authorities),
         cmocka_unit_test(hosts),
     };
 

@@ -49,7 +49,7 @@ static void lines_end_in_three_ways(void **state AS_UNUSED)
     check("data: a\r\ndata: b\rdata: c\n\r\n", "[a\nb\nc].");
 }
 
-static void one_blank_is_taken_off(void **state AS_UNUSED)
+static void one_space_after_the_colon_is_dropped(void **state AS_UNUSED)
 {
     check("data:a\n\ndata: a\n\ndata:  a\n\ndata:\ta\n\n", "[a][a][ a][\ta].");
     check("data:\n\ndata: \n\ndata\n\n", "[][][].");
@@ -63,7 +63,7 @@ static void other_fields_are_dropped(void **state AS_UNUSED)
     check("event: alone\n\n", "."); /* no data, no event */
 }
 
-static void a_mark_is_passed_over_at_the_beginning(void **state AS_UNUSED)
+static void a_byte_order_mark_is_skipped_at_the_start(void **state AS_UNUSED)
 {
     check("\xef\xbb\xbf"
           "data: a\n\n",
@@ -76,7 +76,7 @@ static void a_mark_is_passed_over_at_the_beginning(void **state AS_UNUSED)
           "[a].");
 }
 
-static void what_is_cut_short_is_seen(void **state AS_UNUSED)
+static void a_truncated_stream_is_not_at_a_boundary(void **state AS_UNUSED)
 {
     check("data: a\n\ndata: b\n", "[a]~");
     check("data: a\n\ndata: b", "[a]~");
@@ -100,10 +100,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_line_ends_an_event),
         cmocka_unit_test(lines_end_in_three_ways),
-        cmocka_unit_test(one_blank_is_taken_off),
+        cmocka_unit_test(one_space_after_the_colon_is_dropped),
         cmocka_unit_test(other_fields_are_dropped),
-        cmocka_unit_test(a_mark_is_passed_over_at_the_beginning),
-        cmocka_unit_test(what_is_cut_short_is_seen),
+        cmocka_unit_test(a_byte_order_mark_is_skipped_at_the_start),
+        cmocka_unit_test(a_truncated_stream_is_not_at_a_boundary),
         cmocka_unit_test(limit_at_n_and_one_more),
     };
     int failed = cmocka_run_group_tests_name("sse", tests, NULL, NULL);

@@ -80,7 +80,7 @@ static void assert_whole(void)
     assert_true(q->idempotent);
 }
 
-static void an_offer_as_protobuf(void **state AS_UNUSED)
+static void a_registration_as_protobuf(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {-1, 3}, one[] = {1};
     struct as_buf b = {0}, sig = {0}, opt = {0}, z = tensor("z", "INT64", one, 1);
@@ -105,7 +105,7 @@ static void an_offer_as_protobuf(void **state AS_UNUSED)
     assert_whole();
 }
 
-static void an_offer_as_json(void **state AS_UNUSED)
+static void a_registration_as_json(void **state AS_UNUSED)
 {
     static const char *const texts[] = {
         "{\"model_name\":\"m/n\",\"model_version\":\"2\",\"worker_address\":\"unix:///run/w.sock\","
@@ -128,7 +128,7 @@ static void an_offer_as_json(void **state AS_UNUSED)
     }
 }
 
-static void what_is_left_out_is_empty(void **state AS_UNUSED)
+static void absent_fields_are_empty(void **state AS_UNUSED)
 {
     static const struct as_management_request empty;
     struct as_buf b = {0};
@@ -173,7 +173,7 @@ static void the_other_requests(void **state AS_UNUSED)
 
 /* Like every protobuf reader: sizes that are not packed, too; the last value of a scalar counts;
  * and a message in two parts is merged. */
-static void protobuf_in_other_words(void **state AS_UNUSED)
+static void other_encodings_of_protobuf(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, t = {0}, sig = {0};
 
@@ -351,7 +351,7 @@ static void refused_tensor(struct as_buf t, const char *why)
     refused(AS_MANAGEMENT_REGISTER, &b, why);
 }
 
-static void signatures_that_are_none(void **state AS_UNUSED)
+static void invalid_signatures(void **state AS_UNUSED)
 {
     static const int64_t low[] = {1, -2};
     int64_t many[AS_MAX_DIMS + 1] = {0};
@@ -378,7 +378,7 @@ static struct as_buf labelled(const char *dtype, const char *label)
     return t;
 }
 
-static void labels_that_are_none(void **state AS_UNUSED)
+static void invalid_labels(void **state AS_UNUSED)
 {
     struct as_buf b = {0}, sig = {0};
 
@@ -518,18 +518,18 @@ static void answers(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_offer_as_protobuf, up, down),
-        cmocka_unit_test_setup_teardown(an_offer_as_json, up, down),
-        cmocka_unit_test_setup_teardown(what_is_left_out_is_empty, up, down),
+        cmocka_unit_test_setup_teardown(a_registration_as_protobuf, up, down),
+        cmocka_unit_test_setup_teardown(a_registration_as_json, up, down),
+        cmocka_unit_test_setup_teardown(absent_fields_are_empty, up, down),
         cmocka_unit_test_setup_teardown(the_other_requests, up, down),
-        cmocka_unit_test_setup_teardown(protobuf_in_other_words, up, down),
+        cmocka_unit_test_setup_teardown(other_encodings_of_protobuf, up, down),
         cmocka_unit_test_setup_teardown(malformed_protobuf, up, down),
         cmocka_unit_test_setup_teardown(unknown_fields_are_skipped, up, down),
         cmocka_unit_test_setup_teardown(unknown_fields_that_are_malformed, up, down),
         cmocka_unit_test_setup_teardown(unknown_keys_of_json_are_skipped, up, down),
         cmocka_unit_test_setup_teardown(json_of_another_type, up, down),
-        cmocka_unit_test_setup_teardown(signatures_that_are_none, up, down),
-        cmocka_unit_test_setup_teardown(labels_that_are_none, up, down),
+        cmocka_unit_test_setup_teardown(invalid_signatures, up, down),
+        cmocka_unit_test_setup_teardown(invalid_labels, up, down),
         cmocka_unit_test_setup_teardown(limits, up, down),
         cmocka_unit_test_setup_teardown(limits_of_labels, up, down),
         cmocka_unit_test_setup_teardown(cut_messages_are_safe, up, down),

@@ -94,7 +94,7 @@ static void check_request(size_t nbytes, struct as_blob *owner)
     free(out);
 }
 
-static void a_request_behind_its_length(void **state AS_UNUSED)
+static void a_request_after_its_length(void **state AS_UNUSED)
 {
     static const size_t sizes[] = {1, AS_COPY_MAX, AS_COPY_MAX + 1, 1000000};
 
@@ -171,7 +171,7 @@ static void an_answer_in_any_pieces(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void a_large_answer_is_read_to_its_place(void **state AS_UNUSED)
+static void a_large_answer_is_read_into_its_buffer(void **state AS_UNUSED)
 {
     struct as_buf b = framed("abc", 3, 6);
     struct as_simple_frame_rx rx = {0};
@@ -195,7 +195,7 @@ static void a_large_answer_is_read_to_its_place(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void lengths_that_are_none(void **state AS_UNUSED)
+static void invalid_lengths(void **state AS_UNUSED)
 {
     static const struct {
         size_t say;
@@ -264,7 +264,7 @@ static void outputs_and_parameters(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void whose_answer_it_is(void **state AS_UNUSED)
+static void ids_of_answers(void **state AS_UNUSED)
 {
     struct as_buf named = response("7", NULL, 0, true), unnamed = response("", NULL, 0, true);
 
@@ -303,7 +303,7 @@ static void errors(void **state AS_UNUSED)
     as_buf_fini(&b);
 }
 
-static void errors_that_are_none(void **state AS_UNUSED)
+static void invalid_errors(void **state AS_UNUSED)
 {
     static const char *const names[] = {"",        "OK", "not_found",
                                         "NO_SUCH", "5",  "A_NAME_THAT_IS_LONGER_THAN_ANY_STATUS"};
@@ -408,7 +408,7 @@ static void check_mixed(const struct as_buf *old, size_t cut, const struct as_bu
 /* A worker sends a part of an earlier answer again, and then the right answer. Whatever the part
  * is, both together are refused as one message: it may have the right id and end without a tensor.
  * (If an answer has no id, its connection is not used again: link/simple/simple.) */
-static void what_is_left_of_another_answer(void **state AS_UNUSED)
+static void the_rest_of_another_answer_is_refused(void **state AS_UNUSED)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 7, 120, 300, 81310};
     static const char *const ids[] = {"7-1", "7-12", "7-123", "7-1234", "7-12345", "7-123456"};
@@ -446,19 +446,19 @@ static void a_text_that_is_given_twice(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_behind_its_length),
+        cmocka_unit_test(a_request_after_its_length),
         cmocka_unit_test(a_request_that_is_too_large),
         cmocka_unit_test(an_answer_in_one_piece_is_not_copied),
         cmocka_unit_test(an_answer_in_any_pieces),
-        cmocka_unit_test(a_large_answer_is_read_to_its_place),
-        cmocka_unit_test(lengths_that_are_none),
+        cmocka_unit_test(a_large_answer_is_read_into_its_buffer),
+        cmocka_unit_test(invalid_lengths),
         cmocka_unit_test(outputs_and_parameters),
-        cmocka_unit_test(whose_answer_it_is),
+        cmocka_unit_test(ids_of_answers),
         cmocka_unit_test(errors),
-        cmocka_unit_test(errors_that_are_none),
+        cmocka_unit_test(invalid_errors),
         cmocka_unit_test(garbage),
         cmocka_unit_test(an_output_without_its_bytes),
-        cmocka_unit_test(what_is_left_of_another_answer),
+        cmocka_unit_test(the_rest_of_another_answer_is_refused),
         cmocka_unit_test(a_text_that_is_given_twice),
     };
 

@@ -58,7 +58,7 @@ static void field_numbers(void **state AS_UNUSED)
     assert_int_equal(f.number, 1);
 }
 
-static void wire_types_that_are_none(void **state AS_UNUSED)
+static void invalid_wire_types(void **state AS_UNUSED)
 {
     struct as_pb_field f;
 
@@ -81,7 +81,7 @@ static void a_group_is_one_field(void **state AS_UNUSED)
     assert_int_equal(WALK("\x0b\x12\1\x0c\x0c"), 1);             /* what looks like its end */
 }
 
-static void groups_that_are_none(void **state AS_UNUSED)
+static void malformed_groups(void **state AS_UNUSED)
 {
     struct as_pb_field f;
 
@@ -159,7 +159,7 @@ static void packed_varints_are_counted(void **state AS_UNUSED)
     assert_int_equal(as_pb_count_varints(AS_STR("\x01\x80")), AS_EPROTO);
 }
 
-static void written_varints_have_the_size_that_was_said(void **state AS_UNUSED)
+static void written_varints_have_their_computed_size(void **state AS_UNUSED)
 {
     for (int bit = 0; bit <= 64; bit++) {
         for (int less = 0; less < 2; less++) {
@@ -174,7 +174,7 @@ static void written_varints_have_the_size_that_was_said(void **state AS_UNUSED)
     }
 }
 
-static void strings_are_written_behind_tag_and_length(void **state AS_UNUSED)
+static void strings_are_written_after_tag_and_length(void **state AS_UNUSED)
 {
     uint8_t out[16];
 
@@ -196,16 +196,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wire_type_is_read),
         cmocka_unit_test(field_numbers),
-        cmocka_unit_test(wire_types_that_are_none),
+        cmocka_unit_test(invalid_wire_types),
         cmocka_unit_test(a_group_is_one_field),
-        cmocka_unit_test(groups_that_are_none),
+        cmocka_unit_test(malformed_groups),
         cmocka_unit_test(depth_of_groups),
         cmocka_unit_test(varint_limits),
         cmocka_unit_test(every_cut_is_seen),
         cmocka_unit_test(a_length_beyond_the_end_is_refused),
         cmocka_unit_test(packed_varints_are_counted),
-        cmocka_unit_test(written_varints_have_the_size_that_was_said),
-        cmocka_unit_test(strings_are_written_behind_tag_and_length),
+        cmocka_unit_test(written_varints_have_their_computed_size),
+        cmocka_unit_test(strings_are_written_after_tag_and_length),
     };
 
     return cmocka_run_group_tests_name("pb", tests, NULL, NULL);
