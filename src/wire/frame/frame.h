@@ -207,8 +207,8 @@ struct as_frame_register {
     const struct as_tensor_spec *inputs, *outputs;
 };
 /* 0, or AS_ETOOBIG with nothing written: a name is longer than 65535 bytes, a side has more than
- * AS_FRAME_TENSORS entries, labels are above the limits above, or the frame is larger than
- * AS_FRAME_MAX. The decoder accepts labels for outputs only: UTF-8 without NUL and line ends. */
+ * AS_FRAME_TENSORS entries, labels exceed their limits, or the frame is larger than AS_FRAME_MAX.
+ * The decoder accepts labels for outputs only: UTF-8 without NUL and line ends. */
 int as_frame_put_register(struct as_outq *q, const struct as_frame_register *r);
 int as_frame_get_register(const struct as_frame *f, struct as_arena *a,
                           struct as_frame_register *ret_r, const char **ret_why);
@@ -300,8 +300,7 @@ enum as_frame_option {
     AS_FRAME_OPT_EXECUTION_TIMEOUT, /* ns that a handler may run; 0: no limit */
     AS_FRAME_OPT_REQUEST_TIMEOUT,   /* ns, for requests without a deadline; 0: none */
     AS_FRAME_OPT_DUMP_SIGNAL, /* signal that makes the worker print its stacks; 0: there is none */
-    AS_FRAME_OPT_HEALTH_FAILURES, /* failures in a row that end the worker; 1 …
-                                     AS_FRAME_FAILURES_MAX */
+    AS_FRAME_OPT_HEALTH_FAILURES, /* failures in a row that end the worker; at least 1 */
     AS_FRAME_OPT_MAX_QUEUED,      /* queue limit; 1 … AS_FRAME_QUEUED_MAX, or _ANY: no limit */
     AS_FRAME_OPT_IDEMPOTENT,      /* 1: requests may run twice; 0: they may not */
     AS_FRAME_OPTION_END

@@ -7,8 +7,8 @@
  * retry_delay=1 {seconds=1, nanos=2}). Clients limit the size of trailers (some to 8 KiB), so a
  * long text gets no details. Pure; allocates nothing.
  */
-#ifndef AS_WIRE_DETAILS_H
-#define AS_WIRE_DETAILS_H
+#ifndef AS_WIRE_GRPC_DETAILS_H
+#define AS_WIRE_GRPC_DETAILS_H
 
 #include "base/str.h"
 

@@ -3,8 +3,8 @@
  *
  * Source: proto/grpc/health/v1/health.proto. Rarely called: it allocates memory as needed. Pure.
  */
-#ifndef AS_WIRE_HEALTH_H
-#define AS_WIRE_HEALTH_H
+#ifndef AS_WIRE_GRPC_HEALTH_H
+#define AS_WIRE_GRPC_HEALTH_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -5,8 +5,8 @@
  * one per listener, with the services of that listener. Rarely called: it allocates memory as
  * needed, over protobuf-c's generated code. Pure.
  */
-#ifndef AS_WIRE_REFLECT_H
-#define AS_WIRE_REFLECT_H
+#ifndef AS_WIRE_GRPC_REFLECTION_H
+#define AS_WIRE_GRPC_REFLECTION_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -143,7 +143,7 @@ void as_h1_start_request(struct as_h1 *h)
     struct as_h1_request *r = &h->rq;
 
     h->head_since = AS_NEVER;
-    h->greeted = true;
+    h->got_request = true;
     h->stream++;
     h->closing |= r->is_http10;
     r->n_fields = 0;
@@ -382,7 +382,7 @@ as_ns as_h1_head_since(const struct as_h1 *h)
 
 bool as_h1_got_request(const struct as_h1 *h)
 {
-    return h->greeted;
+    return h->got_request;
 }
 
 bool as_h1_is_idle(const struct as_h1 *h)
@@ -393,7 +393,7 @@ bool as_h1_is_idle(const struct as_h1 *h)
 
 void as_h1_resume(struct as_h1 *h)
 {
-    h->greeted = true;
+    h->got_request = true;
 }
 
 void as_h1_shutdown_notice(struct as_h1 *h)

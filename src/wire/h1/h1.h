@@ -4,9 +4,9 @@
  * time: a pipelined request waits until the answer to the one before it has been handed out.
  * Parsing is strict: none of the leniencies that RFC 9112 permits. A message that two readers could
  * read in two ways ends the connection with an error (400, 414, 417, 431, 501, 505), whose body
- * {"error":"WHERE: WHAT"} names the line and the fault. docs/protocol/http.md lists these decisions.
- * Streams are numbered 1, 2, 3 …; a request of HTTP/1.0 is served, and its connection closed.
- * Hop-by-hop fields are not in the head; content-length and expect are. Thread: that of the
+ * {"error":"WHERE: WHAT"} names the line and the fault. docs/protocol/http.md lists these
+ * decisions. Streams are numbered 1, 2, 3 …; a request of HTTP/1.0 is served, and its connection
+ * closed. Hop-by-hop fields are not in the head; content-length and expect are. Thread: that of the
  * connection. No callback may free the connection.
  */
 #ifndef AS_WIRE_H1_H
@@ -19,12 +19,10 @@ struct as_h1;
 
 struct as_h1_conf {
     uint32_t max_line;         /* bytes of the request line; above it: 414 */
-    uint32_t max_header_bytes; /* bytes of all field lines plus 32 for each; above it: 431. Trailers
-                                  are counted separately */
-    uint32_t max_headers;      /* number of fields, and of trailers; above it: 431 */
-    uint32_t max_chunk_ext;    /* bytes of the extensions of one chunk; above it: 400 */
-    uint32_t max_unread; /* about how many bytes of a body may wait for as_h1_consume; above it
-                            as_h1_wants_read is false */
+    uint32_t max_header_bytes; /* bytes of all field lines plus 32 for each; above it: 431 */
+    uint32_t max_headers; /* number of fields; above it: 431. Both limits hold for trailers, too */
+    uint32_t max_chunk_ext; /* bytes of the extensions of one chunk; above it: 400 */
+    uint32_t max_unread;    /* bytes of a body that may wait for as_h1_consume (about) */
 };
 
 int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct as_http_ops *ops,

@@ -14,8 +14,8 @@
  * WAIT becomes LINE when the answer is SENT: as_h1_send has handed out all of it. The buffers of a
  * request are part of the connection and are used again for the next request.
  */
-#ifndef AS_WIRE_H1_PRIV_H
-#define AS_WIRE_H1_PRIV_H
+#ifndef AS_WIRE_H1_INTERNAL_H
+#define AS_WIRE_H1_INTERNAL_H
 
 #include "wire/h1/h1.h"
 
@@ -87,7 +87,7 @@ struct as_h1 {
     const struct as_http_ops *ops;
     void *conn;
     enum as_h1_state state;
-    bool greeted;
+    bool got_request;
     bool closing; /* no further request is read */
     bool reset;   /* the owner has reset the request; the next as_h1_send does it */
     bool aborted; /* the connection ended in the middle of an answer */

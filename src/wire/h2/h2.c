@@ -216,7 +216,7 @@ enum as_h2_breach as_h2_breach(const struct as_h2 *h)
 
 bool as_h2_got_preface(const struct as_h2 *h)
 {
-    return h->guard.greeted;
+    return h->guard.got_preface;
 }
 
 as_ns as_h2_header_block_since(const struct as_h2 *h)

@@ -16,8 +16,7 @@
 struct as_h2;
 
 struct as_h2_conf {
-    uint32_t max_streams;     /* one stream more is refused; once the client has acknowledged our
-                                 SETTINGS: GOAWAY */
+    uint32_t max_streams;     /* one more is refused; GOAWAY if the client knows the limit */
     uint32_t stream_window;   /* initial window per stream, bytes */
     uint32_t conn_window;     /* connection window, bytes */
     uint32_t max_header_list; /* name + value + 32 of all fields; above it: 431 or reset */
@@ -35,8 +34,8 @@ void as_h2_free(struct as_h2 *h); /* calls on_close for every open stream first 
 /* Parses received bytes. 0, or AS_EPROTO: the connection is over; send what as_h2_send gives, then
  * close. A violation that is reported to the client by a GOAWAY may also appear as AS_EPROTO of the
  * as_h2_send that gives the GOAWAY. *ret_taken is less than n after AS_H2_REQUESTS_PER_RECV
- * requests, so that one read cannot start thousands: call as_h2_send, which ends requests that the
- * client has already cancelled, and then pass the rest. */
+ * requests, so that one read cannot start thousands: call as_h2_send, which sends and counts the
+ * resets that these requests have caused, and then pass the rest. */
 int as_h2_recv(struct as_h2 *h, const uint8_t *p, size_t n, as_ns now, size_t *ret_taken);
 /* Appends to q what is ready, while q->bytes < max. Bodies in blobs are referenced, not copied.
  * AS_EPROTO: as for as_h2_recv. */

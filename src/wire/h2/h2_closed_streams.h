@@ -7,8 +7,8 @@
  * nghttp2; streams that the server has ended are not recorded.
  * Source: RFC 9113 §5.1 (states), §5.1.1 (ids). Thread: that of the connection.
  */
-#ifndef AS_WIRE_H2_PAST_H
-#define AS_WIRE_H2_PAST_H
+#ifndef AS_WIRE_H2_CLOSED_STREAMS_H
+#define AS_WIRE_H2_CLOSED_STREAMS_H
 
 #include "base/defs.h"
 

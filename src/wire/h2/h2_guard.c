@@ -248,7 +248,7 @@ static void check_frame(struct as_h2_guard *g, const uint8_t *head, as_ns now, u
 
 static void end_frame(struct as_h2_guard *g)
 {
-    g->greeted = g->framed; /* what ended may be the preface */
+    g->got_preface = g->framed; /* what ended may be the preface */
     if (g->in_block && g->block_ends)
         g->in_block = false;
 }

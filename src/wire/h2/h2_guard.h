@@ -71,7 +71,7 @@ struct as_h2_guard {
     uint32_t skip;   /* bytes until the next frame head; at first those of the preface */
     uint8_t head[9]; /* a frame head that came in pieces */
     uint8_t n_head;
-    bool greeted;        /* the preface and the first frame are complete */
+    bool got_preface;    /* the preface and the first frame are complete */
     bool framed;         /* a frame has begun */
     bool in_block;       /* between the first and the last byte of a header block */
     bool block_ends;     /* the current frame has END_HEADERS */

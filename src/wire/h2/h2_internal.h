@@ -13,8 +13,8 @@
  * stream. Headers, trailers and body pieces are stored in the record as far as they fit, so that an
  * ordinary request allocates nothing.
  */
-#ifndef AS_WIRE_H2_PRIV_H
-#define AS_WIRE_H2_PRIV_H
+#ifndef AS_WIRE_H2_INTERNAL_H
+#define AS_WIRE_H2_INTERNAL_H
 
 #include "base/memory/arena.h"
 #include "base/list.h"

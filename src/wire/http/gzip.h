@@ -6,8 +6,8 @@
  * room that it gives, and the time that one call takes.
  * Pure; only as_gzip_new allocates, except for the window, which zlib allocates at the first slice.
  */
-#ifndef AS_WIRE_ZIP_H
-#define AS_WIRE_ZIP_H
+#ifndef AS_WIRE_GZIP_H
+#define AS_WIRE_GZIP_H
 
 #include "base/err.h"
 #include "base/str.h"

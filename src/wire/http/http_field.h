@@ -5,8 +5,8 @@
  * another field or another answer, and strict readers drop an answer with any other forbidden byte
  * (RFC 9110 §5.1 and §5.5, RFC 9113 §8.2). Pure.
  */
-#ifndef AS_WIRE_FIELD_H
-#define AS_WIRE_FIELD_H
+#ifndef AS_WIRE_HTTP_FIELD_H
+#define AS_WIRE_HTTP_FIELD_H
 
 #include "wire/http/http.h"
 

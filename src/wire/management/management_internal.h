@@ -1,8 +1,8 @@
 /* wire/management/management_internal.h — shared by the two readers of wire/management/management;
  * private to management*.c.
  */
-#ifndef AS_WIRE_MANAGEMENT_OWN_H
-#define AS_WIRE_MANAGEMENT_OWN_H
+#ifndef AS_WIRE_MANAGEMENT_INTERNAL_H
+#define AS_WIRE_MANAGEMENT_INTERNAL_H
 
 #include "base/err.h"
 #include "wire/management/management.h"

@@ -21,17 +21,16 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
 /* Receives an answer, in pieces of any size. Zero-initialise. */
 struct as_simple_frame_rx {
     uint8_t head[AS_SIMPLE_FRAME_HEAD];
-    uint32_t n_head;      /* bytes of the head that have come */
-    size_t n, n_received; /* size of the message, once the head is complete, and how much of it has
-                             come */
-    struct as_blob *blob; /* holds the message; NULL: it has not begun */
+    uint32_t n_head;          /* bytes of the head that have come */
+    size_t n, n_received;     /* size of the message, and bytes of it that have come */
+    struct as_blob *blob;     /* holds the message; NULL: it has not begun */
     struct as_account *payer; /* set by the caller: pays for the blob; NULL: nobody pays */
 };
 
 /* Processes received bytes, which begin with the next bytes of the answer. 1: the answer is
  * complete; *ret_message lies in p if everything except the head was in p, else in rx->blob;
- * *ret_rest bytes at the end of p belong to the next answer. 0: more bytes are needed. AS_EPROTO: a
- * length of 0; AS_ETOOBIG: larger than `max`; AS_EFULL, AS_ENOMEM: no room for it. */
+ * *ret_rest bytes at the end of p are not part of it. 0: more bytes are needed. AS_EPROTO: a length
+ * of 0; AS_ETOOBIG: larger than `max`; AS_EFULL, AS_ENOMEM: no room for it. */
 int as_simple_frame_receive(struct as_simple_frame_rx *rx, const uint8_t *p, size_t n, uint64_t max,
                             struct as_str *ret_message, size_t *ret_rest);
 /* The buffer for the rest of a message that has begun, to read into without a copy; NULL: use

@@ -3,8 +3,8 @@
  * The counterpart of wire/protobuf/pb_unpack.h: converts an array of structs into a repeated field,
  * and appends a message to a buffer. Pure.
  */
-#ifndef AS_WIRE_PACK_H
-#define AS_WIRE_PACK_H
+#ifndef AS_WIRE_PB_PACK_H
+#define AS_WIRE_PB_PACK_H
 
 #include "base/memory/arena.h"
 #include "base/buf.h"

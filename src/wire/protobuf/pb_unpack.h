@@ -4,8 +4,8 @@
  * This allocator records the latter, so that the caller can tell them apart: only the former is the
  * client's fault. One per call, on the stack. Pure.
  */
-#ifndef AS_WIRE_UNPACK_H
-#define AS_WIRE_UNPACK_H
+#ifndef AS_WIRE_PB_UNPACK_H
+#define AS_WIRE_PB_UNPACK_H
 
 #include "base/defs.h"
 

@@ -69,7 +69,7 @@ static void start(struct wire *w, size_t slice)
     *w = (struct wire){.slice = slice};
     as_h2_guard_init(&w->g, &limits, 0);
     feed(w, (const uint8_t *)"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
-    assert_false(w->g.greeted);
+    assert_false(w->g.got_preface);
 }
 
 /* n frames pass, the next one is the breach. */
@@ -426,12 +426,12 @@ static void the_preface(void **state AS_UNUSED)
 
         start(&w, slice);
         feed(&w, settings, 14);
-        assert_false(w.g.greeted);
+        assert_false(w.g.got_preface);
         feed(&w, settings, 1);
-        assert_true(w.g.greeted);
+        assert_true(w.g.got_preface);
         start(&w, slice);
         frame(&w, SETTINGS, 0, 0);
-        assert_true(w.g.greeted);
+        assert_true(w.g.got_preface);
     }
 }
 
