@@ -1,13 +1,13 @@
 /* Sync handlers in a worker with an event loop: they run on the loop's thread while their calls are
  * short, and in another thread otherwise. In either case one at a time.
  *
- *                MIN_SHORT_CALLS calls in a row took less than SHORT_TIME
- *   IN THREAD ────────────────────────────────────────────────► ON THE LOOP'S THREAD
- *      ▲                                                          │ a call took longer: the number
- * of ├──────────────────────────────────────────────────────────┤ short calls that it needs
- * doubles, │                                                          │ up to MAX_SHORT_CALLS
- *   ALWAYS IN THREAD ◄────────────────────────────────────────────┘ a call blocked the loop for
- * LONG_TIME
+ *             MIN_SHORT_CALLS calls in a row took less than SHORT_TIME
+ *   IN THREAD ──────────────────────────────────────────────────────► ON THE LOOP'S THREAD
+ *      ▲                                                                │ a call took longer: the
+ *      ├────────────────────────────────────────────────────────────────┤ needed number of short
+ *      │                                                                │ calls doubles, at most
+ *      │                                                                │ to MAX_SHORT_CALLS
+ *   ALWAYS IN THREAD ◄──────────────────────────────────────────────────┘ a call took LONG_TIME
  *
  * A handler that exceeds SHORT_TIME after MAX_SHORT_CALLS short calls starts again with
  * MIN_SHORT_CALLS. Otherwise every handler would end up in a thread, by a garbage collection here
@@ -25,9 +25,8 @@
 #define SHORT_TIME      (100 * AS_US)
 #define LONG_TIME       (10 * AS_MS)
 #define MIN_SHORT_CALLS 16u
-#define MAX_SHORT_CALLS                                                                            \
-    1024u /* one longer call in this many does not show in the p99 of other requests */
-#define NEVER UINT32_MAX
+#define MAX_SHORT_CALLS 1024u /* one longer call in so many does not show in others' p99 */
+#define NEVER           UINT32_MAX
 
 static PyObject *set_running_loop; /* asyncio._set_running_loop */
 
