@@ -1,6 +1,6 @@
 /* fuzz/runner.c — replays a folder of inputs through a fuzz target, so that a corpus is a test.
  *
- * Each file is given whole and cut at every one of its first 64 lengths. Prints how many ran.
+ * Each file is passed as a whole, and cut to each length from 0 to 64. Prints how many files ran.
  */
 #include "base/buf.h"
 
@@ -20,10 +20,9 @@ static void run_file(const char *path, unsigned *count)
     while ((n = fread(as_buf_reserve(&b, 65536), 1, 65536, f)) > 0)
         b.n += n;
     fclose(f);
-    /* Most mistakes of parsers are at the end of what they were given, and in the first fields. */
+    /* Most bugs of parsers show at the end of the input, and in its first fields. */
     for (size_t cut = 0; cut <= AS_MIN(b.n, (size_t)64); cut++) {
-        uint8_t *exact =
-            as_xalloc(cut); /* its own block, so that a sanitizer sees one byte too far */
+        uint8_t *exact = as_xalloc(cut); /* so that a sanitizer finds a read beyond its end */
 
         if (cut)
             memcpy(exact, b.p, cut);
