@@ -167,7 +167,7 @@ static void trace_end(PyObject *var, PyObject *token)
         return;
     exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
     if (PyContextVar_Reset(var, token))
-        PyErr_Clear(); /* the code was entered in another context */
+        PyErr_Clear(); /* the code has changed the context */
     Py_DECREF(token);
     if (exc) {
         PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);

@@ -52,8 +52,8 @@ bool as_grpc_is_content_type(struct as_str value);
 /* Keys that are not part of a call's metadata: pseudo-headers, te, content-type and grpc-*, except
  * those that a handler may want. user-agent is part of it. */
 bool as_grpc_is_reserved(struct as_str key);
-static inline bool
-as_grpc_is_bin(struct as_str key) /* the key ends in "-bin": its values are base64 */
+/* The key ends in "-bin": its values are base64. */
+static inline bool as_grpc_is_bin(struct as_str key)
 {
     return key.n > 4 && memcmp(key.p + key.n - 4, "-bin", 4) == 0;
 }

@@ -1,14 +1,13 @@
-/* wire/management/management.h — the messages of anyserve.WorkerManagement, as protobuf and as
- * JSON.
+/* wire/management/management.h — messages of anyserve.WorkerManagement, in protobuf and in JSON.
  *
- * Source: proto/worker_management.proto. One table of fields is the base of both readers, so that
- * they accept the same. They are written by hand, not over protobuf-c's code, because a worker gets
- * to know what is wrong and where ("signature.inputs[2].datatype"), and because texts must not end
- * at a NUL. Unknown fields, and fields of another type, are skipped, as every protobuf reader does,
- * so that a newer worker can register. JSON follows protobuf's mapping: names as in the .proto file
- * or in lowerCamelCase, 64-bit integers also as strings, null for an absent field; a key that is
- * given twice is an error. Unlike other readers of that mapping, this one skips unknown keys. The
- * caller checks the values (names, addresses). Pure.
+ * Source: proto/worker_management.proto. Both readers use the same table of fields, so that they
+ * accept the same messages. They are written by hand, not over protobuf-c's code, so that an error
+ * can say what is wrong and where ("signature.inputs[2].datatype"), and so that texts do not end at
+ * a NUL. Unknown fields, and fields of another type, are skipped, as every protobuf reader does, so
+ * that a newer worker can register. JSON follows protobuf's mapping: names as in the .proto file or
+ * in lowerCamelCase, 64-bit integers also as strings, null for an absent field; a key that is given
+ * twice is an error. Unlike other readers of that mapping, this one skips unknown keys. The caller
+ * checks the values (names, addresses). Pure.
  */
 #ifndef AS_WIRE_MANAGEMENT_H
 #define AS_WIRE_MANAGEMENT_H
