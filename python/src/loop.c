@@ -130,8 +130,8 @@ PyObject *native_spawn_task(Link *l, PyObject *call)
 {
     PyObject *args[4] = {call, l->loop, ((Call *)(void *)call)->m->name, Py_True}, *task;
 
-    if (!l->starts_at_once ||
-        !l->in_turn) /* outside of a turn another task may be the current one */
+    /* outside of a turn another task may be the current one */
+    if (!l->starts_at_once || !l->in_turn)
         return PyObject_CallOneArg(l->spawn, call);
     capture_first_step = l->captures_first_step;
     task = PyObject_Vectorcall(asyncio_task, args, 1, task_keywords);

@@ -205,8 +205,7 @@ static int alloc_arrays(struct as_frame_msg *m, struct as_arena *a, struct as_te
     size_t nt = m->n_tensors * sizeof(**ret_t), np = m->n_params * sizeof(**ret_p);
     size_t nm = m->n_meta * sizeof(**ret_m);
     size_t total = nt + np + nm + m->tensor_params.n * sizeof(*m->tensor_params.at);
-    uint8_t *p =
-        as_arena_alloc(a, AS_MAX(total, 8), 8); /* at least 8 bytes, so that p is not NULL */
+    uint8_t *p = as_arena_alloc(a, AS_MAX(total, 8), 8); /* > 0, so that p is not NULL */
 
     if (!p)
         return AS_ENOMEM;

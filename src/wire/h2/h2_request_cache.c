@@ -215,8 +215,8 @@ static bool feed_head(struct as_h2 *h, const uint8_t *frame, size_t n)
     m->is_learning = !m->request;
     ok =
         m->request ? feed_session(h, empty, sizeof(empty)) : feed_session(h, frame, FRAME_HEAD + n);
-    m->is_hit = m->is_learning =
-        false; /* nothing is left for the next stream if this one was refused */
+    /* nothing is left for the next stream if this one was refused */
+    m->is_hit = m->is_learning = false;
     return ok;
 }
 

@@ -305,8 +305,7 @@ static void pair_feed(struct pair *t, const void *bytes, size_t n)
 
     while (n && !t->recv_rc) {
         size_t take = t->slice ? AS_MIN(n, t->slice) : n;
-        uint8_t *exact =
-            malloc(take); /* a block of its own, so that a sanitizer finds a read beyond its end */
+        uint8_t *exact = malloc(take); /* a sanitizer finds a read beyond it */
 
         assert_non_null(exact);
         memcpy(exact, p, take);

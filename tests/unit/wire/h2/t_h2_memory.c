@@ -266,8 +266,7 @@ static int to_server(struct world *w, bool *ret_any)
         mem.on = true;
         err = as_h2_recv(w->h, p, (size_t)n, AS_SEC, &taken);
         mem.on = false;
-        assert_true(err ||
-                    taken == (size_t)n); /* six requests are fewer than AS_H2_REQUESTS_PER_RECV */
+        assert_true(err || taken == (size_t)n); /* six requests fit one call */
         *ret_any = true;
     }
     return err;
