@@ -21,13 +21,13 @@ int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
     d->rand.s = conf->seed;
     as_queue_init(&d->queue);
     d->queue.alike = ops->alike;
-    as_list_init(&d->batches);
+    as_list_init(&d->batch_pool);
     as_blame_init(&d->blame, &conf->blame);
     as_outlier_add_model(d, 0);
     as_list_init(&d->suspects);
-    d->serving = AS_NEVER;
-    as_list_init(&d->graves);
-    as_list_init(&d->released);
+    d->serving_since = AS_NEVER;
+    as_list_init(&d->verdicts);
+    as_list_init(&d->to_release);
     as_deadline_heap_init(&d->deadlines);
     *ret_d = d;
     return 0;
@@ -78,7 +78,7 @@ static void fail_queued(struct as_deployment *d, int err)
 
 static void fail_sent(struct as_replica *r)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     as_quarantine_resolve(d, as_quarantine_abort(r));
     AS_LIST_EACH(it, &r->sent)
@@ -99,19 +99,19 @@ void as_deployment_free(struct as_deployment *d)
         return;
     d->down = true; /* what a death lets go waits for nobody */
     fail_queued(d, AS_EUNAVAILABLE);
-    while (d->n_all) {
-        struct as_replica *r = d->all[d->n_all - 1];
+    while (d->n_replicas) {
+        struct as_replica *r = d->replicas[d->n_replicas - 1];
 
         fail_sent(r);
         as_replica_free(r, UINT64_MAX, AS_LOSS_LINK, 0);
     }
     as_pending_verdict_fail_all(d, AS_EUNAVAILABLE);
     as_blame_fini(&d->blame);
-    AS_LIST_EACH(n, &d->batches) free(AS_LIST_ENTRY(n, struct as_batch, node));
+    AS_LIST_EACH(n, &d->batch_pool) free(AS_LIST_ENTRY(n, struct as_batch, node));
     as_queue_fini(&d->queue);
     as_deadline_heap_fini(&d->deadlines);
     free(d->medians);
-    free(d->all);
+    free(d->replicas);
     free(d->free);
     free(d->name);
     free(d);
@@ -129,7 +129,7 @@ int as_deployment_set_model(struct as_deployment *d, uint32_t model, uint32_t ma
     return 0;
 }
 
-static void relimit(void *arg AS_UNUSED, struct as_replica *r)
+static void update_limits(void *arg AS_UNUSED, struct as_replica *r)
 {
     as_dispatch_update_limits(r);
 }
@@ -152,7 +152,7 @@ int as_deployment_set_batching(struct as_deployment *d, uint32_t model,
     as_queue_add_batching(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
     d->batched = true;
     as_dispatch_update_caps(d);
-    as_deployment_each_replica(d, relimit, NULL);
+    as_deployment_each_replica(d, update_limits, NULL);
     return 0;
 }
 
@@ -168,18 +168,18 @@ static bool is_full(const struct as_deployment *d)
            (int64_t)d->queue.n + d->n_suspects + d->prefetched >= d->conf.max_queued;
 }
 
-static int refuse(struct as_request *q, int err)
+static int refuse_request(struct as_request *q, int err)
 {
     as_request_set_state(q, AS_REQ_DONE);
     return err;
 }
 
 /* What every accepted request gets. */
-static void accept(struct as_deployment *d, struct as_request *q, as_ns now)
+static void accept_request(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     as_request_set_state(q, AS_REQ_QUEUED);
     q->arrived = now;
-    q->order = ++d->orders;
+    q->order = ++d->last_order;
     if (q->deadline != AS_NEVER)
         as_deadline_heap_push(&d->deadlines, q);
     d->stat.accepted++;
@@ -190,18 +190,18 @@ static int submit_suspect(struct as_deployment *d, struct as_request *q, int err
 {
     if (err) {
         d->stat.quarantined++;
-        return refuse(q, err);
+        return refuse_request(q, err);
     }
     if (as_model_coverage_is_dropped(d, q)) {
         as_suspect_remove(d, q);
-        return refuse(q, AS_EUNAVAILABLE);
+        return refuse_request(q, AS_EUNAVAILABLE);
     }
     if (is_full(d)) {
         as_suspect_remove(d, q);
         d->stat.refused++;
-        return refuse(q, AS_EFULL);
+        return refuse_request(q, AS_EFULL);
     }
-    accept(d, q, now);
+    accept_request(d, q, now);
     as_quarantine_enqueue(d, q, now);
     as_quarantine_schedule(d, now);
     return 0;
@@ -214,18 +214,18 @@ static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns n
     struct as_lane *l;
 
     AS_ASSERT(q->items && q->items <= b->conf.max_size);
-    q->release = as_batch_release(&b->conf, q->deadline, b->service, now);
+    q->hold_until = as_batch_hold_until(&b->conf, q->deadline, b->service, now);
     if (as_model_coverage_is_dropped(d, q))
-        return refuse(q, AS_EUNAVAILABLE);
+        return refuse_request(q, AS_EUNAVAILABLE);
     l = as_queue_lane_for(&d->queue, q);
     if (is_full(d) && !(as_lane_is_due_with(l, q) && as_dispatch_find_free(d, q))) {
         d->stat.refused++;
-        return refuse(q, AS_EFULL);
+        return refuse_request(q, AS_EFULL);
     }
-    accept(d, q, now);
+    accept_request(d, q, now);
     as_queue_push(&d->queue, q);
-    if (q->lane->holding)
-        d->ops.wake(d->ctx, q->release);
+    if (q->lane->held_back)
+        d->ops.wake(d->ctx, q->hold_until);
     else
         as_dispatch_send_lane(d, q->lane, now);
     if (__builtin_expect(d->n_suspects != 0, 0)) /* nobody may be owed any more */
@@ -242,14 +242,14 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
         int err = as_fallback_check(d, q, is_full(d));
 
         if (err)
-            return refuse(q, err);
+            return refuse_request(q, err);
     }
     if (d->down)
-        return refuse(q, AS_EUNAVAILABLE);
+        return refuse_request(q, AS_EUNAVAILABLE);
     if (q->deadline <= now) { /* its life here was short, but it is in the books like any other */
         d->stat.accepted++;
         d->stat.expired++;
-        return refuse(q, AS_EDEADLINE);
+        return refuse_request(q, AS_EDEADLINE);
     }
     if (__builtin_expect(d->blame.n != 0, 0)) {
         int err = as_suspect_check(d, q, now);
@@ -262,14 +262,14 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
     r = as_dispatch_find_free(d, q);
     if (!r) {
         if (as_model_coverage_is_dropped(d, q))
-            return refuse(q, AS_EUNAVAILABLE);
+            return refuse_request(q, AS_EUNAVAILABLE);
         if (is_full(d)) {
             d->stat.refused++;
-            return refuse(q, AS_EFULL);
+            return refuse_request(q, AS_EFULL);
         }
         r = as_dispatch_find_prefetch(d, q);
     }
-    accept(d, q, now);
+    accept_request(d, q, now);
     if (r)
         as_dispatch_send(r, q, now);
     else
@@ -284,8 +284,8 @@ static as_ns estimate_gap(const struct as_deployment *d)
 {
     uint64_t per_second = 0;
 
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_replica *r = d->replicas[i];
 
         if (r->service && as_replica_is_open(r))
             per_second += r->slots * AS_SEC / r->service;
@@ -345,15 +345,15 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
             as_deployment_answer(d, q, AS_EDEADLINE);
         }
     }
-    if (d->n_graves)
+    if (d->n_verdicts)
         as_pending_verdict_expire(d, now);
-    if (d->queue.n_holding && as_queue_next_release(&d->queue) <= now) {
+    if (d->queue.n_held_back && as_queue_next_release(&d->queue) <= now) {
         as_queue_update_due(&d->queue, now);
         as_dispatch_send_all(d, now);
     }
-    if (d->n_out)
+    if (d->n_ejected)
         as_outlier_expire(d, now);
-    if (d->n_suspects || d->n_trials)
+    if (d->n_suspects || d->n_quarantines)
         as_quarantine_expire(d, now);
 }
 
@@ -368,13 +368,13 @@ as_ns as_deployment_next_deadline(const struct as_deployment *d)
     const struct as_request *q = as_deadline_heap_first(&d->deadlines);
     as_ns next = q ? q->deadline : AS_NEVER;
 
-    if (d->n_graves)
+    if (d->n_verdicts)
         next = AS_MIN(next, as_pending_verdict_next_due(d));
-    if (d->n_out)
+    if (d->n_ejected)
         next = AS_MIN(next, as_outlier_next_due(d));
-    if (d->n_suspects || d->n_trials)
+    if (d->n_suspects || d->n_quarantines)
         next = AS_MIN(next, as_quarantine_next_due(d));
-    return d->queue.n_holding ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
+    return d->queue.n_held_back ? AS_MIN(next, as_queue_next_release(&d->queue)) : next;
 }
 
 void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now AS_UNUSED)
@@ -432,15 +432,15 @@ uint32_t as_deployment_ongoing(const struct as_deployment *d)
 
 uint32_t as_deployment_replicas(const struct as_deployment *d)
 {
-    return d->n_all;
+    return d->n_replicas;
 }
 
 uint32_t as_deployment_ready(const struct as_deployment *d)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < d->n_all; i++)
-        n += d->all[i]->slots > 0 && !d->all[i]->draining;
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        n += d->replicas[i]->slots > 0 && !d->replicas[i]->draining;
     return n;
 }
 
@@ -459,6 +459,6 @@ struct as_stat *as_deployment_stat(struct as_deployment *d)
 void as_deployment_each_replica(struct as_deployment *d,
                                 void (*fn)(void *arg, struct as_replica *r), void *arg)
 {
-    for (uint32_t i = 0; i < d->n_all; i++)
-        fn(arg, d->all[i]);
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        fn(arg, d->replicas[i]);
 }

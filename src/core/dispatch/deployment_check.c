@@ -22,7 +22,7 @@ static bool batches_ok(const struct as_replica *r)
         packed += n ? n - 1 : 0;
         it = n ? it : it->next;
     }
-    return packed == r->packed && (!packed || r->deploy->batched);
+    return packed == r->slotless && (!packed || r->deployment->batched);
 }
 
 static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
@@ -48,7 +48,7 @@ static bool models_ok(const struct as_replica *r)
     uint32_t total = 0, absent = 0, behind = 0;
 
     if (!r->of_model)
-        return r->deploy->queue.n_lanes == 0 && !r->n_absent && !r->behind;
+        return r->deployment->queue.n_lanes == 0 && !r->n_absent && !r->behind;
     for (uint32_t m = 0; m < AS_DEPLOYMENT_MODELS_MAX; m++) {
         total += r->of_model[m].calls;
         absent += r->of_model[m].absent;
@@ -59,17 +59,17 @@ static bool models_ok(const struct as_replica *r)
         if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model].calls)
             return false;
     }
-    return total == r->unanswered - r->packed && absent == r->n_absent && behind == r->behind;
+    return total == r->unanswered - r->slotless && absent == r->n_absent && behind == r->behind;
 }
 
 static bool replica_ok(const struct as_replica *r)
 {
-    const struct as_deployment *d = r->deploy;
+    const struct as_deployment *d = r->deployment;
     bool is_free = as_replica_front_calls(r) < r->width;
     struct as_replica_capacity taker = as_dispatch_capacity(r);
     uint32_t recalled = 0;
 
-    if (r->held || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
+    if (r->paused || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
         !sent_ok(r, &recalled) || !models_ok(r))
         return false;
     if (recalled != r->recalled || (recalled && !r->recalling))
@@ -89,7 +89,7 @@ static bool balanced(const struct as_replica *r)
 
     as_recall_walk_init(&it, r);
     while (!r->recalling && (q = as_recall_walk_next(&it))) {
-        if (as_recall_is_due(r->deploy, q))
+        if (as_recall_is_due(r->deployment, q))
             return false;
     }
     return true;
@@ -101,8 +101,8 @@ static bool lanes_ok(const struct as_deployment *d)
 
     for (uint32_t m = 0; m < d->queue.n_lanes; m++)
         recalled += d->queue.lanes[m] ? d->queue.lanes[m]->recalled : 0;
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        AS_LIST_EACH(n, &d->all[i]->sent)
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        AS_LIST_EACH(n, &d->replicas[i]->sent)
         {
             const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
 
@@ -120,10 +120,10 @@ bool as_deployment_ok(const struct as_deployment *d)
         (d->down && as_deployment_queued(d)) || !as_quarantine_ok(d) || !as_pending_verdict_ok(d) ||
         !lanes_ok(d))
         return false;
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_replica *r = d->replicas[i];
 
-        if (r->index != i || r->deploy != d || !replica_ok(r))
+        if (r->index != i || r->deployment != d || !replica_ok(r))
             return false;
         ongoing += as_replica_ongoing(r);
         prefetched += as_replica_waiting(r);
@@ -137,8 +137,8 @@ bool as_deployment_ok(const struct as_deployment *d)
     if (ongoing != d->ongoing || prefetched != d->prefetched || recalled != d->recalled ||
         n_free != d->n_free || absent != d->n_absent)
         return false;
-    for (uint32_t i = 0; idle > d->recalled && i < d->n_all; i++) {
-        if (!balanced(d->all[i]))
+    for (uint32_t i = 0; idle > d->recalled && i < d->n_replicas; i++) {
+        if (!balanced(d->replicas[i]))
             return false;
     }
     return true;

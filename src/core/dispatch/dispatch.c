@@ -3,7 +3,7 @@
 
 void as_dispatch_set_free(struct as_replica *r, bool is_free)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     if (is_free) {
         r->free_at = d->n_free;
@@ -28,11 +28,11 @@ uint32_t as_dispatch_width(const struct as_replica *r)
 /* Prefetch: as many as fit in the deployment's measure of work. */
 uint32_t as_dispatch_limit(const struct as_replica *r)
 {
-    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work, n;
+    uint32_t work = (uint32_t)r->deployment->conf.prefetch_work, n;
 
     if (!as_replica_is_open(r) || r->breaker.state == AS_BREAKER_HALF_OPEN)
         return as_dispatch_width(r);
-    if (r->deploy->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
+    if (r->deployment->batched || !r->prefetch || !r->slots || r->recalling || !r->service ||
         r->service > work)
         return r->slots;
     n = work / (uint32_t)r->service;
@@ -58,7 +58,7 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
 /* Behind the caps of models. */
 static bool has_room_behind(const struct as_replica *r)
 {
-    return r->of_model && !r->deploy->batched && as_replica_is_open(r) &&
+    return r->of_model && !r->deployment->batched && as_replica_is_open(r) &&
            r->breaker.state != AS_BREAKER_HALF_OPEN && !r->recalling && r->slots &&
            as_replica_waiting(r) < r->prefetch;
 }
@@ -67,13 +67,13 @@ struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r)
 {
     return (struct as_replica_capacity){.of_model = r->of_model,
                                         .slots = r->most_slots,
-                                        .starts = as_replica_has_room(r),
-                                        .waits = has_room_behind(r)};
+                                        .may_execute = as_replica_has_room(r),
+                                        .may_wait = has_room_behind(r)};
 }
 
 static bool can_send(const struct as_replica *r, const struct as_request *q)
 {
-    const struct as_lane *l = r->of_model ? as_queue_lane(&r->deploy->queue, q->model) : NULL;
+    const struct as_lane *l = r->of_model ? as_queue_lane(&r->deployment->queue, q->model) : NULL;
     struct as_replica_capacity t;
 
     if (!l)
@@ -89,8 +89,8 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
     /* rule 1: whoever waits in the shared FIFO has found no room either */
     if (d->queue.n && !d->queue.n_lanes)
         return NULL;
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         if (can_send(r, q) && (!best || r->unanswered < best->unanswered))
             best = r;
@@ -101,7 +101,7 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
 /* What is true of every request that is sent, alone or in a batch. */
 static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     as_request_set_state(q, AS_REQ_SENT);
     as_list_push(&r->sent, &q->node);
@@ -114,7 +114,7 @@ static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
     r->unanswered++;
     as_dispatch_update_free(r);
     d->stat.dispatched++;
-    if (__builtin_expect(d->owed || r->quarantine.suspect, 0))
+    if (__builtin_expect(d->turns_owed || r->quarantine.suspect, 0))
         as_quarantine_on_sent(r, q);
     as_hist_add(&d->stat.queue, now - q->arrived);
     d->ops.send(d->ctx, r, q);
@@ -124,9 +124,9 @@ static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
 
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
-    r->used = ++d->uses;
+    r->used_at = ++d->last_use;
     if (as_replica_add_call(r, q->model) && as_replica_front_calls(r) < r->slots)
         d->ongoing++;
     else
@@ -155,7 +155,7 @@ uint32_t as_dispatch_count_waiting(const struct as_replica *r)
 
 static struct as_batch *acquire_batch(struct as_deployment *d)
 {
-    struct as_list *n = as_list_pop(&d->batches);
+    struct as_list *n = as_list_pop(&d->batch_pool);
     struct as_batch *b = n ? AS_LIST_ENTRY(n, struct as_batch, node) : as_xalloc(sizeof(*b));
 
     as_list_init(&b->node);
@@ -169,14 +169,14 @@ static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns 
 void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
     as_lane_update_due(&d->queue, l, now);
-    if (l->holding)
-        d->ops.wake(d->ctx, l->hold);
+    if (l->held_back)
+        d->ops.wake(d->ctx, l->next_due);
 }
 
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_lane *l = q->lane;
-    bool held = l && l->holding; /* then the timer is set, though it may be late */
+    bool held = l && l->held_back; /* then the timer is set, though it may be late */
 
     if (q->blame) {
         as_quarantine_remove(d, q, now);
@@ -217,7 +217,7 @@ static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
 static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_list *to,
                               uint32_t *ret_items)
 {
-    uint32_t limit = l->single ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
+    uint32_t limit = l->one_by_one ? 1 : as_batch_limit(&l->batching->conf, l->items), n = 0;
     struct as_request *q;
 
     *ret_items = 0;
@@ -234,7 +234,7 @@ static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct
  * too late: then the caller looks again who is next. */
 static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_batch *b;
     struct as_list members, *it;
     uint32_t n, items;
@@ -260,7 +260,7 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         if (b->n++ == 0) {
             as_dispatch_send(r, q, now);
         } else {
-            r->packed++;
+            r->slotless++;
             d->ongoing++;
             bind_and_send(r, q, now);
         }
@@ -316,12 +316,12 @@ void as_dispatch_send_all(struct as_deployment *d, as_ns now)
 /* One of several in a batch: the call goes on without it. */
 static void leave_batch(struct as_replica *r, struct as_request *q)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
 
     as_list_remove(&q->node);
     q->batch->n--;
-    r->packed--;
+    r->slotless--;
     r->unanswered--;
     q->batch = NULL;
     d->ongoing -= ongoing - as_replica_ongoing(r);
@@ -331,14 +331,14 @@ static void leave_batch(struct as_replica *r, struct as_request *q)
 /* A whole call, the last of its batch or one without; with batches about, sizes differ. */
 static void leave_slot(struct as_replica *r, struct as_request *q)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     uint32_t ongoing = as_replica_ongoing(r), waiting = as_replica_waiting(r);
 
     as_list_remove(&q->node);
     if (r->of_model)
         r->of_model[q->model].calls--;
     if (q->batch)
-        as_list_push(&d->batches, &q->batch->node);
+        as_list_push(&d->batch_pool, &q->batch->node);
     q->batch = NULL;
     r->unanswered--;
     d->ongoing = d->ongoing - ongoing + as_replica_ongoing(r);
@@ -348,7 +348,7 @@ static void leave_slot(struct as_replica *r, struct as_request *q)
 void as_dispatch_detach(struct as_request *q)
 {
     struct as_replica *r = q->replica;
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     if (q->recalled)
         as_replica_clear_recalled(r, q);
@@ -402,7 +402,7 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
     if (!check_deadline(d, q, now))
         return;
     if (d->batched) {
-        q->release = 0; /* it has waited before */
+        q->hold_until = 0; /* it has waited before */
         as_queue_push(&d->queue, q);
         return;
     }
@@ -442,7 +442,7 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
     if (!check_deadline(d, q, now) || requeue_suspect(d, q, now))
         return;
     if (d->batched) {
-        q->release = 0; /* it has waited before */
+        q->hold_until = 0; /* it has waited before */
         if (!d->down) {
             as_request_set_state(q, AS_REQ_QUEUED);
             as_queue_push(&d->queue, q);
@@ -469,11 +469,12 @@ void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns no
 
 void as_dispatch_fill(struct as_replica *r, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     while (d->queue.n) {
         struct as_replica_capacity t = as_dispatch_capacity(r);
-        struct as_request *q = t.starts || t.waits ? as_queue_first_for(&d->queue, &t) : NULL;
+        struct as_request *q =
+            t.may_execute || t.may_wait ? as_queue_first_for(&d->queue, &t) : NULL;
 
         if (!q)
             break;
@@ -507,7 +508,7 @@ static void count_models(struct as_replica *r)
 
 static void count_behind(struct as_replica *r)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     d->ongoing -= as_replica_ongoing(r);
     d->prefetched -= as_replica_waiting(r);
@@ -525,8 +526,8 @@ static void count_recalled(struct as_deployment *d)
         if (d->queue.lanes[m])
             d->queue.lanes[m]->recalled = 0;
     }
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        AS_LIST_EACH(n, &d->all[i]->sent)
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        AS_LIST_EACH(n, &d->replicas[i]->sent)
         {
             const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
 
@@ -542,10 +543,10 @@ void as_dispatch_update_caps(struct as_deployment *d)
         if (d->cap_of[m] && d->cap_of[m] < d->most_slots && !as_queue_lane(&d->queue, m))
             as_queue_add_lane(&d->queue, m, d->cap_of[m]);
     }
-    for (uint32_t i = 0; d->queue.n_lanes && i < d->n_all; i++) {
-        if (!d->all[i]->of_model)
-            count_models(d->all[i]);
-        count_behind(d->all[i]);
+    for (uint32_t i = 0; d->queue.n_lanes && i < d->n_replicas; i++) {
+        if (!d->replicas[i]->of_model)
+            count_models(d->replicas[i]);
+        count_behind(d->replicas[i]);
     }
     if (d->recalled)
         count_recalled(d);

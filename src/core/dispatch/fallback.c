@@ -6,8 +6,8 @@ bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
 {
     bool some_in = false, some_out = false;
 
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_replica *r = d->replicas[i];
 
         if (!r->slots || r->draining)
             continue;

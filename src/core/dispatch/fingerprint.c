@@ -3,26 +3,26 @@
 #include "core/dispatch/replica.h"
 
 /* What is left of this turn's portion. */
-static uint64_t portion(struct as_deployment *d, as_ns now)
+static uint64_t refill_portion(struct as_deployment *d, as_ns now)
 {
-    if (d->portion_at != now || !d->portion_at) {
-        d->portion_at = now;
-        d->portion = AS_DEPLOYMENT_PORTION;
+    if (d->portion_turn != now || !d->portion_turn) {
+        d->portion_turn = now;
+        d->portion_left = AS_DEPLOYMENT_PORTION;
     }
-    return d->portion;
+    return d->portion_left;
 }
 
 bool as_fingerprint_compute(struct as_deployment *d, const struct as_request *q,
                             struct as_fingerprint *ret_p, as_ns now)
 {
-    bool first = d->printing != q;
+    bool first = d->fingerprinting != q;
 
-    if (!portion(d, now))
+    if (!refill_portion(d, now))
         return false;
-    d->printing = q;
-    if (!d->ops.fingerprint(d->ctx, q, first, &d->portion, ret_p))
+    d->fingerprinting = q;
+    if (!d->ops.fingerprint(d->ctx, q, first, &d->portion_left, ret_p))
         return false;
-    d->printing = NULL;
+    d->fingerprinting = NULL;
     ret_p->size = d->ops.sample(d->ctx, q, &ret_p->sample);
     ret_p->model = q->model;
     return true;
@@ -30,8 +30,8 @@ bool as_fingerprint_compute(struct as_deployment *d, const struct as_request *q,
 
 bool as_fingerprint_use_budget(struct as_deployment *d, uint64_t bytes, as_ns now)
 {
-    uint64_t left = portion(d, now);
+    uint64_t left = refill_portion(d, now);
 
-    d->portion -= AS_MIN(bytes, left);
+    d->portion_left -= AS_MIN(bytes, left);
     return left > 0;
 }

@@ -21,7 +21,7 @@ static struct as_lane *lane_of(struct as_deployment *d, uint32_t model)
 
 void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_lane *l;
 
     AS_ASSERT(model < AS_DEPLOYMENT_MODELS_MAX);
@@ -30,7 +30,7 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
     l = lane_of(d, model);
     r->of_model[model].absent = !serves;
     if (serves) {
-        l->gone = false;
+        l->dropped = false;
         r->n_absent--;
         d->n_absent--;
         as_dispatch_pull(r, now);
@@ -61,11 +61,11 @@ bool as_deployment_is_unused(const struct as_deployment *d, uint32_t model)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, model);
 
-    if (!l || !l->gone || as_queue_first_of_model(&d->queue, model) || suspect_of(d, model) ||
+    if (!l || !l->dropped || as_queue_first_of_model(&d->queue, model) || suspect_of(d, model) ||
         as_pending_verdict_holds_model(d, model))
         return false;
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_replica *r = d->replicas[i];
 
         if (as_replica_serves(r, model) || r->of_model[model].calls)
             return false;
@@ -76,8 +76,8 @@ bool as_deployment_is_unused(const struct as_deployment *d, uint32_t model)
 void as_deployment_forget_model(struct as_deployment *d, uint32_t model)
 {
     AS_ASSERT(as_deployment_is_unused(d, model));
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         r->of_model[model].absent = false;
         r->n_absent--;
@@ -92,10 +92,10 @@ void as_deployment_forget_model(struct as_deployment *d, uint32_t model)
 
 void as_model_coverage_init(struct as_replica *r)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     for (uint32_t m = 0; m < d->queue.n_lanes; m++) {
-        if (!d->queue.lanes[m] || !d->queue.lanes[m]->gone)
+        if (!d->queue.lanes[m] || !d->queue.lanes[m]->dropped)
             continue;
         r->of_model[m].absent = true;
         r->n_absent++;
@@ -108,7 +108,7 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
     struct as_request *q;
 
     AS_ASSERT(model < AS_DEPLOYMENT_MODELS_MAX);
-    lane_of(d, model)->gone = true;
+    lane_of(d, model)->dropped = true;
     while ((q = as_queue_first_of_model(&d->queue, model))) {
         as_queue_remove(&d->queue, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);

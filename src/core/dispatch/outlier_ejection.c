@@ -28,7 +28,7 @@ static bool is_ready(const struct as_replica *r)
 
 static bool may_eject(const struct as_deployment *d)
 {
-    return as_outlier_may_eject(&d->conf.outlier, as_deployment_ready(d), d->n_out);
+    return as_outlier_may_eject(&d->conf.outlier, as_deployment_ready(d), d->n_ejected);
 }
 
 /* It is OPEN. */
@@ -36,15 +36,15 @@ static void remove_from_rotation(struct as_replica *r)
 {
     as_quarantine_release(r);
     as_dispatch_update_limits(r);
-    r->deploy->ops.wake(r->deploy->ctx, r->breaker.until);
+    r->deployment->ops.wake(r->deployment->ctx, r->breaker.until);
 }
 
 static void eject(struct as_replica *r, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     as_breaker_trip(&r->breaker, &d->conf.breaker, now);
-    d->n_out++;
+    d->n_ejected++;
     d->stat.ejected++;
     r->pace = (struct as_median){0}; /* what it will be like is not known */
     remove_from_rotation(r);
@@ -53,7 +53,7 @@ static void eject(struct as_replica *r, as_ns now)
 /* HALF_OPEN, and no better. */
 static void eject_again(struct as_replica *r, as_ns now)
 {
-    as_breaker_trip(&r->breaker, &r->deploy->conf.breaker, now);
+    as_breaker_trip(&r->breaker, &r->deployment->conf.breaker, now);
     r->pace = (struct as_median){0};
     remove_from_rotation(r);
 }
@@ -62,19 +62,19 @@ static void eject_again(struct as_replica *r, as_ns now)
 
 static bool fails_alone(const struct as_replica *r)
 {
-    const struct as_deployment *d = r->deploy;
+    const struct as_deployment *d = r->deployment;
     uint32_t peers[PEERS], n = 0;
 
-    for (uint32_t i = 0; i < d->n_all && n < PEERS; i++) {
-        if (d->all[i] != r && is_ready(d->all[i]) && !d->all[i]->breaker.state)
-            peers[n++] = d->all[i]->breaker.streak;
+    for (uint32_t i = 0; i < d->n_replicas && n < PEERS; i++) {
+        if (d->replicas[i] != r && is_ready(d->replicas[i]) && !d->replicas[i]->breaker.state)
+            peers[n++] = d->replicas[i]->breaker.streak;
     }
     return as_outlier_is_failing(r->breaker.streak, peers, n);
 }
 
 void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     const struct as_breaker_conf *conf = &d->conf.breaker;
 
     if (as_breaker_on_answer(&r->breaker, conf, failed, now)) {
@@ -82,7 +82,7 @@ void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now)
             remove_from_rotation(r);
             return;
         }
-        d->n_out--;
+        d->n_ejected--;
         as_dispatch_update_limits(r);
     } else if (as_breaker_should_trip(&r->breaker, conf) && may_eject(d) && fails_alone(r)) {
         eject(r, now);
@@ -94,11 +94,11 @@ void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now)
 /* Paces of the others that are in; how many. */
 static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
 {
-    const struct as_deployment *d = r->deploy;
+    const struct as_deployment *d = r->deployment;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < d->n_all && n < PEERS; i++) {
-        const struct as_replica *o = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas && n < PEERS; i++) {
+        const struct as_replica *o = d->replicas[i];
 
         if (o != r && is_ready(o) && !o->breaker.state && o->pace.n >= AS_OUTLIER_SAMPLES)
             ret_paces[n++] = o->pace.value;
@@ -109,7 +109,7 @@ static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
 /* usual: the time that r's pace is a multiple of. */
 static bool is_slow(const struct as_replica *r, as_ns usual)
 {
-    const struct as_outlier_conf *conf = &r->deploy->conf.outlier;
+    const struct as_outlier_conf *conf = &r->deployment->conf.outlier;
     as_ns peers[PEERS];
 
     return r->pace.value * usual / UNIT >= conf->least &&
@@ -120,10 +120,10 @@ static bool is_slow(const struct as_replica *r, as_ns usual)
  * more of these: so a time is compared with those of the same model. */
 void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_median *m = &d->medians[model < d->n_medians ? model : 0];
 
-    if (d->n_all < 2 || !d->conf.outlier.factor)
+    if (d->n_replicas < 2 || !d->conf.outlier.factor)
         return;
     as_median_add(m, service);
     as_median_add(&r->pace, service * UNIT / m->value);
@@ -141,7 +141,7 @@ void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, 
 /* A client may ask for less time than anybody needs: that is not the replica's failure. */
 void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     const struct as_median *m = &d->medians[q->model < d->n_medians ? q->model : 0];
 
     if (m->n >= AS_OUTLIER_SAMPLES && d->conf.outlier.factor &&
@@ -153,8 +153,8 @@ void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as
 
 void as_outlier_expire(struct as_deployment *d, as_ns now)
 {
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         if (!as_breaker_tick(&r->breaker, now))
             continue;
@@ -168,28 +168,28 @@ as_ns as_outlier_next_due(const struct as_deployment *d)
 {
     as_ns next = AS_NEVER;
 
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        if (d->all[i]->breaker.state == AS_BREAKER_OPEN)
-            next = AS_MIN(next, d->all[i]->breaker.until);
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        if (d->replicas[i]->breaker.state == AS_BREAKER_OPEN)
+            next = AS_MIN(next, d->replicas[i]->breaker.until);
     }
     return next;
 }
 
 void as_outlier_readmit_all(struct as_deployment *d, as_ns now)
 {
-    if (!d->n_out)
+    if (!d->n_ejected)
         return;
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        if (is_ready(d->all[i]) && !d->all[i]->breaker.state)
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        if (is_ready(d->replicas[i]) && !d->replicas[i]->breaker.state)
             return;
     }
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         if (!r->breaker.state)
             continue;
         r->breaker = (struct as_breaker){0};
-        d->n_out--;
+        d->n_ejected--;
         as_dispatch_update_limits(r);
         as_dispatch_pull(r, now);
     }

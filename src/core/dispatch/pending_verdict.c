@@ -36,14 +36,14 @@ static void free_verdict(struct as_deployment *d, struct as_pending_verdict *g)
     struct as_list *n;
 
     AS_ASSERT(as_list_empty(&g->parked));
-    as_quarantine_resolve(d, g->tried);
+    as_quarantine_resolve(d, g->in_quarantine);
     while ((n = as_list_pop(&g->retained))) {
         as_fingerprint_cancel(d, request_of(n));
         request_of(n)->verdict = NULL;
-        as_list_push(&d->released, n);
+        as_list_push(&d->to_release, n);
     }
     as_list_remove(&g->node);
-    d->n_graves--;
+    d->n_verdicts--;
     free(g);
 }
 
@@ -55,8 +55,8 @@ static void resume_parked(struct as_deployment *d, struct as_pending_verdict *g,
     uint32_t n_alone = 0;
 
     g->until = AS_NEVER;
-    as_quarantine_resolve(d, g->tried);
-    g->tried = NULL;
+    as_quarantine_resolve(d, g->in_quarantine);
+    g->in_quarantine = NULL;
     while ((n = as_list_pop(&g->parked))) {
         struct as_request *q = request_of(n);
         struct as_evidence *v = evidence_of(g, q);
@@ -111,17 +111,17 @@ static void add_evidence(void *arg, struct as_request *q)
 struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
                                                   struct as_blame_entry *tried, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct collector k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
     struct as_pending_verdict *g;
 
     k.max = AS_MIN(k.max, r->unanswered);
-    if (d->n_graves == PENDING_VERDICTS_MAX) {
-        resume_one(d, verdict_of(d->graves.next), AS_LOSS_UNKNOWN, now);
-        free_verdict(d, verdict_of(d->graves.next));
+    if (d->n_verdicts == PENDING_VERDICTS_MAX) {
+        resume_one(d, verdict_of(d->verdicts.next), AS_LOSS_UNKNOWN, now);
+        free_verdict(d, verdict_of(d->verdicts.next));
     }
     k.g = g = as_xalloc(sizeof(*g) + k.max * sizeof(g->evidence[0]));
-    g->number = ++d->last_grave;
+    g->number = ++d->last_verdict;
     g->until = AS_NEVER;
     as_list_init(&g->parked);
     as_list_init(&g->retained);
@@ -135,10 +135,10 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
             add_evidence(&k, request_of(n));
         }
     }
-    g->tried = tried;
-    g->on_trial = tried && g->n_evidence == 1;
-    as_list_push(&d->graves, &g->node);
-    d->n_graves++;
+    g->in_quarantine = tried;
+    g->in_quarantine_alone = tried && g->n_evidence == 1;
+    as_list_push(&d->verdicts, &g->node);
+    d->n_verdicts++;
     return g;
 }
 
@@ -162,7 +162,7 @@ void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdic
 {
     struct as_evidence *v = g ? evidence_of(g, q) : NULL;
 
-    if (v && v < g->evidence + g->n_printed) { /* all that is wanted of it is known */
+    if (v && v < g->evidence + g->n_fingerprinted) { /* all that is wanted of it is known */
         v->q = NULL;
         v = NULL;
     }
@@ -191,8 +191,8 @@ void as_pending_verdict_remove(struct as_deployment *d, struct as_request *q)
 
 static bool fingerprint_all(struct as_deployment *d, struct as_pending_verdict *g, as_ns now)
 {
-    for (; g->n_printed < g->n_evidence; g->n_printed++) {
-        struct as_evidence *v = &g->evidence[g->n_printed];
+    for (; g->n_fingerprinted < g->n_evidence; g->n_fingerprinted++) {
+        struct as_evidence *v = &g->evidence[g->n_fingerprinted];
 
         if (!as_fingerprint_compute(d, v->q, &v->fingerprint, now))
             return false;
@@ -215,7 +215,7 @@ static void finish_fingerprinting(struct as_deployment *d, struct as_pending_ver
     g->state = AS_PENDING_VERDICT_FINGERPRINTED;
     /* first: what is like them must not go with the others */
     if (loss != AS_LOSS_UNKNOWN)
-        as_suspect_blame(d, g->evidence, g->n_evidence, g->on_trial, now);
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->in_quarantine_alone, now);
     resume_parked(d, g, loss, back, now);
     if (loss != AS_LOSS_UNKNOWN || !g->n_evidence)
         free_verdict(d, g);
@@ -226,7 +226,7 @@ static bool work_portion(struct as_deployment *d, struct as_list back[AS_PRIORIT
 {
     struct as_list *n;
 
-    AS_LIST_EACH(it, &d->graves)
+    AS_LIST_EACH(it, &d->verdicts)
     {
         struct as_pending_verdict *g = verdict_of(it);
 
@@ -236,12 +236,12 @@ static bool work_portion(struct as_deployment *d, struct as_list back[AS_PRIORIT
             return false;
         finish_fingerprinting(d, g, back, now);
     }
-    while (!as_list_empty(&d->released)) {
-        struct as_request *q = request_of(d->released.next);
+    while (!as_list_empty(&d->to_release)) {
+        struct as_request *q = request_of(d->to_release.next);
 
         if (!as_fingerprint_use_budget(d, d->ops.sample(d->ctx, q, NULL), now))
             return false;
-        n = as_list_pop(&d->released);
+        n = as_list_pop(&d->to_release);
         as_deployment_release(d, request_of(n));
     }
     return true;
@@ -269,7 +269,7 @@ static void start_fingerprinting(struct as_pending_verdict *g, enum as_loss loss
 
 static struct as_pending_verdict *find_verdict(const struct as_deployment *d, uint64_t number)
 {
-    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+    for (struct as_list *n = d->verdicts.next; n != &d->verdicts; n = n->next) {
         if (verdict_of(n)->number == number)
             return verdict_of(n);
     }
@@ -302,7 +302,7 @@ uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_ver
 /* All that are due together: who came first goes first, whichever worker had it. */
 void as_pending_verdict_expire(struct as_deployment *d, as_ns now)
 {
-    AS_LIST_EACH(n, &d->graves)
+    AS_LIST_EACH(n, &d->verdicts)
     {
         struct as_pending_verdict *g = verdict_of(n);
 
@@ -317,7 +317,7 @@ as_ns as_pending_verdict_next_due(const struct as_deployment *d)
 {
     as_ns next = AS_NEVER;
 
-    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+    for (struct as_list *n = d->verdicts.next; n != &d->verdicts; n = n->next) {
         const struct as_pending_verdict *g = verdict_of(n);
 
         /* one whose requests have all gone waits for nothing but the word */
@@ -335,7 +335,7 @@ void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_los
     if (!g)
         return;
     if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTED) {
-        as_suspect_blame(d, g->evidence, g->n_evidence, g->on_trial, now);
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->in_quarantine_alone, now);
         free_verdict(d, g);
     } else if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTING) {
         g->loss = loss; /* when they are whole */
@@ -360,32 +360,32 @@ static bool is_among(const struct as_list *head, uint32_t model)
 
 bool as_pending_verdict_holds_model(const struct as_deployment *d, uint32_t model)
 {
-    for (struct as_list *n = d->graves.next; n != &d->graves; n = n->next) {
+    for (struct as_list *n = d->verdicts.next; n != &d->verdicts; n = n->next) {
         const struct as_pending_verdict *g = verdict_of(n);
 
         if (is_among(&g->parked, model) || is_among(&g->retained, model) ||
-            (g->tried && g->tried->fingerprint.model == model))
+            (g->in_quarantine && g->in_quarantine->fingerprint.model == model))
             return true;
-        for (uint32_t i = g->n_printed; i < g->n_evidence; i++) {
+        for (uint32_t i = g->n_fingerprinted; i < g->n_evidence; i++) {
             if (g->evidence[i].q->model == model)
                 return true;
         }
     }
-    return is_among(&d->released, model);
+    return is_among(&d->to_release, model);
 }
 
 void as_pending_verdict_forget_model(struct as_deployment *d, uint32_t model)
 {
-    AS_LIST_EACH(n, &d->graves)
+    AS_LIST_EACH(n, &d->verdicts)
     {
         struct as_pending_verdict *g = verdict_of(n);
         uint32_t kept = 0;
 
         for (uint32_t i = 0; i < g->n_evidence; i++) {
-            if (i >= g->n_printed || g->evidence[i].fingerprint.model != model)
+            if (i >= g->n_fingerprinted || g->evidence[i].fingerprint.model != model)
                 g->evidence[kept++] = g->evidence[i];
         }
-        g->n_printed -= g->n_evidence - kept;
+        g->n_fingerprinted -= g->n_evidence - kept;
         g->n_evidence = kept;
         if (g->state == AS_PENDING_VERDICT_FINGERPRINTED && !g->n_evidence)
             free_verdict(d, g);
@@ -396,7 +396,7 @@ void as_pending_verdict_fail_all(struct as_deployment *d, int err)
 {
     struct as_list *p;
 
-    AS_LIST_EACH(n, &d->graves)
+    AS_LIST_EACH(n, &d->verdicts)
     {
         struct as_pending_verdict *g = verdict_of(n);
 
@@ -408,7 +408,7 @@ void as_pending_verdict_fail_all(struct as_deployment *d, int err)
         }
         free_verdict(d, g);
     }
-    while ((p = as_list_pop(&d->released)))
+    while ((p = as_list_pop(&d->to_release)))
         as_deployment_release(d, request_of(p));
 }
 
@@ -431,17 +431,17 @@ static bool evidence_ok(const struct as_pending_verdict *g)
     for (uint32_t i = 0; i < g->n_evidence; i++) {
         const struct as_request *q = g->evidence[i].q;
 
-        if (q ? q->verdict != g : i >= g->n_printed)
+        if (q ? q->verdict != g : i >= g->n_fingerprinted)
             return false;
     }
-    return g->n_printed <= g->n_evidence;
+    return g->n_fingerprinted <= g->n_evidence;
 }
 
 bool as_pending_verdict_ok(const struct as_deployment *d)
 {
     uint32_t n = 0, parked = 0;
 
-    for (struct as_list *i = d->graves.next; i != &d->graves; i = i->next, n++) {
+    for (struct as_list *i = d->verdicts.next; i != &d->verdicts; i = i->next, n++) {
         struct as_pending_verdict *g = verdict_of(i);
 
         if ((g->state == AS_PENDING_VERDICT_WAITING) != (g->until != AS_NEVER))
@@ -459,5 +459,5 @@ bool as_pending_verdict_ok(const struct as_deployment *d)
         if (!retained_ok(&g->retained, g) || !evidence_ok(g))
             return false;
     }
-    return n == d->n_graves && parked == d->parked && retained_ok(&d->released, NULL);
+    return n == d->n_verdicts && parked == d->parked && retained_ok(&d->to_release, NULL);
 }

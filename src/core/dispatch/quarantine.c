@@ -38,7 +38,8 @@ static uint32_t max_quarantines(const struct as_deployment *d)
 
 bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model)
 {
-    if (!d->ops.sample || !d->conf.blame.max || d->n_suspects || d->n_trials >= max_quarantines(d))
+    if (!d->ops.sample || !d->conf.blame.max || d->n_suspects ||
+        d->n_quarantines >= max_quarantines(d))
         return false;
     for (uint32_t i = 0; i < d->n_free; i++) {
         if (!d->free[i]->unanswered && d->free[i]->quarantine.state == AS_QUARANTINE_NONE &&
@@ -53,9 +54,9 @@ bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model)
 /* When q, which waits, is refused. */
 static as_ns refuse_at(const struct as_deployment *d, const struct as_request *q)
 {
-    if (d->serving == AS_NEVER)
+    if (d->serving_since == AS_NEVER)
         return AS_NEVER;
-    return AS_MAX(q->suspected, d->serving) + d->conf.quarantine.wait;
+    return AS_MAX(q->suspected, d->serving_since) + d->conf.quarantine.wait;
 }
 
 void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns now)
@@ -64,10 +65,10 @@ void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns 
     as_list_push(&d->suspects, &q->node);
     d->n_suspects++;
     q->suspected = now;
-    if (d->serving != AS_NEVER)
+    if (d->serving_since != AS_NEVER)
         d->ops.wake(d->ctx, refuse_at(d, q));
-    for (uint32_t i = 0; i < d->n_all; i++) { /* rests that nobody has waited for */
-        struct as_quarantine *t = &d->all[i]->quarantine;
+    for (uint32_t i = 0; i < d->n_replicas; i++) { /* rests that nobody has waited for */
+        struct as_quarantine *t = &d->replicas[i]->quarantine;
 
         if (t->state == AS_QUARANTINE_NONE && t->until > now)
             d->ops.wake(d->ctx, t->until);
@@ -79,11 +80,11 @@ void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns 
 /* The others have r again: as many as wait now go before a replica is kept from them next. */
 static void end_turn(struct as_replica *r, enum as_quarantine_state to)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     if (r->quarantine.state != AS_QUARANTINE_SHARED) {
-        d->n_trials--;
-        d->owed = d->queue.n;
+        d->n_quarantines--;
+        d->turns_owed = d->queue.n;
     }
     as_quarantine_set_state(&r->quarantine, to);
     as_dispatch_update_limits(r);
@@ -92,7 +93,7 @@ static void end_turn(struct as_replica *r, enum as_quarantine_state to)
 /* Whoever was kept free for a suspect, or has it. rest: until then it is not kept again. */
 static void release_replica(struct as_replica *r, as_ns rest)
 {
-    r->quarantine.suspect->blame->trying = false;
+    r->quarantine.suspect->blame->in_quarantine = false;
     r->quarantine.suspect = NULL;
     r->quarantine.until = rest;
     end_turn(r, AS_QUARANTINE_NONE);
@@ -100,16 +101,16 @@ static void release_replica(struct as_replica *r, as_ns rest)
 
 static struct as_replica *reserved_for(const struct as_deployment *d, const struct as_request *q)
 {
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        if (d->all[i]->quarantine.suspect == q)
-            return d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        if (d->replicas[i]->quarantine.suspect == q)
+            return d->replicas[i];
     }
     return NULL;
 }
 
 struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q)
 {
-    struct as_replica *r = q->blame->trying ? reserved_for(d, q) : NULL;
+    struct as_replica *r = q->blame->in_quarantine ? reserved_for(d, q) : NULL;
 
     as_list_remove(&q->node);
     d->n_suspects--;
@@ -134,10 +135,10 @@ void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns n
 /* Is r of no use to those who wait, or have they had their turn? */
 static bool may_reserve(const struct as_replica *r)
 {
-    const struct as_deployment *d = r->deploy;
+    const struct as_deployment *d = r->deployment;
 
     /* rule 1: one with room could take nothing of what waits */
-    return as_replica_has_room(r) || !AS_MIN(d->owed, d->queue.n);
+    return as_replica_has_room(r) || !AS_MIN(d->turns_owed, d->queue.n);
 }
 
 /* The one that will be idle first, as far as one can tell, of those that serve the model. */
@@ -145,8 +146,8 @@ static struct as_replica *choose_replica(const struct as_deployment *d, uint32_t
 {
     struct as_replica *best = NULL;
 
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         if (r->slots && r->quarantine.state == AS_QUARANTINE_NONE && r->quarantine.until <= now &&
             as_replica_is_open(r) && as_replica_serves(r, model) && may_reserve(r) &&
@@ -157,14 +158,15 @@ static struct as_replica *choose_replica(const struct as_deployment *d, uint32_t
 }
 
 /* The first whose like is not on quarantine, and for which there is a replica. */
-static struct as_request *next(const struct as_deployment *d, as_ns now, struct as_replica **ret_r)
+static struct as_request *next_suspect(const struct as_deployment *d, as_ns now,
+                                       struct as_replica **ret_r)
 {
     uint32_t without = UINT32_MAX; /* a model for which there is none */
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
         struct as_request *q = request_of(n);
 
-        if (q->unproved || q->blame->trying || q->model == without)
+        if (q->unverified || q->blame->in_quarantine || q->model == without)
             continue;
         if ((*ret_r = choose_replica(d, q->model, now)))
             return q;
@@ -175,13 +177,13 @@ static struct as_request *next(const struct as_deployment *d, as_ns now, struct 
 
 static void reserve_replica(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     as_quarantine_set_state(&r->quarantine, AS_QUARANTINE_RESERVED);
     r->quarantine.suspect = q;
     r->quarantine.until = now + d->conf.quarantine.time;
-    q->blame->trying = true;
-    d->n_trials++;
+    q->blame->in_quarantine = true;
+    d->n_quarantines++;
     as_dispatch_update_limits(r);
     d->ops.wake(d->ctx, r->quarantine.until);
 }
@@ -189,7 +191,7 @@ static void reserve_replica(struct as_replica *r, struct as_request *q, as_ns no
 /* How long it may have a replica for itself. */
 static as_ns alone_time(const struct as_deployment *d, const struct as_blame_entry *e)
 {
-    as_ns ran = AS_MIN(e->ran, AS_QUARANTINE_MAX / 2);
+    as_ns ran = AS_MIN(e->longest_run, AS_QUARANTINE_MAX / 2);
 
     return AS_MAX(d->conf.quarantine.time, 2 * ran);
 }
@@ -197,7 +199,7 @@ static as_ns alone_time(const struct as_deployment *d, const struct as_blame_ent
 /* False: its deadline has passed, and nobody has r for itself. */
 static bool start_alone(struct as_replica *r, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_request *q = r->quarantine.suspect;
 
     as_list_remove(&q->node);
@@ -220,7 +222,7 @@ static bool start_alone(struct as_replica *r, as_ns now)
 static void move_to_idle(struct as_replica *r, as_ns now)
 {
     struct as_request *q = r->quarantine.suspect;
-    struct as_replica *idle = choose_replica(r->deploy, q->model, now);
+    struct as_replica *idle = choose_replica(r->deployment, q->model, now);
 
     if (!idle || idle->unanswered)
         return;
@@ -230,21 +232,21 @@ static void move_to_idle(struct as_replica *r, as_ns now)
 }
 
 /* False: some had to go instead, and others may have their turn. */
-static bool go(struct as_deployment *d, as_ns now)
+static bool schedule_once(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
     struct as_replica *r;
     bool all = true;
 
-    while (d->n_trials < max_quarantines(d) && (q = next(d, now, &r)))
+    while (d->n_quarantines < max_quarantines(d) && (q = next_suspect(d, now, &r)))
         reserve_replica(r, q, now);
-    for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
-        r = d->all[i];
+    for (uint32_t i = 0; d->n_quarantines && i < d->n_replicas; i++) {
+        r = d->replicas[i];
         if (r->quarantine.state == AS_QUARANTINE_RESERVED && r->unanswered)
             move_to_idle(r, now);
     }
-    for (uint32_t i = 0; d->n_trials && i < d->n_all; i++) {
-        r = d->all[i];
+    for (uint32_t i = 0; d->n_quarantines && i < d->n_replicas; i++) {
+        r = d->replicas[i];
         if (r->quarantine.state == AS_QUARANTINE_RESERVED && !r->unanswered)
             all = start_alone(r, now) && all;
     }
@@ -254,15 +256,15 @@ static bool go(struct as_deployment *d, as_ns now)
 void as_quarantine_pull_freed(struct as_deployment *d, as_ns now)
 {
     d->has_freed = false;
-    for (uint32_t i = 0; i < d->n_all; i++)
-        as_dispatch_pull(d->all[i], now);
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        as_dispatch_pull(d->replicas[i], now);
 }
 
 void as_quarantine_schedule(struct as_deployment *d, as_ns now)
 {
     bool freed = false;
 
-    while (!go(d, now))
+    while (!schedule_once(d, now))
         freed = true;
     if (freed)
         as_quarantine_pull_freed(d, now);
@@ -270,12 +272,12 @@ void as_quarantine_schedule(struct as_deployment *d, as_ns now)
 
 void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     if (q == r->quarantine.suspect)
         return;
     r->quarantine.alone = false;
-    d->owed -= d->owed > 0;
+    d->turns_owed -= d->turns_owed > 0;
 }
 
 /* All that wait as this suspect may run as they like. */
@@ -293,14 +295,14 @@ static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_
             continue;
         as_list_remove(it);
         d->n_suspects--;
-        d->n_unproved -= q->unproved;
-        q->unproved = false;
+        d->n_unverified -= q->unverified;
+        q->unverified = false;
         as_fingerprint_cancel(d, q);
-        e->waiting--;
+        e->n_requests--;
         q->blame = NULL;
         as_replica_collect_retry(back, q);
     }
-    if (!e->waiting) /* else one is parked: it keeps the entry, and its time */
+    if (!e->n_requests) /* else one is parked: it keeps the entry, and its time */
         as_blame_remove(&d->blame, e);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
@@ -312,21 +314,21 @@ static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_
 
 void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_blame_entry *e = q->blame;
-    bool held = r->held;
+    bool held = r->paused;
 
     AS_ASSERT(r->quarantine.suspect == q);
     release_replica(r, 0);
     if (!well)
         return;
-    e->waiting--;
+    e->n_requests--;
     q->blame = NULL;
     /* what waits there is older than some of these: they do not go to r before it */
-    r->held = true;
+    r->paused = true;
     as_dispatch_update_limits(r);
     clear_suspect(d, e, now);
-    r->held = held;
+    r->paused = held;
     as_dispatch_update_limits(r);
 }
 
@@ -344,8 +346,8 @@ struct as_blame_entry *as_quarantine_abort(struct as_replica *r)
     if (r->quarantine.state != AS_QUARANTINE_NONE)
         release_replica(r, 0);
     if (e) { /* else the next one like it could end another replica meanwhile */
-        e->trying = true;
-        e->waiting++;
+        e->in_quarantine = true;
+        e->n_requests++;
     }
     return e;
 }
@@ -354,8 +356,8 @@ void as_quarantine_resolve(struct as_deployment *d, struct as_blame_entry *e)
 {
     if (!e)
         return;
-    e->trying = false;
-    if (--e->waiting == 0 && !e->kills)
+    e->in_quarantine = false;
+    if (--e->n_requests == 0 && !e->deaths_caused)
         as_blame_remove(&d->blame, e);
 }
 
@@ -365,9 +367,9 @@ void as_quarantine_update_serving(struct as_deployment *d, as_ns now)
 {
     bool serves = as_deployment_ready(d) > 0;
 
-    if (serves == (d->serving != AS_NEVER))
+    if (serves == (d->serving_since != AS_NEVER))
         return;
-    d->serving = serves ? now : AS_NEVER;
+    d->serving_since = serves ? now : AS_NEVER;
     if (serves && d->n_suspects)
         d->ops.wake(d->ctx, refuse_at(d, request_of(d->suspects.next)));
 }
@@ -389,8 +391,8 @@ static void refuse_late(struct as_deployment *d, as_ns now)
 
 void as_quarantine_expire(struct as_deployment *d, as_ns now)
 {
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
 
         if (!r->quarantine.until || r->quarantine.until > now)
             continue;
@@ -416,8 +418,8 @@ as_ns as_quarantine_next_due(const struct as_deployment *d)
 
     if (d->n_suspects)
         next = refuse_at(d, request_of(d->suspects.next));
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        const struct as_quarantine *t = &d->all[i]->quarantine;
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        const struct as_quarantine *t = &d->replicas[i]->quarantine;
 
         if (t->until && (t->state != AS_QUARANTINE_NONE || d->n_suspects))
             next = AS_MIN(next, t->until);
@@ -435,7 +437,7 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (t->state == AS_QUARANTINE_NONE)
         return true;
-    if (!t->suspect->blame || !t->suspect->blame->trying ||
+    if (!t->suspect->blame || !t->suspect->blame->in_quarantine ||
         (t->state < AS_QUARANTINE_SHARED && !t->until))
         return false;
     if (t->state == AS_QUARANTINE_RESERVED)
@@ -453,19 +455,20 @@ bool as_quarantine_ok(const struct as_deployment *d)
         const struct as_request *q = request_of(n);
 
         if (q->state != AS_REQ_QUEUED || !q->blame ||
-            (q->blame->state == AS_BLAME_POISON && !q->unproved))
+            (q->blame->state == AS_BLAME_POISON && !q->unverified))
             return false;
-        unproved += q->unproved;
+        unproved += q->unverified;
     }
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        r = d->replicas[i];
         if (!replica_ok(r))
             return false;
         trials += r->quarantine.state == AS_QUARANTINE_RESERVED ||
                   r->quarantine.state == AS_QUARANTINE_ALONE;
         rests = rests || r->quarantine.until;
     }
-    return suspects == d->n_suspects && trials == d->n_trials && unproved == d->n_unproved &&
-           as_blame_ok(&d->blame) && (d->serving == AS_NEVER) == (as_deployment_ready(d) == 0) &&
-           (!suspects || trials || rests || !next(d, AS_NEVER, &r));
+    return suspects == d->n_suspects && trials == d->n_quarantines && unproved == d->n_unverified &&
+           as_blame_ok(&d->blame) &&
+           (d->serving_since == AS_NEVER) == (as_deployment_ready(d) == 0) &&
+           (!suspects || trials || rests || !next_suspect(d, AS_NEVER, &r));
 }

@@ -9,7 +9,7 @@ void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r)
 {
     *it = (struct as_recall_walk){.r = r, .at = r->sent.prev, .left = as_replica_waiting(r)};
     it->front = it->left - r->behind;
-    for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
+    for (uint32_t m = 0; r->behind && m < r->deployment->queue.n_lanes; m++)
         r->of_model[m].seen = as_replica_behind_cap(r, m);
 }
 
@@ -75,9 +75,9 @@ bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q)
 }
 
 /* Asks up to `want` streams back, the newest; returns how many. */
-static uint32_t recall(struct as_replica *r, uint32_t want)
+static uint32_t recall_from(struct as_replica *r, uint32_t want)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_request *batch[RECALL_MAX];
     uint32_t n = 0;
     const struct as_batch *last = NULL;
@@ -109,8 +109,8 @@ static struct as_replica *most_waiting(struct as_deployment *d, const struct as_
 {
     struct as_replica *best = NULL;
 
-    for (uint32_t i = 0; i < d->n_all; i++) {
-        struct as_replica *r = d->all[i];
+    for (uint32_t i = 0; i < d->n_replicas; i++) {
+        struct as_replica *r = d->replicas[i];
         uint32_t n = as_replica_waiting(r);
 
         if (!n || r->recalling || r == after)
@@ -130,5 +130,5 @@ void as_recall_start(struct as_deployment *d)
     uint32_t idle = free_slots(d);
 
     while (idle > d->recalled && (r = most_waiting(d, r)))
-        recall(r, idle - d->recalled);
+        recall_from(r, idle - d->recalled);
 }

@@ -8,21 +8,21 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as
 {
     struct as_replica *r;
 
-    if (d->n_all == AS_DEPLOYMENT_REPLICAS_MAX)
+    if (d->n_replicas == AS_DEPLOYMENT_REPLICAS_MAX)
         return AS_EFULL;
-    if (d->n_all == d->cap_all) {
-        d->cap_all = d->cap_all ? 2 * d->cap_all : 8;
-        d->all = as_xrealloc(d->all, d->cap_all * sizeof(struct as_replica *));
-        d->free = as_xrealloc(d->free, d->cap_all * sizeof(struct as_replica *));
+    if (d->n_replicas == d->cap_replicas) {
+        d->cap_replicas = d->cap_replicas ? 2 * d->cap_replicas : 8;
+        d->replicas = as_xrealloc(d->replicas, d->cap_replicas * sizeof(struct as_replica *));
+        d->free = as_xrealloc(d->free, d->cap_replicas * sizeof(struct as_replica *));
     }
     r = as_xalloc(sizeof(*r));
-    r->deploy = d;
+    r->deployment = d;
     r->name = as_str_dup(name);
     r->link = link;
-    r->index = d->n_all;
+    r->index = d->n_replicas;
     r->free_at = AS_NOWHERE;
     as_list_init(&r->sent);
-    d->all[d->n_all++] = r;
+    d->replicas[d->n_replicas++] = r;
     as_dispatch_update_caps(d);
     as_model_coverage_init(r);
     *ret_r = r;
@@ -31,7 +31,7 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as
 
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     d->ongoing -= as_replica_ongoing(r);
     d->prefetched -= as_replica_waiting(r);
@@ -59,10 +59,10 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
     if (draining)
         as_quarantine_release(r); /* it is tried elsewhere */
     as_dispatch_update_limits(r);
-    as_quarantine_update_serving(r->deploy, now);
-    as_outlier_readmit_all(r->deploy, now);
+    as_quarantine_update_serving(r->deployment, now);
+    as_outlier_readmit_all(r->deployment, now);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deploy);
+    as_dispatch_balance(r->deployment);
 }
 
 static as_ns moving_average(as_ns old, as_ns service)
@@ -74,16 +74,16 @@ static as_ns moving_average(as_ns old, as_ns service)
 static void record_model_service(struct as_replica *r, uint32_t model, as_ns service)
 {
     struct as_replica_model *s = &r->of_model[model];
-    uint32_t work = (uint32_t)r->deploy->conf.prefetch_work;
+    uint32_t work = (uint32_t)r->deployment->conf.prefetch_work;
 
     s->service = moving_average(s->service, service);
-    s->ahead = s->service > work ? 0 : work / (uint32_t)s->service;
+    s->prefetch = s->service > work ? 0 : work / (uint32_t)s->service;
 }
 
 /* Of a batch each member tells it, and one of them counts. */
 static void record_service(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     service = AS_MIN(service, SERVICE_MAX);
     as_hist_add(&d->stat.service, service);
@@ -107,15 +107,15 @@ static void record_service(struct as_replica *r, struct as_request *q, as_ns ser
 /* q (SENT) leaves r without an answer; others are asked before r takes more. */
 static void requeue_request(struct as_replica *r, struct as_request *q, as_ns now)
 {
-    r->held = true;
+    r->paused = true;
     as_dispatch_update_limits(r);
     as_dispatch_detach(q);
     if (r->quarantine.suspect == q)
         as_quarantine_done(r, q, false, now);
-    as_dispatch_requeue(r->deploy, q, now);
-    if (r->deploy->batched)
-        as_dispatch_send_all(r->deploy, now);
-    r->held = false;
+    as_dispatch_requeue(r->deployment, q, now);
+    if (r->deployment->batched)
+        as_dispatch_send_all(r->deployment, now);
+    r->paused = false;
     as_dispatch_update_limits(r);
 }
 
@@ -129,7 +129,7 @@ bool as_replica_bind(struct as_replica *r, struct as_request *q)
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     bool waits = q->state == AS_REQ_SENT;
     bool again = waits && retry && !q->bound && q->retries < AS_REQUEST_RETRIES;
 
@@ -171,10 +171,10 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
         as_dispatch_detach(q);
         if (r->quarantine.suspect == q)
             as_quarantine_done(r, q, false, now);
-        as_deployment_release(r->deploy, q);
+        as_deployment_release(r->deployment, q);
     }
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deploy);
+    as_dispatch_balance(r->deployment);
 }
 
 void as_replica_recall_done(struct as_replica *r, as_ns now)
@@ -191,7 +191,7 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
     r->recalling = false;
     as_dispatch_update_limits(r);
     as_dispatch_pull(r, now);
-    as_dispatch_balance(r->deploy);
+    as_dispatch_balance(r->deployment);
 }
 
 /* --- what runs there --- */
@@ -202,14 +202,14 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
     const struct as_batch *last = NULL;
     uint32_t calls = 0;
 
-    for (uint32_t m = 0; r->behind && m < r->deploy->queue.n_lanes; m++)
+    for (uint32_t m = 0; r->behind && m < r->deployment->queue.n_lanes; m++)
         r->of_model[m].seen = 0;
     AS_LIST_EACH(it, &r->sent)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
         if (r->behind && as_replica_is_capped(r, q->model) &&
-            r->of_model[q->model].seen++ >= as_queue_lane(&r->deploy->queue, q->model)->cap)
+            r->of_model[q->model].seen++ >= as_queue_lane(&r->deployment->queue, q->model)->cap)
             continue;
         calls += !q->batch || q->batch != last;
         last = q->batch;
@@ -224,9 +224,9 @@ void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err
     AS_ASSERT(q->replica == r);
     if (q->state != AS_REQ_SENT)
         return;
-    as_deployment_abandon(r->deploy, q, AS_EDEADLINE);
+    as_deployment_abandon(r->deployment, q, AS_EDEADLINE);
     /* told last: the verdict takes the request to another thread, which owns it then */
-    as_deployment_answer(r->deploy, q, err);
+    as_deployment_answer(r->deployment, q, err);
 }
 
 /* --- requests that are lost --- */
@@ -261,8 +261,8 @@ static uint64_t in_flight(const struct as_deployment *d)
 {
     uint64_t n = (uint64_t)d->queue.n + d->n_suspects + d->parked;
 
-    for (uint32_t i = 0; i < d->n_all; i++)
-        n += d->all[i]->unanswered;
+    for (uint32_t i = 0; i < d->n_replicas; i++)
+        n += d->replicas[i]->unanswered;
     return n;
 }
 
@@ -271,15 +271,15 @@ bool as_replica_may_retry(struct as_deployment *d, struct as_request *q, enum as
     if (rule == AS_RETRY_NEVER || rule == AS_RETRY_UNCOUNTED)
         return rule == AS_RETRY_UNCOUNTED;
     if (q->tries + 1u >= d->conf.retry.attempts ||
-        (rule == AS_RETRY_BUDGET && !q->budgeted &&
-         d->budgeted >= as_retry_budget(&d->conf.retry, in_flight(d)))) {
+        (rule == AS_RETRY_BUDGET && !q->in_budget &&
+         d->retries_in_budget >= as_retry_budget(&d->conf.retry, in_flight(d)))) {
         d->stat.replays_refused++;
         return false;
     }
     q->tries++;
-    if (rule == AS_RETRY_BUDGET && !q->budgeted) {
-        q->budgeted = true;
-        d->budgeted++;
+    if (rule == AS_RETRY_BUDGET && !q->in_budget) {
+        q->in_budget = true;
+        d->retries_in_budget++;
     }
     return true;
 }
@@ -287,7 +287,7 @@ bool as_replica_may_retry(struct as_deployment *d, struct as_request *q, enum as
 void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as_loss loss,
                              as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     bool waits = q->state == AS_REQ_SENT;
 
     AS_ASSERT(q->replica == r && (loss == AS_LOSS_LINK || loss == AS_LOSS_UNKNOWN));
@@ -315,16 +315,16 @@ void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as
 
 static void unlink_replica(struct as_replica *r)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
 
     r->draining = true;
     as_dispatch_update_limits(r);
-    for (uint32_t i = r->index; i + 1 < d->n_all; i++) {
-        d->all[i] = d->all[i + 1];
-        d->all[i]->index = i;
+    for (uint32_t i = r->index; i + 1 < d->n_replicas; i++) {
+        d->replicas[i] = d->replicas[i + 1];
+        d->replicas[i]->index = i;
     }
-    d->n_all--;
-    d->n_out -= r->breaker.state != AS_BREAKER_CLOSED;
+    d->n_replicas--;
+    d->n_ejected -= r->breaker.state != AS_BREAKER_CLOSED;
     d->n_absent -= r->n_absent;
     d->stat.deaths++;
 }
@@ -351,7 +351,7 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
                          enum as_loss loss, struct as_pending_verdict *g,
                          struct as_list back[AS_PRIORITIES], as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     enum as_retry rule = as_retry_rule(loss, progress, q->idempotent);
     bool waits = q->state == AS_REQ_SENT, retry;
 
@@ -377,7 +377,7 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
 
 uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
 {
-    struct as_deployment *d = r->deploy;
+    struct as_deployment *d = r->deployment;
     struct as_list back[AS_PRIORITIES];
     struct as_pending_verdict *g = NULL;
     uint64_t suspect_to, number;

@@ -24,31 +24,31 @@
 #define AS_NOWHERE UINT32_MAX
 
 struct as_replica {
-    struct as_deployment *deploy;
+    struct as_deployment *deployment;
     char *name;
     void *link;
     struct as_list sent; /* SENT and ABANDONED, in stream order: calls, each of one or several
                           * that stand together; the first `slots` of those that no cap holds
                           * up execute */
     uint32_t unanswered; /* length of sent */
-    uint32_t packed;     /* how many of these take no slot, being in a batch with others */
+    uint32_t slotless;   /* how many of these take no slot, being in a batch with others */
     uint32_t behind;     /* calls that wait behind their model's cap: the newest of each model */
     uint32_t slots, prefetch; /* granted */
     uint32_t most_slots;      /* ever granted */
     uint32_t limit;           /* of calls in front: slots and prefetch; 0 while it takes nothing */
     uint32_t width;           /* of these, in slots */
-    uint32_t index;           /* in deploy->all */
+    uint32_t index;           /* in deploy->replicas */
     uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
     uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
     bool recalling;    /* a RECALL is under way */
     bool draining;
     bool condemned; /* its worker is to be ended; streams up to suspect_to are to blame */
     uint64_t suspect_to;
-    bool held; /* takes nothing while a request that it gave back finds a place */
+    bool paused; /* takes nothing while a request that it gave back finds a place */
     struct as_breaker breaker;
     struct as_median pace; /* of service times, in 1/1024 of what their model takes */
     struct as_quarantine quarantine;
-    uint64_t used; /* deploy->uses at the last dispatch */
+    uint64_t used_at; /* deploy->last_use at the last dispatch */
     uint64_t last_stream;
     as_ns service; /* moving average, weight 1/8; 0 unknown */
     struct as_replica_model
@@ -65,36 +65,37 @@ struct as_deployment {
     struct as_rand rand;
     struct as_queue queue;
     struct as_deadline_heap deadlines; /* of QUEUED and SENT */
-    struct as_replica **all;           /* in the order they came */
+    struct as_replica **replicas;      /* in the order they came */
     struct as_replica **free; /* those that have a free slot and may take requests; any order */
-    uint32_t n_all, n_free, cap_all;
+    uint32_t n_replicas, n_free, cap_replicas;
     uint32_t prefetched, ongoing, recalled; /* sums over the replicas */
     uint32_t most_slots;
     uint32_t cap_of[AS_DEPLOYMENT_MODELS_MAX]; /* 0: none */
-    uint64_t orders, uses;
-    struct as_list batches; /* that are not in use */
+    uint64_t last_order, last_use;
+    struct as_list batch_pool; /* that are not in use */
     struct as_blame blame;
-    struct as_list suspects;       /* QUEUED, and not in the queue */
-    uint32_t n_suspects, n_trials; /* trials: replicas that are KEPT or ALONE */
+    struct as_list suspects;            /* QUEUED, and not in the queue */
+    uint32_t n_suspects, n_quarantines; /* trials: replicas that are KEPT or ALONE */
     bool has_freed; /* one was let go whose suspect was refused: as_replica_requeue has it take what
                        waits */
-    uint32_t owed;  /* others that go before a suspect has its turn: core/dispatch/quarantine.h */
-    as_ns serving;  /* since when there is a replica that serves; AS_NEVER: none */
-    struct as_list graves; /* oldest first */
-    uint32_t n_graves, parked;
-    uint64_t last_grave;
-    struct as_list released; /* RETAINED, and not needed any more: let go a few in each turn */
-    uint32_t n_unproved;     /* of the suspects */
-    const struct as_request *printing; /* whose fingerprint has been begun; NULL: nobody's */
-    as_ns portion_at;                  /* the turn in which … */
-    uint64_t portion;                  /* … so many bytes may still be read */
-    uint32_t budgeted;                 /* replays in the budget */
+    uint32_t
+        turns_owed; /* others that go before a suspect has its turn: core/dispatch/quarantine.h */
+    as_ns serving_since;     /* since when there is a replica that serves; AS_NEVER: none */
+    struct as_list verdicts; /* oldest first */
+    uint32_t n_verdicts, parked;
+    uint64_t last_verdict;
+    struct as_list to_release; /* RETAINED, and not needed any more: let go a few in each turn */
+    uint32_t n_unverified;     /* of the suspects */
+    const struct as_request *fingerprinting; /* whose fingerprint has been begun; NULL: nobody's */
+    as_ns portion_turn;                      /* the turn in which … */
+    uint64_t portion_left;                   /* … so many bytes may still be read */
+    uint32_t retries_in_budget;              /* replays in the budget */
     struct as_queue_drain drain;
     struct as_median *medians; /* of service times, by model */
     uint32_t n_medians;
-    uint32_t n_out;    /* replicas whose breaker is not closed */
-    uint32_t n_absent; /* sum over the replicas; 0: all serve the same models */
-    bool batched;      /* some model has batching: nothing is prefetched */
+    uint32_t n_ejected; /* replicas whose breaker is not closed */
+    uint32_t n_absent;  /* sum over the replicas; 0: all serve the same models */
+    bool batched;       /* some model has batching: nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
@@ -102,7 +103,7 @@ struct as_deployment {
 /* Calls there that no cap holds up, which is what slots are counted in. */
 static inline uint32_t as_replica_front_calls(const struct as_replica *r)
 {
-    return r->unanswered - r->packed - r->behind;
+    return r->unanswered - r->slotless - r->behind;
 }
 
 uint32_t as_dispatch_count_waiting(const struct as_replica *r);
@@ -113,12 +114,12 @@ as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
 
     if (front <= r->slots)
         return r->behind;
-    return r->packed ? as_dispatch_count_waiting(r) : r->behind + front - r->slots;
+    return r->slotless ? as_dispatch_count_waiting(r) : r->behind + front - r->slots;
 }
 
 static inline bool as_replica_is_open(const struct as_replica *r)
 {
-    return !r->draining && !r->held && r->breaker.state != AS_BREAKER_OPEN &&
+    return !r->draining && !r->paused && r->breaker.state != AS_BREAKER_OPEN &&
            (r->quarantine.state == AS_QUARANTINE_NONE ||
             r->quarantine.state == AS_QUARANTINE_SHARED);
 }
@@ -136,7 +137,7 @@ static inline bool as_replica_can_execute(const struct as_replica *r, const stru
 
     if (!r->of_model)
         return true;
-    l = as_queue_lane(&r->deploy->queue, q->model);
+    l = as_queue_lane(&r->deployment->queue, q->model);
     return !l || as_lane_can_execute(l, r->of_model, r->most_slots);
 }
 
@@ -153,9 +154,9 @@ static inline bool as_replica_has_room(const struct as_replica *r)
  * sent that it would hold up. */
 static inline bool as_replica_is_capped(const struct as_replica *r, uint32_t model)
 {
-    const struct as_lane *l = as_queue_lane(&r->deploy->queue, model);
+    const struct as_lane *l = as_queue_lane(&r->deployment->queue, model);
 
-    return l && l->cap < r->most_slots && !r->deploy->batched;
+    return l && l->cap < r->most_slots && !r->deployment->batched;
 }
 
 /* Of the calls of the model in r: how many wait behind its cap. */
@@ -165,7 +166,7 @@ static inline uint32_t as_replica_behind_cap(const struct as_replica *r, uint32_
 
     if (!as_replica_is_capped(r, model))
         return 0;
-    cap = as_queue_lane(&r->deploy->queue, model)->cap;
+    cap = as_queue_lane(&r->deployment->queue, model)->cap;
     return calls - AS_MIN(calls, cap);
 }
 
@@ -176,7 +177,7 @@ static inline bool as_replica_add_call(struct as_replica *r, uint32_t model)
         return true;
     r->of_model[model].calls++;
     if (!as_replica_is_capped(r, model) ||
-        r->of_model[model].calls <= as_queue_lane(&r->deploy->queue, model)->cap)
+        r->of_model[model].calls <= as_queue_lane(&r->deployment->queue, model)->cap)
         return true;
     r->behind++;
     return false;
@@ -188,7 +189,7 @@ static inline bool as_replica_remove_call(struct as_replica *r, uint32_t model)
         return true;
     r->of_model[model].calls--;
     if (!as_replica_is_capped(r, model) ||
-        r->of_model[model].calls < as_queue_lane(&r->deploy->queue, model)->cap)
+        r->of_model[model].calls < as_queue_lane(&r->deployment->queue, model)->cap)
         return true;
     r->behind--;
     return false;
@@ -199,17 +200,17 @@ static inline void as_replica_mark_recalled(struct as_replica *r, struct as_requ
 {
     q->recalled = true;
     r->recalled++;
-    r->deploy->recalled++;
-    if (r->of_model && as_queue_lane(&r->deploy->queue, q->model))
-        r->deploy->queue.lanes[q->model]->recalled++;
+    r->deployment->recalled++;
+    if (r->of_model && as_queue_lane(&r->deployment->queue, q->model))
+        r->deployment->queue.lanes[q->model]->recalled++;
 }
 static inline void as_replica_clear_recalled(struct as_replica *r, struct as_request *q)
 {
     q->recalled = false;
     r->recalled--;
-    r->deploy->recalled--;
-    if (r->of_model && as_queue_lane(&r->deploy->queue, q->model))
-        r->deploy->queue.lanes[q->model]->recalled--;
+    r->deployment->recalled--;
+    if (r->of_model && as_queue_lane(&r->deployment->queue, q->model))
+        r->deployment->queue.lanes[q->model]->recalled--;
 }
 
 /* --- dispatch.c --- */
@@ -261,7 +262,7 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 {
-    if (r->deploy->queue.n || r->deploy->n_suspects)
+    if (r->deployment->queue.n || r->deployment->n_suspects)
         as_dispatch_fill(r, now);
 }
 /* Lanes for all models whose cap is below most_slots; and what waits behind which cap, after caps,
@@ -276,7 +277,7 @@ struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r);
 void as_recall_start(struct as_deployment *d);
 static inline void as_dispatch_balance(struct as_deployment *d)
 {
-    if (d->n_free && d->prefetched && d->n_all > 1)
+    if (d->n_free && d->prefetched && d->n_replicas > 1)
         as_recall_start(d);
 }
 /* q (of some replica's `sent`) has not been asked back, and another replica could begin with it. */
@@ -300,7 +301,7 @@ static inline bool as_model_coverage_is_dropped(const struct as_deployment *d,
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
 
-    return l && l->gone;
+    return l && l->dropped;
 }
 /* r is new: it does not serve what is gone, until it is said that it does. */
 void as_model_coverage_init(struct as_replica *r);
@@ -335,8 +336,8 @@ bool as_fingerprint_compute(struct as_deployment *d, const struct as_request *q,
 /* q is not to be looked at any more. */
 static inline void as_fingerprint_cancel(struct as_deployment *d, const struct as_request *q)
 {
-    if (d->printing == q)
-        d->printing = NULL;
+    if (d->fingerprinting == q)
+        d->fingerprinting = NULL;
 }
 /* May so many bytes more be read, or given back, in this turn? Some always may where none were. */
 bool as_fingerprint_use_budget(struct as_deployment *d, uint64_t bytes, as_ns now);
@@ -351,7 +352,8 @@ struct as_evidence {
 };
 
 /* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
- * suspect. What is too large to be compared in this turn is one until it has been (q->unproved). */
+ * suspect. What is too large to be compared in this turn is one until it has been (q->unverified).
+ */
 int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now);
 /* Compares those that are unproved, as far as this turn allows. True: all. */
 bool as_suspect_verify(struct as_deployment *d, as_ns now);
@@ -361,10 +363,10 @@ void as_suspect_add(struct as_deployment *d, struct as_request *q, const struct 
 /* q, in no list, is no suspect any more: it ends, or is acquitted. */
 void as_suspect_remove(struct as_deployment *d, struct as_request *q);
 /* These were executing in a worker that ended by its own making, or was condemned: those that are
- * PARKED are suspects, and what waits is looked at again. on_trial: the only one of them was alone
- * there as a suspect. as_replica_requeue must follow. */
+ * PARKED are suspects, and what waits is looked at again. in_quarantine_alone: the only one of them
+ * was alone there as a suspect. as_replica_requeue must follow. */
 void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n,
-                      bool on_trial, as_ns now);
+                      bool in_quarantine_alone, as_ns now);
 
 /* --- quarantine.c: each suspect runs alone (core/dispatch/quarantine.h) --- */
 
@@ -425,9 +427,10 @@ struct as_pending_verdict {
     enum as_loss loss; /* PRINTS: what the others are told then; UNKNOWN: time is over */
     as_ns until;       /* WAITS: no longer; AS_NEVER: nothing has to be let go */
     struct as_list parked, retained;
-    struct as_blame_entry *tried; /* whose like waits for what is found here; NULL: nobody's */
-    bool on_trial;                /* the only evidence was alone there */
-    uint32_t n_evidence, n_printed;
+    struct as_blame_entry
+        *in_quarantine;       /* whose like waits for what is found here; NULL: nobody's */
+    bool in_quarantine_alone; /* the only evidence was alone there */
+    uint32_t n_evidence, n_fingerprinted;
     struct as_evidence evidence[];
 };
 
@@ -484,9 +487,9 @@ static inline void as_deployment_uncount(struct as_deployment *d, struct as_requ
 {
     if (__builtin_expect(q->blame != NULL, 0))
         as_suspect_remove(d, q);
-    if (__builtin_expect(q->budgeted, 0)) {
-        q->budgeted = false;
-        d->budgeted--;
+    if (__builtin_expect(q->in_budget, 0)) {
+        q->in_budget = false;
+        d->retries_in_budget--;
     }
 }
 

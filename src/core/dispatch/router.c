@@ -7,7 +7,7 @@ static bool better(const struct as_replica *a, const struct as_replica *b)
 {
     if (a->unanswered != b->unanswered)
         return a->unanswered < b->unanswered;
-    return a->used != b->used ? a->used < b->used : a->index < b->index;
+    return a->used_at != b->used_at ? a->used_at < b->used_at : a->index < b->index;
 }
 
 static struct as_replica *least_ongoing(struct as_replica *const *free, uint32_t n,

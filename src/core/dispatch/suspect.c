@@ -10,7 +10,7 @@ static struct as_request *request_of(struct as_list *n)
 static void mark_suspect(struct as_request *q, struct as_blame_entry *e)
 {
     q->blame = e;
-    e->waiting++;
+    e->n_requests++;
 }
 
 /* By its whole fingerprint: 0, AS_EPOISON, or 0 and it is a suspect. */
@@ -32,7 +32,7 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
     struct as_blame_entry *e;
 
     if (q->blame)
-        return q->blame->state == AS_BLAME_POISON && !q->unproved ? AS_EPOISON : 0;
+        return q->blame->state == AS_BLAME_POISON && !q->unverified ? AS_EPOISON : 0;
     if (!d->blame.n || !d->ops.sample)
         return 0;
     as_blame_expire(&d->blame, now);
@@ -42,11 +42,11 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
     e = as_blame_find_similar(&d->blame, &p);
     if (!e)
         return 0;
-    if (!d->printing && as_fingerprint_compute(d, q, &p, now))
+    if (!d->fingerprinting && as_fingerprint_compute(d, q, &p, now))
         return check_fingerprint(d, q, &p, now);
     mark_suspect(q, e);
-    q->unproved = true;
-    d->n_unproved++;
+    q->unverified = true;
+    d->n_unverified++;
     d->ops.next_turn(d->ctx);
     return 0;
 }
@@ -54,7 +54,7 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
 static struct as_request *first_unproved(const struct as_deployment *d)
 {
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
-        if (request_of(n)->unproved)
+        if (request_of(n)->unverified)
             return request_of(n);
     }
     return NULL;
@@ -84,7 +84,7 @@ bool as_suspect_verify(struct as_deployment *d, as_ns now)
     struct as_request *q;
     bool some = false;
 
-    while (d->n_unproved && (q = first_unproved(d))) {
+    while (d->n_unverified && (q = first_unproved(d))) {
         struct as_fingerprint p = {0};
 
         if (!as_fingerprint_compute(d, q, &p, now))
@@ -96,7 +96,7 @@ bool as_suspect_verify(struct as_deployment *d, as_ns now)
         as_dispatch_send_all(d, now);
     if (some && d->n_suspects)
         as_quarantine_schedule(d, now);
-    return !d->n_unproved;
+    return !d->n_unverified;
 }
 
 void as_suspect_add(struct as_deployment *d, struct as_request *q, const struct as_fingerprint *p,
@@ -114,10 +114,10 @@ void as_suspect_remove(struct as_deployment *d, struct as_request *q)
     struct as_blame_entry *e = q->blame;
 
     as_fingerprint_cancel(d, q);
-    d->n_unproved -= q->unproved;
-    q->unproved = false;
+    d->n_unverified -= q->unverified;
+    q->unverified = false;
     q->blame = NULL;
-    if (--e->waiting == 0 && !e->kills && !e->trying)
+    if (--e->n_requests == 0 && !e->deaths_caused && !e->in_quarantine)
         as_blame_remove(&d->blame, e);
 }
 
@@ -156,7 +156,7 @@ static void fail_poisons(struct as_deployment *d)
     {
         struct as_request *q = request_of(n);
 
-        if (q->blame->state != AS_BLAME_POISON || q->unproved)
+        if (q->blame->state != AS_BLAME_POISON || q->unverified)
             continue;
         if (as_quarantine_dequeue(d, q))
             d->has_freed = true;
@@ -164,7 +164,7 @@ static void fail_poisons(struct as_deployment *d)
     }
 }
 
-static bool same(const struct as_fingerprint *a, const struct as_fingerprint *b)
+static bool same_fingerprint(const struct as_fingerprint *a, const struct as_fingerprint *b)
 {
     return a->lo == b->lo && a->hi == b->hi && a->size == b->size && a->model == b->model;
 }
@@ -173,14 +173,14 @@ static bool same(const struct as_fingerprint *a, const struct as_fingerprint *b)
 static bool is_duplicate(const struct as_evidence *evidence, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {
-        if (same(&evidence[k].fingerprint, &evidence[i].fingerprint))
+        if (same_fingerprint(&evidence[k].fingerprint, &evidence[i].fingerprint))
             return true;
     }
     return false;
 }
 
 void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n,
-                      bool on_trial, as_ns now)
+                      bool in_quarantine_alone, as_ns now)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct as_evidence *v = &evidence[i];
@@ -189,7 +189,7 @@ void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uin
         if (is_duplicate(evidence, i)) {
             e = as_blame_find(&d->blame, &v->fingerprint, now);
         } else {
-            e = as_blame_add(&d->blame, &v->fingerprint, on_trial, v->ran, now);
+            e = as_blame_add(&d->blame, &v->fingerprint, in_quarantine_alone, v->ran, now);
             d->stat.blamed++;
         }
         if (e && v->q && v->q->state == AS_REQ_PARKED && !v->q->blame)

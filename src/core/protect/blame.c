@@ -13,7 +13,7 @@ void as_blame_init(struct as_blame *b, const struct as_blame_conf *conf)
 
 static void remove_entry(struct as_blame *b, struct as_blame_entry *e)
 {
-    AS_ASSERT(!e->waiting && !e->trying);
+    AS_ASSERT(!e->n_requests && !e->in_quarantine);
     as_list_remove(&e->node);
     b->n--;
     free(e);
@@ -67,9 +67,9 @@ static bool expire_entry(struct as_blame *b, struct as_blame_entry *e, as_ns now
 {
     if (e->until > now)
         return false;
-    if (e->state == AS_BLAME_POISON || e->waiting) {
+    if (e->state == AS_BLAME_POISON || e->n_requests) {
         e->state = AS_BLAME_SUSPECT;
-        e->proved = false;
+        e->proven = false;
         renew_entry(b, e, now);
         return false;
     }
@@ -104,7 +104,7 @@ static bool evict_one(struct as_blame *b)
         {
             struct as_blame_entry *e = entry_of(n);
 
-            if (e->state == (enum as_blame_state)state && !e->waiting) {
+            if (e->state == (enum as_blame_state)state && !e->n_requests) {
                 remove_entry(b, e);
                 return true;
             }
@@ -141,10 +141,10 @@ struct as_blame_entry *as_blame_add(struct as_blame *b, const struct as_fingerpr
 
     if (!e)
         return NULL;
-    e->kills++;
-    e->ran = AS_MAX(e->ran, ran);
-    e->proved = e->proved || on_trial;
-    if (e->proved && e->kills > 1)
+    e->deaths_caused++;
+    e->longest_run = AS_MAX(e->longest_run, ran);
+    e->proven = e->proven || on_trial;
+    if (e->proven && e->deaths_caused > 1)
         e->state = AS_BLAME_POISON;
     return e;
 }
@@ -181,7 +181,7 @@ bool as_blame_ok(const struct as_blame *b)
         const struct as_blame_entry *e =
             AS_LIST_ENTRY((struct as_list *)(uintptr_t)i, struct as_blame_entry, node);
 
-        if ((!e->kills && !e->waiting) || (e->trying && !e->waiting))
+        if ((!e->deaths_caused && !e->n_requests) || (e->in_quarantine && !e->n_requests))
             return false;
     }
     return n == b->n && n <= b->conf.max;

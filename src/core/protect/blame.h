@@ -35,13 +35,13 @@ struct as_blame_entry {
     struct as_list node; /* the table's, in the order of `until` */
     struct as_fingerprint fingerprint;
     enum as_blame_state state;
-    uint32_t kills;   /* workers that it ended, as far as is known */
-    uint32_t waiting; /* requests that are held as this suspect, one on trial included: the entry
+    uint32_t deaths_caused; /* workers that it ended, as far as is known */
+    uint32_t n_requests; /* requests that are held as this suspect, one on trial included: the entry
                          stays */
-    bool proved;      /* one of these deaths was on trial; verdicts may come in any order */
-    bool trying; /* one of them has a replica for itself, or that has died with it and nobody has
-                    said why */
-    as_ns ran;   /* the longest that one had been with a worker when that ended */
+    bool proven;         /* one of these deaths was on trial; verdicts may come in any order */
+    bool in_quarantine; /* one of them has a replica for itself, or that has died with it and nobody
+                    has said why */
+    as_ns longest_run;  /* the longest that one had been with a worker when that ended */
     as_ns until;
 };
 

@@ -38,7 +38,7 @@ uint32_t as_batch_limit(const struct as_batch_conf *c, uint32_t items)
     return c->max_size;
 }
 
-as_ns as_batch_release(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now)
+as_ns as_batch_hold_until(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now)
 {
     as_ns wait = c->max_wait, half;
 

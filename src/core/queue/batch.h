@@ -51,6 +51,6 @@ uint32_t as_batch_limit(const struct as_batch_conf *c, uint32_t items);
  * what the handler's usual time (`service`) leaves of its deadline. The other half is for timers
  * that fire late, and for calls that take longer than usual. Where the deadline counts and that
  * time is not known yet (0), and where nothing is left: 0, not at all. */
-as_ns as_batch_release(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now);
+as_ns as_batch_hold_until(const struct as_batch_conf *c, as_ns deadline, as_ns service, as_ns now);
 
 #endif

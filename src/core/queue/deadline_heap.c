@@ -14,7 +14,7 @@ void as_deadline_heap_fini(struct as_deadline_heap *h)
 static void set_at(struct as_deadline_heap *h, size_t i, struct as_request *q)
 {
     h->at[i] = q;
-    q->heap = i;
+    q->heap_index = i;
 }
 
 static void sift_up(struct as_deadline_heap *h, size_t i, struct as_request *q)
@@ -45,7 +45,7 @@ static void sift_down(struct as_deadline_heap *h, size_t i, struct as_request *q
 
 void as_deadline_heap_push(struct as_deadline_heap *h, struct as_request *q)
 {
-    AS_ASSERT(q->heap == SIZE_MAX);
+    AS_ASSERT(q->heap_index == SIZE_MAX);
     if (h->n == h->cap) {
         h->cap = h->cap ? 2 * h->cap : 64;
         h->at = as_xrealloc(h->at, h->cap * sizeof(struct as_request *));
@@ -55,14 +55,14 @@ void as_deadline_heap_push(struct as_deadline_heap *h, struct as_request *q)
 
 void as_deadline_heap_remove(struct as_deadline_heap *h, struct as_request *q)
 {
-    size_t i = q->heap;
+    size_t i = q->heap_index;
     struct as_request *last;
 
     if (i == SIZE_MAX)
         return;
     AS_ASSERT(i < h->n && h->at[i] == q);
     last = h->at[--h->n];
-    q->heap = SIZE_MAX;
+    q->heap_index = SIZE_MAX;
     if (last == q)
         return;
     if (i > 0 && h->at[(i - 1) / 2]->deadline > last->deadline)
@@ -79,7 +79,7 @@ struct as_request *as_deadline_heap_first(const struct as_deadline_heap *h)
 bool as_deadline_heap_ok(const struct as_deadline_heap *h)
 {
     for (size_t i = 0; i < h->n; i++) {
-        if (h->at[i]->heap != i || h->at[i]->deadline == AS_NEVER)
+        if (h->at[i]->heap_index != i || h->at[i]->deadline == AS_NEVER)
             return false;
         if (i > 0 && h->at[(i - 1) / 2]->deadline > h->at[i]->deadline)
             return false;

@@ -9,7 +9,7 @@
 #include "core/queue/request.h"
 
 struct as_deadline_heap {
-    struct as_request **at; /* at[i]->heap == i */
+    struct as_request **at; /* at[i]->heap_index == i */
     size_t n, cap;
 };
 

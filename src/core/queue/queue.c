@@ -58,25 +58,25 @@ static void insert_by_order(struct as_list *fifo, struct as_request *q)
 static void update_holding(struct as_queue *u, struct as_lane *l)
 {
     bool holding =
-        l->n && !l->ready && !l->single && l->items < as_batch_enough(&l->batching->conf);
+        l->n && !l->ready && !l->one_by_one && l->items < as_batch_enough(&l->batching->conf);
 
-    if (holding == l->holding)
+    if (holding == l->held_back)
         return;
-    l->holding = holding;
+    l->held_back = holding;
     if (holding)
-        u->n_holding++;
+        u->n_held_back++;
     else
-        u->n_holding--;
+        u->n_held_back--;
 }
 
 static void add_to_batching(struct as_queue *u, struct as_lane *l, struct as_request *q)
 {
     q->lane = l;
     l->items += q->items;
-    if (!q->release)
+    if (!q->hold_until)
         l->ready++;
     else
-        l->hold = AS_MIN(l->hold, q->release);
+        l->next_due = AS_MIN(l->next_due, q->hold_until);
     update_holding(u, l);
 }
 
@@ -84,9 +84,9 @@ static void remove_from_batching(struct as_queue *u, struct as_lane *l, struct a
 {
     q->lane = NULL;
     l->items -= q->items;
-    l->ready -= !q->release;
+    l->ready -= !q->hold_until;
     if (!l->n)
-        l->hold = AS_NEVER;
+        l->next_due = AS_NEVER;
     update_holding(u, l);
 }
 
@@ -96,7 +96,7 @@ static struct as_lane *lane_new(uint32_t model, uint32_t cap)
 
     l->model = model;
     l->cap = cap;
-    l->hold = AS_NEVER;
+    l->next_due = AS_NEVER;
     as_list_init(&l->node);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&l->fifo[p]);
@@ -128,26 +128,26 @@ struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q
 
 bool as_lane_is_due_with(const struct as_lane *l, const struct as_request *q)
 {
-    return l->single || l->ready || !q->release ||
+    return l->one_by_one || l->ready || !q->hold_until ||
            (uint64_t)l->items + q->items >= as_batch_enough(&l->batching->conf);
 }
 
 /* A lane that is not ripe holds less than one batch, so the walk is short. */
 void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now)
 {
-    if (!l->holding || l->hold > now)
+    if (!l->held_back || l->next_due > now)
         return;
-    l->hold = AS_NEVER;
+    l->next_due = AS_NEVER;
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         AS_LIST_EACH(n, &l->fifo[p])
         {
             struct as_request *q = request_of(n);
 
-            if (q->release <= now) {
-                q->release = 0;
+            if (q->hold_until <= now) {
+                q->hold_until = 0;
                 l->ready++;
             } else {
-                l->hold = AS_MIN(l->hold, q->release);
+                l->next_due = AS_MIN(l->next_due, q->hold_until);
             }
         }
     }
@@ -170,8 +170,8 @@ as_ns as_queue_next_release(const struct as_queue *u)
     {
         const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
 
-        if (l->holding)
-            next = AS_MIN(next, l->hold);
+        if (l->held_back)
+            next = AS_MIN(next, l->next_due);
     }
     return next;
 }
@@ -259,7 +259,7 @@ void as_queue_add_batching(struct as_queue *u, uint32_t model, uint32_t cap,
     if (!l)
         l = add_lane(u, model, cap);
     AS_ASSERT(!l->n && !l->batching);
-    l->single = true;
+    l->one_by_one = true;
     l->batching = as_xalloc(sizeof(*l->batching));
     l->batching->conf = *conf;
 }
@@ -281,16 +281,16 @@ struct as_request *as_lane_first(const struct as_lane *l)
 }
 
 /* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
-static struct as_request *first(const struct as_queue *u, const struct as_replica_capacity *t,
-                                bool held)
+static struct as_request *find_first(const struct as_queue *u, const struct as_replica_capacity *t,
+                                     bool held)
 {
     for (uint32_t p = 0; u->n && p < AS_PRIORITIES; p++) {
-        struct as_request *best = t->starts ? fifo_front(&u->fifo[p]) : NULL;
+        struct as_request *best = t->may_execute ? fifo_front(&u->fifo[p]) : NULL;
 
         AS_LIST_EACH(n, &u->active)
         {
             const struct as_lane *l = AS_LIST_ENTRY(n, struct as_lane, node);
-            struct as_request *q = l->holding && !held ? NULL : fifo_front(&l->fifo[p]);
+            struct as_request *q = l->held_back && !held ? NULL : fifo_front(&l->fifo[p]);
 
             if (q && (!best || q->order < best->order) && (!t->of_model || as_lane_can_send(l, t)))
                 best = q;
@@ -303,12 +303,12 @@ static struct as_request *first(const struct as_queue *u, const struct as_replic
 
 struct as_request *as_queue_first_for(const struct as_queue *u, const struct as_replica_capacity *t)
 {
-    return first(u, t, false);
+    return find_first(u, t, false);
 }
 
 struct as_request *as_queue_front(const struct as_queue *u)
 {
-    return first(u, &(struct as_replica_capacity){.starts = true}, true);
+    return find_first(u, &(struct as_replica_capacity){.may_execute = true}, true);
 }
 
 struct as_request *as_queue_first_of_model(const struct as_queue *u, uint32_t model)
@@ -360,16 +360,17 @@ static bool batching_ok(const struct as_queue *u, const struct as_lane *l)
         for (const struct as_list *it = l->fifo[p].next; it != &l->fifo[p]; it = it->next) {
             const struct as_request *q = request_of(it);
 
-            if (q->items > conf->max_size || (q->release && q->release < l->hold))
+            if (q->items > conf->max_size || (q->hold_until && q->hold_until < l->next_due))
                 return false;
-            if (!l->single && (q->kind != l->kind || (u->alike && !u->alike(as_lane_first(l), q))))
+            if (!l->one_by_one &&
+                (q->kind != l->kind || (u->alike && !u->alike(as_lane_first(l), q))))
                 return false;
             items += q->items;
-            ready += !q->release;
+            ready += !q->hold_until;
         }
     }
     return items == l->items && ready == l->ready &&
-           l->holding == (l->n && !ready && !l->single && items < as_batch_enough(conf));
+           l->held_back == (l->n && !ready && !l->one_by_one && items < as_batch_enough(conf));
 }
 
 static bool lane_ok(const struct as_queue *u, const struct as_lane *l, uint32_t model,
@@ -382,7 +383,7 @@ static bool lane_ok(const struct as_queue *u, const struct as_lane *l, uint32_t 
             return false;
     }
     *total += n;
-    *holding += l->holding;
+    *holding += l->held_back;
     return n == l->n && l->model == model && as_list_empty(&l->node) == (n == 0) &&
            (!l->batching || batching_ok(u, l));
 }
@@ -405,5 +406,5 @@ bool as_queue_ok(const struct as_queue *u)
                 return false;
         }
     }
-    return total == u->n && holding == u->n_holding;
+    return total == u->n && holding == u->n_held_back;
 }

@@ -22,19 +22,19 @@ struct as_batching;
 
 /* What one replica has of one model. */
 struct as_replica_model {
-    uint32_t calls; /* unanswered; those beyond the model's cap wait in the worker */
-    uint32_t ahead; /* so many may wait there, as far as the replica takes any in advance */
-    as_ns service;  /* moving average, weight 1/8; 0 unknown; only where the model has a lane */
-    uint32_t seen;  /* of a walk over the replica's requests */
-    bool absent;    /* its worker does not serve it */
+    uint32_t calls;    /* unanswered; those beyond the model's cap wait in the worker */
+    uint32_t prefetch; /* so many may wait there, as far as the replica takes any in advance */
+    as_ns service;     /* moving average, weight 1/8; 0 unknown; only where the model has a lane */
+    uint32_t seen;     /* of a walk over the replica's requests */
+    bool absent;       /* its worker does not serve it */
 };
 
 /* A replica, as whoever looks for its next request needs to know it. */
 struct as_replica_capacity {
     const struct as_replica_model *of_model; /* by model; NULL: there are no lanes, or all fit */
-    uint32_t slots; /* the most that it was ever granted: a lower cap counts */
-    bool starts;    /* it has room for a request that no cap holds up */
-    bool waits;     /* it has room for one that waits there behind its model's cap */
+    uint32_t slots;   /* the most that it was ever granted: a lower cap counts */
+    bool may_execute; /* it has room for a request that no cap holds up */
+    bool may_wait;    /* it has room for one that waits there behind its model's cap */
 };
 
 struct as_lane {
@@ -45,12 +45,12 @@ struct as_lane {
     struct as_batching *batching; /* NULL: one at a time */
     /* with batching */
     uint64_t kind;
-    uint32_t items; /* of all that wait here */
-    uint32_t ready; /* requests that have waited long enough */
-    as_ns hold;     /* none of the others is ready before; AS_NEVER */
-    bool single;    /* of many kinds: one by one, at once */
-    bool holding;   /* it has requests and is not ripe */
-    bool gone;      /* of the lane in as_queue.lanes: the model is served no more */
+    uint32_t items;  /* of all that wait here */
+    uint32_t ready;  /* requests that have waited long enough */
+    as_ns next_due;  /* none of the others is ready before; AS_NEVER */
+    bool one_by_one; /* of many kinds: one by one, at once */
+    bool held_back;  /* it has requests and is not ripe */
+    bool dropped;    /* of the lane in as_queue.lanes: the model is served no more */
 };
 
 /* What a model with batching has beside the lane in as_queue.lanes, which takes the kinds that are
@@ -67,7 +67,7 @@ struct as_queue {
     uint32_t n;             /* requests, lanes included */
     struct as_lane **lanes; /* by model; NULL: shares the FIFO */
     uint32_t n_lanes;       /* size of that array */
-    uint32_t n_holding;     /* lanes that hold back what they have */
+    uint32_t n_held_back;   /* lanes that hold back what they have */
     struct as_list active;  /* lanes that hold requests */
     /* May two requests of the same model and kind share a call? Kinds are hashes. NULL: yes. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
@@ -110,8 +110,9 @@ static inline bool as_lane_can_send(const struct as_lane *l, const struct as_rep
 
     if (s->absent)
         return false;
-    return as_lane_cap_reached(l, t->of_model, t->slots) ? t->waits && s->calls - l->cap < s->ahead
-                                                         : t->starts;
+    return as_lane_cap_reached(l, t->of_model, t->slots)
+               ? t->may_wait && s->calls - l->cap < s->prefetch
+               : t->may_execute;
 }
 
 /* What the replica takes next: the oldest of the most urgent priority whose model has room and
@@ -142,7 +143,7 @@ struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q
 bool as_lane_is_due_with(const struct as_lane *l, const struct as_request *q);
 static inline bool as_lane_is_due(const struct as_lane *l) /* one with batching */
 {
-    return l->n && !l->holding;
+    return l->n && !l->held_back;
 }
 struct as_request *as_lane_first(const struct as_lane *l); /* NULL: empty */
 /* q comes before: more urgent, or as urgent and older. */

@@ -60,22 +60,22 @@ struct as_request {
     bool failed;
     /* set by core */
     enum as_request_state state;
-    uint8_t attempts; /* times sent */
-    uint8_t retries;  /* times a worker handed it back unstarted, as_replica_done(retry) */
-    uint8_t tries;    /* executions that were lost, but for those that an outside kill ended */
-    bool ran;         /* an execution of it was lost, whatever ended that: core/protect/retry.h */
-    bool budgeted;    /* its replay is in the deployment's budget */
-    bool recalled;    /* its RECALL is under way */
-    bool bound;       /* its answer has begun, or its worker has read on: never replayed */
-    bool unproved;    /* a suspect by a sample of its body; the rest is still to be compared */
-    bool started;     /* a RECALL left it with its worker: it runs, do not ask again */
-    as_ns arrived;    /* submit */
-    as_ns sent;       /* last dispatch */
-    as_ns suspected;  /* QUEUED, a suspect: since it waits for a replica of its own */
-    as_ns release;    /* of a model with batching: held back no longer than this; 0: ready */
-    uint64_t order;   /* arrival number within the deployment; kept over replays */
-    uint64_t stream;  /* stream id on the link, set by ops->send */
-    size_t heap;      /* place in the deadline heap, SIZE_MAX: none */
+    uint8_t attempts;  /* times sent */
+    uint8_t retries;   /* times a worker handed it back unstarted, as_replica_done(retry) */
+    uint8_t tries;     /* executions that were lost, but for those that an outside kill ended */
+    bool ran;          /* an execution of it was lost, whatever ended that: core/protect/retry.h */
+    bool in_budget;    /* its replay is in the deployment's budget */
+    bool recalled;     /* its RECALL is under way */
+    bool bound;        /* its answer has begun, or its worker has read on: never replayed */
+    bool unverified;   /* a suspect by a sample of its body; the rest is still to be compared */
+    bool started;      /* a RECALL left it with its worker: it runs, do not ask again */
+    as_ns arrived;     /* submit */
+    as_ns sent;        /* last dispatch */
+    as_ns suspected;   /* QUEUED, a suspect: since it waits for a replica of its own */
+    as_ns hold_until;  /* of a model with batching: held back no longer than this; 0: ready */
+    uint64_t order;    /* arrival number within the deployment; kept over replays */
+    uint64_t stream;   /* stream id on the link, set by ops->send */
+    size_t heap_index; /* place in the deadline heap, SIZE_MAX: none */
     struct as_replica *replica;
     struct as_lane *lane;         /* QUEUED, of a model with batching: where it waits */
     struct as_batch *batch;       /* SENT: those that share its call; NULL: it is alone */

@@ -286,7 +286,7 @@ void as_registry_unref(struct as_registry *g)
     free(g);
 }
 
-static int order(const struct as_model *a, struct as_str name, struct as_str version)
+static int compare(const struct as_model *a, struct as_str name, struct as_str version)
 {
     size_t n = AS_MIN(a->name.n, name.n);
     int c = n ? memcmp(a->name.p, name.p, n) : 0;
@@ -305,7 +305,7 @@ static uint32_t lower_bound(const struct as_registry *g, uint32_t from, uint32_t
     while (from < to) {
         uint32_t mid = from + (to - from) / 2;
 
-        if (order(&g->at[mid]->m, name, version) < 0)
+        if (compare(&g->at[mid]->m, name, version) < 0)
             from = mid + 1;
         else
             to = mid;
@@ -373,7 +373,7 @@ int as_registry_with_model(struct as_registry *g, const struct as_model *m,
     if (err)
         return err;
     at = lower_bound(g, 0, g->n, m->name, m->version);
-    if (at < g->n && order(&g->at[at]->m, m->name, m->version) == 0) {
+    if (at < g->n && compare(&g->at[at]->m, m->name, m->version) == 0) {
         err = check_again(&g->at[at]->m, m, ret_why);
         if (!err)
             *ret_g = as_registry_ref(g);

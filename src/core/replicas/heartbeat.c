@@ -21,31 +21,32 @@ void as_heartbeat_init(struct as_heartbeat *h, as_ns timeout)
 
 void as_heartbeat_received(struct as_heartbeat *h)
 {
-    h->heard = h->said = true;
+    h->ever_received = h->received = true;
 }
 
 void as_heartbeat_reset(struct as_heartbeat *h)
 {
-    h->silent = 0;
+    h->missed_checks = 0;
 }
 
 static bool is_late(const struct as_heartbeat *h, as_ns monotonic, as_ns asleep)
 {
     as_ns most = 2 * as_heartbeat_check_interval(h->timeout);
 
-    return h->looked && (monotonic - h->monotonic > most || asleep - h->asleep > most);
+    return h->checked && (monotonic - h->checked_at > most || asleep - h->suspended > most);
 }
 
 bool as_heartbeat_check(struct as_heartbeat *h, as_ns monotonic, as_ns boottime)
 {
     as_ns asleep = boottime > monotonic ? boottime - monotonic : 0;
-    bool was_late = is_late(h, monotonic, AS_MAX(asleep, h->asleep));
+    bool was_late = is_late(h, monotonic, AS_MAX(asleep, h->suspended));
 
-    h->silent = h->said || was_late ? 0 : h->silent + (h->silent < UINT32_MAX);
-    h->said = false;
-    h->looked = true;
-    h->monotonic = monotonic;
-    h->asleep = AS_MAX(asleep, h->asleep);
+    h->missed_checks =
+        h->received || was_late ? 0 : h->missed_checks + (h->missed_checks < UINT32_MAX);
+    h->received = false;
+    h->checked = true;
+    h->checked_at = monotonic;
+    h->suspended = AS_MAX(asleep, h->suspended);
     /* one more than the timeout has: the first one may have come right after it was heard */
-    return h->timeout && h->heard && h->silent > LOOKS;
+    return h->timeout && h->ever_received && h->missed_checks > LOOKS;
 }

@@ -13,11 +13,11 @@
 #include "base/defs.h"
 
 struct as_heartbeat {
-    as_ns timeout;           /* 0: it is not watched */
-    bool heard, said;        /* since the beginning; since the last look */
-    uint32_t silent;         /* looks in a row */
-    as_ns monotonic, asleep; /* at the last look: asleep is how far CLOCK_BOOTTIME is ahead */
-    bool looked;
+    as_ns timeout;                /* 0: it is not watched */
+    bool ever_received, received; /* since the beginning; since the last look */
+    uint32_t missed_checks;       /* looks in a row */
+    as_ns checked_at, suspended;  /* at the last look: asleep is how far CLOCK_BOOTTIME is ahead */
+    bool checked;
 };
 
 /* How often it is to be said, and to look. For a timeout below 80 ms both are as for that. */

@@ -1,7 +1,7 @@
 /* Old replicas that end so that a new one finds what it lacks: an update that cannot surge. */
 #include "core/replicas/replica_slot.h"
 
-static bool lacks(const struct as_replica_slot *pl)
+static bool lacks_something(const struct as_replica_slot *pl)
 {
     return as_replica_slot_lack(pl).n != 0;
 }
@@ -11,11 +11,11 @@ static bool lacks(const struct as_replica_slot *pl)
 static bool is_at_rest(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
         bool dead = pl->state == AS_REPLICA_SLOT_WAITING || pl->state == AS_REPLICA_SLOT_DOWN;
 
         if (!as_replica_slot_is_ending(pl) && !as_rollout_is_available(pl) &&
-            !(as_rollout_is_old(pl) ? dead : lacks(pl)))
+            !(as_rollout_is_old(pl) ? dead : lacks_something(pl)))
             return false;
     }
     return true;
@@ -24,8 +24,8 @@ static bool is_at_rest(const struct as_plan *p)
 static struct as_replica_slot *first_waiting(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (lacks(p->places[i]) && !as_rollout_is_old(p->places[i]))
-            return p->places[i];
+        if (lacks_something(p->slots[i]) && !as_rollout_is_old(p->slots[i]))
+            return p->slots[i];
     }
     return NULL;
 }
@@ -49,13 +49,13 @@ static struct candidates candidates_of(const struct as_plan *p)
     struct candidates r = {.all = as_xalloc((p->n + 1) * sizeof(struct as_replica_slot *))};
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_replica_slot_is_ending(p->places[i]))
-            r.all[r.n++] = p->places[i];
+        if (as_replica_slot_is_ending(p->slots[i]))
+            r.all[r.n++] = p->slots[i];
     }
     r.n_ending = r.n;
     for (uint32_t i = 0; i < p->n; i++) {
-        if (!as_replica_slot_is_ending(p->places[i]) && as_rollout_is_old(p->places[i]))
-            r.all[r.n++] = p->places[i];
+        if (!as_replica_slot_is_ending(p->slots[i]) && as_rollout_is_old(p->slots[i]))
+            r.all[r.n++] = p->slots[i];
     }
     if (r.n > r.n_ending)
         qsort(&r.all[r.n_ending], r.n - r.n_ending, sizeof(struct as_replica_slot *), by_order);

@@ -15,8 +15,8 @@ int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_start_limi
     p->ctx = ctx;
     p->starts = starts;
     p->rand.s = seed;
-    p->look = AS_NEVER;
-    p->last_ask = as_rand_next(&p->rand);
+    p->recheck_at = AS_NEVER;
+    p->last_configure_id = as_rand_next(&p->rand);
     as_condition_init(&p->condition, 0);
     *ret_p = p;
     return 0;
@@ -27,8 +27,8 @@ void as_plan_free(struct as_plan *p)
     if (!p)
         return;
     while (p->n)
-        as_replica_slot_free(p->places[p->n - 1]);
-    free(p->places);
+        as_replica_slot_free(p->slots[p->n - 1]);
+    free(p->slots);
     free(p);
 }
 
@@ -78,7 +78,7 @@ static void report_scaled(struct as_plan *p, uint32_t from, bool automatic, as_n
 void as_plan_retarget(struct as_plan *p, const struct as_plan_target *t)
 {
     if (p->target.version != t->version)
-        p->before = p->target;
+        p->other_version = p->target;
     p->target = *t;
 }
 
@@ -164,8 +164,8 @@ static bool facts_are_valid(const struct as_replica_slot_facts *f)
 static const struct as_replica_slot *find_slot(const struct as_plan *p, uint32_t number)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->places[i]->facts.number == number)
-            return p->places[i];
+        if (p->slots[i]->facts.number == number)
+            return p->slots[i];
     }
     return NULL;
 }
@@ -225,16 +225,16 @@ static uint32_t count_live(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += !as_replica_slot_is_ending(p->places[i]);
+        n += !as_replica_slot_is_ending(p->slots[i]);
     return n;
 }
 
 void as_plan_run(struct as_plan *p, as_ns now)
 {
     AS_ASSERT(p->target.generation);
-    p->acting = true;
+    p->running = true;
     for (uint32_t i = 0; i < p->n; i++)
-        as_replica_slot_resume(p->places[i], now);
+        as_replica_slot_resume(p->slots[i], now);
     if (count_live(p) < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
         as_plan_set_condition(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"),
                               now);
@@ -249,26 +249,26 @@ void as_plan_set_serving(struct as_plan *p, bool serving, as_ns now)
         return;
     p->serving = serving;
     for (uint32_t i = 0; i < p->n; i++)
-        as_replica_slot_set_serving(p->places[i], serving, now);
+        as_replica_slot_set_serving(p->slots[i], serving, now);
     as_rollout_run(p, now);
 }
 
 void as_plan_tick(struct as_plan *p, as_ns now)
 {
-    if (!p->acting)
+    if (!p->running)
         return;
     for (uint32_t i = 0; i < p->n; i++)
-        as_replica_slot_tick(p->places[i], now);
+        as_replica_slot_tick(p->slots[i], now);
     as_rollout_run(p, now);
 }
 
 as_ns as_plan_next_due(const struct as_plan *p)
 {
-    as_ns next = p->acting ? p->look : AS_NEVER;
+    as_ns next = p->running ? p->recheck_at : AS_NEVER;
 
-    for (uint32_t i = 0; p->acting && i < p->n; i++) {
-        next = AS_MIN(next, as_replica_slot_next_due(p->places[i]));
-        next = AS_MIN(next, as_rollout_next_due(p->places[i]));
+    for (uint32_t i = 0; p->running && i < p->n; i++) {
+        next = AS_MIN(next, as_replica_slot_next_due(p->slots[i]));
+        next = AS_MIN(next, as_rollout_next_due(p->slots[i]));
     }
     return next;
 }
@@ -278,9 +278,9 @@ uint32_t as_plan_revive(struct as_plan *p, as_ns now)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->places[i]->state != AS_REPLICA_SLOT_DOWN)
+        if (p->slots[i]->state != AS_REPLICA_SLOT_DOWN)
             continue;
-        as_replica_slot_revive(p->places[i], now);
+        as_replica_slot_revive(p->slots[i], now);
         n++;
     }
     as_plan_tick(p, now);
@@ -290,8 +290,8 @@ uint32_t as_plan_revive(struct as_plan *p, as_ns now)
 void as_plan_restart(struct as_plan *p, as_ns now)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_replica_slot_has_process(p->places[i]) && !as_replica_slot_is_ending(p->places[i]))
-            as_replica_slot_mark_stale(p->places[i]);
+        if (as_replica_slot_has_process(p->slots[i]) && !as_replica_slot_is_ending(p->slots[i]))
+            as_replica_slot_mark_stale(p->slots[i]);
     }
     p->settled = false;
     as_plan_set_condition(p, AS_CAUSE_UPDATE, AS_STR(""), now);
@@ -330,7 +330,7 @@ uint32_t as_plan_running(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += p->places[i]->state == AS_REPLICA_SLOT_RUNNING;
+        n += p->slots[i]->state == AS_REPLICA_SLOT_RUNNING;
     return n;
 }
 
@@ -339,7 +339,7 @@ uint32_t as_plan_lacking(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
-        n += as_replica_slot_lack(p->places[i]).n != 0;
+        n += as_replica_slot_lack(p->slots[i]).n != 0;
     return n;
 }
 
@@ -364,7 +364,7 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation)
         generation == p->previous.generation)
         return true;
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->places[i]->facts.generation == generation)
+        if (p->slots[i]->facts.generation == generation)
             return true;
     }
     return false;
@@ -373,5 +373,5 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation)
 void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *pl), void *arg)
 {
     for (uint32_t i = 0; i < p->n; i++)
-        fn(arg, p->places[i]);
+        fn(arg, p->slots[i]);
 }

@@ -3,11 +3,11 @@
 
 static bool place_ok(const struct as_plan *p, uint32_t i)
 {
-    const struct as_replica_slot *pl = p->places[i];
+    const struct as_replica_slot *pl = p->slots[i];
     const struct as_replica_slot_facts *f = &pl->facts;
     bool nowhere = f->rank == AS_RANK_NONE;
 
-    if (pl->plan != p || (i && p->places[i - 1]->facts.number >= f->number))
+    if (pl->plan != p || (i && p->slots[i - 1]->facts.number >= f->number))
         return false;
     /* only who is to end may be without a rank; who holds two of them is on its way */
     if (nowhere && (f->rank_next != AS_RANK_NONE || pl->state != AS_REPLICA_SLOT_STOPPING))
@@ -40,7 +40,7 @@ static bool ranks_ok(const struct as_plan *p)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot_facts *f = &p->places[i]->facts;
+        const struct as_replica_slot_facts *f = &p->slots[i]->facts;
 
         n += (f->rank != AS_RANK_NONE) + 0u + (f->rank_next != f->rank);
     }
@@ -53,7 +53,7 @@ static bool settled_ok(const struct as_plan *p)
     if (p->n != p->target.replicas || p->deleting)
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
 
         if (pl->state != AS_REPLICA_SLOT_RUNNING || pl->facts.rank >= p->n ||
             as_rollout_is_old(pl) || pl->facts.rank_next != pl->facts.rank ||

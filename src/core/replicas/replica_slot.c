@@ -21,12 +21,12 @@ static const uint32_t moves[AS_REPLICA_SLOT_STATES] = {
     (BIT(STARTING) | BIT(RUNNING) | BIT(UPDATING) | BIT(LOST) | BIT(KILLED) | BIT(DRAINING) |      \
      BIT(STOPPING))
 
-static bool in(const struct as_replica_slot *pl, uint32_t states)
+static bool state_is_in(const struct as_replica_slot *pl, uint32_t states)
 {
     return (1u << pl->state) & states;
 }
 
-static const struct as_plan_policy *policy(const struct as_replica_slot *pl)
+static const struct as_plan_policy *target_policy(const struct as_replica_slot *pl)
 {
     return &pl->plan->target.policy;
 }
@@ -35,13 +35,14 @@ static const struct as_plan_policy *policy(const struct as_replica_slot *pl)
 static const struct as_plan_policy *own_policy(const struct as_replica_slot *pl)
 {
     const struct as_plan *p = pl->plan;
-    const struct as_plan_target *const all[] = {&p->target, &p->before, &p->stable, &p->previous};
+    const struct as_plan_target *const all[] = {&p->target, &p->other_version, &p->stable,
+                                                &p->previous};
 
     for (size_t i = 0; i < AS_COUNT(all); i++) {
         if (all[i]->generation && all[i]->version == pl->facts.version)
             return &all[i]->policy;
     }
-    return policy(pl);
+    return target_policy(pl);
 }
 
 static void set_state(struct as_replica_slot *pl, enum as_replica_slot_state to, as_ns due)
@@ -58,7 +59,7 @@ static void set_state(struct as_replica_slot *pl, enum as_replica_slot_state to,
     pl->plan->ops.moved(pl->plan->ctx, pl, from);
 }
 
-static void note(struct as_replica_slot *pl)
+static void save_facts(struct as_replica_slot *pl)
 {
     pl->plan->ops.note(pl->plan->ctx, pl);
 }
@@ -90,7 +91,7 @@ static void renew_facts(struct as_replica_slot *pl)
     f->ready = false;
     f->starts++;
     f->stale = f->proved = false;
-    pl->refuses = false;
+    pl->refuses_configure = false;
 }
 
 static void set_lack(struct as_replica_slot *pl, struct as_str lack)
@@ -100,7 +101,7 @@ static void set_lack(struct as_replica_slot *pl, struct as_str lack)
 }
 
 /* Its turn has come. It may be another plan's event that asks, so that our plan looks again. */
-static bool may(struct as_start_request *s, as_ns now)
+static bool may_start(struct as_start_request *s, as_ns now)
 {
     struct as_replica_slot *pl = AS_CONTAINER(s, struct as_replica_slot, start);
     const struct as_plan_headroom room = {.kept = !as_rollout_is_old(pl)};
@@ -108,18 +109,19 @@ static bool may(struct as_start_request *s, as_ns now)
 
     if (!as_str_eq(lack, as_replica_slot_lack(pl))) {
         set_lack(pl, lack);
-        pl->plan->look = now;
+        pl->plan->recheck_at = now;
     }
     return lack.n == 0;
 }
 
-static void go(struct as_start_request *s, as_ns now)
+static void start_process(struct as_start_request *s, as_ns now)
 {
     struct as_replica_slot *pl = AS_CONTAINER(s, struct as_replica_slot, start);
 
     renew_facts(pl);
     as_restart_started(&pl->restart);
-    set_state(pl, AS_REPLICA_SLOT_STARTING, deadline_after(pl, policy(pl)->start_timeout, now));
+    set_state(pl, AS_REPLICA_SLOT_STARTING,
+              deadline_after(pl, target_policy(pl)->start_timeout, now));
     pl->plan->ops.start(pl->plan->ctx, pl);
 }
 
@@ -127,7 +129,7 @@ static uint32_t lowest_number(const struct as_plan *p)
 {
     uint32_t n = 0;
 
-    while (n < p->n && p->places[n]->facts.number == n)
+    while (n < p->n && p->slots[n]->facts.number == n)
         n++;
     return n;
 }
@@ -141,16 +143,16 @@ struct as_replica_slot *as_replica_slot_insert(struct as_plan *p, uint32_t numbe
     pl->facts.number = number;
     pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE;
     pl->state = AS_REPLICA_SLOT_WAITING;
-    pl->due = pl->again = AS_NEVER;
-    as_start_request_init(&pl->start, may, go);
+    pl->due = pl->retire_at = AS_NEVER;
+    as_start_request_init(&pl->start, may_start, start_process);
     pl->n_name = (uint32_t)snprintf(pl->name, sizeof(pl->name), "%s-%u", p->name, number);
     if (p->n == p->cap) {
         p->cap = AS_MAX(8u, 2 * p->cap);
-        p->places = as_xrealloc(p->places, p->cap * sizeof(struct as_replica_slot *));
+        p->slots = as_xrealloc(p->slots, p->cap * sizeof(struct as_replica_slot *));
     }
-    for (; at > 0 && p->places[at - 1]->facts.number > number; at--)
-        p->places[at] = p->places[at - 1];
-    p->places[at] = pl;
+    for (; at > 0 && p->slots[at - 1]->facts.number > number; at--)
+        p->slots[at] = p->slots[at - 1];
+    p->slots[at] = pl;
     p->n++;
     return pl;
 }
@@ -183,50 +185,50 @@ void as_replica_slot_free(struct as_replica_slot *pl)
         as_ranks_release(&p->ranks, f->rank);
     if (f->rank_next != f->rank)
         as_ranks_release(&p->ranks, f->rank_next);
-    while (p->places[at] != pl)
+    while (p->slots[at] != pl)
         at++;
     for (p->n--; at < p->n; at++)
-        p->places[at] = p->places[at + 1];
+        p->slots[at] = p->slots[at + 1];
     free(pl->reason);
     free(pl->lack);
     free(pl);
 }
 
-static void gone(struct as_replica_slot *pl)
+static void remove_slot(struct as_replica_slot *pl)
 {
     pl->plan->ops.gone(pl->plan->ctx, pl);
     as_replica_slot_free(pl);
 }
 
 /* The signal is repeated, should it not have ended by then. */
-static void stop(struct as_replica_slot *pl, as_ns now)
+static void stop_process(struct as_replica_slot *pl, as_ns now)
 {
-    as_ns timeout = policy(pl)->stop_timeout;
+    as_ns timeout = target_policy(pl)->stop_timeout;
 
-    set_state(pl, AS_REPLICA_SLOT_STOPPING, now + timeout + policy(pl)->drain_interval);
+    set_state(pl, AS_REPLICA_SLOT_STOPPING, now + timeout + target_policy(pl)->drain_interval);
     pl->plan->ops.stop(pl->plan->ctx, pl, timeout);
 }
 
 static void ask_to_drain(struct as_replica_slot *pl, as_ns now)
 {
-    pl->again = now + own_policy(pl)->drain_interval;
+    pl->retire_at = now + own_policy(pl)->drain_interval;
     pl->plan->ops.retire(pl->plan->ctx, pl);
 }
 
 void as_replica_slot_retire(struct as_replica_slot *pl, as_ns now)
 {
     AS_ASSERT(!as_replica_slot_is_ending(pl));
-    if (!in(pl, WITH_PROCESS)) {
-        gone(pl);
+    if (!state_is_in(pl, WITH_PROCESS)) {
+        remove_slot(pl);
         return;
     }
     /* or the next controller would take it for one that stays, and end another */
     pl->facts.retiring = true;
-    note(pl);
+    save_facts(pl);
     if (pl->state == AS_REPLICA_SLOT_KILLED) {
-        set_state(pl, AS_REPLICA_SLOT_STOPPING, now + policy(pl)->drain_interval);
+        set_state(pl, AS_REPLICA_SLOT_STOPPING, now + target_policy(pl)->drain_interval);
     } else if (!pl->plan->serving) { /* it has nothing that anybody waits for */
-        stop(pl, now);
+        stop_process(pl, now);
     } else { /* whatever its state: it may have become ready, and have requests, just now */
         set_state(pl, AS_REPLICA_SLOT_DRAINING, now + own_policy(pl)->drain_timeout);
         ask_to_drain(pl, now);
@@ -239,7 +241,7 @@ void as_replica_slot_resume(struct as_replica_slot *pl, as_ns now)
     if (pl->state != AS_REPLICA_SLOT_DRAINING)
         return;
     pl->due = now + own_policy(pl)->drain_timeout;
-    pl->again = now;
+    pl->retire_at = now;
 }
 
 void as_replica_slot_mark_stale(struct as_replica_slot *pl)
@@ -247,15 +249,15 @@ void as_replica_slot_mark_stale(struct as_replica_slot *pl)
     if (pl->facts.stale)
         return;
     pl->facts.stale = true;
-    note(pl);
+    save_facts(pl);
 }
 
 void as_replica_slot_clear_stale(struct as_replica_slot *pl)
 {
-    if (!pl->facts.stale || pl->refuses)
+    if (!pl->facts.stale || pl->refuses_configure)
         return;
     pl->facts.stale = false;
-    note(pl);
+    save_facts(pl);
 }
 
 void as_replica_slot_configure(struct as_replica_slot *pl, as_ns now)
@@ -263,16 +265,17 @@ void as_replica_slot_configure(struct as_replica_slot *pl, as_ns now)
     struct as_plan *p = pl->plan;
 
     AS_ASSERT(pl->state == AS_REPLICA_SLOT_RUNNING);
-    pl->asked = pl->facts;
-    pl->asked.generation = p->target.generation;
-    pl->asked.config = p->target.config;
-    pl->asked.world = p->target.replicas;
-    pl->asked.rank = pl->facts.rank_next;
-    pl->ask = ++p->last_ask;
+    pl->configure_facts = pl->facts;
+    pl->configure_facts.generation = p->target.generation;
+    pl->configure_facts.config = p->target.config;
+    pl->configure_facts.world = p->target.replicas;
+    pl->configure_facts.rank = pl->facts.rank_next;
+    pl->configure_id = ++p->last_configure_id;
     pl->facts.unsure = true;
-    note(pl);
-    set_state(pl, AS_REPLICA_SLOT_UPDATING, deadline_after(pl, policy(pl)->configure_timeout, now));
-    p->ops.configure(p->ctx, pl, pl->ask, &pl->asked);
+    save_facts(pl);
+    set_state(pl, AS_REPLICA_SLOT_UPDATING,
+              deadline_after(pl, target_policy(pl)->configure_timeout, now));
+    p->ops.configure(p->ctx, pl, pl->configure_id, &pl->configure_facts);
 }
 
 /* --- what happens to it --- */
@@ -293,8 +296,8 @@ void as_replica_slot_ready(struct as_replica_slot *pl, as_ns now)
     set_state(pl, AS_REPLICA_SLOT_RUNNING, AS_NEVER);
     if (!pl->facts.ready) {
         pl->facts.ready = true;
-        pl->facts.proved = policy(pl)->min_ready == 0;
-        note(pl);
+        pl->facts.proved = target_policy(pl)->min_ready == 0;
+        save_facts(pl);
     }
     as_rollout_run(p, now);
 }
@@ -302,10 +305,11 @@ void as_replica_slot_ready(struct as_replica_slot *pl, as_ns now)
 static void handle_lost_link(struct as_replica_slot *pl, as_ns now)
 {
     if (pl->state == AS_REPLICA_SLOT_RUNNING || pl->state == AS_REPLICA_SLOT_UPDATING)
-        set_state(pl, AS_REPLICA_SLOT_LOST, deadline_after(pl, policy(pl)->start_timeout, now));
+        set_state(pl, AS_REPLICA_SLOT_LOST,
+                  deadline_after(pl, target_policy(pl)->start_timeout, now));
     else if (pl->state ==
              AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */
-        stop(pl, now);
+        stop_process(pl, now);
 }
 
 void as_replica_slot_lost(struct as_replica_slot *pl, as_ns now)
@@ -317,20 +321,20 @@ void as_replica_slot_lost(struct as_replica_slot *pl, as_ns now)
 void as_replica_slot_retired(struct as_replica_slot *pl, as_ns now)
 {
     if (pl->state == AS_REPLICA_SLOT_DRAINING)
-        stop(pl, now);
+        stop_process(pl, now);
     as_rollout_run(pl->plan, now);
 }
 
 /* What it will not be told, a new process in its stead is started with: unless all were to be told
  * that, and are to be told something else now. */
-static void refused(struct as_replica_slot *pl, struct as_str text, as_ns now)
+static void on_configure_refused(struct as_replica_slot *pl, struct as_str text, as_ns now)
 {
     const struct as_plan_target *t = &pl->plan->target;
 
-    if (pl->asked.version != t->version || pl->asked.config != t->config)
+    if (pl->configure_facts.version != t->version || pl->configure_facts.config != t->config)
         return; /* what is asked for by now it has not refused */
     if (pl->facts.config == t->config || !as_rollout_on_failure(pl, UINT32_MAX, text, now)) {
-        pl->refuses = true;
+        pl->refuses_configure = true;
         as_replica_slot_mark_stale(pl);
     }
 }
@@ -341,13 +345,13 @@ static void apply_answer(struct as_replica_slot *pl, bool ok)
 {
     struct as_replica_slot_facts *f = &pl->facts;
 
-    if (!ok && pl->asked.unsure)
+    if (!ok && pl->configure_facts.unsure)
         return;
     f->unsure = false;
     if (ok) {
-        f->generation = pl->asked.generation;
-        f->config = pl->asked.config;
-        f->world = pl->asked.world;
+        f->generation = pl->configure_facts.generation;
+        f->config = pl->configure_facts.config;
+        f->world = pl->configure_facts.world;
     }
     if (f->rank_next != f->rank) {
         as_ranks_release(&pl->plan->ranks, ok ? f->rank : f->rank_next);
@@ -360,13 +364,13 @@ void as_replica_slot_configured(struct as_replica_slot *pl, uint64_t ask, bool o
 {
     struct as_plan *p = pl->plan;
 
-    if (pl->state != AS_REPLICA_SLOT_UPDATING || ask != pl->ask)
+    if (pl->state != AS_REPLICA_SLOT_UPDATING || ask != pl->configure_id)
         return;
     apply_answer(pl, ok);
-    note(pl);
+    save_facts(pl);
     set_state(pl, AS_REPLICA_SLOT_RUNNING, AS_NEVER);
     if (!ok)
-        refused(pl, text, now);
+        on_configure_refused(pl, text, now);
     if (pl->facts.unsure)
         as_replica_slot_mark_stale(pl);
     as_rollout_run(p, now);
@@ -386,11 +390,11 @@ void as_replica_slot_died(struct as_replica_slot *pl, enum as_exit_kind kind, st
     struct as_restart_verdict v;
     bool outside;
 
-    if (!in(pl, WITH_PROCESS))
+    if (!state_is_in(pl, WITH_PROCESS))
         return;
     set_reason(pl, reason);
     if (as_replica_slot_is_ending(pl)) {
-        gone(pl);
+        remove_slot(pl);
         as_rollout_run(p, now);
         return;
     }
@@ -401,11 +405,11 @@ void as_replica_slot_died(struct as_replica_slot *pl, enum as_exit_kind kind, st
     if (pl->facts.ready)
         as_plan_set_condition(p, AS_CAUSE_REPLICA_FAILED, reason, now);
     outside = kind == AS_EXIT_KILLED || (kind == AS_EXIT_OOM && pl->restart.ready);
-    v = as_restart_died(&pl->restart, &policy(pl)->restart, kind, &p->rand, now);
+    v = as_restart_died(&pl->restart, &target_policy(pl)->restart, kind, &p->rand, now);
     pl->ready_at = 0;
     pl->given_up |= v.gave_up;
     if (v.gave_up)
-        set_state(pl, AS_REPLICA_SLOT_DOWN, now + policy(pl)->restart.max);
+        set_state(pl, AS_REPLICA_SLOT_DOWN, now + target_policy(pl)->restart.max);
     else
         set_state(pl, AS_REPLICA_SLOT_WAITING, v.at);
     /* one that an update has not reached yet says nothing against it */
@@ -418,12 +422,12 @@ static void kill_faulty(struct as_replica_slot *pl, struct as_str why, as_ns now
 {
     struct as_plan *p = pl->plan;
 
-    if (!in(pl, WITH_PROCESS) || pl->state == AS_REPLICA_SLOT_KILLED)
+    if (!state_is_in(pl, WITH_PROCESS) || pl->state == AS_REPLICA_SLOT_KILLED)
         return;
     if (pl->state == AS_REPLICA_SLOT_DRAINING)
-        set_state(pl, AS_REPLICA_SLOT_STOPPING, now + policy(pl)->drain_interval);
+        set_state(pl, AS_REPLICA_SLOT_STOPPING, now + target_policy(pl)->drain_interval);
     else if (pl->state != AS_REPLICA_SLOT_STOPPING)
-        set_state(pl, AS_REPLICA_SLOT_KILLED, now + policy(pl)->drain_interval);
+        set_state(pl, AS_REPLICA_SLOT_KILLED, now + target_policy(pl)->drain_interval);
     p->ops.kill(p->ctx, pl, why);
 }
 
@@ -440,7 +444,7 @@ void as_replica_slot_set_serving(struct as_replica_slot *pl, bool serving, as_ns
         if (pl->state == AS_REPLICA_SLOT_STARTING || pl->state == AS_REPLICA_SLOT_LOST)
             pl->due = AS_NEVER;
     } else if (pl->state == AS_REPLICA_SLOT_STARTING || pl->state == AS_REPLICA_SLOT_LOST) {
-        pl->due = now + policy(pl)->start_timeout;
+        pl->due = now + target_policy(pl)->start_timeout;
     } else if (pl->state == AS_REPLICA_SLOT_DRAINING) {
         ask_to_drain(pl, now);
     }
@@ -473,15 +477,15 @@ static void on_due(struct as_replica_slot *pl, as_ns now)
         kill_faulty(pl, AS_STR("its link broke and did not come back in time"), now);
         break;
     case AS_REPLICA_SLOT_UPDATING:
-        refused(pl, AS_STR("reconfigure took too long"), now);
+        on_configure_refused(pl, AS_STR("reconfigure took too long"), now);
         kill_faulty(pl, AS_STR("reconfigure took too long"), now);
         break;
     case AS_REPLICA_SLOT_DRAINING:
-        stop(pl, now);
+        stop_process(pl, now);
         break;
     case AS_REPLICA_SLOT_KILLED:
     case AS_REPLICA_SLOT_STOPPING:
-        pl->due = now + policy(pl)->drain_interval;
+        pl->due = now + target_policy(pl)->drain_interval;
         pl->plan->ops.kill(pl->plan->ctx, pl, AS_STR("it did not end"));
         break;
     default:
@@ -493,13 +497,13 @@ void as_replica_slot_tick(struct as_replica_slot *pl, as_ns now)
 {
     if (pl->due <= now)
         on_due(pl, now);
-    if (pl->state == AS_REPLICA_SLOT_DRAINING && pl->again <= now)
+    if (pl->state == AS_REPLICA_SLOT_DRAINING && pl->retire_at <= now)
         ask_to_drain(pl, now);
 }
 
 as_ns as_replica_slot_next_due(const struct as_replica_slot *pl)
 {
-    return pl->state == AS_REPLICA_SLOT_DRAINING ? AS_MIN(pl->due, pl->again) : pl->due;
+    return pl->state == AS_REPLICA_SLOT_DRAINING ? AS_MIN(pl->due, pl->retire_at) : pl->due;
 }
 
 /* --- inspection --- */
@@ -538,7 +542,7 @@ struct as_str as_replica_slot_reason(const struct as_replica_slot *pl)
 
 as_ns as_replica_slot_due(const struct as_replica_slot *pl)
 {
-    return in(pl, BIT(WAITING) | BIT(DOWN)) ? pl->due : AS_NEVER;
+    return state_is_in(pl, BIT(WAITING) | BIT(DOWN)) ? pl->due : AS_NEVER;
 }
 
 bool as_replica_slot_is_queued(const struct as_replica_slot *pl)
@@ -553,7 +557,7 @@ struct as_str as_replica_slot_lack(const struct as_replica_slot *pl)
 
 bool as_replica_slot_has_process(const struct as_replica_slot *pl)
 {
-    return in(pl, WITH_PROCESS);
+    return state_is_in(pl, WITH_PROCESS);
 }
 
 struct as_plan *as_replica_slot_plan(const struct as_replica_slot *pl)

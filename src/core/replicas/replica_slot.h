@@ -20,14 +20,14 @@ struct as_replica_slot {
     struct as_replica_slot_facts facts;
     enum as_replica_slot_state state;
     struct as_restart restart;
-    struct as_start_request start;      /* in the line while WAITING, counted while STARTING */
-    as_ns due;                          /* the state's one deadline */
-    as_ns again;                        /* DRAINING: when retire is repeated */
-    as_ns ready_at;                     /* of this process */
-    uint64_t ask;                       /* UPDATING: the configure that is to be answered … */
-    struct as_replica_slot_facts asked; /* … and what it said */
-    bool given_up;                      /* until it is READY again */
-    bool refuses; /* its process does what it is told no longer: it cannot be kept */
+    struct as_start_request start; /* in the line while WAITING, counted while STARTING */
+    as_ns due;                     /* the state's one deadline */
+    as_ns retire_at;               /* DRAINING: when retire is repeated */
+    as_ns ready_at;                /* of this process */
+    uint64_t configure_id;         /* UPDATING: the configure that is to be answered … */
+    struct as_replica_slot_facts configure_facts; /* … and what it said */
+    bool given_up;                                /* until it is READY again */
+    bool refuses_configure; /* its process does what it is told no longer: it cannot be kept */
     uint32_t n_name, n_reason;
     char name[AS_PLAN_NAME_MAX + 16];
     char *reason;
@@ -42,19 +42,20 @@ struct as_plan {
     struct as_start_limit *starts;
     struct as_rand rand;
     struct as_plan_target target, stable, previous; /* generation 0: there is none */
-    struct as_plan_target before; /* the last target of another version, reached or not */
-    bool acting;                  /* as_plan_run was called */
+    struct as_plan_target other_version; /* the last target of another version, reached or not */
+    bool running;                        /* as_plan_run was called */
     bool serving;
     bool deleting;
     bool proven;  /* the target's version has had an available replica */
     bool settled; /* and ops was told */
     bool down;
-    as_ns look; /* another plan's event has changed what one of ours lacks; AS_NEVER: none has */
+    as_ns recheck_at; /* another plan's event has changed what one of ours lacks; AS_NEVER: none has
+                       */
     struct as_condition condition;
     struct as_ranks ranks;
-    uint64_t last_ask;
+    uint64_t last_configure_id;
     uint32_t n, cap;
-    struct as_replica_slot **places; /* by number */
+    struct as_replica_slot **slots; /* by number */
 };
 
 /* --- place.c --- */

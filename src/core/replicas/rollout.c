@@ -1,7 +1,7 @@
 /* Which places there are, and what they are told: the difference between target and places. */
 #include "core/replicas/replica_slot.h"
 
-static bool has(const struct as_plan_target *t)
+static bool exists(const struct as_plan_target *t)
 {
     return t->generation != 0;
 }
@@ -14,7 +14,7 @@ static bool same_version(const struct as_plan_target *a, const struct as_plan_ta
 /* An update is under way that can be taken back. */
 static bool is_updating(const struct as_plan *p)
 {
-    return has(&p->stable) && !same_version(&p->stable, &p->target);
+    return exists(&p->stable) && !same_version(&p->stable, &p->target);
 }
 
 bool as_rollout_is_old(const struct as_replica_slot *pl)
@@ -24,7 +24,7 @@ bool as_rollout_is_old(const struct as_replica_slot *pl)
 
 static bool is_stable(const struct as_replica_slot *pl)
 {
-    return has(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
+    return exists(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
 }
 
 #define WORTH_LOST 4u /* below: it has no requests */
@@ -64,7 +64,7 @@ as_ns as_rollout_next_due(const struct as_replica_slot *pl)
 static void update_proven(struct as_plan *p, as_ns now)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
 
         if (pl->state == AS_REPLICA_SLOT_RUNNING && !pl->facts.proved &&
             now >= pl->ready_at + p->target.policy.min_ready) {
@@ -76,7 +76,7 @@ static void update_proven(struct as_plan *p, as_ns now)
 }
 
 /* So many are told another config at once. */
-static uint32_t step(const struct as_plan *p)
+static uint32_t config_step(const struct as_plan *p)
 {
     uint64_t n = (uint64_t)p->target.replicas * p->target.policy.roll_percent / 100;
 
@@ -91,19 +91,19 @@ static uint32_t resolve_amount(const struct as_plan *p, const struct as_plan_amo
 }
 
 /* An update may have so many places beyond N. */
-static uint32_t surge(const struct as_plan *p)
+static uint32_t surge_of(const struct as_plan *p)
 {
     const struct as_plan_policy *policy = &p->target.policy;
 
-    return policy->has_surge ? resolve_amount(p, &policy->surge, true) : step(p);
+    return policy->has_surge ? resolve_amount(p, &policy->surge, true) : config_step(p);
 }
 
 /* And so many fewer that are available. */
-static uint32_t unavailable(const struct as_plan *p)
+static uint32_t unavailable_of(const struct as_plan *p)
 {
     uint32_t n = resolve_amount(p, &p->target.policy.unavailable, false);
 
-    return n || surge(p) ? n : 1;
+    return n || surge_of(p) ? n : 1;
 }
 
 struct census {
@@ -118,7 +118,7 @@ static struct census count_slots(const struct as_plan *p)
     struct census c = {0};
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
         bool is_old = as_rollout_is_old(pl), is_available = as_rollout_is_available(pl);
 
         c.early += pl->facts.early;
@@ -153,7 +153,7 @@ static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_ol
     struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
 
         if (as_replica_slot_is_ending(pl) || (only_old && !as_rollout_is_old(pl)))
             continue;
@@ -169,7 +169,7 @@ static struct as_replica_slot *serving_victim(const struct as_plan *p)
     struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
 
         if (pl->state != AS_REPLICA_SLOT_RUNNING || !as_rollout_is_old(pl))
             continue;
@@ -190,7 +190,7 @@ static bool serves_nobody(const struct as_replica_slot *pl)
 static struct as_replica_slot *idle_victim(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
 
         if (serves_nobody(pl) && (p->proven || !is_stable(pl)))
             return pl;
@@ -217,21 +217,21 @@ void as_rollout_retire(struct as_replica_slot *pl, as_ns now)
 
 static void retire_surplus(struct as_plan *p, as_ns now)
 {
-    uint32_t wanted = p->target.replicas, least = wanted - AS_MIN(wanted, unavailable(p));
+    uint32_t wanted = p->target.replicas, least = wanted - AS_MIN(wanted, unavailable_of(p));
     struct as_replica_slot *v;
 
     while ((v = idle_victim(p)))
         as_rollout_retire(v, now);
     while (count_slots(p).old > wanted)
         as_rollout_retire(find_victim(p, true), now);
-    while (unavailable(p) && (v = missing_victim(p, least)))
+    while (unavailable_of(p) && (v = missing_victim(p, least)))
         as_rollout_retire(v, now);
     while (count_slots(p).available > least && (v = serving_victim(p)))
         as_rollout_retire(v, now);
     for (;;) {
         struct census c = count_slots(p);
 
-        if (c.live <= wanted + (c.old ? surge(p) : 0))
+        if (c.live <= wanted + (c.old ? surge_of(p) : 0))
             return;
         as_rollout_retire(find_victim(p, false), now);
     }
@@ -245,8 +245,8 @@ static bool may_grow(const struct as_plan *p, const struct census *c)
 
     if (c->live + c->early < wanted)
         return true;
-    return c->old && fresh < wanted && p->n < wanted + surge(p) &&
-           c->unproved < surge(p) + unavailable(p);
+    return c->old && fresh < wanted && p->n < wanted + surge_of(p) &&
+           c->unproved < surge_of(p) + unavailable_of(p);
 }
 
 static void add_slots(struct as_plan *p)
@@ -262,7 +262,7 @@ static void add_slots(struct as_plan *p)
 static void admit_starts(struct as_plan *p, as_ns now)
 {
     as_start_limit_admit(p->starts, now);
-    p->look = AS_NEVER;
+    p->recheck_at = AS_NEVER;
 }
 
 static bool needs_configure(const struct as_replica_slot *pl)
@@ -277,16 +277,16 @@ static bool needs_configure(const struct as_replica_slot *pl)
 /* Of those that have to take a new config, a step at a time: it may be wrong. */
 static void configure_slots(struct as_plan *p, as_ns now)
 {
-    uint32_t room = step(p);
+    uint32_t room = config_step(p);
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
 
-        if (pl->state == AS_REPLICA_SLOT_UPDATING && pl->facts.config != pl->asked.config)
+        if (pl->state == AS_REPLICA_SLOT_UPDATING && pl->facts.config != pl->configure_facts.config)
             room -= room > 0;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
         bool other = pl->facts.config != p->target.config;
 
         if (pl->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_old(pl) || !needs_configure(pl))
@@ -299,12 +299,12 @@ static void configure_slots(struct as_plan *p, as_ns now)
 }
 
 /* All but the ranks is as asked for. */
-static bool complete(const struct as_plan *p)
+static bool is_complete(const struct as_plan *p)
 {
     if (p->n != p->target.replicas)
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
 
         if (!as_rollout_is_available(pl) || as_rollout_is_old(pl) || needs_configure(pl))
             return false;
@@ -318,7 +318,7 @@ static void compact_ranks(struct as_plan *p, as_ns now)
     uint32_t wanted = p->target.replicas;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->places[i];
+        struct as_replica_slot *pl = p->slots[i];
 
         if (pl->facts.rank < wanted)
             continue;
@@ -332,7 +332,7 @@ static void compact_ranks(struct as_plan *p, as_ns now)
 /* Complete, and no rank had to move: those that move are not complete. */
 bool as_rollout_is_settled(const struct as_plan *p)
 {
-    return p->acting && !p->deleting && complete(p);
+    return p->running && !p->deleting && is_complete(p);
 }
 
 /* What was never seen to run is nothing to go back to: with no replicas everything is settled. */
@@ -363,9 +363,9 @@ static bool all_given_up(const struct as_plan *p)
     uint32_t live = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (as_replica_slot_is_ending(p->places[i]))
+        if (as_replica_slot_is_ending(p->slots[i]))
             continue;
-        if (!p->places[i]->given_up)
+        if (!p->slots[i]->given_up)
             return false;
         live++;
     }
@@ -389,13 +389,13 @@ static void report_lack(struct as_plan *p)
     uint32_t n = as_plan_lacking(p), i = 0;
     int len = 0;
 
-    while (n && !p->places[i]->lack)
+    while (n && !p->slots[i]->lack)
         i++;
     if (n == 1)
-        len = snprintf(text, sizeof(text), "%s waits: %s", p->places[i]->name, p->places[i]->lack);
+        len = snprintf(text, sizeof(text), "%s waits: %s", p->slots[i]->name, p->slots[i]->lack);
     else if (n)
-        len = snprintf(text, sizeof(text), "%s and %u more wait: %s", p->places[i]->name, n - 1,
-                       p->places[i]->lack);
+        len = snprintf(text, sizeof(text), "%s and %u more wait: %s", p->slots[i]->name, n - 1,
+                       p->slots[i]->lack);
     if (as_condition_set_lack(&p->condition,
                               (struct as_str){text, AS_MIN((size_t)len, sizeof(text) - 1)}))
         p->ops.condition(p->ctx, &p->condition);
@@ -403,7 +403,7 @@ static void report_lack(struct as_plan *p)
 
 void as_rollout_run(struct as_plan *p, as_ns now)
 {
-    if (!p->acting)
+    if (!p->running)
         return;
     update_proven(p, now);
     retire_surplus(p, now);
@@ -414,7 +414,7 @@ void as_rollout_run(struct as_plan *p, as_ns now)
     while (as_make_room(p, now));
     if (!p->deleting) {
         configure_slots(p, now);
-        if (complete(p))
+        if (is_complete(p))
             compact_ranks(p, now);
     }
     update_settled(p, now);
@@ -423,7 +423,7 @@ void as_rollout_run(struct as_plan *p, as_ns now)
     AS_ASSERT(as_plan_ok(p));
 }
 
-static void roll_back(struct as_plan *p, struct as_str reason, as_ns now)
+static void roll_back_update(struct as_plan *p, struct as_str reason, as_ns now)
 {
     uint64_t from = p->target.generation;
 
@@ -439,13 +439,13 @@ static bool end_restart(struct as_plan *p)
     bool found = false;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->places[i];
+        const struct as_replica_slot *pl = p->slots[i];
 
-        found |= pl->facts.stale && !pl->refuses && as_rollout_is_available(pl);
+        found |= pl->facts.stale && !pl->refuses_configure && as_rollout_is_available(pl);
     }
     for (uint32_t i = 0; found && i < p->n; i++) {
-        if (!as_replica_slot_is_ending(p->places[i]))
-            as_replica_slot_clear_stale(p->places[i]);
+        if (!as_replica_slot_is_ending(p->slots[i]))
+            as_replica_slot_clear_stale(p->slots[i]);
     }
     return found;
 }
@@ -459,7 +459,7 @@ bool as_rollout_on_failure(struct as_replica_slot *pl, uint32_t failures, struct
         failures < p->target.policy.roll_failures)
         return false;
     if (is_updating(p) && p->target.policy.roll_back) {
-        roll_back(p, reason, now);
+        roll_back_update(p, reason, now);
         return true;
     }
     if (p->target.policy.roll_back && end_restart(p)) {

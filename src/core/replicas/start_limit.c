@@ -7,17 +7,17 @@ void as_start_limit_init(struct as_start_limit *a, uint32_t max)
 }
 
 void as_start_request_init(struct as_start_request *s,
-                           bool (*may)(struct as_start_request *s, as_ns now),
-                           void (*go)(struct as_start_request *s, as_ns now))
+                           bool (*may_start)(struct as_start_request *s, as_ns now),
+                           void (*on_start)(struct as_start_request *s, as_ns now))
 {
-    *s = (struct as_start_request){.may = may, .go = go};
-    as_list_init(&s->place);
+    *s = (struct as_start_request){.may_start = may_start, .on_start = on_start};
+    as_list_init(&s->node);
 }
 
 void as_start_limit_enqueue(struct as_start_limit *a, struct as_start_request *s)
 {
     AS_ASSERT(!s->counted && !as_start_request_is_queued(s));
-    as_list_push(&a->line, &s->place);
+    as_list_push(&a->line, &s->node);
 }
 
 void as_start_limit_count(struct as_start_limit *a, struct as_start_request *s)
@@ -29,7 +29,7 @@ void as_start_limit_count(struct as_start_limit *a, struct as_start_request *s)
 
 void as_start_limit_remove(struct as_start_limit *a, struct as_start_request *s)
 {
-    as_list_remove(&s->place);
+    as_list_remove(&s->node);
     a->n -= s->counted;
     s->counted = false;
 }
@@ -38,14 +38,14 @@ void as_start_limit_admit(struct as_start_limit *a, as_ns now)
 {
     AS_LIST_EACH(node, &a->line)
     {
-        struct as_start_request *s = AS_LIST_ENTRY(node, struct as_start_request, place);
+        struct as_start_request *s = AS_LIST_ENTRY(node, struct as_start_request, node);
 
         if (a->n >= a->max)
             return;
-        if (!s->may(s, now))
+        if (!s->may_start(s, now))
             continue;
         as_list_remove(node);
         as_start_limit_count(a, s);
-        s->go(s, now);
+        s->on_start(s, now);
     }
 }

@@ -19,18 +19,18 @@ struct as_start_limit {
 
 /* One that stands in line, or starts, or neither. */
 struct as_start_request {
-    struct as_list place; /* in the line */
-    bool counted;         /* it is one of n */
+    struct as_list node; /* in the line */
+    bool counted;        /* it is one of n */
     /* False: it lacks something, and is asked again. May not call as_start_limit_* back. */
-    bool (*may)(struct as_start_request *s, as_ns now);
+    bool (*may_start)(struct as_start_request *s, as_ns now);
     /* Its turn: it starts now. May not call as_start_limit_* back. */
-    void (*go)(struct as_start_request *s, as_ns now);
+    void (*on_start)(struct as_start_request *s, as_ns now);
 };
 
 void as_start_limit_init(struct as_start_limit *a, uint32_t max);
 void as_start_request_init(struct as_start_request *s,
-                           bool (*may)(struct as_start_request *s, as_ns now),
-                           void (*go)(struct as_start_request *s, as_ns now));
+                           bool (*may_start)(struct as_start_request *s, as_ns now),
+                           void (*on_start)(struct as_start_request *s, as_ns now));
 void as_start_limit_enqueue(struct as_start_limit *a,
                             struct as_start_request *s); /* at the end of the line */
 void as_start_limit_count(struct as_start_limit *a,
@@ -42,7 +42,7 @@ void as_start_limit_admit(struct as_start_limit *a, as_ns now);
 
 static inline bool as_start_request_is_queued(const struct as_start_request *s)
 {
-    return !as_list_empty(&s->place);
+    return !as_list_empty(&s->node);
 }
 
 #endif

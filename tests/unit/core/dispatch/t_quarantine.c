@@ -81,7 +81,7 @@ static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED
     as_replica_lose_request(rep(w, 'A'), req(w, 'c'), AS_LOSS_LINK, w->now);
     as_replica_lose_request(rep(w, 'A'), req(w, 'd'), AS_LOSS_UNKNOWN, w->now);
     expect(w, "a>B b=EMAYHAVERUN ~b ~c d>B");
-    assert_true(req(w, 'a')->ran && req(w, 'a')->budgeted && !req(w, 'd')->budgeted);
+    assert_true(req(w, 'a')->ran && req(w, 'a')->in_budget && !req(w, 'd')->in_budget);
     assert_int_equal(req(w, 'a')->tries, 1);
     as_replica_lose_request(rep(w, 'B'), req(w, 'a'), AS_LOSS_LINK, w->now);
     expect(w, "a>A"); /* another one is asked first */
@@ -511,7 +511,7 @@ static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state 
     assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
     assert_non_null(req(w, 'a')->blame);
     assert_null(req(w, 'b')->blame);
-    assert_true(req(w, 'a')->budgeted && req(w, 'b')->budgeted);
+    assert_true(req(w, 'a')->in_budget && req(w, 'b')->in_budget);
     world_free(w);
 }
 

@@ -43,7 +43,7 @@ static void test_the_first_death_makes_a_suspect(void **state AS_UNUSED)
 
     init(&b, 4);
     assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_SUSPECT);
-    assert_int_equal(find(&b, 7, NOW)->kills, 1);
+    assert_int_equal(find(&b, 7, NOW)->deaths_caused, 1);
     assert_null(find(&b, 8, NOW));
     as_blame_fini(&b);
 }
@@ -118,13 +118,13 @@ static void test_suspects_are_forgotten_unless_somebody_waits(void **state AS_UN
 
     init(&b, 4);
     add(&b, 7, false, NOW);
-    add(&b, 8, false, NOW)->waiting = 1;
+    add(&b, 8, false, NOW)->n_requests = 1;
     as_blame_expire(&b, NOW + TTL - 1);
     assert_int_equal(b.n, 2);
     as_blame_expire(&b, NOW + TTL);
     assert_int_equal(b.n, 1);
     assert_non_null(find(&b, 8, NOW + TTL));
-    find(&b, 8, NOW + TTL)->waiting = 0;
+    find(&b, 8, NOW + TTL)->n_requests = 0;
     as_blame_remove(&b, find(&b, 8, NOW + TTL));
     assert_int_equal(b.n, 0);
     as_blame_fini(&b);
@@ -152,10 +152,10 @@ static void test_where_all_are_needed_none_comes_in(void **state AS_UNUSED)
     struct as_blame b;
 
     init(&b, 1);
-    add(&b, 1, false, NOW)->waiting = 1;
+    add(&b, 1, false, NOW)->n_requests = 1;
     assert_null(add(&b, 2, false, NOW));
     assert_int_equal(b.missed, 1);
-    find(&b, 1, NOW)->waiting = 0;
+    find(&b, 1, NOW)->n_requests = 0;
     as_blame_fini(&b);
     init(&b, 0); /* switched off */
     assert_null(add(&b, 2, false, NOW));

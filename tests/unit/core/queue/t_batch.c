@@ -28,18 +28,18 @@ static void test_a_request_is_held_for_max_wait_and_never_into_its_deadline(void
 {
     struct as_batch_conf c = {.max_size = 8, .max_wait = 1000};
 
-    assert_int_equal(as_batch_release(&plain, AS_NEVER, 0, 5000), 0);
-    assert_int_equal(as_batch_release(&c, AS_NEVER, 0, 5000), 6000);
-    assert_int_equal(as_batch_release(&c, 9000, 0, 5000), 6000);
+    assert_int_equal(as_batch_hold_until(&plain, AS_NEVER, 0, 5000), 0);
+    assert_int_equal(as_batch_hold_until(&c, AS_NEVER, 0, 5000), 6000);
+    assert_int_equal(as_batch_hold_until(&c, 9000, 0, 5000), 6000);
     /* half of what is left beside the handler's 600 */
-    assert_int_equal(as_batch_release(&c, 7600, 600, 5000), 6000);
-    assert_int_equal(as_batch_release(&c, 7598, 600, 5000), 5999);
-    assert_int_equal(as_batch_release(&c, 5602, 600, 5000), 5001);
-    assert_int_equal(as_batch_release(&c, 5600, 600, 5000), 0);
-    assert_int_equal(as_batch_release(&c, 500, 600, 100), 0); /* it will be late anyway */
+    assert_int_equal(as_batch_hold_until(&c, 7600, 600, 5000), 6000);
+    assert_int_equal(as_batch_hold_until(&c, 7598, 600, 5000), 5999);
+    assert_int_equal(as_batch_hold_until(&c, 5602, 600, 5000), 5001);
+    assert_int_equal(as_batch_hold_until(&c, 5600, 600, 5000), 0);
+    assert_int_equal(as_batch_hold_until(&c, 500, 600, 100), 0); /* it will be late anyway */
     /* how long it needs is unknown */
-    assert_int_equal(as_batch_release(&c, 7000, 0, 5000), 6000);
-    assert_int_equal(as_batch_release(&c, 6998, 0, 5000), 0);
+    assert_int_equal(as_batch_hold_until(&c, 7000, 0, 5000), 6000);
+    assert_int_equal(as_batch_hold_until(&c, 6998, 0, 5000), 0);
 }
 
 static void check_refused(struct as_batch_conf c, const char *why)
@@ -150,12 +150,12 @@ static void test_more_kinds_than_lanes_go_one_by_one(void **state AS_UNUSED)
         as_request_init(&q[i]);
         as_request_set_state(&q[i], AS_REQ_QUEUED);
         q[i].order = i + 1;
-        q[i].release = AS_SEC;
+        q[i].hold_until = AS_SEC;
         q[i].kind = AS_MIN(i, AS_QUEUE_KINDS_MAX + 1);
         as_queue_push(&u, &q[i]);
     }
     /* the last three found no lane of their own and wait for nobody */
-    assert_ptr_equal(as_queue_first_for(&u, &(struct as_replica_capacity){.starts = true}),
+    assert_ptr_equal(as_queue_first_for(&u, &(struct as_replica_capacity){.may_execute = true}),
                      &q[AS_QUEUE_KINDS_MAX]);
     assert_true(as_queue_ok(&u));
     assert_true(as_queue_next_release(&u) == AS_SEC);
@@ -163,7 +163,7 @@ static void test_more_kinds_than_lanes_go_one_by_one(void **state AS_UNUSED)
     as_queue_remove(&u, &q[5]);
     q[5].kind = 1000;
     as_queue_push(&u, &q[5]);
-    assert_false(q[5].lane->single);
+    assert_false(q[5].lane->one_by_one);
     for (uint32_t i = 0; i < AS_COUNT(q); i++)
         as_queue_remove(&u, &q[i]);
     assert_true(as_queue_ok(&u));

@@ -34,7 +34,7 @@ static struct as_request *first(struct pool *p, const struct as_replica_model *o
                                 uint32_t slots)
 {
     return as_queue_first_for(&p->queue,
-                              &(struct as_replica_capacity){of_model, slots, .starts = true});
+                              &(struct as_replica_capacity){of_model, slots, .may_execute = true});
 }
 
 static struct as_request *take(struct pool *p, const struct as_replica_model *of_model,
@@ -139,8 +139,8 @@ static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UN
 static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
-    struct as_replica_model of_model[MODELS] = {[1] = {.calls = 3, .ahead = 2}};
-    struct as_replica_capacity t = {of_model, 3, .starts = false, .waits = true};
+    struct as_replica_model of_model[MODELS] = {[1] = {.calls = 3, .prefetch = 2}};
+    struct as_replica_capacity t = {of_model, 3, .may_execute = false, .may_wait = true};
 
     as_queue_add_lane(&p->queue, 1, 2);
     enter(p, 0, 0, 1);
@@ -149,16 +149,16 @@ static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNU
     of_model[1].calls = 4;                                         /* two do */
     assert_null(as_queue_first_for(&p->queue, &t));
     of_model[1].calls = 3;
-    t.waits = false;
+    t.may_wait = false;
     assert_null(as_queue_first_for(&p->queue, &t));
     of_model[1].calls = 1; /* nothing holds it up, but there is no slot */
-    t.waits = true;
+    t.may_wait = true;
     assert_null(as_queue_first_for(&p->queue, &t));
-    t.starts = true;
+    t.may_execute = true;
     assert_ptr_equal(as_queue_first_for(&p->queue, &t), &p->q[0]); /* the older one */
     of_model[1].absent = true;
     of_model[1].calls = 3;
-    t.starts = false;
+    t.may_execute = false;
     assert_null(as_queue_first_for(&p->queue, &t));
     pool_free(p);
 }
@@ -171,10 +171,11 @@ static bool is_taken(const struct as_request *q, const uint32_t *cap,
     uint32_t c = cap[q->model];
 
     if (!c)
-        return t->starts;
+        return t->may_execute;
     if (s->absent)
         return false;
-    return c < t->slots && s->calls >= c ? t->waits && s->calls < c + s->ahead : t->starts;
+    return c < t->slots && s->calls >= c ? t->may_wait && s->calls < c + s->prefetch
+                                         : t->may_execute;
 }
 
 /* What as_queue_first_for should say: a scan of everything. */
@@ -207,12 +208,12 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
         struct as_request *q = &p->q[i];
         struct as_replica_model of_model[MODELS];
         struct as_replica_capacity t = {of_model, 1 + (uint32_t)as_rand_below(&rand, 4),
-                                        .starts = as_rand_below(&rand, 4) != 0,
-                                        .waits = as_rand_below(&rand, 2) != 0};
+                                        .may_execute = as_rand_below(&rand, 4) != 0,
+                                        .may_wait = as_rand_below(&rand, 2) != 0};
 
         for (uint32_t m = 0; m < MODELS; m++)
             of_model[m] = (struct as_replica_model){.calls = (uint32_t)as_rand_below(&rand, 4),
-                                                    .ahead = (uint32_t)as_rand_below(&rand, 3),
+                                                    .prefetch = (uint32_t)as_rand_below(&rand, 3),
                                                     .absent = as_rand_below(&rand, 5) == 0};
         if (q->state == AS_REQ_QUEUED && as_rand_below(&rand, 2)) { /* cancelled */
             as_queue_remove(&p->queue, q);
@@ -258,14 +259,14 @@ static void test_the_heap_gives_the_earliest_of_what_is_in(void **state AS_UNUSE
         struct as_request *x = &q[as_rand_below(&rand, POOL)];
         as_ns earliest = AS_NEVER;
 
-        if (x->heap == SIZE_MAX) {
+        if (x->heap_index == SIZE_MAX) {
             x->deadline = as_rand_below(&rand, 1000);
             as_deadline_heap_push(&heap, x);
         } else {
             as_deadline_heap_remove(&heap, x);
         }
         for (uint32_t i = 0; i < POOL; i++)
-            earliest = q[i].heap != SIZE_MAX ? AS_MIN(earliest, q[i].deadline) : earliest;
+            earliest = q[i].heap_index != SIZE_MAX ? AS_MIN(earliest, q[i].deadline) : earliest;
         x = as_deadline_heap_first(&heap);
         assert_true((x ? x->deadline : AS_NEVER) == earliest);
         if (step % 100 == 0)

@@ -17,7 +17,7 @@ static void test_a_new_request_waits_for_ever_with_default_priority(void **state
     assert_int_equal(q.state, AS_REQ_NEW);
     assert_int_equal(q.priority, 1);
     assert_true(q.deadline == AS_NEVER);
-    assert_true(q.heap == SIZE_MAX);
+    assert_true(q.heap_index == SIZE_MAX);
     assert_true(as_list_empty(&q.node));
     assert_true(as_request_ok(&q));
 }
@@ -74,7 +74,7 @@ static void test_fields_must_fit_the_state(void **state AS_UNUSED)
     assert_false(as_request_ok(&q)); /* never sent */
     q.attempts = 1;
     assert_true(as_request_ok(&q));
-    q.heap = 0;
+    q.heap_index = 0;
     assert_false(as_request_ok(&q)); /* among the deadlines without one */
     q.deadline = 5;
     assert_true(as_request_ok(&q));
