@@ -1,20 +1,23 @@
-/* core/dispatch/deployment.h — one deployment: a bounded queue, replicas with slots, and who gets
- * what when.
+/* core/dispatch/deployment.h — one deployment in the dispatcher: a bounded queue, replicas with
+ * slots, and which request goes to which replica when.
  *
- * Late binding: a request is bound to a replica only when that replica has a free slot or prefetch
- * room. Everything is decided here and carried out by `ops`; time and randomness come in as
- * parameters, so that the same code runs in the server and in the simulator.
- * Thread: the loop that owns the deployment. ops may not call back into the deployment.
+ * A request is sent to a replica only when that replica has a free slot or room to prefetch (late
+ * binding). This module makes every decision; the caller's `ops` carry it out. Time and randomness
+ * are parameters, so that the same code runs in the server and in the simulator (tests/sim).
+ * Thread: the loop that owns the deployment. ops must not call back into the deployment.
+ *
+ * Ownership: the caller allocates requests, and the deployment holds an accepted one until
+ * ops.release. The deployment owns its replicas.
  *
  * Slots: the worker grants them (as_replica_grant). Of each model the oldest streams, as many as
- * its cap, are in front; the first `slots` of these are executing or about to. All others are
+ * its cap allows, may execute; the first `slots` of these do, or will at once. All others are
  * prefetched: they count as queued, and are recalled when another replica could execute them.
  *
- * Batches (core/queue/batch.h): requests of a model with batching wait until their lane is ripe and
- * a slot is free, and go as one call. A batch takes one slot until the last of its requests has
- * ended; each is cancelled, expires, ends and is replayed by itself. Nothing is prefetched in a
- * deployment that has such a model: a batch that is sent early is a small one, and must not wait
- * behind others.
+ * Batches (core/queue/batch.h): requests of a model with batching wait until their lane is due and
+ * a slot is free. Then they are sent as one call. A batch takes one slot until the last of its
+ * requests ends; each request is cancelled, expires, ends and is retried by itself. A deployment
+ * that has such a model prefetches nothing: a batch that is sent early would be small, and would
+ * wait behind others.
  */
 #ifndef AS_CORE_DEPLOYMENT_H
 #define AS_CORE_DEPLOYMENT_H
@@ -32,40 +35,40 @@
 #include "core/dispatch/quarantine.h"
 
 struct as_deployment_ops {
-    /* The next n > 1 requests that are sent to r are one call of a handler. */
+    /* The next n > 1 requests that are sent to r form one call of a handler. */
     void (*batch)(void *ctx, struct as_replica *r, uint32_t n);
     /* Sends q to the replica's worker and sets q->stream (increasing per replica). Never fails: a
-     * link that breaks reports the death later. */
+     * broken link is reported later, as a death. */
     void (*send)(void *ctx, struct as_replica *r, struct as_request *q);
-    /* Asks streams back; the answer comes as as_replica_returned for each that will not start. */
+    /* Asks the worker to give these streams back. The answer is as_replica_returned for each that
+     * will not start, then as_replica_recall_done. */
     void (*recall)(void *ctx, struct as_replica *r, struct as_request *const *q, uint32_t n);
-    /* Tells the worker that nobody waits for q any more (reason AS_ECANCELLED or AS_EDEADLINE). */
+    /* Cancels q at its worker, because nobody waits for it any more; reason: AS_ECANCELLED or
+     * AS_EDEADLINE. */
     void (*cancel)(void *ctx, struct as_replica *r, struct as_request *q, int reason);
-    /* q ends here without a worker's answer: err is the verdict (AS_EDEADLINE, AS_EUNAVAILABLE,
-     * AS_EMAYHAVERUN …). Not called for a cancel by the client, nor for a refused submit. The
-     * client is answered now. */
+    /* Answers the client of q with err now (AS_EDEADLINE, AS_EUNAVAILABLE, AS_EMAYHAVERUN …), since
+     * no worker will. Not called for a request that its client cancelled, nor for one that submit
+     * refused. */
     void (*answer)(void *ctx, struct as_request *q, int err);
-    /* The deployment holds q no longer (state DONE): its memory may go. Called for every request
-     * that was accepted by submit, exactly once, except when as_replica_done said that the caller
-     * delivers the result. */
+    /* The deployment does not use q any more (state DONE), so it may be freed. Called exactly once
+     * for every request that submit accepted, except when as_replica_done returned true. */
     void (*release)(void *ctx, struct as_request *q);
-    /* as_deployment_expire has something to do at `when` too: where models have batching, and after
-     * a death. */
+    /* Have as_deployment_expire called at `when`, too. */
     void (*wake)(void *ctx, as_ns when);
-    /* Likewise: may a and b, of one model and kind, share a call? Pure and
-     * the same for all three pairs of any three. NULL: always. */
+    /* May a and b, of the same model and kind, share a call? Must be pure and transitive. NULL:
+     * always. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
-    /* The size of q's body, and, where ret_sample is not NULL, a hash of a small part of it, the
-     * same where the fingerprint is. Asked for only after workers have died. NULL: nobody is
-     * blamed; then fingerprint and next_turn are not needed. */
+    /* Returns the size of q's body. With ret_sample also a hash of a small part of it; equal bodies
+     * must have equal samples. Called only after workers have died. NULL: no request is ever
+     * blamed, and `fingerprint` and `next_turn` are not needed. */
     uint64_t (*sample)(void *ctx, const struct as_request *q, uint64_t *ret_sample);
-    /* The fingerprint of q's body: the same for requests that a handler cannot tell apart. Taken in
-     * portions: reads at most *bytes of it, and takes off what it has read (and a little for the
-     * rest of the work). True: *ret_p has hi and lo. first: begins; else it goes on with the one
-     * begun last. */
+    /* Computes the fingerprint of q's body: equal for requests that a handler cannot tell apart. It
+     * works in portions: a call reads at most *bytes of the body and subtracts what it has read
+     * (and a little for its other work). first: starts with q; else continues with the one started
+     * last. True: done, and *ret_p has hi and lo. */
     bool (*fingerprint)(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                         struct as_fingerprint *ret_p);
-    /* as_deployment_work is to be called in the next turn of the loop. */
+    /* Have as_deployment_work called in the next turn of the loop. */
     void (*next_turn)(void *ctx);
 };
 
@@ -76,160 +79,173 @@ const char *as_router_name(enum as_router r);
 struct as_deployment_conf {
     int64_t max_queued; /* queued + prefetched; -1: no limit by count */
     enum as_router router;
-    as_ns prefetch_work; /* prefetch what fits in this much measured service time (100 us; < 4 s) */
+    as_ns prefetch_work; /* prefetch as many requests as fit in this much measured service time; < 4
+                            s */
     uint64_t seed;
     struct as_retry_conf retry;
     struct as_blame_conf blame;
     struct as_breaker_conf breaker;
     struct as_outlier_conf outlier;
-    /* How long a started request that may run twice waits to be told why its worker died … */
+    /* How long a started idempotent request waits until the cause of its worker's death is known …
+     */
     as_ns verdict_wait;
-    /* … and one that has been lost before, for which nobody could say it */
+    /* … and one that was lost before without a known cause, or is a suspect */
     as_ns repeat_verdict_wait;
     struct as_quarantine_conf quarantine;
 };
 
 #define AS_DEPLOYMENT_MODELS_MAX   1024u
 #define AS_DEPLOYMENT_REPLICAS_MAX 4096u
-#define AS_DEPLOYMENT_SLOTS_MAX    65535u /* a larger grant counts as this; prefetch likewise */
+#define AS_DEPLOYMENT_SLOTS_MAX    65535u /* a larger grant is cut to this; the prefetch, too */
 
-/* conf and ops are copied; ctx is handed to every op. */
+/* conf and ops are copied; ctx is passed to every op. AS_EINVALID: max_queued or router is invalid.
+ */
 int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
                       const struct as_deployment_conf *conf, const struct as_deployment_ops *ops,
                       void *ctx);
-/* Answers what is left with AS_EUNAVAILABLE and releases it; frees the replicas too. */
+/* Answers all requests with AS_EUNAVAILABLE and releases them; frees the replicas, too. */
 void as_deployment_free(struct as_deployment *d);
 
-/* Cap of executing requests for one model (index 0 …) in each replica; models not set have none.
- * Set once, before the model's first request: AS_EEXISTS when it has another cap already,
- * AS_EINVALID for an index that is too large or a cap of 0. A cap below the most slots that a
- * replica was ever granted bounds what that replica executes of the model. Behind the cap it is
- * sent what fits into prefetch_work by the model's own service time there: that waits, is counted
- * as queued, and is recalled like anything that is prefetched. */
+/* Sets how many requests of one model (index 0 …) each replica may execute at once; a model that is
+ * not set has no cap. To be set once, before the model's first request. AS_EEXISTS: it has another
+ * cap already. AS_EINVALID: the index is too large, or the cap is 0. A cap matters in a replica
+ * that was ever granted more slots than that. Such a replica is sent as many requests beyond the
+ * cap as fit into prefetch_work by the model's own service time there: these wait in the worker,
+ * count as queued, and are recalled like other prefetched requests. */
 int as_deployment_set_model(struct as_deployment *d, uint32_t model, uint32_t max_ongoing);
 
-/* The model (which set_model knows or not) takes batches. Once, before the model's first request:
- * AS_EEXISTS when it has others already, AS_EINVALID for an index that is too large or what
- * as_batch_check refuses; a max_size of 0 changes nothing. A model's cap counts batches. */
+/* Turns batching on for a model, with or without a cap (which then counts batches). To be set once,
+ * before the model's first request; a max_size of 0 changes nothing. AS_EEXISTS: it has other
+ * settings already, or has requests. AS_EINVALID: the index is too large, or as_batch_check refuses
+ * conf. */
 int as_deployment_set_batching(struct as_deployment *d, uint32_t model,
                                const struct as_batch_conf *conf);
 
-/* No replica that takes requests serves the model, nor will one: what waits for it is answered with
- * AS_EUNAVAILABLE, and what comes is refused so, until a replica serves it again. */
+/* No replica serves the model any more. Its waiting requests are answered with AS_EUNAVAILABLE, and
+ * new ones are refused with that, until a replica serves it again. */
 void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now);
 
-/* Of a model that was dropped, and that no replica serves: nothing of it is held here, in a queue,
- * by a replica or because of a death. */
+/* The model was dropped, no replica serves it, and no request of it is left: in the queue, at a
+ * replica, or because of a death. */
 bool as_deployment_is_unused(const struct as_deployment *d, uint32_t model);
-/* Such a model is forgotten: as_deployment_set_model may tell of another one under its index, which
- * all replicas serve until it is said that they do not. */
+/* Forgets a model that is unused. Its index may then be used for another model with
+ * as_deployment_set_model; all replicas count as serving that until as_replica_set_model. */
 void as_deployment_forget_model(struct as_deployment *d, uint32_t model);
 
-/* Another bound of the queue, as in as_deployment_conf; at least 1, or -1. What waits stays,
- * however much it is; new requests are refused until fewer wait than that. */
+/* Changes as_deployment_conf.max_queued: at least 1, or -1 for no limit. Requests that wait already
+ * stay; new ones are refused until fewer than max_queued wait. */
 void as_deployment_set_max_queued(struct as_deployment *d, int64_t max_queued);
 
-/* The server ends without waiting any longer: what waits for a replica is answered AS_EUNAVAILABLE,
- * what waits to be told why its replica died AS_EMAYHAVERUN, and what a replica that goes from now
- * on gives back as after as_deployment_set_down. Its replicas are to be freed next. */
+/* For a shutdown that does not wait any longer. Queued requests are answered with AS_EUNAVAILABLE,
+ * parked ones with AS_EMAYHAVERUN. Requests that a replica gives back from now on are treated as
+ * after as_deployment_set_down. The caller must free the replicas next. */
 void as_deployment_abort(struct as_deployment *d);
 
-/* 0: accepted (queued or sent). AS_EFULL, AS_EDEADLINE, AS_EUNAVAILABLE (the deployment is down, or
- * q->has_fallback and it does not serve), AS_EPOISON (one like it ends workers): q is untouched but
- * for its state, and stays the caller's. A spare one is refused by AS_EFULL, for any reason but a
- * deadline that has passed. What is accepted with q->has_fallback is answered AS_EUNAVAILABLE when
- * the last replica dies, unless it has run. */
+/* Returns 0 when q was accepted: it is queued or sent. Otherwise q still belongs to the caller, and
+ * only its state has changed: AS_EFULL (the queue is full), AS_EDEADLINE (its deadline has passed),
+ * AS_EUNAVAILABLE (the deployment is down, or q->has_fallback and no replica serves the model),
+ * AS_EPOISON (requests like it end workers). A mirrored copy (q->is_mirror) is refused with
+ * AS_EFULL whatever the reason, except for its deadline. An accepted request with q->has_fallback
+ * is answered with AS_EUNAVAILABLE when the last replica dies, unless it has run. */
 int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns now);
-/* After AS_EFULL: when the queue will be empty at the rate at which it drains,
- * core/queue/queue_drain.h. A little more at random, so that not all come back at once. */
+/* After AS_EFULL: how long the client should wait. This is the time until the queue is empty
+ * (core/queue/queue_drain.h), plus up to a quarter at random, so that clients do not come back all
+ * at once. */
 as_ns as_deployment_retry_after(struct as_deployment *d, as_ns now);
-/* The client has gone. QUEUED: leaves at once (release). SENT: CANCEL goes to the worker, the slot
- * stays taken until its END or ERROR (then release). DONE, ABANDONED: nothing happens. */
+/* The client has left. QUEUED: q is released at once. SENT: the worker is sent a CANCEL; the slot
+ * stays taken, and q is released, when the worker answers with END or ERROR. DONE, ABANDONED: no
+ * effect. */
 void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Ends all whose deadline is <= now: QUEUED and SENT are answered AS_EDEADLINE. Sends the batches
- * that were held back until now. */
+/* Answers all requests whose deadline is <= now with AS_EDEADLINE. Sends the batches that were held
+ * back until now, and does whatever else is due. */
 void as_deployment_expire(struct as_deployment *d, as_ns now);
-/* Large bodies are read, and their memory given back, a portion in each turn: the next one. Asked
- * for by ops->next_turn. */
+/* Computes fingerprints and frees retained bodies, one portion for each turn of the loop. To be
+ * called in the turn after ops->next_turn. */
 void as_deployment_work(struct as_deployment *d, as_ns now);
-/* Bytes of them in a turn: what takes about 0.2 ms. */
+/* Bytes that one turn reads of bodies or frees: about 0.2 ms of work. */
 #define AS_DEPLOYMENT_PORTION (1u << 20)
-/* When as_deployment_expire has something to do, at the earliest; AS_NEVER: nothing. It comes
- * nearer by the deadline of a request that is submitted, and by ops->wake. */
+/* When as_deployment_expire has something to do, at the earliest; AS_NEVER: nothing. Only the
+ * deadline of a newly submitted request and ops->wake can make this time earlier. */
 as_ns as_deployment_next_deadline(const struct as_deployment *d);
-/* No replica will come (crash loop): down answers all queued with AS_EUNAVAILABLE and refuses new
- * ones. What is sent goes on; a retry that finds no room at once is answered likewise. */
+/* down: no replica will come (a crash loop). All queued requests are answered with AS_EUNAVAILABLE,
+ * new ones are refused with that, and so is a retry that finds no free slot at once. Requests that
+ * were sent go on. */
 void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now);
 
-/* A replica of the deployment. Without slots until granted. AS_EFULL: there are too many. */
+/* Adds a replica, which has no slots until as_replica_grant. name is copied; link is the caller's.
+ * AS_EFULL: there are AS_DEPLOYMENT_REPLICAS_MAX already. */
 int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
                    void *link);
 void *as_replica_link(const struct as_replica *r);
 struct as_str as_replica_name(const struct as_replica *r);
-/* Whether its worker serves the model, which as_deployment_set_model has been told: until now it
- * did. What r does not serve is never sent to it, and waits for one that does. */
+/* Sets whether its worker serves a model; at first a replica serves all of them. Requests of a
+ * model that it does not serve are never sent to it; they wait for a replica that serves it. */
 void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now);
 void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, as_ns now);
-/* true: nothing new is sent to it. What waits there is recalled when another has a free slot. */
+/* draining: nothing new is sent to it. Requests that wait there are recalled when another replica
+ * has a free slot. */
 void as_replica_drain(struct as_replica *r, bool draining, as_ns now);
-/* The worker ended stream q->stream (END or ERROR). service: ns the handler ran, 0 unknown.
- * retry: the worker says that it did not start it and another may (then QUEUED again unless the
- * client left, or workers have said so AS_REQUEST_RETRIES times). True: the client still waits; the
- * caller delivers the worker's answer and owns q again (state DONE, no release call). False: q was
- * released or queued again; do not touch it. */
+/* The worker ended stream q->stream (END or ERROR). service: ns that the handler ran; 0: unknown.
+ * retry: the worker did not start it and another may; then q is queued again, unless its client has
+ * left or this has happened AS_REQUEST_RETRIES times. True: the caller must deliver the worker's
+ * answer and owns q again (state DONE, ops.release is not called). False: q was released or queued
+ * again, and must not be touched. */
 bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, bool retry,
                      as_ns now);
-/* q, which its worker may have begun, will not be answered: the connection that q had for itself
- * has broken. That is a failure of r, which goes on; what becomes of q is said by
- * core/protect/retry.h (AS_LOSS_LINK: the worker lives; AS_LOSS_UNKNOWN). It may be released, or
- * queued again: do not touch it. */
+/* q will not be answered, because a connection that served q alone has broken (simple protocol);
+ * its worker may have started it. That counts as a failure of r, which goes on.
+ * core/protect/retry.h decides what happens to q; loss: AS_LOSS_LINK (the worker lives) or
+ * AS_LOSS_UNKNOWN. q may be released or queued again, and must not be touched. */
 void as_replica_lose_request(struct as_replica *r, struct as_request *q, enum as_loss loss,
                              as_ns now);
-/* A part of q's answer has come, or more of its input was sent: what another replica would do is
- * no repetition any more, so q is not replayed, idempotent or not. False: nobody waits for q. */
+/* A part of q's answer has come, or more of its input was sent. Another execution would not repeat
+ * this one, so q is never retried, not even if it is idempotent. False: nobody waits for q. */
 bool as_replica_bind(struct as_replica *r, struct as_request *q);
-/* q will not start there (answer to RECALL): queued again in its old place, or released. */
+/* The worker gave q back without starting it (answer to a RECALL): q is queued again in its old
+ * place, or released. */
 void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now);
-/* A RECALL was answered; requests of it that were not returned have started or ended. Harmless when
- * none was under way: the worker may lie. */
+/* The worker has answered a RECALL; those of its requests that were not returned have started or
+ * ended. No effect when none was under way, as with a worker that breaks the protocol. */
 void as_replica_recall_done(struct as_replica *r, as_ns now);
-/* Visits the requests of those calls that execute or are about to: the first ones, as many as r has
- * slots, in stream order; those whose client has left too. fn may give q up, and calls nothing else
- * of this. */
+/* Calls fn for each request that executes or will at once: those of the first calls, as many as r
+ * has slots, in stream order; also those whose client has left. fn may call
+ * as_replica_fail_request, and no other function of the deployment. */
 void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
                                void *arg);
-/* q (SENT) is answered err now, whatever its worker still says; it keeps its slot, as after a
- * cancel. An ABANDONED one has been answered: nothing happens. */
+/* Answers q (SENT) with err now, whatever its worker answers later. q keeps its slot, as after a
+ * cancel. No effect on an ABANDONED request, which has been answered. */
 void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err);
-/* Its worker hangs or is not well, and will be ended for it: of what it has in hand, streams up to
- * last_started were executing when that was found out, and are suspect if they have not ended when
- * r is freed as AS_LOSS_UNHEALTHY, or AS_LOSS_LINK. Once; drained before. */
+/* Its worker hangs or is unhealthy and will be killed for that. Streams up to last_started were
+ * executing when this was found: those that have not ended become suspects when r is freed with
+ * AS_LOSS_UNHEALTHY or AS_LOSS_LINK. To be called once, after as_replica_drain. */
 void as_replica_set_unhealthy(struct as_replica *r, uint64_t last_started);
-/* The worker is dead or its link is broken beyond use, for this reason. Streams up to last_started
- * may have run; what becomes of each request is said by core/protect/retry.h. Frees r.
- * AS_LOSS_PENDING: gives a number for as_deployment_verdict, by which the reason comes later; else
- * 0. */
+/* The worker is dead, or its link is broken for good; loss: why. Streams up to last_started may
+ * have run. core/protect/retry.h decides what happens to each request. Frees r. With
+ * AS_LOSS_PENDING it returns a number for as_deployment_verdict, or 0 if nothing waits for the
+ * verdict; else 0. */
 uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now);
-/* Why that worker died, at last. A number of long ago is no error. */
+/* Reports why the worker died whose as_replica_free returned this number. An outdated number has no
+ * effect. */
 void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_loss loss, as_ns now);
 
 /* Inspection. */
-/* A replica takes requests of the model, or has them in full. */
+/* Some replica serves the model and is in rotation, whether it has a free slot or not. */
 bool as_deployment_serves(const struct as_deployment *d, uint32_t model);
 /* Some replica does not serve some model. */
 bool as_deployment_is_mixed(const struct as_deployment *d);
 struct as_str as_deployment_name(const struct as_deployment *d);
-uint32_t as_deployment_queued(const struct as_deployment *d); /* queue only, suspects included */
+uint32_t as_deployment_queued(
+    const struct as_deployment *d); /* in the queue, suspects included; without prefetched ones */
+uint32_t as_deployment_suspects(
+    const struct as_deployment *d); /* suspects that wait for a replica of their own */
+uint32_t as_deployment_parked(const struct as_deployment *d); /* requests that wait for a verdict */
 uint32_t
-as_deployment_suspects(const struct as_deployment *d); /* that wait for a replica of their own */
-uint32_t
-as_deployment_parked(const struct as_deployment *d); /* until it is told why a worker died */
-uint32_t as_deployment_poisons(const struct as_deployment *d); /* fingerprints that are refused */
+as_deployment_poisons(const struct as_deployment *d); /* fingerprints that are refused as poison */
 uint32_t as_deployment_prefetched(const struct as_deployment *d);
-uint32_t
-as_deployment_ongoing(const struct as_deployment *d); /* requests that execute, in batches or not */
+uint32_t as_deployment_ongoing(
+    const struct as_deployment *d); /* requests that execute, alone or in batches */
 as_ns as_deployment_batch_service(const struct as_deployment *d,
-                                  uint32_t model); /* measured; 0 unknown */
+                                  uint32_t model); /* measured time of a batch; 0 unknown */
 uint32_t as_deployment_replicas(const struct as_deployment *d);
 uint32_t as_deployment_ready(const struct as_deployment *d); /* replicas with slots, not draining */
 struct as_stat *as_deployment_stat(struct as_deployment *d);
@@ -237,14 +253,14 @@ uint32_t as_replica_ongoing(const struct as_replica *r);
 uint32_t as_replica_slots(const struct as_replica *r);
 uint32_t as_replica_unanswered(const struct as_replica *r);
 as_ns as_replica_service(const struct as_replica *r); /* measured service time, 0 unknown */
-/* Likewise of one model; 0 also while no cap bounds any model. */
+/* The same for one model; also 0 while the deployment has no lanes. */
 as_ns as_replica_model_service(const struct as_replica *r, uint32_t model);
 enum as_breaker_state as_replica_breaker(const struct as_replica *r);
 enum as_quarantine_state as_replica_quarantine(const struct as_replica *r);
-/* Visits replicas in the order they came. */
+/* Calls fn for each replica, in the order in which they were added. */
 void as_deployment_each_replica(struct as_deployment *d,
                                 void (*fn)(void *arg, struct as_replica *r), void *arg);
-bool as_deployment_ok(
-    const struct as_deployment *d); /* every invariant, for asserts and the simulator */
+bool as_deployment_ok(const struct as_deployment
+                          *d); /* checks every invariant; for asserts, tests and the simulator */
 
 #endif

@@ -136,7 +136,7 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
         }
     }
     g->in_quarantine = tried;
-    g->in_quarantine_alone = tried && g->n_evidence == 1;
+    g->alone = tried && g->n_evidence == 1;
     as_list_push(&d->verdicts, &g->node);
     d->n_verdicts++;
     return g;
@@ -215,7 +215,7 @@ static void finish_fingerprinting(struct as_deployment *d, struct as_pending_ver
     g->state = AS_PENDING_VERDICT_FINGERPRINTED;
     /* first: what is like them must not go with the others */
     if (loss != AS_LOSS_UNKNOWN)
-        as_suspect_blame(d, g->evidence, g->n_evidence, g->in_quarantine_alone, now);
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->alone, now);
     resume_parked(d, g, loss, back, now);
     if (loss != AS_LOSS_UNKNOWN || !g->n_evidence)
         free_verdict(d, g);
@@ -335,7 +335,7 @@ void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_los
     if (!g)
         return;
     if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTED) {
-        as_suspect_blame(d, g->evidence, g->n_evidence, g->in_quarantine_alone, now);
+        as_suspect_blame(d, g->evidence, g->n_evidence, g->alone, now);
         free_verdict(d, g);
     } else if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTING) {
         g->loss = loss; /* when they are whole */

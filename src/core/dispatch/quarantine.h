@@ -1,29 +1,32 @@
-/* core/dispatch/quarantine.h — a suspect (core/protect/blame.h) has a replica for itself, and the
- * others go on beside it.
+/* core/dispatch/quarantine.h — suspects (core/protect/blame.h) run alone in a replica, one after
+ * the other, while the other replicas serve everybody else.
  *
- *                  a suspect is next       it holds nothing else           time over
- *         NONE ─────────────────────► KEPT ────────────────────► ALONE ────────────────► OPEN
- *          ▲ ▲                         │                           │                       │
- *          │ └── time over: it rests ──┤                           │                       │
- *          └──── the suspect leaves, ──┴──── it ends, the ─────────┴───── or the replica ──┘
- *                the replica drains          replica goes                  goes
+ *               a suspect is next        it is idle               time over
+ *         NONE ─────────────────► RESERVED ──────────► ALONE ────────────────► SHARED
+ *          ▲ ▲                       │                   │                       │
+ *          │ └── time over: pause ───┤                   │                       │
+ *          └──── suspect leaves, ────┴──── it ends, ─────┴──── or the replica ───┘
+ *                replica drains            replica goes        goes
  *
- * KEPT: the replica takes nothing new until it holds nothing. ALONE: the suspect runs there, and
- * only the suspect; a death proves something. OPEN: it has run for as long as it may have a replica
- * for itself, and others may come; until one does, a death still proves something.
+ * RESERVED: the replica takes nothing new until it is idle. ALONE: only the suspect runs there, so
+ * a death proves that the suspect caused it. SHARED: the suspect has used up its time alone, and
+ * others may come; until one does, a death still proves it.
  *
- * Turns. Whoever waits for a replica that is KEPT or ALONE must not wait for all suspects, of which
- * one crash can make hundreds. When such a time ends, as many of the others as wait then are owed:
- * no replica that they could use is kept again until so many have been sent (a replica with room is
- * of no use to them: nothing waits that it could take). So a request waits for one suspect at most,
- * suspects get what capacity the others leave, and where more comes than can be served, one suspect
- * for each time that the queue was emptied.
+ * Fairness: one crash can make hundreds of suspects, and the other requests must not wait for all
+ * of them. When a quarantine ends, all requests that wait at that moment have their turn first: no
+ * replica that they could use is reserved until as many of them have been sent
+ * (as_deployment.turns_owed). A replica that has room is of no use to them, since nothing waits
+ * that it could take. So a request waits for at most one suspect, and suspects get the capacity
+ * that the others leave. Under overload one suspect runs for each time that the queue was worked
+ * off.
  *
- * Bounds. KEPT lasts at most `time`; then the replica serves the others for as long before it is
- * kept again. ALONE lasts `time`, or twice as long as such a request had run before when a worker
- * ended (a request that hangs is only known for it by then), AS_QUARANTINE_MAX at most. A suspect
- * that waits for longer than `wait` while there is a replica is refused: AS_ESUSPECT, or
- * AS_EMAYHAVERUN if it has run.
+ * Limits: RESERVED lasts at most `time`; then the replica serves the others for as long before it
+ * is reserved again. ALONE lasts `time`, or twice as long as such a request had run when its worker
+ * ended (a request that hangs shows it only after that time), but at most AS_QUARANTINE_MAX. A
+ * suspect that waits for longer than `wait` while there is a replica is answered with AS_ESUSPECT,
+ * or with AS_EMAYHAVERUN if it has run.
+ *
+ * Thread: the loop that owns the deployment.
  */
 #ifndef AS_CORE_QUARANTINE_H
 #define AS_CORE_QUARANTINE_H
@@ -39,8 +42,8 @@ enum as_quarantine_state {
     AS_QUARANTINE_SHARED
 };
 
-/* Longer than this no replica is anybody's alone, whatever the request took before: with one
- * replica all others wait meanwhile. */
+/* The longest time that a suspect may have a replica for itself: in a deployment with one replica
+ * all other requests wait meanwhile. */
 #define AS_QUARANTINE_MAX (60 * AS_SEC)
 
 struct as_quarantine_conf {
@@ -48,16 +51,16 @@ struct as_quarantine_conf {
     as_ns wait; /* at least 1 */
 };
 
-/* Of one replica. */
+/* The quarantine of one replica. */
 struct as_quarantine {
     enum as_quarantine_state state;
-    bool alone;                 /* ALONE, OPEN: nobody else has been there since it began */
-    struct as_request *suspect; /* NULL: NONE */
-    as_ns until;                /* KEPT, ALONE: at most; NONE: it rests before */
+    bool alone;                 /* ALONE, SHARED: no other request has been there since it began */
+    struct as_request *suspect; /* NULL in state NONE */
+    as_ns until; /* RESERVED, ALONE: its end; NONE: not reserved before; 0: no limit */
 };
 
-/* The only writer of t->state; asserts that the picture has the arrow. */
+/* The only writer of t->state; asserts that the picture has this arrow. */
 void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to);
-const char *as_quarantine_state_name(enum as_quarantine_state s); /* "kept" … */
+const char *as_quarantine_state_name(enum as_quarantine_state s); /* "reserved" … */
 
 #endif

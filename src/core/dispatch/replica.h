@@ -1,15 +1,17 @@
-/* core/dispatch/replica.h — the inside of a deployment, for the files of this folder only.
+/* core/dispatch/replica.h — the internals of a deployment, for the files of this folder and their
+ * tests only.
  *
- * deploy.c holds the requests' lives (submit, cancel, expire), replica.c the replicas' lives,
- * dispatch.c who gets what, recall.c what is asked back, absent.c who has which model, deploy_ok.c
- * the invariants. Two rules hold between public calls:
+ * deployment.c has the life of a request (submit, cancel, expire), replica.c the life of a replica,
+ * dispatch.c the choice of the next request for a replica, recall.c the requests that are asked
+ * back, model_coverage.c which replica serves which model, deployment_check.c the invariants. Two
+ * rules hold between public calls:
  *
- * 1. A replica with a free slot or prefetch room has nothing in the queue that it could take. So a
- *    new request may go straight to any replica with room without passing an older one.
- * 2. Free slots are at most as many as requests under recall, unless nothing that is prefetched
- *    elsewhere could be recalled for them.
+ * 1. If a replica has a free slot or room to prefetch, then no request in the queue could go there.
+ * So a new request may be sent to any replica with room without overtaking an older one.
+ * 2. There are at most as many free slots as requests under recall, unless no prefetched request
+ * could be recalled for them.
  *
- * Whatever gives a replica room must therefore end with as_dispatch_pull for it and
+ * Whatever gives a replica room must therefore end with as_dispatch_pull for that replica and with
  * as_dispatch_balance.
  */
 #ifndef AS_CORE_REPLICA_H
@@ -27,28 +29,29 @@ struct as_replica {
     struct as_deployment *deployment;
     char *name;
     void *link;
-    struct as_list sent; /* SENT and ABANDONED, in stream order: calls, each of one or several
-                          * that stand together; the first `slots` of those that no cap holds
-                          * up execute */
-    uint32_t unanswered; /* length of sent */
-    uint32_t slotless;   /* how many of these take no slot, being in a batch with others */
-    uint32_t behind;     /* calls that wait behind their model's cap: the newest of each model */
-    uint32_t slots, prefetch; /* granted */
-    uint32_t most_slots;      /* ever granted */
-    uint32_t limit;           /* of calls in front: slots and prefetch; 0 while it takes nothing */
-    uint32_t width;           /* of these, in slots */
-    uint32_t index;           /* in deploy->replicas */
-    uint32_t free_at;         /* in deploy->free, or AS_NOWHERE */
-    uint32_t recalled; /* requests of the RECALL under way that have not come back or ended */
-    bool recalling;    /* a RECALL is under way */
+    struct as_list
+        sent; /* SENT and ABANDONED requests in stream order. A call is one request, or several of a
+                 batch in a row. The first `slots` calls that no cap delays execute. */
+    uint32_t unanswered; /* length of `sent` */
+    uint32_t slotless;   /* how many of these take no slot: all but the first of each batch */
+    uint32_t behind;     /* calls that wait for their model's cap: the newest ones of each model */
+    uint32_t slots, prefetch; /* as granted by the worker */
+    uint32_t most_slots;      /* the most slots ever granted */
+    uint32_t limit;   /* the most front calls that may be sent: slots and prefetch; 0 while it takes
+                         nothing */
+    uint32_t width;   /* how many of these may be in slots */
+    uint32_t index;   /* in as_deployment.replicas */
+    uint32_t free_at; /* in as_deployment.free, or AS_NOWHERE */
+    uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
+    bool recalling;    /* a RECALL is not answered yet */
     bool draining;
-    bool condemned; /* its worker is to be ended; streams up to suspect_to are to blame */
+    bool condemned; /* as_replica_set_unhealthy was called; streams up to suspect_to are suspects */
     uint64_t suspect_to;
-    bool paused; /* takes nothing while a request that it gave back finds a place */
+    bool paused; /* takes nothing while a request that it gave back is placed elsewhere */
     struct as_breaker breaker;
-    struct as_median pace; /* of service times, in 1/1024 of what their model takes */
+    struct as_median pace; /* of its service times relative to their model's median, in 1/1024 */
     struct as_quarantine quarantine;
-    uint64_t used_at; /* deploy->last_use at the last dispatch */
+    uint64_t used_at; /* as_deployment.last_use at its last dispatch */
     uint64_t last_stream;
     as_ns service; /* moving average, weight 1/8; 0 unknown */
     struct as_replica_model
@@ -64,51 +67,51 @@ struct as_deployment {
     const struct as_router_ops *router;
     struct as_rand rand;
     struct as_queue queue;
-    struct as_deadline_heap deadlines; /* of QUEUED and SENT */
-    struct as_replica **replicas;      /* in the order they came */
-    struct as_replica **free; /* those that have a free slot and may take requests; any order */
+    struct as_deadline_heap deadlines; /* QUEUED, SENT and PARKED requests with a deadline */
+    struct as_replica **replicas;      /* in the order in which they were added */
+    struct as_replica **free; /* those with a free slot that may take requests; in any order */
     uint32_t n_replicas, n_free, cap_replicas;
     uint32_t prefetched, ongoing, recalled; /* sums over the replicas */
     uint32_t most_slots;
     uint32_t cap_of[AS_DEPLOYMENT_MODELS_MAX]; /* 0: none */
     uint64_t last_order, last_use;
-    struct as_list batch_pool; /* that are not in use */
+    struct as_list batch_pool; /* struct as_batch that are not in use */
     struct as_blame blame;
-    struct as_list suspects;            /* QUEUED, and not in the queue */
-    uint32_t n_suspects, n_quarantines; /* trials: replicas that are KEPT or ALONE */
-    bool has_freed; /* one was let go whose suspect was refused: as_replica_requeue has it take what
-                       waits */
-    uint32_t
-        turns_owed; /* others that go before a suspect has its turn: core/dispatch/quarantine.h */
-    as_ns serving_since;     /* since when there is a replica that serves; AS_NEVER: none */
-    struct as_list verdicts; /* oldest first */
+    struct as_list suspects; /* QUEUED requests that wait for quarantine; not in `queue` */
+    uint32_t n_suspects, n_quarantines; /* n_quarantines: replicas that are RESERVED or ALONE */
+    bool has_freed; /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting
+                       requests */
+    uint32_t turns_owed; /* requests that go before the next suspect: core/dispatch/quarantine.h */
+    as_ns serving_since; /* since when some replica is ready; AS_NEVER: none is */
+    struct as_list verdicts; /* pending ones, oldest first */
     uint32_t n_verdicts, parked;
     uint64_t last_verdict;
-    struct as_list to_release; /* RETAINED, and not needed any more: let go a few in each turn */
-    uint32_t n_unverified;     /* of the suspects */
-    const struct as_request *fingerprinting; /* whose fingerprint has been begun; NULL: nobody's */
-    as_ns portion_turn;                      /* the turn in which … */
-    uint64_t portion_left;                   /* … so many bytes may still be read */
-    uint32_t retries_in_budget;              /* replays in the budget */
+    struct as_list
+        to_release; /* RETAINED and not needed any more; released in portions, one for each turn */
+    uint32_t n_unverified; /* suspects with `unverified` */
+    const struct as_request
+        *fingerprinting;        /* the request whose fingerprint is partly computed; NULL: none */
+    as_ns portion_turn;         /* in the turn of this time … */
+    uint64_t portion_left;      /* … this many bytes may still be read */
+    uint32_t retries_in_budget; /* retries that count against the retry budget */
     struct as_queue_drain drain;
     struct as_median *medians; /* of service times, by model */
     uint32_t n_medians;
     uint32_t n_ejected; /* replicas whose breaker is not closed */
-    uint32_t n_absent;  /* sum over the replicas; 0: all serve the same models */
-    bool batched;       /* some model has batching: nothing is prefetched */
+    uint32_t n_absent;  /* sum over the replicas; 0: all of them serve all models */
+    bool batched;       /* some model has batching, so nothing is prefetched */
     bool down;
     struct as_stat stat;
 };
 
-/* Calls there that no cap holds up, which is what slots are counted in. */
+/* Calls at r that do not wait for their model's cap. These are the ones that take slots. */
 static inline uint32_t as_replica_front_calls(const struct as_replica *r)
 {
     return r->unanswered - r->slotless - r->behind;
 }
 
 uint32_t as_dispatch_count_waiting(const struct as_replica *r);
-static inline uint32_t
-as_replica_waiting(const struct as_replica *r) /* requests prefetched there */
+static inline uint32_t as_replica_waiting(const struct as_replica *r) /* requests that wait there */
 {
     uint32_t front = as_replica_front_calls(r);
 
@@ -130,7 +133,7 @@ static inline bool as_replica_serves(const struct as_replica *r, uint32_t model)
     return !r->of_model || !r->of_model[model].absent;
 }
 
-/* Does it serve the request's model, and would no cap hold it up? */
+/* Does it serve the request's model, and would the model's cap not delay the request? */
 static inline bool as_replica_can_execute(const struct as_replica *r, const struct as_request *q)
 {
     const struct as_lane *l;
@@ -141,7 +144,7 @@ static inline bool as_replica_can_execute(const struct as_replica *r, const stru
     return !l || as_lane_can_execute(l, r->of_model, r->most_slots);
 }
 
-/* Has r room for one more that no cap holds up, in a slot or behind them? */
+/* Has r room for one more request that no cap delays, in a slot or prefetched? */
 static inline bool as_replica_has_room(const struct as_replica *r)
 {
     uint32_t front = as_replica_front_calls(r);
@@ -150,8 +153,8 @@ static inline bool as_replica_has_room(const struct as_replica *r)
            (!r->behind || front < r->width || as_replica_waiting(r) < r->prefetch);
 }
 
-/* Does the cap of the model bound what r executes of it? In a deployment with batching nothing is
- * sent that it would hold up. */
+/* May calls of the model wait at r for the model's cap? Not in a deployment with batching, where
+ * nothing is sent that the cap would delay. */
 static inline bool as_replica_is_capped(const struct as_replica *r, uint32_t model)
 {
     const struct as_lane *l = as_queue_lane(&r->deployment->queue, model);
@@ -159,7 +162,7 @@ static inline bool as_replica_is_capped(const struct as_replica *r, uint32_t mod
     return l && l->cap < r->most_slots && !r->deployment->batched;
 }
 
-/* Of the calls of the model in r: how many wait behind its cap. */
+/* How many calls of the model wait at r for the model's cap. */
 static inline uint32_t as_replica_behind_cap(const struct as_replica *r, uint32_t model)
 {
     uint32_t calls = r->of_model[model].calls, cap;
@@ -170,7 +173,8 @@ static inline uint32_t as_replica_behind_cap(const struct as_replica *r, uint32_
     return calls - AS_MIN(calls, cap);
 }
 
-/* One more call of the model, before it is in `sent`. False: it waits behind the model's cap. */
+/* Counts one more call of the model, before it is in `sent`. False: it waits for the model's cap.
+ */
 static inline bool as_replica_add_call(struct as_replica *r, uint32_t model)
 {
     if (!r->of_model)
@@ -182,7 +186,8 @@ static inline bool as_replica_add_call(struct as_replica *r, uint32_t model)
     r->behind++;
     return false;
 }
-/* One less, which is in `sent` no more. False: fewer wait behind the cap, and as many execute. */
+/* Counts one call less, after it has left `sent`. False: one call less waits for the cap, and as
+ * many as before execute. */
 static inline bool as_replica_remove_call(struct as_replica *r, uint32_t model)
 {
     if (!r->of_model)
@@ -195,7 +200,7 @@ static inline bool as_replica_remove_call(struct as_replica *r, uint32_t model)
     return false;
 }
 
-/* q is asked back, or no longer. */
+/* Counts q as being recalled, or not any more. */
 static inline void as_replica_mark_recalled(struct as_replica *r, struct as_request *q)
 {
     q->recalled = true;
@@ -215,9 +220,9 @@ static inline void as_replica_clear_recalled(struct as_replica *r, struct as_req
 
 /* --- dispatch.c --- */
 
-/* Puts r into deploy->free, or takes it out. */
+/* Adds r to as_deployment.free, or removes it. */
 void as_dispatch_set_free(struct as_replica *r, bool is_free);
-/* After the load of r changed. */
+/* To be called after the load of r changed. */
 static inline void as_dispatch_update_free(struct as_replica *r)
 {
     bool is_free = as_replica_front_calls(r) < r->width;
@@ -225,77 +230,82 @@ static inline void as_dispatch_update_free(struct as_replica *r)
     if (is_free != (r->free_at != AS_NOWHERE))
         as_dispatch_set_free(r, is_free);
 }
-/* What r may hold, in slots and in all, after anything else of it changed: grant, openness, recall,
- * service time. */
+/* How many front calls r may have in slots (width) and in all (limit). as_dispatch_update_limits
+ * must be called after a change of its grant, state, recall or service time. */
 uint32_t as_dispatch_width(const struct as_replica *r);
 uint32_t as_dispatch_limit(const struct as_replica *r);
 void as_dispatch_update_limits(struct as_replica *r);
-/* A replica that may have q at once, or in advance; NULL: none. */
+/* A replica that can execute q at once, or can prefetch it; NULL: none. */
 struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct as_request *q);
 struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q);
-/* Takes q (QUEUED) out of the queue: it will not be sent. */
+/* Removes q (QUEUED) from the queue or the suspects; it will not be sent. */
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* After a lane with batching gave something away: what it has left may be due, or is held back. */
+/* To be called after requests were taken out of a lane with batching: checks whether the rest is
+ * due, or sets the timer for it. */
 void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
-/* Sends what is ripe in the lane, as far as there are free slots. */
+/* Sends batches of a lane while it is due and there are free slots. */
 void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
-/* Sends whatever can go, wherever there are free slots, in the order of the queue. */
+/* Sends queued requests to all replicas that have free slots, in the order of the queue. */
 void as_dispatch_send_all(struct as_deployment *d, as_ns now);
-/* Binds q (QUEUED, in no list) to r and sends it. */
+/* Sends q (QUEUED, in no list) to r. */
 void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
-/* Unbinds q (SENT or ABANDONED) from its replica, which gains room: pull must follow. */
+/* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must
+ * follow. */
 void as_dispatch_detach(struct as_request *q);
-/* q (SENT, detached) goes to the best replica with room, else back into the queue. In a deployment
- * with batching it goes into the queue in any case, where others may join it: as_dispatch_send_all
- * must follow. */
+/* Sends q (SENT or PARKED, detached) to the best replica with room, else puts it back into the
+ * queue. In a deployment with batching it always goes into the queue, where others may join it, and
+ * as_dispatch_send_all must follow. q may also end here. */
 void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* (elsewhere.c) Of q with `elsewhere` or `spare`, before it is accepted: 0, or the refusal. */
+/* (fallback.c) Checks q with has_fallback or is_mirror before it is accepted: 0, or the error to
+ * refuse it with. */
 int as_fallback_check(struct as_deployment *d, const struct as_request *q, bool is_full);
-/* May q, taken back from a replica or waiting, rather go than wait again? */
+/* Should q, which waits or was given back, leave the deployment instead of waiting again? */
 bool as_fallback_may_leave(const struct as_deployment *d, const struct as_request *q);
-/* After a death: where nobody is left, what waits and can go elsewhere does. */
+/* After a death: if no replica serves the model any more, ends the waiting requests that have a
+ * fallback. */
 void as_fallback_sweep(struct as_deployment *d, as_ns now);
-/* q (QUEUED, in no list) goes to the best replica with room, else into the queue; with batching as
- * above. */
+/* Sends q (QUEUED, in no list) to the best replica with room, else puts it into the queue; with
+ * batching as above. */
 void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Gives r what it may take of the queue. */
+/* Sends r what it may take from the queue. */
 void as_dispatch_fill(struct as_replica *r, as_ns now);
 static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
 {
     if (r->deployment->queue.n || r->deployment->n_suspects)
         as_dispatch_fill(r, now);
 }
-/* Lanes for all models whose cap is below most_slots; and what waits behind which cap, after caps,
- * grants or batching changed. */
+/* To be called after caps, grants or batching changed: adds lanes for the models whose cap is below
+ * most_slots, and counts again which calls wait for a cap. */
 void as_dispatch_update_caps(struct as_deployment *d);
-/* What r would take now. */
+/* What r could accept now. */
 struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r);
 
 /* --- recall.c --- */
 
-/* Recalls what waits elsewhere for slots that are free. */
+/* Recalls prefetched requests for which there are free slots at other replicas. */
 void as_recall_start(struct as_deployment *d);
 static inline void as_dispatch_balance(struct as_deployment *d)
 {
     if (d->n_free && d->prefetched && d->n_replicas > 1)
         as_recall_start(d);
 }
-/* q (of some replica's `sent`) has not been asked back, and another replica could begin with it. */
+/* Should q, which is at some replica, be recalled? That is: it is not under recall, and another
+ * replica could start it at once. */
 bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q);
 
-/* A walk over what waits in r, the newest first. One at a time for each replica. */
+/* A walk over the requests that wait at r, newest first. Only one at a time for each replica. */
 struct as_recall_walk {
     const struct as_replica *r;
     const struct as_list *at;
-    uint32_t left;  /* so many are still to come … */
-    uint32_t front; /* … of which no cap holds up so many */
+    uint32_t left;  /* requests still to come … */
+    uint32_t front; /* … of which these do not wait for a cap */
 };
 void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r);
-struct as_request *as_recall_walk_next(struct as_recall_walk *it); /* NULL: that was all */
+struct as_request *as_recall_walk_next(struct as_recall_walk *it); /* NULL: no more */
 
-/* --- absent.c: models that not every replica serves --- */
+/* --- model_coverage.c: models that not every replica serves --- */
 
-/* q's model is served by nobody, nor will be. */
+/* q's model was dropped (as_deployment_drop_model). */
 static inline bool as_model_coverage_is_dropped(const struct as_deployment *d,
                                                 const struct as_request *q)
 {
@@ -303,116 +313,121 @@ static inline bool as_model_coverage_is_dropped(const struct as_deployment *d,
 
     return l && l->dropped;
 }
-/* r is new: it does not serve what is gone, until it is said that it does. */
+/* A new replica does not serve dropped models until as_replica_set_model. */
 void as_model_coverage_init(struct as_replica *r);
 
-/* --- eject.c: replicas that fail or are slow (core/protect/breaker.h, core/protect/outlier.h) ---
- */
+/* --- outlier_ejection.c: replicas that fail or are slow (core/protect/breaker.h, outlier.h) --- */
 
-void as_outlier_add_model(struct as_deployment *d, uint32_t model); /* there is such a model */
+void as_outlier_add_model(struct as_deployment *d, uint32_t model); /* adds a median for it */
 void as_outlier_forget_model(struct as_deployment *d, uint32_t model);
-/* A call of the model took so long. */
+/* A call of the model took `service`. */
 void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now);
 void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now);
-/* An answer has come. */
+/* An answer of r to q has come. */
 static inline void as_outlier_on_answer(struct as_replica *r, const struct as_request *q, as_ns now)
 {
     if (__builtin_expect(q->failed || r->breaker.streak || r->breaker.state, 0))
         as_outlier_on_result(r, q->failed, now);
 }
-/* q's deadline passed while r had it: a failure, if it had time enough for its peers. */
+/* q's deadline passed at r: counts as a failure if the time would have been enough at its peers. */
 void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as_ns now);
-/* Those whose time is over are probed. */
+/* Lets ejected replicas whose time is over be probed. */
 void as_outlier_expire(struct as_deployment *d, as_ns now);
-as_ns as_outlier_next_due(const struct as_deployment *d); /* when that is; AS_NEVER */
-/* Replicas came, went or drained: when all that are left are out, they are in again. */
+as_ns as_outlier_next_due(const struct as_deployment *d); /* AS_NEVER: none */
+/* After a replica was added, removed or drained: if all that are left are ejected, readmits them.
+ */
 void as_outlier_readmit_all(struct as_deployment *d, as_ns now);
 
-/* --- fingerprint.c: fingerprints, a portion in each turn --- */
+/* --- fingerprint.c: fingerprints of bodies, computed in portions, one for each turn --- */
 
-/* Takes that of q, or a part of it. True: *ret_p is whole. False: as_deployment_work goes on. */
+/* Computes the fingerprint of q, or a part of it. True: *ret_p is complete. False: the rest follows
+ * in another turn, from as_deployment_work. */
 bool as_fingerprint_compute(struct as_deployment *d, const struct as_request *q,
                             struct as_fingerprint *ret_p, as_ns now);
-/* q is not to be looked at any more. */
+/* Forgets a fingerprint of q that is partly computed: the body of q must not be read any more. */
 static inline void as_fingerprint_cancel(struct as_deployment *d, const struct as_request *q)
 {
     if (d->fingerprinting == q)
         d->fingerprinting = NULL;
 }
-/* May so many bytes more be read, or given back, in this turn? Some always may where none were. */
+/* May this many more bytes be read or freed in this turn? The first call of a turn always may. */
 bool as_fingerprint_use_budget(struct as_deployment *d, uint64_t bytes, as_ns now);
 
-/* --- suspect.c: who is one (core/protect/blame.h) --- */
+/* --- suspect.c: which requests are suspects (core/protect/blame.h) --- */
 
-/* A request that was executing in a worker that ended. */
+/* A request that was executing in a worker that died. */
 struct as_evidence {
-    struct as_request *q; /* PARKED or RETAINED; NULL: it is printed and gone */
+    struct as_request
+        *q; /* PARKED or RETAINED; NULL: its fingerprint is complete, and it has left */
     struct as_fingerprint fingerprint;
-    as_ns ran; /* it had been there for so long */
+    as_ns ran; /* for how long it had been at that worker */
 };
 
-/* Is q like one that ended workers? 0; AS_EPOISON: it is refused. q->blame says whether it is a
- * suspect. What is too large to be compared in this turn is one until it has been (q->unverified).
- */
+/* Compares q with the requests that may have ended workers. AS_EPOISON: it is to be refused; else
+ * 0, and q->blame is set if it is a suspect. If its body is too large to be compared in this turn,
+ * it is a suspect until that is done (q->unverified). */
 int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Compares those that are unproved, as far as this turn allows. True: all. */
+/* Compares the unverified suspects, as far as this turn allows. True: none is left. */
 bool as_suspect_verify(struct as_deployment *d, as_ns now);
-/* q, in no list, becomes a suspect though nobody has blamed it; or not, where the table is full. */
+/* Makes q (in no list) a suspect without a death that counts; no effect if the table is full. */
 void as_suspect_add(struct as_deployment *d, struct as_request *q, const struct as_fingerprint *p,
                     as_ns now);
-/* q, in no list, is no suspect any more: it ends, or is acquitted. */
+/* q (in no list) is no suspect any more: it ends, or a request like it ended well. */
 void as_suspect_remove(struct as_deployment *d, struct as_request *q);
-/* These were executing in a worker that ended by its own making, or was condemned: those that are
- * PARKED are suspects, and what waits is looked at again. in_quarantine_alone: the only one of them
- * was alone there as a suspect. as_replica_requeue must follow. */
-void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n,
-                      bool in_quarantine_alone, as_ns now);
+/* Blames the requests that were executing in a worker that crashed or was unhealthy. Those that are
+ * PARKED become suspects, and all waiting requests are compared again. alone: the only evidence ran
+ * alone there, as a suspect. as_replica_requeue must follow. */
+void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n, bool alone,
+                      as_ns now);
 
 /* --- quarantine.c: each suspect runs alone (core/dispatch/quarantine.h) --- */
 
-/* Could one more, of this model, be tried at once, in a replica that is idle? */
+/* Could one more suspect of this model run alone at once, in a replica that is idle? */
 bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model);
-/* q (QUEUED, in no list, a suspect) waits for a replica of its own. as_quarantine_schedule must
- * follow. */
+/* Makes q (QUEUED, in no list, a suspect) wait for a replica of its own. as_quarantine_schedule
+ * must follow. */
 void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* q (QUEUED, a suspect) leaves the line, and is no suspect. The replica that was kept for it has
- * room, or NULL. */
+/* Removes q (QUEUED, a suspect) from the waiting suspects; it is no suspect any more. Returns the
+ * replica that was reserved for it and now has room, or NULL. */
 struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q);
-/* The same, and that replica takes others. */
+/* The same, and sends other requests to that replica. */
 void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns now);
-/* Keeps replicas free for suspects, as far as it is their turn, and sends those whose replica is
- * idle. Rule 1 holds. */
+/* Reserves replicas for suspects as far as it is their turn, and sends the suspects whose replica
+ * is idle. Keeps rule 1. */
 void as_quarantine_schedule(struct as_deployment *d, as_ns now);
-/* Replicas have been let go, that is `has_freed`: they take what waits. */
+/* Lets replicas that lost their reservation (has_freed) take waiting requests. */
 void as_quarantine_pull_freed(struct as_deployment *d, as_ns now);
-/* Somebody was sent to r, while others are owed or a suspect is there. */
+/* q was sent to r while turns are owed or r is in quarantine. */
 void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q);
-/* q, on quarantine at r, has been detached. well: it ended well, and so do its like. */
+/* The suspect q has been detached from r. well: it ended well, so requests like it are no suspects
+ * any more. */
 void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
-/* r is not kept free any more: it drains, is taken out, has no slots, or not the model. */
+/* Ends the reservation of r: it drains, is ejected, has no slots, or does not serve the model. */
 void as_quarantine_release(struct as_replica *r);
-/* r goes. If it had nobody but a suspect on quarantine, this death is a proof: gives what that is
- * known as, whose like is not tried until as_quarantine_resolve. Else NULL. */
+/* r is removed. If only a suspect ran there, this death may prove something: returns the entry of
+ * that suspect, and no request like it runs until as_quarantine_resolve. Else NULL. */
 struct as_blame_entry *as_quarantine_abort(struct as_replica *r);
-/* What was to be learnt from that death is known, or will not be. NULL is fine. */
+/* The cause of that death is known, or will not be. e may be NULL. */
 void as_quarantine_resolve(struct as_deployment *d, struct as_blame_entry *e);
-/* After a replica came, went or drained: whether one serves at all. */
+/* After a replica was added, removed or drained: updates serving_since. */
 void as_quarantine_update_serving(struct as_deployment *d, as_ns now);
-/* What has lasted too long ends. */
+/* Ends whatever has lasted too long. */
 void as_quarantine_expire(struct as_deployment *d, as_ns now);
-as_ns as_quarantine_next_due(const struct as_deployment *d); /* when that is; AS_NEVER */
+as_ns as_quarantine_next_due(const struct as_deployment *d); /* AS_NEVER: nothing */
 bool as_quarantine_ok(const struct as_deployment *d);
 
-/* --- grave.c: what executed in a worker that died, until it is known who is to blame ---
+/* --- pending_verdict.c: the requests of a worker that died, until the cause of the death is known
+ * ---
  *
- *             told: a crash,
- *            or time is over              all are printed; nobody has told
- *   WAITS ──────────────────► PRINTS ─────────────────────────────────────► PRINTED
- *     │ told: no crash          │ told: no crash, or all are printed           │ told, or too many
- *     └─────────────────────────┴───────────────► gone ◄───────────────────────┘
+ *                 crash reported,
+ *                or time is over                  all done, cause still unknown
+ *   WAITING ────────────────────► FINGERPRINTING ──────────────────────────────► FINGERPRINTED
+ *     │ no crash reported           │ no crash reported, or all done and a crash      │ cause
+ * reported, └─────────────────────────────┴──────────────────► freed ◄─────────────────────┘ or too
+ * many
  *
- * A worker whose death is known to be its own making, or that was condemned, begins with PRINTS.
- * Bodies are read only there: a kill from outside, of which one is told in time, costs nothing. */
+ * A worker that is known to have crashed or to be unhealthy starts with FINGERPRINTING. Bodies are
+ * read only in that state, so a kill from outside that is reported in time costs nothing. */
 
 enum as_pending_verdict_state {
     AS_PENDING_VERDICT_WAITING,
@@ -424,65 +439,65 @@ struct as_pending_verdict {
     struct as_list node;
     uint64_t number;
     enum as_pending_verdict_state state;
-    enum as_loss loss; /* PRINTS: what the others are told then; UNKNOWN: time is over */
-    as_ns until;       /* WAITS: no longer; AS_NEVER: nothing has to be let go */
+    enum as_loss
+        loss; /* FINGERPRINTING: the cause by which parked requests go on; UNKNOWN: time is over */
+    as_ns until; /* WAITING: when it ends; else AS_NEVER */
     struct as_list parked, retained;
-    struct as_blame_entry
-        *in_quarantine;       /* whose like waits for what is found here; NULL: nobody's */
-    bool in_quarantine_alone; /* the only evidence was alone there */
+    struct as_blame_entry *in_quarantine; /* requests like this wait for the result; NULL: none */
+    bool alone;                           /* the only evidence ran alone in that worker */
     uint32_t n_evidence, n_fingerprinted;
     struct as_evidence evidence[];
 };
 
-/* One more, with what r executed up to stream `suspect_to` as evidence. tried: as
- * as_quarantine_abort.
- */
+/* Allocates a pending verdict for the death of r. The requests that r executed, up to stream
+ * `suspect_to`, are its evidence. tried: as returned by as_quarantine_abort. */
 struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
                                                   struct as_blame_entry *tried, as_ns now);
-/* Is q evidence there? NULL: no. */
+/* Is q evidence in g? g may be NULL. */
 bool as_pending_verdict_has_evidence(struct as_pending_verdict *g, const struct as_request *q);
-/* q (SENT, detached) waits there. */
+/* q (SENT, detached) waits for the verdict: it becomes PARKED. */
 void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *g,
                              struct as_request *q, as_ns now);
-/* q (SENT, ABANDONED or PARKED, detached, in no list) has ended; as evidence it stays, else it
- * goes.
- */
+/* q (SENT, ABANDONED or PARKED, detached, in no list) has ended. If it is evidence it becomes
+ * RETAINED, else it is released. */
 void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdict *g,
                                struct as_request *q);
-/* All that r held is there: for how long, or what of it can go on now. Gives its number, 0: it is
- * gone. What goes on is put into `back`. */
+/* To be called when g has all requests of r: sets its deadline, or puts into `back` the requests
+ * that can go on now. Returns the number of g, or 0 if g was freed. */
 uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_verdict *g,
                                   enum as_loss loss, struct as_list back[AS_PRIORITIES], as_ns now);
-/* q (PARKED) leaves, and has been answered if anybody waits. */
+/* q (PARKED) ends before the verdict. If its client waits, it has been answered. */
 void as_pending_verdict_remove(struct as_deployment *d, struct as_request *q);
-/* Takes fingerprints, and lets go what is not needed any more. True: nothing is left to do. */
+/* Computes fingerprints and releases requests that are not needed any more, as far as this turn
+ * allows. True: nothing is left to do. */
 bool as_pending_verdict_work(struct as_deployment *d, as_ns now);
 void as_pending_verdict_expire(struct as_deployment *d, as_ns now);
 as_ns as_pending_verdict_next_due(const struct as_deployment *d);
-/* Is a request of it there, whose fingerprint is not taken or which waits? */
+/* Does some pending verdict need a request of this model? */
 bool as_pending_verdict_holds_model(const struct as_deployment *d, uint32_t model);
-/* None is: nobody of it is to blame. */
+/* Drops the evidence of a model of which none is needed. */
 void as_pending_verdict_forget_model(struct as_deployment *d, uint32_t model);
 void as_pending_verdict_fail_all(struct as_deployment *d,
-                                 int err); /* what is parked ends with err */
+                                 int err); /* answers all parked requests with err */
 bool as_pending_verdict_ok(const struct as_deployment *d);
 
 /* --- replica.c --- */
 
-/* q, SENT or PARKED, was lost. True: by this rule, by its attempts and by the budget it may run
- * again, and as_replica_collect_retry must follow. */
+/* q (SENT or PARKED) was lost. True: the rule, its attempts and the budget allow a retry, and
+ * as_replica_collect_retry must follow. */
 bool as_replica_may_retry(struct as_deployment *d, struct as_request *q, enum as_retry rule);
-/* Puts q, in no list, with the others that are to go on; by order, since the oldest shall find its
- * place first. */
+/* Adds q (in no list) to the requests that are to be retried, by arrival, so that the oldest is
+ * placed first. */
 void as_replica_collect_retry(struct as_list back[AS_PRIORITIES], struct as_request *q);
-/* They go on. */
+/* Sends or queues the collected requests again. */
 void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITIES], as_ns now);
 
-/* --- deploy.c --- */
+/* --- deployment.c --- */
 
-/* The worker is told that nobody waits for q (SENT), which keeps its slot until it answers. */
+/* Cancels q (SENT) at its worker. q becomes ABANDONED and keeps its slot until the worker answers.
+ */
 void as_deployment_abandon(struct as_deployment *d, struct as_request *q, int reason);
-/* q ends: what it was counted in. */
+/* q ends: removes it from the blame table and the retry budget. */
 static inline void as_deployment_uncount(struct as_deployment *d, struct as_request *q)
 {
     if (__builtin_expect(q->blame != NULL, 0))
@@ -493,11 +508,12 @@ static inline void as_deployment_uncount(struct as_deployment *d, struct as_requ
     }
 }
 
-/* q is held no longer: state DONE, release. */
+/* Ends q: state DONE, ops.release. */
 void as_deployment_release(struct as_deployment *d, struct as_request *q);
-/* Tells the client err: counters, op. q (QUEUED or SENT) must end or be abandoned next. */
+/* Answers the client of q with err and counts that. q (QUEUED, SENT or PARKED) must end or be
+ * abandoned next. */
 void as_deployment_answer(struct as_deployment *d, struct as_request *q, int err);
-/* Both: q (QUEUED or SENT, in no list) ends here with err. */
+/* Answers q (QUEUED or SENT, in no list) with err and ends it. */
 void as_deployment_fail(struct as_deployment *d, struct as_request *q, int err);
 
 #endif

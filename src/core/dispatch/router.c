@@ -2,7 +2,7 @@
 
 #include "core/dispatch/replica.h"
 
-/* Less loaded; of equals the one that has waited longer for work. */
+/* a has fewer unanswered requests than b, or as many and was used less recently. */
 static bool better(const struct as_replica *a, const struct as_replica *b)
 {
     if (a->unanswered != b->unanswered)

@@ -179,8 +179,8 @@ static bool is_duplicate(const struct as_evidence *evidence, uint32_t i)
     return false;
 }
 
-void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n,
-                      bool in_quarantine_alone, as_ns now)
+void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uint32_t n, bool alone,
+                      as_ns now)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct as_evidence *v = &evidence[i];
@@ -189,7 +189,7 @@ void as_suspect_blame(struct as_deployment *d, struct as_evidence *evidence, uin
         if (is_duplicate(evidence, i)) {
             e = as_blame_find(&d->blame, &v->fingerprint, now);
         } else {
-            e = as_blame_add(&d->blame, &v->fingerprint, in_quarantine_alone, v->ran, now);
+            e = as_blame_add(&d->blame, &v->fingerprint, alone, v->ran, now);
             d->stat.blamed++;
         }
         if (e && v->q && v->q->state == AS_REQ_PARKED && !v->q->blame)

@@ -61,8 +61,8 @@ static void renew_entry(struct as_blame *b, struct as_blame_entry *e, as_ns now)
     e->until = now + b->conf.ttl;
 }
 
-/* Its time is over: condemned, it is on probation for as long again; a suspect is forgotten. True:
- * it has gone. */
+/* If its time is over: poison becomes a suspect for as long again, and a suspect is removed unless
+ * it is in use. True: it was removed. */
 static bool expire_entry(struct as_blame *b, struct as_blame_entry *e, as_ns now)
 {
     if (e->until > now)
@@ -96,7 +96,7 @@ struct as_blame_entry *as_blame_find(struct as_blame *b, const struct as_fingerp
     return NULL;
 }
 
-/* One that nobody waits as: rather a suspect, who may be innocent. */
+/* Removes the oldest unused entry; a suspect first, since it may be harmless. */
 static bool evict_one(struct as_blame *b)
 {
     for (int state = AS_BLAME_SUSPECT; state <= AS_BLAME_POISON; state++) {
@@ -134,8 +134,8 @@ struct as_blame_entry *as_blame_add_suspect(struct as_blame *b, const struct as_
     return e;
 }
 
-struct as_blame_entry *as_blame_add(struct as_blame *b, const struct as_fingerprint *p,
-                                    bool on_trial, as_ns ran, as_ns now)
+struct as_blame_entry *as_blame_add(struct as_blame *b, const struct as_fingerprint *p, bool alone,
+                                    as_ns ran, as_ns now)
 {
     struct as_blame_entry *e = as_blame_add_suspect(b, p, now);
 
@@ -143,7 +143,7 @@ struct as_blame_entry *as_blame_add(struct as_blame *b, const struct as_fingerpr
         return NULL;
     e->deaths_caused++;
     e->longest_run = AS_MAX(e->longest_run, ran);
-    e->proven = e->proven || on_trial;
+    e->proven = e->proven || alone;
     if (e->proven && e->deaths_caused > 1)
         e->state = AS_BLAME_POISON;
     return e;

@@ -44,7 +44,7 @@ bool as_breaker_on_answer(struct as_breaker *b, const struct as_breaker_conf *co
         set_state(b, AS_BREAKER_CLOSED);
         b->until = now + conf->open_max;
         return true;
-    default: /* what it had when it opened says nothing new */
+    default: /* answers to requests from before it opened tell nothing new */
         return false;
     }
 }

@@ -15,7 +15,7 @@ void as_median_add(struct as_median *m, as_ns sample)
     }
     if (sample == m->value)
         return;
-    /* in a quarter of steps it overshoots, so a step is never larger than the way */
+    /* it would overshoot in a quarter of the steps, so a step is never larger than the distance */
     m->step = up == m->up ? m->step + m->step / 2 : AS_MAX(m->step / 4, least);
     m->up = up;
     if (up)

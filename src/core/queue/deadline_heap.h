@@ -1,7 +1,7 @@
-/* core/queue/deadline_heap.h — requests by deadline: a binary heap whose members know their place.
+/* core/queue/deadline_heap.h — requests by deadline: a binary heap whose members know their index.
  *
- * So that a request that ends early leaves in O(log n) without a search. The heap owns nothing but
- * its array. Requests without a deadline do not enter.
+ * A request that ends early is therefore removed in O(log n) without a search. The heap owns its
+ * array, but not the requests. A request without a deadline must not be pushed.
  */
 #ifndef AS_CORE_DEADLINE_HEAP_H
 #define AS_CORE_DEADLINE_HEAP_H
@@ -15,11 +15,12 @@ struct as_deadline_heap {
 
 void as_deadline_heap_init(struct as_deadline_heap *h);
 void as_deadline_heap_fini(struct as_deadline_heap *h);
-void as_deadline_heap_push(struct as_deadline_heap *h, struct as_request *q); /* q is in no heap */
+void as_deadline_heap_push(struct as_deadline_heap *h,
+                           struct as_request *q); /* q must not be in a heap */
 void as_deadline_heap_remove(struct as_deadline_heap *h,
-                             struct as_request *q); /* nothing when it is not in */
-struct as_request *
-as_deadline_heap_first(const struct as_deadline_heap *h); /* earliest deadline, or NULL */
+                             struct as_request *q); /* no effect if q is not in it */
+struct as_request *as_deadline_heap_first(
+    const struct as_deadline_heap *h); /* the request with the earliest deadline, or NULL */
 bool as_deadline_heap_ok(const struct as_deadline_heap *h);
 
 #endif

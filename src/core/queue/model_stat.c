@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Twice the room, so that the sizes that a model sees are soon all there. */
+/* Doubles the array, so that it soon has room for every size that the model sees. */
 __attribute__((noinline, cold)) static void grow(struct as_model_stat *s, uint32_t size)
 {
     uint32_t n = AS_MIN(AS_MAX(size, 2 * s->n_calls), AS_BATCH_MAX);

@@ -1,9 +1,9 @@
-/* core/queue/model_stat.h — what became of the requests to one model.
+/* core/queue/model_stat.h — counters and times of the requests to one model.
  *
- * Beside the counters of its deployment (core/queue/stat.h), in the terms that clients of the protocol
- * ask for: successes and failures, where the time of the successful ones went, and what calls of
- * the handler cost by the number of their items. Plain numbers written by the owning loop; another
- * loop asks by message. Requests that a client took back are in none of them.
+ * These are kept beside the counters of the deployment (core/queue/stat.h), in the terms of the
+ * protocol's statistics extension: successes and failures, the phases of successful requests, and
+ * the times of handler calls by batch size. The numbers are written by the loop that owns the
+ * deployment; other loops ask for them by message. Cancelled requests are not counted.
  */
 #ifndef AS_CORE_MODEL_STAT_H
 #define AS_CORE_MODEL_STAT_H
@@ -14,40 +14,42 @@
 /* Calls of the handler that had the same number of items. */
 struct as_model_calls {
     uint64_t n;
-    as_ns input_ns, infer_ns, output_ns; /* of each call's first answer; as below */
+    as_ns input_ns, infer_ns,
+        output_ns; /* of the first answer of each call; the phases of as_model_stat */
 };
 
 struct as_model_stat {
-    uint64_t success, fail;       /* requests; refused and expired ones are failures */
-    uint64_t inferences;          /* items of the successful ones */
-    uint64_t executions;          /* calls of the handler that these took */
-    as_ns success_ns, fail_ns;    /* from the arrival to the verdict; refused ones took none */
-    as_ns queue_ns;               /* of successful ones: from the arrival to the (last) dispatch */
-    as_ns input_ns;               /* to the worker, and waiting there */
-    as_ns service_ns;             /* in the handler */
-    as_ns output_ns;              /* the way back, as far as it was measured; else in input_ns */
-    as_ns last;                   /* when the last success was; 0: none */
-    struct as_hist queue;         /* queue_ns, one by one */
-    struct as_model_calls *calls; /* [i]: of i + 1 items; grows with the largest that was seen */
+    uint64_t success, fail;    /* requests; refused and expired ones count as failures */
+    uint64_t inferences;       /* items of the successful requests */
+    uint64_t executions;       /* calls of the handler that executed them */
+    as_ns success_ns, fail_ns; /* from arrival to the answer; refused requests add nothing */
+    as_ns queue_ns;            /* of successful requests: from arrival to the last dispatch */
+    as_ns input_ns;            /* on the way to the worker, and waiting there */
+    as_ns service_ns;          /* in the handler */
+    as_ns output_ns;      /* on the way back; where that was not measured it is part of input_ns */
+    as_ns last;           /* time of the last success; 0: none */
+    struct as_hist queue; /* histogram of queue_ns */
+    struct as_model_calls
+        *calls; /* calls[i]: calls with i + 1 items; grows to the largest size seen */
     uint32_t n_calls;
 };
 
-/* What the worker measured of one request, 0: it did not. Its clock and its word are not ours: the
- * parts are cut down to the time that there was. */
+/* What the worker measured for one request; 0: nothing. The worker is not trusted: the values are
+ * cut to the time that passed here. */
 struct as_model_times {
-    as_ns service; /* ns the handler ran; unknown: all of the time since the dispatch */
-    as_ns back;    /* ns since it ended */
+    as_ns service; /* ns that the handler ran; 0: all of the time since the dispatch is taken */
+    as_ns back;    /* ns from the handler's end until now */
 };
 
-/* Counters start as zeros. Frees what they grew. */
+/* Frees `calls`. A struct of zeros is the initial state. */
 void as_model_stat_fini(struct as_model_stat *s);
 
-/* The worker's answer to q has come. size: items of the call of the handler that it is the first
- * answer of, at most AS_BATCH_MAX; 0: the call was counted with another request of the batch. */
+/* Counts the worker's answer to q. size: items of the whole call if this is its first answer, at
+ * most AS_BATCH_MAX; 0: the call was counted with another request of its batch. */
 void as_model_stat_success(struct as_model_stat *s, const struct as_request *q,
                            struct as_model_times t, uint32_t size, as_ns now);
 
-/* An accepted request ended with an error, the worker's or core's. */
+/* Counts an accepted request that ended with an error of the worker or of the deployment. */
 static inline void as_model_stat_fail(struct as_model_stat *s, const struct as_request *q,
                                       as_ns now)
 {
@@ -55,7 +57,7 @@ static inline void as_model_stat_fail(struct as_model_stat *s, const struct as_r
     s->fail_ns += now - q->arrived;
 }
 
-/* One was refused on arrival. */
+/* Counts a request that was refused on arrival. */
 static inline void as_model_stat_refuse(struct as_model_stat *s)
 {
     s->fail++;

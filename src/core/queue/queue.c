@@ -32,7 +32,8 @@ void as_queue_fini(struct as_queue *u)
     *u = (struct as_queue){0};
 }
 
-/* Where q waits, or, for a model without batching, would wait. */
+/* The lane in which q waits; for a model without batching also where it would wait. NULL: the FIFO.
+ */
 static struct as_lane *lane_of(const struct as_queue *u, const struct as_request *q)
 {
     if (q->lane)
@@ -54,7 +55,7 @@ static void insert_by_order(struct as_list *fifo, struct as_request *q)
 
 /* --- lanes of a model with batching --- */
 
-/* After what waits in l changed. */
+/* Must be called after the contents of l changed. */
 static void update_holding(struct as_queue *u, struct as_lane *l)
 {
     bool holding =
@@ -132,7 +133,7 @@ bool as_lane_is_due_with(const struct as_lane *l, const struct as_request *q)
            (uint64_t)l->items + q->items >= as_batch_enough(&l->batching->conf);
 }
 
-/* A lane that is not ripe holds less than one batch, so the walk is short. */
+/* A lane that is held back contains less than one batch, so the walk is short. */
 void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now)
 {
     if (!l->held_back || l->next_due > now)
@@ -280,7 +281,8 @@ struct as_request *as_lane_first(const struct as_lane *l)
     return q;
 }
 
-/* Of one lane, or the FIFO; NULL: nothing. held: also what is held back. */
+/* The first request that fits t, in the FIFO and all lanes; NULL: none. held: search lanes that are
+ * held back, too. */
 static struct as_request *find_first(const struct as_queue *u, const struct as_replica_capacity *t,
                                      bool held)
 {
@@ -350,7 +352,7 @@ static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane
     return true;
 }
 
-/* The sums of a lane with batching are those of its requests, which are all alike. */
+/* The sums of a lane with batching must match its requests, which may all share a call. */
 static bool batching_ok(const struct as_queue *u, const struct as_lane *l)
 {
     const struct as_batch_conf *conf = &l->batching->conf;

@@ -1,12 +1,14 @@
-/* core/queue/queue.h — requests that wait for a replica: strict priorities, first come first
- * served.
+/* core/queue/queue.h — requests that wait for a replica: strict priorities, first come first served
+ * within each.
  *
- * All models share one FIFO per priority. A model whose cap can bite (it is below the slots of some
- * replica), or that some replica does not serve, gets lanes of its own, so that its requests are
- * stepped over without a walk; the order number keeps "first come" exact across lanes. A model with
- * batching (core/queue/batch.h) gets a lane for each kind of request that waits, so that a batch is
- * the front of one lane, and nothing of it is stepped over. A lane that is not ripe gives nothing.
- * The queue owns its lanes, never the requests.
+ * All models share one FIFO per priority. A model gets a lane (a queue of its own) when it cannot
+ * run on every free slot: because its cap is below the slots of some replica, or because some
+ * replica does not serve it. A search then skips all of its requests at once. The arrival number
+ * keeps the order exact across lanes. A model with batching (core/queue/batch.h) has a lane for
+ * each kind of request that waits, so that a batch is the front of one lane. A lane that is not due
+ * is skipped.
+ *
+ * The queue owns its lanes, but not the requests. Thread: the loop that owns the deployment.
  */
 #ifndef AS_CORE_QUEUE_H
 #define AS_CORE_QUEUE_H
@@ -14,60 +16,62 @@
 #include "core/queue/batch.h"
 #include "core/queue/request.h"
 
-/* Kinds of one model that wait in lanes of their own. Requests of further kinds go one by one:
- * where so many do not fit each other, a batch would not fill anyway. */
+/* Kinds of one model that have lanes of their own. Requests of further kinds are executed one by
+ * one: with so many different kinds no batch would fill anyway. */
 #define AS_QUEUE_KINDS_MAX 64u
 
 struct as_batching;
 
-/* What one replica has of one model. */
+/* One model in one replica. */
 struct as_replica_model {
-    uint32_t calls;    /* unanswered; those beyond the model's cap wait in the worker */
-    uint32_t prefetch; /* so many may wait there, as far as the replica takes any in advance */
+    uint32_t calls;    /* unanswered calls; those beyond the model's cap wait in the worker */
+    uint32_t prefetch; /* the most that may wait there behind the model's cap */
     as_ns service;     /* moving average, weight 1/8; 0 unknown; only where the model has a lane */
-    uint32_t seen;     /* of a walk over the replica's requests */
-    bool absent;       /* its worker does not serve it */
+    uint32_t seen;     /* scratch counter of a walk over the replica's requests */
+    bool absent;       /* the worker does not serve this model */
 };
 
-/* A replica, as whoever looks for its next request needs to know it. */
+/* What a replica could accept now: the argument of a search for its next request. */
 struct as_replica_capacity {
-    const struct as_replica_model *of_model; /* by model; NULL: there are no lanes, or all fit */
-    uint32_t slots;   /* the most that it was ever granted: a lower cap counts */
-    bool may_execute; /* it has room for a request that no cap holds up */
-    bool may_wait;    /* it has room for one that waits there behind its model's cap */
+    const struct as_replica_model
+        *of_model;    /* by model; NULL: there are no lanes, or caps do not matter */
+    uint32_t slots;   /* the most that it was ever granted: only a cap below this matters */
+    bool may_execute; /* it has room for a request whose model is below its cap */
+    bool may_wait;    /* it has room for a request that waits behind its model's cap */
 };
 
 struct as_lane {
     struct as_list fifo[AS_PRIORITIES];
-    struct as_list node; /* in active while it holds requests */
+    struct as_list node; /* in as_queue.active while it holds requests */
     uint32_t model, cap, n;
-    uint32_t recalled; /* of the lane in as_queue.lanes: requests of the model under recall */
+    uint32_t recalled; /* only in as_queue.lanes: requests of the model that are being recalled */
     struct as_batching *batching; /* NULL: one at a time */
-    /* with batching */
+    /* only with batching: */
     uint64_t kind;
-    uint32_t items;  /* of all that wait here */
-    uint32_t ready;  /* requests that have waited long enough */
-    as_ns next_due;  /* none of the others is ready before; AS_NEVER */
-    bool one_by_one; /* of many kinds: one by one, at once */
-    bool held_back;  /* it has requests and is not ripe */
-    bool dropped;    /* of the lane in as_queue.lanes: the model is served no more */
+    uint32_t items; /* of all requests that wait here */
+    uint32_t ready; /* requests that need not wait for others any more */
+    as_ns next_due; /* when the next of the others becomes ready, or earlier; AS_NEVER */
+    bool
+        one_by_one; /* requests of different kinds: they go one by one, and never wait for others */
+    bool held_back; /* it has requests and is not due */
+    bool dropped;   /* only in as_queue.lanes: the model was dropped, nobody serves it */
 };
 
-/* What a model with batching has beside the lane in as_queue.lanes, which takes the kinds that are
- * too many. */
+/* The lanes by kind of a model with batching. Its lane in as_queue.lanes holds requests of the
+ * kinds for which `kinds` has no room. */
 struct as_batching {
     struct as_batch_conf conf;
     as_ns service; /* of one call: moving average, weight 1/8; 0 unknown */
     uint32_t n_kinds;
-    struct as_lane *kinds[AS_QUEUE_KINDS_MAX]; /* an empty one is used again */
+    struct as_lane *kinds[AS_QUEUE_KINDS_MAX]; /* an empty lane is used again for another kind */
 };
 
 struct as_queue {
     struct as_list fifo[AS_PRIORITIES];
     uint32_t n;             /* requests, lanes included */
-    struct as_lane **lanes; /* by model; NULL: shares the FIFO */
+    struct as_lane **lanes; /* by model; NULL: its requests are in the shared FIFO */
     uint32_t n_lanes;       /* size of that array */
-    uint32_t n_held_back;   /* lanes that hold back what they have */
+    uint32_t n_held_back;   /* lanes that are held back */
     struct as_list active;  /* lanes that hold requests */
     /* May two requests of the same model and kind share a call? Kinds are hashes. NULL: yes. */
     bool (*alike)(const struct as_request *a, const struct as_request *b);
@@ -76,34 +80,34 @@ struct as_queue {
 void as_queue_init(struct as_queue *u);
 void as_queue_fini(struct as_queue *u); /* empty */
 
-/* By q->order within its priority. At the end, where new ones go, and at the front, where replays
- * go, without a walk. */
+/* Inserts q by its arrival number within its priority. At the end (new requests) and at the front
+ * (retries) this takes no walk. */
 void as_queue_push(struct as_queue *u, struct as_request *q);
 void as_queue_remove(struct as_queue *u, struct as_request *q);
 
-/* A lane for the model, which has none yet. Requests that wait already move over. */
+/* Adds a lane for a model that has none yet. Its waiting requests move into it. */
 void as_queue_add_lane(struct as_queue *u, uint32_t model, uint32_t cap);
-/* Of which nothing waits: its lane goes, and its requests would share the FIFO. */
+/* Removes the lane of a model of which nothing waits. Later requests go into the shared FIFO. */
 void as_queue_remove_lane(struct as_queue *u, uint32_t model);
 static inline const struct as_lane *as_queue_lane(const struct as_queue *u, uint32_t model)
 {
     return model < u->n_lanes ? u->lanes[model] : NULL;
 }
 
-/* Does the cap of the lane's model hold up one more, in a replica with so many slots and `of_model`
- * by model? A cap that the slots cannot exceed holds up nothing. */
+/* Would one more call of the lane's model have to wait for the model's cap, in a replica with these
+ * slots? A cap that is not below the slots never matters. */
 static inline bool as_lane_cap_reached(const struct as_lane *l,
                                        const struct as_replica_model *of_model, uint32_t slots)
 {
     return l->cap < slots && of_model[l->model].calls >= l->cap;
 }
-/* May it execute one more of the model at once, if it has a free slot? */
+/* Could the replica execute one more call of the model at once, if it has a free slot? */
 static inline bool as_lane_can_execute(const struct as_lane *l,
                                        const struct as_replica_model *of_model, uint32_t slots)
 {
     return !of_model[l->model].absent && !as_lane_cap_reached(l, of_model, slots);
 }
-/* Does it take one more of the model, to execute or to wait there? */
+/* May one more call of the model be sent to the replica, to execute or to wait there? */
 static inline bool as_lane_can_send(const struct as_lane *l, const struct as_replica_capacity *t)
 {
     const struct as_replica_model *s = &t->of_model[l->model];
@@ -115,47 +119,48 @@ static inline bool as_lane_can_send(const struct as_lane *l, const struct as_rep
                : t->may_execute;
 }
 
-/* What the replica takes next: the oldest of the most urgent priority whose model has room and
- * whose lane is ripe. NULL: nothing for it. */
+/* The next request for a replica: the oldest of the most urgent priority whose model has room there
+ * and whose lane is due. NULL: none. */
 struct as_request *as_queue_first_for(const struct as_queue *u,
                                       const struct as_replica_capacity *t);
-/* The very first, whatever its model; NULL: empty. */
+/* The first request of the queue, whatever its model; NULL: empty. */
 struct as_request *as_queue_front(const struct as_queue *u);
-/* The oldest of the most urgent of a model with a lane; with batching, of some kind. NULL: none. */
+/* The first request of a model that has a lane; with batching, the first of some kind. NULL: none.
+ */
 struct as_request *as_queue_first_of_model(const struct as_queue *u, uint32_t model);
-/* All that wait, into `all` in an order that is kept when they are pushed again one by one. */
+/* Moves all waiting requests to `all`, in the order in which they may be pushed again. */
 void as_queue_pop_all(struct as_queue *u, struct as_list *all);
 bool as_queue_ok(const struct as_queue *u);
 
 /* --- batching --- */
 
-/* The model, without a request so far, takes batches. `cap`: unless it is restricted already. */
+/* Turns batching on for a model that has no requests yet. `cap` counts only if it has no lane. */
 void as_queue_add_batching(struct as_queue *u, uint32_t model, uint32_t cap,
                            const struct as_batch_conf *conf);
-/* NULL: one at a time. */
+/* NULL: the model has no batching. */
 static inline struct as_batching *as_queue_batching(const struct as_queue *u, uint32_t model)
 {
     return model < u->n_lanes && u->lanes[model] ? u->lanes[model]->batching : NULL;
 }
-/* The lane in which q (of a model with batching, release set) would wait. */
+/* The lane in which q would wait. Its model has batching, and q->hold_until is set. */
 struct as_lane *as_queue_lane_for(struct as_queue *u, const struct as_request *q);
-/* Would the lane be ripe with q in it too? */
+/* Would the lane be due with q added? */
 bool as_lane_is_due_with(const struct as_lane *l, const struct as_request *q);
-static inline bool as_lane_is_due(const struct as_lane *l) /* one with batching */
+static inline bool as_lane_is_due(const struct as_lane *l) /* l has batching */
 {
     return l->n && !l->held_back;
 }
 struct as_request *as_lane_first(const struct as_lane *l); /* NULL: empty */
-/* q comes before: more urgent, or as urgent and older. */
+/* q goes before `other`: it is more urgent, or as urgent and older. */
 static inline bool as_queue_before(const struct as_request *q, const struct as_request *other)
 {
     return q->priority != other->priority ? q->priority < other->priority : q->order < other->order;
 }
-/* Requests whose release is <= now are ready: of all lanes that hold back something; of one that
- * has just given something away. */
+/* Marks requests whose hold_until has come as ready: in all lanes that are held back, or in one
+ * lane after requests were taken out of it. */
 void as_queue_update_due(struct as_queue *u, as_ns now);
 void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now);
-/* When that is due: not later than the first release of what is held back. AS_NEVER. */
+/* When as_queue_update_due has something to do, or earlier; AS_NEVER. */
 as_ns as_queue_next_release(const struct as_queue *u);
 
 #endif

@@ -1,9 +1,11 @@
 #include "core/queue/queue_drain.h"
 
-#define LONG_ENOUGH (100 * AS_MS) /* for a measurement */
-#define TOO_LONG    (2 * AS_SEC)  /* since then the queue was not always full */
+#define LONG_ENOUGH (100 * AS_MS) /* a measurement takes at least this */
+#define TOO_LONG                                                                                   \
+    (2 * AS_SEC) /* an older measurement is dropped: the queue was not full all the time */
 
-/* Half the new, half the old: it follows a change within a few tenths of a second. */
+/* Averages the new rate with the old one: the hint follows a change within a few tenths of a
+ * second. */
 static void update_gap(struct as_queue_drain *s, uint64_t left, as_ns now)
 {
     as_ns passed = now - s->since;

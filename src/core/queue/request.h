@@ -1,4 +1,5 @@
-/* core/queue/request.h — one request as the deciding part sees it: states, deadline, order.
+/* core/queue/request.h — one request as the scheduler sees it: its state, deadline and place in the
+ * order.
  *
  *            submit              dispatch               done
  *   NEW ───────────► QUEUED ───────────────► SENT ───────────────► DONE
@@ -6,18 +7,19 @@
  *    ▼                 │ └──────────► DONE     │ └──► ABANDONED ──────┘ worker's END/ERROR,
  *   DONE               ├───────────────────────┤                        or its death
  *                      │ returned, worker died │
- *                      └──────── PARKED ◄──────┘ worker died, and nobody has said why yet
+ *                      └──────── PARKED ◄──────┘ worker died, the cause is not known yet
  *                                  └──► DONE     cancel, expire, may not run again
  *
  *   SENT, ABANDONED, PARKED ──► RETAINED ──► DONE
  *
- * RETAINED: it executed in a worker that died. Its client has its answer, or has left; its body
- * stays until it is known whether somebody is to blame for the death, and its fingerprint taken if
- * so.
+ * PARKED: the request may run again only once the cause of its worker's death is known
+ * (dispatch/pending_verdict.c). RETAINED: the request executed in a worker that died, and its
+ * client has been answered or has left. Its body stays until the cause of the death is known,
+ * because a crash means that the body must be fingerprinted (core/protect/blame.h).
  *
- * The edge embeds this struct in its own request. From as_deployment_submit until DONE the
- * deployment holds it. Whether a SENT request has started is known only to the worker's status
- * page.
+ * The edge embeds this struct in its own request. The deployment owns the request from
+ * as_deployment_submit until DONE. Only the worker's status page tells whether a SENT request has
+ * started. Thread: the loop that owns the deployment.
  */
 #ifndef AS_CORE_REQUEST_H
 #define AS_CORE_REQUEST_H
@@ -45,60 +47,66 @@ enum as_request_state {
 #define AS_PRIORITIES 3u /* 0 most urgent; the default is 1 */
 
 struct as_request {
-    /* set by the owner before submit */
+    /* set by the caller before as_deployment_submit */
     uint32_t model;    /* index of the model within its deployment */
     uint8_t priority;  /* 0 … AS_PRIORITIES-1 */
-    bool idempotent;   /* may run twice */
-    bool has_fallback; /* another deployment takes it: refused where no replica takes requests now,
-                        * rather than left waiting for one */
-    bool is_mirror;    /* a copy that nobody waits for: given a free slot or refused, never again */
-    uint32_t items;    /* rows of its inputs; of a model with batching 1 … max_size, else 1 */
+    bool idempotent;   /* may run more than once */
+    bool has_fallback; /* another deployment can take it: refused at once when no replica serves the
+                          model now, instead of waiting for one */
+    bool is_mirror;    /* a mirrored copy whose answer nobody reads: gets a free slot at once or is
+                          refused; never retried */
+    uint32_t items;    /* rows of its inputs: 1 … max_size for a model with batching, else 1 */
     as_ns deadline;    /* AS_NEVER: none */
-    uint64_t kind;     /* of a model with batching: requests that may share a call have the same */
-    /* set by the owner before as_replica_done: the answer is a failure of the replica, not of the
-     * request */
+    uint64_t kind; /* with batching: requests that may share a call have the same kind (a hash) */
+    /* set by the caller before as_replica_done: the answer is an error that counts against the
+     * replica (core/protect/breaker.h), not against the request */
     bool failed;
     /* set by core */
     enum as_request_state state;
-    uint8_t attempts;  /* times sent */
-    uint8_t retries;   /* times a worker handed it back unstarted, as_replica_done(retry) */
-    uint8_t tries;     /* executions that were lost, but for those that an outside kill ended */
-    bool ran;          /* an execution of it was lost, whatever ended that: core/protect/retry.h */
-    bool in_budget;    /* its replay is in the deployment's budget */
-    bool recalled;     /* its RECALL is under way */
-    bool bound;        /* its answer has begun, or its worker has read on: never replayed */
-    bool unverified;   /* a suspect by a sample of its body; the rest is still to be compared */
-    bool started;      /* a RECALL left it with its worker: it runs, do not ask again */
-    as_ns arrived;     /* submit */
-    as_ns sent;        /* last dispatch */
-    as_ns suspected;   /* QUEUED, a suspect: since it waits for a replica of its own */
-    as_ns hold_until;  /* of a model with batching: held back no longer than this; 0: ready */
-    uint64_t order;    /* arrival number within the deployment; kept over replays */
+    uint8_t attempts; /* times sent */
+    uint8_t retries;  /* times that a worker handed it back unstarted: as_replica_done(retry) */
+    uint8_t tries;    /* executions that were lost, except those that a kill from outside ended */
+    bool ran;         /* some execution of it was lost, for whatever cause: core/protect/retry.h */
+    bool in_budget;   /* its retry counts against the deployment's retry budget */
+    bool recalled;    /* its worker was asked to give it back (RECALL) and has not answered yet */
+    bool bound; /* part of its answer was delivered, or more of its input was sent: it is bound to
+                   this execution and is never retried */
+    bool unverified; /* a suspect because of a sample of its body; the whole body is not compared
+                        yet */
+    bool
+        started; /* its worker kept it when it was recalled: it runs, so it is not recalled again */
+    as_ns arrived;     /* when it was submitted */
+    as_ns sent;        /* when it was last sent */
+    as_ns suspected;   /* QUEUED, a suspect: when it began to wait for a replica of its own */
+    as_ns hold_until;  /* with batching: it waits for others until then at most; 0: it may go now */
+    uint64_t order;    /* arrival number within the deployment; a retry keeps it */
     uint64_t stream;   /* stream id on the link, set by ops->send */
-    size_t heap_index; /* place in the deadline heap, SIZE_MAX: none */
+    size_t heap_index; /* index in the deadline heap; SIZE_MAX: not in it */
     struct as_replica *replica;
-    struct as_lane *lane;         /* QUEUED, of a model with batching: where it waits */
-    struct as_batch *batch;       /* SENT: those that share its call; NULL: it is alone */
-    struct as_blame_entry *blame; /* it is a suspect, core/protect/blame.h; NULL: it is not */
-    struct as_pending_verdict
-        *verdict;        /* PARKED, RETAINED: where; NULL: it is not needed there any more */
-    struct as_list node; /* queue, suspects, verdict, or the replica's sent list in stream order */
+    struct as_lane *lane;   /* QUEUED, with batching: the lane in which it waits */
+    struct as_batch *batch; /* SENT: the batch that it is part of; NULL: a call of its own */
+    struct as_blame_entry
+        *blame; /* the entry that makes it a suspect (core/protect/blame.h); NULL: no suspect */
+    struct as_pending_verdict *verdict; /* PARKED, RETAINED: the verdict that it waits for; RETAINED
+                                           and NULL: not needed any more */
+    struct as_list
+        node; /* in the queue, the suspects, a pending verdict, or the replica's `sent` */
 };
 
-/* Times that a worker may hand one request back; then its answer is the answer. */
+/* A worker may hand one request back this many times. After that its error goes to the client. */
 #define AS_REQUEST_RETRIES 8u
 
 /* State NEW, default priority, one item, no deadline. */
 void as_request_init(struct as_request *q);
-/* Where the arrows of the picture lead: row from, bit to. */
+/* The arrows of the picture: [from] has a bit for each state that may follow. */
 extern const uint8_t as_request_transitions[];
-/* The only writer of q->state; asserts that the picture has the arrow. */
+/* The only writer of q->state; asserts that the picture has this arrow. */
 static inline void as_request_set_state(struct as_request *q, enum as_request_state to)
 {
     AS_ASSERT(as_request_transitions[q->state] >> to & 1u);
     q->state = to;
 }
-/* Whether the fields fit the state. */
+/* Whether the fields are consistent with the state. */
 bool as_request_ok(const struct as_request *q);
 const char *as_request_state_name(enum as_request_state s); /* "QUEUED" */
 

@@ -1,9 +1,9 @@
-/* core/registry/traffic.h — to which version a request goes beside the one that it would be given: canary,
- * mirror, fallback.
+/* core/registry/traffic.h — to which version a request goes beside the one that it would be given:
+ * canary, mirror, fallback.
  *
- * A deployment says what it wants (struct as_traffic, core/registry/registry.h); whose requests they are is
- * said by the model's name, so all of this happens among the versions of one name. Pure; nothing of
- * it is asked for a model that is not `routed`. Thread: any.
+ * A deployment says what it wants (struct as_traffic, core/registry/registry.h); whose requests
+ * they are is said by the model's name, so all of this happens among the versions of one name.
+ * Pure; nothing of it is asked for a model that is not `routed`. Thread: any.
  *
  * Only requests that name no version get a canary or a fallback: a version is served by one
  * deployment, and who names one wants that one. A request is not handed to a version of another
