@@ -1,4 +1,5 @@
-/* The lives of requests in a deployment: submit, cancel, expire, down, the end. */
+/* The life of a request in a deployment: submit, cancel, expire, and its end; settings of models.
+ */
 #include "core/dispatch/deployment.h"
 
 #include "core/dispatch/replica.h"
@@ -85,7 +86,7 @@ static void fail_sent(struct as_replica *r)
     {
         struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
 
-        q->ran = true; /* for all that we know */
+        q->ran = true; /* it may have run */
         if (q->state == AS_REQ_SENT)
             as_deployment_answer(d, q, AS_EUNAVAILABLE);
         as_dispatch_detach(q);
@@ -97,7 +98,7 @@ void as_deployment_free(struct as_deployment *d)
 {
     if (!d)
         return;
-    d->down = true; /* what a death lets go waits for nobody */
+    d->down = true; /* requests that a removed replica gives back must not wait */
     fail_queued(d, AS_EUNAVAILABLE);
     while (d->n_replicas) {
         struct as_replica *r = d->replicas[d->n_replicas - 1];
@@ -147,7 +148,7 @@ int as_deployment_set_batching(struct as_deployment *d, uint32_t model,
         return as_batch_eq(&old->conf, conf) ? 0 : AS_EEXISTS;
     if (!conf->max_size)
         return 0;
-    if (lane && lane->n) /* it has taken requests one by one */
+    if (lane && lane->n) /* requests wait that were accepted without batching */
         return AS_EEXISTS;
     as_queue_add_batching(&d->queue, model, d->cap_of[model] ? d->cap_of[model] : UINT32_MAX, conf);
     d->batched = true;
@@ -174,7 +175,7 @@ static int refuse_request(struct as_request *q, int err)
     return err;
 }
 
-/* What every accepted request gets. */
+/* The part of accepting a request that is common to all kinds. */
 static void accept_request(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     as_request_set_state(q, AS_REQ_QUEUED);
@@ -185,7 +186,7 @@ static void accept_request(struct as_deployment *d, struct as_request *q, as_ns 
     d->stat.accepted++;
 }
 
-/* Like one that ended a worker: it waits for a replica of its own, or is refused. */
+/* A suspect (err 0) waits for a replica of its own; poison (err) is refused. */
 static int submit_suspect(struct as_deployment *d, struct as_request *q, int err, as_ns now)
 {
     if (err) {
@@ -207,7 +208,7 @@ static int submit_suspect(struct as_deployment *d, struct as_request *q, int err
     return 0;
 }
 
-/* Through its lane in any case, since others may go with it. */
+/* The request always goes through its lane, because others may join it. */
 static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     const struct as_batching *b = as_queue_batching(&d->queue, q->model);
@@ -228,7 +229,7 @@ static int submit_batched(struct as_deployment *d, struct as_request *q, as_ns n
         d->ops.wake(d->ctx, q->hold_until);
     else
         as_dispatch_send_lane(d, q->lane, now);
-    if (__builtin_expect(d->n_suspects != 0, 0)) /* nobody may be owed any more */
+    if (__builtin_expect(d->n_suspects != 0, 0)) /* turns_owed may have become 0 */
         as_quarantine_schedule(d, now);
     return 0;
 }
@@ -246,7 +247,7 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
     }
     if (d->down)
         return refuse_request(q, AS_EUNAVAILABLE);
-    if (q->deadline <= now) { /* its life here was short, but it is in the books like any other */
+    if (q->deadline <= now) { /* counted as accepted and expired: core/queue/stat.h */
         d->stat.accepted++;
         d->stat.expired++;
         return refuse_request(q, AS_EDEADLINE);
@@ -279,7 +280,7 @@ int as_deployment_submit(struct as_deployment *d, struct as_request *q, as_ns no
     return 0;
 }
 
-/* Between two answers, if every slot works as its replica did of late; in 1/1024 ns. */
+/* The expected time between two answers, from the service times of the replicas, in 1/1024 ns. */
 static as_ns estimate_gap(const struct as_deployment *d)
 {
     uint64_t per_second = 0;
@@ -316,7 +317,7 @@ void as_deployment_cancel(struct as_deployment *d, struct as_request *q, as_ns n
         d->stat.cancelled++;
         as_dispatch_dequeue(d, q, now);
         as_deployment_release(d, q);
-        if (d->n_suspects) /* nobody may be owed any more */
+        if (d->n_suspects) /* turns_owed may have become 0 */
             as_quarantine_schedule(d, now);
     } else if (q->state == AS_REQ_SENT) {
         d->stat.cancelled++;
@@ -339,7 +340,7 @@ void as_deployment_expire(struct as_deployment *d, as_ns now)
             as_deployment_answer(d, q, AS_EDEADLINE);
             as_pending_verdict_remove(d, q);
         } else {
-            /* told last: the verdict takes the request to another thread, which owns it then */
+            /* answered last: ops.answer may hand q to another thread, which owns it from then on */
             as_outlier_on_deadline(q->replica, q, now);
             as_deployment_abandon(d, q, AS_EDEADLINE);
             as_deployment_answer(d, q, AS_EDEADLINE);
@@ -383,7 +384,7 @@ void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now AS_UNU
     if (!down)
         return;
     fail_queued(d, AS_EUNAVAILABLE);
-    as_dispatch_balance(d); /* replicas that were kept for suspects have room */
+    as_dispatch_balance(d); /* replicas that were reserved for suspects have room */
 }
 
 void as_deployment_abort(struct as_deployment *d)

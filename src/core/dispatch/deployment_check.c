@@ -1,8 +1,8 @@
-/* The invariants of a deployment, as replica.h states them: for asserts, tests and the simulator.
- */
+/* Checks the invariants of a deployment that replica.h states; for asserts, tests and the
+ * simulator. */
 #include "core/dispatch/replica.h"
 
-/* The members of a batch stand together, and are as many as it says. */
+/* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */
 static bool batches_ok(const struct as_replica *r)
 {
     uint32_t packed = 0;
@@ -81,7 +81,7 @@ static bool replica_ok(const struct as_replica *r)
     return !as_queue_first_for(&d->queue, &taker); /* rule 1 */
 }
 
-/* Rule 2: nothing is left in r that could fill a free slot elsewhere. */
+/* Rule 2: no request that waits at r could fill a free slot at another replica. */
 static bool balanced(const struct as_replica *r)
 {
     struct as_recall_walk it;

@@ -1,4 +1,4 @@
-/* Who gets what: binding requests to replicas. */
+/* Which queued request is sent to which replica, and when. */
 #include "core/dispatch/replica.h"
 
 void as_dispatch_set_free(struct as_replica *r, bool is_free)
@@ -17,7 +17,7 @@ void as_dispatch_set_free(struct as_replica *r, bool is_free)
     }
 }
 
-/* One that is probed has one request at a time. */
+/* A replica that is probed (HALF_OPEN) gets one request at a time. */
 uint32_t as_dispatch_width(const struct as_replica *r)
 {
     if (!as_replica_is_open(r))
@@ -25,7 +25,7 @@ uint32_t as_dispatch_width(const struct as_replica *r)
     return r->breaker.state == AS_BREAKER_HALF_OPEN ? AS_MIN(r->slots, 1) : r->slots;
 }
 
-/* Prefetch: as many as fit in the deployment's measure of work. */
+/* A replica prefetches as many requests as fit in prefetch_work by its service time. */
 uint32_t as_dispatch_limit(const struct as_replica *r)
 {
     uint32_t work = (uint32_t)r->deployment->conf.prefetch_work, n;
@@ -55,7 +55,7 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
     return d->router->pick(d->free, d->n_free, q, &d->rand);
 }
 
-/* Behind the caps of models. */
+/* Has r room for a request that waits for its model's cap? */
 static bool has_room_behind(const struct as_replica *r)
 {
     return r->of_model && !r->deployment->batched && as_replica_is_open(r) &&
@@ -86,7 +86,7 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
 {
     struct as_replica *best = NULL;
 
-    /* rule 1: whoever waits in the shared FIFO has found no room either */
+    /* rule 1: a request waits in the FIFO, so no replica has room for q either */
     if (d->queue.n && !d->queue.n_lanes)
         return NULL;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
@@ -98,7 +98,7 @@ struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const stru
     return best;
 }
 
-/* What is true of every request that is sent, alone or in a batch. */
+/* The part of sending that is common to single requests and members of a batch. */
 static void bind_and_send(struct as_replica *r, struct as_request *q, as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -136,7 +136,7 @@ void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now)
 
 /* --- batches --- */
 
-/* Requests from the tail on, of as many calls as wait. */
+/* Counts the requests of the calls that wait, from the tail of `sent`. */
 uint32_t as_dispatch_count_waiting(const struct as_replica *r)
 {
     uint32_t calls = as_replica_front_calls(r) - r->slots, n = 0;
@@ -176,7 +176,7 @@ void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns n
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_lane *l = q->lane;
-    bool held = l && l->held_back; /* then the timer is set, though it may be late */
+    bool held = l && l->held_back; /* the timer is set already */
 
     if (q->blame) {
         as_quarantine_remove(d, q, now);
@@ -187,8 +187,8 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
         as_dispatch_update_lane(d, l, now);
 }
 
-/* Ends those at the lane's front, one batch's worth, whose deadline has passed unnoticed. True:
- * there were some, and the lane may not be the next one any more. */
+/* Ends requests at the front of the lane, as many as one batch has, whose deadline has passed
+ * before the timer fired. True: there were some, so another lane may come first now. */
 static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
     uint32_t items = 0;
@@ -213,7 +213,7 @@ static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
     return some;
 }
 
-/* The front of the lane, in order, up to where the next one does not fit. */
+/* Moves the first requests of the lane to `to`, in order, until the next one does not fit. */
 static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct as_list *to,
                               uint32_t *ret_items)
 {
@@ -230,8 +230,8 @@ static uint32_t collect_batch(struct as_deployment *d, struct as_lane *l, struct
     return n;
 }
 
-/* One call for r, which has a free slot, out of a ripe lane; or nothing yet, when some of it came
- * too late: then the caller looks again who is next. */
+/* Sends one call from a lane that is due to r, which has a free slot. If some of its requests had
+ * expired it sends nothing, and the caller must search again for what is next. */
 static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -278,7 +278,7 @@ void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now
     }
 }
 
-/* Who goes next where there is a free slot, whatever the replica. */
+/* The next request for any of the replicas with a free slot. */
 static struct as_request *find_first(const struct as_deployment *d)
 {
     struct as_request *best = NULL;
@@ -311,9 +311,9 @@ void as_dispatch_send_all(struct as_deployment *d, as_ns now)
     }
 }
 
-/* --- taken back --- */
+/* --- requests that leave a replica --- */
 
-/* One of several in a batch: the call goes on without it. */
+/* q is one of several requests of a batch: the call goes on without it. */
 static void leave_batch(struct as_replica *r, struct as_request *q)
 {
     struct as_deployment *d = r->deployment;
@@ -328,7 +328,8 @@ static void leave_batch(struct as_replica *r, struct as_request *q)
     d->prefetched -= waiting - as_replica_waiting(r);
 }
 
-/* A whole call, the last of its batch or one without; with batches about, sizes differ. */
+/* q is the last request of its call, so the slot becomes free. For deployments with batching, where
+ * the counters must be computed again because calls differ in size. */
 static void leave_slot(struct as_replica *r, struct as_request *q)
 {
     struct as_deployment *d = r->deployment;
@@ -370,7 +371,7 @@ void as_dispatch_detach(struct as_request *q)
     as_dispatch_update_free(r);
 }
 
-/* One that waits; false when it ended instead, because its deadline has passed. */
+/* True: q is in time. False: its deadline has passed, and it was ended. */
 static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (q->deadline > now)
@@ -379,7 +380,8 @@ static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns 
     return false;
 }
 
-/* A deployment that is down has no queue: what finds a slot goes at once. */
+/* In a deployment that is down nothing may wait: q is sent if there is a free slot, else it ends.
+ */
 static void requeue_batched(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     if (!as_dispatch_find_free(d, q)) {
@@ -415,7 +417,8 @@ void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns no
         as_queue_push(&d->queue, q);
 }
 
-/* A suspect waits for its quarantine; where nobody waits, not even for that. True: q is seen to. */
+/* If q is a suspect it waits for quarantine, or ends if the deployment is down. True: done with q.
+ */
 static bool requeue_suspect(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     int err = as_suspect_check(d, q, now);

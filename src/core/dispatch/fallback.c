@@ -1,5 +1,5 @@
-/* Requests that need not wait here: those that another deployment takes, and copies of another's,
- * for which nobody waits. */
+/* Requests that need not wait here: those that have another deployment to fall back to, and
+ * mirrored copies, whose answer nobody reads. */
 #include "core/dispatch/replica.h"
 
 bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
@@ -18,7 +18,7 @@ bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
             return true;
         some_out = true;
     }
-    return some_out && !some_in; /* as_outlier_readmit_all is about to let them in */
+    return some_out && !some_in; /* as_outlier_readmit_all is about to readmit them */
 }
 
 int as_fallback_check(struct as_deployment *d, const struct as_request *q, bool is_full)
@@ -61,6 +61,6 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
         if (l->batching)
             as_dispatch_update_lane(d, l, now);
     }
-    if (d->batched) /* what was put back may have come due */
+    if (d->batched) /* a lane may have become due */
         as_dispatch_send_all(d, now);
 }

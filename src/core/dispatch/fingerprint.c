@@ -1,8 +1,8 @@
-/* Fingerprints. Bodies may be large, and many at once: what is read of them in one turn of the loop
- * is bounded, so that nobody else waits for it. */
+/* Fingerprints of request bodies. Bodies may be large and many. One turn of the loop reads at most
+ * AS_DEPLOYMENT_PORTION bytes of them, so that other requests do not wait. */
 #include "core/dispatch/replica.h"
 
-/* What is left of this turn's portion. */
+/* Bytes that may still be read in this turn. A new turn is recognised by its time. */
 static uint64_t refill_portion(struct as_deployment *d, as_ns now)
 {
     if (d->portion_turn != now || !d->portion_turn) {

@@ -1,6 +1,6 @@
-/* Models that not every replica of the deployment serves, as while one version takes the place of
- * another: such a model has a lane of its own, which those that lack it step over. Where all serve
- * the same nothing of this costs anything. */
+/* Models that not every replica of the deployment serves, as during an update to another version.
+ * Such a model has a lane of its own, which replicas that do not serve it skip. While all replicas
+ * serve the same models this costs nothing. */
 #include "core/dispatch/replica.h"
 
 bool as_deployment_is_mixed(const struct as_deployment *d)
@@ -14,7 +14,7 @@ static struct as_lane *lane_of(struct as_deployment *d, uint32_t model)
 
     if (!as_queue_lane(&d->queue, model)) {
         as_queue_add_lane(&d->queue, model, cap ? cap : UINT32_MAX);
-        as_dispatch_update_caps(d); /* every replica counts by model from here on */
+        as_dispatch_update_caps(d); /* now every replica counts its calls by model */
     }
     return d->queue.lanes[model];
 }
@@ -113,7 +113,7 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
         as_queue_remove(&d->queue, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);
     }
-    /* from the front again: the quarantine of another may begin when one leaves */
+    /* starts from the front each time: when one leaves, another may enter quarantine */
     while ((q = suspect_of(d, model))) {
         as_quarantine_remove(d, q, now);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);

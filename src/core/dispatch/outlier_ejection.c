@@ -1,10 +1,11 @@
-/* Replicas that fail where their peers do not, or are several times slower: out for a while, then
- * probed. Judged when answers come, not by a timer. */
+/* Ejects replicas that fail although their peers do not, or that are several times slower than
+ * these. An ejected replica gets no requests for a while, and is then probed. Replicas are compared
+ * when answers come, not by a timer. */
 #include "core/dispatch/replica.h"
 
-#define UNIT  1024u /* the pace of a replica that takes what its peers take */
-#define LOOK  8u    /* a replica's pace is judged after so many samples */
-#define PEERS 64u   /* of many, so many are asked */
+#define UNIT  1024u /* the pace of a replica that is as fast as its peers */
+#define LOOK  8u    /* compare a replica's pace after every 8 samples */
+#define PEERS 64u   /* compare with at most this many peers */
 
 void as_outlier_add_model(struct as_deployment *d, uint32_t model)
 {
@@ -31,7 +32,7 @@ static bool may_eject(const struct as_deployment *d)
     return as_outlier_may_eject(&d->conf.outlier, as_deployment_ready(d), d->n_ejected);
 }
 
-/* It is OPEN. */
+/* The breaker of r is OPEN: stop sending to it, and set the timer for the probe. */
 static void remove_from_rotation(struct as_replica *r)
 {
     as_quarantine_release(r);
@@ -46,11 +47,11 @@ static void eject(struct as_replica *r, as_ns now)
     as_breaker_trip(&r->breaker, &d->conf.breaker, now);
     d->n_ejected++;
     d->stat.ejected++;
-    r->pace = (struct as_median){0}; /* what it will be like is not known */
+    r->pace = (struct as_median){0}; /* measured anew when it is back */
     remove_from_rotation(r);
 }
 
-/* HALF_OPEN, and no better. */
+/* It is HALF_OPEN, and still an outlier. */
 static void eject_again(struct as_replica *r, as_ns now)
 {
     as_breaker_trip(&r->breaker, &r->deployment->conf.breaker, now);
@@ -91,7 +92,7 @@ void as_outlier_on_result(struct as_replica *r, bool failed, as_ns now)
 
 /* --- slowness --- */
 
-/* Paces of the others that are in; how many. */
+/* Collects the paces of the other replicas that are not ejected; returns how many. */
 static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
 {
     const struct as_deployment *d = r->deployment;
@@ -106,7 +107,7 @@ static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
     return n;
 }
 
-/* usual: the time that r's pace is a multiple of. */
+/* usual: the median service time of the model, of which r's pace is a multiple. */
 static bool is_slow(const struct as_replica *r, as_ns usual)
 {
     const struct as_outlier_conf *conf = &r->deployment->conf.outlier;
@@ -116,8 +117,8 @@ static bool is_slow(const struct as_replica *r, as_ns usual)
            as_outlier_is_slow(conf, r->pace.value, peers, peer_paces(r, peers));
 }
 
-/* A deployment may have models that are quick and models that are slow, and a replica may have met
- * more of these: so a time is compared with those of the same model. */
+/* A deployment may have fast and slow models, and one replica may get more of the slow ones. So
+ * each service time is compared with the median of its own model. */
 void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -128,7 +129,7 @@ void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, 
     as_median_add(m, service);
     as_median_add(&r->pace, service * UNIT / m->value);
     if (__builtin_expect(r->breaker.state == AS_BREAKER_HALF_OPEN, 0)) {
-        /* all probes together: a single one may be slow by chance */
+        /* compare all probes together: a single one may be slow by chance */
         if (r->pace.n >= d->conf.breaker.probes && is_slow(r, m->value))
             eject_again(r, now);
         return;
@@ -138,7 +139,7 @@ void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, 
         eject(r, now);
 }
 
-/* A client may ask for less time than anybody needs: that is not the replica's failure. */
+/* A client may set a deadline that no replica can meet: that is no failure of this replica. */
 void as_outlier_on_deadline(struct as_replica *r, const struct as_request *q, as_ns now)
 {
     struct as_deployment *d = r->deployment;

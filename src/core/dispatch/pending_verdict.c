@@ -1,10 +1,11 @@
-/* What executed in workers that died, until it is known who is to blame. What may run again only if
- * that is known is parked; when the word does not come in time it goes on without. What has ended
- * stays for its body. Fingerprints are taken when a death was a worker's own making, or when the
- * word is late: it may still tell who is to blame, when the bodies have gone. */
+/* The requests that were executing in workers that died, until the cause of the death is known. A
+ * request that may run again only then is PARKED; if the cause is not reported in time it goes on
+ * as after an unknown cause. A request that has ended is RETAINED for its body. Fingerprints are
+ * computed when the worker crashed, or when the report is late: a crash that is reported after the
+ * bodies are freed can still be blamed on them. */
 #include "core/dispatch/replica.h"
 
-#define PENDING_VERDICTS_MAX 256u /* the oldest goes for a new one */
+#define PENDING_VERDICTS_MAX 256u /* beyond that the oldest is resolved as unknown */
 
 static struct as_pending_verdict *verdict_of(struct as_list *n)
 {
@@ -30,7 +31,7 @@ bool as_pending_verdict_has_evidence(struct as_pending_verdict *g, const struct 
     return g && evidence_of(g, q);
 }
 
-/* Nobody is parked there. What it retains goes, as soon as there is time for it. */
+/* Frees g, which has no parked requests. Its retained requests are released in later turns. */
 static void free_verdict(struct as_deployment *d, struct as_pending_verdict *g)
 {
     struct as_list *n;
@@ -47,7 +48,7 @@ static void free_verdict(struct as_deployment *d, struct as_pending_verdict *g)
     free(g);
 }
 
-/* What waits there ends, or goes on with `back`, which is to rise. */
+/* Ends the parked requests or moves them to `back`, for as_replica_requeue. */
 static void resume_parked(struct as_deployment *d, struct as_pending_verdict *g, enum as_loss loss,
                           struct as_list back[AS_PRIORITIES], as_ns now)
 {
@@ -70,8 +71,8 @@ static void resume_parked(struct as_deployment *d, struct as_pending_verdict *g,
             as_deployment_fail(d, q, AS_EMAYHAVERUN);
             continue;
         }
-        /* it may be what ended the worker: if it costs no more than an idle replica, it goes
-         * alone, so that another death is a proof */
+        /* it may have ended the worker: if a replica is idle it runs there alone, so that another
+         * death would be a proof */
         if (loss == AS_LOSS_UNKNOWN && v && g->state == AS_PENDING_VERDICT_FINGERPRINTED &&
             !n_alone && as_quarantine_has_room(d, q->model)) {
             as_suspect_add(d, q, &v->fingerprint, now);
@@ -92,7 +93,7 @@ static void resume_one(struct as_deployment *d, struct as_pending_verdict *g, en
     as_replica_requeue(d, back, now);
 }
 
-/* --- it is made --- */
+/* --- a new pending verdict --- */
 
 struct collector {
     struct as_pending_verdict *g;
@@ -125,7 +126,7 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
     g->until = AS_NEVER;
     as_list_init(&g->parked);
     as_list_init(&g->retained);
-    if (suspect_to == UINT64_MAX) { /* nobody knows what had started: what could have */
+    if (suspect_to == UINT64_MAX) { /* not known what had started: take what could have */
         as_replica_each_executing(r, add_evidence, &k);
     } else {
         AS_LIST_EACH(n, &r->sent)
@@ -142,8 +143,8 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
     return g;
 }
 
-/* Who has been lost before waits longer: it may be what ends workers, and a second one that ends
- * before the first one's verdict would be the price of haste. */
+/* A request that was lost before waits longer: it may be the one that ends workers, and must not
+ * end a second one before the cause of the first death is known. */
 void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *g,
                              struct as_request *q, as_ns now)
 {
@@ -162,7 +163,7 @@ void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdic
 {
     struct as_evidence *v = g ? evidence_of(g, q) : NULL;
 
-    if (v && v < g->evidence + g->n_fingerprinted) { /* all that is wanted of it is known */
+    if (v && v < g->evidence + g->n_fingerprinted) { /* its fingerprint is complete */
         v->q = NULL;
         v = NULL;
     }
@@ -206,14 +207,14 @@ static bool fingerprint_all(struct as_deployment *d, struct as_pending_verdict *
     return true;
 }
 
-/* All are printed. */
+/* All fingerprints of g are complete. */
 static void finish_fingerprinting(struct as_deployment *d, struct as_pending_verdict *g,
                                   struct as_list back[AS_PRIORITIES], as_ns now)
 {
     enum as_loss loss = g->loss;
 
     g->state = AS_PENDING_VERDICT_FINGERPRINTED;
-    /* first: what is like them must not go with the others */
+    /* first, because requests like the evidence must not go on with the others */
     if (loss != AS_LOSS_UNKNOWN)
         as_suspect_blame(d, g->evidence, g->n_evidence, g->alone, now);
     resume_parked(d, g, loss, back, now);
@@ -221,7 +222,7 @@ static void finish_fingerprinting(struct as_deployment *d, struct as_pending_ver
         free_verdict(d, g);
 }
 
-/* What rises is put into `back`. False: there is more to do in the next turn. */
+/* Moves requests that can go on to `back`. False: there is more to do in the next turn. */
 static bool work_portion(struct as_deployment *d, struct as_list back[AS_PRIORITIES], as_ns now)
 {
     struct as_list *n;
@@ -299,7 +300,8 @@ uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_ver
 
 /* --- over time --- */
 
-/* All that are due together: who came first goes first, whichever worker had it. */
+/* Handles all that are due together, so that requests go on in the order of their arrival,
+ * whichever worker had them. */
 void as_pending_verdict_expire(struct as_deployment *d, as_ns now)
 {
     AS_LIST_EACH(n, &d->verdicts)
@@ -320,7 +322,7 @@ as_ns as_pending_verdict_next_due(const struct as_deployment *d)
     for (struct as_list *n = d->verdicts.next; n != &d->verdicts; n = n->next) {
         const struct as_pending_verdict *g = verdict_of(n);
 
-        /* one whose requests have all gone waits for nothing but the word */
+        /* without requests it waits only for the report, and needs no timer */
         if (g->state == AS_PENDING_VERDICT_WAITING && (!as_list_empty(&g->parked) || g->n_evidence))
             next = AS_MIN(next, g->until);
     }
@@ -338,7 +340,7 @@ void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_los
         as_suspect_blame(d, g->evidence, g->n_evidence, g->alone, now);
         free_verdict(d, g);
     } else if (crashed && g->state == AS_PENDING_VERDICT_FINGERPRINTING) {
-        g->loss = loss; /* when they are whole */
+        g->loss = loss; /* used when the fingerprints are complete */
     } else if (crashed) {
         start_fingerprinting(g, loss);
     } else {
@@ -425,7 +427,7 @@ static bool retained_ok(const struct as_list *head, const struct as_pending_verd
     return true;
 }
 
-/* What is to be read is there. */
+/* The bodies that are still to be fingerprinted are there. */
 static bool evidence_ok(const struct as_pending_verdict *g)
 {
     for (uint32_t i = 0; i < g->n_evidence; i++) {

@@ -1,10 +1,12 @@
-/* Suspects: each runs alone in a replica, which is kept free for it. A few at once, so that most of
- * the deployment serves the others; never two that are alike; in turns with those who wait. */
+/* Each suspect runs alone in a replica that is reserved for it. Only a few run at once, so that
+ * most replicas serve other requests; never two with the same fingerprint; and in turns with other
+ * requests. */
 #include "core/dispatch/quarantine.h"
 
 #include "core/dispatch/replica.h"
 
-#define SHARE 3u /* of the ready replicas, one in so many may be on quarantine, and always one */
+#define SHARE                                                                                      \
+    3u /* at most one third of the ready replicas is in quarantine, but at least one may be */
 
 void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to)
 {
@@ -49,9 +51,9 @@ bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model)
     return false;
 }
 
-/* --- the line --- */
+/* --- waiting suspects --- */
 
-/* When q, which waits, is refused. */
+/* When q is refused if it still waits. */
 static as_ns refuse_at(const struct as_deployment *d, const struct as_request *q)
 {
     if (d->serving_since == AS_NEVER)
@@ -67,7 +69,7 @@ void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns 
     q->suspected = now;
     if (d->serving_since != AS_NEVER)
         d->ops.wake(d->ctx, refuse_at(d, q));
-    for (uint32_t i = 0; i < d->n_replicas; i++) { /* rests that nobody has waited for */
+    for (uint32_t i = 0; i < d->n_replicas; i++) { /* replicas whose pause nobody has waited for */
         struct as_quarantine *t = &d->replicas[i]->quarantine;
 
         if (t->state == AS_QUARANTINE_NONE && t->until > now)
@@ -77,7 +79,7 @@ void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns 
     }
 }
 
-/* The others have r again: as many as wait now go before a replica is kept from them next. */
+/* Other requests may use r again. As many as wait now go before a replica is reserved next. */
 static void end_turn(struct as_replica *r, enum as_quarantine_state to)
 {
     struct as_deployment *d = r->deployment;
@@ -90,7 +92,7 @@ static void end_turn(struct as_replica *r, enum as_quarantine_state to)
     as_dispatch_update_limits(r);
 }
 
-/* Whoever was kept free for a suspect, or has it. rest: until then it is not kept again. */
+/* Ends the quarantine of r in any state. rest: until then r is not reserved again. */
 static void release_replica(struct as_replica *r, as_ns rest)
 {
     r->quarantine.suspect->blame->in_quarantine = false;
@@ -132,16 +134,17 @@ void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns n
 
 /* --- the quarantine --- */
 
-/* Is r of no use to those who wait, or have they had their turn? */
+/* May r be reserved? Yes if waiting requests cannot use it, or have had their turn. */
 static bool may_reserve(const struct as_replica *r)
 {
     const struct as_deployment *d = r->deployment;
 
-    /* rule 1: one with room could take nothing of what waits */
+    /* rule 1: if r has room then no waiting request could go there */
     return as_replica_has_room(r) || !AS_MIN(d->turns_owed, d->queue.n);
 }
 
-/* The one that will be idle first, as far as one can tell, of those that serve the model. */
+/* The replica that will probably be idle first, of those that serve the model and may be reserved.
+ */
 static struct as_replica *choose_replica(const struct as_deployment *d, uint32_t model, as_ns now)
 {
     struct as_replica *best = NULL;
@@ -157,11 +160,11 @@ static struct as_replica *choose_replica(const struct as_deployment *d, uint32_t
     return best;
 }
 
-/* The first whose like is not on quarantine, and for which there is a replica. */
+/* The first suspect for which there is a replica, and of whose kind none is in quarantine. */
 static struct as_request *next_suspect(const struct as_deployment *d, as_ns now,
                                        struct as_replica **ret_r)
 {
-    uint32_t without = UINT32_MAX; /* a model for which there is none */
+    uint32_t without = UINT32_MAX; /* a model for which there is no replica */
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
         struct as_request *q = request_of(n);
@@ -188,7 +191,7 @@ static void reserve_replica(struct as_replica *r, struct as_request *q, as_ns no
     d->ops.wake(d->ctx, r->quarantine.until);
 }
 
-/* How long it may have a replica for itself. */
+/* How long a suspect may have a replica for itself. */
 static as_ns alone_time(const struct as_deployment *d, const struct as_blame_entry *e)
 {
     as_ns ran = AS_MIN(e->longest_run, AS_QUARANTINE_MAX / 2);
@@ -196,7 +199,7 @@ static as_ns alone_time(const struct as_deployment *d, const struct as_blame_ent
     return AS_MAX(d->conf.quarantine.time, 2 * ran);
 }
 
-/* False: its deadline has passed, and nobody has r for itself. */
+/* Sends the suspect to r. False: its deadline has passed, so it ended and r is free again. */
 static bool start_alone(struct as_replica *r, as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -218,7 +221,7 @@ static bool start_alone(struct as_replica *r, as_ns now)
     return true;
 }
 
-/* r is kept and still has others in hand: is there one that has none? */
+/* r is reserved but still busy: moves the reservation to an idle replica, if there is one. */
 static void move_to_idle(struct as_replica *r, as_ns now)
 {
     struct as_request *q = r->quarantine.suspect;
@@ -231,7 +234,7 @@ static void move_to_idle(struct as_replica *r, as_ns now)
     as_dispatch_pull(r, now);
 }
 
-/* False: some had to go instead, and others may have their turn. */
+/* False: a suspect ended because of its deadline, so another may have its turn. */
 static bool schedule_once(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
@@ -280,7 +283,7 @@ void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q)
     d->turns_owed -= d->turns_owed > 0;
 }
 
-/* All that wait as this suspect may run as they like. */
+/* No request that waits because of this entry is a suspect any more. */
 static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_ns now)
 {
     struct as_list back[AS_PRIORITIES], *n;
@@ -302,7 +305,7 @@ static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_
         q->blame = NULL;
         as_replica_collect_retry(back, q);
     }
-    if (!e->n_requests) /* else one is parked: it keeps the entry, and its time */
+    if (!e->n_requests) /* else a parked request needs the entry, which stays until it expires */
         as_blame_remove(&d->blame, e);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
@@ -324,7 +327,7 @@ void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, a
         return;
     e->n_requests--;
     q->blame = NULL;
-    /* what waits there is older than some of these: they do not go to r before it */
+    /* the queue may have older requests than these: r must take those first */
     r->paused = true;
     as_dispatch_update_limits(r);
     clear_suspect(d, e, now);
@@ -345,7 +348,7 @@ struct as_blame_entry *as_quarantine_abort(struct as_replica *r)
 
     if (r->quarantine.state != AS_QUARANTINE_NONE)
         release_replica(r, 0);
-    if (e) { /* else the next one like it could end another replica meanwhile */
+    if (e) { /* or another request like it could end another replica meanwhile */
         e->in_quarantine = true;
         e->n_requests++;
     }
@@ -374,7 +377,7 @@ void as_quarantine_update_serving(struct as_deployment *d, as_ns now)
         d->ops.wake(d->ctx, refuse_at(d, request_of(d->suspects.next)));
 }
 
-/* They have waited too long. */
+/* Refuses the suspects that have waited too long. */
 static void refuse_late(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;

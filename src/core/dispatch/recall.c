@@ -1,9 +1,9 @@
-/* What waits at the wrong replica is asked back. */
+/* Recalls: requests that wait at one replica are asked back when another has a free slot. */
 #include "core/dispatch/replica.h"
 
 #define RECALL_MAX 256u /* requests of one RECALL */
 
-/* --- what waits in a replica --- */
+/* --- requests that wait at a replica --- */
 
 void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r)
 {
@@ -45,7 +45,7 @@ static uint32_t free_slots(const struct as_deployment *d)
     return n;
 }
 
-/* How many of q's model could begin at once, in all replicas together. */
+/* How many requests of q's model could start at once, in all replicas together. */
 static uint32_t room_of_model(const struct as_deployment *d, const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
@@ -64,7 +64,7 @@ static uint32_t room_of_model(const struct as_deployment *d, const struct as_req
     return n;
 }
 
-/* Beside what is under recall already: more could not begin either. */
+/* Requests under recall take up free slots, too: a slot is recalled for only once. */
 bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q)
 {
     const struct as_lane *l = as_queue_lane(&d->queue, q->model);
@@ -74,7 +74,7 @@ bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q)
     return room_of_model(d, q) > (l && !d->batched ? l->recalled : 0);
 }
 
-/* Asks up to `want` streams back, the newest; returns how many. */
+/* Recalls up to `want` of the newest requests that wait at r; returns how many. */
 static uint32_t recall_from(struct as_replica *r, uint32_t want)
 {
     struct as_deployment *d = r->deployment;
@@ -88,10 +88,11 @@ static uint32_t recall_from(struct as_replica *r, uint32_t want)
     as_recall_walk_init(&it, r);
     while (n < RECALL_MAX && (q = as_recall_walk_next(&it))) {
         if (n >= want && (!q->batch || q->batch != last))
-            break; /* else the rest of a batch comes along: it can be one again elsewhere */
+            break; /* else it goes on to the rest of the batch, which can be one batch again at
+                      another replica */
         if (!as_recall_is_due(d, q))
             continue;
-        batch[RECALL_MAX - ++n] = q; /* filled from the back: stream order */
+        batch[RECALL_MAX - ++n] = q; /* filled from the back, so that it is in stream order */
         as_replica_mark_recalled(r, q);
         last = q->batch;
     }
@@ -104,7 +105,7 @@ static uint32_t recall_from(struct as_replica *r, uint32_t want)
     return n;
 }
 
-/* The replica with most to recall, in falling order: `after` is the one that was asked before. */
+/* The replica at which most requests wait, except those that come before `after` in that order. */
 static struct as_replica *most_waiting(struct as_deployment *d, const struct as_replica *after)
 {
     struct as_replica *best = NULL;

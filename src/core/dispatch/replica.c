@@ -1,7 +1,8 @@
-/* The lives of replicas: they come, get slots, end streams, drain, die. */
+/* The life of a replica: it is added, gets slots, ends streams, drains, dies. */
 #include "core/dispatch/replica.h"
 
-#define SERVICE_MAX (3600 * AS_SEC) /* what a worker may claim for one call */
+#define SERVICE_MAX (3600 * AS_SEC) /* a longer service time that a worker reports is cut to this  \
+                                     */
 
 int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
                    void *link)
@@ -45,7 +46,7 @@ void as_replica_grant(struct as_replica *r, uint32_t slots, uint32_t prefetch, a
         as_dispatch_update_caps(d);
     }
     if (!r->slots)
-        as_quarantine_release(r); /* for a suspect neither */
+        as_quarantine_release(r); /* no slots for a suspect either */
     as_dispatch_update_limits(r);
     as_quarantine_update_serving(d, now);
     as_outlier_readmit_all(d, now);
@@ -57,7 +58,7 @@ void as_replica_drain(struct as_replica *r, bool draining, as_ns now)
 {
     r->draining = draining;
     if (draining)
-        as_quarantine_release(r); /* it is tried elsewhere */
+        as_quarantine_release(r); /* the suspect goes to another replica */
     as_dispatch_update_limits(r);
     as_quarantine_update_serving(r->deployment, now);
     as_outlier_readmit_all(r->deployment, now);
@@ -70,7 +71,7 @@ static as_ns moving_average(as_ns old, as_ns service)
     return old ? AS_MAX(old - old / 8 + service / 8, 1) : service;
 }
 
-/* How many may wait behind the model's cap: as many as fit in the deployment's measure of work. */
+/* As many requests may wait for the model's cap as fit in prefetch_work. */
 static void record_model_service(struct as_replica *r, uint32_t model, as_ns service)
 {
     struct as_replica_model *s = &r->of_model[model];
@@ -80,7 +81,7 @@ static void record_model_service(struct as_replica *r, uint32_t model, as_ns ser
     s->prefetch = s->service > work ? 0 : work / (uint32_t)s->service;
 }
 
-/* Of a batch each member tells it, and one of them counts. */
+/* Records a measured service time. Every request of a batch reports it, but it counts once. */
 static void record_service(struct as_replica *r, struct as_request *q, as_ns service, as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -104,7 +105,7 @@ static void record_service(struct as_replica *r, struct as_request *q, as_ns ser
     as_outlier_on_service(r, q->model, service, now);
 }
 
-/* q (SENT) leaves r without an answer; others are asked before r takes more. */
+/* q (SENT) leaves r without an answer. Other replicas may take q before r takes new requests. */
 static void requeue_request(struct as_replica *r, struct as_request *q, as_ns now)
 {
     r->paused = true;
@@ -143,7 +144,7 @@ bool as_replica_done(struct as_replica *r, struct as_request *q, as_ns service, 
         as_dispatch_detach(q);
         as_outlier_on_answer(r, q, now);
         if (__builtin_expect(r->quarantine.suspect == q, 0))
-            as_quarantine_done(r, q, waits && !retry, now); /* handed back: it has not run */
+            as_quarantine_done(r, q, waits && !retry, now); /* retry: it has not run */
         if (waits) {
             as_deadline_heap_remove(&d->deadlines, q);
             as_request_set_state(q, AS_REQ_DONE);
@@ -185,7 +186,8 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
         if (!q->recalled)
             continue;
         as_replica_clear_recalled(r, q);
-        q->started = true; /* or a worker that keeps it for itself: asking again would not end */
+        q->started =
+            true; /* or the worker refuses to give it back: recalling it again would never end */
     }
     AS_ASSERT(!r->recalled);
     r->recalling = false;
@@ -194,7 +196,7 @@ void as_replica_recall_done(struct as_replica *r, as_ns now)
     as_dispatch_balance(r->deployment);
 }
 
-/* --- what runs there --- */
+/* --- executing requests --- */
 
 void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struct as_request *q),
                                void *arg)
@@ -225,7 +227,7 @@ void as_replica_fail_request(struct as_replica *r, struct as_request *q, int err
     if (q->state != AS_REQ_SENT)
         return;
     as_deployment_abandon(r->deployment, q, AS_EDEADLINE);
-    /* told last: the verdict takes the request to another thread, which owns it then */
+    /* answered last: ops.answer may hand q to another thread, which owns it from then on */
     as_deployment_answer(r->deployment, q, err);
 }
 
@@ -336,7 +338,7 @@ void as_replica_set_unhealthy(struct as_replica *r, uint64_t last_started)
     r->suspect_to = last_started;
 }
 
-/* Those that may be what has ended r: the last stream of them, 0 none. */
+/* The last stream of those requests that may have ended r; 0: none. */
 static uint64_t last_suspect(const struct as_replica *r, uint64_t last_started, enum as_loss loss)
 {
     if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_PENDING)
@@ -346,7 +348,7 @@ static uint64_t last_suspect(const struct as_replica *r, uint64_t last_started, 
     return 0;
 }
 
-/* What becomes of q, which r has not answered. */
+/* Decides what happens to q, which r has not answered. */
 static void lose_request(struct as_replica *r, struct as_request *q, enum as_progress progress,
                          enum as_loss loss, struct as_pending_verdict *g,
                          struct as_list back[AS_PRIORITIES], as_ns now)
@@ -412,7 +414,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     as_replica_requeue(d, back, now);
     as_fallback_sweep(d, now);
     as_outlier_readmit_all(
-        d, now); /* last: those that it lets in shall find the oldest of all in the queue */
+        d, now); /* last, so that readmitted replicas take the oldest requests of the whole queue */
     as_dispatch_balance(d);
     return number;
 }

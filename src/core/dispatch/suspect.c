@@ -1,5 +1,5 @@
 /* Which requests are suspects (core/protect/blame.h): those that were executing in a worker that
- * ended, as far as they run again, and those that are like them. */
+ * crashed and are retried, and those with the same fingerprint. */
 #include "core/dispatch/replica.h"
 
 static struct as_request *request_of(struct as_list *n)
@@ -13,7 +13,8 @@ static void mark_suspect(struct as_request *q, struct as_blame_entry *e)
     e->n_requests++;
 }
 
-/* By its whole fingerprint: 0, AS_EPOISON, or 0 and it is a suspect. */
+/* Looks up the complete fingerprint of q: AS_EPOISON, or 0 and q->blame is set if it is a suspect.
+ */
 static int check_fingerprint(struct as_deployment *d, struct as_request *q,
                              const struct as_fingerprint *p, as_ns now)
 {
@@ -60,7 +61,7 @@ static struct as_request *first_unproved(const struct as_deployment *d)
     return NULL;
 }
 
-/* One that was taken for a suspect: is it? */
+/* The fingerprint of an unverified suspect is complete: is q really one? */
 static void verify_one(struct as_deployment *d, struct as_request *q,
                        const struct as_fingerprint *p, as_ns now)
 {
@@ -108,7 +109,7 @@ void as_suspect_add(struct as_deployment *d, struct as_request *q, const struct 
         mark_suspect(q, e);
 }
 
-/* One that was never blamed is forgotten with the last who waits as it. */
+/* An entry without a death is removed with the last request that refers to it. */
 void as_suspect_remove(struct as_deployment *d, struct as_request *q)
 {
     struct as_blame_entry *e = q->blame;
@@ -123,7 +124,7 @@ void as_suspect_remove(struct as_deployment *d, struct as_request *q)
 
 /* --- after a death --- */
 
-/* What the queue holds of them: it is looked at as if it came now. */
+/* Checks all queued requests again, as if they were submitted now. */
 static void recheck_queue(struct as_deployment *d, as_ns now)
 {
     struct as_list all;
@@ -169,7 +170,7 @@ static bool same_fingerprint(const struct as_fingerprint *a, const struct as_fin
     return a->lo == b->lo && a->hi == b->hi && a->size == b->size && a->model == b->model;
 }
 
-/* An earlier one of the list that is the same. */
+/* Has an earlier entry of the list the same fingerprint? */
 static bool is_duplicate(const struct as_evidence *evidence, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {
