@@ -1,8 +1,9 @@
 /* The life of a replica: it is added, gets slots, ends streams, drains, dies. */
 #include "core/dispatch/replica.h"
 
-#define SERVICE_MAX (3600 * AS_SEC) /* a longer service time that a worker reports is cut to this  \
-                                     */
+#define SERVICE_MAX                                                                                \
+    (3600 * AS_SEC) /* a longer service time that a worker reports is cut to this                  \
+                     */
 
 int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
                    void *link)
@@ -350,7 +351,7 @@ static uint64_t last_suspect(const struct as_replica *r, uint64_t last_started, 
 
 /* Decides what happens to q, which r has not answered. */
 static void lose_request(struct as_replica *r, struct as_request *q, enum as_progress progress,
-                         enum as_loss loss, struct as_pending_verdict *g,
+                         enum as_loss loss, struct as_pending_verdict *pv,
                          struct as_list back[AS_PRIORITIES], as_ns now)
 {
     struct as_deployment *d = r->deployment;
@@ -359,10 +360,10 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
 
     q->ran = q->ran || progress != AS_PROGRESS_SENT;
     if (waits && rule != AS_RETRY_NEVER && rule != AS_RETRY_UNCOUNTED &&
-        (as_pending_verdict_has_evidence(g, q) ||
+        (as_pending_verdict_has_evidence(pv, q) ||
          (rule == AS_RETRY_PENDING && d->conf.verdict_wait))) {
         as_dispatch_detach(q);
-        as_pending_verdict_park(d, g, q, now);
+        as_pending_verdict_park(d, pv, q, now);
         return;
     }
     if (rule == AS_RETRY_PENDING)
@@ -374,14 +375,14 @@ static void lose_request(struct as_replica *r, struct as_request *q, enum as_pro
     if (retry)
         as_replica_collect_retry(back, q);
     else
-        as_pending_verdict_retain(d, g, q);
+        as_pending_verdict_retain(d, pv, q);
 }
 
 uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_loss loss, as_ns now)
 {
     struct as_deployment *d = r->deployment;
     struct as_list back[AS_PRIORITIES];
-    struct as_pending_verdict *g = NULL;
+    struct as_pending_verdict *pv = NULL;
     uint64_t suspect_to, number;
     struct as_blame_entry *tried;
 
@@ -392,7 +393,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
         as_list_init(&back[p]);
     suspect_to = last_suspect(r, last_started, loss);
     if (suspect_to || loss == AS_LOSS_PENDING) {
-        g = as_pending_verdict_new(r, suspect_to, tried, now);
+        pv = as_pending_verdict_new(r, suspect_to, tried, now);
     } else {
         as_quarantine_resolve(d, tried);
     }
@@ -404,13 +405,13 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
                      q->bound                   ? AS_PROGRESS_BOUND
                      : q->stream > last_started ? AS_PROGRESS_SENT
                                                 : AS_PROGRESS_STARTED,
-                     loss == AS_LOSS_UNHEALTHY && q->stream > suspect_to ? AS_LOSS_KILLED : loss, g,
-                     back, now);
+                     loss == AS_LOSS_UNHEALTHY && q->stream > suspect_to ? AS_LOSS_KILLED : loss,
+                     pv, back, now);
     }
     free(r->of_model);
     free(r->name);
     free(r);
-    number = g ? as_pending_verdict_start(d, g, loss, back, now) : 0;
+    number = pv ? as_pending_verdict_start(d, pv, loss, back, now) : 0;
     as_replica_requeue(d, back, now);
     as_fallback_sweep(d, now);
     as_outlier_readmit_all(

@@ -453,18 +453,18 @@ struct as_pending_verdict {
  * `suspect_to`, are its evidence. tried: as returned by as_quarantine_abort. */
 struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
                                                   struct as_blame_entry *tried, as_ns now);
-/* Is q evidence in g? g may be NULL. */
-bool as_pending_verdict_has_evidence(struct as_pending_verdict *g, const struct as_request *q);
+/* Is q evidence in pv? pv may be NULL. */
+bool as_pending_verdict_has_evidence(struct as_pending_verdict *pv, const struct as_request *q);
 /* q (SENT, detached) waits for the verdict: it becomes PARKED. */
-void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *g,
+void as_pending_verdict_park(struct as_deployment *d, struct as_pending_verdict *pv,
                              struct as_request *q, as_ns now);
 /* q (SENT, ABANDONED or PARKED, detached, in no list) has ended. If it is evidence it becomes
  * RETAINED, else it is released. */
-void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdict *g,
+void as_pending_verdict_retain(struct as_deployment *d, struct as_pending_verdict *pv,
                                struct as_request *q);
-/* To be called when g has all requests of r: sets its deadline, or puts into `back` the requests
- * that can go on now. Returns the number of g, or 0 if g was freed. */
-uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_verdict *g,
+/* To be called when pv has all requests of r: sets its deadline, or puts into `back` the requests
+ * that can go on now. Returns the number of pv, or 0 if pv was freed. */
+uint64_t as_pending_verdict_start(struct as_deployment *d, struct as_pending_verdict *pv,
                                   enum as_loss loss, struct as_list back[AS_PRIORITIES], as_ns now);
 /* q (PARKED) ends before the verdict. If its client waits, it has been answered. */
 void as_pending_verdict_remove(struct as_deployment *d, struct as_request *q);

@@ -1,9 +1,9 @@
 /* Old replicas that end so that a new one finds what it lacks: an update that cannot surge. */
 #include "core/replicas/replica_slot.h"
 
-static bool lacks_something(const struct as_replica_slot *pl)
+static bool lacks_something(const struct as_replica_slot *slot)
 {
-    return as_replica_slot_lack(pl).n != 0;
+    return as_replica_slot_lack(slot).n != 0;
 }
 
 /* Nothing of it is on its way, so that those which serve are those which will: a new one that does
@@ -11,11 +11,11 @@ static bool lacks_something(const struct as_replica_slot *pl)
 static bool is_at_rest(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
-        bool dead = pl->state == AS_REPLICA_SLOT_WAITING || pl->state == AS_REPLICA_SLOT_DOWN;
+        const struct as_replica_slot *slot = p->slots[i];
+        bool dead = slot->state == AS_REPLICA_SLOT_WAITING || slot->state == AS_REPLICA_SLOT_DOWN;
 
-        if (!as_replica_slot_is_ending(pl) && !as_rollout_is_available(pl) &&
-            !(as_rollout_is_old(pl) ? dead : lacks_something(pl)))
+        if (!as_replica_slot_is_ending(slot) && !as_rollout_is_available(slot) &&
+            !(as_rollout_is_old(slot) ? dead : lacks_something(slot)))
             return false;
     }
     return true;
@@ -62,22 +62,22 @@ static struct candidates candidates_of(const struct as_plan *p)
     return r;
 }
 
-static bool is_enough(const struct as_replica_slot *pl, const struct candidates *r, uint32_t n)
+static bool is_enough(const struct as_replica_slot *slot, const struct candidates *r, uint32_t n)
 {
     const struct as_plan_headroom room = {.kept = true, .ended = r->all, .n = n};
 
-    return pl->plan->ops.lacks(pl->plan->ctx, pl, &room).n == 0;
+    return slot->plan->ops.lacks(slot->plan->ctx, slot, &room).n == 0;
 }
 
 /* The shortest beginning of the candidates that is enough, when the whole candidates is. */
-static void shorten_list(const struct as_replica_slot *pl, struct candidates *r)
+static void shorten_list(const struct as_replica_slot *slot, struct candidates *r)
 {
     uint32_t too_few = r->n_ending, enough = r->n;
 
     while (too_few + 1 < enough) {
         uint32_t middle = too_few + (enough - too_few) / 2;
 
-        if (is_enough(pl, r, middle))
+        if (is_enough(slot, r, middle))
             enough = middle;
         else
             too_few = middle;
@@ -86,14 +86,14 @@ static void shorten_list(const struct as_replica_slot *pl, struct candidates *r)
 }
 
 /* Those go out of the candidates without which it is enough, too: of the last one that is known. */
-static void drop_unneeded(const struct as_replica_slot *pl, struct candidates *r)
+static void drop_unneeded(const struct as_replica_slot *slot, struct candidates *r)
 {
     for (uint32_t i = r->n_ending; i + 1 < r->n;) {
         struct as_replica_slot *one = r->all[i];
 
         memmove(&r->all[i], &r->all[i + 1], (r->n - i - 1) * sizeof(struct as_replica_slot *));
         r->all[r->n - 1] = one;
-        if (is_enough(pl, r, r->n - 1)) {
+        if (is_enough(slot, r, r->n - 1)) {
             r->n--;
             continue;
         }
@@ -117,18 +117,18 @@ static bool retire_candidates(const struct candidates *r, as_ns now)
  * another deployment takes it, and those that have ended have ended for nothing. */
 bool as_make_room(struct as_plan *p, as_ns now)
 {
-    struct as_replica_slot *pl = first_waiting(p);
+    struct as_replica_slot *slot = first_waiting(p);
     bool more = false;
     struct candidates r;
 
-    if (!pl)
+    if (!slot)
         return p->ops.release(p->ctx);
     r = candidates_of(p);
-    if (!is_enough(pl, &r, r.n)) {
+    if (!is_enough(slot, &r, r.n)) {
         more = p->ops.release(p->ctx);
-    } else if (is_at_rest(p) && !is_enough(pl, &r, r.n_ending)) {
-        shorten_list(pl, &r);
-        drop_unneeded(pl, &r);
+    } else if (is_at_rest(p) && !is_enough(slot, &r, r.n_ending)) {
+        shorten_list(slot, &r);
+        drop_unneeded(slot, &r);
         more = retire_candidates(&r, now);
     }
     free(r.all);

@@ -170,39 +170,39 @@ static const struct as_replica_slot *find_slot(const struct as_plan *p, uint32_t
     return NULL;
 }
 
-static void adopt_ranks(struct as_replica_slot *pl, const struct as_replica_slot_facts *f)
+static void adopt_ranks(struct as_replica_slot *slot, const struct as_replica_slot_facts *f)
 {
-    struct as_ranks *r = &pl->plan->ranks;
+    struct as_ranks *r = &slot->plan->ranks;
 
-    pl->facts.rank = f->rank;
-    pl->facts.rank_next = f->rank_next;
+    slot->facts.rank = f->rank;
+    slot->facts.rank_next = f->rank_next;
     as_ranks_reserve(r, f->rank);
     if (f->rank_next != f->rank)
         as_ranks_reserve(r, f->rank_next);
 }
 
-static void adopt_state(struct as_replica_slot *pl, as_ns now)
+static void adopt_state(struct as_replica_slot *slot, as_ns now)
 {
-    bool unbelievable = pl->facts.rank == AS_RANK_NONE;
+    bool unbelievable = slot->facts.rank == AS_RANK_NONE;
 
-    if (!pl->facts.ready && !unbelievable)
-        as_start_limit_count(pl->plan->starts, &pl->start);
+    if (!slot->facts.ready && !unbelievable)
+        as_start_limit_count(slot->plan->starts, &slot->start);
     if (unbelievable) {
-        pl->state = AS_REPLICA_SLOT_STOPPING;
-        pl->due = now;
-    } else if (pl->facts.retiring) {
-        pl->state = AS_REPLICA_SLOT_DRAINING;
+        slot->state = AS_REPLICA_SLOT_STOPPING;
+        slot->due = now;
+    } else if (slot->facts.retiring) {
+        slot->state = AS_REPLICA_SLOT_DRAINING;
     } else {
-        pl->state = pl->facts.ready ? AS_REPLICA_SLOT_LOST : AS_REPLICA_SLOT_STARTING;
+        slot->state = slot->facts.ready ? AS_REPLICA_SLOT_LOST : AS_REPLICA_SLOT_STARTING;
     }
-    if (pl->facts.ready)
-        as_restart_ready(&pl->restart, now);
+    if (slot->facts.ready)
+        as_restart_ready(&slot->restart, now);
 }
 
 int as_plan_adopt(struct as_plan *p, const struct as_replica_slot_facts *facts, as_ns now,
                   struct as_replica_slot **ret_place)
 {
-    struct as_replica_slot *pl;
+    struct as_replica_slot *slot;
 
     if (!facts_are_valid(facts))
         return AS_EINVALID;
@@ -210,13 +210,13 @@ int as_plan_adopt(struct as_plan *p, const struct as_replica_slot_facts *facts, 
         return AS_EEXISTS;
     if (p->n == AS_REPLICA_SLOTS_MAX)
         return AS_EFULL;
-    pl = as_replica_slot_insert(p, facts->number);
-    pl->facts = *facts;
-    pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE;
+    slot = as_replica_slot_insert(p, facts->number);
+    slot->facts = *facts;
+    slot->facts.rank = slot->facts.rank_next = AS_RANK_NONE;
     if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))
-        adopt_ranks(pl, facts);
-    adopt_state(pl, now);
-    *ret_place = pl;
+        adopt_ranks(slot, facts);
+    adopt_state(slot, now);
+    *ret_place = slot;
     return 0;
 }
 
@@ -370,7 +370,7 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation)
     return false;
 }
 
-void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *pl), void *arg)
+void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *slot), void *arg)
 {
     for (uint32_t i = 0; i < p->n; i++)
         fn(arg, p->slots[i]);

@@ -230,40 +230,40 @@ as_ns as_plan_next_due(const struct as_plan *p);
 
 /* What happens to a place. The caller tells one life of it from the next (by token); what does not
  * fit the state is ignored. A place may be gone after each of these. */
-void as_replica_slot_ready(struct as_replica_slot *pl, as_ns now);
-void as_replica_slot_lost(struct as_replica_slot *pl, as_ns now);
-void as_replica_slot_retired(struct as_replica_slot *pl, as_ns now);
+void as_replica_slot_ready(struct as_replica_slot *slot, as_ns now);
+void as_replica_slot_lost(struct as_replica_slot *slot, as_ns now);
+void as_replica_slot_retired(struct as_replica_slot *slot, as_ns now);
 /* ok false: it refused, and is as it was; text: why. */
-void as_replica_slot_configured(struct as_replica_slot *pl, uint64_t ask, bool ok,
+void as_replica_slot_configured(struct as_replica_slot *slot, uint64_t ask, bool ok,
                                 struct as_str text, as_ns now);
 /* Its process is dead: how, and what people should know (several lines). kind is CRASH when it was
  * killed for what it did. */
-void as_replica_slot_died(struct as_replica_slot *pl, enum as_exit_kind kind, struct as_str reason,
-                          as_ns now);
+void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
+                          struct as_str reason, as_ns now);
 /* It must not go on: it hangs, fails its health checks, breaks the protocol. */
-void as_replica_slot_fault(struct as_replica_slot *pl, struct as_str why, as_ns now);
+void as_replica_slot_fault(struct as_replica_slot *slot, struct as_str why, as_ns now);
 /* By hand. revive: DOWN ones try now; returns how many. restart: every replica is replaced, as by
  * an update, though nothing differs. */
 uint32_t as_plan_revive(struct as_plan *p, as_ns now);
 void as_plan_restart(struct as_plan *p, as_ns now);
 
 /* Inspection. */
-const struct as_replica_slot_facts *as_replica_slot_facts(const struct as_replica_slot *pl);
-enum as_replica_slot_state as_replica_slot_state(const struct as_replica_slot *pl);
+const struct as_replica_slot_facts *as_replica_slot_facts(const struct as_replica_slot *slot);
+enum as_replica_slot_state as_replica_slot_state(const struct as_replica_slot *slot);
 struct as_str
-as_replica_slot_name(const struct as_replica_slot *pl); /* "<deployment>-<number>", NUL follows */
+as_replica_slot_name(const struct as_replica_slot *slot); /* "<deployment>-<number>", NUL follows */
 struct as_str
-as_replica_slot_reason(const struct as_replica_slot *pl); /* why its last process ended */
+as_replica_slot_reason(const struct as_replica_slot *slot); /* why its last process ended */
 as_ns as_replica_slot_due(
-    const struct as_replica_slot *pl); /* WAITING, DOWN: when it starts; else AS_NEVER */
+    const struct as_replica_slot *slot); /* WAITING, DOWN: when it starts; else AS_NEVER */
 bool as_replica_slot_is_queued(
-    const struct as_replica_slot *pl); /* it waits for others to have started … */
+    const struct as_replica_slot *slot); /* it waits for others to have started … */
 struct as_str
-as_replica_slot_lack(const struct as_replica_slot *pl); /* … or for this, if it is not empty */
-bool as_replica_slot_has_process(const struct as_replica_slot *pl); /* it has a process */
-struct as_plan *as_replica_slot_plan(const struct as_replica_slot *pl);
-void as_replica_slot_set_user(struct as_replica_slot *pl, void *user); /* the caller's own */
-void *as_replica_slot_user(const struct as_replica_slot *pl);
+as_replica_slot_lack(const struct as_replica_slot *slot); /* … or for this, if it is not empty */
+bool as_replica_slot_has_process(const struct as_replica_slot *slot); /* it has a process */
+struct as_plan *as_replica_slot_plan(const struct as_replica_slot *slot);
+void as_replica_slot_set_user(struct as_replica_slot *slot, void *user); /* the caller's own */
+void *as_replica_slot_user(const struct as_replica_slot *slot);
 
 struct as_str as_plan_name(const struct as_plan *p);
 const struct as_plan_target *as_plan_target(const struct as_plan *p);
@@ -279,7 +279,8 @@ bool as_plan_is_empty(const struct as_plan *p);
 /* The description of this generation may be needed again: a place runs it, or it is a target. */
 bool as_plan_uses(const struct as_plan *p, uint64_t generation);
 /* In the order of their numbers. fn may not cause events. */
-void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *pl), void *arg);
+void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *slot),
+                  void *arg);
 bool as_plan_ok(const struct as_plan *p); /* every invariant, for asserts and the simulator */
 
 #endif

@@ -3,35 +3,35 @@
 
 static bool place_ok(const struct as_plan *p, uint32_t i)
 {
-    const struct as_replica_slot *pl = p->slots[i];
-    const struct as_replica_slot_facts *f = &pl->facts;
+    const struct as_replica_slot *slot = p->slots[i];
+    const struct as_replica_slot_facts *f = &slot->facts;
     bool nowhere = f->rank == AS_RANK_NONE;
 
-    if (pl->plan != p || (i && p->slots[i - 1]->facts.number >= f->number))
+    if (slot->plan != p || (i && p->slots[i - 1]->facts.number >= f->number))
         return false;
     /* only who is to end may be without a rank; who holds two of them is on its way */
-    if (nowhere && (f->rank_next != AS_RANK_NONE || pl->state != AS_REPLICA_SLOT_STOPPING))
+    if (nowhere && (f->rank_next != AS_RANK_NONE || slot->state != AS_REPLICA_SLOT_STOPPING))
         return false;
     if (!nowhere &&
         (!as_ranks_is_held(&p->ranks, f->rank) || !as_ranks_is_held(&p->ranks, f->rank_next)))
         return false;
-    if (pl->start.counted != (pl->state == AS_REPLICA_SLOT_STARTING) &&
-        pl->state != AS_REPLICA_SLOT_DRAINING)
+    if (slot->start.counted != (slot->state == AS_REPLICA_SLOT_STARTING) &&
+        slot->state != AS_REPLICA_SLOT_DRAINING)
         return false;
-    if (as_start_request_is_queued(&pl->start) &&
-        (pl->state != AS_REPLICA_SLOT_WAITING || pl->due != AS_NEVER))
+    if (as_start_request_is_queued(&slot->start) &&
+        (slot->state != AS_REPLICA_SLOT_WAITING || slot->due != AS_NEVER))
         return false;
-    if (pl->state == AS_REPLICA_SLOT_WAITING && !as_start_request_is_queued(&pl->start) &&
-        pl->due == AS_NEVER)
+    if (slot->state == AS_REPLICA_SLOT_WAITING && !as_start_request_is_queued(&slot->start) &&
+        slot->due == AS_NEVER)
         return false;
-    if (pl->state == AS_REPLICA_SLOT_UPDATING && !f->unsure)
+    if (slot->state == AS_REPLICA_SLOT_UPDATING && !f->unsure)
         return false;
-    if (pl->lack && !as_start_request_is_queued(&pl->start))
+    if (slot->lack && !as_start_request_is_queued(&slot->start))
         return false;
     if (f->early && !f->retiring)
         return false;
-    return as_replica_slot_is_ending(pl) == f->retiring || nowhere ||
-           pl->state == AS_REPLICA_SLOT_STOPPING;
+    return as_replica_slot_is_ending(slot) == f->retiring || nowhere ||
+           slot->state == AS_REPLICA_SLOT_STOPPING;
 }
 
 /* So many ranks are held as the places say: so none is held twice, and none is lost. */
@@ -53,11 +53,11 @@ static bool settled_ok(const struct as_plan *p)
     if (p->n != p->target.replicas || p->deleting)
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
+        const struct as_replica_slot *slot = p->slots[i];
 
-        if (pl->state != AS_REPLICA_SLOT_RUNNING || pl->facts.rank >= p->n ||
-            as_rollout_is_old(pl) || pl->facts.rank_next != pl->facts.rank ||
-            pl->facts.config != p->target.config || pl->facts.world != p->n)
+        if (slot->state != AS_REPLICA_SLOT_RUNNING || slot->facts.rank >= p->n ||
+            as_rollout_is_old(slot) || slot->facts.rank_next != slot->facts.rank ||
+            slot->facts.config != p->target.config || slot->facts.world != p->n)
             return false;
     }
     return true;

@@ -64,40 +64,42 @@ struct as_plan {
 struct as_replica_slot *as_replica_slot_new(struct as_plan *p);
 struct as_replica_slot *as_replica_slot_insert(struct as_plan *p,
                                                uint32_t number); /* in the table, without a rank */
-void as_replica_slot_free(struct as_replica_slot *pl);           /* out of the table; no op */
-void as_replica_slot_retire(struct as_replica_slot *pl, as_ns now); /* it may be gone after this */
-void as_replica_slot_resume(struct as_replica_slot *pl,
+void as_replica_slot_free(struct as_replica_slot *slot);         /* out of the table; no op */
+void as_replica_slot_retire(struct as_replica_slot *slot,
+                            as_ns now); /* it may be gone after this */
+void as_replica_slot_resume(struct as_replica_slot *slot,
                             as_ns now); /* adopted, and all targets are known */
-void as_replica_slot_mark_stale(struct as_replica_slot *pl); /* its process is to be replaced … */
-void as_replica_slot_clear_stale(struct as_replica_slot *pl);          /* … and is not */
-void as_replica_slot_configure(struct as_replica_slot *pl, as_ns now); /* configure, from RUNNING */
-void as_replica_slot_tick(struct as_replica_slot *pl, as_ns now);
-as_ns as_replica_slot_next_due(const struct as_replica_slot *pl);
-void as_replica_slot_set_serving(struct as_replica_slot *pl, bool serving, as_ns now);
-void as_replica_slot_revive(struct as_replica_slot *pl, as_ns now);
+void as_replica_slot_mark_stale(struct as_replica_slot *slot); /* its process is to be replaced … */
+void as_replica_slot_clear_stale(struct as_replica_slot *slot); /* … and is not */
+void as_replica_slot_configure(struct as_replica_slot *slot,
+                               as_ns now); /* configure, from RUNNING */
+void as_replica_slot_tick(struct as_replica_slot *slot, as_ns now);
+as_ns as_replica_slot_next_due(const struct as_replica_slot *slot);
+void as_replica_slot_set_serving(struct as_replica_slot *slot, bool serving, as_ns now);
+void as_replica_slot_revive(struct as_replica_slot *slot, as_ns now);
 
-static inline bool as_replica_slot_is_ending(const struct as_replica_slot *pl)
+static inline bool as_replica_slot_is_ending(const struct as_replica_slot *slot)
 {
-    return pl->state == AS_REPLICA_SLOT_DRAINING || pl->state == AS_REPLICA_SLOT_STOPPING;
+    return slot->state == AS_REPLICA_SLOT_DRAINING || slot->state == AS_REPLICA_SLOT_STOPPING;
 }
 
 /* --- rollout.c --- */
 /* What to do about the difference between what is asked for and what is; tells what has changed. */
 void as_rollout_run(struct as_plan *p, as_ns now);
-/* A process of pl has failed by its own fault, so often in a row (UINT32_MAX: for good). True: that
- * was the end of an update, and the target is the stable one again; or of a restart, and what was
- * not replaced yet stays. */
-bool as_rollout_on_failure(struct as_replica_slot *pl, uint32_t failures, struct as_str reason,
+/* A process of slot has failed by its own fault, so often in a row (UINT32_MAX: for good). True:
+ * that was the end of an update, and the target is the stable one again; or of a restart, and what
+ * was not replaced yet stays. */
+bool as_rollout_on_failure(struct as_replica_slot *slot, uint32_t failures, struct as_str reason,
                            as_ns now);
-bool as_rollout_is_old(const struct as_replica_slot *pl); /* another is to be in its stead */
+bool as_rollout_is_old(const struct as_replica_slot *slot); /* another is to be in its stead */
 as_ns as_rollout_next_due(
-    const struct as_replica_slot *pl); /* when it becomes available by time alone */
+    const struct as_replica_slot *slot); /* when it becomes available by time alone */
 bool as_rollout_is_settled(const struct as_plan *p);
-bool as_rollout_is_available(const struct as_replica_slot *pl);
+bool as_rollout_is_available(const struct as_replica_slot *slot);
 /* Of two that could go: a goes before b. */
 bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_replica_slot *b);
 /* It is to end; it may be gone after this. */
-void as_rollout_retire(struct as_replica_slot *pl, as_ns now);
+void as_rollout_retire(struct as_replica_slot *slot, as_ns now);
 
 /* --- room.c --- */
 /* Retires old ones when a new one lacks what they have, and nothing else would give it that; what

@@ -17,32 +17,32 @@ static bool is_updating(const struct as_plan *p)
     return exists(&p->stable) && !same_version(&p->stable, &p->target);
 }
 
-bool as_rollout_is_old(const struct as_replica_slot *pl)
+bool as_rollout_is_old(const struct as_replica_slot *slot)
 {
-    return pl->facts.version != pl->plan->target.version || pl->facts.stale;
+    return slot->facts.version != slot->plan->target.version || slot->facts.stale;
 }
 
-static bool is_stable(const struct as_replica_slot *pl)
+static bool is_stable(const struct as_replica_slot *slot)
 {
-    return exists(&pl->plan->stable) && pl->facts.version == pl->plan->stable.version;
+    return exists(&slot->plan->stable) && slot->facts.version == slot->plan->stable.version;
 }
 
 #define WORTH_LOST 4u /* below: it has no requests */
 
 /* A version that was stable once needs no time to show that it is. */
-static bool is_trusted(const struct as_replica_slot *pl)
+static bool is_trusted(const struct as_replica_slot *slot)
 {
-    return is_stable(pl) || pl->facts.proved;
+    return is_stable(slot) || slot->facts.proved;
 }
 
-bool as_rollout_is_available(const struct as_replica_slot *pl)
+bool as_rollout_is_available(const struct as_replica_slot *slot)
 {
-    return pl->state == AS_REPLICA_SLOT_RUNNING && is_trusted(pl);
+    return slot->state == AS_REPLICA_SLOT_RUNNING && is_trusted(slot);
 }
 
 /* Who is retired first when there are too many: serves least, and was seen to serve least. What the
  * link of one is like may not be known yet, that it was good once is. */
-static uint32_t serving_value(const struct as_replica_slot *pl)
+static uint32_t serving_value(const struct as_replica_slot *slot)
 {
     static const uint8_t of[AS_REPLICA_SLOT_STATES] = {
         [AS_REPLICA_SLOT_DOWN] = 0,    [AS_REPLICA_SLOT_WAITING] = 1,
@@ -51,27 +51,27 @@ static uint32_t serving_value(const struct as_replica_slot *pl)
         [AS_REPLICA_SLOT_RUNNING] = 5,
     };
 
-    return of[pl->state] + (of[pl->state] >= WORTH_LOST && is_trusted(pl) ? 2u : 0u);
+    return of[slot->state] + (of[slot->state] >= WORTH_LOST && is_trusted(slot) ? 2u : 0u);
 }
 
-as_ns as_rollout_next_due(const struct as_replica_slot *pl)
+as_ns as_rollout_next_due(const struct as_replica_slot *slot)
 {
-    if (pl->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_available(pl))
+    if (slot->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_available(slot))
         return AS_NEVER;
-    return pl->ready_at + pl->plan->target.policy.min_ready;
+    return slot->ready_at + slot->plan->target.policy.min_ready;
 }
 
 static void update_proven(struct as_plan *p, as_ns now)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
+        struct as_replica_slot *slot = p->slots[i];
 
-        if (pl->state == AS_REPLICA_SLOT_RUNNING && !pl->facts.proved &&
-            now >= pl->ready_at + p->target.policy.min_ready) {
-            pl->facts.proved = true;
-            p->ops.note(p->ctx, pl);
+        if (slot->state == AS_REPLICA_SLOT_RUNNING && !slot->facts.proved &&
+            now >= slot->ready_at + p->target.policy.min_ready) {
+            slot->facts.proved = true;
+            p->ops.note(p->ctx, slot);
         }
-        p->proven |= as_rollout_is_available(pl) && !as_rollout_is_old(pl);
+        p->proven |= as_rollout_is_available(slot) && !as_rollout_is_old(slot);
     }
 }
 
@@ -118,11 +118,11 @@ static struct census count_slots(const struct as_plan *p)
     struct census c = {0};
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
-        bool is_old = as_rollout_is_old(pl), is_available = as_rollout_is_available(pl);
+        const struct as_replica_slot *slot = p->slots[i];
+        bool is_old = as_rollout_is_old(slot), is_available = as_rollout_is_available(slot);
 
-        c.early += pl->facts.early;
-        if (as_replica_slot_is_ending(pl))
+        c.early += slot->facts.early;
+        if (as_replica_slot_is_ending(slot))
             continue;
         c.live++;
         c.old += is_old;
@@ -153,12 +153,12 @@ static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_ol
     struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
+        struct as_replica_slot *slot = p->slots[i];
 
-        if (as_replica_slot_is_ending(pl) || (only_old && !as_rollout_is_old(pl)))
+        if (as_replica_slot_is_ending(slot) || (only_old && !as_rollout_is_old(slot)))
             continue;
-        if (!v || as_rollout_retires_before(pl, v))
-            v = pl;
+        if (!v || as_rollout_retires_before(slot, v))
+            v = slot;
     }
     return v;
 }
@@ -169,20 +169,20 @@ static struct as_replica_slot *serving_victim(const struct as_plan *p)
     struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
+        struct as_replica_slot *slot = p->slots[i];
 
-        if (pl->state != AS_REPLICA_SLOT_RUNNING || !as_rollout_is_old(pl))
+        if (slot->state != AS_REPLICA_SLOT_RUNNING || !as_rollout_is_old(slot))
             continue;
-        if (!v || as_rollout_retires_before(pl, v))
-            v = pl;
+        if (!v || as_rollout_retires_before(slot, v))
+            v = slot;
     }
     return v;
 }
 
-static bool serves_nobody(const struct as_replica_slot *pl)
+static bool serves_nobody(const struct as_replica_slot *slot)
 {
-    return !as_replica_slot_is_ending(pl) && serving_value(pl) < WORTH_LOST &&
-           as_rollout_is_old(pl);
+    return !as_replica_slot_is_ending(slot) && serving_value(slot) < WORTH_LOST &&
+           as_rollout_is_old(slot);
 }
 
 /* An old one that serves nobody may go when what replaces it has proved itself, or when nothing
@@ -190,10 +190,10 @@ static bool serves_nobody(const struct as_replica_slot *pl)
 static struct as_replica_slot *idle_victim(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
+        struct as_replica_slot *slot = p->slots[i];
 
-        if (serves_nobody(pl) && (p->proven || !is_stable(pl)))
-            return pl;
+        if (serves_nobody(slot) && (p->proven || !is_stable(slot)))
+            return slot;
     }
     return NULL;
 }
@@ -207,12 +207,12 @@ static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t 
     return v && serves_nobody(v) && c.live - c.unproved > least ? v : NULL;
 }
 
-void as_rollout_retire(struct as_replica_slot *pl, as_ns now)
+void as_rollout_retire(struct as_replica_slot *slot, as_ns now)
 {
-    struct as_plan *p = pl->plan;
+    struct as_plan *p = slot->plan;
 
-    pl->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;
-    as_replica_slot_retire(pl, now);
+    slot->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;
+    as_replica_slot_retire(slot, now);
 }
 
 static void retire_surplus(struct as_plan *p, as_ns now)
@@ -265,10 +265,10 @@ static void admit_starts(struct as_plan *p, as_ns now)
     p->recheck_at = AS_NEVER;
 }
 
-static bool needs_configure(const struct as_replica_slot *pl)
+static bool needs_configure(const struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = &pl->facts;
-    const struct as_plan_target *t = &pl->plan->target;
+    const struct as_replica_slot_facts *f = &slot->facts;
+    const struct as_plan_target *t = &slot->plan->target;
 
     return f->config != t->config || f->world != t->replicas || f->unsure ||
            f->rank_next != f->rank;
@@ -280,21 +280,23 @@ static void configure_slots(struct as_plan *p, as_ns now)
     uint32_t room = config_step(p);
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
+        const struct as_replica_slot *slot = p->slots[i];
 
-        if (pl->state == AS_REPLICA_SLOT_UPDATING && pl->facts.config != pl->configure_facts.config)
+        if (slot->state == AS_REPLICA_SLOT_UPDATING &&
+            slot->facts.config != slot->configure_facts.config)
             room -= room > 0;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
-        bool other = pl->facts.config != p->target.config;
+        struct as_replica_slot *slot = p->slots[i];
+        bool other = slot->facts.config != p->target.config;
 
-        if (pl->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_old(pl) || !needs_configure(pl))
+        if (slot->state != AS_REPLICA_SLOT_RUNNING || as_rollout_is_old(slot) ||
+            !needs_configure(slot))
             continue;
         if (other && room == 0)
             continue;
         room -= other;
-        as_replica_slot_configure(pl, now);
+        as_replica_slot_configure(slot, now);
     }
 }
 
@@ -304,9 +306,9 @@ static bool is_complete(const struct as_plan *p)
     if (p->n != p->target.replicas)
         return false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
+        const struct as_replica_slot *slot = p->slots[i];
 
-        if (!as_rollout_is_available(pl) || as_rollout_is_old(pl) || needs_configure(pl))
+        if (!as_rollout_is_available(slot) || as_rollout_is_old(slot) || needs_configure(slot))
             return false;
     }
     return true;
@@ -318,14 +320,14 @@ static void compact_ranks(struct as_plan *p, as_ns now)
     uint32_t wanted = p->target.replicas;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *pl = p->slots[i];
+        struct as_replica_slot *slot = p->slots[i];
 
-        if (pl->facts.rank < wanted)
+        if (slot->facts.rank < wanted)
             continue;
-        pl->facts.rank_next = as_ranks_lowest_free(&p->ranks);
-        AS_ASSERT(pl->facts.rank_next < wanted);
-        as_ranks_reserve(&p->ranks, pl->facts.rank_next);
-        as_replica_slot_configure(pl, now);
+        slot->facts.rank_next = as_ranks_lowest_free(&p->ranks);
+        AS_ASSERT(slot->facts.rank_next < wanted);
+        as_ranks_reserve(&p->ranks, slot->facts.rank_next);
+        as_replica_slot_configure(slot, now);
     }
 }
 
@@ -439,9 +441,9 @@ static bool end_restart(struct as_plan *p)
     bool found = false;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct as_replica_slot *pl = p->slots[i];
+        const struct as_replica_slot *slot = p->slots[i];
 
-        found |= pl->facts.stale && !pl->refuses_configure && as_rollout_is_available(pl);
+        found |= slot->facts.stale && !slot->refuses_configure && as_rollout_is_available(slot);
     }
     for (uint32_t i = 0; found && i < p->n; i++) {
         if (!as_replica_slot_is_ending(p->slots[i]))
@@ -450,12 +452,12 @@ static bool end_restart(struct as_plan *p)
     return found;
 }
 
-bool as_rollout_on_failure(struct as_replica_slot *pl, uint32_t failures, struct as_str reason,
+bool as_rollout_on_failure(struct as_replica_slot *slot, uint32_t failures, struct as_str reason,
                            as_ns now)
 {
-    struct as_plan *p = pl->plan;
+    struct as_plan *p = slot->plan;
 
-    if (as_replica_slot_is_ending(pl) || as_rollout_is_old(pl) ||
+    if (as_replica_slot_is_ending(slot) || as_rollout_is_old(slot) ||
         failures < p->target.policy.roll_failures)
         return false;
     if (is_updating(p) && p->target.policy.roll_back) {

@@ -53,11 +53,11 @@ static void check_rest(struct sim *s)
 /* A rank changes only when everything else is as asked for, from one that is too high to one that
  * is free; nobody else's does. A move that is under way goes on, whatever is asked for meanwhile.
  */
-void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *pl)
+void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
     uint32_t n = as_plan_target(s->plans[deploy])->replicas;
-    struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(pl)];
+    struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(slot)];
 
     if (f->rank_next == f->rank || f->rank_next == p->promised || p->injected)
         return;
@@ -69,28 +69,29 @@ void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *pl)
 }
 
 /* Nobody is told a rank that is not in its note, for the next controller to know of. */
-void note_configure(struct sim *s, const struct as_replica_slot *pl,
+void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
 
     if (to->rank != f->rank_next)
-        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_replica_slot_name(pl)), to->rank);
+        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_replica_slot_name(slot)), to->rank);
 }
 
 /* The process that replaces a dead one has its rank, or the one that it was to move to. */
-void note_restart(struct sim *s, const struct as_replica_slot *pl)
+void note_restart(struct sim *s, const struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
-    const struct as_replica_slot_facts *kept = &s->procs[(uintptr_t)as_replica_slot_user(pl)].kept;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
+    const struct as_replica_slot_facts *kept =
+        &s->procs[(uintptr_t)as_replica_slot_user(slot)].kept;
 
     if (f->starts < 2)
         return; /* a new place; and of a place's first process none was before */
     if (f->rank != kept->rank && f->rank != kept->rank_next)
-        fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_replica_slot_name(pl)),
+        fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_replica_slot_name(slot)),
              kept->rank, f->rank);
     if (f->version != kept->version)
-        fail(s, "%.*s was of another version", AS_STR_FMT(as_replica_slot_name(pl)));
+        fail(s, "%.*s was of another version", AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
 static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
@@ -156,21 +157,21 @@ static void check_processes(struct sim *s)
 }
 
 /* What core is sure of is so, and the next controller will know it. */
-static void check_place(void *arg, struct as_replica_slot *pl)
+static void check_place(void *arg, struct as_replica_slot *slot)
 {
     struct sim *s = arg;
-    const struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(pl)];
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl);
+    const struct proc *p = &s->procs[(uintptr_t)as_replica_slot_user(slot)];
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
 
-    if (as_replica_slot_state(pl) != AS_REPLICA_SLOT_RUNNING || f->unsure || !p->alive ||
+    if (as_replica_slot_state(slot) != AS_REPLICA_SLOT_RUNNING || f->unsure || !p->alive ||
         p->injected)
         return;
     if (f->proved != p->kept.proved || f->stale != p->kept.stale)
-        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(pl)));
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(slot)));
     if (p->is.rank != f->rank || p->is.config != f->config || p->is.world != f->world ||
         p->is.version != f->version)
         fail(s, "process %u is not what %.*s is believed to be", p->token,
-             AS_STR_FMT(as_replica_slot_name(pl)));
+             AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
 void check(struct sim *s)

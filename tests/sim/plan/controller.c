@@ -19,14 +19,14 @@ static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
     return 0;
 }
 
-uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *pl)
+uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *slot)
 {
-    return deploy_of(s, as_replica_slot_plan(pl));
+    return deploy_of(s, as_replica_slot_plan(slot));
 }
 
-struct proc *process_of(struct sim *s, const struct as_replica_slot *pl)
+struct proc *process_of(struct sim *s, const struct as_replica_slot *slot)
 {
-    return &s->procs[(uintptr_t)as_replica_slot_user(pl)];
+    return &s->procs[(uintptr_t)as_replica_slot_user(slot)];
 }
 
 struct seek {
@@ -34,12 +34,12 @@ struct seek {
     struct as_replica_slot *found;
 };
 
-static void match(void *arg, struct as_replica_slot *pl)
+static void match(void *arg, struct as_replica_slot *slot)
 {
     struct seek *k = arg;
 
-    if (as_replica_slot_has_process(pl) && (uintptr_t)as_replica_slot_user(pl) == k->token)
-        k->found = pl;
+    if (as_replica_slot_has_process(slot) && (uintptr_t)as_replica_slot_user(slot) == k->token)
+        k->found = slot;
 }
 
 static struct as_replica_slot *place_of(struct sim *s, uint32_t deploy, uint32_t token)
@@ -61,131 +61,132 @@ static bool lives(struct sim *s)
     return true;
 }
 
-static bool acts(struct sim *s, struct as_replica_slot *pl, const char *what)
+static bool acts(struct sim *s, struct as_replica_slot *slot, const char *what)
 {
     if (!lives(s))
         return false;
-    trace(s, "%s %.*s", what, AS_STR_FMT(as_replica_slot_name(pl)));
+    trace(s, "%s %.*s", what, AS_STR_FMT(as_replica_slot_name(slot)));
     s->last_ops++;
     if (s->untouched)
         fail(s, "%s %.*s, though everything was as asked for", what,
-             AS_STR_FMT(as_replica_slot_name(pl)));
+             AS_STR_FMT(as_replica_slot_name(slot)));
     return true;
 }
 
 /* Whoever comes next knows of the process what it must, before anything is done with it. */
-static void check_note(struct sim *s, struct as_replica_slot *pl)
+static void check_note(struct sim *s, struct as_replica_slot *slot)
 {
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(pl),
-                                       *kept = &process_of(s, pl)->kept;
+    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot),
+                                       *kept = &process_of(s, slot)->kept;
 
-    if (f->rank == AS_RANK_NONE || process_of(s, pl)->injected)
+    if (f->rank == AS_RANK_NONE || process_of(s, slot)->injected)
         return;
     if (f->rank != kept->rank || f->rank_next != kept->rank_next || f->version != kept->version ||
         f->config != kept->config || f->unsure != kept->unsure || f->stale != kept->stale ||
         f->retiring != kept->retiring || f->ready != kept->ready || f->proved != kept->proved)
-        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(pl)));
+        fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
-static struct event to(struct sim *s, enum event_type type, struct as_replica_slot *pl)
+static struct event to(struct sim *s, enum event_type type, struct as_replica_slot *slot)
 {
     return (struct event){.type = type,
-                          .token = process_of(s, pl)->token,
-                          .deploy = deploy_of_place(s, pl),
-                          .facts = *as_replica_slot_facts(pl)};
+                          .token = process_of(s, slot)->token,
+                          .deploy = deploy_of_place(s, slot),
+                          .facts = *as_replica_slot_facts(slot)};
 }
 
-static void op_start(void *ctx, struct as_replica_slot *pl)
+static void op_start(void *ctx, struct as_replica_slot *slot)
 {
     struct sim *s = sim_of(ctx);
     struct proc *p;
 
-    if (!acts(s, pl, "start"))
+    if (!acts(s, slot, "start"))
         return;
-    note_restart(s, pl);
+    note_restart(s, slot);
     p = process_new(s);
     if (!p) {
         fail(s, "more than %u processes", PROCS_MAX);
         return;
     }
-    p->kept = *as_replica_slot_facts(pl);
-    take_devices(s, pl, p);
-    as_replica_slot_set_user(pl, (void *)(uintptr_t)p->token);
-    tell_supervisor(s, to(s, E_SPAWN, pl));
+    p->kept = *as_replica_slot_facts(slot);
+    take_devices(s, slot, p);
+    as_replica_slot_set_user(slot, (void *)(uintptr_t)p->token);
+    tell_supervisor(s, to(s, E_SPAWN, slot));
 }
 
-static void op_note(void *ctx, struct as_replica_slot *pl)
+static void op_note(void *ctx, struct as_replica_slot *slot)
 {
     struct sim *s = sim_of(ctx);
 
-    note_move(s, deploy_of_place(s, pl), pl);
-    process_of(s, pl)->kept = *as_replica_slot_facts(pl);
+    note_move(s, deploy_of_place(s, slot), slot);
+    process_of(s, slot)->kept = *as_replica_slot_facts(slot);
     if (lives(s))
-        tell_supervisor(s, to(s, E_NOTE, pl));
+        tell_supervisor(s, to(s, E_NOTE, slot));
 }
 
-static void op_configure(void *ctx, struct as_replica_slot *pl, uint64_t ask,
+static void op_configure(void *ctx, struct as_replica_slot *slot, uint64_t ask,
                          const struct as_replica_slot_facts *facts)
 {
     struct sim *s = sim_of(ctx);
     struct event e;
 
-    if (!acts(s, pl, "configure"))
+    if (!acts(s, slot, "configure"))
         return;
-    check_note(s, pl);
-    note_configure(s, pl, facts);
-    e = to(s, E_ASK, pl);
+    check_note(s, slot);
+    note_configure(s, slot, facts);
+    e = to(s, E_ASK, slot);
     e.ask = ask;
     e.facts = *facts;
     tell_supervisor(s, e);
 }
 
-static void op_retire(void *ctx, struct as_replica_slot *pl)
+static void op_retire(void *ctx, struct as_replica_slot *slot)
 {
     struct sim *s = sim_of(ctx);
 
-    if (!acts(s, pl, "retire"))
+    if (!acts(s, slot, "retire"))
         return;
-    check_note(s, pl);
-    tell_supervisor(s, to(s, E_RETIRE, pl));
+    check_note(s, slot);
+    tell_supervisor(s, to(s, E_RETIRE, slot));
 }
 
-static void op_stop(void *ctx, struct as_replica_slot *pl, as_ns timeout)
+static void op_stop(void *ctx, struct as_replica_slot *slot, as_ns timeout)
 {
     struct sim *s = sim_of(ctx);
     struct event e;
 
-    if (!acts(s, pl, "stop"))
+    if (!acts(s, slot, "stop"))
         return;
-    check_note(s, pl);
-    e = to(s, E_STOP, pl);
+    check_note(s, slot);
+    e = to(s, E_STOP, slot);
     e.timeout = timeout;
     tell_supervisor(s, e);
 }
 
-static void op_kill(void *ctx, struct as_replica_slot *pl, struct as_str why AS_UNUSED)
+static void op_kill(void *ctx, struct as_replica_slot *slot, struct as_str why AS_UNUSED)
 {
     struct sim *s = sim_of(ctx);
 
-    if (acts(s, pl, "kill"))
-        tell_supervisor(s, to(s, E_KILL, pl));
+    if (acts(s, slot, "kill"))
+        tell_supervisor(s, to(s, E_KILL, slot));
 }
 
-static void op_moved(void *ctx, struct as_replica_slot *pl, enum as_replica_slot_state from)
+static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_slot_state from)
 {
     struct sim *s = sim_of(ctx);
 
-    s->tally.given_up += as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN;
-    if (as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN)
-        give_back(s, pl);
-    trace(s, "%.*s: %s → %s", AS_STR_FMT(as_replica_slot_name(pl)),
-          as_replica_slot_state_name(from), as_replica_slot_state_name(as_replica_slot_state(pl)));
+    s->tally.given_up += as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN;
+    if (as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN)
+        give_back(s, slot);
+    trace(s, "%.*s: %s → %s", AS_STR_FMT(as_replica_slot_name(slot)),
+          as_replica_slot_state_name(from),
+          as_replica_slot_state_name(as_replica_slot_state(slot)));
 }
 
-static void op_gone(void *ctx, struct as_replica_slot *pl)
+static void op_gone(void *ctx, struct as_replica_slot *slot)
 {
-    trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_replica_slot_name(pl)));
-    give_back(sim_of(ctx), pl);
+    trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_replica_slot_name(slot)));
+    give_back(sim_of(ctx), slot);
 }
 
 static void op_condition(void *ctx, const struct as_condition *c)
@@ -289,20 +290,20 @@ static void adopt_all(struct sim *s, uint32_t deploy)
 {
     for (uint32_t i = 0; i < s->n_alive; i++) {
         struct proc *p = &s->procs[s->alive[i]];
-        struct as_replica_slot *pl;
+        struct as_replica_slot *slot;
 
         if (p->deploy != deploy)
             continue;
-        if (as_plan_adopt(s->plans[deploy], &p->note, s->now, &pl) < 0) {
+        if (as_plan_adopt(s->plans[deploy], &p->note, s->now, &slot) < 0) {
             kill_unknown(s, p);
             continue;
         }
         s->tally.adopted++;
-        s->tally.duplicates += as_replica_slot_facts(pl)->rank == AS_RANK_NONE;
-        p->kept = *as_replica_slot_facts(pl);
+        s->tally.duplicates += as_replica_slot_facts(slot)->rank == AS_RANK_NONE;
+        p->kept = *as_replica_slot_facts(slot);
         p->has = need_of(s, p->kept.version);
         s->taken += p->has;
-        as_replica_slot_set_user(pl, (void *)(uintptr_t)p->token);
+        as_replica_slot_set_user(slot, (void *)(uintptr_t)p->token);
     }
 }
 
@@ -363,20 +364,20 @@ void controller_dies(struct sim *s)
 
 static void on_place(struct sim *s, const struct event *e)
 {
-    struct as_replica_slot *pl = place_of(s, e->deploy, e->token);
+    struct as_replica_slot *slot = place_of(s, e->deploy, e->token);
 
-    if (!pl)
+    if (!slot)
         return;
     if (e->type == E_C_READY)
-        as_replica_slot_ready(pl, s->now);
+        as_replica_slot_ready(slot, s->now);
     else if (e->type == E_C_GONE)
-        as_replica_slot_lost(pl, s->now);
+        as_replica_slot_lost(slot, s->now);
     else if (e->type == E_C_RETIRED)
-        as_replica_slot_retired(pl, s->now);
+        as_replica_slot_retired(slot, s->now);
     else if (e->type == E_C_ANSWER)
-        as_replica_slot_configured(pl, e->ask, e->flag, AS_STR("refused"), s->now);
+        as_replica_slot_configured(slot, e->ask, e->flag, AS_STR("refused"), s->now);
     else
-        as_replica_slot_died(pl, e->kind, AS_STR("it ended"), s->now);
+        as_replica_slot_died(slot, e->kind, AS_STR("it ended"), s->now);
 }
 
 void controller_hears(struct sim *s, const struct event *e)

@@ -8,30 +8,30 @@ uint32_t need_of(const struct sim *s, uint64_t version)
 }
 
 /* Of the process that a place has, or had before. */
-static struct proc *last_of(struct sim *s, const struct as_replica_slot *pl)
+static struct proc *last_of(struct sim *s, const struct as_replica_slot *slot)
 {
-    return as_replica_slot_facts(pl)->starts ? process_of(s, pl) : NULL;
+    return as_replica_slot_facts(slot)->starts ? process_of(s, slot) : NULL;
 }
 
-void give_back(struct sim *s, const struct as_replica_slot *pl)
+void give_back(struct sim *s, const struct as_replica_slot *slot)
 {
-    struct proc *p = last_of(s, pl);
+    struct proc *p = last_of(s, slot);
 
     if (p) {
-        s->kept[deploy_of_place(s, pl)] += p->has;
+        s->kept[deploy_of_place(s, slot)] += p->has;
         p->has = 0;
     }
 }
 
 /* What the place has already, else of what is free, else of what is kept. */
-void take_devices(struct sim *s, const struct as_replica_slot *pl, struct proc *p)
+void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p)
 {
-    uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deploy_of_place(s, pl)];
-    bool had = as_replica_slot_facts(pl)->starts > 1 && process_of(s, pl)->has;
+    uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deploy_of_place(s, slot)];
+    bool had = as_replica_slot_facts(slot)->starts > 1 && process_of(s, slot)->has;
 
     p->has = need;
     if (had) {
-        process_of(s, pl)->has = 0;
+        process_of(s, slot)->has = 0;
         return;
     }
     s->taken += need;
@@ -40,7 +40,7 @@ void take_devices(struct sim *s, const struct as_replica_slot *pl, struct proc *
         --*kept;
     }
     if (p->has && s->taken > s->is.devices)
-        fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_replica_slot_name(pl)));
+        fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
 bool op_release(void *ctx)
@@ -53,16 +53,16 @@ bool op_release(void *ctx)
     return n != 0;
 }
 
-struct as_str op_lacks(void *ctx, const struct as_replica_slot *pl,
+struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
                        const struct as_plan_headroom *room)
 {
     struct sim *s = sim_of(ctx);
-    uint32_t need = need_of(s, as_replica_slot_facts(pl)->version);
+    uint32_t need = need_of(s, as_replica_slot_facts(slot)->version);
     int64_t there = (int64_t)s->is.devices - s->taken; /* less than 0: by a past that cannot be */
 
-    if (need == 0 || (last_of(s, pl) && last_of(s, pl)->has))
+    if (need == 0 || (last_of(s, slot) && last_of(s, slot)->has))
         return AS_STR("");
-    there += room->kept ? s->kept[deploy_of_place(s, pl)] : 0;
+    there += room->kept ? s->kept[deploy_of_place(s, slot)] : 0;
     for (uint32_t i = 0; i < room->n; i++)
         there += last_of(s, room->ended[i]) ? last_of(s, room->ended[i])->has : 0;
     return need > there ? AS_STR("no device is free") : AS_STR("");

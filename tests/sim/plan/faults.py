@@ -16,58 +16,58 @@ CORE = ["plan", "place", "rollout", "room", "plan_ok", "starts", "ranks", "condi
 # what is broken: file, what stands there, what stands there instead
 FAULTS = {
     "a new place takes the highest rank held plus one": (
-        "place", "as_ranks_lowest_free(&p->ranks);\n    as_ranks_reserve(&p->ranks, pl->facts.rank);",
-        "p->ranks.n;\n    if (!as_ranks_is_held(&p->ranks, pl->facts.rank)) as_ranks_reserve(&p->ranks, pl->facts.rank);"),
+        "place", "as_ranks_lowest_free(&p->ranks);\n    as_ranks_reserve(&p->ranks, slot->facts.rank);",
+        "p->ranks.n;\n    if (!as_ranks_is_held(&p->ranks, slot->facts.rank)) as_ranks_reserve(&p->ranks, slot->facts.rank);"),
     "a rank is free as soon as its replica drains": (
-        "place", "    pl->facts.retiring = true;\n",
-        "    pl->facts.retiring = true;\n    if (pl->facts.rank == pl->facts.rank_next) "
-        "{ as_ranks_release(&pl->plan->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next = AS_RANK_NONE; }\n"),
+        "place", "    slot->facts.retiring = true;\n",
+        "    slot->facts.retiring = true;\n    if (slot->facts.rank == slot->facts.rank_next) "
+        "{ as_ranks_release(&slot->plan->ranks, slot->facts.rank); slot->facts.rank = slot->facts.rank_next = AS_RANK_NONE; }\n"),
     "the old rank is free while the move is under way": (
-        "place", "    pl->ask = ++p->last_ask;\n",
-        "    pl->ask = ++p->last_ask;\n    if (pl->facts.rank != pl->facts.rank_next) "
-        "{ as_ranks_release(&p->ranks, pl->facts.rank); pl->facts.rank = pl->facts.rank_next; }\n"),
+        "place", "    slot->ask = ++p->last_ask;\n",
+        "    slot->ask = ++p->last_ask;\n    if (slot->facts.rank != slot->facts.rank_next) "
+        "{ as_ranks_release(&p->ranks, slot->facts.rank); slot->facts.rank = slot->facts.rank_next; }\n"),
     "a refused move counts as made": ("place", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
     "of one that refuses what it may have been told the old rank is believed": (
-        "place", "    if (!ok && pl->asked.unsure)\n        return;\n", ""),
+        "place", "    if (!ok && slot->asked.unsure)\n        return;\n", ""),
     "a crashed replica gets another rank": (
         "place", "    f->world = t->replicas;\n    f->unsure",
-        "    { uint32_t other = as_ranks_lowest_free(&pl->plan->ranks); as_ranks_release(&pl->plan->ranks, f->rank); "
-        "f->rank = f->rank_next = other; as_ranks_reserve(&pl->plan->ranks, other); }\n"
+        "    { uint32_t other = as_ranks_lowest_free(&slot->plan->ranks); as_ranks_release(&slot->plan->ranks, f->rank); "
+        "f->rank = f->rank_next = other; as_ranks_reserve(&slot->plan->ranks, other); }\n"
         "    f->world = t->replicas;\n    f->unsure"),
     "ranks move while something else is under way": ("rollout", "        if (complete(p))\n", "        if (p->n == p->target.replicas)\n"),
     "the move of a rank is not noted beforehand": (
-        "place", "    pl->facts.unsure = true;\n    note(pl);\n", "    pl->facts.unsure = true;\n"),
+        "place", "    slot->facts.unsure = true;\n    note(slot);\n", "    slot->facts.unsure = true;\n"),
     "ranks are never compacted": ("rollout", "            compact(p, now);", "            (void)compact;"),
     "the next controller is not told that one retires": (
-        "place", "    pl->facts.retiring = true;\n    note(pl);\n", "    pl->facts.retiring = true;\n"),
+        "place", "    slot->facts.retiring = true;\n    note(slot);\n", "    slot->facts.retiring = true;\n"),
     "adopted: one that retires is taken for one that stays": (
-        "plan", "} else if (pl->facts.retiring) {", "} else if (false) {"),
+        "plan", "} else if (slot->facts.retiring) {", "} else if (false) {"),
     "adopted: a second holder of a rank is believed": (
-        "plan", "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);",
-        "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(pl, facts);\n"
-        "    else { pl->facts.rank = pl->facts.rank_next = as_ranks_lowest_free(&p->ranks); as_ranks_reserve(&p->ranks, pl->facts.rank); }"),
+        "plan", "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(slot, facts);",
+        "if (!as_ranks_is_held(&p->ranks, facts->rank) && !as_ranks_is_held(&p->ranks, facts->rank_next))\n        adopt_ranks(slot, facts);\n"
+        "    else { slot->facts.rank = slot->facts.rank_next = as_ranks_lowest_free(&p->ranks); as_ranks_reserve(&p->ranks, slot->facts.rank); }"),
     "adopted: the rank that it may have been told is forgotten": (
-        "plan", "    pl->facts.rank_next = f->rank_next;\n    as_ranks_reserve(r, f->rank);\n    if (f->rank_next != f->rank)\n        as_ranks_reserve(r, f->rank_next);",
-        "    pl->facts.rank_next = f->rank;\n    as_ranks_reserve(r, f->rank);"),
+        "plan", "    slot->facts.rank_next = f->rank_next;\n    as_ranks_reserve(r, f->rank);\n    if (f->rank_next != f->rank)\n        as_ranks_reserve(r, f->rank_next);",
+        "    slot->facts.rank_next = f->rank;\n    as_ranks_reserve(r, f->rank);"),
     "adopted: what it may have been told is believed": (
-        "plan", "    pl->facts = *facts;\n", "    pl->facts = *facts;\n    pl->facts.unsure = false;\n"),
+        "plan", "    slot->facts = *facts;\n", "    slot->facts = *facts;\n    slot->facts.unsure = false;\n"),
     "adopted: one that starts is not counted": (
-        "plan", "        as_start_limit_count(pl->plan->starts, &pl->start);", "        ;"),
+        "plan", "        as_start_limit_count(slot->plan->starts, &slot->start);", "        ;"),
     "answers of the controller before are taken": (
         "plan", "    p->last_ask = as_rand_next(&p->rand);\n", ""),
     "old ones are retired as soon as new ones start": (
-        "rollout", "return pl->state == AS_REPLICA_SLOT_RUNNING && trusted(pl);",
-        "return (pl->state == AS_REPLICA_SLOT_RUNNING || pl->state == AS_REPLICA_SLOT_STARTING) && trusted(pl);"),
+        "rollout", "return slot->state == AS_REPLICA_SLOT_RUNNING && trusted(slot);",
+        "return (slot->state == AS_REPLICA_SLOT_RUNNING || slot->state == AS_REPLICA_SLOT_STARTING) && trusted(slot);"),
     "old ones are retired when N are available with them": (
         "rollout", "count(p).available > least &&", "count(p).available >= least &&"),
-    "min_ready is not waited for": ("rollout", "return is_stable(pl) || pl->facts.proved;", "return true;"),
+    "min_ready is not waited for": ("rollout", "return is_stable(slot) || slot->facts.proved;", "return true;"),
     "the next controller is not told who has proved itself": (
-        "rollout", "            p->ops.note(p->ctx, pl);\n", ""),
+        "rollout", "            p->ops.note(p->ctx, slot);\n", ""),
     "idle old ones go before the new version is proved": (
-        "rollout", "if (serves_nobody(pl) && (p->proven || !is_stable(pl)))", "if (serves_nobody(pl))"),
+        "rollout", "if (serves_nobody(slot) && (p->proven || !is_stable(slot)))", "if (serves_nobody(slot))"),
     "what does not run goes last": ("rollout", "return worth(a) < worth(b);", "return worth(a) > worth(b);"),
     "of new and old ones that are not trusted the trusted go": (
-        "rollout", "trusted(pl) ? 2u : 0u", "trusted(pl) ? 0u : 2u"),
+        "rollout", "trusted(slot) ? 2u : 0u", "trusted(slot) ? 0u : 2u"),
     "an update needs no failures to fail": ("rollout", "failures < p->target.policy.roll_failures", "false"),
     "a failed update goes on": (
         "rollout", "if (updating(p) && p->target.policy.roll_back) {", "if (false) {"),
@@ -78,9 +78,9 @@ FAULTS = {
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
     "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
     "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
-    "a refused rank is never made good": ("place", "        as_replica_slot_mark_stale(pl);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
+    "a refused rank is never made good": ("place", "        as_replica_slot_mark_stale(slot);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
     "the next controller is not told whom to replace": (
-        "place", "    pl->facts.stale = true;\n    note(pl);", "    pl->facts.stale = true;"),
+        "place", "    slot->facts.stale = true;\n    note(slot);", "    slot->facts.stale = true;"),
     "the line is not kept to": ("starts", "if (a->n >= a->max)", "if (a->n > a->max)"),
     "a killed one goes on being counted as starting": (
         "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)",
@@ -88,25 +88,25 @@ FAULTS = {
     "one that drains before it was ready is not counted": (
         "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)", "    if (to != AS_REPLICA_SLOT_STARTING)"),
     "one whose start hangs is left": (
-        "place", "    case AS_REPLICA_SLOT_STARTING:\n        fault(pl, AS_STR", "    case AS_REPLICA_SLOT_STARTING:\n        if (0) fault(pl, AS_STR"),
+        "place", "    case AS_REPLICA_SLOT_STARTING:\n        fault(slot, AS_STR", "    case AS_REPLICA_SLOT_STARTING:\n        if (0) fault(slot, AS_STR"),
     "one that lost its link is left": (
-        "place", "    case AS_REPLICA_SLOT_LOST:\n        fault(pl, AS_STR", "    case AS_REPLICA_SLOT_LOST:\n        if (0) fault(pl, AS_STR"),
+        "place", "    case AS_REPLICA_SLOT_LOST:\n        fault(slot, AS_STR", "    case AS_REPLICA_SLOT_LOST:\n        if (0) fault(slot, AS_STR"),
     "one that does not answer a configure is left": (
-        "place", "        fault(pl, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
-    "draining has no end": ("place", "    case AS_REPLICA_SLOT_DRAINING:\n        stop(pl, now);", "    case AS_REPLICA_SLOT_DRAINING:\n        ;"),
+        "place", "        fault(slot, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
+    "draining has no end": ("place", "    case AS_REPLICA_SLOT_DRAINING:\n        stop(slot, now);", "    case AS_REPLICA_SLOT_DRAINING:\n        ;"),
     "retire is said once": (
-        "place", "    if (pl->state == AS_REPLICA_SLOT_DRAINING && pl->again <= now)\n        ask_to_drain(pl, now);", ""),
+        "place", "    if (slot->state == AS_REPLICA_SLOT_DRAINING && slot->again <= now)\n        ask_to_drain(slot, now);", ""),
     "one that drains and loses its link is not stopped": (
-        "place", "    else if (pl->state == AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */\n        stop(pl, now);", ""),
-    "stop without draining": ("place", "} else if (!pl->plan->serving) {", "} else if (true) {"),
+        "place", "    else if (slot->state == AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */\n        stop(slot, now);", ""),
+    "stop without draining": ("place", "} else if (!slot->plan->serving) {", "} else if (true) {"),
     "one that was given up never comes back": (
-        "place", "        move(pl, AS_REPLICA_SLOT_DOWN, now + policy(pl)->restart.max);", "        move(pl, AS_REPLICA_SLOT_DOWN, AS_NEVER);"),
+        "place", "        move(slot, AS_REPLICA_SLOT_DOWN, now + policy(slot)->restart.max);", "        move(slot, AS_REPLICA_SLOT_DOWN, AS_NEVER);"),
     "one that drains is started again when it dies": (
-        "place", "    if (as_replica_slot_is_ending(pl)) {\n        gone(pl);", "    if (pl->state == AS_REPLICA_SLOT_STOPPING) {\n        gone(pl);"),
+        "place", "    if (as_replica_slot_is_ending(slot)) {\n        gone(slot);", "    if (slot->state == AS_REPLICA_SLOT_STOPPING) {\n        gone(slot);"),
     "a dead dispatcher loses no links": (
-        "place", "    if (!serving) {\n        lose(pl, now);", "    if (!serving) {"),
+        "place", "    if (!serving) {\n        lose(slot, now);", "    if (!serving) {"),
     "without a dispatcher the deadlines run": (
-        "place", "return pl->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
+        "place", "return slot->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
     "an older version is started as the newer one": (
         "place", "    if (f->version == t->version) {\n", "    f->version = t->version;\n    {\n"),
     "max_unavailable is not kept to": ("rollout", "wanted - AS_MIN(wanted, unavailable(p))", "0"),
@@ -116,7 +116,7 @@ FAULTS = {
     "a new one starts before the one that had to end first has ended": (
         "rollout", "if (c->live + c->early < wanted)", "if (c->live < wanted)"),
     "the next controller is not told who had to end first": (
-        "rollout", "    pl->facts.early = !p->deleting && count(p).live <= p->target.replicas;\n", ""),
+        "rollout", "    slot->facts.early = !p->deleting && count(p).live <= p->target.replicas;\n", ""),
     "old ones that serve nobody stay while others may be missing": (
         "rollout", "c.live - c.unproved > least ? v : NULL;", "c.live - c.unproved > least && false ? v : NULL;"),
     "the surge does not count those that drain": (
@@ -125,19 +125,19 @@ FAULTS = {
     "one that lacks something holds up the line": (
         "starts", "        if (!s->may(s, now))\n            continue;", "        if (!s->may(s, now))\n            return;"),
     "another plan's place is not told that it lacks nothing any more": (
-        "place", "        pl->plan->look = now;", "        ;"),
+        "place", "        slot->plan->look = now;", "        ;"),
     "nobody makes room": ("rollout", "while (as_make_room(p, now));", "while (0);"),
-    "room is made for all at once": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(pl, &r, r.n)) {"),
+    "room is made for all at once": ("room", "    if (!is_enough(slot, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(slot, &r, r.n)) {"),
     "room is made while others start": ("room", "} else if (rests(p) && !is_enough", "} else if (!is_enough"),
-    "room is made where that does not help": ("room", "    if (!is_enough(pl, &r, r.n)) {", "    if (false) {"),
-    "more end than are needed": ("room", "        cut(pl, &r);\n", ""),
-    "one ends that has nothing": ("room", "        thin(pl, &r);\n", ""),
+    "room is made where that does not help": ("room", "    if (!is_enough(slot, &r, r.n)) {", "    if (false) {"),
+    "more end than are needed": ("room", "        cut(slot, &r);\n", ""),
+    "one ends that has nothing": ("room", "        thin(slot, &r);\n", ""),
     "what an update gives up is for all": (
-        "room", "    if (!pl)\n        return p->ops.release(p->ctx);", "    if (p->ops.release(p->ctx))\n        return true;\n    if (!pl)\n        return false;"),
+        "room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (p->ops.release(p->ctx))\n        return true;\n    if (!slot)\n        return false;"),
     "what is kept for nobody is never released": (
-        "room", "    if (!pl)\n        return p->ops.release(p->ctx);", "    if (!pl)\n        return false;"),
+        "room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (!slot)\n        return false;"),
     "a dead old one is no room": (
-        "room", "bool dead = pl->state == AS_REPLICA_SLOT_WAITING || pl->state == AS_REPLICA_SLOT_DOWN;", "bool dead = pl->state == AS_REPLICA_SLOT_DOWN;"),
+        "room", "bool dead = slot->state == AS_REPLICA_SLOT_WAITING || slot->state == AS_REPLICA_SLOT_DOWN;", "bool dead = slot->state == AS_REPLICA_SLOT_DOWN;"),
     "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_replica_slot_new(p);"),
 }
 

@@ -188,17 +188,17 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
 void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
 
 struct sim *sim_of(void *ctx); /* of ops */
-uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *pl);
-struct proc *process_of(struct sim *s, const struct as_replica_slot *pl);
+uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *slot);
+struct proc *process_of(struct sim *s, const struct as_replica_slot *slot);
 
 /* --- devices.c --- */
 uint32_t need_of(const struct sim *s, uint64_t version);
 uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, whatever it goes back to */
 /* No more replicas than there are devices for. */
 uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas);
-void take_devices(struct sim *s, const struct as_replica_slot *pl, struct proc *p);
-void give_back(struct sim *s, const struct as_replica_slot *pl); /* kept, until it is released */
-struct as_str op_lacks(void *ctx, const struct as_replica_slot *pl,
+void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p);
+void give_back(struct sim *s, const struct as_replica_slot *slot); /* kept, until it is released */
+struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
                        const struct as_plan_headroom *room);
 bool op_release(void *ctx);
 
@@ -211,10 +211,10 @@ enum habit habit_of(struct sim *s, bool config);
 /* --- check.c --- */
 void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for another */
 void note_settled(struct sim *s, uint32_t deploy);
-void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *pl);
-void note_configure(struct sim *s, const struct as_replica_slot *pl,
+void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot);
+void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to);
-void note_restart(struct sim *s, const struct as_replica_slot *pl); /* its next process is due */
+void note_restart(struct sim *s, const struct as_replica_slot *slot); /* its next process is due */
 void check(struct sim *s);
 void check_end(struct sim *s);
 

@@ -54,22 +54,22 @@ AS_PRINTF(2, 3) static inline void write_down(struct world *w, const char *fmt, 
     assert_true(w->n < sizeof(w->log));
 }
 
-static inline uint32_t number(const struct as_replica_slot *pl)
+static inline uint32_t number(const struct as_replica_slot *slot)
 {
-    return as_replica_slot_facts(pl)->number;
+    return as_replica_slot_facts(slot)->number;
 }
 
-static inline uint32_t *devices_of(struct world *w, const struct as_replica_slot *pl)
+static inline uint32_t *devices_of(struct world *w, const struct as_replica_slot *slot)
 {
-    return &w->has[number(pl) % WORLD_PLACES];
+    return &w->has[number(slot) % WORLD_PLACES];
 }
 
-static inline uint32_t missing(struct world *w, const struct as_replica_slot *pl)
+static inline uint32_t missing(struct world *w, const struct as_replica_slot *slot)
 {
-    return w->need[as_replica_slot_facts(pl)->version % WORLD_VERSIONS] - *devices_of(w, pl);
+    return w->need[as_replica_slot_facts(slot)->version % WORLD_VERSIONS] - *devices_of(w, slot);
 }
 
-static inline struct as_str world_lacks(void *ctx, const struct as_replica_slot *pl,
+static inline struct as_str world_lacks(void *ctx, const struct as_replica_slot *slot,
                                         const struct as_plan_headroom *room)
 {
     struct world *w = ctx;
@@ -77,7 +77,7 @@ static inline struct as_str world_lacks(void *ctx, const struct as_replica_slot 
 
     for (uint32_t i = 0; i < room->n; i++)
         there += *devices_of(w, room->ended[i]);
-    return missing(w, pl) > there ? AS_STR("no device") : AS_STR("");
+    return missing(w, slot) > there ? AS_STR("no device") : AS_STR("");
 }
 
 static inline bool world_release(void *ctx)
@@ -90,30 +90,30 @@ static inline bool world_release(void *ctx)
     return n != 0;
 }
 
-static inline void world_start(void *ctx, struct as_replica_slot *pl)
+static inline void world_start(void *ctx, struct as_replica_slot *slot)
 {
     struct world *w = ctx;
-    uint32_t n = missing(w, pl), of_free = AS_MIN(n, *w->free);
+    uint32_t n = missing(w, slot), of_free = AS_MIN(n, *w->free);
 
-    write_down(w, "+%u", number(pl));
+    write_down(w, "+%u", number(slot));
     assert_true(n - of_free <= w->kept);
     *w->free -= of_free;
     w->kept -= n - of_free;
-    *devices_of(w, pl) += n;
+    *devices_of(w, slot) += n;
 }
 
-static inline void give_back(struct world *w, const struct as_replica_slot *pl)
+static inline void give_back(struct world *w, const struct as_replica_slot *slot)
 {
-    w->kept += *devices_of(w, pl);
-    *devices_of(w, pl) = 0;
+    w->kept += *devices_of(w, slot);
+    *devices_of(w, slot) = 0;
 }
 
-static inline void world_note(void *ctx, struct as_replica_slot *pl AS_UNUSED)
+static inline void world_note(void *ctx, struct as_replica_slot *slot AS_UNUSED)
 {
     ((struct world *)ctx)->notes++;
 }
 
-static inline void world_configure(void *ctx, struct as_replica_slot *pl, uint64_t ask,
+static inline void world_configure(void *ctx, struct as_replica_slot *slot, uint64_t ask,
                                    const struct as_replica_slot_facts *to)
 {
     struct world *w = ctx;
@@ -121,41 +121,41 @@ static inline void world_configure(void *ctx, struct as_replica_slot *pl, uint64
     w->ask = ask;
     w->first_ask = w->first_ask ? w->first_ask : ask;
     w->to = *to;
-    if (to->rank != as_replica_slot_facts(pl)->rank)
-        write_down(w, "?%u:r%u", number(pl), to->rank);
+    if (to->rank != as_replica_slot_facts(slot)->rank)
+        write_down(w, "?%u:r%u", number(slot), to->rank);
     else
-        write_down(w, "?%u", number(pl));
+        write_down(w, "?%u", number(slot));
 }
 
-static inline void world_retire(void *ctx, struct as_replica_slot *pl)
+static inline void world_retire(void *ctx, struct as_replica_slot *slot)
 {
-    write_down(ctx, "-%u", number(pl));
+    write_down(ctx, "-%u", number(slot));
 }
 
-static inline void world_stop(void *ctx, struct as_replica_slot *pl, as_ns timeout)
+static inline void world_stop(void *ctx, struct as_replica_slot *slot, as_ns timeout)
 {
     assert_int_equal(timeout, ((struct world *)ctx)->t.policy.stop_timeout);
-    write_down(ctx, "!%u", number(pl));
+    write_down(ctx, "!%u", number(slot));
 }
 
-static inline void world_kill(void *ctx, struct as_replica_slot *pl, struct as_str why)
+static inline void world_kill(void *ctx, struct as_replica_slot *slot, struct as_str why)
 {
     assert_true(why.n);
-    write_down(ctx, "x%u", number(pl));
+    write_down(ctx, "x%u", number(slot));
 }
 
-static inline void world_moved(void *ctx, struct as_replica_slot *pl,
+static inline void world_moved(void *ctx, struct as_replica_slot *slot,
                                enum as_replica_slot_state from)
 {
-    assert_int_not_equal(as_replica_slot_state(pl), from);
-    if (as_replica_slot_state(pl) == AS_REPLICA_SLOT_DOWN)
-        give_back(ctx, pl);
+    assert_int_not_equal(as_replica_slot_state(slot), from);
+    if (as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN)
+        give_back(ctx, slot);
 }
 
-static inline void world_gone(void *ctx, struct as_replica_slot *pl)
+static inline void world_gone(void *ctx, struct as_replica_slot *slot)
 {
-    write_down(ctx, "~%u", number(pl));
-    give_back(ctx, pl);
+    write_down(ctx, "~%u", number(slot));
+    give_back(ctx, slot);
 }
 
 static inline void world_condition(void *ctx, const struct as_condition *c)
@@ -250,12 +250,12 @@ struct world_find {
     struct as_replica_slot *found;
 };
 
-static inline void world_match(void *arg, struct as_replica_slot *pl)
+static inline void world_match(void *arg, struct as_replica_slot *slot)
 {
     struct world_find *f = arg;
 
-    if (number(pl) == f->number)
-        f->found = pl;
+    if (number(slot) == f->number)
+        f->found = slot;
 }
 
 static inline struct as_replica_slot *find_place(struct world *w, uint32_t n)
@@ -268,10 +268,10 @@ static inline struct as_replica_slot *find_place(struct world *w, uint32_t n)
 
 static inline struct as_replica_slot *place(struct world *w, uint32_t n)
 {
-    struct as_replica_slot *pl = find_place(w, n);
+    struct as_replica_slot *slot = find_place(w, n);
 
-    assert_non_null(pl);
-    return pl;
+    assert_non_null(slot);
+    return slot;
 }
 
 static inline uint32_t rank(struct world *w, uint32_t n)
@@ -331,18 +331,19 @@ static inline void calm_but(struct world *w, uint32_t waiting)
         bool busy = false;
 
         for (uint32_t i = 0; i < 64; i++) {
-            struct as_replica_slot *pl = find_place(w, i);
-            enum as_replica_slot_state s = pl ? as_replica_slot_state(pl) : AS_REPLICA_SLOT_RUNNING;
+            struct as_replica_slot *slot = find_place(w, i);
+            enum as_replica_slot_state s =
+                slot ? as_replica_slot_state(slot) : AS_REPLICA_SLOT_RUNNING;
 
             if (s == AS_REPLICA_SLOT_STARTING || s == AS_REPLICA_SLOT_LOST)
-                as_replica_slot_ready(pl, w->now);
+                as_replica_slot_ready(slot, w->now);
             if (s == AS_REPLICA_SLOT_UPDATING) {
                 for (uint64_t ask = w->first_ask; ask <= w->ask; ask++)
-                    if (find_place(w, i) && as_replica_slot_state(pl) == AS_REPLICA_SLOT_UPDATING)
-                        as_replica_slot_configured(pl, ask, true, AS_STR(""), w->now);
+                    if (find_place(w, i) && as_replica_slot_state(slot) == AS_REPLICA_SLOT_UPDATING)
+                        as_replica_slot_configured(slot, ask, true, AS_STR(""), w->now);
             }
             if (s == AS_REPLICA_SLOT_DRAINING)
-                as_replica_slot_retired(pl, w->now);
+                as_replica_slot_retired(slot, w->now);
             if (s == AS_REPLICA_SLOT_STOPPING)
                 died(w, i, AS_EXIT_STOPPED);
             busy |= s != AS_REPLICA_SLOT_RUNNING && i != waiting;

@@ -160,7 +160,7 @@ static void test_dead_ones_make_way(void **state_ AS_UNUSED)
 static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts facts[3];
-    struct as_replica_slot *pl;
+    struct as_replica_slot *slot;
     struct world w;
 
     world_healthy(&w);
@@ -178,7 +178,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     deploy(&w);
     as_plan_restore(w.p, &usual, NULL, AS_STR(""), w.now);
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(as_plan_adopt(w.p, &facts[i], w.now, &pl), 0);
+        assert_int_equal(as_plan_adopt(w.p, &facts[i], w.now, &slot), 0);
     as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     ready(&w, 0);
@@ -188,7 +188,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     said(&w, "~2 +2");
     facts[2].retiring = false; /* that cannot be */
     facts[2].number = 7;
-    assert_int_equal(as_plan_adopt(w.p, &facts[2], w.now, &pl), AS_EINVALID);
+    assert_int_equal(as_plan_adopt(w.p, &facts[2], w.now, &slot), AS_EINVALID);
     world_fini(&w);
 }
 

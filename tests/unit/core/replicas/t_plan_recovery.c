@@ -26,9 +26,9 @@ static void returns(struct world *w)
 
 static int adopt(struct world *w, struct as_replica_slot_facts f)
 {
-    struct as_replica_slot *pl;
+    struct as_replica_slot *slot;
 
-    return as_plan_adopt(w->p, &f, w->now, &pl);
+    return as_plan_adopt(w->p, &f, w->now, &slot);
 }
 
 static void adopt_good(struct world *w, uint32_t n)
