@@ -11,7 +11,7 @@ struct outcome {
     enum as_condition_trigger trigger;
 };
 
-/* A deployment that is being updated goes on being updated, whatever its size. */
+/* Scaling during an update does not change the status. */
 static struct outcome after_scaling(const struct as_condition *c, bool up, bool automatic)
 {
     if (c->status == AS_STATUS_UPDATING || (automatic && c->status == AS_STATUS_DEPLOY_FAILED))
@@ -26,7 +26,7 @@ static struct outcome after_failure(const struct as_condition *c, enum as_condit
         return (struct outcome){c->status, c->trigger};
     if (c->status != AS_STATUS_UPDATING)
         return (struct outcome){AS_STATUS_UNHEALTHY, trigger};
-    /* of an update only its own failure counts */
+    /* during an update only the failure of the update itself counts */
     if (trigger == AS_TRIGGER_REPLICA_STARTUP_FAILED)
         return (struct outcome){AS_STATUS_DEPLOY_FAILED, trigger};
     return (struct outcome){c->status, c->trigger};
@@ -79,7 +79,7 @@ bool as_condition_apply(struct as_condition *c, enum as_condition_cause cause, s
     bool stays = v.status == c->status && v.trigger == c->trigger;
     uint32_t n = (uint32_t)AS_MIN(text.n, AS_CONDITION_TEXT_MAX);
 
-    /* what was said of a status stands until there is something newer to say of it */
+    /* an unchanged status keeps its text until there is a new one */
     if (stays && cause != AS_CAUSE_ROLLED_BACK &&
         (c->rolled_back || n == 0 || cause == AS_CAUSE_SETTLED ||
          as_str_eq((struct as_str){text.p, n}, as_condition_text(c))))
@@ -147,7 +147,7 @@ const char *as_condition_trigger_name(enum as_condition_trigger t)
     return names[t];
 }
 
-/* 0: nothing is better than this. */
+/* 0: the best. */
 static uint32_t badness(const struct as_condition *c)
 {
     switch (c->status) {

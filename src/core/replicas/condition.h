@@ -1,12 +1,12 @@
-/* core/replicas/condition.h — what people are told of a deployment and of an application: status,
- * why, since.
+/* core/replicas/condition.h — the status of a deployment and of an application as shown to users:
+ * status, trigger, text, since when.
  *
  * The names and the ways between them are Ray Serve's (DeploymentStatus, ApplicationStatus and
  * their triggers). Two things differ, because a deployment here goes back to the version before
- * when a new one fails, and because a dead replica is replaced at once: a replica that dies during
- * an update does not end the update, only the update's own failure does (DEPLOY_FAILED); and
- * DEPLOY_FAILED stays until somebody deploys, scales or rolls back, though the version before
- * serves. Pure; who keeps a condition decides when a cause has come. Thread: the caller's.
+ * when a new one fails, and because a dead replica is replaced at once. A replica that dies during
+ * an update does not end the update; only the update's own failure does (DEPLOY_FAILED). And
+ * DEPLOY_FAILED stays until somebody deploys, scales or rolls back, although the version before
+ * serves. Pure; the owner of a condition decides when a cause has occurred. Thread: the caller's.
  *
  *                    UPDATING        UP-, DOWNSCALING  HEALTHY       UNHEALTHY     DEPLOY_FAILED
  *   UPDATE           UPDATING        UPDATING          UPDATING      UPDATING      UPDATING
@@ -23,8 +23,8 @@
 
 #include "base/str.h"
 
-#define AS_CONDITION_TEXT_MAX 2048u /* bytes of a message; what is longer is cut */
-#define AS_CONDITION_LACK_MAX 512u  /* likewise of what replicas wait for */
+#define AS_CONDITION_TEXT_MAX 2048u /* bytes of the text; a longer one is cut */
+#define AS_CONDITION_LACK_MAX 512u  /* bytes of `lack`; a longer one is cut */
 
 enum as_condition_status {
     AS_STATUS_UPDATING,
@@ -35,7 +35,7 @@ enum as_condition_status {
     AS_STATUS_DOWNSCALING
 };
 
-/* Why the status is what it is, as Ray names it. */
+/* Why the status has its value, in Ray's names. */
 enum as_condition_trigger {
     AS_TRIGGER_UNSPECIFIED,
     AS_TRIGGER_CONFIG_UPDATE_STARTED,
@@ -52,34 +52,36 @@ enum as_condition_trigger {
 struct as_condition {
     enum as_condition_status status;
     enum as_condition_trigger trigger;
-    as_ns since;      /* of the status */
-    bool rolled_back; /* what was asked for failed, and what was before is the target again */
+    as_ns since;      /* since when the status has its value */
+    bool rolled_back; /* an update failed, and the version before is the target again */
     uint32_t n;
-    char text[AS_CONDITION_TEXT_MAX]; /* n bytes, for people; may have several lines */
+    char text[AS_CONDITION_TEXT_MAX]; /* n bytes for people; may have several lines */
     uint32_t n_lack;
-    char lack[AS_CONDITION_LACK_MAX]; /* what replicas wait for, whatever the status */
+    char lack[AS_CONDITION_LACK_MAX]; /* the resource that replicas wait for; independent of the
+                                         status */
 };
 
 enum as_condition_cause {
-    AS_CAUSE_UPDATE,   /* somebody has deployed, or rolled back by hand */
+    AS_CAUSE_UPDATE,   /* somebody has deployed or rolled back by hand */
     AS_CAUSE_SCALE_UP, /* by hand */
     AS_CAUSE_SCALE_DOWN,
     AS_CAUSE_AUTOSCALE_UP,
     AS_CAUSE_AUTOSCALE_DOWN,
-    AS_CAUSE_STARTUP_FAILED, /* so often that the update has failed, or a replica was given up */
-    AS_CAUSE_ROLLED_BACK,    /* an update has failed; what was before is asked for again */
-    AS_CAUSE_REPLICA_FAILED, /* one that was ready has died, or was killed for being unhealthy */
-    AS_CAUSE_SETTLED,        /* everything is as asked for */
+    AS_CAUSE_STARTUP_FAILED, /* an update has failed, or a replica was given up */
+    AS_CAUSE_ROLLED_BACK,    /* an update has failed; the version before is the target again */
+    AS_CAUSE_REPLICA_FAILED, /* a replica that was ready has died, or was killed as unhealthy */
+    AS_CAUSE_SETTLED,        /* the target is reached */
     AS_CAUSE_DELETE
 };
 
-/* UPDATING since now. */
+/* Status UPDATING since now. */
 void as_condition_init(struct as_condition *c, as_ns now);
-/* Something has happened; text may be empty. True: status, trigger or text has changed. */
+/* Applies a cause; text may be empty. True: status, trigger or text has changed. */
 bool as_condition_apply(struct as_condition *c, enum as_condition_cause cause, struct as_str text,
                         as_ns now);
 struct as_str as_condition_text(const struct as_condition *c);
-/* What replicas wait for; empty: nothing. True: it has changed. No status does because of it. */
+/* Sets the resource that replicas wait for; empty: none. True: it has changed. The status is not
+ * affected. */
 bool as_condition_set_lack(struct as_condition *c, struct as_str lack);
 struct as_str as_condition_lack(const struct as_condition *c);
 

@@ -1,17 +1,18 @@
 #include "core/replicas/heartbeat.h"
 
-#define PER_TIMEOUT 8u           /* times that it is said */
-#define LOOKS       4u           /* in a timeout: two are said between two looks */
-#define LEAST       (10 * AS_MS) /* between two: a loop that sleeps must not be woken all the time */
+#define PER_TIMEOUT 8u /* heartbeats */
+#define CHECKS      4u /* checks in a timeout: two heartbeats between two checks */
+#define MIN_INTERVAL                                                                               \
+    (10 * AS_MS) /* between two heartbeats: an idle loop must not be woken too often */
 
 as_ns as_heartbeat_interval(as_ns timeout)
 {
-    return AS_MAX(timeout / PER_TIMEOUT, LEAST);
+    return AS_MAX(timeout / PER_TIMEOUT, MIN_INTERVAL);
 }
 
 as_ns as_heartbeat_check_interval(as_ns timeout)
 {
-    return PER_TIMEOUT / LOOKS * as_heartbeat_interval(timeout);
+    return PER_TIMEOUT / CHECKS * as_heartbeat_interval(timeout);
 }
 
 void as_heartbeat_init(struct as_heartbeat *h, as_ns timeout)
@@ -47,6 +48,6 @@ bool as_heartbeat_check(struct as_heartbeat *h, as_ns monotonic, as_ns boottime)
     h->checked = true;
     h->checked_at = monotonic;
     h->suspended = AS_MAX(asleep, h->suspended);
-    /* one more than the timeout has: the first one may have come right after it was heard */
-    return h->timeout && h->ever_received && h->missed_checks > LOOKS;
+    /* one check more than the timeout has: the first may have come right after a heartbeat */
+    return h->timeout && h->ever_received && h->missed_checks > CHECKS;
 }

@@ -1,11 +1,11 @@
-/* core/replicas/heartbeat.h — whether a process that says at intervals that its event loop turns
- * still does.
+/* core/replicas/heartbeat.h — detects a process whose event loop hangs by its missing heartbeats.
  *
- * Pure: whoever hears it looks at intervals, and says what the clocks are. Silence is counted in
- * looks, not read off a clock. A look that comes late counts for nothing: the one who looks was
- * kept from it (stopped, out of CPU time, the machine asleep), so the others may have been, too,
- * and what they said has not been read yet. By CLOCK_MONOTONIC, and by CLOCK_BOOTTIME, which counts
- * sleep. One thread.
+ * The watched process sends heartbeats at intervals, and its watcher checks for them at intervals.
+ * Silence is measured in checks without a heartbeat, not by a clock. A check that comes late does
+ * not count: the watcher itself was kept from running (stopped, no CPU time, the machine was
+ * suspended), so the watched process may have been, too, and its heartbeats may not be read yet.
+ * Lateness is seen by CLOCK_MONOTONIC, and by CLOCK_BOOTTIME, which also counts while the machine
+ * is suspended. Pure. One thread.
  */
 #ifndef AS_CORE_HEARTBEAT_H
 #define AS_CORE_HEARTBEAT_H
@@ -13,24 +13,25 @@
 #include "base/defs.h"
 
 struct as_heartbeat {
-    as_ns timeout;                /* 0: it is not watched */
-    bool ever_received, received; /* since the beginning; since the last look */
-    uint32_t missed_checks;       /* looks in a row */
-    as_ns checked_at, suspended;  /* at the last look: asleep is how far CLOCK_BOOTTIME is ahead */
-    bool checked;
+    as_ns timeout;                /* 0: not watched */
+    bool ever_received, received; /* a heartbeat came, ever; since the last check */
+    uint32_t missed_checks;       /* checks in a row without a heartbeat */
+    as_ns checked_at, suspended;  /* of the last check: CLOCK_MONOTONIC, and by how much
+                                     CLOCK_BOOTTIME is ahead of it */
+    bool checked;                 /* there was a check */
 };
 
-/* How often it is to be said, and to look. For a timeout below 80 ms both are as for that. */
+/* The intervals of heartbeats and of checks. A timeout below 80 ms counts as 80 ms. */
 as_ns as_heartbeat_interval(as_ns timeout);
 as_ns as_heartbeat_check_interval(as_ns timeout);
 
-/* A process that never says anything, one of another version, is well. */
+/* A process that never sends a heartbeat, as one of another version may, never counts as hung. */
 void as_heartbeat_init(struct as_heartbeat *h, as_ns timeout);
 void as_heartbeat_received(struct as_heartbeat *h);
-/* True: it has been silent for longer than the timeout, at most one and a half of it when looks are
- * in time. Until it is heard again each look says so. */
+/* True: it has been silent for longer than the timeout (at most 1.5 times the timeout if checks are
+ * in time). Each further check returns true until a heartbeat comes. */
 bool as_heartbeat_check(struct as_heartbeat *h, as_ns monotonic, as_ns boottime);
-/* It was silent for a reason: its time begins anew. */
+/* The silence had a known reason: its measurement starts anew. */
 void as_heartbeat_reset(struct as_heartbeat *h);
 
 #endif

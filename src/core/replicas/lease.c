@@ -11,7 +11,7 @@ static void mark_lost(struct as_lease *l, as_ns now)
     l->lost = now;
 }
 
-/* Back when both of its two signs of life are there. */
+/* It is LIVE again when heartbeats are in time and its socket accepts connections. */
 static bool recover(struct as_lease *l, const struct as_lease_conf *conf, as_ns now)
 {
     if (l->state != AS_LEASE_LOST || l->refused || !on_time(l, conf, now))

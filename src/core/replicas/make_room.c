@@ -1,4 +1,5 @@
-/* Old replicas that end so that a new one finds what it lacks: an update that cannot surge. */
+/* An update that cannot surge: retires old replicas so that a new one finds the resources it lacks.
+ */
 #include "core/replicas/replica_slot.h"
 
 static bool lacks_something(const struct as_replica_slot *slot)
@@ -6,8 +7,8 @@ static bool lacks_something(const struct as_replica_slot *slot)
     return as_replica_slot_lack(slot).n != 0;
 }
 
-/* Nothing of it is on its way, so that those which serve are those which will: a new one that does
- * not lacks what is not free, an old one is dead. */
+/* Is nothing of the plan in transition? That is: every slot is available, or is a new one that
+ * lacks a resource, or an old one without a process. */
 static bool is_at_rest(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
@@ -30,7 +31,8 @@ static struct as_replica_slot *first_waiting(const struct as_plan *p)
     return NULL;
 }
 
-/* Whose end is thought of: first those that end already, then old ones, as they would go. */
+/* Slots whose resources are considered: first those that are ending already, then old ones in the
+ * order in which they would be retired. */
 struct candidates {
     struct as_replica_slot **all;
     uint32_t n, n_ending;
@@ -69,7 +71,8 @@ static bool is_enough(const struct as_replica_slot *slot, const struct candidate
     return slot->plan->ops.lacks(slot->plan->ctx, slot, &room).n == 0;
 }
 
-/* The shortest beginning of the candidates that is enough, when the whole candidates is. */
+/* Shortens the candidates to the fewest from the front that are enough. All of them must be enough.
+ */
 static void shorten_list(const struct as_replica_slot *slot, struct candidates *r)
 {
     uint32_t too_few = r->n_ending, enough = r->n;
@@ -85,7 +88,7 @@ static void shorten_list(const struct as_replica_slot *slot, struct candidates *
     r->n = enough;
 }
 
-/* Those go out of the candidates without which it is enough, too: of the last one that is known. */
+/* Removes candidates that are not needed. The last one is, as shorten_list has found. */
 static void drop_unneeded(const struct as_replica_slot *slot, struct candidates *r)
 {
     for (uint32_t i = r->n_ending; i + 1 < r->n;) {
@@ -113,8 +116,9 @@ static bool retire_candidates(const struct candidates *r, as_ns now)
     return at_once;
 }
 
-/* What its own plan gives up is kept for the one that waits, as long as that can be enough: else
- * another deployment takes it, and those that have ended have ended for nothing. */
+/* The resources of retired slots stay reserved for the slot that waits, as long as they can be
+ * enough for it. Otherwise another deployment could take them, and the slots would have been
+ * retired for nothing. */
 bool as_make_room(struct as_plan *p, as_ns now)
 {
     struct as_replica_slot *slot = first_waiting(p);

@@ -39,7 +39,7 @@ void as_plan_set_condition(struct as_plan *p, enum as_condition_cause cause, str
         p->ops.condition(p->ctx, &p->condition);
 }
 
-/* --- what is asked for --- */
+/* --- the target --- */
 
 static bool is_too_much(const struct as_plan_amount *a)
 {
@@ -110,7 +110,7 @@ int as_plan_scale(struct as_plan *p, uint32_t replicas, bool automatic, as_ns no
     if (p->target.generation == 0 || p->deleting || replicas > AS_PLAN_REPLICAS_MAX)
         return AS_EINVALID;
     p->target.replicas = replicas;
-    /* what a failed update goes back to is as large */
+    /* a failed update goes back to a target of the same size */
     p->stable.replicas = p->previous.replicas = replicas;
     p->settled &= was == replicas;
     report_scaled(p, was, automatic, now);
@@ -148,7 +148,7 @@ void as_plan_restore(struct as_plan *p, const struct as_plan_target *stable,
     if (previous)
         p->previous = *previous;
     p->proven = stable && stable->version == p->target.version;
-    /* it was so when it was left; as_plan_run looks whether it still is */
+    /* the last controller had reached it; as_plan_run checks whether that is still true */
     if (p->proven && stable->config == p->target.config)
         as_condition_apply(&p->condition, AS_CAUSE_SETTLED, AS_STR(""), now);
     if (failed.n)

@@ -1,4 +1,4 @@
-/* The invariants of a plan, as plan.h states them: for asserts, tests and the simulator. */
+/* Checks the invariants of a plan that plan.h states; for asserts, tests and the simulator. */
 #include "core/replicas/replica_slot.h"
 
 static bool place_ok(const struct as_plan *p, uint32_t i)
@@ -9,7 +9,7 @@ static bool place_ok(const struct as_plan *p, uint32_t i)
 
     if (slot->plan != p || (i && p->slots[i - 1]->facts.number >= f->number))
         return false;
-    /* only who is to end may be without a rank; who holds two of them is on its way */
+    /* only a slot that is ending may have no rank */
     if (nowhere && (f->rank_next != AS_RANK_NONE || slot->state != AS_REPLICA_SLOT_STOPPING))
         return false;
     if (!nowhere &&
@@ -34,7 +34,7 @@ static bool place_ok(const struct as_plan *p, uint32_t i)
            slot->state == AS_REPLICA_SLOT_STOPPING;
 }
 
-/* So many ranks are held as the places say: so none is held twice, and none is lost. */
+/* The number of held ranks is that of the slots: no rank is held twice, and none is leaked. */
 static bool ranks_ok(const struct as_plan *p)
 {
     uint32_t n = 0;
@@ -47,7 +47,7 @@ static bool ranks_ok(const struct as_plan *p)
     return n == p->ranks.n;
 }
 
-/* Settled: one process of the right version for each of the ranks 0 … N-1. */
+/* Settled means: one process of the right version for each of the ranks 0 … N-1. */
 static bool settled_ok(const struct as_plan *p)
 {
     if (p->n != p->target.replicas || p->deleting)

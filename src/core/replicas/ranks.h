@@ -1,6 +1,7 @@
-/* core/replicas/ranks.h — the set of ranks that the places of a deployment hold.
+/* core/replicas/ranks.h — the set of ranks that the slots of a deployment hold.
  *
- * A rank has one holder or none. Pure; the caller remembers who holds what. Thread: the caller's.
+ * A rank has one holder or none; the caller stores which slot holds which rank. Pure. Thread: the
+ * caller's.
  */
 #ifndef AS_CORE_RANKS_H
 #define AS_CORE_RANKS_H
@@ -11,13 +12,13 @@
 
 struct as_ranks {
     uint64_t held[AS_RANKS_MAX / 64];
-    uint32_t n; /* held ones */
+    uint32_t n; /* ranks that are held */
 };
 
-/* The lowest free one; AS_RANKS_MAX: there is none. */
+/* The lowest free rank; AS_RANKS_MAX: none is free. */
 uint32_t as_ranks_lowest_free(const struct as_ranks *r);
-bool as_ranks_is_held(const struct as_ranks *r, uint32_t rank); /* somebody holds it; rank < MAX */
-void as_ranks_reserve(struct as_ranks *r, uint32_t rank);       /* free before */
-void as_ranks_release(struct as_ranks *r, uint32_t rank);       /* held before */
+bool as_ranks_is_held(const struct as_ranks *r, uint32_t rank); /* rank < AS_RANKS_MAX */
+void as_ranks_reserve(struct as_ranks *r, uint32_t rank);       /* must be free */
+void as_ranks_release(struct as_ranks *r, uint32_t rank);       /* must be held */
 
 #endif

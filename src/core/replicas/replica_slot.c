@@ -31,7 +31,7 @@ static const struct as_plan_policy *target_policy(const struct as_replica_slot *
     return &slot->plan->target.policy;
 }
 
-/* By whose times it drains: those of the version that it runs, as they were asked for last. */
+/* The policy by which it drains: that of the last target of the version that it runs. */
 static const struct as_plan_policy *own_policy(const struct as_replica_slot *slot)
 {
     const struct as_plan *p = slot->plan;
@@ -50,7 +50,7 @@ static void set_state(struct as_replica_slot *slot, enum as_replica_slot_state t
     enum as_replica_slot_state from = slot->state;
 
     AS_ASSERT(moves[from] & (1u << to));
-    /* one that drains before it was ready goes on starting until it is stopped */
+    /* one that drains before it was READY counts as starting until it is stopped */
     if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)
         as_start_limit_remove(slot->plan->starts, &slot->start);
     AS_ASSERT(!slot->lack);
@@ -64,15 +64,14 @@ static void save_facts(struct as_replica_slot *slot)
     slot->plan->ops.note(slot->plan->ctx, slot);
 }
 
-/* Without a dispatcher nobody can become READY or answer, and a healthy process must not be killed
- * for that. */
+/* Without a dispatcher no process can become READY or answer, and must not be killed for that. */
 static as_ns deadline_after(const struct as_replica_slot *slot, as_ns timeout, as_ns now)
 {
     return slot->plan->serving ? now + timeout : AS_NEVER;
 }
 
-/* The facts that a new process is started with. One of an older version stays what it is: its
- * description is the older one too. */
+/* Updates the facts with which a new process is started. A slot of an older version keeps the
+ * generation and config of that version. */
 static void renew_facts(struct as_replica_slot *slot)
 {
     struct as_replica_slot_facts *f = &slot->facts;
@@ -100,7 +99,8 @@ static void set_lack(struct as_replica_slot *slot, struct as_str lack)
     slot->lack = lack.n ? as_str_dup(lack) : NULL;
 }
 
-/* Its turn has come. It may be another plan's event that asks, so that our plan looks again. */
+/* The start limit allows a start. An event of another plan may have caused this call, so this plan
+ * must check itself again. */
 static bool may_start(struct as_start_request *s, as_ns now)
 {
     struct as_replica_slot *slot = AS_CONTAINER(s, struct as_replica_slot, start);
@@ -200,7 +200,7 @@ static void remove_slot(struct as_replica_slot *slot)
     as_replica_slot_free(slot);
 }
 
-/* The signal is repeated, should it not have ended by then. */
+/* A signal is sent again if the process has not ended by the deadline. */
 static void stop_process(struct as_replica_slot *slot, as_ns now)
 {
     as_ns timeout = target_policy(slot)->stop_timeout;
@@ -222,20 +222,20 @@ void as_replica_slot_retire(struct as_replica_slot *slot, as_ns now)
         remove_slot(slot);
         return;
     }
-    /* or the next controller would take it for one that stays, and end another */
+    /* stored first, or the next controller would keep this slot and retire another */
     slot->facts.retiring = true;
     save_facts(slot);
     if (slot->state == AS_REPLICA_SLOT_KILLED) {
         set_state(slot, AS_REPLICA_SLOT_STOPPING, now + target_policy(slot)->drain_interval);
-    } else if (!slot->plan->serving) { /* it has nothing that anybody waits for */
+    } else if (!slot->plan->serving) { /* without a dispatcher it has no requests */
         stop_process(slot, now);
-    } else { /* whatever its state: it may have become ready, and have requests, just now */
+    } else { /* in any other state: it may have become READY and have requests by now */
         set_state(slot, AS_REPLICA_SLOT_DRAINING, now + own_policy(slot)->drain_timeout);
         ask_to_drain(slot, now);
     }
 }
 
-/* How long it has drained already nobody knows: it is given the whole time. */
+/* How long it has drained already is not known: it gets the whole time. */
 void as_replica_slot_resume(struct as_replica_slot *slot, as_ns now)
 {
     if (slot->state != AS_REPLICA_SLOT_DRAINING)
@@ -278,17 +278,18 @@ void as_replica_slot_configure(struct as_replica_slot *slot, as_ns now)
     p->ops.configure(p->ctx, slot, slot->configure_id, &slot->configure_facts);
 }
 
-/* --- what happens to it --- */
+/* --- events --- */
 
 void as_replica_slot_ready(struct as_replica_slot *slot, as_ns now)
 {
     struct as_plan *p = slot->plan;
 
-    if (slot->state == AS_REPLICA_SLOT_DRAINING) /* a link that does not know of it */
+    if (slot->state ==
+        AS_REPLICA_SLOT_DRAINING) /* a new link, which does not know that the replica drains */
         ask_to_drain(slot, now);
     if (slot->state != AS_REPLICA_SLOT_STARTING && slot->state != AS_REPLICA_SLOT_LOST)
         return;
-    if (slot->ready_at == 0) { /* not when only the link is new */
+    if (slot->ready_at == 0) { /* else only the link is new */
         as_restart_ready(&slot->restart, now);
         slot->ready_at = now;
     }
@@ -307,8 +308,7 @@ static void handle_lost_link(struct as_replica_slot *slot, as_ns now)
     if (slot->state == AS_REPLICA_SLOT_RUNNING || slot->state == AS_REPLICA_SLOT_UPDATING)
         set_state(slot, AS_REPLICA_SLOT_LOST,
                   deadline_after(slot, target_policy(slot)->start_timeout, now));
-    else if (slot->state ==
-             AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */
+    else if (slot->state == AS_REPLICA_SLOT_DRAINING) /* with its link it has lost its requests */
         stop_process(slot, now);
 }
 
@@ -325,22 +325,23 @@ void as_replica_slot_retired(struct as_replica_slot *slot, as_ns now)
     as_rollout_run(slot->plan, now);
 }
 
-/* What it will not be told, a new process in its stead is started with: unless all were to be told
- * that, and are to be told something else now. */
+/* A process refuses a configure, so a new process must replace it; unless the refusal has ended the
+ * update, and the config is not the target any more. */
 static void on_configure_refused(struct as_replica_slot *slot, struct as_str text, as_ns now)
 {
     const struct as_plan_target *t = &slot->plan->target;
 
     if (slot->configure_facts.version != t->version || slot->configure_facts.config != t->config)
-        return; /* what is asked for by now it has not refused */
+        return; /* it has refused an older target, not the current one */
     if (slot->facts.config == t->config || !as_rollout_on_failure(slot, UINT32_MAX, text, now)) {
         slot->refuses_configure = true;
         as_replica_slot_mark_stale(slot);
     }
 }
 
-/* Which of the two it is now. Of one that refuses what it may have been told before nobody knows
- * whether it then refused as well: it holds both of its ranks until it is replaced. */
+/* Which of the two configs and ranks it has now. If it refuses a configure that may have been sent
+ * before, it is not known whether it accepted the first one. Then it holds both ranks until it is
+ * replaced. */
 static void apply_answer(struct as_replica_slot *slot, bool ok)
 {
     struct as_replica_slot_facts *f = &slot->facts;
@@ -398,7 +399,7 @@ void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
         as_rollout_run(p, now);
         return;
     }
-    if (kind == AS_EXIT_STOPPED) /* not by us, or it would be ending */
+    if (kind == AS_EXIT_STOPPED) /* not stopped by us: then it would be ending */
         kind = AS_EXIT_KILLED;
     if (slot->state == AS_REPLICA_SLOT_KILLED)
         kind = AS_EXIT_CRASH;
@@ -412,7 +413,7 @@ void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
         set_state(slot, AS_REPLICA_SLOT_DOWN, now + target_policy(slot)->restart.max);
     else
         set_state(slot, AS_REPLICA_SLOT_WAITING, v.at);
-    /* one that an update has not reached yet says nothing against it */
+    /* a death counts against an update only if the update has reached this slot */
     if (!outside && (slot->facts.config == p->target.config || slot->facts.unsure))
         as_rollout_on_failure(slot, v.gave_up ? UINT32_MAX : slot->restart.failures, reason, now);
     as_rollout_run(p, now);
@@ -450,7 +451,7 @@ void as_replica_slot_set_serving(struct as_replica_slot *slot, bool serving, as_
     }
 }
 
-/* A fresh start: what was before is forgotten. */
+/* Starts it again without the failures so far. */
 void as_replica_slot_revive(struct as_replica_slot *slot, as_ns now)
 {
     slot->restart = (struct as_restart){0};

@@ -15,7 +15,7 @@ void as_restart_ready(struct as_restart *s, as_ns now)
     s->unready = 0;
 }
 
-/* base × 2^(failures-1), base without failures, at most max, ±20 %. */
+/* base × 2^(failures-1), or base without failures; at most max; ±20 %. */
 static as_ns backoff(const struct as_restart *s, const struct as_restart_conf *conf,
                      struct as_rand *rand)
 {

@@ -1,4 +1,5 @@
-/* Which places there are, and what they are told: the difference between target and places. */
+/* The steps from the slots that are there to the target: which slots are added and retired, and how
+ * they are configured. */
 #include "core/replicas/replica_slot.h"
 
 static bool exists(const struct as_plan_target *t)
@@ -11,7 +12,7 @@ static bool same_version(const struct as_plan_target *a, const struct as_plan_ta
     return a->version == b->version && a->config == b->config;
 }
 
-/* An update is under way that can be taken back. */
+/* An update is under way that could be rolled back. */
 static bool is_updating(const struct as_plan *p)
 {
     return exists(&p->stable) && !same_version(&p->stable, &p->target);
@@ -27,9 +28,9 @@ static bool is_stable(const struct as_replica_slot *slot)
     return exists(&slot->plan->stable) && slot->facts.version == slot->plan->stable.version;
 }
 
-#define WORTH_LOST 4u /* below: it has no requests */
+#define VALUE_LOST 4u /* a slot with less than this has no requests */
 
-/* A version that was stable once needs no time to show that it is. */
+/* A replica of the stable version need not be RUNNING for min_ready first. */
 static bool is_trusted(const struct as_replica_slot *slot)
 {
     return is_stable(slot) || slot->facts.proved;
@@ -40,8 +41,8 @@ bool as_rollout_is_available(const struct as_replica_slot *slot)
     return slot->state == AS_REPLICA_SLOT_RUNNING && is_trusted(slot);
 }
 
-/* Who is retired first when there are too many: serves least, and was seen to serve least. What the
- * link of one is like may not be known yet, that it was good once is. */
+/* The slot with the lowest value is retired first when there are too many. A slot that was
+ * available before counts more, although its link may not be known yet after a recovery. */
 static uint32_t serving_value(const struct as_replica_slot *slot)
 {
     static const uint8_t of[AS_REPLICA_SLOT_STATES] = {
@@ -51,7 +52,7 @@ static uint32_t serving_value(const struct as_replica_slot *slot)
         [AS_REPLICA_SLOT_RUNNING] = 5,
     };
 
-    return of[slot->state] + (of[slot->state] >= WORTH_LOST && is_trusted(slot) ? 2u : 0u);
+    return of[slot->state] + (of[slot->state] >= VALUE_LOST && is_trusted(slot) ? 2u : 0u);
 }
 
 as_ns as_rollout_next_due(const struct as_replica_slot *slot)
@@ -75,7 +76,7 @@ static void update_proven(struct as_plan *p, as_ns now)
     }
 }
 
-/* So many are told another config at once. */
+/* How many slots get another config at once. */
 static uint32_t config_step(const struct as_plan *p)
 {
     uint64_t n = (uint64_t)p->target.replicas * p->target.policy.roll_percent / 100;
@@ -90,7 +91,7 @@ static uint32_t resolve_amount(const struct as_plan *p, const struct as_plan_amo
     return a->percent ? (uint32_t)((n + (up ? 99 : 0)) / 100) : a->n;
 }
 
-/* An update may have so many places beyond N. */
+/* How many slots an update may have beyond N. */
 static uint32_t surge_of(const struct as_plan *p)
 {
     const struct as_plan_policy *policy = &p->target.policy;
@@ -98,7 +99,7 @@ static uint32_t surge_of(const struct as_plan *p)
     return policy->has_surge ? resolve_amount(p, &policy->surge, true) : config_step(p);
 }
 
-/* And so many fewer that are available. */
+/* How many of N an update may leave unavailable. */
 static uint32_t unavailable_of(const struct as_plan *p)
 {
     uint32_t n = resolve_amount(p, &p->target.policy.unavailable, false);
@@ -108,9 +109,9 @@ static uint32_t unavailable_of(const struct as_plan *p)
 
 struct census {
     uint32_t live;  /* not ending */
-    uint32_t early; /* ending, and nothing may take its place before it has ended */
+    uint32_t early; /* ending, and not to be replaced before they have ended */
     uint32_t old, available;
-    uint32_t unproved; /* new ones that are not available */
+    uint32_t unproved; /* new ones that are not available yet */
 };
 
 static struct census count_slots(const struct as_plan *p)
@@ -132,7 +133,7 @@ static struct census count_slots(const struct as_plan *p)
     return c;
 }
 
-/* a goes before b: it serves less, it is of a version that is nowhere asked for, it is old, its
+/* a is retired before b if it serves less, is old, or is not of the stable version, or else if its
  * rank is higher (so that the ranks of those that stay need not change). */
 bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_replica_slot *b)
 {
@@ -147,7 +148,7 @@ bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_
     return a->facts.rank > b->facts.rank;
 }
 
-/* The first to go: of all, or of the old ones. */
+/* The slot to retire first, of all or of the old ones; NULL: none. */
 static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_old)
 {
     struct as_replica_slot *v = NULL;
@@ -163,7 +164,7 @@ static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_ol
     return v;
 }
 
-/* Among the old ones that serve, those of no use for a rollback go first. */
+/* The same of the old slots that serve; those that a rollback cannot use go first. */
 static struct as_replica_slot *serving_victim(const struct as_plan *p)
 {
     struct as_replica_slot *v = NULL;
@@ -181,12 +182,12 @@ static struct as_replica_slot *serving_victim(const struct as_plan *p)
 
 static bool serves_nobody(const struct as_replica_slot *slot)
 {
-    return !as_replica_slot_is_ending(slot) && serving_value(slot) < WORTH_LOST &&
+    return !as_replica_slot_is_ending(slot) && serving_value(slot) < VALUE_LOST &&
            as_rollout_is_old(slot);
 }
 
-/* An old one that serves nobody may go when what replaces it has proved itself, or when nothing
- * would go back to it; and before one that serves would have to. */
+/* An old slot that does not serve may be retired if the new version was available once, or if no
+ * rollback could use it. These are retired before slots that serve. */
 static struct as_replica_slot *idle_victim(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
@@ -198,7 +199,7 @@ static struct as_replica_slot *idle_victim(const struct as_plan *p)
     return NULL;
 }
 
-/* So many may be missing, and it is missing already. */
+/* An old slot that does not serve, while `unavailable` allows it to be missing. */
 static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t least)
 {
     struct as_replica_slot *v = find_victim(p, true);
@@ -237,8 +238,8 @@ static void retire_surplus(struct as_plan *p, as_ns now)
     }
 }
 
-/* Fewer than asked for: at once. Beyond that number, and in the stead of one that had to end first:
- * so many at a time, and what still drains counts. */
+/* Slots up to N are added at once. Slots of an update are added only as far as surge and
+ * unavailable allow, where draining slots count. */
 static bool may_grow(const struct as_plan *p, const struct census *c)
 {
     uint32_t wanted = p->target.replicas, fresh = c->live - c->old;
@@ -274,7 +275,7 @@ static bool needs_configure(const struct as_replica_slot *slot)
            f->rank_next != f->rank;
 }
 
-/* Of those that have to take a new config, a step at a time: it may be wrong. */
+/* A new config goes to a part of the slots at a time, because it may be wrong. */
 static void configure_slots(struct as_plan *p, as_ns now)
 {
     uint32_t room = config_step(p);
@@ -300,7 +301,7 @@ static void configure_slots(struct as_plan *p, as_ns now)
     }
 }
 
-/* All but the ranks is as asked for. */
+/* Everything except the ranks has reached the target. */
 static bool is_complete(const struct as_plan *p)
 {
     if (p->n != p->target.replicas)
@@ -314,7 +315,8 @@ static bool is_complete(const struct as_plan *p)
     return true;
 }
 
-/* As many ranks are too high as there are free ones below: each moves once, nobody else does. */
+/* As many ranks are too high as there are free ones below N: each of these moves once, no other
+ * does. */
 static void compact_ranks(struct as_plan *p, as_ns now)
 {
     uint32_t wanted = p->target.replicas;
@@ -331,13 +333,13 @@ static void compact_ranks(struct as_plan *p, as_ns now)
     }
 }
 
-/* Complete, and no rank had to move: those that move are not complete. */
+/* A slot whose rank moves is not complete. */
 bool as_rollout_is_settled(const struct as_plan *p)
 {
     return p->running && !p->deleting && is_complete(p);
 }
 
-/* What was never seen to run is nothing to go back to: with no replicas everything is settled. */
+/* A version that was never available is no stable one: with 0 replicas any target is settled. */
 static bool update_stable(struct as_plan *p)
 {
     bool other = p->stable.generation != p->target.generation;
@@ -384,7 +386,7 @@ static void report_down(struct as_plan *p)
     p->ops.down(p->ctx, down, as_condition_text(&p->condition));
 }
 
-/* The first that waits for something of the machine speaks for the others. */
+/* Reports the resource that the first waiting slot lacks, and how many slots wait. */
 static void report_lack(struct as_plan *p)
 {
     char text[AS_CONDITION_LACK_MAX] = "";
@@ -435,7 +437,8 @@ static void roll_back_update(struct as_plan *p, struct as_str reason, as_ns now)
     p->ops.rolled_back(p->ctx, from, p->target.generation, reason);
 }
 
-/* What was to be replaced by a restart, and serves, stays. False: there is nothing of that kind. */
+/* Ends a restart: the slots that were to be replaced and serve stay. False: there is none of these.
+ */
 static bool end_restart(struct as_plan *p)
 {
     bool found = false;

@@ -1,10 +1,9 @@
-/* core/replicas/start_limit.h — how many processes may be starting at once, over all deployments.
+/* core/replicas/start_limit.h — limits how many processes start at once, over all deployments.
  *
- * Starting is what costs: imports, models read from disk. Whoever may start stands in line; first
- * come, first served, so that a crash loop of one deployment, whose members come again and again,
- * cannot keep another's from starting. One that may not go yet, because it lacks something else,
- * keeps its place in the line, and those behind it go past it. Pure. Thread: the caller's, one for
- * all that share it.
+ * A start is expensive: imports, models read from disk. Starts wait in a queue, first come first
+ * served, so that a crash loop of one deployment cannot keep another from starting. A start that is
+ * not possible yet, because it lacks some resource, stays in its place in the queue, and those
+ * behind it may go first. Pure. Thread: the caller's, one for all plans that share the limit.
  */
 #ifndef AS_CORE_START_LIMIT_H
 #define AS_CORE_START_LIMIT_H
@@ -13,17 +12,17 @@
 
 struct as_start_limit {
     uint32_t max; /* > 0 */
-    uint32_t n;   /* starting now; may be above max, by what was adopted */
+    uint32_t n;   /* starting now; adopted processes may bring it above max */
     struct as_list line;
 };
 
-/* One that stands in line, or starts, or neither. */
+/* A start that is queued, or under way, or neither. */
 struct as_start_request {
-    struct as_list node; /* in the line */
-    bool counted;        /* it is one of n */
-    /* False: it lacks something, and is asked again. May not call as_start_limit_* back. */
+    struct as_list node; /* in as_start_limit.line while queued */
+    bool counted;        /* it is counted in `n` */
+    /* False: it lacks a resource, and is asked again later. Must not call as_start_limit_*. */
     bool (*may_start)(struct as_start_request *s, as_ns now);
-    /* Its turn: it starts now. May not call as_start_limit_* back. */
+    /* It starts now. Must not call as_start_limit_*. */
     void (*on_start)(struct as_start_request *s, as_ns now);
 };
 
@@ -32,12 +31,12 @@ void as_start_request_init(struct as_start_request *s,
                            bool (*may_start)(struct as_start_request *s, as_ns now),
                            void (*on_start)(struct as_start_request *s, as_ns now));
 void as_start_limit_enqueue(struct as_start_limit *a,
-                            struct as_start_request *s); /* at the end of the line */
+                            struct as_start_request *s); /* at the end of the queue */
 void as_start_limit_count(struct as_start_limit *a,
-                          struct as_start_request *s); /* it starts already (adopted) */
-/* It starts no longer, or wants to no longer. Harmless when it does neither. */
+                          struct as_start_request *s); /* it is starting already (adopted) */
+/* The start has ended, or is not wanted any more. No effect if it is neither queued nor counted. */
 void as_start_limit_remove(struct as_start_limit *a, struct as_start_request *s);
-/* Lets as many go as there is room for, of those that may. */
+/* Starts queued ones that may start, as far as the limit allows. */
 void as_start_limit_admit(struct as_start_limit *a, as_ns now);
 
 static inline bool as_start_request_is_queued(const struct as_start_request *s)
