@@ -5,19 +5,18 @@
 const char *as_batch_check(const struct as_batch_conf *c)
 {
     if (c->max_size > AS_BATCH_MAX)
-        return "max_batch_size is over 65535";
+        return "max_batch_size must be at most 65535";
     if (!c->max_size)
-        return c->max_wait || c->n_preferred || c->ragged ? "batching without max_batch_size"
-                                                          : NULL;
+        return c->max_wait || c->n_preferred || c->ragged ? "batching needs max_batch_size" : NULL;
     if (c->max_wait > AS_BATCH_WAIT_MAX)
-        return "max_wait is over 60 s";
+        return "max_wait must be at most 60 s";
     if (c->n_preferred > AS_BATCH_PREFERRED)
-        return "more than 16 preferred sizes";
+        return "there may be at most 16 preferred sizes";
     for (uint32_t i = 0; i < c->n_preferred; i++) {
         if (c->preferred[i] < 1 || c->preferred[i] > c->max_size)
-            return "a preferred size is not within 1 and max_batch_size";
+            return "preferred sizes must be 1 to max_batch_size";
         if (i && c->preferred[i] <= c->preferred[i - 1])
-            return "preferred sizes do not rise";
+            return "preferred sizes must rise";
     }
     return NULL;
 }

@@ -3,13 +3,14 @@
 #include "base/err.h"
 #include "core/registry/signature.h"
 
-/* One model, shared by all snapshots that hold it; strings and signatures lie behind it. */
+/* One model, shared by all snapshots that contain it. Its strings and signatures follow it in the
+ * same allocation. */
 struct shared_model {
     struct as_model m;
     atomic_uint refs;
 };
 
-/* The models of one name: a run of the sorted array. */
+/* The versions of one name: a range of the sorted array. */
 struct group {
     uint64_t hash;
     uint32_t first, n;
@@ -54,15 +55,15 @@ bool as_registry_is_verb(struct as_str s)
 static const char *check_segment(struct as_str s, bool last)
 {
     if (s.n == 0)
-        return "model name with an empty segment";
+        return "model name must not have an empty segment";
     if (!is_plain(s))
-        return "model name may hold letters, digits and . _ - / only";
+        return "model name may contain only letters, digits and . _ - /";
     if (as_str_eq(s, AS_STR(".")) || as_str_eq(s, AS_STR("..")))
-        return "model name with a segment that is . or ..";
+        return "model name must not have a segment . or ..";
     if (as_str_eq(s, AS_STR("versions")))
-        return "model name with a segment that is \"versions\"";
+        return "model name must not have a segment \"versions\"";
     if (last && as_registry_is_verb(s))
-        return "model name that ends in a verb of the protocol, as in a/infer";
+        return "model name must not end in a verb of the protocol, as a/infer does";
     return NULL;
 }
 
@@ -105,7 +106,7 @@ int as_registry_check_deployment(struct as_str name, const char **ret_why)
         return AS_EINVALID;
     }
     if (!is_plain(name)) {
-        *ret_why = "deployment name may hold letters, digits and . _ - only";
+        *ret_why = "deployment name may contain only letters, digits and . _ -";
         return AS_EINVALID;
     }
     return 0;
@@ -118,13 +119,13 @@ int as_registry_check_version(struct as_str version, const char **ret_why)
         return AS_EINVALID;
     }
     if (!is_plain(version)) {
-        *ret_why = "model version may hold letters, digits and . _ - only";
+        *ret_why = "model version may contain only letters, digits and . _ -";
         return AS_EINVALID;
     }
     return 0;
 }
 
-/* --- boxes --- */
+/* --- shared models --- */
 
 static struct as_str copy_str(struct as_str s, uint8_t **at)
 {
@@ -180,7 +181,7 @@ static struct as_registry *snapshot_new(uint32_t room)
 
     atomic_init(&g->refs, 1);
     g->at = as_xalloc(room * sizeof(struct shared_model *));
-    g->n = 0; /* the caller fills `at` from the front, in order */
+    g->n = 0; /* the caller fills `at` in order */
     return g;
 }
 
@@ -193,8 +194,8 @@ bool as_registry_is_integer(struct as_str s)
     return s.n > 0;
 }
 
-/* Versions come in natural order: the last integer, else the last, of those that are no canaries,
- * or, where all are, of all. */
+/* Sets the default version: of the versions that are no canaries (of all, if all are), the last
+ * integer, else the last in natural order. */
 static void choose_default(const struct as_registry *g, struct group *u)
 {
     uint32_t best = 0;
@@ -210,7 +211,7 @@ static void choose_default(const struct as_registry *g, struct group *u)
     }
 }
 
-/* The word in each model that it needs a second look. */
+/* Sets `routed` in the models of a name. */
 static void mark_routed(struct as_registry *g, const struct group *u)
 {
     bool routed = false;
@@ -237,7 +238,7 @@ static void add_slot(struct as_registry *g, uint32_t group)
     g->slots[i] = group + 1;
 }
 
-/* Groups and the hash table from the sorted array. */
+/* Builds the groups and the hash table from the sorted array. */
 static struct as_registry *build_index(struct as_registry *g)
 {
     uint32_t size = 8, n = g->n;
@@ -298,7 +299,7 @@ static int compare(const struct as_model *a, struct as_str name, struct as_str v
     return as_str_compare_natural(a->version, version);
 }
 
-/* The first of at[from..to) that is not before name:version. */
+/* The index of the first of at[from..to) that is not before name:version; `to` if there is none. */
 static uint32_t lower_bound(const struct as_registry *g, uint32_t from, uint32_t to,
                             struct as_str name, struct as_str version)
 {
@@ -313,7 +314,7 @@ static uint32_t lower_bound(const struct as_registry *g, uint32_t from, uint32_t
     return from;
 }
 
-/* Does every tensor begin with the dimension that counts items? */
+/* Has every tensor a first dimension of -1, which counts items? */
 static bool has_items(const struct as_tensor_spec *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -338,11 +339,11 @@ static int check_model(const struct as_model *m, const char **ret_why)
         *ret_why = as_batch_check(&m->batching);
     if (!*ret_why && m->batching.max_size &&
         !(has_items(m->inputs, m->n_inputs) && has_items(m->outputs, m->n_outputs)))
-        *ret_why = "batching, and a shape whose first size is not -1";
+        *ret_why = "with batching the first size of every shape must be -1";
     return *ret_why ? AS_EINVALID : 0;
 }
 
-/* m is registered as old already. */
+/* m has the name and version of `old`, which is registered: are they the same? */
 static int check_again(const struct as_model *old, const struct as_model *m, const char **ret_why)
 {
     *ret_why = NULL;
@@ -380,7 +381,7 @@ int as_registry_with_model(struct as_registry *g, const struct as_model *m,
         return err;
     }
     if (g->n == AS_REGISTRY_MAX) {
-        *ret_why = "too many models";
+        *ret_why = "too many models: at most 16384";
         return AS_EFULL;
     }
     next = snapshot_new(g->n + 1);
@@ -443,13 +444,13 @@ struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t depl
     return build_index(next);
 }
 
-/* --- looking up --- */
+/* --- lookup --- */
 
 static const struct group *group_of(const struct as_registry *g, struct as_str name)
 {
     uint64_t hash;
 
-    if (name.n == 0 || name.n > AS_NAME_MAX) /* no such name, and no hashing of long ones */
+    if (name.n == 0 || name.n > AS_NAME_MAX) /* names that are too long are not hashed */
         return NULL;
     hash = as_str_hash(name);
     for (uint32_t i = (uint32_t)hash & g->mask; g->slots[i]; i = (i + 1) & g->mask) {

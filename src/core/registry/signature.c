@@ -15,7 +15,7 @@ static int by_name(const void *a, const void *b)
     return memcmp(x.p, y.p, x.n);
 }
 
-/* Sorted, because a worker may declare thousands. */
+/* Sorts them, because a worker may declare thousands. */
 static bool has_duplicate_name(const struct as_tensor_spec *s, uint32_t n)
 {
     const struct as_tensor_spec **at = as_xalloc(n * sizeof(const struct as_tensor_spec *));
@@ -134,7 +134,7 @@ struct as_tensor_spec *as_signature_copy(const struct as_tensor_spec *s, uint32_
 
 /* --- tensors against a signature --- */
 
-/* A line of text in the caller's buffer; what does not fit is cut. */
+/* A line of text in the caller's buffer; text that does not fit is cut. */
 struct line {
     char *p;
     size_t n, cap;
@@ -181,7 +181,7 @@ struct side {
     const char *what; /* "input", "output" */
     const struct as_tensor_spec *specs;
     uint32_t n;
-    int err; /* who is to blame */
+    int err; /* returned if a tensor does not fit */
 };
 
 static int append_unknown(const struct side *s, struct as_str name, struct line *l)
@@ -229,7 +229,8 @@ static int check_tensor(const struct side *s, const struct as_tensor_spec *spec,
     return s->err;
 }
 
-/* The entry of that name; usually the tensors come in the declared order. */
+/* The index of the entry with that name, s->n if there is none. Usually tensors come in the
+ * declared order, so the search starts at hint. */
 static uint32_t entry_of(const struct side *s, struct as_str name, uint32_t hint)
 {
     for (uint32_t i = 0; i < s->n; i++) {

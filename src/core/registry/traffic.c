@@ -1,6 +1,7 @@
 #include "core/registry/traffic.h"
 
-/* Versions of one name that are looked at; who has more has no canaries among the rest. */
+/* Versions of one name that are examined. Further versions get no canary, mirror or fallback
+ * traffic. */
 #define VERSIONS_MAX 256u
 
 uint32_t as_traffic_point(struct as_str model, struct as_str id, uint32_t *turn)
@@ -8,7 +9,8 @@ uint32_t as_traffic_point(struct as_str model, struct as_str id, uint32_t *turn)
     uint64_t h;
 
     if (!id.n) {
-        /* multiples of the golden ratio: each next one falls into one of the largest gaps */
+        /* multiples of the golden ratio: each falls into one of the largest gaps between the others
+         */
         *turn += 0x9e3779b9u;
         return (uint32_t)(((uint64_t)*turn * AS_TRAFFIC_ALL) >> 32);
     }
@@ -62,7 +64,8 @@ const struct as_model *as_traffic_mirror(const struct as_registry *g, const stru
     return NULL;
 }
 
-/* The version of m's name that the named deployment serves, its own default of them; NULL. */
+/* The version of m's name that the given deployment serves (of several, its default one); NULL:
+ * none. */
 static const struct as_model *served_by(const struct as_registry *g, const struct as_model *m,
                                         struct as_str deployment)
 {

@@ -49,15 +49,15 @@ static bool is_too_much(const struct as_plan_amount *a)
 const char *as_plan_check(const struct as_plan_target *t)
 {
     if (t->generation == 0)
-        return "generation 0 means that there is none";
+        return "generation must not be 0";
     if (t->replicas > AS_PLAN_REPLICAS_MAX)
-        return "too many replicas";
+        return "replicas must be at most 1024";
     if (t->policy.roll_percent == 0 || t->policy.roll_percent > 100)
         return "rolling_update_percentage must be 1 to 100";
     if (is_too_much(&t->policy.surge) || is_too_much(&t->policy.unavailable))
-        return "max_surge and max_unavailable are at most 100 % or 1024";
+        return "max_surge and max_unavailable must be at most 100 % or 1024";
     if (t->policy.roll_failures == 0)
-        return "the failures that end an update must be at least 1";
+        return "the number of failures that end an update must be at least 1";
     if (t->policy.drain_interval == 0)
         return "graceful_shutdown_wait_loop_s must be above 0";
     return NULL;
@@ -236,8 +236,8 @@ void as_plan_run(struct as_plan *p, as_ns now)
     for (uint32_t i = 0; i < p->n; i++)
         as_replica_slot_resume(p->slots[i], now);
     if (count_live(p) < p->target.replicas && p->condition.status == AS_STATUS_HEALTHY)
-        as_plan_set_condition(p, AS_CAUSE_REPLICA_FAILED, AS_STR("replicas have ended meanwhile"),
-                              now);
+        as_plan_set_condition(p, AS_CAUSE_REPLICA_FAILED,
+                              AS_STR("replicas ended while there was no controller"), now);
     as_plan_tick(p, now);
 }
 

@@ -487,7 +487,7 @@ static void on_due(struct as_replica_slot *slot, as_ns now)
     case AS_REPLICA_SLOT_KILLED:
     case AS_REPLICA_SLOT_STOPPING:
         slot->due = now + target_policy(slot)->drain_interval;
-        slot->plan->ops.kill(slot->plan->ctx, slot, AS_STR("it did not end"));
+        slot->plan->ops.kill(slot->plan->ctx, slot, AS_STR("it did not end after a signal"));
         break;
     default:
         break;

@@ -54,16 +54,17 @@ static void test_settings_are_checked(void **state AS_UNUSED)
     assert_null(as_batch_check(&none));
     assert_null(as_batch_check(&most));
     assert_null(as_batch_check(&eager));
-    check_refused((struct as_batch_conf){.max_size = 65536}, "max_batch_size is over 65535");
+    check_refused((struct as_batch_conf){.max_size = 65536},
+                  "max_batch_size must be at most 65535");
     check_refused((struct as_batch_conf){.max_size = 1, .max_wait = 60 * AS_SEC + 1},
-                  "max_wait is over 60 s");
-    check_refused((struct as_batch_conf){.ragged = true}, "batching without max_batch_size");
+                  "max_wait must be at most 60 s");
+    check_refused((struct as_batch_conf){.ragged = true}, "batching needs max_batch_size");
     check_refused((struct as_batch_conf){.max_size = 4, .n_preferred = 17},
-                  "more than 16 preferred sizes");
+                  "there may be at most 16 preferred sizes");
     check_refused((struct as_batch_conf){.max_size = 4, .n_preferred = 1, .preferred = {5}},
-                  "a preferred size is not within 1 and max_batch_size");
+                  "preferred sizes must be 1 to max_batch_size");
     check_refused((struct as_batch_conf){.max_size = 4, .n_preferred = 2, .preferred = {2, 2}},
-                  "preferred sizes do not rise");
+                  "preferred sizes must rise");
 }
 
 /* --- in a deployment: model 0 takes batches, model 1 does not --- */
