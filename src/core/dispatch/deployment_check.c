@@ -1,5 +1,7 @@
 /* Checks the invariants of a deployment that replica.h states; for asserts, tests and the
  * simulator. */
+#include "core/dispatch/dispatch.h"
+#include "core/dispatch/pending_verdict.h"
 #include "core/dispatch/replica.h"
 
 /* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */

@@ -1,5 +1,7 @@
 /* Fingerprints of request bodies. Bodies may be large and many. One turn of the loop reads at most
  * AS_DEPLOYMENT_PORTION bytes of them, so that other requests do not wait. */
+#include "core/dispatch/fingerprint.h"
+
 #include "core/dispatch/replica.h"
 
 /* Bytes that may still be read in this turn. A new turn is recognised by its time. */

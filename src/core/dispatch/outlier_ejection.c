@@ -1,6 +1,9 @@
 /* Ejects replicas that fail although their peers do not, or that are several times slower than
  * these. An ejected replica gets no requests for a while, and is then probed. Replicas are compared
  * when answers come, not by a timer. */
+#include "core/dispatch/outlier_ejection.h"
+
+#include "core/dispatch/dispatch.h"
 #include "core/dispatch/replica.h"
 
 #define UNIT  1024u /* the pace of a replica that is as fast as its peers */

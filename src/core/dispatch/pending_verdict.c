@@ -3,6 +3,9 @@
  * as after an unknown cause. A request that has ended is RETAINED for its body. Fingerprints are
  * computed when the worker crashed, or when the report is late: a crash that is reported after the
  * bodies are freed can still be blamed on them. */
+#include "core/dispatch/pending_verdict.h"
+
+#include "core/dispatch/fingerprint.h"
 #include "core/dispatch/replica.h"
 
 #define PENDING_VERDICTS_MAX 256u /* beyond that the oldest is resolved as unknown */

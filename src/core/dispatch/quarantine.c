@@ -3,10 +3,12 @@
  * requests. */
 #include "core/dispatch/quarantine.h"
 
+#include "core/dispatch/dispatch.h"
+#include "core/dispatch/fingerprint.h"
 #include "core/dispatch/replica.h"
 
-#define SHARE                                                                                      \
-    3u /* at most one third of the ready replicas is in quarantine, but at least one may be */
+/* At most one third of the ready replicas is in quarantine, but at least one may be. */
+#define SHARE 3u
 
 void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to)
 {

@@ -33,6 +33,9 @@
 
 #include "base/defs.h"
 
+struct as_blame_entry;
+struct as_deployment;
+struct as_replica;
 struct as_request;
 
 enum as_quarantine_state {
@@ -62,5 +65,41 @@ struct as_quarantine {
 /* The only writer of t->state; asserts that the picture has this arrow. */
 void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to);
 const char *as_quarantine_state_name(enum as_quarantine_state s); /* "reserved" … */
+
+/* --- the quarantines of a deployment; internal to it --- */
+
+/* Could one more suspect of this model run alone at once, in a replica that is idle? */
+bool as_quarantine_has_room(const struct as_deployment *d, uint32_t model);
+/* Makes q (QUEUED, in no list, a suspect) wait for a replica of its own. as_quarantine_schedule
+ * must follow. */
+void as_quarantine_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Removes q (QUEUED, a suspect) from the waiting suspects; it is no suspect any more. Returns the
+ * replica that was reserved for it and now has room, or NULL. */
+struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q);
+/* The same, and sends other requests to that replica. */
+void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Reserves replicas for suspects as far as it is their turn, and sends the suspects whose replica
+ * is idle. Keeps rule 1. */
+void as_quarantine_schedule(struct as_deployment *d, as_ns now);
+/* Lets replicas that lost their reservation (has_freed) take waiting requests. */
+void as_quarantine_pull_freed(struct as_deployment *d, as_ns now);
+/* q was sent to r while turns are owed or r is in quarantine. */
+void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q);
+/* The suspect q has been detached from r. well: it ended well, so requests like it are no suspects
+ * any more. */
+void as_quarantine_done(struct as_replica *r, struct as_request *q, bool well, as_ns now);
+/* Ends the reservation of r: it drains, is ejected, has no slots, or does not serve the model. */
+void as_quarantine_release(struct as_replica *r);
+/* r is removed. If only a suspect ran there, this death may prove something: returns the entry of
+ * that suspect, and no request like it runs until as_quarantine_resolve. Else NULL. */
+struct as_blame_entry *as_quarantine_abort(struct as_replica *r);
+/* The cause of that death is known, or will not be. e may be NULL. */
+void as_quarantine_resolve(struct as_deployment *d, struct as_blame_entry *e);
+/* After a replica was added, removed or drained: updates serving_since. */
+void as_quarantine_update_serving(struct as_deployment *d, as_ns now);
+/* Ends whatever has lasted too long. */
+void as_quarantine_expire(struct as_deployment *d, as_ns now);
+as_ns as_quarantine_next_due(const struct as_deployment *d); /* AS_NEVER: nothing */
+bool as_quarantine_ok(const struct as_deployment *d);
 
 #endif

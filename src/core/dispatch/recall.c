@@ -1,4 +1,5 @@
 /* Recalls: requests that wait at one replica are asked back when another has a free slot. */
+#include "core/dispatch/dispatch.h"
 #include "core/dispatch/replica.h"
 
 #define RECALL_MAX 256u /* requests of one RECALL */

@@ -1,9 +1,12 @@
 /* The life of a replica: it is added, gets slots, ends streams, drains, dies. */
 #include "core/dispatch/replica.h"
 
-#define SERVICE_MAX                                                                                \
-    (3600 * AS_SEC) /* a longer service time that a worker reports is cut to this                  \
-                     */
+#include "core/dispatch/dispatch.h"
+#include "core/dispatch/outlier_ejection.h"
+#include "core/dispatch/pending_verdict.h"
+
+/* A longer service time that a worker reports is cut to this. */
+#define SERVICE_MAX (3600 * AS_SEC)
 
 int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
                    void *link)

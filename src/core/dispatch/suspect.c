@@ -1,5 +1,9 @@
 /* Which requests are suspects (core/protect/blame.h): those that were executing in a worker that
  * crashed and are retried, and those with the same fingerprint. */
+#include "core/dispatch/suspect.h"
+
+#include "core/dispatch/dispatch.h"
+#include "core/dispatch/fingerprint.h"
 #include "core/dispatch/replica.h"
 
 static struct as_request *request_of(struct as_list *n)

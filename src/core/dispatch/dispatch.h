@@ -1,0 +1,111 @@
+/* core/dispatch/dispatch.h — which queued request is sent to which replica, and when; recalls of
+ * requests that wait at the wrong replica. Internal to a deployment; rules 1 and 2 are in
+ * replica.h.
+ *
+ * Thread: the loop that owns the deployment.
+ */
+#ifndef AS_CORE_DISPATCH_H
+#define AS_CORE_DISPATCH_H
+
+#include "core/dispatch/replica.h"
+
+/* Adds r to as_deployment.free, or removes it. */
+void as_dispatch_set_free(struct as_replica *r, bool is_free);
+/* To be called after the load of r changed. */
+static inline void as_dispatch_update_free(struct as_replica *r)
+{
+    bool is_free = as_replica_front_calls(r) < r->width;
+
+    if (is_free != (r->free_at != AS_NOWHERE))
+        as_dispatch_set_free(r, is_free);
+}
+/* How many front calls r may have in slots (width) and in all (limit). as_dispatch_update_limits
+ * must be called after a change of its grant, state, recall or service time. */
+uint32_t as_dispatch_width(const struct as_replica *r);
+uint32_t as_dispatch_limit(const struct as_replica *r);
+void as_dispatch_update_limits(struct as_replica *r);
+/* A replica that can execute q at once, or can prefetch it; NULL: none. */
+struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct as_request *q);
+struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q);
+/* Removes q (QUEUED) from the queue or the suspects; it will not be sent. */
+void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
+/* To be called after requests were taken out of a lane with batching: checks whether the rest is
+ * due, or sets the timer for it. */
+void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
+/* Sends batches of a lane while it is due and there are free slots. */
+void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
+/* Sends queued requests to all replicas that have free slots, in the order of the queue. */
+void as_dispatch_send_all(struct as_deployment *d, as_ns now);
+/* Sends q (QUEUED, in no list) to r. */
+void as_dispatch_send(struct as_replica *r, struct as_request *q, as_ns now);
+/* Removes q (SENT or ABANDONED) from its replica, which then has room: as_dispatch_pull must
+ * follow. */
+void as_dispatch_detach(struct as_request *q);
+/* Sends q (SENT or PARKED, detached) to the best replica with room, else puts it back into the
+ * queue. In a deployment with batching it always goes into the queue, where others may join it, and
+ * as_dispatch_send_all must follow. q may also end here. */
+void as_dispatch_requeue(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Sends q (QUEUED, in no list) to the best replica with room, else puts it into the queue; with
+ * batching as above. */
+void as_dispatch_enqueue(struct as_deployment *d, struct as_request *q, as_ns now);
+/* Sends r what it may take from the queue. */
+void as_dispatch_fill(struct as_replica *r, as_ns now);
+static inline void as_dispatch_pull(struct as_replica *r, as_ns now)
+{
+    if (r->deployment->queue.n || r->deployment->n_suspects)
+        as_dispatch_fill(r, now);
+}
+/* To be called after caps, grants or batching changed: adds lanes for the models whose cap is below
+ * most_slots, and counts again which calls wait for a cap. */
+void as_dispatch_update_caps(struct as_deployment *d);
+/* What r could accept now. */
+struct as_replica_capacity as_dispatch_capacity(const struct as_replica *r);
+
+/* --- fallback.c: requests that need not wait here --- */
+
+/* Checks q with has_fallback or is_mirror before it is accepted: 0, or the error to
+ * refuse it with. */
+int as_fallback_check(struct as_deployment *d, const struct as_request *q, bool is_full);
+/* Should q, which waits or was given back, leave the deployment instead of waiting again? */
+bool as_fallback_may_leave(const struct as_deployment *d, const struct as_request *q);
+/* After a death: if no replica serves the model any more, ends the waiting requests that have a
+ * fallback. */
+void as_fallback_sweep(struct as_deployment *d, as_ns now);
+
+/* --- model_coverage.c: models that not every replica serves --- */
+
+/* q's model was dropped (as_deployment_drop_model). */
+static inline bool as_model_coverage_is_dropped(const struct as_deployment *d,
+                                                const struct as_request *q)
+{
+    const struct as_lane *l = as_queue_lane(&d->queue, q->model);
+
+    return l && l->dropped;
+}
+/* A new replica does not serve dropped models until as_replica_set_model. */
+void as_model_coverage_init(struct as_replica *r);
+
+/* --- recall.c: requests that wait at one replica are asked back for a free slot of another --- */
+
+/* Recalls prefetched requests for which there are free slots at other replicas. */
+void as_recall_start(struct as_deployment *d);
+static inline void as_dispatch_balance(struct as_deployment *d)
+{
+    if (d->n_free && d->prefetched && d->n_replicas > 1)
+        as_recall_start(d);
+}
+/* Should q, which is at some replica, be recalled? That is: it is not under recall, and another
+ * replica could start it at once. */
+bool as_recall_is_due(const struct as_deployment *d, const struct as_request *q);
+
+/* A walk over the requests that wait at r, newest first. Only one at a time for each replica. */
+struct as_recall_walk {
+    const struct as_replica *r;
+    const struct as_list *at;
+    uint32_t left;  /* requests still to come … */
+    uint32_t front; /* … of which these do not wait for a cap */
+};
+void as_recall_walk_init(struct as_recall_walk *it, const struct as_replica *r);
+struct as_request *as_recall_walk_next(struct as_recall_walk *it); /* NULL: no more */
+
+#endif
