@@ -10,36 +10,36 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery", "plan_room"]
-CORE = ["plan", "place", "rollout", "room", "plan_ok", "starts", "ranks", "condition", "restart"]
+UNIT = ["plan", "plan_ranks", "plan_update", "plan_recovery", "plan_make_room"]
+CORE = ["plan", "replica_slot", "rollout", "make_room", "plan_check", "start_limit", "ranks", "condition", "restart"]
 
 # what is broken: file, what stands there, what stands there instead
 FAULTS = {
     "a new place takes the highest rank held plus one": (
-        "place", "as_ranks_lowest_free(&p->ranks);\n    as_ranks_reserve(&p->ranks, slot->facts.rank);",
+        "replica_slot", "as_ranks_lowest_free(&p->ranks);\n    as_ranks_reserve(&p->ranks, slot->facts.rank);",
         "p->ranks.n;\n    if (!as_ranks_is_held(&p->ranks, slot->facts.rank)) as_ranks_reserve(&p->ranks, slot->facts.rank);"),
     "a rank is free as soon as its replica drains": (
-        "place", "    slot->facts.retiring = true;\n",
+        "replica_slot", "    slot->facts.retiring = true;\n",
         "    slot->facts.retiring = true;\n    if (slot->facts.rank == slot->facts.rank_next) "
         "{ as_ranks_release(&slot->plan->ranks, slot->facts.rank); slot->facts.rank = slot->facts.rank_next = AS_RANK_NONE; }\n"),
     "the old rank is free while the move is under way": (
-        "place", "    slot->ask = ++p->last_ask;\n",
-        "    slot->ask = ++p->last_ask;\n    if (slot->facts.rank != slot->facts.rank_next) "
+        "replica_slot", "    slot->configure_id = ++p->last_configure_id;\n",
+        "    slot->configure_id = ++p->last_configure_id;\n    if (slot->facts.rank != slot->facts.rank_next) "
         "{ as_ranks_release(&p->ranks, slot->facts.rank); slot->facts.rank = slot->facts.rank_next; }\n"),
-    "a refused move counts as made": ("place", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
+    "a refused move counts as made": ("replica_slot", "ok ? f->rank : f->rank_next);", "f->rank);\n        ok = true;"),
     "of one that refuses what it may have been told the old rank is believed": (
-        "place", "    if (!ok && slot->asked.unsure)\n        return;\n", ""),
+        "replica_slot", "    if (!ok && slot->configure_facts.unsure)\n        return;\n", ""),
     "a crashed replica gets another rank": (
-        "place", "    f->world = t->replicas;\n    f->unsure",
+        "replica_slot", "    f->world = t->replicas;\n    f->unsure",
         "    { uint32_t other = as_ranks_lowest_free(&slot->plan->ranks); as_ranks_release(&slot->plan->ranks, f->rank); "
         "f->rank = f->rank_next = other; as_ranks_reserve(&slot->plan->ranks, other); }\n"
         "    f->world = t->replicas;\n    f->unsure"),
-    "ranks move while something else is under way": ("rollout", "        if (complete(p))\n", "        if (p->n == p->target.replicas)\n"),
+    "ranks move while something else is under way": ("rollout", "        if (is_complete(p))\n", "        if (p->n == p->target.replicas)\n"),
     "the move of a rank is not noted beforehand": (
-        "place", "    slot->facts.unsure = true;\n    note(slot);\n", "    slot->facts.unsure = true;\n"),
-    "ranks are never compacted": ("rollout", "            compact(p, now);", "            (void)compact;"),
+        "replica_slot", "    slot->facts.unsure = true;\n    save_facts(slot);\n", "    slot->facts.unsure = true;\n"),
+    "ranks are never compacted": ("rollout", "            compact_ranks(p, now);", "            (void)compact_ranks;"),
     "the next controller is not told that one retires": (
-        "place", "    slot->facts.retiring = true;\n    note(slot);\n", "    slot->facts.retiring = true;\n"),
+        "replica_slot", "    slot->facts.retiring = true;\n    save_facts(slot);\n", "    slot->facts.retiring = true;\n"),
     "adopted: one that retires is taken for one that stays": (
         "plan", "} else if (slot->facts.retiring) {", "} else if (false) {"),
     "adopted: a second holder of a rank is believed": (
@@ -54,23 +54,23 @@ FAULTS = {
     "adopted: one that starts is not counted": (
         "plan", "        as_start_limit_count(slot->plan->starts, &slot->start);", "        ;"),
     "answers of the controller before are taken": (
-        "plan", "    p->last_ask = as_rand_next(&p->rand);\n", ""),
+        "plan", "    p->last_configure_id = as_rand_next(&p->rand);\n", ""),
     "old ones are retired as soon as new ones start": (
-        "rollout", "return slot->state == AS_REPLICA_SLOT_RUNNING && trusted(slot);",
-        "return (slot->state == AS_REPLICA_SLOT_RUNNING || slot->state == AS_REPLICA_SLOT_STARTING) && trusted(slot);"),
+        "rollout", "return slot->state == AS_REPLICA_SLOT_RUNNING && is_trusted(slot);",
+        "return (slot->state == AS_REPLICA_SLOT_RUNNING || slot->state == AS_REPLICA_SLOT_STARTING) && is_trusted(slot);"),
     "old ones are retired when N are available with them": (
-        "rollout", "count(p).available > least &&", "count(p).available >= least &&"),
+        "rollout", "count_slots(p).available > least &&", "count_slots(p).available >= least &&"),
     "min_ready is not waited for": ("rollout", "return is_stable(slot) || slot->facts.proved;", "return true;"),
     "the next controller is not told who has proved itself": (
         "rollout", "            p->ops.note(p->ctx, slot);\n", ""),
     "idle old ones go before the new version is proved": (
         "rollout", "if (serves_nobody(slot) && (p->proven || !is_stable(slot)))", "if (serves_nobody(slot))"),
-    "what does not run goes last": ("rollout", "return worth(a) < worth(b);", "return worth(a) > worth(b);"),
+    "what does not run goes last": ("rollout", "return serving_value(a) < serving_value(b);", "return serving_value(a) > serving_value(b);"),
     "of new and old ones that are not trusted the trusted go": (
-        "rollout", "trusted(slot) ? 2u : 0u", "trusted(slot) ? 0u : 2u"),
+        "rollout", "is_trusted(slot) ? 2u : 0u", "is_trusted(slot) ? 0u : 2u"),
     "an update needs no failures to fail": ("rollout", "failures < p->target.policy.roll_failures", "false"),
     "a failed update goes on": (
-        "rollout", "if (updating(p) && p->target.policy.roll_back) {", "if (false) {"),
+        "rollout", "if (is_updating(p) && p->target.policy.roll_back) {", "if (false) {"),
     "a rolled-back update is tried again": (
         "rollout", "    as_plan_retarget(p, &p->stable);\n    p->proven = true;", "    p->proven = true;"),
     "a version without replicas is stable": (
@@ -78,67 +78,67 @@ FAULTS = {
     "an update is not surge first": ("rollout", "return AS_MAX(1u, (uint32_t)n);", "return (uint32_t)n;"),
     "config is not told": ("rollout", "return f->config != t->config || f->world", "return f->world"),
     "world is not told": ("rollout", "f->world != t->replicas || f->unsure", "f->unsure"),
-    "a refused rank is never made good": ("place", "        as_replica_slot_mark_stale(slot);\n}\n\n/* Which", "        ;\n}\n\n/* Which"),
+    "a refused rank is never made good": ("replica_slot", "        as_replica_slot_mark_stale(slot);\n    }\n}\n", "        ;\n    }\n}\n"),
     "the next controller is not told whom to replace": (
-        "place", "    slot->facts.stale = true;\n    note(slot);", "    slot->facts.stale = true;"),
-    "the line is not kept to": ("starts", "if (a->n >= a->max)", "if (a->n > a->max)"),
+        "replica_slot", "    slot->facts.stale = true;\n    save_facts(slot);", "    slot->facts.stale = true;"),
+    "the line is not kept to": ("start_limit", "if (a->n >= a->max)", "if (a->n > a->max)"),
     "a killed one goes on being counted as starting": (
-        "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)",
+        "replica_slot", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)",
         "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING && to != AS_REPLICA_SLOT_KILLED)"),
     "one that drains before it was ready is not counted": (
-        "place", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)", "    if (to != AS_REPLICA_SLOT_STARTING)"),
+        "replica_slot", "    if (to != AS_REPLICA_SLOT_STARTING && to != AS_REPLICA_SLOT_DRAINING)", "    if (to != AS_REPLICA_SLOT_STARTING)"),
     "one whose start hangs is left": (
-        "place", "    case AS_REPLICA_SLOT_STARTING:\n        fault(slot, AS_STR", "    case AS_REPLICA_SLOT_STARTING:\n        if (0) fault(slot, AS_STR"),
+        "replica_slot", "    case AS_REPLICA_SLOT_STARTING:\n        kill_faulty(slot, AS_STR", "    case AS_REPLICA_SLOT_STARTING:\n        if (0) kill_faulty(slot, AS_STR"),
     "one that lost its link is left": (
-        "place", "    case AS_REPLICA_SLOT_LOST:\n        fault(slot, AS_STR", "    case AS_REPLICA_SLOT_LOST:\n        if (0) fault(slot, AS_STR"),
+        "replica_slot", "    case AS_REPLICA_SLOT_LOST:\n        kill_faulty(slot, AS_STR", "    case AS_REPLICA_SLOT_LOST:\n        if (0) kill_faulty(slot, AS_STR"),
     "one that does not answer a configure is left": (
-        "place", "        fault(slot, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
-    "draining has no end": ("place", "    case AS_REPLICA_SLOT_DRAINING:\n        stop(slot, now);", "    case AS_REPLICA_SLOT_DRAINING:\n        ;"),
+        "replica_slot", "        kill_faulty(slot, AS_STR(\"reconfigure took too long\"), now);", "        ;"),
+    "draining has no end": ("replica_slot", "    case AS_REPLICA_SLOT_DRAINING:\n        stop_process(slot, now);", "    case AS_REPLICA_SLOT_DRAINING:\n        ;"),
     "retire is said once": (
-        "place", "    if (slot->state == AS_REPLICA_SLOT_DRAINING && slot->again <= now)\n        ask_to_drain(slot, now);", ""),
+        "replica_slot", "    if (slot->state == AS_REPLICA_SLOT_DRAINING && slot->retire_at <= now)\n        ask_to_drain(slot, now);", ""),
     "one that drains and loses its link is not stopped": (
-        "place", "    else if (slot->state == AS_REPLICA_SLOT_DRAINING) /* what it had is answered by others, or nobody */\n        stop(slot, now);", ""),
-    "stop without draining": ("place", "} else if (!slot->plan->serving) {", "} else if (true) {"),
+        "replica_slot", "    else if (slot->state == AS_REPLICA_SLOT_DRAINING) /* with its link it has lost its requests */\n        stop_process(slot, now);", ""),
+    "stop without draining": ("replica_slot", "} else if (!slot->plan->serving) {", "} else if (true) {"),
     "one that was given up never comes back": (
-        "place", "        move(slot, AS_REPLICA_SLOT_DOWN, now + policy(slot)->restart.max);", "        move(slot, AS_REPLICA_SLOT_DOWN, AS_NEVER);"),
+        "replica_slot", "        set_state(slot, AS_REPLICA_SLOT_DOWN, now + target_policy(slot)->restart.max);", "        set_state(slot, AS_REPLICA_SLOT_DOWN, AS_NEVER);"),
     "one that drains is started again when it dies": (
-        "place", "    if (as_replica_slot_is_ending(slot)) {\n        gone(slot);", "    if (slot->state == AS_REPLICA_SLOT_STOPPING) {\n        gone(slot);"),
+        "replica_slot", "    if (as_replica_slot_is_ending(slot)) {\n        remove_slot(slot);", "    if (slot->state == AS_REPLICA_SLOT_STOPPING) {\n        remove_slot(slot);"),
     "a dead dispatcher loses no links": (
-        "place", "    if (!serving) {\n        lose(slot, now);", "    if (!serving) {"),
+        "replica_slot", "    if (!serving) {\n        handle_lost_link(slot, now);", "    if (!serving) {"),
     "without a dispatcher the deadlines run": (
-        "place", "return slot->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
+        "replica_slot", "return slot->plan->serving ? now + timeout : AS_NEVER;", "return now + timeout;"),
     "an older version is started as the newer one": (
-        "place", "    if (f->version == t->version) {\n", "    f->version = t->version;\n    {\n"),
-    "max_unavailable is not kept to": ("rollout", "wanted - AS_MIN(wanted, unavailable(p))", "0"),
-    "a part beyond N is rounded down": ("rollout", "return policy->has_surge ? amount_of(p, &policy->surge, true)", "return policy->has_surge ? amount_of(p, &policy->surge, false)"),
+        "replica_slot", "    if (f->version == t->version) {\n", "    f->version = t->version;\n    {\n"),
+    "max_unavailable is not kept to": ("rollout", "wanted - AS_MIN(wanted, unavailable_of(p))", "0"),
+    "a part beyond N is rounded down": ("rollout", "return policy->has_surge ? resolve_amount(p, &policy->surge, true)", "return policy->has_surge ? resolve_amount(p, &policy->surge, false)"),
     "a part below N is rounded up": ("rollout", "&p->target.policy.unavailable, false)", "&p->target.policy.unavailable, true)"),
-    "an update may neither surge nor take one out": ("rollout", "return n || surge(p) ? n : 1;", "return n;"),
+    "an update may neither surge nor take one out": ("rollout", "return n || surge_of(p) ? n : 1;", "return n;"),
     "a new one starts before the one that had to end first has ended": (
         "rollout", "if (c->live + c->early < wanted)", "if (c->live < wanted)"),
     "the next controller is not told who had to end first": (
-        "rollout", "    slot->facts.early = !p->deleting && count(p).live <= p->target.replicas;\n", ""),
+        "rollout", "    slot->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;\n", ""),
     "old ones that serve nobody stay while others may be missing": (
         "rollout", "c.live - c.unproved > least ? v : NULL;", "c.live - c.unproved > least && false ? v : NULL;"),
     "the surge does not count those that drain": (
-        "rollout", "p->n < wanted + surge(p) &&", "c->live < wanted + surge(p) &&"),
-    "one that lacks something starts": ("place", "    return lack.n == 0;", "    return true;"),
+        "rollout", "p->n < wanted + surge_of(p) &&", "c->live < wanted + surge_of(p) &&"),
+    "one that lacks something starts": ("replica_slot", "    return lack.n == 0;", "    return true;"),
     "one that lacks something holds up the line": (
-        "starts", "        if (!s->may(s, now))\n            continue;", "        if (!s->may(s, now))\n            return;"),
+        "start_limit", "        if (!s->may_start(s, now))\n            continue;", "        if (!s->may_start(s, now))\n            return;"),
     "another plan's place is not told that it lacks nothing any more": (
-        "place", "        slot->plan->look = now;", "        ;"),
+        "replica_slot", "        slot->plan->recheck_at = now;", "        ;"),
     "nobody makes room": ("rollout", "while (as_make_room(p, now));", "while (0);"),
-    "room is made for all at once": ("room", "    if (!is_enough(slot, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(slot, &r, r.n)) {"),
-    "room is made while others start": ("room", "} else if (rests(p) && !is_enough", "} else if (!is_enough"),
-    "room is made where that does not help": ("room", "    if (!is_enough(slot, &r, r.n)) {", "    if (false) {"),
-    "more end than are needed": ("room", "        cut(slot, &r);\n", ""),
-    "one ends that has nothing": ("room", "        thin(slot, &r);\n", ""),
+    "room is made for all at once": ("make_room", "    if (!is_enough(slot, &r, r.n)) {", "    r.n_ending = 0;\n    if (!is_enough(slot, &r, r.n)) {"),
+    "room is made while others start": ("make_room", "} else if (is_at_rest(p) && !is_enough", "} else if (!is_enough"),
+    "room is made where that does not help": ("make_room", "    if (!is_enough(slot, &r, r.n)) {", "    if (false) {"),
+    "more end than are needed": ("make_room", "        shorten_list(slot, &r);\n", ""),
+    "one ends that has nothing": ("make_room", "        drop_unneeded(slot, &r);\n", ""),
     "what an update gives up is for all": (
-        "room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (p->ops.release(p->ctx))\n        return true;\n    if (!slot)\n        return false;"),
+        "make_room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (p->ops.release(p->ctx))\n        return true;\n    if (!slot)\n        return false;"),
     "what is kept for nobody is never released": (
-        "room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (!slot)\n        return false;"),
+        "make_room", "    if (!slot)\n        return p->ops.release(p->ctx);", "    if (!slot)\n        return false;"),
     "a dead old one is no room": (
-        "room", "bool dead = slot->state == AS_REPLICA_SLOT_WAITING || slot->state == AS_REPLICA_SLOT_DOWN;", "bool dead = slot->state == AS_REPLICA_SLOT_DOWN;"),
-    "deletion leaves one": ("rollout", "    if (!p->deleting)\n        grow(p);", "    grow(p);\n    if (p->deleting && !p->n) as_replica_slot_new(p);"),
+        "make_room", "bool dead = slot->state == AS_REPLICA_SLOT_WAITING || slot->state == AS_REPLICA_SLOT_DOWN;", "bool dead = slot->state == AS_REPLICA_SLOT_DOWN;"),
+    "deletion leaves one": ("rollout", "    if (!p->deleting)\n        add_slots(p);", "    add_slots(p);\n    if (p->deleting && !p->n) as_replica_slot_new(p);"),
 }
 
 
@@ -147,16 +147,16 @@ class Tree:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        self.core = [self.compile(ROOT / "src/core" / f"{name}.c") for name in CORE]
+        self.core = [self.compile(ROOT / "src/core/replicas" / f"{name}.c") for name in CORE]
         self.core += [self.compile(ROOT / "src/base" / f"{name}.c") for name in ("str", "fatal")]
         world = [self.compile(path) for path in [*(ROOT / "tests/sim/plan").glob("*.c"), ROOT / "tests/sim/seeds.c"]]
         self.programs = {"sim": world}
-        self.programs.update({f"t_{name}": [self.compile(ROOT / "tests/unit" / f"t_{name}.c")] for name in UNIT})
+        self.programs.update({f"t_{name}": [self.compile(ROOT / "tests/unit/core/replicas" / f"t_{name}.c")] for name in UNIT})
 
     def compile(self, path, into=None, folder=None):
         into = into or self.folder / (path.parent.name + "_" + path.stem + ".o")
         subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-w", f"-I{folder or path.parent}", f"-I{ROOT}/src",
-                        f"-I{ROOT}/include", "-c", str(path), "-o", str(into)], check=True)
+                        f"-I{ROOT}/include", f"-I{ROOT}/tests/unit/support", "-c", str(path), "-o", str(into)], check=True)
         return into
 
     def link(self, program, fault=None):
@@ -168,12 +168,12 @@ class Tree:
     def broken(self, name):
         """The object of the file with the fault in it."""
         file, old, new = FAULTS[name]
-        text = (ROOT / "src/core" / f"{file}.c").read_text()
+        text = (ROOT / "src/core/replicas" / f"{file}.c").read_text()
         if text.count(old) != 1:
             sys.exit(f"{name}: its text stands {text.count(old)} times in {file}.c")
         path = self.folder / f"{file}.c"
         path.write_text(text.replace(old, new))
-        return self.compile(path, self.folder / f"fault_core_{file}.o", ROOT / "src/core")
+        return self.compile(path, self.folder / f"fault_replicas_{file}.o", ROOT / "src/core/replicas")
 
 
 def first_bad(command):
