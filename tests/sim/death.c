@@ -2,14 +2,15 @@
 #include "sim.h"
 
 /* Those that wait for a verdict: the number's, or those whose patience is over. */
-void unpark(struct sim *s, uint64_t grave)
+void resume_parked(struct sim *s, uint64_t verdict_number)
 {
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
 
-        if (c->place != PARKED || !(grave ? c->grave == grave : c->parked_until <= s->now))
+        if (c->place != PARKED ||
+            !(verdict_number ? c->verdict_number == verdict_number : c->parked_until <= s->now))
             continue;
-        if (s->is.harmful) /* when all are read that it died with */
+        if (s->scenario.harmful) /* when all are read that it died with */
             c->parked_until = AS_MIN(c->parked_until, s->now);
         else
             c->place = WAITING;
@@ -28,43 +29,43 @@ static bool has_begun(const struct worker *w, const struct call *c)
     return c->stream / 2 < w->n_streams && w->streams[c->stream / 2].state != S_WAITING;
 }
 
-void verdict(struct sim *s, struct worker *w, uint64_t grave)
+void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)
 {
-    enum as_loss loss = !s->is.harmful ? anything(s)
-                        : w->crashed   ? AS_LOSS_CRASHED
-                                       : AS_LOSS_KILLED;
+    enum as_loss loss = !s->scenario.harmful ? anything(s)
+                        : w->crashed         ? AS_LOSS_CRASHED
+                                             : AS_LOSS_KILLED;
 
-    trace(s, "verdict %llu: %d", (unsigned long long)grave, (int)loss);
+    trace(s, "verdict %llu: %d", (unsigned long long)verdict_number, (int)loss);
     for (uint32_t i = 0; loss == AS_LOSS_KILLED && i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
 
-        if (c->place != PARKED || c->grave != grave)
+        if (c->place != PARKED || c->verdict_number != verdict_number)
             continue;
         c->free_runs += c->ran_there;
         c->losses--;
     }
-    unpark(s, grave);
+    resume_parked(s, verdict_number);
     if (loss == AS_LOSS_CRASHED)
-        judge_told(s, w);
-    as_deployment_verdict(s->d, grave, loss, s->now);
+        judge_crash_reported(s, w);
+    as_deployment_verdict(s->d, verdict_number, loss, s->now);
 }
 
 /* What core knows of a death, and when it is told the rest. The page is final but of a worker that
  * may live. */
 static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
 {
-    *last = chance(s, s->is.blind) ? UINT64_MAX : w->last_started;
+    *last = chance(s, s->scenario.page_lost) ? UINT64_MAX : w->last_started;
     if (w->condemned) {
         if (!chance(s, 100))
             return AS_LOSS_UNHEALTHY;
         *last = UINT64_MAX;
         return AS_LOSS_LINK;
     }
-    if (chance(s, s->is.untold))
+    if (chance(s, s->scenario.cause_pending))
         return AS_LOSS_PENDING;
     if (w->crashed)
         return AS_LOSS_CRASHED;
-    if (s->is.harmful)
+    if (s->scenario.harmful)
         return chance(s, 700) ? AS_LOSS_KILLED : AS_LOSS_UNKNOWN;
     return *last == UINT64_MAX && chance(s, 500) ? AS_LOSS_LINK : anything(s);
 }
@@ -82,7 +83,7 @@ static bool may_park(const struct sim *s, const struct dying *k, const struct ca
 {
     if (c->answered || c->cancelled || c->q.bound || !c->q.idempotent || c->stream > k->last)
         return false;
-    return k->loss == AS_LOSS_PENDING || (s->is.harmful && c->stream <= k->blamed);
+    return k->loss == AS_LOSS_PENDING || (s->scenario.harmful && c->stream <= k->blamed);
 }
 
 static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *c)
@@ -103,8 +104,8 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
     c->losses += c->stream <= k->last && !is_free;
     parks = may_park(s, k, c);
     if (parks && k->loss == AS_LOSS_PENDING)
-        k->until =
-            AS_MAX(k->until, s->now + (later ? s->is.repeat_verdict_wait : s->is.verdict_wait));
+        k->until = AS_MAX(k->until, s->now + (later ? s->scenario.repeat_verdict_wait
+                                                    : s->scenario.verdict_wait));
     note_unbound(s, c);
     c->place = parks ? PARKED : WAITING;
 }
@@ -112,7 +113,7 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
 void on_death(struct sim *s, struct worker *w)
 {
     struct dying k = {.n = 0};
-    uint64_t grave;
+    uint64_t verdict_number;
 
     trace(s, "worker %u is buried", w->number);
     k.loss = cause(s, w, &k.last);
@@ -124,26 +125,28 @@ void on_death(struct sim *s, struct worker *w)
         struct call *c = &s->calls[k.calls[i]];
 
         c->parked_until = c->place == PARKED && k.loss == AS_LOSS_PENDING ? k.until : s->now;
-        c->grave = 0;
+        c->verdict_number = 0;
     }
     w->registered = false;
     s->books.deaths++;
-    grave = as_replica_free(w->replica, k.last, k.loss, s->now);
-    settle_places(s);
+    verdict_number = as_replica_free(w->replica, k.last, k.loss, s->now);
+    update_places(s);
     for (uint32_t i = 0; i < k.n; i++) {
         struct call *c = &s->calls[k.calls[i]];
 
         if (c->place == PARKED || c->place == RETAINED)
-            c->grave = grave;
+            c->verdict_number = verdict_number;
         if (k.doomed[i] && !c->answered)
             fail(s, "call %u died with its worker and is not answered", k.calls[i]);
-        if (k.doomed[i] && !s->is.harmful && !c->released)
+        if (k.doomed[i] && !s->scenario.harmful && !c->released)
             fail(s, "call %u died with its worker and is not released", k.calls[i]);
     }
-    if (grave && k.loss != AS_LOSS_PENDING)
+    if (verdict_number && k.loss != AS_LOSS_PENDING)
         fail(s, "core waits for a verdict that it has");
-    if (grave && chance(s, s->is.told))
-        at(s,
-           s->now + between(s, 0, s->is.strict ? s->is.verdict_wait - 1 : 2 * s->is.verdict_wait),
-           E_VERDICT, w->number, grave);
+    if (verdict_number && chance(s, s->scenario.reported))
+        schedule(s,
+                 s->now + between(s, 0,
+                                  s->scenario.strict ? s->scenario.verdict_wait - 1
+                                                     : 2 * s->scenario.verdict_wait),
+                 E_VERDICT, w->number, verdict_number);
 }

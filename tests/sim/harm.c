@@ -17,34 +17,34 @@ static void invent_poisons(struct sim *s)
 {
     uint32_t share = (uint32_t)PICK(s, 5, 20, 20, 100);
 
-    s->is.n_poisons = (uint32_t)PICK(s, 0, 1, 1, 2, 3);
-    for (uint32_t i = 0; i < s->is.n_poisons; i++) {
-        struct poison *p = &s->is.poison[i];
+    s->scenario.n_poisons = (uint32_t)PICK(s, 0, 1, 1, 2, 3);
+    for (uint32_t i = 0; i < s->scenario.n_poisons; i++) {
+        struct poison *p = &s->scenario.poison[i];
 
         p->harm = (enum harm)PICK(s, CRASH, CRASH, HANG, SICKEN);
         p->fuse = p->harm == CRASH ? PICK(s, 0, 1 * AS_US, 20 * AS_US, 100 * AS_US)
                                    : PICK(s, 200 * AS_US, 1 * AS_MS);
         p->blocks = chance(s, 500);
-        p->works = s->is.strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 100);
+        p->works = s->scenario.strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 100);
     }
-    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+    for (uint32_t i = 0; i < s->scenario.n_calls; i++) {
         struct call *c = &s->calls[i];
 
-        c->print = chance(s, 200) ? 10 + below(s, 5) : 100 + i;
-        if (!s->is.n_poisons || c->q.is_mirror || !chance(s, share))
+        c->fingerprint = chance(s, 200) ? 10 + below(s, 5) : 100 + i;
+        if (!s->scenario.n_poisons || c->q.is_mirror || !chance(s, share))
             continue;
-        c->poison = c->print = 1 + below(s, s->is.n_poisons);
-        c->q.model = c->poison % s->is.n_models; /* a fingerprint is of one model */
+        c->poison = c->fingerprint = 1 + below(s, s->scenario.n_poisons);
+        c->q.model = c->poison % s->scenario.n_models; /* a fingerprint is of one model */
     }
 }
 
 void invent_harm(struct sim *s)
 {
-    struct scenario *i = &s->is;
+    struct scenario *i = &s->scenario;
 
     i->harmful = true;
     i->strict = chance(s, 500);
-    i->told = i->strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 0);
+    i->reported = i->strict ? 1000 : (uint32_t)PICK(s, 1000, 500, 0);
     i->large = chance(s, 300);
     i->alike = chance(s, 300);
     i->blame.max = i->strict ? 1024 : (uint32_t)PICK(s, 0, 1, 4, 256);
@@ -61,7 +61,7 @@ void invent_harm(struct sim *s)
                                           .least = PICK(s, 0, 10 * AS_US),
                                           .percent = (uint32_t)PICK(s, 0, 33, 100)};
     i->failing = (uint32_t)PICK(s, 0, 0, 300, 1000);
-    i->blind = 0;
+    i->page_lost = 0;
     if (i->strict) /* the supervisor's word is always in time */
         i->verdict_wait = i->repeat_verdict_wait = 1 * AS_MS;
     invent_poisons(s);
@@ -71,7 +71,7 @@ void invent_harm(struct sim *s)
 
 static uint64_t size_of(const struct sim *s, const struct call *c)
 {
-    return s->is.large ? c->print % 3 * (AS_DEPLOYMENT_PORTION / 2) + 1000 : 10;
+    return s->scenario.large ? c->fingerprint % 3 * (AS_DEPLOYMENT_PORTION / 2) + 1000 : 10;
 }
 
 uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
@@ -80,7 +80,7 @@ uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
     const struct call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct call, q);
 
     if (ret_sample)
-        *ret_sample = s->is.alike ? 0 : c->print;
+        *ret_sample = s->scenario.alike ? 0 : c->fingerprint;
     return size_of(s, c);
 }
 
@@ -91,17 +91,17 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
     const struct call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct call, q);
     uint64_t n;
 
-    if (!first && s->printing != c)
+    if (!first && s->fingerprinting != c)
         fail(s, "core goes on with another fingerprint than it began");
-    s->printed = first ? 0 : s->printed;
-    s->printing = c;
-    n = AS_MIN(size_of(s, c) - s->printed, *bytes);
+    s->bytes_read = first ? 0 : s->bytes_read;
+    s->fingerprinting = c;
+    n = AS_MIN(size_of(s, c) - s->bytes_read, *bytes);
     *bytes -= n;
-    s->printed += n;
+    s->bytes_read += n;
     if (c->released)
         fail(s, "core reads call %u, which it has released", (uint32_t)(c - s->calls));
-    ret_p->lo = c->print;
-    return s->printed == size_of(s, c);
+    ret_p->lo = c->fingerprint;
+    return s->bytes_read == size_of(s, c);
 }
 
 /* --- what it does to its worker --- */
@@ -109,15 +109,16 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
 bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
 {
     struct call *c = &s->calls[w->streams[stream / 2].call];
-    const struct poison *p = c->poison ? &s->is.poison[c->poison - 1] : NULL;
+    const struct poison *p = c->poison ? &s->scenario.poison[c->poison - 1] : NULL;
 
-    if (s->is.harmful && c->runs - c->free_runs > s->is.attempts)
-        fail(s, "call %u runs more than %u times", w->streams[stream / 2].call, s->is.attempts);
+    if (s->scenario.harmful && c->runs - c->free_runs > s->scenario.attempts)
+        fail(s, "call %u runs more than %u times", w->streams[stream / 2].call,
+             s->scenario.attempts);
     if (!p || !chance(s, p->works))
         return false;
     trace(s, "call %u does harm to worker %u", w->streams[stream / 2].call, w->number);
     w->stalled = w->stalled || p->blocks;
-    at(s, s->now + p->fuse, p->harm == CRASH ? E_CRASH : E_CONDEMN, w->number, stream);
+    schedule(s, s->now + p->fuse, p->harm == CRASH ? E_CRASH : E_CONDEMN, w->number, stream);
     return true;
 }
 
@@ -153,7 +154,7 @@ static void give_up(void *arg, struct as_request *q)
 void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
 {
     const struct call *c = &s->calls[w->streams[stream / 2].call];
-    const struct poison *p = &s->is.poison[c->poison - 1];
+    const struct poison *p = &s->scenario.poison[c->poison - 1];
     struct sentence k = {s, w, p->fuse};
 
     if (!w->alive || !w->registered || w->condemned || w->streams[stream / 2].state != S_RUNNING)
@@ -167,5 +168,5 @@ void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
     as_replica_set_unhealthy(w->replica, w->suspect_to);
     if (p->harm == HANG)
         as_replica_each_executing(w->replica, give_up, &k);
-    at(s, s->now + between(s, 0, DELAY_MAX), E_CRASH, w->number, stream);
+    schedule(s, s->now + between(s, 0, DELAY_MAX), E_CRASH, w->number, stream);
 }

@@ -31,19 +31,19 @@ static uint32_t count_others(const struct sim *s)
 
 bool may_be_suspect(const struct sim *s)
 {
-    return s->is.harmful && s->is.blame.max && s->books.deaths;
+    return s->scenario.harmful && s->scenario.blame.max && s->books.deaths;
 }
 
 bool may_be_refused(const struct sim *s, const struct call *c)
 {
-    const struct poison *p = &s->is.poison[c->poison ? c->poison - 1 : 0];
+    const struct poison *p = &s->scenario.poison[c->poison ? c->poison - 1 : 0];
 
-    return c->poison && p->told > 1 && p->proved;
+    return c->poison && p->deaths_reported > 1 && p->proved;
 }
 
-bool has_waited(const struct sim *s, const struct call *c)
+bool waited_too_long(const struct sim *s, const struct call *c)
 {
-    return c->suspect && s->now >= c->suspected + s->is.quarantine.wait;
+    return c->suspect && s->now >= c->suspected + s->scenario.quarantine.wait;
 }
 
 /* Another call of w that is on quarantine there. */
@@ -68,12 +68,12 @@ static void check_suspect(struct sim *s, struct worker *w, const struct call *c)
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct call *o = tried_at(s, s->workers[i]);
 
-        if (o && o->print == c->print && o->q.model == c->q.model)
+        if (o && o->fingerprint == c->fingerprint && o->q.model == c->q.model)
             fail(s, "call %u is in quarantine with one that is like it", n);
     }
-    s->debt = AS_MIN(s->debt, count_others(s));
-    if (s->is.simple && s->debt)
-        fail(s, "call %u, a suspect, goes before %u others that have waited", n, s->debt);
+    s->turns_owed = AS_MIN(s->turns_owed, count_others(s));
+    if (s->scenario.simple && s->turns_owed)
+        fail(s, "call %u, a suspect, goes before %u others that have waited", n, s->turns_owed);
     w->alone = true;
 }
 
@@ -82,25 +82,25 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
     const struct call *o = tried_at(s, w);
     uint32_t n = (uint32_t)(c - s->calls);
 
-    if (!s->is.harmful)
+    if (!s->scenario.harmful)
         return;
     if (c->q.blame) {
         check_suspect(s, w, c);
         return;
     }
-    if (o && s->now - o->sent_at < s->is.quarantine.time)
+    if (o && s->now - o->sent_at < s->scenario.quarantine.time)
         fail(s, "call %u is sent beside a suspect", n);
-    if (s->is.strict && c->poison && s->is.poison[c->poison - 1].known)
+    if (s->scenario.strict && c->poison && s->scenario.poison[c->poison - 1].known)
         fail(s, "call %u is sent with others, and its like has ended a worker", n);
     w->alone = false;
-    s->debt -= s->debt > 0;
+    s->turns_owed -= s->turns_owed > 0;
 }
 
 /* The suspect that w has for itself, if any, ends there: the others' turn. */
 static void end_turn(struct sim *s, const struct worker *w)
 {
-    if (s->is.harmful && as_replica_quarantine(w->replica) == AS_QUARANTINE_ALONE)
-        s->debt = count_others(s);
+    if (s->scenario.harmful && as_replica_quarantine(w->replica) == AS_QUARANTINE_ALONE)
+        s->turns_owed = count_others(s);
 }
 
 void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed)
@@ -111,23 +111,23 @@ void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends
         return;
     w->streak = failed ? w->streak + 1 : 0;
     w->good = failed ? 0 : w->good + 1;
-    w->heard = s->steps;
+    w->last_answer = s->steps;
 }
 
 /* --- deaths --- */
 
 /* Core hears why w died, or has condemned it. */
-void judge_told(struct sim *s, struct worker *w)
+void judge_crash_reported(struct sim *s, struct worker *w)
 {
-    for (uint32_t i = 0; i < s->is.n_poisons; i++) {
-        struct poison *p = &s->is.poison[i];
+    for (uint32_t i = 0; i < s->scenario.n_poisons; i++) {
+        struct poison *p = &s->scenario.poison[i];
 
         if (!w->evidence[i])
             continue;
-        p->told++;
-        p->proved = p->proved || w->on_trial;
-        trace(s, "poison %u is told of for the %u. time%s", i + 1, p->told,
-              w->on_trial ? ", proved" : "");
+        p->deaths_reported++;
+        p->proved = p->proved || w->ran_alone;
+        trace(s, "poison %u is told of for the %u. time%s", i + 1, p->deaths_reported,
+              w->ran_alone ? ", proved" : "");
     }
 }
 
@@ -137,7 +137,7 @@ void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
     const struct call *culprit = &s->calls[w->culprit];
     uint32_t n = 0;
 
-    if (!s->is.harmful)
+    if (!s->scenario.harmful)
         return;
     if (tried_at(s, w))
         end_turn(s, w);
@@ -150,15 +150,15 @@ void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
         if (c->poison)
             w->evidence[c->poison - 1]++;
     }
-    w->on_trial = n == 1 && w->alone && tried_at(s, w);
+    w->ran_alone = n == 1 && w->alone && tried_at(s, w);
     if ((w->crashed || w->condemned) &&
-        culprit->sent_at > s->is.poison[culprit->poison - 1].known_at &&
-        s->is.poison[culprit->poison - 1].known && s->is.strict && w->on_trial &&
-        ++s->is.poison[culprit->poison - 1].after > 1)
+        culprit->sent_at > s->scenario.poison[culprit->poison - 1].known_at &&
+        s->scenario.poison[culprit->poison - 1].known && s->scenario.strict && w->ran_alone &&
+        ++s->scenario.poison[culprit->poison - 1].after > 1)
         fail(s, "worker %u is the second that poison %u ends since it is known", w->number,
              culprit->poison);
     if (loss == AS_LOSS_CRASHED || w->condemned)
-        judge_told(s, w);
+        judge_crash_reported(s, w);
 }
 
 /* --- breakers --- */
@@ -174,7 +174,7 @@ static bool another_was_in(const struct sim *s, const struct worker *w)
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
 
-        if (o != w && is_ready(o) && o->was == AS_BREAKER_CLOSED)
+        if (o != w && is_ready(o) && o->breaker_before == AS_BREAKER_CLOSED)
             return true;
     }
     return false;
@@ -189,12 +189,12 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
         legal = true; /* by a probe that failed, or out of CLOSED: check_out */
         w->opened = s->now;
         s->books.ejected += w->breaker == AS_BREAKER_CLOSED;
-        w->trips = w->breaker == AS_BREAKER_CLOSED;
+        w->ejected_now = w->breaker == AS_BREAKER_CLOSED;
     } else if (to == AS_BREAKER_HALF_OPEN) {
-        legal = w->breaker == AS_BREAKER_OPEN && s->now >= w->opened + s->is.breaker.open;
+        legal = w->breaker == AS_BREAKER_OPEN && s->now >= w->opened + s->scenario.breaker.open;
         s->books.probed++;
     } else {
-        legal = (w->breaker == AS_BREAKER_HALF_OPEN && w->good >= s->is.breaker.probes) ||
+        legal = (w->breaker == AS_BREAKER_HALF_OPEN && w->good >= s->scenario.breaker.probes) ||
                 !another_was_in(s, w);
         s->books.closed++;
     }
@@ -210,8 +210,8 @@ static bool must_be_out(const struct sim *s, const struct worker *w, uint32_t re
 {
     uint32_t peers[WORKERS_MAX], n = 0;
 
-    if (w->breaker || !s->is.breaker.failures || w->streak < s->is.breaker.failures ||
-        w->heard != s->steps || s->is.late)
+    if (w->breaker || !s->scenario.breaker.failures || w->streak < s->scenario.breaker.failures ||
+        w->last_answer != s->steps || s->scenario.late)
         return false;
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
@@ -219,7 +219,7 @@ static bool must_be_out(const struct sim *s, const struct worker *w, uint32_t re
         if (o != w && is_ready(o) && o->breaker == AS_BREAKER_CLOSED)
             peers[n++] = o->streak;
     }
-    return as_outlier_may_eject(&s->is.outlier, ready, out) &&
+    return as_outlier_may_eject(&s->scenario.outlier, ready, out) &&
            as_outlier_is_failing(w->streak, peers, n);
 }
 
@@ -229,7 +229,7 @@ static void check_breakers(struct sim *s)
     bool trips = false;
 
     for (uint32_t i = 0; i < s->n_workers; i++)
-        s->workers[i]->was = s->workers[i]->breaker;
+        s->workers[i]->breaker_before = s->workers[i]->breaker;
     for (uint32_t i = 0; i < s->n_workers; i++) {
         struct worker *w = s->workers[i];
 
@@ -240,10 +240,10 @@ static void check_breakers(struct sim *s)
         ready += is_ready(w);
         in += is_ready(w) && w->breaker == AS_BREAKER_CLOSED;
         out += w->breaker != AS_BREAKER_CLOSED;
-        trips = trips || w->trips;
-        w->trips = false;
+        trips = trips || w->ejected_now;
+        w->ejected_now = false;
     }
-    most = AS_MAX(ready * s->is.outlier.percent / 100, 1);
+    most = AS_MAX(ready * s->scenario.outlier.percent / 100, 1);
     if (trips && (out > most || out >= ready))
         fail(s, "%u of %u replicas are out, at most %u may be", out, ready, most);
     if (ready && !in)
@@ -279,15 +279,15 @@ static void note_suspects(struct sim *s)
 
 void judge(struct sim *s)
 {
-    if (!s->is.harmful)
+    if (!s->scenario.harmful)
         return;
     note_suspects(s);
     check_breakers(s);
-    s->debt = AS_MIN(s->debt, count_others(s));
-    for (uint32_t i = 0; i < s->is.n_poisons && !s->works; i++) {
-        struct poison *p = &s->is.poison[i];
+    s->turns_owed = AS_MIN(s->turns_owed, count_others(s));
+    for (uint32_t i = 0; i < s->scenario.n_poisons && !s->works; i++) {
+        struct poison *p = &s->scenario.poison[i];
 
-        if (p->told && !p->known) {
+        if (p->deaths_reported && !p->known) {
             p->known = true;
             p->known_at = s->now;
         }

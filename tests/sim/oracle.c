@@ -31,7 +31,7 @@ static uint32_t count_prefetched(const struct sim *s)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n_workers; i++)
-        n += excess(s, s->workers[i]);
+        n += prefetched_calls(s, s->workers[i]);
     return n;
 }
 
@@ -39,7 +39,7 @@ static uint32_t count_prefetched(const struct sim *s)
 
 static const struct as_batch_conf *batching(const struct sim *s, const struct call *c)
 {
-    const struct as_batch_conf *b = &s->is.batch[c->q.model];
+    const struct as_batch_conf *b = &s->scenario.batch[c->q.model];
 
     return b->max_size ? b : NULL;
 }
@@ -131,7 +131,7 @@ static bool serves(const struct sim *s, const struct call *c)
 static bool fits_a_slot(const struct sim *s, const struct call *c)
 {
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c))
+        if (has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c))
             return true;
     }
     return false;
@@ -139,7 +139,8 @@ static bool fits_a_slot(const struct sim *s, const struct call *c)
 
 static bool is_full(const struct sim *s)
 {
-    return s->is.max_queued >= 0 && count_waiting(s) + count_prefetched(s) >= s->is.max_queued;
+    return s->scenario.max_queued >= 0 &&
+           count_waiting(s) + count_prefetched(s) >= s->scenario.max_queued;
 }
 
 int expect_submit(const struct sim *s, const struct call *c)
@@ -153,7 +154,7 @@ int expect_submit(const struct sim *s, const struct call *c)
     if (c->q.deadline <= s->now)
         return AS_EDEADLINE;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s, s->workers[i]) && fits(s, s->workers[i], c) && would_be_ripe(s, c))
+        if (has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c) && would_be_ripe(s, c))
             return 0;
     }
     return is_full(s) ? AS_EFULL : 0;
@@ -167,12 +168,12 @@ void note_accepted(struct sim *s, struct call *c)
     c->place = WAITING;
     c->order = ++s->last_order;
     c->release = batching(s, c) ? release_of(s, c) : 0;
-    c->came = s->now;
-    c->could = true;
+    c->accepted_at = s->now;
+    c->always_had_slot = true;
     c->live_at = s->n_live;
     s->live[s->n_live++] = number_of(s, c);
     s->books.accepted++;
-    s->armed = AS_MIN(s->armed, c->q.deadline);
+    s->next_wake = AS_MIN(s->next_wake, c->q.deadline);
 }
 
 void note_refused(struct sim *s, struct call *c)
@@ -207,7 +208,7 @@ void note_unbound(struct sim *s, struct call *c)
         i++;
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
     w->recalled -= c->recalled;
-    c->recalled = c->kept = false;
+    c->recalled = c->kept_by_worker = false;
     c->batch = 0;
     c->place = WAITING;
 }
@@ -256,7 +257,7 @@ static uint32_t fill_of(const struct sim *s, const struct call *c)
 
 void note_batch(struct sim *s, struct worker *w, uint32_t n)
 {
-    if (!s->is.batched || !has_slot(s, w))
+    if (!s->scenario.batched || !has_slot(s, w))
         fail(s, "worker %u has no slot for a batch of %u", w->number, n);
     s->books.members += n;
 }
@@ -285,7 +286,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent after its deadline", n);
     if (c->q.blame) /* alone, and in its own turn: judge.c */
         return;
-    if (!takes(s, w, c))
+    if (!can_send(s, w, c))
         fail(s, "call %u is sent to worker %u, which has no room for it, or not the model", n,
              w->number);
     if (c->q.bound)
@@ -302,8 +303,8 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         const struct call *o = &s->calls[s->live[i]];
 
         if (o != c && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
-            o->q.deadline > s->now && passes(o, c) && takes(s, w, o) &&
-            is_ripe(s, o, s->is.timer_late + 1))
+            o->q.deadline > s->now && passes(o, c) && can_send(s, w, o) &&
+            is_ripe(s, o, s->scenario.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -334,9 +335,9 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
 /* Beside what is under recall, and `more` of its model. */
 static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
 {
-    if (!waits(c) || c->recalled || c->kept)
+    if (!waits(c) || c->recalled || c->kept_by_worker)
         return false;
-    if (s->is.batched)
+    if (s->scenario.batched)
         return fits_a_slot(s, c);
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
@@ -353,7 +354,7 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        idle += w->registered ? idle_of(w, held(s, w)) : 0;
+        idle += w->registered ? idle_of(w, front_calls(s, w)) : 0;
         coming += w->registered ? w->recalled : 0;
     }
     return idle > coming ? idle - coming : 0;
@@ -373,7 +374,7 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
         last = calls > 1 ? last : i;
     }
     /* no more than the slots that are free, but the rest of a batch */
-    if (w->recalling || !n || n - (s->is.batched ? last : 0) > idle_slots(s))
+    if (w->recalling || !n || n - (s->scenario.batched ? last : 0) > idle_slots(s))
         fail(s, "recall of %u from worker %u is wrong", n, w->number);
     find_waiting(s, w, waiting);
     for (uint32_t k = w->n_bound; left && k > 0; k--) {
@@ -390,7 +391,7 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *o = s->workers[i];
 
-        if (o->recalling || excess(s, o) <= excess(s, w))
+        if (o->recalling || prefetched_calls(s, o) <= prefetched_calls(s, w))
             continue;
         find_waiting(s, o, waiting);
         for (uint32_t k = 0; k < o->n_bound; k++) {
@@ -417,15 +418,16 @@ void note_answer(struct sim *s, struct call *c, int err)
         if (c->q.deadline > s->now)
             fail(s, "call %u expires early", n);
         /* waiting for company, with time enough for a timer to fire late */
-        if (c->place == WAITING && c->could && c->q.deadline - c->came > 2 * (s->is.timer_late + 1))
+        if (c->place == WAITING && c->always_had_slot &&
+            c->q.deadline - c->accepted_at > 2 * (s->scenario.timer_late + 1))
             fail(s, "call %u expires, and there was a slot for it all the time", n);
         return;
     }
     s->books.failed++;
     if (err == AS_EMAYHAVERUN) {
         s->books.lost++;
-        if (!c->doomed && !has_waited(s, c) &&
-            !(s->is.harmful && c->q.idempotent && c->losses >= s->is.attempts))
+        if (!c->doomed && !waited_too_long(s, c) &&
+            !(s->scenario.harmful && c->q.idempotent && c->losses >= s->scenario.attempts))
             fail(s, "call %u may not have run", n);
     } else if (err == AS_EPOISON) {
         s->books.quarantined++;
@@ -433,7 +435,7 @@ void note_answer(struct sim *s, struct call *c, int err)
             fail(s, "call %u is refused, and is no poison", n);
     } else if (err == AS_ESUSPECT) {
         s->books.refused_suspects++;
-        if (!has_waited(s, c) || c->runs)
+        if (!waited_too_long(s, c) || c->runs)
             fail(s, "call %u is refused as a suspect too early, or has run", n);
     } else if (err == AS_EHUNG) {
         if (c->place != BOUND || !s->workers[c->worker]->condemned)
@@ -452,7 +454,7 @@ void note_answer(struct sim *s, struct call *c, int err)
 }
 
 /* What it did with those that were lost, it does not tell. */
-void settle_places(struct sim *s)
+void update_places(struct sim *s)
 {
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
@@ -462,7 +464,7 @@ void settle_places(struct sim *s)
                 fail(s, "call %u goes on before it is told why its worker died", s->live[i]);
             c->place = WAITING;
         } else if ((c->place == PARKED || c->place == WAITING) && c->q.state == AS_REQ_RETAINED) {
-            if (!s->is.harmful || waits(c))
+            if (!s->scenario.harmful || waits(c))
                 fail(s, "call %u is retained, and its client waits", s->live[i]);
             c->place = RETAINED;
         }
@@ -487,16 +489,18 @@ static void check_calls(struct sim *s)
         if (c->q.state != want || c->doomed)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
                  as_request_state_name(want));
-        if (c->place == BOUND && c->told == waits(c))
+        if (c->place == BOUND && c->cancel_sent == waits(c))
             fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
         parked |= c->place == PARKED;
-        c->could = c->could && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
+        c->always_had_slot =
+            c->always_had_slot && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
     }
     /* a deployment with batching also wants to be asked when it holds something back */
-    if (s->is.batched || parked || s->is.harmful ? as_deployment_next_deadline(s->d) > next
-                                                 : as_deployment_next_deadline(s->d) != next)
+    if (s->scenario.batched || parked || s->scenario.harmful
+            ? as_deployment_next_deadline(s->d) > next
+            : as_deployment_next_deadline(s->d) != next)
         fail(s, "the next deadline is wrong");
 }
 
@@ -513,8 +517,8 @@ static void check_slots(struct sim *s)
         for (uint32_t k = 0; k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->place == WAITING && !c->q.blame && takes(s, w, c) &&
-                is_ripe(s, c, s->is.timer_late + 1))
+            if (c->place == WAITING && !c->q.blame && can_send(s, w, c) &&
+                is_ripe(s, c, s->scenario.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }
         find_waiting(s, w, waiting);
@@ -537,10 +541,10 @@ static void check_counts(struct sim *s)
             continue;
         registered++;
         ready += w->granted && !w->draining;
-        ongoing += w->n_bound - excess(s, w);
+        ongoing += w->n_bound - prefetched_calls(s, w);
         if (as_replica_unanswered(w->replica) != w->n_bound ||
             as_replica_slots(w->replica) != w->granted ||
-            as_replica_ongoing(w->replica) != w->n_bound - excess(s, w))
+            as_replica_ongoing(w->replica) != w->n_bound - prefetched_calls(s, w))
             fail(s, "the counts of worker %u are wrong", w->number);
     }
     if (as_deployment_queued(s->d) != count_waiting(s) ||
@@ -579,7 +583,7 @@ static void check_stat(struct sim *s)
 
 void check(struct sim *s)
 {
-    settle_places(s);
+    update_places(s);
     check_calls(s);
     check_slots(s);
     check_counts(s);

@@ -21,7 +21,7 @@ static uint32_t held_of_model(const struct sim *s, const struct worker *w, uint3
 /* How many calls of the model may be in slots of w. */
 static uint32_t cap_of(const struct sim *s, const struct worker *w, uint32_t model)
 {
-    uint32_t cap = s->is.cap[model];
+    uint32_t cap = s->scenario.cap[model];
 
     return cap && cap < w->most_granted ? cap : UINT32_MAX;
 }
@@ -34,21 +34,21 @@ uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_wait
         uint32_t m = s->calls[w->bound[i]].q.model;
 
         of_model[m] += begins(s, w, i);
-        ret_waits[i] = !s->is.batched && of_model[m] > cap_of(s, w, m);
+        ret_waits[i] = !s->scenario.batched && of_model[m] > cap_of(s, w, m);
         front += !ret_waits[i] && begins(s, w, i);
         ret_waits[i] = ret_waits[i] || front > w->granted;
     }
     return front;
 }
 
-uint32_t held(const struct sim *s, const struct worker *w)
+uint32_t front_calls(const struct sim *s, const struct worker *w)
 {
     bool waiting[CALLS_MAX];
 
     return find_waiting(s, w, waiting);
 }
 
-bool fits(const struct sim *s, const struct worker *w, const struct call *c)
+bool can_execute(const struct sim *s, const struct worker *w, const struct call *c)
 {
     return !w->lacks[c->q.model] && held_of_model(s, w, c->q.model) < cap_of(s, w, c->q.model);
 }
@@ -81,7 +81,7 @@ uint32_t idle_of(const struct worker *w, uint32_t n_held)
 
 bool has_slot(const struct sim *s, const struct worker *w)
 {
-    return is_open(w) && held(s, w) < width(w);
+    return is_open(w) && front_calls(s, w) < width(w);
 }
 
 uint32_t room_of_model(const struct sim *s, const struct call *c)
@@ -91,13 +91,13 @@ uint32_t room_of_model(const struct sim *s, const struct call *c)
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
 
-        if (has_slot(s, w) && fits(s, w, c))
-            n += AS_MIN(width(w) - held(s, w), cap_of(s, w, m) - held_of_model(s, w, m));
+        if (has_slot(s, w) && can_execute(s, w, c))
+            n += AS_MIN(width(w) - front_calls(s, w), cap_of(s, w, m) - held_of_model(s, w, m));
     }
     return n;
 }
 
-uint32_t excess(const struct sim *s, const struct worker *w)
+uint32_t prefetched_calls(const struct sim *s, const struct worker *w)
 {
     bool waiting[CALLS_MAX];
     uint32_t n = 0;
@@ -111,9 +111,9 @@ uint32_t excess(const struct sim *s, const struct worker *w)
 /* How many calls that take so long may wait there. */
 static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns service)
 {
-    as_ns n = service ? s->is.prefetch_work / service : 0;
+    as_ns n = service ? s->scenario.prefetch_work / service : 0;
 
-    if (s->is.batched || w->recalling || !w->granted ||
+    if (s->scenario.batched || w->recalling || !w->granted ||
         as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN)
         return 0;
     return (uint32_t)AS_MIN(n, w->prefetch);
@@ -121,20 +121,20 @@ static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns s
 
 static bool has_room(const struct sim *s, const struct worker *w)
 {
-    uint32_t n = held(s, w);
+    uint32_t n = front_calls(s, w);
 
     return is_open(w) &&
            (n < width(w) || (n >= w->granted &&
                              n - w->granted < prefetch_of(s, w, as_replica_service(w->replica)) &&
-                             (s->is.batched || excess(s, w) < w->prefetch)));
+                             (s->scenario.batched || prefetched_calls(s, w) < w->prefetch)));
 }
 
-bool takes(const struct sim *s, const struct worker *w, const struct call *c)
+bool can_send(const struct sim *s, const struct worker *w, const struct call *c)
 {
     uint32_t m = c->q.model, n = held_of_model(s, w, m), cap = cap_of(s, w, m);
 
-    if (fits(s, w, c))
+    if (can_execute(s, w, c))
         return has_room(s, w);
-    return is_open(w) && !w->lacks[m] && excess(s, w) < w->prefetch &&
+    return is_open(w) && !w->lacks[m] && prefetched_calls(s, w) < w->prefetch &&
            n - cap < prefetch_of(s, w, as_replica_model_service(w->replica, m));
 }

@@ -25,9 +25,9 @@ struct habits invent_habits(struct sim *s)
     h.eager = chance(s, 200);
     if (h.eager)
         h.prefetch = 0;
-    if (s->is.harmful) {
-        h.fails =
-            chance(s, s->is.failing) ? (uint32_t)PICK(s, 300, 1000) : (uint32_t)PICK(s, 0, 20);
+    if (s->scenario.harmful) {
+        h.fails = chance(s, s->scenario.failing) ? (uint32_t)PICK(s, 300, 1000)
+                                                 : (uint32_t)PICK(s, 0, 20);
         h.loses = (uint32_t)PICK(s, 0, 0, 0, 50);
         if (chance(s, 100)) /* slow, compared with its peers */
             h.service_lo = h.service_hi = 50 * h.service_hi;
@@ -47,7 +47,7 @@ static void invent_calls(struct sim *s)
     uint32_t is_mirror = (uint32_t)PICK(s, 0, 0, 0, 300);
     as_ns patience = PICK(s, 20 * AS_US, 200 * AS_US, 2 * AS_MS);
 
-    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+    for (uint32_t i = 0; i < s->scenario.n_calls; i++) {
         struct as_request *q = &s->calls[i].q;
 
         as_request_init(q);
@@ -55,7 +55,7 @@ static void invent_calls(struct sim *s)
             when += between(s, 0, 2 * gap * burst);
             left = below(s, burst);
         }
-        q->model = below(s, s->is.n_models);
+        q->model = below(s, s->scenario.n_models);
         if (chance(s, urgent))
             q->priority = (uint8_t)below(s, AS_PRIORITIES);
         q->idempotent = chance(s, idempotent);
@@ -63,9 +63,9 @@ static void invent_calls(struct sim *s)
         q->is_mirror = !q->has_fallback && chance(s, is_mirror);
         if (chance(s, timed))
             q->deadline = chance(s, 20) ? when : when + between(s, 0, patience);
-        at(s, when, E_SUBMIT, i, 0);
+        schedule(s, when, E_SUBMIT, i, 0);
         if (chance(s, leaves))
-            at(s, when + between(s, 0, patience), E_CANCEL, i, 0);
+            schedule(s, when + between(s, 0, patience), E_CANCEL, i, 0);
     }
     s->end = when + 1;
 }
@@ -73,12 +73,12 @@ static void invent_calls(struct sim *s)
 /* Which models take batches, and what their requests are. */
 static void invent_batches(struct sim *s)
 {
-    for (uint32_t m = 0; m < s->is.n_models; m++) {
-        struct as_batch_conf *b = &s->is.batch[m];
+    for (uint32_t m = 0; m < s->scenario.n_models; m++) {
+        struct as_batch_conf *b = &s->scenario.batch[m];
 
         if (!chance(s, 600))
             continue;
-        s->is.batched = true;
+        s->scenario.batched = true;
         b->max_size = (uint32_t)PICK(s, 1, 2, 4, 8, 8, 32);
         b->max_wait = PICK(s, 0, 0, 5 * AS_US, 50 * AS_US, 1 * AS_MS);
         if (b->max_size > 2 && chance(s, 300)) {
@@ -87,9 +87,9 @@ static void invent_batches(struct sim *s)
                 b->preferred[b->n_preferred++] = b->max_size;
         }
     }
-    for (uint32_t i = 0; s->is.batched && i < s->is.n_calls; i++) {
+    for (uint32_t i = 0; s->scenario.batched && i < s->scenario.n_calls; i++) {
         struct as_request *q = &s->calls[i].q;
-        const struct as_batch_conf *b = &s->is.batch[q->model];
+        const struct as_batch_conf *b = &s->scenario.batch[q->model];
 
         if (!b->max_size)
             continue;
@@ -104,9 +104,9 @@ static void invent_models(struct sim *s)
 {
     uint32_t changes = (uint32_t)PICK(s, 0, 1, 10);
 
-    s->is.lacking = (uint32_t)PICK(s, 100, 400, 900);
+    s->scenario.lacking = (uint32_t)PICK(s, 100, 400, 900);
     for (uint32_t i = 0; i < changes; i++)
-        at(s, between(s, 0, s->end), E_MODEL, below(s, 1000), below(s, s->is.n_models));
+        schedule(s, between(s, 0, s->end), E_MODEL, below(s, 1000), below(s, s->scenario.n_models));
 }
 
 /* Rarely more than one kind of trouble at a time, so that each is met under load. */
@@ -118,24 +118,24 @@ static void invent_trouble(struct sim *s)
     uint32_t downs = (uint32_t)PICK(s, 0, 0, 0, 0, 2);
 
     for (uint32_t i = 0; i < kills; i++)
-        at(s, between(s, 0, s->end), E_KILL, below(s, 1000), 0);
+        schedule(s, between(s, 0, s->end), E_KILL, below(s, 1000), 0);
     for (uint32_t i = 0; i < grants; i++)
-        at(s, between(s, 0, s->end), E_GRANT, below(s, 1000), 0);
+        schedule(s, between(s, 0, s->end), E_GRANT, below(s, 1000), 0);
     for (uint32_t i = 0; i < drains; i++)
-        at(s, between(s, 0, s->end), E_DRAIN, below(s, 1000), chance(s, 600));
+        schedule(s, between(s, 0, s->end), E_DRAIN, below(s, 1000), chance(s, 600));
     for (uint32_t i = 0; i < downs; i++) {
         as_ns when = between(s, 0, s->end);
 
-        at(s, when, E_DOWN, 0, 1);
-        at(s, when + between(s, 0, s->end / 8), E_DOWN, 0, 0);
+        schedule(s, when, E_DOWN, 0, 1);
+        schedule(s, when + between(s, 0, s->end / 8), E_DOWN, 0, 0);
     }
-    for (uint32_t i = 0; i < s->is.n_workers; i++)
-        at(s, chance(s, 500) ? 0 : between(s, 0, s->end), E_SPAWN, 0, 0);
+    for (uint32_t i = 0; i < s->scenario.n_workers; i++)
+        schedule(s, chance(s, 500) ? 0 : between(s, 0, s->end), E_SPAWN, 0, 0);
 }
 
 void invent(struct sim *s)
 {
-    struct scenario *i = &s->is;
+    struct scenario *i = &s->scenario;
 
     i->n_calls = 20 + below(s, CALLS_MAX - 20);
     i->n_workers = 1 + below(s, 5);
@@ -148,12 +148,12 @@ void invent(struct sim *s)
     i->prefetch_work = PICK(s, 20 * AS_US, 100 * AS_US, 1 * AS_MS);
     i->timer_late = PICK(s, 0, 1, 5 * AS_US, 100 * AS_US);
     i->router = chance(s, 300) ? AS_ROUTER_POW2 : AS_ROUTER_LEAST_ONGOING;
-    i->blind = (uint32_t)PICK(s, 0, 0, 300);
+    i->page_lost = (uint32_t)PICK(s, 0, 0, 300);
     i->stop_early = chance(s, 50);
-    i->untold = (uint32_t)PICK(s, 0, 300, 1000);
+    i->cause_pending = (uint32_t)PICK(s, 0, 300, 1000);
     i->verdict_wait = PICK(s, 1 * AS_US, 50 * AS_US, 1 * AS_MS);
     i->repeat_verdict_wait = i->verdict_wait * PICK(s, 1, 10);
-    i->told = 800;
+    i->reported = 800;
     invent_calls(s);
     if (chance(s, 400))
         invent_harm(s);
@@ -169,5 +169,5 @@ void invent(struct sim *s)
         i->simple = i->simple && s->calls[n].q.priority == 1;
         i->late = i->late || (s->calls[n].q.deadline != AS_NEVER && i->outlier.factor);
     }
-    at(s, s->end, E_CLOSE, 0, 0);
+    schedule(s, s->end, E_CLOSE, 0, 0);
 }

@@ -34,11 +34,11 @@ struct poison {
     bool blocks;    /* nothing else there goes on meanwhile */
     uint32_t works; /* per mille of its executions */
     /* books */
-    uint32_t told;  /* deaths at which it was executing, as core has been told */
-    bool proved;    /* one of them alone, on quarantine */
-    bool known;     /* core has come to its conclusions since the first … */
-    as_ns known_at; /* … here */
-    uint32_t after; /* workers that it has ended since then */
+    uint32_t deaths_reported; /* deaths at which it was executing, as core has been told */
+    bool proved;              /* one of them alone, on quarantine */
+    bool known;               /* core has come to its conclusions since the first … */
+    as_ns known_at;           /* … here */
+    uint32_t after;           /* workers that it has ended since then */
 };
 
 struct call {
@@ -47,22 +47,22 @@ struct call {
     uint32_t live_at; /* in sim.live */
     uint32_t worker;  /* BOUND: which */
     bool accepted, answered, released;
-    bool cancelled; /* the client has left */
-    bool told;      /* its worker: CANCEL */
-    bool recalled, kept;
+    bool cancelled;   /* the client has left */
+    bool cancel_sent; /* its worker was sent a CANCEL */
+    bool recalled, kept_by_worker;
     bool doomed; /* its worker is being buried: MAYHAVERUN must come */
     uint64_t stream;
-    uint64_t batch; /* BOUND: number of its batch, 0 alone */
-    uint64_t order; /* of acceptance */
-    as_ns release;  /* of a model with batching: then it is held back no longer */
-    as_ns came;     /* when it was accepted */
-    bool could;     /* WAITING: there was a slot for it after every event since then */
+    uint64_t batch;       /* BOUND: number of its batch, 0 alone */
+    uint64_t order;       /* of acceptance */
+    as_ns release;        /* of a model with batching: then it is held back no longer */
+    as_ns accepted_at;    /* when it was accepted */
+    bool always_had_slot; /* WAITING: there was a slot for it after every event since then */
     uint32_t sends, runs, retries;
-    as_ns parked_until; /* PARKED: then it goes on without a verdict … */
-    uint64_t grave;     /* … which comes under this number */
+    as_ns parked_until;      /* PARKED: then it goes on without a verdict … */
+    uint64_t verdict_number; /* … which comes under this number */
     /* harm */
-    uint32_t print;  /* requests of the same one cannot be told apart */
-    uint32_t poison; /* 0: it is harmless; else which, from 1 */
+    uint32_t fingerprint; /* requests of the same one cannot be told apart */
+    uint32_t poison;      /* 0: it is harmless; else which, from 1 */
     as_ns sent_at, suspected;
     bool suspect;       /* it waits as one … */
     bool was_suspect;   /* … or has */
@@ -125,7 +125,7 @@ struct worker {
     uint32_t number;
     bool alive;      /* the process */
     bool registered; /* core has its replica */
-    struct habits is;
+    struct habits habits;
     /* process */
     uint32_t slots, running;       /* calls */
     uint32_t of_model[MODELS_MAX]; /* running calls */
@@ -153,14 +153,14 @@ struct worker {
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
     /* judge: its breaker, after the last event */
-    enum as_breaker_state breaker, was; /* was: after the one before */
+    enum as_breaker_state breaker, breaker_before; /* was: after the one before */
     as_ns opened;
-    uint64_t heard;        /* heard: its last answer */
+    uint64_t last_answer;  /* heard: its last answer */
     uint32_t streak, good; /* failures in a row, and good answers */
-    bool trips;            /* it went out in this event */
+    bool ejected_now;      /* it went out in this event */
     /* and its death */
     bool alone;                     /* the suspect there has had no company */
-    bool on_trial;                  /* nobody but it was executing */
+    bool ran_alone;                 /* nobody but it was executing */
     uint32_t evidence[POISONS_MAX]; /* who was */
 };
 
@@ -208,8 +208,8 @@ struct scenario {
     as_ns prefetch_work;
     as_ns timer_late; /* the deadline timer fires up to so much late */
     enum as_router router;
-    uint32_t blind;  /* per mille of deaths whose page is lost */
-    uint32_t untold; /* per mille of those whose cause is told later, or never */
+    uint32_t page_lost;     /* per mille of deaths whose page is lost */
+    uint32_t cause_pending; /* per mille of those whose cause is told later, or never */
     as_ns verdict_wait, repeat_verdict_wait;
     uint32_t lacking; /* per mille of models that a worker comes without */
     bool stop_early;  /* the deployment is freed with work in it */
@@ -220,7 +220,7 @@ struct scenario {
     bool late;    /* some have deadlines, and one that passes may be a replica's failure */
     bool large;   /* bodies take several turns to be read */
     bool alike;   /* all samples are */
-    uint32_t n_poisons, told; /* told: per mille of verdicts that come */
+    uint32_t n_poisons, reported; /* told: per mille of verdicts that come */
     struct poison poison[POISONS_MAX];
     uint32_t failing; /* per mille of workers that fail more than others */
     struct as_blame_conf blame;
@@ -235,21 +235,22 @@ struct sim {
     bool verbose, failed, closing, down, freeing;
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
-    as_ns armed; /* what core asked for: deadlines and wakes; as_deployment_expire is called by then
-                  */
+    as_ns next_wake; /* what core asked for: deadlines and wakes; as_deployment_expire is called by
+                      * then
+                      */
     uint64_t steps, last_order, last_batch;
     struct heap heap;
-    struct scenario is;
+    struct scenario scenario;
     struct as_deployment *d;
     struct call calls[CALLS_MAX];
     uint32_t live[CALLS_MAX], n_live; /* accepted, not released */
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct books books;
-    bool works;                  /* core goes on in the next turn */
-    uint32_t debt;               /* others that go before the next suspect */
-    const struct call *printing; /* whose fingerprint core takes … */
-    uint64_t printed;            /* … and how much of it was read */
+    bool works;                        /* core goes on in the next turn */
+    uint32_t turns_owed;               /* others that go before the next suspect */
+    const struct call *fingerprinting; /* whose fingerprint core takes … */
+    uint64_t bytes_read;               /* … and how much of it was read */
 };
 
 /* --- main.c --- */
@@ -258,12 +259,12 @@ void trace(struct sim *s, const char *fmt, ...) AS_PRINTF(2, 3);
 
 /* --- world.c --- */
 bool run(struct sim *s); /* from the first event to the last; false: violation */
-void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg);
+void schedule(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg);
 uint32_t below(struct sim *s, uint32_t n);
 bool chance(struct sim *s, uint32_t per_mille);
 as_ns between(struct sim *s, as_ns lo, as_ns hi);
 bool sim_alike(const struct as_request *a, const struct as_request *b); /* core asks it too */
-struct message *message(enum message_type type, uint32_t n_ids);
+struct message *message_new(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
 
 /* --- scenario.c --- */
@@ -273,7 +274,7 @@ struct habits invent_habits(struct sim *s);
 /* --- worker.c --- */
 uint32_t worker_new(struct sim *s); /* its number; NOBODY: there were enough */
 void worker_free(struct worker *w);
-void worker_hear(struct sim *s, struct worker *w, struct message *m); /* keeps nothing of m */
+void worker_receive(struct sim *s, struct worker *w, struct message *m); /* keeps nothing of m */
 void worker_start(struct sim *s, struct worker *w);
 void worker_finish(struct sim *s, struct worker *w, uint64_t stream);
 void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch);
@@ -293,26 +294,29 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
 
 /* --- death.c --- */
 void on_death(struct sim *s, struct worker *w);
-void verdict(struct sim *s, struct worker *w, uint64_t grave); /* core is told why it died */
-void unpark(struct sim *s, uint64_t grave);                    /* 0: those whose time is over */
+void report_cause(struct sim *s, struct worker *w,
+                  uint64_t verdict_number);                 /* core is told why it died */
+void resume_parked(struct sim *s, uint64_t verdict_number); /* 0: those whose time is over */
 
 /* --- judge.c --- */
 bool may_be_suspect(const struct sim *s);                       /* anybody */
 bool may_be_refused(const struct sim *s, const struct call *c); /* AS_EPOISON */
-bool has_waited(const struct sim *s, const struct call *c); /* too long, for a replica of its own */
+bool waited_too_long(const struct sim *s,
+                     const struct call *c); /* too long, for a replica of its own */
 void judge_sent(struct sim *s, struct worker *w, struct call *c); /* before it is there */
 /* Before core hears it. ends: it is not sent again; failed: the replica has. */
 void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed);
 void judge_death(struct sim *s, struct worker *w, enum as_loss loss); /* w->bound is whole */
-void judge_told(struct sim *s, struct worker *w); /* that its death was its own making */
-void judge(struct sim *s);                        /* after every event */
+void judge_crash_reported(struct sim *s, struct worker *w); /* that its death was its own making */
+void judge(struct sim *s);                                  /* after every event */
 
 /* --- room.c: what a worker has and could take --- */
 /* Which of w->bound are in no slot: those behind their model's cap, and those beyond the slots. The
  * number of calls that no cap holds up. */
 uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_waits[CALLS_MAX]);
-uint32_t held(const struct sim *s, const struct worker *w);   /* calls that no cap holds up */
-uint32_t excess(const struct sim *s, const struct worker *w); /* what is prefetched there */
+uint32_t front_calls(const struct sim *s, const struct worker *w); /* calls that no cap holds up */
+uint32_t prefetched_calls(const struct sim *s,
+                          const struct worker *w); /* what is prefetched there */
 bool has_slot(const struct sim *s, const struct worker *w);
 bool is_kept(const struct worker *w);                      /* a registered one, for a suspect */
 bool is_open(const struct worker *w);                      /* it takes calls, when it has room */
@@ -320,9 +324,9 @@ uint32_t idle_of(const struct worker *w, uint32_t n_held); /* slots */
 /* How many of c's model could begin at once, in all workers together. */
 uint32_t room_of_model(const struct sim *s, const struct call *c);
 /* No cap would hold c up in w, which serves its model. */
-bool fits(const struct sim *s, const struct worker *w, const struct call *c);
+bool can_execute(const struct sim *s, const struct worker *w, const struct call *c);
 /* May c be sent to w, to execute or to wait there? */
-bool takes(const struct sim *s, const struct worker *w, const struct call *c);
+bool can_send(const struct sim *s, const struct worker *w, const struct call *c);
 
 /* --- oracle.c --- */
 int expect_submit(const struct sim *s, const struct call *c);
@@ -334,7 +338,7 @@ void note_batch(struct sim *s, struct worker *w, uint32_t n);
 void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be */
 void note_unbound(struct sim *s, struct call *c);
 /* Where core has put those that it did not tell of: parked or not any more. */
-void settle_places(struct sim *s);
+void update_places(struct sim *s);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);
 void check(struct sim *s); /* after every event */

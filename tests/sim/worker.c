@@ -12,7 +12,7 @@ uint32_t worker_new(struct sim *s)
     w = as_xalloc(sizeof(*w));
     w->number = s->n_workers;
     w->alive = true;
-    w->is = invent_habits(s);
+    w->habits = invent_habits(s);
     w->next_stream = 1;
     s->workers[s->n_workers++] = w;
     return w->number;
@@ -48,7 +48,7 @@ static struct stream *stream_of(struct worker *w, uint64_t id)
 static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, bool retry)
 {
     struct stream *t = stream_of(w, id);
-    struct message *m = message(M_DONE, 0);
+    struct message *m = message_new(M_DONE, 0);
 
     AS_ASSERT(t->state != S_ENDED);
     t->state = S_ENDED;
@@ -56,8 +56,8 @@ static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, 
     m->call = t->call;
     m->service = service;
     m->flag = retry;
-    m->lost = !retry && chance(s, w->is.loses);
-    m->failed = !retry && chance(s, w->is.fails);
+    m->lost = !retry && chance(s, w->habits.loses);
+    m->failed = !retry && chance(s, w->habits.fails);
     send_message(s, w, true, m);
 }
 
@@ -79,7 +79,7 @@ static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns 
     if (c->runs++ && (!c->q.idempotent || c->q.is_mirror)) /* nobody waits for a copy */
         fail(s, "call %u runs twice", t->call);
     if (!harm_begins(s, w, id))
-        at(s, t->finish_at, E_FINISH, w->number, id);
+        schedule(s, t->finish_at, E_FINISH, w->number, id);
 }
 
 /* What waits at that place: a stream, or all of a batch that are still there. */
@@ -88,8 +88,8 @@ static void start_one(struct sim *s, struct worker *w, uint32_t place)
     struct stream *t = stream_of(w, w->queue[place]);
     struct stream *head = stream_of(w, t->first);
     uint64_t end = t->first + 2 * (uint64_t)t->size;
-    uint32_t cap = s->is.cap[t->model];
-    as_ns finish_at = s->now + between(s, w->is.service_lo, w->is.service_hi);
+    uint32_t cap = s->scenario.cap[t->model];
+    as_ns finish_at = s->now + between(s, w->habits.service_lo, w->habits.service_hi);
 
     while (place < w->n_queue && w->queue[place] < end) {
         if (s->calls[stream_of(w, w->queue[place])->call].q.model != t->model)
@@ -99,8 +99,8 @@ static void start_one(struct sim *s, struct worker *w, uint32_t place)
     }
     w->running++;
     w->of_model[t->model]++;
-    if (w->running > w->is.slots)
-        fail(s, "worker %u runs %u with %u slots", w->number, w->running, w->is.slots);
+    if (w->running > w->habits.slots)
+        fail(s, "worker %u runs %u with %u slots", w->number, w->running, w->habits.slots);
     if (cap && w->of_model[t->model] > cap)
         fail(s, "worker %u runs %u of model %u, capped at %u", w->number, w->of_model[t->model],
              t->model, cap);
@@ -117,12 +117,12 @@ static bool find_next(const struct sim *s, const struct worker *w, uint32_t *ret
 {
     for (uint32_t i = 0; i < w->n_queue; i++) {
         const struct stream *t = &w->streams[w->queue[i] / 2];
-        uint32_t cap = s->is.cap[t->model];
+        uint32_t cap = s->scenario.cap[t->model];
 
         if (!is_whole(w, t))
             return false;
         *ret_place = i;
-        if (w->is.eager || !cap || w->of_model[t->model] < cap)
+        if (w->habits.eager || !cap || w->of_model[t->model] < cap)
             return true;
     }
     return false;
@@ -133,7 +133,7 @@ void worker_start(struct sim *s, struct worker *w)
     uint32_t place;
 
     w->start_due = false;
-    while (w->alive && !w->stalled && (w->is.eager || w->running < w->slots) &&
+    while (w->alive && !w->stalled && (w->habits.eager || w->running < w->slots) &&
            find_next(s, w, &place))
         start_one(s, w, place);
 }
@@ -142,12 +142,12 @@ static void start_soon(struct sim *s, struct worker *w)
 {
     if (!w->n_queue || w->start_due)
         return;
-    if (!w->is.start_delay) {
+    if (!w->habits.start_delay) {
         worker_start(s, w);
         return;
     }
     w->start_due = true;
-    at(s, s->now + between(s, 0, w->is.start_delay), E_START, w->number, 0);
+    schedule(s, s->now + between(s, 0, w->habits.start_delay), E_START, w->number, 0);
 }
 
 void worker_finish(struct sim *s, struct worker *w, uint64_t id)
@@ -161,7 +161,7 @@ void worker_finish(struct sim *s, struct worker *w, uint64_t id)
         w->running--;
         w->of_model[t->model]--;
     }
-    answer(s, w, id, chance(s, w->is.silent) ? 0 : ran, false);
+    answer(s, w, id, chance(s, w->habits.silent) ? 0 : ran, false);
     start_soon(s, w);
 }
 
@@ -178,7 +178,7 @@ static void hear_open(struct sim *s, struct worker *w, const struct message *m)
                                                  .model = s->calls[m->call].q.model,
                                                  .first = m->size ? m->first : m->stream,
                                                  .size = m->size ? m->size : 1};
-    if (chance(s, w->is.refuse)) {
+    if (chance(s, w->habits.refuse)) {
         answer(s, w, m->stream, 0, true);
         start_soon(s, w); /* the rest of a batch may be whole now */
         return;
@@ -205,26 +205,26 @@ static void hear_cancel(struct sim *s, struct worker *w, const struct message *m
 {
     struct stream *t = stream_of(w, m->stream);
 
-    if (t->state == S_ENDED || !chance(s, w->is.cancel_stop))
+    if (t->state == S_ENDED || !chance(s, w->habits.cancel_stop))
         return;
     if (t->state == S_WAITING) {
         unqueue(w, m->stream);
         answer(s, w, m->stream, 0, false);
     } else {
         t->finish_at = s->now;
-        at(s, s->now, E_FINISH, w->number, m->stream);
+        schedule(s, s->now, E_FINISH, w->number, m->stream);
     }
 }
 
 static void hear_recall(struct sim *s, struct worker *w, const struct message *m)
 {
-    struct message *back = message(M_RETURNED, m->n);
+    struct message *back = message_new(M_RETURNED, m->n);
 
     back->n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
         struct stream *t = stream_of(w, m->ids[i]);
 
-        if (t->state != S_WAITING || chance(s, w->is.stubborn))
+        if (t->state != S_WAITING || chance(s, w->habits.stubborn))
             continue;
         unqueue(w, m->ids[i]);
         t->state = S_ENDED;
@@ -234,7 +234,7 @@ static void hear_recall(struct sim *s, struct worker *w, const struct message *m
     send_message(s, w, true, back);
 }
 
-void worker_hear(struct sim *s, struct worker *w, struct message *m)
+void worker_receive(struct sim *s, struct worker *w, struct message *m)
 {
     if (!w->alive)
         return;
@@ -248,7 +248,7 @@ void worker_hear(struct sim *s, struct worker *w, struct message *m)
 
 void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch)
 {
-    struct message *m = message(M_GRANT, 0);
+    struct message *m = message_new(M_GRANT, 0);
 
     trace(s, "worker %u grants %u slots, %u prefetch", w->number, slots, prefetch);
     w->slots = slots;
@@ -287,10 +287,10 @@ void worker_kill(struct sim *s, struct worker *w)
         w->to_core.tail = m;
     }
     if (chance(s, 300)) { /* the link is seen broken before the process is seen dead */
-        m = message(M_DRAIN, 0);
+        m = message_new(M_DRAIN, 0);
         m->flag = true;
         send_message(s, w, true, m);
     }
-    send_message(s, w, true, message(M_DEATH, 0));
-    at(s, s->now + between(s, 0, 200 * AS_US), E_SPAWN, 0, 0);
+    send_message(s, w, true, message_new(M_DEATH, 0));
+    schedule(s, s->now + between(s, 0, 200 * AS_US), E_SPAWN, 0, 0);
 }

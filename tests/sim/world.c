@@ -17,7 +17,7 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi)
     return lo + as_rand_below(&s->rand, hi - lo + 1);
 }
 
-void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg)
+void schedule(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t arg)
 {
     struct event e = {.type = type, .n = n, .arg = arg};
 
@@ -26,7 +26,7 @@ void at(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint64_t ar
 
 /* --- messages --- */
 
-struct message *message(enum message_type type, uint32_t n_ids)
+struct message *message_new(enum message_type type, uint32_t n_ids)
 {
     struct message *m = as_xalloc(sizeof(*m) + n_ids * sizeof(m->ids[0]));
 
@@ -38,7 +38,7 @@ struct message *message(enum message_type type, uint32_t n_ids)
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m)
 {
     struct pipe *p = to_core ? &w->to_core : &w->to_worker;
-    as_ns due = s->now + between(s, 0, w->is.delay);
+    as_ns due = s->now + between(s, 0, w->habits.delay);
 
     p->last = AS_MAX(p->last, due);
     m->due = p->last;
@@ -47,7 +47,7 @@ void send_message(struct sim *s, struct worker *w, bool to_core, struct message 
     else
         p->head = m;
     p->tail = m;
-    at(s, m->due, to_core ? E_TO_CORE : E_TO_WORKER, w->number, 0);
+    schedule(s, m->due, to_core ? E_TO_CORE : E_TO_WORKER, w->number, 0);
 }
 
 static struct message *receive(struct sim *s, struct pipe *p)
@@ -85,7 +85,7 @@ static void op_batch(void *ctx, struct as_replica *r, uint32_t n)
     trace(s, "batch of %u for worker %u", n, w->number);
     if (n < 2 || w->batch_left)
         fail(s, "batch of %u for worker %u is wrong", n, w->number);
-    settle_places(s);
+    update_places(s);
     w->batch_first = w->next_stream;
     w->batch_size = w->batch_left = n;
     w->batch = ++s->last_batch;
@@ -98,7 +98,7 @@ static void op_wake(void *ctx, as_ns when)
 
     if (when <= s->now)
         fail(s, "core wants to be woken in the past");
-    s->armed = AS_MIN(s->armed, when);
+    s->next_wake = AS_MIN(s->next_wake, when);
 }
 
 static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
@@ -106,13 +106,13 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
     struct sim *s = ctx;
     struct worker *w = as_replica_link(r);
     struct call *c = call_of(q);
-    struct message *m = message(M_OPEN, 0);
+    struct message *m = message_new(M_OPEN, 0);
 
     q->stream = w->next_stream;
     w->next_stream += 2;
     trace(s, "call %u to worker %u as stream %llu%s", number_of(s, c), w->number,
           (unsigned long long)q->stream, q->blame ? ", a suspect" : "");
-    settle_places(s);
+    update_places(s);
     if (c->place == PARKED && s->now >= c->parked_until)
         c->place = WAITING; /* it was not seen in the queue */
     note_sent(s, w, c);
@@ -130,7 +130,7 @@ static void op_recall(void *ctx, struct as_replica *r, struct as_request *const 
 {
     struct sim *s = ctx;
     struct worker *w = as_replica_link(r);
-    struct message *m = message(M_RECALL, n);
+    struct message *m = message_new(M_RECALL, n);
 
     trace(s, "recall %u from worker %u", n, w->number);
     note_recall(s, w, q, n);
@@ -143,13 +143,13 @@ static void op_cancel(void *ctx, struct as_replica *r, struct as_request *q, int
 {
     struct sim *s = ctx;
     struct call *c = call_of(q);
-    struct message *m = message(M_CANCEL, 0);
+    struct message *m = message_new(M_CANCEL, 0);
 
     trace(s, "CANCEL call %u", number_of(s, c));
     if (c->place != BOUND || as_replica_link(r) != s->workers[c->worker] ||
-        reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE) || c->told)
+        reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE) || c->cancel_sent)
         fail(s, "CANCEL for call %u is wrong", number_of(s, c));
-    c->told = true;
+    c->cancel_sent = true;
     m->stream = q->stream;
     send_message(s, as_replica_link(r), false, m);
 }
@@ -181,7 +181,7 @@ static void op_next_turn(void *ctx)
     if (s->works)
         return;
     s->works = true;
-    at(s, s->now + 1 + between(s, 0, 2 * AS_US), E_WORK, 0, 0);
+    schedule(s, s->now + 1 + between(s, 0, 2 * AS_US), E_WORK, 0, 0);
 }
 
 static const struct as_deployment_ops ops = {
@@ -253,7 +253,7 @@ static void on_returned(struct sim *s, struct worker *w, const struct message *m
     for (uint32_t i = 0; i < w->n_bound; i++) {
         struct call *c = &s->calls[w->bound[i]];
 
-        c->kept = c->kept || c->recalled;
+        c->kept_by_worker = c->kept_by_worker || c->recalled;
         c->recalled = false;
     }
     w->recalled = 0;
@@ -305,8 +305,8 @@ static bool may_differ(struct sim *s, struct call *c, int want, int got)
         return false;
     if (!want)
         note_refused(s, c);
-    is_full = s->is.max_queued >= 0 &&
-              as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->is.max_queued;
+    is_full = s->scenario.max_queued >= 0 &&
+              as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued;
     s->books.quarantined += got == AS_EPOISON;
     if (got == AS_EPOISON)
         return may_be_refused(s, c);
@@ -365,11 +365,11 @@ static void spawn(struct sim *s)
     if (as_replica_new(&w->replica, s->d, AS_STR("worker"), w))
         fail(s, "no replica");
     w->registered = true;
-    for (uint32_t m = 0; m < s->is.n_models && !s->closing; m++) {
-        if (chance(s, s->is.lacking))
+    for (uint32_t m = 0; m < s->scenario.n_models && !s->closing; m++) {
+        if (chance(s, s->scenario.lacking))
             worker_serve(s, w, m, false);
     }
-    worker_grant(s, w, w->is.slots, w->is.prefetch);
+    worker_grant(s, w, w->habits.slots, w->habits.prefetch);
 }
 
 /* One of the living, or NULL. */
@@ -387,7 +387,7 @@ static struct worker *somebody(struct sim *s, uint32_t n)
 
 static void set_drain(struct sim *s, struct worker *w, bool on)
 {
-    struct message *m = message(M_DRAIN, 0);
+    struct message *m = message_new(M_DRAIN, 0);
 
     m->flag = on;
     send_message(s, w, true, m);
@@ -405,8 +405,8 @@ static void trouble(struct sim *s, const struct event *e)
         set_drain(s, w, e->arg);
     else if (e->type == E_MODEL && w->registered)
         worker_serve(s, w, (uint32_t)e->arg, w->lacks[e->arg]);
-    else if (!w->is.eager)
-        worker_grant(s, w, below(s, w->is.slots + 1), below(s, w->is.prefetch + 1));
+    else if (!w->habits.eager)
+        worker_grant(s, w, below(s, w->habits.slots + 1), below(s, w->habits.prefetch + 1));
 }
 
 static void set_down(struct sim *s, bool down)
@@ -421,7 +421,7 @@ static void close_world(struct sim *s)
 {
     trace(s, "closing");
     s->closing = true;
-    if (s->is.stop_early) {
+    if (s->scenario.stop_early) {
         s->freeing = true;
         as_deployment_free(s->d);
         s->d = NULL;
@@ -434,10 +434,10 @@ static void close_world(struct sim *s)
         struct worker *w = s->workers[i];
 
         if (w->alive) {
-            for (uint32_t m = 0; m < s->is.n_models && w->registered; m++)
+            for (uint32_t m = 0; m < s->scenario.n_models && w->registered; m++)
                 worker_serve(s, w, m, true);
             set_drain(s, w, false);
-            worker_grant(s, w, w->is.slots, w->is.prefetch);
+            worker_grant(s, w, w->habits.slots, w->habits.prefetch);
         }
     }
 }
@@ -447,16 +447,16 @@ static void expire(struct sim *s)
     if (s->expire_at != s->now) /* set anew meanwhile */
         return;
     s->timer_for = AS_NEVER;
-    unpark(s, 0);
+    resume_parked(s, 0);
     as_deployment_expire(s->d, s->now);
-    s->armed = as_deployment_next_deadline(s->d);
+    s->next_wake = as_deployment_next_deadline(s->d);
 }
 
 static void set_timer(struct sim *s)
 {
     as_ns next = as_deployment_next_deadline(s->d);
 
-    if (next < s->armed)
+    if (next < s->next_wake)
         fail(s, "core has something to do and did not say when");
     /* one that is overdue fires, however often what it is for changes meanwhile */
     if (next == s->timer_for || (s->timer_for <= s->now && next <= s->now))
@@ -464,8 +464,8 @@ static void set_timer(struct sim *s)
     s->timer_for = s->expire_at = next;
     if (next == AS_NEVER)
         return;
-    s->expire_at = AS_MAX(next, s->now) + between(s, 0, s->is.timer_late);
-    at(s, s->expire_at, E_EXPIRE, 0, 0);
+    s->expire_at = AS_MAX(next, s->now) + between(s, 0, s->scenario.timer_late);
+    schedule(s, s->expire_at, E_EXPIRE, 0, 0);
 }
 
 static void step(struct sim *s, const struct event *e)
@@ -486,7 +486,7 @@ static void step(struct sim *s, const struct event *e)
     case E_TO_WORKER:
         m = receive(s, &w->to_worker);
         if (m)
-            worker_hear(s, w, m);
+            worker_receive(s, w, m);
         free(m);
         break;
     case E_TO_CORE:
@@ -505,7 +505,7 @@ static void step(struct sim *s, const struct event *e)
         set_down(s, e->arg);
         break;
     case E_VERDICT:
-        verdict(s, w, e->arg);
+        report_cause(s, w, e->arg);
         break;
     case E_WORK:
         s->works = false;
@@ -535,10 +535,10 @@ static void check_end(struct sim *s)
     if (s->d && (as_deployment_queued(s->d) || as_deployment_prefetched(s->d) ||
                  as_deployment_ongoing(s->d)))
         fail(s, "counters do not return to zero");
-    for (uint32_t i = 0; i < s->is.n_calls; i++) {
+    for (uint32_t i = 0; i < s->scenario.n_calls; i++) {
         const struct call *c = &s->calls[i];
 
-        if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->is.stop_early))
+        if (c->accepted != c->released || (c->q.state != AS_REQ_DONE && !s->scenario.stop_early))
             fail(s, "call %u is not done", i);
     }
 }
@@ -548,25 +548,25 @@ bool run(struct sim *s)
     struct as_deployment_conf conf;
 
     invent(s);
-    s->timer_for = s->armed = AS_NEVER;
-    conf = (struct as_deployment_conf){.max_queued = s->is.max_queued,
-                                       .router = s->is.router,
-                                       .prefetch_work = s->is.prefetch_work,
+    s->timer_for = s->next_wake = AS_NEVER;
+    conf = (struct as_deployment_conf){.max_queued = s->scenario.max_queued,
+                                       .router = s->scenario.router,
+                                       .prefetch_work = s->scenario.prefetch_work,
                                        .seed = s->seed,
                                        .retry = {.attempts = UINT8_MAX, .least = UINT32_MAX},
-                                       .verdict_wait = s->is.verdict_wait,
-                                       .repeat_verdict_wait = s->is.repeat_verdict_wait};
-    if (s->is.harmful) {
-        conf.retry.attempts = s->is.attempts;
-        conf.blame = s->is.blame;
-        conf.quarantine = s->is.quarantine;
-        conf.breaker = s->is.breaker;
-        conf.outlier = s->is.outlier;
+                                       .verdict_wait = s->scenario.verdict_wait,
+                                       .repeat_verdict_wait = s->scenario.repeat_verdict_wait};
+    if (s->scenario.harmful) {
+        conf.retry.attempts = s->scenario.attempts;
+        conf.blame = s->scenario.blame;
+        conf.quarantine = s->scenario.quarantine;
+        conf.breaker = s->scenario.breaker;
+        conf.outlier = s->scenario.outlier;
     }
     AS_ASSERT(!as_deployment_new(&s->d, AS_STR("sim"), &conf, &ops, s));
-    for (uint32_t m = 0; m < s->is.n_models; m++) {
-        AS_ASSERT(!s->is.cap[m] || !as_deployment_set_model(s->d, m, s->is.cap[m]));
-        AS_ASSERT(!as_deployment_set_batching(s->d, m, &s->is.batch[m]));
+    for (uint32_t m = 0; m < s->scenario.n_models; m++) {
+        AS_ASSERT(!s->scenario.cap[m] || !as_deployment_set_model(s->d, m, s->scenario.cap[m]));
+        AS_ASSERT(!as_deployment_set_batching(s->d, m, &s->scenario.batch[m]));
     }
     while (s->heap.n && s->d && !s->failed) {
         struct event e;
