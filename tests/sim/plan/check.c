@@ -42,11 +42,11 @@ static void check_rest(struct sim *s)
 {
     uint32_t n = 0;
 
-    for (uint32_t d = 0; d < s->is.deploys; d++)
+    for (uint32_t d = 0; d < s->scenario.deploys; d++)
         n += at_rest(s, d);
-    if (n < s->is.deploys)
+    if (n < s->scenario.deploys)
         s->restless = s->now;
-    else if (s->is.untouched && !s->calm)
+    else if (s->scenario.untouched && !s->calm)
         s->untouched = true;
 }
 
@@ -96,11 +96,12 @@ void note_restart(struct sim *s, const struct as_replica_slot *slot)
 
 static void check_pair(struct sim *s, const struct proc *a, const struct proc *b)
 {
-    if (a->is.rank == b->is.rank)
+    if (a->facts.rank == b->facts.rank)
         fail(s, "processes %u and %u of d%u both have rank %u", a->token, b->token, a->deploy,
-             a->is.rank);
-    if (a->is.number == b->is.number)
-        fail(s, "processes %u and %u both are d%u-%u", a->token, b->token, a->deploy, a->is.number);
+             a->facts.rank);
+    if (a->facts.number == b->facts.number)
+        fail(s, "processes %u and %u both are d%u-%u", a->token, b->token, a->deploy,
+             a->facts.number);
 }
 
 static uint32_t amount(const struct as_plan_amount *a, uint32_t n, bool up)
@@ -111,7 +112,7 @@ static uint32_t amount(const struct as_plan_amount *a, uint32_t n, bool up)
 /* So many serve all the time, and so many processes there are at most, as the policy says. */
 static void check_update(struct sim *s, uint32_t d, uint32_t serving, uint32_t processes)
 {
-    const struct as_plan_policy *p = &s->is.policy;
+    const struct as_plan_policy *p = &s->scenario.policy;
     uint32_t n = s->floor[d], surge = AS_MAX(n * p->roll_percent / 100, 1u);
     uint32_t less = amount(&p->unavailable, n, false);
 
@@ -138,7 +139,7 @@ static void check_processes(struct sim *s)
         if (p->injected)
             continue;
         starting += !p->ready && !p->signalled;
-        devices += need_of(s, p->is.version);
+        devices += need_of(s, p->facts.version);
         processes[p->deploy]++;
         serving[p->deploy] += serves(p);
         for (uint32_t k = 0; k < i; k++) {
@@ -148,11 +149,11 @@ static void check_processes(struct sim *s)
                 check_pair(s, o, p);
         }
     }
-    if (starting > s->is.max_starting)
-        fail(s, "%u processes start at once, of at most %u", starting, s->is.max_starting);
-    if (s->is.devices && devices > s->is.devices)
-        fail(s, "processes have %u devices of %u", devices, s->is.devices);
-    for (uint32_t d = 0; s->is.orderly && d < s->is.deploys; d++)
+    if (starting > s->scenario.max_starting)
+        fail(s, "%u processes start at once, of at most %u", starting, s->scenario.max_starting);
+    if (s->scenario.devices && devices > s->scenario.devices)
+        fail(s, "processes have %u devices of %u", devices, s->scenario.devices);
+    for (uint32_t d = 0; s->scenario.orderly && d < s->scenario.deploys; d++)
         check_update(s, d, serving[d], processes[d]);
 }
 
@@ -168,8 +169,8 @@ static void check_place(void *arg, struct as_replica_slot *slot)
         return;
     if (f->proved != p->kept.proved || f->stale != p->kept.stale)
         fail(s, "the note of %.*s is old", AS_STR_FMT(as_replica_slot_name(slot)));
-    if (p->is.rank != f->rank || p->is.config != f->config || p->is.world != f->world ||
-        p->is.version != f->version)
+    if (p->facts.rank != f->rank || p->facts.config != f->config || p->facts.world != f->world ||
+        p->facts.version != f->version)
         fail(s, "process %u is not what %.*s is believed to be", p->token,
              AS_STR_FMT(as_replica_slot_name(slot)));
 }
@@ -204,8 +205,8 @@ static void check_deploy(struct sim *s, uint32_t d)
         n++;
         if (!serves(p))
             fail(s, "process %u of d%u does not serve", p->token, d);
-        if (p->is.version != t->version || p->is.config != t->config || p->is.rank >= t->replicas ||
-            p->is.world != t->replicas)
+        if (p->facts.version != t->version || p->facts.config != t->config ||
+            p->facts.rank >= t->replicas || p->facts.world != t->replicas)
             fail(s, "process %u of d%u is not what was asked for", p->token, d);
     }
     for (uint32_t i = 0; i < s->n_alive; i++) {
@@ -221,7 +222,7 @@ static void check_deploy(struct sim *s, uint32_t d)
 void check_end(struct sim *s)
 {
     s->tally.slowest = s->restless > s->finale ? s->restless - s->finale : 0;
-    for (uint32_t d = 0; d < s->is.deploys; d++) {
+    for (uint32_t d = 0; d < s->scenario.deploys; d++) {
         if (!s->plans[d])
             continue;
         if (s->stores[d].deleted) {

@@ -10,7 +10,7 @@ struct sim *sim_of(void *ctx)
     return ((struct side *)ctx)->s;
 }
 
-static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
+static uint32_t deployment_of(const struct sim *s, const struct as_plan *p)
 {
     for (uint32_t i = 0; i < DEPLOYS; i++) {
         if (s->plans[i] == p)
@@ -19,9 +19,9 @@ static uint32_t deploy_of(const struct sim *s, const struct as_plan *p)
     return 0;
 }
 
-uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *slot)
+uint32_t deployment_of_slot(const struct sim *s, const struct as_replica_slot *slot)
 {
-    return deploy_of(s, as_replica_slot_plan(slot));
+    return deployment_of(s, as_replica_slot_plan(slot));
 }
 
 struct proc *process_of(struct sim *s, const struct as_replica_slot *slot)
@@ -42,7 +42,7 @@ static void match(void *arg, struct as_replica_slot *slot)
         k->found = slot;
 }
 
-static struct as_replica_slot *place_of(struct sim *s, uint32_t deploy, uint32_t token)
+static struct as_replica_slot *slot_of(struct sim *s, uint32_t deploy, uint32_t token)
 {
     struct seek k = {.token = token};
 
@@ -91,7 +91,7 @@ static struct event to(struct sim *s, enum event_type type, struct as_replica_sl
 {
     return (struct event){.type = type,
                           .token = process_of(s, slot)->token,
-                          .deploy = deploy_of_place(s, slot),
+                          .deploy = deployment_of_slot(s, slot),
                           .facts = *as_replica_slot_facts(slot)};
 }
 
@@ -111,17 +111,17 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
     p->kept = *as_replica_slot_facts(slot);
     take_devices(s, slot, p);
     as_replica_slot_set_user(slot, (void *)(uintptr_t)p->token);
-    tell_supervisor(s, to(s, E_SPAWN, slot));
+    send_supervisor(s, to(s, E_SPAWN, slot));
 }
 
 static void op_note(void *ctx, struct as_replica_slot *slot)
 {
     struct sim *s = sim_of(ctx);
 
-    note_move(s, deploy_of_place(s, slot), slot);
+    note_move(s, deployment_of_slot(s, slot), slot);
     process_of(s, slot)->kept = *as_replica_slot_facts(slot);
     if (lives(s))
-        tell_supervisor(s, to(s, E_NOTE, slot));
+        send_supervisor(s, to(s, E_NOTE, slot));
 }
 
 static void op_configure(void *ctx, struct as_replica_slot *slot, uint64_t ask,
@@ -137,7 +137,7 @@ static void op_configure(void *ctx, struct as_replica_slot *slot, uint64_t ask,
     e = to(s, E_ASK, slot);
     e.ask = ask;
     e.facts = *facts;
-    tell_supervisor(s, e);
+    send_supervisor(s, e);
 }
 
 static void op_retire(void *ctx, struct as_replica_slot *slot)
@@ -147,7 +147,7 @@ static void op_retire(void *ctx, struct as_replica_slot *slot)
     if (!acts(s, slot, "retire"))
         return;
     check_note(s, slot);
-    tell_supervisor(s, to(s, E_RETIRE, slot));
+    send_supervisor(s, to(s, E_RETIRE, slot));
 }
 
 static void op_stop(void *ctx, struct as_replica_slot *slot, as_ns timeout)
@@ -160,7 +160,7 @@ static void op_stop(void *ctx, struct as_replica_slot *slot, as_ns timeout)
     check_note(s, slot);
     e = to(s, E_STOP, slot);
     e.timeout = timeout;
-    tell_supervisor(s, e);
+    send_supervisor(s, e);
 }
 
 static void op_kill(void *ctx, struct as_replica_slot *slot, struct as_str why AS_UNUSED)
@@ -168,7 +168,7 @@ static void op_kill(void *ctx, struct as_replica_slot *slot, struct as_str why A
     struct sim *s = sim_of(ctx);
 
     if (acts(s, slot, "kill"))
-        tell_supervisor(s, to(s, E_KILL, slot));
+        send_supervisor(s, to(s, E_KILL, slot));
 }
 
 static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_slot_state from)
@@ -177,7 +177,7 @@ static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_sl
 
     s->tally.given_up += as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN;
     if (as_replica_slot_state(slot) == AS_REPLICA_SLOT_DOWN)
-        give_back(s, slot);
+        reserve_devices(s, slot);
     trace(s, "%.*s: %s → %s", AS_STR_FMT(as_replica_slot_name(slot)),
           as_replica_slot_state_name(from),
           as_replica_slot_state_name(as_replica_slot_state(slot)));
@@ -186,7 +186,7 @@ static void op_moved(void *ctx, struct as_replica_slot *slot, enum as_replica_sl
 static void op_gone(void *ctx, struct as_replica_slot *slot)
 {
     trace(sim_of(ctx), "%.*s is gone", AS_STR_FMT(as_replica_slot_name(slot)));
-    give_back(sim_of(ctx), slot);
+    reserve_devices(sim_of(ctx), slot);
 }
 
 static void op_condition(void *ctx, const struct as_condition *c)
@@ -214,12 +214,12 @@ static void op_rolled_back(void *ctx, uint64_t from, uint64_t to_generation, str
 {
     struct sim *s = sim_of(ctx);
     struct as_plan *p = plan_of_target(s, to_generation);
-    struct store *st = &s->stores[deploy_of(s, p)];
+    struct store *st = &s->stores[deployment_of(s, p)];
 
     trace(s, "generation %" PRIu64 " is rolled back to %" PRIu64 ": %.*s", from, to_generation,
           AS_STR_FMT(why));
     s->tally.rollbacks++;
-    note_target(s, deploy_of(s, p));
+    note_target(s, deployment_of(s, p));
     if (!lives(s))
         return;
     st->target = *as_plan_target(p);
@@ -235,7 +235,7 @@ static void op_settled(void *ctx, const struct as_plan_target *t)
 {
     struct sim *s = sim_of(ctx);
     struct as_plan *p = plan_of_target(s, t->generation);
-    struct store *st = &s->stores[deploy_of(s, p)];
+    struct store *st = &s->stores[deployment_of(s, p)];
 
     if (!lives(s))
         return;
@@ -282,7 +282,7 @@ static const struct as_plan_target *known(const struct as_plan_target *t)
 static void kill_unknown(struct sim *s, const struct proc *p)
 {
     s->tally.duplicates++;
-    tell_supervisor(s, (struct event){.type = E_KILL, .token = p->token, .deploy = p->deploy});
+    send_supervisor(s, (struct event){.type = E_KILL, .token = p->token, .deploy = p->deploy});
 }
 
 /* RUNS, in the order in which they were started. */
@@ -321,25 +321,25 @@ static void recover(struct sim *s, uint32_t deploy)
         as_plan_delete(p, s->now);
 }
 
-void controller_comes(struct sim *s)
+void controller_start(struct sim *s)
 {
     trace(s, "a controller comes");
     s->controller = true;
     s->ops_left = UINT32_MAX;
-    as_start_limit_init(&s->starts, s->is.max_starting);
-    for (uint32_t i = 0; i < s->is.deploys; i++) {
+    as_start_limit_init(&s->starts, s->scenario.max_starting);
+    for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (s->stores[i].exists)
             recover(s, i);
     }
     /* not before all are adopted: some of them may be starting */
-    for (uint32_t i = 0; i < s->is.deploys; i++) {
+    for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (s->plans[i])
             as_plan_run(s->plans[i], s->now);
     }
-    tell_supervisor(s, (struct event){.type = E_SYNC});
+    send_supervisor(s, (struct event){.type = E_SYNC});
 }
 
-void controller_dies(struct sim *s)
+void controller_kill(struct sim *s)
 {
     if (!s->controller)
         return;
@@ -357,14 +357,14 @@ void controller_dies(struct sim *s)
     for (uint32_t i = 0; i < s->n_procs; i++)
         s->procs[i].has = 0;
     /* what it said has been read by then */
-    at(s, s->now + WAY + between(s, AS_MS, 200 * AS_MS), (struct event){.type = E_C_UP});
+    schedule(s, s->now + WAY + between(s, AS_MS, 200 * AS_MS), (struct event){.type = E_C_UP});
 }
 
 /* --- events --- */
 
-static void on_place(struct sim *s, const struct event *e)
+static void on_slot(struct sim *s, const struct event *e)
 {
-    struct as_replica_slot *slot = place_of(s, e->deploy, e->token);
+    struct as_replica_slot *slot = slot_of(s, e->deploy, e->token);
 
     if (!slot)
         return;
@@ -380,12 +380,12 @@ static void on_place(struct sim *s, const struct event *e)
         as_replica_slot_died(slot, e->kind, AS_STR("it ended"), s->now);
 }
 
-void controller_hears(struct sim *s, const struct event *e)
+void controller_receive(struct sim *s, const struct event *e)
 {
     if (!s->controller || e->epoch != s->c_epoch)
         return;
     if (e->type != E_C_TICK && e->type != E_C_DISPATCHER) {
-        on_place(s, e);
+        on_slot(s, e);
         return;
     }
     for (uint32_t i = 0; i < DEPLOYS; i++) {
@@ -403,7 +403,7 @@ void after_controller(struct sim *s)
     as_ns next = AS_NEVER;
 
     if (s->controller && s->ops_left == 0)
-        controller_dies(s);
+        controller_kill(s);
     for (uint32_t i = 0; i < DEPLOYS; i++) {
         if (!s->plans[i])
             continue;
@@ -414,8 +414,8 @@ void after_controller(struct sim *s)
     if (next == AS_NEVER || next == s->timer_for)
         return;
     s->timer_for = next;
-    at(s, AS_MAX(next, s->now) + between(s, 0, 2 * AS_MS),
-       (struct event){.type = E_C_TICK, .epoch = s->c_epoch});
+    schedule(s, AS_MAX(next, s->now) + between(s, 0, 2 * AS_MS),
+             (struct event){.type = E_C_TICK, .epoch = s->c_epoch});
 }
 
 /* --- what people ask for --- */
@@ -436,8 +436,8 @@ static void save(struct sim *s, uint32_t deploy)
 
 /* Its first word is what is stored: a controller that dies on the way carries it out when it is
  * back. */
-void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
-                  uint32_t replicas)
+void user_deploy(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
+                 uint32_t replicas)
 {
     struct store *st = &s->stores[deploy];
     bool fresh = !s->plans[deploy];
@@ -445,7 +445,7 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
                                .version = st->target.version,
                                .config = st->target.config,
                                .replicas = replicas,
-                               .policy = s->is.policy};
+                               .policy = s->scenario.policy};
 
     if (!st->exists || chance(s, 700)) {
         t.version = s->n_versions;
@@ -476,7 +476,7 @@ void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit
     }
 }
 
-static void user_scales(struct sim *s, uint32_t deploy)
+static void user_scale(struct sim *s, uint32_t deploy)
 {
     uint32_t n = below(s, 7), need = 0;
     const struct as_plan *p = s->plans[deploy];
@@ -493,7 +493,7 @@ static void user_scales(struct sim *s, uint32_t deploy)
     save(s, deploy);
 }
 
-void user_acts(struct sim *s, uint32_t deploy)
+void user_act(struct sim *s, uint32_t deploy)
 {
     uint32_t dice = below(s, 100);
 
@@ -504,9 +504,9 @@ void user_acts(struct sim *s, uint32_t deploy)
     if (chance(s, 125))
         s->ops_left = below(s, 12);
     if (!s->plans[deploy] || dice < 50) {
-        user_deploys(s, deploy, habit_of(s, false), habit_of(s, true), below(s, 7));
+        user_deploy(s, deploy, habit_of(s, false), habit_of(s, true), below(s, 7));
     } else if (dice < 80) {
-        user_scales(s, deploy);
+        user_scale(s, deploy);
     } else if (dice < 88) {
         trace(s, "d%u: roll back", deploy);
         if (as_plan_rollback(s->plans[deploy], s->now) < 0)

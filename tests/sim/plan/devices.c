@@ -4,7 +4,7 @@
 
 uint32_t need_of(const struct sim *s, uint64_t version)
 {
-    return s->is.devices ? s->needs[version % VERSIONS] : 0;
+    return s->scenario.devices ? s->needs[version % VERSIONS] : 0;
 }
 
 /* Of the process that a place has, or had before. */
@@ -13,12 +13,12 @@ static struct proc *last_of(struct sim *s, const struct as_replica_slot *slot)
     return as_replica_slot_facts(slot)->starts ? process_of(s, slot) : NULL;
 }
 
-void give_back(struct sim *s, const struct as_replica_slot *slot)
+void reserve_devices(struct sim *s, const struct as_replica_slot *slot)
 {
     struct proc *p = last_of(s, slot);
 
     if (p) {
-        s->kept[deploy_of_place(s, slot)] += p->has;
+        s->kept[deployment_of_slot(s, slot)] += p->has;
         p->has = 0;
     }
 }
@@ -26,7 +26,7 @@ void give_back(struct sim *s, const struct as_replica_slot *slot)
 /* What the place has already, else of what is free, else of what is kept. */
 void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p)
 {
-    uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deploy_of_place(s, slot)];
+    uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deployment_of_slot(s, slot)];
     bool had = as_replica_slot_facts(slot)->starts > 1 && process_of(s, slot)->has;
 
     p->has = need;
@@ -35,11 +35,11 @@ void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc
         return;
     }
     s->taken += need;
-    while (s->taken > s->is.devices && *kept) {
+    while (s->taken > s->scenario.devices && *kept) {
         s->taken--;
         --*kept;
     }
-    if (p->has && s->taken > s->is.devices)
+    if (p->has && s->taken > s->scenario.devices)
         fail(s, "%.*s takes a device that is not free", AS_STR_FMT(as_replica_slot_name(slot)));
 }
 
@@ -58,11 +58,12 @@ struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
 {
     struct sim *s = sim_of(ctx);
     uint32_t need = need_of(s, as_replica_slot_facts(slot)->version);
-    int64_t there = (int64_t)s->is.devices - s->taken; /* less than 0: by a past that cannot be */
+    int64_t there =
+        (int64_t)s->scenario.devices - s->taken; /* less than 0: by a past that cannot be */
 
     if (need == 0 || (last_of(s, slot) && last_of(s, slot)->has))
         return AS_STR("");
-    there += room->kept ? s->kept[deploy_of_place(s, slot)] : 0;
+    there += room->kept ? s->kept[deployment_of_slot(s, slot)] : 0;
     for (uint32_t i = 0; i < room->n; i++)
         there += last_of(s, room->ended[i]) ? last_of(s, room->ended[i])->has : 0;
     return need > there ? AS_STR("no device is free") : AS_STR("");
@@ -91,8 +92,9 @@ uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_
 {
     uint32_t others = 0;
 
-    for (uint32_t i = 0; i < s->is.deploys; i++)
+    for (uint32_t i = 0; i < s->scenario.deploys; i++)
         others += i == deploy ? 0 : demand_of(s, i);
-    return need ? AS_MIN(replicas, (s->is.devices - AS_MIN(others, s->is.devices)) / need)
+    return need ? AS_MIN(replicas,
+                         (s->scenario.devices - AS_MIN(others, s->scenario.devices)) / need)
                 : replicas;
 }

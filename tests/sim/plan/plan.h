@@ -36,12 +36,12 @@ struct proc {
     bool signalled;    /* it was told to end */
     bool blamed;       /* it was killed for what it did */
     bool injected;     /* a past that cannot be: exempt from what holds for the others */
-    struct as_replica_slot_facts note; /* what the supervisor keeps beside it */
-    struct as_replica_slot_facts is;   /* what it believes itself to be */
-    struct as_replica_slot_facts kept; /* what core had noted of it last */
-    uint32_t promised;                 /* the rank that it was told to move to last */
+    struct as_replica_slot_facts note;  /* what the supervisor keeps beside it */
+    struct as_replica_slot_facts facts; /* what it believes itself to be */
+    struct as_replica_slot_facts kept;  /* what core had noted of it last */
+    uint32_t promised;                  /* the rank that it was told to move to last */
     /* the dispatcher's */
-    bool linked, retired, gone_told;
+    bool linked, retired, gone_reported;
     as_ns asked;   /* when the last ASK comes to it: in order */
     bool stubborn; /* does not drain, or not end by SIGTERM */
     uint32_t has;  /* devices that its place has, as the controller counts */
@@ -125,7 +125,7 @@ struct sim {
     struct as_rand rand;
     as_ns now;
     struct heap heap;
-    struct scenario is;
+    struct scenario scenario;
     /* supervisor, dispatcher, processes */
     struct proc procs[PROCS_MAX];
     uint32_t n_procs;
@@ -169,26 +169,26 @@ bool run(struct sim *s);
 uint32_t below(struct sim *s, uint32_t n);
 bool chance(struct sim *s, uint32_t per_mille);
 as_ns between(struct sim *s, as_ns lo, as_ns hi);
-void at(struct sim *s, as_ns when, struct event e);
-void tell_supervisor(struct sim *s, struct event e);
-void tell_controller(struct sim *s, struct event e);
-void process_ends(struct sim *s, struct proc *p, enum as_exit_kind kind);
-void link_breaks(struct sim *s, struct proc *p);
-void dispatcher_dies(struct sim *s);
+void schedule(struct sim *s, as_ns when, struct event e);
+void send_supervisor(struct sim *s, struct event e);
+void send_controller(struct sim *s, struct event e);
+void process_end(struct sim *s, struct proc *p, enum as_exit_kind kind);
+void link_break(struct sim *s, struct proc *p);
+void dispatcher_kill(struct sim *s);
 struct proc *process_new(struct sim *s); /* NULL: there were enough */
-void process_lives(struct sim *s, struct proc *p);
+void process_add(struct sim *s, struct proc *p);
 
 /* --- controller.c --- */
-void controller_hears(struct sim *s, const struct event *e);
-void controller_comes(struct sim *s);
-void controller_dies(struct sim *s);
-void user_acts(struct sim *s, uint32_t deploy);
-void user_deploys(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
-                  uint32_t replicas);
+void controller_receive(struct sim *s, const struct event *e);
+void controller_start(struct sim *s);
+void controller_kill(struct sim *s);
+void user_act(struct sim *s, uint32_t deploy);
+void user_deploy(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
+                 uint32_t replicas);
 void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
 
 struct sim *sim_of(void *ctx); /* of ops */
-uint32_t deploy_of_place(const struct sim *s, const struct as_replica_slot *slot);
+uint32_t deployment_of_slot(const struct sim *s, const struct as_replica_slot *slot);
 struct proc *process_of(struct sim *s, const struct as_replica_slot *slot);
 
 /* --- devices.c --- */
@@ -197,7 +197,8 @@ uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, whatever i
 /* No more replicas than there are devices for. */
 uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas);
 void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p);
-void give_back(struct sim *s, const struct as_replica_slot *slot); /* kept, until it is released */
+void reserve_devices(struct sim *s,
+                     const struct as_replica_slot *slot); /* kept, until it is released */
 struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
                        const struct as_plan_headroom *room);
 bool op_release(void *ctx);

@@ -16,13 +16,13 @@ enum habit habit_of(struct sim *s, bool config)
     if (dice < 80)
         return CRASHES;
     if (dice < 90)
-        return config && s->is.orderly ? GOOD : HANGS;
-    return config || (s->is.orderly && !s->is.policy.min_ready) ? GOOD : CRASHES_LATER;
+        return config && s->scenario.orderly ? GOOD : HANGS;
+    return config || (s->scenario.orderly && !s->scenario.policy.min_ready) ? GOOD : CRASHES_LATER;
 }
 
 static void invent_policy(struct sim *s)
 {
-    struct as_plan_policy *p = &s->is.policy;
+    struct as_plan_policy *p = &s->scenario.policy;
 
     *p = (struct as_plan_policy){
         .restart = {.base = between(s, 10 * AS_MS, 100 * AS_MS),
@@ -65,20 +65,22 @@ static void invent_past(struct sim *s)
         p->note.ready = true;
         p->note.world = 3;
         p->note.starts = 1;
-        p->is = p->note;
+        p->facts = p->note;
         p->ready = p->linked = p->injected = true;
-        process_lives(s, p);
+        process_add(s, p);
     }
-    s->stores[0] = (struct store){
-        .exists = true,
-        .target = {
-            .generation = 1, .version = 1, .config = 1, .replicas = 3, .policy = s->is.policy}};
+    s->stores[0] = (struct store){.exists = true,
+                                  .target = {.generation = 1,
+                                             .version = 1,
+                                             .config = 1,
+                                             .replicas = 3,
+                                             .policy = s->scenario.policy}};
     s->stores[0].stable = s->stores[0].target;
 }
 
 void invent(struct sim *s)
 {
-    struct scenario *is = &s->is;
+    struct scenario *is = &s->scenario;
 
     is->orderly = chance(s, 400);
     is->untouched = is->orderly && chance(s, 150);
@@ -96,13 +98,13 @@ void invent(struct sim *s)
     s->c_epoch = 1;
     if (!is->orderly && chance(s, 200))
         invent_past(s);
-    controller_comes(s);
+    controller_start(s);
     for (uint32_t i = 0; i < is->users; i++)
-        at(s, s->now + (i < is->deploys ? 0 : between(s, 0, is->untouched ? 0 : is->busy)),
-           (struct event){.type = E_USER, .deploy = i % is->deploys});
+        schedule(s, s->now + (i < is->deploys ? 0 : between(s, 0, is->untouched ? 0 : is->busy)),
+                 (struct event){.type = E_USER, .deploy = i % is->deploys});
     for (uint32_t i = 0; i < is->faults; i++)
-        at(s, s->now + between(s, 0, is->busy), (struct event){.type = E_FAULT});
-    at(s, s->now + is->busy, (struct event){.type = E_FINALE});
+        schedule(s, s->now + between(s, 0, is->busy), (struct event){.type = E_FAULT});
+    schedule(s, s->now + is->busy, (struct event){.type = E_FINALE});
 }
 
 static struct proc *any_process(struct sim *s)
@@ -114,7 +116,7 @@ static struct proc *any_process(struct sim *s)
 static void kill_controller(struct sim *s)
 {
     if (chance(s, 500))
-        controller_dies(s);
+        controller_kill(s);
     else if (s->controller)
         s->ops_left = below(s, 8);
 }
@@ -123,7 +125,7 @@ static void kill_controller(struct sim *s)
 static void blame(struct sim *s, struct proc *p)
 {
     p->blamed = true;
-    process_ends(s, p, AS_EXIT_CRASH);
+    process_end(s, p, AS_EXIT_CRASH);
 }
 
 void fault(struct sim *s)
@@ -133,25 +135,25 @@ void fault(struct sim *s)
 
     if (s->calm)
         return;
-    if (s->is.orderly || dice < 20) {
+    if (s->scenario.orderly || dice < 20) {
         kill_controller(s);
         return;
     }
     if (dice < 35)
-        dispatcher_dies(s);
+        dispatcher_kill(s);
     else if (!p)
         return;
     else if (dice < 60)
-        process_ends(s, p, chance(s, 800) ? AS_EXIT_KILLED : AS_EXIT_OOM);
+        process_end(s, p, chance(s, 800) ? AS_EXIT_KILLED : AS_EXIT_OOM);
     else if (dice < 75)
-        process_ends(s, p, AS_EXIT_CRASH);
+        process_end(s, p, AS_EXIT_CRASH);
     else if (dice < 85)
         blame(s, p);
     else if (p->linked && s->dispatcher) {
-        link_breaks(s, p);
+        link_break(s, p);
         if (chance(s, 700)) /* else it is deaf: its time will run out */
-            at(s, s->now + between(s, 0, 100 * AS_MS),
-               (struct event){.type = E_P_REGISTER, .token = p->token, .epoch = s->d_epoch});
+            schedule(s, s->now + between(s, 0, 100 * AS_MS),
+                     (struct event){.type = E_P_REGISTER, .token = p->token, .epoch = s->d_epoch});
     }
 }
 
@@ -159,7 +161,7 @@ void fault(struct sim *s)
  * and starts after the other; an update fails in the slowest way, and a rest is taken. */
 static as_ns patience(const struct sim *s)
 {
-    const struct as_plan_policy *p = &s->is.policy;
+    const struct as_plan_policy *p = &s->scenario.policy;
     as_ns one = p->start_timeout + p->configure_timeout + p->drain_timeout + 2 * p->stop_timeout +
                 p->drain_interval + p->min_ready + AS_SEC / 5;
     as_ns failure = p->start_timeout + p->restart.max * 6 / 5 + AS_SEC / 5;
@@ -182,29 +184,29 @@ static bool hopeful(const struct sim *s, const struct store *st)
 
     if (good(s, &st->target))
         return true;
-    return good(s, &st->stable) && !(flickers && !s->is.policy.min_ready);
+    return good(s, &st->stable) && !(flickers && !s->scenario.policy.min_ready);
 }
 
 /* Faults have an end, and what is asked for can be done: now it has to come about. */
 void finale(struct sim *s)
 {
     if (s->controller && s->ops_left != UINT32_MAX)
-        controller_dies(s);
+        controller_kill(s);
     if (!s->controller || !s->dispatcher) {
-        at(s, s->now + AS_MS, (struct event){.type = E_FINALE});
+        schedule(s, s->now + AS_MS, (struct event){.type = E_FINALE});
         return;
     }
     s->calm = true;
     s->untouched = false;
     s->finale = s->now;
     trace(s, "nothing fails any more");
-    for (uint32_t i = 0; i < s->is.deploys; i++) {
+    for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (!s->plans[i] || s->stores[i].deleted)
             continue;
         if (chance(s, 300)) /* else a bad update is left to itself, or a good one goes on */
-            user_deploys(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
+            user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
         while (!hopeful(s, &s->stores[i]))
-            user_deploys(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
+            user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
     }
-    at(s, s->now + patience(s), (struct event){.type = E_VERDICT});
+    schedule(s, s->now + patience(s), (struct event){.type = E_VERDICT});
 }

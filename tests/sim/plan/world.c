@@ -18,7 +18,7 @@ as_ns between(struct sim *s, as_ns lo, as_ns hi)
     return lo + as_rand_below(&s->rand, hi - lo + 1);
 }
 
-void at(struct sim *s, as_ns when, struct event e)
+void schedule(struct sim *s, as_ns when, struct event e)
 {
     heap_put(&s->heap, when, &e, sizeof(e));
 }
@@ -33,26 +33,26 @@ static as_ns arrival(struct sim *s, as_ns *last)
     return *last;
 }
 
-void tell_supervisor(struct sim *s, struct event e)
+void send_supervisor(struct sim *s, struct event e)
 {
-    at(s, arrival(s, &s->to_supervisor), e);
+    schedule(s, arrival(s, &s->to_supervisor), e);
 }
 
-static void tell_dispatcher(struct sim *s, struct event e)
+static void send_dispatcher(struct sim *s, struct event e)
 {
     e.epoch = s->d_epoch;
     if (s->dispatcher)
-        at(s, arrival(s, &s->to_dispatcher), e);
+        schedule(s, arrival(s, &s->to_dispatcher), e);
 }
 
-void tell_controller(struct sim *s, struct event e)
+void send_controller(struct sim *s, struct event e)
 {
     e.epoch = s->c_epoch;
     if (!s->controller)
         return;
-    at(s, arrival(s, &s->to_controller), e);
+    schedule(s, arrival(s, &s->to_controller), e);
     if (chance(s, 20) && e.type != E_C_EXITED && e.type != E_C_DISPATCHER) /* said twice */
-        at(s, arrival(s, &s->to_controller), e);
+        schedule(s, arrival(s, &s->to_controller), e);
 }
 
 static struct event about(enum event_type type, const struct proc *p)
@@ -75,21 +75,21 @@ struct proc *process_new(struct sim *s)
 
 static enum habit version_habit(const struct sim *s, const struct proc *p)
 {
-    return s->versions[p->is.version % VERSIONS];
+    return s->versions[p->facts.version % VERSIONS];
 }
 
 static enum habit config_habit(const struct sim *s, const struct proc *p)
 {
-    return s->configs[p->is.config % VERSIONS];
+    return s->configs[p->facts.config % VERSIONS];
 }
 
-void process_lives(struct sim *s, struct proc *p)
+void process_add(struct sim *s, struct proc *p)
 {
     p->alive = true;
     s->alive[s->n_alive++] = p->token;
 }
 
-static void process_dies(struct sim *s, struct proc *p)
+static void process_remove(struct sim *s, struct proc *p)
 {
     uint32_t i = 0;
 
@@ -100,32 +100,32 @@ static void process_dies(struct sim *s, struct proc *p)
         s->alive[i] = s->alive[i + 1];
 }
 
-static void process_starts(struct sim *s, struct proc *p)
+static void process_start(struct sim *s, struct proc *p)
 {
     enum habit h = version_habit(s, p), c = config_habit(s, p);
     as_ns time = between(s, 10 * AS_MS, 200 * AS_MS);
     struct event end = about(E_P_END, p);
 
     end.kind = chance(s, 500) ? AS_EXIT_CODE : AS_EXIT_CRASH;
-    process_lives(s, p);
+    process_add(s, p);
     p->stubborn = chance(s, 60);
     s->tally.starts++;
     if (h == SLOW)
-        time = between(s, 200 * AS_MS, s->is.policy.start_timeout - 50 * AS_MS);
+        time = between(s, 200 * AS_MS, s->scenario.policy.start_timeout - 50 * AS_MS);
     if (h == HANGS || c == HANGS)
         return;
     if (h == CRASHES || c == CRASHES)
-        at(s, s->now + time, end);
+        schedule(s, s->now + time, end);
     else
-        at(s, s->now + time, about(E_P_READY, p));
+        schedule(s, s->now + time, about(E_P_READY, p));
 }
 
-static void registers(struct sim *s, struct proc *p)
+static void schedule_register(struct sim *s, struct proc *p)
 {
     struct event e = about(E_P_REGISTER, p);
 
     e.epoch = s->d_epoch;
-    at(s, s->now + between(s, 0, 10 * AS_MS), e);
+    schedule(s, s->now + between(s, 0, 10 * AS_MS), e);
 }
 
 static void on_process_ready(struct sim *s, struct proc *p)
@@ -134,29 +134,32 @@ static void on_process_ready(struct sim *s, struct proc *p)
 
     p->ready = true;
     if (s->dispatcher)
-        registers(s, p);
+        schedule_register(s, p);
     end.kind = AS_EXIT_CRASH;
     /* before it could count as available, so that an orderly update never depends on it */
     if (version_habit(s, p) == CRASHES_LATER)
-        at(s, s->now + between(s, 0, AS_MAX(s->is.policy.min_ready, 30 * AS_MS) - 20 * AS_MS), end);
+        schedule(s,
+                 s->now +
+                     between(s, 0, AS_MAX(s->scenario.policy.min_ready, 30 * AS_MS) - 20 * AS_MS),
+                 end);
 }
 
 static void on_register(struct sim *s, struct proc *p)
 {
     p->linked = true;
     p->retired = false;
-    tell_controller(s, about(E_C_READY, p));
+    send_controller(s, about(E_C_READY, p));
 }
 
-void link_breaks(struct sim *s, struct proc *p)
+void link_break(struct sim *s, struct proc *p)
 {
     if (!p->linked)
         return;
     p->linked = false;
-    tell_controller(s, about(E_C_GONE, p));
+    send_controller(s, about(E_C_GONE, p));
 }
 
-void process_ends(struct sim *s, struct proc *p, enum as_exit_kind kind)
+void process_end(struct sim *s, struct proc *p, enum as_exit_kind kind)
 {
     struct event e = about(E_C_EXITED, p);
 
@@ -166,9 +169,9 @@ void process_ends(struct sim *s, struct proc *p, enum as_exit_kind kind)
     s->tally.deaths++;
     e.kind = p->blamed ? AS_EXIT_CRASH : p->signalled ? AS_EXIT_STOPPED : kind;
     if (s->dispatcher && chance(s, 500))
-        link_breaks(s, p);
-    process_dies(s, p);
-    tell_controller(s, e);
+        link_break(s, p);
+    process_remove(s, p);
+    send_controller(s, e);
 }
 
 static void on_apply(struct sim *s, struct proc *p, const struct event *e)
@@ -178,19 +181,20 @@ static void on_apply(struct sim *s, struct proc *p, const struct event *e)
 
     answer.ask = e->ask;
     answer.flag = c != CRASHES;
-    if (p->is.config == e->facts.config) /* only its rank or number: some code does not like that */
-        answer.flag = p->token % 12 || (e->facts.rank == p->is.rank && !chance(s, 300));
+    if (p->facts.config ==
+        e->facts.config) /* only its rank or number: some code does not like that */
+        answer.flag = p->token % 12 || (e->facts.rank == p->facts.rank && !chance(s, 300));
     else if (c == HANGS)
         return;
     s->tally.refused += !answer.flag;
     trace(s, "process %u is told config %" PRIu64 ", rank %u: %s", p->token, e->facts.config,
           e->facts.rank, answer.flag ? "yes" : "no");
     if (answer.flag) {
-        p->is.config = e->facts.config;
-        p->is.rank = e->facts.rank;
-        p->is.world = e->facts.world;
+        p->facts.config = e->facts.config;
+        p->facts.rank = e->facts.rank;
+        p->facts.world = e->facts.world;
     }
-    tell_controller(s, answer);
+    send_controller(s, answer);
 }
 
 /* --- the supervisor --- */
@@ -198,16 +202,16 @@ static void on_apply(struct sim *s, struct proc *p, const struct event *e)
 static void on_spawn(struct sim *s, struct proc *p, const struct event *e)
 {
     p->deploy = e->deploy;
-    p->note = p->is = e->facts;
-    p->promised = p->is.rank;
+    p->note = p->facts = e->facts;
+    p->promised = p->facts.rank;
     trace(s, "process %u is d%u-%u, version %" PRIu64 ", rank %u", p->token, p->deploy,
-          p->is.number, p->is.version, p->is.rank);
-    if (!s->is.orderly && !s->calm && chance(s, 10)) {
-        process_lives(s, p); /* fork has failed */
-        process_ends(s, p, AS_EXIT_CODE);
+          p->facts.number, p->facts.version, p->facts.rank);
+    if (!s->scenario.orderly && !s->calm && chance(s, 10)) {
+        process_add(s, p); /* fork has failed */
+        process_end(s, p, AS_EXIT_CODE);
         return;
     }
-    process_starts(s, p);
+    process_start(s, p);
 }
 
 static void on_stop(struct sim *s, struct proc *p, const struct event *e)
@@ -218,7 +222,7 @@ static void on_stop(struct sim *s, struct proc *p, const struct event *e)
         return;
     p->signalled = true;
     end.kind = AS_EXIT_STOPPED;
-    at(s, s->now + (p->stubborn ? e->timeout : between(s, 0, 30 * AS_MS)), end);
+    schedule(s, s->now + (p->stubborn ? e->timeout : between(s, 0, 30 * AS_MS)), end);
 }
 
 static void on_kill(struct sim *s, struct proc *p)
@@ -227,14 +231,14 @@ static void on_kill(struct sim *s, struct proc *p)
         return;
     p->blamed = p->signalled = true;
     s->tally.kills++;
-    at(s, s->now + between(s, 0, 5 * AS_MS), about(E_P_SIGKILL, p));
+    schedule(s, s->now + between(s, 0, 5 * AS_MS), about(E_P_SIGKILL, p));
 }
 
 /* --- the dispatcher --- */
 
-static void dispatcher_says(struct sim *s, struct proc *p, enum event_type type)
+static void dispatcher_send(struct sim *s, struct proc *p, enum event_type type)
 {
-    tell_controller(s, about(type, p));
+    send_controller(s, about(type, p));
 }
 
 static void on_retire(struct sim *s, struct proc *p)
@@ -244,9 +248,9 @@ static void on_retire(struct sim *s, struct proc *p)
     e.epoch = s->d_epoch;
     p->retired = true;
     if (!p->linked || !p->alive) /* nothing of it is here */
-        dispatcher_says(s, p, E_C_RETIRED);
+        dispatcher_send(s, p, E_C_RETIRED);
     else if (!p->stubborn)
-        at(s, s->now + (chance(s, 500) ? 0 : between(s, 0, 150 * AS_MS)), e);
+        schedule(s, s->now + (chance(s, 500) ? 0 : between(s, 0, 150 * AS_MS)), e);
 }
 
 static void on_ask(struct sim *s, struct proc *p, struct event e)
@@ -256,7 +260,7 @@ static void on_ask(struct sim *s, struct proc *p, struct event e)
     e.type = E_P_APPLY;
     p->asked = AS_MAX(p->asked, when);
     if (p->linked)
-        at(s, p->asked, e);
+        schedule(s, p->asked, e);
 }
 
 static void on_sync(struct sim *s)
@@ -265,11 +269,11 @@ static void on_sync(struct sim *s)
         struct proc *p = &s->procs[s->alive[i]];
 
         if (p->linked && !p->retired)
-            dispatcher_says(s, p, E_C_READY);
+            dispatcher_send(s, p, E_C_READY);
     }
 }
 
-void dispatcher_dies(struct sim *s)
+void dispatcher_kill(struct sim *s)
 {
     if (!s->dispatcher)
         return;
@@ -279,18 +283,18 @@ void dispatcher_dies(struct sim *s)
     s->d_epoch++;
     for (uint32_t i = 0; i < s->n_alive; i++)
         s->procs[s->alive[i]].linked = false;
-    tell_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = false});
-    at(s, s->now + between(s, 10 * AS_MS, 300 * AS_MS), (struct event){.type = E_D_UP});
+    send_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = false});
+    schedule(s, s->now + between(s, 10 * AS_MS, 300 * AS_MS), (struct event){.type = E_D_UP});
 }
 
 static void on_dispatcher_up(struct sim *s)
 {
     trace(s, "the dispatcher is there");
     s->dispatcher = true;
-    tell_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = true});
+    send_controller(s, (struct event){.type = E_C_DISPATCHER, .flag = true});
     for (uint32_t i = 0; i < s->n_alive; i++) {
         if (s->procs[s->alive[i]].ready)
-            registers(s, &s->procs[s->alive[i]]);
+            schedule_register(s, &s->procs[s->alive[i]]);
     }
 }
 
@@ -315,7 +319,7 @@ static void supervise(struct sim *s, struct event *e)
         break;
     default: /* for the dispatcher */
         e->type = e->type == E_RETIRE ? E_D_RETIRE : e->type == E_ASK ? E_D_ASK : E_D_SYNC;
-        tell_dispatcher(s, *e);
+        send_dispatcher(s, *e);
         break;
     }
 }
@@ -335,7 +339,7 @@ static void dispatch(struct sim *s, struct event *e)
     else if (e->type == E_D_SYNC)
         on_sync(s);
     else if (p->linked)
-        dispatcher_says(s, p, E_C_RETIRED);
+        dispatcher_send(s, p, E_C_RETIRED);
 }
 
 static void process(struct sim *s, struct event *e)
@@ -351,7 +355,7 @@ static void process(struct sim *s, struct event *e)
     else if (e->type == E_P_APPLY && p->linked && e->epoch == s->d_epoch)
         on_apply(s, p, e);
     else if (e->type == E_P_END || e->type == E_P_SIGKILL)
-        process_ends(s, p, e->kind);
+        process_end(s, p, e->kind);
 }
 
 static void handle(struct sim *s, struct event *e)
@@ -361,13 +365,13 @@ static void handle(struct sim *s, struct event *e)
     else if (e->type <= E_D_UP)
         dispatch(s, e);
     else if (e->type == E_C_UP)
-        controller_comes(s);
+        controller_start(s);
     else if (e->type < E_C_UP)
-        controller_hears(s, e);
+        controller_receive(s, e);
     else if (e->type <= E_P_SIGKILL)
         process(s, e);
     else if (e->type == E_USER)
-        user_acts(s, e->deploy);
+        user_act(s, e->deploy);
     else if (e->type == E_FAULT)
         fault(s);
     else if (e->type == E_FINALE)
