@@ -1,7 +1,7 @@
-/* Workers die: what core is told of it at once, what later, and what becomes of their calls. */
+/* Deaths of workers: what core is told at once and what later, and what happens to their calls. */
 #include "sim.h"
 
-/* Those that wait for a verdict: the number's, or those whose patience is over. */
+/* The calls that wait for the verdict of this number (0: those whose time is over) go on. */
 void resume_parked(struct sim *s, uint64_t verdict_number)
 {
     for (uint32_t i = 0; i < s->n_live; i++) {
@@ -10,7 +10,7 @@ void resume_parked(struct sim *s, uint64_t verdict_number)
         if (c->place != PARKED ||
             !(verdict_number ? c->verdict_number == verdict_number : c->parked_until <= s->now))
             continue;
-        if (s->scenario.harmful) /* when all are read that it died with */
+        if (s->scenario.harmful) /* core must fingerprint the calls of the worker first */
             c->parked_until = AS_MIN(c->parked_until, s->now);
         else
             c->place = WAITING;
@@ -50,8 +50,8 @@ void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)
     as_deployment_verdict(s->d, verdict_number, loss, s->now);
 }
 
-/* What core knows of a death, and when it is told the rest. The page is final but of a worker that
- * may live. */
+/* What core knows of a death at once, and when the cause is reported. The status page is final,
+ * unless the worker may live. */
 static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
 {
     *last = chance(s, s->scenario.page_lost) ? UINT64_MAX : w->last_started;
@@ -72,13 +72,13 @@ static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
 
 struct dying {
     enum as_loss loss;
-    uint64_t last, blamed; /* streams up to there have begun, and are to blame */
+    uint64_t last, blamed; /* streams up to these have started, and are suspects */
     uint32_t calls[CALLS_MAX], n;
     bool doomed[CALLS_MAX];
     as_ns until;
 };
 
-/* May it be that it is parked, if only until bodies have been read? */
+/* May it be parked, even if only until bodies are read? */
 static bool may_park(const struct sim *s, const struct dying *k, const struct call *c)
 {
     if (c->answered || c->cancelled || c->q.bound || !c->q.idempotent || c->stream > k->last)

@@ -1,8 +1,9 @@
-/* Requests that do harm: they end their worker, hang in it, or make it sick, and the worker is
- * condemned. Others cannot be told apart from them, or only when they are read. */
+/* Requests that do harm: they crash their worker, hang in it, or make it unhealthy so that it is
+ * killed. Some harmless requests look the same, or differ only in parts that must be read. */
 #include "sim.h"
 
-#define DELAY_MAX (100 * AS_US) /* of a link; and from the sentence to the death */
+#define DELAY_MAX                                                                                  \
+    (100 * AS_US) /* longest delay of a link, and from finding a worker unhealthy to its death */
 
 static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
 {
@@ -11,7 +12,7 @@ static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
 #define PICK(s, ...)                                                                               \
     pick(s, (const as_ns[]){__VA_ARGS__}, (uint32_t)AS_COUNT(((as_ns[]){__VA_ARGS__})))
 
-/* --- what there is --- */
+/* --- parameters --- */
 
 static void invent_poisons(struct sim *s)
 {
@@ -34,7 +35,7 @@ static void invent_poisons(struct sim *s)
         if (!s->scenario.n_poisons || c->q.is_mirror || !chance(s, share))
             continue;
         c->poison = c->fingerprint = 1 + below(s, s->scenario.n_poisons);
-        c->q.model = c->poison % s->scenario.n_models; /* a fingerprint is of one model */
+        c->q.model = c->poison % s->scenario.n_models; /* a fingerprint includes the model */
     }
 }
 
@@ -62,12 +63,12 @@ void invent_harm(struct sim *s)
                                           .percent = (uint32_t)PICK(s, 0, 33, 100)};
     i->failing = (uint32_t)PICK(s, 0, 0, 300, 1000);
     i->page_lost = 0;
-    if (i->strict) /* the supervisor's word is always in time */
+    if (i->strict) /* the supervisor's report is always in time */
         i->verdict_wait = i->repeat_verdict_wait = 1 * AS_MS;
     invent_poisons(s);
 }
 
-/* --- what core asks --- */
+/* --- ops of core --- */
 
 static uint64_t size_of(const struct sim *s, const struct call *c)
 {
@@ -104,7 +105,7 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
     return s->bytes_read == size_of(s, c);
 }
 
-/* --- what it does to its worker --- */
+/* --- effects on workers --- */
 
 bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
 {
@@ -150,8 +151,8 @@ static void give_up(void *arg, struct as_request *q)
         as_replica_fail_request(k->w->replica, q, AS_EHUNG);
 }
 
-/* What link/native/link_health.c does. */
-void harm_condemn(struct sim *s, struct worker *w, uint64_t stream)
+/* As in link/native/link_health.c. */
+void harm_find_unhealthy(struct sim *s, struct worker *w, uint64_t stream)
 {
     const struct call *c = &s->calls[w->streams[stream / 2].call];
     const struct poison *p = &s->scenario.poison[c->poison - 1];

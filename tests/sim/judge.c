@@ -1,12 +1,13 @@
-/* The books on harm, apart from core's: who may be a suspect, who may be refused, whose turn it is,
- * and which replicas may be out.
+/* A model, independent of core, of what follows from harm: who may be a suspect, who may be
+ * refused, whose turn it is, and which replicas may be ejected.
  *
  *  1. No harmless call is ever refused as one that ends workers.
- *  2. A poison ends those workers that had it when core was first told, and one more (strict).
- *  3. A suspect is alone in its replica for its time, no two that are alike are on quarantine, and
- * each suspect is followed by as many others as waited then.
- *  4. Breakers move along their arrows and in time; as many replicas are out as may be, and never
- * all; one that fails again and again where others do not is out.
+ *  2. A poison ends the workers that had it when core learnt of it first, and one more (if strict).
+ *  3. A suspect is alone in its replica for its time, no two with the same fingerprint are in
+ * quarantine, and after each suspect as many other calls go as waited then.
+ *  4. Breakers change state only along their arrows and in time. No more replicas are ejected than
+ * the limit, and never all of them. A replica that fails again and again where others do not is
+ * ejected.
  */
 #include "sim.h"
 
@@ -46,7 +47,7 @@ bool waited_too_long(const struct sim *s, const struct call *c)
     return c->suspect && s->now >= c->suspected + s->scenario.quarantine.wait;
 }
 
-/* Another call of w that is on quarantine there. */
+/* Another call that is in quarantine at w. */
 static const struct call *tried_at(const struct sim *s, const struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_bound; i++) {
@@ -96,7 +97,7 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
     s->turns_owed -= s->turns_owed > 0;
 }
 
-/* The suspect that w has for itself, if any, ends there: the others' turn. */
+/* The suspect that is alone at w, if any, ends: now other calls have their turn. */
 static void end_turn(struct sim *s, const struct worker *w)
 {
     if (s->scenario.harmful && as_replica_quarantine(w->replica) == AS_QUARANTINE_ALONE)
@@ -116,7 +117,7 @@ void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends
 
 /* --- deaths --- */
 
-/* Core hears why w died, or has condemned it. */
+/* Core learns why w died, or has found it unhealthy. */
 void judge_crash_reported(struct sim *s, struct worker *w)
 {
     for (uint32_t i = 0; i < s->scenario.n_poisons; i++) {
@@ -168,7 +169,7 @@ static bool is_ready(const struct worker *w)
     return w->registered && w->granted && !w->draining;
 }
 
-/* Another one was in before this event, and is there. */
+/* Another replica was in rotation before this event, and is still registered. */
 static bool another_was_in(const struct sim *s, const struct worker *w)
 {
     for (uint32_t i = 0; i < s->n_workers; i++) {
@@ -186,7 +187,7 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
 
     trace(s, "worker %u: its breaker is %s", w->number, as_breaker_state_name(to));
     if (to == AS_BREAKER_OPEN) {
-        legal = true; /* by a probe that failed, or out of CLOSED: check_out */
+        legal = true; /* a probe has failed, or it tripped: see must_be_out */
         w->opened = s->now;
         s->books.ejected += w->breaker == AS_BREAKER_CLOSED;
         w->ejected_now = w->breaker == AS_BREAKER_CLOSED;
@@ -205,7 +206,7 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
     w->breaker = to;
 }
 
-/* It should have been taken out by its last answer. */
+/* Should it have been ejected by its last answer? */
 static bool must_be_out(const struct sim *s, const struct worker *w, uint32_t ready, uint32_t out)
 {
     uint32_t peers[WORKERS_MAX], n = 0;

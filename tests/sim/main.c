@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-/* What all runs together have met. */
+/* Sums over all runs. */
 static struct books sum;
 static uint64_t events;
 
@@ -35,7 +35,7 @@ void fail(struct sim *s, const char *fmt, ...)
     printf("\n");
 }
 
-/* A figure near zero means that the scenarios miss something. */
+/* A number near zero means that the scenarios do not cover something. */
 static void add(const struct books *b)
 {
     sum.accepted += b->accepted;

@@ -1,5 +1,5 @@
-/* The books beside core's: what must be true after every event, told from what core asked for and
- * what workers said, without looking into core. */
+/* A model of what must be true after every event. It uses only what core asked for and what workers
+ * answered, and does not look into core. */
 #include "sim.h"
 
 static uint32_t number_of(const struct sim *s, const struct call *c)
@@ -7,12 +7,12 @@ static uint32_t number_of(const struct sim *s, const struct call *c)
     return (uint32_t)(c - s->calls);
 }
 
-static bool waits(const struct call *c) /* a client does */
+static bool waits(const struct call *c) /* a client waits for it */
 {
     return !c->answered && !c->cancelled;
 }
 
-static bool passes(const struct call *a, const struct call *b) /* a should go before b */
+static bool passes(const struct call *a, const struct call *b) /* a must go before b */
 {
     return a->q.priority != b->q.priority ? a->q.priority < b->q.priority : a->order < b->order;
 }
@@ -60,8 +60,9 @@ static uint32_t enough(const struct as_batch_conf *b)
     return b->n_preferred ? b->preferred[0] : b->max_size;
 }
 
-/* Does c wait for nothing but a slot? late: it must; else: it may have come to that. */
-static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
+/* Is the batch of c due, so that it waits for nothing but a slot? late: the time by which timers
+ * may fire late; 0: it may be due. */
+static bool is_due(const struct sim *s, const struct call *c, as_ns late)
 {
     const struct as_batch_conf *b = batching(s, c);
     uint32_t items = 0;
@@ -80,7 +81,7 @@ static bool is_ripe(const struct sim *s, const struct call *c, as_ns late)
     return items >= enough(b);
 }
 
-/* Half of the time that is left beside the handler's may be spent on waiting. */
+/* Waiting may take half of the time that the handler leaves before the deadline. */
 static as_ns release_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
@@ -95,8 +96,8 @@ static as_ns release_of(const struct sim *s, const struct call *c)
     return service ? s->now + half : s->now;
 }
 
-/* Would it go at once, would it wait in a lane with the others? */
-static bool would_be_ripe(const struct sim *s, const struct call *c)
+/* Would it be sent at once if it were in a lane with the others? */
+static bool would_be_due(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
     uint32_t items = c->q.items;
@@ -106,17 +107,17 @@ static bool would_be_ripe(const struct sim *s, const struct call *c)
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        /* also those whose deadline has passed, if nobody has noticed: they make room then */
+        /* includes calls whose deadline has passed unnoticed: they make room then */
         if (same_lane(o, c) && o->place == WAITING && waits(o) && !o->q.blame)
             items += o->q.items;
     }
     return items >= enough(b);
 }
 
-/* Somebody takes calls like c, though he may have his hands full. */
+/* Some worker serves calls like c, though it may be full. */
 static bool serves(const struct sim *s, const struct call *c)
 {
-    if (s->freeing) /* replicas go one by one */
+    if (s->freeing) /* replicas are removed one by one */
         return false;
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct worker *w = s->workers[i];
@@ -154,7 +155,7 @@ int expect_submit(const struct sim *s, const struct call *c)
     if (c->q.deadline <= s->now)
         return AS_EDEADLINE;
     for (uint32_t i = 0; i < s->n_workers; i++) {
-        if (has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c) && would_be_ripe(s, c))
+        if (has_slot(s, s->workers[i]) && can_execute(s, s->workers[i], c) && would_be_due(s, c))
             return 0;
     }
     return is_full(s) ? AS_EFULL : 0;
@@ -186,7 +187,7 @@ void note_refused(struct sim *s, struct call *c)
     s->books.accepted--;
 }
 
-void note_gone(struct sim *s, struct call *c)
+void note_released(struct sim *s, struct call *c)
 {
     uint32_t last = s->live[--s->n_live];
 
@@ -213,7 +214,7 @@ void note_unbound(struct sim *s, struct call *c)
     c->place = WAITING;
 }
 
-/* Of the lane of c: what comes first of those that are not in batch `than`. */
+/* The next call of the lane of c that is not in batch `than`. */
 static const struct call *next_in_lane(const struct sim *s, const struct call *c)
 {
     const struct call *best = NULL;
@@ -227,8 +228,8 @@ static const struct call *next_in_lane(const struct sim *s, const struct call *c
     return best;
 }
 
-/* What a batch that begins with c must hold: calls of its lane, in order, as many as fit; 0 where
- * nothing of its lane waits. */
+/* The size of a batch that begins with c: calls of its lane in order, as many as fit; 0 if nothing
+ * of its lane waits. */
 static uint32_t fill_of(const struct sim *s, const struct call *c)
 {
     const struct as_batch_conf *b = batching(s, c);
@@ -262,7 +263,7 @@ void note_batch(struct sim *s, struct worker *w, uint32_t n)
     s->books.members += n;
 }
 
-/* A further member: the next of its lane. */
+/* A further member of a batch: it must be the next of its lane. */
 static void check_member(struct sim *s, const struct worker *w, const struct call *c)
 {
     const struct call *before = &s->calls[w->bound[w->n_bound - 1]];
@@ -284,7 +285,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent and does not wait", n);
     if (c->q.deadline <= s->now)
         fail(s, "call %u is sent after its deadline", n);
-    if (c->q.blame) /* alone, and in its own turn: judge.c */
+    if (c->q.blame) /* a suspect runs alone, in its own turn: judge.c */
         return;
     if (!can_send(s, w, c))
         fail(s, "call %u is sent to worker %u, which has no room for it, or not the model", n,
@@ -293,9 +294,9 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
         fail(s, "call %u is sent again and has begun to answer", n);
     if (c->runs && !c->q.idempotent)
         fail(s, "call %u is sent again and has run", n);
-    if (!is_ripe(s, c, 0))
+    if (!is_due(s, c, 0))
         fail(s, "call %u is sent, and its batch is neither full nor due", n);
-    /* in a deployment that is down nothing waits for company */
+    /* in a deployment that is down nothing waits for others */
     if (batching(s, c) && !s->down && fill_of(s, c) != (w->batch_left ? w->batch_size : 1))
         fail(s, "call %u: its batch is of %u, not of %u", n, w->batch_left ? w->batch_size : 1,
              fill_of(s, c));
@@ -304,7 +305,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
 
         if (o != c && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
             o->q.deadline > s->now && passes(o, c) && can_send(s, w, o) &&
-            is_ripe(s, o, s->scenario.timer_late + 1))
+            is_due(s, o, s->scenario.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
     }
 }
@@ -332,7 +333,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     s->books.replayed += c->sends++ > 0;
 }
 
-/* Beside what is under recall, and `more` of its model. */
+/* Could c be recalled, in addition to the calls under recall and `more` of its model? */
 static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
 {
     if (!waits(c) || c->recalled || c->kept_by_worker)
@@ -347,7 +348,7 @@ static bool recallable(const struct sim *s, const struct call *c, uint32_t more)
     return room_of_model(s, c) > more;
 }
 
-static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall will fill */
+static uint32_t idle_slots(const struct sim *s) /* without those that a recall will fill */
 {
     uint32_t idle = 0, coming = 0;
 
@@ -360,7 +361,8 @@ static uint32_t idle_slots(const struct sim *s) /* beyond those that a recall wi
     return idle > coming ? idle - coming : 0;
 }
 
-/* The newest that may be asked, in stream order, from whoever has most. */
+/* A recall must ask for the newest calls that may be recalled, in stream order, from the worker at
+ * which most wait. */
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n)
 {
     uint32_t left = n, last = n - 1, calls = 1, more[MODELS_MAX] = {0};
@@ -373,7 +375,7 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
         calls += !a->batch || a->batch != b->batch;
         last = calls > 1 ? last : i;
     }
-    /* no more than the slots that are free, but the rest of a batch */
+    /* at most as many as there are free slots, and the rest of a batch */
     if (w->recalling || !n || n - (s->scenario.batched ? last : 0) > idle_slots(s))
         fail(s, "recall of %u from worker %u is wrong", n, w->number);
     find_waiting(s, w, waiting);
@@ -417,7 +419,7 @@ void note_answer(struct sim *s, struct call *c, int err)
         s->books.expired++;
         if (c->q.deadline > s->now)
             fail(s, "call %u expires early", n);
-        /* waiting for company, with time enough for a timer to fire late */
+        /* it waited for others, though there was time enough even for a late timer */
         if (c->place == WAITING && c->always_had_slot &&
             c->q.deadline - c->accepted_at > 2 * (s->scenario.timer_late + 1))
             fail(s, "call %u expires, and there was a slot for it all the time", n);
@@ -441,11 +443,11 @@ void note_answer(struct sim *s, struct call *c, int err)
         if (c->place != BOUND || !s->workers[c->worker]->condemned)
             fail(s, "call %u does not hang", n);
     } else if (err == AS_EUNAVAILABLE && c->q.has_fallback && !serves(s, c)) {
-        /* another deployment gets it: it must not run twice by that, idempotent or not */
+        /* it goes to another deployment, and must not run twice thereby, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
             fail(s, "call %u leaves, and has run", n);
     } else if (err == AS_EUNAVAILABLE && c->q.is_mirror) {
-        if (c->place == BOUND && !s->freeing) /* its worker is there */
+        if (c->place == BOUND && !s->freeing) /* its worker is alive */
             fail(s, "call %u, a copy, is given up", n);
     } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
         fail(s, "call %u ends with %s", n, as_err_name(err));
@@ -453,7 +455,7 @@ void note_answer(struct sim *s, struct call *c, int err)
     c->doomed = false;
 }
 
-/* What it did with those that were lost, it does not tell. */
+/* Core does not report what it did with lost calls: reads it from their states. */
 void update_places(struct sim *s)
 {
     for (uint32_t i = 0; i < s->n_live; i++) {
@@ -497,7 +499,7 @@ static void check_calls(struct sim *s)
         c->always_had_slot =
             c->always_had_slot && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
     }
-    /* a deployment with batching also wants to be asked when it holds something back */
+    /* with batching there is also a deadline for what is held back */
     if (s->scenario.batched || parked || s->scenario.harmful
             ? as_deployment_next_deadline(s->d) > next
             : as_deployment_next_deadline(s->d) != next)
@@ -518,7 +520,7 @@ static void check_slots(struct sim *s)
             const struct call *c = &s->calls[s->live[k]];
 
             if (c->place == WAITING && !c->q.blame && can_send(s, w, c) &&
-                is_ripe(s, c, s->scenario.timer_late + 1))
+                is_due(s, c, s->scenario.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }
         find_waiting(s, w, waiting);

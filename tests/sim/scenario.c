@@ -1,4 +1,4 @@
-/* What a seed means: the deployment's options, the workers' habits, the clients' behaviour. */
+/* Draws from the seed: the deployment's options, the workers' habits, the clients' behaviour. */
 #include "sim.h"
 
 static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
@@ -10,7 +10,8 @@ static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
 
 struct habits invent_habits(struct sim *s)
 {
-    struct habits h = {0}; /* one statement each: the order of the draws is part of the seed */
+    struct habits h = {
+        0}; /* one statement each, because the order of the draws is part of what a seed means */
 
     h.slots = (uint32_t)PICK(s, 1, 1, 1, 2, 3, 5, 8);
     h.prefetch = (uint32_t)PICK(s, 0, 1, 4, 16, 64);
@@ -29,7 +30,7 @@ struct habits invent_habits(struct sim *s)
         h.fails = chance(s, s->scenario.failing) ? (uint32_t)PICK(s, 300, 1000)
                                                  : (uint32_t)PICK(s, 0, 20);
         h.loses = (uint32_t)PICK(s, 0, 0, 0, 50);
-        if (chance(s, 100)) /* slow, compared with its peers */
+        if (chance(s, 100)) /* much slower than its peers */
             h.service_lo = h.service_hi = 50 * h.service_hi;
     }
     return h;
@@ -70,7 +71,7 @@ static void invent_calls(struct sim *s)
     s->end = when + 1;
 }
 
-/* Which models take batches, and what their requests are. */
+/* Draws which models have batching, and their requests. */
 static void invent_batches(struct sim *s)
 {
     for (uint32_t m = 0; m < s->scenario.n_models; m++) {
@@ -99,7 +100,7 @@ static void invent_batches(struct sim *s)
     }
 }
 
-/* Workers of two versions: some have models that others have not, and get or lose some. */
+/* Workers of two versions: some serve models that others do not, and get or lose models. */
 static void invent_models(struct sim *s)
 {
     uint32_t changes = (uint32_t)PICK(s, 0, 1, 10);
@@ -109,7 +110,7 @@ static void invent_models(struct sim *s)
         schedule(s, between(s, 0, s->end), E_MODEL, below(s, 1000), below(s, s->scenario.n_models));
 }
 
-/* Rarely more than one kind of trouble at a time, so that each is met under load. */
+/* Rarely more than one kind of trouble at a time, so that each happens under load. */
 static void invent_trouble(struct sim *s)
 {
     uint32_t kills = (uint32_t)PICK(s, 0, 0, 1, 4, 12);

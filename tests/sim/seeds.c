@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PATIENCE     60u /* seconds for one seed, which takes a millisecond */
+#define SEED_SECONDS 60u /* seconds for one seed; one usually takes a millisecond */
 #define FAILURES_MAX 20u
 
-static uint64_t current; /* for the message when core asserts */
+static uint64_t current; /* for the message if core asserts */
 
 static void on_signal(int sig)
 {
@@ -58,7 +58,7 @@ int seeds_main(const struct seeds *s, int argc, char **argv)
     signal(SIGABRT, on_signal);
     signal(SIGALRM, on_signal);
     for (current = o.first; current - o.first < o.seeds && failed < FAILURES_MAX; current++) {
-        alarm(PATIENCE);
+        alarm(SEED_SECONDS);
         if (s->run_seed(current, o.verbose)) {
             passed++;
             continue;

@@ -1,7 +1,9 @@
-/* tests/sim/seeds.h — what both simulators have in common: seed after seed, and a heap of events.
+/* tests/sim/seeds.h — what both simulators have in common: the loop over seeds, and a heap of
+ * events.
  *
- * A seed is a whole run. The first that fails is run again with a trace; after 20 failures it is
- * enough. What asserts or does not end is told with its seed, and ends the program.
+ * Each seed is one complete run. The first seed that fails is run again with a trace, and the
+ * program ends after 20 failures. A seed in which core asserts or that does not end is printed, and
+ * ends the program.
  */
 #ifndef AS_SIM_SEEDS_H
 #define AS_SIM_SEEDS_H
@@ -11,15 +13,15 @@
 #include <string.h>
 
 struct seeds {
-    const char *name;                              /* of the program */
-    bool (*run_seed)(uint64_t seed, bool verbose); /* whether all went well */
-    void (*print)(void);                           /* what all runs together have met */
+    const char *name;                              /* name of the program */
+    bool (*run_seed)(uint64_t seed, bool verbose); /* true: no violation */
+    void (*print)(void);                           /* prints the sums over all runs */
 };
 
-/* The program: NAME [--seeds N] [--first S] [--verbose]; its exit code. */
+/* The main function of NAME [--seeds N] [--first S] [--verbose]; returns the exit code. */
 int seeds_main(const struct seeds *s, int argc, char **argv);
 
-/* --- events, by time, then by the order in which they were made --- */
+/* --- events, ordered by time, then by creation --- */
 
 struct due { /* the first member of an event */
     as_ns at;
@@ -39,8 +41,7 @@ static inline bool due_earlier(const void *a, const void *b)
     return x->at != y->at ? x->at < y->at : x->seq < y->seq;
 }
 
-/* Copies the event of that size, which is the same for all of a heap; inline, so that it is a
- * constant. */
+/* Copies an event. All events of a heap have the same size; inline, so that it is a constant. */
 static inline void heap_put(struct heap *h, as_ns at, void *event, size_t size)
 {
     struct due *d = event;
@@ -57,7 +58,7 @@ static inline void heap_put(struct heap *h, as_ns at, void *event, size_t size)
     memcpy(h->p + i * size, event, size);
 }
 
-/* The earliest; there is one. */
+/* Removes the earliest event; the heap must not be empty. */
 static inline void heap_take(struct heap *h, void *ret_event, size_t size)
 {
     const uint8_t *last = h->p + --h->n * size;

@@ -1,11 +1,13 @@
-/* tests/sim/sim.h — a world in which core/dispatch/deployment serves simulated clients and workers.
+/* tests/sim/sim.h — a simulation in which core/dispatch/deployment serves simulated clients and
+ * workers.
  *
- * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
- * world.c moves events and plays the dispatcher's side of the links (what src/link does in the
- * server), worker.c plays the workers, scenario.c invents both and the clients, oracle.c keeps its
- * own books beside core's and compares them after every event, room.c says by them what a worker
- * could take. harm.c lets requests end, hang and sicken their workers, and judge.c has the books on
- * that: who is a suspect and who is refused, whose turn it is, which replicas are out.
+ * Time is virtual, events are in one heap, and everything random comes from one seed, so that the
+ * same seed gives the same run. world.c handles events and plays the dispatcher's side of the links
+ * (src/link in the server). worker.c plays the workers. scenario.c draws the options, workers and
+ * clients. oracle.c has a model of its own of what core must do, and compares core with it after
+ * every event; capacity.c computes from that model what a worker could take. harm.c lets requests
+ * crash, hang or sicken their workers, death.c reports deaths to core, and judge.c checks what
+ * follows: who is a suspect, who is refused, whose turn it is, which replicas are ejected.
  */
 #ifndef AS_SIM_H
 #define AS_SIM_H
@@ -15,29 +17,30 @@
 #include "seeds.h"
 
 #define CALLS_MAX   400u
-#define WORKERS_MAX 96u /* incarnations in one run */
+#define WORKERS_MAX 96u /* worker processes in one run */
 #define MODELS_MAX  4u
 #define NOBODY      UINT32_MAX
 
-/* Where a call is, as the oracle knows it. FREE: not yet submitted, or released. */
+/* Where a call is by the oracle's model. FREE: not submitted yet, or released. */
 enum place { FREE, WAITING, BOUND, PARKED, RETAINED };
 
-/* What executing it does to the worker. CRASH: it ends. HANG: the call never ends, and the worker
- * is condemned for it. SICKEN: the same, and the call is not answered before. */
+/* What its execution does to the worker. CRASH: the worker dies. HANG: the call never ends, and the
+ * worker is killed as unhealthy. SICKEN: the same, but the call is not answered before. */
 enum harm { HARMLESS, CRASH, HANG, SICKEN };
 
 #define POISONS_MAX 3u
 
 struct poison {
     enum harm harm;
-    as_ns fuse;     /* from its start to the death, or to the moment when the worker is found out */
-    bool blocks;    /* nothing else there goes on meanwhile */
-    uint32_t works; /* per mille of its executions */
-    /* books */
-    uint32_t deaths_reported; /* deaths at which it was executing, as core has been told */
-    bool proved;              /* one of them alone, on quarantine */
-    bool known;               /* core has come to its conclusions since the first … */
-    as_ns known_at;           /* … here */
+    as_ns
+        fuse; /* from its start to the death, or to the moment when the worker is found unhealthy */
+    bool blocks;    /* nothing else in that worker goes on meanwhile */
+    uint32_t works; /* per mille of its executions that do harm */
+    /* the judge's model */
+    uint32_t deaths_reported; /* deaths at which it was executing and that were reported to core */
+    bool proved;              /* at one of them it was alone, in quarantine */
+    bool known;               /* core has handled the first of them … */
+    as_ns known_at;           /* … at this time */
     uint32_t after;           /* workers that it has ended since then */
 };
 
@@ -45,30 +48,31 @@ struct call {
     struct as_request q;
     enum place place;
     uint32_t live_at; /* in sim.live */
-    uint32_t worker;  /* BOUND: which */
+    uint32_t worker;  /* BOUND: number of its worker */
     bool accepted, answered, released;
     bool cancelled;   /* the client has left */
     bool cancel_sent; /* its worker was sent a CANCEL */
     bool recalled, kept_by_worker;
-    bool doomed; /* its worker is being buried: MAYHAVERUN must come */
+    bool doomed; /* its worker has died, and it must be answered with AS_EMAYHAVERUN */
     uint64_t stream;
-    uint64_t batch;       /* BOUND: number of its batch, 0 alone */
-    uint64_t order;       /* of acceptance */
-    as_ns release;        /* of a model with batching: then it is held back no longer */
+    uint64_t batch;       /* BOUND: number of its batch; 0: it is alone */
+    uint64_t order;       /* order of acceptance */
+    as_ns release;        /* with batching: it may wait for others until then */
     as_ns accepted_at;    /* when it was accepted */
-    bool always_had_slot; /* WAITING: there was a slot for it after every event since then */
+    bool always_had_slot; /* WAITING: there was a slot for it after every event since it was
+                             accepted */
     uint32_t sends, runs, retries;
-    as_ns parked_until;      /* PARKED: then it goes on without a verdict … */
-    uint64_t verdict_number; /* … which comes under this number */
+    as_ns parked_until;      /* PARKED: when it goes on without a verdict … */
+    uint64_t verdict_number; /* … whose number is this */
     /* harm */
-    uint32_t fingerprint; /* requests of the same one cannot be told apart */
-    uint32_t poison;      /* 0: it is harmless; else which, from 1 */
+    uint32_t fingerprint; /* requests with the same one look the same to core */
+    uint32_t poison;      /* 0: harmless; else number of the poison, from 1 */
     as_ns sent_at, suspected;
-    bool suspect;       /* it waits as one … */
-    bool was_suspect;   /* … or has */
-    uint32_t free_runs; /* executions that an outside kill ended */
-    uint32_t losses;    /* counted ones: it had begun, as far as core can know */
-    bool ran_there;     /* in the worker that has died */
+    bool suspect;       /* it waits as a suspect … */
+    bool was_suspect;   /* … or has done so */
+    uint32_t free_runs; /* executions that a kill from outside ended */
+    uint32_t losses;    /* lost executions that count: it had started, as far as core can know */
+    bool ran_there;     /* it ran in the worker that has died */
 };
 
 enum message_type { M_OPEN, M_CANCEL, M_RECALL, M_GRANT, M_DONE, M_RETURNED, M_DRAIN, M_DEATH };
@@ -81,19 +85,19 @@ struct message {
     uint32_t call;
     as_ns service;
     bool flag;   /* DONE: retry; DRAIN: on */
-    bool failed; /* DONE: the replica's failure */
-    bool lost;   /* DONE: no answer: its connection broke */
+    bool failed; /* DONE: counts as a failure of the replica */
+    bool lost;   /* DONE: its connection broke, there is no answer */
     uint32_t slots, prefetch;
     uint64_t first; /* OPEN of a batch: its streams are first, first + 2 … */
-    uint32_t size;  /* so many */
+    uint32_t size;  /* number of these streams */
     uint32_t n;
     uint64_t ids[]; /* RECALL, RETURNED */
 };
 
-/* One direction of a link: first in, first out, each with a delay. */
+/* One direction of a link: messages arrive in order, each with a delay. */
 struct pipe {
     struct message *head, *tail;
-    as_ns last; /* arrival of the newest */
+    as_ns last; /* when the newest message arrives */
 };
 
 enum stream_state { S_WAITING, S_RUNNING, S_ENDED };
@@ -102,23 +106,23 @@ struct stream {
     uint32_t call, model;
     enum stream_state state;
     as_ns started, finish_at;
-    uint64_t first; /* of its batch; itself when it is alone */
+    uint64_t first; /* first stream of its batch; itself if it is alone */
     uint32_t size;
-    uint32_t live; /* of the first: members that run */
+    uint32_t live; /* only in the first of a batch: members that run */
 };
 
 /* How a worker behaves; drawn by the scenario. */
 struct habits {
     uint32_t slots, prefetch;
     as_ns service_lo, service_hi, start_delay;
-    uint32_t delay;       /* of its link, at most, ns */
+    uint32_t delay;       /* longest delay of its link, ns */
     uint32_t refuse;      /* per mille of OPENs answered "not started, retry" */
     uint32_t silent;      /* per mille of answers without a service time */
     uint32_t stubborn;    /* per mille of recalled streams that it keeps */
     uint32_t cancel_stop; /* per mille of CANCELs that end the stream early */
     uint32_t fails;       /* per mille of answers that are failures */
     uint32_t loses;       /* per mille of answers that are lost on the way */
-    bool eager;           /* starts what comes, whatever its slots: only core keeps the limit */
+    bool eager; /* starts streams without regard to its slots: only core enforces the limit */
 };
 
 struct worker {
@@ -136,8 +140,8 @@ struct worker {
     uint64_t last_started;
     bool start_due;
     bool stalled, crashed, condemned;
-    uint32_t culprit;    /* the call that did it */
-    uint64_t suspect_to; /* condemned: what had started by then */
+    uint32_t culprit;    /* the call that caused its death */
+    uint64_t suspect_to; /* condemned: streams up to this had started */
     /* link */
     struct pipe to_worker, to_core;
     struct as_replica *replica;
@@ -153,15 +157,15 @@ struct worker {
     uint32_t *bound; /* calls in stream order */
     uint32_t n_bound, cap_bound;
     /* judge: its breaker, after the last event */
-    enum as_breaker_state breaker, breaker_before; /* was: after the one before */
+    enum as_breaker_state breaker, breaker_before; /* breaker_before: after the event before */
     as_ns opened;
-    uint64_t last_answer;  /* heard: its last answer */
+    uint64_t last_answer;  /* stream of its last answer */
     uint32_t streak, good; /* failures in a row, and good answers */
-    bool ejected_now;      /* it went out in this event */
+    bool ejected_now;      /* it was ejected in this event */
     /* and its death */
-    bool alone;                     /* the suspect there has had no company */
-    bool ran_alone;                 /* nobody but it was executing */
-    uint32_t evidence[POISONS_MAX]; /* who was */
+    bool alone;                     /* no other call was there together with the suspect */
+    bool ran_alone;                 /* only the suspect was executing */
+    uint32_t evidence[POISONS_MAX]; /* number of executing calls by poison */
 };
 
 enum event_type {
@@ -192,10 +196,10 @@ struct event {
     uint64_t arg; /* stream, or on/off */
 };
 
-struct books { /* what core's statistics must say */
+struct books { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
         recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
-    /* of scenarios with harm */
+    /* only in scenarios with harm */
     uint64_t trials, quarantined, crashes, condemned, refused_suspects, ejected, probed, closed;
 };
 
@@ -203,24 +207,25 @@ struct scenario {
     uint32_t n_calls, n_workers, n_models;
     uint32_t cap[MODELS_MAX]; /* 0: none */
     struct as_batch_conf batch[MODELS_MAX];
-    bool batched; /* some of them */
+    bool batched; /* some model has batching */
     int64_t max_queued;
     as_ns prefetch_work;
-    as_ns timer_late; /* the deadline timer fires up to so much late */
+    as_ns timer_late; /* the deadline timer fires late by at most this */
     enum as_router router;
-    uint32_t page_lost;     /* per mille of deaths whose page is lost */
-    uint32_t cause_pending; /* per mille of those whose cause is told later, or never */
+    uint32_t page_lost;     /* per mille of deaths at which the worker's status page is lost */
+    uint32_t cause_pending; /* per mille of deaths whose cause is reported later, or never */
     as_ns verdict_wait, repeat_verdict_wait;
-    uint32_t lacking; /* per mille of models that a worker comes without */
-    bool stop_early;  /* the deployment is freed with work in it */
+    uint32_t lacking; /* per mille of models that a new worker does not serve */
+    bool stop_early;  /* the deployment is freed while it has requests */
 
-    bool harmful; /* what follows */
-    bool strict;  /* nothing is lost or late: a poison ends two workers, and those that run it */
-    bool simple;  /* one line, first come first served */
-    bool late;    /* some have deadlines, and one that passes may be a replica's failure */
-    bool large;   /* bodies take several turns to be read */
-    bool alike;   /* all samples are */
-    uint32_t n_poisons, reported; /* told: per mille of verdicts that come */
+    bool harmful; /* the following fields count */
+    bool strict; /* no report is lost or late: a poison ends at most two workers, and those that run
+                    it already */
+    bool simple; /* one queue, first come first served */
+    bool late;   /* some calls have deadlines, and a missed one may count as a replica's failure */
+    bool large;  /* bodies take several turns to be read */
+    bool alike;  /* all samples are the same */
+    uint32_t n_poisons, reported; /* reported: per mille of causes that are reported at all */
     struct poison poison[POISONS_MAX];
     uint32_t failing; /* per mille of workers that fail more than others */
     struct as_blame_conf blame;
@@ -235,9 +240,8 @@ struct sim {
     bool verbose, failed, closing, down, freeing;
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
-    as_ns next_wake; /* what core asked for: deadlines and wakes; as_deployment_expire is called by
-                      * then
-                      */
+    as_ns next_wake; /* the earliest time that core asked for; as_deployment_expire must be called
+                        by then */
     uint64_t steps, last_order, last_batch;
     struct heap heap;
     struct scenario scenario;
@@ -247,10 +251,10 @@ struct sim {
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
     struct books books;
-    bool works;                        /* core goes on in the next turn */
-    uint32_t turns_owed;               /* others that go before the next suspect */
-    const struct call *fingerprinting; /* whose fingerprint core takes … */
-    uint64_t bytes_read;               /* … and how much of it was read */
+    bool works;                        /* core asked for the next turn */
+    uint32_t turns_owed;               /* calls that must go before the next suspect */
+    const struct call *fingerprinting; /* the call whose fingerprint core computes … */
+    uint64_t bytes_read;               /* … and the bytes of it that were read */
 };
 
 /* --- main.c --- */
@@ -263,31 +267,33 @@ void schedule(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint6
 uint32_t below(struct sim *s, uint32_t n);
 bool chance(struct sim *s, uint32_t per_mille);
 as_ns between(struct sim *s, as_ns lo, as_ns hi);
-bool sim_alike(const struct as_request *a, const struct as_request *b); /* core asks it too */
+bool sim_alike(const struct as_request *a,
+               const struct as_request *b); /* also as_deployment_ops.alike */
 struct message *message_new(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
 
 /* --- scenario.c --- */
-void invent(struct sim *s); /* parameters and the first events */
+void invent(struct sim *s); /* draws the parameters and the first events */
 struct habits invent_habits(struct sim *s);
 
 /* --- worker.c --- */
-uint32_t worker_new(struct sim *s); /* its number; NOBODY: there were enough */
+uint32_t worker_new(struct sim *s); /* returns its number; NOBODY: too many */
 void worker_free(struct worker *w);
-void worker_receive(struct sim *s, struct worker *w, struct message *m); /* keeps nothing of m */
+void worker_receive(struct sim *s, struct worker *w, struct message *m); /* the caller frees m */
 void worker_start(struct sim *s, struct worker *w);
 void worker_finish(struct sim *s, struct worker *w, uint64_t stream);
 void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t prefetch);
-/* What core is told: whether it serves the model. */
+/* Reports to core whether w serves the model. */
 void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves);
 void worker_kill(struct sim *s, struct worker *w);
 
 /* --- harm.c --- */
 void invent_harm(struct sim *s);
-/* The stream begins there. True: it will not end by itself. */
+/* The stream starts at w. True: it will not end by itself. */
 bool harm_begins(struct sim *s, struct worker *w, uint64_t stream);
-void harm_crash(struct sim *s, struct worker *w, uint64_t stream);   /* its fuse is over */
-void harm_condemn(struct sim *s, struct worker *w, uint64_t stream); /* it is found out */
+void harm_crash(struct sim *s, struct worker *w, uint64_t stream); /* the fuse has burnt down */
+void harm_find_unhealthy(struct sim *s, struct worker *w,
+                         uint64_t stream); /* the worker is found unhealthy */
 uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
 bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                struct as_fingerprint *ret_p);
@@ -295,35 +301,36 @@ bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *byte
 /* --- death.c --- */
 void on_death(struct sim *s, struct worker *w);
 void report_cause(struct sim *s, struct worker *w,
-                  uint64_t verdict_number);                 /* core is told why it died */
-void resume_parked(struct sim *s, uint64_t verdict_number); /* 0: those whose time is over */
+                  uint64_t verdict_number);                 /* reports to core why w died */
+void resume_parked(struct sim *s, uint64_t verdict_number); /* 0: all whose time is over */
 
 /* --- judge.c --- */
-bool may_be_suspect(const struct sim *s);                       /* anybody */
-bool may_be_refused(const struct sim *s, const struct call *c); /* AS_EPOISON */
-bool waited_too_long(const struct sim *s,
-                     const struct call *c); /* too long, for a replica of its own */
-void judge_sent(struct sim *s, struct worker *w, struct call *c); /* before it is there */
-/* Before core hears it. ends: it is not sent again; failed: the replica has. */
+bool may_be_suspect(const struct sim *s);                        /* may any call be one? */
+bool may_be_refused(const struct sim *s, const struct call *c);  /* AS_EPOISON */
+bool waited_too_long(const struct sim *s, const struct call *c); /* for a replica of its own */
+void judge_sent(struct sim *s, struct worker *w,
+                struct call *c); /* called before c is bound to w */
+/* Called before core gets the answer. ends: c is not sent again; failed: counts against the
+ * replica. */
 void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed);
-void judge_death(struct sim *s, struct worker *w, enum as_loss loss); /* w->bound is whole */
-void judge_crash_reported(struct sim *s, struct worker *w); /* that its death was its own making */
+void judge_death(struct sim *s, struct worker *w,
+                 enum as_loss loss);                        /* called while w->bound is complete */
+void judge_crash_reported(struct sim *s, struct worker *w); /* its death was reported as a crash */
 void judge(struct sim *s);                                  /* after every event */
 
-/* --- room.c: what a worker has and could take --- */
-/* Which of w->bound are in no slot: those behind their model's cap, and those beyond the slots. The
- * number of calls that no cap holds up. */
+/* --- capacity.c: what a worker has and could take --- */
+/* Finds the calls of w->bound that are in no slot: those that wait for their model's cap, and those
+ * beyond the slots. Returns the number of calls that no cap delays. */
 uint32_t find_waiting(const struct sim *s, const struct worker *w, bool ret_waits[CALLS_MAX]);
-uint32_t front_calls(const struct sim *s, const struct worker *w); /* calls that no cap holds up */
-uint32_t prefetched_calls(const struct sim *s,
-                          const struct worker *w); /* what is prefetched there */
+uint32_t front_calls(const struct sim *s, const struct worker *w); /* calls that no cap delays */
+uint32_t prefetched_calls(const struct sim *s, const struct worker *w); /* calls that wait there */
 bool has_slot(const struct sim *s, const struct worker *w);
-bool is_kept(const struct worker *w);                      /* a registered one, for a suspect */
-bool is_open(const struct worker *w);                      /* it takes calls, when it has room */
+bool is_reserved(const struct worker *w);                  /* in quarantine, RESERVED or ALONE */
+bool is_open(const struct worker *w);                      /* it takes calls if it has room */
 uint32_t idle_of(const struct worker *w, uint32_t n_held); /* slots */
-/* How many of c's model could begin at once, in all workers together. */
+/* How many calls of c's model could start at once, in all workers together. */
 uint32_t room_of_model(const struct sim *s, const struct call *c);
-/* No cap would hold c up in w, which serves its model. */
+/* w serves the model of c, and its cap would not delay c. */
 bool can_execute(const struct sim *s, const struct worker *w, const struct call *c);
 /* May c be sent to w, to execute or to wait there? */
 bool can_send(const struct sim *s, const struct worker *w, const struct call *c);
@@ -331,13 +338,13 @@ bool can_send(const struct sim *s, const struct worker *w, const struct call *c)
 /* --- oracle.c --- */
 int expect_submit(const struct sim *s, const struct call *c);
 void note_accepted(struct sim *s, struct call *c);
-void note_refused(struct sim *s, struct call *c); /* it was not, after all */
-void note_gone(struct sim *s, struct call *c);    /* released, or owned by the caller again */
-/* The next n calls for w are one batch; 1: a single call comes. Checks what it will be. */
+void note_refused(struct sim *s, struct call *c);  /* undoes note_accepted: core has refused it */
+void note_released(struct sim *s, struct call *c); /* core has released it, or given it back */
+/* The next n calls for w are one batch; 1: a single call follows. */
 void note_batch(struct sim *s, struct worker *w, uint32_t n);
-void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be */
+void note_sent(struct sim *s, struct worker *w, struct call *c); /* checks that it may be sent */
 void note_unbound(struct sim *s, struct call *c);
-/* Where core has put those that it did not tell of: parked or not any more. */
+/* Finds out which calls core has parked or resumed, which it does not report. */
 void update_places(struct sim *s);
 void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, uint32_t n);
 void note_answer(struct sim *s, struct call *c, int err);

@@ -1,6 +1,6 @@
-/* A simulated worker: starts streams in the order they came, at most `slots` at once and as many of
- * a model as its cap, and answers each. Starting and returning a stream exclude each other, as
- * link.md asks. */
+/* A simulated worker: it starts streams in the order of their arrival, at most `slots` at once and
+ * of each model at most its cap, and answers each. A stream is either started or returned, as the
+ * link protocol requires. */
 #include "sim.h"
 
 uint32_t worker_new(struct sim *s)
@@ -63,7 +63,7 @@ static void answer(struct sim *s, struct worker *w, uint64_t id, as_ns service, 
 
 /* --- starting --- */
 
-/* One stream of a call: the one that waits at that place. */
+/* Starts one stream of a call: the one at that index of the queue. */
 static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns finish_at)
 {
     uint64_t id = w->queue[place];
@@ -76,13 +76,13 @@ static void start_stream(struct sim *s, struct worker *w, uint32_t place, as_ns 
     t->started = s->now;
     t->finish_at = finish_at;
     trace(s, "worker %u starts call %u", w->number, t->call);
-    if (c->runs++ && (!c->q.idempotent || c->q.is_mirror)) /* nobody waits for a copy */
+    if (c->runs++ && (!c->q.idempotent || c->q.is_mirror)) /* a mirrored copy is not retried */
         fail(s, "call %u runs twice", t->call);
     if (!harm_begins(s, w, id))
         schedule(s, t->finish_at, E_FINISH, w->number, id);
 }
 
-/* What waits at that place: a stream, or all of a batch that are still there. */
+/* Starts what is at that index of the queue: a stream, or all of a batch that are still there. */
 static void start_one(struct sim *s, struct worker *w, uint32_t place)
 {
     struct stream *t = stream_of(w, w->queue[place]);
@@ -106,13 +106,13 @@ static void start_one(struct sim *s, struct worker *w, uint32_t place)
              t->model, cap);
 }
 
-/* A batch is there when its last stream has come. */
+/* Has the last stream of the batch come? */
 static bool is_whole(const struct worker *w, const struct stream *t)
 {
     return t->first / 2 + t->size <= w->n_streams;
 }
 
-/* The place of the oldest that may start: what its model's cap holds up is stepped over. */
+/* The index of the oldest stream that may start; skips those that wait for their model's cap. */
 static bool find_next(const struct sim *s, const struct worker *w, uint32_t *ret_place)
 {
     for (uint32_t i = 0; i < w->n_queue; i++) {
@@ -165,7 +165,7 @@ void worker_finish(struct sim *s, struct worker *w, uint64_t id)
     start_soon(s, w);
 }
 
-/* --- what comes over the link --- */
+/* --- messages from the link --- */
 
 static void hear_open(struct sim *s, struct worker *w, const struct message *m)
 {
@@ -180,7 +180,7 @@ static void hear_open(struct sim *s, struct worker *w, const struct message *m)
                                                  .size = m->size ? m->size : 1};
     if (chance(s, w->habits.refuse)) {
         answer(s, w, m->stream, 0, true);
-        start_soon(s, w); /* the rest of a batch may be whole now */
+        start_soon(s, w); /* a batch may be complete now */
         return;
     }
     if (w->n_queue == w->cap_queue) {
@@ -191,7 +191,7 @@ static void hear_open(struct sim *s, struct worker *w, const struct message *m)
     start_soon(s, w);
 }
 
-/* Takes a waiting stream out of the queue. */
+/* Removes a waiting stream from the queue. */
 static void unqueue(struct worker *w, uint64_t id)
 {
     uint32_t i = 0;
@@ -258,7 +258,7 @@ void worker_grant(struct sim *s, struct worker *w, uint32_t slots, uint32_t pref
     start_soon(s, w);
 }
 
-/* What it had written may be lost from any point on; what was on its way to it is lost. */
+/* Messages from it may be lost from any point on; messages to it are lost. */
 void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves)
 {
     if (w->lacks[model] != serves)
@@ -286,7 +286,7 @@ void worker_kill(struct sim *s, struct worker *w)
         }
         w->to_core.tail = m;
     }
-    if (chance(s, 300)) { /* the link is seen broken before the process is seen dead */
+    if (chance(s, 300)) { /* core sees the broken link before the dead process */
         m = message_new(M_DRAIN, 0);
         m->flag = true;
         send_message(s, w, true, m);

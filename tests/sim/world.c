@@ -1,5 +1,5 @@
-/* Events, and the dispatcher's side of the links: what core asks for is done, what workers say is
- * told to core. */
+/* Events, and the dispatcher's side of the links: carries out core's ops, and passes the messages
+ * of workers to core. */
 #include "sim.h"
 
 uint32_t below(struct sim *s, uint32_t n)
@@ -54,13 +54,13 @@ static struct message *receive(struct sim *s, struct pipe *p)
 {
     struct message *m = p->head;
 
-    if (!m || m->due > s->now) /* it was lost when its sender or receiver died */
+    if (!m || m->due > s->now) /* it was lost with its sender or receiver */
         return NULL;
     p->head = m->next;
     return m;
 }
 
-/* --- what core asks for --- */
+/* --- ops of core --- */
 
 static struct call *call_of(struct as_request *q)
 {
@@ -114,7 +114,7 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
           (unsigned long long)q->stream, q->blame ? ", a suspect" : "");
     update_places(s);
     if (c->place == PARKED && s->now >= c->parked_until)
-        c->place = WAITING; /* it was not seen in the queue */
+        c->place = WAITING; /* it went on and was sent within one event */
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
@@ -171,7 +171,7 @@ static void op_release(void *ctx, struct as_request *q)
         fail(s, "call %u is released unanswered", number_of(s, c));
     if (c->place == BOUND && s->freeing)
         note_unbound(s, c);
-    note_gone(s, c);
+    note_released(s, c);
 }
 
 static void op_next_turn(void *ctx)
@@ -198,7 +198,7 @@ static const struct as_deployment_ops ops = {
     .next_turn = op_next_turn,
 };
 
-/* --- what workers say --- */
+/* --- messages of workers --- */
 
 static void on_done(struct sim *s, struct worker *w, const struct message *m)
 {
@@ -216,7 +216,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
     } else if (waits) {
         c->answered = true;
         s->books.completed++;
-        note_gone(s, c);
+        note_released(s, c);
     }
     if (as_replica_done(w->replica, &c->q, m->service, m->flag, s->now) != (waits && !again))
         fail(s, "call %u: done says the wrong thing", m->call);
@@ -224,7 +224,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
         fail(s, "call %u is not released", m->call);
 }
 
-/* Its connection broke. */
+/* The connection of the call broke. */
 static void on_lost(struct sim *s, struct worker *w, const struct message *m)
 {
     struct call *c = &s->calls[m->call];
@@ -295,8 +295,8 @@ static void hear(struct sim *s, struct worker *w)
 
 /* --- clients and trouble --- */
 
-/* Like one that has ended a worker, it is refused, or waits for one of its own; then nobody makes a
- * copy either. */
+/* May core's answer to a submit differ from the expected one? A call like one that ended a worker
+ * may be refused, or wait for a replica of its own; mirrored copies are refused then. */
 static bool may_differ(struct sim *s, struct call *c, int want, int got)
 {
     bool is_full;
@@ -330,7 +330,7 @@ static void submit(struct sim *s, uint32_t n)
     } else {
         s->books.refused += want == AS_EFULL;
     }
-    if (want == AS_EDEADLINE) { /* in the books like one that expires later */
+    if (want == AS_EDEADLINE) { /* counted like one that expires later */
         s->books.accepted++;
         s->books.expired++;
     }
@@ -372,7 +372,7 @@ static void spawn(struct sim *s)
     worker_grant(s, w, w->habits.slots, w->habits.prefetch);
 }
 
-/* One of the living, or NULL. */
+/* A random live worker, or NULL. */
 static struct worker *somebody(struct sim *s, uint32_t n)
 {
     struct worker *alive[WORKERS_MAX];
@@ -416,7 +416,7 @@ static void set_down(struct sim *s, bool down)
     as_deployment_set_down(s->d, down, s->now);
 }
 
-/* No more trouble: whatever waits must come to its end. */
+/* No more trouble from now on: every waiting call must end. */
 static void close_world(struct sim *s)
 {
     trace(s, "closing");
@@ -444,7 +444,7 @@ static void close_world(struct sim *s)
 
 static void expire(struct sim *s)
 {
-    if (s->expire_at != s->now) /* set anew meanwhile */
+    if (s->expire_at != s->now) /* the timer was set again meanwhile */
         return;
     s->timer_for = AS_NEVER;
     resume_parked(s, 0);
@@ -458,7 +458,7 @@ static void set_timer(struct sim *s)
 
     if (next < s->next_wake)
         fail(s, "core has something to do and did not say when");
-    /* one that is overdue fires, however often what it is for changes meanwhile */
+    /* an overdue timer fires, even if its time is changed meanwhile */
     if (next == s->timer_for || (s->timer_for <= s->now && next <= s->now))
         return;
     s->timer_for = s->expire_at = next;
@@ -515,7 +515,7 @@ static void step(struct sim *s, const struct event *e)
         harm_crash(s, w, e->arg);
         break;
     case E_CONDEMN:
-        harm_condemn(s, w, e->arg);
+        harm_find_unhealthy(s, w, e->arg);
         break;
     case E_CLOSE:
         close_world(s);
@@ -525,7 +525,7 @@ static void step(struct sim *s, const struct event *e)
     }
 }
 
-/* When nothing is left to do. */
+/* Checks at the end of a run, when nothing is left to do. */
 static void check_end(struct sim *s)
 {
     if (s->failed)
@@ -582,7 +582,7 @@ bool run(struct sim *s)
         }
     }
     check_end(s);
-    if (!s->failed) { /* else the books cannot take its answers */
+    if (!s->failed) { /* else the model is wrong already and cannot handle the answers */
         s->freeing = true;
         as_deployment_free(s->d);
     }

@@ -1,4 +1,4 @@
-/* What holds of the processes themselves, whatever core believes. */
+/* What must be true of the processes themselves, whatever core believes. */
 #include "plan.h"
 
 static bool serves(const struct proc *p)
@@ -6,7 +6,8 @@ static bool serves(const struct proc *p)
     return p->alive && p->linked && !p->retired && !p->signalled;
 }
 
-/* As many as were asked for then and now serve all the time. */
+/* While the target changes at least the smaller number of replicas must serve, and at most the
+ * larger one (and the surge) may run. */
 void note_target(struct sim *s, uint32_t deploy)
 {
     const struct as_plan_target *t = s->plans[deploy] ? as_plan_target(s->plans[deploy]) : NULL;
@@ -37,7 +38,7 @@ static bool at_rest(const struct sim *s, uint32_t d)
     return s->stores[d].deleted ? as_plan_is_empty(s->plans[d]) : as_plan_is_settled(s->plans[d]);
 }
 
-/* When all is as asked for, the death of the controller changes nothing. */
+/* When the target is reached, a death of the controller must change nothing. */
 static void check_rest(struct sim *s)
 {
     uint32_t n = 0;
@@ -50,9 +51,8 @@ static void check_rest(struct sim *s)
         s->untouched = true;
 }
 
-/* A rank changes only when everything else is as asked for, from one that is too high to one that
- * is free; nobody else's does. A move that is under way goes on, whatever is asked for meanwhile.
- */
+/* A rank may change only when everything else has reached the target, and only from a rank >= N to
+ * a free one. A move that has begun goes on, even if the target changes. */
 void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot)
 {
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
@@ -68,7 +68,7 @@ void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slo
              n);
 }
 
-/* Nobody is told a rank that is not in its note, for the next controller to know of. */
+/* A rank must be in the note before the process is told, so that the next controller knows it. */
 void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to)
 {
@@ -78,7 +78,7 @@ void note_configure(struct sim *s, const struct as_replica_slot *slot,
         fail(s, "%.*s is told rank %u", AS_STR_FMT(as_replica_slot_name(slot)), to->rank);
 }
 
-/* The process that replaces a dead one has its rank, or the one that it was to move to. */
+/* The process that replaces a dead one must have its rank, or the one to which it was to move. */
 void note_restart(struct sim *s, const struct as_replica_slot *slot)
 {
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
@@ -86,7 +86,7 @@ void note_restart(struct sim *s, const struct as_replica_slot *slot)
         &s->procs[(uintptr_t)as_replica_slot_user(slot)].kept;
 
     if (f->starts < 2)
-        return; /* a new place; and of a place's first process none was before */
+        return; /* a new slot: there was no process before */
     if (f->rank != kept->rank && f->rank != kept->rank_next)
         fail(s, "%.*s had rank %u, and starts with rank %u", AS_STR_FMT(as_replica_slot_name(slot)),
              kept->rank, f->rank);
@@ -109,7 +109,7 @@ static uint32_t amount(const struct as_plan_amount *a, uint32_t n, bool up)
     return a->percent ? (n * a->n + (up ? 99 : 0)) / 100 : a->n;
 }
 
-/* So many serve all the time, and so many processes there are at most, as the policy says. */
+/* The number of serving replicas and of processes must stay within the limits of the policy. */
 static void check_update(struct sim *s, uint32_t d, uint32_t serving, uint32_t processes)
 {
     const struct as_plan_policy *p = &s->scenario.policy;
@@ -122,7 +122,8 @@ static void check_update(struct sim *s, uint32_t d, uint32_t serving, uint32_t p
         surge = amount(&p->surge, n, true);
     if (surge == 0)
         less = AS_MAX(less, 1u);
-    less = AS_MAX(less, s->need[d]); /* an update that cannot surge: so many old ones make room */
+    less = AS_MAX(less,
+                  s->need[d]); /* an update that cannot surge: this many old ones must end first */
     if (serving + less < n)
         fail(s, "only %u replicas of d%u serve, of %u less %u", serving, d, n, less);
     if (s->ceiling[d] == n && processes > n + surge)
@@ -157,7 +158,7 @@ static void check_processes(struct sim *s)
         check_update(s, d, serving[d], processes[d]);
 }
 
-/* What core is sure of is so, and the next controller will know it. */
+/* What core is sure of must be true, and be stored for the next controller. */
 static void check_place(void *arg, struct as_replica_slot *slot)
 {
     struct sim *s = arg;
@@ -187,7 +188,7 @@ void check(struct sim *s)
     check_rest(s);
 }
 
-/* Every replica is what was asked for, and there is nobody else. */
+/* Every replica must be as the target says, and there must be no others. */
 static void check_deploy(struct sim *s, uint32_t d)
 {
     const struct as_plan_target *t = as_plan_target(s->plans[d]);

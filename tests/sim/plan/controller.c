@@ -1,6 +1,5 @@
-/* What the controller does around core/replicas/plan: it carries out ops by messages, tells one
- * life of a place from the next by tokens, keeps a store, and may die between any two calls of ops.
- */
+/* The controller around core/replicas/plan: it carries out ops by messages, distinguishes the
+ * processes of a slot by tokens, has a store, and may die between any two calls of ops. */
 #include "plan.h"
 
 #include <inttypes.h>
@@ -51,7 +50,7 @@ static struct as_replica_slot *slot_of(struct sim *s, uint32_t deploy, uint32_t 
     return k.found;
 }
 
-/* False: it is dead by now, and nothing of this happens. */
+/* False: the controller has died, and the op must have no effect. */
 static bool lives(struct sim *s)
 {
     if (s->ops_left == 0)
@@ -73,7 +72,7 @@ static bool acts(struct sim *s, struct as_replica_slot *slot, const char *what)
     return true;
 }
 
-/* Whoever comes next knows of the process what it must, before anything is done with it. */
+/* The next controller must know the facts of a process before anything is done with it. */
 static void check_note(struct sim *s, struct as_replica_slot *slot)
 {
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot),
@@ -285,7 +284,7 @@ static void kill_unknown(struct sim *s, const struct proc *p)
     send_supervisor(s, (struct event){.type = E_KILL, .token = p->token, .deploy = p->deploy});
 }
 
-/* RUNS, in the order in which they were started. */
+/* The message RUNS: running processes in the order of their start. */
 static void adopt_all(struct sim *s, uint32_t deploy)
 {
     for (uint32_t i = 0; i < s->n_alive; i++) {
@@ -331,7 +330,7 @@ void controller_start(struct sim *s)
         if (s->stores[i].exists)
             recover(s, i);
     }
-    /* not before all are adopted: some of them may be starting */
+    /* only after all are adopted, because some of them may be starting */
     for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (s->plans[i])
             as_plan_run(s->plans[i], s->now);
@@ -356,7 +355,7 @@ void controller_kill(struct sim *s)
     memset(s->kept, 0, sizeof(s->kept));
     for (uint32_t i = 0; i < s->n_procs; i++)
         s->procs[i].has = 0;
-    /* what it said has been read by then */
+    /* the supervisor has read its messages by then */
     schedule(s, s->now + WAY + between(s, AS_MS, 200 * AS_MS), (struct event){.type = E_C_UP});
 }
 
@@ -418,7 +417,7 @@ void after_controller(struct sim *s)
              (struct event){.type = E_C_TICK, .epoch = s->c_epoch});
 }
 
-/* --- what people ask for --- */
+/* --- users --- */
 
 static void save(struct sim *s, uint32_t deploy)
 {
@@ -434,7 +433,7 @@ static void save(struct sim *s, uint32_t deploy)
     st->failed = as_plan_condition(p)->rolled_back;
 }
 
-/* Its first word is what is stored: a controller that dies on the way carries it out when it is
+/* The request is stored first, so that a controller that dies meanwhile carries it out when it is
  * back. */
 void user_deploy(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
                  uint32_t replicas)
@@ -500,7 +499,7 @@ void user_act(struct sim *s, uint32_t deploy)
     if (!s->controller || s->calm)
         return;
     s->untouched = false;
-    /* one in eight dies while it does what it was told */
+    /* in one of eight cases the controller dies while it carries this out */
     if (chance(s, 125))
         s->ops_left = below(s, 12);
     if (!s->plans[deploy] || dice < 50) {

@@ -1,5 +1,4 @@
-/* What processes need of the machine: devices, which are counted, and are more or fewer than
- * enough. */
+/* The devices that processes need. There may be more or fewer than enough. */
 #include "plan.h"
 
 uint32_t need_of(const struct sim *s, uint64_t version)
@@ -7,7 +6,7 @@ uint32_t need_of(const struct sim *s, uint64_t version)
     return s->scenario.devices ? s->needs[version % VERSIONS] : 0;
 }
 
-/* Of the process that a place has, or had before. */
+/* The last process of a slot. */
 static struct proc *last_of(struct sim *s, const struct as_replica_slot *slot)
 {
     return as_replica_slot_facts(slot)->starts ? process_of(s, slot) : NULL;
@@ -23,7 +22,7 @@ void reserve_devices(struct sim *s, const struct as_replica_slot *slot)
     }
 }
 
-/* What the place has already, else of what is free, else of what is kept. */
+/* A process gets the devices that its slot has already, then free ones, then reserved ones. */
 void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p)
 {
     uint32_t need = need_of(s, p->kept.version), *kept = &s->kept[deployment_of_slot(s, slot)];
@@ -59,7 +58,7 @@ struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
     struct sim *s = sim_of(ctx);
     uint32_t need = need_of(s, as_replica_slot_facts(slot)->version);
     int64_t there =
-        (int64_t)s->scenario.devices - s->taken; /* less than 0: by a past that cannot be */
+        (int64_t)s->scenario.devices - s->taken; /* less than 0 after an impossible past */
 
     if (need == 0 || (last_of(s, slot) && last_of(s, slot)->has))
         return AS_STR("");

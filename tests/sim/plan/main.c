@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-static struct tally sum; /* of all runs */
+static struct tally sum; /* over all runs */
 
 void trace(struct sim *s, const char *fmt, ...)
 {
@@ -33,7 +33,7 @@ void fail(struct sim *s, const char *fmt, ...)
     printf("\n");
 }
 
-/* A figure near zero means that the scenarios miss something. */
+/* A number near zero means that the scenarios do not cover something. */
 static void add(const struct tally *t)
 {
     sum.events += t->events;
@@ -74,7 +74,7 @@ static void print(void)
 
 static bool run_seed(uint64_t seed, bool verbose)
 {
-    static struct sim s; /* large, and cleared by the page */
+    static struct sim s; /* static because it is large; only the used parts are cleared */
     bool ok;
 
     memset(&s, 0, offsetof(struct sim, procs));

@@ -1,13 +1,14 @@
-/* tests/sim/plan/plan.h — a world in which core/replicas/plan keeps simulated replicas running.
+/* tests/sim/plan/plan.h — a simulation in which core/replicas/plan keeps simulated replicas
+ * running.
  *
- * Virtual time, one heap of events, everything random from one seed: the same seed is the same run.
- * world.c is the supervisor, the dispatcher and the processes; controller.c is what the controller
- * does around core/replicas/plan, its death between any two calls included; devices.c counts what
- * processes need of the machine; scenario.c invents what is asked for and what goes wrong; check.c
- * looks at the processes themselves, not at what core believes of them, after every event.
+ * Time is virtual, events are in one heap, and everything random comes from one seed, so that the
+ * same seed gives the same run. world.c plays the supervisor, the dispatcher and the processes.
+ * controller.c plays the controller around core/replicas/plan, including its death between any two
+ * ops. devices.c counts the devices that processes need. scenario.c draws targets and faults.
+ * check.c examines the processes themselves after every event, not what core believes of them.
  *
- * Ways: what the controller says is kept by a socket until the supervisor reads it, so it survives
- * the controller; what is said to a dead controller, or through a dead dispatcher, is lost.
+ * Messages: those of the controller stay in a socket until the supervisor reads them, so they
+ * survive the controller. Messages to a dead controller, or through a dead dispatcher, are lost.
  */
 #ifndef AS_SIM_PLAN_H
 #define AS_SIM_PLAN_H
@@ -18,33 +19,33 @@
 #define DEPLOYS    2u
 #define PROCS_MAX  6000u
 #define VERSIONS   96u
-#define WAY        (2 * AS_MS) /* a message takes at most so long */
+#define WAY        (2 * AS_MS) /* longest delay of a message */
 #define NO_PROCESS UINT32_MAX
 
-/* What comes of a version, or of a config. */
+/* How processes of a version, or with a config, behave. */
 enum habit {
     GOOD,
-    SLOW,         /* starts slowly, but within its time */
-    CRASHES,      /* ends while it starts; a config: also refused by those that run */
-    HANGS,        /* never becomes ready; a config: those that run never answer */
-    CRASHES_LATER /* ends soon after it was ready; of versions only */
+    SLOW,         /* starts slowly, but before the timeout */
+    CRASHES,      /* dies while it starts; a config: running processes refuse it */
+    HANGS,        /* never becomes ready; a config: running processes never answer */
+    CRASHES_LATER /* dies soon after it was ready; only versions */
 };
 
 struct proc {
     uint32_t deploy, token;
-    bool alive, ready; /* it has finished its start */
-    bool signalled;    /* it was told to end */
-    bool blamed;       /* it was killed for what it did */
-    bool injected;     /* a past that cannot be: exempt from what holds for the others */
-    struct as_replica_slot_facts note;  /* what the supervisor keeps beside it */
-    struct as_replica_slot_facts facts; /* what it believes itself to be */
-    struct as_replica_slot_facts kept;  /* what core had noted of it last */
-    uint32_t promised;                  /* the rank that it was told to move to last */
-    /* the dispatcher's */
+    bool alive, ready; /* ready: it has finished its start */
+    bool signalled;    /* SIGTERM was sent to it */
+    bool blamed;       /* it was killed because of a fault */
+    bool injected;     /* part of an impossible past: some checks do not apply to it */
+    struct as_replica_slot_facts note;  /* what the supervisor stores beside it */
+    struct as_replica_slot_facts facts; /* what the process itself believes */
+    struct as_replica_slot_facts kept;  /* the last note that core has sent */
+    uint32_t promised;                  /* the rank that it was last told to move to */
+    /* state of the dispatcher */
     bool linked, retired, gone_reported;
-    as_ns asked;   /* when the last ASK comes to it: in order */
-    bool stubborn; /* does not drain, or not end by SIGTERM */
-    uint32_t has;  /* devices that its place has, as the controller counts */
+    as_ns asked;   /* when the last ASK arrives, since these arrive in order */
+    bool stubborn; /* does not drain, or does not end by SIGTERM */
+    uint32_t has;  /* devices that its slot has, as the controller counts */
 };
 
 enum event_type {
@@ -95,26 +96,26 @@ struct event {
     struct as_replica_slot_facts facts;
 };
 
-struct store { /* what survives the controller, of one deployment */
+struct store { /* the stored state of one deployment, which survives the controller */
     bool exists, failed, deleted;
     struct as_plan_target target, stable, previous;
 };
 
-struct tally { /* what all runs together have met */
+struct tally { /* sums over all runs */
     uint64_t events, starts, deaths, kills, updates, scales, rollbacks, recoveries, adopted, moves,
         refused, disconnects, settled, given_up, duplicates, lacking, slowest;
 };
 
 struct scenario {
-    bool orderly;   /* nothing fails but new versions, and the controller: capacity must hold */
-    bool untouched; /* only the controller dies: nothing may be done */
+    bool orderly;   /* only new versions and the controller fail: the capacity must be kept */
+    bool untouched; /* only the controller dies: nothing may change */
     uint32_t deploys, max_starting, users, faults;
-    uint32_t devices; /* of the machine; 0: nobody needs any */
-    as_ns busy;       /* so long things happen */
+    uint32_t devices; /* of the machine; 0: no process needs one */
+    as_ns busy;       /* how long targets change and faults happen */
     struct as_plan_policy policy;
 };
 
-struct side { /* what the ops of one deployment's plan are called with */
+struct side { /* the ctx of the ops of one deployment's plan */
     struct sim *s;
     uint32_t deploy;
 };
@@ -129,33 +130,34 @@ struct sim {
     /* supervisor, dispatcher, processes */
     struct proc procs[PROCS_MAX];
     uint32_t n_procs;
-    uint32_t alive[PROCS_MAX], n_alive; /* those that run, oldest first */
+    uint32_t alive[PROCS_MAX], n_alive; /* running processes, oldest first */
     bool dispatcher;
     uint32_t d_epoch;
-    as_ns to_supervisor, to_dispatcher, to_controller; /* arrival of the newest message */
+    as_ns to_supervisor, to_dispatcher, to_controller; /* when the newest message arrives */
     /* controller */
     bool controller;
     uint32_t c_epoch;
-    uint32_t ops_left; /* it dies after so many calls of ops; UINT32_MAX: it lives */
+    uint32_t ops_left; /* it dies after this many calls of ops; UINT32_MAX: it does not */
     struct as_plan *plans[DEPLOYS];
     struct side sides[DEPLOYS];
     struct as_start_limit starts;
     as_ns timer_for;
-    uint32_t taken; /* devices, of all places, and those that are kept */
+    uint32_t taken; /* devices that slots have or that are reserved */
     uint32_t kept[DEPLOYS];
     struct store stores[DEPLOYS];
-    uint64_t last_ops; /* calls of ops that do something, ever */
-    bool untouched;    /* settled, and nothing has happened since but the controller's death */
+    uint64_t last_ops; /* calls of ops that had an effect, in the whole run */
+    bool untouched; /* settled, and since then nothing has happened except deaths of the controller
+                     */
     /* scenario */
     uint64_t generation;
     uint32_t n_versions, n_configs;
     enum habit versions[VERSIONS], configs[VERSIONS];
-    uint32_t needs[VERSIONS]; /* devices of a process of the version */
-    as_ns finale;             /* nothing fails after this */
-    as_ns restless;           /* the last moment at which not everything was as asked for */
-    /* check: so many must serve, and so many processes may there be */
+    uint32_t needs[VERSIONS]; /* devices that a process of the version needs */
+    as_ns finale;             /* when the last fault has happened */
+    as_ns restless;           /* the last time at which some target was not reached */
+    /* check: how many replicas must serve (floor), and how many processes may exist (ceiling) */
     uint32_t floor[DEPLOYS], ceiling[DEPLOYS];
-    uint32_t need[DEPLOYS]; /* the greatest of what has been asked for since all was as asked for */
+    uint32_t need[DEPLOYS]; /* the most devices of any target since a target was last reached */
     bool floor_holds[DEPLOYS];
     struct tally tally;
 };
@@ -175,7 +177,7 @@ void send_controller(struct sim *s, struct event e);
 void process_end(struct sim *s, struct proc *p, enum as_exit_kind kind);
 void link_break(struct sim *s, struct proc *p);
 void dispatcher_kill(struct sim *s);
-struct proc *process_new(struct sim *s); /* NULL: there were enough */
+struct proc *process_new(struct sim *s); /* NULL: too many */
 void process_add(struct sim *s, struct proc *p);
 
 /* --- controller.c --- */
@@ -185,20 +187,19 @@ void controller_kill(struct sim *s);
 void user_act(struct sim *s, uint32_t deploy);
 void user_deploy(struct sim *s, uint32_t deploy, enum habit version, enum habit config,
                  uint32_t replicas);
-void after_controller(struct sim *s); /* its timer; its death when its calls are used up */
+void after_controller(struct sim *s); /* sets its timer; ends it when ops_left is 0 */
 
-struct sim *sim_of(void *ctx); /* of ops */
+struct sim *sim_of(void *ctx); /* ctx: that of the ops */
 uint32_t deployment_of_slot(const struct sim *s, const struct as_replica_slot *slot);
 struct proc *process_of(struct sim *s, const struct as_replica_slot *slot);
 
 /* --- devices.c --- */
 uint32_t need_of(const struct sim *s, uint64_t version);
-uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, whatever it goes back to */
-/* No more replicas than there are devices for. */
+uint32_t demand_of(const struct sim *s, uint32_t deploy); /* at most, also after a rollback */
+/* Limits replicas to the number for which there are devices. */
 uint32_t affordable(const struct sim *s, uint32_t deploy, uint32_t need, uint32_t replicas);
 void take_devices(struct sim *s, const struct as_replica_slot *slot, struct proc *p);
-void reserve_devices(struct sim *s,
-                     const struct as_replica_slot *slot); /* kept, until it is released */
+void reserve_devices(struct sim *s, const struct as_replica_slot *slot); /* until op_release */
 struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
                        const struct as_plan_headroom *room);
 bool op_release(void *ctx);
@@ -210,12 +211,13 @@ void finale(struct sim *s);
 enum habit habit_of(struct sim *s, bool config);
 
 /* --- check.c --- */
-void note_target(struct sim *s, uint32_t deploy); /* somebody has asked for another */
+void note_target(struct sim *s, uint32_t deploy); /* the target has changed */
 void note_settled(struct sim *s, uint32_t deploy);
 void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot);
 void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to);
-void note_restart(struct sim *s, const struct as_replica_slot *slot); /* its next process is due */
+void note_restart(struct sim *s,
+                  const struct as_replica_slot *slot); /* its next process is about to start */
 void check(struct sim *s);
 void check_end(struct sim *s);
 

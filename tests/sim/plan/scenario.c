@@ -1,8 +1,8 @@
-/* What is asked for, and what goes wrong. */
+/* Targets and faults, drawn from the seed. */
 #include "plan.h"
 
-/* New ones are good more often than not, and in an orderly world never hang a process that serves.
- */
+/* New versions and configs are mostly good, and in an orderly run never make a serving process
+ * hang. */
 enum habit habit_of(struct sim *s, bool config)
 {
     uint32_t dice = below(s, 100);
@@ -52,7 +52,7 @@ static void invent_policy(struct sim *s)
     }
 }
 
-/* Processes of a past that cannot have been: two of one number, two of one rank, or neither. */
+/* Processes of an impossible past: two with one number, two with one rank, or neither. */
 static void invent_past(struct sim *s)
 {
     for (uint32_t i = 0, n = 1 + below(s, 4); i < n; i++) {
@@ -93,7 +93,7 @@ void invent(struct sim *s)
     invent_policy(s);
     s->generation = 1;
     s->needs[1] = 1;
-    s->n_versions = s->n_configs = 2; /* 1 is of the past */
+    s->n_versions = s->n_configs = 2; /* 1 is that of the past */
     s->dispatcher = true;
     s->c_epoch = 1;
     if (!is->orderly && chance(s, 200))
@@ -112,7 +112,7 @@ static struct proc *any_process(struct sim *s)
     return s->n_alive ? &s->procs[s->alive[below(s, s->n_alive)]] : NULL;
 }
 
-/* At once, or between any two calls that it makes from now on. */
+/* The controller dies at once, or after some of its next calls of ops. */
 static void kill_controller(struct sim *s)
 {
     if (chance(s, 500))
@@ -121,7 +121,7 @@ static void kill_controller(struct sim *s)
         s->ops_left = below(s, 8);
 }
 
-/* The dispatcher finds one at fault: the supervisor kills it at once. */
+/* The dispatcher finds a fault in a process, so the supervisor kills it at once. */
 static void blame(struct sim *s, struct proc *p)
 {
     p->blamed = true;
@@ -151,14 +151,14 @@ void fault(struct sim *s)
         blame(s, p);
     else if (p->linked && s->dispatcher) {
         link_break(s, p);
-        if (chance(s, 700)) /* else it is deaf: its time will run out */
+        if (chance(s, 700)) /* else it does not react, and the timeout must end it */
             schedule(s, s->now + between(s, 0, 100 * AS_MS),
                      (struct event){.type = E_P_REGISTER, .token = p->token, .epoch = s->d_epoch});
     }
 }
 
-/* The longest that the way from anything to what is asked for may take: each replica drains, ends
- * and starts after the other; an update fails in the slowest way, and a rest is taken. */
+/* The longest time to reach a target from any state: the replicas drain, end and start one after
+ * the other, an update fails in the slowest way, and a slot is DOWN for its whole time. */
 static as_ns patience(const struct sim *s)
 {
     const struct as_plan_policy *p = &s->scenario.policy;
@@ -176,8 +176,8 @@ static bool good(const struct sim *s, const struct as_plan_target *t)
     return t->generation && (v == GOOD || v == SLOW) && (c == GOOD || c == SLOW);
 }
 
-/* It ends well, or fails, and there is something good to go back to. One that is ready for a moment
- * and needs no more than that to be believed does neither. */
+/* Will the update succeed, or fail with a good version to go back to? One that is ready for a
+ * moment, if min_ready is no longer than that, does neither. */
 static bool hopeful(const struct sim *s, const struct store *st)
 {
     bool flickers = s->versions[st->target.version % VERSIONS] == CRASHES_LATER;
@@ -187,7 +187,7 @@ static bool hopeful(const struct sim *s, const struct store *st)
     return good(s, &st->stable) && !(flickers && !s->scenario.policy.min_ready);
 }
 
-/* Faults have an end, and what is asked for can be done: now it has to come about. */
+/* From now on there are no faults, and the target can be reached: so it must be. */
 void finale(struct sim *s)
 {
     if (s->controller && s->ops_left != UINT32_MAX)
@@ -203,7 +203,7 @@ void finale(struct sim *s)
     for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (!s->plans[i] || s->stores[i].deleted)
             continue;
-        if (chance(s, 300)) /* else a bad update is left to itself, or a good one goes on */
+        if (chance(s, 300)) /* else the current update goes on, good or bad */
             user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
         while (!hopeful(s, &s->stores[i]))
             user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));

@@ -23,7 +23,7 @@ void schedule(struct sim *s, as_ns when, struct event e)
     heap_put(&s->heap, when, &e, sizeof(e));
 }
 
-/* --- ways: first in, first out --- */
+/* --- messages: first in, first out --- */
 
 static as_ns arrival(struct sim *s, as_ns *last)
 {
@@ -51,7 +51,7 @@ void send_controller(struct sim *s, struct event e)
     if (!s->controller)
         return;
     schedule(s, arrival(s, &s->to_controller), e);
-    if (chance(s, 20) && e.type != E_C_EXITED && e.type != E_C_DISPATCHER) /* said twice */
+    if (chance(s, 20) && e.type != E_C_EXITED && e.type != E_C_DISPATCHER) /* sent twice */
         schedule(s, arrival(s, &s->to_controller), e);
 }
 
@@ -136,7 +136,7 @@ static void on_process_ready(struct sim *s, struct proc *p)
     if (s->dispatcher)
         schedule_register(s, p);
     end.kind = AS_EXIT_CRASH;
-    /* before it could count as available, so that an orderly update never depends on it */
+    /* dies before it could count as available, so that an orderly update never depends on it */
     if (version_habit(s, p) == CRASHES_LATER)
         schedule(s,
                  s->now +
@@ -182,7 +182,7 @@ static void on_apply(struct sim *s, struct proc *p, const struct event *e)
     answer.ask = e->ask;
     answer.flag = c != CRASHES;
     if (p->facts.config ==
-        e->facts.config) /* only its rank or number: some code does not like that */
+        e->facts.config) /* only rank or world changes: some processes refuse that */
         answer.flag = p->token % 12 || (e->facts.rank == p->facts.rank && !chance(s, 300));
     else if (c == HANGS)
         return;
@@ -207,7 +207,7 @@ static void on_spawn(struct sim *s, struct proc *p, const struct event *e)
     trace(s, "process %u is d%u-%u, version %" PRIu64 ", rank %u", p->token, p->deploy,
           p->facts.number, p->facts.version, p->facts.rank);
     if (!s->scenario.orderly && !s->calm && chance(s, 10)) {
-        process_add(s, p); /* fork has failed */
+        process_add(s, p); /* as if fork had failed */
         process_end(s, p, AS_EXIT_CODE);
         return;
     }
@@ -247,7 +247,7 @@ static void on_retire(struct sim *s, struct proc *p)
 
     e.epoch = s->d_epoch;
     p->retired = true;
-    if (!p->linked || !p->alive) /* nothing of it is here */
+    if (!p->linked || !p->alive) /* the dispatcher does not know it */
         dispatcher_send(s, p, E_C_RETIRED);
     else if (!p->stubborn)
         schedule(s, s->now + (chance(s, 500) ? 0 : between(s, 0, 150 * AS_MS)), e);

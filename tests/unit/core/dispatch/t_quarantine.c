@@ -332,7 +332,7 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
     join(w, 'B', 2, 0);
     join(w, 'C', 2, 0);
     w->n = 0;
-    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is on quarantine */
+    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is in quarantine */
     expect(w, "a=EPOISON ~a b>C");
     assert_true(done(w, 'b'));
     make(w, "cd", true, 6);
@@ -403,7 +403,7 @@ static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **
     w->now += 25 * AS_MS;
     as_deployment_expire(w->d, w->now);
     submit(w, 'b');
-    expect(w, "a>A a>B"); /* b waits: nobody goes where a is on quarantine */
+    expect(w, "a>A a>B"); /* b waits: nobody goes where a is in quarantine */
     join(w, 'C', 2, 0);
     expect(w, "b>C");
     as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);

@@ -1,7 +1,7 @@
-/* What a worker has and could take, told from the books. */
+/* What a worker has and could take, by the oracle's model. */
 #include "sim.h"
 
-/* Does a call of w begin here, or does this one share the call of the one before it? */
+/* Is this the first request of its call? False: it is in the same batch as the one before. */
 static bool begins(const struct sim *s, const struct worker *w, uint32_t i)
 {
     uint64_t batch = s->calls[w->bound[i]].batch;
@@ -53,8 +53,8 @@ bool can_execute(const struct sim *s, const struct worker *w, const struct call 
     return !w->lacks[c->q.model] && held_of_model(s, w, c->q.model) < cap_of(s, w, c->q.model);
 }
 
-/* Kept for a suspect, or its alone. */
-bool is_kept(const struct worker *w)
+/* Reserved for a suspect, or the suspect runs there alone. */
+bool is_reserved(const struct worker *w)
 {
     enum as_quarantine_state t = as_replica_quarantine(w->replica);
 
@@ -63,11 +63,11 @@ bool is_kept(const struct worker *w)
 
 bool is_open(const struct worker *w)
 {
-    return w->registered && !w->draining && !is_kept(w) &&
+    return w->registered && !w->draining && !is_reserved(w) &&
            as_replica_breaker(w->replica) != AS_BREAKER_OPEN;
 }
 
-/* One that is probed has one call at a time. */
+/* A worker that is probed gets one call at a time. */
 static uint32_t width(const struct worker *w)
 {
     return as_replica_breaker(w->replica) == AS_BREAKER_HALF_OPEN ? AS_MIN(w->granted, 1)
@@ -108,7 +108,7 @@ uint32_t prefetched_calls(const struct sim *s, const struct worker *w)
     return n;
 }
 
-/* How many calls that take so long may wait there. */
+/* How many calls that take this long may wait there. */
 static uint32_t prefetch_of(const struct sim *s, const struct worker *w, as_ns service)
 {
     as_ns n = service ? s->scenario.prefetch_work / service : 0;
