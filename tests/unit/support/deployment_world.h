@@ -1,8 +1,9 @@
-/* tests/unit/support/deployment_world.h — a deployment whose ops write down what core asks for.
+/* tests/unit/support/deployment_world.h — a deployment whose ops write what core asks for into a
+ * log.
  *
- * Requests and replicas have names of one letter, requests small, replicas capital. The log reads:
+ * Requests have small letters as names, replicas capital letters. The log has these entries:
  *   X:2    the next two for X are one call
- *   a>X    a is sent to X              X<ab   X is asked for a and b back
+ *   a>X    a is sent to X              X<ab   a and b are recalled from X
  *   a!C    CANCEL, the client left     a!D    CANCEL, the deadline passed
  *   a=ERR  a is answered with ERR      ~a     a is released
  */
@@ -28,8 +29,8 @@ struct world {
     as_ns now;
     uint64_t size[26]; /* of a request's body */
     uint64_t sample[26];
-    uint64_t printed; /* bytes of the fingerprint that is being taken */
-    uint32_t prints;  /* fingerprints taken */
+    uint64_t printed; /* bytes read for the current fingerprint */
+    uint32_t prints;  /* complete fingerprints */
     bool works;       /* as_deployment_work is to be called */
     size_t n;
     char log[1024];
@@ -70,13 +71,13 @@ static inline void world_batch(void *ctx, struct as_replica *r, uint32_t n)
     note(ctx, "%c:%u", letter_of(r), n);
 }
 
-/* A timer that is set is no news: as_deployment_next_deadline tells. */
+/* Not logged: tests use as_deployment_next_deadline. */
 static inline void world_wake(void *ctx, as_ns when)
 {
     assert_true(when > ((struct world *)ctx)->now);
 }
 
-/* As the edge does it, if two hashes were the same. */
+/* As in the edge for two requests with the same hash. */
 static inline bool world_alike(const struct as_request *a, const struct as_request *b)
 {
     return a->idempotent == b->idempotent;
@@ -110,7 +111,7 @@ static inline void world_release(void *ctx, struct as_request *q)
     note(ctx, "~%c", letter(ctx, q));
 }
 
-/* What has happened since the last look; and core's invariants hold. */
+/* Compares the log since the last call, and checks core's invariants. */
 static inline void expect(struct world *w, const char *want)
 {
     w->log[w->n] = '\0';
@@ -128,7 +129,8 @@ static inline uint64_t world_sample(void *ctx, const struct as_request *q, uint6
     return w->size[q - w->q];
 }
 
-/* Requests of the same `kind` are alike where models take no batches; 0: like no other. */
+/* Requests of the same `kind` have the same fingerprint (for models without batching); 0: a unique
+ * one. */
 static inline bool world_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                                struct as_fingerprint *ret_p)
 {
@@ -152,7 +154,7 @@ static inline void world_next_turn(void *ctx)
     ((struct world *)ctx)->works = true;
 }
 
-/* The next turn of the loop. */
+/* Runs the next turn of the loop. */
 static inline void work(struct world *w)
 {
     assert_true(w->works);
@@ -229,14 +231,14 @@ static inline int submit(struct world *w, char c)
     return as_deployment_submit(w->d, req(w, c), w->now);
 }
 
-/* One after the other; all are accepted. */
+/* Submits one after the other; all must be accepted. */
 static inline void submit_all(struct world *w, const char *list)
 {
     for (; *list; list++)
         assert_int_equal(submit(w, *list), 0);
 }
 
-/* The worker's answer, after 10 us; true: the client gets it. */
+/* The worker answers after 10 us. True: the client gets the answer. */
 static inline bool done(struct world *w, char c)
 {
     w->now += 10 * AS_US;
@@ -248,7 +250,7 @@ static inline bool done_with(struct world *w, char c, as_ns service, bool retry)
     return as_replica_done(req(w, c)->replica, req(w, c), service, retry, w->now);
 }
 
-/* The worker's answer to a RECALL of r: these will not start there. */
+/* The worker of r answers a RECALL: it gives these requests back. */
 static inline void returned(struct world *w, char r, const char *list)
 {
     for (; *list; list++)
@@ -256,23 +258,23 @@ static inline void returned(struct world *w, char r, const char *list)
     as_replica_recall_done(rep(w, r), w->now);
 }
 
-/* A letter may be used again after its request has ended. */
-static inline void again(struct world *w, char c)
+/* Makes a new request of a letter whose request has ended. */
+static inline void renew_request(struct world *w, char c)
 {
     as_request_init(req(w, c));
 }
 
-/* The worker of r dies; up to `started` (a request's letter, '-': none) it had started. */
+/* The worker of r dies. It had started streams up to that of request `started` ('-': none). */
 static inline uint64_t die(struct world *w, char r, char started, enum as_loss loss)
 {
     return as_replica_free(rep(w, r), started == '-' ? 0 : req(w, started)->stream, loss, w->now);
 }
 
-/* Requests of that letters, new. */
-static inline void make(struct world *w, const char *list, bool idempotent, uint64_t kind)
+/* Makes new requests of these letters. */
+static inline void make_requests(struct world *w, const char *list, bool idempotent, uint64_t kind)
 {
     for (; *list; list++) {
-        again(w, *list);
+        renew_request(w, *list);
         req(w, *list)->idempotent = idempotent;
         req(w, *list)->kind = kind;
     }

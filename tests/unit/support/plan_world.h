@@ -1,14 +1,14 @@
-/* tests/unit/support/plan_world.h — a deployment "d" whose ops write down what its plan asks for.
+/* tests/unit/support/plan_world.h — a deployment "d" whose ops write what its plan asks for into a
+ * log.
  *
- * The log reads, N being a place's number:
+ * The log has these entries; N is the number of a slot:
  *   +N    start       -N  retire       !N  stop        xN  kill        ~N  gone
  *   ?N    configure; ?N:r2 when the rank is to be 2 and is another one now
- *   HEALTHY           the condition has changed to this (once per change of the status)
- *   7<9   generation 9 was rolled back to 7            *7  generation 7 has settled
- *   DOWN, UP          the deployment is down, or not any more
+ *   HEALTHY           the status has changed to this
+ *   7<9   generation 9 was rolled back to 7            *7  generation 7 is settled
+ *   DOWN, UP          the deployment is down, or is not any more
  *
- * A place takes `need` devices of those that are free when it starts, and has them until it is
- * given up or gone.
+ * A slot takes `need` free devices when it starts, and has them until it is given up or removed.
  */
 #ifndef PLAN_WORLD_H
 #define PLAN_WORLD_H
@@ -23,17 +23,18 @@
 #define START (1000 * AS_SEC)
 
 #define WORLD_VERSIONS 8u
-#define WORLD_PLACES   64u
+#define WORLD_SLOTS    64u
 
 struct world {
     struct as_plan *p;
     struct as_start_limit starts;
-    struct as_plan_target t; /* what the test asks for next */
+    struct as_plan_target t; /* the next target */
     as_ns now;
-    uint32_t devices, *free;       /* that are free; of another world, when that has the machine */
-    uint32_t kept;                 /* for new places */
-    uint32_t need[WORLD_VERSIONS]; /* of a place of this version */
-    uint32_t has[WORLD_PLACES];    /* by number */
+    uint32_t devices,
+        *free;     /* number of free ones, maybe in another world that has the same machine */
+    uint32_t kept; /* reserved for new slots */
+    uint32_t need[WORLD_VERSIONS]; /* by version */
+    uint32_t has[WORLD_SLOTS];     /* by number of the slot */
     uint32_t notes;
     uint64_t first_ask, ask; /* the last one */
     struct as_replica_slot_facts to;
@@ -61,7 +62,7 @@ static inline uint32_t number(const struct as_replica_slot *slot)
 
 static inline uint32_t *devices_of(struct world *w, const struct as_replica_slot *slot)
 {
-    return &w->has[number(slot) % WORLD_PLACES];
+    return &w->has[number(slot) % WORLD_SLOTS];
 }
 
 static inline uint32_t missing(struct world *w, const struct as_replica_slot *slot)
@@ -215,7 +216,7 @@ static const struct as_plan_target usual = {
          .roll_back = true},
 };
 
-/* A plan that acts upon nothing yet. */
+/* A plan before as_plan_run. */
 static inline void world_init(struct world *w)
 {
     *w = (struct world){.now = START, .t = usual};
@@ -231,7 +232,7 @@ static inline void world_fini(struct world *w)
     assert_true(as_list_empty(&w->starts.line));
 }
 
-/* What was written down since the last time, and nothing else. */
+/* Compares the log since the last call. */
 static inline void said(struct world *w, const char *want)
 {
     assert_true(as_plan_ok(w->p));
@@ -266,7 +267,7 @@ static inline struct as_replica_slot *find_place(struct world *w, uint32_t n)
     return f.found;
 }
 
-static inline struct as_replica_slot *place(struct world *w, uint32_t n)
+static inline struct as_replica_slot *slot_of(struct world *w, uint32_t n)
 {
     struct as_replica_slot *slot = find_place(w, n);
 
@@ -276,40 +277,40 @@ static inline struct as_replica_slot *place(struct world *w, uint32_t n)
 
 static inline uint32_t rank(struct world *w, uint32_t n)
 {
-    return as_replica_slot_facts(place(w, n))->rank;
+    return as_replica_slot_facts(slot_of(w, n))->rank;
 }
 
 static inline enum as_replica_slot_state state(struct world *w, uint32_t n)
 {
-    return as_replica_slot_state(place(w, n));
+    return as_replica_slot_state(slot_of(w, n));
 }
 
 static inline void ready(struct world *w, uint32_t n)
 {
-    as_replica_slot_ready(place(w, n), w->now);
+    as_replica_slot_ready(slot_of(w, n), w->now);
 }
 
 static inline void died(struct world *w, uint32_t n, enum as_exit_kind kind)
 {
-    as_replica_slot_died(place(w, n), kind, AS_STR("it ended"), w->now);
+    as_replica_slot_died(slot_of(w, n), kind, AS_STR("it ended"), w->now);
 }
 
-/* It drains at once and ends when told to; what is said of it is not written down. */
+/* A slot drains at once and ends when it is stopped; the log of this is dropped. */
 static inline void ends(struct world *w, uint32_t n)
 {
     size_t before = w->n;
 
-    as_replica_slot_retired(place(w, n), w->now);
+    as_replica_slot_retired(slot_of(w, n), w->now);
     w->n = before;
     died(w, n, AS_EXIT_STOPPED);
 }
 
 static inline void answer(struct world *w, uint32_t n, bool ok)
 {
-    as_replica_slot_configured(place(w, n), w->ask, ok, AS_STR("no"), w->now);
+    as_replica_slot_configured(slot_of(w, n), w->ask, ok, AS_STR("no"), w->now);
 }
 
-/* Until `when`, doing what is due on the way. */
+/* Lets time pass until `when`, and does what is due on the way. */
 static inline void pass(struct world *w, as_ns time)
 {
     as_ns end = w->now + time;
@@ -323,8 +324,8 @@ static inline void pass(struct world *w, as_ns time)
     w->now = end;
 }
 
-/* Everything that was asked for happens, until nothing more is, but of the one that waits: the log
- * is dropped. */
+/* Carries out everything that the plan asks for until there is nothing more, except for slots that
+ * wait; the log is dropped. */
 static inline void calm_but(struct world *w, uint32_t waiting)
 {
     for (uint32_t turn = 0; turn < 1000; turn++) {
@@ -362,7 +363,7 @@ static inline void calm(struct world *w)
     calm_but(w, UINT32_MAX);
 }
 
-/* Three replicas of version 1, healthy. */
+/* Three healthy replicas of version 1. */
 static inline void world_healthy(struct world *w)
 {
     world_init(w);

@@ -95,11 +95,11 @@ static void test_fewer_slots_than_execute(void **state AS_UNUSED)
     join(w, 'X', 3, 0);
     submit_all(w, "abcde");
     expect(w, "a>X b>X c>X");
-    grant(w, 'X', 1, 0); /* nobody is taken away from its handler … */
+    grant(w, 'X', 1, 0); /* executing requests go on … */
     assert_int_equal(as_deployment_ongoing(w->d), 1);
     assert_int_equal(as_deployment_prefetched(w->d), 2);
     done(w, 'a');
-    done(w, 'c'); /* … and nobody else starts before there are fewer than that */
+    done(w, 'c'); /* … and no other starts before there is a free slot */
     expect(w, "");
     done(w, 'b');
     expect(w, "d>X");
@@ -169,7 +169,7 @@ static void test_the_deadline_ends_queued_and_sent_requests(void **state AS_UNUS
     expect(w, "a!D a=EDEADLINE c=EDEADLINE ~c");
     assert_true(as_deployment_next_deadline(w->d) == w->now + 7);
     assert_int_equal(as_deployment_ongoing(w->d),
-                     1); /* a keeps its slot until the worker says so */
+                     1); /* a keeps its slot until the worker answers */
     w->now += 6;
     assert_false(done_with(w, 'a', 0, false));
     expect(w, "~a b>X");
@@ -210,7 +210,7 @@ static void test_a_client_that_leaves_while_the_worker_has_it(void **state AS_UN
     submit_all(w, "ab");
     as_deployment_cancel(w->d, req(w, 'a'), w->now);
     expect(w, "a>X a!C");
-    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* again: nothing */
+    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* again: no effect */
     as_deployment_expire(w->d, AS_NEVER - 1);
     expect(w, "");
     assert_int_equal(as_deployment_ongoing(w->d), 1);
@@ -254,8 +254,8 @@ static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* Else a worker that has async models beside a short sync one is idle for a round trip after each
- * request of the latter. */
+/* Otherwise a worker that has async models and a fast sync one would idle for a round trip after
+ * each request of the latter. */
 static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -279,7 +279,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     assert_true(done_with(w, 'b', PREFETCH_WORK / 3, false));
     expect(w, "f>X");
     assert_int_equal(as_deployment_ongoing(w->d), 3);
-    join(w, 'Y', 1, 8); /* it could begin with one of them at once */
+    join(w, 'Y', 1, 8); /* it could start one of them at once */
     expect(w, "X<f");
     returned(w, 'X', "f");
     expect(w, "f>Y");
@@ -290,7 +290,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     world_free(w);
 }
 
-/* The worker granted so much in advance, whatever it is for. */
+/* The prefetch that the worker granted also limits what waits for a cap. */
 static void test_what_waits_behind_caps_is_bounded_by_the_prefetch(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -349,7 +349,7 @@ static void test_down_ends_what_waits_and_refuses_more(void **state AS_UNUSED)
     as_deployment_set_down(w->d, true, w->now);
     expect(w, "a>X b=EUNAVAILABLE ~b c=EUNAVAILABLE ~c");
     assert_int_equal(submit(w, 'd'), AS_EUNAVAILABLE);
-    assert_true(done(w, 'a')); /* what is sent goes on */
+    assert_true(done(w, 'a')); /* sent requests go on */
     as_deployment_set_down(w->d, false, w->now);
     submit_all(w, "e");
     expect(w, "e>X");
@@ -371,13 +371,13 @@ static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNU
     world_free(w);
 }
 
-/* It waits to be told why its replica has died, and would then run again. */
+/* The request is parked until the cause of the death is known, and would then run again. */
 static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
     join(w, 'X', 1, 0);
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     submit_all(w, "a");
     assert_true(die(w, 'X', 'a', AS_LOSS_PENDING) > 0);
     expect(w, "a>X");

@@ -1,28 +1,28 @@
-/* Specification of core/dispatch/deployment: requests that another deployment takes, and copies
- * that nobody waits for. */
+/* Specification of core/dispatch/deployment: requests that have a fallback deployment, and mirrored
+ * copies. */
 #include "deployment_world.h"
 
-static void has_fallback(struct world *w, const char *list)
+static void set_fallback(struct world *w, const char *list)
 {
     for (; *list; list++)
         req(w, *list)->has_fallback = true;
 }
 
-/* --- what another deployment takes --- */
+/* --- requests with a fallback --- */
 
 static void test_it_does_not_wait_for_a_first_replica(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    has_fallback(w, "ac");
+    set_fallback(w, "ac");
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
-    assert_int_equal(submit(w, 'b'), 0); /* nobody else takes this one */
+    assert_int_equal(submit(w, 'b'), 0); /* this one has no fallback */
     assert_int_equal(as_deployment_stat(w->d)->accepted, 1);
     join(w, 'X', 0, 0);
     assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE); /* it has no slots yet */
     grant(w, 'X', 1, 0);
-    again(w, 'c');
-    has_fallback(w, "c");
+    renew_request(w, 'c');
+    set_fallback(w, "c");
     assert_int_equal(submit(w, 'c'), 0);
     expect(w, "b>X");
     done(w, 'b');
@@ -35,7 +35,7 @@ static void test_it_waits_where_replicas_are_busy(void **state AS_UNUSED)
     struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
 
     join(w, 'X', 1, 0);
-    has_fallback(w, "abc");
+    set_fallback(w, "abc");
     submit_all(w, "ab");
     assert_int_equal(submit(w, 'c'), AS_EFULL);
     expect(w, "a>X");
@@ -51,7 +51,7 @@ static void test_a_replica_that_drains_serves_nobody(void **state AS_UNUSED)
     join(w, 'X', 1, 0);
     as_replica_drain(rep(w, 'X'), true, w->now);
     assert_false(as_deployment_serves(w->d, 0));
-    has_fallback(w, "a");
+    set_fallback(w, "a");
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     as_replica_drain(rep(w, 'X'), false, w->now);
     assert_true(as_deployment_serves(w->d, 0));
@@ -64,7 +64,7 @@ static struct world *dying(void)
     struct world *w = world_new();
 
     join(w, 'X', 2, 0);
-    has_fallback(w, "abc");
+    set_fallback(w, "abc");
     submit_all(w, "abcd");
     expect(w, "a>X b>X");
     return w;
@@ -113,7 +113,7 @@ static void test_batches_that_wait_leave_too(void **state AS_UNUSED)
 
     assert_int_equal(as_deployment_set_batching(w->d, 0, &conf), 0);
     join(w, 'X', 1, 0);
-    has_fallback(w, "ac");
+    set_fallback(w, "ac");
     submit_all(w, "abc");
     expect(w, "");
     as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now);
@@ -122,9 +122,9 @@ static void test_batches_that_wait_leave_too(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* --- copies --- */
+/* --- mirrored copies --- */
 
-static int is_mirror(struct world *w, char c)
+static int submit_mirror(struct world *w, char c)
 {
     req(w, c)->is_mirror = true;
     return submit(w, c);
@@ -134,15 +134,15 @@ static void test_a_copy_gets_a_free_slot_or_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    assert_int_equal(is_mirror(w, 'a'), AS_EFULL);
+    assert_int_equal(submit_mirror(w, 'a'), AS_EFULL);
     join(w, 'X', 1, 8);
     submit_all(w, "z"); /* from now on X prefetches */
     done(w, 'z');
-    assert_int_equal(is_mirror(w, 'b'), 0);
-    assert_int_equal(is_mirror(w, 'c'), AS_EFULL);
+    assert_int_equal(submit_mirror(w, 'b'), 0);
+    assert_int_equal(submit_mirror(w, 'c'), AS_EFULL);
     done(w, 'b');
     as_deployment_set_down(w->d, true, w->now);
-    assert_int_equal(is_mirror(w, 'd'), AS_EFULL);
+    assert_int_equal(submit_mirror(w, 'd'), AS_EFULL);
     expect(w, "z>X b>X");
     assert_int_equal(as_deployment_stat(w->d)->mirrored, 1);
     assert_int_equal(as_deployment_stat(w->d)->mirror_dropped, 3);
@@ -156,12 +156,12 @@ static void test_a_copy_is_not_sent_again(void **state AS_UNUSED)
 
     join(w, 'X', 2, 0);
     req(w, 'a')->idempotent = true;
-    assert_int_equal(is_mirror(w, 'a'), 0);
-    assert_int_equal(is_mirror(w, 'b'), 0);
+    assert_int_equal(submit_mirror(w, 'a'), 0);
+    assert_int_equal(submit_mirror(w, 'b'), 0);
     join(w, 'Y', 2, 0);
     as_replica_free(rep(w, 'X'), req(w, 'a')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "a>X b>X a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b");
-    assert_int_equal(is_mirror(w, 'c'), 0);
+    assert_int_equal(submit_mirror(w, 'c'), 0);
     assert_false(done_with(w, 'c', 0, true)); /* the worker did not start it */
     expect(w, "c>Y c=EUNAVAILABLE ~c");
     world_free(w);
@@ -173,10 +173,10 @@ static void test_a_copy_may_fill_a_batch(void **state AS_UNUSED)
     struct world *w = world_new();
 
     assert_int_equal(as_deployment_set_batching(w->d, 0, &conf), 0);
-    assert_int_equal(is_mirror(w, 'a'), AS_EFULL);
+    assert_int_equal(submit_mirror(w, 'a'), AS_EFULL);
     join(w, 'X', 1, 0);
-    again(w, 'a');
-    assert_int_equal(is_mirror(w, 'a'), 0);
+    renew_request(w, 'a');
+    assert_int_equal(submit_mirror(w, 'a'), 0);
     submit_all(w, "b");
     expect(w, "X:2 a>X b>X");
     world_free(w);

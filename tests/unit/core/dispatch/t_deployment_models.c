@@ -1,5 +1,5 @@
 /* Specification of core/dispatch/deployment: replicas that do not all serve the same models, as
- * while one version of a deployment takes the place of another. The log is deployment_world.h's. */
+ * during an update to another version. deployment_world.h explains the log. */
 #include "deployment_world.h"
 
 #define OLD 1u /* a model that only A serves … */
@@ -8,7 +8,7 @@
 static void of_model(struct world *w, const char *list, uint32_t model)
 {
     for (; *list; list++) {
-        again(w, *list);
+        renew_request(w, *list);
         req(w, *list)->model = model;
     }
 }
@@ -69,7 +69,8 @@ static void test_all_have_all_until_it_is_said(void **state AS_UNUSED)
     assert_false(as_deployment_is_mixed(w->d));
     submit_all(w, "abc");
     expect(w, "a>A b>B");
-    serve(w, 'B', OLD, false); /* c, which waits, is no longer B's; b, which is there, stays */
+    serve(w, 'B', OLD,
+          false); /* c, which waits, cannot go to B any more; b, which is there, stays */
     assert_true(done(w, 'b'));
     expect(w, "");
     serve(w, 'B', OLD, true);
@@ -85,9 +86,9 @@ static void test_it_is_neither_prefetched_nor_recalled_to_the_other(void **state
     of_model(w, "abcd", OLD);
     join_both(w, 1, 4);
     submit_all(w, "a");
-    done(w, 'a'); /* the time that A takes is known: it prefetches */
+    done(w, 'a'); /* now A's service time is known, so it prefetches */
     w->n = 0;
-    again(w, 'a');
+    renew_request(w, 'a');
     of_model(w, "a", OLD);
     submit_all(w, "abcd");
     expect(w, "a>A b>A c>A d>A"); /* B has a free slot, and nothing is asked back for it */
@@ -157,14 +158,14 @@ static void test_a_fallback_takes_what_nobody_here_has(void **state AS_UNUSED)
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now); /* B serves, but not this model */
     assert_false(as_deployment_serves(w->d, OLD));
     expect(w, "a>A a=EUNAVAILABLE ~a b=EUNAVAILABLE ~b");
-    again(w, 'a');
+    renew_request(w, 'a');
     of_model(w, "a", OLD);
     req(w, 'a')->has_fallback = true;
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     world_free(w);
 }
 
-/* --- models that go --- */
+/* --- dropped models --- */
 
 static void test_what_waits_for_a_model_that_goes_is_answered(void **state AS_UNUSED)
 {
@@ -178,7 +179,7 @@ static void test_what_waits_for_a_model_that_goes_is_answered(void **state AS_UN
     w->n = 0;
     as_deployment_drop_model(w->d, OLD, w->now);
     expect(w, "b=EUNAVAILABLE ~b");
-    assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE); /* resolved before it went */
+    assert_int_equal(submit(w, 'c'), AS_EUNAVAILABLE); /* its model was looked up before the drop */
     assert_true(done(w, 'a'));                         /* A ends what it has */
     done(w, 'd');
     expect(w, "e>B");
@@ -220,11 +221,11 @@ static void test_a_model_that_has_gone_can_come_back(void **state AS_UNUSED)
     join_both(w, 1, 0);
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
     as_deployment_drop_model(w->d, OLD, w->now);
-    join(w, 'C', 1, 0); /* a newcomer has not what is gone … */
+    join(w, 'C', 1, 0); /* a new replica does not serve dropped models … */
     assert_int_equal(submit(w, 'a'), AS_EUNAVAILABLE);
     assert_true(as_deployment_ok(w->d));
-    serve(w, 'C', OLD, true); /* … until it says so */
-    again(w, 'a');
+    serve(w, 'C', OLD, true); /* … until as_replica_set_model */
+    renew_request(w, 'a');
     of_model(w, "a", OLD);
     submit_all(w, "a");
     expect(w, "a>C");
@@ -255,7 +256,7 @@ static void test_a_suspect_is_tried_where_its_model_is(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* The replica that was kept free for one is free for the next suspect at once. */
+/* The replica that was reserved for one is free for the next suspect at once. */
 static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -303,12 +304,11 @@ static void test_an_index_is_free_when_nothing_of_it_is_left(void **state AS_UNU
     assert_false(as_deployment_is_unused(w->d, OLD));
     as_replica_free(rep(w, 'A'), 0, AS_LOSS_KILLED, w->now);
     assert_true(as_deployment_is_unused(w->d, OLD));
-    assert_int_equal(submit(w, 'b'), AS_EUNAVAILABLE); /* it is gone all the same */
+    assert_int_equal(submit(w, 'b'), AS_EUNAVAILABLE); /* it is dropped all the same */
     as_deployment_forget_model(w->d, OLD);
     assert_true(as_deployment_ok(w->d));
     assert_false(as_deployment_is_mixed(w->d));
-    /* another model: its cap and its batches are its own, and B has it until it is said otherwise
-     */
+    /* another model with its own cap and batching, which B serves until it is set otherwise */
     assert_int_equal(as_deployment_set_model(w->d, OLD, 2), 0);
     assert_int_equal(as_deployment_set_batching(w->d, OLD, &conf), 0);
     conf.max_size = 5;
@@ -323,7 +323,7 @@ static void test_an_index_is_free_when_nothing_of_it_is_left(void **state AS_UNU
     world_free(w);
 }
 
-/* Nobody has said yet why their worker died: they may come back. */
+/* The cause of their worker's death is not known yet: they may come back. */
 static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -346,7 +346,7 @@ static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNU
     world_free(w);
 }
 
-/* What the former model's requests did says nothing of the next one's. */
+/* What requests of the former model did must not be blamed on the next model. */
 static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -363,7 +363,7 @@ static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
     as_deployment_drop_model(w->d, OLD, w->now);
     assert_false(as_deployment_is_unused(w->d, OLD)); /* b's body may have to be read */
     w->now += 2 * AS_SEC;                             /* repeat_verdict_wait */
-    as_deployment_expire(w->d, w->now);               /* it has been */
+    as_deployment_expire(w->d, w->now);               /* now it has been read */
     assert_true(as_deployment_is_unused(w->d, OLD));
     as_deployment_forget_model(w->d, OLD);
     assert_true(as_deployment_ok(w->d));

@@ -1,5 +1,5 @@
-/* Specification of how core/dispatch/deployment reads large bodies: only where somebody may be to
- * blame, and a portion in each turn. The log is deployment_world.h's.
+/* Specification of how core/dispatch/deployment reads large bodies: only if they may have ended a
+ * worker, and one portion in each turn. deployment_world.h explains the log.
  */
 #include "deployment_world.h"
 
@@ -7,10 +7,10 @@
 
 #define PORTION AS_DEPLOYMENT_PORTION
 
-/* Requests of that size each, which may run twice or not. */
+/* Requests of that size, idempotent or not. */
 static void large(struct world *w, const char *list, uint64_t size, bool idempotent)
 {
-    make(w, list, idempotent, 0);
+    make_requests(w, list, idempotent, 0);
     for (; *list; list++)
         w->size[*list - 'a'] = size;
 }
@@ -36,7 +36,7 @@ static void test_a_portion_is_read_in_a_turn(void **state AS_UNUSED)
     assert_int_equal(as_deployment_suspects(w->d), 3);
     assert_false(w->works);
     expect(w, "");
-    assert_int_equal(w->prints, 3); /* they are known: none was read again */
+    assert_int_equal(w->prints, 3); /* all three are known: none was read again */
     world_free(w);
 }
 
@@ -62,7 +62,8 @@ static void test_one_body_may_take_several_turns(void **state AS_UNUSED)
     }
 }
 
-/* Those that have ended go as soon as they are read: memory is given back over the turns, too. */
+/* Requests that have ended are released as soon as they are read; freeing memory is spread over
+ * turns, too. */
 static void test_what_has_ended_goes_when_it_is_read(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -119,7 +120,7 @@ static void test_a_deployment_may_go_while_bodies_are_read(void **state AS_UNUSE
     free(w);
 }
 
-/* --- where nobody has said why --- */
+/* --- the cause is not known --- */
 
 static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state AS_UNUSED)
 {
@@ -142,7 +143,7 @@ static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state A
     world_free(w);
 }
 
-/* Time is over, the bodies are being read, and the word comes. */
+/* The time is over and bodies are being read when the cause is reported. */
 static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
 {
     static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED};
@@ -197,13 +198,13 @@ static void test_late_words_find_what_was_read(void **state AS_UNUSED)
 
 /* --- is it like one that ended a worker? --- */
 
-/* a (alike: 7) has ended A, and is tried at B; C is there for the others. */
+/* a (fingerprint 7) has ended A, and is in quarantine at B; C serves the others. */
 static struct world *suspected(uint64_t size)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 7);
-    make(w, "c", true, 8);
+    make_requests(w, "ab", true, 7);
+    make_requests(w, "c", true, 8);
     for (char c = 'a'; c <= 'c'; c++) {
         w->size[c - 'a'] = size;
         w->sample[c - 'a'] = 1;
@@ -238,7 +239,7 @@ static void test_what_fits_a_turn_is_compared_at_once(void **state AS_UNUSED)
 
         submit_all(w, "c");
         assert_int_equal(w->works, more);
-        if (more) { /* else it waits, as if it were one */
+        if (more) { /* until it is compared it waits as a suspect */
             assert_int_equal(as_deployment_suspects(w->d), 1);
             expect(w, "");
             work(w);
@@ -256,7 +257,7 @@ static void test_a_copy_is_found_out_over_the_turns(void **state AS_UNUSED)
     submit_all(w, "b");
     work(w);
     expect(w, "");
-    assert_int_equal(as_deployment_suspects(w->d), 1); /* a is being tried */
+    assert_int_equal(as_deployment_suspects(w->d), 1); /* a is in quarantine */
     assert_true(done(w, 'a'));
     assert_ptr_equal(req(w, 'b')->blame, NULL);
     assert_int_equal(req(w, 'b')->state, AS_REQ_SENT);
@@ -280,13 +281,13 @@ static void test_a_condemned_copy_is_refused_when_it_is_read(void **state AS_UNU
     world_free(w);
 }
 
-/* Of all that waits the copies are found without holding up the loop. */
+/* Waiting requests with the same fingerprint are found without blocking the loop. */
 static void test_the_queue_is_looked_at_over_the_turns(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abd", true, 7);
-    make(w, "ce", true, 0);
+    make_requests(w, "abd", true, 7);
+    make_requests(w, "ce", true, 0);
     for (char c = 'a'; c <= 'e'; c++)
         w->size[c - 'a'] = PORTION;
     join(w, 'A', 1, 0);
@@ -319,7 +320,7 @@ static void test_a_client_may_leave_while_it_is_compared(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* A body that was begun and then not wanted: the next one begins at its first byte. */
+/* A body was partly read and is not needed any more: the next one starts at its first byte. */
 static void test_what_goes_on_while_it_is_read_is_read_anew(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -331,7 +332,7 @@ static void test_what_goes_on_while_it_is_read_is_read_anew(void **state AS_UNUS
     w->n = 0;
     verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deployment_expire(w->d, w->now); /* the word is late: a's body is read, a portion of it */
+    as_deployment_expire(w->d, w->now); /* the report is late: a portion of a's body is read */
     assert_int_equal(w->prints, 0);
     as_deployment_verdict(w->d, verdict, AS_LOSS_KILLED, w->now);
     join(w, 'B', 1, 0);

@@ -1,5 +1,5 @@
-/* Specification of how core/dispatch/deployment takes replicas out that fail or are slow, and takes
- * them in again. The log is deployment_world.h's.
+/* Specification of how core/dispatch/deployment ejects replicas that fail or are slow, and readmits
+ * them. deployment_world.h explains the log.
  */
 #include "deployment_world.h"
 
@@ -12,13 +12,13 @@ static struct world *three(void)
     return w;
 }
 
-/* One request, which the replica r answers after `service`; the others are busy meanwhile. */
+/* One request that replica r answers after `service`; the other replicas are busy meanwhile. */
 static void serve(struct world *w, char r, as_ns service, bool failed)
 {
     char c = 'a';
 
     for (int i = 0; i < 3; i++, c++) {
-        again(w, c);
+        renew_request(w, c);
         req(w, c)->kind = 0;
         assert_int_equal(submit(w, c), 0);
         if (letter_of(req(w, c)->replica) == r)
@@ -55,7 +55,7 @@ static void test_one_that_fails_where_others_do_not_is_out(void **state AS_UNUSE
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     assert_int_equal(as_deployment_stat(w->d)->ejected, 1);
     for (char c = 'a'; c <= 'd'; c++) {
-        again(w, c);
+        renew_request(w, c);
         submit(w, c);
     }
     assert_null(strchr(w->log, 'A'));
@@ -88,7 +88,7 @@ static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_HALF_OPEN);
     grant(w, 'A', 4, 4); /* one at a time, whatever it has room for */
     for (char c = 'a'; c <= 'd'; c++) {
-        again(w, c);
+        renew_request(w, c);
         submit(w, c);
     }
     assert_int_equal(as_replica_unanswered(rep(w, 'A')), 1);
@@ -137,20 +137,20 @@ static void test_the_last_ones_are_taken_in_at_once(void **state AS_UNUSED)
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     as_replica_drain(rep(w, 'C'), true, w->now);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_CLOSED);
-    again(w, 'a');
+    renew_request(w, 'a');
     submit(w, 'a');
     expect(w, "a>A");
     world_free(w);
 }
 
-/* What it finds in the queue must not go before what has come back from the dead one. */
+/* Requests in the queue must not go before those that came back from the dead replica. */
 static void test_who_is_let_in_by_a_death_serves_the_oldest_first(void **state AS_UNUSED)
 {
     struct world *w = three();
 
     bad(w, 'A', 5);
     as_replica_free(rep(w, 'C'), 0, AS_LOSS_KILLED, w->now);
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     submit_all(w, "abc");
     w->n = 0;
     die(w, 'B', 'a', AS_LOSS_KILLED);
@@ -169,12 +169,12 @@ static void test_one_that_is_several_times_slower_is_out(void **state AS_UNUSED)
         serve(w, 'B', AS_MS, false);
         serve(w, 'C', AS_MS, false);
         serve(w, 'A', 10 * AS_MS, false);
-        assert_true(i > 14 || !state_of(w, 'A')); /* not on the word of a few */
+        assert_true(i > 14 || !state_of(w, 'A')); /* not after a few samples */
     }
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     w->now += AS_SEC;
     as_deployment_expire(w->d, w->now);
-    for (int i = 0; i < 3; i++) /* the probes say that it still is */
+    for (int i = 0; i < 3; i++) /* the probes show that it is still slow */
         serve(w, 'A', 10 * AS_MS, false);
     assert_int_equal(state_of(w, 'A'), AS_BREAKER_OPEN);
     world_free(w);
@@ -189,7 +189,7 @@ static void test_slow_models_make_no_slow_replica(void **state AS_UNUSED)
         serve(w, 'B', AS_MS, false);
         serve(w, 'C', AS_MS, false);
         for (char c = 'a'; c <= 'c'; c++) { /* A has the slow ones */
-            again(w, c);
+            renew_request(w, c);
             req(w, c)->model = 1;
             submit(w, c);
         }
@@ -210,8 +210,8 @@ static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_U
         serve(w, 'B', AS_MS, false);
         serve(w, 'C', AS_MS, false);
     }
-    for (int i = 0; i < 5; i++) { /* too little for anybody: nobody's failure */
-        again(w, 'a');
+    for (int i = 0; i < 5; i++) { /* too short for any replica: not counted as a failure */
+        renew_request(w, 'a');
         req(w, 'a')->deadline = w->now + AS_MS;
         submit(w, 'a');
         w->now += AS_MS;
@@ -225,7 +225,7 @@ static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_U
     grant(w, 'B', 0, 0);
     grant(w, 'C', 0, 0);
     for (char c = 'a'; c <= 'e'; c++) {
-        again(w, c);
+        renew_request(w, c);
         req(w, c)->deadline = w->now + AS_SEC;
         submit(w, c);
     }

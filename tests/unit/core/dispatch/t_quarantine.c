@@ -1,6 +1,6 @@
-/* Specification of what core/dispatch/deployment does about deaths: verdicts that come later,
- * attempts and budget, suspects that run alone, requests that are refused. The log is
- * deployment_world.h's.
+/* Specification of what core/dispatch/deployment does after deaths: causes that are reported later,
+ * attempts and the retry budget, suspects that run alone, requests that are refused.
+ * deployment_world.h explains the log.
  */
 #include "deployment_world.h"
 
@@ -8,7 +8,7 @@ static void test_after_an_outside_kill_it_runs_again_and_again(void **state AS_U
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     join(w, 'A', 1, 0);
     assert_int_equal(submit(w, 'a'), 0);
     for (int i = 0; i < 20; i++) {
@@ -18,7 +18,7 @@ static void test_after_an_outside_kill_it_runs_again_and_again(void **state AS_U
     w->n = 0;
     assert_true(done(w, 'a'));
     expect(w, "");
-    assert_int_equal(w->prints, 0); /* nobody was suspected */
+    assert_int_equal(w->prints, 0); /* no request was a suspect */
     world_free(w);
 }
 
@@ -26,7 +26,7 @@ static void test_unexplained_losses_are_counted(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     join(w, 'C', 1, 0);
@@ -43,18 +43,18 @@ static void test_broken_links_have_a_budget(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abcde", true, 0);
+    make_requests(w, "abcde", true, 0);
     join(w, 'A', 5, 0);
     submit_all(w, "abcde");
     w->n = 0;
-    die(w, 'A', 'e', AS_LOSS_LINK); /* three in any case, 10 % of five are none */
+    die(w, 'A', 'e', AS_LOSS_LINK); /* at least three; 10 % of five would be none */
     expect(w, "d=EMAYHAVERUN ~d e=EMAYHAVERUN ~e");
     join(w, 'B', 3, 0);
     done(w, 'a');
     done(w, 'b');
     done(w, 'c');
     w->n = 0;
-    make(w, "a", true, 0); /* the budget has come back */
+    make_requests(w, "a", true, 0); /* the budget has come back */
     submit(w, 'a');
     die(w, 'B', 'a', AS_LOSS_LINK);
     expect(w, "a>B");
@@ -62,13 +62,13 @@ static void test_broken_links_have_a_budget(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* Of a replica that lives on: one connection of a simple worker. */
+/* The replica lives on: only one connection of a simple worker has broken. */
 static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ad", true, 0);
-    make(w, "bc", false, 0);
+    make_requests(w, "ad", true, 0);
+    make_requests(w, "bc", false, 0);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     as_replica_drain(rep(w, 'B'), true, w->now);
@@ -96,12 +96,12 @@ static void test_what_had_not_started_never_waits_for_the_verdict(void **state A
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 1, 4);
     join(w, 'B', 0, 0);
     submit(w, 'a');
     done_with(w, 'a', AS_US, false); /* fast: the next two are prefetched */
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     submit_all(w, "ab");
     w->n = 0;
     assert_true(die(w, 'A', 'a', AS_LOSS_PENDING) > 0);
@@ -116,7 +116,7 @@ static void test_the_verdict_lets_the_others_go_on(void **state AS_UNUSED)
     struct world *w = world_new();
     uint64_t verdict;
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
@@ -136,7 +136,7 @@ static void test_without_a_verdict_it_goes_on_after_a_while(void **state AS_UNUS
     struct world *w = world_new();
     uint64_t verdict;
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
@@ -147,7 +147,7 @@ static void test_without_a_verdict_it_goes_on_after_a_while(void **state AS_UNUS
     w->now++;
     as_deployment_expire(w->d, w->now);
     expect(w, "a>B");
-    /* lost once more, it waits with patience: a second worker is the price of haste */
+    /* lost once more, it waits longer: in haste it could end a second worker */
     verdict = die(w, 'B', 'a', AS_LOSS_PENDING);
     assert_true(as_deployment_next_deadline(w->d) == w->now + 2 * AS_SEC);
     assert_int_equal(as_deployment_parked(w->d), 1);
@@ -161,7 +161,7 @@ static void test_a_client_that_leaves_or_is_late_does_not_wait(void **state AS_U
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     req(w, 'b')->deadline = w->now + AS_MS;
     submit_all(w, "ab");
@@ -173,10 +173,10 @@ static void test_a_client_that_leaves_or_is_late_does_not_wait(void **state AS_U
     as_deployment_expire(w->d, w->now);
     expect(w, "b=EDEADLINE");
     assert_int_equal(as_deployment_parked(w->d), 0);
-    w->now += 24 * AS_MS - 1; /* their bodies are kept for the word … */
+    w->now += 24 * AS_MS - 1; /* their bodies stay until the cause is known … */
     as_deployment_expire(w->d, w->now);
     expect(w, "");
-    w->now++; /* … as long as they would have waited, and then only their fingerprints */
+    w->now++; /* … or for as long as they would have waited; then only their fingerprints stay */
     as_deployment_expire(w->d, w->now);
     expect(w, "~a ~b");
     assert_int_equal(w->prints, 2);
@@ -188,14 +188,14 @@ static void test_a_suspect_runs_alone(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     submit_all(w, "a");
     submit_all(w, "b");
     w->n = 0;
     die(w, 'A', 'a', AS_LOSS_CRASHED);
-    /* B has b: it is kept free for a until b is done */
+    /* B has b: it is reserved for a until b is done */
     expect(w, "");
     assert_int_equal(as_deployment_suspects(w->d), 1);
     submit(w, 'c');
@@ -203,7 +203,7 @@ static void test_a_suspect_runs_alone(void **state AS_UNUSED)
     done(w, 'b');
     expect(w, "a>B");
     assert_int_equal(as_deployment_stat(w->d)->trials, 1);
-    assert_true(done(w, 'a')); /* innocent: the replica is everybody's again */
+    assert_true(done(w, 'a')); /* harmless: the replica serves other requests again */
     expect(w, "c>B");
     assert_int_equal(as_deployment_suspects(w->d), 0);
     world_free(w);
@@ -213,7 +213,7 @@ static void test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest(void
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     join(w, 'C', 2, 0);
@@ -229,7 +229,7 @@ static void test_the_second_death_condemns_for_a_while(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abcd", true, 5);
+    make_requests(w, "abcd", true, 5);
     for (char r = 'A'; r <= 'D'; r++)
         join(w, r, 1, 0);
     submit(w, 'a');
@@ -242,7 +242,7 @@ static void test_the_second_death_condemns_for_a_while(void **state AS_UNUSED)
     assert_int_equal(submit(w, 'c'), AS_EPOISON);
     assert_int_equal(as_deployment_stat(w->d)->quarantined, 3);
     w->now++;
-    submit(w, 'd'); /* on probation: alone, and one more death is enough */
+    submit(w, 'd'); /* a suspect again: it runs alone, and one more death is enough */
     die(w, 'C', 'd', AS_LOSS_CRASHED);
     expect(w, "d>C d=EPOISON ~d");
     world_free(w);
@@ -252,7 +252,7 @@ static void test_one_that_must_not_run_twice_is_remembered_too(void **state AS_U
 {
     struct world *w = world_new();
 
-    make(w, "abc", false, 5);
+    make_requests(w, "abc", false, 5);
     for (char r = 'A'; r <= 'C'; r++)
         join(w, r, 1, 0);
     submit(w, 'a');
@@ -269,7 +269,7 @@ static void test_a_client_that_left_does_not_hide_a_pill(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 5);
+    make_requests(w, "ab", true, 5);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
@@ -284,8 +284,8 @@ static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abcd", true, 5);
-    make(w, "xy", true, 0);
+    make_requests(w, "abcd", true, 5);
+    make_requests(w, "xy", true, 0);
     join(w, 'A', 1, 0);
     submit_all(w, "abxcyd");
     w->n = 0;
@@ -294,8 +294,7 @@ static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
     join(w, 'B', 1, 0);
     join(w, 'C', 1, 0);
     join(w, 'D', 1, 0);
-    /* one of them at a time, in the first replica that is idle; which of two comes first does not
-     * matter */
+    /* one of them at a time, in the first replica that is idle, whichever that is */
     expect(w, "x>B y>C b>D");
     die(w, 'D', 'b', AS_LOSS_CRASHED);
     expect(w, "c=EPOISON ~c d=EPOISON ~d a=EPOISON ~a b=EPOISON ~b");
@@ -306,7 +305,7 @@ static void test_an_acquittal_is_for_all_that_are_alike(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 5);
+    make_requests(w, "abc", true, 5);
     join(w, 'A', 1, 0);
     submit_all(w, "abc");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
@@ -314,7 +313,7 @@ static void test_an_acquittal_is_for_all_that_are_alike(void **state AS_UNUSED)
     w->n = 0;
     done(w, 'b');
     expect(w, "a>B c>B");
-    make(w, "d", true, 5);
+    make_requests(w, "d", true, 5);
     assert_int_equal(submit(w, 'd'), 0);
     expect(w, "d>B");
     world_free(w);
@@ -324,24 +323,24 @@ static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 5);
-    make(w, "b", true, 6);
+    make_requests(w, "a", true, 5);
+    make_requests(w, "b", true, 6);
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
     die(w, 'A', 'b', AS_LOSS_CRASHED);
     join(w, 'B', 2, 0);
     join(w, 'C', 2, 0);
     w->n = 0;
-    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the pill; of two replicas one is in quarantine */
+    die(w, 'B', 'a', AS_LOSS_CRASHED); /* the poison; of two replicas one may be in quarantine */
     expect(w, "a=EPOISON ~a b>C");
     assert_true(done(w, 'b'));
-    make(w, "cd", true, 6);
+    make_requests(w, "cd", true, 6);
     submit_all(w, "cd");
     expect(w, "c>C d>C");
     world_free(w);
 }
 
-/* Reading all bodies takes long, and blame cannot fall on them. */
+/* After a kill from outside bodies are not read, which would take long for nothing. */
 static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSED)
 {
     static const enum as_loss outside[] = {AS_LOSS_KILLED, AS_LOSS_UNKNOWN};
@@ -350,8 +349,8 @@ static void test_for_a_kill_from_outside_nothing_is_hashed(void **state AS_UNUSE
         struct world *w = world_new();
         uint64_t verdict;
 
-        make(w, "ac", true, 5);
-        make(w, "b", false, 6);
+        make_requests(w, "ac", true, 5);
+        make_requests(w, "b", false, 6);
         join(w, 'A', 4, 0);
         join(w, 'B', 4, 0);
         as_replica_drain(rep(w, 'B'), true, w->now);
@@ -375,13 +374,13 @@ static void test_a_late_verdict_still_blames(void **state AS_UNUSED)
     struct world *w = world_new();
     uint64_t verdict;
 
-    make(w, "ab", true, 5);
+    make_requests(w, "ab", true, 5);
     join(w, 'A', 1, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
     verdict = die(w, 'A', 'a', AS_LOSS_PENDING);
     w->now += 25 * AS_MS;
-    as_deployment_expire(w->d, w->now); /* runs again, with company */
+    as_deployment_expire(w->d, w->now); /* runs again, together with others */
     as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
     submit(w, 'b');
     expect(w, "a>A a>B");
@@ -394,8 +393,8 @@ static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **
     struct world *w = world_new();
     uint64_t verdict;
 
-    make(w, "a", true, 5);
-    make(w, "b", true, 0);
+    make_requests(w, "a", true, 5);
+    make_requests(w, "b", true, 0);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
@@ -403,7 +402,7 @@ static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **
     w->now += 25 * AS_MS;
     as_deployment_expire(w->d, w->now);
     submit(w, 'b');
-    expect(w, "a>A a>B"); /* b waits: nobody goes where a is in quarantine */
+    expect(w, "a>A a>B"); /* b waits: no other request goes where a is in quarantine */
     join(w, 'C', 2, 0);
     expect(w, "b>C");
     as_deployment_verdict(w->d, verdict, AS_LOSS_CRASHED, w->now);
@@ -417,7 +416,7 @@ static void test_a_suspect_that_nobody_blamed_leaves_no_trace(void **state AS_UN
     struct world *w = world_new();
     uint64_t verdict;
 
-    make(w, "ab", true, 5);
+    make_requests(w, "ab", true, 5);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
@@ -437,7 +436,7 @@ static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 5);
+    make_requests(w, "a", true, 5);
     for (char r = 'A'; r <= 'C'; r++)
         join(w, r, 1, 0);
     submit(w, 'a');
@@ -449,13 +448,13 @@ static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* --- workers that we ended: they hung, or were not well --- */
+/* --- workers that we ended because they hung or were unhealthy --- */
 
 static void test_what_executed_in_a_condemned_worker_is_suspect(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     join(w, 'B', 2, 0);
     submit(w, 'a');
@@ -477,7 +476,7 @@ static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **st
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     join(w, 'A', 3, 0);
     join(w, 'B', 3, 0);
     as_replica_drain(rep(w, 'B'), true, w->now);
@@ -496,12 +495,13 @@ static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **st
     world_free(w);
 }
 
-/* Its process does not die, or is not ours: all may have run, and who is suspect is known. */
+/* Its process does not die, or is not ours: all requests may have run, but the suspects are known.
+ */
 static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
     as_replica_drain(rep(w, 'A'), true, w->now);
@@ -519,7 +519,7 @@ static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **s
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 2, 0);
     submit_all(w, "ab");
     as_replica_drain(rep(w, 'A'), true, w->now);
@@ -527,7 +527,7 @@ static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **s
     assert_true(done(w, 'a'));
     die(w, 'A', 'b', AS_LOSS_UNHEALTHY);
     assert_int_equal(as_deployment_stat(w->d)->blamed, 1);
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     submit(w, 'a');
     assert_null(req(w, 'a')->blame);
     world_free(w);
@@ -537,15 +537,15 @@ static void test_without_the_table_nothing_is_hashed(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     w->size[0] = 10;
-    w->size[1] = 11; /* like nothing that is known */
+    w->size[1] = 11; /* no entry has this size */
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit(w, 'a');
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     w->prints = 0;
-    make(w, "b", true, 0);
+    make_requests(w, "b", true, 0);
     submit(w, 'b');
     assert_int_equal(w->prints, 0);
     world_free(w);

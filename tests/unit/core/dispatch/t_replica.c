@@ -2,7 +2,7 @@
  * death. */
 #include "deployment_world.h"
 
-/* X has been measured at 10 us a call, so that 100 us of work are 10 calls. */
+/* X was measured at 10 us a call, so that the 100 us of prefetch_work are 10 calls. */
 static struct world *measured(uint32_t slots, uint32_t prefetch)
 {
     struct world *w = world_new();
@@ -79,7 +79,7 @@ static void test_the_service_time_is_a_moving_average(void **state AS_UNUSED)
     assert_int_equal(as_replica_service(rep(w, 'X')), 80);
     done_with(w, 'b', 160, false); /* weight 1/8 */
     assert_int_equal(as_replica_service(rep(w, 'X')), 90);
-    done_with(w, 'c', UINT64_MAX, false); /* a lie is cut to an hour */
+    done_with(w, 'c', UINT64_MAX, false); /* a false value is cut to an hour */
     assert_true(as_replica_service(rep(w, 'X')) < 3600 * AS_SEC);
     world_free(w);
 }
@@ -149,7 +149,7 @@ static void test_what_was_not_returned_is_not_asked_again(void **state AS_UNUSED
     struct world *w = measured(2, 8);
 
     submit_all(w, "abc");
-    grant(w, 'X', 0, 8); /* all three run, says the worker; core sees three that wait */
+    grant(w, 'X', 0, 8); /* the worker runs all three; core sees three that wait */
     join(w, 'Y', 1, 0);
     expect(w, "a>X b>X c>X X<c");
     returned(w, 'X', "");
@@ -171,7 +171,7 @@ static void test_an_answer_overtakes_the_recall(void **state AS_UNUSED)
     assert_true(done(w, 'b'));
     returned(w, 'X', "");
     expect(w, "");
-    as_replica_recall_done(rep(w, 'X'), w->now); /* unasked: harmless */
+    as_replica_recall_done(rep(w, 'X'), w->now); /* not asked for: no effect */
     expect(w, "");
     world_free(w);
 }
@@ -216,14 +216,14 @@ static void test_pow2_never_takes_the_busier_of_two(void **state AS_UNUSED)
     for (char c = 'B'; c <= 'D'; c++)
         join(w, c, 100, 0);
     for (uint32_t i = 0; i < 3000; i++) {
-        again(w, 'z');
+        renew_request(w, 'z');
         submit_all(w, "z");
         to[letter_of(req(w, 'z')->replica) - 'A']++;
         done(w, 'z');
         w->n = 0;
     }
     assert_int_equal(to[0], 0);
-    for (char c = 'B'; c <= 'D'; c++) /* and chance reaches everybody else */
+    for (char c = 'B'; c <= 'D'; c++) /* each of the others is chosen at some time */
         assert_in_range(to[c - 'A'], 900, 1100);
     world_free(w);
 }
@@ -310,7 +310,8 @@ static void test_what_a_worker_hands_back_goes_to_another(void **state AS_UNUSED
     assert_false(done_with(w, 'a', 0, true));
     expect(w, "a>X a>Y");
     submit_all(w, "bc");
-    assert_false(done_with(w, 'a', 0, true)); /* nobody else has room: the same again, before c */
+    assert_false(
+        done_with(w, 'a', 0, true)); /* no other replica has room: X gets it again, before c */
     expect(w, "b>X a>Y");
     world_free(w);
 }
@@ -323,7 +324,7 @@ static void test_handing_back_has_an_end(void **state AS_UNUSED)
     submit_all(w, "a");
     for (uint32_t i = 0; i < AS_REQUEST_RETRIES; i++)
         assert_false(done_with(w, 'a', 0, true));
-    assert_true(done_with(w, 'a', 0, true)); /* now its answer is the answer */
+    assert_true(done_with(w, 'a', 0, true)); /* now its error goes to the client */
     assert_int_equal(as_deployment_stat(w->d)->replayed, AS_REQUEST_RETRIES);
     w->n = 0;
     expect(w, "");
@@ -342,7 +343,7 @@ static void test_nobody_waits_for_what_is_handed_back(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* --- what runs there --- */
+/* --- executing requests --- */
 
 static void list_letter(void *arg, struct as_request *q)
 {
@@ -366,7 +367,7 @@ static void test_as_many_execute_as_there_are_slots(void **state AS_UNUSED)
     submit_all(w, "a");
     expect(w, "a>X");
     expect_executing(w, 'X', "a");
-    assert_true(done(w, 'a')); /* quick: it may be given more in advance */
+    assert_true(done(w, 'a')); /* fast: it prefetches */
     submit_all(w, "bcde");
     expect(w, "b>X c>X d>X e>X");
     expect_executing(w, 'X', "b c");
@@ -391,7 +392,7 @@ static void test_a_request_that_is_given_up_keeps_its_slot(void **state AS_UNUSE
     as_deployment_expire(w->d, w->now + 2 * AS_SEC);
     expect(w, "");
     assert_int_equal(as_deployment_stat(w->d)->failed, 1);
-    /* idempotent or not, it does not run again; what waited behind it does */
+    /* idempotent or not, it does not run again; requests that waited behind it do */
     as_replica_free(rep(w, 'X'), req(w, 'a')->stream, AS_LOSS_KILLED, w->now);
     expect(w, "~a");
     join(w, 'Y', 1, 0);
@@ -422,7 +423,7 @@ static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* A part of the answer was given: what another replica would do is no repetition. */
+/* A part of the answer was delivered: another execution would not repeat this one. */
 static void test_what_has_begun_to_answer_is_not_replayed(void **state AS_UNUSED)
 {
     struct world *w = world_new();
@@ -474,7 +475,7 @@ static void test_replays_take_free_slots_at_once(void **state AS_UNUSED)
     submit_all(w, "c");
     join(w, 'Y', 2, 0);
     expect(w, "a>X b>X c>Y X<b");
-    as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now); /* the recall dies with it */
+    as_replica_free(rep(w, 'X'), 0, AS_LOSS_KILLED, w->now); /* the recall ends with it */
     expect(w, "a>Y");
     done(w, 'c');
     expect(w, "b>Y");

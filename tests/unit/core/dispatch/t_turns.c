@@ -1,19 +1,19 @@
-/* Specification of how suspects and the others share the replicas: core/dispatch/quarantine.h. The
- * log is deployment_world.h's.
+/* Specification of how suspects and other requests share the replicas: core/dispatch/quarantine.h.
+ * deployment_world.h explains the log.
  */
 #include "deployment_world.h"
 
 #include "core/dispatch/replica.h"
 
-/* --- the line --- */
+/* --- waiting --- */
 
-/* One crash makes suspects of all that were executing; there is one replica. Who waits when one of
- * them has had it goes before the next one does. */
+/* One crash makes all executing requests suspects, and there is one replica. Requests that wait
+ * when a suspect is done go before the next suspect. */
 static void test_others_go_on_between_suspects(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abcuvwxyz", true, 0);
+    make_requests(w, "abcuvwxyz", true, 0);
     join(w, 'A', 4, 0);
     submit_all(w, "abc");
     die(w, 'A', 'c', AS_LOSS_CRASHED);
@@ -47,7 +47,7 @@ static void test_suspects_leave_the_line(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit_all(w, "ab");
@@ -55,7 +55,8 @@ static void test_suspects_leave_the_line(void **state AS_UNUSED)
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     w->n = 0;
     submit(w, 'c');
-    as_deployment_cancel(w->d, req(w, 'a'), w->now); /* B, kept free for it, is everybody's again */
+    as_deployment_cancel(w->d, req(w, 'a'),
+                         w->now); /* B, which was reserved for it, serves others again */
     done(w, 'b');
     expect(w, "~a c>B");
     world_free(w);
@@ -65,7 +66,7 @@ static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 5);
+    make_requests(w, "ab", true, 5);
     join(w, 'A', 1, 0);
     submit_all(w, "ab");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
@@ -80,12 +81,12 @@ static void test_a_replica_that_drains_is_not_kept_for_a_trial(void **state AS_U
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     for (char r = 'A'; r <= 'C'; r++)
         join(w, r, 1, 0);
     submit_all(w, "abc");
     w->n = 0;
-    die(w, 'A', 'a', AS_LOSS_CRASHED); /* B is kept for a */
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* B is reserved for a */
     as_replica_drain(rep(w, 'B'), true, w->now);
     done(w, 'b');
     expect(w, "");
@@ -98,15 +99,15 @@ static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
 {
     struct world *w = world_new_with(2, AS_ROUTER_LEAST_ONGOING);
 
-    make(w, "abcd", true, 5);
+    make_requests(w, "abcd", true, 5);
     join(w, 'A', 1, 0);
     submit_all(w, "ab");
-    die(w, 'A', 'a', AS_LOSS_CRASHED); /* b waits, and a again */
+    die(w, 'A', 'a', AS_LOSS_CRASHED); /* b waits, and a waits again */
     assert_int_equal(submit(w, 'c'), AS_EFULL);
     world_free(w);
 }
 
-/* It may end another one before it is told why the first one died. */
+/* It may end another worker before the cause of the first death is known. */
 static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void **state AS_UNUSED)
 {
     static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_PENDING};
@@ -115,17 +116,17 @@ static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void 
         struct world *w = world_new();
         uint64_t verdict;
 
-        make(w, "ab", false, 7);
+        make_requests(w, "ab", false, 7);
         for (char r = 'A'; r <= 'D'; r++)
             join(w, r, 1, 0);
         submit_all(w, "a");
         die(w, 'A', 'a', AS_LOSS_CRASHED);
-        make(w, "a", false, 7);
+        make_requests(w, "a", false, 7);
         submit_all(w, "ab");
         w->n = 0;
         verdict = die(w, 'B', 'a', AS_LOSS_PENDING);
         expect(w, "a=EMAYHAVERUN");
-        if (losses[i] == AS_LOSS_PENDING) { /* nobody says it */
+        if (losses[i] == AS_LOSS_PENDING) { /* the cause is never reported */
             w->now += 25 * AS_MS;
             as_deployment_expire(w->d, w->now);
         } else {
@@ -138,19 +139,19 @@ static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void 
     }
 }
 
-/* Its worker has not run it: that says nothing of it. */
+/* Its worker has not run it, which proves nothing. */
 static void test_a_suspect_that_is_handed_back_is_not_cleared(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "ab", true, 7);
+    make_requests(w, "ab", true, 7);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
     submit_all(w, "a");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     for (uint32_t i = 0; i < AS_REQUEST_RETRIES; i++)
         assert_false(done_with(w, 'a', 0, true));
-    assert_true(done_with(w, 'a', 0, true)); /* that was its answer */
+    assert_true(done_with(w, 'a', 0, true)); /* its error goes to the client */
     submit_all(w, "b");
     assert_non_null(req(w, 'b')->blame);
     world_free(w);
@@ -161,7 +162,7 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
     for (int slots = 0; slots < 2; slots++) {
         struct world *w = world_new();
 
-        make(w, "abcdefgh", true, 0);
+        make_requests(w, "abcdefgh", true, 0);
         join(w, 'A', 1, 0);
         join(w, 'B', 1, 0);
         join(w, 'C', 9, 0);
@@ -175,7 +176,7 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
         assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
         if (slots) {
             grant(w, 'B', 0, 0);
-        } else { /* it fails, five times in a row */
+        } else { /* it fails five times in a row */
             rep(w, 'B')->breaker.streak = 4;
             req(w, 'b')->failed = true;
         }
@@ -189,12 +190,12 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
 
 /* --- turns --- */
 
-/* A replica that nobody waits for may be kept again and again. */
+/* While no other request waits, a replica may be reserved again and again. */
 static void test_an_idle_replica_tries_one_after_the_other(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abc", true, 0);
+    make_requests(w, "abc", true, 0);
     join(w, 'A', 4, 0);
     submit_all(w, "abc");
     die(w, 'A', 'c', AS_LOSS_CRASHED);
@@ -207,24 +208,24 @@ static void test_an_idle_replica_tries_one_after_the_other(void **state AS_UNUSE
     world_free(w);
 }
 
-/* Those who leave the queue otherwise are owed nothing. */
+/* Requests that leave the queue in another way have no turn any more. */
 static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abvwxyz", true, 0);
+    make_requests(w, "abvwxyz", true, 0);
     join(w, 'A', 4, 0);
     submit_all(w, "ab");
     die(w, 'A', 'b', AS_LOSS_CRASHED);
     join(w, 'B', 1, 0);
     submit_all(w, "vwxyz");
     w->n = 0;
-    done(w, 'a'); /* five are owed: one goes, four wait */
+    done(w, 'a'); /* five have their turn: one is sent, four wait */
     expect(w, "v>B");
     for (const char *c = "wxyz"; *c; c++)
         as_deployment_cancel(w->d, req(w, *c), w->now);
     assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_RESERVED);
-    make(w, "x", true, 0);
+    make_requests(w, "x", true, 0);
     submit_all(w, "x"); /* it has not waited for a suspect yet */
     w->n = 0;
     done(w, 'v');
@@ -234,13 +235,13 @@ static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* Where more comes than is served the queue is never empty: a suspect has its turn each time that
- * what waited has gone. */
+/* Under overload the queue is never empty: a suspect has its turn each time that the requests that
+ * waited have been sent. */
 static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "abwxyz", true, 0);
+    make_requests(w, "abwxyz", true, 0);
     join(w, 'A', 4, 0);
     submit_all(w, "ab");
     die(w, 'A', 'b', AS_LOSS_CRASHED);
@@ -257,7 +258,7 @@ static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* --- bounds --- */
+/* --- limits --- */
 
 static void at(struct world *w, as_ns when)
 {
@@ -266,12 +267,12 @@ static void at(struct world *w, as_ns when)
     as_deployment_expire(w->d, w->now);
 }
 
-/* a is a suspect, which B is kept for while it has x. */
-static struct world *kept(void)
+/* a is a suspect for which B is reserved while B has x. */
+static struct world *reserved_world(void)
 {
     struct world *w = world_new();
 
-    make(w, "axyz", true, 0);
+    make_requests(w, "axyz", true, 0);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     submit_all(w, "ax");
@@ -284,7 +285,7 @@ static struct world *kept(void)
 
 static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_UNUSED)
 {
-    struct world *w = kept();
+    struct world *w = reserved_world();
     as_ns since = w->now;
 
     assert_true(as_deployment_next_deadline(w->d) == since + 2 * AS_SEC);
@@ -292,7 +293,7 @@ static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_
     expect(w, "");
     at(w, since + 2 * AS_SEC);
     expect(w, "y>B");
-    /* for as long it is everybody's, and then it is kept again */
+    /* it serves others for as long, and is then reserved again */
     assert_true(as_deployment_next_deadline(w->d) == since + 4 * AS_SEC);
     at(w, since + 4 * AS_SEC - 1);
     submit_all(w, "z");
@@ -308,7 +309,7 @@ static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_
 
 static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
 {
-    struct world *w = kept();
+    struct world *w = reserved_world();
     as_ns since;
 
     done(w, 'x');
@@ -319,14 +320,14 @@ static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
     at(w, since + 2 * AS_SEC);
     expect(w, "y>B");
     assert_int_equal(rep(w, 'B')->quarantine.state, AS_QUARANTINE_SHARED);
-    assert_true(done(w, 'a')); /* it is cleared by ending well, late or not */
-    make(w, "a", true, 0);
+    assert_true(done(w, 'a')); /* it is no suspect any more, since it ended well, late or not */
+    make_requests(w, "a", true, 0);
     submit_all(w, "a");
     expect(w, "a>B");
     world_free(w);
 }
 
-/* A request that hangs is known for it after the execution timeout, and no sooner. */
+/* A request that hangs shows it only after the execution timeout. */
 static void test_it_may_run_for_twice_as_long_as_before_its_worker_ended(void **state AS_UNUSED)
 {
     static const as_ns ran[][2] = {
@@ -336,7 +337,7 @@ static void test_it_may_run_for_twice_as_long_as_before_its_worker_ended(void **
         struct world *w = world_new();
         as_ns since;
 
-        make(w, "ay", true, 0);
+        make_requests(w, "ay", true, 0);
         join(w, 'A', 4, 0);
         join(w, 'B', 4, 0);
         submit_all(w, "a");
@@ -353,11 +354,11 @@ static void test_it_may_run_for_twice_as_long_as_before_its_worker_ended(void **
     }
 }
 
-/* Where nobody came it was alone after all. */
+/* If no other request came it was alone to the end. */
 static void test_a_death_after_that_proves_something_while_it_is_alone(void **state AS_UNUSED)
 {
     for (int alone = 0; alone < 2; alone++) {
-        struct world *w = kept();
+        struct world *w = reserved_world();
 
         done(w, 'x');
         if (alone)
@@ -382,7 +383,7 @@ static void test_a_suspect_that_waits_too_long_is_refused(void **state AS_UNUSED
     struct world *w = world_new();
     as_ns since;
 
-    make(w, "ab", true, 7);
+    make_requests(w, "ab", true, 7);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     submit_all(w, "a");
@@ -398,14 +399,14 @@ static void test_a_suspect_that_waits_too_long_is_refused(void **state AS_UNUSED
     world_free(w);
 }
 
-/* It has been executed, for all that one knows. And nobody is refused for want of a worker that is
- * being started: the others wait for it, too. */
+/* It may have been executed. And no suspect is refused while no replica serves: all requests wait
+ * for one then. */
 static void test_the_time_counts_from_when_there_is_a_replica(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     as_ns since;
 
-    make(w, "ab", true, 0);
+    make_requests(w, "ab", true, 0);
     join(w, 'A', 4, 0);
     submit_all(w, "ab");
     die(w, 'A', 'b', AS_LOSS_CRASHED);
@@ -423,12 +424,12 @@ static void test_the_time_counts_from_when_there_is_a_replica(void **state AS_UN
     world_free(w);
 }
 
-/* One that has begun is not refused: it may take its time. */
+/* A suspect that runs is not refused, however long it takes. */
 static void test_a_trial_that_has_begun_is_not_refused(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
-    make(w, "a", true, 0);
+    make_requests(w, "a", true, 0);
     join(w, 'A', 4, 0);
     join(w, 'B', 4, 0);
     submit_all(w, "a");

@@ -1,5 +1,5 @@
-/* Specification of core/protect/blame: suspects, who is condemned and for how long, and the table's
- * bounds.
+/* Specification of core/protect/blame: suspects, what becomes poison and for how long, and the
+ * limits of the table.
  */
 #include "core/protect/blame.h"
 
@@ -21,10 +21,10 @@ static void init(struct as_blame *b, uint32_t max)
     as_blame_init(b, &(struct as_blame_conf){.max = max, .ttl = TTL});
 }
 
-static struct as_blame_entry *add(struct as_blame *b, uint64_t lo, bool on_trial, as_ns now)
+static struct as_blame_entry *add(struct as_blame *b, uint64_t lo, bool alone, as_ns now)
 {
     struct as_fingerprint p = fingerprint(lo);
-    struct as_blame_entry *e = as_blame_add(b, &p, on_trial, 0, now);
+    struct as_blame_entry *e = as_blame_add(b, &p, alone, 0, now);
 
     assert_true(as_blame_ok(b));
     return e;
@@ -75,9 +75,9 @@ static void test_verdicts_may_come_in_any_order(void **state AS_UNUSED)
 
     init(&b, 4);
     assert_int_equal(add(&b, 7, true, NOW)->state,
-                     AS_BLAME_SUSPECT); /* the first is not told yet */
+                     AS_BLAME_SUSPECT); /* the first death is not reported yet */
     assert_int_equal(add(&b, 7, false, NOW)->state, AS_BLAME_POISON);
-    /* on probation only a trial proves something */
+    /* a suspect again: only a death while it is alone proves something */
     assert_int_equal(find(&b, 7, NOW + TTL)->state, AS_BLAME_SUSPECT);
     assert_int_equal(add(&b, 7, false, NOW + TTL)->state, AS_BLAME_SUSPECT);
     assert_int_equal(add(&b, 7, true, NOW + TTL)->state, AS_BLAME_POISON);
@@ -136,7 +136,7 @@ static void test_a_full_table_gives_up_its_oldest_suspect_first(void **state AS_
 
     init(&b, 3);
     add(&b, 1, false, NOW);
-    add(&b, 1, true, NOW); /* condemned */
+    add(&b, 1, true, NOW); /* poison */
     add(&b, 2, false, NOW + 1);
     add(&b, 3, false, NOW + 2);
     assert_non_null(add(&b, 4, false, NOW + 3));

@@ -1,5 +1,5 @@
-/* Specification of core/protect/outlier: the running median, who is an outlier, how many may be
- * out. */
+/* Specification of core/protect/outlier: the running median, which replicas are outliers, how many
+ * may be ejected. */
 #include "core/protect/outlier.h"
 
 #include "base/rand.h"
@@ -10,7 +10,7 @@
 
 static const struct as_outlier_conf conf = {.factor = 3, .percent = 33};
 
-static as_ns around(struct as_rand *r, as_ns mean) /* even from half to one and a half */
+static as_ns around(struct as_rand *r, as_ns mean) /* uniform, 0.5 to 1.5 times the mean */
 {
     return mean / 2 + as_rand_below(r, mean);
 }
@@ -80,7 +80,7 @@ static void test_some_may_go_but_never_the_last(void **state AS_UNUSED)
         for (uint32_t out = 0; out <= n; out++)
             assert_int_equal(as_outlier_may_eject(&conf, n, out), out < most[n]);
     }
-    /* a share of all of them would leave nobody */
+    /* 100 % would leave no replica */
     assert_false(as_outlier_may_eject(&(struct as_outlier_conf){.percent = 100}, 4, 3));
     assert_true(as_outlier_may_eject(&(struct as_outlier_conf){.percent = 100}, 4, 2));
 }
@@ -91,7 +91,7 @@ static void test_slow_is_several_times_the_peers_median(void **state AS_UNUSED)
 
     assert_false(as_outlier_is_slow(&conf, 150, peers, 4));
     assert_true(as_outlier_is_slow(&conf, 153, peers, 4));
-    assert_false(as_outlier_is_slow(&conf, 1000, peers, 0)); /* nobody to compare with */
+    assert_false(as_outlier_is_slow(&conf, 1000, peers, 0)); /* no peers to compare with */
     assert_false(as_outlier_is_slow(&(struct as_outlier_conf){0}, 1000, peers, 4));
 }
 

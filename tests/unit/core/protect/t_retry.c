@@ -1,4 +1,5 @@
-/* Specification of core/protect/retry: the table of retries, the budget, what a death is called. */
+/* Specification of core/protect/retry: the table of retries, the budget, and the loss for each kind
+ * of exit. */
 #include "core/protect/retry.h"
 
 #include <setjmp.h>
@@ -57,7 +58,8 @@ static void test_only_a_death_of_its_own_making_is_a_crash(void **state AS_UNUSE
     assert_int_equal(as_loss_from_exit(AS_EXIT_OOM), AS_LOSS_CRASHED);
     assert_int_equal(as_loss_from_exit(AS_EXIT_KILLED), AS_LOSS_KILLED);
     assert_int_equal(as_loss_from_exit(AS_EXIT_STOPPED), AS_LOSS_KILLED);
-    assert_int_equal(as_loss_from_exit(77), AS_LOSS_UNKNOWN); /* nobody of this version said that */
+    assert_int_equal(as_loss_from_exit(77),
+                     AS_LOSS_UNKNOWN); /* a kind that this version does not know */
 }
 
 int main(void)

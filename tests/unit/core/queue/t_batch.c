@@ -1,5 +1,5 @@
-/* Specification of core/queue/batch: sizes and times; and of what core/dispatch/deployment makes of
- * them. */
+/* Specification of core/queue/batch: sizes and times; and of batching in core/dispatch/deployment.
+ */
 #include "core/queue/queue.h"
 #include "deployment_world.h"
 
@@ -17,7 +17,7 @@ static void test_without_preferred_sizes_a_full_batch_is_enough(void **state AS_
 static void test_the_largest_preferred_size_that_is_there_is_taken(void **state AS_UNUSED)
 {
     assert_int_equal(as_batch_enough(&eager), 4);
-    assert_int_equal(as_batch_limit(&eager, 3), 64); /* fewer than any: what there is */
+    assert_int_equal(as_batch_limit(&eager, 3), 64); /* less than any preferred size: max_size */
     assert_int_equal(as_batch_limit(&eager, 4), 4);
     assert_int_equal(as_batch_limit(&eager, 31), 8);
     assert_int_equal(as_batch_limit(&eager, 32), 32);
@@ -31,13 +31,13 @@ static void test_a_request_is_held_for_max_wait_and_never_into_its_deadline(void
     assert_int_equal(as_batch_hold_until(&plain, AS_NEVER, 0, 5000), 0);
     assert_int_equal(as_batch_hold_until(&c, AS_NEVER, 0, 5000), 6000);
     assert_int_equal(as_batch_hold_until(&c, 9000, 0, 5000), 6000);
-    /* half of what is left beside the handler's 600 */
+    /* half of the time that the handler's 600 leave */
     assert_int_equal(as_batch_hold_until(&c, 7600, 600, 5000), 6000);
     assert_int_equal(as_batch_hold_until(&c, 7598, 600, 5000), 5999);
     assert_int_equal(as_batch_hold_until(&c, 5602, 600, 5000), 5001);
     assert_int_equal(as_batch_hold_until(&c, 5600, 600, 5000), 0);
     assert_int_equal(as_batch_hold_until(&c, 500, 600, 100), 0); /* it will be late anyway */
-    /* how long it needs is unknown */
+    /* the time of a call is unknown */
     assert_int_equal(as_batch_hold_until(&c, 7000, 0, 5000), 6000);
     assert_int_equal(as_batch_hold_until(&c, 6998, 0, 5000), 0);
 }
@@ -67,7 +67,7 @@ static void test_settings_are_checked(void **state AS_UNUSED)
                   "preferred sizes must rise");
 }
 
-/* --- in a deployment: model 0 takes batches, model 1 does not --- */
+/* --- in a deployment: model 0 has batching, model 1 has not --- */
 
 static struct world *batching(uint32_t max_size, as_ns max_wait)
 {
@@ -107,7 +107,7 @@ static void test_items_count_and_order_stays(void **state AS_UNUSED)
 
     join(w, 'X', 1, 0);
     req(w, 'b')->items = 5;
-    req(w, 'c')->items = 4; /* does not fit behind b; d would, and does not pass it */
+    req(w, 'c')->items = 4; /* does not fit after b; d would fit, but does not overtake it */
     submit_all(w, "abcd");
     done(w, 'a');
     expect(w, "a>X b>X");
@@ -123,7 +123,7 @@ static void test_only_alike_requests_share_a_call(void **state AS_UNUSED)
     join(w, 'X', 1, 0);
     req(w, 'c')->kind = 7;
     req(w, 'e')->kind = 7;
-    req(w, 'f')->idempotent = true; /* the same hash as b, and not alike */
+    req(w, 'f')->idempotent = true; /* the same kind (hash) as b, but not alike */
     req(w, 'g')->model = 1;
     submit_all(w, "abcdefg");
     done(w, 'a');
@@ -155,12 +155,12 @@ static void test_more_kinds_than_lanes_go_one_by_one(void **state AS_UNUSED)
         q[i].kind = AS_MIN(i, AS_QUEUE_KINDS_MAX + 1);
         as_queue_push(&u, &q[i]);
     }
-    /* the last three found no lane of their own and wait for nobody */
+    /* the last three got no lane of their own, and go one by one */
     assert_ptr_equal(as_queue_first_for(&u, &(struct as_replica_capacity){.may_execute = true}),
                      &q[AS_QUEUE_KINDS_MAX]);
     assert_true(as_queue_ok(&u));
     assert_true(as_queue_next_release(&u) == AS_SEC);
-    /* a lane that is empty is another kind's */
+    /* an empty lane is used again for another kind */
     as_queue_remove(&u, &q[5]);
     q[5].kind = 1000;
     as_queue_push(&u, &q[5]);
@@ -344,8 +344,8 @@ static void test_a_cap_counts_batches(void **state AS_UNUSED)
     world_free(w);
 }
 
-/* Replicas have more slots than the new model's cap, so that it is restricted before it is told
- * to take batches. */
+/* Replicas have more slots than the new model's cap, so the model has a lane before its batching is
+ * set. */
 static void test_a_model_that_comes_when_there_are_replicas(void **state AS_UNUSED)
 {
     struct as_batch_conf c = {.max_size = 2};
@@ -363,7 +363,7 @@ static void test_a_model_that_comes_when_there_are_replicas(void **state AS_UNUS
     world_free(w);
 }
 
-/* With a request that waits it is too late. */
+/* It is too late when a request waits. */
 static void test_batching_comes_before_the_first_request(void **state AS_UNUSED)
 {
     struct as_batch_conf c = {.max_size = 2};

@@ -1,4 +1,5 @@
-/* Specification of core/queue/model_stat: where the time of a request went, and what calls cost. */
+/* Specification of core/queue/model_stat: the phases of a request's time, and the times of calls.
+ */
 #include "core/queue/model_stat.h"
 
 #include "core/queue/batch.h"
@@ -33,7 +34,7 @@ static void a_worker_that_does_not_measure_or_measures_too_much(void **state AS_
     succeed(&s, 9999, 9999);
     succeed(&s, UINT64_MAX, UINT64_MAX);
     assert_true(s.service_ns == 3 * 700 && s.input_ns == 0 && s.output_ns == 0);
-    succeed(&s, 600, 9999); /* the way back is what is left at most */
+    succeed(&s, 600, 9999); /* the way back takes at most the rest of the time */
     assert_true(s.service_ns == 3 * 700 + 600 && s.input_ns == 0 && s.output_ns == 100);
     succeed(&s, 600, 0); /* not measured: the rest is one number */
     assert_true(s.input_ns == 100 && s.output_ns == 100);

@@ -29,7 +29,7 @@ static struct as_request *enter(struct pool *p, uint32_t i, uint32_t model, uint
     return q;
 }
 
-/* For a replica that has a free slot, and takes nothing in advance. */
+/* For a replica that has a free slot and does not prefetch. */
 static struct as_request *first(struct pool *p, const struct as_replica_model *of_model,
                                 uint32_t slots)
 {
@@ -102,7 +102,7 @@ static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
     enter(p, 2, 1, 1);
-    as_queue_add_lane(&p->queue, 1, 2); /* those that wait move over */
+    as_queue_add_lane(&p->queue, 1, 2); /* waiting requests move into the lane */
     assert_true(as_queue_ok(&p->queue));
     enter(p, 3, 1, 0);
 
@@ -125,7 +125,7 @@ static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UN
     struct pool *p = pool_new();
     struct as_replica_model all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
 
-    as_queue_add_lane(&p->queue, 1, UINT32_MAX); /* no cap that could bite */
+    as_queue_add_lane(&p->queue, 1, UINT32_MAX); /* no effective cap */
     enter(p, 0, 1, 1);
     enter(p, 1, 0, 1);
     assert_ptr_equal(first(p, all, 3), &p->q[0]);
@@ -151,7 +151,7 @@ static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNU
     of_model[1].calls = 3;
     t.may_wait = false;
     assert_null(as_queue_first_for(&p->queue, &t));
-    of_model[1].calls = 1; /* nothing holds it up, but there is no slot */
+    of_model[1].calls = 1; /* its cap does not delay it, but there is no slot */
     t.may_wait = true;
     assert_null(as_queue_first_for(&p->queue, &t));
     t.may_execute = true;
@@ -163,7 +163,7 @@ static void test_what_a_cap_holds_up_may_wait_in_the_replica(void **state AS_UNU
     pool_free(p);
 }
 
-/* Does the replica take one more of q's model? */
+/* May one more request of q's model be sent to the replica? */
 static bool is_taken(const struct as_request *q, const uint32_t *cap,
                      const struct as_replica_capacity *t)
 {
@@ -178,7 +178,7 @@ static bool is_taken(const struct as_request *q, const uint32_t *cap,
                                          : t->may_execute;
 }
 
-/* What as_queue_first_for should say: a scan of everything. */
+/* What as_queue_first_for must return, found by a scan of everything. */
 static struct as_request *naive_first(struct pool *p, const uint32_t *cap,
                                       const struct as_replica_capacity *t)
 {
@@ -228,7 +228,7 @@ static void test_it_equals_a_naive_array_over_random_operations(void **state AS_
                   (uint8_t)as_rand_below(&rand, AS_PRIORITIES));
             n++;
         }
-        if (step % 25000 == 24999) { /* one more model gets a cap that can bite */
+        if (step % 25000 == 24999) { /* one more model gets a lane */
             cap[step / 25000] = 1 + step / 25000 % 2;
             as_queue_add_lane(&p->queue, step / 25000, cap[step / 25000]);
         }

@@ -157,7 +157,7 @@ static void test_an_id_has_one_point(void **state AS_UNUSED)
                          as_traffic_point(AS_STR("k"), AS_STR("1"), &turn));
 }
 
-/* Of any n in a row, a part of p: n * p, give or take two. */
+/* Of any n points in a row, a part p gets n * p, plus or minus two. */
 static void test_without_an_id_parts_are_even(void **state AS_UNUSED)
 {
     static const uint32_t parts[] = {1, 5, 10, 33, 50, 99};
@@ -187,11 +187,11 @@ static void test_a_canary_takes_its_part(void **state AS_UNUSED)
     assert_string_equal(at(g, 0), "2");
     assert_string_equal(at(g, 9), "2");
     assert_string_equal(at(g, 10), "none");
-    add(&g, 3, canary(20)); /* behind the other one */
+    add(&g, 3, canary(20)); /* its points follow those of the other canary */
     assert_string_equal(at(g, 9), "2");
     assert_string_equal(at(g, 29), "3");
     assert_string_equal(at(g, 30), "none");
-    say(&g, 2, canary(90)); /* there are no more than all */
+    say(&g, 2, canary(90)); /* the parts add up to more than 100 % */
     assert_string_equal(at(g, 99), "3");
     say(&g, 2, canary(100));
     assert_string_equal(at(g, 99), "2");
@@ -210,7 +210,7 @@ static void test_a_canary_without_replicas_takes_nothing(void **state AS_UNUSED)
     add(&g, 2, canary(10));
     add(&g, 3, canary(10));
     assert_null(as_traffic_canary(g, version(g, ""), 5 * PERCENT, all_but, &dead));
-    /* nor does anybody else get its part */
+    /* and no other version gets its part */
     assert_string_equal(name_of(as_traffic_canary(g, version(g, ""), 15 * PERCENT, all_but, &dead)),
                         "3");
     as_registry_unref(g);

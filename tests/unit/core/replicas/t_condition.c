@@ -1,4 +1,4 @@
-/* core/replicas/condition: what people are told. The table of the header, row by row, and
+/* Specification of core/replicas/condition: the table of the header, row by row, and the status of
  * applications. */
 #include "core/replicas/condition.h"
 
@@ -16,7 +16,8 @@ static struct as_condition in(enum as_condition_status s)
     return c;
 }
 
-/* After `cause` in `from` it is `to`, for the reason `trigger`; `since` counts from a change. */
+/* `cause` in status `from` leads to status `to` with `trigger`; `since` changes with the status
+ * only. */
 static void moves(enum as_condition_status from, enum as_condition_cause cause,
                   enum as_condition_status to, enum as_condition_trigger trigger)
 {
@@ -54,7 +55,7 @@ static void test_scaling(void **state AS_UNUSED)
     }
     moves(AS_STATUS_UPDATING, AS_CAUSE_SCALE_UP, AS_STATUS_UPDATING, AS_TRIGGER_UNSPECIFIED);
     moves(AS_STATUS_UPDATING, AS_CAUSE_AUTOSCALE_DOWN, AS_STATUS_UPDATING, AS_TRIGGER_UNSPECIFIED);
-    /* load is nobody's word on a failed deploy */
+    /* scaling by load does not change a failed deployment */
     moves(AS_STATUS_DEPLOY_FAILED, AS_CAUSE_AUTOSCALE_UP, AS_STATUS_DEPLOY_FAILED,
           AS_TRIGGER_UNSPECIFIED);
 }
@@ -90,7 +91,7 @@ static void test_everything_is_as_asked_for(void **state AS_UNUSED)
     moves(AS_STATUS_HEALTHY, AS_CAUSE_SETTLED, AS_STATUS_HEALTHY, AS_TRIGGER_UNSPECIFIED);
 }
 
-/* Who deployed what failed must find that out, whatever serves meanwhile. */
+/* Users must see that their deployment failed, whatever version serves meanwhile. */
 static void test_a_rolled_back_update_stays_failed(void **state AS_UNUSED)
 {
     struct as_condition c = in(AS_STATUS_UPDATING);

@@ -1,4 +1,5 @@
-/* Specification of core/replicas/heartbeat: when silence is a hang, by clocks that the test turns.
+/* Specification of core/replicas/heartbeat: when silence counts as a hang; the test sets the
+ * clocks.
  */
 #include "core/replicas/heartbeat.h"
 
@@ -30,7 +31,7 @@ static bool look(struct world *w)
     return as_heartbeat_check(&w->h, w->monotonic, w->boottime);
 }
 
-/* Looks in time until one says that it hangs; how long that took. */
+/* Checks in time until a hang is found; returns how long that took. */
 static as_ns hangs_after(struct world *w)
 {
     as_ns began = w->monotonic;
@@ -56,7 +57,7 @@ static void silence_for_longer_than_the_timeout_is_a_hang(void **state AS_UNUSED
 {
     as_ns step = as_heartbeat_check_interval(TIMEOUT), took;
 
-    /* said right after a look, or right before the next one */
+    /* heartbeats come right after a check, or right before the next one */
     for (as_ns at = 0; at < step; at += step / 10) {
         struct world w = begin(TIMEOUT);
 
@@ -92,7 +93,7 @@ static void one_that_never_said_anything_is_another_version(void **state AS_UNUS
     assert_int_equal(hangs_after(&w), AS_NEVER);
     as_heartbeat_received(&w.h);
     assert_true(hangs_after(&w) < AS_NEVER);
-    as_heartbeat_init(&w.h, TIMEOUT); /* its next life */
+    as_heartbeat_init(&w.h, TIMEOUT); /* the next process */
     assert_int_equal(hangs_after(&w), AS_NEVER);
 }
 
@@ -112,7 +113,7 @@ static void a_late_look_blames_nobody(void **state AS_UNUSED)
     as_heartbeat_received(&w.h);
     (void)look(&w);
     whole = hangs_after(&w);
-    /* stopped for days; what was said meanwhile is read after the look */
+    /* the watcher was stopped for days; heartbeats that came meanwhile are read after the check */
     pass(&w, 3 * 86400 * AS_SEC);
     assert_false(look(&w));
     as_heartbeat_received(&w.h);
@@ -125,7 +126,7 @@ static void a_late_look_blames_nobody(void **state AS_UNUSED)
     pass(&w, 2 * step + 1);
     assert_false(look(&w));
     assert_int_equal(hangs_after(&w), whole);
-    /* looks that are late again and again find nobody hung: nothing can be told */
+    /* checks that are always late never find a hang */
     for (int i = 0; i < 100; i++) {
         pass(&w, 3 * step);
         assert_false(look(&w));
@@ -150,7 +151,7 @@ static void a_machine_that_slept_blames_nobody(void **state AS_UNUSED)
     pass(&w, step);
     assert_false(look(&w));
     assert_int_equal(hangs_after(&w), whole);
-    /* the difference of two clocks that are read one after the other is never quite the same */
+    /* the difference of two clocks that are read one after the other varies */
     w.boottime -= AS_MS;
     assert_true(look(&w));
     w.boottime += AS_MS;

@@ -1,10 +1,10 @@
-/* core/replicas/lease: in the rotation, out of it, forgotten. */
+/* Specification of core/replicas/lease: LIVE, LOST, ENDED. */
 #include "core/replicas/lease.h"
 
 #include "unit.h"
 
 static const struct as_lease_conf conf = {.heartbeat = 15 * AS_SEC, .grace = 60 * AS_SEC};
-static const struct as_lease_conf silent = {.grace = 60 * AS_SEC}; /* no heartbeats are asked for */
+static const struct as_lease_conf silent = {.grace = 60 * AS_SEC}; /* no heartbeats are required */
 
 #define BEGAN (100 * AS_SEC)
 
@@ -66,14 +66,14 @@ static void test_a_refusal_needs_an_answer(void **state AS_UNUSED)
 
     assert_true(as_lease_refused(&l, BEGAN + 1));
     assert_int_equal(l.state, AS_LEASE_LOST);
-    assert_false(as_lease_refused(&l, BEGAN + 2)); /* it is known */
+    assert_false(as_lease_refused(&l, BEGAN + 2)); /* it is LOST already */
     assert_false(as_lease_heartbeat(&l, &conf, BEGAN + 3));
     assert_int_equal(l.state, AS_LEASE_LOST);
     assert_true(as_lease_connected(&l, &conf, BEGAN + 4));
     assert_int_equal(l.state, AS_LEASE_LIVE);
 }
 
-/* Its socket answers, but whoever beats for it has stopped: both are needed. */
+/* Its socket accepts connections, but its heartbeats have stopped: both are needed. */
 static void test_an_answer_needs_a_heartbeat(void **state AS_UNUSED)
 {
     struct as_lease l = begun();
@@ -99,7 +99,8 @@ static void test_the_grace_time(void **state AS_UNUSED)
     assert_int_equal(as_lease_next_due(&l, &conf), AS_NEVER);
 }
 
-/* The grace time counts from the first loss, not from the last refusal; and anew after a return. */
+/* The grace time counts from the first loss, not from the last refusal, and starts anew after a
+ * return. */
 static void test_what_the_grace_time_counts_from(void **state AS_UNUSED)
 {
     struct as_lease l = begun();

@@ -1,5 +1,5 @@
-/* core/replicas/plan: places and their processes. Ranks, updates and recovery have tests of their
- * own. */
+/* Specification of core/replicas/plan: slots and their processes. Ranks, updates and recovery have
+ * tests of their own. */
 #include "plan_world.h"
 
 static void test_a_deployment_starts(void **state_ AS_UNUSED)
@@ -18,8 +18,8 @@ static void test_a_deployment_starts(void **state_ AS_UNUSED)
     ready(&w, 2);
     said(&w, "*1 HEALTHY");
     assert_int_equal(as_plan_running(w.p), 3);
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->starts, 1);
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->world, 3);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->starts, 1);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->world, 3);
     world_fini(&w);
 }
 
@@ -28,7 +28,7 @@ static void test_a_replica_has_a_name(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    assert_true(as_str_eq(as_replica_slot_name(place(&w, 2)), AS_STR("d-2")));
+    assert_true(as_str_eq(as_replica_slot_name(slot_of(&w, 2)), AS_STR("d-2")));
     world_fini(&w);
 }
 
@@ -67,7 +67,7 @@ static void test_a_dead_process_is_replaced_in_its_place(void **state_ AS_UNUSED
     pass(&w, 0);
     said(&w, "+1");
     assert_int_equal(rank(&w, 1), 1);
-    assert_int_equal(as_replica_slot_facts(place(&w, 1))->starts, 2);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 1))->starts, 2);
     ready(&w, 1);
     said(&w, "HEALTHY");
     world_fini(&w);
@@ -82,7 +82,7 @@ static void test_one_that_fails_by_itself_waits(void **state_ AS_UNUSED)
     pass(&w, 79 * AS_MS);
     said(&w, "UNHEALTHY");
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_WAITING);
-    assert_in_range(as_replica_slot_due(place(&w, 1)), START + 80 * AS_MS, START + 120 * AS_MS);
+    assert_in_range(as_replica_slot_due(slot_of(&w, 1)), START + 80 * AS_MS, START + 120 * AS_MS);
     pass(&w, 42 * AS_MS);
     said(&w, "+1");
     world_fini(&w);
@@ -141,7 +141,7 @@ static void test_one_that_is_not_ready_in_time_is_killed(void **state_ AS_UNUSED
     world_init(&w);
     deploy(&w);
     as_plan_run(w.p, w.now);
-    pass(&w, 1000 * AS_SEC); /* nobody can become ready yet */
+    pass(&w, 1000 * AS_SEC); /* no process can become READY yet */
     said(&w, "+0 +1 +2");
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 0);
@@ -150,9 +150,9 @@ static void test_one_that_is_not_ready_in_time_is_killed(void **state_ AS_UNUSED
     said(&w, "");
     pass(&w, 1);
     said(&w, "x2");
-    died(&w, 2, AS_EXIT_KILLED); /* by us: it was its fault */
+    died(&w, 2, AS_EXIT_KILLED); /* killed by us because of its fault */
     assert_int_equal(state(&w, 2), AS_REPLICA_SLOT_WAITING);
-    assert_true(as_replica_slot_due(place(&w, 2)) > w.now);
+    assert_true(as_replica_slot_due(slot_of(&w, 2)) > w.now);
     world_fini(&w);
 }
 
@@ -170,7 +170,7 @@ static void test_links_that_break_come_back(void **state_ AS_UNUSED)
     ready(&w, 1);
     ready(&w, 2);
     said(&w, "");
-    as_replica_slot_lost(place(&w, 1), w.now);
+    as_replica_slot_lost(slot_of(&w, 1), w.now);
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_LOST);
     pass(&w, usual.policy.start_timeout);
     said(&w, "x1");
@@ -182,8 +182,8 @@ static void test_one_at_fault_is_killed_and_replaced(void **state_ AS_UNUSED)
     struct world w;
 
     world_healthy(&w);
-    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now);
-    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now); /* it is known */
+    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
+    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now); /* it is known */
     said(&w, "x0");
     died(&w, 0, AS_EXIT_KILLED);
     said(&w, "UNHEALTHY");
@@ -216,7 +216,7 @@ static void test_fewer_replicas_the_highest_ranks_go(void **state_ AS_UNUSED)
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
     said(&w, "DOWNSCALING -2 -1 ?0");
     answer(&w, 0, true);
-    as_replica_slot_retired(place(&w, 1), w.now); /* idle: at once */
+    as_replica_slot_retired(slot_of(&w, 1), w.now); /* idle: at once */
     said(&w, "!1");
     died(&w, 1, AS_EXIT_STOPPED);
     said(&w, "~1");
@@ -238,7 +238,7 @@ static void test_those_that_do_not_serve_go_first(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* It may have become ready, and be given requests, while this is decided: the dispatcher knows. */
+/* It may become ready and get requests at the same time; only the dispatcher knows. */
 static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -250,7 +250,7 @@ static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNU
     said(&w, "+0 +1 +2");
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
     said(&w, "-2");
-    as_replica_slot_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(slot_of(&w, 2), w.now);
     said(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2");
@@ -344,7 +344,7 @@ static void test_one_that_drains_and_loses_its_link_is_stopped(void **state_ AS_
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING -2 ?0 ?1");
-    as_replica_slot_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(slot_of(&w, 2), w.now);
     said(&w, "!2");
     world_fini(&w);
 }
@@ -354,7 +354,7 @@ static void test_a_killed_one_is_retired_without_another_word(void **state_ AS_U
     struct world w;
 
     world_healthy(&w);
-    as_replica_slot_fault(place(&w, 0), AS_STR("it hangs"), w.now);
+    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
     as_plan_delete(w.p, w.now);
     said(&w, "x0 UPDATING -2 -1");
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_STOPPING);
@@ -378,7 +378,7 @@ static void test_a_deleted_deployment_can_be_deployed_again(void **state_ AS_UNU
     world_fini(&w);
 }
 
-/* --- the line of those that start --- */
+/* --- the start limit --- */
 
 static void test_so_many_start_at_once(void **state_ AS_UNUSED)
 {
@@ -389,11 +389,11 @@ static void test_so_many_start_at_once(void **state_ AS_UNUSED)
     deploy(&w);
     as_plan_run(w.p, w.now);
     said(&w, "+0 +1");
-    assert_true(as_replica_slot_is_queued(place(&w, 2)));
-    assert_int_equal(as_replica_slot_due(place(&w, 2)), AS_NEVER);
-    died(&w, 0, AS_EXIT_CODE); /* another's turn, whatever became of it */
+    assert_true(as_replica_slot_is_queued(slot_of(&w, 2)));
+    assert_int_equal(as_replica_slot_due(slot_of(&w, 2)), AS_NEVER);
+    died(&w, 0, AS_EXIT_CODE); /* the next one's turn, however the start ended */
     said(&w, "+2");
-    assert_false(as_replica_slot_is_queued(place(&w, 2)));
+    assert_false(as_replica_slot_is_queued(slot_of(&w, 2)));
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 1);
     pass(&w, 120 * AS_MS);

@@ -1,8 +1,9 @@
-/* core/replicas/plan: updates that take old replicas out first, because the policy says so or
- * because a device is not free; and replicas that wait for a device. */
+/* Specification of core/replicas/plan: updates that retire old replicas first, because of the
+ * policy or because no device is free; and replicas that wait for a device. */
 #include "plan_world.h"
 
-/* Three replicas of version 1, healthy, on a machine with so many devices; each has `need`. */
+/* Three healthy replicas of version 1 that need `need` devices each, on a machine with `devices`.
+ */
 static void world_with(struct world *w, uint32_t devices, uint32_t need)
 {
     world_init(w);
@@ -40,7 +41,7 @@ static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
     said(&w, "UPDATING -2");
-    as_replica_slot_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(slot_of(&w, 2), w.now);
     said(&w, "!2"); /* there are three processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2 +2");
@@ -77,7 +78,7 @@ static void test_both_at_once(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* As Kubernetes rounds: beyond N up, below N down. */
+/* Rounds as Kubernetes does: max_surge up, max_unavailable down. */
 static void test_parts_of_n(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -140,7 +141,7 @@ static void test_bounds(void **state_ AS_UNUSED)
     assert_non_null(as_plan_check(&t));
 }
 
-/* Those that do not serve are the first that may be missing: the new version may be the cure. */
+/* Replicas that do not serve are the first that may be missing; the new version may fix them. */
 static void test_dead_ones_make_way(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -152,11 +153,11 @@ static void test_dead_ones_make_way(void **state_ AS_UNUSED)
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
     said(&w, "UPDATING ~0 +0");
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
 
-/* The next controller knows for whom another waits. */
+/* The next controller knows which slot must end before another may replace it. */
 static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts facts[3];
@@ -169,7 +170,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     update(&w, 0);
     said(&w, "UPDATING -2");
     for (uint32_t i = 0; i < 3; i++)
-        facts[i] = *as_replica_slot_facts(place(&w, i));
+        facts[i] = *as_replica_slot_facts(slot_of(&w, i));
     assert_true(facts[2].early);
     as_plan_free(w.p);
     w = (struct world){.now = START, .t = w.t, .free = &w.devices};
@@ -186,7 +187,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     w.n = 0;
     ends(&w, 2);
     said(&w, "~2 +2");
-    facts[2].retiring = false; /* that cannot be */
+    facts[2].retiring = false; /* impossible facts */
     facts[2].number = 7;
     assert_int_equal(as_plan_adopt(w.p, &facts[2], w.now, &slot), AS_EINVALID);
     world_fini(&w);
@@ -202,13 +203,13 @@ static void test_one_waits_for_a_device(void **state_ AS_UNUSED)
     as_plan_scale(w.p, 5, false, w.now);
     said(&w, "UPSCALING +3 ?0 ?1 ?2");
     assert_true(lacks(&w, "d-4 waits: no device"));
-    assert_true(as_str_eq(as_replica_slot_lack(place(&w, 4)), AS_STR("no device")));
+    assert_true(as_str_eq(as_replica_slot_lack(slot_of(&w, 4)), AS_STR("no device")));
     assert_int_equal(as_plan_lacking(w.p), 1);
     ready(&w, 3);
     calm_but(&w, 4);
-    pass(&w, 1000 * AS_SEC); /* that is neither an attempt nor a failure */
+    pass(&w, 1000 * AS_SEC); /* waiting is neither an attempt nor a failure */
     said(&w, "");
-    assert_int_equal(as_replica_slot_facts(place(&w, 4))->starts, 0);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 4))->starts, 0);
     assert_int_equal(w.status, AS_STATUS_UPSCALING);
     w.devices++;
     as_plan_tick(w.p, w.now);
@@ -233,7 +234,8 @@ static void test_several_wait(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* All devices are used: an update takes one out, and the next when the new one is available. */
+/* All devices are used: an update retires one replica, and the next when the new one is available.
+ */
 static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -243,7 +245,7 @@ static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
     update(&w, 1);
     said(&w, "UPDATING -2");
     assert_true(lacks(&w, "d-3 waits: no device"));
-    as_replica_slot_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(slot_of(&w, 2), w.now);
     pass(&w, AS_SEC);
     said(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
@@ -286,13 +288,13 @@ static void test_one_that_needs_more_takes_more_out(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* Only whose end helps ends. */
+/* Only replicas whose resources help are retired. */
 static void test_nobody_ends_for_nothing(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_with(&w, 0, 0);
-    update(&w, 1); /* the first version to need a device: others have them all */
+    update(&w, 1); /* the first version that needs a device: other deployments have them all */
     said(&w, "UPDATING");
     assert_true(lacks(&w, "d-3 waits: no device"));
     pass(&w, 1000 * AS_SEC);
@@ -310,7 +312,7 @@ static void test_of_several_those_that_have_one(void **state_ AS_UNUSED)
     world_with(&w, 1, 0);
     as_plan_scale(w.p, 4, false, w.now);
     calm(&w);
-    w.has[1] = 1; /* as if a place of a version before had it */
+    w.has[1] = 1; /* as if a slot of an earlier version had it */
     w.devices = 0;
     w.t.replicas = 4;
     update(&w, 1);
@@ -318,8 +320,8 @@ static void test_of_several_those_that_have_one(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* A replica that was killed is started with the device that it had, though a new one waits for one.
- */
+/* A killed replica is started again with the device that it had, although a new one waits for a
+ * device. */
 static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -331,7 +333,7 @@ static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
     said(&w, "UNHEALTHY");
     pass(&w, AS_SEC);
     said(&w, "+1");
-    assert_int_equal(as_replica_slot_facts(place(&w, 3))->starts, 0);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 3))->starts, 0);
     world_fini(&w);
 }
 
@@ -352,7 +354,7 @@ static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* The update fails: the device goes back to a replica of the version before. */
+/* The update fails: a replica of the version before gets the device back. */
 static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -364,32 +366,32 @@ static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
     said(&w, "UPDATING -2 ~2 +3");
     died(&w, 3, AS_EXIT_CODE);
     said(&w, "DEPLOY_FAILED 1<2 ~3 +2");
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->version, 1);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->version, 1);
     ready(&w, 2);
     assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
 
-/* What is not free may have been a dead one's: that one goes, and no one that serves. */
+/* The missing device may belong to a dead replica: that one is retired, and none that serves. */
 static void test_a_dead_one_makes_room(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_with(&w, 3, 1);
-    died(&w, 0, AS_EXIT_CRASH); /* it waits to be started again */
+    died(&w, 0, AS_EXIT_CRASH); /* it waits for its restart */
     said(&w, "UNHEALTHY");
     update(&w, 1);
     said(&w, "UPDATING ~0 +3");
     world_fini(&w);
 }
 
-/* Something of it is on its way, so that it may serve soon: nobody ends meanwhile. */
+/* A replica is starting and may serve soon: none is retired meanwhile. */
 static void test_not_while_something_changes(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_with(&w, 3, 1);
-    as_replica_slot_lost(place(&w, 1), w.now);
+    as_replica_slot_lost(slot_of(&w, 1), w.now);
     update(&w, 1);
     said(&w, "UPDATING");
     ready(&w, 1);
@@ -397,7 +399,7 @@ static void test_not_while_something_changes(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* Another deployment, on the machine of w. */
+/* Another deployment on the machine of w. */
 static void world_beside(struct world *b, struct world *w)
 {
     *b = (struct world){.now = START, .t = usual, .need = {1, 1}, .free = w->free};
@@ -407,7 +409,7 @@ static void world_beside(struct world *b, struct world *w)
     as_plan_run(b->p, b->now);
 }
 
-/* Others do not get what an update gives up: it would give up more. */
+/* Other deployments do not get what an update has freed, or it would have to retire more. */
 static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
 {
     struct world w, b;
@@ -432,7 +434,7 @@ static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* It is told to look again when another deployment's event has changed what it lacks. */
+/* It is due for a check when an event of another deployment has changed what it lacks. */
 static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
 {
     struct world w, b;

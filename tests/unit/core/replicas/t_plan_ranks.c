@@ -1,5 +1,5 @@
-/* core/replicas/plan: ranks. Unique at every moment, 0 … N-1 once healthy, and nobody's changes
- * without need. */
+/* Specification of the ranks in core/replicas/plan: unique at every moment, 0 … N-1 once healthy,
+ * and changed only if necessary. */
 #include "plan_world.h"
 
 static void test_ranks_are_given_in_order(void **state_ AS_UNUSED)
@@ -21,7 +21,7 @@ static void test_the_replacement_of_a_crashed_one_has_its_rank(void **state_ AS_
     died(&w, 1, AS_EXIT_KILLED);
     assert_int_equal(rank(&w, 0), 0);
     assert_int_equal(rank(&w, 1), 1);
-    /* also when more are asked for while they are dead */
+    /* also if the deployment is scaled up while they are dead */
     as_plan_scale(w.p, 4, false, w.now);
     assert_int_equal(rank(&w, 3), 3);
     pass(&w, AS_SEC);
@@ -37,7 +37,7 @@ static void test_a_rank_is_free_when_the_process_is_dead(void **state_ AS_UNUSED
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING -2 ?0 ?1");
-    as_replica_slot_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(slot_of(&w, 2), w.now);
     as_plan_scale(w.p, 3, false, w.now);
     assert_int_equal(rank(&w, 2), 2); /* it still has it */
     assert_int_equal(rank(&w, 3), 3);
@@ -50,7 +50,7 @@ static void test_a_new_one_takes_the_lowest_free_rank(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
-    as_plan_scale(w.p, 2, false, w.now); /* the dead one goes, and rank 0 with it */
+    as_plan_scale(w.p, 2, false, w.now); /* the dead slot is removed, and rank 0 is free */
     assert_null(find_place(&w, 0));
     as_plan_scale(w.p, 4, false, w.now);
     assert_int_equal(rank(&w, 0), 0);
@@ -68,13 +68,13 @@ static void test_the_fewest_move(void **state_ AS_UNUSED)
     said(&w, "UNHEALTHY");
     as_plan_scale(w.p, 2, false, w.now);
     said(&w, "DOWNSCALING ~0 ?1 ?2"); /* all else first */
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     said(&w, "");
     answer(&w, 2, true);
     said(&w, "?2:r0");
     assert_int_equal(w.to.world, 2);
-    assert_int_equal(rank(&w, 2), 2); /* not before it has said so */
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->rank_next, 0);
+    assert_int_equal(rank(&w, 2), 2); /* until it has confirmed it */
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->rank_next, 0);
     answer(&w, 2, true);
     said(&w, "HEALTHY");
     assert_int_equal(rank(&w, 1), 1);
@@ -89,16 +89,16 @@ static void test_during_a_move_both_ranks_are_taken(void **state_ AS_UNUSED)
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->rank_next, 0);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->rank_next, 0);
     as_plan_scale(w.p, 4, false, w.now);
-    assert_int_equal(rank(&w, 0), 3); /* 0 is promised, 1 and 2 are held */
+    assert_int_equal(rank(&w, 0), 3); /* 0 is reserved for a move, 1 and 2 are held */
     assert_int_equal(rank(&w, 3), 4);
     world_fini(&w);
 }
 
-/* It may have been told: the process that comes after it has the new rank. */
+/* The process may have been told: the next process of the slot gets the new rank. */
 static void test_one_that_dies_while_it_moves(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -106,7 +106,7 @@ static void test_one_that_dies_while_it_moves(void **state_ AS_UNUSED)
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
     died(&w, 2, AS_EXIT_KILLED);
     pass(&w, 0);
@@ -122,11 +122,11 @@ static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **sta
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    as_replica_slot_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(slot_of(&w, 2), w.now);
     w.n = 0;
-    answer(&w, 2, true); /* too late: nobody knows which of its links that came from */
+    answer(&w, 2, true); /* too late: it may have come over the old link */
     said(&w, "");
     ready(&w, 2);
     said(&w, "?2:r0");
@@ -135,7 +135,7 @@ static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **sta
     world_fini(&w);
 }
 
-/* User code may refuse a rank. A new process that starts with the free one takes its place. */
+/* User code may refuse a rank. Then a new process is started with the free rank. */
 static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -143,7 +143,7 @@ static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
     w.n = 0;
     answer(&w, 2, false);
@@ -157,7 +157,8 @@ static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ 
     world_fini(&w);
 }
 
-/* The first answer was lost with the link, so it may have that rank: nobody else gets either. */
+/* The first answer was lost with the link, so it may have that rank: no other slot gets either of
+ * them. */
 static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -165,9 +166,9 @@ static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
     as_plan_scale(w.p, 2, false, w.now);
-    as_replica_slot_configured(place(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 2, true);
-    as_replica_slot_lost(place(&w, 2), w.now);
+    as_replica_slot_lost(slot_of(&w, 2), w.now);
     ready(&w, 2);
     w.n = 0;
     answer(&w, 2, false);

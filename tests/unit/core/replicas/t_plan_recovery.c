@@ -1,4 +1,4 @@
-/* core/replicas/plan: a new controller takes over what runs. */
+/* Specification of core/replicas/plan: a new controller adopts the running processes. */
 #include "plan_world.h"
 
 /* The notes of three healthy replicas, 0 … 2. */
@@ -15,7 +15,7 @@ static struct as_replica_slot_facts note(uint32_t n)
                                           .ready = true};
 }
 
-/* A controller that has read its store: everything was as asked for. */
+/* A controller that has read its store, in which the target was reached. */
 static void returns(struct world *w)
 {
     world_init(w);
@@ -45,7 +45,7 @@ static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
         adopt_good(&w, i);
     as_plan_run(w.p, w.now);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(state(&w, i), AS_REPLICA_SLOT_LOST); /* until it is heard of */
+        assert_int_equal(state(&w, i), AS_REPLICA_SLOT_LOST); /* until its link is reported */
         ready(&w, i);
     }
     said(&w, "");
@@ -102,7 +102,7 @@ static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* By its own version's time, which is known when all is. */
+/* It drains by the timeout of its own version, which is known when recovery is complete. */
 static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(3);
@@ -128,7 +128,7 @@ static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* Of a rank that it may have been told nobody knows: it is told again, and both are taken. */
+/* It is not known whether it was told its new rank: it is told again, and both ranks are held. */
 static void test_one_that_was_moving(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(4);
@@ -168,7 +168,7 @@ static void test_one_that_may_have_another_config_is_told_again(void **state_ AS
     world_fini(&w);
 }
 
-/* Two claims of one rank cannot be, so somebody was wrong: the younger one dies. */
+/* Two processes claim one rank, which is impossible: the younger one is killed. */
 static void test_two_of_one_rank(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(1);
@@ -223,7 +223,7 @@ static void test_notes_that_cannot_be(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* The update goes on where it was; what the new version has shown is found out again. */
+/* The update goes on where it was; whether the new version works is found out again. */
 static void test_in_the_middle_of_an_update(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(3);
@@ -301,7 +301,7 @@ static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
     as_plan_run(w.p, w.now);
     ready(&w, 0);
     said(&w, "?0");
-    as_replica_slot_configured(place(&w, 0), before.ask, true, AS_STR(""), w.now);
+    as_replica_slot_configured(slot_of(&w, 0), before.ask, true, AS_STR(""), w.now);
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_UPDATING);
     answer(&w, 0, true);
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_RUNNING);

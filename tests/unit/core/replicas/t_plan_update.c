@@ -1,8 +1,8 @@
-/* core/replicas/plan: updates. The new one is there before the old one goes; what fails is taken
- * back. */
+/* Specification of updates in core/replicas/plan: a new replica is available before an old one is
+ * retired, and a failed update is rolled back. */
 #include "plan_world.h"
 
-/* Generation, and version, 2 of three replicas. */
+/* Generation 2 of version 2 with three replicas. */
 static void update(struct world *w)
 {
     w->t.generation = w->t.version = 2;
@@ -18,7 +18,7 @@ static void test_surge_first(void **state_ AS_UNUSED)
     said(&w, "UPDATING +3"); /* one more than asked for, and nobody goes yet */
     ready(&w, 3);
     said(&w, "-2");
-    as_replica_slot_retired(place(&w, 2), w.now);
+    as_replica_slot_retired(slot_of(&w, 2), w.now);
     said(&w, "!2"); /* there are four processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
     said(&w, "~2 +2");
@@ -97,7 +97,7 @@ static void test_a_bad_version_is_rolled_back(void **state_ AS_UNUSED)
     assert_true(as_plan_is_settled(w.p));
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(as_replica_slot_facts(place(&w, i))->starts, 1);
+        assert_int_equal(as_replica_slot_facts(slot_of(&w, i))->starts, 1);
     world_fini(&w);
 }
 
@@ -111,13 +111,14 @@ static void test_the_next_deploy_forgets_the_failure(void **state_ AS_UNUSED)
     died(&w, 3, AS_EXIT_CODE);
     said(&w, "UPDATING +3 DEPLOY_FAILED 1<2 ~3");
     w.t.generation = 3;
-    w.t.version = 1; /* what runs */
+    w.t.version = 1; /* the running version */
     deploy(&w);
     said(&w, "UPDATING *3 HEALTHY");
     world_fini(&w);
 }
 
-/* Half-way: what was replaced comes back as it went, the new one before the other goes. */
+/* Rolled back halfway: the replaced replicas come back like an update, each before another is
+ * retired. */
 static void test_a_late_failure_is_rolled_back_surge_first(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -134,8 +135,8 @@ static void test_a_late_failure_is_rolled_back_surge_first(void **state_ AS_UNUS
     said(&w, "+2 +2");
     died(&w, 2, AS_EXIT_CODE);
     said(&w, "DEPLOY_FAILED 1<2 ~2 +2");
-    assert_int_equal(as_replica_slot_facts(place(&w, 2))->version, 1);
-    assert_int_equal(state(&w, 3), AS_REPLICA_SLOT_RUNNING); /* it serves, until there is another */
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->version, 1);
+    assert_int_equal(state(&w, 3), AS_REPLICA_SLOT_RUNNING); /* it serves until it is replaced */
     ready(&w, 2);
     said(&w, "-3");
     ends(&w, 3);
@@ -165,7 +166,7 @@ static void test_a_bad_version_without_a_good_one_goes_on_trying(void **state_ A
     world_fini(&w);
 }
 
-/* There is nothing to lose: it goes at once, when it does not run. */
+/* A replica that does not run is retired at once, if a rollback could not use it. */
 static void test_a_fix_of_what_never_ran(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -180,12 +181,12 @@ static void test_a_fix_of_what_never_ran(void **state_ AS_UNUSED)
     said(&w, "+0 +1");
     update(&w);
     said(&w, "~0 ~1 +0 +1");
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
 
-/* Those of an older version that are dead are started again as what they were, until the new one
- * has shown that it works: it may not. */
+/* Dead replicas of the older version are started again with that version, until the new one has
+ * been available. */
 static void test_old_ones_that_die_meanwhile(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -195,12 +196,12 @@ static void test_old_ones_that_die_meanwhile(void **state_ AS_UNUSED)
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, 0);
     said(&w, "UPDATING +3 +0");
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 1);
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->generation, 1);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 1);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->generation, 1);
     died(&w, 0, AS_EXIT_CRASH);
     ready(&w, 3);
     said(&w, "~0 +0"); /* now it is not worth another start */
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->version, 2);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
 
@@ -216,7 +217,7 @@ static void test_another_version_before_the_first_is_done(void **state_ AS_UNUSE
     said(&w, "-3"); /* nobody will go back to that one */
     ends(&w, 3);
     said(&w, "~3 +3");
-    assert_int_equal(as_replica_slot_facts(place(&w, 3))->version, 3);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 3))->version, 3);
     world_fini(&w);
 }
 
@@ -264,7 +265,7 @@ static void test_rollback_can_be_switched_off(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* --- what needs no new process --- */
+/* --- changes that need no new process --- */
 
 static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
 {
@@ -282,7 +283,7 @@ static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
     answer(&w, 2, true);
     said(&w, "*2 HEALTHY");
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(as_replica_slot_facts(place(&w, i))->starts, 1);
+        assert_int_equal(as_replica_slot_facts(slot_of(&w, i))->starts, 1);
     world_fini(&w);
 }
 
@@ -317,11 +318,11 @@ static void test_a_config_that_is_never_answered(void **state_ AS_UNUSED)
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, AS_SEC);
     said(&w, "+0");
-    assert_int_equal(as_replica_slot_facts(place(&w, 0))->config, 1);
+    assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->config, 1);
     world_fini(&w);
 }
 
-/* Of one who was to take two in a row only the last counts. */
+/* Of two configs in a row only the last one counts. */
 static void test_another_config_before_the_first_is_answered(void **state_ AS_UNUSED)
 {
     struct world w;
@@ -332,7 +333,7 @@ static void test_another_config_before_the_first_is_answered(void **state_ AS_UN
     w.t.generation = w.t.config = 3;
     deploy(&w);
     said(&w, "UPDATING ?0");
-    answer(&w, 0, false); /* it is not asked for any more */
+    answer(&w, 0, false); /* it is not the target any more */
     said(&w, "?0");
     assert_int_equal(w.to.config, 3);
     world_fini(&w);
@@ -350,13 +351,13 @@ static void test_other_limits_alone_change_nothing(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-/* Who drains does so by the times of its own version, whatever the next one asks for. */
+/* A replica drains by the timeouts of its own version, whatever those of the next one are. */
 static void test_old_replicas_drain_by_their_own_times(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_healthy(&w);
-    w.t.generation = 2; /* a light change reaches them, though none of them is told anything */
+    w.t.generation = 2; /* a change of the policy applies to them, although no configure is sent */
     w.t.policy.drain_timeout = 7 * AS_SEC;
     w.t.policy.drain_interval = 5 * AS_SEC;
     deploy(&w);
@@ -387,7 +388,7 @@ static void test_so_do_those_of_an_update_that_was_overtaken(void **state_ AS_UN
     said(&w, "-2 ~2 +2");
     w.t.policy.drain_timeout = AS_SEC;
     w.t.generation = w.t.version = w.t.config = 9;
-    deploy(&w); /* 2, which is not ready yet, and 3 were for nothing */
+    deploy(&w); /* 2, which is not ready yet, and 3 are not needed any more */
     w.n = 0;
     pass(&w, 2 * AS_SEC);
     said(&w, "-2");
@@ -409,7 +410,8 @@ static void test_rollback_by_hand(void **state_ AS_UNUSED)
     assert_int_equal(as_plan_rollback(w.p, w.now), 0);
     said(&w, "UPDATING +0");
     assert_int_equal(as_plan_target(w.p)->generation, 1);
-    assert_int_equal(as_plan_rollback(w.p, w.now), 0); /* on the way: back to where it was */
+    assert_int_equal(as_plan_rollback(w.p, w.now),
+                     0); /* in the middle of an update: back to the stable target */
     assert_int_equal(as_plan_target(w.p)->generation, 2);
     said(&w, "-0");
     world_fini(&w);
@@ -435,8 +437,8 @@ static void test_restart_replaces_all_surge_first(void **state_ AS_UNUSED)
     w.notes = 0;
     as_plan_restart(w.p, w.now);
     said(&w, "UPDATING +3");
-    assert_int_equal(w.notes, 3); /* a controller that comes meanwhile carries on with it */
-    assert_true(as_replica_slot_facts(place(&w, 0))->stale);
+    assert_int_equal(w.notes, 3); /* the next controller would go on with it */
+    assert_true(as_replica_slot_facts(slot_of(&w, 0))->stale);
     ready(&w, 3);
     said(&w, "-2");
     calm(&w);
@@ -474,7 +476,7 @@ static void test_which_descriptions_are_needed(void **state_ AS_UNUSED)
     w.t.generation = w.t.version = 3;
     deploy(&w);
     assert_true(as_plan_uses(w.p, 1)); /* stable */
-    assert_true(as_plan_uses(w.p, 2)); /* one of it is still there */
+    assert_true(as_plan_uses(w.p, 2)); /* a slot still runs it */
     assert_true(as_plan_uses(w.p, 3));
     ends(&w, 3);
     assert_false(as_plan_uses(w.p, 2));

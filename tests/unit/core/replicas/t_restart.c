@@ -1,4 +1,5 @@
-/* Specification of core/replicas/restart: at once after an outside kill that followed READY, else backoff.
+/* Specification of core/replicas/restart: at once after a kill from outside that followed READY,
+ * else with backoff.
  */
 #include "core/replicas/restart.h"
 
@@ -57,7 +58,7 @@ static void test_kills_from_outside_are_no_failures(void **state AS_UNUSED)
     few.give_up = 2;
     for (uint32_t i = 0; i < 100; i++)
         assert_about(as_restart_died(&s, &few, AS_EXIT_KILLED, &rand, NOW), NOW, conf.base);
-    for (uint32_t i = 0; i < 3; i++) /* what failed before counts on */
+    for (uint32_t i = 0; i < 3; i++) /* earlier failures still count */
         died(&s, AS_EXIT_CODE, NOW);
     for (uint32_t i = 0; i < 3; i++)
         assert_about(died(&s, AS_EXIT_KILLED, NOW), NOW, conf.base << 2);
@@ -147,7 +148,7 @@ static void test_giving_up_counts_failures_without_ready(void **state AS_UNUSED)
     struct as_rand rand = {1};
 
     few.give_up = 3;
-    for (uint32_t i = 0; i < 10; i++) { /* it comes up each time: no reason to give up */
+    for (uint32_t i = 0; i < 10; i++) { /* it becomes READY each time, so it is not given up */
         as_restart_started(&s);
         as_restart_ready(&s, NOW);
         assert_true(as_restart_died(&s, &few, AS_EXIT_CRASH, &rand, NOW).restart);

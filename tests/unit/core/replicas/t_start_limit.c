@@ -1,4 +1,4 @@
-/* core/replicas/start_limit: first come, first served, so many at once. */
+/* Specification of core/replicas/start_limit: first come, first served, up to the limit at once. */
 #include "core/replicas/start_limit.h"
 
 #include "unit.h"
@@ -7,7 +7,7 @@ struct world {
     struct as_start_limit a;
     struct as_start_request s[4];
     uint32_t n;
-    uint32_t went[8]; /* in this order */
+    uint32_t went[8]; /* the starts in their order */
     as_ns when;
 };
 
@@ -19,7 +19,7 @@ static void go(struct as_start_request *s, as_ns now)
     w.when = now;
 }
 
-static uint32_t barred; /* bits of those that may not go */
+static uint32_t barred; /* bits of the starts that may not begin */
 
 static bool may(struct as_start_request *s, as_ns now AS_UNUSED)
 {
@@ -45,7 +45,7 @@ static void ask_all(void)
 static void test_as_many_go_as_may(void **state AS_UNUSED)
 {
     ask_all();
-    assert_int_equal(w.n, 0); /* not from within the question */
+    assert_int_equal(w.n, 0); /* not while may_start is called */
     as_start_limit_admit(&w.a, 7);
     assert_int_equal(w.n, 2);
     assert_int_equal(w.when, 7);
@@ -61,7 +61,7 @@ static void test_they_go_in_the_order_in_which_they_came(void **state AS_UNUSED)
     ask_all();
     as_start_limit_admit(&w.a, 0);
     as_start_limit_remove(&w.a, &w.s[0]);
-    as_start_limit_enqueue(&w.a, &w.s[0]); /* again, behind those that wait */
+    as_start_limit_enqueue(&w.a, &w.s[0]); /* again, at the end of the queue */
     as_start_limit_admit(&w.a, 0);
     as_start_limit_remove(&w.a, &w.s[1]);
     as_start_limit_remove(&w.a, &w.s[2]);
@@ -75,13 +75,13 @@ static void test_who_leaves_the_line_does_not_go(void **state AS_UNUSED)
 {
     ask_all();
     as_start_limit_remove(&w.a, &w.s[0]);
-    as_start_limit_remove(&w.a, &w.s[0]); /* harmless */
+    as_start_limit_remove(&w.a, &w.s[0]); /* no effect */
     as_start_limit_admit(&w.a, 0);
     assert_int_equal(w.went[0], 1);
     assert_int_equal(w.went[1], 2);
 }
 
-/* Those that a controller finds may be more than it would start. */
+/* Adopted processes that are starting may exceed the limit. */
 static void test_adopted_ones_count(void **state AS_UNUSED)
 {
     for (uint32_t i = 0; i < 3; i++)
