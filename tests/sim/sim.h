@@ -32,8 +32,8 @@ enum harm { HARMLESS, CRASH, HANG, SICKEN };
 
 struct poison {
     enum harm harm;
-    as_ns
-        fuse; /* from its start to the death, or to the moment when the worker is found unhealthy */
+    /* from its start to the death, or to the moment when the worker is found unhealthy */
+    as_ns fuse;
     bool blocks;    /* nothing else in that worker goes on meanwhile */
     uint32_t works; /* per mille of its executions that do harm */
     /* the judge's model */
@@ -55,12 +55,12 @@ struct call {
     bool recalled, kept_by_worker;
     bool doomed; /* its worker has died, and it must be answered with AS_EMAYHAVERUN */
     uint64_t stream;
-    uint64_t batch;       /* BOUND: number of its batch; 0: it is alone */
-    uint64_t order;       /* order of acceptance */
-    as_ns release;        /* with batching: it may wait for others until then */
-    as_ns accepted_at;    /* when it was accepted */
-    bool always_had_slot; /* WAITING: there was a slot for it after every event since it was
-                             accepted */
+    uint64_t batch;    /* BOUND: number of its batch; 0: it is alone */
+    uint64_t order;    /* order of acceptance */
+    as_ns release;     /* with batching: it may wait for others until then */
+    as_ns accepted_at; /* when it was accepted */
+    /* WAITING: there was a slot for it after every event since it was accepted */
+    bool always_had_slot;
     uint32_t sends, runs, retries;
     as_ns parked_until;      /* PARKED: when it goes on without a verdict … */
     uint64_t verdict_number; /* … whose number is this */
@@ -219,8 +219,9 @@ struct scenario {
     bool stop_early;  /* the deployment is freed while it has requests */
 
     bool harmful; /* the following fields count */
-    bool strict; /* no report is lost or late: a poison ends at most two workers, and those that run
-                    it already */
+    /* no report is lost or late: a poison ends at most two workers, and those that run it already
+     */
+    bool strict;
     bool simple; /* one queue, first come first served */
     bool late;   /* some calls have deadlines, and a missed one may count as a replica's failure */
     bool large;  /* bodies take several turns to be read */
@@ -240,8 +241,8 @@ struct sim {
     bool verbose, failed, closing, down, freeing;
     struct as_rand rand;
     as_ns now, end, expire_at, timer_for;
-    as_ns next_wake; /* the earliest time that core asked for; as_deployment_expire must be called
-                        by then */
+    /* the earliest time that core asked for; as_deployment_expire must be called by then */
+    as_ns next_wake;
     uint64_t steps, last_order, last_batch;
     struct heap heap;
     struct scenario scenario;

@@ -79,8 +79,8 @@ const char *as_router_name(enum as_router r);
 struct as_deployment_conf {
     int64_t max_queued; /* queued + prefetched; -1: no limit by count */
     enum as_router router;
-    as_ns prefetch_work; /* prefetch as many requests as fit in this much measured service time; < 4
-                            s */
+    /* prefetch as many requests as fit in this much measured service time; < 4 s */
+    as_ns prefetch_work;
     uint64_t seed;
     struct as_retry_conf retry;
     struct as_blame_conf blame;

@@ -30,8 +30,8 @@ struct as_pending_verdict {
     struct as_list node;
     uint64_t number;
     enum as_pending_verdict_state state;
-    enum as_loss
-        loss; /* FINGERPRINTING: the cause by which parked requests go on; UNKNOWN: time is over */
+    /* FINGERPRINTING: the cause by which parked requests go on; UNKNOWN: time is over */
+    enum as_loss loss;
     as_ns until; /* WAITING: when it ends; else AS_NEVER */
     struct as_list parked, retained;
     struct as_blame_entry *in_quarantine; /* requests like this wait for the result; NULL: none */

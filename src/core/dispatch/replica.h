@@ -29,19 +29,19 @@ struct as_replica {
     struct as_deployment *deployment;
     char *name;
     void *link;
-    struct as_list
-        sent; /* SENT and ABANDONED requests in stream order. A call is one request, or several of a
+    /* SENT and ABANDONED requests in stream order. A call is one request, or several of a
                  batch in a row. The first `slots` calls that no cap delays execute. */
+    struct as_list sent;
     uint32_t unanswered; /* length of `sent` */
     uint32_t slotless;   /* how many of these take no slot: all but the first of each batch */
     uint32_t behind;     /* calls that wait for their model's cap: the newest ones of each model */
     uint32_t slots, prefetch; /* as granted by the worker */
     uint32_t most_slots;      /* the most slots ever granted */
-    uint32_t limit;   /* the most front calls that may be sent: slots and prefetch; 0 while it takes
-                         nothing */
-    uint32_t width;   /* how many of these may be in slots */
-    uint32_t index;   /* in as_deployment.replicas */
-    uint32_t free_at; /* in as_deployment.free, or AS_NOWHERE */
+    /* the most front calls that may be sent: slots and prefetch; 0 while it takes nothing */
+    uint32_t limit;
+    uint32_t width;    /* how many of these may be in slots */
+    uint32_t index;    /* in as_deployment.replicas */
+    uint32_t free_at;  /* in as_deployment.free, or AS_NOWHERE */
     uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
     bool recalling;    /* a RECALL is not answered yet */
     bool draining;
@@ -79,15 +79,15 @@ struct as_deployment {
     struct as_blame blame;
     struct as_list suspects; /* QUEUED requests that wait for quarantine; not in `queue` */
     uint32_t n_suspects, n_quarantines; /* n_quarantines: replicas that are RESERVED or ALONE */
-    bool has_freed; /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting
-                       requests */
+    /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting requests */
+    bool has_freed;
     uint32_t turns_owed; /* requests that go before the next suspect: core/dispatch/quarantine.h */
     as_ns serving_since; /* since when some replica is ready; AS_NEVER: none is */
     struct as_list verdicts; /* pending ones, oldest first */
     uint32_t n_verdicts, parked;
     uint64_t last_verdict;
-    struct as_list
-        to_release; /* RETAINED and not needed any more; released in portions, one for each turn */
+    /* RETAINED and not needed any more; released in portions, one for each turn */
+    struct as_list to_release;
     uint32_t n_unverified; /* suspects with `unverified` */
     const struct as_request
         *fingerprinting;        /* the request whose fingerprint is partly computed; NULL: none */

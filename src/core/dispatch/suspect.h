@@ -11,8 +11,8 @@
 
 /* A request that was executing in a worker that died. */
 struct as_evidence {
-    struct as_request
-        *q; /* PARKED or RETAINED; NULL: its fingerprint is complete, and it has left */
+    /* PARKED or RETAINED; NULL: its fingerprint is complete, and it has left */
+    struct as_request *q;
     struct as_fingerprint fingerprint;
     as_ns ran; /* for how long it had been at that worker */
 };

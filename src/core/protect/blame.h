@@ -39,13 +39,14 @@ struct as_blame_entry {
     struct as_fingerprint fingerprint;
     enum as_blame_state state;
     uint32_t deaths_caused; /* deaths of workers that count against it */
-    uint32_t n_requests; /* requests that wait or run because of this entry, which stays while there
-                            are any */
-    bool proven; /* one of these deaths happened while it ran alone; deaths may be reported in any
-                    order */
-    bool in_quarantine; /* one of these requests has a replica for itself, or died with it and the
-                           cause is not known yet */
-    as_ns longest_run;  /* the longest time that one had been at a worker when that worker ended */
+    /* requests that wait or run because of this entry, which stays while there are any */
+    uint32_t n_requests;
+    /* one of these deaths happened while it ran alone; deaths may be reported in any order */
+    bool proven;
+    /* one of these requests has a replica for itself, or died with it and the cause is not known
+     * yet */
+    bool in_quarantine;
+    as_ns longest_run; /* the longest time that one had been at a worker when that worker ended */
     as_ns until;
 };
 

@@ -24,8 +24,8 @@ struct as_median {
 void as_median_add(struct as_median *m, as_ns sample);
 
 struct as_outlier_conf {
-    uint32_t factor;  /* slow: more than this many times its peers' median; 0: slow replicas are not
-                         ejected */
+    /* slow: more than this many times its peers' median; 0: slow replicas are not ejected */
+    uint32_t factor;
     as_ns least;      /* a service time below this is never slow */
     uint32_t percent; /* of the replicas may be ejected at once */
 };

@@ -21,8 +21,8 @@ struct as_batch_conf {
     uint32_t max_size; /* items (rows of the first dimension) of one call; 0: no batching */
     as_ns max_wait;    /* how long a request may wait for others while a slot is free */
     uint32_t n_preferred;
-    uint32_t preferred[AS_BATCH_PREFERRED]; /* sizes at which the model is most efficient, in rising
-                                               order */
+    /* sizes at which the model is most efficient, in rising order */
+    uint32_t preferred[AS_BATCH_PREFERRED];
     bool ragged; /* requests may share a call although their other dimensions differ */
 };
 

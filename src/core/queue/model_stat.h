@@ -14,8 +14,8 @@
 /* Calls of the handler that had the same number of items. */
 struct as_model_calls {
     uint64_t n;
-    as_ns input_ns, infer_ns,
-        output_ns; /* of the first answer of each call; the phases of as_model_stat */
+    /* of the first answer of each call; the phases of as_model_stat */
+    as_ns input_ns, infer_ns, output_ns;
 };
 
 struct as_model_stat {
@@ -29,8 +29,8 @@ struct as_model_stat {
     as_ns output_ns;      /* on the way back; where that was not measured it is part of input_ns */
     as_ns last;           /* time of the last success; 0: none */
     struct as_hist queue; /* histogram of queue_ns */
-    struct as_model_calls
-        *calls; /* calls[i]: calls with i + 1 items; grows to the largest size seen */
+    /* calls[i]: calls with i + 1 items; grows to the largest size seen */
+    struct as_model_calls *calls;
     uint32_t n_calls;
 };
 

@@ -51,8 +51,8 @@ struct as_lane {
     uint32_t items; /* of all requests that wait here */
     uint32_t ready; /* requests that need not wait for others any more */
     as_ns next_due; /* when the next of the others becomes ready, or earlier; AS_NEVER */
-    bool
-        one_by_one; /* requests of different kinds: they go one by one, and never wait for others */
+    /* requests of different kinds: they go one by one, and never wait for others */
+    bool one_by_one;
     bool held_back; /* it has requests and is not due */
     bool dropped;   /* only in as_queue.lanes: the model was dropped, nobody serves it */
 };

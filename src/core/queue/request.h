@@ -48,16 +48,18 @@ enum as_request_state {
 
 struct as_request {
     /* set by the caller before as_deployment_submit */
-    uint32_t model;    /* index of the model within its deployment */
-    uint8_t priority;  /* 0 … AS_PRIORITIES-1 */
-    bool idempotent;   /* may run more than once */
-    bool has_fallback; /* another deployment can take it: refused at once when no replica serves the
-                          model now, instead of waiting for one */
-    bool is_mirror;    /* a mirrored copy whose answer nobody reads: gets a free slot at once or is
-                          refused; never retried */
-    uint32_t items;    /* rows of its inputs: 1 … max_size for a model with batching, else 1 */
-    as_ns deadline;    /* AS_NEVER: none */
-    uint64_t kind; /* with batching: requests that may share a call have the same kind (a hash) */
+    uint32_t model;   /* index of the model within its deployment */
+    uint8_t priority; /* 0 … AS_PRIORITIES-1 */
+    bool idempotent;  /* may run more than once */
+    /* another deployment can take it: refused at once when no replica serves the model now, instead
+     * of waiting for one */
+    bool has_fallback;
+    /* a mirrored copy whose answer nobody reads: gets a free slot at once or is refused; never
+     * retried */
+    bool is_mirror;
+    uint32_t items; /* rows of its inputs: 1 … max_size for a model with batching, else 1 */
+    as_ns deadline; /* AS_NEVER: none */
+    uint64_t kind;  /* with batching: requests that may share a call have the same kind (a hash) */
     /* set by the caller before as_replica_done: the answer is an error that counts against the
      * replica (core/protect/breaker.h), not against the request */
     bool failed;
@@ -69,12 +71,13 @@ struct as_request {
     bool ran;         /* some execution of it was lost, for whatever cause: core/protect/retry.h */
     bool in_budget;   /* its retry counts against the deployment's retry budget */
     bool recalled;    /* its worker was asked to give it back (RECALL) and has not answered yet */
-    bool bound; /* part of its answer was delivered, or more of its input was sent: it is bound to
-                   this execution and is never retried */
-    bool unverified; /* a suspect because of a sample of its body; the whole body is not compared
-                        yet */
-    bool
-        started; /* its worker kept it when it was recalled: it runs, so it is not recalled again */
+    /* part of its answer was delivered, or more of its input was sent: it is bound to this
+     * execution and is never retried */
+    bool bound;
+    /* a suspect because of a sample of its body; the whole body is not compared yet */
+    bool unverified;
+    /* its worker kept it when it was recalled: it runs, so it is not recalled again */
+    bool started;
     as_ns arrived;     /* when it was submitted */
     as_ns sent;        /* when it was last sent */
     as_ns suspected;   /* QUEUED, a suspect: when it began to wait for a replica of its own */
@@ -85,12 +88,12 @@ struct as_request {
     struct as_replica *replica;
     struct as_lane *lane;   /* QUEUED, with batching: the lane in which it waits */
     struct as_batch *batch; /* SENT: the batch that it is part of; NULL: a call of its own */
-    struct as_blame_entry
-        *blame; /* the entry that makes it a suspect (core/protect/blame.h); NULL: no suspect */
-    struct as_pending_verdict *verdict; /* PARKED, RETAINED: the verdict that it waits for; RETAINED
-                                           and NULL: not needed any more */
-    struct as_list
-        node; /* in the queue, the suspects, a pending verdict, or the replica's `sent` */
+    /* the entry that makes it a suspect (core/protect/blame.h); NULL: no suspect */
+    struct as_blame_entry *blame;
+    /* PARKED, RETAINED: the verdict that it waits for; RETAINED and NULL: not needed any more */
+    struct as_pending_verdict *verdict;
+    /* in the queue, the suspects, a pending verdict, or the replica's `sent` */
+    struct as_list node;
 };
 
 /* A worker may hand one request back this many times. After that its error goes to the client. */

@@ -34,28 +34,29 @@ struct as_stat {
     uint64_t cancelled;
     uint64_t replayed; /* sent again after a death, a recall, or as_replica_done(retry) */
     uint64_t recalled;
-    uint64_t lost;            /* AS_EMAYHAVERUN */
-    uint64_t deaths;          /* replicas removed, for whatever cause */
-    uint64_t replays_refused; /* lost requests that were not retried: too many attempts, no budget,
-                                 or waited too long */
+    uint64_t lost;   /* AS_EMAYHAVERUN */
+    uint64_t deaths; /* replicas removed, for whatever cause */
+    /* lost requests that were not retried: too many attempts, no budget, or waited too long */
+    uint64_t replays_refused;
     uint64_t blamed; /* requests that were executing when a worker crashed, hung or was unhealthy */
     uint64_t trials; /* suspects that ran alone in a replica (core/dispatch/quarantine.h) */
     uint64_t quarantined; /* requests refused or answered with AS_EPOISON */
     uint64_t hung; /* requests given up because their handler ran too long; counted by link … */
     uint64_t sick; /* … like this one: failed health checks */
-    uint64_t ejected;        /* times that a replica was ejected for failing or being slow */
-    uint64_t fallbacks;      /* requests refused here and submitted to another deployment instead */
-    uint64_t mirrored;       /* mirrored copies that were accepted; part of `accepted` */
-    uint64_t mirror_dropped; /* mirrored copies that were refused, because no slot was free or for
-                                any other cause */
-    uint64_t mirror_failed;  /* accepted copies that were answered with an error */
-    struct as_hist queue;    /* from arrival to the last dispatch */
-    struct as_hist total;    /* from arrival to completion */
-    struct as_hist service;  /* the handler's time as the worker measured it */
-    struct as_hist link;     /* from the last dispatch to completion, less the handler's time */
-    uint64_t batches;        /* calls of models with batching, those with one request included */
-    struct as_hist batch;    /* items of these calls; one item is added as AS_US, so bucket i counts
-                                calls of at most 2^i items */
+    uint64_t ejected;   /* times that a replica was ejected for failing or being slow */
+    uint64_t fallbacks; /* requests refused here and submitted to another deployment instead */
+    uint64_t mirrored;  /* mirrored copies that were accepted; part of `accepted` */
+    /* mirrored copies that were refused, because no slot was free or for any other cause */
+    uint64_t mirror_dropped;
+    uint64_t mirror_failed; /* accepted copies that were answered with an error */
+    struct as_hist queue;   /* from arrival to the last dispatch */
+    struct as_hist total;   /* from arrival to completion */
+    struct as_hist service; /* the handler's time as the worker measured it */
+    struct as_hist link;    /* from the last dispatch to completion, less the handler's time */
+    uint64_t batches;       /* calls of models with batching, those with one request included */
+    /* items of these calls; one item is added as AS_US, so bucket i counts calls of at most 2^i
+     * items */
+    struct as_hist batch;
 };
 
 #endif

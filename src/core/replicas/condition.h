@@ -57,8 +57,8 @@ struct as_condition {
     uint32_t n;
     char text[AS_CONDITION_TEXT_MAX]; /* n bytes for people; may have several lines */
     uint32_t n_lack;
-    char lack[AS_CONDITION_LACK_MAX]; /* the resource that replicas wait for; independent of the
-                                         status */
+    /* the resource that replicas wait for; independent of the status */
+    char lack[AS_CONDITION_LACK_MAX];
 };
 
 enum as_condition_cause {

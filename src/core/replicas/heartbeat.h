@@ -16,9 +16,9 @@ struct as_heartbeat {
     as_ns timeout;                /* 0: not watched */
     bool ever_received, received; /* a heartbeat came, ever; since the last check */
     uint32_t missed_checks;       /* checks in a row without a heartbeat */
-    as_ns checked_at, suspended;  /* of the last check: CLOCK_MONOTONIC, and by how much
-                                     CLOCK_BOOTTIME is ahead of it */
-    bool checked;                 /* there was a check */
+    /* of the last check: CLOCK_MONOTONIC, and by how much CLOCK_BOOTTIME is ahead of it */
+    as_ns checked_at, suspended;
+    bool checked; /* there was a check */
 };
 
 /* The intervals of heartbeats and of checks. A timeout below 80 ms counts as 80 ms. */

@@ -17,9 +17,9 @@
 enum as_lease_state { AS_LEASE_LIVE, AS_LEASE_LOST, AS_LEASE_ENDED };
 
 struct as_lease_conf {
-    as_ns
-        heartbeat; /* without a heartbeat for this long it is LOST; 0: no heartbeats are required */
-    as_ns grace;   /* from LOST to ENDED */
+    /* without a heartbeat for this long it is LOST; 0: no heartbeats are required */
+    as_ns heartbeat;
+    as_ns grace; /* from LOST to ENDED */
 };
 
 struct as_lease {

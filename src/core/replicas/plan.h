@@ -83,16 +83,16 @@ struct as_plan_amount {
 
 struct as_plan_policy {
     struct as_restart_conf restart; /* give_up: max_restarts; 0 never */
-    as_ns start_timeout;     /* a process that is not READY after this, or not again after LOST, is
-                                killed */
+    /* a process that is not READY after this, or not again after LOST, is killed */
+    as_ns start_timeout;
     as_ns configure_timeout; /* a process that has not answered a configure after this is killed */
     /* For a replica these come from the last target of the version that it runs: */
-    as_ns drain_timeout;  /* graceful_shutdown_timeout_s: from retire to stop */
-    as_ns drain_interval; /* graceful_shutdown_wait_loop_s: retire and kill are repeated after this;
-                             > 0 */
-    as_ns stop_timeout;   /* from SIGTERM to SIGKILL */
-    as_ns
-        min_ready; /* a replica of a new version is available after RUNNING this long; 0: at once */
+    as_ns drain_timeout; /* graceful_shutdown_timeout_s: from retire to stop */
+    /* graceful_shutdown_wait_loop_s: retire and kill are repeated after this; > 0 */
+    as_ns drain_interval;
+    as_ns stop_timeout; /* from SIGTERM to SIGKILL */
+    /* a replica of a new version is available after RUNNING this long; 0: at once */
+    as_ns min_ready;
     uint32_t roll_percent;             /* 1 … 100 */
     bool has_surge;                    /* else surge comes from roll_percent */
     struct as_plan_amount surge;       /* a percentage is rounded up */
@@ -117,16 +117,16 @@ struct as_replica_slot_facts {
     uint32_t number;
     uint64_t generation, version, config; /* what its process runs, and was configured with last */
     uint32_t rank;
-    uint32_t rank_next; /* the rank it moves to, which the process may know already; = rank when it
-                           does not move */
-    uint32_t world;     /* the target's number of replicas, as its process was told */
-    uint32_t starts;    /* processes of this slot so far, this one included */
-    bool ready;         /* this process has been READY */
-    bool proved;        /* … and RUNNING for min_ready */
-    bool unsure;        /* a configure with another config or world was sent, and not confirmed */
-    bool stale;         /* to be replaced although its version is right */
-    bool retiring;      /* it is ending */
-    bool early;         /* … and must have ended before another slot may replace it */
+    /* the rank it moves to, which the process may know already; = rank when it does not move */
+    uint32_t rank_next;
+    uint32_t world;  /* the target's number of replicas, as its process was told */
+    uint32_t starts; /* processes of this slot so far, this one included */
+    bool ready;      /* this process has been READY */
+    bool proved;     /* … and RUNNING for min_ready */
+    bool unsure;     /* a configure with another config or world was sent, and not confirmed */
+    bool stale;      /* to be replaced although its version is right */
+    bool retiring;   /* it is ending */
+    bool early;      /* … and must have ended before another slot may replace it */
 };
 
 #define AS_REPLICA_SLOT_STATE_TABLE(X)                                                             \

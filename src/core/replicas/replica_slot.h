@@ -49,8 +49,8 @@ struct as_plan {
     bool proven;  /* a replica of the target's version was available */
     bool settled; /* the target is reached, and ops.settled was called */
     bool down;
-    as_ns recheck_at; /* set when an event of another plan changed what a slot of this plan lacks;
-                         else AS_NEVER */
+    /* set when an event of another plan changed what a slot of this plan lacks; else AS_NEVER */
+    as_ns recheck_at;
     struct as_condition condition;
     struct as_ranks ranks;
     uint64_t last_configure_id;

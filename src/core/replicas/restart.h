@@ -17,8 +17,8 @@ struct as_restart_conf {
     as_ns base;    /* first delay */
     as_ns max;     /* longest delay */
     as_ns healthy; /* failures are forgotten after being READY for this long */
-    uint32_t
-        give_up; /* consecutive failures without READY until the replica is given up; 0 never */
+    /* consecutive failures without READY until the replica is given up; 0 never */
+    uint32_t give_up;
 };
 
 struct as_restart {

@@ -146,8 +146,8 @@ struct sim {
     uint32_t kept[DEPLOYS];
     struct store stores[DEPLOYS];
     uint64_t last_ops; /* calls of ops that had an effect, in the whole run */
-    bool untouched; /* settled, and since then nothing has happened except deaths of the controller
-                     */
+    /* settled, and since then nothing has happened except deaths of the controller */
+    bool untouched;
     /* scenario */
     uint64_t generation;
     uint32_t n_versions, n_configs;
