@@ -268,8 +268,8 @@ void schedule(struct sim *s, as_ns when, enum event_type type, uint32_t n, uint6
 uint32_t below(struct sim *s, uint32_t n);
 bool chance(struct sim *s, uint32_t per_mille);
 as_ns between(struct sim *s, as_ns lo, as_ns hi);
-bool sim_alike(const struct as_request *a,
-               const struct as_request *b); /* also as_deployment_ops.alike */
+/* Also as_deployment_ops.alike. */
+bool sim_alike(const struct as_request *a, const struct as_request *b);
 struct message *message_new(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
 
@@ -293,29 +293,29 @@ void invent_harm(struct sim *s);
 /* The stream starts at w. True: it will not end by itself. */
 bool harm_begins(struct sim *s, struct worker *w, uint64_t stream);
 void harm_crash(struct sim *s, struct worker *w, uint64_t stream); /* the fuse has burnt down */
-void harm_find_unhealthy(struct sim *s, struct worker *w,
-                         uint64_t stream); /* the worker is found unhealthy */
+/* The worker is found unhealthy. */
+void harm_find_unhealthy(struct sim *s, struct worker *w, uint64_t stream);
 uint64_t sim_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
 bool sim_print(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                struct as_fingerprint *ret_p);
 
 /* --- death.c --- */
 void on_death(struct sim *s, struct worker *w);
-void report_cause(struct sim *s, struct worker *w,
-                  uint64_t verdict_number);                 /* reports to core why w died */
+/* Reports to core why w died. */
+void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number);
 void resume_parked(struct sim *s, uint64_t verdict_number); /* 0: all whose time is over */
 
 /* --- judge.c --- */
 bool may_be_suspect(const struct sim *s);                        /* may any call be one? */
 bool may_be_refused(const struct sim *s, const struct call *c);  /* AS_EPOISON */
 bool waited_too_long(const struct sim *s, const struct call *c); /* for a replica of its own */
-void judge_sent(struct sim *s, struct worker *w,
-                struct call *c); /* called before c is bound to w */
+/* Called before c is bound to w. */
+void judge_sent(struct sim *s, struct worker *w, struct call *c);
 /* Called before core gets the answer. ends: c is not sent again; failed: counts against the
  * replica. */
 void judge_done(struct sim *s, struct worker *w, const struct call *c, bool ends, bool failed);
-void judge_death(struct sim *s, struct worker *w,
-                 enum as_loss loss);                        /* called while w->bound is complete */
+/* Called while w->bound is complete. */
+void judge_death(struct sim *s, struct worker *w, enum as_loss loss);
 void judge_crash_reported(struct sim *s, struct worker *w); /* its death was reported as a crash */
 void judge(struct sim *s);                                  /* after every event */
 

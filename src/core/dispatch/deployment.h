@@ -234,18 +234,18 @@ bool as_deployment_serves(const struct as_deployment *d, uint32_t model);
 /* Some replica does not serve some model. */
 bool as_deployment_is_mixed(const struct as_deployment *d);
 struct as_str as_deployment_name(const struct as_deployment *d);
-uint32_t as_deployment_queued(
-    const struct as_deployment *d); /* in the queue, suspects included; without prefetched ones */
-uint32_t as_deployment_suspects(
-    const struct as_deployment *d); /* suspects that wait for a replica of their own */
+/* In the queue, suspects included; without prefetched ones. */
+uint32_t as_deployment_queued(const struct as_deployment *d);
+/* Suspects that wait for a replica of their own. */
+uint32_t as_deployment_suspects(const struct as_deployment *d);
 uint32_t as_deployment_parked(const struct as_deployment *d); /* requests that wait for a verdict */
-uint32_t
-as_deployment_poisons(const struct as_deployment *d); /* fingerprints that are refused as poison */
+/* Fingerprints that are refused as poison. */
+uint32_t as_deployment_poisons(const struct as_deployment *d);
 uint32_t as_deployment_prefetched(const struct as_deployment *d);
-uint32_t as_deployment_ongoing(
-    const struct as_deployment *d); /* requests that execute, alone or in batches */
-as_ns as_deployment_batch_service(const struct as_deployment *d,
-                                  uint32_t model); /* measured time of a batch; 0 unknown */
+/* Requests that execute, alone or in batches. */
+uint32_t as_deployment_ongoing(const struct as_deployment *d);
+/* Measured time of a batch; 0 unknown. */
+as_ns as_deployment_batch_service(const struct as_deployment *d, uint32_t model);
 uint32_t as_deployment_replicas(const struct as_deployment *d);
 uint32_t as_deployment_ready(const struct as_deployment *d); /* replicas with slots, not draining */
 struct as_stat *as_deployment_stat(struct as_deployment *d);
@@ -260,7 +260,7 @@ enum as_quarantine_state as_replica_quarantine(const struct as_replica *r);
 /* Calls fn for each replica, in the order in which they were added. */
 void as_deployment_each_replica(struct as_deployment *d,
                                 void (*fn)(void *arg, struct as_replica *r), void *arg);
-bool as_deployment_ok(const struct as_deployment
-                          *d); /* checks every invariant; for asserts, tests and the simulator */
+/* Checks every invariant; for asserts, tests and the simulator. */
+bool as_deployment_ok(const struct as_deployment *d);
 
 #endif

@@ -7,7 +7,7 @@
 /* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */
 static bool batches_ok(const struct as_replica *r)
 {
-    uint32_t packed = 0;
+    uint32_t slotless = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent;) {
         const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
@@ -21,10 +21,10 @@ static bool batches_ok(const struct as_replica *r)
         }
         if (q->batch && n != q->batch->n)
             return false;
-        packed += n ? n - 1 : 0;
+        slotless += n ? n - 1 : 0;
         it = n ? it : it->next;
     }
-    return packed == r->slotless && (!packed || r->deployment->batched);
+    return slotless == r->slotless && (!slotless || r->deployment->batched);
 }
 
 static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
@@ -68,7 +68,7 @@ static bool replica_ok(const struct as_replica *r)
 {
     const struct as_deployment *d = r->deployment;
     bool is_free = as_replica_front_calls(r) < r->width;
-    struct as_replica_capacity taker = as_dispatch_capacity(r);
+    struct as_replica_capacity capacity = as_dispatch_capacity(r);
     uint32_t recalled = 0;
 
     if (r->paused || r->limit != as_dispatch_limit(r) || r->width != as_dispatch_width(r) ||
@@ -80,7 +80,7 @@ static bool replica_ok(const struct as_replica *r)
         return false;
     if (is_free && (r->free_at >= d->n_free || d->free[r->free_at] != r))
         return false;
-    return !as_queue_first_for(&d->queue, &taker); /* rule 1 */
+    return !as_queue_first_for(&d->queue, &capacity); /* rule 1 */
 }
 
 /* Rule 2: no request that waits at r could fill a free slot at another replica. */

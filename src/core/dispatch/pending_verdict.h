@@ -68,8 +68,8 @@ as_ns as_pending_verdict_next_due(const struct as_deployment *d);
 bool as_pending_verdict_holds_model(const struct as_deployment *d, uint32_t model);
 /* Drops the evidence of a model of which none is needed. */
 void as_pending_verdict_forget_model(struct as_deployment *d, uint32_t model);
-void as_pending_verdict_fail_all(struct as_deployment *d,
-                                 int err); /* answers all parked requests with err */
+/* Answers all parked requests with err. */
+void as_pending_verdict_fail_all(struct as_deployment *d, int err);
 bool as_pending_verdict_ok(const struct as_deployment *d);
 
 #endif

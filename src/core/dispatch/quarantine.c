@@ -260,7 +260,7 @@ static bool schedule_once(struct as_deployment *d, as_ns now)
 
 void as_quarantine_pull_freed(struct as_deployment *d, as_ns now)
 {
-    d->has_freed = false;
+    d->has_released_replicas = false;
     for (uint32_t i = 0; i < d->n_replicas; i++)
         as_dispatch_pull(d->replicas[i], now);
 }

@@ -81,7 +81,7 @@ void as_quarantine_remove(struct as_deployment *d, struct as_request *q, as_ns n
 /* Reserves replicas for suspects as far as it is their turn, and sends the suspects whose replica
  * is idle. Keeps rule 1. */
 void as_quarantine_schedule(struct as_deployment *d, as_ns now);
-/* Lets replicas that lost their reservation (has_freed) take waiting requests. */
+/* Lets replicas that lost their reservation (has_released_replicas) take waiting requests. */
 void as_quarantine_pull_freed(struct as_deployment *d, as_ns now);
 /* q was sent to r while turns are owed or r is in quarantine. */
 void as_quarantine_on_sent(struct as_replica *r, const struct as_request *q);

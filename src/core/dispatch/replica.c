@@ -258,7 +258,7 @@ void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITI
         as_dispatch_send_all(d, now);
     if (d->n_suspects)
         as_quarantine_schedule(d, now);
-    if (d->has_freed)
+    if (d->has_released_replicas)
         as_quarantine_pull_freed(d, now);
     as_dispatch_balance(d);
 }

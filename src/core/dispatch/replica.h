@@ -80,7 +80,7 @@ struct as_deployment {
     struct as_list suspects; /* QUEUED requests that wait for quarantine; not in `queue` */
     uint32_t n_suspects, n_quarantines; /* n_quarantines: replicas that are RESERVED or ALONE */
     /* a reserved replica lost its suspect: as_replica_requeue lets it take waiting requests */
-    bool has_freed;
+    bool has_released_replicas;
     uint32_t turns_owed; /* requests that go before the next suspect: core/dispatch/quarantine.h */
     as_ns serving_since; /* since when some replica is ready; AS_NEVER: none is */
     struct as_list verdicts; /* pending ones, oldest first */

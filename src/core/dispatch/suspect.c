@@ -164,7 +164,7 @@ static void fail_poisons(struct as_deployment *d)
         if (q->blame->state != AS_BLAME_POISON || q->unverified)
             continue;
         if (as_quarantine_dequeue(d, q))
-            d->has_freed = true;
+            d->has_released_replicas = true;
         as_deployment_fail(d, q, AS_EPOISON);
     }
 }

@@ -15,12 +15,12 @@ struct as_deadline_heap {
 
 void as_deadline_heap_init(struct as_deadline_heap *h);
 void as_deadline_heap_fini(struct as_deadline_heap *h);
-void as_deadline_heap_push(struct as_deadline_heap *h,
-                           struct as_request *q); /* q must not be in a heap */
-void as_deadline_heap_remove(struct as_deadline_heap *h,
-                             struct as_request *q); /* no effect if q is not in it */
-struct as_request *as_deadline_heap_first(
-    const struct as_deadline_heap *h); /* the request with the earliest deadline, or NULL */
+/* q must not be in a heap. */
+void as_deadline_heap_push(struct as_deadline_heap *h, struct as_request *q);
+/* No effect if q is not in it. */
+void as_deadline_heap_remove(struct as_deadline_heap *h, struct as_request *q);
+/* The request with the earliest deadline, or NULL. */
+struct as_request *as_deadline_heap_first(const struct as_deadline_heap *h);
 bool as_deadline_heap_ok(const struct as_deadline_heap *h);
 
 #endif

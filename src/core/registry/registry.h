@@ -110,8 +110,8 @@ const struct as_model *as_registry_find(const struct as_registry *g, struct as_s
 uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
                               const struct as_model **ret, uint32_t cap);
 uint32_t as_registry_count(const struct as_registry *g);
-const struct as_model *as_registry_at(const struct as_registry *g,
-                                      uint32_t i); /* ordered by name, then version */
+/* Ordered by name, then version. */
+const struct as_model *as_registry_at(const struct as_registry *g, uint32_t i);
 
 /* Checks the inputs of a request against the model's signature. Returns 0, or AS_EINVALID with a
  * line in `why` (at most cap bytes) that names the tensor that is missing, unexpected, or has the

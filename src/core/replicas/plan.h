@@ -262,16 +262,16 @@ void as_plan_restart(struct as_plan *p, as_ns now);
 /* Inspection. */
 const struct as_replica_slot_facts *as_replica_slot_facts(const struct as_replica_slot *slot);
 enum as_replica_slot_state as_replica_slot_state(const struct as_replica_slot *slot);
-struct as_str
-as_replica_slot_name(const struct as_replica_slot *slot); /* "<deployment>-<number>", NUL follows */
-struct as_str
-as_replica_slot_reason(const struct as_replica_slot *slot); /* why its last process ended */
-as_ns as_replica_slot_due(
-    const struct as_replica_slot *slot); /* WAITING, DOWN: when it starts; else AS_NEVER */
-bool as_replica_slot_is_queued(
-    const struct as_replica_slot *slot); /* it waits for the start limit … */
-struct as_str as_replica_slot_lack(
-    const struct as_replica_slot *slot); /* … or for this resource, if it is not empty */
+/* "<deployment>-<number>", NUL follows. */
+struct as_str as_replica_slot_name(const struct as_replica_slot *slot);
+/* Why its last process ended. */
+struct as_str as_replica_slot_reason(const struct as_replica_slot *slot);
+/* WAITING, DOWN: when it starts; else AS_NEVER. */
+as_ns as_replica_slot_due(const struct as_replica_slot *slot);
+/* It waits for the start limit. */
+bool as_replica_slot_is_queued(const struct as_replica_slot *slot);
+/* The resource that it waits for; empty: none. */
+struct as_str as_replica_slot_lack(const struct as_replica_slot *slot);
 bool as_replica_slot_has_process(const struct as_replica_slot *slot); /* it has a process */
 struct as_plan *as_replica_slot_plan(const struct as_replica_slot *slot);
 void as_replica_slot_set_user(struct as_replica_slot *slot, void *user); /* the caller's pointer */
@@ -293,7 +293,7 @@ bool as_plan_uses(const struct as_plan *p, uint64_t generation);
 /* Calls fn for each slot in the order of their numbers. fn must not cause events. */
 void as_plan_each(struct as_plan *p, void (*fn)(void *arg, struct as_replica_slot *slot),
                   void *arg);
-bool as_plan_ok(
-    const struct as_plan *p); /* checks every invariant; for asserts, tests and the simulator */
+/* Checks every invariant; for asserts, tests and the simulator. */
+bool as_plan_ok(const struct as_plan *p);
 
 #endif

@@ -61,16 +61,17 @@ struct as_plan {
 /* --- replica_slot.c --- */
 /* A new slot with the lowest free number and rank, queued for its start. NULL: too many slots. */
 struct as_replica_slot *as_replica_slot_new(struct as_plan *p);
-struct as_replica_slot *as_replica_slot_insert(struct as_plan *p,
-                                               uint32_t number); /* adds a slot without a rank */
-void as_replica_slot_free(struct as_replica_slot *slot);         /* removes it; calls no op */
+/* Adds a slot without a rank. */
+struct as_replica_slot *as_replica_slot_insert(struct as_plan *p, uint32_t number);
+void as_replica_slot_free(struct as_replica_slot *slot);              /* removes it; calls no op */
 void as_replica_slot_retire(struct as_replica_slot *slot, as_ns now); /* may free slot */
-void as_replica_slot_resume(struct as_replica_slot *slot,
-                            as_ns now); /* for an adopted slot, when all targets are known */
-void as_replica_slot_mark_stale(struct as_replica_slot *slot); /* its process is to be replaced … */
-void as_replica_slot_clear_stale(struct as_replica_slot *slot); /* … or may stay after all */
-void as_replica_slot_configure(struct as_replica_slot *slot,
-                               as_ns now); /* sends a configure; state RUNNING */
+/* For an adopted slot, when all targets are known. */
+void as_replica_slot_resume(struct as_replica_slot *slot, as_ns now);
+void as_replica_slot_mark_stale(struct as_replica_slot *slot); /* Its process is to be replaced. */
+/* Its process may stay after all. */
+void as_replica_slot_clear_stale(struct as_replica_slot *slot);
+/* Sends a configure; state RUNNING. */
+void as_replica_slot_configure(struct as_replica_slot *slot, as_ns now);
 void as_replica_slot_tick(struct as_replica_slot *slot, as_ns now);
 as_ns as_replica_slot_next_due(const struct as_replica_slot *slot);
 void as_replica_slot_set_serving(struct as_replica_slot *slot, bool serving, as_ns now);
@@ -89,9 +90,9 @@ void as_rollout_run(struct as_plan *p, as_ns now);
  * has ended a restart, and the replicas that were not replaced yet stay. */
 bool as_rollout_on_failure(struct as_replica_slot *slot, uint32_t failures, struct as_str reason,
                            as_ns now);
-bool as_rollout_is_old(const struct as_replica_slot *slot);    /* another slot is to replace it */
-as_ns as_rollout_next_due(const struct as_replica_slot *slot); /* when it becomes available if it
-                                                                  stays RUNNING; else AS_NEVER */
+bool as_rollout_is_old(const struct as_replica_slot *slot); /* another slot is to replace it */
+/* When it becomes available if it stays RUNNING; else AS_NEVER. */
+as_ns as_rollout_next_due(const struct as_replica_slot *slot);
 bool as_rollout_is_settled(const struct as_plan *p);
 bool as_rollout_is_available(const struct as_replica_slot *slot);
 /* Is a retired before b, if one of them must be? */
@@ -103,6 +104,7 @@ void as_rollout_retire(struct as_replica_slot *slot, as_ns now);
 /* Retires old slots if a new slot lacks resources that they have and would not get otherwise.
  * Releases what is reserved for no slot. True: more resources are free now. */
 bool as_make_room(struct as_plan *p, as_ns now);
+
 /* --- plan.c --- */
 
 /* Makes t the target. */

@@ -30,10 +30,10 @@ void as_start_limit_init(struct as_start_limit *a, uint32_t max);
 void as_start_request_init(struct as_start_request *s,
                            bool (*may_start)(struct as_start_request *s, as_ns now),
                            void (*on_start)(struct as_start_request *s, as_ns now));
-void as_start_limit_enqueue(struct as_start_limit *a,
-                            struct as_start_request *s); /* at the end of the queue */
-void as_start_limit_count(struct as_start_limit *a,
-                          struct as_start_request *s); /* it is starting already (adopted) */
+/* At the end of the queue. */
+void as_start_limit_enqueue(struct as_start_limit *a, struct as_start_request *s);
+/* It is starting already (adopted). */
+void as_start_limit_count(struct as_start_limit *a, struct as_start_request *s);
 /* The start has ended, or is not wanted any more. No effect if it is neither queued nor counted. */
 void as_start_limit_remove(struct as_start_limit *a, struct as_start_request *s);
 /* Starts queued ones that may start, as far as the limit allows. */

@@ -216,8 +216,8 @@ void note_settled(struct sim *s, uint32_t deploy);
 void note_move(struct sim *s, uint32_t deploy, const struct as_replica_slot *slot);
 void note_configure(struct sim *s, const struct as_replica_slot *slot,
                     const struct as_replica_slot_facts *to);
-void note_restart(struct sim *s,
-                  const struct as_replica_slot *slot); /* its next process is about to start */
+/* Its next process is about to start. */
+void note_restart(struct sim *s, const struct as_replica_slot *slot);
 void check(struct sim *s);
 void check_end(struct sim *s);
 
