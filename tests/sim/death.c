@@ -7,13 +7,13 @@ void resume_parked(struct sim *s, uint64_t verdict_number)
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
 
-        if (c->place != PARKED ||
+        if (c->state != PARKED ||
             !(verdict_number ? c->verdict_number == verdict_number : c->parked_until <= s->now))
             continue;
         if (s->scenario.harmful) /* core must fingerprint the calls of the worker first */
             c->parked_until = AS_MIN(c->parked_until, s->now);
         else
-            c->place = WAITING;
+            c->state = WAITING;
     }
 }
 
@@ -39,7 +39,7 @@ void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)
     for (uint32_t i = 0; loss == AS_LOSS_KILLED && i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
 
-        if (c->place != PARKED || c->verdict_number != verdict_number)
+        if (c->state != PARKED || c->verdict_number != verdict_number)
             continue;
         c->free_runs += c->ran_there;
         c->losses--;
@@ -55,7 +55,7 @@ void report_cause(struct sim *s, struct worker *w, uint64_t verdict_number)
 static enum as_loss cause(struct sim *s, const struct worker *w, uint64_t *last)
 {
     *last = chance(s, s->scenario.page_lost) ? UINT64_MAX : w->last_started;
-    if (w->condemned) {
+    if (w->unhealthy) {
         if (!chance(s, 100))
             return AS_LOSS_UNHEALTHY;
         *last = UINT64_MAX;
@@ -107,7 +107,7 @@ static void lose(struct sim *s, struct worker *w, struct dying *k, struct call *
         k->until = AS_MAX(k->until, s->now + (later ? s->scenario.repeat_verdict_wait
                                                     : s->scenario.verdict_wait));
     note_unbound(s, c);
-    c->place = parks ? PARKED : WAITING;
+    c->state = parks ? PARKED : WAITING;
 }
 
 void on_death(struct sim *s, struct worker *w)
@@ -117,14 +117,14 @@ void on_death(struct sim *s, struct worker *w)
 
     trace(s, "worker %u is buried", w->number);
     k.loss = cause(s, w, &k.last);
-    k.blamed = k.loss == AS_LOSS_CRASHED ? k.last : w->condemned ? w->suspect_to : 0;
+    k.blamed = k.loss == AS_LOSS_CRASHED ? k.last : w->unhealthy ? w->suspect_to : 0;
     judge_death(s, w, k.loss);
     while (w->n_bound)
         lose(s, w, &k, &s->calls[w->bound[0]]);
     for (uint32_t i = 0; i < k.n; i++) {
         struct call *c = &s->calls[k.calls[i]];
 
-        c->parked_until = c->place == PARKED && k.loss == AS_LOSS_PENDING ? k.until : s->now;
+        c->parked_until = c->state == PARKED && k.loss == AS_LOSS_PENDING ? k.until : s->now;
         c->verdict_number = 0;
     }
     w->registered = false;
@@ -134,7 +134,7 @@ void on_death(struct sim *s, struct worker *w)
     for (uint32_t i = 0; i < k.n; i++) {
         struct call *c = &s->calls[k.calls[i]];
 
-        if (c->place == PARKED || c->place == RETAINED)
+        if (c->state == PARKED || c->state == RETAINED)
             c->verdict_number = verdict_number;
         if (k.doomed[i] && !c->answered)
             fail(s, "call %u died with its worker and is not answered", k.calls[i]);

@@ -119,15 +119,15 @@ bool harm_begins(struct sim *s, struct worker *w, uint64_t stream)
         return false;
     trace(s, "call %u does harm to worker %u", w->streams[stream / 2].call, w->number);
     w->stalled = w->stalled || p->blocks;
-    schedule(s, s->now + p->fuse, p->harm == CRASH ? E_CRASH : E_CONDEMN, w->number, stream);
+    schedule(s, s->now + p->fuse, p->harm == CRASH ? E_CRASH : E_UNHEALTHY, w->number, stream);
     return true;
 }
 
 void harm_crash(struct sim *s, struct worker *w, uint64_t stream)
 {
-    if (!w->alive || (!w->condemned && w->streams[stream / 2].state != S_RUNNING))
+    if (!w->alive || (!w->unhealthy && w->streams[stream / 2].state != S_RUNNING))
         return;
-    if (!w->condemned) {
+    if (!w->unhealthy) {
         w->crashed = true;
         w->culprit = w->streams[stream / 2].call;
         s->books.crashes++;
@@ -158,13 +158,13 @@ void harm_find_unhealthy(struct sim *s, struct worker *w, uint64_t stream)
     const struct poison *p = &s->scenario.poison[c->poison - 1];
     struct sentence k = {s, w, p->fuse};
 
-    if (!w->alive || !w->registered || w->condemned || w->streams[stream / 2].state != S_RUNNING)
+    if (!w->alive || !w->registered || w->unhealthy || w->streams[stream / 2].state != S_RUNNING)
         return;
-    trace(s, "worker %u is condemned", w->number);
-    w->condemned = w->draining = true;
+    trace(s, "worker %u is unhealthy", w->number);
+    w->unhealthy = w->draining = true;
     w->culprit = w->streams[stream / 2].call;
     w->suspect_to = w->last_started;
-    s->books.condemned++;
+    s->books.unhealthy++;
     as_replica_drain(w->replica, true, s->now);
     as_replica_set_unhealthy(w->replica, w->suspect_to);
     if (p->harm == HANG)

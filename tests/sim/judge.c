@@ -23,7 +23,7 @@ static uint32_t count_others(const struct sim *s)
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *c = &s->calls[s->live[i]];
 
-        n += c->place == WAITING && waits(c) && !c->q.blame;
+        n += c->state == WAITING && waits(c) && !c->q.blame;
     }
     return n;
 }
@@ -134,7 +134,7 @@ void judge_crash_reported(struct sim *s, struct worker *w)
 
 void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
 {
-    uint64_t to = w->condemned ? w->suspect_to : w->last_started;
+    uint64_t to = w->unhealthy ? w->suspect_to : w->last_started;
     const struct call *culprit = &s->calls[w->culprit];
     uint32_t n = 0;
 
@@ -152,13 +152,13 @@ void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
             w->evidence[c->poison - 1]++;
     }
     w->ran_alone = n == 1 && w->alone && tried_at(s, w);
-    if ((w->crashed || w->condemned) &&
+    if ((w->crashed || w->unhealthy) &&
         culprit->sent_at > s->scenario.poison[culprit->poison - 1].known_at &&
         s->scenario.poison[culprit->poison - 1].known && s->scenario.strict && w->ran_alone &&
         ++s->scenario.poison[culprit->poison - 1].after > 1)
         fail(s, "worker %u is the second that poison %u ends since it is known", w->number,
              culprit->poison);
-    if (loss == AS_LOSS_CRASHED || w->condemned)
+    if (loss == AS_LOSS_CRASHED || w->unhealthy)
         judge_crash_reported(s, w);
 }
 
@@ -264,7 +264,7 @@ static void note_suspects(struct sim *s)
 
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
-        bool is = c->place == WAITING && c->q.blame;
+        bool is = c->state == WAITING && c->q.blame;
 
         n += is;
         if (is && !c->suspect)

@@ -56,7 +56,7 @@ static void add(const struct books *b)
     sum.trials += b->trials;
     sum.quarantined += b->quarantined;
     sum.crashes += b->crashes;
-    sum.condemned += b->condemned;
+    sum.unhealthy += b->unhealthy;
     sum.refused_suspects += b->refused_suspects;
     sum.ejected += b->ejected;
     sum.probed += b->probed;
@@ -76,9 +76,9 @@ static void print(void)
     printf("%" PRIu64 " calls of models with batching, %" PRIu64 " requests shared one\n",
            b->batches, b->members);
     printf("%" PRIu64 " copies taken, %" PRIu64 " not\n", b->mirrored, b->mirror_dropped);
-    printf("%" PRIu64 " workers crashed, %" PRIu64 " condemned; %" PRIu64 " trials, %" PRIu64
+    printf("%" PRIu64 " workers crashed, %" PRIu64 " unhealthy; %" PRIu64 " trials, %" PRIu64
            " refused as poison, %" PRIu64 " for want of a replica\n",
-           b->crashes, b->condemned, b->trials, b->quarantined, b->refused_suspects);
+           b->crashes, b->unhealthy, b->trials, b->quarantined, b->refused_suspects);
     printf("%" PRIu64 " replicas taken out, %" PRIu64 " probed, %" PRIu64 " in again\n", b->ejected,
            b->probed, b->closed);
 }

@@ -22,7 +22,7 @@ static uint32_t count_waiting(const struct sim *s)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n_live; i++)
-        n += s->calls[s->live[i]].place == WAITING;
+        n += s->calls[s->live[i]].state == WAITING;
     return n;
 }
 
@@ -51,7 +51,7 @@ static bool same_lane(const struct call *a, const struct call *b)
 
 static bool in_lane(const struct sim *s, const struct call *o, const struct call *c)
 {
-    return same_lane(o, c) && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
+    return same_lane(o, c) && o->state == WAITING && waits(o) && !o->doomed && !o->q.blame &&
            o->q.deadline > s->now;
 }
 
@@ -108,7 +108,7 @@ static bool would_be_due(const struct sim *s, const struct call *c)
         const struct call *o = &s->calls[s->live[i]];
 
         /* includes calls whose deadline has passed unnoticed: they make room then */
-        if (same_lane(o, c) && o->place == WAITING && waits(o) && !o->q.blame)
+        if (same_lane(o, c) && o->state == WAITING && waits(o) && !o->q.blame)
             items += o->q.items;
     }
     return items >= enough(b);
@@ -166,7 +166,7 @@ int expect_submit(const struct sim *s, const struct call *c)
 void note_accepted(struct sim *s, struct call *c)
 {
     c->accepted = true;
-    c->place = WAITING;
+    c->state = WAITING;
     c->order = ++s->last_order;
     c->release = batching(s, c) ? release_of(s, c) : 0;
     c->accepted_at = s->now;
@@ -179,9 +179,9 @@ void note_accepted(struct sim *s, struct call *c)
 
 void note_refused(struct sim *s, struct call *c)
 {
-    AS_ASSERT(c->place == WAITING && c->live_at == s->n_live - 1);
+    AS_ASSERT(c->state == WAITING && c->live_at == s->n_live - 1);
     c->accepted = false;
-    c->place = FREE;
+    c->state = FREE;
     s->last_order--;
     s->n_live--;
     s->books.accepted--;
@@ -191,11 +191,11 @@ void note_released(struct sim *s, struct call *c)
 {
     uint32_t last = s->live[--s->n_live];
 
-    if (c->released || c->place == BOUND)
+    if (c->released || c->state == BOUND)
         fail(s, "call %u is released %s", number_of(s, c), c->released ? "twice" : "while sent");
     s->live[c->live_at] = last;
     s->calls[last].live_at = c->live_at;
-    c->place = FREE;
+    c->state = FREE;
     c->released = true;
 }
 
@@ -204,14 +204,14 @@ void note_unbound(struct sim *s, struct call *c)
     struct worker *w = s->workers[c->worker];
     uint32_t i = 0;
 
-    AS_ASSERT(c->place == BOUND);
+    AS_ASSERT(c->state == BOUND);
     while (w->bound[i] != number_of(s, c))
         i++;
     memmove(w->bound + i, w->bound + i + 1, (--w->n_bound - i) * sizeof(w->bound[0]));
     w->recalled -= c->recalled;
     c->recalled = c->kept_by_worker = false;
     c->batch = 0;
-    c->place = WAITING;
+    c->state = WAITING;
 }
 
 /* The next call of the lane of c that is not in batch `than`. */
@@ -270,7 +270,7 @@ static void check_member(struct sim *s, const struct worker *w, const struct cal
 
     if (!same_lane(before, c) || before->batch != w->batch)
         fail(s, "call %u does not fit its batch", number_of(s, c));
-    if (c->place != WAITING || !waits(c) || c->doomed || c->q.deadline <= s->now ||
+    if (c->state != WAITING || !waits(c) || c->doomed || c->q.deadline <= s->now ||
         next_in_lane(s, c) != c)
         fail(s, "call %u is not the next for its batch", number_of(s, c));
     if (c->runs && !c->q.idempotent)
@@ -281,7 +281,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
 {
     uint32_t n = number_of(s, c);
 
-    if (c->place != WAITING || !waits(c) || c->doomed)
+    if (c->state != WAITING || !waits(c) || c->doomed)
         fail(s, "call %u is sent and does not wait", n);
     if (c->q.deadline <= s->now)
         fail(s, "call %u is sent after its deadline", n);
@@ -303,7 +303,7 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     for (uint32_t i = 0; i < s->n_live; i++) {
         const struct call *o = &s->calls[s->live[i]];
 
-        if (o != c && o->place == WAITING && waits(o) && !o->doomed && !o->q.blame &&
+        if (o != c && o->state == WAITING && waits(o) && !o->doomed && !o->q.blame &&
             o->q.deadline > s->now && passes(o, c) && can_send(s, w, o) &&
             is_due(s, o, s->scenario.timer_late + 1))
             fail(s, "call %u is sent before call %u", n, s->live[i]);
@@ -326,7 +326,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
         w->bound = as_xrealloc(w->bound, w->cap_bound * sizeof(w->bound[0]));
     }
     w->bound[w->n_bound++] = number_of(s, c);
-    c->place = BOUND;
+    c->state = BOUND;
     c->worker = w->number;
     c->stream = c->q.stream;
     s->books.dispatched++;
@@ -420,7 +420,7 @@ void note_answer(struct sim *s, struct call *c, int err)
         if (c->q.deadline > s->now)
             fail(s, "call %u expires early", n);
         /* it waited for others, though there was time enough even for a late timer */
-        if (c->place == WAITING && c->always_had_slot &&
+        if (c->state == WAITING && c->always_had_slot &&
             c->q.deadline - c->accepted_at > 2 * (s->scenario.timer_late + 1))
             fail(s, "call %u expires, and there was a slot for it all the time", n);
         return;
@@ -440,14 +440,14 @@ void note_answer(struct sim *s, struct call *c, int err)
         if (!waited_too_long(s, c) || c->runs)
             fail(s, "call %u is refused as a suspect too early, or has run", n);
     } else if (err == AS_EHUNG) {
-        if (c->place != BOUND || !s->workers[c->worker]->condemned)
+        if (c->state != BOUND || !s->workers[c->worker]->unhealthy)
             fail(s, "call %u does not hang", n);
     } else if (err == AS_EUNAVAILABLE && c->q.has_fallback && !serves(s, c)) {
         /* it goes to another deployment, and must not run twice thereby, idempotent or not */
         if (c->runs && !(s->down || s->freeing))
             fail(s, "call %u leaves, and has run", n);
     } else if (err == AS_EUNAVAILABLE && c->q.is_mirror) {
-        if (c->place == BOUND && !s->freeing) /* its worker is alive */
+        if (c->state == BOUND && !s->freeing) /* its worker is alive */
             fail(s, "call %u, a copy, is given up", n);
     } else if (err != AS_EUNAVAILABLE || !(s->down || s->freeing)) {
         fail(s, "call %u ends with %s", n, as_err_name(err));
@@ -461,14 +461,14 @@ void update_places(struct sim *s)
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
 
-        if (c->place == PARKED && c->q.state == AS_REQ_QUEUED) {
+        if (c->state == PARKED && c->q.state == AS_REQ_QUEUED) {
             if (s->now < c->parked_until)
                 fail(s, "call %u goes on before it is told why its worker died", s->live[i]);
-            c->place = WAITING;
-        } else if ((c->place == PARKED || c->place == WAITING) && c->q.state == AS_REQ_RETAINED) {
+            c->state = WAITING;
+        } else if ((c->state == PARKED || c->state == WAITING) && c->q.state == AS_REQ_RETAINED) {
             if (!s->scenario.harmful || waits(c))
                 fail(s, "call %u is retained, and its client waits", s->live[i]);
-            c->place = RETAINED;
+            c->state = RETAINED;
         }
     }
 }
@@ -482,22 +482,22 @@ static void check_calls(struct sim *s)
 
     for (uint32_t i = 0; i < s->n_live; i++) {
         struct call *c = &s->calls[s->live[i]];
-        enum as_request_state want = c->place == WAITING    ? AS_REQ_QUEUED
-                                     : c->place == PARKED   ? AS_REQ_PARKED
-                                     : c->place == RETAINED ? AS_REQ_RETAINED
+        enum as_request_state want = c->state == WAITING    ? AS_REQ_QUEUED
+                                     : c->state == PARKED   ? AS_REQ_PARKED
+                                     : c->state == RETAINED ? AS_REQ_RETAINED
                                      : waits(c)             ? AS_REQ_SENT
                                                             : AS_REQ_ABANDONED;
 
         if (c->q.state != want || c->doomed)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
                  as_request_state_name(want));
-        if (c->place == BOUND && c->cancel_sent == waits(c))
+        if (c->state == BOUND && c->cancel_sent == waits(c))
             fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
-        parked |= c->place == PARKED;
+        parked |= c->state == PARKED;
         c->always_had_slot =
-            c->always_had_slot && c->place == WAITING && !c->q.blame && fits_a_slot(s, c);
+            c->always_had_slot && c->state == WAITING && !c->q.blame && fits_a_slot(s, c);
     }
     /* with batching there is also a deadline for what is held back */
     if (s->scenario.batched || parked || s->scenario.harmful
@@ -519,7 +519,7 @@ static void check_slots(struct sim *s)
         for (uint32_t k = 0; k < s->n_live; k++) {
             const struct call *c = &s->calls[s->live[k]];
 
-            if (c->place == WAITING && !c->q.blame && can_send(s, w, c) &&
+            if (c->state == WAITING && !c->q.blame && can_send(s, w, c) &&
                 is_due(s, c, s->scenario.timer_late + 1))
                 fail(s, "call %u waits, worker %u has room", s->live[k], w->number);
         }

@@ -22,7 +22,7 @@
 #define NOBODY      UINT32_MAX
 
 /* Where a call is by the oracle's model. FREE: not submitted yet, or released. */
-enum place { FREE, WAITING, BOUND, PARKED, RETAINED };
+enum call_state { FREE, WAITING, BOUND, PARKED, RETAINED };
 
 /* What its execution does to the worker. CRASH: the worker dies. HANG: the call never ends, and the
  * worker is killed as unhealthy. SICKEN: the same, but the call is not answered before. */
@@ -46,7 +46,7 @@ struct poison {
 
 struct call {
     struct as_request q;
-    enum place place;
+    enum call_state state;
     uint32_t live_at; /* in sim.live */
     uint32_t worker;  /* BOUND: number of its worker */
     bool accepted, answered, released;
@@ -139,9 +139,9 @@ struct worker {
     uint32_t n_queue, cap_queue;
     uint64_t last_started;
     bool start_due;
-    bool stalled, crashed, condemned;
+    bool stalled, crashed, unhealthy;
     uint32_t culprit;    /* the call that caused its death */
-    uint64_t suspect_to; /* condemned: streams up to this had started */
+    uint64_t suspect_to; /* unhealthy: streams up to this had started */
     /* link */
     struct pipe to_worker, to_core;
     struct as_replica *replica;
@@ -185,7 +185,7 @@ enum event_type {
     E_VERDICT,
     E_WORK,
     E_CRASH,
-    E_CONDEMN,
+    E_UNHEALTHY,
     E_CLOSE
 };
 
@@ -200,7 +200,7 @@ struct books { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
         recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
     /* only in scenarios with harm */
-    uint64_t trials, quarantined, crashes, condemned, refused_suspects, ejected, probed, closed;
+    uint64_t trials, quarantined, crashes, unhealthy, refused_suspects, ejected, probed, closed;
 };
 
 struct scenario {

@@ -113,8 +113,8 @@ static void op_send(void *ctx, struct as_replica *r, struct as_request *q)
     trace(s, "call %u to worker %u as stream %llu%s", number_of(s, c), w->number,
           (unsigned long long)q->stream, q->blame ? ", a suspect" : "");
     update_places(s);
-    if (c->place == PARKED && s->now >= c->parked_until)
-        c->place = WAITING; /* it went on and was sent within one event */
+    if (c->state == PARKED && s->now >= c->parked_until)
+        c->state = WAITING; /* it went on and was sent within one event */
     note_sent(s, w, c);
     m->stream = q->stream;
     m->call = number_of(s, c);
@@ -146,7 +146,7 @@ static void op_cancel(void *ctx, struct as_replica *r, struct as_request *q, int
     struct message *m = message_new(M_CANCEL, 0);
 
     trace(s, "CANCEL call %u", number_of(s, c));
-    if (c->place != BOUND || as_replica_link(r) != s->workers[c->worker] ||
+    if (c->state != BOUND || as_replica_link(r) != s->workers[c->worker] ||
         reason != (c->cancelled ? AS_ECANCELLED : AS_EDEADLINE) || c->cancel_sent)
         fail(s, "CANCEL for call %u is wrong", number_of(s, c));
     c->cancel_sent = true;
@@ -169,7 +169,7 @@ static void op_release(void *ctx, struct as_request *q)
 
     if (q->state != AS_REQ_DONE || !(c->answered || c->cancelled))
         fail(s, "call %u is released unanswered", number_of(s, c));
-    if (c->place == BOUND && s->freeing)
+    if (c->state == BOUND && s->freeing)
         note_unbound(s, c);
     note_released(s, c);
 }
@@ -284,7 +284,7 @@ static void hear(struct sim *s, struct worker *w)
         on_returned(s, w, m);
         break;
     case M_DRAIN:
-        w->draining = m->flag || w->condemned;
+        w->draining = m->flag || w->unhealthy;
         as_replica_drain(w->replica, w->draining, s->now);
         break;
     default:
@@ -514,7 +514,7 @@ static void step(struct sim *s, const struct event *e)
     case E_CRASH:
         harm_crash(s, w, e->arg);
         break;
-    case E_CONDEMN:
+    case E_UNHEALTHY:
         harm_find_unhealthy(s, w, e->arg);
         break;
     case E_CLOSE:

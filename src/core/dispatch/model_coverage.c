@@ -11,7 +11,7 @@ bool as_deployment_is_mixed(const struct as_deployment *d)
     return d->n_absent != 0;
 }
 
-static struct as_lane *lane_of(struct as_deployment *d, uint32_t model)
+static struct as_lane *ensure_lane(struct as_deployment *d, uint32_t model)
 {
     uint32_t cap = d->cap_of[model];
 
@@ -30,7 +30,7 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
     AS_ASSERT(model < AS_DEPLOYMENT_MODELS_MAX);
     if (serves == as_replica_serves(r, model))
         return;
-    l = lane_of(d, model);
+    l = ensure_lane(d, model);
     r->of_model[model].absent = !serves;
     if (serves) {
         l->dropped = false;
@@ -111,7 +111,7 @@ void as_deployment_drop_model(struct as_deployment *d, uint32_t model, as_ns now
     struct as_request *q;
 
     AS_ASSERT(model < AS_DEPLOYMENT_MODELS_MAX);
-    lane_of(d, model)->dropped = true;
+    ensure_lane(d, model)->dropped = true;
     while ((q = as_queue_first_of_model(&d->queue, model))) {
         as_queue_remove(&d->queue, q);
         as_deployment_fail(d, q, AS_EUNAVAILABLE);

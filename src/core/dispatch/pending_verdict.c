@@ -114,7 +114,7 @@ static void add_evidence(void *arg, struct as_request *q)
 }
 
 struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
-                                                  struct as_blame_entry *tried, as_ns now)
+                                                  struct as_blame_entry *quarantined, as_ns now)
 {
     struct as_deployment *d = r->deployment;
     struct collector k = {.max = d->ops.sample ? d->conf.blame.max : 0, .now = now};
@@ -140,8 +140,8 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
             add_evidence(&k, request_of(n));
         }
     }
-    pv->in_quarantine = tried;
-    pv->alone = tried && pv->n_evidence == 1;
+    pv->in_quarantine = quarantined;
+    pv->alone = quarantined && pv->n_evidence == 1;
     as_list_push(&d->verdicts, &pv->node);
     d->n_verdicts++;
     return pv;

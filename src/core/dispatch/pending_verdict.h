@@ -41,9 +41,9 @@ struct as_pending_verdict {
 };
 
 /* Allocates a pending verdict for the death of r. The requests that r executed, up to stream
- * `suspect_to`, are its evidence. tried: as returned by as_quarantine_abort. */
+ * `suspect_to`, are its evidence. quarantined: as returned by as_quarantine_abort. */
 struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t suspect_to,
-                                                  struct as_blame_entry *tried, as_ns now);
+                                                  struct as_blame_entry *quarantined, as_ns now);
 /* Is q evidence in pv? pv may be NULL. */
 bool as_pending_verdict_has_evidence(struct as_pending_verdict *pv, const struct as_request *q);
 /* q (SENT, detached) waits for the verdict: it becomes PARKED. */

@@ -23,13 +23,6 @@ void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state t
     t->state = to;
 }
 
-const char *as_quarantine_state_name(enum as_quarantine_state s)
-{
-    static const char *const names[] = {"none", "kept", "alone", "open"};
-
-    return (size_t)s < AS_COUNT(names) ? names[s] : "?";
-}
-
 static struct as_request *request_of(struct as_list *n)
 {
     return AS_LIST_ENTRY(n, struct as_request, node);
@@ -103,7 +96,8 @@ static void release_replica(struct as_replica *r, as_ns rest)
     end_turn(r, AS_QUARANTINE_NONE);
 }
 
-static struct as_replica *reserved_for(const struct as_deployment *d, const struct as_request *q)
+static struct as_replica *replica_reserved_for(const struct as_deployment *d,
+                                               const struct as_request *q)
 {
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         if (d->replicas[i]->quarantine.suspect == q)
@@ -114,7 +108,7 @@ static struct as_replica *reserved_for(const struct as_deployment *d, const stru
 
 struct as_replica *as_quarantine_dequeue(struct as_deployment *d, struct as_request *q)
 {
-    struct as_replica *r = q->blame->in_quarantine ? reserved_for(d, q) : NULL;
+    struct as_replica *r = q->blame->in_quarantine ? replica_reserved_for(d, q) : NULL;
 
     as_list_remove(&q->node);
     d->n_suspects--;
@@ -452,8 +446,8 @@ static bool replica_ok(const struct as_replica *r)
 
 bool as_quarantine_ok(const struct as_deployment *d)
 {
-    uint32_t suspects = 0, trials = 0, unproved = 0;
-    bool rests = false;
+    uint32_t suspects = 0, quarantines = 0, unverified = 0;
+    bool pauses = false;
     struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
@@ -462,18 +456,18 @@ bool as_quarantine_ok(const struct as_deployment *d)
         if (q->state != AS_REQ_QUEUED || !q->blame ||
             (q->blame->state == AS_BLAME_POISON && !q->unverified))
             return false;
-        unproved += q->unverified;
+        unverified += q->unverified;
     }
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         r = d->replicas[i];
         if (!replica_ok(r))
             return false;
-        trials += r->quarantine.state == AS_QUARANTINE_RESERVED ||
-                  r->quarantine.state == AS_QUARANTINE_ALONE;
-        rests = rests || r->quarantine.until;
+        quarantines += r->quarantine.state == AS_QUARANTINE_RESERVED ||
+                       r->quarantine.state == AS_QUARANTINE_ALONE;
+        pauses = pauses || r->quarantine.until;
     }
-    return suspects == d->n_suspects && trials == d->n_quarantines && unproved == d->n_unverified &&
-           as_blame_ok(&d->blame) &&
+    return suspects == d->n_suspects && quarantines == d->n_quarantines &&
+           unverified == d->n_unverified && as_blame_ok(&d->blame) &&
            (d->serving_since == AS_NEVER) == (as_deployment_ready(d) == 0) &&
-           (!suspects || trials || rests || !next_suspect(d, AS_NEVER, &r));
+           (!suspects || quarantines || pauses || !next_suspect(d, AS_NEVER, &r));
 }

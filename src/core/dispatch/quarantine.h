@@ -64,7 +64,6 @@ struct as_quarantine {
 
 /* The only writer of t->state; asserts that the picture has this arrow. */
 void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to);
-const char *as_quarantine_state_name(enum as_quarantine_state s); /* "reserved" … */
 
 /* --- the quarantines of a deployment; internal to it --- */
 

@@ -337,8 +337,8 @@ static void unlink_replica(struct as_replica *r)
 
 void as_replica_set_unhealthy(struct as_replica *r, uint64_t last_started)
 {
-    AS_ASSERT(!r->condemned);
-    r->condemned = true;
+    AS_ASSERT(!r->unhealthy);
+    r->unhealthy = true;
     r->suspect_to = last_started;
 }
 
@@ -347,7 +347,7 @@ static uint64_t last_suspect(const struct as_replica *r, uint64_t last_started, 
 {
     if (loss == AS_LOSS_CRASHED || loss == AS_LOSS_PENDING)
         return last_started;
-    if (r->condemned && (loss == AS_LOSS_UNHEALTHY || loss == AS_LOSS_LINK))
+    if (r->unhealthy && (loss == AS_LOSS_UNHEALTHY || loss == AS_LOSS_LINK))
         return AS_MIN(last_started, r->suspect_to);
     return 0;
 }
@@ -387,18 +387,18 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     struct as_list back[AS_PRIORITIES];
     struct as_pending_verdict *pv = NULL;
     uint64_t suspect_to, number;
-    struct as_blame_entry *tried;
+    struct as_blame_entry *quarantined;
 
     unlink_replica(r);
     as_quarantine_update_serving(d, now);
-    tried = as_quarantine_abort(r);
+    quarantined = as_quarantine_abort(r);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++)
         as_list_init(&back[p]);
     suspect_to = last_suspect(r, last_started, loss);
     if (suspect_to || loss == AS_LOSS_PENDING) {
-        pv = as_pending_verdict_new(r, suspect_to, tried, now);
+        pv = as_pending_verdict_new(r, suspect_to, quarantined, now);
     } else {
-        as_quarantine_resolve(d, tried);
+        as_quarantine_resolve(d, quarantined);
     }
     AS_LIST_EACH(it, &r->sent)
     {

@@ -45,7 +45,7 @@ struct as_replica {
     uint32_t recalled; /* requests of the current RECALL that have not come back or ended */
     bool recalling;    /* a RECALL is not answered yet */
     bool draining;
-    bool condemned; /* as_replica_set_unhealthy was called; streams up to suspect_to are suspects */
+    bool unhealthy; /* as_replica_set_unhealthy was called; streams up to suspect_to are suspects */
     uint64_t suspect_to;
     bool paused; /* takes nothing while a request that it gave back is placed elsewhere */
     struct as_breaker breaker;

@@ -3,7 +3,7 @@
 #include "core/dispatch/replica.h"
 
 /* a has fewer unanswered requests than b, or as many and was used less recently. */
-static bool better(const struct as_replica *a, const struct as_replica *b)
+static bool is_better(const struct as_replica *a, const struct as_replica *b)
 {
     if (a->unanswered != b->unanswered)
         return a->unanswered < b->unanswered;
@@ -16,7 +16,7 @@ static struct as_replica *least_ongoing(struct as_replica *const *free, uint32_t
     struct as_replica *best = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (as_replica_can_execute(free[i], q) && (!best || better(free[i], best)))
+        if (as_replica_can_execute(free[i], q) && (!best || is_better(free[i], best)))
             best = free[i];
     }
     return best;
@@ -33,7 +33,7 @@ static struct as_replica *pow2(struct as_replica *const *free, uint32_t n,
     j = (uint32_t)as_rand_below(rand, n - 1);
     j += j >= i;
     if (as_replica_can_execute(free[i], q) && as_replica_can_execute(free[j], q))
-        return better(free[i], free[j]) ? free[i] : free[j];
+        return is_better(free[i], free[j]) ? free[i] : free[j];
     return least_ongoing(free, n, q, rand);
 }
 

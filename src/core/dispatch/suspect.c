@@ -56,7 +56,7 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
     return 0;
 }
 
-static struct as_request *first_unproved(const struct as_deployment *d)
+static struct as_request *first_unverified(const struct as_deployment *d)
 {
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
         if (request_of(n)->unverified)
@@ -89,7 +89,7 @@ bool as_suspect_verify(struct as_deployment *d, as_ns now)
     struct as_request *q;
     bool some = false;
 
-    while (d->n_unverified && (q = first_unproved(d))) {
+    while (d->n_unverified && (q = first_unverified(d))) {
         struct as_fingerprint p = {0};
 
         if (!as_fingerprint_compute(d, q, &p, now))

@@ -1,7 +1,7 @@
 /* Checks the invariants of a plan that plan.h states; for asserts, tests and the simulator. */
 #include "core/replicas/replica_slot.h"
 
-static bool place_ok(const struct as_plan *p, uint32_t i)
+static bool slot_ok(const struct as_plan *p, uint32_t i)
 {
     const struct as_replica_slot *slot = p->slots[i];
     const struct as_replica_slot_facts *f = &slot->facts;
@@ -66,7 +66,7 @@ static bool settled_ok(const struct as_plan *p)
 bool as_plan_ok(const struct as_plan *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (!place_ok(p, i))
+        if (!slot_ok(p, i))
             return false;
     }
     return ranks_ok(p) && (!p->settled || settled_ok(p));

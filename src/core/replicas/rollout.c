@@ -2,7 +2,7 @@
  * they are configured. */
 #include "core/replicas/replica_slot.h"
 
-static bool exists(const struct as_plan_target *t)
+static bool has_generation(const struct as_plan_target *t)
 {
     return t->generation != 0;
 }
@@ -15,7 +15,7 @@ static bool same_version(const struct as_plan_target *a, const struct as_plan_ta
 /* An update is under way that could be rolled back. */
 static bool is_updating(const struct as_plan *p)
 {
-    return exists(&p->stable) && !same_version(&p->stable, &p->target);
+    return has_generation(&p->stable) && !same_version(&p->stable, &p->target);
 }
 
 bool as_rollout_is_old(const struct as_replica_slot *slot)
@@ -25,7 +25,7 @@ bool as_rollout_is_old(const struct as_replica_slot *slot)
 
 static bool is_stable(const struct as_replica_slot *slot)
 {
-    return exists(&slot->plan->stable) && slot->facts.version == slot->plan->stable.version;
+    return has_generation(&slot->plan->stable) && slot->facts.version == slot->plan->stable.version;
 }
 
 #define VALUE_LOST 4u /* a slot with less than this has no requests */
@@ -107,16 +107,16 @@ static uint32_t unavailable_of(const struct as_plan *p)
     return n || surge_of(p) ? n : 1;
 }
 
-struct census {
+struct slot_counts {
     uint32_t live;  /* not ending */
     uint32_t early; /* ending, and not to be replaced before they have ended */
     uint32_t old, available;
-    uint32_t unproved; /* new ones that are not available yet */
+    uint32_t not_available; /* new ones that are not available yet */
 };
 
-static struct census count_slots(const struct as_plan *p)
+static struct slot_counts count_slots(const struct as_plan *p)
 {
-    struct census c = {0};
+    struct slot_counts c = {0};
 
     for (uint32_t i = 0; i < p->n; i++) {
         const struct as_replica_slot *slot = p->slots[i];
@@ -128,7 +128,7 @@ static struct census count_slots(const struct as_plan *p)
         c.live++;
         c.old += is_old;
         c.available += is_available;
-        c.unproved += !is_old && !is_available;
+        c.not_available += !is_old && !is_available;
     }
     return c;
 }
@@ -203,9 +203,9 @@ static struct as_replica_slot *idle_victim(const struct as_plan *p)
 static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t least)
 {
     struct as_replica_slot *v = find_victim(p, true);
-    struct census c = count_slots(p);
+    struct slot_counts c = count_slots(p);
 
-    return v && serves_nobody(v) && c.live - c.unproved > least ? v : NULL;
+    return v && serves_nobody(v) && c.live - c.not_available > least ? v : NULL;
 }
 
 void as_rollout_retire(struct as_replica_slot *slot, as_ns now)
@@ -230,7 +230,7 @@ static void retire_surplus(struct as_plan *p, as_ns now)
     while (count_slots(p).available > least && (v = serving_victim(p)))
         as_rollout_retire(v, now);
     for (;;) {
-        struct census c = count_slots(p);
+        struct slot_counts c = count_slots(p);
 
         if (c.live <= wanted + (c.old ? surge_of(p) : 0))
             return;
@@ -240,20 +240,20 @@ static void retire_surplus(struct as_plan *p, as_ns now)
 
 /* Slots up to N are added at once. Slots of an update are added only as far as surge and
  * unavailable allow, where draining slots count. */
-static bool may_grow(const struct as_plan *p, const struct census *c)
+static bool may_grow(const struct as_plan *p, const struct slot_counts *c)
 {
     uint32_t wanted = p->target.replicas, fresh = c->live - c->old;
 
     if (c->live + c->early < wanted)
         return true;
     return c->old && fresh < wanted && p->n < wanted + surge_of(p) &&
-           c->unproved < surge_of(p) + unavailable_of(p);
+           c->not_available < surge_of(p) + unavailable_of(p);
 }
 
 static void add_slots(struct as_plan *p)
 {
     for (;;) {
-        struct census c = count_slots(p);
+        struct slot_counts c = count_slots(p);
 
         if (!may_grow(p, &c) || !as_replica_slot_new(p))
             return;

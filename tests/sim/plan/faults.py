@@ -118,7 +118,7 @@ FAULTS = {
     "the next controller is not told who had to end first": (
         "rollout", "    slot->facts.early = !p->deleting && count_slots(p).live <= p->target.replicas;\n", ""),
     "old ones that serve nobody stay while others may be missing": (
-        "rollout", "c.live - c.unproved > least ? v : NULL;", "c.live - c.unproved > least && false ? v : NULL;"),
+        "rollout", "c.live - c.not_available > least ? v : NULL;", "c.live - c.not_available > least && false ? v : NULL;"),
     "the surge does not count those that drain": (
         "rollout", "p->n < wanted + surge_of(p) &&", "c->live < wanted + surge_of(p) &&"),
     "one that lacks something starts": ("replica_slot", "    return lack.n == 0;", "    return true;"),
