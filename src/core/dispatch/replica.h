@@ -6,9 +6,9 @@
  * rules hold between public calls:
  *
  * 1. If a replica has a free slot or room to prefetch, then no request in the queue could go there.
- * So a new request may be sent to any replica with room without overtaking an older one.
+ *    So a new request may be sent to any replica with room without overtaking an older one.
  * 2. There are at most as many free slots as requests under recall, unless no prefetched request
- * could be recalled for them.
+ *    could be recalled for them.
  *
  * Whatever gives a replica room must therefore end with as_dispatch_pull for that replica and with
  * as_dispatch_balance.
@@ -30,7 +30,7 @@ struct as_replica {
     char *name;
     void *link;
     /* SENT and ABANDONED requests in stream order. A call is one request, or several of a
-                 batch in a row. The first `slots` calls that no cap delays execute. */
+     * batch in a row. The first `slots` calls that no cap delays execute. */
     struct as_list sent;
     uint32_t unanswered; /* length of `sent` */
     uint32_t slotless;   /* how many of these take no slot: all but the first of each batch */
@@ -54,8 +54,8 @@ struct as_replica {
     uint64_t used_at; /* as_deployment.last_use at its last dispatch */
     uint64_t last_stream;
     as_ns service; /* moving average, weight 1/8; 0 unknown */
-    struct as_replica_model
-        *of_model;     /* AS_DEPLOYMENT_MODELS_MAX; NULL while the deployment has no lanes */
+    /* AS_DEPLOYMENT_MODELS_MAX; NULL while the deployment has no lanes */
+    struct as_replica_model *of_model;
     uint32_t n_absent; /* models that its worker does not serve */
 };
 

@@ -103,8 +103,8 @@ struct as_plan_policy {
 
 /* The target. version and config are the caller's hashes; they are compared for equality only. */
 struct as_plan_target {
-    uint64_t
-        generation;    /* number of the deployed description, by which the caller finds it; not 0 */
+    /* number of the deployed description, by which the caller finds it; not 0 */
+    uint64_t generation;
     uint64_t version;  /* hash of all settings that need a new process */
     uint64_t config;   /* hash of all settings that a running process gets by configure */
     uint32_t replicas; /* 0 … AS_PLAN_REPLICAS_MAX */
