@@ -89,8 +89,8 @@ struct as_deployment {
     /* RETAINED and not needed any more; released in portions, one for each turn */
     struct as_list to_release;
     uint32_t n_unverified; /* suspects with `unverified` */
-    const struct as_request
-        *fingerprinting;        /* the request whose fingerprint is partly computed; NULL: none */
+    /* the request whose fingerprint is partly computed; NULL: none */
+    const struct as_request *fingerprinting;
     as_ns portion_turn;         /* in the turn of this time … */
     uint64_t portion_left;      /* … this many bytes may still be read */
     uint32_t retries_in_budget; /* retries that count against the retry budget */

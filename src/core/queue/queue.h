@@ -33,8 +33,8 @@ struct as_replica_model {
 
 /* What a replica could accept now: the argument of a search for its next request. */
 struct as_replica_capacity {
-    const struct as_replica_model
-        *of_model;    /* by model; NULL: there are no lanes, or caps do not matter */
+    /* by model; NULL: there are no lanes, or caps do not matter */
+    const struct as_replica_model *of_model;
     uint32_t slots;   /* the most that it was ever granted: only a cap below this matters */
     bool may_execute; /* it has room for a request whose model is below its cap */
     bool may_wait;    /* it has room for a request that waits behind its model's cap */
@@ -43,7 +43,9 @@ struct as_replica_capacity {
 struct as_lane {
     struct as_list fifo[AS_PRIORITIES];
     struct as_list node; /* in as_queue.active while it holds requests */
-    uint32_t model, cap, n;
+    uint32_t model;
+    uint32_t cap;      /* calls of the model that each replica may execute; UINT32_MAX: no cap */
+    uint32_t n;        /* requests that wait here */
     uint32_t recalled; /* only in as_queue.lanes: requests of the model that are being recalled */
     struct as_batching *batching; /* NULL: one at a time */
     /* only with batching: */
