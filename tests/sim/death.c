@@ -128,7 +128,7 @@ void on_death(struct sim *s, struct worker *w)
         c->verdict_number = 0;
     }
     w->registered = false;
-    s->books.deaths++;
+    s->expected.deaths++;
     verdict_number = as_replica_free(w->replica, k.last, k.loss, s->now);
     update_places(s);
     for (uint32_t i = 0; i < k.n; i++) {

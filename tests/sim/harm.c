@@ -14,7 +14,7 @@ static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
 
 /* --- parameters --- */
 
-static void invent_poisons(struct sim *s)
+static void draw_poisons(struct sim *s)
 {
     uint32_t share = (uint32_t)PICK(s, 5, 20, 20, 100);
 
@@ -39,7 +39,7 @@ static void invent_poisons(struct sim *s)
     }
 }
 
-void invent_harm(struct sim *s)
+void draw_harm(struct sim *s)
 {
     struct scenario *i = &s->scenario;
 
@@ -65,7 +65,7 @@ void invent_harm(struct sim *s)
     i->page_lost = 0;
     if (i->strict) /* the supervisor's report is always in time */
         i->verdict_wait = i->repeat_verdict_wait = 1 * AS_MS;
-    invent_poisons(s);
+    draw_poisons(s);
 }
 
 /* --- ops of core --- */
@@ -130,7 +130,7 @@ void harm_crash(struct sim *s, struct worker *w, uint64_t stream)
     if (!w->unhealthy) {
         w->crashed = true;
         w->culprit = w->streams[stream / 2].call;
-        s->books.crashes++;
+        s->expected.crashes++;
     }
     worker_kill(s, w);
 }
@@ -164,7 +164,7 @@ void harm_find_unhealthy(struct sim *s, struct worker *w, uint64_t stream)
     w->unhealthy = w->draining = true;
     w->culprit = w->streams[stream / 2].call;
     w->suspect_to = w->last_started;
-    s->books.unhealthy++;
+    s->expected.unhealthy++;
     as_replica_drain(w->replica, true, s->now);
     as_replica_set_unhealthy(w->replica, w->suspect_to);
     if (p->harm == HANG)

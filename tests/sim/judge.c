@@ -32,7 +32,7 @@ static uint32_t count_others(const struct sim *s)
 
 bool may_be_suspect(const struct sim *s)
 {
-    return s->scenario.harmful && s->scenario.blame.max && s->books.deaths;
+    return s->scenario.harmful && s->scenario.blame.max && s->expected.deaths;
 }
 
 bool may_be_refused(const struct sim *s, const struct call *c)
@@ -61,7 +61,7 @@ static void check_suspect(struct sim *s, struct worker *w, const struct call *c)
 {
     uint32_t n = (uint32_t)(c - s->calls);
 
-    s->books.trials++;
+    s->expected.trials++;
     if (w->n_bound || w->draining || !w->granted || w->lacks[c->q.model] ||
         as_replica_breaker(w->replica) == AS_BREAKER_OPEN)
         fail(s, "call %u, a suspect, is sent to worker %u, which is not for it alone", n,
@@ -189,15 +189,15 @@ static void check_move(struct sim *s, struct worker *w, enum as_breaker_state to
     if (to == AS_BREAKER_OPEN) {
         legal = true; /* a probe has failed, or it tripped: see must_be_out */
         w->opened = s->now;
-        s->books.ejected += w->breaker == AS_BREAKER_CLOSED;
+        s->expected.ejected += w->breaker == AS_BREAKER_CLOSED;
         w->ejected_now = w->breaker == AS_BREAKER_CLOSED;
     } else if (to == AS_BREAKER_HALF_OPEN) {
         legal = w->breaker == AS_BREAKER_OPEN && s->now >= w->opened + s->scenario.breaker.open;
-        s->books.probed++;
+        s->expected.probed++;
     } else {
         legal = (w->breaker == AS_BREAKER_HALF_OPEN && w->good >= s->scenario.breaker.probes) ||
                 !another_was_in(s, w);
-        s->books.closed++;
+        s->expected.closed++;
     }
     if (!legal)
         fail(s, "worker %u: its breaker goes from %s to %s", w->number,

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 
 /* Sums over all runs. */
-static struct books sum;
+static struct expected_stats sum;
 static uint64_t events;
 
 void trace(struct sim *s, const char *fmt, ...)
@@ -36,7 +36,7 @@ void fail(struct sim *s, const char *fmt, ...)
 }
 
 /* A number near zero means that the scenarios do not cover something. */
-static void add(const struct books *b)
+static void add(const struct expected_stats *b)
 {
     sum.accepted += b->accepted;
     sum.refused += b->refused;
@@ -65,7 +65,7 @@ static void add(const struct books *b)
 
 static void print(void)
 {
-    const struct books *b = &sum;
+    const struct expected_stats *b = &sum;
 
     printf("%" PRIu64 " events; calls: %" PRIu64 " accepted, %" PRIu64 " refused, %" PRIu64
            " completed, %" PRIu64 " failed, %" PRIu64 " expired, %" PRIu64 " cancelled\n",
@@ -93,7 +93,7 @@ static bool run_seed(uint64_t seed, bool verbose)
     s->rand.s = seed * 0x9e3779b97f4a7c15u + 1;
     ok = run(s);
     events += s->steps;
-    add(&s->books);
+    add(&s->expected);
     free(s);
     return ok;
 }

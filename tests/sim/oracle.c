@@ -173,7 +173,7 @@ void note_accepted(struct sim *s, struct call *c)
     c->always_had_slot = true;
     c->live_at = s->n_live;
     s->live[s->n_live++] = number_of(s, c);
-    s->books.accepted++;
+    s->expected.accepted++;
     s->next_wake = AS_MIN(s->next_wake, c->q.deadline);
 }
 
@@ -184,7 +184,7 @@ void note_refused(struct sim *s, struct call *c)
     c->state = FREE;
     s->last_order--;
     s->n_live--;
-    s->books.accepted--;
+    s->expected.accepted--;
 }
 
 void note_released(struct sim *s, struct call *c)
@@ -260,7 +260,7 @@ void note_batch(struct sim *s, struct worker *w, uint32_t n)
 {
     if (!s->scenario.batched || !has_slot(s, w))
         fail(s, "worker %u has no slot for a batch of %u", w->number, n);
-    s->books.members += n;
+    s->expected.members += n;
 }
 
 /* A further member of a batch: it must be the next of its lane. */
@@ -319,7 +319,7 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     judge_sent(s, w, c);
     c->sent_at = s->now;
     c->batch = w->batch_left ? w->batch : 0;
-    s->books.batches +=
+    s->expected.batches +=
         batching(s, c) && !c->q.blame && w->batch_left == (c->batch ? w->batch_size : 0);
     if (w->n_bound == w->cap_bound) {
         w->cap_bound = w->cap_bound ? 2 * w->cap_bound : 32;
@@ -329,8 +329,8 @@ void note_sent(struct sim *s, struct worker *w, struct call *c)
     c->state = BOUND;
     c->worker = w->number;
     c->stream = c->q.stream;
-    s->books.dispatched++;
-    s->books.replayed += c->sends++ > 0;
+    s->expected.dispatched++;
+    s->expected.replayed += c->sends++ > 0;
 }
 
 /* Could c be recalled, in addition to the calls under recall and `more` of its model? */
@@ -405,7 +405,7 @@ void note_recall(struct sim *s, struct worker *w, struct as_request *const *q, u
         AS_CONTAINER(q[i], struct call, q)->recalled = true;
     w->recalling = true;
     w->recalled = n;
-    s->books.recalled += n;
+    s->expected.recalled += n;
 }
 
 void note_answer(struct sim *s, struct call *c, int err)
@@ -416,7 +416,7 @@ void note_answer(struct sim *s, struct call *c, int err)
         fail(s, "call %u is answered twice", n);
     c->answered = true;
     if (err == AS_EDEADLINE) {
-        s->books.expired++;
+        s->expected.expired++;
         if (c->q.deadline > s->now)
             fail(s, "call %u expires early", n);
         /* it waited for others, though there was time enough even for a late timer */
@@ -425,18 +425,18 @@ void note_answer(struct sim *s, struct call *c, int err)
             fail(s, "call %u expires, and there was a slot for it all the time", n);
         return;
     }
-    s->books.failed++;
+    s->expected.failed++;
     if (err == AS_EMAYHAVERUN) {
-        s->books.lost++;
+        s->expected.lost++;
         if (!c->doomed && !waited_too_long(s, c) &&
             !(s->scenario.harmful && c->q.idempotent && c->losses >= s->scenario.attempts))
             fail(s, "call %u may not have run", n);
     } else if (err == AS_EPOISON) {
-        s->books.quarantined++;
+        s->expected.quarantined++;
         if (!may_be_refused(s, c))
             fail(s, "call %u is refused, and is no poison", n);
     } else if (err == AS_ESUSPECT) {
-        s->books.refused_suspects++;
+        s->expected.refused_suspects++;
         if (!waited_too_long(s, c) || c->runs)
             fail(s, "call %u is refused as a suspect too early, or has run", n);
     } else if (err == AS_EHUNG) {
@@ -560,7 +560,7 @@ static void check_counts(struct sim *s)
 static void check_stat(struct sim *s)
 {
     const struct as_stat *a = as_deployment_stat(s->d);
-    const struct books *b = &s->books;
+    const struct expected_stats *b = &s->expected;
     uint64_t pending = 0;
 
     if (a->accepted != b->accepted || a->refused != b->refused || a->dispatched != b->dispatched ||

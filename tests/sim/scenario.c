@@ -8,7 +8,7 @@ static as_ns pick(struct sim *s, const as_ns *list, uint32_t n)
 #define PICK(s, ...)                                                                               \
     pick(s, (const as_ns[]){__VA_ARGS__}, (uint32_t)AS_COUNT(((as_ns[]){__VA_ARGS__})))
 
-struct habits invent_habits(struct sim *s)
+struct habits draw_habits(struct sim *s)
 {
     struct habits h = {
         0}; /* one statement each, because the order of the draws is part of what a seed means */
@@ -36,7 +36,7 @@ struct habits invent_habits(struct sim *s)
     return h;
 }
 
-static void invent_calls(struct sim *s)
+static void draw_calls(struct sim *s)
 {
     as_ns when = 0, gap = PICK(s, 0, 500, 3 * AS_US, 20 * AS_US, 100 * AS_US);
     uint32_t burst = (uint32_t)PICK(s, 1, 1, 4, 30), left = 0;
@@ -72,7 +72,7 @@ static void invent_calls(struct sim *s)
 }
 
 /* Draws which models have batching, and their requests. */
-static void invent_batches(struct sim *s)
+static void draw_batches(struct sim *s)
 {
     for (uint32_t m = 0; m < s->scenario.n_models; m++) {
         struct as_batch_conf *b = &s->scenario.batch[m];
@@ -101,7 +101,7 @@ static void invent_batches(struct sim *s)
 }
 
 /* Workers of two versions: some serve models that others do not, and get or lose models. */
-static void invent_models(struct sim *s)
+static void draw_models(struct sim *s)
 {
     uint32_t changes = (uint32_t)PICK(s, 0, 1, 10);
 
@@ -111,7 +111,7 @@ static void invent_models(struct sim *s)
 }
 
 /* Rarely more than one kind of trouble at a time, so that each happens under load. */
-static void invent_trouble(struct sim *s)
+static void draw_trouble(struct sim *s)
 {
     uint32_t kills = (uint32_t)PICK(s, 0, 0, 1, 4, 12);
     uint32_t grants = (uint32_t)PICK(s, 0, 0, 0, 10);
@@ -134,7 +134,7 @@ static void invent_trouble(struct sim *s)
         schedule(s, chance(s, 500) ? 0 : between(s, 0, s->end), E_SPAWN, 0, 0);
 }
 
-void invent(struct sim *s)
+void draw_scenario(struct sim *s)
 {
     struct scenario *i = &s->scenario;
 
@@ -155,14 +155,14 @@ void invent(struct sim *s)
     i->verdict_wait = PICK(s, 1 * AS_US, 50 * AS_US, 1 * AS_MS);
     i->repeat_verdict_wait = i->verdict_wait * PICK(s, 1, 10);
     i->reported = 800;
-    invent_calls(s);
+    draw_calls(s);
     if (chance(s, 400))
-        invent_harm(s);
-    invent_trouble(s);
+        draw_harm(s);
+    draw_trouble(s);
     if (chance(s, 500))
-        invent_batches(s);
+        draw_batches(s);
     if (chance(s, 250))
-        invent_models(s);
+        draw_models(s);
     i->simple = !i->batched && !i->lacking;
     for (uint32_t m = 0; m < i->n_models; m++)
         i->simple = i->simple && !i->cap[m];

@@ -196,7 +196,7 @@ struct event {
     uint64_t arg; /* stream, or on/off */
 };
 
-struct books { /* what core's statistics must be */
+struct expected_stats { /* what core's statistics must be */
     uint64_t accepted, refused, dispatched, completed, failed, expired, cancelled, replayed,
         recalled, lost, deaths, batches, members, mirrored, mirror_dropped;
     /* only in scenarios with harm */
@@ -251,7 +251,7 @@ struct sim {
     uint32_t live[CALLS_MAX], n_live; /* accepted, not released */
     struct worker *workers[WORKERS_MAX];
     uint32_t n_workers;
-    struct books books;
+    struct expected_stats expected;
     bool works;                        /* core asked for the next turn */
     uint32_t turns_owed;               /* calls that must go before the next suspect */
     const struct call *fingerprinting; /* the call whose fingerprint core computes … */
@@ -274,8 +274,8 @@ struct message *message_new(enum message_type type, uint32_t n_ids);
 void send_message(struct sim *s, struct worker *w, bool to_core, struct message *m);
 
 /* --- scenario.c --- */
-void invent(struct sim *s); /* draws the parameters and the first events */
-struct habits invent_habits(struct sim *s);
+void draw_scenario(struct sim *s); /* draws the parameters and the first events */
+struct habits draw_habits(struct sim *s);
 
 /* --- worker.c --- */
 uint32_t worker_new(struct sim *s); /* returns its number; NOBODY: too many */
@@ -289,7 +289,7 @@ void worker_serve(struct sim *s, struct worker *w, uint32_t model, bool serves);
 void worker_kill(struct sim *s, struct worker *w);
 
 /* --- harm.c --- */
-void invent_harm(struct sim *s);
+void draw_harm(struct sim *s);
 /* The stream starts at w. True: it will not end by itself. */
 bool harm_begins(struct sim *s, struct worker *w, uint64_t stream);
 void harm_crash(struct sim *s, struct worker *w, uint64_t stream); /* the fuse has burnt down */

@@ -12,7 +12,7 @@ uint32_t worker_new(struct sim *s)
     w = as_xalloc(sizeof(*w));
     w->number = s->n_workers;
     w->alive = true;
-    w->habits = invent_habits(s);
+    w->habits = draw_habits(s);
     w->next_stream = 1;
     s->workers[s->n_workers++] = w;
     return w->number;

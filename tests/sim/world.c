@@ -215,7 +215,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
         c->retries++;
     } else if (waits) {
         c->answered = true;
-        s->books.completed++;
+        s->expected.completed++;
         note_released(s, c);
     }
     if (as_replica_done(w->replica, &c->q, m->service, m->flag, s->now) != (waits && !again))
@@ -307,7 +307,7 @@ static bool may_differ(struct sim *s, struct call *c, int want, int got)
         note_refused(s, c);
     is_full = s->scenario.max_queued >= 0 &&
               as_deployment_queued(s->d) + as_deployment_prefetched(s->d) >= s->scenario.max_queued;
-    s->books.quarantined += got == AS_EPOISON;
+    s->expected.quarantined += got == AS_EPOISON;
     if (got == AS_EPOISON)
         return may_be_refused(s, c);
     return got == AS_EFULL && (is_full || c->q.is_mirror);
@@ -325,14 +325,14 @@ static void submit(struct sim *s, uint32_t n)
     if (got != want && may_differ(s, c, want, got))
         want = got;
     if (c->q.is_mirror) {
-        s->books.mirrored += want != AS_EFULL;
-        s->books.mirror_dropped += want == AS_EFULL;
+        s->expected.mirrored += want != AS_EFULL;
+        s->expected.mirror_dropped += want == AS_EFULL;
     } else {
-        s->books.refused += want == AS_EFULL;
+        s->expected.refused += want == AS_EFULL;
     }
     if (want == AS_EDEADLINE) { /* counted like one that expires later */
-        s->books.accepted++;
-        s->books.expired++;
+        s->expected.accepted++;
+        s->expected.expired++;
     }
     if (got != want)
         fail(s, "submit of call %u says %s instead of %s", n, as_err_name(got), as_err_name(want));
@@ -349,7 +349,7 @@ static void leave(struct sim *s, uint32_t n)
     trace(s, "client of call %u leaves", n);
     if (!c->answered && !c->cancelled) {
         c->cancelled = true;
-        s->books.cancelled++;
+        s->expected.cancelled++;
     }
     as_deployment_cancel(s->d, &c->q, s->now);
 }
@@ -547,7 +547,7 @@ bool run(struct sim *s)
 {
     struct as_deployment_conf conf;
 
-    invent(s);
+    draw_scenario(s);
     s->timer_for = s->next_wake = AS_NEVER;
     conf = (struct as_deployment_conf){.max_queued = s->scenario.max_queued,
                                        .router = s->scenario.router,

@@ -34,7 +34,7 @@ void note_settled(struct sim *s, uint32_t deploy)
 static bool at_rest(const struct sim *s, uint32_t d)
 {
     if (!s->plans[d])
-        return s->calm;
+        return s->faults_ended;
     return s->stores[d].deleted ? as_plan_is_empty(s->plans[d]) : as_plan_is_settled(s->plans[d]);
 }
 
@@ -46,8 +46,8 @@ static void check_rest(struct sim *s)
     for (uint32_t d = 0; d < s->scenario.deploys; d++)
         n += at_rest(s, d);
     if (n < s->scenario.deploys)
-        s->restless = s->now;
-    else if (s->scenario.untouched && !s->calm)
+        s->last_unsettled = s->now;
+    else if (s->scenario.untouched && !s->faults_ended)
         s->untouched = true;
 }
 
@@ -222,7 +222,8 @@ static void check_deploy(struct sim *s, uint32_t d)
 
 void check_end(struct sim *s)
 {
-    s->tally.slowest = s->restless > s->finale ? s->restless - s->finale : 0;
+    s->tally.slowest =
+        s->last_unsettled > s->faults_end_at ? s->last_unsettled - s->faults_end_at : 0;
     for (uint32_t d = 0; d < s->scenario.deploys; d++) {
         if (!s->plans[d])
             continue;

@@ -496,7 +496,7 @@ void user_act(struct sim *s, uint32_t deploy)
 {
     uint32_t dice = below(s, 100);
 
-    if (!s->controller || s->calm)
+    if (!s->controller || s->faults_ended)
         return;
     s->untouched = false;
     /* in one of eight cases the controller dies while it carries this out */

@@ -81,7 +81,7 @@ enum event_type {
     /* the scenario */
     E_USER,
     E_FAULT,
-    E_FINALE,
+    E_FAULTS_END,
     E_VERDICT
 };
 
@@ -122,7 +122,7 @@ struct side { /* the ctx of the ops of one deployment's plan */
 
 struct sim {
     uint64_t seed;
-    bool verbose, failed, calm;
+    bool verbose, failed, faults_ended;
     struct as_rand rand;
     as_ns now;
     struct heap heap;
@@ -153,8 +153,8 @@ struct sim {
     uint32_t n_versions, n_configs;
     enum habit versions[VERSIONS], configs[VERSIONS];
     uint32_t needs[VERSIONS]; /* devices that a process of the version needs */
-    as_ns finale;             /* when the last fault has happened */
-    as_ns restless;           /* the last time at which some target was not reached */
+    as_ns faults_end_at;      /* when the last fault has happened */
+    as_ns last_unsettled;     /* the last time at which some target was not reached */
     /* check: how many replicas must serve (floor), and how many processes may exist (ceiling) */
     uint32_t floor[DEPLOYS], ceiling[DEPLOYS];
     uint32_t need[DEPLOYS]; /* the most devices of any target since a target was last reached */
@@ -205,9 +205,9 @@ struct as_str op_lacks(void *ctx, const struct as_replica_slot *slot,
 bool op_release(void *ctx);
 
 /* --- scenario.c --- */
-void invent(struct sim *s);
+void draw_scenario(struct sim *s);
 void fault(struct sim *s);
-void finale(struct sim *s);
+void end_faults(struct sim *s);
 enum habit habit_of(struct sim *s, bool config);
 
 /* --- check.c --- */

@@ -7,7 +7,7 @@ enum habit habit_of(struct sim *s, bool config)
 {
     uint32_t dice = below(s, 100);
 
-    if (s->calm)
+    if (s->faults_ended)
         return dice < 80 ? GOOD : SLOW;
     if (dice < 55)
         return GOOD;
@@ -20,7 +20,7 @@ enum habit habit_of(struct sim *s, bool config)
     return config || (s->scenario.orderly && !s->scenario.policy.min_ready) ? GOOD : CRASHES_LATER;
 }
 
-static void invent_policy(struct sim *s)
+static void draw_policy(struct sim *s)
 {
     struct as_plan_policy *p = &s->scenario.policy;
 
@@ -53,7 +53,7 @@ static void invent_policy(struct sim *s)
 }
 
 /* Processes of an impossible past: two with one number, two with one rank, or neither. */
-static void invent_past(struct sim *s)
+static void draw_past(struct sim *s)
 {
     for (uint32_t i = 0, n = 1 + below(s, 4); i < n; i++) {
         struct proc *p = process_new(s);
@@ -78,7 +78,7 @@ static void invent_past(struct sim *s)
     s->stores[0].stable = s->stores[0].target;
 }
 
-void invent(struct sim *s)
+void draw_scenario(struct sim *s)
 {
     struct scenario *is = &s->scenario;
 
@@ -90,21 +90,21 @@ void invent(struct sim *s)
     is->faults = is->orderly ? below(s, 6) : below(s, 40);
     is->busy = between(s, 5 * AS_SEC, 60 * AS_SEC);
     is->devices = chance(s, 500) ? 3 + below(s, 8) : 0;
-    invent_policy(s);
+    draw_policy(s);
     s->generation = 1;
     s->needs[1] = 1;
     s->n_versions = s->n_configs = 2; /* 1 is that of the past */
     s->dispatcher = true;
     s->c_epoch = 1;
     if (!is->orderly && chance(s, 200))
-        invent_past(s);
+        draw_past(s);
     controller_start(s);
     for (uint32_t i = 0; i < is->users; i++)
         schedule(s, s->now + (i < is->deploys ? 0 : between(s, 0, is->untouched ? 0 : is->busy)),
                  (struct event){.type = E_USER, .deploy = i % is->deploys});
     for (uint32_t i = 0; i < is->faults; i++)
         schedule(s, s->now + between(s, 0, is->busy), (struct event){.type = E_FAULT});
-    schedule(s, s->now + is->busy, (struct event){.type = E_FINALE});
+    schedule(s, s->now + is->busy, (struct event){.type = E_FAULTS_END});
 }
 
 static struct proc *any_process(struct sim *s)
@@ -133,7 +133,7 @@ void fault(struct sim *s)
     struct proc *p = any_process(s);
     uint32_t dice = below(s, 100);
 
-    if (s->calm)
+    if (s->faults_ended)
         return;
     if (s->scenario.orderly || dice < 20) {
         kill_controller(s);
@@ -159,7 +159,7 @@ void fault(struct sim *s)
 
 /* The longest time to reach a target from any state: the replicas drain, end and start one after
  * the other, an update fails in the slowest way, and a slot is DOWN for its whole time. */
-static as_ns patience(const struct sim *s)
+static as_ns convergence_limit(const struct sim *s)
 {
     const struct as_plan_policy *p = &s->scenario.policy;
     as_ns one = p->start_timeout + p->configure_timeout + p->drain_timeout + 2 * p->stop_timeout +
@@ -178,7 +178,7 @@ static bool good(const struct sim *s, const struct as_plan_target *t)
 
 /* Will the update succeed, or fail with a good version to go back to? One that is ready for a
  * moment, if min_ready is no longer than that, does neither. */
-static bool hopeful(const struct sim *s, const struct store *st)
+static bool update_will_settle(const struct sim *s, const struct store *st)
 {
     bool flickers = s->versions[st->target.version % VERSIONS] == CRASHES_LATER;
 
@@ -188,25 +188,25 @@ static bool hopeful(const struct sim *s, const struct store *st)
 }
 
 /* From now on there are no faults, and the target can be reached: so it must be. */
-void finale(struct sim *s)
+void end_faults(struct sim *s)
 {
     if (s->controller && s->ops_left != UINT32_MAX)
         controller_kill(s);
     if (!s->controller || !s->dispatcher) {
-        schedule(s, s->now + AS_MS, (struct event){.type = E_FINALE});
+        schedule(s, s->now + AS_MS, (struct event){.type = E_FAULTS_END});
         return;
     }
-    s->calm = true;
+    s->faults_ended = true;
     s->untouched = false;
-    s->finale = s->now;
+    s->faults_end_at = s->now;
     trace(s, "nothing fails any more");
     for (uint32_t i = 0; i < s->scenario.deploys; i++) {
         if (!s->plans[i] || s->stores[i].deleted)
             continue;
         if (chance(s, 300)) /* else the current update goes on, good or bad */
             user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
-        while (!hopeful(s, &s->stores[i]))
+        while (!update_will_settle(s, &s->stores[i]))
             user_deploy(s, i, habit_of(s, false), habit_of(s, true), below(s, 7));
     }
-    schedule(s, s->now + patience(s), (struct event){.type = E_VERDICT});
+    schedule(s, s->now + convergence_limit(s), (struct event){.type = E_VERDICT});
 }

@@ -206,7 +206,7 @@ static void on_spawn(struct sim *s, struct proc *p, const struct event *e)
     p->promised = p->facts.rank;
     trace(s, "process %u is d%u-%u, version %" PRIu64 ", rank %u", p->token, p->deploy,
           p->facts.number, p->facts.version, p->facts.rank);
-    if (!s->scenario.orderly && !s->calm && chance(s, 10)) {
+    if (!s->scenario.orderly && !s->faults_ended && chance(s, 10)) {
         process_add(s, p); /* as if fork had failed */
         process_end(s, p, AS_EXIT_CODE);
         return;
@@ -374,8 +374,8 @@ static void handle(struct sim *s, struct event *e)
         user_act(s, e->deploy);
     else if (e->type == E_FAULT)
         fault(s);
-    else if (e->type == E_FINALE)
-        finale(s);
+    else if (e->type == E_FAULTS_END)
+        end_faults(s);
     else
         check_end(s);
 }
@@ -383,7 +383,7 @@ static void handle(struct sim *s, struct event *e)
 bool run(struct sim *s)
 {
     s->now = AS_SEC;
-    invent(s);
+    draw_scenario(s);
     while (s->heap.n && !s->failed) {
         struct event e;
 
