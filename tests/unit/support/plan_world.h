@@ -233,7 +233,7 @@ static inline void world_fini(struct world *w)
 }
 
 /* Compares the log since the last call. */
-static inline void said(struct world *w, const char *want)
+static inline void expect(struct world *w, const char *want)
 {
     assert_true(as_plan_ok(w->p));
     w->log[w->n] = 0;

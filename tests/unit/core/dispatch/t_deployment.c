@@ -242,7 +242,7 @@ static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
     for (const char *c = "abcd"; *c; c++)
         req(w, *c)->model = 1;
     submit_all(w, "abcde");
-    expect(w, "a>X b>X e>X"); /* c and d are stepped over, one slot stays free */
+    expect(w, "a>X b>X e>X"); /* c and d are skipped, one slot stays free */
     submit_all(w, "fg");
     expect(w, "f>X");
     done(w, 'a');
@@ -265,7 +265,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     for (const char *c = "abcdefgh"; *c; c++)
         req(w, *c)->model = 1;
     submit_all(w, "ab");
-    expect(w, "a>X"); /* how long it takes is not known yet */
+    expect(w, "a>X"); /* its service time is not known yet */
     assert_true(done_with(w, 'a', PREFETCH_WORK / 3, false));
     expect(w, "b>X");
     submit_all(w, "cdef");
@@ -273,7 +273,7 @@ static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **st
     assert_int_equal(as_deployment_ongoing(w->d), 1);
     assert_int_equal(as_deployment_prefetched(w->d), 3);
     assert_int_equal(as_deployment_queued(w->d), 1);
-    submit_all(w, "ij"); /* of another model: slots are free */
+    submit_all(w, "ij"); /* of another model, for which slots are free */
     expect(w, "i>X j>X");
     assert_int_equal(as_deployment_ongoing(w->d), 3);
     assert_true(done_with(w, 'b', PREFETCH_WORK / 3, false));

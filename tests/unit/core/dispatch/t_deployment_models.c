@@ -37,7 +37,7 @@ static void test_a_request_goes_only_to_who_has_its_model(void **state AS_UNUSED
     of_model(w, "ab", OLD);
     of_model(w, "cd", NEW);
     join_both(w, 2, 0);
-    submit_all(w, "abcd"); /* by load alone, half of them would go to the other one */
+    submit_all(w, "abcd"); /* by load alone half of them would go to B */
     expect(w, "a>A b>A c>B d>B");
     assert_true(as_deployment_is_mixed(w->d));
     world_free(w);
@@ -53,7 +53,7 @@ static void test_it_waits_for_a_replica_that_has_it(void **state AS_UNUSED)
     expect(w, "a>A d>B"); /* d, of model 0, need not wait behind b and c */
     assert_int_equal(as_deployment_queued(w->d), 2);
     done(w, 'd');
-    expect(w, ""); /* B is idle, and not for these */
+    expect(w, ""); /* B is idle, but does not serve their model */
     done(w, 'a');
     expect(w, "b>A");
     world_free(w);
@@ -91,7 +91,7 @@ static void test_it_is_neither_prefetched_nor_recalled_to_the_other(void **state
     renew_request(w, 'a');
     of_model(w, "a", OLD);
     submit_all(w, "abcd");
-    expect(w, "a>A b>A c>A d>A"); /* B has a free slot, and nothing is asked back for it */
+    expect(w, "a>A b>A c>A d>A"); /* B has a free slot, but nothing is recalled for it */
     assert_true(as_deployment_ok(w->d));
     world_free(w);
 }
@@ -247,9 +247,9 @@ static void test_a_suspect_is_tried_where_its_model_is(void **state AS_UNUSED)
     w->n = 0;
     submit_all(w, "b"); /* like a, which ended A */
     assert_int_equal(as_deployment_suspects(w->d), 1);
-    expect(w, ""); /* B is idle, and would not know what to do */
+    expect(w, ""); /* B is idle, but does not serve the model */
     submit_all(w, "d");
-    expect(w, "d>B"); /* nor is it kept free */
+    expect(w, "d>B"); /* nor is B reserved for b */
     join(w, 'C', 1, 0);
     expect(w, "b>C");
     assert_true(as_deployment_ok(w->d));
@@ -272,7 +272,7 @@ static void test_suspects_of_a_model_that_is_dropped(void **state AS_UNUSED)
     as_replica_free(rep(w, 'D'), req(w, 'b')->stream, AS_LOSS_CRASHED, w->now);
     join(w, 'A', 1, 0);
     join(w, 'B', 1, 0);
-    submit_all(w, "efcg"); /* c is to have A, g waits for its turn */
+    submit_all(w, "efcg"); /* A is reserved for c, g waits for its turn */
     assert_int_equal(as_deployment_suspects(w->d), 2);
     w->n = 0;
     as_deployment_drop_model(w->d, OLD, w->now);
@@ -358,7 +358,7 @@ static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
     join(w, 'C', 1, 0);
     submit_all(w, "a");
     as_replica_free(rep(w, 'A'), req(w, 'a')->stream, AS_LOSS_CRASHED, w->now);
-    submit_all(w, "b"); /* a suspect, alone with C; nobody says why that dies */
+    submit_all(w, "b"); /* a suspect, alone at C; the cause of C's death stays unknown */
     verdict = as_replica_free(rep(w, 'C'), req(w, 'b')->stream, AS_LOSS_PENDING, w->now);
     as_deployment_drop_model(w->d, OLD, w->now);
     assert_false(as_deployment_is_unused(w->d, OLD)); /* b's body may have to be read */

@@ -54,7 +54,7 @@ static void test_broken_links_have_a_budget(void **state AS_UNUSED)
     done(w, 'b');
     done(w, 'c');
     w->n = 0;
-    make_requests(w, "a", true, 0); /* the budget has come back */
+    make_requests(w, "a", true, 0); /* the budget is free again */
     submit(w, 'a');
     die(w, 'B', 'a', AS_LOSS_LINK);
     expect(w, "a>B");
@@ -84,7 +84,7 @@ static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED
     assert_true(req(w, 'a')->ran && req(w, 'a')->in_budget && !req(w, 'd')->in_budget);
     assert_int_equal(req(w, 'a')->tries, 1);
     as_replica_lose_request(rep(w, 'B'), req(w, 'a'), AS_LOSS_LINK, w->now);
-    expect(w, "a>A"); /* another one is asked first */
+    expect(w, "a>A"); /* other replicas are considered first */
     as_replica_lose_request(rep(w, 'A'), req(w, 'a'), AS_LOSS_LINK, w->now);
     expect(w, "a=EMAYHAVERUN ~a"); /* the third execution was the last */
     assert_int_equal(as_deployment_stat(w->d)->replays_refused, 1);

@@ -135,7 +135,7 @@ static void test_one_recall_at_a_time(void **state AS_UNUSED)
     expect(w, "a>X b>X c>X d>X X<d");
     grant(w, 'Y', 2, 0);
     expect(w, "");
-    submit_all(w, "ef"); /* takes the free slots meanwhile; X gets nothing in advance */
+    submit_all(w, "ef"); /* take the free slots meanwhile; X does not prefetch */
     expect(w, "e>Y f>Y");
     submit_all(w, "g");
     expect(w, "");
@@ -373,7 +373,7 @@ static void test_as_many_execute_as_there_are_slots(void **state AS_UNUSED)
     expect_executing(w, 'X', "b c");
     as_deployment_cancel(w->d, req(w, 'b'), w->now);
     expect(w, "b!C");
-    expect_executing(w, 'X', "b c"); /* its client has left, it runs on */
+    expect_executing(w, 'X', "b c"); /* the client of one has left, but it still runs */
     world_free(w);
 }
 

@@ -29,7 +29,7 @@ static void test_others_go_on_between_suspects(void **state AS_UNUSED)
     submit_all(w, "uv");
     done(w, 'a');
     expect(w, "z>B u>B v>B");
-    submit_all(w, "w"); /* came later: it waits for the next one's turn */
+    submit_all(w, "w"); /* arrived later: it waits until the next suspect is done */
     done(w, 'z');
     done(w, 'u');
     done(w, 'v');
@@ -249,7 +249,7 @@ static void test_suspects_have_turns_under_overload(void **state AS_UNUSED)
     submit_all(w, "xy");
     w->n = 0;
     done(w, 'a');
-    submit_all(w, "zw"); /* behind the two that are owed */
+    submit_all(w, "zw"); /* after the two that have their turn */
     done(w, 'x');
     done(w, 'y');
     expect(w, "x>B y>B b>B");
@@ -389,7 +389,7 @@ static void test_a_suspect_that_waits_too_long_is_refused(void **state AS_UNUSED
     submit_all(w, "a");
     die(w, 'A', 'a', AS_LOSS_CRASHED);
     since = w->now;
-    submit_all(w, "b"); /* like a, which is tried, and does not end */
+    submit_all(w, "b"); /* like a, which is in quarantine and does not end */
     w->n = 0;
     at(w, since + 30 * AS_SEC - 1);
     expect(w, "");

@@ -232,7 +232,7 @@ static void test_who_leaves_takes_nobody_along(void **state AS_UNUSED)
     assert_true(done(w, 'e'));
     assert_false(done(w, 'c'));
     submit_all(w, "f");
-    expect(w, "~c"); /* d still runs: the slot is its */
+    expect(w, "~c"); /* d still runs and has the slot */
     assert_false(done(w, 'd'));
     expect(w, "~d f>X");
     world_free(w);
@@ -290,7 +290,7 @@ static void test_a_batch_is_recalled_when_its_slot_went(void **state AS_UNUSED)
     join(w, 'Y', 2, 0);
     expect(w, "e>Y X<cd");
     returned(w, 'X', "cd");
-    expect(w, "c>Y"); /* each is back by itself: the first finds the slot */
+    expect(w, "c>Y"); /* each comes back by itself: the first gets the slot */
     world_free(w);
 }
 
@@ -304,7 +304,7 @@ static void test_a_full_queue_takes_who_makes_a_batch_go(void **state AS_UNUSED)
     submit_all(w, "a");
     req(w, 'b')->kind = 1;
     assert_int_equal(submit(w, 'b'), AS_EFULL); /* it would wait */
-    submit_all(w, "c");                         /* it would not */
+    submit_all(w, "c");                         /* it would not wait */
     expect(w, "X:2 a>X c>X");
     world_free(w);
 }

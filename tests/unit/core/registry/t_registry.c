@@ -261,7 +261,7 @@ static void test_what_differs_is_refused(void **state AS_UNUSED)
     assert_int_equal(add(&g, other, &why), AS_EEXISTS);
     other = m;
     other.deployment = 4;
-    other.version = AS_STR("2"); /* versions of one name may live apart */
+    other.version = AS_STR("2"); /* versions of one name may be in different deployments */
     assert_int_equal(add(&g, other, &why), 0);
     as_registry_unref(g);
 }
@@ -294,7 +294,7 @@ static void test_a_model_of_a_deployment_leaves(void **state AS_UNUSED)
     add(&g, model("m", "2", 0), NULL);
     less = as_registry_without_model(g, 1, 0);
     assert_int_equal(as_registry_count(less), 2);
-    assert_string_equal(version_of(less, "m", ""), "2"); /* another deployment's number 0 */
+    assert_string_equal(version_of(less, "m", ""), "2"); /* index 0 of another deployment */
     assert_string_equal(version_of(less, "n", ""), "1");
     as_registry_unref(g);
     g = as_registry_without_model(less, 1, 0);

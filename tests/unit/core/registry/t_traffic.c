@@ -87,7 +87,7 @@ static void test_a_canary_is_not_the_default_version(void **state AS_UNUSED)
     struct as_registry *g = as_registry_new();
 
     add(&g, 2, canary(10));
-    assert_string_equal(name_of(version(g, "")), "2"); /* there is nothing else */
+    assert_string_equal(name_of(version(g, "")), "2"); /* the only version */
     add(&g, 1, (struct as_traffic){0});
     assert_string_equal(name_of(version(g, "")), "1");
     assert_string_equal(name_of(version(g, "2")), "2");
@@ -97,7 +97,7 @@ static void test_a_canary_is_not_the_default_version(void **state AS_UNUSED)
     assert_string_equal(name_of(version(g, "")), "2");
     say(&g, 1, canary(1));
     say(&g, 2, canary(1));
-    assert_string_equal(name_of(version(g, "")), "3"); /* all are */
+    assert_string_equal(name_of(version(g, "")), "3"); /* all are canaries */
     as_registry_unref(g);
 }
 
@@ -113,7 +113,7 @@ static void test_only_names_with_such_words_are_looked_at_again(void **state AS_
     old = as_registry_ref(g);
     say(&g, 2, (struct as_traffic){0});
     assert_false(version(g, "1")->routed);
-    assert_true(version(old, "1")->routed); /* who reads that one sees no change */
+    assert_true(version(old, "1")->routed); /* the old snapshot is unchanged */
     as_registry_unref(old);
     say(&g, 1, fallback("d2"));
     assert_true(version(g, "2")->routed);
@@ -251,7 +251,7 @@ static void test_a_chain_is_followed(void **state AS_UNUSED)
     struct as_registry *g = as_registry_new();
 
     add(&g, 3, fallback("d2"));
-    assert_string_equal(hop(g, "3", 1), "none"); /* nobody of that name serves m */
+    assert_string_equal(hop(g, "3", 1), "none"); /* no deployment of that name serves m */
     add(&g, 2, fallback("d1"));
     add(&g, 1, (struct as_traffic){0});
     assert_string_equal(hop(g, "3", 1), "2");

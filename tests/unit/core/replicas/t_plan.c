@@ -8,15 +8,15 @@ static void test_a_deployment_starts(void **state_ AS_UNUSED)
 
     world_init(&w);
     deploy(&w);
-    said(&w, "");
+    expect(&w, "");
     as_plan_run(w.p, w.now);
-    said(&w, "+0 +1 +2");
+    expect(&w, "+0 +1 +2");
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 1);
     ready(&w, 0);
-    said(&w, "");
+    expect(&w, "");
     ready(&w, 2);
-    said(&w, "*1 HEALTHY");
+    expect(&w, "*1 HEALTHY");
     assert_int_equal(as_plan_running(w.p), 3);
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->starts, 1);
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->world, 3);
@@ -51,7 +51,7 @@ static void test_bad_targets_are_refused(void **state_ AS_UNUSED)
     REFUSED(policy.roll_percent, 101, 100)
     REFUSED(policy.roll_failures, 0, 1)
     REFUSED(policy.drain_interval, 0, 1)
-    said(&w, "");
+    expect(&w, "");
     assert_int_equal(as_plan_scale(w.p, AS_PLAN_REPLICAS_MAX + 1, false, w.now), AS_EINVALID);
     world_fini(&w);
 }
@@ -63,13 +63,13 @@ static void test_a_dead_process_is_replaced_in_its_place(void **state_ AS_UNUSED
 
     world_healthy(&w);
     died(&w, 1, AS_EXIT_KILLED);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     pass(&w, 0);
-    said(&w, "+1");
+    expect(&w, "+1");
     assert_int_equal(rank(&w, 1), 1);
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 1))->starts, 2);
     ready(&w, 1);
-    said(&w, "HEALTHY");
+    expect(&w, "HEALTHY");
     world_fini(&w);
 }
 
@@ -80,11 +80,11 @@ static void test_one_that_fails_by_itself_waits(void **state_ AS_UNUSED)
     world_healthy(&w);
     died(&w, 1, AS_EXIT_CRASH);
     pass(&w, 79 * AS_MS);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_WAITING);
     assert_in_range(as_replica_slot_due(slot_of(&w, 1)), START + 80 * AS_MS, START + 120 * AS_MS);
     pass(&w, 42 * AS_MS);
-    said(&w, "+1");
+    expect(&w, "+1");
     world_fini(&w);
 }
 
@@ -97,17 +97,17 @@ static void test_one_that_is_given_up_rests_and_tries_again(void **state_ AS_UNU
     died(&w, 1, AS_EXIT_CODE);
     for (uint32_t i = 0; i < 5; i++) {
         pass(&w, longest);
-        said(&w, i ? "+1" : "UNHEALTHY +1");
+        expect(&w, i ? "+1" : "UNHEALTHY +1");
         died(&w, 1, AS_EXIT_CODE);
     }
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_DOWN);
     assert_int_equal(as_plan_condition(w.p)->trigger, AS_TRIGGER_REPLICA_STARTUP_FAILED);
     pass(&w, longest - 1);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, 1);
-    said(&w, "+1");
+    expect(&w, "+1");
     ready(&w, 1);
-    said(&w, "HEALTHY");
+    expect(&w, "HEALTHY");
     world_fini(&w);
 }
 
@@ -123,14 +123,14 @@ static void test_a_deployment_is_down_when_all_are_given_up(void **state_ AS_UNU
     died(&w, 0, AS_EXIT_CODE);
     assert_false(as_plan_is_down(w.p));
     died(&w, 1, AS_EXIT_CODE);
-    said(&w, "+0 +1 DEPLOY_FAILED DOWN");
+    expect(&w, "+0 +1 DEPLOY_FAILED DOWN");
     assert_true(as_plan_is_down(w.p));
     assert_int_equal(as_plan_revive(w.p, w.now), 2);
-    said(&w, "+0 +1"); /* trying is not serving */
+    expect(&w, "+0 +1"); /* still down until one is READY */
     ready(&w, 1);
-    said(&w, "UP");
+    expect(&w, "UP");
     ready(&w, 0);
-    said(&w, "*1 HEALTHY");
+    expect(&w, "*1 HEALTHY");
     world_fini(&w);
 }
 
@@ -142,14 +142,14 @@ static void test_one_that_is_not_ready_in_time_is_killed(void **state_ AS_UNUSED
     deploy(&w);
     as_plan_run(w.p, w.now);
     pass(&w, 1000 * AS_SEC); /* no process can become READY yet */
-    said(&w, "+0 +1 +2");
+    expect(&w, "+0 +1 +2");
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 0);
     ready(&w, 1);
     pass(&w, usual.policy.start_timeout - 1);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, 1);
-    said(&w, "x2");
+    expect(&w, "x2");
     died(&w, 2, AS_EXIT_KILLED); /* killed by us because of its fault */
     assert_int_equal(state(&w, 2), AS_REPLICA_SLOT_WAITING);
     assert_true(as_replica_slot_due(slot_of(&w, 2)) > w.now);
@@ -163,17 +163,17 @@ static void test_links_that_break_come_back(void **state_ AS_UNUSED)
     world_healthy(&w);
     as_plan_set_serving(w.p, false, w.now); /* the dispatcher is dead */
     pass(&w, 1000 * AS_SEC);
-    said(&w, "");
+    expect(&w, "");
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_LOST);
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 0);
     ready(&w, 1);
     ready(&w, 2);
-    said(&w, "");
+    expect(&w, "");
     as_replica_slot_lost(slot_of(&w, 1), w.now);
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_LOST);
     pass(&w, usual.policy.start_timeout);
-    said(&w, "x1");
+    expect(&w, "x1");
     world_fini(&w);
 }
 
@@ -183,12 +183,13 @@ static void test_one_at_fault_is_killed_and_replaced(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
-    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now); /* it is known */
-    said(&w, "x0");
+    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"),
+                          w.now); /* no effect: it is being killed */
+    expect(&w, "x0");
     died(&w, 0, AS_EXIT_KILLED);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     pass(&w, 120 * AS_MS);
-    said(&w, "+0");
+    expect(&w, "+0");
     world_fini(&w);
 }
 
@@ -200,7 +201,7 @@ static void test_more_replicas(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     assert_int_equal(as_plan_scale(w.p, 5, false, w.now), 0);
-    said(&w, "UPSCALING +3 +4 ?0 ?1 ?2"); /* those that run are told the new number */
+    expect(&w, "UPSCALING +3 +4 ?0 ?1 ?2"); /* running replicas are sent the new number */
     assert_int_equal(w.to.world, 5);
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
@@ -214,14 +215,14 @@ static void test_fewer_replicas_the_highest_ranks_go(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
-    said(&w, "DOWNSCALING -2 -1 ?0");
+    expect(&w, "DOWNSCALING -2 -1 ?0");
     answer(&w, 0, true);
     as_replica_slot_retired(slot_of(&w, 1), w.now); /* idle: at once */
-    said(&w, "!1");
+    expect(&w, "!1");
     died(&w, 1, AS_EXIT_STOPPED);
-    said(&w, "~1");
+    expect(&w, "~1");
     ends(&w, 2);
-    said(&w, "~2 HEALTHY");
+    expect(&w, "~2 HEALTHY");
     assert_int_equal(as_plan_condition(w.p)->trigger, AS_TRIGGER_DOWNSCALE_COMPLETED);
     world_fini(&w);
 }
@@ -232,9 +233,9 @@ static void test_those_that_do_not_serve_go_first(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
-    said(&w, "DOWNSCALING ~0 ?1 ?2");
+    expect(&w, "DOWNSCALING ~0 ?1 ?2");
     world_fini(&w);
 }
 
@@ -247,13 +248,13 @@ static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNU
     deploy(&w);
     as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
-    said(&w, "+0 +1 +2");
+    expect(&w, "+0 +1 +2");
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
-    said(&w, "-2");
+    expect(&w, "-2");
     as_replica_slot_retired(slot_of(&w, 2), w.now);
-    said(&w, "!2");
+    expect(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
-    said(&w, "~2");
+    expect(&w, "~2");
     world_fini(&w);
 }
 
@@ -264,7 +265,7 @@ static void test_without_a_dispatcher_nobody_drains(void **state_ AS_UNUSED)
     world_healthy(&w);
     as_plan_set_serving(w.p, false, w.now);
     assert_int_equal(as_plan_scale(w.p, 2, false, w.now), 0);
-    said(&w, "DOWNSCALING !2");
+    expect(&w, "DOWNSCALING !2");
     world_fini(&w);
 }
 
@@ -279,7 +280,7 @@ static void test_no_replicas_at_all(void **state_ AS_UNUSED)
     assert_true(as_plan_is_empty(w.p));
     assert_false(as_plan_is_down(w.p));
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
-    said(&w, "UPSCALING +0");
+    expect(&w, "UPSCALING +0");
     world_fini(&w);
 }
 
@@ -290,10 +291,10 @@ static void test_a_name_is_free_again_when_its_process_is_dead(void **state_ AS_
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
     as_plan_scale(w.p, 3, false, w.now);
-    said(&w, "DOWNSCALING -2 ?0 ?1 UPSCALING +3"); /* not 2: it still drains */
+    expect(&w, "DOWNSCALING -2 ?0 ?1 UPSCALING +3"); /* not 2: it still drains */
     calm(&w);
     as_plan_scale(w.p, 4, false, w.now);
-    said(&w, "UPSCALING +2 ?0 ?1 ?3");
+    expect(&w, "UPSCALING +2 ?0 ?1 ?3");
     world_fini(&w);
 }
 
@@ -305,22 +306,22 @@ static void test_draining_has_an_end(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     as_plan_delete(w.p, w.now);
-    said(&w, "UPDATING -2 -1 -0");
+    expect(&w, "UPDATING -2 -1 -0");
     ends(&w, 0);
     ends(&w, 1);
-    said(&w, "~0 ~1");
+    expect(&w, "~0 ~1");
     pass(&w, 2 * AS_SEC - 1);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, 1);
-    said(&w, "-2"); /* the word may have been lost with a dispatcher */
+    expect(&w, "-2"); /* the message may have been lost with a dispatcher */
     pass(&w, 18 * AS_SEC - 1);
-    said(&w, "-2 -2 -2 -2 -2 -2 -2 -2");
+    expect(&w, "-2 -2 -2 -2 -2 -2 -2 -2");
     pass(&w, 1);
-    said(&w, "!2");
+    expect(&w, "!2");
     pass(&w, usual.policy.stop_timeout);
-    said(&w, ""); /* SIGKILL comes from whoever was told to stop it */
+    expect(&w, ""); /* the receiver of ops.stop sends SIGKILL */
     died(&w, 2, AS_EXIT_STOPPED);
-    said(&w, "~2");
+    expect(&w, "~2");
     assert_true(as_plan_is_empty(w.p));
     world_fini(&w);
 }
@@ -331,9 +332,9 @@ static void test_one_that_drains_is_not_replaced_when_it_dies(void **state_ AS_U
 
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
-    said(&w, "DOWNSCALING -2 ?0 ?1");
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
     died(&w, 2, AS_EXIT_CRASH);
-    said(&w, "~2");
+    expect(&w, "~2");
     world_fini(&w);
 }
 
@@ -343,9 +344,9 @@ static void test_one_that_drains_and_loses_its_link_is_stopped(void **state_ AS_
 
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
-    said(&w, "DOWNSCALING -2 ?0 ?1");
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
     as_replica_slot_lost(slot_of(&w, 2), w.now);
-    said(&w, "!2");
+    expect(&w, "!2");
     world_fini(&w);
 }
 
@@ -356,10 +357,10 @@ static void test_a_killed_one_is_retired_without_another_word(void **state_ AS_U
     world_healthy(&w);
     as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
     as_plan_delete(w.p, w.now);
-    said(&w, "x0 UPDATING -2 -1");
+    expect(&w, "x0 UPDATING -2 -1");
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_STOPPING);
     died(&w, 0, AS_EXIT_KILLED);
-    said(&w, "~0");
+    expect(&w, "~0");
     world_fini(&w);
 }
 
@@ -369,10 +370,10 @@ static void test_a_deleted_deployment_can_be_deployed_again(void **state_ AS_UNU
 
     world_healthy(&w);
     as_plan_delete(w.p, w.now);
-    said(&w, "UPDATING -2 -1 -0");
+    expect(&w, "UPDATING -2 -1 -0");
     assert_int_equal(as_plan_condition(w.p)->trigger, AS_TRIGGER_DELETING);
     deploy(&w);
-    said(&w, "+3 +4 +5");
+    expect(&w, "+3 +4 +5");
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
     world_fini(&w);
@@ -388,16 +389,16 @@ static void test_so_many_start_at_once(void **state_ AS_UNUSED)
     w.starts.max = 2;
     deploy(&w);
     as_plan_run(w.p, w.now);
-    said(&w, "+0 +1");
+    expect(&w, "+0 +1");
     assert_true(as_replica_slot_is_queued(slot_of(&w, 2)));
     assert_int_equal(as_replica_slot_due(slot_of(&w, 2)), AS_NEVER);
     died(&w, 0, AS_EXIT_CODE); /* the next one's turn, however the start ended */
-    said(&w, "+2");
+    expect(&w, "+2");
     assert_false(as_replica_slot_is_queued(slot_of(&w, 2)));
     as_plan_set_serving(w.p, true, w.now);
     ready(&w, 1);
     pass(&w, 120 * AS_MS);
-    said(&w, "+0");
+    expect(&w, "+0");
     world_fini(&w);
 }
 
@@ -414,11 +415,11 @@ static void test_the_line_is_for_all_deployments(void **state_ AS_UNUSED)
     assert_int_equal(as_plan_set_target(other, &w.t, w.now), 0);
     as_plan_run(w.p, w.now);
     as_plan_run(other, w.now);
-    said(&w, "+0");
+    expect(&w, "+0");
     ready(&w, 0);
-    said(&w, "+1");
+    expect(&w, "+1");
     ready(&w, 1); /* an event of one deployment starts a process of another */
-    said(&w, "+0 *1 HEALTHY");
+    expect(&w, "+0 *1 HEALTHY");
     as_plan_free(other);
     world_fini(&w);
 }

@@ -40,19 +40,19 @@ static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
     w.t.policy.has_surge = true;
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
-    said(&w, "UPDATING -2");
+    expect(&w, "UPDATING -2");
     as_replica_slot_retired(slot_of(&w, 2), w.now);
-    said(&w, "!2"); /* there are three processes until it is dead */
+    expect(&w, "!2"); /* there are three processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     ready(&w, 2);
-    said(&w, "-1");
+    expect(&w, "-1");
     ends(&w, 1);
     ready(&w, 1);
-    said(&w, "~1 +1 -0");
+    expect(&w, "~1 +1 -0");
     ends(&w, 0);
     ready(&w, 0);
-    said(&w, "~0 +0 *2 HEALTHY");
+    expect(&w, "~0 +0 *2 HEALTHY");
     world_fini(&w);
 }
 
@@ -64,15 +64,15 @@ static void test_both_at_once(void **state_ AS_UNUSED)
     w.t.policy.has_surge = true;
     w.t.policy.surge.n = w.t.policy.unavailable.n = 1;
     update(&w, 0);
-    said(&w, "UPDATING -2 +3"); /* two serve, four are there */
+    expect(&w, "UPDATING -2 +3"); /* two serve, four exist */
     ready(&w, 3);
-    said(&w, "-1"); /* the other two old ones are not both kept up for it */
+    expect(&w, "-1"); /* three are available, and two are enough */
     ends(&w, 2);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     ends(&w, 1);
-    said(&w, "~1 +1");
+    expect(&w, "~1 +1");
     ready(&w, 1);
-    said(&w, "-0");
+    expect(&w, "-0");
     calm(&w);
     assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
@@ -91,7 +91,7 @@ static void test_parts_of_n(void **state_ AS_UNUSED)
     w.t.policy.surge = (struct as_plan_amount){25, true};
     w.t.policy.unavailable = (struct as_plan_amount){25, true};
     update(&w, 0);
-    said(&w, "UPDATING -9 -8 +10 +11 +12"); /* ten and three are there, two of them end */
+    expect(&w, "UPDATING -9 -8 +10 +11 +12"); /* 13 exist, two of them end */
     world_fini(&w);
 }
 
@@ -104,9 +104,9 @@ static void test_never_neither(void **state_ AS_UNUSED)
     w.t.policy.surge = (struct as_plan_amount){0, true};
     w.t.policy.unavailable = (struct as_plan_amount){33, true}; /* 0.99 of three */
     update(&w, 0);
-    said(&w, "UPDATING -2");
+    expect(&w, "UPDATING -2");
     ends(&w, 2);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     world_fini(&w);
 }
 
@@ -118,10 +118,10 @@ static void test_all_at_once(void **state_ AS_UNUSED)
     w.t.policy.has_surge = true;
     w.t.policy.unavailable = (struct as_plan_amount){100, true};
     update(&w, 0);
-    said(&w, "UPDATING -2 -1 -0");
+    expect(&w, "UPDATING -2 -1 -0");
     ends(&w, 2);
     ends(&w, 1);
-    said(&w, "~2 +2 ~1 +1");
+    expect(&w, "~2 +2 ~1 +1");
     world_fini(&w);
 }
 
@@ -148,11 +148,11 @@ static void test_dead_ones_make_way(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     w.t.policy.has_surge = true;
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
-    said(&w, "UPDATING ~0 +0");
+    expect(&w, "UPDATING ~0 +0");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
@@ -168,7 +168,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     w.t.policy.has_surge = true;
     w.t.policy.unavailable.n = 1;
     update(&w, 0);
-    said(&w, "UPDATING -2");
+    expect(&w, "UPDATING -2");
     for (uint32_t i = 0; i < 3; i++)
         facts[i] = *as_replica_slot_facts(slot_of(&w, i));
     assert_true(facts[2].early);
@@ -186,7 +186,7 @@ static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSE
     ready(&w, 1);
     w.n = 0;
     ends(&w, 2);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     facts[2].retiring = false; /* impossible facts */
     facts[2].number = 7;
     assert_int_equal(as_plan_adopt(w.p, &facts[2], w.now, &slot), AS_EINVALID);
@@ -201,19 +201,19 @@ static void test_one_waits_for_a_device(void **state_ AS_UNUSED)
 
     world_with(&w, 4, 1);
     as_plan_scale(w.p, 5, false, w.now);
-    said(&w, "UPSCALING +3 ?0 ?1 ?2");
+    expect(&w, "UPSCALING +3 ?0 ?1 ?2");
     assert_true(lacks(&w, "d-4 waits: no device"));
     assert_true(as_str_eq(as_replica_slot_lack(slot_of(&w, 4)), AS_STR("no device")));
     assert_int_equal(as_plan_lacking(w.p), 1);
     ready(&w, 3);
     calm_but(&w, 4);
     pass(&w, 1000 * AS_SEC); /* waiting is neither an attempt nor a failure */
-    said(&w, "");
+    expect(&w, "");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 4))->starts, 0);
     assert_int_equal(w.status, AS_STATUS_UPSCALING);
     w.devices++;
     as_plan_tick(w.p, w.now);
-    said(&w, "+4");
+    expect(&w, "+4");
     assert_true(lacks(&w, ""));
     assert_int_equal(as_plan_lacking(w.p), 0);
     world_fini(&w);
@@ -225,7 +225,7 @@ static void test_several_wait(void **state_ AS_UNUSED)
 
     world_with(&w, 3, 1);
     as_plan_scale(w.p, 6, false, w.now);
-    said(&w, "UPSCALING ?0 ?1 ?2");
+    expect(&w, "UPSCALING ?0 ?1 ?2");
     assert_true(lacks(&w, "d-3 and 2 more wait: no device"));
     as_plan_scale(w.p, 3, false, w.now);
     calm(&w);
@@ -243,22 +243,22 @@ static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
     world_with(&w, 3, 1);
     w.t.policy.min_ready = AS_SEC;
     update(&w, 1);
-    said(&w, "UPDATING -2");
+    expect(&w, "UPDATING -2");
     assert_true(lacks(&w, "d-3 waits: no device"));
     as_replica_slot_retired(slot_of(&w, 2), w.now);
     pass(&w, AS_SEC);
-    said(&w, "!2");
+    expect(&w, "!2");
     died(&w, 2, AS_EXIT_STOPPED);
-    said(&w, "~2 +3");
+    expect(&w, "~2 +3");
     assert_true(lacks(&w, ""));
     ready(&w, 3);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, AS_SEC); /* its min_ready */
-    said(&w, "-1");
+    expect(&w, "-1");
     ends(&w, 1);
     ready(&w, 2);
     pass(&w, AS_SEC);
-    said(&w, "~1 +2 -0");
+    expect(&w, "~1 +2 -0");
     ends(&w, 0);
     w.n = 0;
     ready(&w, 1);
@@ -275,16 +275,16 @@ static void test_one_that_needs_more_takes_more_out(void **state_ AS_UNUSED)
 
     world_with(&w, 4, 1);
     update(&w, 3);
-    said(&w, "UPDATING -2 -1"); /* one device is free, two more are needed */
+    expect(&w, "UPDATING -2 -1"); /* one device is free, two more are needed */
     ends(&w, 2);
-    said(&w, "~2");
+    expect(&w, "~2");
     ends(&w, 1);
-    said(&w, "~1 +3");
+    expect(&w, "~1 +3");
     ready(&w, 3);
-    said(&w, ""); /* a second one could not start whoever ends */
+    expect(&w, ""); /* a second one could not start, whichever replica ends */
     assert_int_equal(as_plan_running(w.p), 2);
     pass(&w, 1000 * AS_SEC);
-    said(&w, "");
+    expect(&w, "");
     world_fini(&w);
 }
 
@@ -295,13 +295,13 @@ static void test_nobody_ends_for_nothing(void **state_ AS_UNUSED)
 
     world_with(&w, 0, 0);
     update(&w, 1); /* the first version that needs a device: other deployments have them all */
-    said(&w, "UPDATING");
+    expect(&w, "UPDATING");
     assert_true(lacks(&w, "d-3 waits: no device"));
     pass(&w, 1000 * AS_SEC);
-    said(&w, "");
+    expect(&w, "");
     w.devices = 1;
     as_plan_tick(w.p, w.now);
-    said(&w, "+3");
+    expect(&w, "+3");
     world_fini(&w);
 }
 
@@ -316,7 +316,7 @@ static void test_of_several_those_that_have_one(void **state_ AS_UNUSED)
     w.devices = 0;
     w.t.replicas = 4;
     update(&w, 1);
-    said(&w, "UPDATING -1");
+    expect(&w, "UPDATING -1");
     world_fini(&w);
 }
 
@@ -330,9 +330,9 @@ static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
     as_plan_scale(w.p, 4, false, w.now);
     calm_but(&w, 3);
     died(&w, 1, AS_EXIT_CRASH);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     pass(&w, AS_SEC);
-    said(&w, "+1");
+    expect(&w, "+1");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 3))->starts, 0);
     world_fini(&w);
 }
@@ -348,9 +348,9 @@ static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
     deploy(&w);
     as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
-    said(&w, "+0");
+    expect(&w, "+0");
     died(&w, 0, AS_EXIT_CODE);
-    said(&w, "DEPLOY_FAILED +1");
+    expect(&w, "DEPLOY_FAILED +1");
     world_fini(&w);
 }
 
@@ -363,9 +363,9 @@ static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
     w.t.policy.roll_failures = 1;
     update(&w, 1);
     ends(&w, 2);
-    said(&w, "UPDATING -2 ~2 +3");
+    expect(&w, "UPDATING -2 ~2 +3");
     died(&w, 3, AS_EXIT_CODE);
-    said(&w, "DEPLOY_FAILED 1<2 ~3 +2");
+    expect(&w, "DEPLOY_FAILED 1<2 ~3 +2");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->version, 1);
     ready(&w, 2);
     assert_true(as_plan_is_settled(w.p));
@@ -379,9 +379,9 @@ static void test_a_dead_one_makes_room(void **state_ AS_UNUSED)
 
     world_with(&w, 3, 1);
     died(&w, 0, AS_EXIT_CRASH); /* it waits for its restart */
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     update(&w, 1);
-    said(&w, "UPDATING ~0 +3");
+    expect(&w, "UPDATING ~0 +3");
     world_fini(&w);
 }
 
@@ -393,9 +393,9 @@ static void test_not_while_something_changes(void **state_ AS_UNUSED)
     world_with(&w, 3, 1);
     as_replica_slot_lost(slot_of(&w, 1), w.now);
     update(&w, 1);
-    said(&w, "UPDATING");
+    expect(&w, "UPDATING");
     ready(&w, 1);
-    said(&w, "-2");
+    expect(&w, "-2");
     world_fini(&w);
 }
 
@@ -416,20 +416,20 @@ static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
 
     world_with(&w, 3, 1);
     world_beside(&b, &w);
-    said(&b, ""); /* it came first, and waits */
+    expect(&b, ""); /* it came first, and waits */
     assert_int_equal(as_plan_lacking(b.p), 3);
     update(&w, 2);
-    said(&w, "UPDATING -2 -1");
+    expect(&w, "UPDATING -2 -1");
     ends(&w, 2);
-    said(&b, "");
+    expect(&b, "");
     ends(&w, 1);
-    said(&w, "~2 ~1 +3");
-    said(&b, "");
+    expect(&w, "~2 ~1 +3");
+    expect(&b, "");
     ready(&w, 3);
     as_plan_scale(w.p, 1, false, w.now);
-    said(&w, "-0 ~1 ?3");
+    expect(&w, "-0 ~1 ?3");
     ends(&w, 0);
-    said(&b, "+0"); /* what no update gives up is for all */
+    expect(&b, "+0"); /* devices that no update has freed are for all */
     as_plan_free(b.p);
     world_fini(&w);
 }
@@ -445,7 +445,7 @@ static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
     assert_true(lacks(&b, "b-0 and 2 more wait: no device"));
     as_plan_scale(w.p, 2, false, w.now);
     ends(&w, 2);
-    said(&b, "+0");
+    expect(&b, "+0");
     assert_true(as_plan_next_due(b.p) <= w.now);
     as_plan_tick(b.p, w.now);
     assert_true(as_plan_next_due(b.p) > w.now);

@@ -36,7 +36,7 @@ static void test_a_rank_is_free_when_the_process_is_dead(void **state_ AS_UNUSED
 
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now);
-    said(&w, "DOWNSCALING -2 ?0 ?1");
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
     as_replica_slot_retired(slot_of(&w, 2), w.now);
     as_plan_scale(w.p, 3, false, w.now);
     assert_int_equal(rank(&w, 2), 2); /* it still has it */
@@ -65,18 +65,18 @@ static void test_the_fewest_move(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     died(&w, 0, AS_EXIT_CRASH);
-    said(&w, "UNHEALTHY");
+    expect(&w, "UNHEALTHY");
     as_plan_scale(w.p, 2, false, w.now);
-    said(&w, "DOWNSCALING ~0 ?1 ?2"); /* all else first */
+    expect(&w, "DOWNSCALING ~0 ?1 ?2"); /* ranks move last */
     as_replica_slot_configured(slot_of(&w, 1), w.ask - 1, true, AS_STR(""), w.now);
-    said(&w, "");
+    expect(&w, "");
     answer(&w, 2, true);
-    said(&w, "?2:r0");
+    expect(&w, "?2:r0");
     assert_int_equal(w.to.world, 2);
     assert_int_equal(rank(&w, 2), 2); /* until it has confirmed it */
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->rank_next, 0);
     answer(&w, 2, true);
-    said(&w, "HEALTHY");
+    expect(&w, "HEALTHY");
     assert_int_equal(rank(&w, 1), 1);
     assert_int_equal(rank(&w, 2), 0);
     world_fini(&w);
@@ -127,11 +127,11 @@ static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **sta
     as_replica_slot_lost(slot_of(&w, 2), w.now);
     w.n = 0;
     answer(&w, 2, true); /* too late: it may have come over the old link */
-    said(&w, "");
+    expect(&w, "");
     ready(&w, 2);
-    said(&w, "?2:r0");
+    expect(&w, "?2:r0");
     answer(&w, 2, true);
-    said(&w, "HEALTHY");
+    expect(&w, "HEALTHY");
     world_fini(&w);
 }
 
@@ -147,13 +147,13 @@ static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ 
     answer(&w, 2, true);
     w.n = 0;
     answer(&w, 2, false);
-    said(&w, "+0");
+    expect(&w, "+0");
     assert_int_equal(rank(&w, 0), 0);
     assert_int_equal(rank(&w, 2), 2);
     ready(&w, 0);
-    said(&w, "-2");
+    expect(&w, "-2");
     ends(&w, 2);
-    said(&w, "~2 HEALTHY");
+    expect(&w, "~2 HEALTHY");
     world_fini(&w);
 }
 
@@ -172,11 +172,11 @@ static void test_a_rank_refused_after_a_lost_answer_stays_taken(void **state_ AS
     ready(&w, 2);
     w.n = 0;
     answer(&w, 2, false);
-    said(&w, "+0");
+    expect(&w, "+0");
     assert_int_equal(rank(&w, 0), 3);
     ready(&w, 0);
     ends(&w, 2);
-    said(&w, "-2 ~2 ?0:r0");
+    expect(&w, "-2 ~2 ?0:r0");
     world_fini(&w);
 }
 

@@ -48,7 +48,7 @@ static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
         assert_int_equal(state(&w, i), AS_REPLICA_SLOT_LOST); /* until its link is reported */
         ready(&w, i);
     }
-    said(&w, "");
+    expect(&w, "");
     assert_int_equal(as_plan_condition(w.p)->status, AS_STATUS_HEALTHY);
     assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
@@ -62,7 +62,7 @@ static void test_what_nobody_claims_is_made_again(void **state_ AS_UNUSED)
     adopt_good(&w, 0);
     adopt_good(&w, 2);
     as_plan_run(w.p, w.now);
-    said(&w, "UNHEALTHY +1");
+    expect(&w, "UNHEALTHY +1");
     assert_int_equal(rank(&w, 1), 1); /* the same name and rank */
     world_fini(&w);
 }
@@ -78,10 +78,10 @@ static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
     adopt_good(&w, 0);
     assert_int_equal(adopt(&w, f), 0);
     as_plan_run(w.p, w.now);
-    said(&w, "UNHEALTHY"); /* nobody else starts before it is ready */
+    expect(&w, "UNHEALTHY"); /* no other starts before it is READY */
     assert_int_equal(state(&w, 1), AS_REPLICA_SLOT_STARTING);
     ready(&w, 1);
-    said(&w, "+2");
+    expect(&w, "+2");
     world_fini(&w);
 }
 
@@ -96,9 +96,9 @@ static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
     f.retiring = true;
     assert_int_equal(adopt(&w, f), 0);
     as_plan_run(w.p, w.now);
-    said(&w, "-3");
+    expect(&w, "-3");
     ends(&w, 3);
-    said(&w, "~3");
+    expect(&w, "~3");
     world_fini(&w);
 }
 
@@ -122,9 +122,9 @@ static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
     as_plan_run(w.p, w.now);
     w.n = 0;
     pass(&w, 3 * AS_SEC - 1);
-    said(&w, "-3"); /* again */
+    expect(&w, "-3"); /* again */
     pass(&w, 1);
-    said(&w, "!3");
+    expect(&w, "!3");
     world_fini(&w);
 }
 
@@ -142,7 +142,7 @@ static void test_one_that_was_moving(void **state_ AS_UNUSED)
     assert_int_equal(adopt(&w, f), 0);
     as_plan_run(w.p, w.now);
     ready(&w, 4);
-    said(&w, "?4:r2");
+    expect(&w, "?4:r2");
     answer(&w, 4, true);
     ready(&w, 0);
     ready(&w, 1);
@@ -163,7 +163,7 @@ static void test_one_that_may_have_another_config_is_told_again(void **state_ AS
     adopt_good(&w, 2);
     as_plan_run(w.p, w.now);
     ready(&w, 0);
-    said(&w, "?0");
+    expect(&w, "?0");
     assert_int_equal(w.to.config, 1);
     world_fini(&w);
 }
@@ -180,12 +180,12 @@ static void test_two_of_one_rank(void **state_ AS_UNUSED)
     assert_int_equal(adopt(&w, f), 0);
     adopt_good(&w, 2);
     as_plan_run(w.p, w.now);
-    said(&w, "UNHEALTHY x1 +3"); /* its name is taken until it is dead */
+    expect(&w, "UNHEALTHY x1 +3"); /* its number is taken until it is dead */
     assert_int_equal(rank(&w, 0), 0);
     assert_int_equal(rank(&w, 1), AS_RANK_NONE);
     assert_int_equal(rank(&w, 3), 1);
     died(&w, 1, AS_EXIT_STOPPED);
-    said(&w, "~1");
+    expect(&w, "~1");
     world_fini(&w);
 }
 
@@ -239,12 +239,12 @@ static void test_in_the_middle_of_an_update(void **state_ AS_UNUSED)
     f.generation = f.version = 2;
     assert_int_equal(adopt(&w, f), 0);
     as_plan_run(w.p, w.now);
-    said(&w, "");
+    expect(&w, "");
     for (uint32_t i = 0; i < 3; i++)
         ready(&w, i);
-    said(&w, "");
+    expect(&w, "");
     ready(&w, 3);
-    said(&w, "-2");
+    expect(&w, "-2");
     world_fini(&w);
 }
 
@@ -277,7 +277,7 @@ static void test_one_that_died_from_outside_right_after(void **state_ AS_UNUSED)
     as_plan_run(w.p, w.now);
     died(&w, 1, AS_EXIT_KILLED); /* it had been ready: at once */
     pass(&w, 0);
-    said(&w, "UNHEALTHY +1");
+    expect(&w, "UNHEALTHY +1");
     world_fini(&w);
 }
 
@@ -300,7 +300,7 @@ static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
     as_plan_set_serving(w.p, true, w.now);
     as_plan_run(w.p, w.now);
     ready(&w, 0);
-    said(&w, "?0");
+    expect(&w, "?0");
     as_replica_slot_configured(slot_of(&w, 0), before.ask, true, AS_STR(""), w.now);
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_UPDATING);
     answer(&w, 0, true);

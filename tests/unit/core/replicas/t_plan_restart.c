@@ -8,7 +8,7 @@ static void test_a_restart_that_fails_is_over(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     as_plan_restart(w.p, w.now);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     for (uint32_t i = 0; i < 2; i++) {
         died(&w, 3, AS_EXIT_CODE);
         pass(&w, AS_SEC);
@@ -65,7 +65,7 @@ static void test_one_that_refuses_is_replaced_however_long_it_takes(void **state
 
     world_healthy(&w);
     as_plan_scale(w.p, 2, false, w.now); /* the others are sent the new number of replicas */
-    said(&w, "DOWNSCALING -2 ?0 ?1");
+    expect(&w, "DOWNSCALING -2 ?0 ?1");
     ends(&w, 2);
     as_replica_slot_configured(slot_of(&w, 0), w.ask - 1, true, AS_STR(""), w.now);
     answer(&w, 1, false); /* the replica that was sent the last configure */

@@ -15,23 +15,23 @@ static void test_surge_first(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     update(&w);
-    said(&w, "UPDATING +3"); /* one more than asked for, and nobody goes yet */
+    expect(&w, "UPDATING +3"); /* one more than N, and none is retired yet */
     ready(&w, 3);
-    said(&w, "-2");
+    expect(&w, "-2");
     as_replica_slot_retired(slot_of(&w, 2), w.now);
-    said(&w, "!2"); /* there are four processes until it is dead */
+    expect(&w, "!2"); /* there are four processes until it is dead */
     died(&w, 2, AS_EXIT_STOPPED);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     ready(&w, 2);
-    said(&w, "-1");
+    expect(&w, "-1");
     ends(&w, 1);
-    said(&w, "~1 +1");
+    expect(&w, "~1 +1");
     ready(&w, 1);
-    said(&w, "-0");
+    expect(&w, "-0");
     ends(&w, 0);
-    said(&w, "~0 ?3:r0");
+    expect(&w, "~0 ?3:r0");
     answer(&w, 3, true);
-    said(&w, "*2 HEALTHY");
+    expect(&w, "*2 HEALTHY");
     assert_int_equal(as_plan_condition(w.p)->trigger, AS_TRIGGER_CONFIG_UPDATE_COMPLETED);
     assert_int_equal(as_plan_stable(w.p)->generation, 2);
     assert_int_equal(as_plan_previous(w.p)->generation, 1);
@@ -47,15 +47,15 @@ static void test_so_many_at_once(void **state_ AS_UNUSED)
     calm(&w);
     w.t.replicas = 10;
     update(&w);
-    said(&w, "UPDATING +10 +11"); /* 20 % of 10 */
+    expect(&w, "UPDATING +10 +11"); /* 20 % of 10 */
     ready(&w, 10);
-    said(&w, "-9");
+    expect(&w, "-9");
     ready(&w, 11);
-    said(&w, "-8");
+    expect(&w, "-8");
     w.t.policy.roll_percent = 100;
     w.t.generation = 3;
     deploy(&w);
-    said(&w, "+12 +13 +14 +15 +16 +17 +18 +19");
+    expect(&w, "+12 +13 +14 +15 +16 +17 +18 +19");
     world_fini(&w);
 }
 
@@ -66,12 +66,12 @@ static void test_a_new_one_has_to_stay_for_a_while(void **state_ AS_UNUSED)
     world_healthy(&w);
     w.t.policy.min_ready = AS_SEC;
     update(&w);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     ready(&w, 3);
     pass(&w, AS_SEC - 1);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, 1);
-    said(&w, "-2");
+    expect(&w, "-2");
     world_fini(&w);
 }
 
@@ -81,19 +81,19 @@ static void test_a_bad_version_is_rolled_back(void **state_ AS_UNUSED)
 
     world_healthy(&w);
     update(&w);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     for (uint32_t i = 0; i < 2; i++) {
         died(&w, 3, AS_EXIT_CODE);
         pass(&w, AS_SEC);
-        said(&w, "+3"); /* once is no reason */
+        expect(&w, "+3"); /* one failure is not enough */
     }
     died(&w, 3, AS_EXIT_CODE);
-    said(&w, "DEPLOY_FAILED 1<2 ~3");
+    expect(&w, "DEPLOY_FAILED 1<2 ~3");
     assert_int_equal(as_plan_target(w.p)->generation, 1);
     assert_true(as_plan_condition(w.p)->rolled_back);
     assert_true(as_str_eq(as_condition_text(as_plan_condition(w.p)), AS_STR("it ended")));
     pass(&w, 1000 * AS_SEC);
-    said(&w, ""); /* all is well, and whoever looks still sees that the update has failed */
+    expect(&w, ""); /* the target is reached, but the status still shows the failed update */
     assert_true(as_plan_is_settled(w.p));
     assert_int_equal(w.status, AS_STATUS_DEPLOY_FAILED);
     for (uint32_t i = 0; i < 3; i++)
@@ -109,11 +109,11 @@ static void test_the_next_deploy_forgets_the_failure(void **state_ AS_UNUSED)
     w.t.policy.roll_failures = 1;
     update(&w);
     died(&w, 3, AS_EXIT_CODE);
-    said(&w, "UPDATING +3 DEPLOY_FAILED 1<2 ~3");
+    expect(&w, "UPDATING +3 DEPLOY_FAILED 1<2 ~3");
     w.t.generation = 3;
     w.t.version = 1; /* the running version */
     deploy(&w);
-    said(&w, "UPDATING *3 HEALTHY");
+    expect(&w, "UPDATING *3 HEALTHY");
     world_fini(&w);
 }
 
@@ -127,20 +127,20 @@ static void test_a_late_failure_is_rolled_back_surge_first(void **state_ AS_UNUS
     update(&w);
     ready(&w, 3);
     ends(&w, 2);
-    said(&w, "UPDATING +3 -2 ~2 +2");
+    expect(&w, "UPDATING +3 -2 ~2 +2");
     for (uint32_t i = 0; i < 2; i++) {
         died(&w, 2, AS_EXIT_CODE);
         pass(&w, AS_SEC);
     }
-    said(&w, "+2 +2");
+    expect(&w, "+2 +2");
     died(&w, 2, AS_EXIT_CODE);
-    said(&w, "DEPLOY_FAILED 1<2 ~2 +2");
+    expect(&w, "DEPLOY_FAILED 1<2 ~2 +2");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 2))->version, 1);
     assert_int_equal(state(&w, 3), AS_REPLICA_SLOT_RUNNING); /* it serves until it is replaced */
     ready(&w, 2);
-    said(&w, "-3");
+    expect(&w, "-3");
     ends(&w, 3);
-    said(&w, "~3");
+    expect(&w, "~3");
     assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
@@ -158,11 +158,11 @@ static void test_a_bad_version_without_a_good_one_goes_on_trying(void **state_ A
         pass(&w, AS_SEC);
         died(&w, 0, AS_EXIT_CODE);
     }
-    said(&w, "+0 +0 +0 DEPLOY_FAILED");
+    expect(&w, "+0 +0 +0 DEPLOY_FAILED");
     pass(&w, AS_SEC);
-    said(&w, "+0");
+    expect(&w, "+0");
     ready(&w, 0);
-    said(&w, "*1 HEALTHY");
+    expect(&w, "*1 HEALTHY");
     world_fini(&w);
 }
 
@@ -178,9 +178,9 @@ static void test_a_fix_of_what_never_ran(void **state_ AS_UNUSED)
     as_plan_run(w.p, w.now);
     died(&w, 0, AS_EXIT_CODE);
     died(&w, 1, AS_EXIT_CODE);
-    said(&w, "+0 +1");
+    expect(&w, "+0 +1");
     update(&w);
-    said(&w, "~0 ~1 +0 +1");
+    expect(&w, "~0 ~1 +0 +1");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
@@ -195,12 +195,12 @@ static void test_old_ones_that_die_meanwhile(void **state_ AS_UNUSED)
     update(&w);
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, 0);
-    said(&w, "UPDATING +3 +0");
+    expect(&w, "UPDATING +3 +0");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 1);
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->generation, 1);
     died(&w, 0, AS_EXIT_CRASH);
     ready(&w, 3);
-    said(&w, "~0 +0"); /* now it is not worth another start */
+    expect(&w, "~0 +0"); /* now it is replaced instead of started again */
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->version, 2);
     world_fini(&w);
 }
@@ -211,12 +211,12 @@ static void test_another_version_before_the_first_is_done(void **state_ AS_UNUSE
 
     world_healthy(&w);
     update(&w);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     w.t.generation = w.t.version = 3;
     deploy(&w);
-    said(&w, "-3"); /* nobody will go back to that one */
+    expect(&w, "-3"); /* no rollback could use that one */
     ends(&w, 3);
-    said(&w, "~3 +3");
+    expect(&w, "~3 +3");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 3))->version, 3);
     world_fini(&w);
 }
@@ -228,9 +228,9 @@ static void test_fewer_and_another_version_at_once(void **state_ AS_UNUSED)
     world_healthy(&w);
     w.t.replicas = 2;
     update(&w);
-    said(&w, "UPDATING -2"); /* there were too many; then the update begins */
+    expect(&w, "UPDATING -2"); /* the surplus first; then the update begins */
     ends(&w, 2);
-    said(&w, "~2 +2");
+    expect(&w, "~2 +2");
     world_fini(&w);
 }
 
@@ -257,11 +257,11 @@ static void test_rollback_can_be_switched_off(void **state_ AS_UNUSED)
     w.t.policy.roll_failures = 1;
     update(&w);
     died(&w, 3, AS_EXIT_CODE);
-    said(&w, "UPDATING +3 DEPLOY_FAILED");
+    expect(&w, "UPDATING +3 DEPLOY_FAILED");
     pass(&w, AS_SEC);
-    said(&w, "+3"); /* the old ones stay, it goes on trying */
+    expect(&w, "+3"); /* the old ones stay, it goes on trying */
     ready(&w, 3);
-    said(&w, "-2");
+    expect(&w, "-2");
     world_fini(&w);
 }
 
@@ -274,14 +274,14 @@ static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
     world_healthy(&w);
     w.t.generation = w.t.config = 2;
     deploy(&w);
-    said(&w, "UPDATING ?0");
+    expect(&w, "UPDATING ?0");
     assert_int_equal(w.to.config, 2);
     answer(&w, 0, true);
-    said(&w, "?1");
+    expect(&w, "?1");
     answer(&w, 1, true);
-    said(&w, "?2");
+    expect(&w, "?2");
     answer(&w, 2, true);
-    said(&w, "*2 HEALTHY");
+    expect(&w, "*2 HEALTHY");
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(as_replica_slot_facts(slot_of(&w, i))->starts, 1);
     world_fini(&w);
@@ -296,10 +296,10 @@ static void test_a_refused_config_is_taken_back(void **state_ AS_UNUSED)
     deploy(&w);
     answer(&w, 0, true);
     answer(&w, 1, false);
-    said(&w, "UPDATING ?0 ?1 DEPLOY_FAILED 1<2 ?0");
+    expect(&w, "UPDATING ?0 ?1 DEPLOY_FAILED 1<2 ?0");
     assert_int_equal(w.to.config, 1);
     answer(&w, 0, true);
-    said(&w, "");
+    expect(&w, "");
     assert_true(as_plan_is_settled(w.p));
     world_fini(&w);
 }
@@ -312,12 +312,12 @@ static void test_a_config_that_is_never_answered(void **state_ AS_UNUSED)
     w.t.generation = w.t.config = 2;
     deploy(&w);
     pass(&w, usual.policy.configure_timeout - 1);
-    said(&w, "UPDATING ?0");
+    expect(&w, "UPDATING ?0");
     pass(&w, 1);
-    said(&w, "DEPLOY_FAILED 1<2 x0"); /* nobody else is told */
+    expect(&w, "DEPLOY_FAILED 1<2 x0"); /* no other is sent it */
     died(&w, 0, AS_EXIT_KILLED);
     pass(&w, AS_SEC);
-    said(&w, "+0");
+    expect(&w, "+0");
     assert_int_equal(as_replica_slot_facts(slot_of(&w, 0))->config, 1);
     world_fini(&w);
 }
@@ -332,9 +332,9 @@ static void test_another_config_before_the_first_is_answered(void **state_ AS_UN
     deploy(&w);
     w.t.generation = w.t.config = 3;
     deploy(&w);
-    said(&w, "UPDATING ?0");
+    expect(&w, "UPDATING ?0");
     answer(&w, 0, false); /* it is not the target any more */
-    said(&w, "?0");
+    expect(&w, "?0");
     assert_int_equal(w.to.config, 3);
     world_fini(&w);
 }
@@ -347,7 +347,7 @@ static void test_other_limits_alone_change_nothing(void **state_ AS_UNUSED)
     w.t.generation = 2;
     w.t.policy.drain_timeout = AS_SEC;
     deploy(&w);
-    said(&w, "*2");
+    expect(&w, "*2");
     world_fini(&w);
 }
 
@@ -365,13 +365,13 @@ static void test_old_replicas_drain_by_their_own_times(void **state_ AS_UNUSED)
     w.t.policy.drain_interval = AS_SEC / 2;
     update(&w);
     ready(&w, 3);
-    said(&w, "*2 UPDATING +3 -2");
+    expect(&w, "*2 UPDATING +3 -2");
     pass(&w, 5 * AS_SEC);
-    said(&w, "-2");
+    expect(&w, "-2");
     pass(&w, 2 * AS_SEC - 1);
-    said(&w, "");
+    expect(&w, "");
     pass(&w, 1);
-    said(&w, "!2");
+    expect(&w, "!2");
     world_fini(&w);
 }
 
@@ -382,18 +382,18 @@ static void test_so_do_those_of_an_update_that_was_overtaken(void **state_ AS_UN
     world_healthy(&w);
     w.t.policy.drain_timeout = 3 * AS_SEC;
     update(&w);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     ready(&w, 3);
     ends(&w, 2);
-    said(&w, "-2 ~2 +2");
+    expect(&w, "-2 ~2 +2");
     w.t.policy.drain_timeout = AS_SEC;
     w.t.generation = w.t.version = w.t.config = 9;
     deploy(&w); /* 2, which is not ready yet, and 3 are not needed any more */
     w.n = 0;
     pass(&w, 2 * AS_SEC);
-    said(&w, "-2");
+    expect(&w, "-2");
     pass(&w, AS_SEC);
-    said(&w, "!2");
+    expect(&w, "!2");
     world_fini(&w);
 }
 
@@ -408,12 +408,12 @@ static void test_rollback_by_hand(void **state_ AS_UNUSED)
     update(&w);
     calm(&w);
     assert_int_equal(as_plan_rollback(w.p, w.now), 0);
-    said(&w, "UPDATING +0");
+    expect(&w, "UPDATING +0");
     assert_int_equal(as_plan_target(w.p)->generation, 1);
     assert_int_equal(as_plan_rollback(w.p, w.now),
                      0); /* in the middle of an update: back to the stable target */
     assert_int_equal(as_plan_target(w.p)->generation, 2);
-    said(&w, "-0");
+    expect(&w, "-0");
     world_fini(&w);
 }
 
@@ -436,11 +436,11 @@ static void test_restart_replaces_all_surge_first(void **state_ AS_UNUSED)
     world_healthy(&w);
     w.notes = 0;
     as_plan_restart(w.p, w.now);
-    said(&w, "UPDATING +3");
+    expect(&w, "UPDATING +3");
     assert_int_equal(w.notes, 3); /* the next controller would go on with it */
     assert_true(as_replica_slot_facts(slot_of(&w, 0))->stale);
     ready(&w, 3);
-    said(&w, "-2");
+    expect(&w, "-2");
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
     assert_null(find_place(&w, 4));
