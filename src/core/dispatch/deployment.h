@@ -25,14 +25,14 @@
 #include "base/err.h"
 #include "base/rand.h"
 #include "base/str.h"
-#include "core/queue/batch.h"
+#include "core/dispatch/quarantine.h"
 #include "core/protect/blame.h"
 #include "core/protect/breaker.h"
 #include "core/protect/outlier.h"
 #include "core/protect/retry.h"
+#include "core/queue/batch.h"
 #include "core/queue/request.h"
 #include "core/queue/stat.h"
-#include "core/dispatch/quarantine.h"
 
 struct as_deployment_ops {
     /* The next n > 1 requests that are sent to r form one call of a handler. */
