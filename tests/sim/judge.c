@@ -64,13 +64,12 @@ static void check_suspect(struct sim *s, struct worker *w, const struct call *c)
     s->expected.trials++;
     if (w->n_bound || w->draining || !w->granted || w->lacks[c->q.model] ||
         as_replica_breaker(w->replica) == AS_BREAKER_OPEN)
-        fail(s, "call %u, a suspect, is sent to worker %u, which is not for it alone", n,
-             w->number);
+        fail(s, "call %u, a suspect, is sent to worker %u and is not alone there", n, w->number);
     for (uint32_t i = 0; i < s->n_workers; i++) {
         const struct call *o = tried_at(s, s->workers[i]);
 
         if (o && o->fingerprint == c->fingerprint && o->q.model == c->q.model)
-            fail(s, "call %u is in quarantine with one that is like it", n);
+            fail(s, "call %u and one with the same fingerprint are in quarantine", n);
     }
     s->turns_owed = AS_MIN(s->turns_owed, count_others(s));
     if (s->scenario.simple && s->turns_owed)
@@ -92,7 +91,7 @@ void judge_sent(struct sim *s, struct worker *w, struct call *c)
     if (o && s->now - o->sent_at < s->scenario.quarantine.time)
         fail(s, "call %u is sent beside a suspect", n);
     if (s->scenario.strict && c->poison && s->scenario.poison[c->poison - 1].known)
-        fail(s, "call %u is sent with others, and its like has ended a worker", n);
+        fail(s, "call %u is sent together with others, and a call like it has ended a worker", n);
     w->alone = false;
     s->turns_owed -= s->turns_owed > 0;
 }
@@ -127,7 +126,7 @@ void judge_crash_reported(struct sim *s, struct worker *w)
             continue;
         p->deaths_reported++;
         p->proved = p->proved || w->ran_alone;
-        trace(s, "poison %u is told of for the %u. time%s", i + 1, p->deaths_reported,
+        trace(s, "poison %u is reported for the %u. time%s", i + 1, p->deaths_reported,
               w->ran_alone ? ", proved" : "");
     }
 }
@@ -156,7 +155,7 @@ void judge_death(struct sim *s, struct worker *w, enum as_loss loss)
         culprit->sent_at > s->scenario.poison[culprit->poison - 1].known_at &&
         s->scenario.poison[culprit->poison - 1].known && s->scenario.strict && w->ran_alone &&
         ++s->scenario.poison[culprit->poison - 1].after > 1)
-        fail(s, "worker %u is the second that poison %u ends since it is known", w->number,
+        fail(s, "worker %u is the second that poison %u ends after core knew it", w->number,
              culprit->poison);
     if (loss == AS_LOSS_CRASHED || w->unhealthy)
         judge_crash_reported(s, w);
@@ -246,12 +245,12 @@ static void check_breakers(struct sim *s)
     }
     most = AS_MAX(ready * s->scenario.outlier.percent / 100, 1);
     if (trips && (out > most || out >= ready))
-        fail(s, "%u of %u replicas are out, at most %u may be", out, ready, most);
+        fail(s, "%u of %u replicas are ejected, at most %u may be", out, ready, most);
     if (ready && !in)
-        fail(s, "all replicas that are there are out");
+        fail(s, "all replicas are ejected");
     for (uint32_t i = 0; i < s->n_workers; i++) {
         if (s->workers[i]->registered && must_be_out(s, s->workers[i], ready, out))
-            fail(s, "worker %u fails alone, %u times in a row, and is not out", i,
+            fail(s, "worker %u fails alone, %u times in a row, and is not ejected", i,
                  s->workers[i]->streak);
     }
 }
@@ -272,7 +271,7 @@ static void note_suspects(struct sim *s)
         c->suspect = is;
         c->was_suspect = c->was_suspect || is;
         if (is && !may_be_suspect(s))
-            fail(s, "call %u is a suspect, and no worker has died", s->live[i]);
+            fail(s, "call %u is a suspect although no worker has died", s->live[i]);
     }
     if (n != as_deployment_suspects(s->d))
         fail(s, "the number of suspects is wrong");

@@ -288,8 +288,9 @@ static void check_send(struct sim *s, const struct worker *w, const struct call 
     if (c->q.blame) /* a suspect runs alone, in its own turn: judge.c */
         return;
     if (!can_send(s, w, c))
-        fail(s, "call %u is sent to worker %u, which has no room for it, or not the model", n,
-             w->number);
+        fail(s,
+             "call %u is sent to worker %u, which has no room for it or does not serve its model",
+             n, w->number);
     if (c->q.bound)
         fail(s, "call %u is sent again and has begun to answer", n);
     if (c->runs && !c->q.idempotent)
@@ -463,7 +464,7 @@ void update_places(struct sim *s)
 
         if (c->state == PARKED && c->q.state == AS_REQ_QUEUED) {
             if (s->now < c->parked_until)
-                fail(s, "call %u goes on before it is told why its worker died", s->live[i]);
+                fail(s, "call %u goes on before the cause of the death was reported", s->live[i]);
             c->state = WAITING;
         } else if ((c->state == PARKED || c->state == WAITING) && c->q.state == AS_REQ_RETAINED) {
             if (!s->scenario.harmful || waits(c))
@@ -492,7 +493,7 @@ static void check_calls(struct sim *s)
             fail(s, "call %u is %s, not %s", s->live[i], as_request_state_name(c->q.state),
                  as_request_state_name(want));
         if (c->state == BOUND && c->cancel_sent == waits(c))
-            fail(s, "call %u: its worker was not told that nobody waits", s->live[i]);
+            fail(s, "call %u: its worker was not sent a CANCEL", s->live[i]);
         if (waits(c))
             next = AS_MIN(next, c->q.deadline);
         parked |= c->state == PARKED;

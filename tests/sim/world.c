@@ -219,7 +219,7 @@ static void on_done(struct sim *s, struct worker *w, const struct message *m)
         note_released(s, c);
     }
     if (as_replica_done(w->replica, &c->q, m->service, m->flag, s->now) != (waits && !again))
-        fail(s, "call %u: done says the wrong thing", m->call);
+        fail(s, "call %u: as_replica_done returned the wrong value", m->call);
     if (!again && !c->released)
         fail(s, "call %u is not released", m->call);
 }
@@ -335,7 +335,8 @@ static void submit(struct sim *s, uint32_t n)
         s->expected.expired++;
     }
     if (got != want)
-        fail(s, "submit of call %u says %s instead of %s", n, as_err_name(got), as_err_name(want));
+        fail(s, "submit of call %u returned %s instead of %s", n, as_err_name(got),
+             as_err_name(want));
     if (got && c->q.state != AS_REQ_DONE)
         fail(s, "call %u is refused and not DONE", n);
 }
@@ -457,7 +458,7 @@ static void set_timer(struct sim *s)
     as_ns next = as_deployment_next_deadline(s->d);
 
     if (next < s->next_wake)
-        fail(s, "core has something to do and did not say when");
+        fail(s, "core has something to do and did not ask for a time");
     /* an overdue timer fires, even if its time is changed meanwhile */
     if (next == s->timer_for || (s->timer_for <= s->now && next <= s->now))
         return;

@@ -75,7 +75,7 @@ void note_configure(struct sim *s, const struct as_replica_slot *slot,
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
 
     if (to->rank != f->rank_next)
-        fail(s, "%.*s is told rank %u", AS_STR_FMT(as_replica_slot_name(slot)), to->rank);
+        fail(s, "%.*s is sent rank %u", AS_STR_FMT(as_replica_slot_name(slot)), to->rank);
 }
 
 /* The process that replaces a dead one must have its rank, or the one to which it was to move. */
@@ -180,7 +180,7 @@ void check(struct sim *s)
 {
     for (uint32_t i = 0; i < DEPLOYS; i++) {
         if (s->plans[i] && !as_plan_ok(s->plans[i]))
-            fail(s, "d%u: an invariant of core", i);
+            fail(s, "d%u: an invariant of core does not hold", i);
         if (s->plans[i])
             as_plan_each(s->plans[i], check_place, s);
     }
@@ -195,7 +195,7 @@ static void check_deploy(struct sim *s, uint32_t d)
     uint32_t n = 0;
 
     if (!as_plan_is_settled(s->plans[d])) {
-        fail(s, "d%u has not become what was asked for", d);
+        fail(s, "d%u has not reached its target", d);
         return;
     }
     for (uint32_t i = 0; i < s->n_alive; i++) {
@@ -208,7 +208,7 @@ static void check_deploy(struct sim *s, uint32_t d)
             fail(s, "process %u of d%u does not serve", p->token, d);
         if (p->facts.version != t->version || p->facts.config != t->config ||
             p->facts.rank >= t->replicas || p->facts.world != t->replicas)
-            fail(s, "process %u of d%u is not what was asked for", p->token, d);
+            fail(s, "process %u of d%u is not as the target says", p->token, d);
     }
     for (uint32_t i = 0; i < s->n_alive; i++) {
         for (uint32_t k = 0; k < i; k++) {

@@ -67,7 +67,7 @@ static bool acts(struct sim *s, struct as_replica_slot *slot, const char *what)
     trace(s, "%s %.*s", what, AS_STR_FMT(as_replica_slot_name(slot)));
     s->last_ops++;
     if (s->untouched)
-        fail(s, "%s %.*s, though everything was as asked for", what,
+        fail(s, "%s %.*s, although the target was reached", what,
              AS_STR_FMT(as_replica_slot_name(slot)));
     return true;
 }

@@ -187,7 +187,7 @@ static void on_apply(struct sim *s, struct proc *p, const struct event *e)
     else if (c == HANGS)
         return;
     s->tally.refused += !answer.flag;
-    trace(s, "process %u is told config %" PRIu64 ", rank %u: %s", p->token, e->facts.config,
+    trace(s, "process %u is sent config %" PRIu64 ", rank %u: %s", p->token, e->facts.config,
           e->facts.rank, answer.flag ? "yes" : "no");
     if (answer.flag) {
         p->facts.config = e->facts.config;
