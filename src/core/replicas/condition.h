@@ -1,22 +1,22 @@
 /* core/replicas/condition.h — the status of a deployment and of an application as shown to users:
  * status, trigger, text, since when.
  *
- * The names and the ways between them are Ray Serve's (DeploymentStatus, ApplicationStatus and
- * their triggers). Two things differ, because a deployment here goes back to the version before
- * when a new one fails, and because a dead replica is replaced at once. A replica that dies during
- * an update does not end the update; only the update's own failure does (DEPLOY_FAILED). And
- * DEPLOY_FAILED stays until somebody deploys, scales or rolls back, although the version before
- * serves. Pure; the owner of a condition decides when a cause has occurred. Thread: the caller's.
+ * Statuses, triggers and transitions are those of Ray Serve (DeploymentStatus, ApplicationStatus),
+ * with two differences, because a failed update is rolled back here and a dead replica is replaced
+ * at once. First, a replica that dies during an update does not end the update; only the failure of
+ * the update itself does (DEPLOY_FAILED). Second, DEPLOY_FAILED stays until somebody deploys,
+ * scales or rolls back, although the version before serves. Pure; the owner of a condition decides
+ * when a cause has occurred. Thread: the caller's.
  *
  *                    UPDATING        UP-, DOWNSCALING  HEALTHY       UNHEALTHY     DEPLOY_FAILED
  *   UPDATE           UPDATING        UPDATING          UPDATING      UPDATING      UPDATING
- *   SCALE …          stays           UP-, DOWNSCALING  likewise      likewise      likewise (1)
+ *   SCALE …          stays           UPSCALING or DOWNSCALING in all other statuses (1)
  *   STARTUP_FAILED   DEPLOY_FAILED   UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
  *   REPLICA_FAILED   stays           UNHEALTHY         UNHEALTHY     UNHEALTHY     stays
- *   ROLLED_BACK      DEPLOY_FAILED, whatever it was
+ *   ROLLED_BACK      DEPLOY_FAILED in any status
  *   SETTLED          HEALTHY         HEALTHY           stays         HEALTHY       HEALTHY (2)
  *
- * (1) stays, when load scales it   (2) stays, when it was rolled back
+ * (1) DEPLOY_FAILED stays if load scales it   (2) stays if the update was rolled back
  */
 #ifndef AS_CORE_CONDITION_H
 #define AS_CORE_CONDITION_H
