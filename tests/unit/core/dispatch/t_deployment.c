@@ -65,7 +65,7 @@ static void test_the_queue_is_bounded(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_lower_bound_keeps_what_waits(void **state AS_UNUSED)
+static void test_a_lower_limit_keeps_waiting_requests(void **state AS_UNUSED)
 {
     struct world *w = world_new_with(-1, AS_ROUTER_LEAST_ONGOING);
 
@@ -108,7 +108,7 @@ static void test_fewer_slots_than_execute(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_who_finds_a_free_slot_is_never_refused(void **state AS_UNUSED)
+static void test_a_request_that_finds_a_free_slot_is_never_refused(void **state AS_UNUSED)
 {
     struct world *w = world_new_with(0, AS_ROUTER_LEAST_ONGOING);
 
@@ -256,7 +256,7 @@ static void test_a_model_under_its_cap_lets_others_pass(void **state AS_UNUSED)
 
 /* Otherwise a worker that has async models and a fast sync one would idle for a round trip after
  * each request of the latter. */
-static void test_behind_a_cap_waits_what_fits_into_the_measure_of_work(void **state AS_UNUSED)
+static void test_behind_a_cap_waits_what_fits_into_prefetch_work(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -357,7 +357,7 @@ static void test_down_ends_what_waits_and_refuses_more(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNUSED)
+static void test_abort_answers_queued_requests(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -372,7 +372,7 @@ static void test_who_is_not_waited_for_is_told_what_is_known(void **state AS_UNU
 }
 
 /* The request is parked until the cause of the death is known, and would then run again. */
-static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
+static void test_abort_answers_parked_requests(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -388,7 +388,7 @@ static void test_who_waits_for_a_verdict_may_have_run(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_the_end_of_the_deployment_answers_everybody(void **state AS_UNUSED)
+static void test_free_answers_all_requests(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -442,9 +442,9 @@ int main(void)
         cmocka_unit_test(test_without_replicas_requests_are_held),
         cmocka_unit_test(test_urgent_ones_pass_the_others),
         cmocka_unit_test(test_the_queue_is_bounded),
-        cmocka_unit_test(test_a_lower_bound_keeps_what_waits),
+        cmocka_unit_test(test_a_lower_limit_keeps_waiting_requests),
         cmocka_unit_test(test_fewer_slots_than_execute),
-        cmocka_unit_test(test_who_finds_a_free_slot_is_never_refused),
+        cmocka_unit_test(test_a_request_that_finds_a_free_slot_is_never_refused),
         cmocka_unit_test(test_prefetched_requests_count_as_queued),
         cmocka_unit_test(test_a_deadline_in_the_past_is_refused),
         cmocka_unit_test(test_the_deadline_ends_queued_and_sent_requests),
@@ -453,14 +453,14 @@ int main(void)
         cmocka_unit_test(test_a_client_that_leaves_while_the_worker_has_it),
         cmocka_unit_test(test_cancel_after_the_answer_does_nothing),
         cmocka_unit_test(test_a_model_under_its_cap_lets_others_pass),
-        cmocka_unit_test(test_behind_a_cap_waits_what_fits_into_the_measure_of_work),
+        cmocka_unit_test(test_behind_a_cap_waits_what_fits_into_prefetch_work),
         cmocka_unit_test(test_what_waits_behind_caps_is_bounded_by_the_prefetch),
         cmocka_unit_test(test_a_cap_that_the_slots_cannot_exceed_restricts_nothing),
         cmocka_unit_test(test_caps_are_set_once),
         cmocka_unit_test(test_down_ends_what_waits_and_refuses_more),
-        cmocka_unit_test(test_who_is_not_waited_for_is_told_what_is_known),
-        cmocka_unit_test(test_who_waits_for_a_verdict_may_have_run),
-        cmocka_unit_test(test_the_end_of_the_deployment_answers_everybody),
+        cmocka_unit_test(test_abort_answers_queued_requests),
+        cmocka_unit_test(test_abort_answers_parked_requests),
+        cmocka_unit_test(test_free_answers_all_requests),
         cmocka_unit_test(test_statistics_add_up),
         cmocka_unit_test(test_bad_options_are_refused),
     };

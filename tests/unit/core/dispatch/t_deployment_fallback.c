@@ -44,7 +44,7 @@ static void test_it_waits_where_replicas_are_busy(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_replica_that_drains_serves_nobody(void **state AS_UNUSED)
+static void test_a_draining_replica_does_not_count_as_serving(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -84,7 +84,7 @@ static void test_with_the_last_replica_it_leaves_unless_it_has_run(void **state 
     world_free(w);
 }
 
-static void test_what_must_not_run_twice_is_told_so(void **state AS_UNUSED)
+static void test_what_must_not_run_twice_may_have_run(void **state AS_UNUSED)
 {
     struct world *w = dying();
 
@@ -187,9 +187,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_does_not_wait_for_a_first_replica),
         cmocka_unit_test(test_it_waits_where_replicas_are_busy),
-        cmocka_unit_test(test_a_replica_that_drains_serves_nobody),
+        cmocka_unit_test(test_a_draining_replica_does_not_count_as_serving),
         cmocka_unit_test(test_with_the_last_replica_it_leaves_unless_it_has_run),
-        cmocka_unit_test(test_what_must_not_run_twice_is_told_so),
+        cmocka_unit_test(test_what_must_not_run_twice_may_have_run),
         cmocka_unit_test(test_with_another_replica_it_stays),
         cmocka_unit_test(test_batches_that_wait_leave_too),
         cmocka_unit_test(test_a_copy_gets_a_free_slot_or_nothing),

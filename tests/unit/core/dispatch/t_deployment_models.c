@@ -30,7 +30,7 @@ static void join_both(struct world *w, uint32_t slots, uint32_t prefetch)
     grant(w, 'B', slots, prefetch);
 }
 
-static void test_a_request_goes_only_to_who_has_its_model(void **state AS_UNUSED)
+static void test_a_request_goes_only_to_replicas_with_its_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -59,7 +59,7 @@ static void test_it_waits_for_a_replica_that_has_it(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_all_have_all_until_it_is_said(void **state AS_UNUSED)
+static void test_all_replicas_serve_all_models_until_it_is_set(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -96,7 +96,7 @@ static void test_it_is_neither_prefetched_nor_recalled_to_the_other(void **state
     world_free(w);
 }
 
-static void test_a_death_moves_it_only_to_who_has_it(void **state AS_UNUSED)
+static void test_a_retry_goes_only_to_replicas_with_its_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -114,7 +114,7 @@ static void test_a_death_moves_it_only_to_who_has_it(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_batches_are_for_who_has_the_model(void **state AS_UNUSED)
+static void test_batches_go_only_to_replicas_with_their_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     struct as_batch_conf conf = {.max_size = 4};
@@ -146,7 +146,7 @@ static void test_a_cap_holds_beside_it(void **state AS_UNUSED)
 
 /* --- has_fallback --- */
 
-static void test_a_fallback_takes_what_nobody_here_has(void **state AS_UNUSED)
+static void test_a_fallback_takes_what_no_replica_here_serves(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -167,7 +167,7 @@ static void test_a_fallback_takes_what_nobody_here_has(void **state AS_UNUSED)
 
 /* --- dropped models --- */
 
-static void test_what_waits_for_a_model_that_goes_is_answered(void **state AS_UNUSED)
+static void test_requests_for_a_dropped_model_are_answered(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -187,7 +187,7 @@ static void test_what_waits_for_a_model_that_goes_is_answered(void **state AS_UN
     world_free(w);
 }
 
-static void test_what_waits_in_lanes_and_comes_back_is_answered_too(void **state AS_UNUSED)
+static void test_requests_in_lanes_for_a_dropped_model_are_answered(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     struct as_batch_conf conf = {.max_size = 4, .max_wait = AS_SEC};
@@ -213,7 +213,7 @@ static void test_what_waits_in_lanes_and_comes_back_is_answered_too(void **state
     world_free(w);
 }
 
-static void test_a_model_that_has_gone_can_come_back(void **state AS_UNUSED)
+static void test_a_dropped_model_can_come_back(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -234,7 +234,7 @@ static void test_a_model_that_has_gone_can_come_back(void **state AS_UNUSED)
 
 /* --- suspects --- */
 
-static void test_a_suspect_is_tried_where_its_model_is(void **state AS_UNUSED)
+static void test_a_suspect_runs_where_its_model_is(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -347,7 +347,7 @@ static void test_it_is_not_while_requests_wait_for_a_verdict(void **state AS_UNU
 }
 
 /* What requests of the former model did must not be blamed on the next model. */
-static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
+static void test_requests_are_not_blamed_for_the_former_model(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     uint64_t verdict;
@@ -379,22 +379,22 @@ static void test_nobody_is_blamed_for_the_former_model(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_request_goes_only_to_who_has_its_model),
+        cmocka_unit_test(test_a_request_goes_only_to_replicas_with_its_model),
         cmocka_unit_test(test_it_waits_for_a_replica_that_has_it),
-        cmocka_unit_test(test_all_have_all_until_it_is_said),
+        cmocka_unit_test(test_all_replicas_serve_all_models_until_it_is_set),
         cmocka_unit_test(test_it_is_neither_prefetched_nor_recalled_to_the_other),
-        cmocka_unit_test(test_a_death_moves_it_only_to_who_has_it),
-        cmocka_unit_test(test_batches_are_for_who_has_the_model),
+        cmocka_unit_test(test_a_retry_goes_only_to_replicas_with_its_model),
+        cmocka_unit_test(test_batches_go_only_to_replicas_with_their_model),
         cmocka_unit_test(test_a_cap_holds_beside_it),
-        cmocka_unit_test(test_a_fallback_takes_what_nobody_here_has),
-        cmocka_unit_test(test_what_waits_for_a_model_that_goes_is_answered),
-        cmocka_unit_test(test_what_waits_in_lanes_and_comes_back_is_answered_too),
-        cmocka_unit_test(test_a_model_that_has_gone_can_come_back),
-        cmocka_unit_test(test_a_suspect_is_tried_where_its_model_is),
+        cmocka_unit_test(test_a_fallback_takes_what_no_replica_here_serves),
+        cmocka_unit_test(test_requests_for_a_dropped_model_are_answered),
+        cmocka_unit_test(test_requests_in_lanes_for_a_dropped_model_are_answered),
+        cmocka_unit_test(test_a_dropped_model_can_come_back),
+        cmocka_unit_test(test_a_suspect_runs_where_its_model_is),
         cmocka_unit_test(test_suspects_of_a_model_that_is_dropped),
         cmocka_unit_test(test_an_index_is_free_when_nothing_of_it_is_left),
         cmocka_unit_test(test_it_is_not_while_requests_wait_for_a_verdict),
-        cmocka_unit_test(test_nobody_is_blamed_for_the_former_model),
+        cmocka_unit_test(test_requests_are_not_blamed_for_the_former_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void test_one_body_may_take_several_turns(void **state AS_UNUSED)
 
 /* Requests that have ended are released as soon as they are read; freeing memory is spread over
  * turns, too. */
-static void test_what_has_ended_goes_when_it_is_read(void **state AS_UNUSED)
+static void test_ended_requests_are_released_when_they_are_read(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -122,7 +122,7 @@ static void test_a_deployment_may_go_while_bodies_are_read(void **state AS_UNUSE
 
 /* --- the cause is not known --- */
 
-static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state AS_UNUSED)
+static void test_after_a_kill_memory_is_freed_over_several_turns(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     uint64_t verdict;
@@ -144,7 +144,7 @@ static void test_after_a_kill_memory_is_given_back_over_the_turns(void **state A
 }
 
 /* The time is over and bodies are being read when the cause is reported. */
-static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
+static void test_the_cause_may_be_reported_while_bodies_are_read(void **state AS_UNUSED)
 {
     static const enum as_loss losses[] = {AS_LOSS_KILLED, AS_LOSS_CRASHED};
 
@@ -174,7 +174,7 @@ static void test_the_word_may_come_while_bodies_are_read(void **state AS_UNUSED)
     }
 }
 
-static void test_late_words_find_what_was_read(void **state AS_UNUSED)
+static void test_a_late_report_finds_the_fingerprints(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     uint64_t verdict;
@@ -250,7 +250,7 @@ static void test_what_fits_a_turn_is_compared_at_once(void **state AS_UNUSED)
     }
 }
 
-static void test_a_copy_is_found_out_over_the_turns(void **state AS_UNUSED)
+static void test_a_copy_is_found_over_several_turns(void **state AS_UNUSED)
 {
     struct world *w = suspected(PORTION + 1);
 
@@ -264,7 +264,7 @@ static void test_a_copy_is_found_out_over_the_turns(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_condemned_copy_is_refused_when_it_is_read(void **state AS_UNUSED)
+static void test_a_copy_of_poison_is_refused_when_it_is_read(void **state AS_UNUSED)
 {
     struct world *w = suspected(PORTION + 1);
 
@@ -282,7 +282,7 @@ static void test_a_condemned_copy_is_refused_when_it_is_read(void **state AS_UNU
 }
 
 /* Waiting requests with the same fingerprint are found without blocking the loop. */
-static void test_the_queue_is_looked_at_over_the_turns(void **state AS_UNUSED)
+static void test_the_queue_is_checked_over_several_turns(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -350,17 +350,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_portion_is_read_in_a_turn),
         cmocka_unit_test(test_one_body_may_take_several_turns),
-        cmocka_unit_test(test_what_has_ended_goes_when_it_is_read),
+        cmocka_unit_test(test_ended_requests_are_released_when_they_are_read),
         cmocka_unit_test(test_a_client_may_leave_while_its_request_is_read),
         cmocka_unit_test(test_a_deployment_may_go_while_bodies_are_read),
-        cmocka_unit_test(test_after_a_kill_memory_is_given_back_over_the_turns),
-        cmocka_unit_test(test_the_word_may_come_while_bodies_are_read),
-        cmocka_unit_test(test_late_words_find_what_was_read),
+        cmocka_unit_test(test_after_a_kill_memory_is_freed_over_several_turns),
+        cmocka_unit_test(test_the_cause_may_be_reported_while_bodies_are_read),
+        cmocka_unit_test(test_a_late_report_finds_the_fingerprints),
         cmocka_unit_test(test_another_sample_is_another_request),
         cmocka_unit_test(test_what_fits_a_turn_is_compared_at_once),
-        cmocka_unit_test(test_a_copy_is_found_out_over_the_turns),
-        cmocka_unit_test(test_a_condemned_copy_is_refused_when_it_is_read),
-        cmocka_unit_test(test_the_queue_is_looked_at_over_the_turns),
+        cmocka_unit_test(test_a_copy_is_found_over_several_turns),
+        cmocka_unit_test(test_a_copy_of_poison_is_refused_when_it_is_read),
+        cmocka_unit_test(test_the_queue_is_checked_over_several_turns),
         cmocka_unit_test(test_a_client_may_leave_while_it_is_compared),
         cmocka_unit_test(test_what_goes_on_while_it_is_read_is_read_anew),
     };

@@ -45,7 +45,7 @@ static enum as_breaker_state state_of(struct world *w, char r)
     return as_replica_breaker(rep(w, r));
 }
 
-static void test_one_that_fails_where_others_do_not_is_out(void **state AS_UNUSED)
+static void test_a_replica_that_fails_alone_is_ejected(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -64,7 +64,7 @@ static void test_one_that_fails_where_others_do_not_is_out(void **state AS_UNUSE
     world_free(w);
 }
 
-static void test_where_all_fail_nobody_is_out(void **state AS_UNUSED)
+static void test_if_all_fail_none_is_ejected(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -77,7 +77,7 @@ static void test_where_all_fail_nobody_is_out(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
+static void test_it_is_probed_and_readmitted(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -105,7 +105,7 @@ static void test_it_is_probed_and_taken_in_again(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_probe_that_fails_puts_it_out_for_longer(void **state AS_UNUSED)
+static void test_a_failed_probe_ejects_it_for_longer(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -118,7 +118,7 @@ static void test_a_probe_that_fails_puts_it_out_for_longer(void **state AS_UNUSE
     world_free(w);
 }
 
-static void test_a_third_at_most(void **state AS_UNUSED)
+static void test_at_most_a_third_is_ejected(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -128,7 +128,7 @@ static void test_a_third_at_most(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_the_last_ones_are_taken_in_at_once(void **state AS_UNUSED)
+static void test_the_last_ones_are_readmitted_at_once(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -144,7 +144,7 @@ static void test_the_last_ones_are_taken_in_at_once(void **state AS_UNUSED)
 }
 
 /* Requests in the queue must not go before those that came back from the dead replica. */
-static void test_who_is_let_in_by_a_death_serves_the_oldest_first(void **state AS_UNUSED)
+static void test_a_replica_readmitted_by_a_death_serves_the_oldest_first(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -161,7 +161,7 @@ static void test_who_is_let_in_by_a_death_serves_the_oldest_first(void **state A
     world_free(w);
 }
 
-static void test_one_that_is_several_times_slower_is_out(void **state AS_UNUSED)
+static void test_a_replica_that_is_several_times_slower_is_ejected(void **state AS_UNUSED)
 {
     struct world *w = three();
 
@@ -241,14 +241,14 @@ static void test_a_deadline_that_gave_time_enough_is_a_failure(void **state AS_U
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_that_fails_where_others_do_not_is_out),
-        cmocka_unit_test(test_where_all_fail_nobody_is_out),
-        cmocka_unit_test(test_it_is_probed_and_taken_in_again),
-        cmocka_unit_test(test_a_probe_that_fails_puts_it_out_for_longer),
-        cmocka_unit_test(test_a_third_at_most),
-        cmocka_unit_test(test_the_last_ones_are_taken_in_at_once),
-        cmocka_unit_test(test_who_is_let_in_by_a_death_serves_the_oldest_first),
-        cmocka_unit_test(test_one_that_is_several_times_slower_is_out),
+        cmocka_unit_test(test_a_replica_that_fails_alone_is_ejected),
+        cmocka_unit_test(test_if_all_fail_none_is_ejected),
+        cmocka_unit_test(test_it_is_probed_and_readmitted),
+        cmocka_unit_test(test_a_failed_probe_ejects_it_for_longer),
+        cmocka_unit_test(test_at_most_a_third_is_ejected),
+        cmocka_unit_test(test_the_last_ones_are_readmitted_at_once),
+        cmocka_unit_test(test_a_replica_readmitted_by_a_death_serves_the_oldest_first),
+        cmocka_unit_test(test_a_replica_that_is_several_times_slower_is_ejected),
         cmocka_unit_test(test_slow_models_make_no_slow_replica),
         cmocka_unit_test(test_a_deadline_that_gave_time_enough_is_a_failure),
     };

@@ -92,7 +92,7 @@ static void test_a_lost_connection_goes_by_the_same_table(void **state AS_UNUSED
     world_free(w);
 }
 
-static void test_what_had_not_started_never_waits_for_the_verdict(void **state AS_UNUSED)
+static void test_unstarted_requests_never_wait_for_the_verdict(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -209,7 +209,7 @@ static void test_a_suspect_runs_alone(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest(void **state AS_UNUSED)
+static void test_an_idle_replica_runs_a_suspect_at_once(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -225,7 +225,7 @@ static void test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest(void
     world_free(w);
 }
 
-static void test_the_second_death_condemns_for_a_while(void **state AS_UNUSED)
+static void test_the_second_death_makes_poison_for_a_while(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -265,7 +265,7 @@ static void test_one_that_must_not_run_twice_is_remembered_too(void **state AS_U
     world_free(w);
 }
 
-static void test_a_client_that_left_does_not_hide_a_pill(void **state AS_UNUSED)
+static void test_a_client_that_left_does_not_hide_a_poison(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -301,7 +301,7 @@ static void test_copies_in_the_queue_become_suspects(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_an_acquittal_is_for_all_that_are_alike(void **state AS_UNUSED)
+static void test_one_good_run_clears_all_with_the_same_fingerprint(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -319,7 +319,7 @@ static void test_an_acquittal_is_for_all_that_are_alike(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_an_innocent_neighbour_is_cleared(void **state AS_UNUSED)
+static void test_a_harmless_neighbour_is_cleared(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -411,7 +411,7 @@ static void test_without_a_verdict_it_goes_alone_where_a_replica_is_idle(void **
     world_free(w);
 }
 
-static void test_a_suspect_that_nobody_blamed_leaves_no_trace(void **state AS_UNUSED)
+static void test_a_suspect_without_a_death_leaves_no_entry(void **state AS_UNUSED)
 {
     struct world *w = world_new();
     uint64_t verdict;
@@ -432,7 +432,7 @@ static void test_a_suspect_that_nobody_blamed_leaves_no_trace(void **state AS_UN
     world_free(w);
 }
 
-static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
+static void test_a_kill_from_outside_in_quarantine_proves_nothing(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -450,7 +450,7 @@ static void test_an_outside_kill_on_trial_proves_nothing(void **state AS_UNUSED)
 
 /* --- workers that we ended because they hung or were unhealthy --- */
 
-static void test_what_executed_in_a_condemned_worker_is_suspect(void **state AS_UNUSED)
+static void test_what_executed_in_an_unhealthy_worker_is_suspect(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -472,7 +472,7 @@ static void test_what_executed_in_a_condemned_worker_is_suspect(void **state AS_
     world_free(w);
 }
 
-static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **state AS_UNUSED)
+static void test_what_started_later_is_lost_as_by_an_outside_kill(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -497,7 +497,7 @@ static void test_what_started_after_that_is_lost_as_by_an_outside_kill(void **st
 
 /* Its process does not die, or is not ours: all requests may have run, but the suspects are known.
  */
-static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state AS_UNUSED)
+static void test_an_unhealthy_worker_that_loses_its_link_blames_too(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -515,7 +515,7 @@ static void test_a_condemned_worker_that_loses_its_link_blames_too(void **state 
     world_free(w);
 }
 
-static void test_what_ended_before_a_condemned_worker_did_is_not_blamed(void **state AS_UNUSED)
+static void test_what_ended_before_an_unhealthy_worker_is_not_blamed(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -558,27 +558,27 @@ int main(void)
         cmocka_unit_test(test_unexplained_losses_are_counted),
         cmocka_unit_test(test_broken_links_have_a_budget),
         cmocka_unit_test(test_a_lost_connection_goes_by_the_same_table),
-        cmocka_unit_test(test_what_had_not_started_never_waits_for_the_verdict),
+        cmocka_unit_test(test_unstarted_requests_never_wait_for_the_verdict),
         cmocka_unit_test(test_the_verdict_lets_the_others_go_on),
         cmocka_unit_test(test_without_a_verdict_it_goes_on_after_a_while),
         cmocka_unit_test(test_a_client_that_leaves_or_is_late_does_not_wait),
         cmocka_unit_test(test_a_suspect_runs_alone),
-        cmocka_unit_test(test_an_idle_replica_is_tried_at_once_and_others_serve_the_rest),
-        cmocka_unit_test(test_the_second_death_condemns_for_a_while),
+        cmocka_unit_test(test_an_idle_replica_runs_a_suspect_at_once),
+        cmocka_unit_test(test_the_second_death_makes_poison_for_a_while),
         cmocka_unit_test(test_one_that_must_not_run_twice_is_remembered_too),
-        cmocka_unit_test(test_a_client_that_left_does_not_hide_a_pill),
+        cmocka_unit_test(test_a_client_that_left_does_not_hide_a_poison),
         cmocka_unit_test(test_copies_in_the_queue_become_suspects),
-        cmocka_unit_test(test_an_acquittal_is_for_all_that_are_alike),
-        cmocka_unit_test(test_an_innocent_neighbour_is_cleared),
+        cmocka_unit_test(test_one_good_run_clears_all_with_the_same_fingerprint),
+        cmocka_unit_test(test_a_harmless_neighbour_is_cleared),
         cmocka_unit_test(test_for_a_kill_from_outside_nothing_is_hashed),
         cmocka_unit_test(test_a_late_verdict_still_blames),
         cmocka_unit_test(test_without_a_verdict_it_goes_alone_where_a_replica_is_idle),
-        cmocka_unit_test(test_a_suspect_that_nobody_blamed_leaves_no_trace),
-        cmocka_unit_test(test_an_outside_kill_on_trial_proves_nothing),
-        cmocka_unit_test(test_what_executed_in_a_condemned_worker_is_suspect),
-        cmocka_unit_test(test_what_started_after_that_is_lost_as_by_an_outside_kill),
-        cmocka_unit_test(test_a_condemned_worker_that_loses_its_link_blames_too),
-        cmocka_unit_test(test_what_ended_before_a_condemned_worker_did_is_not_blamed),
+        cmocka_unit_test(test_a_suspect_without_a_death_leaves_no_entry),
+        cmocka_unit_test(test_a_kill_from_outside_in_quarantine_proves_nothing),
+        cmocka_unit_test(test_what_executed_in_an_unhealthy_worker_is_suspect),
+        cmocka_unit_test(test_what_started_later_is_lost_as_by_an_outside_kill),
+        cmocka_unit_test(test_an_unhealthy_worker_that_loses_its_link_blames_too),
+        cmocka_unit_test(test_what_ended_before_an_unhealthy_worker_is_not_blamed),
         cmocka_unit_test(test_without_the_table_nothing_is_hashed),
     };
 

@@ -300,7 +300,7 @@ static void test_what_waits_at_a_draining_replica_moves(void **state AS_UNUSED)
 
 /* --- handed back --- */
 
-static void test_what_a_worker_hands_back_goes_to_another(void **state AS_UNUSED)
+static void test_a_request_that_is_handed_back_goes_to_another(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -316,7 +316,7 @@ static void test_what_a_worker_hands_back_goes_to_another(void **state AS_UNUSED
     world_free(w);
 }
 
-static void test_handing_back_has_an_end(void **state AS_UNUSED)
+static void test_handing_back_is_limited(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -402,7 +402,7 @@ static void test_a_request_that_is_given_up_keeps_its_slot(void **state AS_UNUSE
 
 /* --- death --- */
 
-static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
+static void test_a_death_retries_what_had_not_started(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -424,7 +424,7 @@ static void test_a_death_replays_what_had_not_started(void **state AS_UNUSED)
 }
 
 /* A part of the answer was delivered: another execution would not repeat this one. */
-static void test_what_has_begun_to_answer_is_not_replayed(void **state AS_UNUSED)
+static void test_what_has_begun_to_answer_is_not_retried(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -465,7 +465,7 @@ static void test_nobody_waits_for_parts_of_what_was_cancelled(void **state AS_UN
     world_free(w);
 }
 
-static void test_replays_take_free_slots_at_once(void **state AS_UNUSED)
+static void test_retries_take_free_slots_at_once(void **state AS_UNUSED)
 {
     struct world *w = measured(1, 8);
 
@@ -482,7 +482,7 @@ static void test_replays_take_free_slots_at_once(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_replays_are_queued_above_the_limit(void **state AS_UNUSED)
+static void test_retries_are_queued_above_the_limit(void **state AS_UNUSED)
 {
     struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
 
@@ -506,7 +506,7 @@ static void test_an_unknown_last_start_may_mean_all(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_replays_of_a_deployment_that_is_down_end(void **state AS_UNUSED)
+static void test_retries_of_a_deployment_that_is_down_end(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -563,19 +563,19 @@ int main(void)
         cmocka_unit_test(test_grants_are_bounded),
         cmocka_unit_test(test_a_draining_replica_gets_nothing_new),
         cmocka_unit_test(test_what_waits_at_a_draining_replica_moves),
-        cmocka_unit_test(test_what_a_worker_hands_back_goes_to_another),
-        cmocka_unit_test(test_handing_back_has_an_end),
+        cmocka_unit_test(test_a_request_that_is_handed_back_goes_to_another),
+        cmocka_unit_test(test_handing_back_is_limited),
         cmocka_unit_test(test_nobody_waits_for_what_is_handed_back),
         cmocka_unit_test(test_as_many_execute_as_there_are_slots),
         cmocka_unit_test(test_a_request_that_is_given_up_keeps_its_slot),
-        cmocka_unit_test(test_a_death_replays_what_had_not_started),
-        cmocka_unit_test(test_what_has_begun_to_answer_is_not_replayed),
+        cmocka_unit_test(test_a_death_retries_what_had_not_started),
+        cmocka_unit_test(test_what_has_begun_to_answer_is_not_retried),
         cmocka_unit_test(test_what_has_begun_to_answer_cannot_be_handed_back),
         cmocka_unit_test(test_nobody_waits_for_parts_of_what_was_cancelled),
-        cmocka_unit_test(test_replays_take_free_slots_at_once),
-        cmocka_unit_test(test_replays_are_queued_above_the_limit),
+        cmocka_unit_test(test_retries_take_free_slots_at_once),
+        cmocka_unit_test(test_retries_are_queued_above_the_limit),
         cmocka_unit_test(test_an_unknown_last_start_may_mean_all),
-        cmocka_unit_test(test_replays_of_a_deployment_that_is_down_end),
+        cmocka_unit_test(test_retries_of_a_deployment_that_is_down_end),
         cmocka_unit_test(test_replicas_are_visited_in_the_order_they_came),
     };
 

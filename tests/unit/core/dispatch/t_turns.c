@@ -43,7 +43,7 @@ static void test_others_go_on_between_suspects(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_suspects_leave_the_line(void **state AS_UNUSED)
+static void test_waiting_suspects_may_leave(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -62,7 +62,7 @@ static void test_suspects_leave_the_line(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
+static void test_a_deployment_that_is_down_runs_no_suspects(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -77,7 +77,7 @@ static void test_a_deployment_that_is_down_tries_nobody(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_replica_that_drains_is_not_kept_for_a_trial(void **state AS_UNUSED)
+static void test_a_draining_replica_is_not_reserved(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -108,7 +108,7 @@ static void test_suspects_count_in_the_queue(void **state AS_UNUSED)
 }
 
 /* It may end another worker before the cause of the first death is known. */
-static void test_no_other_like_it_is_tried_while_the_verdict_is_waited_for(void **state AS_UNUSED)
+static void test_no_request_like_it_runs_before_the_verdict(void **state AS_UNUSED)
 {
     static const enum as_loss losses[] = {AS_LOSS_CRASHED, AS_LOSS_KILLED, AS_LOSS_PENDING};
 
@@ -157,7 +157,7 @@ static void test_a_suspect_that_is_handed_back_is_not_cleared(void **state AS_UN
     world_free(w);
 }
 
-static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_UNUSED)
+static void test_an_ejected_replica_is_not_reserved(void **state AS_UNUSED)
 {
     for (int slots = 0; slots < 2; slots++) {
         struct world *w = world_new();
@@ -191,7 +191,7 @@ static void test_a_replica_that_is_taken_out_is_kept_for_nobody(void **state AS_
 /* --- turns --- */
 
 /* While no other request waits, a replica may be reserved again and again. */
-static void test_an_idle_replica_tries_one_after_the_other(void **state AS_UNUSED)
+static void test_an_idle_replica_runs_one_suspect_after_the_other(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -209,7 +209,7 @@ static void test_an_idle_replica_tries_one_after_the_other(void **state AS_UNUSE
 }
 
 /* Requests that leave the queue in another way have no turn any more. */
-static void test_who_has_left_is_not_waited_for(void **state AS_UNUSED)
+static void test_requests_that_left_have_no_turn(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -283,7 +283,7 @@ static struct world *reserved_world(void)
     return w;
 }
 
-static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_UNUSED)
+static void test_a_replica_that_does_not_get_idle_is_released(void **state AS_UNUSED)
 {
     struct world *w = reserved_world();
     as_ns since = w->now;
@@ -307,7 +307,7 @@ static void test_a_replica_that_does_not_get_idle_is_given_back(void **state AS_
     world_free(w);
 }
 
-static void test_a_replica_is_nobodys_alone_for_ever(void **state AS_UNUSED)
+static void test_quarantine_does_not_last_for_ever(void **state AS_UNUSED)
 {
     struct world *w = reserved_world();
     as_ns since;
@@ -425,7 +425,7 @@ static void test_the_time_counts_from_when_there_is_a_replica(void **state AS_UN
 }
 
 /* A suspect that runs is not refused, however long it takes. */
-static void test_a_trial_that_has_begun_is_not_refused(void **state AS_UNUSED)
+static void test_a_suspect_that_runs_is_not_refused(void **state AS_UNUSED)
 {
     struct world *w = world_new();
 
@@ -445,23 +445,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_others_go_on_between_suspects),
-        cmocka_unit_test(test_suspects_leave_the_line),
-        cmocka_unit_test(test_a_deployment_that_is_down_tries_nobody),
-        cmocka_unit_test(test_a_replica_that_drains_is_not_kept_for_a_trial),
+        cmocka_unit_test(test_waiting_suspects_may_leave),
+        cmocka_unit_test(test_a_deployment_that_is_down_runs_no_suspects),
+        cmocka_unit_test(test_a_draining_replica_is_not_reserved),
         cmocka_unit_test(test_suspects_count_in_the_queue),
-        cmocka_unit_test(test_no_other_like_it_is_tried_while_the_verdict_is_waited_for),
+        cmocka_unit_test(test_no_request_like_it_runs_before_the_verdict),
         cmocka_unit_test(test_a_suspect_that_is_handed_back_is_not_cleared),
-        cmocka_unit_test(test_a_replica_that_is_taken_out_is_kept_for_nobody),
-        cmocka_unit_test(test_an_idle_replica_tries_one_after_the_other),
-        cmocka_unit_test(test_who_has_left_is_not_waited_for),
+        cmocka_unit_test(test_an_ejected_replica_is_not_reserved),
+        cmocka_unit_test(test_an_idle_replica_runs_one_suspect_after_the_other),
+        cmocka_unit_test(test_requests_that_left_have_no_turn),
         cmocka_unit_test(test_suspects_have_turns_under_overload),
-        cmocka_unit_test(test_a_replica_that_does_not_get_idle_is_given_back),
-        cmocka_unit_test(test_a_replica_is_nobodys_alone_for_ever),
+        cmocka_unit_test(test_a_replica_that_does_not_get_idle_is_released),
+        cmocka_unit_test(test_quarantine_does_not_last_for_ever),
         cmocka_unit_test(test_it_may_run_for_twice_as_long_as_before_its_worker_ended),
         cmocka_unit_test(test_a_death_after_that_proves_something_while_it_is_alone),
         cmocka_unit_test(test_a_suspect_that_waits_too_long_is_refused),
         cmocka_unit_test(test_the_time_counts_from_when_there_is_a_replica),
-        cmocka_unit_test(test_a_trial_that_has_begun_is_not_refused),
+        cmocka_unit_test(test_a_suspect_that_runs_is_not_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void test_the_first_death_makes_a_suspect(void **state AS_UNUSED)
     as_blame_fini(&b);
 }
 
-static void test_deaths_in_company_condemn_nobody(void **state AS_UNUSED)
+static void test_deaths_in_company_make_no_poison(void **state AS_UNUSED)
 {
     struct as_blame b;
 
@@ -58,7 +58,7 @@ static void test_deaths_in_company_condemn_nobody(void **state AS_UNUSED)
     as_blame_fini(&b);
 }
 
-static void test_a_death_on_trial_condemns(void **state AS_UNUSED)
+static void test_a_death_while_alone_makes_poison(void **state AS_UNUSED)
 {
     struct as_blame b;
 
@@ -97,7 +97,7 @@ static void test_only_what_may_be_known_is_hashed(void **state AS_UNUSED)
     as_blame_fini(&b);
 }
 
-static void test_the_condemned_are_on_probation_after_their_time(void **state AS_UNUSED)
+static void test_poison_is_a_suspect_after_its_time(void **state AS_UNUSED)
 {
     struct as_blame b;
 
@@ -147,7 +147,7 @@ static void test_a_full_table_gives_up_its_oldest_suspect_first(void **state AS_
     as_blame_fini(&b);
 }
 
-static void test_where_all_are_needed_none_comes_in(void **state AS_UNUSED)
+static void test_a_table_in_use_takes_no_new_entry(void **state AS_UNUSED)
 {
     struct as_blame b;
 
@@ -166,14 +166,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_death_makes_a_suspect),
-        cmocka_unit_test(test_deaths_in_company_condemn_nobody),
-        cmocka_unit_test(test_a_death_on_trial_condemns),
+        cmocka_unit_test(test_deaths_in_company_make_no_poison),
+        cmocka_unit_test(test_a_death_while_alone_makes_poison),
         cmocka_unit_test(test_verdicts_may_come_in_any_order),
         cmocka_unit_test(test_only_what_may_be_known_is_hashed),
-        cmocka_unit_test(test_the_condemned_are_on_probation_after_their_time),
+        cmocka_unit_test(test_poison_is_a_suspect_after_its_time),
         cmocka_unit_test(test_suspects_are_forgotten_unless_somebody_waits),
         cmocka_unit_test(test_a_full_table_gives_up_its_oldest_suspect_first),
-        cmocka_unit_test(test_where_all_are_needed_none_comes_in),
+        cmocka_unit_test(test_a_table_in_use_takes_no_new_entry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,7 @@ static void test_it_forgets_after_a_while(void **state AS_UNUSED)
     assert_true(close_and_trip(&b, NOW + 20 * AS_SEC, NOW + 28 * AS_SEC) == AS_SEC);
 }
 
-static void test_open_it_hears_nothing(void **state AS_UNUSED)
+static void test_answers_do_not_change_an_open_breaker(void **state AS_UNUSED)
 {
     struct as_breaker b = {0};
 
@@ -118,7 +118,7 @@ int main(void)
         cmocka_unit_test(test_good_probes_close_it),
         cmocka_unit_test(test_a_bad_probe_opens_it_for_twice_as_long),
         cmocka_unit_test(test_it_forgets_after_a_while),
-        cmocka_unit_test(test_open_it_hears_nothing),
+        cmocka_unit_test(test_answers_do_not_change_an_open_breaker),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void test_the_smallest_samples(void **state AS_UNUSED)
     assert_true(m.value == 1); /* 0 is no sample */
 }
 
-static void test_some_may_go_but_never_the_last(void **state AS_UNUSED)
+static void test_some_may_be_ejected_but_never_the_last(void **state AS_UNUSED)
 {
     static const uint32_t most[] = {0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3};
 
@@ -112,7 +112,7 @@ int main(void)
         cmocka_unit_test(test_rare_long_ones_do_not_move_it),
         cmocka_unit_test(test_it_follows_a_jump),
         cmocka_unit_test(test_the_smallest_samples),
-        cmocka_unit_test(test_some_may_go_but_never_the_last),
+        cmocka_unit_test(test_some_may_be_ejected_but_never_the_last),
         cmocka_unit_test(test_slow_is_several_times_the_peers_median),
         cmocka_unit_test(test_it_fails_alone),
     };

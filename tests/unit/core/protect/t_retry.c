@@ -27,7 +27,7 @@ static void test_what_must_not_run_twice_never_does(void **state AS_UNUSED)
     }
 }
 
-static void test_why_the_worker_went_decides_for_the_rest(void **state AS_UNUSED)
+static void test_the_loss_decides_for_the_rest(void **state AS_UNUSED)
 {
     static const enum as_retry want[AS_LOSSES] = {
         [AS_LOSS_KILLED] = AS_RETRY_UNCOUNTED, [AS_LOSS_CRASHED] = AS_RETRY_ALONE,
@@ -51,7 +51,7 @@ static void test_the_budget_is_a_share_with_a_least(void **state AS_UNUSED)
     assert_int_equal(as_retry_budget(&conf, 1000), 3);
 }
 
-static void test_only_a_death_of_its_own_making_is_a_crash(void **state AS_UNUSED)
+static void test_only_some_exits_are_crashes(void **state AS_UNUSED)
 {
     assert_int_equal(as_loss_from_exit(AS_EXIT_CODE), AS_LOSS_CRASHED);
     assert_int_equal(as_loss_from_exit(AS_EXIT_CRASH), AS_LOSS_CRASHED);
@@ -67,9 +67,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_never_started_always_goes_on),
         cmocka_unit_test(test_what_must_not_run_twice_never_does),
-        cmocka_unit_test(test_why_the_worker_went_decides_for_the_rest),
+        cmocka_unit_test(test_the_loss_decides_for_the_rest),
         cmocka_unit_test(test_the_budget_is_a_share_with_a_least),
-        cmocka_unit_test(test_only_a_death_of_its_own_making_is_a_crash),
+        cmocka_unit_test(test_only_some_exits_are_crashes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,7 +212,7 @@ static void test_a_deadline_shortens_the_wait(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_who_leaves_takes_nobody_along(void **state AS_UNUSED)
+static void test_a_request_that_leaves_a_batch_ends_alone(void **state AS_UNUSED)
 {
     struct world *w = batching(8, 0);
 
@@ -238,7 +238,7 @@ static void test_who_leaves_takes_nobody_along(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_who_came_too_late_is_not_sent(void **state AS_UNUSED)
+static void test_an_expired_request_is_not_sent(void **state AS_UNUSED)
 {
     struct world *w = batching(8, 0);
 
@@ -251,7 +251,7 @@ static void test_who_came_too_late_is_not_sent(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_death_replays_a_batch_as_one(void **state AS_UNUSED)
+static void test_a_death_retries_a_batch_as_one(void **state AS_UNUSED)
 {
     struct world *w = batching(8, 1000);
 
@@ -294,7 +294,7 @@ static void test_a_batch_is_recalled_when_its_slot_went(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void test_a_full_queue_takes_who_makes_a_batch_go(void **state AS_UNUSED)
+static void test_a_full_queue_takes_a_request_that_makes_a_batch_due(void **state AS_UNUSED)
 {
     struct as_batch_conf c = {.max_size = 2, .max_wait = AS_MS};
     struct world *w = world_new_with(1, AS_ROUTER_LEAST_ONGOING);
@@ -390,11 +390,11 @@ int main(void)
         cmocka_unit_test(test_more_kinds_than_lanes_go_one_by_one),
         cmocka_unit_test(test_held_back_until_full_or_due),
         cmocka_unit_test(test_a_deadline_shortens_the_wait),
-        cmocka_unit_test(test_who_leaves_takes_nobody_along),
-        cmocka_unit_test(test_who_came_too_late_is_not_sent),
-        cmocka_unit_test(test_a_death_replays_a_batch_as_one),
+        cmocka_unit_test(test_a_request_that_leaves_a_batch_ends_alone),
+        cmocka_unit_test(test_an_expired_request_is_not_sent),
+        cmocka_unit_test(test_a_death_retries_a_batch_as_one),
         cmocka_unit_test(test_a_batch_is_recalled_when_its_slot_went),
-        cmocka_unit_test(test_a_full_queue_takes_who_makes_a_batch_go),
+        cmocka_unit_test(test_a_full_queue_takes_a_request_that_makes_a_batch_due),
         cmocka_unit_test(test_settings_are_made_once),
         cmocka_unit_test(test_a_cap_counts_batches),
         cmocka_unit_test(test_a_model_that_comes_when_there_are_replicas),

@@ -79,7 +79,7 @@ static void test_urgent_first_then_first_come(void **state AS_UNUSED)
     pool_free(p);
 }
 
-static void test_a_replay_goes_back_to_its_place(void **state AS_UNUSED)
+static void test_a_retry_goes_back_to_its_place(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
 
@@ -94,7 +94,7 @@ static void test_a_replay_goes_back_to_its_place(void **state AS_UNUSED)
     pool_free(p);
 }
 
-static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
+static void test_a_capped_model_is_skipped(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
     struct as_replica_model of_model[MODELS] = {0};
@@ -120,7 +120,7 @@ static void test_a_capped_model_is_stepped_over(void **state AS_UNUSED)
     pool_free(p);
 }
 
-static void test_a_model_that_a_replica_lacks_is_stepped_over(void **state AS_UNUSED)
+static void test_a_model_that_a_replica_lacks_is_skipped(void **state AS_UNUSED)
 {
     struct pool *p = pool_new();
     struct as_replica_model all[MODELS] = {0}, some[MODELS] = {[1] = {.absent = true}};
@@ -295,9 +295,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urgent_first_then_first_come),
-        cmocka_unit_test(test_a_replay_goes_back_to_its_place),
-        cmocka_unit_test(test_a_capped_model_is_stepped_over),
-        cmocka_unit_test(test_a_model_that_a_replica_lacks_is_stepped_over),
+        cmocka_unit_test(test_a_retry_goes_back_to_its_place),
+        cmocka_unit_test(test_a_capped_model_is_skipped),
+        cmocka_unit_test(test_a_model_that_a_replica_lacks_is_skipped),
         cmocka_unit_test(test_what_a_cap_holds_up_may_wait_in_the_replica),
         cmocka_unit_test(test_it_equals_a_naive_array_over_random_operations),
         cmocka_unit_test(test_the_heap_gives_the_earliest_of_what_is_in),

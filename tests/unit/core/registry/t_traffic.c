@@ -101,7 +101,7 @@ static void test_a_canary_is_not_the_default_version(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-static void test_only_names_with_such_words_are_looked_at_again(void **state AS_UNUSED)
+static void test_only_names_with_traffic_settings_are_routed(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new(), *old;
 
@@ -120,7 +120,7 @@ static void test_only_names_with_such_words_are_looked_at_again(void **state AS_
     as_registry_unref(g);
 }
 
-static void test_the_same_words_again_change_nothing(void **state AS_UNUSED)
+static void test_the_same_settings_again_change_nothing(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new(), *next;
     struct as_traffic t = fallback("d1");
@@ -314,8 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_canary_is_not_the_default_version),
-        cmocka_unit_test(test_only_names_with_such_words_are_looked_at_again),
-        cmocka_unit_test(test_the_same_words_again_change_nothing),
+        cmocka_unit_test(test_only_names_with_traffic_settings_are_routed),
+        cmocka_unit_test(test_the_same_settings_again_change_nothing),
         cmocka_unit_test(test_an_id_has_one_point),
         cmocka_unit_test(test_without_an_id_parts_are_even),
         cmocka_unit_test(test_a_canary_takes_its_part),
