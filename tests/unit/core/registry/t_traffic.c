@@ -261,7 +261,7 @@ static void test_a_chain_is_followed(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-static void test_a_circle_ends(void **state AS_UNUSED)
+static void test_a_cycle_ends(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new();
 
@@ -277,7 +277,7 @@ static void test_a_circle_ends(void **state AS_UNUSED)
     as_registry_unref(g);
 }
 
-static void test_a_chain_has_so_many_links(void **state AS_UNUSED)
+static void test_a_chain_has_a_maximum_length(void **state AS_UNUSED)
 {
     struct as_registry *g = as_registry_new();
     char next[12], want[12];
@@ -322,8 +322,8 @@ int main(void)
         cmocka_unit_test(test_a_canary_without_replicas_takes_nothing),
         cmocka_unit_test(test_mirrors_get_what_others_get),
         cmocka_unit_test(test_a_chain_is_followed),
-        cmocka_unit_test(test_a_circle_ends),
-        cmocka_unit_test(test_a_chain_has_so_many_links),
+        cmocka_unit_test(test_a_cycle_ends),
+        cmocka_unit_test(test_a_chain_has_a_maximum_length),
         cmocka_unit_test(test_of_several_versions_the_default_one_is_taken),
     };
 

@@ -78,7 +78,7 @@ static void test_failures(void **state AS_UNUSED)
           AS_TRIGGER_UNSPECIFIED);
 }
 
-static void test_everything_is_as_asked_for(void **state AS_UNUSED)
+static void test_the_target_is_reached(void **state AS_UNUSED)
 {
     moves(AS_STATUS_UPDATING, AS_CAUSE_SETTLED, AS_STATUS_HEALTHY,
           AS_TRIGGER_CONFIG_UPDATE_COMPLETED);
@@ -116,7 +116,7 @@ static void test_deaths_during_deletion_are_no_news(void **state AS_UNUSED)
     assert_int_equal(c.trigger, AS_TRIGGER_DELETING);
 }
 
-static void test_only_news_are_news(void **state AS_UNUSED)
+static void test_only_changes_are_reported(void **state AS_UNUSED)
 {
     struct as_condition c = in(AS_STATUS_HEALTHY);
 
@@ -165,10 +165,10 @@ int main(void)
         cmocka_unit_test(test_updates_and_deletion),
         cmocka_unit_test(test_scaling),
         cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_everything_is_as_asked_for),
+        cmocka_unit_test(test_the_target_is_reached),
         cmocka_unit_test(test_a_rolled_back_update_stays_failed),
         cmocka_unit_test(test_deaths_during_deletion_are_no_news),
-        cmocka_unit_test(test_only_news_are_news),
+        cmocka_unit_test(test_only_changes_are_reported),
         cmocka_unit_test(test_a_long_text_is_cut),
         cmocka_unit_test(test_the_worst_deployment_decides),
     };

@@ -40,7 +40,7 @@ static void test_heartbeats_keep_it(void **state AS_UNUSED)
     assert_int_equal(as_lease_next_due(&l, &conf), now + conf.heartbeat);
 }
 
-static void test_none_are_asked_for(void **state AS_UNUSED)
+static void test_without_required_heartbeats(void **state AS_UNUSED)
 {
     struct as_lease l = begun();
 
@@ -143,7 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_missed_heartbeat),
         cmocka_unit_test(test_heartbeats_keep_it),
-        cmocka_unit_test(test_none_are_asked_for),
+        cmocka_unit_test(test_without_required_heartbeats),
         cmocka_unit_test(test_a_heartbeat_brings_it_back),
         cmocka_unit_test(test_a_refusal_needs_an_answer),
         cmocka_unit_test(test_an_answer_needs_a_heartbeat),

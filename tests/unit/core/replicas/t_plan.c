@@ -57,7 +57,7 @@ static void test_bad_targets_are_refused(void **state_ AS_UNUSED)
 }
 
 /* The same name and rank; at once, because it was killed from outside after it was ready. */
-static void test_a_dead_process_is_replaced_in_its_place(void **state_ AS_UNUSED)
+static void test_a_dead_process_is_replaced_in_its_slot(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -73,7 +73,7 @@ static void test_a_dead_process_is_replaced_in_its_place(void **state_ AS_UNUSED
     world_fini(&w);
 }
 
-static void test_one_that_fails_by_itself_waits(void **state_ AS_UNUSED)
+static void test_a_process_that_fails_by_itself_backs_off(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -88,7 +88,7 @@ static void test_one_that_fails_by_itself_waits(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_is_given_up_rests_and_tries_again(void **state_ AS_UNUSED)
+static void test_a_slot_that_is_given_up_tries_again_later(void **state_ AS_UNUSED)
 {
     struct world w;
     as_ns longest = usual.policy.restart.max;
@@ -177,7 +177,7 @@ static void test_links_that_break_come_back(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_at_fault_is_killed_and_replaced(void **state_ AS_UNUSED)
+static void test_a_faulty_process_is_killed_and_replaced(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -209,7 +209,7 @@ static void test_more_replicas(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_fewer_replicas_the_highest_ranks_go(void **state_ AS_UNUSED)
+static void test_scaling_down_retires_the_highest_ranks(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -227,7 +227,7 @@ static void test_fewer_replicas_the_highest_ranks_go(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_those_that_do_not_serve_go_first(void **state_ AS_UNUSED)
+static void test_slots_that_do_not_serve_are_retired_first(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -258,7 +258,7 @@ static void test_one_that_starts_is_retired_like_the_others(void **state_ AS_UNU
     world_fini(&w);
 }
 
-static void test_without_a_dispatcher_nobody_drains(void **state_ AS_UNUSED)
+static void test_without_a_dispatcher_nothing_drains(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -300,7 +300,7 @@ static void test_a_name_is_free_again_when_its_process_is_dead(void **state_ AS_
 
 /* --- the end of a replica --- */
 
-static void test_draining_has_an_end(void **state_ AS_UNUSED)
+static void test_draining_has_a_timeout(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -350,7 +350,7 @@ static void test_one_that_drains_and_loses_its_link_is_stopped(void **state_ AS_
     world_fini(&w);
 }
 
-static void test_a_killed_one_is_retired_without_another_word(void **state_ AS_UNUSED)
+static void test_a_killed_one_is_retired_without_another_op(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -402,7 +402,7 @@ static void test_so_many_start_at_once(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_the_line_is_for_all_deployments(void **state_ AS_UNUSED)
+static void test_the_start_limit_is_for_all_deployments(void **state_ AS_UNUSED)
 {
     struct world w;
     struct as_plan *other;
@@ -430,27 +430,27 @@ int main(void)
         cmocka_unit_test(test_a_deployment_starts),
         cmocka_unit_test(test_a_replica_has_a_name),
         cmocka_unit_test(test_bad_targets_are_refused),
-        cmocka_unit_test(test_a_dead_process_is_replaced_in_its_place),
-        cmocka_unit_test(test_one_that_fails_by_itself_waits),
-        cmocka_unit_test(test_one_that_is_given_up_rests_and_tries_again),
+        cmocka_unit_test(test_a_dead_process_is_replaced_in_its_slot),
+        cmocka_unit_test(test_a_process_that_fails_by_itself_backs_off),
+        cmocka_unit_test(test_a_slot_that_is_given_up_tries_again_later),
         cmocka_unit_test(test_a_deployment_is_down_when_all_are_given_up),
         cmocka_unit_test(test_one_that_is_not_ready_in_time_is_killed),
         cmocka_unit_test(test_links_that_break_come_back),
-        cmocka_unit_test(test_one_at_fault_is_killed_and_replaced),
+        cmocka_unit_test(test_a_faulty_process_is_killed_and_replaced),
         cmocka_unit_test(test_more_replicas),
-        cmocka_unit_test(test_fewer_replicas_the_highest_ranks_go),
-        cmocka_unit_test(test_those_that_do_not_serve_go_first),
+        cmocka_unit_test(test_scaling_down_retires_the_highest_ranks),
+        cmocka_unit_test(test_slots_that_do_not_serve_are_retired_first),
         cmocka_unit_test(test_one_that_starts_is_retired_like_the_others),
-        cmocka_unit_test(test_without_a_dispatcher_nobody_drains),
+        cmocka_unit_test(test_without_a_dispatcher_nothing_drains),
         cmocka_unit_test(test_no_replicas_at_all),
         cmocka_unit_test(test_a_name_is_free_again_when_its_process_is_dead),
-        cmocka_unit_test(test_draining_has_an_end),
+        cmocka_unit_test(test_draining_has_a_timeout),
         cmocka_unit_test(test_one_that_drains_is_not_replaced_when_it_dies),
         cmocka_unit_test(test_one_that_drains_and_loses_its_link_is_stopped),
-        cmocka_unit_test(test_a_killed_one_is_retired_without_another_word),
+        cmocka_unit_test(test_a_killed_one_is_retired_without_another_op),
         cmocka_unit_test(test_a_deleted_deployment_can_be_deployed_again),
         cmocka_unit_test(test_so_many_start_at_once),
-        cmocka_unit_test(test_the_line_is_for_all_deployments),
+        cmocka_unit_test(test_the_start_limit_is_for_all_deployments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

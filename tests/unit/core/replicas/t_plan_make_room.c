@@ -32,7 +32,7 @@ static bool lacks(struct world *w, const char *what)
 
 /* --- max_surge, max_unavailable --- */
 
-static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
+static void test_without_surge_one_is_retired_first(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -56,7 +56,7 @@ static void test_without_surge_one_goes_first(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_both_at_once(void **state_ AS_UNUSED)
+static void test_surge_and_unavailable_together(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -79,7 +79,7 @@ static void test_both_at_once(void **state_ AS_UNUSED)
 }
 
 /* Rounds as Kubernetes does: max_surge up, max_unavailable down. */
-static void test_parts_of_n(void **state_ AS_UNUSED)
+static void test_percentages_of_n(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -95,7 +95,7 @@ static void test_parts_of_n(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_never_neither(void **state_ AS_UNUSED)
+static void test_one_of_both_is_at_least_one(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -142,7 +142,7 @@ static void test_bounds(void **state_ AS_UNUSED)
 }
 
 /* Replicas that do not serve are the first that may be missing; the new version may fix them. */
-static void test_dead_ones_make_way(void **state_ AS_UNUSED)
+static void test_dead_replicas_are_replaced_first(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -158,7 +158,7 @@ static void test_dead_ones_make_way(void **state_ AS_UNUSED)
 }
 
 /* The next controller knows which slot must end before another may replace it. */
-static void test_a_new_controller_starts_nobody_too_early(void **state_ AS_UNUSED)
+static void test_a_new_controller_starts_none_too_early(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts facts[3];
     struct as_replica_slot *slot;
@@ -269,7 +269,7 @@ static void test_an_update_that_cannot_surge(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_needs_more_takes_more_out(void **state_ AS_UNUSED)
+static void test_a_replica_that_needs_more_retires_more(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -289,7 +289,7 @@ static void test_one_that_needs_more_takes_more_out(void **state_ AS_UNUSED)
 }
 
 /* Only replicas whose resources help are retired. */
-static void test_nobody_ends_for_nothing(void **state_ AS_UNUSED)
+static void test_none_is_retired_in_vain(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -305,7 +305,7 @@ static void test_nobody_ends_for_nothing(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_of_several_those_that_have_one(void **state_ AS_UNUSED)
+static void test_only_replicas_with_devices_are_retired(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -337,7 +337,7 @@ static void test_one_that_died_keeps_its_device(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
+static void test_a_slot_that_was_given_up_frees_its_device(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -355,7 +355,7 @@ static void test_one_that_was_given_up_gives_it_back(void **state_ AS_UNUSED)
 }
 
 /* The update fails: a replica of the version before gets the device back. */
-static void test_a_failed_update_gives_it_back(void **state_ AS_UNUSED)
+static void test_a_failed_update_frees_its_device(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -410,7 +410,7 @@ static void world_beside(struct world *b, struct world *w)
 }
 
 /* Other deployments do not get what an update has freed, or it would have to retire more. */
-static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
+static void test_freed_devices_stay_reserved(void **state_ AS_UNUSED)
 {
     struct world w, b;
 
@@ -435,7 +435,7 @@ static void test_what_is_given_up_is_kept(void **state_ AS_UNUSED)
 }
 
 /* It is due for a check when an event of another deployment has changed what it lacks. */
-static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
+static void test_another_deployment_checks_again(void **state_ AS_UNUSED)
 {
     struct world w, b;
 
@@ -457,27 +457,27 @@ static void test_another_deployment_is_woken(void **state_ AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_surge_one_goes_first),
-        cmocka_unit_test(test_both_at_once),
-        cmocka_unit_test(test_parts_of_n),
-        cmocka_unit_test(test_never_neither),
+        cmocka_unit_test(test_without_surge_one_is_retired_first),
+        cmocka_unit_test(test_surge_and_unavailable_together),
+        cmocka_unit_test(test_percentages_of_n),
+        cmocka_unit_test(test_one_of_both_is_at_least_one),
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_dead_ones_make_way),
-        cmocka_unit_test(test_a_new_controller_starts_nobody_too_early),
+        cmocka_unit_test(test_dead_replicas_are_replaced_first),
+        cmocka_unit_test(test_a_new_controller_starts_none_too_early),
         cmocka_unit_test(test_one_waits_for_a_device),
         cmocka_unit_test(test_several_wait),
         cmocka_unit_test(test_an_update_that_cannot_surge),
-        cmocka_unit_test(test_one_that_needs_more_takes_more_out),
-        cmocka_unit_test(test_nobody_ends_for_nothing),
-        cmocka_unit_test(test_of_several_those_that_have_one),
+        cmocka_unit_test(test_a_replica_that_needs_more_retires_more),
+        cmocka_unit_test(test_none_is_retired_in_vain),
+        cmocka_unit_test(test_only_replicas_with_devices_are_retired),
         cmocka_unit_test(test_one_that_died_keeps_its_device),
-        cmocka_unit_test(test_one_that_was_given_up_gives_it_back),
-        cmocka_unit_test(test_a_failed_update_gives_it_back),
+        cmocka_unit_test(test_a_slot_that_was_given_up_frees_its_device),
+        cmocka_unit_test(test_a_failed_update_frees_its_device),
         cmocka_unit_test(test_a_dead_one_makes_room),
         cmocka_unit_test(test_not_while_something_changes),
-        cmocka_unit_test(test_what_is_given_up_is_kept),
-        cmocka_unit_test(test_another_deployment_is_woken),
+        cmocka_unit_test(test_freed_devices_stay_reserved),
+        cmocka_unit_test(test_another_deployment_checks_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

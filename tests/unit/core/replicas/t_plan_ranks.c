@@ -59,7 +59,7 @@ static void test_a_new_one_takes_the_lowest_free_rank(void **state_ AS_UNUSED)
 }
 
 /* Ranks 1 and 2 of two replicas: the higher one moves to the gap, the other stays. */
-static void test_the_fewest_move(void **state_ AS_UNUSED)
+static void test_the_fewest_ranks_move(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -115,7 +115,7 @@ static void test_one_that_dies_while_it_moves(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **state_ AS_UNUSED)
+static void test_a_configure_is_repeated_after_a_lost_link(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -136,7 +136,7 @@ static void test_one_that_loses_its_link_while_it_moves_is_told_again(void **sta
 }
 
 /* User code may refuse a rank. Then a new process is started with the free rank. */
-static void test_a_refused_rank_costs_the_process_not_the_service(void **state_ AS_UNUSED)
+static void test_a_refused_rank_replaces_the_process(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -221,11 +221,11 @@ int main(void)
         cmocka_unit_test(test_the_replacement_of_a_crashed_one_has_its_rank),
         cmocka_unit_test(test_a_rank_is_free_when_the_process_is_dead),
         cmocka_unit_test(test_a_new_one_takes_the_lowest_free_rank),
-        cmocka_unit_test(test_the_fewest_move),
+        cmocka_unit_test(test_the_fewest_ranks_move),
         cmocka_unit_test(test_during_a_move_both_ranks_are_taken),
         cmocka_unit_test(test_one_that_dies_while_it_moves),
-        cmocka_unit_test(test_one_that_loses_its_link_while_it_moves_is_told_again),
-        cmocka_unit_test(test_a_refused_rank_costs_the_process_not_the_service),
+        cmocka_unit_test(test_a_configure_is_repeated_after_a_lost_link),
+        cmocka_unit_test(test_a_refused_rank_replaces_the_process),
         cmocka_unit_test(test_a_rank_refused_after_a_lost_answer_stays_taken),
         cmocka_unit_test(test_an_update_ends_with_the_same_ranks),
         cmocka_unit_test(test_the_set_of_ranks),

@@ -36,7 +36,7 @@ static void adopt_good(struct world *w, uint32_t n)
     assert_int_equal(adopt(w, note(n)), 0);
 }
 
-static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
+static void test_running_replicas_are_adopted(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -54,7 +54,7 @@ static void test_what_runs_is_left_alone(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_what_nobody_claims_is_made_again(void **state_ AS_UNUSED)
+static void test_missing_replicas_are_started(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -67,7 +67,7 @@ static void test_what_nobody_claims_is_made_again(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
+static void test_a_starting_process_is_adopted(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(1);
     struct world w;
@@ -85,7 +85,7 @@ static void test_one_that_starts_is_waited_for(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
+static void test_a_retiring_process_goes_on_ending(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(3);
     struct world w;
@@ -103,7 +103,7 @@ static void test_one_that_was_to_end_goes_on_ending(void **state_ AS_UNUSED)
 }
 
 /* It drains by the timeout of its own version, which is known when recovery is complete. */
-static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
+static void test_it_drains_by_the_timeout_of_its_version(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(3);
     struct as_plan_target t = usual;
@@ -129,7 +129,7 @@ static void test_so_it_does_by_its_own_time(void **state_ AS_UNUSED)
 }
 
 /* It is not known whether it was told its new rank: it is told again, and both ranks are held. */
-static void test_one_that_was_moving(void **state_ AS_UNUSED)
+static void test_a_slot_whose_rank_was_moving(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(4);
     struct world w;
@@ -151,7 +151,7 @@ static void test_one_that_was_moving(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_one_that_may_have_another_config_is_told_again(void **state_ AS_UNUSED)
+static void test_an_unconfirmed_config_is_sent_again(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(0);
     struct world w;
@@ -169,7 +169,7 @@ static void test_one_that_may_have_another_config_is_told_again(void **state_ AS
 }
 
 /* Two processes claim one rank, which is impossible: the younger one is killed. */
-static void test_two_of_one_rank(void **state_ AS_UNUSED)
+static void test_two_processes_of_one_rank(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(1);
     struct world w;
@@ -189,7 +189,7 @@ static void test_two_of_one_rank(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_two_of_one_name(void **state_ AS_UNUSED)
+static void test_two_processes_of_one_number(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(0);
     struct world w;
@@ -201,7 +201,7 @@ static void test_two_of_one_name(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_notes_that_cannot_be(void **state_ AS_UNUSED)
+static void test_impossible_facts_are_refused(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f;
     struct world w;
@@ -281,7 +281,7 @@ static void test_one_that_died_from_outside_right_after(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
+static void test_answers_to_the_previous_controller_are_ignored(void **state_ AS_UNUSED)
 {
     struct as_replica_slot_facts f = note(0);
     struct world w, before;
@@ -312,20 +312,20 @@ static void test_answers_to_the_one_before_are_none(void **state_ AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_runs_is_left_alone),
-        cmocka_unit_test(test_what_nobody_claims_is_made_again),
-        cmocka_unit_test(test_one_that_starts_is_waited_for),
-        cmocka_unit_test(test_one_that_was_to_end_goes_on_ending),
-        cmocka_unit_test(test_so_it_does_by_its_own_time),
-        cmocka_unit_test(test_one_that_was_moving),
-        cmocka_unit_test(test_one_that_may_have_another_config_is_told_again),
-        cmocka_unit_test(test_two_of_one_rank),
-        cmocka_unit_test(test_two_of_one_name),
-        cmocka_unit_test(test_notes_that_cannot_be),
+        cmocka_unit_test(test_running_replicas_are_adopted),
+        cmocka_unit_test(test_missing_replicas_are_started),
+        cmocka_unit_test(test_a_starting_process_is_adopted),
+        cmocka_unit_test(test_a_retiring_process_goes_on_ending),
+        cmocka_unit_test(test_it_drains_by_the_timeout_of_its_version),
+        cmocka_unit_test(test_a_slot_whose_rank_was_moving),
+        cmocka_unit_test(test_an_unconfirmed_config_is_sent_again),
+        cmocka_unit_test(test_two_processes_of_one_rank),
+        cmocka_unit_test(test_two_processes_of_one_number),
+        cmocka_unit_test(test_impossible_facts_are_refused),
         cmocka_unit_test(test_in_the_middle_of_an_update),
         cmocka_unit_test(test_an_update_that_had_failed),
         cmocka_unit_test(test_one_that_died_from_outside_right_after),
-        cmocka_unit_test(test_answers_to_the_one_before_are_none),
+        cmocka_unit_test(test_answers_to_the_previous_controller_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

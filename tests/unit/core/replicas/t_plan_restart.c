@@ -59,7 +59,7 @@ static void test_a_restart_that_fails_half_way_keeps_the_rest(void **state_ AS_U
 
 /* A replica that refuses a configure must be replaced, or it would be sent the same one again and
  * again. */
-static void test_one_that_refuses_is_replaced_however_long_it_takes(void **state_ AS_UNUSED)
+static void test_a_slot_that_refuses_is_replaced(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -105,7 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restart_that_fails_is_over),
         cmocka_unit_test(test_a_restart_that_fails_half_way_keeps_the_rest),
-        cmocka_unit_test(test_one_that_refuses_is_replaced_however_long_it_takes),
+        cmocka_unit_test(test_a_slot_that_refuses_is_replaced),
         cmocka_unit_test(test_a_restart_that_has_nothing_to_keep_goes_on),
     };
 

@@ -59,7 +59,7 @@ static void test_so_many_at_once(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_a_new_one_has_to_stay_for_a_while(void **state_ AS_UNUSED)
+static void test_a_new_replica_must_run_for_min_ready(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -167,7 +167,7 @@ static void test_a_bad_version_without_a_good_one_goes_on_trying(void **state_ A
 }
 
 /* A replica that does not run is retired at once, if a rollback could not use it. */
-static void test_a_fix_of_what_never_ran(void **state_ AS_UNUSED)
+static void test_a_fix_of_a_version_that_never_ran(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -234,7 +234,7 @@ static void test_fewer_and_another_version_at_once(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_deaths_from_outside_are_not_held_against_it(void **state_ AS_UNUSED)
+static void test_deaths_from_outside_do_not_fail_an_update(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -267,7 +267,7 @@ static void test_rollback_can_be_switched_off(void **state_ AS_UNUSED)
 
 /* --- changes that need no new process --- */
 
-static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
+static void test_a_new_config_is_sent_in_steps(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -287,7 +287,7 @@ static void test_a_new_config_is_told_a_step_at_a_time(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_a_refused_config_is_taken_back(void **state_ AS_UNUSED)
+static void test_a_refused_config_is_rolled_back(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -375,7 +375,7 @@ static void test_old_replicas_drain_by_their_own_times(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_so_do_those_of_an_update_that_was_overtaken(void **state_ AS_UNUSED)
+static void test_replicas_of_a_replaced_update_drain_by_their_own_times(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -417,7 +417,7 @@ static void test_rollback_by_hand(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_what_is_gone_back_to_is_as_large_as_now(void **state_ AS_UNUSED)
+static void test_a_rollback_has_the_current_size(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -447,7 +447,7 @@ static void test_restart_replaces_all_surge_first(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
-static void test_a_version_without_replicas_has_shown_nothing(void **state_ AS_UNUSED)
+static void test_a_version_without_replicas_is_not_stable(void **state_ AS_UNUSED)
 {
     struct world w;
 
@@ -488,28 +488,28 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_surge_first),
         cmocka_unit_test(test_so_many_at_once),
-        cmocka_unit_test(test_a_new_one_has_to_stay_for_a_while),
+        cmocka_unit_test(test_a_new_replica_must_run_for_min_ready),
         cmocka_unit_test(test_a_bad_version_is_rolled_back),
         cmocka_unit_test(test_the_next_deploy_forgets_the_failure),
         cmocka_unit_test(test_a_late_failure_is_rolled_back_surge_first),
         cmocka_unit_test(test_a_bad_version_without_a_good_one_goes_on_trying),
-        cmocka_unit_test(test_a_fix_of_what_never_ran),
+        cmocka_unit_test(test_a_fix_of_a_version_that_never_ran),
         cmocka_unit_test(test_old_ones_that_die_meanwhile),
         cmocka_unit_test(test_another_version_before_the_first_is_done),
         cmocka_unit_test(test_fewer_and_another_version_at_once),
-        cmocka_unit_test(test_deaths_from_outside_are_not_held_against_it),
+        cmocka_unit_test(test_deaths_from_outside_do_not_fail_an_update),
         cmocka_unit_test(test_rollback_can_be_switched_off),
-        cmocka_unit_test(test_a_new_config_is_told_a_step_at_a_time),
-        cmocka_unit_test(test_a_refused_config_is_taken_back),
+        cmocka_unit_test(test_a_new_config_is_sent_in_steps),
+        cmocka_unit_test(test_a_refused_config_is_rolled_back),
         cmocka_unit_test(test_a_config_that_is_never_answered),
         cmocka_unit_test(test_another_config_before_the_first_is_answered),
         cmocka_unit_test(test_other_limits_alone_change_nothing),
         cmocka_unit_test(test_old_replicas_drain_by_their_own_times),
-        cmocka_unit_test(test_so_do_those_of_an_update_that_was_overtaken),
+        cmocka_unit_test(test_replicas_of_a_replaced_update_drain_by_their_own_times),
         cmocka_unit_test(test_rollback_by_hand),
-        cmocka_unit_test(test_what_is_gone_back_to_is_as_large_as_now),
+        cmocka_unit_test(test_a_rollback_has_the_current_size),
         cmocka_unit_test(test_restart_replaces_all_surge_first),
-        cmocka_unit_test(test_a_version_without_replicas_has_shown_nothing),
+        cmocka_unit_test(test_a_version_without_replicas_is_not_stable),
         cmocka_unit_test(test_which_descriptions_are_needed),
     };
 

@@ -65,7 +65,7 @@ static void test_kills_from_outside_are_no_failures(void **state AS_UNUSED)
     assert_about(died(&s, AS_EXIT_CODE, NOW), NOW, conf.base << 3);
 }
 
-static void test_want_of_memory_is_a_failure_before_ready(void **state AS_UNUSED)
+static void test_out_of_memory_before_ready_is_a_failure(void **state AS_UNUSED)
 {
     struct as_restart_conf few = conf;
     struct as_restart s = {0};
@@ -81,7 +81,7 @@ static void test_want_of_memory_is_a_failure_before_ready(void **state AS_UNUSED
     assert_true(as_restart_died(&s, &few, AS_EXIT_OOM, &rand, NOW).gave_up);
 }
 
-static void test_ready_counts_for_one_incarnation_only(void **state AS_UNUSED)
+static void test_ready_counts_for_one_process_only(void **state AS_UNUSED)
 {
     struct as_restart s = {0};
 
@@ -186,8 +186,8 @@ int main(void)
         cmocka_unit_test(test_an_outside_kill_after_ready_restarts_at_once),
         cmocka_unit_test(test_an_outside_kill_before_ready_backs_off),
         cmocka_unit_test(test_kills_from_outside_are_no_failures),
-        cmocka_unit_test(test_want_of_memory_is_a_failure_before_ready),
-        cmocka_unit_test(test_ready_counts_for_one_incarnation_only),
+        cmocka_unit_test(test_out_of_memory_before_ready_is_a_failure),
+        cmocka_unit_test(test_ready_counts_for_one_process_only),
         cmocka_unit_test(test_the_delay_doubles_up_to_the_maximum),
         cmocka_unit_test(test_the_jitter_uses_its_whole_range),
         cmocka_unit_test(test_failures_are_forgotten_after_being_healthy),

@@ -42,7 +42,7 @@ static void ask_all(void)
         as_start_limit_enqueue(&w.a, &w.s[i]);
 }
 
-static void test_as_many_go_as_may(void **state AS_UNUSED)
+static void test_as_many_start_as_the_limit_allows(void **state AS_UNUSED)
 {
     ask_all();
     assert_int_equal(w.n, 0); /* not while may_start is called */
@@ -56,7 +56,7 @@ static void test_as_many_go_as_may(void **state AS_UNUSED)
     assert_int_equal(w.n, 2);
 }
 
-static void test_they_go_in_the_order_in_which_they_came(void **state AS_UNUSED)
+static void test_starts_are_first_come_first_served(void **state AS_UNUSED)
 {
     ask_all();
     as_start_limit_admit(&w.a, 0);
@@ -71,7 +71,7 @@ static void test_they_go_in_the_order_in_which_they_came(void **state AS_UNUSED)
         assert_int_equal(w.went[i], i % 4);
 }
 
-static void test_who_leaves_the_line_does_not_go(void **state AS_UNUSED)
+static void test_a_removed_request_does_not_start(void **state AS_UNUSED)
 {
     ask_all();
     as_start_limit_remove(&w.a, &w.s[0]);
@@ -96,7 +96,7 @@ static void test_adopted_ones_count(void **state AS_UNUSED)
     assert_int_equal(w.a.n, 2);
 }
 
-static void test_one_that_may_not_go_is_passed(void **state AS_UNUSED)
+static void test_one_that_may_not_start_is_overtaken(void **state AS_UNUSED)
 {
     barred = 1u << 0 | 1u << 2;
     ask_all();
@@ -121,11 +121,11 @@ static void test_one_that_may_not_go_is_passed(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_as_many_go_as_may, begin),
-        cmocka_unit_test_setup(test_they_go_in_the_order_in_which_they_came, begin),
-        cmocka_unit_test_setup(test_who_leaves_the_line_does_not_go, begin),
+        cmocka_unit_test_setup(test_as_many_start_as_the_limit_allows, begin),
+        cmocka_unit_test_setup(test_starts_are_first_come_first_served, begin),
+        cmocka_unit_test_setup(test_a_removed_request_does_not_start, begin),
         cmocka_unit_test_setup(test_adopted_ones_count, begin),
-        cmocka_unit_test_setup(test_one_that_may_not_go_is_passed, begin),
+        cmocka_unit_test_setup(test_one_that_may_not_start_is_overtaken, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
