@@ -2,10 +2,10 @@
  */
 #include "core/dispatch/deployment.h"
 
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
-#include "core/dispatch/replica.h"
 
 int as_deployment_new(struct as_deployment **ret_d, struct as_str name,
                       const struct as_deployment_conf *conf, const struct as_deployment_ops *ops,

@@ -1,8 +1,8 @@
-/* Checks the invariants of a deployment that replica.h states; for asserts, tests and the
- * simulator. */
+/* Checks the invariants of a deployment that deployment_internal.h states; for asserts, tests and
+ * the simulator. */
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/pending_verdict.h"
-#include "core/dispatch/replica.h"
 
 /* The requests of a batch are neighbours in `sent`, and their number is that of the batch. */
 static bool batches_ok(const struct as_replica *r)

@@ -1,7 +1,7 @@
 /* Which queued request is sent to which replica, and when. */
 #include "core/dispatch/dispatch.h"
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 void as_dispatch_set_free(struct as_replica *r, bool is_free)
 {

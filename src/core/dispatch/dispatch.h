@@ -1,13 +1,13 @@
 /* core/dispatch/dispatch.h — which queued request is sent to which replica, and when; recalls of
  * requests that wait at the wrong replica. Internal to a deployment; rules 1 and 2 are in
- * replica.h.
+ * deployment_internal.h.
  *
  * Thread: the loop that owns the deployment.
  */
 #ifndef AS_CORE_DISPATCH_H
 #define AS_CORE_DISPATCH_H
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 /* Adds r to as_deployment.free, or removes it. */
 void as_dispatch_set_free(struct as_replica *r, bool is_free);

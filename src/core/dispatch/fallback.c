@@ -1,7 +1,7 @@
 /* Requests that need not wait here: those that have another deployment to fall back to, and
  * mirrored copies, whose answer nobody reads. */
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/replica.h"
 
 bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
 {

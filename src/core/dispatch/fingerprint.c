@@ -2,7 +2,7 @@
  * AS_DEPLOYMENT_PORTION bytes of them, so that other requests do not wait. */
 #include "core/dispatch/fingerprint.h"
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 /* Bytes that may still be read in this turn. A new turn is recognised by its time. */
 static uint64_t refill_portion(struct as_deployment *d, as_ns now)

@@ -4,7 +4,7 @@
 #ifndef AS_CORE_FINGERPRINT_H
 #define AS_CORE_FINGERPRINT_H
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 /* Computes the fingerprint of q, or a part of it. True: *ret_p is complete. False: the rest follows
  * in another turn, from as_deployment_work. */

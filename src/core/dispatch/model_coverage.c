@@ -1,10 +1,10 @@
 /* Models that not every replica of the deployment serves, as during an update to another version.
  * Such a model has a lane of its own, which replicas that do not serve it skip. While all replicas
  * serve the same models this costs nothing. */
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/outlier_ejection.h"
 #include "core/dispatch/pending_verdict.h"
-#include "core/dispatch/replica.h"
 
 bool as_deployment_is_mixed(const struct as_deployment *d)
 {

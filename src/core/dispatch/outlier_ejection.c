@@ -3,8 +3,8 @@
  * when answers come, not by a timer. */
 #include "core/dispatch/outlier_ejection.h"
 
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/replica.h"
 
 #define UNIT  1024u /* the pace of a replica that is as fast as its peers */
 #define LOOK  8u    /* compare a replica's pace after every 8 samples */

@@ -6,7 +6,7 @@
 #ifndef AS_CORE_OUTLIER_EJECTION_H
 #define AS_CORE_OUTLIER_EJECTION_H
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 void as_outlier_add_model(struct as_deployment *d, uint32_t model); /* adds a median for it */
 void as_outlier_forget_model(struct as_deployment *d, uint32_t model);

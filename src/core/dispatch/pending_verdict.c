@@ -5,8 +5,8 @@
  * bodies are freed can still be blamed on them. */
 #include "core/dispatch/pending_verdict.h"
 
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/fingerprint.h"
-#include "core/dispatch/replica.h"
 
 #define PENDING_VERDICTS_MAX 256u /* beyond that the oldest is resolved as unknown */
 

@@ -3,9 +3,9 @@
  * requests. */
 #include "core/dispatch/quarantine.h"
 
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/fingerprint.h"
-#include "core/dispatch/replica.h"
 
 /* At most one third of the ready replicas is in quarantine, but at least one may be. */
 #define SHARE 3u

@@ -1,6 +1,6 @@
 /* Recalls: requests that wait at one replica are asked back when another has a free slot. */
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
-#include "core/dispatch/replica.h"
 
 #define RECALL_MAX 256u /* requests of one RECALL */
 

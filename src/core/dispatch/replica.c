@@ -1,5 +1,5 @@
 /* The life of a replica: it is added, gets slots, ends streams, drains, dies. */
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/outlier_ejection.h"

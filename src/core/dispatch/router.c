@@ -1,6 +1,6 @@
 #include "core/dispatch/router.h"
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 /* a has fewer unanswered requests than b, or as many and was used less recently. */
 static bool is_better(const struct as_replica *a, const struct as_replica *b)

@@ -1,8 +1,8 @@
 /* core/dispatch/router.h — which of the replicas with a free slot gets a request.
  *
- * A router only chooses and changes nothing; it reads replicas through core/dispatch/replica.h.
- * Free slots, caps and the order of requests are handled by dispatch.c. Thread: the loop that owns
- * the deployment.
+ * A router only chooses and changes nothing; it reads replicas through
+ * core/dispatch/deployment_internal.h. Free slots, caps and the order of requests are handled by
+ * dispatch.c. Thread: the loop that owns the deployment.
  */
 #ifndef AS_CORE_ROUTER_H
 #define AS_CORE_ROUTER_H

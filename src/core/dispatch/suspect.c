@@ -2,9 +2,9 @@
  * crashed and are retried, and those with the same fingerprint. */
 #include "core/dispatch/suspect.h"
 
+#include "core/dispatch/deployment_internal.h"
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/fingerprint.h"
-#include "core/dispatch/replica.h"
 
 static struct as_request *request_of(struct as_list *n)
 {

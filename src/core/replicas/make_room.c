@@ -1,6 +1,6 @@
 /* An update that cannot surge: retires old replicas so that a new one finds the resources it lacks.
  */
-#include "core/replicas/replica_slot.h"
+#include "core/replicas/plan_internal.h"
 
 static bool lacks_something(const struct as_replica_slot *slot)
 {

@@ -1,6 +1,6 @@
 #include "core/replicas/plan.h"
 
-#include "core/replicas/replica_slot.h"
+#include "core/replicas/plan_internal.h"
 
 int as_plan_new(struct as_plan **ret_p, struct as_str name, struct as_start_limit *starts,
                 uint64_t seed, const struct as_plan_ops *ops, void *ctx)

@@ -1,5 +1,5 @@
 /* Checks the invariants of a plan that plan.h states; for asserts, tests and the simulator. */
-#include "core/replicas/replica_slot.h"
+#include "core/replicas/plan_internal.h"
 
 static bool slot_ok(const struct as_plan *p, uint32_t i)
 {

@@ -1,4 +1,4 @@
-#include "core/replicas/replica_slot.h"
+#include "core/replicas/plan_internal.h"
 
 #define BIT(name) (1u << AS_REPLICA_SLOT_##name)
 static const uint32_t moves[AS_REPLICA_SLOT_STATES] = {

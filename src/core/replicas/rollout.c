@@ -1,6 +1,6 @@
 /* The steps from the slots that are there to the target: which slots are added and retired, and how
  * they are configured. */
-#include "core/replicas/replica_slot.h"
+#include "core/replicas/plan_internal.h"
 
 static bool has_generation(const struct as_plan_target *t)
 {

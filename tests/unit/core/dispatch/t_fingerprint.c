@@ -3,7 +3,7 @@
  */
 #include "deployment_world.h"
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 
 #define PORTION AS_DEPLOYMENT_PORTION
 

@@ -2,7 +2,7 @@
  * retirement. */
 #include "link_world.h"
 
-#include "core/dispatch/replica.h"
+#include "core/dispatch/deployment_internal.h"
 #include "core/replicas/restart.h"
 
 /* --- requests without a deadline --- */

@@ -1,12 +1,12 @@
-/* core/replicas/replica_slot.h — the internals of a plan and its slots; only the files of a plan
+/* core/replicas/plan_internal.h — the internals of a plan and its slots; only the files of a plan
  * include this.
  *
  * replica_slot.c has the states of one slot, rollout.c decides which slots there are and how they
  * are configured, make_room.c which slots end so that another finds the resources it lacks, plan.c
  * the public functions, plan_check.c the invariants.
  */
-#ifndef AS_CORE_REPLICA_SLOT_H
-#define AS_CORE_REPLICA_SLOT_H
+#ifndef AS_CORE_PLAN_INTERNAL_H
+#define AS_CORE_PLAN_INTERNAL_H
 
 #include "core/replicas/plan.h"
 #include "core/replicas/ranks.h"

@@ -1,5 +1,5 @@
-/* core/dispatch/replica.h — the internals of a deployment, for the files of this folder and their
- * tests only.
+/* core/dispatch/deployment_internal.h — the internals of a deployment, for the files of this folder
+ * and their tests only.
  *
  * deployment.c has the life of a request (submit, cancel, expire), replica.c the life of a replica,
  * deployment_check.c the invariants; the other files of this folder have headers of their own. Two
@@ -13,8 +13,8 @@
  * Whatever gives a replica room must therefore end with as_dispatch_pull for that replica and with
  * as_dispatch_balance.
  */
-#ifndef AS_CORE_REPLICA_H
-#define AS_CORE_REPLICA_H
+#ifndef AS_CORE_DEPLOYMENT_INTERNAL_H
+#define AS_CORE_DEPLOYMENT_INTERNAL_H
 
 #include "core/dispatch/deployment.h"
 #include "core/dispatch/router.h"
