@@ -13,11 +13,11 @@
  *   SENT, ABANDONED, PARKED ──► RETAINED ──► DONE
  *
  * PARKED: the request may run again only once the cause of its worker's death is known
- * (dispatch/pending_verdict.c). RETAINED: the request executed in a worker that died, and its
+ * (core/dispatch/pending_verdict.h). RETAINED: the request executed in a worker that died, and its
  * client has been answered or has left. Its body stays until the cause of the death is known,
  * because a crash means that the body must be fingerprinted (core/protect/blame.h).
  *
- * The edge embeds this struct in its own request. The deployment owns the request from
+ * The edge embeds this struct in its own request. The deployment holds the request from
  * as_deployment_submit until DONE. Only the worker's status page tells whether a SENT request has
  * started. Thread: the loop that owns the deployment.
  */
