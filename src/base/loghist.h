@@ -48,11 +48,11 @@ static inline void as_loghist_add(struct as_loghist *h, as_ns v)
  * cut down to its bucket; the largest when there is no such rank; 0 without samples. */
 static inline as_ns as_loghist_quantile(const struct as_loghist *h, double share)
 {
-    uint64_t want = (uint64_t)((double)h->n * share), seen = 0;
+    uint64_t rank = (uint64_t)((double)h->n * share), seen = 0;
 
     for (uint32_t i = 0; i < AS_COUNT(h->bucket); i++) {
         seen += h->bucket[i];
-        if (seen > want)
+        if (seen > rank)
             return as_loghist_low(i);
     }
     return h->max;

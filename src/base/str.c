@@ -17,7 +17,7 @@ static bool is_digit(char c)
 }
 
 /* The run of digits at `i`: its length without leading zeros, and where those begin. */
-static size_t digits(struct as_str s, size_t *i, const char **ret_p)
+static size_t skip_digits(struct as_str s, size_t *i, const char **ret_p)
 {
     size_t from;
 
@@ -37,7 +37,7 @@ int as_str_compare_natural(struct as_str a, struct as_str b)
     while (i < a.n && j < b.n) {
         if (is_digit(a.p[i]) && is_digit(b.p[j])) {
             const char *pa, *pb;
-            size_t na = digits(a, &i, &pa), nb = digits(b, &j, &pb);
+            size_t na = skip_digits(a, &i, &pa), nb = skip_digits(b, &j, &pb);
             int c;
 
             if (na != nb)

@@ -3,7 +3,7 @@
 #define LONGEST 64u /* longer names get no hint: the table below is on the stack */
 
 /* Damerau–Levenshtein, restricted: typed in the wrong order is the most common slip. */
-static uint32_t distance(struct as_str a, struct as_str b)
+static uint32_t edit_distance(struct as_str a, struct as_str b)
 {
     uint32_t d[LONGEST + 1][LONGEST + 1];
 
@@ -29,7 +29,7 @@ void as_suggest_offer(struct as_suggest *n, struct as_str name)
 
     if (n->key.n == 0 || n->key.n > LONGEST || name.n > LONGEST)
         return;
-    d = distance(n->key, name);
+    d = edit_distance(n->key, name);
     if (n->key.n >= 4 && name.n > n->key.n && memcmp(n->key.p, name.p, n->key.n) == 0)
         d = 1; /* an abbreviation */
     if (n->distance == 0 || d + 1 < n->distance) {
@@ -40,7 +40,7 @@ void as_suggest_offer(struct as_suggest *n, struct as_str name)
 
 struct as_str as_suggest_best(const struct as_suggest *n)
 {
-    bool near = n->distance && n->distance - 1 <= 1 + n->key.n / 3;
+    bool similar = n->distance && n->distance - 1 <= 1 + n->key.n / 3;
 
-    return near ? n->best : (struct as_str){NULL, 0};
+    return similar ? n->best : (struct as_str){NULL, 0};
 }

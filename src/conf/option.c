@@ -59,7 +59,7 @@ static int find_id(const struct as_option_set *o, struct as_str key)
     return -1;
 }
 
-static int unknown(const struct as_option_set *o, struct as_str key, struct as_buf *err)
+static int fail_unknown(const struct as_option_set *o, struct as_str key, struct as_buf *err)
 {
     struct as_str name = suggest_name(o, key);
 
@@ -108,7 +108,7 @@ int as_option_set_text(struct as_option_set *o, const char *key, const char *val
 {
     int id = find_id(o, as_str_of(key));
 
-    return id < 0 ? unknown(o, as_str_of(key), err) : set_value(o, id, value, err);
+    return id < 0 ? fail_unknown(o, as_str_of(key), err) : set_value(o, id, value, err);
 }
 
 /* "--no-key" for a switch: its id, else -1. */
@@ -137,7 +137,7 @@ static int parse_option(struct as_option_set *o, const char *arg, const char *ne
             return set_value(o, id, "off", err);
     }
     if (id < 0)
-        return unknown(o, key, err);
+        return fail_unknown(o, key, err);
     if (eq)
         return set_value(o, id, eq + 1, err);
     if (as_option_rows[id].type == AS_OPTION_BOOL)

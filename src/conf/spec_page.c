@@ -99,7 +99,7 @@ static const char page_head[] =
     "`cpu_affinity: auto`)\n"
     "nothing need be said: [Devices](replicas.md#devices).\n\n";
 
-static const char code[] =
+static const char code_section[] =
     "## Which code is served\n\n"
     "`anyserve start FILE` and `anyserve deploy` copy the code of each `import_path` to `code/` in "
     "the state folder.\n"
@@ -243,7 +243,7 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
 void as_spec_markdown(struct as_buf *b)
 {
     as_buf_str(b, page_head);
-    as_buf_str(b, code);
+    as_buf_str(b, code_section);
     for (int level = 0; level < AS_SPEC_LEVELS; level++) {
         uint32_t first = as_spec_first_key((enum as_spec_level)level);
 

@@ -110,7 +110,7 @@ int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
 }
 
 int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const char *list,
-                           bool give)
+                           bool release)
 {
     uint16_t each = (uint16_t)AS_MIN(thousandths, (int64_t)WHOLE);
     struct as_spec_devices then = *d;
@@ -124,9 +124,9 @@ int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const
 
         while (i < then.n && then.id[i] != v)
             i++;
-        if (i == then.n || (give ? then.used[i] < each : then.used[i] + each > WHOLE))
+        if (i == then.n || (release ? then.used[i] < each : then.used[i] + each > WHOLE))
             return AS_EINVALID;
-        then.used[i] = (uint16_t)(give ? then.used[i] - each : then.used[i] + each);
+        then.used[i] = (uint16_t)(release ? then.used[i] - each : then.used[i] + each);
         sum += each;
     }
     if (more < 0 || sum != thousandths)

@@ -24,11 +24,11 @@ int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list);
  * AS_EFULL: there is not that much, and nothing was taken. */
 int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
                              struct as_buf *ret_list);
-/* What a take gave, by its list; also to take it again after a restart of the controller (give
+/* What a take gave, by its list; also to take it again after a restart of the controller (release
  * false). 0; AS_EINVALID: it is no such list, or more than was taken, or than there is; nothing is
  * changed. */
 int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const char *list,
-                           bool give);
+                           bool release);
 
 /* --- the process --- */
 

@@ -165,7 +165,7 @@ static struct as_spec_node *new_node(struct builder *b, const yaml_event_t *ev,
     return n;
 }
 
-static bool scalar(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
+static bool on_scalar(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
 {
     struct level *l = b->depth ? &b->levels[b->depth - 1] : NULL;
     struct as_spec_node *n;
@@ -218,7 +218,7 @@ static bool on_event(struct builder *b, const yaml_event_t *ev, struct as_spec_n
 {
     switch (ev->type) {
     case YAML_SCALAR_EVENT:
-        return scalar(b, ev, root);
+        return on_scalar(b, ev, root);
     case YAML_MAPPING_START_EVENT:
     case YAML_SEQUENCE_START_EVENT:
         return on_collection_start(b, ev, root);

@@ -250,7 +250,7 @@ static bool read_texts(struct as_spec_reader *r, const struct as_spec_row *row,
     return ok;
 }
 
-static bool variable(struct as_str s)
+static bool is_variable_name(struct as_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
@@ -281,7 +281,7 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
     for (const struct as_spec_node *k = n->first; k; k = k->next) {
         char *line;
 
-        if (!variable(k->key) || strncmp(k->key.p, "ANYSERVE_", 9) == 0) {
+        if (!is_variable_name(k->key) || strncmp(k->key.p, "ANYSERVE_", 9) == 0) {
             as_spec_error(r->errors, k->key_line, k->key_column,
                           "%s: '%.*s' is not a variable's name that can be set", row->key,
                           AS_STR_FMT(as_spec_excerpt(k->key)));

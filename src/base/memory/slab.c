@@ -87,7 +87,7 @@ static struct size_class *class_of(size_t size)
 
 /* --- what follows is inside --- */
 
-static struct block_head *block(struct run *r, uint32_t i)
+static struct block_head *block_at(struct run *r, uint32_t i)
 {
     return (struct block_head *)(void *)((char *)r + AS_ALIGN(sizeof(*r), AS_SLAB_ALIGN) +
                                          i * r->size);
@@ -100,7 +100,7 @@ static struct block_head *take_block(struct size_class *c, struct run *r)
     if (h) {
         r->free = h->next;
     } else {
-        h = block(r, r->n_touched++);
+        h = block_at(r, r->n_touched++);
         *h = (struct block_head){.run = r};
     }
     if (c->spare == r)

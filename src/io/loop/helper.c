@@ -14,7 +14,7 @@ static void on_work_done(struct as_letter *l, void *to)
     j->done(j);
 }
 
-static void work(struct as_helper *h, struct as_helper_job *j)
+static void run_job(struct as_helper *h, struct as_helper_job *j)
 {
     if (!atomic_load_explicit(&j->cancelled, memory_order_relaxed))
         j->work(j);
@@ -44,7 +44,7 @@ static void *helper_main(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     (void)as_prompt_set_slice(0); /* its work takes long, and others go first */
     while ((j = wait_next_job(h)))
-        work(h, j);
+        run_job(h, j);
     return NULL;
 }
 
@@ -83,7 +83,7 @@ void as_helper_submit(struct as_helper *h, struct as_helper_job *j)
     if (!h->started)
         h->started = !pthread_create(&h->thread, NULL, helper_main, h);
     if (!h->started) {
-        work(h, j);
+        run_job(h, j);
         return;
     }
     pthread_mutex_lock(&h->lock);

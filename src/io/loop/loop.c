@@ -38,14 +38,14 @@ static void on_check(uv_check_t *h)
 static void on_idle(uv_idle_t *h)
 {
     struct as_loop *l = h->data;
-    struct as_list now, *n;
+    struct as_list due, *n;
 
     l->now = 0;
     uv_idle_stop(h);
-    as_list_init(&now); /* who asks again meanwhile comes in the turn after this */
-    while ((n = as_list_pop(&l->next)))
-        as_list_push(&now, n);
-    while ((n = as_list_pop(&now))) {
+    as_list_init(&due); /* who asks again meanwhile comes in the turn after this */
+    while ((n = as_list_pop(&l->next_turn)))
+        as_list_push(&due, n);
+    while ((n = as_list_pop(&due))) {
         struct as_task *t = AS_LIST_ENTRY(n, struct as_task, node);
 
         t->run(t);
@@ -89,7 +89,7 @@ int as_loop_new(struct as_loop **ret_l, uint32_t index)
     }
     l->index = index;
     as_list_init(&l->tasks);
-    as_list_init(&l->next);
+    as_list_init(&l->next_turn);
     uv_idle_init(&l->uv, &l->idle);
     l->idle.data = l;
     uv_prepare_init(&l->uv, &l->prepare);
@@ -159,7 +159,7 @@ void as_loop_defer_next_turn(struct as_loop *l, struct as_task *t)
 {
     if (!as_list_empty(&t->node))
         return;
-    as_list_push(&l->next, &t->node);
+    as_list_push(&l->next_turn, &t->node);
     uv_idle_start(&l->idle, on_idle);
 }
 

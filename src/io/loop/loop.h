@@ -29,8 +29,8 @@ struct as_loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
     uv_check_t check;
-    uv_idle_t idle; /* runs while `next` is not empty */
-    struct as_list tasks, next;
+    uv_idle_t idle; /* runs while `next_turn` is not empty */
+    struct as_list tasks, next_turn;
     as_ns now; /* of this turn; 0: not read yet */
     struct as_loop_stat stat;
     uint32_t index; /* 0 … threads-1 */

@@ -123,7 +123,7 @@ static bool write_file(const char *folder, const char *file, const char *text)
     return ok;
 }
 
-static bool has(const char *folder, const char *file, const char *word)
+static bool file_has_word(const char *folder, const char *file, const char *word)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
@@ -154,9 +154,9 @@ static bool parent_folder(const char *root, const char *process, char ret_path[P
 /* Do groups below this one have the controller? False: errno. */
 static bool has_controller_below(const char *folder, const char *controller)
 {
-    if (has(folder, "cgroup.subtree_control", controller))
+    if (file_has_word(folder, "cgroup.subtree_control", controller))
         return true;
-    errno = has(folder, "cgroup.controllers", controller) ? EBUSY : ENOENT;
+    errno = file_has_word(folder, "cgroup.controllers", controller) ? EBUSY : ENOENT;
     return false;
 }
 

@@ -71,16 +71,16 @@ pid_t as_process_ancestry_parent(pid_t pid)
     return read_stat(pid, &s) ? s.parent : 0;
 }
 
-pid_t as_process_ancestry_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx)
+pid_t as_process_ancestry_find(pid_t pid, bool (*matches)(void *ctx, pid_t pid), void *ctx)
 {
     struct stat_line s;
 
     for (int i = 0; i < PARENTS_MAX && pid > 0; i++) {
-        if (is(ctx, pid))
+        if (matches(ctx, pid))
             return pid;
         if (!read_stat(pid, &s))
             return 0;
-        if (s.group > 0 && s.group != pid && is(ctx, s.group))
+        if (s.group > 0 && s.group != pid && matches(ctx, s.group))
             return s.group;
         pid = s.parent;
     }

@@ -20,9 +20,9 @@ bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_CO
 /* 0: there is no such process, or it cannot be seen. */
 pid_t as_process_ancestry_parent(pid_t pid);
 
-/* Asks `is` about pid, the leader of its group, and the same of its parent and of each one above,
- * the nearest first. The first for which that is true; 0: none. A process whose parents have ended
- * descends from nobody but its group. */
-pid_t as_process_ancestry_find(pid_t pid, bool (*is)(void *ctx, pid_t pid), void *ctx);
+/* Asks `matches` about pid, the leader of its group, and the same of its parent and of each one
+ * above, the nearest first. The first for which that is true; 0: none. A process whose parents have
+ * ended descends from nobody but its group. */
+pid_t as_process_ancestry_find(pid_t pid, bool (*matches)(void *ctx, pid_t pid), void *ctx);
 
 #endif

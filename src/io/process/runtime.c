@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *as_runtime_xdg_folder(const char *option, const char *variable, const char *of_root,
+char *as_runtime_xdg_folder(const char *option, const char *variable, const char *for_root,
                             const char *otherwise)
 {
     const char *xdg = getenv(variable);
@@ -24,7 +24,7 @@ char *as_runtime_xdg_folder(const char *option, const char *variable, const char
         return folder;
     }
     if (!option[0])
-        option = geteuid() == 0 ? of_root : otherwise;
+        option = geteuid() == 0 ? for_root : otherwise;
     return option ? as_str_dup(as_str_of(option)) : NULL;
 }
 

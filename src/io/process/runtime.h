@@ -28,9 +28,9 @@
 #define AS_RUNTIME_BASE_MAX  80u  /* bytes of a --runtime-dir, as the table of options has it */
 
 /* A folder of ours by the XDG base directory specification: `option`, or when that is empty
- * $variable/anyserve (a relative path is to be ignored, it says), `of_root` for root, else
+ * $variable/anyserve (a relative path is to be ignored, it says), `for_root` for root, else
  * `otherwise`, which may be NULL: then there is none. The caller frees. */
-char *as_runtime_xdg_folder(const char *option, const char *variable, const char *of_root,
+char *as_runtime_xdg_folder(const char *option, const char *variable, const char *for_root,
                             const char *otherwise);
 /* Where a server of ours keeps its folder: `option`, or when that is empty
  * $XDG_RUNTIME_DIR/anyserve, /run/anyserve for root, else /tmp/anyserve-UID. The caller frees. */

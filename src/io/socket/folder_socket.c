@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* One segment of `rest`, which is moved behind it. */
-static struct as_str segment(struct as_str *rest)
+static struct as_str next_segment(struct as_str *rest)
 {
     const char *slash = memchr(rest->p, '/', rest->n);
     struct as_str s = {rest->p, slash ? (size_t)(slash - rest->p) : rest->n};
@@ -28,7 +28,7 @@ static bool has_sound_segments(struct as_str rest)
     if (!rest.n || rest.p[rest.n - 1] == '/')
         return false;
     while (rest.n) {
-        struct as_str s = segment(&rest);
+        struct as_str s = next_segment(&rest);
 
         if (!s.n || as_str_eq(s, AS_STR(".")) || as_str_eq(s, AS_STR("..")))
             return false;
@@ -92,7 +92,7 @@ static int open_by_segments(int dir, struct as_str rest)
     int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 
     while (at >= 0 && rest.n) {
-        struct as_str s = segment(&rest);
+        struct as_str s = next_segment(&rest);
         char name[AS_FOLDER_SOCKET_PATH_MAX + 1];
         int next, e;
 
