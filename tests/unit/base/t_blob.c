@@ -34,7 +34,7 @@ static int teardown(void **state AS_UNUSED)
     return 0;
 }
 
-static void a_charge_goes_with_the_last_reference(void **state AS_UNUSED)
+static void last_unref_ends_the_charge(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
@@ -47,7 +47,7 @@ static void a_charge_goes_with_the_last_reference(void **state AS_UNUSED)
     assert_int_equal(as_account_charged(payer), 0);
 }
 
-static void nobody_pays(void **state AS_UNUSED)
+static void blob_without_an_account(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
@@ -58,7 +58,7 @@ static void nobody_pays(void **state AS_UNUSED)
     as_blob_unref(b);
 }
 
-static void no_room(void **state AS_UNUSED)
+static void charge_over_the_limit_is_refused(void **state AS_UNUSED)
 {
     struct as_blob *b = NULL;
 
@@ -75,7 +75,7 @@ static void no_room(void **state AS_UNUSED)
 
 /* AddressSanitizer ends a program that asks for so much. */
 #ifndef __SANITIZE_ADDRESS__
-static void no_memory(void **state AS_UNUSED)
+static void out_of_memory_ends_the_charge(void **state AS_UNUSED)
 {
     struct as_blob *b = NULL;
 
@@ -93,7 +93,7 @@ static void no_memory(void **state AS_UNUSED)
 #endif
 
 /* Charged is what there is room for; small ones at once. */
-static void room_comes_with_the_bytes(void **state AS_UNUSED)
+static void growing_blob_is_charged_as_it_grows(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
@@ -108,7 +108,7 @@ static void room_comes_with_the_bytes(void **state AS_UNUSED)
     as_blob_unref(b);
 }
 
-static void steps(void **state AS_UNUSED)
+static void growth_steps(void **state AS_UNUSED)
 {
     assert_int_equal(as_blob_grow_to(1, 8), 8);
     assert_int_equal(as_blob_grow_to(1, 15), 15);
@@ -120,7 +120,7 @@ static void steps(void **state AS_UNUSED)
 }
 
 /* Who has sent the first 128 KiB and an eighth has room for all. */
-static void when_more_room_is_due(void **state AS_UNUSED)
+static void growth_follows_the_bytes_received(void **state AS_UNUSED)
 {
     static const size_t totals[] = {1, 128 * KIB, 128 * KIB + 1, MIB, MIB + 8, 16 * MIB};
 
@@ -144,7 +144,7 @@ static void when_more_room_is_due(void **state AS_UNUSED)
 }
 
 /* From 128 KiB to 2 MiB, and from the heap into pages: the bytes are those that came. */
-static void bytes_stay(void **state AS_UNUSED)
+static void growing_keeps_the_bytes(void **state AS_UNUSED)
 {
     static const size_t firsts[] = {1000, 100 * KIB, 128 * KIB, 200 * KIB};
 
@@ -168,7 +168,7 @@ static void bytes_stay(void **state AS_UNUSED)
 }
 
 /* Where a run is kept that fits, nothing moves; it is charged as it is used all the same. */
-static void a_run_that_is_kept_need_not_grow(void **state AS_UNUSED)
+static void a_cached_run_does_not_move(void **state AS_UNUSED)
 {
     struct as_blob *b;
     const uint8_t *p AS_UNUSED; /* under AddressSanitizer all lie in the heap */
@@ -188,7 +188,7 @@ static void a_run_that_is_kept_need_not_grow(void **state AS_UNUSED)
     as_blob_unref(b);
 }
 
-static void what_was_not_needed_is_not_charged(void **state AS_UNUSED)
+static void truncating_ends_the_charge_of_the_rest(void **state AS_UNUSED)
 {
     struct as_blob *b;
 
@@ -200,7 +200,7 @@ static void what_was_not_needed_is_not_charged(void **state AS_UNUSED)
 }
 
 /* The connection has gone, its bytes are on their way out. */
-static void a_blob_keeps_its_account(void **state AS_UNUSED)
+static void a_blob_keeps_its_account_alive(void **state AS_UNUSED)
 {
     struct as_account *gone = as_account_new(&budget);
     struct as_blob *b;
@@ -216,19 +216,15 @@ static void a_blob_keeps_its_account(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_charge_goes_with_the_last_reference),
-        CASE(nobody_pays),
-        CASE(no_room),
+        CASE(last_unref_ends_the_charge),          CASE(blob_without_an_account),
+        CASE(charge_over_the_limit_is_refused),
 #ifndef __SANITIZE_ADDRESS__
-        CASE(no_memory),
+        CASE(out_of_memory_ends_the_charge),
 #endif
-        CASE(room_comes_with_the_bytes),
-        CASE(steps),
-        CASE(when_more_room_is_due),
-        CASE(bytes_stay),
-        CASE(a_run_that_is_kept_need_not_grow),
-        CASE(what_was_not_needed_is_not_charged),
-        CASE(a_blob_keeps_its_account),
+        CASE(growing_blob_is_charged_as_it_grows), CASE(growth_steps),
+        CASE(growth_follows_the_bytes_received),   CASE(growing_keeps_the_bytes),
+        CASE(a_cached_run_does_not_move),          CASE(truncating_ends_the_charge_of_the_rest),
+        CASE(a_blob_keeps_its_account_alive),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 #define LIMIT 1000u
 
-static void alone(void **state AS_UNUSED)
+static void one_account_alone_gets_its_share(void **state AS_UNUSED)
 {
     static const uint32_t shares[] = {1, 25, 50, 99, 100};
 
@@ -30,7 +30,7 @@ static void alone(void **state AS_UNUSED)
     }
 }
 
-static void the_most_of_any_limit(void **state AS_UNUSED)
+static void account_limit_of_any_budget(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = (uint64_t)1 << 50, .share = 50};
     struct as_account *a = as_account_new(&b);
@@ -45,7 +45,7 @@ static void the_most_of_any_limit(void **state AS_UNUSED)
 }
 
 /* The second may hold as much as it leaves free. */
-static void beside_another(void **state AS_UNUSED)
+static void two_accounts_share_the_limit(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = LIMIT, .share = 50};
     struct as_account *first = as_account_new(&b), *second = as_account_new(&b);
@@ -64,7 +64,7 @@ static void beside_another(void **state AS_UNUSED)
 }
 
 /* Ten that take all they can leave a tenth and more to the next, one byte at a time. */
-static void greedy_ones_leave_something(void **state AS_UNUSED)
+static void greedy_accounts_leave_some_free(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = 11000, .share = 50};
     struct as_account *a[10], *last = as_account_new(&b);
@@ -93,7 +93,7 @@ static void greedy_ones_leave_something(void **state AS_UNUSED)
     assert_int_equal(as_budget_used(&b), 0);
 }
 
-static void nothing_always_fits(void **state AS_UNUSED)
+static void zero_bytes_always_fit(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = 10, .share = 100};
     struct as_account *a = as_account_new(&b);
@@ -109,7 +109,7 @@ static void nothing_always_fits(void **state AS_UNUSED)
     as_account_unref(a);
 }
 
-static void what_is_there_is_counted_over_the_limit(void **state AS_UNUSED)
+static void charges_without_a_check_may_exceed_the_limit(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = 10, .share = 50};
     struct as_account *a = as_account_new(&b), *other = as_account_new(&b);
@@ -126,7 +126,7 @@ static void what_is_there_is_counted_over_the_limit(void **state AS_UNUSED)
 }
 
 /* It lives while it has users, and while it holds anything. ASan sees the rest. */
-static void lives_as_long_as_it_is_needed(void **state AS_UNUSED)
+static void account_lives_while_used_or_charged(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = LIMIT, .share = 100};
     struct as_account *a = as_account_new(&b);
@@ -160,7 +160,7 @@ static void *take_and_give(void *arg)
     return NULL;
 }
 
-static void threads_never_lose_a_byte(void **state AS_UNUSED)
+static void concurrent_charges_add_up(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = 100, .share = 100};
     struct work w[3] = {{as_account_new(&b), 0}, {as_account_new(&b), 0}, {NULL, 0}};
@@ -181,14 +181,14 @@ static void threads_never_lose_a_byte(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),
-        cmocka_unit_test(the_most_of_any_limit),
-        cmocka_unit_test(beside_another),
-        cmocka_unit_test(greedy_ones_leave_something),
-        cmocka_unit_test(nothing_always_fits),
-        cmocka_unit_test(what_is_there_is_counted_over_the_limit),
-        cmocka_unit_test(lives_as_long_as_it_is_needed),
-        cmocka_unit_test(threads_never_lose_a_byte),
+        cmocka_unit_test(one_account_alone_gets_its_share),
+        cmocka_unit_test(account_limit_of_any_budget),
+        cmocka_unit_test(two_accounts_share_the_limit),
+        cmocka_unit_test(greedy_accounts_leave_some_free),
+        cmocka_unit_test(zero_bytes_always_fit),
+        cmocka_unit_test(charges_without_a_check_may_exceed_the_limit),
+        cmocka_unit_test(account_lives_while_used_or_charged),
+        cmocka_unit_test(concurrent_charges_add_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 #include "base/memory/outq.h"
 #include "unit.h"
 
-static void blobs_count_while_somebody_refers_to_them(void **state AS_UNUSED)
+static void blobs_count_until_the_last_unref(void **state AS_UNUSED)
 {
     size_t before = as_live_bytes();
     struct as_blob *b = as_blob_new(1000), *empty = as_blob_new(0);
@@ -18,7 +18,7 @@ static void blobs_count_while_somebody_refers_to_them(void **state AS_UNUSED)
     assert_int_equal(as_live_bytes(), before);
 }
 
-static void arenas_count_what_they_took_from_the_heap(void **state AS_UNUSED)
+static void arenas_count_their_heap_blocks(void **state AS_UNUSED)
 {
     uint8_t first[256] __attribute__((aligned(16)));
     size_t before = as_live_bytes();
@@ -56,8 +56,8 @@ static void output_queues_count_their_chunks(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blobs_count_while_somebody_refers_to_them),
-        cmocka_unit_test(arenas_count_what_they_took_from_the_heap),
+        cmocka_unit_test(blobs_count_until_the_last_unref),
+        cmocka_unit_test(arenas_count_their_heap_blocks),
         cmocka_unit_test(output_queues_count_their_chunks),
     };
 

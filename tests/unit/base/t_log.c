@@ -97,7 +97,7 @@ static void the_level_can_change(void **state AS_UNUSED)
     assert_int_equal(lines, 1);
 }
 
-static void a_kind_of_line_once_in_an_interval(void **state AS_UNUSED)
+static void ratelimit_allows_one_line_per_interval(void **state AS_UNUSED)
 {
     struct as_log_ratelimit q = {0};
     uint64_t skipped = 99;
@@ -121,7 +121,7 @@ int main(void)
         cmocka_unit_test(a_value_is_cut_at_what_fits),
         cmocka_unit_test(levels_have_names),
         cmocka_unit_test(the_level_can_change),
-        cmocka_unit_test(a_kind_of_line_once_in_an_interval),
+        cmocka_unit_test(ratelimit_allows_one_line_per_interval),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

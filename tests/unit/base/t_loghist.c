@@ -69,7 +69,7 @@ static void quantiles_are_those_of_the_sorted_samples(void **state AS_UNUSED)
     }
 }
 
-static void nothing_has_no_quantile(void **state AS_UNUSED)
+static void empty_histogram_has_no_quantile(void **state AS_UNUSED)
 {
     static struct as_loghist h;
 
@@ -86,7 +86,7 @@ int main(void)
         cmocka_unit_test(buckets_follow_each_other_without_a_gap),
         cmocka_unit_test(a_bucket_is_at_most_a_64th_wide),
         cmocka_unit_test(quantiles_are_those_of_the_sorted_samples),
-        cmocka_unit_test(nothing_has_no_quantile),
+        cmocka_unit_test(empty_histogram_has_no_quantile),
     };
 
     return cmocka_run_group_tests_name("loghist", tests, NULL, NULL);

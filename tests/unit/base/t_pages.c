@@ -35,7 +35,7 @@ static void a_run_is_aligned_and_a_little_larger_than_asked(void **state AS_UNUS
     }
 }
 
-static void no_memory_is_no_run(void **state AS_UNUSED)
+static void huge_runs_are_refused(void **state AS_UNUSED)
 {
     size_t n;
 
@@ -43,7 +43,7 @@ static void no_memory_is_no_run(void **state AS_UNUSED)
     assert_null(as_pages_get(SIZE_MAX / 4, &n));
 }
 
-static void what_is_given_back_is_used_again(void **state AS_UNUSED)
+static void a_freed_run_is_used_again(void **state AS_UNUSED)
 {
     size_t n, m;
     void *p = as_pages_get(MIB, &n), *q;
@@ -57,7 +57,7 @@ static void what_is_given_back_is_used_again(void **state AS_UNUSED)
     as_pages_put(q, m);
 }
 
-static void a_run_of_another_size_stays_where_it_is(void **state AS_UNUSED)
+static void a_cached_run_of_another_size_stays_cached(void **state AS_UNUSED)
 {
     size_t n, m;
     void *p = as_pages_get(MIB, &n), *q;
@@ -72,7 +72,7 @@ static void a_run_of_another_size_stays_where_it_is(void **state AS_UNUSED)
     as_pages_put(q, m);
 }
 
-static void only_what_is_kept_is_reused(void **state AS_UNUSED)
+static void reuse_takes_only_cached_runs(void **state AS_UNUSED)
 {
     size_t n, m;
     void *p = as_pages_get(MIB, &n);
@@ -103,7 +103,7 @@ static void a_run_grows_with_its_bytes(void **state AS_UNUSED)
     as_pages_put(q, m);
 }
 
-static void the_number_kept_is_bounded(void **state AS_UNUSED)
+static void the_number_of_cached_runs_is_bounded(void **state AS_UNUSED)
 {
     void *p[AS_PAGES_SLOTS + 1];
     size_t n = 0;
@@ -115,7 +115,7 @@ static void the_number_kept_is_bounded(void **state AS_UNUSED)
     assert_int_equal(as_pages_cached(), AS_PAGES_SLOTS * n);
 }
 
-static void the_sum_kept_is_bounded(void **state AS_UNUSED)
+static void the_bytes_of_cached_runs_are_bounded(void **state AS_UNUSED)
 {
     void *p[5];
     size_t n = 0;
@@ -128,7 +128,7 @@ static void the_sum_kept_is_bounded(void **state AS_UNUSED)
     assert_int_equal(as_pages_cached(), AS_PAGES_CACHE_MAX);
 }
 
-static void what_nobody_wants_goes_at_the_second_trim(void **state AS_UNUSED)
+static void an_unused_run_is_unmapped_at_the_second_trim(void **state AS_UNUSED)
 {
     size_t n, m;
     void *p = as_pages_get(MIB, &n), *q = as_pages_get(4 * MIB, &m);
@@ -179,14 +179,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(a_run_is_aligned_and_a_little_larger_than_asked),
-        FRESH(no_memory_is_no_run),
-        FRESH(what_is_given_back_is_used_again),
-        FRESH(a_run_of_another_size_stays_where_it_is),
-        FRESH(only_what_is_kept_is_reused),
+        FRESH(huge_runs_are_refused),
+        FRESH(a_freed_run_is_used_again),
+        FRESH(a_cached_run_of_another_size_stays_cached),
+        FRESH(reuse_takes_only_cached_runs),
         FRESH(a_run_grows_with_its_bytes),
-        FRESH(the_number_kept_is_bounded),
-        FRESH(the_sum_kept_is_bounded),
-        FRESH(what_nobody_wants_goes_at_the_second_trim),
+        FRESH(the_number_of_cached_runs_is_bounded),
+        FRESH(the_bytes_of_cached_runs_are_bounded),
+        FRESH(an_unused_run_is_unmapped_at_the_second_trim),
         FRESH(threads_never_share_a_run),
     };
 

@@ -36,7 +36,7 @@ static size_t resident(void)
     return here * 4096;
 }
 
-static void every_size_has_its_bytes(void **state AS_UNUSED)
+static void every_size_is_usable(void **state AS_UNUSED)
 {
     const size_t large[] = {AS_SLAB_MAX - 1, AS_SLAB_MAX, AS_SLAB_MAX + 1, (size_t)3 << 20};
     uint8_t *p, *q;
@@ -65,7 +65,7 @@ static void every_size_has_its_bytes(void **state AS_UNUSED)
 }
 
 /* Each of many blocks keeps what was written to it, however they come and go. */
-static void blocks_do_not_meet(void **state AS_UNUSED)
+static void blocks_do_not_overlap(void **state AS_UNUSED)
 {
     struct {
         uint8_t *p;
@@ -96,7 +96,7 @@ static void blocks_do_not_meet(void **state AS_UNUSED)
 
 /* 64 MiB, of which a few blocks stay that were taken last: the rest is the system's again, without
  * any other call than those that are made every few seconds. */
-static void what_many_held_goes_back(void **state AS_UNUSED)
+static void freed_memory_returns_to_the_system(void **state AS_UNUSED)
 {
     static void *p[8192], *small[8192];
     size_t before;
@@ -123,7 +123,7 @@ static void what_many_held_goes_back(void **state AS_UNUSED)
 }
 
 /* A run that has little room is filled before one that may soon be without a block. */
-static void few_runs_are_held(void **state AS_UNUSED)
+static void few_runs_stay_in_use(void **state AS_UNUSED)
 {
     static void *p[4096];
     size_t before;
@@ -160,7 +160,7 @@ static void few_runs_are_held(void **state AS_UNUSED)
         as_slab_put(p[i]);
 }
 
-static void a_run_is_kept_while_it_is_used(void **state AS_UNUSED)
+static void one_empty_run_is_kept_while_in_use(void **state AS_UNUSED)
 {
     void *p;
 
@@ -202,7 +202,7 @@ static void *swap(void *arg)
     return NULL;
 }
 
-static void any_thread_frees(void **state AS_UNUSED)
+static void any_thread_can_free(void **state AS_UNUSED)
 {
     pthread_t t[3];
 
@@ -246,9 +246,12 @@ static void a_child_of_fork_can_free(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_has_its_bytes),       cmocka_unit_test(blocks_do_not_meet),
-        cmocka_unit_test(what_many_held_goes_back),       cmocka_unit_test(few_runs_are_held),
-        cmocka_unit_test(a_run_is_kept_while_it_is_used), cmocka_unit_test(any_thread_frees),
+        cmocka_unit_test(every_size_is_usable),
+        cmocka_unit_test(blocks_do_not_overlap),
+        cmocka_unit_test(freed_memory_returns_to_the_system),
+        cmocka_unit_test(few_runs_stay_in_use),
+        cmocka_unit_test(one_empty_run_is_kept_while_in_use),
+        cmocka_unit_test(any_thread_can_free),
         cmocka_unit_test(a_child_of_fork_can_free),
     };
 

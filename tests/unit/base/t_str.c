@@ -49,7 +49,7 @@ static void natural_order_is_antisymmetric(void **state AS_UNUSED)
     }
 }
 
-static void u64_takes_exactly_its_range(void **state AS_UNUSED)
+static void u64_accepts_exactly_its_range(void **state AS_UNUSED)
 {
     uint64_t v = 7;
 
@@ -81,7 +81,7 @@ int main(void)
         cmocka_unit_test(numbers_of_any_length_compare),
         cmocka_unit_test(leading_zeros_count_only_as_a_tie_break),
         cmocka_unit_test(natural_order_is_antisymmetric),
-        cmocka_unit_test(u64_takes_exactly_its_range),
+        cmocka_unit_test(u64_accepts_exactly_its_range),
         cmocka_unit_test(dup_ends_with_nul),
     };
 

@@ -11,7 +11,7 @@ static void collect(void *ctx, struct as_str line)
     as_buf_str(ctx, ";");
 }
 
-static void a_line_is_a_deployment(void **state AS_UNUSED)
+static void each_line_is_a_deployment(void **state AS_UNUSED)
 {
     struct as_buf other = {0}, err = {0}, text = {0};
     struct as_declared app;
@@ -90,7 +90,7 @@ static void check_refused(struct as_str text, const char *want)
     as_buf_fini(&err);
 }
 
-static void nonsense_is_refused(void **state AS_UNUSED)
+static void malformed_descriptions_are_refused(void **state AS_UNUSED)
 {
     check_refused(AS_STR(""), "described no model");
     check_refused(AS_STR("just prints\n"), "described no model");
@@ -110,7 +110,7 @@ static void nonsense_is_refused(void **state AS_UNUSED)
 
 #define COPY "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static void a_copy_of_the_code_is_told_first(void **state AS_UNUSED)
+static void the_copy_of_the_code_comes_first(void **state AS_UNUSED)
 {
     struct as_buf err = {0}, b = {0};
     struct as_declared app;
@@ -190,11 +190,11 @@ static void numbers_are_bounded(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_a_deployment),
+        cmocka_unit_test(each_line_is_a_deployment),
         cmocka_unit_test(options_of_the_code_stand_before_the_models),
         cmocka_unit_test(notes_are_about_the_code),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(a_copy_of_the_code_is_told_first),
+        cmocka_unit_test(malformed_descriptions_are_refused),
+        cmocka_unit_test(the_copy_of_the_code_comes_first),
         cmocka_unit_test(numbers_are_bounded),
     };
 

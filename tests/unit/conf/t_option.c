@@ -66,7 +66,7 @@ static void defaults_are_as_documented(void **state AS_UNUSED)
     assert_false(o.v[AS_OPT_PORT].given);
 }
 
-static void a_value_follows_or_is_attached(void **state AS_UNUSED)
+static void a_value_follows_or_is_behind_an_equals_sign(void **state AS_UNUSED)
 {
     struct as_option_set o;
 
@@ -123,7 +123,7 @@ static void help_is_not_checked_further(void **state AS_UNUSED)
     assert_true(o.help && o.help_all);
 }
 
-static void an_unknown_name_gets_the_nearest_known(void **state AS_UNUSED)
+static void an_unknown_option_suggests_a_similar_one(void **state AS_UNUSED)
 {
     check_refused(ARGS("--prot=1"), "unknown option --prot; did you mean --port?");
     check_refused(ARGS("--grcp-port"), "unknown option --grcp-port; did you mean --grpc-port?");
@@ -174,7 +174,7 @@ static void sizes_and_times_have_units(void **state AS_UNUSED)
     check_refused(ARGS("--port=off"), "--port=off: 'off' is not a whole number");
 }
 
-static void every_number_is_taken_at_its_bounds_and_refused_beyond(void **state AS_UNUSED)
+static void every_number_is_accepted_at_its_bounds_and_refused_beyond(void **state AS_UNUSED)
 {
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
@@ -211,7 +211,7 @@ static void every_number_is_taken_at_its_bounds_and_refused_beyond(void **state 
                   "value 1024T");
 }
 
-static void strings_are_taken_at_their_bounds(void **state AS_UNUSED)
+static void strings_are_accepted_at_their_bounds(void **state AS_UNUSED)
 {
     const struct as_option_row *row = &as_option_rows[AS_OPT_RUNTIME_DIR];
     struct as_option_value v;
@@ -267,7 +267,7 @@ static void arguments_are_bounded(void **state AS_UNUSED)
     check_ok(&o, argv + 1);
 }
 
-static void a_list_is_given_again_and_again(void **state AS_UNUSED)
+static void a_list_option_can_be_repeated(void **state AS_UNUSED)
 {
     char *argv[AS_OPTION_ITEMS_MAX + 2], item[] = "--input=a=1", other[] = "--output=y";
     struct as_option_set o;
@@ -290,7 +290,7 @@ static void a_list_is_given_again_and_again(void **state AS_UNUSED)
     as_buf_fini(&err);
 }
 
-static void some_have_a_letter(void **state AS_UNUSED)
+static void some_options_have_a_letter(void **state AS_UNUSED)
 {
     char letter[] = "-o", file[] = "x.yaml", joined[] = "-oz.yaml", other[] = "-xo";
     struct as_option_set o;
@@ -333,7 +333,7 @@ static void arguments_can_be_values_of_an_option(void **state AS_UNUSED)
     as_buf_fini(&err);
 }
 
-static void a_child_gets_what_was_given(void **state AS_UNUSED)
+static void a_child_gets_its_limits(void **state AS_UNUSED)
 {
     struct as_option_set o, child;
     struct as_buf err = {0};
@@ -421,21 +421,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_as_documented),
-        cmocka_unit_test(a_value_follows_or_is_attached),
+        cmocka_unit_test(a_value_follows_or_is_behind_an_equals_sign),
         cmocka_unit_test(switches),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(help_is_not_checked_further),
-        cmocka_unit_test(an_unknown_name_gets_the_nearest_known),
+        cmocka_unit_test(an_unknown_option_suggests_a_similar_one),
         cmocka_unit_test(sizes_and_times_have_units),
-        cmocka_unit_test(every_number_is_taken_at_its_bounds_and_refused_beyond),
-        cmocka_unit_test(strings_are_taken_at_their_bounds),
+        cmocka_unit_test(every_number_is_accepted_at_its_bounds_and_refused_beyond),
+        cmocka_unit_test(strings_are_accepted_at_their_bounds),
         cmocka_unit_test(off_is_zero_where_the_table_says_so),
         cmocka_unit_test(options_are_checked_against_each_other),
         cmocka_unit_test(arguments_are_bounded),
-        cmocka_unit_test(a_list_is_given_again_and_again),
-        cmocka_unit_test(some_have_a_letter),
+        cmocka_unit_test(a_list_option_can_be_repeated),
+        cmocka_unit_test(some_options_have_a_letter),
         cmocka_unit_test(arguments_can_be_values_of_an_option),
-        cmocka_unit_test(a_child_gets_what_was_given),
+        cmocka_unit_test(a_child_gets_its_limits),
         cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(help_fits_one_screen_and_names_every_option),
     };

@@ -33,7 +33,7 @@ static void a_file_has_applications_and_they_have_deployments(void **state AS_UN
     as_spec_free(s);
 }
 
-static void what_is_not_said_has_the_default(void **state AS_UNUSED)
+static void unset_keys_have_the_default(void **state AS_UNUSED)
 {
     struct as_spec *s = parse(DEPLOYMENT("version: , idempotent: null, num_gpus: ~"));
     const struct as_spec_object *d = deployment_of(s, 0, 0);
@@ -83,7 +83,7 @@ static void every_type_is_read(void **state AS_UNUSED)
     as_spec_free(s);
 }
 
-static void an_unknown_key_gets_the_nearest_known(void **state AS_UNUSED)
+static void an_unknown_key_suggests_a_similar_one(void **state AS_UNUSED)
 {
     refused("aplications: []\n", "f:1:1: aplications: unknown key; did you mean applications?\n"
                                  "f:1:1: applications: is missing; a file needs it\n");
@@ -103,7 +103,7 @@ static void an_unknown_key_gets_the_nearest_known(void **state AS_UNUSED)
     "applications: [{import_path: m, deployments: [\n{name: a" a "},\n{name: b" b "},\n{name: c" c \
     "}]}]\n"
 
-static void fallbacks_make_no_circle(void **state AS_UNUSED)
+static void fallbacks_must_not_form_a_circle(void **state AS_UNUSED)
 {
     as_spec_free(parse(THREE(", fallback: b", ", fallback: c", "")));
     /* code may declare it */
@@ -134,7 +134,7 @@ static void a_chain_of_fallbacks_has_an_end(void **state AS_UNUSED)
     as_spec_free(parse(text));
 }
 
-static void a_wrong_type_is_told_with_its_value(void **state AS_UNUSED)
+static void a_wrong_type_is_reported_with_its_value(void **state AS_UNUSED)
 {
     refused(DEPLOYMENT("num_replicas: many"),
             "f:2:15: num_replicas: 'many' is not a whole number\n");
@@ -168,7 +168,7 @@ static void a_wrong_type_is_told_with_its_value(void **state AS_UNUSED)
     refused("", "f:1:1: nothing where a file's mapping of keys is expected\n");
 }
 
-static void texts_have_no_zero_byte_and_names_a_form(void **state AS_UNUSED)
+static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED)
 {
     refused(DEPLOYMENT("version: \"a\\0b\""), "f:2:10: version: the text 'a' holds a zero byte\n");
     refused("applications: [{name: a b, import_path: m}]",
@@ -182,7 +182,7 @@ static void texts_have_no_zero_byte_and_names_a_form(void **state AS_UNUSED)
             "f:2:15: cpu_affinity: '0-' is neither auto nor a list of CPUs as 0-3,8\n");
 }
 
-static void what_is_missing_is_told(void **state AS_UNUSED)
+static void missing_keys_are_reported(void **state AS_UNUSED)
 {
     refused("applications:\n  - import_path: m\n    deployments:\n      - num_replicas: 2\n",
             "f:4:9: name: is missing; every one needs it\n");
@@ -197,7 +197,7 @@ static void what_is_missing_is_told(void **state AS_UNUSED)
             "f:2:19: request: is missing; every one needs it\n");
 }
 
-static void names_are_there_once(void **state AS_UNUSED)
+static void names_are_unique(void **state AS_UNUSED)
 {
     refused("applications:\n- import_path: a\n- import_path: b\n",
             "f:3:3: name: 'default' is another application's name already, in line 2\n");
@@ -224,7 +224,7 @@ static void values_are_checked_against_each_other(void **state AS_UNUSED)
     refused(DEPLOYMENT("cpu_affinity: 3-1"), "f:2:15: cpu_affinity: '3-1' is no range of CPUs\n");
 }
 
-static void all_errors_are_told_together(void **state AS_UNUSED)
+static void all_errors_are_reported_together(void **state AS_UNUSED)
 {
     struct as_spec_limits l = limits();
 
@@ -283,7 +283,7 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the least value 1M\n");
 }
 
-static void amounts_are_numbers_or_parts(void **state AS_UNUSED)
+static void amounts_are_numbers_or_percentages(void **state AS_UNUSED)
 {
     static const struct {
         const char *text;
@@ -531,19 +531,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_has_applications_and_they_have_deployments),
-        cmocka_unit_test(what_is_not_said_has_the_default),
+        cmocka_unit_test(unset_keys_have_the_default),
         cmocka_unit_test(every_type_is_read),
-        cmocka_unit_test(an_unknown_key_gets_the_nearest_known),
-        cmocka_unit_test(fallbacks_make_no_circle),
+        cmocka_unit_test(an_unknown_key_suggests_a_similar_one),
+        cmocka_unit_test(fallbacks_must_not_form_a_circle),
         cmocka_unit_test(a_chain_of_fallbacks_has_an_end),
-        cmocka_unit_test(a_wrong_type_is_told_with_its_value),
-        cmocka_unit_test(texts_have_no_zero_byte_and_names_a_form),
-        cmocka_unit_test(what_is_missing_is_told),
-        cmocka_unit_test(names_are_there_once),
+        cmocka_unit_test(a_wrong_type_is_reported_with_its_value),
+        cmocka_unit_test(texts_have_no_zero_byte_and_names_have_a_form),
+        cmocka_unit_test(missing_keys_are_reported),
+        cmocka_unit_test(names_are_unique),
         cmocka_unit_test(values_are_checked_against_each_other),
-        cmocka_unit_test(all_errors_are_told_together),
+        cmocka_unit_test(all_errors_are_reported_together),
         cmocka_unit_test(numbers_are_bounded),
-        cmocka_unit_test(amounts_are_numbers_or_parts),
+        cmocka_unit_test(amounts_are_numbers_or_percentages),
         cmocka_unit_test(texts_are_bounded),
         cmocka_unit_test(counts_are_bounded),
         cmocka_unit_test(limits_of_a_file_are_options),

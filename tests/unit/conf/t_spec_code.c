@@ -47,7 +47,7 @@ static void code_is_a_word_or_a_copy(void **state AS_UNUSED)
     }
 }
 
-static void code_is_about_an_import_path(void **state AS_UNUSED)
+static void code_needs_an_import_path(void **state AS_UNUSED)
 {
     refused("applications: [{command: [x], code: live}]",
             "f:1:37: code: is about import_path; what a command names is used as it is\n");
@@ -57,7 +57,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_is_a_word_or_a_copy),
-        cmocka_unit_test(code_is_about_an_import_path),
+        cmocka_unit_test(code_needs_an_import_path),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -38,7 +38,7 @@ static void meaning_is_compared_not_spelling(void **state AS_UNUSED)
           AS_SPEC_SAME, "");
 }
 
-static void the_costliest_key_counts(void **state AS_UNUSED)
+static void the_highest_class_counts(void **state AS_UNUSED)
 {
     check(DEPLOYMENT("num_replicas: 1"), DEPLOYMENT("num_replicas: 3"), AS_SPEC_LIGHT,
           "num_replicas");
@@ -112,7 +112,7 @@ static void note(void *ctx, const struct as_spec_change *c)
     assert_true(!c->new_deployment == (c->step == AS_SPEC_REMOVED));
 }
 
-static void a_diff_names_what_comes_stays_and_goes(void **state AS_UNUSED)
+static void a_diff_has_added_changed_and_removed(void **state AS_UNUSED)
 {
     struct as_spec *a = parse("applications:\n"
                               "- {name: a, import_path: a, deployments: [{name: x}, {name: y}]}\n"
@@ -139,10 +139,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(meaning_is_compared_not_spelling),
-        cmocka_unit_test(the_costliest_key_counts),
+        cmocka_unit_test(the_highest_class_counts),
         cmocka_unit_test(an_application_s_keys_are_its_deployments),
         cmocka_unit_test(hashes_know_every_key),
-        cmocka_unit_test(a_diff_names_what_comes_stays_and_goes),
+        cmocka_unit_test(a_diff_has_added_changed_and_removed),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -53,7 +53,7 @@ static void file_over_code_over_default(void **state AS_UNUSED)
 }
 
 /* What code and file say together: names that are nobody's, circles across both. */
-static void the_whole_is_checked(void **state AS_UNUSED)
+static void the_merged_spec_is_checked(void **state AS_UNUSED)
 {
     struct as_spec *s = laid(DEPLOYMENT("fallback: side"),
                              "d\tm:1\nside\t{\"fallback\": \"slide\"}\tm:2\nslid\tm:3\n");
@@ -110,7 +110,7 @@ static void a_deployment_that_the_code_lacks_is_an_error(void **state AS_UNUSED)
                         "f:1:54: name: m declares no deployment 'd'; it has something-else\n");
 }
 
-static void what_the_code_says_is_checked_by_the_same_table(void **state AS_UNUSED)
+static void values_of_the_code_are_checked_by_the_same_table(void **state AS_UNUSED)
 {
     assert_null(laid("applications: [{import_path: pkg.mod}]",
                      "x\t{\"num_replica\": 2, \"num_cpus\": \"a\"}\tm:1\n"));
@@ -120,7 +120,7 @@ static void what_the_code_says_is_checked_by_the_same_table(void **state AS_UNUS
     assert_null(laid("applications: [{import_path: m}]", "x\t{\"name\": \"y\"}\tm:1\n"));
 }
 
-static void another_application_s_deployment_is_not_taken(void **state AS_UNUSED)
+static void deployments_of_other_applications_are_not_replaced(void **state AS_UNUSED)
 {
     assert_null(laid("applications:\n"
                      "- {import_path: m}\n"
@@ -130,7 +130,7 @@ static void another_application_s_deployment_is_not_taken(void **state AS_UNUSED
                                         "already, in application 'b'\n");
 }
 
-static void a_command_s_application_is_its_deployment(void **state AS_UNUSED)
+static void a_command_has_one_deployment(void **state AS_UNUSED)
 {
     struct as_spec_limits l = limits();
     struct as_spec *s = parse("applications: [{name: resize, command: [x]}]");
@@ -161,12 +161,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_over_code_over_default),
-        cmocka_unit_test(the_whole_is_checked),
+        cmocka_unit_test(the_merged_spec_is_checked),
         cmocka_unit_test(deployments_of_the_code_need_not_be_listed),
         cmocka_unit_test(a_deployment_that_the_code_lacks_is_an_error),
-        cmocka_unit_test(what_the_code_says_is_checked_by_the_same_table),
-        cmocka_unit_test(another_application_s_deployment_is_not_taken),
-        cmocka_unit_test(a_command_s_application_is_its_deployment),
+        cmocka_unit_test(values_of_the_code_are_checked_by_the_same_table),
+        cmocka_unit_test(deployments_of_other_applications_are_not_replaced),
+        cmocka_unit_test(a_command_has_one_deployment),
         cmocka_unit_test(code_alone_is_a_spec),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);

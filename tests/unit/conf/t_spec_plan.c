@@ -29,7 +29,7 @@ static struct as_plan_target target(const char *text)
     return t;
 }
 
-static void what_is_not_said_is_the_servers(void **state AS_UNUSED)
+static void unset_keys_keep_the_servers_policy(void **state AS_UNUSED)
 {
     struct as_plan_target t = target(DEPLOYMENT("# nothing"));
 
@@ -45,7 +45,7 @@ static void what_is_not_said_is_the_servers(void **state AS_UNUSED)
     assert_int_equal(t.policy.roll_percent, 20);
 }
 
-static void keys_take_its_place(void **state AS_UNUSED)
+static void keys_override_the_server(void **state AS_UNUSED)
 {
     struct as_plan_target t =
         target(DEPLOYMENT("num_replicas: 1024, max_restarts: 2, graceful_shutdown_timeout_s: 0.5, "
@@ -95,7 +95,7 @@ static void check_context(const char *lines, const char *want)
     as_spec_free(s);
 }
 
-static void a_replica_is_told_who_it_is_and_what_was_said(void **state AS_UNUSED)
+static void the_context_has_names_and_options(void **state AS_UNUSED)
 {
     check_context(
         DEPLOYMENT("num_replicas: 3, num_cpus: 1"),
@@ -132,7 +132,7 @@ static void check_changes(const char *text, bool user_config, const char *want)
 
 #define RANKS "{\"rank\":1,\"world_size\":3,\"local_rank\":1,\"node_rank\":0,"
 
-static void a_running_one_is_told_its_config_only_when_that_changes(void **state AS_UNUSED)
+static void changes_have_user_config_only_on_request(void **state AS_UNUSED)
 {
     check_changes(DEPLOYMENT("user_config: 5, version: x, request_timeout_s: 2"), true,
                   RANKS "\"user_config\":5,\"options\":{\"request_timeout_s\":2}}");
@@ -144,11 +144,11 @@ static void a_running_one_is_told_its_config_only_when_that_changes(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_said_is_the_servers),
-        cmocka_unit_test(keys_take_its_place),
+        cmocka_unit_test(unset_keys_keep_the_servers_policy),
+        cmocka_unit_test(keys_override_the_server),
         cmocka_unit_test(classes_become_hashes),
-        cmocka_unit_test(a_replica_is_told_who_it_is_and_what_was_said),
-        cmocka_unit_test(a_running_one_is_told_its_config_only_when_that_changes),
+        cmocka_unit_test(the_context_has_names_and_options),
+        cmocka_unit_test(changes_have_user_config_only_on_request),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

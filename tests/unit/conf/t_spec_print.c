@@ -59,7 +59,7 @@ static const char everything[] = "applications:\n"
                                  "      - ./resize\n"
                                  "      - \"80\"\n";
 
-static void what_is_printed_is_read_back_the_same(void **state AS_UNUSED)
+static void printed_specs_are_read_as_the_same(void **state AS_UNUSED)
 {
     struct as_spec *s = parse(everything);
     struct as_buf out = {0};
@@ -107,7 +107,7 @@ static void defaults_are_written_out(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-static void json_has_what_was_said_or_all(void **state AS_UNUSED)
+static void json_has_the_values_that_were_set_or_all(void **state AS_UNUSED)
 {
     struct as_spec *s = parse(DEPLOYMENT("num_replicas: 2, env: {A: 'x\"'}, memory: 1M, "
                                          "user_config: [1], warmup_requests: [{request: {}}]"));
@@ -156,7 +156,7 @@ static void the_schema_names_every_key(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-static void the_page_s_example_is_right_and_no_key_is_missing(void **state AS_UNUSED)
+static void the_pages_example_is_valid_and_no_key_is_missing(void **state AS_UNUSED)
 {
     struct as_buf page = {0};
     char *from, *to;
@@ -179,12 +179,12 @@ static void the_page_s_example_is_right_and_no_key_is_missing(void **state AS_UN
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_printed_is_read_back_the_same),
+        cmocka_unit_test(printed_specs_are_read_as_the_same),
         cmocka_unit_test(every_key_is_in_the_test_above),
         cmocka_unit_test(defaults_are_written_out),
-        cmocka_unit_test(json_has_what_was_said_or_all),
+        cmocka_unit_test(json_has_the_values_that_were_set_or_all),
         cmocka_unit_test(the_schema_names_every_key),
-        cmocka_unit_test(the_page_s_example_is_right_and_no_key_is_missing),
+        cmocka_unit_test(the_pages_example_is_valid_and_no_key_is_missing),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -13,7 +13,7 @@ static void check_take(struct as_spec_devices *d, int64_t thousandths, const cha
     as_buf_fini(&list);
 }
 
-static void whole_devices_are_taken_in_order(void **state AS_UNUSED)
+static void whole_devices_are_allocated_in_order(void **state AS_UNUSED)
 {
     struct as_spec_devices d;
 
@@ -43,7 +43,7 @@ static void parts_share_the_fullest_device(void **state AS_UNUSED)
     check_take(&d, 300, "0");
 }
 
-static void what_runs_is_taken_again_after_a_restart(void **state AS_UNUSED)
+static void allocations_are_restored_after_a_restart(void **state AS_UNUSED)
 {
     struct as_spec_devices d;
 
@@ -132,9 +132,9 @@ static void keys_become_limits(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_devices_are_taken_in_order),
+        cmocka_unit_test(whole_devices_are_allocated_in_order),
         cmocka_unit_test(parts_share_the_fullest_device),
-        cmocka_unit_test(what_runs_is_taken_again_after_a_restart),
+        cmocka_unit_test(allocations_are_restored_after_a_restart),
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(keys_become_variables),
         cmocka_unit_test(keys_become_limits),

@@ -128,7 +128,7 @@ static double as_real(const char *text)
     return as_spec_scalar_f64(&n);
 }
 
-static void what_has_more_bits_is_not_small_as_a_real_one(void **state AS_UNUSED)
+static void numbers_above_64_bits_are_large_as_reals(void **state AS_UNUSED)
 {
     assert_true(as_real("0o17") == 15);
     assert_true(as_real("0xff") == 255);
@@ -136,7 +136,7 @@ static void what_has_more_bits_is_not_small_as_a_real_one(void **state AS_UNUSED
     assert_true(as_real("0xffffffffffffffffff") > 1e18);
 }
 
-static void an_empty_text_is_nothing(void **state AS_UNUSED)
+static void an_empty_text_is_null(void **state AS_UNUSED)
 {
     assert_int_equal(as_spec_scalar(ok("")), AS_SPEC_NULL);
     assert_int_equal(as_spec_scalar(ok("# only this\n")), AS_SPEC_NULL);
@@ -147,7 +147,7 @@ static void an_empty_text_is_nothing(void **state AS_UNUSED)
                      AS_SPEC_NODE_MAP); /* a byte order mark */
 }
 
-static void what_could_grow_or_surprise_is_refused(void **state AS_UNUSED)
+static void anchors_and_tags_are_refused(void **state AS_UNUSED)
 {
     refused("a: &x [1]\nb: *x\n", "f:1:4: anchors (&) and aliases (*) are not supported\n");
     refused("a: 1\nb: *x\n", "f:2:4: anchors (&) and aliases (*) are not supported\n");
@@ -157,7 +157,7 @@ static void what_could_grow_or_surprise_is_refused(void **state AS_UNUSED)
     refused("{{a: 1}: 2}", "f:1:2: a key must be a text, not a mapping\n");
 }
 
-static void two_equal_keys_are_told_each(void **state AS_UNUSED)
+static void duplicate_keys_are_reported(void **state AS_UNUSED)
 {
     refused("a: 1\nb: 2\n'a': 3\nb: 4\na: 5\n",
             "f:3:1: a: is here a second time; the first is in line 1\n"
@@ -166,7 +166,7 @@ static void two_equal_keys_are_told_each(void **state AS_UNUSED)
     ok("a: {x: 1}\nb: {x: 1}\n");
 }
 
-static void no_yaml_is_told_with_its_place(void **state AS_UNUSED)
+static void syntax_errors_have_a_place(void **state AS_UNUSED)
 {
     refused("a: [1\n", "f:2:1: not YAML: did not find expected ',' or ']' while parsing a flow "
                        "sequence\n");
@@ -200,7 +200,7 @@ static void depth_is_bounded(void **state AS_UNUSED)
 }
 
 /* 4 MiB of brackets must not take the time of their square. */
-static void deep_nests_end_early(void **state AS_UNUSED)
+static void deep_nesting_is_refused_early(void **state AS_UNUSED)
 {
     size_t n = 4u << 20;
     char *text = malloc(n);
@@ -233,14 +233,14 @@ int main(void)
         cmocka_unit_test(json_is_yaml),
         cmocka_unit_test(scalars_are_of_the_core_schema),
         cmocka_unit_test(whole_numbers_have_64_bits),
-        cmocka_unit_test(what_has_more_bits_is_not_small_as_a_real_one),
-        cmocka_unit_test(an_empty_text_is_nothing),
-        cmocka_unit_test(what_could_grow_or_surprise_is_refused),
-        cmocka_unit_test(two_equal_keys_are_told_each),
-        cmocka_unit_test(no_yaml_is_told_with_its_place),
+        cmocka_unit_test(numbers_above_64_bits_are_large_as_reals),
+        cmocka_unit_test(an_empty_text_is_null),
+        cmocka_unit_test(anchors_and_tags_are_refused),
+        cmocka_unit_test(duplicate_keys_are_reported),
+        cmocka_unit_test(syntax_errors_have_a_place),
         cmocka_unit_test(an_error_is_one_line),
         cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(deep_nests_end_early),
+        cmocka_unit_test(deep_nesting_is_refused_early),
         cmocka_unit_test(errors_are_counted_beyond_their_bound),
     };
     int rc;

@@ -85,7 +85,7 @@ static const char *leaf(const char *folder, const char *name, const char *file)
     return path;
 }
 
-static void v1_has_a_limit_in_a_folder_of_its_own(void **state AS_UNUSED)
+static void v1_group_has_its_limit(void **state AS_UNUSED)
 {
     struct as_cgroup g;
     uint64_t kills;
@@ -106,7 +106,7 @@ static void v1_has_a_limit_in_a_folder_of_its_own(void **state AS_UNUSED)
     assert_int_equal(as_cgroup_oom_kills(&g), 0);
 }
 
-static void a_group_that_is_not_visible_is_the_mount(void **state AS_UNUSED)
+static void an_invisible_group_is_the_mount(void **state AS_UNUSED)
 {
     struct as_cgroup g;
     int e;
@@ -119,7 +119,7 @@ static void a_group_that_is_not_visible_is_the_mount(void **state AS_UNUSED)
 }
 
 /* As a server does it before it starts anything: then it is alone in its group. */
-static void v2_takes_the_controller_where_we_are_alone(void **state AS_UNUSED)
+static void v2_delegates_when_alone_in_the_group(void **state AS_UNUSED)
 {
     struct as_cgroup g;
     char self[16];
@@ -146,7 +146,7 @@ static void v2_takes_the_controller_where_we_are_alone(void **state AS_UNUSED)
 }
 
 /* A shell's group, or that of a container's first process: nothing of it is touched. */
-static void v2_does_not_move_others(void **state AS_UNUSED)
+static void v2_does_not_move_other_processes(void **state AS_UNUSED)
 {
     struct as_cgroup g;
     int e = 0;
@@ -164,7 +164,7 @@ static void v2_does_not_move_others(void **state AS_UNUSED)
 }
 
 /* A unit of systemd's without Delegate=: its group is systemd's to write to, root or not. */
-static void v2_does_not_take_what_is_systemds(void **state AS_UNUSED)
+static void v2_leaves_groups_of_systemd_alone(void **state AS_UNUSED)
 {
     static const char *const names[] = {"a.service", "b.scope", "c.slice"};
     char path[128], self[16];
@@ -197,7 +197,7 @@ static void v1_needs_no_delegation(void **state AS_UNUSED)
 }
 
 /* What another process's group is bound by, as doctor asks it of a server. */
-static void a_look_changes_nothing(void **state AS_UNUSED)
+static void check_changes_nothing(void **state AS_UNUSED)
 {
     bool v2;
     int e;
@@ -220,7 +220,7 @@ static void a_look_changes_nothing(void **state AS_UNUSED)
     assert_false(v2);
 }
 
-static void none_is_to_be_had(void **state AS_UNUSED)
+static void no_group_available(void **state AS_UNUSED)
 {
     struct as_cgroup g = {.procs = -1};
     int e = 0;
@@ -234,7 +234,7 @@ static void none_is_to_be_had(void **state AS_UNUSED)
     assert_int_equal(as_cgroup_close(&g), 0);
 }
 
-static void leftovers_of_the_dead_are_swept(void **state AS_UNUSED)
+static void stale_groups_are_removed(void **state AS_UNUSED)
 {
     char path[128], full[256];
     struct stat st;
@@ -259,7 +259,7 @@ static void leftovers_of_the_dead_are_swept(void **state AS_UNUSED)
 
 /* Of an earlier server that ended without a word; they are beside the group that we were moved to.
  */
-static void leftovers_beside_ours_are_swept(void **state AS_UNUSED)
+static void stale_groups_beside_the_servers_are_removed(void **state AS_UNUSED)
 {
     char path[128], full[256];
     struct stat st;
@@ -397,7 +397,7 @@ static int delegate_for_real(const struct real_tree *t, bool with_another)
     return e ? 9 : rmdir(beside) ? 10 : 0;
 }
 
-static void delegation_as_the_kernel_has_it(void **state AS_UNUSED)
+static void delegation_in_the_kernels_tree(void **state AS_UNUSED)
 {
     struct real_tree t = make_real_tree();
     char lower[224], off[40];
@@ -458,7 +458,7 @@ static void close_soon(struct as_cgroup *g)
     assert_int_equal(rc, 0);
 }
 
-static void a_child_beyond_its_memory_is_killed_alone(void **state AS_UNUSED)
+static void only_the_child_over_its_limit_is_killed(void **state AS_UNUSED)
 {
     struct as_cgroup g = real("greedy");
     char path[512];
@@ -477,7 +477,7 @@ static void a_child_beyond_its_memory_is_killed_alone(void **state AS_UNUSED)
     assert_int_equal(stat(path, &st), -1);
 }
 
-static void a_child_within_it_lives(void **state AS_UNUSED)
+static void a_child_within_its_limit_survives(void **state AS_UNUSED)
 {
     struct as_cgroup g = real("modest");
     struct as_proc p = start(&g, "exit 7");
@@ -490,7 +490,7 @@ static void a_child_within_it_lives(void **state AS_UNUSED)
 }
 
 /* What leaves its process group and session does not leave this. */
-static void what_a_child_left_behind_dies_with_its_group(void **state AS_UNUSED)
+static void closing_kills_what_the_child_left_behind(void **state AS_UNUSED)
 {
     struct as_cgroup g = real("leaving");
     int out[2], status;
@@ -522,20 +522,20 @@ static void what_a_child_left_behind_dies_with_its_group(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PLAIN(v1_has_a_limit_in_a_folder_of_its_own),
-        PLAIN(a_group_that_is_not_visible_is_the_mount),
-        PLAIN(v2_takes_the_controller_where_we_are_alone),
-        PLAIN(v2_does_not_move_others),
-        PLAIN(v2_does_not_take_what_is_systemds),
+        PLAIN(v1_group_has_its_limit),
+        PLAIN(an_invisible_group_is_the_mount),
+        PLAIN(v2_delegates_when_alone_in_the_group),
+        PLAIN(v2_does_not_move_other_processes),
+        PLAIN(v2_leaves_groups_of_systemd_alone),
         PLAIN(v1_needs_no_delegation),
-        PLAIN(a_look_changes_nothing),
-        PLAIN(none_is_to_be_had),
-        PLAIN(leftovers_of_the_dead_are_swept),
-        PLAIN(leftovers_beside_ours_are_swept),
-        PLAIN(delegation_as_the_kernel_has_it),
-        cmocka_unit_test(a_child_beyond_its_memory_is_killed_alone),
-        cmocka_unit_test(a_child_within_it_lives),
-        cmocka_unit_test(what_a_child_left_behind_dies_with_its_group),
+        PLAIN(check_changes_nothing),
+        PLAIN(no_group_available),
+        PLAIN(stale_groups_are_removed),
+        PLAIN(stale_groups_beside_the_servers_are_removed),
+        PLAIN(delegation_in_the_kernels_tree),
+        cmocka_unit_test(only_the_child_over_its_limit_is_killed),
+        cmocka_unit_test(a_child_within_its_limit_survives),
+        cmocka_unit_test(closing_kills_what_the_child_left_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

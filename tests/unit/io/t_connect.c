@@ -1,4 +1,5 @@
-/* Specification of io/socket/connect and io/loop/tick: connections by name, moments to the microsecond. */
+/* Specification of io/socket/connect and io/loop/tick: connections by name, moments to the
+ * microsecond. */
 #include "io/socket/connect.h"
 
 #include "io/socket/listen.h"
@@ -14,7 +15,7 @@
 
 static char why[128];
 
-static void a_server_is_reached(void **state AS_UNUSED)
+static void connects_to_a_server(void **state AS_UNUSED)
 {
     static const char *const names[] = {"127.0.0.1", "localhost"};
     uint16_t port = 0;
@@ -36,7 +37,7 @@ static void a_server_is_reached(void **state AS_UNUSED)
     assert_string_equal(why, "Connection refused");
 }
 
-static void an_unknown_host_is_told(void **state AS_UNUSED)
+static void an_unknown_host_is_reported(void **state AS_UNUSED)
 {
     int fd;
 
@@ -46,7 +47,7 @@ static void an_unknown_host_is_told(void **state AS_UNUSED)
 }
 
 /* A listener whose backlog is full lets connects wait for ever. */
-static void a_silent_host_is_given_up(void **state AS_UNUSED)
+static void a_silent_host_times_out(void **state AS_UNUSED)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof(sa);
@@ -89,7 +90,7 @@ static void on_closed(struct as_tick *t)
     AS_CONTAINER(t, struct bell, tick)->closed = true;
 }
 
-static void a_tick_comes_once_and_never_early(void **state AS_UNUSED)
+static void a_tick_fires_once_and_never_early(void **state AS_UNUSED)
 {
     static const as_ns after[] = {0, 200 * AS_US, 3 * AS_MS};
     struct bell b = {.n = 0};
@@ -116,10 +117,10 @@ static void a_tick_comes_once_and_never_early(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_is_reached),
-        cmocka_unit_test(an_unknown_host_is_told),
-        cmocka_unit_test(a_silent_host_is_given_up),
-        cmocka_unit_test(a_tick_comes_once_and_never_early),
+        cmocka_unit_test(connects_to_a_server),
+        cmocka_unit_test(an_unknown_host_is_reported),
+        cmocka_unit_test(a_silent_host_times_out),
+        cmocka_unit_test(a_tick_fires_once_and_never_early),
     };
 
     return cmocka_run_group_tests_name("connect", tests, NULL, NULL);

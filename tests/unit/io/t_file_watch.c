@@ -64,7 +64,7 @@ static int teardown(void **state AS_UNUSED)
     return system(command);
 }
 
-static void each_way_of_changing_a_file_is_told(void **state AS_UNUSED)
+static void each_kind_of_change_is_reported(void **state AS_UNUSED)
 {
     put(at("a"));
     put(at("new"));
@@ -82,7 +82,7 @@ static void each_way_of_changing_a_file_is_told(void **state AS_UNUSED)
     assert_true(news());
 }
 
-static void others_are_not(void **state AS_UNUSED)
+static void other_files_are_not_reported(void **state AS_UNUSED)
 {
     struct stat st;
 
@@ -97,7 +97,7 @@ static void others_are_not(void **state AS_UNUSED)
     assert_false(news());
 }
 
-static void the_files_may_be_others_later(void **state AS_UNUSED)
+static void the_set_of_files_can_be_replaced(void **state AS_UNUSED)
 {
     mkdir(at("d"), 0700);
     mkdir(at("e"), 0700);
@@ -118,7 +118,7 @@ static void the_files_may_be_others_later(void **state AS_UNUSED)
     assert_false(news());
 }
 
-static void a_folder_that_is_not_there_is_counted(void **state AS_UNUSED)
+static void files_in_missing_folders_are_counted(void **state AS_UNUSED)
 {
     assert_int_equal(as_file_watch_set(watch, (char *[]){at("none/x"), at("a"), at("none/y")}, 3),
                      2);
@@ -129,10 +129,10 @@ static void a_folder_that_is_not_there_is_counted(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_way_of_changing_a_file_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(others_are_not, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_files_may_be_others_later, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_kind_of_change_is_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_files_are_not_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_set_of_files_can_be_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_in_missing_folders_are_counted, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

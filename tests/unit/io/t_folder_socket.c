@@ -70,7 +70,7 @@ static int connect_rest(const char *rest)
     return 0;
 }
 
-static void test_what_is_below(void **state AS_UNUSED)
+static void test_paths_below_the_folder(void **state AS_UNUSED)
 {
     struct as_str rest;
     char twice[80];
@@ -100,7 +100,7 @@ static void test_a_folder_with_two_names(void **state AS_UNUSED)
     assert_true(as_str_eq(rest, AS_STR("x")));
 }
 
-static void test_what_is_elsewhere(void **state AS_UNUSED)
+static void test_paths_outside_the_folder(void **state AS_UNUSED)
 {
     char longer[128];
     struct as_str rest;
@@ -112,7 +112,7 @@ static void test_what_is_elsewhere(void **state AS_UNUSED)
     assert_int_equal(rest_of("/w.sock", &rest), AS_EDENIED);
 }
 
-static void test_paths_that_are_none(void **state AS_UNUSED)
+static void test_invalid_paths(void **state AS_UNUSED)
 {
     static const char *const names[] = {"../other/w", "sub/../w", "./w", "sub//w",
                                         "sub/",       "..",       "w/."};
@@ -136,7 +136,7 @@ static void test_paths_that_are_none(void **state AS_UNUSED)
     assert_int_equal(rest_of(longest, &rest), AS_EINVALID);
 }
 
-static void test_a_listener(void **state AS_UNUSED)
+static void test_connects_to_a_listener(void **state AS_UNUSED)
 {
     listen_at(in(dir, "ok"), SOCK_STREAM, 8);
     listen_at(in(dir, "sub/ok"), SOCK_STREAM, 8);
@@ -180,7 +180,7 @@ static void test_symlinks_are_refused(void **state AS_UNUSED)
     assert_int_equal(connect_rest("short"), AS_EDENIED);
 }
 
-static void test_things_that_are_no_listener(void **state AS_UNUSED)
+static void test_files_that_are_not_listeners(void **state AS_UNUSED)
 {
     int fd;
 
@@ -199,7 +199,7 @@ static void test_things_that_are_no_listener(void **state AS_UNUSED)
     assert_string_equal(why, "nobody listens there");
 }
 
-static void test_a_foreign_socket(void **state AS_UNUSED)
+static void test_another_users_socket(void **state AS_UNUSED)
 {
     if (geteuid() != 0)
         skip();
@@ -223,15 +223,15 @@ static void test_a_full_backlog(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_below),
+        cmocka_unit_test(test_paths_below_the_folder),
         cmocka_unit_test(test_a_folder_with_two_names),
-        cmocka_unit_test(test_what_is_elsewhere),
-        cmocka_unit_test(test_paths_that_are_none),
-        cmocka_unit_test(test_a_listener),
+        cmocka_unit_test(test_paths_outside_the_folder),
+        cmocka_unit_test(test_invalid_paths),
+        cmocka_unit_test(test_connects_to_a_listener),
         cmocka_unit_test(test_a_long_path),
         cmocka_unit_test(test_symlinks_are_refused),
-        cmocka_unit_test(test_things_that_are_no_listener),
-        cmocka_unit_test(test_a_foreign_socket),
+        cmocka_unit_test(test_files_that_are_not_listeners),
+        cmocka_unit_test(test_another_users_socket),
         cmocka_unit_test(test_a_full_backlog),
     };
 

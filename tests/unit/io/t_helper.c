@@ -77,7 +77,7 @@ static void give_all(void)
     at.inside = false;
 }
 
-static void jobs_are_done_in_order_and_told_later(void **state AS_UNUSED)
+static void jobs_run_in_order_and_are_done_in_a_later_turn(void **state AS_UNUSED)
 {
     give_all();
     as_loop_run(at.loop);
@@ -98,7 +98,7 @@ static void work_gated(struct as_helper_job *j)
     work(j);
 }
 
-static void what_is_dropped_is_told_but_not_worked_on(void **state AS_UNUSED)
+static void a_cancelled_job_is_done_without_work(void **state AS_UNUSED)
 {
     pthread_mutex_lock(&gate);
     jobs[0] = (struct job){.job = {.work = work_gated, .done = done}};
@@ -116,12 +116,12 @@ static void what_is_dropped_is_told_but_not_worked_on(void **state AS_UNUSED)
     assert_int_equal(at.order[1], 1);
 }
 
-static void a_helper_that_never_worked_ends_too(void **state AS_UNUSED)
+static void a_helper_without_jobs_closes(void **state AS_UNUSED)
 {
     assert_false(at.helper.started);
 }
 
-static void the_loop_works_itself_where_no_thread_is_to_be_had(void **state AS_UNUSED)
+static void without_a_thread_the_loop_does_the_work(void **state AS_UNUSED)
 {
     at.refuse = JOBS;
     give_all();
@@ -136,7 +136,7 @@ static void the_loop_works_itself_where_no_thread_is_to_be_had(void **state AS_U
     assert_true(pthread_equal(at.thread, pthread_self()));
 }
 
-static void a_thread_is_asked_for_again(void **state AS_UNUSED)
+static void starting_the_thread_is_tried_again(void **state AS_UNUSED)
 {
     at.refuse = 2;
     give_all();
@@ -153,11 +153,11 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
     const struct CMUnitTest tests[] = {
-        T(jobs_are_done_in_order_and_told_later),
-        T(what_is_dropped_is_told_but_not_worked_on),
-        T(a_helper_that_never_worked_ends_too),
-        T(the_loop_works_itself_where_no_thread_is_to_be_had),
-        T(a_thread_is_asked_for_again),
+        T(jobs_run_in_order_and_are_done_in_a_later_turn),
+        T(a_cancelled_job_is_done_without_work),
+        T(a_helper_without_jobs_closes),
+        T(without_a_thread_the_loop_does_the_work),
+        T(starting_the_thread_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ static void port_zero_takes_a_free_port(void **state AS_UNUSED)
     assert_int_equal(dial(port), -1);
 }
 
-static void a_busy_port_is_told(void **state AS_UNUSED)
+static void a_busy_port_is_reported(void **state AS_UNUSED)
 {
     uint16_t port = 0, other = 0;
     int fds[3], more[3], e;
@@ -55,7 +55,7 @@ static void a_busy_port_is_told(void **state AS_UNUSED)
     close(more[0]);
 }
 
-static void an_address_that_is_not_ours_is_told(void **state AS_UNUSED)
+static void a_foreign_address_is_reported(void **state AS_UNUSED)
 {
     uint16_t port;
     int fds[3], e;
@@ -144,8 +144,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(port_zero_takes_a_free_port),
-        cmocka_unit_test(a_busy_port_is_told),
-        cmocka_unit_test(an_address_that_is_not_ours_is_told),
+        cmocka_unit_test(a_busy_port_is_reported),
+        cmocka_unit_test(a_foreign_address_is_reported),
         cmocka_unit_test(all_addresses_of_a_name_share_the_port),
         cmocka_unit_test(a_unix_socket_is_private_and_replaces_an_old_one),
         cmocka_unit_test(addresses),

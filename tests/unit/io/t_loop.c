@@ -57,7 +57,7 @@ static void run_slice(struct as_task *t)
         as_loop_defer_next_turn(s->loop, t);
 }
 
-static void work_for_the_next_turn_lets_sockets_be_looked_at(void **state AS_UNUSED)
+static void sockets_are_polled_before_the_next_turn(void **state AS_UNUSED)
 {
     struct slices s = {0};
 
@@ -138,7 +138,7 @@ static void run_urgent(struct as_task *t)
     strcat(AS_CONTAINER(t, struct order, work)->ran, "W");
 }
 
-static void what_is_put_first_runs_ahead_of_all_others(void **state AS_UNUSED)
+static void a_task_deferred_first_runs_first(void **state AS_UNUSED)
 {
     struct order o = {.ran = ""};
 
@@ -322,7 +322,7 @@ static int lowest_free_fd(void)
     return fd;
 }
 
-static void a_full_socket_is_written_on_when_it_has_room(void **state AS_UNUSED)
+static void flush_continues_when_the_socket_has_room(void **state AS_UNUSED)
 {
     struct end w = {.fd = -1}, r = {.fd = -1};
     struct as_blob *b = as_blob_new(BULK);
@@ -352,7 +352,7 @@ static void a_full_socket_is_written_on_when_it_has_room(void **state AS_UNUSED)
     free(r.got);
 }
 
-static void of_many_descriptors_one_is_kept(void **state AS_UNUSED)
+static void only_the_first_descriptor_is_kept(void **state AS_UNUSED)
 {
     struct end r = {.fd = -1};
     struct as_loop *l;
@@ -379,12 +379,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deferred_work_runs_once_and_before_the_loop_sleeps),
-        cmocka_unit_test(what_is_put_first_runs_ahead_of_all_others),
-        cmocka_unit_test(work_for_the_next_turn_lets_sockets_be_looked_at),
+        cmocka_unit_test(a_task_deferred_first_runs_first),
+        cmocka_unit_test(sockets_are_polled_before_the_next_turn),
         cmocka_unit_test(a_timer_never_fires_early_and_can_be_moved),
         cmocka_unit_test(letters_of_one_thread_arrive_in_order_and_none_is_lost),
-        cmocka_unit_test(a_full_socket_is_written_on_when_it_has_room),
-        cmocka_unit_test(of_many_descriptors_one_is_kept),
+        cmocka_unit_test(flush_continues_when_the_socket_has_room),
+        cmocka_unit_test(only_the_first_descriptor_is_kept),
     };
 
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void take(struct as_notify *n, const char *text)
     assert_null(getenv("NOTIFY_SOCKET")); /* no child of ours is the service */
 }
 
-static void a_manager_hears_each_word_as_one_datagram(void **state AS_UNUSED)
+static void each_message_is_one_datagram(void **state AS_UNUSED)
 {
     char path[64];
     struct as_notify n;
@@ -59,7 +59,7 @@ static void a_manager_hears_each_word_as_one_datagram(void **state AS_UNUSED)
     assert_int_equal(as_notify_send(&n, "READY=1"), AS_EIO);
 }
 
-static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
+static void an_abstract_name_starts_with_an_at(void **state AS_UNUSED)
 {
     char name[64];
     struct as_notify n;
@@ -75,7 +75,7 @@ static void an_abstract_name_begins_with_an_at(void **state AS_UNUSED)
     assert_int_equal(as_notify_send(&n, "STOPPING=1"), 0);
 }
 
-static void without_a_manager_nothing_happens(void **state AS_UNUSED)
+static void without_a_manager_nothing_is_sent(void **state AS_UNUSED)
 {
     struct as_notify n;
 
@@ -86,7 +86,7 @@ static void without_a_manager_nothing_happens(void **state AS_UNUSED)
     assert_int_equal(as_notify_send(&n, "READY=1"), 0);
 }
 
-static void an_address_that_is_none_is_refused(void **state AS_UNUSED)
+static void an_invalid_address_is_refused(void **state AS_UNUSED)
 {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
     const char *bad[] = {"relative/path", "/", "@", path};
@@ -123,7 +123,7 @@ static int watchdog(struct as_notify *n, const char *usec, const char *pid)
     return rc;
 }
 
-static void a_watchdog_is_that_of_this_process(void **state AS_UNUSED)
+static void a_watchdog_of_another_process_is_ignored(void **state AS_UNUSED)
 {
     struct as_notify n;
     char own[16], other[16];
@@ -145,7 +145,7 @@ static void a_watchdog_is_that_of_this_process(void **state AS_UNUSED)
     assert_int_equal(n.watchdog_us, 0);
 }
 
-static void a_watchdog_that_is_no_number_is_refused(void **state AS_UNUSED)
+static void an_invalid_watchdog_is_refused(void **state AS_UNUSED)
 {
     const char *bad[] = {"", "soon", "-1", "1.5", "18446744073709552", "99999999999999999999"};
     struct as_notify n;
@@ -162,7 +162,7 @@ static void a_watchdog_that_is_no_number_is_refused(void **state AS_UNUSED)
     assert_true(n.watchdog_us == 18446744073709551u);
 }
 
-static void the_next_image_finds_the_watchdog_in_its_environment(void **state AS_UNUSED)
+static void the_next_program_gets_the_watchdog(void **state AS_UNUSED)
 {
     struct as_notify n;
 
@@ -178,13 +178,13 @@ static void the_next_image_finds_the_watchdog_in_its_environment(void **state AS
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_manager_hears_each_word_as_one_datagram),
-        cmocka_unit_test(an_abstract_name_begins_with_an_at),
-        cmocka_unit_test(without_a_manager_nothing_happens),
-        cmocka_unit_test(an_address_that_is_none_is_refused),
-        cmocka_unit_test(a_watchdog_is_that_of_this_process),
-        cmocka_unit_test(a_watchdog_that_is_no_number_is_refused),
-        cmocka_unit_test(the_next_image_finds_the_watchdog_in_its_environment),
+        cmocka_unit_test(each_message_is_one_datagram),
+        cmocka_unit_test(an_abstract_name_starts_with_an_at),
+        cmocka_unit_test(without_a_manager_nothing_is_sent),
+        cmocka_unit_test(an_invalid_address_is_refused),
+        cmocka_unit_test(a_watchdog_of_another_process_is_ignored),
+        cmocka_unit_test(an_invalid_watchdog_is_refused),
+        cmocka_unit_test(the_next_program_gets_the_watchdog),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

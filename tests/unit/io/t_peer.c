@@ -80,7 +80,7 @@ static void tcp(void **state AS_UNUSED)
 }
 
 /* Who has said all that he will say is there still. */
-static void half_closed(void **state AS_UNUSED)
+static void peer_that_shut_down_its_write_side(void **state AS_UNUSED)
 {
     struct pair p = connect_to("127.0.0.1", "127.0.0.1");
     uid_t user = NOBODY;
@@ -92,7 +92,7 @@ static void half_closed(void **state AS_UNUSED)
 }
 
 /* What the kernel says of a socket without a process, that it is root's, is not taken for true. */
-static void closed(void **state AS_UNUSED)
+static void peer_that_closed_its_socket(void **state AS_UNUSED)
 {
     struct pair p = connect_to("127.0.0.1", "127.0.0.1");
     uid_t user = NOBODY;
@@ -104,7 +104,7 @@ static void closed(void **state AS_UNUSED)
 }
 
 /* The user is that of the socket's end, not of ours. */
-static void another_user(void **state AS_UNUSED)
+static void peer_of_another_user(void **state AS_UNUSED)
 {
     struct pair p;
     uid_t user = NOBODY, root = geteuid();
@@ -133,7 +133,7 @@ static void unix_socket(void **state AS_UNUSED)
     close(fds[1]);
 }
 
-static void no_connection(void **state AS_UNUSED)
+static void unconnected_socket(void **state AS_UNUSED)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), file = dup(2);
     uid_t user = NOBODY;
@@ -181,9 +181,12 @@ static void loopback(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp),         cmocka_unit_test(half_closed),
-        cmocka_unit_test(closed),      cmocka_unit_test(another_user),
-        cmocka_unit_test(unix_socket), cmocka_unit_test(no_connection),
+        cmocka_unit_test(tcp),
+        cmocka_unit_test(peer_that_shut_down_its_write_side),
+        cmocka_unit_test(peer_that_closed_its_socket),
+        cmocka_unit_test(peer_of_another_user),
+        cmocka_unit_test(unix_socket),
+        cmocka_unit_test(unconnected_socket),
         cmocka_unit_test(loopback),
     };
 

@@ -48,7 +48,7 @@ static int run(struct as_proc_spec spec, struct as_buf *out)
     return as_proc_wait(&p);
 }
 
-static void a_child_without_descriptors_is_told_so(void **state AS_UNUSED)
+static void running_out_of_descriptors_is_reported(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("exit 0");
     struct rlimit old, few;
@@ -138,7 +138,7 @@ static void a_child_runs_on_its_cpus_only(void **state AS_UNUSED)
     assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
 }
 
-static void lists_of_cpus_are_the_kernel_s(void **state AS_UNUSED)
+static void lists_of_cpus(void **state AS_UNUSED)
 {
     static const char *const bad[] = {
         "",   "a",  "-1",  "1-", "3-1", "1,", ",1", "1;2", "1024", "0-1024", "99999999999999999999",
@@ -152,7 +152,7 @@ static void lists_of_cpus_are_the_kernel_s(void **state AS_UNUSED)
         assert_int_equal(as_proc_count_cpus(bad[i]), 0);
 }
 
-static void a_child_has_no_more_memory_than_it_may(void **state AS_UNUSED)
+static void a_child_is_limited_to_its_memory(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("ulimit -d; dd bs=1M count=1 if=/dev/zero of=/dev/null &&"
                                      " ! dd bs=200M count=1 if=/dev/zero of=/dev/null");
@@ -220,7 +220,7 @@ static void a_child_starts_with_default_signals(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-static void a_program_that_cannot_start_is_told_at_once(void **state AS_UNUSED)
+static void a_program_that_cannot_start_is_reported(void **state AS_UNUSED)
 {
     struct as_proc p;
     struct as_proc_spec spec = SHELL("");
@@ -236,7 +236,7 @@ static void a_program_that_cannot_start_is_told_at_once(void **state AS_UNUSED)
     assert_int_equal(errno, ECHILD);
 }
 
-static void the_pidfd_tells_of_the_end(void **state AS_UNUSED)
+static void the_pidfd_becomes_readable_at_the_end(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("read x; exit 7");
     struct as_proc p;
@@ -321,7 +321,7 @@ static bool not_ours(void *ctx, pid_t pid)
 }
 
 /* As process 1 of a container we inherit orphans; a subreaper does too. */
-static void strays_are_reaped_and_ours_are_left(void **state AS_UNUSED)
+static void orphans_are_reaped_and_owned_children_are_not(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("setsid sh -c 'echo up; read x' & exit 0");
     struct as_proc p;
@@ -372,7 +372,7 @@ static pid_t start_leader(const char *script, int *ret_out)
     return pid;
 }
 
-static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
+static void a_pidfd_needs_the_right_parent(void **state AS_UNUSED)
 {
     int out, fd;
     pid_t pid = start_leader("echo up; exec sleep 1000", &out);
@@ -396,7 +396,7 @@ static void a_process_is_held_by_its_number_and_parent(void **state AS_UNUSED)
     close(out);
 }
 
-static void what_a_leader_leaves_is_killed(void **state AS_UNUSED)
+static void the_group_is_killed_without_its_leader(void **state AS_UNUSED)
 {
     /* by a descriptor of the leader, and without one */
     for (int held = 0; held < 2; held++) {
@@ -417,7 +417,7 @@ static void what_a_leader_leaves_is_killed(void **state AS_UNUSED)
     }
 }
 
-static void ends_are_described(void **state AS_UNUSED)
+static void wait_statuses_are_described(void **state AS_UNUSED)
 {
     char text[48];
 
@@ -429,23 +429,23 @@ static void ends_are_described(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_without_descriptors_is_told_so),
+        cmocka_unit_test(running_out_of_descriptors_is_reported),
         cmocka_unit_test(a_child_gets_its_environment_and_null_input),
         cmocka_unit_test(a_batch_child_is_scheduled_as_such),
         cmocka_unit_test(a_child_starts_in_its_folder),
         cmocka_unit_test(a_child_runs_on_its_cpus_only),
-        cmocka_unit_test(lists_of_cpus_are_the_kernel_s),
-        cmocka_unit_test(a_child_has_no_more_memory_than_it_may),
+        cmocka_unit_test(lists_of_cpus),
+        cmocka_unit_test(a_child_is_limited_to_its_memory),
         cmocka_unit_test(a_child_gets_exactly_its_descriptors),
         cmocka_unit_test(a_child_starts_with_default_signals),
-        cmocka_unit_test(a_program_that_cannot_start_is_told_at_once),
-        cmocka_unit_test(the_pidfd_tells_of_the_end),
+        cmocka_unit_test(a_program_that_cannot_start_is_reported),
+        cmocka_unit_test(the_pidfd_becomes_readable_at_the_end),
         cmocka_unit_test(the_group_dies_with_its_leader),
         cmocka_unit_test(a_death_signal_ends_the_child_of_a_killed_parent),
-        cmocka_unit_test(strays_are_reaped_and_ours_are_left),
-        cmocka_unit_test(a_process_is_held_by_its_number_and_parent),
-        cmocka_unit_test(what_a_leader_leaves_is_killed),
-        cmocka_unit_test(ends_are_described),
+        cmocka_unit_test(orphans_are_reaped_and_owned_children_are_not),
+        cmocka_unit_test(a_pidfd_needs_the_right_parent),
+        cmocka_unit_test(the_group_is_killed_without_its_leader),
+        cmocka_unit_test(wait_statuses_are_described),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void an_orphan_descends_from_its_group(void **state AS_UNUSED)
     close(up[1]);
 }
 
-static void a_command_may_hold_anything(void **state AS_UNUSED)
+static void a_command_may_have_any_character(void **state AS_UNUSED)
 {
     char name[AS_PROCESS_ANCESTRY_COMMAND];
     struct asked a = {.wanted = getpid()};
@@ -138,7 +138,7 @@ static void a_command_may_hold_anything(void **state AS_UNUSED)
     fell(f.child);
 }
 
-static void who_has_gone_descends_from_nobody(void **state AS_UNUSED)
+static void a_process_that_has_ended_has_no_ancestors(void **state AS_UNUSED)
 {
     char name[AS_PROCESS_ANCESTRY_COMMAND];
     struct asked a = {.wanted = getpid()};
@@ -160,8 +160,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_descends_from_its_parents),
         cmocka_unit_test(an_orphan_descends_from_its_group),
-        cmocka_unit_test(a_command_may_hold_anything),
-        cmocka_unit_test(who_has_gone_descends_from_nobody),
+        cmocka_unit_test(a_command_may_have_any_character),
+        cmocka_unit_test(a_process_that_has_ended_has_no_ancestors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

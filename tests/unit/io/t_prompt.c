@@ -38,7 +38,7 @@ static void *note(void *arg)
     return NULL;
 }
 
-static void a_slice_is_set_inherited_and_taken_back(void **state AS_UNUSED)
+static void a_slice_is_set_inherited_and_reset(void **state AS_UNUSED)
 {
     struct attr before = attributes(), after, of_thread;
     int err = as_prompt_set_slice(AS_PROMPT_SLICE);
@@ -75,7 +75,7 @@ static void other_policies_are_left_alone(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slice_is_set_inherited_and_taken_back),
+        cmocka_unit_test(a_slice_is_set_inherited_and_reset),
         cmocka_unit_test(other_policies_are_left_alone),
     };
 

@@ -95,7 +95,7 @@ static void says(const struct as_resource_holder *h, const char *want)
 }
 
 /* Bound here, so that the port is known; closed here, so that the other process alone has it. */
-static void who_listens_on_a_port(void **state AS_UNUSED)
+static void finds_the_listener_of_a_port(void **state AS_UNUSED)
 {
     struct as_resource_holder h;
     int fd, e;
@@ -117,7 +117,7 @@ static void who_listens_on_a_port(void **state AS_UNUSED)
     assert_false(as_resource_holder_of_port(&h, port));
 }
 
-static void who_has_a_file_open(void **state AS_UNUSED)
+static void finds_the_process_with_an_open_file(void **state AS_UNUSED)
 {
     char path[128];
     struct as_resource_holder h;
@@ -163,8 +163,8 @@ static void a_server_is_known_by_its_lock(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_listens_on_a_port),
-        cmocka_unit_test(who_has_a_file_open),
+        cmocka_unit_test(finds_the_listener_of_a_port),
+        cmocka_unit_test(finds_the_process_with_an_open_file),
         cmocka_unit_test(a_server_is_known_by_its_lock),
     };
 

@@ -67,7 +67,7 @@ static void bytes_and_descriptors_arrive_together(void **state AS_UNUSED)
     assert_int_equal(n, 0);
 }
 
-static void of_a_long_datagram_the_true_length_is_told(void **state AS_UNUSED)
+static void a_long_datagram_reports_its_full_length(void **state AS_UNUSED)
 {
     int fds[AS_RIGHTS_MAX];
     uint32_t n;
@@ -131,7 +131,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(bytes_and_descriptors_arrive_together),
-        TEST(of_a_long_datagram_the_true_length_is_told),
+        TEST(a_long_datagram_reports_its_full_length),
         TEST(a_full_socket_and_an_end),
         TEST(who_has_no_room_is_told),
     };

@@ -116,7 +116,7 @@ static void says(struct as_buf *b, const char *want)
     as_buf_drop(b, b->n);
 }
 
-static void who_is_there(void **state AS_UNUSED)
+static void processes_of_a_server_are_found(void **state AS_UNUSED)
 {
     struct server s = start();
     struct as_server_processes f;
@@ -137,7 +137,7 @@ static void who_is_there(void **state AS_UNUSED)
     end(&s);
 }
 
-static void who_is_stopped(void **state AS_UNUSED)
+static void stopped_processes_are_reported(void **state AS_UNUSED)
 {
     struct server s = start();
     struct as_server_processes f;
@@ -160,7 +160,7 @@ static void who_is_stopped(void **state AS_UNUSED)
     end(&s);
 }
 
-static void nobody_is_there(void **state AS_UNUSED)
+static void no_server_no_processes(void **state AS_UNUSED)
 {
     struct server s = start();
     struct as_server_processes f;
@@ -179,9 +179,9 @@ static void nobody_is_there(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_there),
-        cmocka_unit_test(who_is_stopped),
-        cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(processes_of_a_server_are_found),
+        cmocka_unit_test(stopped_processes_are_reported),
+        cmocka_unit_test(no_server_no_processes),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -64,7 +64,7 @@ static void a_region_is_a_range_of_an_object(void **state AS_UNUSED)
     assert_int_equal(got[2], (uint8_t)(150 * 7)); /* not a byte beyond */
 }
 
-static void bounds_are_those_of_the_region(void **state AS_UNUSED)
+static void ranges_must_be_in_the_region(void **state AS_UNUSED)
 {
     uint8_t got[64];
 
@@ -215,7 +215,7 @@ static void objects_with_a_list_of_users(void **state AS_UNUSED)
 }
 
 /* Users have names of their own, and limits together. */
-static void a_region_is_its_users(void **state AS_UNUSED)
+static void a_region_belongs_to_its_user(void **state AS_UNUSED)
 {
     uid_t other = US + 1;
     uint8_t got;
@@ -316,14 +316,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_region_is_a_range_of_an_object, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bounds_are_those_of_the_region, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ranges_must_be_in_the_region, set_up, tear_down),
         cmocka_unit_test_setup_teardown(registrations_that_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(limits_hold, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_object_that_shrinks_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_object_without_its_name_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(objects_of_users, set_up, tear_down),
         cmocka_unit_test_setup_teardown(objects_with_a_list_of_users, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_region_is_its_users, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_region_belongs_to_its_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_of_objects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(regions_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unregistered_while_in_use, set_up, tear_down),
