@@ -10,7 +10,7 @@ void as_buf_fini(struct as_buf *b)
 
 uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n)
 {
-    /* NULL says that memory is out, so there is always room for a byte */
+    /* at least one byte: NULL must only mean that memory is out */
     size_t need = b->n + AS_MAX(n, (size_t)1);
 
     AS_ASSERT(need >= n);
@@ -81,8 +81,8 @@ void as_buf_drop(struct as_buf *b, size_t n)
         memmove(b->p, b->p + n, b->n);
 }
 
-/* Length of the UTF-8 sequence at p (1–4), 0 when it is none (RFC 3629: no surrogates, no
- * overlong). */
+/* Length of the UTF-8 sequence at p (1–4); 0 when it is invalid (RFC 3629: neither surrogates nor
+ * overlong forms). */
 static size_t utf8_len(const uint8_t *p, size_t n)
 {
     uint32_t c;

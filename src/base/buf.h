@@ -1,7 +1,7 @@
-/* base/buf.h — a growable run of bytes with one owner.
+/* base/buf.h — a growable byte buffer with one owner.
  *
- * For output that we size ourselves (texts, frames, headers). What a peer sizes is bounded by the
- * caller before it is appended.
+ * For output whose size our own code decides (texts, frames, headers); out of memory ends the
+ * process. The caller bounds a size that a peer decides before it appends.
  */
 #ifndef AS_BASE_BUF_H
 #define AS_BASE_BUF_H
@@ -23,19 +23,19 @@ static inline void as_buf_init(struct as_buf *b)
 
 void as_buf_fini(struct as_buf *b);
 
-/* Room for n more bytes at the end, not yet counted in b->n; the pointer lives until the next call.
- */
+/* Room for n more bytes at the end, not yet counted in b->n. The pointer is valid until the next
+ * call. */
 uint8_t *as_buf_reserve(struct as_buf *b, size_t n);
-/* The same for what one client asks for, who alone is refused: NULL when memory is out. */
+/* The same, but NULL when memory is out: for bytes of one client, whose request is then refused. */
 uint8_t *as_buf_try_reserve(struct as_buf *b, size_t n);
 void as_buf_add(struct as_buf *b, const void *p, size_t n);
 void as_buf_str(struct as_buf *b, const char *z);
 void as_buf_printf(struct as_buf *b, const char *fmt, ...) AS_PRINTF(2, 3);
 void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 0)
     __attribute__((nonnull(1, 2)));
-/* Drops n bytes at the front. */
+/* Removes the first n bytes. */
 void as_buf_drop(struct as_buf *b, size_t n);
-/* "text" as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* Appends `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void as_buf_json(struct as_buf *b, struct as_str s);
 
 static inline struct as_str as_buf_slice(const struct as_buf *b)

@@ -1,6 +1,7 @@
-/* base/counter.h — a number that one thread counts and any thread may read.
+/* base/counter.h — a counter that one thread writes and any thread may read.
  *
- * Single writer: a relaxed load and store instead of a locked add; readers see some recent value.
+ * With a single writer a plain add and a relaxed store suffice, without a locked instruction.
+ * Readers see some recent value.
  */
 #ifndef AS_BASE_COUNTER_H
 #define AS_BASE_COUNTER_H
@@ -12,7 +13,6 @@ static inline void as_counter_add(uint64_t *c, uint64_t n)
     __atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
 }
 
-/* For a number that falls as well. */
 static inline void as_counter_sub(uint64_t *c, uint64_t n)
 {
     __atomic_store_n(c, *c - n, __ATOMIC_RELAXED);

@@ -28,7 +28,8 @@
 
 #define AS_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-/* Our own bugs end the process, in release builds too; bytes of a peer are never asserted on. */
+/* For our own bugs only: a failed assertion ends the process, in release builds too. Input of a
+ * peer is never asserted on. */
 #define AS_ASSERT(cond)                                                                            \
     do {                                                                                           \
         if (__builtin_expect(!(cond), 0))                                                          \
@@ -42,9 +43,10 @@ __attribute__((noreturn, unused)) static inline void as_assert_fail(const char *
     abort();
 }
 
-/* Small allocations that only our own code sizes: out of memory ends the process with a message and
- * AS_EXIT_SYSTEM (base/fatal.h), and whoever started it starts it again. What a peer can size is
- * bounded first and taken with plain malloc, whose failure sheds. */
+/* For small allocations whose size only our own code decides. Out of memory, the process writes a
+ * message and ends with AS_EXIT_SYSTEM (base/fatal.h); its parent starts it again. A size that a
+ * peer decides is bounded first and allocated by plain malloc; when that fails, the request is
+ * refused. */
 static inline void *as_xalloc(size_t n)
 {
     void *p = calloc(1, n ? n : 1);

@@ -18,7 +18,7 @@ static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false, '
 #undef X
 };
 
-/* By number, as gRPC defines them (status codes, 0 to 16). */
+/* Indexed by gRPC status code, 0 to 16. */
 static const struct {
     const char *name;
     uint32_t http;
@@ -42,7 +42,7 @@ static const struct {
     {"UNAUTHENTICATED", 401},
 };
 
-/* A number that no row has is a bug of ours, and INTERNAL to whoever reads it. */
+/* A number without a row is our own bug; callers see AS_EINTERNAL. */
 static const struct row *row_of(int err)
 {
     if (err > 0 || err <= -(int)AS_ERR_ROWS)

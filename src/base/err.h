@@ -1,8 +1,8 @@
-/* base/err.h — the one table of errors.
+/* base/err.h — the table of all errors.
  *
- * Functions return 0 or a negative AS_E… code. A row fixes what a client sees: text, gRPC status,
- * HTTP status, whether trying again can help, and who is to blame. gRPC numbers are those of
- * google.rpc.Code; HTTP numbers follow protocols.md §1.4 (deadline: 504 on /v2).
+ * Functions return 0 or a negative AS_E… code. A row decides what a client sees (text, gRPC status,
+ * HTTP status), whether a retry can help, and which side caused the error. gRPC numbers are those
+ * of google.rpc.Code.
  */
 #ifndef AS_BASE_ERR_H
 #define AS_BASE_ERR_H
@@ -18,7 +18,7 @@
     X(EHEADERS, "header fields over the limit", 8, 431, false, 'c')                                \
     X(EMEDIA, "unsupported media type", 12, 415, false, 'c')                                       \
     X(EDEADLINE, "deadline exceeded", 4, 504, false, 'n')                                          \
-    X(ESLOW, "the request stopped coming", 4, 408, false, 'c')                                     \
+    X(ESLOW, "the request did not arrive in time", 4, 408, false, 'c')                             \
     X(ECANCELLED, "cancelled", 1, 499, false, 'c')                                                 \
     X(EUNAVAILABLE, "unavailable", 14, 503, true, 's')                                             \
     X(EMAYHAVERUN, "the worker died; the request may have executed", 14, 503, false, 'w')          \
@@ -34,12 +34,12 @@
     X(EIO, "input/output error", 14, 503, true, 's')                                               \
     X(EUNAUTHENTICATED, "not authenticated", 16, 401, false, 'c')                                  \
     X(EHUNG, "the handler ran for longer than its execution timeout", 4, 504, false, 'w')          \
-    X(EPOISON, "the same request has ended workers; it is refused for a while", 13, 500, false,    \
-      'c')                                                                                         \
-    X(ESUSPECT, "a request like it has ended a worker; none was free to run it alone", 14, 503,    \
-      true, 's')                                                                                   \
-    X(EUNTAKEN, "the answer was dropped, too many wait for clients to take them", 8, 503, false,   \
-      'c')
+    X(EPOISON, "this request has ended workers and is refused for a while", 13, 500, false, 'c')   \
+    X(ESUSPECT,                                                                                    \
+      "a request like this one has ended a worker, and no worker was free to run it alone", 14,    \
+      503, true, 's')                                                                              \
+    X(EUNTAKEN, "the response was dropped: too many responses wait to be read by their clients",   \
+      8, 503, false, 'c')
 
 enum as_err {
     AS_OK = 0,
@@ -49,23 +49,23 @@ enum as_err {
         AS_ERR_ROWS
 };
 
-/* The codes are public (anyserve/types.h), and so are frozen: rows are appended. */
+/* The codes are public (anyserve/types.h) and never change: new rows are appended. */
 #define X(name, text, grpc, http, retry, blame)                                                    \
     static_assert((int)AS_##name == -(int)AS_##name##_ROW, "the table and the public codes");
 AS_ERR_TABLE(X)
 #undef X
 
-/* As as_err_name and as_err_text do, all take 0 or a negative AS_E… code; anything else reads as
- * AS_EINTERNAL. */
+/* All take 0 or a negative AS_E… code, as as_err_name and as_err_text do (anyserve/types.h). Any
+ * other number counts as AS_EINTERNAL. */
 uint32_t as_err_grpc(int err);  /* gRPC status number, 0 for AS_OK */
 uint32_t as_err_http(int err);  /* HTTP status, 200 for AS_OK */
-bool as_err_retryable(int err); /* may the same request be tried again at once or later? */
+bool as_err_retryable(int err); /* can the same request succeed when it is sent again? */
 char as_err_blame(int err);     /* 'c' client, 'w' worker, 's' server, 'n' nobody */
 
 /* gRPC status names as users write them ("RESOURCE_EXHAUSTED"); -1 / NULL when unknown. */
 int as_grpc_status_of(const char *name);
 const char *as_grpc_status_name(uint32_t status);
-/* The HTTP status of what a handler raised with a gRPC status: as google.rpc.Code says. */
+/* The HTTP status for a gRPC status that a handler raised, as google.rpc.Code maps them. */
 uint32_t as_grpc_status_http(uint32_t status);
 
 #endif

@@ -17,7 +17,7 @@ void as_fatal_run_cleanup(void)
 {
     void (*cleanup_fn)(void *ctx) = cleanup;
 
-    cleanup = NULL; /* it may fail itself */
+    cleanup = NULL; /* it may end up here itself */
     if (cleanup_fn)
         cleanup_fn(cleanup_ctx);
 }
@@ -25,7 +25,7 @@ void as_fatal_run_cleanup(void)
 __attribute__((noreturn)) static void exit_system(void)
 {
     as_fatal_run_cleanup();
-    _Exit(AS_EXIT_SYSTEM); /* other threads run on: nothing of theirs is torn down */
+    _Exit(AS_EXIT_SYSTEM); /* no atexit handlers: other threads still use what those tear down */
 }
 
 void as_fatal_memory(size_t n)

@@ -1,7 +1,7 @@
-/* base/list.h — intrusive doubly linked list with a head node.
+/* base/list.h — an intrusive doubly linked list with a head node.
  *
- * The list owns nothing: a member carries a node and unlinks itself before it goes. A node that is
- * in no list points at itself, so that unlinking twice is harmless.
+ * The list owns nothing: a member embeds a node and must be removed before it is freed. A node that
+ * is in no list points at itself, so removing it twice is harmless.
  */
 #ifndef AS_BASE_LIST_H
 #define AS_BASE_LIST_H
@@ -48,7 +48,7 @@ static inline struct as_list *as_list_pop(struct as_list *head) /* from the fron
 
     if (n == head)
         return NULL;
-    /* as_list_remove, but by way of the head: who reads this sees that the head changes */
+    /* as as_list_remove does, but written with `head`, so that a static analyzer sees it change */
     head->next = n->next;
     head->next->prev = head;
     n->next = n->prev = n;
@@ -56,7 +56,7 @@ static inline struct as_list *as_list_pop(struct as_list *head) /* from the fron
 }
 
 #define AS_LIST_ENTRY(n, type, member) AS_CONTAINER(n, type, member)
-/* The current member may be removed inside the loop. */
+/* Only the current member may be removed inside the loop. */
 #define AS_LIST_EACH(it, head)                                                                     \
     for (struct as_list *it = (head)->next, *it##_next = it->next; it != (head);                   \
          it = it##_next, it##_next = it->next)

@@ -2,8 +2,8 @@
 
 #include <stdarg.h>
 
-/* With a process name and a time in front it is still one atomic write to a pipe (PIPE_BUF, 4096
- * on Linux). */
+/* Leaves room for a process name and a time in front, so that a line is still one atomic write to a
+ * pipe (PIPE_BUF: 4096 bytes on Linux). */
 #define LINE_MAX_BYTES 4000
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -22,7 +22,7 @@ int as_log_level_of(const char *name)
     return -1;
 }
 
-/* Relaxed: a line more or less while the level changes does not matter. */
+/* Relaxed: one line more or less while the level changes does not matter. */
 void as_log_set_level(struct as_log *log, enum as_log_level level)
 {
     __atomic_store_n(&log->level, level, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
-/* base/loghist.h — latencies in a log-linear histogram: 1/64 relative error, no allocation.
+/* base/loghist.h — a log-linear histogram of latencies: 1/64 relative error, no allocation.
  *
- * As in an HdrHistogram: every power of two is cut into 64 equal buckets, so that any 64-bit value
- * has a place and a quantile is never more than 1/64 below the true one, and never above it. Values
- * below 128 are exact. Adding costs a few instructions. Pure; one thread.
+ * Like an HdrHistogram: every power of two is split into 64 equal buckets, which covers all 64-bit
+ * values. A quantile is at most 1/64 below the true value and never above it; values below 128 are
+ * exact. Adding a value costs a few instructions. Pure; one thread.
  */
 #ifndef AS_BASE_LOGHIST_H
 #define AS_BASE_LOGHIST_H
@@ -11,7 +11,7 @@
 
 #define AS_LOGHIST_SUB_BITS 6u
 
-/* 32-bit buckets: a run has fewer calls of one length than that. */
+/* 32-bit counts suffice: no run has 2^32 calls in one bucket. */
 struct as_loghist {
     uint64_t n;
     as_ns max;
@@ -44,8 +44,9 @@ static inline void as_loghist_add(struct as_loghist *h, as_ns v)
     h->bucket[as_loghist_index(v)]++;
 }
 
-/* The value below which `share` (0–1) of the samples lie: the sample of rank ⌊n · share⌋ (from 0),
- * cut down to its bucket; the largest when there is no such rank; 0 without samples. */
+/* The value below which `share` (0–1) of the samples lie: the lower bound of the bucket with the
+ * sample of rank ⌊n · share⌋ (from 0). The largest sample when there is no such rank; 0 without
+ * samples. */
 static inline as_ns as_loghist_quantile(const struct as_loghist *h, double share)
 {
     uint64_t rank = (uint64_t)((double)h->n * share), seen = 0;

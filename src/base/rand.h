@@ -1,6 +1,6 @@
-/* base/rand.h — small random generator (splitmix64) whose state the caller keeps.
+/* base/rand.h — a small random generator (splitmix64); the caller holds its state.
  *
- * For routing and tests, so that a seed repeats a run. Not for tokens: those come from the kernel.
+ * For routing and tests, where a seed repeats a run. Not for secrets: tokens come from the kernel.
  */
 #ifndef AS_BASE_RAND_H
 #define AS_BASE_RAND_H
@@ -22,7 +22,7 @@ static inline uint64_t as_rand_next(struct as_rand *r)
     return z ^ (z >> 31);
 }
 
-/* 0 … n-1, n > 0 (bias below 2^-32 for n < 2^32) */
+/* A number from 0 to n - 1; n > 0. The bias is below 2^-32 for n < 2^32. */
 static inline uint64_t as_rand_below(struct as_rand *r, uint64_t n)
 {
     return (uint64_t)(((as_u128)as_rand_next(r) * n) >> 64);

@@ -16,7 +16,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The run of digits at `i`: its length without leading zeros, and where those begin. */
+/* Skips the run of digits at *i. Returns its length without leading zeros; *ret_p: where the digits
+ * behind those begin. */
 static size_t skip_digits(struct as_str s, size_t *i, const char **ret_p)
 {
     size_t from;

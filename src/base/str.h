@@ -1,7 +1,7 @@
-/* base/str.h — slices of bytes that somebody else owns.
+/* base/str.h — slices: pointer and length of bytes that another object owns.
  *
- * A slice is not terminated by NUL and may hold any byte. Who owns the bytes is said where a slice
- * is handed out. The type itself is in the public header.
+ * A slice has no NUL at its end and may hold any byte. A function that returns a slice says who
+ * owns the bytes. The type itself is in the public header (anyserve/types.h).
  */
 #ifndef AS_BASE_STR_H
 #define AS_BASE_STR_H
@@ -23,17 +23,18 @@ static inline bool as_str_eq(struct as_str a, struct as_str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-/* Hash for tables inside the process (FNV-1a, 64 bit); not for hostile keys without a bound. */
+/* FNV-1a, 64 bit, for tables inside the process. A client can find collisions: bound the number of
+ * keys that clients choose. */
 uint64_t as_str_hash(struct as_str s);
 
-/* Natural order: runs of digits compare as numbers of any length, the rest as bytes.
- * <0, 0, >0; 0 only for equal slices ("01" and "1" differ, the shorter spelling first). */
+/* Compares in natural order ("v9" before "v10"): runs of digits as numbers of any length, the rest
+ * as bytes. <0, 0, >0; 0 only for equal slices ("1" comes before "01"). */
 int as_str_compare_natural(struct as_str a, struct as_str b);
 
-/* The slice is a decimal number without sign that fits: 0, else AS_EINVALID. */
+/* Parses a decimal number without sign. 0; AS_EINVALID: not such a number, or above 2^64-1. */
 int as_str_u64(struct as_str s, uint64_t *ret_v);
 
-/* A copy with a NUL behind it; the caller frees. */
+/* A copy with a NUL at its end; the caller frees it. */
 char *as_str_dup(struct as_str s);
 
 #endif

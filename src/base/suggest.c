@@ -1,8 +1,9 @@
 #include "base/suggest.h"
 
-#define LONGEST 64u /* longer names get no hint: the table below is on the stack */
+#define LONGEST                                                                                    \
+    64u /* bytes; longer names get no hint, since the table of distances is on the stack */
 
-/* Damerau–Levenshtein, restricted: typed in the wrong order is the most common slip. */
+/* Restricted Damerau–Levenshtein: two letters in the wrong order, the most common slip, cost 1. */
 static uint32_t edit_distance(struct as_str a, struct as_str b)
 {
     uint32_t d[LONGEST + 1][LONGEST + 1];

@@ -1,8 +1,8 @@
-/* base/suggest.h — the known name that somebody most likely meant.
+/* base/suggest.h — finds the known name that is closest to a mistyped one ("did you mean …?").
  *
- *     struct as_suggest near = {.key = typed};
- *     for each known name: as_suggest_offer(&near, name);
- *     as_suggest_best(&near)
+ *     struct as_suggest suggest = {.key = typed};
+ *     for each known name: as_suggest_offer(&suggest, name);
+ *     as_suggest_best(&suggest)
  */
 #ifndef AS_BASE_SUGGEST_H
 #define AS_BASE_SUGGEST_H
@@ -10,14 +10,14 @@
 #include "base/str.h"
 
 struct as_suggest {
-    struct as_str key; /* what was typed; the caller sets it, the rest is 0 */
+    struct as_str key; /* the name as typed; set by the caller, who zeroes the rest */
     struct as_str best;
-    uint32_t distance; /* of best, + 1; 0: none was offered */
+    uint32_t distance; /* edit distance of `best`, plus 1; 0: no name was offered */
 };
 
-/* The slice must live as long as it may be the best. */
+/* `name` must stay valid until the last call of as_suggest_best. */
 void as_suggest_offer(struct as_suggest *n, struct as_str name);
-/* The closest name; p NULL when none is similar: a wrong hint is worse than none. */
+/* The closest name, or a NULL slice when no name is similar: a wrong hint is worse than none. */
 struct as_str as_suggest_best(const struct as_suggest *n);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/err.h"
 
 static const struct {
-    char name[8]; /* so that a name is compared as one number */
+    char name[8]; /* of fixed size: a name is compared as one 64-bit number */
     uint8_t size;
 } types[AS_DT_COUNT] = {
     [AS_DT_INVALID] = {"INVALID", 0}, [AS_DT_BOOL] = {"BOOL", 1},

@@ -66,7 +66,7 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     if (n > SIZE_MAX / 2)
         return NULL;
     size = AS_MAX(n + align, (size_t)BLOCK_MIN);
-    /* a request sizes this, and a request can be refused */
+    /* not as_xalloc: the size comes from a request, and a request can be refused */
     b = as_slab_get(sizeof(*b) + size);
     if (!b)
         return NULL;

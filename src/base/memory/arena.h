@@ -1,7 +1,7 @@
 /* base/memory/arena.h — memory that lives as long as one request.
  *
- * Bump allocation out of a first block that the arena's owner provides (so that a small request
- * allocates nothing), then out of blocks from the heap. Nothing is freed alone; reset drops all.
+ * Bump allocation from a first block that the arena's owner provides, so that a small request needs
+ * no heap, then from blocks of the heap. Allocations are only freed all together, by a reset.
  */
 #ifndef AS_BASE_MEMORY_ARENA_H
 #define AS_BASE_MEMORY_ARENA_H
@@ -11,20 +11,19 @@
 struct as_arena_block;
 
 struct as_arena {
-    uint8_t *p, *end;            /* free room of the current block */
-    uint8_t *first, *first_end;  /* the owner's block; may be NULL */
+    uint8_t *p, *end;            /* the free part of the current block */
+    uint8_t *first, *first_end;  /* the owner's block, or NULL */
     struct as_arena_block *heap; /* newest first */
 };
 
 /* `first` must be 16-byte aligned and outlive the arena; NULL and 0 for none. */
 void as_arena_init(struct as_arena *a, void *first, size_t n);
-void as_arena_reset(struct as_arena *a); /* all allocations are gone; heap blocks are freed */
+void as_arena_reset(struct as_arena *a); /* frees all allocations, and the blocks of the heap */
 void as_arena_fini(struct as_arena *a);
 
-/* n bytes aligned to `align` (a power of two, at most 4096), not zeroed; NULL when memory is out.
- */
+/* n bytes, not zeroed, aligned to `align` (a power of two, at most 4096). NULL: out of memory. */
 void *as_arena_alloc(struct as_arena *a, size_t n, size_t align);
-/* A copy with a NUL behind it, or NULL when memory is out. */
+/* A copy with a NUL at its end. NULL: out of memory. */
 char *as_arena_dup(struct as_arena *a, struct as_str s);
 
 #endif

@@ -9,18 +9,18 @@
 
 #define HEAD_BYTES AS_ALIGN(sizeof(struct as_blob), AS_BLOB_ALIGN)
 
-/* AddressSanitizer sees where a run of the heap ends, of pages it does not. */
+/* With AddressSanitizer all memory comes from the heap: there it detects accesses out of bounds. */
 #ifdef __SANITIZE_ADDRESS__
 #define MAPPED_MIN SIZE_MAX
 #else
 #define MAPPED_MIN AS_PAGES_MIN
 #endif
 
-static_assert(AS_BLOB_FIRST > AS_PAGES_MIN - 1, "what is extended lies in pages");
+static_assert(AS_BLOB_FIRST >= AS_PAGES_MIN, "a blob that grows is in a run of pages");
 
-static_assert(AS_SLAB_ALIGN >= AS_BLOB_ALIGN, "a small one lies in a slab");
+static_assert(AS_SLAB_ALIGN >= AS_BLOB_ALIGN, "a small blob is in a slab");
 
-/* `p` has room for n bytes behind the head. */
+/* `p` has room for the header and n bytes, or is NULL. */
 static struct as_blob *init_blob(void *p, size_t n, size_t mapped)
 {
     struct as_blob *b = p;
@@ -43,7 +43,6 @@ struct as_blob *as_blob_new(size_t n)
 
     if (n > SIZE_MAX / 2)
         return NULL;
-    /* 64 bytes: a cache line, and as much as any vector load of numpy's asks for */
     p = n >= MAPPED_MIN ? as_pages_get(HEAD_BYTES + n, &mapped) : as_slab_get(HEAD_BYTES + n);
     return init_blob(p, n, mapped);
 }
@@ -58,7 +57,6 @@ void as_blob_unref(struct as_blob *b)
 {
     if (!b)
         return;
-    /* acquire: whoever frees it sees the last reads and writes of all who had it */
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
     as_live_sub(b->n);
@@ -70,14 +68,15 @@ void as_blob_unref(struct as_blob *b)
         as_slab_put(b);
 }
 
-/* --- charged ones --- */
+/* --- charged blobs --- */
 
 static int charge(struct as_account *account, size_t n)
 {
     return !account || as_account_try_charge(account, n) ? 0 : AS_EFULL;
 }
 
-/* Of n bytes that are charged. */
+/* Attaches the account, to which n bytes are charged already, to the new blob `b`; NULL: it could
+ * not be allocated, so the charge ends. */
 static int finish_charged(struct as_blob *b, struct as_account *account, size_t n,
                           struct as_blob **ret_b)
 {
@@ -109,14 +108,14 @@ int as_blob_new_growing(struct as_account *account, size_t total, struct as_blob
     err = charge(account, first);
     if (err)
         return err;
-    /* a run that fits all of it is there already: it need not grow */
+    /* when a cached run has room for all of it, it never has to move */
     if (total >= MAPPED_MIN)
         p = as_pages_reuse(HEAD_BYTES + total, &mapped);
     return finish_charged(p ? init_blob(p, first, mapped) : as_blob_new(first), account, first,
                           ret_b);
 }
 
-/* NULL: no memory, b is as it was. */
+/* Moves b to memory for n bytes. NULL: out of memory, b is unchanged. */
 static struct as_blob *move_larger(struct as_blob *b, size_t n)
 {
     struct as_blob *to;
@@ -167,7 +166,7 @@ int as_blob_grow(struct as_blob **blob, size_t n)
 
 void as_blob_truncate(struct as_blob *b, size_t n)
 {
-    AS_ASSERT(n && n <= b->n); /* one byte keeps the account */
+    AS_ASSERT(n && n <= b->n); /* with no byte charged, the account could be freed too early */
     as_live_sub(b->n - n);
     if (b->account)
         as_account_uncharge(b->account, b->n - n);

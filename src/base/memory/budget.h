@@ -1,16 +1,16 @@
-/* base/memory/budget.h — a bound on what clients make the process hold, and the part that each of
- * them holds.
+/* base/memory/budget.h — a limit on the bytes that the process holds for clients, and a fair share
+ * of it for each connection.
  *
- * A budget is the process's. An account is one connection's part of it: what is charged to it
- * counts in the budget, too. An account may take more while it then holds no more than as much as
- * is left free, times share / (100 - share): with 50 percent, no more than is free. So one account
- * alone gets its share of the limit, and n that take all they can leave a part of the limit to
- * those who want little: with 50 percent each of them, and the free rest, is a part in n + 1.
+ * A budget belongs to the process, an account to one connection. Bytes that are charged to an
+ * account count in its budget too. A charge is accepted when the account then has at most
+ * share / (100 - share) times the bytes that are still free: with a share of 50 percent, at most as
+ * many as are free. So a single account gets `share` percent of the limit. Of n greedy accounts
+ * with a share of 50 percent, each gets one part in n + 1, and one part stays free for others.
  *
- * Charges are given back by whoever holds the bytes (a request, or a blob: base/memory/blob.h),
- * maybe after the connection has gone: an account lives while it has users or holds anything.
- * Charging: any thread that knows it alive; users: one thread. The counts need no order with other
- * memory.
+ * The owner of the bytes (a request, or a blob: base/memory/blob.h) ends the charge, maybe after
+ * the connection has gone: an account lives while it has users or charged bytes. Threads: any may
+ * charge an account that it knows to be alive; only one adds and removes users. The counts need no
+ * order with other memory, so they are relaxed.
  */
 #ifndef AS_BASE_MEMORY_BUDGET_H
 #define AS_BASE_MEMORY_BUDGET_H
@@ -21,27 +21,27 @@
 
 struct as_budget {
     _Atomic uint64_t used;     /* bytes */
-    _Atomic uint64_t refusals; /* so many times there was no room, ever */
+    _Atomic uint64_t refusals; /* charges that were refused since the start */
     uint64_t limit;            /* bytes, at most 2^50 */
     uint32_t share;            /* percent of the limit that one account may hold, 1 … 100 */
 };
 
-#define AS_ACCOUNT_OPEN ((uint64_t)1 << 62) /* in `charged`: it has users */
+#define AS_ACCOUNT_OPEN ((uint64_t)1 << 62) /* a flag in `charged`: the account has users */
 
 struct as_account {
     struct as_budget *budget;
-    _Atomic uint64_t charged; /* bytes; as_account_charged */
+    _Atomic uint64_t charged; /* bytes, and AS_ACCOUNT_OPEN; read by as_account_charged */
     uint32_t users;
 };
 
-/* With one user; NULL when memory is out. */
+/* With one user. NULL: out of memory. */
 struct as_account *as_account_new(struct as_budget *b);
 static inline void as_account_ref(struct as_account *a)
 {
     a->users++;
 }
 void as_account_unref(struct as_account *a); /* NULL is fine */
-void as_account_free(struct as_account *a);  /* for as_account_uncharge */
+void as_account_free(struct as_account *a);  /* only for as_account_uncharge */
 
 static inline uint64_t as_budget_used(const struct as_budget *b)
 {
@@ -55,7 +55,7 @@ static inline uint64_t as_budget_free(const struct as_budget *b)
     return used < b->limit ? b->limit - used : 0;
 }
 
-/* The most that one account may ever hold. */
+/* The most bytes that can ever be charged to one account. */
 static inline uint64_t as_budget_account_limit(const struct as_budget *b)
 {
     return b->limit / 100 * b->share + b->limit % 100 * b->share / 100;
@@ -66,7 +66,7 @@ static inline uint64_t as_account_charged(const struct as_account *a)
     return atomic_load_explicit(&a->charged, memory_order_relaxed) & ~AS_ACCOUNT_OPEN;
 }
 
-/* May an account hold so much of a budget of which so much is used then? */
+/* May an account have `charged` bytes when `used` bytes of the budget are used, those included? */
 static inline bool as_budget_allows(const struct as_budget *b, uint64_t charged, uint64_t used)
 {
     return used <= b->limit && charged * (100 - b->share) <= (b->limit - used) * b->share;
@@ -74,23 +74,22 @@ static inline bool as_budget_allows(const struct as_budget *b, uint64_t charged,
 
 static inline void as_account_uncharge(struct as_account *a, uint64_t n)
 {
-    if (!n) /* then it may have gone */
+    if (!n) /* without a charge, the account may be freed already */
         return;
     atomic_fetch_sub_explicit(&a->budget->used, n, memory_order_relaxed);
-    /* release: who frees it comes after all others */
+    /* acquire-release: the account is freed after all other threads are done with it */
     if (atomic_fetch_sub_explicit(&a->charged, n, memory_order_acq_rel) == n)
         as_account_free(a);
 }
 
-/* For what is there already and cannot be refused. */
+/* Charges bytes that exist already and cannot be refused any more. */
 static inline void as_account_charge(struct as_account *a, uint64_t n)
 {
     atomic_fetch_add_explicit(&a->charged, n, memory_order_relaxed);
     atomic_fetch_add_explicit(&a->budget->used, n, memory_order_relaxed);
 }
 
-/* False: there is no room for n bytes now, nothing was taken. The caller keeps the account alive.
- */
+/* False: there is no room for n bytes now, and nothing was charged. */
 static inline bool as_account_try_charge(struct as_account *a, uint64_t n)
 {
     struct as_budget *b = a->budget;
@@ -105,7 +104,7 @@ static inline bool as_account_try_charge(struct as_account *a, uint64_t n)
     return false;
 }
 
-/* Would it have room for n bytes now? Counts as a refusal when it has not. */
+/* Would as_account_try_charge accept n bytes now? If not, it counts as a refusal. */
 static inline bool as_account_has_room(struct as_account *a, uint64_t n)
 {
     struct as_budget *b = a->budget;
@@ -117,7 +116,7 @@ static inline bool as_account_has_room(struct as_account *a, uint64_t n)
     return false;
 }
 
-/* Is it one of those that leave little to others: does it hold more than half of what is free? */
+/* Does the account leave little to others: does it have more than half as much as is free? */
 static inline bool as_account_is_greedy(const struct as_account *a)
 {
     return as_account_charged(a) > as_budget_free(a->budget) / 2;

@@ -1,10 +1,10 @@
-/* base/memory/live.h — how many bytes blobs, arenas and output queues hold, of the whole process.
+/* base/memory/live.h — the number of bytes that blobs, arenas and output queues of the process
+ * hold.
  *
- * A gauge for people and for leak tests: after the same work it must be back at the same value. It
- * is the one variable of this folder that belongs to no object, against the rule: the number is the
- * process's, and a pointer to it in every blob and arena would cost more than it tells. Only what
- * comes from the heap is counted, so that a small request, which takes nothing from there, does not
- * touch it. Any thread.
+ * A gauge for metrics and for leak tests: after the same work it must be back at the same value. It
+ * is a global variable, against the rule: the number belongs to the process, and a pointer to it in
+ * every blob and arena would cost more than it is worth. Only memory of the heap is counted, so a
+ * small request, which needs none, does not touch the counter. Any thread.
  */
 #ifndef AS_BASE_MEMORY_LIVE_H
 #define AS_BASE_MEMORY_LIVE_H
@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-extern atomic_size_t as_live_count; /* through the functions only */
+extern atomic_size_t as_live_count; /* only for the functions below */
 
 static inline void as_live_add(size_t n)
 {

@@ -6,18 +6,18 @@
 #include <string.h>
 
 #define CHUNK 65536
-/* Between two references usually stands only a frame's header. */
+/* Behind a reference usually comes only the header of the next frame. */
 #define CHUNK_AFTER_BLOB 512
-/* No single frame of ours is larger (wire/frame/frame.h: table and inline body). */
+/* No frame of ours is larger, with its table and inline body (wire/frame/frame.h). */
 #define ROOM_MAX (2u << 20)
 
-/* What is written to a broken queue: shared by all threads, read by none, and not backed by memory
- * until then. */
+/* Where the bytes of broken queues are written: shared by all threads and never read. It takes no
+ * memory until it is written to. */
 static uint8_t discard_area[ROOM_MAX];
 
 struct as_outq_seg {
     struct as_outq_seg *next;
-    struct as_blob *blob; /* NULL: a chunk of ours, bytes at mem */
+    struct as_blob *blob; /* NULL: a chunk, whose bytes are at mem */
     const uint8_t *p;     /* first byte not yet written */
     size_t n;             /* bytes not yet written */
     size_t cap;           /* chunk: size of mem */
@@ -68,7 +68,7 @@ static struct as_outq_seg *push_segment(struct as_outq *q, size_t cap)
 
     if (q->broken)
         return NULL;
-    /* one chunk is kept, so that a queue that empties every turn allocates nothing */
+    /* a queue that is emptied in every turn of the loop uses its spare chunk again and again */
     if (cap && cap <= CHUNK && q->spare) {
         s = q->spare;
         q->spare = NULL;
@@ -113,7 +113,7 @@ uint8_t *as_outq_alloc(struct as_outq *q, size_t n)
 
 void as_outq_copy(struct as_outq *q, const void *p, size_t n)
 {
-    while (n) { /* in pieces of what room may be asked for */
+    while (n) { /* as_outq_alloc gives at most ROOM_MAX at once */
         size_t k = AS_MIN(n, (size_t)ROOM_MAX);
 
         memcpy(as_outq_alloc(q, k), p, k);
@@ -126,7 +126,7 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n)
 {
     struct as_outq_seg *s;
 
-    /* an empty segment would be an empty iovec, and nothing to drop it by */
+    /* an empty segment would become an empty iovec that as_outq_drop never removes */
     if (!n)
         return;
     s = push_segment(q, 0);

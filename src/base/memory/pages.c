@@ -5,16 +5,16 @@
 
 #define PAGE ((size_t)4096)
 
-struct cached_run { /* lies in the run itself */
+struct cached_run { /* at the start of the run itself */
     size_t n;
-    unsigned age; /* the number of trim_count there old_n been when it was put here */
+    unsigned age; /* trim_count when it was put into the cache */
 };
 
 static _Atomic(struct cached_run *) slots[AS_PAGES_SLOTS];
 static atomic_size_t cached_bytes;
 static atomic_uint trim_count;
 
-/* Few different sizes, so that a run fits the next request of about its size. */
+/* Rounds to one of few sizes, so that a freed run fits the next request of about its size. */
 static size_t round_up(size_t n)
 {
     size_t step = ((size_t)1 << (63 - __builtin_clzll(n))) / 8;
@@ -33,7 +33,7 @@ static struct cached_run *take_slot(_Atomic(struct cached_run *) *slot)
     return k;
 }
 
-/* Into the first empty slot; false: there is none, or enough is cached_run. */
+/* Puts a run into the first empty slot. False: the cache is full. */
 static bool cache_run(struct cached_run *k)
 {
     if (atomic_fetch_add_explicit(&cached_bytes, k->n, memory_order_relaxed) + k->n <=

@@ -5,45 +5,45 @@
 
 #include <stdatomic.h>
 
-/* Eight sizes between a power of two and the next, as of runs of pages; SIZE_STEP_MIN apart at
- * least. */
+/* Eight sizes between a power of two and the next, as for runs of pages, at least SIZE_STEP_MIN
+ * apart. */
 #define SIZE_STEP_MIN      ((size_t)512)
 #define CLASSES_PER_OCTAVE 8u
 #define SIZE_CLASSES       ((size_t)CLASSES_PER_OCTAVE * 18)
-#define RUN_BLOCKS_MIN     4u /* blocks, at least */
+#define RUN_BLOCKS_MIN     4u
 
-#ifdef __SANITIZE_ADDRESS__ /* sees where a block of the heap ends, of ours it does not */
+#ifdef __SANITIZE_ADDRESS__ /* it detects accesses out of bounds only in the heap's own blocks */
 #define FROM_HEAP true
 #else
 #define FROM_HEAP false
 #endif
 
 struct run {
-    struct as_list node;      /* of the runs with room */
-    size_t size, mapped;      /* of a block, block_head included; of the run */
-    struct block_head *free;  /* blocks that were used */
-    uint32_t used, n_touched; /* blocks in use; blocks that ever were, the first ones */
-    uint32_t n;
-    bool idle;        /* without a block since before the last trim */
-    struct run *next; /* of those that are given back */
+    struct as_list node;      /* in size_class.runs while it has a free block */
+    size_t size, mapped;      /* bytes of a block, with its head; bytes of the run */
+    struct block_head *free;  /* freed blocks */
+    uint32_t used, n_touched; /* blocks in use; blocks that were ever used, the first of the run */
+    uint32_t n;               /* blocks that fit */
+    bool idle;                /* empty since before the last trim */
+    struct run *next;         /* in a list of runs to release */
 };
 
-/* Stands before every block. */
+/* In front of every block. */
 struct block_head {
-    struct run *run;         /* NULL: the block is a run of its own, or from the heap */
-    size_t mapped;           /* that run's; 0: from the heap */
-    struct block_head *next; /* of the free ones, or in `deferred_frees` */
+    struct run *run;         /* NULL: the block has a run of its own, or is from the heap */
+    size_t mapped;           /* bytes of its own run; 0: from the heap */
+    struct block_head *next; /* in run.free or deferred_frees */
 } __attribute__((aligned(AS_SLAB_ALIGN)));
 
 struct size_class {
-    struct as_list runs; /* with room (all zero: as if spare); a full one that gets room comes
-                          * first: it is used before those that may soon be without a block */
-    struct run *spare;   /* the one that is kept; it is in the list */
+    struct as_list runs; /* those with a free block; all zero until the first run. A run that was
+                          * full comes first, so that runs with few blocks can become empty */
+    struct run *spare;   /* the empty run that is kept; it is in `runs`, too */
 };
 
-/* Nobody waits: who finds a thread inside takes from the heap, or leaves its block in
- * `deferred_frees` for the next one. So a child of fork, in which that thread does not exist, goes
- * on as well. */
+/* No thread waits for another: when the allocator is locked, a block comes from the heap, and a
+ * freed block goes to deferred_frees, which the next thread empties. So a child of fork works even
+ * if the lock was held by a thread that it does not have. */
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 static _Atomic(struct block_head *) deferred_frees;
 static struct size_class size_classes[SIZE_CLASSES];
@@ -76,7 +76,7 @@ static size_t round_up(size_t n)
     return AS_ALIGN(n, AS_MAX(((size_t)1 << log2_of(n)) / CLASSES_PER_OCTAVE, SIZE_STEP_MIN));
 }
 
-/* Of a size that is rounded. */
+/* `size` is rounded up. */
 static struct size_class *class_of(size_t size)
 {
     size_t log = log2_of(size);
@@ -85,7 +85,7 @@ static struct size_class *class_of(size_t size)
                          ((size >> (log - 3)) & (CLASSES_PER_OCTAVE - 1))];
 }
 
-/* --- what follows is inside --- */
+/* --- with the lock held --- */
 
 static struct block_head *block_at(struct run *r, uint32_t i)
 {
@@ -110,7 +110,8 @@ static struct block_head *take_block(struct size_class *c, struct run *r)
     return h;
 }
 
-/* A run that is to go comes before those in `empty_runs`; returns the first one. */
+/* Frees a block. Returns `empty_runs`, a list of runs to release, with the block's run in front if
+ * that is empty now and not kept. */
 static struct run *return_block(struct block_head *h, struct run *empty_runs)
 {
     struct run *r = h->run;
@@ -133,7 +134,7 @@ static struct run *return_block(struct block_head *h, struct run *empty_runs)
     return empty_runs;
 }
 
-/* What others left. */
+/* The same for the blocks that other threads left. */
 static struct run *return_deferred(struct run *empty_runs)
 {
     struct block_head *h = NULL;
@@ -149,7 +150,7 @@ static struct run *return_deferred(struct run *empty_runs)
     return empty_runs;
 }
 
-/* --- outside --- */
+/* --- without the lock --- */
 
 static void release_runs(struct run *empty_runs)
 {

@@ -1,4 +1,4 @@
-/* Specification of base/memory/blob: counted bytes, charged to an account, that may come over time.
+/* Specification of base/memory/blob: reference-counted bytes, charged to an account, that may grow.
  */
 #include "base/memory/blob.h"
 
@@ -73,7 +73,7 @@ static void charge_over_the_limit_is_refused(void **state AS_UNUSED)
     assert_int_equal(as_blob_new_growing(payer, MIB, &b), AS_EFULL);
 }
 
-/* AddressSanitizer ends a program that asks for so much. */
+/* AddressSanitizer ends a program that allocates so much. */
 #ifndef __SANITIZE_ADDRESS__
 static void out_of_memory_ends_the_charge(void **state AS_UNUSED)
 {
@@ -92,7 +92,7 @@ static void out_of_memory_ends_the_charge(void **state AS_UNUSED)
 }
 #endif
 
-/* Charged is what there is room for; small ones at once. */
+/* The bytes that there is room for are charged; a small blob is charged at once. */
 static void growing_blob_is_charged_as_it_grows(void **state AS_UNUSED)
 {
     struct as_blob *b;
@@ -119,7 +119,7 @@ static void growth_steps(void **state AS_UNUSED)
     assert_int_equal(as_blob_grow_to(0, SIZE_MAX), 0);
 }
 
-/* Who has sent the first 128 KiB and an eighth has room for all. */
+/* After the first 128 KiB and an eighth of the bytes there is room for all. */
 static void growth_follows_the_bytes_received(void **state AS_UNUSED)
 {
     static const size_t totals[] = {1, 128 * KIB, 128 * KIB + 1, MIB, MIB + 8, 16 * MIB};
@@ -143,7 +143,7 @@ static void growth_follows_the_bytes_received(void **state AS_UNUSED)
     }
 }
 
-/* From 128 KiB to 2 MiB, and from the heap into pages: the bytes are those that came. */
+/* From 128 KiB to 2 MiB, and from the heap to pages. */
 static void growing_keeps_the_bytes(void **state AS_UNUSED)
 {
     static const size_t firsts[] = {1000, 100 * KIB, 128 * KIB, 200 * KIB};
@@ -167,11 +167,11 @@ static void growing_keeps_the_bytes(void **state AS_UNUSED)
     }
 }
 
-/* Where a run is kept that fits, nothing moves; it is charged as it is used all the same. */
+/* In a cached run that fits the blob never moves, but it is charged as it grows. */
 static void a_cached_run_does_not_move(void **state AS_UNUSED)
 {
     struct as_blob *b;
-    const uint8_t *p AS_UNUSED; /* under AddressSanitizer all lie in the heap */
+    const uint8_t *p AS_UNUSED; /* with AddressSanitizer all blobs are in the heap */
 
     assert_int_equal(as_blob_new_growing(payer, 4 * MIB, &b), 0);
     assert_int_equal(as_blob_grow(&b, 4 * MIB), 0);
@@ -199,7 +199,7 @@ static void truncating_ends_the_charge_of_the_rest(void **state AS_UNUSED)
     as_blob_unref(b);
 }
 
-/* The connection has gone, its bytes are on their way out. */
+/* The connection has gone, and its bytes are still being written. */
 static void a_blob_keeps_its_account_alive(void **state AS_UNUSED)
 {
     struct as_account *gone = as_account_new(&budget);

@@ -1,5 +1,5 @@
-/* Specification of base/memory/budget: what one account may hold alone and beside others, to the
- * byte; how long an account lives. */
+/* Specification of base/memory/budget: how much one account may charge alone and beside others, to
+ * the byte; how long an account lives. */
 #include "base/memory/budget.h"
 #include "unit.h"
 
@@ -44,7 +44,7 @@ static void account_limit_of_any_budget(void **state AS_UNUSED)
     assert_int_equal(as_budget_account_limit(&b), 199 * 99 / 100);
 }
 
-/* The second may hold as much as it leaves free. */
+/* The second account may have as many bytes as it leaves free. */
 static void two_accounts_share_the_limit(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = LIMIT, .share = 50};
@@ -53,7 +53,7 @@ static void two_accounts_share_the_limit(void **state AS_UNUSED)
     assert_true(as_account_try_charge(first, 500));
     assert_false(as_account_try_charge(second, 251));
     assert_true(as_account_try_charge(second, 250));
-    assert_false(as_account_try_charge(first, 1)); /* it holds more than is free already */
+    assert_false(as_account_try_charge(first, 1)); /* it has more than is free already */
     as_account_uncharge(first, 400);
     assert_true(as_account_try_charge(first, 225));
     assert_false(as_account_try_charge(first, 101));
@@ -63,7 +63,7 @@ static void two_accounts_share_the_limit(void **state AS_UNUSED)
     as_account_unref(second);
 }
 
-/* Ten that take all they can leave a tenth and more to the next, one byte at a time. */
+/* Ten accounts that charge all they can, one byte at a time, leave a tenth or more free. */
 static void greedy_accounts_leave_some_free(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = 11000, .share = 50};
@@ -125,7 +125,7 @@ static void charges_without_a_check_may_exceed_the_limit(void **state AS_UNUSED)
     as_account_unref(other);
 }
 
-/* It lives while it has users, and while it holds anything. ASan sees the rest. */
+/* It lives while it has users or charged bytes. AddressSanitizer detects the rest. */
 static void account_lives_while_used_or_charged(void **state AS_UNUSED)
 {
     struct as_budget b = {.limit = LIMIT, .share = 100};

@@ -1,4 +1,5 @@
-/* The gauge of bytes that blobs, arenas and output queues hold: back where it was when they end. */
+/* Specification of base/memory/live: the gauge of bytes that blobs, arenas and output queues hold.
+ */
 #include "base/memory/arena.h"
 #include "base/memory/live.h"
 #include "base/memory/outq.h"
@@ -26,7 +27,7 @@ static void arenas_count_their_heap_blocks(void **state AS_UNUSED)
 
     as_arena_init(&a, first, sizeof(first));
     assert_non_null(as_arena_alloc(&a, 200, 8));
-    assert_int_equal(as_live_bytes(), before); /* a small request touches nothing */
+    assert_int_equal(as_live_bytes(), before); /* a small request needs no heap */
     assert_non_null(as_arena_alloc(&a, 10000, 8));
     assert_in_range(as_live_bytes(), before + 10000, before + 11000);
     assert_non_null(as_arena_alloc(&a, 100000, 8));
@@ -44,7 +45,7 @@ static void output_queues_count_their_chunks(void **state AS_UNUSED)
     as_outq_init(&q);
     as_outq_copy(&q, "abc", 3);
     as_outq_ref(&q, b, b->data, 100);
-    as_blob_unref(b); /* the queue holds it */
+    as_blob_unref(b); /* the queue has a reference */
     assert_true(as_live_bytes() > before + 100);
     as_outq_drop(&q, 103);
     assert_in_range(as_live_bytes(), before + 1, before + (100u << 10)); /* the spare chunk */

@@ -1,4 +1,4 @@
-/* Specification of base/log: one line per event, bounded, its values quoted where they need it. */
+/* Specification of base/log: one bounded line per event, with values quoted where necessary. */
 #include "base/log.h"
 
 #include "unit.h"
@@ -105,7 +105,8 @@ static void ratelimit_allows_one_line_per_interval(void **state AS_UNUSED)
     assert_true(as_log_ratelimit_allows(&q, 5, 10, &skipped));
     assert_int_equal(skipped, 0);
     assert_false(as_log_ratelimit_allows(&q, 5, 10, &skipped));
-    assert_false(as_log_ratelimit_allows(&q, 14, 10, &skipped)); /* one before its end */
+    assert_false(
+        as_log_ratelimit_allows(&q, 14, 10, &skipped)); /* one before the end of the interval */
     assert_true(as_log_ratelimit_allows(&q, 15, 10, &skipped));
     assert_int_equal(skipped, 2);
     assert_true(as_log_ratelimit_allows(&q, 25, 10, &skipped));

@@ -51,7 +51,7 @@ static void quantiles_are_those_of_the_sorted_samples(void **state AS_UNUSED)
         as_ns *v = as_xalloc(n * sizeof(*v));
 
         h = (struct as_loghist){0};
-        for (size_t i = 0; i < n; i++) { /* some long ones among many short ones */
+        for (size_t i = 0; i < n; i++) { /* a few large samples among many small ones */
             v[i] = 50000 + as_rand_below(&r, 100000) * (as_rand_below(&r, 100) ? 1 : 1000);
             as_loghist_add(&h, v[i]);
         }

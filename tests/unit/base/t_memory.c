@@ -1,4 +1,4 @@
-/* arena, blob, buf, outq: who owns which bytes, and for how long */
+/* Specification of arena, blob, buf and outq: who owns which bytes, and for how long. */
 #include "base/memory/arena.h"
 #include "base/memory/blob.h"
 #include "base/buf.h"
@@ -37,7 +37,7 @@ static void arena_aligns(void **state AS_UNUSED)
             uint8_t *p = as_arena_alloc(&a, n, align);
 
             assert_int_equal((uintptr_t)p % align, 0);
-            memset(p, 1, n); /* a sanitizer sees one byte too far */
+            memset(p, 1, n); /* a sanitizer detects one byte too many */
         }
     }
     assert_null(as_arena_alloc(&a, SIZE_MAX - 8, 8));
@@ -64,7 +64,7 @@ static void buf_grows_and_drops(void **state AS_UNUSED)
     struct as_buf b;
 
     as_buf_init(&b);
-    assert_non_null(as_buf_try_reserve(&b, 0)); /* room for nothing is no lack of memory */
+    assert_non_null(as_buf_try_reserve(&b, 0)); /* not NULL, which means out of memory */
     for (int i = 0; i < 1000; i++)
         as_buf_printf(&b, "%03d,", i);
     assert_int_equal(b.n, 4000);
@@ -113,7 +113,7 @@ static void outq_joins_small_pieces_and_references_large_ones(void **state AS_UN
     assert_int_equal(as_outq_iov(&q, iov, 8), 1);
     as_outq_ref(&q, b, b->data + 10, 50);
     as_outq_copy(&q, "e", 1);
-    as_blob_unref(b); /* the queue keeps it */
+    as_blob_unref(b); /* the queue has a reference */
     assert_int_equal(as_outq_iov(&q, iov, 8), 3);
     assert_memory_equal(iov[0].iov_base, "abcd", 4);
     assert_int_equal(iov[1].iov_len, 50);
@@ -130,7 +130,7 @@ static void outq_joins_small_pieces_and_references_large_ones(void **state AS_UN
     as_outq_fini(NULL);
 }
 
-/* 10^5 random operations against a plain byte string */
+/* 10^5 random operations, compared with a plain byte string. */
 static void outq_equals_its_model(void **state AS_UNUSED)
 {
     struct as_rand r = {42};

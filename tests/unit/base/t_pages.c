@@ -1,5 +1,5 @@
-/* Large runs of memory: what is given back is used again, bounded in number and sum, and goes back
- * to the system when nobody wants it. */
+/* Specification of base/memory/pages: freed runs are cached, the cache is bounded, and unused runs
+ * are returned to the system. */
 #include "base/memory/pages.h"
 #include "unit.h"
 
@@ -8,7 +8,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Nothing is kept when a test begins. */
+/* The cache is empty when a test starts. */
 static int setup(void **state AS_UNUSED)
 {
     as_pages_trim();
@@ -63,7 +63,7 @@ static void a_cached_run_of_another_size_stays_cached(void **state AS_UNUSED)
     void *p = as_pages_get(MIB, &n), *q;
 
     as_pages_put(p, n);
-    q = as_pages_get(2 * MIB, &m); /* does not fit in */
+    q = as_pages_get(2 * MIB, &m); /* too large for it */
     assert_ptr_not_equal(q, p);
     as_pages_put(q, m);
     assert_int_equal(as_pages_cached(), n + m);
@@ -153,7 +153,7 @@ static void *get_and_put(void *arg)
 
         assert_non_null(p);
         assert_true(n >= size);
-        p[0] = p[n / 8 - 1] = mark << 32 | i; /* nobody else may write here meanwhile */
+        p[0] = p[n / 8 - 1] = mark << 32 | i; /* no other thread may write here */
         if (i % 64 == 0)
             as_pages_trim();
         assert_true(p[0] == (mark << 32 | i) && p[n / 8 - 1] == (mark << 32 | i));

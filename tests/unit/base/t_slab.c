@@ -1,5 +1,5 @@
-/* Specification of base/memory/slab: blocks of one size lie together and apart from each other, a
- * run without a block goes back, and any thread may free what another has taken. */
+/* Specification of base/memory/slab: blocks do not overlap, an empty run is freed, and any thread
+ * may free a block of another one. */
 #include "base/memory/pages.h"
 #include "base/rand.h"
 #include "base/memory/slab.h"
@@ -60,11 +60,11 @@ static void every_size_is_usable(void **state AS_UNUSED)
     }
     as_slab_put(NULL);
     assert_null(as_slab_get(SIZE_MAX));
-    if (PAGED) /* AddressSanitizer ends a program that asks the heap for as much */
+    if (PAGED) /* AddressSanitizer ends a program that allocates so much */
         assert_null(as_slab_get(SIZE_MAX / 2));
 }
 
-/* Each of many blocks keeps what was written to it, however they come and go. */
+/* Each of many blocks keeps its content while others are allocated and freed. */
 static void blocks_do_not_overlap(void **state AS_UNUSED)
 {
     struct {
@@ -94,8 +94,8 @@ static void blocks_do_not_overlap(void **state AS_UNUSED)
         as_slab_put(all[i].p);
 }
 
-/* 64 MiB, of which a few blocks stay that were taken last: the rest is the system's again, without
- * any other call than those that are made every few seconds. */
+/* Of 64 MiB only the last few blocks stay allocated: the trims that run every few seconds return
+ * the rest to the system. */
 static void freed_memory_returns_to_the_system(void **state AS_UNUSED)
 {
     static void *p[8192], *small[8192];
@@ -108,7 +108,7 @@ static void freed_memory_returns_to_the_system(void **state AS_UNUSED)
     for (size_t i = 0; i < AS_COUNT(p); i++) {
         p[i] = as_slab_get(8000);
         memset(p[i], 1, 8000);
-        small[i] = malloc(100); /* they lie among others, from a heap */
+        small[i] = malloc(100); /* small blocks of the heap between them */
     }
     assert_true(resident() - before > (size_t)60 << 20);
     for (size_t i = 0; i < AS_COUNT(p) - 64; i++)
@@ -122,7 +122,7 @@ static void freed_memory_returns_to_the_system(void **state AS_UNUSED)
     }
 }
 
-/* A run that has little room is filled before one that may soon be without a block. */
+/* A run with few free blocks is filled before one that may soon be empty. */
 static void few_runs_stay_in_use(void **state AS_UNUSED)
 {
     static void *p[4096];
@@ -136,7 +136,7 @@ static void few_runs_stay_in_use(void **state AS_UNUSED)
         p[i] = as_slab_get(8000);
         memset(p[i], 1, 8000);
     }
-    /* all but one in eight go, and others come, one for each that goes later */
+    /* frees all but one in eight, then allocates one block for each that is freed */
     for (size_t i = 0; i < AS_COUNT(p); i++) {
         if (i % 8) {
             as_slab_put(p[i]);
@@ -168,7 +168,7 @@ static void one_empty_run_is_kept_while_in_use(void **state AS_UNUSED)
         return;
     settle();
     as_slab_put(as_slab_get(3000));
-    assert_int_equal(as_pages_cached(), 0); /* the run is still the slab's */
+    assert_int_equal(as_pages_cached(), 0); /* the slab still keeps the run */
     as_slab_trim();
     p = as_slab_get(3000);
     as_slab_put(p);
@@ -214,14 +214,14 @@ static void any_thread_can_free(void **state AS_UNUSED)
         as_slab_put(atomic_exchange(&hands[i], NULL));
 }
 
-/* A worker may fork while another of its threads takes a block. */
+/* A worker may fork while another thread is in the allocator. */
 static void a_child_of_fork_can_free(void **state AS_UNUSED)
 {
     void *p = as_slab_get(1000);
     pthread_t t;
 
 #ifdef __SANITIZE_THREAD__
-    return; /* it has no children of programs with threads */
+    return; /* it does not support fork with threads */
 #endif
     assert_int_equal(pthread_create(&t, NULL, swap, (void *)(uintptr_t)9), 0);
     for (int i = 0; i < 50; i++) {

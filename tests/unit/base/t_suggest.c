@@ -1,4 +1,4 @@
-/* Specification of base/suggest: which known name is offered for a typed one, and when none is. */
+/* Specification of base/suggest: the known name that is suggested for a typed one, if any. */
 #include "base/suggest.h"
 
 #include "unit.h"
@@ -21,7 +21,7 @@ static void check(const char *typed, const char *want, ...)
 static void the_closest_name_wins(void **state AS_UNUSED)
 {
     check("num_replica", "num_replicas", "name", "num_replicas", "num_gpus", NULL);
-    check("nmae", "name", "name", "named", NULL); /* swapped neighbours are one slip */
+    check("nmae", "name", "name", "named", NULL); /* two swapped letters have a distance of 1 */
     check("prot", "port", "host", "port", NULL);
     check("name", "name", "named", "name", NULL);
     check("max_queued", "max_queued_requests", "max_ongoing_requests", "max_queued_requests", NULL);
@@ -34,7 +34,7 @@ static void a_wrong_hint_is_worse_than_none(void **state AS_UNUSED)
     check("", NULL, "name", NULL);
 }
 
-/* One slip, and one more for every three letters. */
+/* A distance of 1, and 1 more for every three letters. */
 static void distance_is_bounded(void **state AS_UNUSED)
 {
     check("abXX", "abcd", "abcd", NULL);
