@@ -12,14 +12,14 @@
 struct region {
     struct region *next;
     char *name, *key;
-    uid_t user; /* whose clients may use it */
+    uid_t user; /* only this user's clients may use it */
     uint64_t offset, size;
     int fd;
     uint32_t refs; /* the table's, and one for each read or write under way */
 };
 
 struct as_shm {
-    pthread_mutex_t lock; /* everything below, and the regions' refs */
+    pthread_mutex_t lock; /* protects all fields below, and region.refs */
     struct as_shm_conf conf;
     struct region *first;
     uint32_t n;
@@ -52,7 +52,7 @@ int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf)
     return 0;
 }
 
-/* --- the table, locked --- */
+/* --- the table; the caller holds the lock --- */
 
 static void unref_region(struct region *r)
 {
@@ -74,7 +74,7 @@ static void remove_region(struct as_shm *t, struct region **at)
     unref_region(r);
 }
 
-/* The user's of that name, or any of his when the name is empty. */
+/* Is it the user's region of that name, or any region of the user when the name is empty? */
 static bool matches(const struct region *r, uid_t user, struct as_str name)
 {
     return r->user == user && (!name.n || as_str_eq(as_str_of(r->name), name));
@@ -89,7 +89,7 @@ static struct region *find_region(const struct as_shm *t, uid_t user, struct as_
     return NULL;
 }
 
-/* 0: a region of that name and size may be added. */
+/* 0: a region with this name and size may be added. */
 static int may_add(const struct as_shm *t, uid_t user, struct as_str name, uint64_t size, char *why,
                    size_t cap)
 {
@@ -98,14 +98,14 @@ static int may_add(const struct as_shm *t, uid_t user, struct as_str name, uint6
                     SHOWN(name));
     if (t->n >= t->conf.max_regions)
         return fail(why, cap, AS_EFULL,
-                    "shared memory region '%.*s': there are %u already (--max-shm-regions)",
+                    "shared memory region '%.*s': there are already %u regions (--max-shm-regions)",
                     SHOWN(name), t->n);
     if (size > t->conf.max_bytes - t->bytes)
-        return fail(
-            why, cap, AS_EFULL,
-            "shared memory region '%.*s': %llu bytes beside %llu are over --max-shm-bytes %llu",
-            SHOWN(name), (unsigned long long)size, (unsigned long long)t->bytes,
-            (unsigned long long)t->conf.max_bytes);
+        return fail(why, cap, AS_EFULL,
+                    "shared memory region '%.*s': %llu bytes, with %llu of other regions, exceed "
+                    "--max-shm-bytes %llu",
+                    SHOWN(name), (unsigned long long)size, (unsigned long long)t->bytes,
+                    (unsigned long long)t->conf.max_bytes);
     return 0;
 }
 
@@ -144,7 +144,7 @@ static bool is_name(struct as_str s)
     return s.n && s.n <= AS_SHM_NAME_MAX && !memchr(s.p, 0, s.n);
 }
 
-/* The object's name without its slash; NULL: no name of an object. */
+/* The object's name without its slash; NULL: it is not the name of an object. */
 static char *key_of(struct as_str key)
 {
     if (key.n && key.p[0] == '/')
@@ -155,7 +155,7 @@ static char *key_of(struct as_str key)
     return as_str_dup(key);
 }
 
-/* 0: a name that clients may lend. */
+/* 0: clients may register an object with this name. */
 static int check_key(const struct as_shm *t, const char *key, struct as_str name, char *why,
                      size_t cap)
 {
@@ -172,9 +172,9 @@ static int check_key(const struct as_shm *t, const char *key, struct as_str name
     return 0;
 }
 
-/* Could this user open the object to read and write, as we have? As far as that is sure: nobody
- * says which groups a client is in, so the group must have what all others have, and a list of
- * single users (acl(5)) counts for the owner only. */
+/* Is it certain that this user could open the object to read and write? The groups of a client are
+ * unknown, so both the group and all others need the permission; an object with an access control
+ * list (acl(5)) is only permitted for its owner. */
 static bool may_open(int fd, const struct stat *st, uid_t user)
 {
     static const mode_t of_owner = S_IRUSR | S_IWUSR;
@@ -189,7 +189,7 @@ static bool may_open(int fd, const struct stat *st, uid_t user)
            (errno == ENODATA || errno == EOPNOTSUPP);
 }
 
-/* The descriptor, or an error. Only what is a plain object of that size passes. */
+/* A descriptor of the object, which must be a regular file that contains the range, or an error. */
 static int open_object(const char *key, uid_t user, struct as_str name, uint64_t offset,
                        uint64_t size, char *why, size_t cap)
 {
@@ -206,7 +206,7 @@ static int open_object(const char *key, uid_t user, struct as_str name, uint64_t
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(fd);
         return fail(why, cap, AS_EINVALID,
-                    "shared memory region '%.*s': '%s' is no shared memory object", SHOWN(name),
+                    "shared memory region '%.*s': '%s' is not a shared memory object", SHOWN(name),
                     key);
     }
     if (!may_open(fd, &st, user)) {
@@ -242,7 +242,7 @@ int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_
     object = key_of(key);
     if (!object)
         return fail(why, cap, AS_EINVALID,
-                    "shared memory region '%.*s': '%.*s' is no key of a shared memory object",
+                    "shared memory region '%.*s': '%.*s' is not the name of a shared memory object",
                     SHOWN(name), SHOWN(key));
     fd = check_key(t, object, name, why, cap);
     if (!fd)
@@ -279,7 +279,7 @@ uint32_t as_shm_unregister(struct as_shm *t, uid_t user, struct as_str name)
 
 /* --- using --- */
 
-/* A region that stays until release_region; NULL: refused. */
+/* A region that is not freed before release_region; NULL: see *ret_err. */
 static struct region *acquire_region(struct as_shm *t, uid_t user, struct as_str name,
                                      uint64_t offset, uint64_t n, int *ret_err, char *why,
                                      size_t cap)
@@ -350,8 +350,8 @@ static int read_region(const struct region *r, uint64_t offset, uint8_t *out, si
     return 0;
 }
 
-/* Writing would make a smaller object grow again, so its size is looked at first. A client that
- * shrinks it in between gets back at most the bytes that it had registered, at its own cost. */
+/* Checks the size first, since a write would enlarge an object that has become smaller. A client
+ * that shrinks it after the check only gets back the bytes that it had registered. */
 static int write_region(const struct region *r, uint64_t offset, const uint8_t *p, size_t n,
                         struct as_str name, char *why, size_t cap)
 {

@@ -1,12 +1,12 @@
-/* io/shm.h — regions of POSIX shared memory that clients lend to the server.
+/* io/shm.h — the table of regions of POSIX shared memory that clients have registered.
  *
- * A region is a range of one shared memory object, opened when it is registered and known by the
- * name that the client gave it. Only a user who could open the object too may register it, and a
- * region is there for its user only: users have names of their own. It is never mapped: a client
- * may shrink the object at any time, and touching what is gone would kill the process (SIGBUS).
- * Reads and writes go through the descriptor, where what is gone is an error; they copy, as reading
- * from a socket does. One table for all loops, behind a mutex: a region that one connection
- * registered is there for the next request of any other. Any thread.
+ * A region is a range of one shared memory object, which is opened when the region is registered,
+ * and has a name that the client chose. A user may only register an object that the user could open
+ * too, and only that user's clients can use the region: each user has names of their own. A region
+ * is never mapped: a client may shrink the object at any time, and an access behind its new end
+ * would kill the process (SIGBUS). Reads and writes use the descriptor, where that is an error;
+ * they copy, as reading from a socket does. All loops share one table, protected by a mutex: a
+ * region that one connection registers can be used by all connections of the user. Any thread.
  */
 #ifndef AS_IO_SHM_H
 #define AS_IO_SHM_H
@@ -17,43 +17,45 @@
 #include <sys/types.h>
 
 #define AS_SHM_NAME_MAX   255u        /* bytes of a region's name, and of a key */
-#define AS_SHM_OWN_PREFIX "anyserve." /* objects whose name begins so are not for clients */
+#define AS_SHM_OWN_PREFIX "anyserve." /* clients cannot register objects with this prefix */
 
 struct as_shm;
 
 struct as_shm_conf {
     uint32_t max_regions;
     uint64_t max_bytes; /* of all regions */
-    const char *prefix; /* of the names of objects that may be registered; "": any */
+    const char *prefix; /* only objects with this prefix may be registered; "": any */
 };
 
 /* 0 or AS_EIO. */
 int as_shm_new(struct as_shm **ret_t, const struct as_shm_conf *conf);
-void as_shm_free(struct as_shm *t); /* nobody uses it any more */
+void as_shm_free(struct as_shm *t); /* when no other thread uses it */
 
-/* All of these: `user` is the client's (io/socket/peer.h); 0 or an error with one line in `why`
- * (cap bytes, NUL at the end) that names the region. */
+/* For all functions below: `user` is the client's user (io/socket/peer.h). They return 0, or an
+ * error with one line in `why` (`cap` bytes, with a NUL) that names the region. */
 
-/* AS_EEXISTS: the name is taken; AS_ENOTFOUND: no such object; AS_EDENIED: not ours, or not the
- * user's, to read and write, or not a name for clients; AS_EINVALID: bad name or key, no bytes, a
- * range beyond the object's end; AS_EFULL: over a limit of conf; AS_EIO: no descriptor. */
+/* `key` names the object. AS_EEXISTS: the region's name is in use; AS_ENOTFOUND: no such object;
+ * AS_EDENIED: the server or the user may not read and write it, or its prefix is not permitted;
+ * AS_EINVALID: bad name or key, no bytes, or a range beyond the object's end; AS_EFULL: over a
+ * limit of conf; AS_EIO: it cannot be opened. */
 int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_str key,
                     uint64_t offset, uint64_t size, char *why, size_t cap);
-/* One region of the user, or all when the name is empty. Who reads or writes one just now still
- * may. How many there were. */
+/* Removes one region of the user, or all of them when the name is empty. Reads and writes that are
+ * under way still finish. Returns how many were removed. */
 uint32_t as_shm_unregister(struct as_shm *t, uid_t user, struct as_str name);
-/* n bytes from `offset` of the region on. AS_ENOTFOUND: no such region; AS_EINVALID: beyond its
- * end, or the object has become smaller; AS_EIO. */
+/* Reads n bytes from `offset` of the region on. AS_ENOTFOUND: no such region; AS_EINVALID: the
+ * range is beyond its end, or the object has become smaller; AS_EIO. */
 int as_shm_read(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint8_t *out,
                 size_t n, char *why, size_t cap);
 int as_shm_write(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset,
                  const uint8_t *p, size_t n, char *why, size_t cap);
-/* The checks of a read of so many bytes, without reading. */
+/* Makes the checks of as_shm_read, without reading. */
 int as_shm_check(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint64_t n,
                  char *why, size_t cap);
 
-/* Visits the user's region of that name, or all of them; `fn` may not call back into the table, and
- * the strings are gone when it returns. How many there were. */
+/* Calls `fn` for the user's region of that name, or for all of the user's when it is empty. `fn`
+ * must not call functions of the table; its strings are valid until it returns. Returns how many
+ * there were. */
 uint32_t as_shm_each(struct as_shm *t, uid_t user, struct as_str name,
                      void (*fn)(void *arg, struct as_str name, struct as_str key, uint64_t offset,
                                 uint64_t size),

@@ -23,7 +23,7 @@ struct as_file_watch {
 
 static bool is_watched_file(const struct as_file_watch *w, const struct inotify_event *e)
 {
-    if (e->mask & IN_Q_OVERFLOW) /* some were lost, and may have been matched */
+    if (e->mask & IN_Q_OVERFLOW) /* events were lost; one of them may have been about our files */
         return true;
     for (uint32_t i = 0; e->len && i < w->n; i++) {
         if (w->files[i].folder == e->wd && strcmp(w->files[i].name, e->name) == 0)
@@ -111,7 +111,7 @@ uint32_t as_file_watch_set(struct as_file_watch *w, char *const *paths, uint32_t
             w->files[w->n++] =
                 (struct file){folder, as_str_dup(as_str_of(slash ? slash + 1 : paths[i]))};
     }
-    /* a folder that is watched twice has one descriptor, so only those that nobody needs go */
+    /* a folder has one watch however often it was added: remove those that no file needs */
     for (uint32_t i = 0; i < n_old; i++) {
         if (!is_folder_watched(w, old[i].folder))
             inotify_rm_watch(w->sock.fd, old[i].folder);

@@ -39,10 +39,10 @@ static void *helper_main(void *arg)
     struct as_helper_job *j;
     sigset_t all;
 
-    /* signals are for the thread with the loop */
+    /* signals are handled on the loop's thread */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    (void)as_prompt_set_slice(0); /* its work takes long, and others go first */
+    (void)as_prompt_set_slice(0); /* its jobs take long, so it must not go before other threads */
     while ((j = wait_next_job(h)))
         run_job(h, j);
     return NULL;

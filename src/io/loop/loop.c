@@ -9,7 +9,8 @@ static void run_tasks(struct as_loop *l)
 {
     struct as_list *n;
 
-    /* a task may defer others (an answer that fills a connection): they run in the same turn */
+    /* a task may defer others, which run in the same turn: a response that is written defers the
+     * flush of its connection */
     while ((n = as_list_pop(&l->tasks))) {
         struct as_task *t = AS_LIST_ENTRY(n, struct as_task, node);
 
@@ -21,9 +22,8 @@ static void on_prepare(uv_prepare_t *h)
 {
     struct as_loop *l = h->data;
 
-    run_tasks(l); /* what timers deferred, before the loop sleeps */
-    /* the next question reads the clock: time stands still within a turn, so that all decisions of
-     * it agree */
+    run_tasks(l); /* those that timers have deferred, before the loop sleeps */
+    /* within a turn the time stays the same, so that all decisions of the turn agree */
     l->now = 0;
 }
 
@@ -42,7 +42,7 @@ static void on_idle(uv_idle_t *h)
 
     l->now = 0;
     uv_idle_stop(h);
-    as_list_init(&due); /* who asks again meanwhile comes in the turn after this */
+    as_list_init(&due); /* a task that is deferred again meanwhile runs in the turn after this */
     while ((n = as_list_pop(&l->next_turn)))
         as_list_push(&due, n);
     while ((n = as_list_pop(&due))) {
@@ -168,7 +168,7 @@ void as_task_cancel(struct as_task *t)
     as_list_remove(&t->node);
 }
 
-/* `at` first: fire may set the timer again. */
+/* Resets `at` first, since fire may set the timer again. */
 static void on_timer(uv_timer_t *h)
 {
     struct as_timer *t = h->data;
@@ -197,7 +197,7 @@ void as_timer_set(struct as_timer *t, as_ns at)
         uv_timer_stop(&t->uv);
         return;
     }
-    /* libuv counts from its own cached millisecond, which a long turn leaves behind */
+    /* libuv counts from its cached time, which is late in a long turn */
     uv_update_time(&t->loop->uv);
     now = as_loop_now(t->loop);
     uv_timer_start(&t->uv, on_timer, at > now ? (at - now + AS_MS - 1) / AS_MS : 0, 0);
@@ -213,6 +213,6 @@ static void on_timer_closed(uv_handle_t *h)
 
 void as_timer_close(struct as_timer *t, void (*closed)(struct as_timer *t))
 {
-    t->fire = closed; /* it fires no more: the slot tells whom to call */
+    t->fire = closed; /* the timer fires no more, so the field can hold `closed` */
     uv_close((uv_handle_t *)&t->uv, on_timer_closed);
 }

@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 
-/* Takes all letters with one exchange; the stack has the newest first, so it is turned round.
- * Letters that come meanwhile wake again. */
+/* Takes all letters with one exchange and reverses them, since the stack has the newest first. A
+ * letter that is posted meanwhile wakes the loop again. */
 static void on_wake(uv_async_t *h)
 {
     struct as_mbox *m = h->data;
@@ -43,7 +43,7 @@ void as_mbox_post(struct as_mbox *m, struct as_letter *l)
         l->next = head;
     } while (!atomic_compare_exchange_weak_explicit(&m->head, &head, l, memory_order_release,
                                                     memory_order_relaxed));
-    /* only who finds it empty wakes: one system call for a burst */
+    /* only the first letter wakes the loop: one system call for a burst */
     if (!head)
         uv_async_send(&m->wake);
 }

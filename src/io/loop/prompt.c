@@ -20,5 +20,5 @@ int as_prompt_set_slice(as_ns slice)
         syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) < 0)
         return AS_EUNIMPLEMENTED;
     return !slice || a.sched_runtime == slice ? 0
-                                              : AS_EUNIMPLEMENTED; /* older ones take no notice */
+                                              : AS_EUNIMPLEMENTED; /* an older kernel ignores it */
 }

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* segments per call; more are written by the next */
+/* segments of one system call; more are written by the next one */
 #define FLUSH_IOVS 64
 
 static void on_poll(uv_poll_t *h, int status, int events)
@@ -18,7 +18,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
     struct as_sock *s = h->data;
 
     s->on_event(s, status < 0 ? UV_READABLE | UV_WRITABLE : events);
-    /* libuv stops at an error, but bytes that came before it may still be there to be read */
+    /* libuv stops watching at an error, but bytes that came before it may still have to be read */
     if (status < 0 && !s->closing && s->events)
         uv_poll_start(h, s->events, on_poll);
 }
@@ -135,7 +135,6 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
     *ret_fd = -1;
     as_counter_add(&s->loop->stat.reads, 1);
     k = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC);
-    /* no message, and so no descriptors to look for */
     if (k < 0)
         return io_result(k);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
@@ -144,7 +143,7 @@ int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) { /* one is kept, whatever a peer sends along */
+        for (size_t i = 0; i < count; i++) { /* keeps the first one; a peer may send more */
             int fd;
 
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
@@ -168,7 +167,7 @@ int as_sock_flush(struct as_sock *s, struct as_outq *q)
 
         m.msg_iovlen = (size_t)as_outq_iov(q, iov, FLUSH_IOVS);
         as_counter_add(&s->loop->stat.writes, 1);
-        k = m.msg_iovlen == 1 /* by far the most frequent, and cheaper than a header of one */
+        k = m.msg_iovlen == 1 /* by far the most frequent case, where send is cheaper */
                 ? send(s->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
                 : sendmsg(s->fd, &m, MSG_NOSIGNAL);
         if (k < 0) {

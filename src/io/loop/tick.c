@@ -11,7 +11,7 @@ static void on_event(struct as_sock *s, int events)
     uint64_t times;
 
     (void)events;
-    if (read(s->fd, &times, sizeof(times)) == sizeof(times)) /* else it was moved meanwhile */
+    if (read(s->fd, &times, sizeof(times)) == sizeof(times)) /* else it was set again meanwhile */
         t->fire(t);
 }
 

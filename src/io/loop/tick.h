@@ -1,7 +1,8 @@
-/* io/loop/tick.h — a timer for one moment, to the precision of the kernel.
+/* io/loop/tick.h — a one-shot timer with the precision of the kernel.
  *
- * as_timer (io/loop/loop.h) counts milliseconds, which is enough for timeouts; a load generator
- * that sends at set times needs microseconds. A timerfd watched by the loop. Thread: the loop's.
+ * as_timer (io/loop/loop.h) counts milliseconds, which suffices for timeouts; a load generator that
+ * sends at given times needs microseconds. It is a timerfd that the loop watches. Thread: the
+ * loop's.
  */
 #ifndef AS_IO_LOOP_TICK_H
 #define AS_IO_LOOP_TICK_H
@@ -16,10 +17,10 @@ struct as_tick {
 
 /* 0 or AS_EIO: nothing to close. */
 int as_tick_open(struct as_tick *t, struct as_loop *l, void (*fire)(struct as_tick *t));
-/* Fires once, not before `at` (CLOCK_MONOTONIC; in the past: at once). Again: moves it.
- * AS_NEVER stops it. */
+/* Fires once, not before `at` (CLOCK_MONOTONIC), at once for a time in the past. Replaces the time
+ * before; AS_NEVER stops it. */
 void as_tick_set(struct as_tick *t, as_ns at);
-/* Asynchronous: `closed` (may be NULL) is called when the memory may go. */
+/* Asynchronous: `closed` (may be NULL) is called when the memory may be freed. */
 void as_tick_close(struct as_tick *t, void (*closed)(struct as_tick *t));
 
 #endif

@@ -10,15 +10,15 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define TEXT_BYTES   16384 /* more than any file has that is read here */
+#define TEXT_BYTES   16384 /* more than any file that is read here */
 #define PREFIX       "anyserve-"
-#define SERVER_GROUP "/" PREFIX "server"          /* where a server itself is, of v2 */
-#define PATH_BYTES   ((size_t)2 * AS_CGROUP_PATH) /* mount and group together */
+#define SERVER_GROUP "/" PREFIX "server"          /* v2: the group of the server itself */
+#define PATH_BYTES   ((size_t)2 * AS_CGROUP_PATH) /* of a mount and a group together */
 #define FILE_BYTES   (PATH_BYTES + 384)           /* of a file in a group's folder */
 
-/* Formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
+/* File formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
-/* These files have no size: read to the end. */
+/* Reads to the end, since these files report no size. */
 static bool read_file(const char *path, char ret_text[TEXT_BYTES])
 {
     FILE *f = fopen(path, "re");
@@ -32,7 +32,7 @@ static bool read_file(const char *path, char ret_text[TEXT_BYTES])
     return n > 0;
 }
 
-/* As as_cgroup_of_self, of a process: "self", "123". */
+/* As as_cgroup_of_self, for any process: "self", "123". */
 static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
                      bool *ret_v2)
 {
@@ -72,8 +72,8 @@ bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH]
     return group_of(root, name, ret_path, ret_v2);
 }
 
-/* The folder of a process's group; of the mount, where it is not visible (containers). False: told
- * by errno. */
+/* The folder of a process's group, or the mount's when the group is not visible (in containers).
+ * False: see errno. */
 static bool folder_of(const char *root, const char *process, char ret_path[PATH_BYTES],
                       bool *ret_v2)
 {
@@ -92,7 +92,7 @@ static bool folder_of(const char *root, const char *process, char ret_path[PATH_
     return stat(ret_path, &st) == 0;
 }
 
-/* False: it does not fit, which no folder of ours comes near. */
+/* The path of a file in a folder. False: it is too long, which never happens with our folders. */
 static bool file_path(char ret_path[FILE_BYTES], const char *folder, const char *file)
 {
     int n = snprintf(ret_path, FILE_BYTES, "%s/%s", folder, file);
@@ -101,8 +101,7 @@ static bool file_path(char ret_path[FILE_BYTES], const char *folder, const char 
     return n >= 0 && (size_t)n < FILE_BYTES;
 }
 
-/* A file of a folder. A test's folder has none of them yet; the kernel's has all, and takes no
- * other. */
+/* Opens a file of a group's folder. O_CREAT is for tests: the kernel's folders have all files. */
 static int open_for_write(const char *folder, const char *file)
 {
     char path[FILE_BYTES];
@@ -110,7 +109,7 @@ static int open_for_write(const char *folder, const char *file)
     return file_path(path, folder, file) ? open(path, O_WRONLY | O_CLOEXEC | O_CREAT, 0600) : -1;
 }
 
-/* False: errno. */
+/* False: see errno. */
 static bool write_file(const char *folder, const char *file, const char *text)
 {
     int fd = open_for_write(folder, file), e;
@@ -136,7 +135,8 @@ static bool file_has_word(const char *folder, const char *file, const char *word
     return false;
 }
 
-/* Where groups are made: beside the one that a server is in since it moved down. */
+/* The folder in which groups are made. When the server has moved itself to its child group, that is
+ * the group above it. */
 static bool parent_folder(const char *root, const char *process, char ret_path[PATH_BYTES],
                           bool *ret_v2)
 {
@@ -151,7 +151,7 @@ static bool parent_folder(const char *root, const char *process, char ret_path[P
     return true;
 }
 
-/* Do groups below this one have the controller? False: errno. */
+/* Do groups below this one have the controller? False: see errno. */
 static bool has_controller_below(const char *folder, const char *controller)
 {
     if (file_has_word(folder, "cgroup.subtree_control", controller))
@@ -174,8 +174,8 @@ static bool is_delegated(const char *folder, const char *mark)
     return getxattr(folder, mark, value, sizeof(value)) == 1 && value[0] == '1';
 }
 
-/* systemd writes to the groups of its units, but for those that it has delegated, which it marks:
- * the second name since version 251, the first one is for root only. Elsewhere modes decide. */
+/* Is it a group that systemd manages? A unit with Delegate= is marked by an extended attribute: by
+ * the second name since version 251; only root sees the first one. */
 static bool is_systemd_unit(const char *folder)
 {
     return (ends_with(folder, ".service") || ends_with(folder, ".scope") ||
@@ -199,7 +199,8 @@ static bool may_write(const char *folder, const char *file)
     return file_path(path, folder, file) && access(path, W_OK) == 0;
 }
 
-/* We go one group down, and the controller is given to groups below. False: errno. */
+/* Moves this process to the child group and enables the controller for the groups below. False: see
+ * errno. */
 static bool move_to_child_group(const char *folder, const char *controller)
 {
     char lower[FILE_BYTES], add[64];
@@ -222,7 +223,8 @@ static bool move_to_child_group(const char *folder, const char *controller)
     return false;
 }
 
-/* Swap would only make the end slow. Where it is not counted there is no such file. */
+/* Without swap: it would only delay the end of a process that needs too much. Where swap is not
+ * counted, there is no file for its limit. */
 static bool set_limit(const struct as_cgroup *g, uint64_t bytes)
 {
     char text[24], path[FILE_BYTES];
@@ -247,10 +249,11 @@ static int fail(int e, int *ret_errno)
                                                                  : AS_EIO;
 }
 
-/* `e`: EBUSY where groups below it do not have the controller. 0: they could. */
+/* Why has_controller_below failed, with errno `e`, and whether move_to_child_group could change
+ * that. 0: it could; else an errno. */
 static int check_delegation(const char *folder, int e, pid_t pid)
 {
-    if (e != EBUSY) /* there is no such controller */
+    if (e != EBUSY) /* the group itself does not have the controller */
         return e;
     if (is_systemd_unit(folder))
         return EPERM;
@@ -296,7 +299,7 @@ const char *as_cgroup_strerror(int e)
     case EBUSY:
         return "other processes are in the server's control group";
     case EPERM:
-        return "its control group is systemd's, without Delegate=";
+        return "its control group belongs to a systemd unit without Delegate=";
     case EACCES:
     case EROFS:
         return "its control group cannot be written to";
@@ -332,7 +335,7 @@ int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, 
     return 0;
 }
 
-/* The read_number behind `key ` in a file of the group; 0 when it is not there. */
+/* The number behind `key` and a blank in a file of the group; 0 when there is none. */
 static uint64_t read_number(const struct as_cgroup *g, const char *file, const char *key)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
@@ -356,7 +359,7 @@ uint64_t as_cgroup_oom_kills(const struct as_cgroup *g)
     return read_number(g, g->v2 ? "memory.events" : "memory.oom_control", "oom_kill");
 }
 
-/* Each process of a group, again and again while it forks: a bound, not a hope. */
+/* Kills all processes of a group; up to eight times, since a process may fork meanwhile. */
 static void kill_all(const char *folder)
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
@@ -385,7 +388,7 @@ int as_cgroup_close(struct as_cgroup *g)
         if (rmdir(g->path) < 0 && errno == EBUSY)
             return AS_EAGAIN;
     }
-    free(g->path); /* gone, or not ours to remove: a second try would find the same */
+    free(g->path); /* removed, or it cannot be removed: another try would fail in the same way */
     g->path = NULL;
     return 0;
 }
@@ -408,7 +411,7 @@ void as_cgroup_remove_stale(const char *root)
             continue;
         if (!file_path(path, parent, e->d_name))
             continue;
-        kill_all(path); /* its parent is dead: so are they, or they should be */
+        kill_all(path); /* its server is dead, and its processes should be */
         rmdir(path);
     }
     if (d)

@@ -1,11 +1,11 @@
-/* io/process/cgroup.h — a control group of its own for one child, which bounds its memory.
+/* io/process/cgroup.h — a control group for a single child process, which limits its memory.
  *
- * Below our own group, where we may make one (root, a container with a writable tree, a systemd
- * unit with Delegate=): v1's memory controller, else v2. A child that takes more than its limit is
- * ended by the kernel, alone. v2 gives a controller only to groups below one that has no processes
- * of its own, so a server moves one down ("anyserve-server") before it starts anything, and its
- * workers' groups are beside it. `root` is put before every path: "" on a running system, a folder
- * in tests.
+ * The group is made below the server's own group, where that is permitted: as root, in a container
+ * with a writable tree, in a systemd unit with Delegate=. It uses the memory controller of v1, else
+ * of v2. The kernel kills a child that exceeds its limit, and no other process. In v2 only a group
+ * without processes can have groups with a controller below it, so a server moves itself to a child
+ * group ("anyserve-server") before it starts anything; the groups of its workers are beside that
+ * one. `root` is put in front of every path: "" on a running system, a folder in tests.
  */
 #ifndef AS_IO_PROCESS_CGROUP_H
 #define AS_IO_PROCESS_CGROUP_H
@@ -17,42 +17,43 @@
 #define AS_CGROUP_PATH 4096u
 
 struct as_cgroup {
-    char *path; /* of the folder; NULL: none */
+    char *path; /* of its folder; NULL: not open */
     bool v2;
-    int procs; /* its cgroup.procs, for as_proc_spec; -1 */
+    int procs; /* descriptor of its cgroup.procs, for as_proc_spec; -1: not open */
 };
 
-/* Our own group that counts memory: "/a/b", or "" for the topmost. v1 wins over v2, which exists
- * without a memory controller on mixed systems. False: there is none. */
+/* The group of this process in the hierarchy that counts memory: "/a/b", or "" for the topmost one.
+ * v1 is preferred, since v2 has no memory controller where both are mounted. False: there is none.
+ */
 bool as_cgroup_of_self(const char *root, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 /* Likewise of process `pid`. */
 bool as_cgroup_of_pid(const char *root, pid_t pid, char ret_path[AS_CGROUP_PATH], bool *ret_v2);
 
-/* Before the first child of a server: makes our group fit to have groups below it that are bounded.
- * `controller`: "memory". v1, and a group that is fit already, need nothing. Only a group where we
- * are the only process is changed, and none of systemd's that is not delegated. 0; AS_EDENIED: it
- * is not ours (EBUSY: others are in it; EPERM: a unit without Delegate=; EACCES, EROFS);
- * AS_ENOTFOUND: no controller; AS_EIO. Nothing has changed then. */
+/* Prepares our group for groups with a limit below it; call it before a server starts its first
+ * child. `controller`: "memory". v1, and a group that is prepared already, need nothing. A group
+ * is changed only when we are its only process and systemd does not manage it. 0; AS_EDENIED: we
+ * may not (EBUSY: other processes are in the group; EPERM: a systemd unit without Delegate=;
+ * EACCES, EROFS); AS_ENOTFOUND: no such controller; AS_EIO. On an error nothing has changed. */
 int as_cgroup_delegate(const char *root, const char *controller, int *ret_errno);
-/* Could groups be made for children of process `pid`, a server? Of one that has not begun, where
- * as_cgroup_delegate would succeed. Changes nothing. 0, or as above. */
+/* Can groups be made for the children of process `pid`, a server? For a process that is not a
+ * server yet: would as_cgroup_delegate succeed? Changes nothing. 0, or an error as above. */
 int as_cgroup_check(const char *root, pid_t pid, bool *ret_v2, int *ret_errno);
-/* What *ret_errno means, for people. */
+/* The text of *ret_errno, for messages. */
 const char *as_cgroup_strerror(int e);
 
-/* A new group, its limit set. `name`: letters, digits, '.', '_', '-'; the folder's name holds our
- * pid too. 0; AS_EDENIED, AS_ENOTFOUND: there is none to be had here, which is no fault of anybody;
- * AS_EIO. Nothing is left behind then, and *ret_errno says why. */
+/* Makes a group with a limit of `bytes`. `name`: letters, digits, '.', '_', '-'; the folder's name
+ * also has our pid. 0; AS_EDENIED, AS_ENOTFOUND: this system does not permit it, which is normal;
+ * AS_EIO. On an error nothing is left behind, and *ret_errno says why. */
 int as_cgroup_open(struct as_cgroup *ret_g, const char *root, const char *name, uint64_t bytes,
                    int *ret_errno);
-/* How many of its processes the kernel ended because the memory was out. */
+/* How many of its processes the kernel has killed for exceeding the limit. */
 uint64_t as_cgroup_oom_kills(const struct as_cgroup *g);
-/* After its child was reaped: kills what the child left behind, and removes the folder. 0;
- * AS_EAGAIN: something still dies in there, ask again a little later. Harmless on a group that is
- * not open. */
+/* After its child was reaped: kills the processes that the child left behind, and removes the
+ * folder. 0; AS_EAGAIN: a process in it is still ending, try again a little later. Harmless on a
+ * group that is not open. */
 int as_cgroup_close(struct as_cgroup *g);
 
-/* Removes groups that a process of ours left which is not there any more; at our start. */
+/* Removes the groups that an earlier server left behind when it died; call it at the start. */
 void as_cgroup_remove_stale(const char *root);
 
 #endif

@@ -16,8 +16,8 @@
 
 extern char **environ;
 
-/* Our environment with spec->env in front: the first of two equal names is found by getenv, but
- * not by every program, so overridden ones are left out. The strings are not copied. */
+/* `add`, then the variables of our environment that it does not override. The strings are not
+ * copied. */
 static char **merged_env(const char *const *add)
 {
     size_t n = 0, k = 0;
@@ -50,17 +50,17 @@ static void reset_signals(void)
     sigset_t none;
 
     for (int s = 1; s < NSIG; s++)
-        sigaction(s, &dfl, NULL); /* SIGKILL and SIGSTOP are refused, no harm */
-    /* libc keeps the first real-time signals to itself, but whoever was started by posix_spawn (by
-     * make, say) has them ignored; only the kernel will change that */
+        sigaction(s, &dfl, NULL); /* fails for SIGKILL and SIGSTOP, which is harmless */
+    /* The first real-time signals are libc's, and its sigaction refuses them. A parent that uses
+     * posix_spawn (make, for example) leaves them ignored, so reset them by the system call. */
     for (int s = __SIGRTMIN; s < SIGRTMIN; s++)
         syscall(SYS_rt_sigaction, s, kernel_dfl, NULL, sizeof(kernel_dfl[0]));
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Moves the child's descriptors to 0 …; they are lifted above all targets first, so that none is
- * overwritten before its turn. Everything else is closed by exec. */
+/* Moves the child's descriptors to 0 …, by way of numbers above all targets, so that none is
+ * overwritten before it was moved. exec closes all others. */
 static bool place_fds(const struct as_proc_spec *spec)
 {
     int from[3 + AS_PROC_FDS];
@@ -80,13 +80,13 @@ static bool place_fds(const struct as_proc_spec *spec)
         if (dup2(from[i], i) < 0)
             return false;
     }
-    /* CLOSE_RANGE_CLOEXEC: `report` must live until exec. Kernels before 5.11 refuse: our own
-     * descriptors are all close-on-exec anyway. */
+    /* CLOSE_RANGE_CLOEXEC, since `report` is needed until exec. It fails before Linux 5.11, but our
+     * own descriptors are all close-on-exec. */
     syscall(SYS_close_range, (unsigned)n, ~0u, 1u << 2);
     return true;
 }
 
-/* A list of CPUs as the kernel writes one: 0-3,8. */
+/* A list of CPUs as the kernel writes it: 0-3,8. */
 static bool parse_cpus(const char *list, cpu_set_t *ret_set)
 {
     const char *p = list;
@@ -126,9 +126,8 @@ uint32_t as_proc_count_cpus(const char *list)
     return parse_cpus(list, &set) ? (uint32_t)CPU_COUNT(&set) : 0;
 }
 
-/* In the child: what bounds it. False: errno. RLIMIT_DATA counts what a process can write alone;
- * with RLIMIT_AS every thread's reserve and every mapped file would count, and limits would mean
- * little. */
+/* In the child. False: see errno. RLIMIT_DATA counts only private writable memory; RLIMIT_AS would
+ * also count the address space that threads reserve and every mapped file. */
 static bool apply_limits(const struct as_proc_spec *spec)
 {
     struct rlimit data = {.rlim_cur = spec->memory, .rlim_max = spec->memory};
@@ -151,21 +150,21 @@ exec_child(const struct as_proc_spec *spec, char **env, pid_t parent, int report
     char *const *argv;
     int e, lifted;
 
-    memcpy(&argv, &spec->argv, sizeof(argv)); /* execvpe promises not to write to them */
+    memcpy(&argv, &spec->argv, sizeof(argv)); /* a cast of const; execvpe does not write to them */
     reset_signals();
     if (spec->group)
         setpgid(0, 0);
     if (spec->batch && sched_getscheduler(0) == SCHED_OTHER)
         (void)sched_setscheduler(0, SCHED_BATCH,
-                                 &(struct sched_param){0}); /* else it is as it was */
+                                 &(struct sched_param){0}); /* a failure changes nothing */
     if (spec->death_signal && prctl(PR_SET_PDEATHSIG, spec->death_signal) == 0 &&
         getppid() != parent)
-        _exit(127); /* the parent died before the kernel was told to watch it */
+        _exit(127); /* the parent died before prctl */
     lifted = fcntl(report, F_DUPFD_CLOEXEC, 3 + AS_PROC_FDS);
     report = lifted < 0 ? report : lifted;
     if (lifted >= 0 && apply_limits(spec) && place_fds(spec))
         execvpe(spec->path, argv, env);
-    e = lifted < 0 ? EMFILE : errno; /* fcntl says EINVAL where that is above the limit */
+    e = lifted < 0 ? EMFILE : errno; /* fcntl fails with EINVAL above the limit of descriptors */
     if (write(report, &e, sizeof(e)) != sizeof(e))
         _exit(126);
     _exit(127);
@@ -207,7 +206,7 @@ int as_proc_spawn(struct as_proc *ret_p, const struct as_proc_spec *spec, int *r
         return AS_EIO;
     }
     if (spec->group)
-        setpgid(pid, pid); /* both sides do it: neither has to wait for the other */
+        setpgid(pid, pid); /* parent and child both do it, so that neither waits for the other */
     do {
         n = read(report[0], &e, sizeof(e));
     } while (n < 0 && errno == EINTR);
@@ -239,7 +238,7 @@ int as_proc_reap(struct as_proc *p, int *ret_status)
 
     if (waitid(P_PID, (id_t)p->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == 0)
         return AS_EAGAIN;
-    /* while the leader is not reaped, its number cannot name another group */
+    /* before it is reaped: until then its number cannot be another group's */
     if (p->group)
         kill(-p->pid, SIGKILL);
     do {
@@ -270,7 +269,7 @@ void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
 
         if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == 0 ||
             ours(ctx, si.si_pid))
-            return; /* one of ours hides those behind it until its owner reaped it and asks again */
+            return; /* one of ours is first in line: try again when its owner has reaped it */
         waitpid(si.si_pid, NULL, WNOHANG);
     }
 }
@@ -298,7 +297,7 @@ bool as_proc_is_traced(pid_t pid)
     return status_number(pid, "\nTracerPid:") > 0;
 }
 
-/* --- of another parent --- */
+/* --- processes that are not our children --- */
 
 static int pidfd_signal(int pidfd, int signal, unsigned flags)
 {
@@ -309,7 +308,8 @@ int as_proc_open_pidfd(pid_t pid, pid_t parent)
 {
     int fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0u) : -1;
 
-    /* its parent is asked when we have it: one that lives then was the one of that number before */
+    /* The parent is checked when the pidfd is open: if the process still runs after that, what was
+     * read is about this process and no other with the same number. */
     if (fd >= 0 && (status_number(pid, "\nPPid:") != parent || pidfd_signal(fd, 0, 0) < 0)) {
         close(fd);
         fd = -1;
@@ -319,11 +319,11 @@ int as_proc_open_pidfd(pid_t pid, pid_t parent)
 
 void as_proc_kill_group(int pidfd, pid_t pid)
 {
-    if (pid <= 1) /* 0 and 1 would mean our own group, and everybody */
+    if (pid <= 1) /* kill(0) and kill(-1) mean our own group and all processes */
         return;
     if (pidfd_signal(pidfd, SIGKILL, PIDFD_GROUP) == 0 || (pidfd >= 0 && errno == ESRCH))
         return;
-    /* a kernel before 6.9, or we have none */
+    /* a kernel before 6.9, or no pidfd */
     if (pidfd_signal(pidfd, 0, 0) == 0 || (kill(pid, 0) < 0 && errno == ESRCH))
         kill(-pid, SIGKILL);
 }

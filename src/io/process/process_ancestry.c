@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PARENTS_MAX 64 /* parents that are looked at; a chain may change while it is read */
+#define PARENTS_MAX 64 /* a bound, since the chain of parents may change while it is read */
 
 struct stat_line {
     char command[AS_PROCESS_ANCESTRY_COMMAND];
@@ -29,7 +29,8 @@ static bool parse_parent_and_group(const char *text, struct stat_line *ret_s)
     return end != text;
 }
 
-/* /proc/PID/stat: "PID (command) state parent group …"; the command may hold anything, also ')'. */
+/* Reads /proc/PID/stat: "PID (command) state parent group …". The command may have any character,
+ * also a parenthesis. */
 static bool read_stat(pid_t pid, struct stat_line *ret_s)
 {
     char path[40], text[512], *open_at, *close_at;

@@ -1,8 +1,7 @@
-/* io/process/process_ancestry.h — what /proc tells of a process of this machine: its command, and
- * whom it descends from.
+/* io/process/process_ancestry.h — the command of a process and its ancestors, read from /proc.
  *
- * A process that has ended is not there any more, and its number may be another one's soon: who
- * needs certainty asks at once. Any thread; blocking only as /proc is.
+ * The number of a process that has ended may soon belong to another one: ask as early as possible.
+ * Any thread; does not block, apart from reading /proc.
  */
 #ifndef AS_IO_PROCESS_PROCESS_ANCESTRY_H
 #define AS_IO_PROCESS_PROCESS_ANCESTRY_H
@@ -13,16 +12,15 @@
 
 #define AS_PROCESS_ANCESTRY_COMMAND 32u /* bytes; the kernel's names have 16 */
 
-/* The name of its program, as `ps -o comm` shows it. False: there is no such process, or it cannot
- * be seen. */
+/* The name of its program, as `ps -o comm` shows it. False: no such process is visible. */
 bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_COMMAND]);
 
-/* 0: there is no such process, or it cannot be seen. */
+/* The parent of a process. 0: no such process is visible. */
 pid_t as_process_ancestry_parent(pid_t pid);
 
-/* Asks `matches` about pid, the leader of its group, and the same of its parent and of each one
- * above, the nearest first. The first for which that is true; 0: none. A process whose parents have
- * ended descends from nobody but its group. */
+/* The first process for which `matches` is true: pid, the leader of its group, then the same for
+ * its parent and for each ancestor above. 0: none. When its parents have ended, only its group
+ * leader is left. */
 pid_t as_process_ancestry_find(pid_t pid, bool (*matches)(void *ctx, pid_t pid), void *ctx);
 
 #endif

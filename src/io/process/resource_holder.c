@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LISTENERS  8u   /* sockets that listen on one port: one for each address */
-#define TCP_LISTEN "0A" /* of /proc/net/tcp: TCP_LISTEN of the kernel's enum, in hex */
+#define LISTENERS  8u   /* sockets that listen on one port, one for each address */
+#define TCP_LISTEN "0A" /* the kernel's TCP_LISTEN as /proc/net/tcp writes it, in hex */
 
-/* What a descriptor of /proc/PID/fd is a link to. */
+/* The targets of links in /proc/PID/fd that are searched for. */
 struct wanted {
     char link[LISTENERS][256];
     uint32_t n;
@@ -34,7 +34,9 @@ static bool is_wanted(const struct wanted *w, const char *link)
     return false;
 }
 
-/* A lock of ours, "RUNTIME-DIR/PORT/lock", that is held: only a supervisor has it open for long. */
+/* `link` is an open file of process h->pid. When it is the lock of a server that runs,
+ * "RUNTIME-DIR/PORT/lock", the process is that server's supervisor: no other process keeps it open.
+ */
 static bool set_server_of_lock(struct as_resource_holder *h, const char *link)
 {
     char base[AS_RUNTIME_PATH_MAX];
@@ -57,7 +59,8 @@ static bool set_server_of_lock(struct as_resource_holder *h, const char *link)
     return true;
 }
 
-/* Looks at every descriptor of the process: has it what is wanted, is it a server? */
+/* Reads all descriptors of the process. True: one is wanted. Also finds out whether it is a server.
+ */
 static bool scan_descriptors(struct as_resource_holder *h, const struct wanted *w)
 {
     char path[64], link[512];
@@ -97,7 +100,8 @@ static void read_details(struct as_resource_holder *h)
     h->program[strcspn(h->program, "\n")] = 0;
 }
 
-/* What a controller has open, its supervisor need not have. */
+/* When the process is the child of a supervisor, reports the supervisor instead: a controller may
+ * have files open that its supervisor does not. */
 static void use_parent_server(struct as_resource_holder *h)
 {
     static const struct wanted nothing;
@@ -109,7 +113,9 @@ static void use_parent_server(struct as_resource_holder *h)
         *h = parent;
 }
 
-/* A server's dispatcher and its workers may have it as well: the supervisor is who is told. */
+/* A server's dispatcher and workers may have the resource open as well: the supervisor is
+ * preferred.
+ */
 static bool find_process(struct as_resource_holder *ret_h, const struct wanted *w)
 {
     DIR *dir = w->n ? opendir("/proc") : NULL;

@@ -1,7 +1,8 @@
-/* io/process/resource_holder.h — which process of this machine has a port or a file, as /proc says.
+/* io/process/resource_holder.h — finds the process of this machine that has a port or a file open.
  *
- * For texts that tell why something cannot be had: a process may end at any moment, and those of
- * other users cannot be looked into. Blocking calls, without libuv, for commands and for start-up.
+ * Read from /proc, for messages that say who has a resource that we need. A process may end at any
+ * moment, and processes of other users are not readable. Blocking calls without libuv, for commands
+ * and for start-up.
  */
 #ifndef AS_IO_PROCESS_RESOURCE_HOLDER_H
 #define AS_IO_PROCESS_RESOURCE_HOLDER_H
@@ -12,22 +13,22 @@
 
 struct as_resource_holder {
     pid_t pid;
-    char program[64];                      /* as the kernel shortens its name */
-    char started_in[256];                  /* its working directory; "": not known */
-    bool is_server;                        /* of ours; then it is the supervisor, and … */
+    char program[64];     /* its name, as the kernel shortens it */
+    char started_in[256]; /* its working directory; "": unknown */
+    bool is_server;       /* an AnyServe server; then pid is the supervisor's, … */
     char runtime_dir[AS_RUNTIME_PATH_MAX]; /* … this is its --runtime-dir … */
     uint16_t port;                         /* … and its port */
 };
 
-/* Who listens on this TCP port, on any address. False: nobody, or nobody who can be looked into. */
+/* The process that listens on this TCP port, on any address. False: none, or none is readable. */
 bool as_resource_holder_of_port(struct as_resource_holder *ret_h, uint16_t port);
-/* Who but this process has the file open. Likewise. */
+/* A process other than this one that has the file open. Likewise. */
 bool as_resource_holder_of_file(struct as_resource_holder *ret_h, const char *path);
-/* A server that lives, found by its folder. False: it has ended. */
+/* The server that runs in this folder. False: none runs there. */
 bool as_resource_holder_of_folder(struct as_resource_holder *ret_h, const char *runtime_dir,
                                   uint16_t port);
 
-/* "pid 12, started in /srv, runtime directory /run/anyserve". */
+/* Appends "pid 12, started in /srv, runtime directory /run/anyserve". */
 void as_resource_holder_write(const struct as_resource_holder *h, struct as_buf *out);
 
 #endif

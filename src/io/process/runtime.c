@@ -28,8 +28,10 @@ char *as_runtime_xdg_folder(const char *option, const char *variable, const char
     return option ? as_str_dup(as_str_of(option)) : NULL;
 }
 
-#define SYSTEM_DIR "/run/anyserve" /* of root, and of services: RuntimeDirectory=anyserve */
-#define LOGIN_DIRS "/run/user"     /* below it the folder of each login, $XDG_RUNTIME_DIR */
+#define SYSTEM_DIR                                                                                 \
+    "/run/anyserve"            /* of root, and of system services (RuntimeDirectory=anyserve)      \
+                                */
+#define LOGIN_DIRS "/run/user" /* has the folder of each login, $XDG_RUNTIME_DIR */
 #define TMP_PREFIX "/tmp/anyserve-"
 
 char *as_runtime_base(const char *option)
@@ -40,7 +42,7 @@ char *as_runtime_base(const char *option)
     return as_runtime_xdg_folder(option, "XDG_RUNTIME_DIR", SYSTEM_DIR, ours);
 }
 
-/* Of this user; NULL: no home. */
+/* The folder of this user's servers in the background. NULL: the user has no home. */
 static char *state_base(void)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
@@ -61,7 +63,7 @@ static char *state_base(void)
     return path;
 }
 
-/* Made by a login, and gone with the last of its user. */
+/* Is the folder made by a login, and removed when the user logs out? */
 static bool is_of_login(const char *path)
 {
     return strncmp(path, LOGIN_DIRS "/", strlen(LOGIN_DIRS "/")) == 0;
@@ -72,7 +74,7 @@ char *as_runtime_persistent_base(const char *option)
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     char *other;
 
-    /* chosen by a service manager, or by somebody for this server: it stays as long as they say */
+    /* a folder that a service manager or the user has chosen stays as long as they want */
     if (option[0] || (xdg && xdg[0] == '/' && !is_of_login(xdg)))
         return as_runtime_base(option);
     other = state_base();
@@ -98,7 +100,7 @@ int as_runtime_read_token(const char *base, uint16_t port, char ret_token[AS_RUN
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return AS_ENOTFOUND;
-    /* one byte more than it has would show here */
+    /* reads up to one byte more than a token has, to reject a longer file */
     n = read(fd, token, sizeof(token));
     close(fd);
     if (n != AS_RUNTIME_TOKEN_LEN)
@@ -118,7 +120,7 @@ static bool is_locked(const char *base, const char *port)
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
-    /* Shared, so that two who look do not see each other; let go at once. */
+    /* Shared, so that two commands that check at once do not see each other. */
     held = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     close(fd);
     return held;
@@ -153,7 +155,7 @@ int as_runtime_supervisor_pid(const char *base, uint16_t port)
 
 /* --- where servers are --- */
 
-/* Its owner is `owner`, root, or, for root, whoever it may be: what is in it is of them. */
+/* Is it a folder that only `owner` or root can write to? */
 static bool is_owned(const char *path, uid_t owner)
 {
     struct stat st;
@@ -162,7 +164,7 @@ static bool is_owned(const char *path, uid_t owner)
            (st.st_uid == owner || st.st_uid == 0);
 }
 
-/* Takes the path, NULL too. */
+/* Takes ownership of `path`, which may be NULL. */
 static void add_base(struct as_runtime_search *f, char *path)
 {
     for (uint32_t i = 0; path && i < f->n_bases; i++) {
@@ -192,7 +194,7 @@ static void add_servers(struct as_runtime_search *f, const char *base)
     uint64_t port;
 
     while (dir && f->n < AS_RUNTIME_SERVERS && (e = readdir(dir))) {
-        /* a folder without a held lock is what a killed server left */
+        /* a folder whose lock is free was left by a server that was killed */
         if (as_str_u64(as_str_of(e->d_name), &port) == 0 && port <= UINT16_MAX &&
             is_locked(base, e->d_name))
             f->servers[f->n++] = (struct as_runtime_server){base, (uint16_t)port};
@@ -202,7 +204,7 @@ static void add_servers(struct as_runtime_search *f, const char *base)
     qsort(first, (size_t)(f->servers + f->n - first), sizeof(*first), by_port);
 }
 
-/* The folders DIR/PREFIX<uid>SUFFIX, each if it is that user's. */
+/* Adds the folders DIR/PREFIX<uid>SUFFIX that belong to the user <uid>. */
 static void add_user_bases(struct as_runtime_search *f, const char *dir_path, const char *prefix,
                            const char *suffix)
 {
@@ -231,7 +233,7 @@ static void search_own_folders(struct as_runtime_search *f)
     add_base(f, state_base());
     add_base(f, as_str_dup(AS_STR(SYSTEM_DIR)));
     for (uint32_t i = 0; i < f->n_bases; i++) {
-        /* that of a service is its user's, whom root knows by nothing else */
+        /* the folder of a service belongs to the service's user, whoever that is */
         struct stat st;
         bool any =
             geteuid() == 0 && strcmp(f->bases[i], SYSTEM_DIR) == 0 && lstat(f->bases[i], &st) == 0;

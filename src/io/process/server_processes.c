@@ -17,7 +17,7 @@ static bool read_file(const char *path, char *out, size_t cap)
     return n > 0;
 }
 
-/* By /proc/PID/stat: "12 (name) S …". False: it has ended. */
+/* Reads /proc/PID/stat: "12 (name) S …". False: it has ended. */
 static bool read_stat(pid_t pid, char ret_name[32], char *ret_state)
 {
     char path[64], text[512], *open_at, *close_at;
@@ -26,7 +26,7 @@ static bool read_stat(pid_t pid, char ret_name[32], char *ret_state)
     if (!read_file(path, text, sizeof(text)))
         return false;
     open_at = strchr(text, '(');
-    close_at = strrchr(text, ')'); /* a name may hold any of them */
+    close_at = strrchr(text, ')'); /* the last one, since the name may have parentheses */
     if (!open_at || !close_at || close_at < open_at || close_at[1] != ' ')
         return false;
     *close_at = 0;
@@ -91,7 +91,7 @@ bool as_server_processes_put_stopped(const struct as_server_processes *f, struct
         if (!m->is_stopped)
             continue;
         as_buf_printf(out,
-                      "\n  the %s (pid %d) is stopped, by a signal or a debugger; it goes on with: "
+                      "\n  the %s (pid %d) is stopped by a signal or a debugger; continue it with: "
                       "kill -CONT %d",
                       m->role, (int)m->pid, (int)m->pid);
         any = true;

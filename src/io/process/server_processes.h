@@ -1,8 +1,8 @@
-/* io/process/server_processes.h — the processes of a server of this machine, and whether they can
- * go on, as /proc says.
+/* io/process/server_processes.h — finds the processes of a server on this machine, and whether one
+ * of them is stopped.
  *
- * For texts about a server that does not answer: a process may end at any moment. Blocking calls,
- * without libuv, for commands.
+ * Read from /proc, for messages about a server that does not answer; a process may end at any
+ * moment. Blocking calls without libuv, for commands.
  */
 #ifndef AS_IO_PROCESS_SERVER_PROCESSES_H
 #define AS_IO_PROCESS_SERVER_PROCESSES_H
@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-/* What dispatcher and controller call themselves (prctl PR_SET_NAME). */
+/* The names that dispatcher and controller give themselves (prctl PR_SET_NAME). */
 #define AS_SERVER_PROCESSES_DISPATCHER "as-dispatcher"
 #define AS_SERVER_PROCESSES_CONTROLLER "as-controller"
 #define AS_SERVER_PROCESSES_MAX        8u /* during an upgrade there may be two dispatchers */
@@ -25,14 +25,14 @@ struct as_server_processes {
     uint32_t n;
 };
 
-/* n == 0: no server has this folder. */
+/* n is 0 when no server runs there. */
 void as_server_processes_read(struct as_server_processes *ret_f, const char *runtime_dir,
                               uint16_t port);
-/* "the controller (pid 12)"; without such a process "the controller". */
+/* Appends "the controller (pid 12)", or "the controller" when there is no such process. */
 void as_server_processes_put_name(const struct as_server_processes *f, const char *role,
                                   struct as_buf *out);
-/* For each process that is stopped a line with an indent: which, and how it goes on. False: none.
- */
+/* Appends an indented line for each stopped process: which one, and how to continue it. False: no
+ * process is stopped. */
 bool as_server_processes_put_stopped(const struct as_server_processes *f, struct as_buf *out);
 
 #endif

@@ -18,7 +18,7 @@ static as_ns clock_now(void)
     return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
 }
 
-/* Waits for a connect that was begun: 0 or an errno. */
+/* Waits until a non-blocking connect is done: 0 or an errno. */
 static int wait_connected(int fd, as_ns timeout)
 {
     as_ns end = clock_now() + timeout, now;

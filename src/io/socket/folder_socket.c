@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* One segment of `rest`, which is moved behind it. */
+/* Removes the first segment from `rest` and returns it. */
 static struct as_str next_segment(struct as_str *rest)
 {
     const char *slash = memchr(rest->p, '/', rest->n);
@@ -36,7 +36,7 @@ static bool has_sound_segments(struct as_str rest)
     return true;
 }
 
-/* What is behind `folder` and a slash. */
+/* The part of `path` behind `folder` and a slash. False: it is not below the folder. */
 static bool strip_folder(const char *folder, struct as_str path, struct as_str *ret_rest)
 {
     size_t n = strlen(folder);
@@ -67,7 +67,7 @@ int as_folder_socket_relative_path(const char *folder, struct as_str path, struc
         return AS_EINVALID;
     *ret_why = "the socket is not below --worker-socket-dir";
     below = strip_folder(folder, path, &rest);
-    if (!below) { /* the worker may know it by its real name */
+    if (!below) { /* the worker may use the folder's real path */
         real = realpath(folder, NULL);
         below = real && strip_folder(real, path, &rest);
         free(real);
@@ -86,7 +86,7 @@ static int try_openat2(int dir, const char *rest)
     return (int)syscall(SYS_openat2, dir, rest, &how, sizeof(how));
 }
 
-/* For kernels without it, and sandboxes that forbid it. */
+/* For kernels without openat2, and sandboxes that forbid it. */
 static int open_by_segments(int dir, struct as_str rest)
 {
     int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
@@ -134,11 +134,11 @@ static int denied(const char *why, const char **ret_why)
 static int open_failed(int e, const char **ret_why)
 {
     if (e == ELOOP || e == EXDEV || e == ENOTDIR)
-        return denied("the path to the socket has a symlink, or something that is no folder",
+        return denied("the path to the socket has a symlink or a part that is not a folder",
                       ret_why);
     if (e == EACCES)
-        return denied("the path to the socket may not be searched", ret_why);
-    *ret_why = "no descriptor is left";
+        return denied("no permission to search a folder on the path to the socket", ret_why);
+    *ret_why = "out of file descriptors";
     if (as_sock_is_starved(e))
         return AS_ENOMEM;
     *ret_why = "there is no socket of that name";
@@ -150,7 +150,7 @@ static int check_socket(int path_fd, const char **ret_why)
     struct stat st;
 
     if (fstat(path_fd, &st) < 0 || S_ISLNK(st.st_mode))
-        return denied("the path to the socket has a symlink, or something that is no folder",
+        return denied("the path to the socket has a symlink or a part that is not a folder",
                       ret_why);
     if (!S_ISSOCK(st.st_mode))
         return denied("it is not a socket", ret_why);
@@ -165,7 +165,7 @@ static int connect_failed(int e, const char **ret_why)
     if (e == EAGAIN)
         return AS_EAGAIN;
     if (e == EACCES || e == EPERM)
-        return denied("the socket may not be written to", ret_why);
+        return denied("no permission to write to the socket", ret_why);
     *ret_why = e == EPROTOTYPE ? "it is not a stream socket" : "nobody listens there";
     return e == EPROTOTYPE ? AS_EDENIED : AS_EUNAVAILABLE;
 }
@@ -177,7 +177,7 @@ static int connect_to(int path_fd, int *ret_fd, uint32_t *ret_pid, const char **
     socklen_t n = sizeof(cred);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 
-    *ret_why = "no descriptor is left";
+    *ret_why = "out of file descriptors";
     if (fd < 0)
         return AS_ENOMEM;
     snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d", path_fd);

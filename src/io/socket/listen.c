@@ -11,8 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The reasons that a user can do something about have a code of their own; the message takes errno.
- */
+/* Errors that a user can correct have their own codes. */
 static int err_of_errno(int e)
 {
     switch (e) {
@@ -38,7 +37,7 @@ static void set_port(struct sockaddr *sa, uint16_t port)
 
 static uint16_t bound_port(int fd)
 {
-    struct sockaddr_in6 sa = {0}; /* the larger one; the port is at the same place in both */
+    struct sockaddr_in6 sa = {0}; /* room for IPv4, too, which has the port at the same offset */
     socklen_t n = sizeof(sa);
 
     return getsockname(fd, (struct sockaddr *)&sa, &n) < 0 ? 0 : ntohs(sa.sin6_port);
@@ -52,7 +51,7 @@ static int listen_on(const struct addrinfo *ai, bool only_v6)
 
     if (fd < 0)
         return -1;
-    /* or a restart would have to wait for connections in TIME_WAIT */
+    /* without it, a restart fails while connections of the old server are in TIME_WAIT */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (ai->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6, sizeof(v6));
@@ -114,7 +113,7 @@ int as_listen_parse_address(const char *text, char ret_host[AS_LISTEN_HOST_MAX],
         host++;
         n -= 2;
     } else if (memchr(host, ':', n)) {
-        return AS_EINVALID; /* an IPv6 address without brackets: where does the port begin? */
+        return AS_EINVALID; /* an IPv6 address without brackets, where the port is ambiguous */
     }
     if (!n || n >= AS_LISTEN_HOST_MAX || as_str_u64(as_str_of(colon + 1), &port) < 0 ||
         port > UINT16_MAX)

@@ -21,7 +21,7 @@ static int parse_address(struct as_notify *n, const char *text)
     memcpy(n->addr.sun_path, text, len);
     if (text[0] == '@')
         n->addr.sun_path[0] = 0;
-    /* an abstract name has no NUL at its end: each of its bytes counts (unix(7)) */
+    /* an abstract name has no NUL at its end, so the length must be exact (unix(7)) */
     n->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (text[0] == '/'));
     return 0;
 }
@@ -82,7 +82,7 @@ int as_notify_send(const struct as_notify *n, const char *state)
         return AS_EIO;
     sent = sendto(fd, state, len, MSG_NOSIGNAL, (const struct sockaddr *)&n->addr, n->n) ==
            (ssize_t)len;
-    /* an abstract name goes with whoever has it, who wanted to hear of the start only */
+    /* an abstract socket vanishes with a process that only wanted to know of the start */
     sent = sent || (errno == ECONNREFUSED && n->addr.sun_path[0] == 0);
     close(fd);
     return sent ? 0 : AS_EIO;

@@ -33,7 +33,7 @@ bool as_peer_is_loopback(const struct sockaddr *a)
     return IN6_IS_ADDR_LOOPBACK(&u->v6.sin6_addr);
 }
 
-/* The socket at the other end may be one of IPv4. */
+/* Turns a mapped IPv4 address into a plain one: the socket at the other end may be one of IPv4. */
 static void map_to_v4(union address *a)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
@@ -56,8 +56,8 @@ static void put_endpoint(const union address *a, __be32 ret_host[4], __be16 *ret
     }
 }
 
-/* A connection whose process has closed its end has no inode, and the kernel says root of it. One
- * that only begins at these two ends is another one than ours. */
+/* When the process has closed its end, the connection has no inode, and the kernel names root as
+ * its user. A connection between the same ends that is still being opened is not ours. */
 static bool has_process(const struct inet_diag_msg *m)
 {
     switch (m->idiag_state) {
@@ -73,7 +73,7 @@ static bool has_process(const struct inet_diag_msg *m)
     }
 }
 
-/* Its family may be another one: a socket of IPv6 at an address of IPv4. */
+/* Compares ports only: the family may differ, since a socket of IPv6 may use an address of IPv4. */
 static bool is_reply_to(const struct inet_diag_msg *m, const struct diag_request *q)
 {
     return m->id.idiag_sport == q->of.id.idiag_sport && m->id.idiag_dport == q->of.id.idiag_dport;
@@ -89,7 +89,7 @@ static int query_kernel(const struct diag_request *q, uid_t *ret_uid)
 
     if (nl < 0)
         return AS_EIO;
-    n = send(nl, q, sizeof(*q), 0); /* the answer is there when it returns */
+    n = send(nl, q, sizeof(*q), 0); /* the reply is ready when it returns */
     if (n == (ssize_t)sizeof(*q))
         n = recv(nl, reply, sizeof(reply), 0);
     close(nl);
@@ -112,7 +112,7 @@ static int user_of_tcp(int fd, uid_t *ret_uid)
     };
 
     if (getpeername(fd, &peer.any, &peer_len) || getsockname(fd, &own.any, &own_len))
-        return AS_EIO; /* it has gone */
+        return AS_EIO; /* the peer has closed the connection */
     if (!as_peer_is_loopback(&peer.any))
         return AS_EDENIED;
     map_to_v4(&peer);

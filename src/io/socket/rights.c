@@ -10,8 +10,8 @@ union control {
     char buf[CMSG_SPACE(sizeof(int) * AS_RIGHTS_MAX)];
 };
 
-/* What passes by itself: the socket is full, memory is short, or (ETOOMANYREFS) as many of our
- * descriptors as we may have open are on their way already. */
+/* Errors that pass by themselves: the socket is full, memory is short, or too many of our
+ * descriptors are in flight (ETOOMANYREFS). */
 static bool is_transient(int e)
 {
     return e == EAGAIN || e == ENOBUFS || e == ENOMEM || e == ETOOMANYREFS;
@@ -63,7 +63,7 @@ int64_t as_rights_receive(int sock, void *p, size_t cap, int fds[AS_RIGHTS_MAX],
                           uint32_t *ret_n_fds, bool *ret_lost)
 {
     struct iovec iov = {p, cap};
-    union control control; /* no room for more than AS_RIGHTS_MAX: the kernel closes those */
+    union control control; /* has room for AS_RIGHTS_MAX; the kernel closes any more */
     struct msghdr m = {.msg_iov = &iov,
                        .msg_iovlen = 1,
                        .msg_control = control.buf,

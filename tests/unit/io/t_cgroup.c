@@ -1,5 +1,5 @@
-/* Specification of io/process/cgroup: where a child's control group is made, what is written into
- * it, and, where this machine lets us, what becomes of a child that takes more than it may. */
+/* Specification of io/process/cgroup: where a child's control group is made, which files are
+ * written, and, if this machine permits it, that a child over its limit is killed. */
 #include "io/process/cgroup.h"
 
 #include "base/buf.h"
@@ -101,7 +101,7 @@ static void v1_group_has_its_limit(void **state AS_UNUSED)
          "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     kills = as_cgroup_oom_kills(&g);
     assert_int_equal(kills, 3);
-    as_cgroup_close(&g); /* plain files stay where the kernel's would go */
+    as_cgroup_close(&g); /* unlike the kernel's, plain files stay in the folder */
     assert_null(g.path);
     assert_int_equal(as_cgroup_oom_kills(&g), 0);
 }
@@ -118,7 +118,7 @@ static void an_invisible_group_is_the_mount(void **state AS_UNUSED)
     as_cgroup_close(&g);
 }
 
-/* As a server does it before it starts anything: then it is alone in its group. */
+/* A server delegates before it starts anything, when it is alone in its group. */
 static void v2_delegates_when_alone_in_the_group(void **state AS_UNUSED)
 {
     struct as_cgroup g;
@@ -131,12 +131,13 @@ static void v2_delegates_when_alone_in_the_group(void **state AS_UNUSED)
     make("/sys/fs/cgroup/unit/cgroup.procs", self);
     make("/sys/fs/cgroup/unit/cgroup.subtree_control", "");
     assert_int_equal(as_cgroup_delegate(root, "memory", &e), 0);
-    check_file("/sys/fs/cgroup/unit/anyserve-server/cgroup.procs", "0"); /* moved down */
+    check_file("/sys/fs/cgroup/unit/anyserve-server/cgroup.procs",
+               "0"); /* moved to the child group */
     check_file("/sys/fs/cgroup/unit/cgroup.subtree_control", "+memory");
-    /* from here on the dispatcher, the controller and workers are in the lower group too */
+    /* the dispatcher, the controller and workers are in the child group, too */
     make("/proc/self/cgroup", "0::/unit/anyserve-server\n");
     make("/sys/fs/cgroup/unit/cgroup.subtree_control", "cpu memory\n");
-    assert_int_equal(as_cgroup_delegate(root, "memory", &e), 0); /* another image of the server */
+    assert_int_equal(as_cgroup_delegate(root, "memory", &e), 0); /* after an exec */
     check_file("/sys/fs/cgroup/unit/cgroup.subtree_control", "cpu memory\n");
     assert_int_equal(as_cgroup_open(&g, root, "x", 7, &e), 0);
     assert_true(g.v2);
@@ -145,7 +146,7 @@ static void v2_delegates_when_alone_in_the_group(void **state AS_UNUSED)
     as_cgroup_close(&g);
 }
 
-/* A shell's group, or that of a container's first process: nothing of it is touched. */
+/* The group of a shell, or of a container's first process, is not changed. */
 static void v2_does_not_move_other_processes(void **state AS_UNUSED)
 {
     struct as_cgroup g;
@@ -163,7 +164,7 @@ static void v2_does_not_move_other_processes(void **state AS_UNUSED)
     assert_int_equal(e, EBUSY);
 }
 
-/* A unit of systemd's without Delegate=: its group is systemd's to write to, root or not. */
+/* Only systemd writes to the group of a unit without Delegate=, even for root. */
 static void v2_leaves_groups_of_systemd_alone(void **state AS_UNUSED)
 {
     static const char *const names[] = {"a.service", "b.scope", "c.slice"};
@@ -196,7 +197,7 @@ static void v1_needs_no_delegation(void **state AS_UNUSED)
     assert_int_equal(as_cgroup_delegate(root, "memory", &e), 0);
 }
 
-/* What another process's group is bound by, as doctor asks it of a server. */
+/* `anyserve doctor` checks the group of a server. */
 static void check_changes_nothing(void **state AS_UNUSED)
 {
     bool v2;
@@ -252,13 +253,12 @@ static void stale_groups_are_removed(void **state AS_UNUSED)
     snprintf(full, sizeof(full), "%s%s", root, path);
     assert_int_equal(stat(full, &st), -1);
     snprintf(full, sizeof(full), "%s/sys/fs/cgroup/memory/anyserve-1-x", root);
-    assert_int_equal(stat(full, &st), 0); /* its process lives */
+    assert_int_equal(stat(full, &st), 0); /* its process runs */
     snprintf(full, sizeof(full), "%s/sys/fs/cgroup/memory/another", root);
     assert_int_equal(stat(full, &st), 0);
 }
 
-/* Of an earlier server that ended without a word; they are beside the group that we were moved to.
- */
+/* They are of an earlier server that was killed, beside the child group of this one. */
 static void stale_groups_beside_the_servers_are_removed(void **state AS_UNUSED)
 {
     char path[128], full[256];
@@ -281,14 +281,14 @@ static void stale_groups_beside_the_servers_are_removed(void **state AS_UNUSED)
 
 /* --- the kernel's --- */
 
-/* The kernel's own rules, with a controller that is there where memory's is not: on a mixed system
- * (v1 for memory) the second hierarchy has others. */
+/* The kernel's own rules. On a mixed system, with the memory controller in v1, another controller
+ * of the second hierarchy is used. */
 #define MOUNTS 2
 static const char *const mounts[MOUNTS] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 
 struct real_tree {
     char mount[32], controller[32], group[64], path[160];
-    bool was_on; /* groups below the mount have the controller without us */
+    bool was_on; /* groups below the mount had the controller before the test */
 };
 
 static bool write_to(const char *folder, const char *file, const char *text)
@@ -303,7 +303,7 @@ static bool write_to(const char *folder, const char *file, const char *text)
     return f && fclose(f) == 0 && ok;
 }
 
-/* The file's first line has the text in it. */
+/* Does the file's first line contain the text? */
 static bool reads(const char *folder, const char *file, const char *want)
 {
     char path[256], text[256] = "";
@@ -318,7 +318,7 @@ static bool reads(const char *folder, const char *file, const char *want)
     return strstr(text, want) != NULL;
 }
 
-/* A group of our own in the kernel's tree, with a child of ours in it that delegates. */
+/* A group in the kernel's tree, with a child process in it that delegates. */
 static struct real_tree make_real_tree(void)
 {
     struct real_tree t = {0};
@@ -344,7 +344,7 @@ static struct real_tree make_real_tree(void)
     snprintf(text, sizeof(text), "+%s", t.controller);
     if (!t.was_on)
         assert_true(write_to(t.mount, "cgroup.subtree_control", text));
-    /* the kernel's tree where ours would be; /proc says what the test's child writes there */
+    /* a root with the kernel's tree; the test's child writes its own /proc files there */
     snprintf(path, sizeof(path), "%s/sys/fs", root);
     make("/sys/fs/", NULL);
     snprintf(path, sizeof(path), "%s/sys/fs/cgroup", root);
@@ -352,7 +352,7 @@ static struct real_tree make_real_tree(void)
     return t;
 }
 
-/* In a child, which is in the group then. Its exit code says how far it came. */
+/* In a child process, which is in the group. Its exit code names the step that failed. */
 static int delegate_for_real(const struct real_tree *t, bool with_another)
 {
     char lower[224], beside[224], path[256], self[16];
@@ -384,7 +384,7 @@ static int delegate_for_real(const struct real_tree *t, bool with_another)
     snprintf(self, sizeof(self), "%d\n", (int)getpid());
     if (!reads(lower, "cgroup.procs", self))
         return 6;
-    /* a group beside it has the controller's files now, and takes a process */
+    /* a group beside it has the controller's files now, and accepts a process */
     snprintf(beside, sizeof(beside), "%s/anyserve-worker", t->path);
     if (mkdir(beside, 0755) < 0)
         return 7;
@@ -420,7 +420,7 @@ static void delegation_in_the_kernels_tree(void **state AS_UNUSED)
 
 #define LIMIT (32u << 20)
 
-/* A real group, or the test is left out: not every machine gives us one. */
+/* A real group; without permission the test is skipped. */
 static struct as_cgroup real(const char *name)
 {
     struct as_cgroup g = {.procs = -1};
@@ -446,7 +446,7 @@ static struct as_proc start(const struct as_cgroup *g, const char *script)
     return p;
 }
 
-/* Its end is events of the kernel that nobody tells us: bounded turns. */
+/* The kernel does not report when its processes have ended: tries a bounded number of times. */
 static void close_soon(struct as_cgroup *g)
 {
     int rc = AS_EAGAIN;
@@ -467,8 +467,9 @@ static void only_the_child_over_its_limit_is_killed(void **state AS_UNUSED)
     int status;
 
     assert_true(snprintf(path, sizeof(path), "%s", g.path) < (int)sizeof(path));
-    p = start(&g, "x=$(head -c 4000000 /dev/zero | tr '\\0' x); "
-                  "while :; do x=$x$x; done"); /* in the shell itself: it is the one that grows */
+    p = start(&g,
+              "x=$(head -c 4000000 /dev/zero | tr '\\0' x); "
+              "while :; do x=$x$x; done"); /* a loop in the shell itself, so that the shell grows */
     status = as_proc_wait(&p);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
@@ -489,7 +490,7 @@ static void a_child_within_its_limit_survives(void **state AS_UNUSED)
     close_soon(&g);
 }
 
-/* What leaves its process group and session does not leave this. */
+/* A process that leaves its process group and session stays in the control group. */
 static void closing_kills_what_the_child_left_behind(void **state AS_UNUSED)
 {
     struct as_cgroup g = real("leaving");
@@ -509,7 +510,7 @@ static void closing_kills_what_the_child_left_behind(void **state AS_UNUSED)
     status = as_proc_wait(&p);
     assert_int_equal(status, 0);
     close_soon(&g);
-    /* the sleeper held the pipe */
+    /* the sleeping process had the pipe open */
     gone.fd = out[0];
     while (poll(&gone, 1, 10000) > 0 && read(out[0], &c, 1) > 0)
         ;

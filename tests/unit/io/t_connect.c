@@ -1,5 +1,5 @@
-/* Specification of io/socket/connect and io/loop/tick: connections by name, moments to the
- * microsecond. */
+/* Specification of io/socket/connect and io/loop/tick: connections by name, and a precise
+ * timer. */
 #include "io/socket/connect.h"
 
 #include "io/socket/listen.h"
@@ -46,7 +46,7 @@ static void an_unknown_host_is_reported(void **state AS_UNUSED)
     assert_true(strlen(why) > 0);
 }
 
-/* A listener whose backlog is full lets connects wait for ever. */
+/* With a full backlog, connect waits for ever. */
 static void a_silent_host_times_out(void **state AS_UNUSED)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -104,7 +104,7 @@ static void a_tick_fires_once_and_never_early(void **state AS_UNUSED)
         b.at = as_loop_now(b.loop) + after[i];
         as_tick_set(&b.tick, AS_NEVER);
         as_tick_set(&b.tick, b.at + AS_SEC);
-        as_tick_set(&b.tick, b.at); /* moved */
+        as_tick_set(&b.tick, b.at); /* set again */
         as_loop_run(b.loop);
         assert_int_equal(b.n, 2 + i);
         assert_true(b.rang >= b.at);

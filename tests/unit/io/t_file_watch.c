@@ -1,4 +1,4 @@
-/* Specification of io/loop/file_watch: which changes of which files are told. */
+/* Specification of io/loop/file_watch: which changes of which files are reported. */
 #include "io/loop/file_watch.h"
 
 #include "unit.h"
@@ -37,7 +37,7 @@ static void put(const char *path)
     close(fd);
 }
 
-/* The kernel tells of what was done before the call that looks. */
+/* Runs the loop once. The kernel reports all changes that were made before. */
 static int news(void)
 {
     told = 0;
@@ -76,7 +76,7 @@ static void each_kind_of_change_is_reported(void **state AS_UNUSED)
     assert_true(news());
     assert_int_equal(rename(at("a"), at("old")), 0);
     assert_true(news());
-    put(at("a")); /* it is there again */
+    put(at("a")); /* it exists again */
     assert_true(news());
     assert_int_equal(unlink(at("a")), 0);
     assert_true(news());
@@ -91,7 +91,7 @@ static void other_files_are_not_reported(void **state AS_UNUSED)
     put(at("b"));
     put(at("a~"));
     assert_int_equal(mkdir(at("d"), 0700), 0);
-    put(at("d/a")); /* of its name, elsewhere */
+    put(at("d/a")); /* the same name in another folder */
     assert_int_equal(stat(at("a"), &st), 0);
     close(open(at("a"), O_RDONLY | O_CLOEXEC));
     assert_false(news());
@@ -105,7 +105,7 @@ static void the_set_of_files_can_be_replaced(void **state AS_UNUSED)
     as_file_watch_set(watch, (char *[]){at("e/y"), at("b"), at("e/z")}, 3);
     put(at("a"));
     put(at("d/x"));
-    news(); /* that the folder is not watched any more may be told with it */
+    news(); /* may also report that the folder is not watched any more */
     put(at("d/x"));
     assert_false(news());
     put(at("e/z"));

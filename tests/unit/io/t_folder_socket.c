@@ -1,4 +1,5 @@
-/* io/socket/folder_socket: only a socket of ours, below a folder of ours, on no detour. */
+/* Specification of io/socket/folder_socket: only our own sockets, below a given folder, are
+ * connected to. */
 #include "io/socket/folder_socket.h"
 
 #include "unit.h"
@@ -106,7 +107,7 @@ static void test_paths_outside_the_folder(void **state AS_UNUSED)
     struct as_str rest;
 
     snprintf(longer, sizeof(longer), "%ser/w.sock", dir);
-    assert_int_equal(rest_of(longer, &rest), AS_EDENIED); /* only begins like it */
+    assert_int_equal(rest_of(longer, &rest), AS_EDENIED); /* only has the same prefix */
     assert_int_equal(rest_of(in(other, "w.sock"), &rest), AS_EDENIED);
     assert_int_equal(rest_of(dir, &rest), AS_EDENIED);
     assert_int_equal(rest_of("/w.sock", &rest), AS_EDENIED);
@@ -144,7 +145,7 @@ static void test_connects_to_a_listener(void **state AS_UNUSED)
     assert_int_equal(connect_rest("sub/ok"), 0);
 }
 
-/* Longer than a socket address: bound by its short name, from its own folder. */
+/* Longer than a socket address: bound by a relative name, from its own folder. */
 static void test_a_long_path(void **state AS_UNUSED)
 {
     char deep[300], rest[320], home[256];
@@ -176,7 +177,7 @@ static void test_symlinks_are_refused(void **state AS_UNUSED)
     assert_int_equal(connect_rest("link"), AS_EDENIED);
     assert_non_null(strstr(why, "symlink"));
     assert_int_equal(connect_rest("folder/real"), AS_EDENIED);
-    /* even one that stays below */
+    /* even one to a path below the folder */
     assert_int_equal(connect_rest("short"), AS_EDENIED);
 }
 

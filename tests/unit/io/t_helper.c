@@ -1,4 +1,5 @@
-/* Specification of io/loop/helper: work beside a loop, in order, told in a later turn. */
+/* Specification of io/loop/helper: jobs run beside the loop, in order, and are done in a later
+ * turn. */
 #include "base/err.h"
 #include "io/loop/helper.h"
 #include "unit.h"
@@ -15,10 +16,10 @@ static struct {
     uint32_t worked, done, order[JOBS];
     pthread_t thread;
     bool inside;              /* as_helper_submit has not returned yet */
-    uint32_t refused, refuse; /* threads; the next ones that will be */
+    uint32_t refused, refuse; /* threads that could not be started; so many of the next ones fail */
 } at;
 
-/* In the place of the system's, as tests/sweep does it. */
+/* Replaces the system's function, as tests/sweep does. */
 int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -88,7 +89,7 @@ static void jobs_run_in_order_and_are_done_in_a_later_turn(void **state AS_UNUSE
     assert_false(pthread_equal(at.thread, pthread_self()));
 }
 
-/* The first job holds the thread, so that the others are dropped before it gets to them. */
+/* The first job blocks the thread, so that the others are cancelled before they run. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void work_gated(struct as_helper_job *j)
@@ -128,7 +129,7 @@ static void without_a_thread_the_loop_does_the_work(void **state AS_UNUSED)
     assert_int_equal(at.refused, JOBS);
     assert_false(at.helper.started);
     assert_int_equal(at.worked, JOBS);
-    assert_int_equal(at.done, 0); /* told later all the same */
+    assert_int_equal(at.done, 0); /* still done in a later turn */
     as_loop_run(at.loop);
     assert_int_equal(at.done, JOBS);
     for (uint32_t i = 0; i < JOBS; i++)

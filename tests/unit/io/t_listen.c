@@ -1,5 +1,4 @@
-/* Specification of io/socket/listen: addresses and ports become listening sockets, failures have
- * names. */
+/* Specification of io/socket/listen: listening on addresses and ports, and the codes of errors. */
 #include "io/socket/listen.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* loop, mailbox and socket: turns, letters, bytes */
+/* Specification of io/loop: turns and tasks of the loop, timers, mailboxes, sockets. */
 #include "io/loop/loop.h"
 
 #include "base/err.h"
@@ -65,7 +65,7 @@ static void sockets_are_polled_before_the_next_turn(void **state AS_UNUSED)
     as_task_init(&s.task, run_slice);
     as_task_init(&s.once, run_other);
     as_loop_defer_next_turn(s.loop, &s.task);
-    as_loop_defer_next_turn(s.loop, &s.task); /* once is enough */
+    as_loop_defer_next_turn(s.loop, &s.task); /* no effect: it is pending already */
     as_loop_defer_next_turn(s.loop, &s.once);
     as_loop_run(s.loop);
     for (int i = 1; i < 4; i++)
@@ -88,7 +88,7 @@ static void on_kick(struct as_timer *t)
     struct kick *k = AS_CONTAINER(t, struct kick, timer);
 
     as_loop_defer(t->loop, &k->a->task);
-    as_loop_defer(t->loop, &k->a->task); /* once is enough */
+    as_loop_defer(t->loop, &k->a->task); /* no effect: it is pending already */
 }
 
 static void deferred_work_runs_once_and_before_the_loop_sleeps(void **state AS_UNUSED)
@@ -101,9 +101,9 @@ static void deferred_work_runs_once_and_before_the_loop_sleeps(void **state AS_U
     as_task_init(&a.task, run_work);
     as_task_init(&b.task, run_work);
     a.loop = b.loop = l;
-    a.next = &b.task; /* a task of a task runs in the same turn */
+    a.next = &b.task; /* a task that a task defers runs in the same turn */
     as_timer_init(&k.timer, l, on_kick);
-    as_timer_set(&k.timer, as_loop_now(l)); /* nothing else would ever wake the loop */
+    as_timer_set(&k.timer, as_loop_now(l)); /* nothing else wakes the loop */
     as_loop_run(l);
     assert_int_equal(a.runs, 1);
     assert_int_equal(b.runs, 1);
@@ -122,7 +122,7 @@ static void run_answers(struct as_task *t)
     struct order *o = AS_CONTAINER(t, struct order, answers);
 
     strcat(o->ran, "a");
-    as_loop_defer_first(o->loop, &o->work); /* what a task puts first is first of what is left */
+    as_loop_defer_first(o->loop, &o->work); /* it runs before the tasks that are left */
 }
 
 static void run_more(struct as_task *t)
@@ -149,7 +149,7 @@ static void a_task_deferred_first_runs_first(void **state AS_UNUSED)
     as_loop_defer(o.loop, &o.answers);
     as_loop_defer(o.loop, &o.more);
     as_loop_defer_first(o.loop, &o.work);
-    as_loop_defer_first(o.loop, &o.work); /* once is enough */
+    as_loop_defer_first(o.loop, &o.work); /* no effect: it is pending already */
     as_loop_run(o.loop);
     assert_string_equal(o.ran, "WaWm");
     as_loop_free(o.loop);
@@ -345,7 +345,7 @@ static void flush_continues_when_the_socket_has_room(void **state AS_UNUSED)
     assert_int_equal(r.got[BULK - 1], 0x5a);
     assert_int_equal(w.sock.events & UV_WRITABLE, 0);
     as_sock_close(&w.sock, NULL);
-    as_loop_run(l); /* until the reader meets the end */
+    as_loop_run(l); /* until the reader is at the end */
     as_sock_close(&r.sock, NULL);
     as_outq_fini(&w.out);
     as_loop_free(l);

@@ -1,4 +1,4 @@
-/* Specification of io/socket/notify: what a service manager hears. */
+/* Specification of io/socket/notify: messages to a service manager. */
 #include "io/socket/notify.h"
 
 #include "unit.h"
@@ -36,7 +36,7 @@ static void take(struct as_notify *n, const char *text)
 {
     setenv("NOTIFY_SOCKET", text, 1);
     assert_int_equal(as_notify_init(n), 0);
-    assert_null(getenv("NOTIFY_SOCKET")); /* no child of ours is the service */
+    assert_null(getenv("NOTIFY_SOCKET")); /* child processes must not have it */
 }
 
 static void each_message_is_one_datagram(void **state AS_UNUSED)
@@ -53,7 +53,7 @@ static void each_message_is_one_datagram(void **state AS_UNUSED)
     check_heard(fd, "READY=1\nSTATUS=4 replicas");
     check_heard(fd, "STOPPING=1");
     close(fd);
-    /* it has gone: that is said, and nothing else happens */
+    /* the manager has gone: an error, and nothing else happens */
     assert_int_equal(as_notify_send(&n, "READY=1"), AS_EIO);
     unlink(path);
     assert_int_equal(as_notify_send(&n, "READY=1"), AS_EIO);
@@ -71,7 +71,7 @@ static void an_abstract_name_starts_with_an_at(void **state AS_UNUSED)
     assert_int_equal(as_notify_send(&n, "READY=1"), 0);
     check_heard(fd, "READY=1");
     close(fd);
-    /* nothing is left of it: nobody waits for another word */
+    /* the abstract socket has vanished, which is no error */
     assert_int_equal(as_notify_send(&n, "STOPPING=1"), 0);
 }
 
@@ -107,7 +107,7 @@ static void an_invalid_address_is_refused(void **state AS_UNUSED)
     assert_int_equal(n.n, sizeof(struct sockaddr_un));
 }
 
-/* What as_notify_init_watchdog makes of the two variables. */
+/* Calls as_notify_init_watchdog with the two variables. */
 static int watchdog(struct as_notify *n, const char *usec, const char *pid)
 {
     int rc;
@@ -139,7 +139,7 @@ static void a_watchdog_of_another_process_is_ignored(void **state AS_UNUSED)
     assert_int_equal(n.watchdog_us, 1);
     assert_int_equal(watchdog(&n, "30000000", other), 0);
     assert_int_equal(n.watchdog_us, 0);
-    /* nobody could be told */
+    /* there is no manager */
     take(&n, "");
     assert_int_equal(watchdog(&n, "30000000", own), 0);
     assert_int_equal(n.watchdog_us, 0);
@@ -157,7 +157,7 @@ static void an_invalid_watchdog_is_refused(void **state AS_UNUSED)
     }
     assert_int_equal(watchdog(&n, "1", "me"), AS_EINVALID);
     assert_int_equal(n.watchdog_us, 0);
-    /* the most that can be said in nanoseconds */
+    /* the largest value in nanoseconds */
     assert_int_equal(watchdog(&n, "18446744073709551", NULL), 0);
     assert_true(n.watchdog_us == 18446744073709551u);
 }

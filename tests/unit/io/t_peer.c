@@ -1,4 +1,4 @@
-/* Specification of io/socket/peer: whose socket is at the other end. */
+/* Specification of io/socket/peer: the user of the socket at the other end. */
 #include "io/socket/peer.h"
 
 #include "unit.h"
@@ -79,7 +79,7 @@ static void tcp(void **state AS_UNUSED)
     }
 }
 
-/* Who has said all that he will say is there still. */
+/* A peer that has shut down its write side still has a user. */
 static void peer_that_shut_down_its_write_side(void **state AS_UNUSED)
 {
     struct pair p = connect_to("127.0.0.1", "127.0.0.1");
@@ -91,7 +91,7 @@ static void peer_that_shut_down_its_write_side(void **state AS_UNUSED)
     end(p);
 }
 
-/* What the kernel says of a socket without a process, that it is root's, is not taken for true. */
+/* For a socket without a process the kernel names root, which must not be believed. */
 static void peer_that_closed_its_socket(void **state AS_UNUSED)
 {
     struct pair p = connect_to("127.0.0.1", "127.0.0.1");
@@ -103,7 +103,7 @@ static void peer_that_closed_its_socket(void **state AS_UNUSED)
     close(p.server);
 }
 
-/* The user is that of the socket's end, not of ours. */
+/* The user is the peer's, not ours. */
 static void peer_of_another_user(void **state AS_UNUSED)
 {
     struct pair p;
@@ -113,7 +113,7 @@ static void peer_of_another_user(void **state AS_UNUSED)
         print_message("not root: a socket cannot be another user's\n");
         skip();
     }
-    assert_int_equal(seteuid(NOBODY), 0); /* sockets are the effective user's */
+    assert_int_equal(seteuid(NOBODY), 0); /* sockets belong to the effective user */
     p = connect_to("127.0.0.1", "127.0.0.1");
     assert_int_equal(seteuid(root), 0);
     assert_int_equal(as_peer_user(p.server, &user), 0);

@@ -1,4 +1,5 @@
-/* Specification of io/process/proc: what a child starts with, how it ends, what dies with it. */
+/* Specification of io/process/proc: how a child starts and ends, and which processes end with it.
+ */
 #include "io/process/proc.h"
 
 #include "base/buf.h"
@@ -24,7 +25,7 @@ static struct as_proc_spec shell(const char *const argv[4])
 
 #define SHELL(script) shell((const char *const[4]){"sh", "-c", script, NULL})
 
-/* Everything that a script prints until all writers are gone. */
+/* Reads all output of a script, until no process has the pipe open. */
 static void read_all(int fd, struct as_buf *b)
 {
     ssize_t n;
@@ -134,7 +135,7 @@ static void a_child_runs_on_its_cpus_only(void **state AS_UNUSED)
     as_buf_fini(&out);
     spec.cpus = "0-";
     assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
-    spec.cpus = "1023"; /* the highest there can be: this machine has none */
+    spec.cpus = "1023"; /* the highest number, which this machine does not have */
     assert_int_equal(as_proc_spawn(&p, &spec, &e), AS_EINVALID);
 }
 
@@ -178,8 +179,8 @@ static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
 
     assert_int_equal(pipe2(a, O_CLOEXEC), 0);
     assert_int_equal(pipe2(b, O_CLOEXEC), 0);
-    stray = open("/dev/null", O_RDONLY); /* not close-on-exec: somebody else's slip */
-    fds[0] = b[1];                       /* crossed on purpose: 3 gets the higher one */
+    stray = open("/dev/null", O_RDONLY); /* not close-on-exec, by mistake */
+    fds[0] = b[1];                       /* crossed, so that 3 gets the higher one */
     fds[1] = a[1];
     spec.fds = fds;
     spec.n_fds = 2;
@@ -190,7 +191,7 @@ static void a_child_gets_exactly_its_descriptors(void **state AS_UNUSED)
     read_all(a[0], &two);
     assert_string_equal((char *)one.p, "one\n");
     assert_string_equal((char *)two.p, "two\n");
-    assert_string_equal((char *)out.p, "0\n1\n2\n3\n4\n5\n"); /* 5 is ls's own */
+    assert_string_equal((char *)out.p, "0\n1\n2\n3\n4\n5\n"); /* 5 is opened by ls */
     close(stray);
     close(a[0]);
     close(b[0]);
@@ -215,7 +216,7 @@ static void a_child_starts_with_default_signals(void **state AS_UNUSED)
     sigaction(SIGPIPE, &before, NULL);
     assert_int_equal(sscanf((char *)out.p, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
     assert_int_equal(blocked, 0);
-    /* 32 and 33 belong to the C library, which refuses to touch them: inherited from whoever */
+    /* 32 and 33 belong to the C library, whose sigaction refuses them; they are inherited */
     assert_int_equal(ignored & ~0x180000000ull, 0);
     as_buf_fini(&out);
 }
@@ -259,7 +260,7 @@ static void the_pidfd_becomes_readable_at_the_end(void **state AS_UNUSED)
     as_proc_signal(&p, SIGKILL);                  /* harmless now */
 }
 
-/* The write end of a pipe lives as long as any process that has it: its end tells of the last. */
+/* The pipe ends when the last process that has its write end has ended. */
 static void the_group_dies_with_its_leader(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("sleep 1000 & echo up; exec sleep 1000");
@@ -283,7 +284,7 @@ static void the_group_dies_with_its_leader(void **state AS_UNUSED)
     as_buf_fini(&rest);
 }
 
-/* A child that spawns one with a death signal, tells its pid and is killed. */
+/* The child spawns a process with a death signal, writes its pid and is killed. */
 static void a_death_signal_ends_the_child_of_a_killed_parent(void **state AS_UNUSED)
 {
     int out[2];
@@ -320,7 +321,7 @@ static bool not_ours(void *ctx, pid_t pid)
     return *(pid_t *)ctx == pid;
 }
 
-/* As process 1 of a container we inherit orphans; a subreaper does too. */
+/* Process 1 of a container inherits orphans, and so does a subreaper. */
 static void orphans_are_reaped_and_owned_children_are_not(void **state AS_UNUSED)
 {
     struct as_proc_spec spec = SHELL("setsid sh -c 'echo up; read x' & exit 0");
@@ -342,7 +343,7 @@ static void orphans_are_reaped_and_owned_children_are_not(void **state AS_UNUSED
     assert_int_equal(read(out[0], up, 3), 3);
     pfd = (struct pollfd){.fd = p.pidfd, .events = POLLIN};
     assert_int_equal(poll(&pfd, 1, 10000), 1);
-    as_proc_reap_orphans(not_ours, &p.pid); /* p is dead and stays for its owner */
+    as_proc_reap_orphans(not_ours, &p.pid); /* p is dead, and is left to its owner */
     as_proc_wait(&p);
     close(in[1]);
     assert_int_equal(waitid(P_ALL, 0, &si, WEXITED | WNOWAIT), 0); /* the orphan has ended */
@@ -353,7 +354,7 @@ static void orphans_are_reaped_and_owned_children_are_not(void **state AS_UNUSED
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* A child whose parent waits here, as for a process of somebody else. */
+/* Starts a process whose parent is not this process. */
 static pid_t start_leader(const char *script, int *ret_out)
 {
     int out[2];
@@ -379,12 +380,12 @@ static void a_pidfd_needs_the_right_parent(void **state AS_UNUSED)
     char up[3];
 
     assert_int_equal(read(out, up, 3), 3);
-    assert_int_equal(as_proc_open_pidfd(pid, getppid()), -1); /* which has none of that number */
+    assert_int_equal(as_proc_open_pidfd(pid, getppid()), -1); /* it is not the parent */
     assert_int_equal(as_proc_open_pidfd(0, getpid()), -1);
     assert_int_equal(as_proc_open_pidfd(1, getpid()), -1);
     fd = as_proc_open_pidfd(pid, getpid());
     assert_true(fd >= 0);
-    as_proc_kill_group(-1, pid); /* some process has that number; nobody knows which */
+    as_proc_kill_group(-1, pid); /* a process has that number; it could be another one */
     as_proc_kill_group(fd, 0);
     as_proc_kill_group(fd, 1);
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
@@ -410,7 +411,7 @@ static void the_group_is_killed_without_its_leader(void **state AS_UNUSED)
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         as_proc_kill_group(fd, pid);
-        assert_int_equal(read(out, up, 1), 0); /* the pipe has no other end any more */
+        assert_int_equal(read(out, up, 1), 0); /* no process has the other end */
         if (fd >= 0)
             close(fd);
         close(out);

@@ -1,5 +1,4 @@
-/* Specification of io/process/process_ancestry: the command of a process, and whom it descends
- * from. */
+/* Specification of io/process/process_ancestry: the command and the ancestors of a process. */
 #include "io/process/process_ancestry.h"
 
 #include "unit.h"
@@ -32,7 +31,7 @@ static bool was_asked(const struct asked *a, pid_t pid)
     return false;
 }
 
-/* A child, and in a group and session of its own its child: who lives until it is killed. */
+/* Starts a child and its child, which has its own group and session and runs until it is killed. */
 struct family {
     pid_t child, grandchild;
 };
@@ -82,14 +81,13 @@ static void a_process_descends_from_its_parents(void **state AS_UNUSED)
     a = (struct asked){.wanted = f.child};
     assert_int_equal(as_process_ancestry_find(f.grandchild, is_wanted, &a), f.child);
     a = (struct asked){.wanted = f.grandchild};
-    assert_int_equal(as_process_ancestry_find(f.child, is_wanted, &a),
-                     0); /* not from its children */
+    assert_int_equal(as_process_ancestry_find(f.child, is_wanted, &a), 0); /* not its children */
     assert_true(was_asked(&a, getppid()));
     fell(f.grandchild);
     fell(f.child);
 }
 
-/* Whose parent has ended is a child of process 1, or of whoever takes orphans. */
+/* A process whose parent has ended is a child of process 1 or of a subreaper. */
 static void an_orphan_descends_from_its_group(void **state AS_UNUSED)
 {
     struct asked a = {0};
@@ -149,7 +147,7 @@ static void a_process_that_has_ended_has_no_ancestors(void **state AS_UNUSED)
     waitpid(pid, NULL, 0);
     assert_false(as_process_ancestry_command(pid, name));
     assert_int_equal(as_process_ancestry_find(pid, is_wanted, &a), 0);
-    assert_int_equal(a.n, 1); /* a number that is known is known, whether it lives or not */
+    assert_int_equal(a.n, 1); /* the process itself is asked about, whether it runs or not */
     assert_int_equal(as_process_ancestry_find(0, is_wanted, &a), 0);
     assert_int_equal(as_process_ancestry_find(-1, is_wanted, &a), 0);
     assert_int_equal(a.n, 1);

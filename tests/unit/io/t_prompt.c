@@ -1,5 +1,5 @@
-/* io/loop/prompt: a thread that asks for a short slice has one, as have those that it makes; 0
- * takes it back. */
+/* Specification of io/loop/prompt: a thread that asks for a short slice has one, as have the
+ * threads that it starts; 0 resets it. */
 #include "io/loop/prompt.h"
 
 #include "base/err.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel's, of sched_setattr(2): its header and pthread.h do not go together. */
+/* struct sched_attr of sched_setattr(2), whose header conflicts with pthread.h. */
 struct attr {
     uint32_t size, sched_policy;
     uint64_t sched_flags;

@@ -1,5 +1,5 @@
-/* Specification of io/process/resource_holder: who has a port or a file, and whether it is a
- * server. */
+/* Specification of io/process/resource_holder: the process that has a port or a file open, and
+ * whether it is a server. */
 #include "io/process/resource_holder.h"
 
 #include "io/socket/listen.h"
@@ -34,7 +34,7 @@ static int remove_folder(void **state AS_UNUSED)
     return rmdir(folder);
 }
 
-/* Another process, which is there when this returns; `takes` opens what it is to have. */
+/* Starts another process, in which `takes` opens the resource before this returns. */
 static pid_t other(void (*takes)(void))
 {
     int fds[2];
@@ -94,7 +94,7 @@ static void says(const struct as_resource_holder *h, const char *want)
     as_buf_fini(&b);
 }
 
-/* Bound here, so that the port is known; closed here, so that the other process alone has it. */
+/* The port is bound here, so that it is known, and closed here, so that only the child has it. */
 static void finds_the_listener_of_a_port(void **state AS_UNUSED)
 {
     struct as_resource_holder h;
@@ -104,13 +104,13 @@ static void finds_the_listener_of_a_port(void **state AS_UNUSED)
     pid_t pid;
 
     assert_int_equal(as_listen_tcp("127.0.0.1", 0, &fd, 1, &port, &e), 1);
-    assert_false(as_resource_holder_of_port(&h, port)); /* it is ours: nobody else's */
+    assert_false(as_resource_holder_of_port(&h, port)); /* only this process has it */
     pid = other(open_file);
     close(fd);
     assert_true(as_resource_holder_of_port(&h, port));
     assert_int_equal(h.pid, pid);
     assert_false(h.is_server);
-    assert_string_equal(h.program, "t_resource_hold"); /* the kernel keeps 15 bytes of a name */
+    assert_string_equal(h.program, "t_resource_hold"); /* the kernel shortens names to 15 bytes */
     snprintf(text, sizeof(text), "pid %d", (int)pid);
     says(&h, text);
     end(pid);
@@ -123,7 +123,7 @@ static void finds_the_process_with_an_open_file(void **state AS_UNUSED)
     struct as_resource_holder h;
     pid_t pid = other(open_file);
 
-    snprintf(path, sizeof(path), "%s/./file", folder); /* however it is written */
+    snprintf(path, sizeof(path), "%s/./file", folder); /* another spelling of the path */
     assert_true(as_resource_holder_of_file(&h, path));
     assert_int_equal(h.pid, pid);
     assert_false(h.is_server);
@@ -133,7 +133,7 @@ static void finds_the_process_with_an_open_file(void **state AS_UNUSED)
     assert_false(as_resource_holder_of_file(&h, path));
 }
 
-/* By the lock of its folder, which it holds. */
+/* By the lock of its folder. */
 static void a_server_is_known_by_its_lock(void **state AS_UNUSED)
 {
     char path[128], cwd[256], text[512];
@@ -155,8 +155,8 @@ static void a_server_is_known_by_its_lock(void **state AS_UNUSED)
     assert_int_equal(same.pid, pid);
     says(&same, text);
     end(pid);
-    assert_false(as_resource_holder_of_folder(&h, folder,
-                                              8123)); /* the file is there, the lock is not held */
+    assert_false(
+        as_resource_holder_of_folder(&h, folder, 8123)); /* the file exists, but the lock is free */
     assert_false(as_resource_holder_of_folder(&h, folder, 8124));
 }
 

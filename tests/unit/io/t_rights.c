@@ -1,4 +1,4 @@
-/* Specification of io/socket/rights: what travels with a datagram, and what does not. */
+/* Specification of io/socket/rights: datagrams with descriptors. */
 #include "io/socket/rights.h"
 
 #include "unit.h"
@@ -53,7 +53,7 @@ static void bytes_and_descriptors_arrive_together(void **state AS_UNUSED)
     assert_int_equal(as_rights_send(pair[0], "all", 3, sent, AS_RIGHTS_MAX), 0);
     assert_int_equal(as_rights_send(pair[0], "none", 4, NULL, 0), 0);
     for (uint32_t i = 0; i < AS_RIGHTS_MAX; i++)
-        close(sent[i]); /* they are on their way */
+        close(sent[i]); /* they are in flight */
     assert_int_equal(receive(p, sizeof(p), fds, &n, &lost), 3);
     assert_memory_equal(p, "all", 3);
     assert_int_equal(n, AS_RIGHTS_MAX);

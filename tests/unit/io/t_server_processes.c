@@ -38,7 +38,7 @@ static int remove_folder(void **state AS_UNUSED)
     return rmdir(folder);
 }
 
-/* Its pid, once it has its name. */
+/* The pid, when the process has its name. */
 static pid_t child(const char *name)
 {
     int fds[2];
@@ -65,7 +65,7 @@ struct server {
     pid_t supervisor, dispatcher, controller;
 };
 
-/* A process that holds the lock, as a supervisor, with a dispatcher, a worker and a controller. */
+/* A process with the lock, as a supervisor has it, and children: dispatcher, worker, controller. */
 static struct server start(void)
 {
     struct server s;
@@ -152,7 +152,7 @@ static void stopped_processes_are_reported(void **state AS_UNUSED)
     is(&f.all[2], "controller", s.controller, false);
     assert_true(as_server_processes_put_stopped(&f, &b));
     snprintf(text, sizeof(text),
-             "\n  the dispatcher (pid %d) is stopped, by a signal or a debugger; it goes on with: "
+             "\n  the dispatcher (pid %d) is stopped by a signal or a debugger; continue it with: "
              "kill -CONT %d",
              (int)s.dispatcher, (int)s.dispatcher);
     says(&b, text);
@@ -169,7 +169,7 @@ static void no_server_no_processes(void **state AS_UNUSED)
     as_server_processes_read(&f, folder, 8124);
     assert_int_equal(f.n, 0);
     end(&s);
-    as_server_processes_read(&f, folder, 8123); /* its number stands there still */
+    as_server_processes_read(&f, folder, 8123); /* its number is still in the file */
     assert_int_equal(f.n, 0);
     as_server_processes_put_name(&f, "dispatcher", &b);
     says(&b, "the dispatcher");

@@ -61,7 +61,7 @@ static void a_region_is_a_range_of_an_object(void **state AS_UNUSED)
         as_shm_write(table, US, AS_STR("r"), 48, (const uint8_t *)"ab", 2, why, sizeof(why)), 0);
     assert_int_equal(pread(object, got, 3, 148), 3);
     assert_memory_equal(got, "ab", 2);
-    assert_int_equal(got[2], (uint8_t)(150 * 7)); /* not a byte beyond */
+    assert_int_equal(got[2], (uint8_t)(150 * 7)); /* no byte behind the region */
 }
 
 static void ranges_must_be_in_the_region(void **state AS_UNUSED)
@@ -119,7 +119,7 @@ static void registrations_that_are_refused(void **state AS_UNUSED)
 static void limits_hold(void **state AS_UNUSED)
 {
     assert_int_equal(add("a", 0, SIZE), 0);
-    assert_int_equal(add("b", 0, SIZE), 0); /* the same bytes twice are lent twice */
+    assert_int_equal(add("b", 0, SIZE), 0); /* the same bytes may be registered twice */
     assert_int_equal(add("c", 0, 1), AS_EFULL);
     assert_non_null(strstr(why, "--max-shm-bytes"));
     assert_int_equal(as_shm_unregister(table, US, AS_STR("b")), 1);
@@ -143,7 +143,7 @@ static void an_object_that_shrinks_is_an_error(void **state AS_UNUSED)
     assert_string_equal(why, "shared memory region 'r' has become smaller since it was registered");
     assert_int_equal(as_shm_write(table, US, AS_STR("r"), 0, got, 33, why, sizeof(why)),
                      AS_EINVALID);
-    assert_int_equal(lseek(object, 0, SEEK_END), 32); /* it does not grow again */
+    assert_int_equal(lseek(object, 0, SEEK_END), 32); /* the write did not enlarge it */
 }
 
 static void an_object_without_its_name_stays(void **state AS_UNUSED)
@@ -162,7 +162,7 @@ static void an_object_without_its_name_stays(void **state AS_UNUSED)
     assert_int_equal(as_shm_read(table, US, AS_STR("o"), 0, &got, 1, why, sizeof(why)), 0);
 }
 
-/* Who may lend an object is who could open it himself, as far as that is sure. */
+/* Only a user who could certainly open the object may register it. */
 static void objects_of_users(void **state AS_UNUSED)
 {
     static const struct {
@@ -189,7 +189,7 @@ static void objects_of_users(void **state AS_UNUSED)
                      0);
 }
 
-/* Of acl(5), as the kernel stores it: version 2, then tag, permissions and user of each entry. */
+/* An acl(5) as the kernel stores it: version 2, then tag, permissions and user of each entry. */
 static const uint8_t one_user_more[] = {
     2,    0, 0, 0,                         /* */
     1,    0, 6, 0, 0xff, 0xff, 0xff, 0xff, /* owner: read and write */
@@ -199,7 +199,7 @@ static const uint8_t one_user_more[] = {
     0x20, 0, 6, 0, 0xff, 0xff, 0xff, 0xff, /* others */
 };
 
-/* All the mode's bits are set, and the list takes them from one user. */
+/* The mode permits all users, but the list denies one. */
 static void objects_with_a_list_of_users(void **state AS_UNUSED)
 {
     assert_int_equal(fchmod(object, 0666), 0);
@@ -214,7 +214,7 @@ static void objects_with_a_list_of_users(void **state AS_UNUSED)
         US == 12345 ? AS_EEXISTS : AS_EDENIED);
 }
 
-/* Users have names of their own, and limits together. */
+/* Each user has its own names; the limits are for all users together. */
 static void a_region_belongs_to_its_user(void **state AS_UNUSED)
 {
     uid_t other = US + 1;
@@ -253,7 +253,7 @@ static void names_of_objects(void **state AS_UNUSED)
             AS_EDENIED);
         assert_non_null(strstr(why, i < 2 ? "the server's own" : "--client-shm-prefix"));
     }
-    snprintf(other, sizeof(other), "%s", key + 1); /* with a slash or without */
+    snprintf(other, sizeof(other), "%s", key + 1); /* the name with and without a slash */
     assert_int_equal(
         as_shm_register(table, US, AS_STR("k"), as_str_of(other), 0, 1, why, sizeof(why)), 0);
 }
@@ -286,7 +286,7 @@ static void regions_are_shown(void **state AS_UNUSED)
     assert_int_equal(as_shm_each(table, US, AS_STR("c"), see, &s), 0);
 }
 
-/* One thread takes regions away while another uses them: each use is whole, or is refused. */
+/* One thread unregisters regions while another uses them: each use succeeds or is refused. */
 static void *use(void *arg AS_UNUSED)
 {
     static uint8_t got[SIZE];
