@@ -3,7 +3,7 @@
 #include "conf/spec_row.h"
 #include "core/registry/registry.h"
 
-/* Also for one that was only begun. */
+/* Works for a partly filled one, too. */
 void as_declared_fini(struct as_declared *app)
 {
     for (uint32_t i = 0; i < app->n; i++) {
@@ -22,15 +22,15 @@ void as_declared_fini(struct as_declared *app)
     *app = (struct as_declared){0};
 }
 
-/* The text comes from a program of ours, but run by an interpreter that the user chose: a module of
- * the same name, an older version. It is told as what was read. */
+/* The text comes from our program, but it runs in an interpreter that the user chose, maybe with an
+ * older version or with another module of its name. So the error shows what was read. */
 static int refuse(struct as_buf *err, const char *what, struct as_str name)
 {
     as_buf_printf(err, "the worker described %s '%.*s'", what, AS_STR_FMT(name));
     return AS_EINVALID;
 }
 
-/* Order is kept: the banner's example calls the first. */
+/* Keeps the order: the example in the banner calls the first model. */
 static int add_model(struct as_declared_deployment *d, struct as_str model, struct as_buf *err)
 {
     if (model.n == 0 || !memchr(model.p, ':', model.n))
@@ -52,7 +52,7 @@ static int add_deployment(struct as_declared *app, struct as_str line, struct as
 
     if (name.n == 0 || name.n > AS_NAME_MAX)
         return refuse(err, "a deployment with a bad name:", name);
-    if (memchr(line.p, 0, line.n)) /* texts end there for whoever reads them later */
+    if (memchr(line.p, 0, line.n)) /* it would end the text for later readers */
         return refuse(err, "a NUL byte, of deployment",
                       (struct as_str){name.p, strnlen(name.p, name.n)});
     if (app->n == AS_DECLARED_DEPLOYMENTS_MAX)
@@ -65,7 +65,7 @@ static int add_deployment(struct as_declared *app, struct as_str line, struct as
         struct as_str model = {p, (size_t)((next ? next : end) - p)};
 
         if (p == tab + 1 && model.n && model.p[0] == '{')
-            d->options = as_str_dup(model); /* read, and checked, by conf/spec */
+            d->options = as_str_dup(model); /* parsed and checked by as_spec_overlay */
         else
             rc = add_model(d, model, err);
         p = (next ? next : end) + 1;
@@ -95,7 +95,7 @@ static int add_file(struct as_declared *app, struct as_str path, struct as_buf *
     return 0;
 }
 
-/* A line with a tab that begins with "@". What a newer program tells beyond these is left out. */
+/* A line with a tab that begins with "@". Unknown ones, of a newer program, are ignored. */
 static int add_note(struct as_declared *app, struct as_str line, struct as_buf *err)
 {
     const char *tab = memchr(line.p, '\t', line.n), *end = line.p + line.n;
@@ -120,8 +120,6 @@ static int add_note(struct as_declared *app, struct as_str line, struct as_buf *
     return rc;
 }
 
-/* Lines without a tab are not ours: what the user's module printed to a stdout of its own making.
- */
 int as_declared_parse(struct as_declared *ret_app, struct as_str text,
                       void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err)
 {

@@ -1,12 +1,14 @@
-/* conf/declared.h — what the code of an application declares, as the worker program tells it.
+/* conf/declared.h — the deployments that the code of an application declares, as the worker program
+ * describes them.
  *
- * A line per deployment: its name, the options that the code sets for it as a JSON object (left out
- * when there are none), then model:version for each model, separated by tabs. Lines without a tab
- * are what the user's module printed while it was imported. A line that begins with "@" is about
- * the code and no deployment: "@files" with the paths that it was loaded from, as far as they lie
- * beside the application's; "@code" with the copy that was made of it, as the key `code` of a
- * deployment file has it; "@call" with a command for a shell that calls one of the models, without
- * the option that names the server.
+ * The description has a line for each deployment, with tabs between its parts: the name, the
+ * options that the code sets (a JSON object, left out when there are none), then model:version for
+ * each model. Lines without a tab are output of the user's module while it was imported. A line
+ * that begins with "@" is about the code:
+ *
+ *     @files  the files that it was loaded from, if they are beside the application's file
+ *     @code   the copy that was made of it, as the key `code` of a deployment file names it
+ *     @call   a shell command that calls one of the models, without the option for the server
  */
 #ifndef AS_CONF_DECLARED_H
 #define AS_CONF_DECLARED_H
@@ -21,27 +23,27 @@
 
 struct as_declared_deployment {
     char *name;
-    char *options; /* a JSON object as it was told, keys of conf/spec_row.h; NULL: none */
+    char *options; /* a JSON object with keys of conf/spec_row.h, not checked yet; NULL: none */
     char **models; /* "name:version" */
     uint32_t n_models;
 };
 
 struct as_declared {
     struct as_declared_deployment *deployments;
-    uint32_t n;   /* 0 only with `code`: what that declares was known before */
+    uint32_t n;   /* 0 only with `code`, when its deployments were known before */
     char *code;   /* the copy that it is served from; NULL: none was made */
-    char **files; /* absolute */
+    char **files; /* absolute paths */
     uint32_t n_files;
-    char *call; /* NULL: none was told */
+    char *call; /* or NULL */
 };
 
-/* Pure. Lines that are not ours are handed to `other` (may be NULL). 0; AS_EINVALID: `err` says
- * what is wrong with the description. */
+/* Parses a description; pure. Lines of the user's module are passed to `other` (may be NULL). 0;
+ * AS_EINVALID: `err` says what is wrong with the description. */
 int as_declared_parse(struct as_declared *ret_app, struct as_str text,
                       void (*other)(void *ctx, struct as_str line), void *ctx, struct as_buf *err);
-/* The text that as_declared_parse takes back. */
+/* Appends the description that as_declared_parse reads. */
 void as_declared_write(const struct as_declared *app, struct as_buf *b);
-/* Without what is about the code: two texts differ where what is served does. */
+/* The same without the lines about the code, to compare what two versions of it declare. */
 void as_declared_write_deployments(const struct as_declared *app, struct as_buf *b);
 void as_declared_fini(struct as_declared *app);
 

@@ -1,25 +1,25 @@
-/* conf/exit_code.h — what the exit codes of `anyserve` mean.
+/* conf/exit_code.h — the exit codes of `anyserve`.
  *
- * The numbers follow sysexits.h where it has one. A worker uses the same ones to say why it cannot
- * start; those marked fatal end a server that has not been ready yet: trying again cannot help.
+ * The numbers are those of sysexits.h where it has one. A worker that cannot start uses the same
+ * codes. A fatal one ends a server that has not been ready yet, since another try cannot help.
  */
 #ifndef AS_CONF_EXIT_CODE_H
 #define AS_CONF_EXIT_CODE_H
 
 #include "base/defs.h"
 
-/* name, code, fatal when a worker says it at start, text */
+/* name, code, fatal when a worker exits with it at start, text */
 #define AS_EXIT_CODE_TABLE(X)                                                                      \
-    X(OK, 0, false, "ended as asked")                                                              \
+    X(OK, 0, false, "success")                                                                     \
     X(FAILED, 1, false, "failed while running")                                                    \
     X(USAGE, 2, false, "wrong command line")                                                       \
-    X(DEPLOY_FAILED, 3, false, "what was deployed has failed, or was taken back")                  \
-    X(TIMEOUT, 4, false, "it takes longer than --timeout; what was begun goes on")                 \
+    X(DEPLOY_FAILED, 3, false, "the deployment failed, or was rolled back")                        \
+    X(TIMEOUT, 4, false, "not done within --timeout; the operation continues")                     \
     X(NOT_FOUND, 66, true, "file, module or attribute not found")                                  \
     X(INTERPRETER, 69, true, "the Python interpreter cannot be used")                              \
-    X(RAISED, 70, true, "the model's code raised on start")                                        \
+    X(RAISED, 70, true, "the model's code raised an exception at start")                           \
     X(SYSTEM, AS_EXIT_SYSTEM, false, "the system refused memory or something else that is needed") \
-    X(BUSY, 75, false, "a port or a folder is taken by another server or program")                 \
+    X(BUSY, 75, false, "a port or a folder is in use by another server or program")                \
     X(CONFIG, 78, true, "wrong configuration")
 
 enum as_exit_code {
@@ -30,7 +30,7 @@ enum as_exit_code {
 
 #define AS_EXIT_CODE_STATUS                                                                        \
     100 /* + n: a call ended with gRPC status n (1 … 16), in infer and bench */
-#define AS_EXIT_CODE_SIGNAL 128 /* + n: ended by signal n before it was asked twice */
+#define AS_EXIT_CODE_SIGNAL 128 /* + n: ended by signal n while starting, or by a second signal */
 
 static inline bool as_exit_code_fatal(int code)
 {

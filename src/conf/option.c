@@ -30,19 +30,19 @@ void as_option_init(struct as_option_set *o, uint32_t scope)
     as_buf_init(&err);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         o->v[i].s = "";
-        /* a default that its own bounds refuse is our bug, found by the first run */
+        /* a default outside its own bounds is a bug of the table, found by the first run */
         AS_ASSERT(as_option_read(&as_option_rows[i], as_option_rows[i].def, &o->v[i], &err) == 0);
     }
     as_buf_fini(&err);
 }
 
-/* The is_known name closest to `key`; p NULL when none is similar. */
+/* The known name that is most similar to `key`; a NULL slice when none is. */
 static struct as_str suggest_name(const struct as_option_set *o, struct as_str key)
 {
     struct as_suggest near = {.key = key};
 
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
-        /* never suggest what would be refused next */
+        /* only options that the user may set */
         if (is_known(o, i) && !(as_option_rows[i].scope & AS_SCOPE_HIDDEN))
             as_suggest_offer(&near, as_str_of(as_option_rows[i].key));
     }
@@ -81,7 +81,7 @@ static int add_list_value(struct as_option_set *o, int id, const char *value, st
     return 0;
 }
 
-/* The set is changed only by a value that is right. */
+/* An invalid value leaves the set unchanged. */
 static int set_value(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     struct as_option_value v = o->v[id];
@@ -111,7 +111,7 @@ int as_option_set_text(struct as_option_set *o, const char *key, const char *val
     return id < 0 ? fail_unknown(o, as_str_of(key), err) : set_value(o, id, value, err);
 }
 
-/* "--no-key" for a switch: its id, else -1. */
+/* The id of the switch `key` in "--no-key", or -1. */
 static int find_negated(const struct as_option_set *o, struct as_str key)
 {
     int id;
@@ -122,13 +122,14 @@ static int find_negated(const struct as_option_set *o, struct as_str key)
     return id >= 0 && as_option_rows[id].type == AS_OPTION_BOOL ? id : -1;
 }
 
-/* One "--…" argument; `next` is what follows it, or NULL. 1: `next` was its value. */
+/* Parses one "--…" argument; `next`: the argument behind it, or NULL. 0; 1: `next` was its value;
+ * AS_EINVALID. */
 static int parse_option(struct as_option_set *o, const char *arg, const char *next,
                         struct as_buf *err)
 {
     const char *eq = strchr(arg, '=');
     struct as_str key = {arg, eq ? (size_t)(eq - arg) : strlen(arg)};
-    /* exact names only: an abbreviation would change its meaning when a row is added */
+    /* no abbreviations: they would become ambiguous when a row is added */
     int id = find_id(o, key), rc;
 
     if (id < 0 && !eq) {
@@ -150,7 +151,7 @@ static int parse_option(struct as_option_set *o, const char *arg, const char *ne
     return rc < 0 ? rc : 1;
 }
 
-/* Names of one letter, where users of other tools expect them. */
+/* The short options. */
 static const struct {
     char letter;
     enum as_option_id id;
@@ -159,7 +160,7 @@ static const struct {
     {'f', AS_OPT_FOLLOW},      {'n', AS_OPT_LINES}, {'p', AS_OPT_PORT},
 };
 
-/* "-x" and what follows it, or "-xVALUE": as parse_option. */
+/* Parses "-x" or "-xVALUE"; as parse_option. */
 static int parse_letter(struct as_option_set *o, const char *arg, const char *next,
                         struct as_buf *err)
 {
@@ -177,14 +178,14 @@ static int parse_letter(struct as_option_set *o, const char *arg, const char *ne
     return AS_EINVALID;
 }
 
-/* What no single row can see. */
+/* Checks that need more than one option, or more than a row can say. */
 static int check_together(const struct as_option_set *o, struct as_buf *err)
 {
     static const enum as_option_id ordered[][2] = {
         {AS_OPT_RESTART_BACKOFF, AS_OPT_RESTART_BACKOFF_MAX},
-        /* a stream could never use more than the connection has */
+        /* a stream cannot use more than its connection's window */
         {AS_OPT_STREAM_WINDOW, AS_OPT_CONNECTION_WINDOW},
-        /* a worker would be lost between two of them */
+        /* else a worker would count as lost between two heartbeats */
         {AS_OPT_WORKER_HEARTBEAT, AS_OPT_WORKER_HEARTBEAT_TIMEOUT},
     };
 
@@ -244,7 +245,7 @@ int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct
             return rc;
         i += rc;
     }
-    /* --help is answered even for a command line that is wrong otherwise */
+    /* --help works even when options do not fit together */
     return o->help ? 0 : check_together(o, err);
 }
 
@@ -297,8 +298,7 @@ const char *as_option_key(enum as_option_id id)
     return as_option_rows[id].key;
 }
 
-/* Counts as given: child processes are told, so that parent and child never compute two different
- * limits. */
+/* Counts as given, so that child processes get the value and do not compute another one. */
 void as_option_set_i64(struct as_option_set *o, enum as_option_id id, int64_t v)
 {
     AS_ASSERT(as_option_rows[id].type == AS_OPTION_INT ||

@@ -3,10 +3,10 @@
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
 
-/* where descriptions begin; longer names push theirs to the right */
+/* the column of the descriptions; behind a longer name it starts further right */
 #define HELP_COLUMN 36
 
-/* One word per option: a value may begin with '-' or be empty. */
+/* "--key=value" is one word, since a value may begin with '-' or be empty. */
 char **as_option_argv(const struct as_option_set *o, uint32_t scope)
 {
     char **argv = as_xalloc((AS_OPT_COUNT + 1) * sizeof(*argv));
@@ -45,7 +45,7 @@ static bool is_shown(const struct as_option_row *row, uint32_t scope, bool all)
            (all || (row->scope & AS_SCOPE_BASIC));
 }
 
-/* The default as people read it; nothing where the text says it. */
+/* A default of 0 or of a switch is not shown: the description says what it means. */
 static bool shows_default(const struct as_option_row *row)
 {
     return row->def[0] && row->type != AS_OPTION_BOOL && strcmp(row->def, "0") != 0;
@@ -75,7 +75,7 @@ void as_option_help(struct as_buf *b, uint32_t scope, bool all)
     }
 }
 
-/* What the parser enforces, printed by the same writer: the page cannot be wrong about it. */
+/* The bounds as the parser enforces them. */
 static void put_bounds(const struct as_option_row *row, struct as_buf *b)
 {
     struct as_option_value lo = {.i = row->min}, hi = {.i = row->max};
@@ -104,23 +104,24 @@ static void put_bounds(const struct as_option_row *row, struct as_buf *b)
     }
 }
 
-/* docs/guide/options.md is this text and nothing else; tools/gen_options.py --check compares. */
+/* The start of docs/guide/options.md, which is generated; tools/gen_options.py --check compares. */
 static const char page_head[] =
     "# Options\n\n"
-    "This page is printed by `anyserve options`. An option is written `--key value` or\n"
-    "`--key=value`, a switch `--key` or `--no-key`; `--` ends the options. Sizes are bytes and\n"
-    "take `K`, `M`, `G`, `T` (1024); times take `ns`, `us`, `ms`, `s`, `m`, `h`, a bare number is\n"
-    "seconds. An unknown option is an error that names the nearest known one.\n\n"
-    "The options of a command are what `anyserve COMMAND --help` shows. Commands that ask a "
-    "running\n"
-    "server know `--port` and `--runtime-dir`, and those that ask its control API `--control` and\n"
-    "`--control-token-file`; what else they know is in the group Operating. `anyserve infer` and\n"
-    "`anyserve bench` ([tools](tools.md)) know the first two, `--max-message-bytes`, the group "
-    "Call\n"
-    "and their part of Output; `bench` also the group Load. `anyserve check` knows the group\n"
-    "\"Deployment file\", `anyserve build` that, `--python` and `--output-file`. The others are "
-    "of\n"
-    "`anyserve run`.\n";
+    "This page is printed by `anyserve options`. Write an option as `--key value` or "
+    "`--key=value`,\n"
+    "a switch as `--key` or `--no-key`; `--` ends the options. Sizes are in bytes and accept `K`,\n"
+    "`M`, `G`, `T` (1024). Times accept `ns`, `us`, `ms`, `s`, `m`, `h`; a number without a unit "
+    "is\n"
+    "in seconds. An unknown option is an error that names the most similar option.\n\n"
+    "`anyserve COMMAND --help` shows the options of a command. Commands for a running server "
+    "accept\n"
+    "`--port` and `--runtime-dir`, and those that use its control API also `--control` and\n"
+    "`--control-token-file`; their other options are in the group Operating. `anyserve infer` and\n"
+    "`anyserve bench` ([tools](tools.md)) accept `--port`, `--runtime-dir`, "
+    "`--max-message-bytes`,\n"
+    "the group Call and parts of Output; `bench` also accepts the group Load. `anyserve check`\n"
+    "accepts the group \"Deployment file\"; `anyserve build` accepts the same, `--python` and\n"
+    "`--output-file`. The other options are those of `anyserve run`.\n";
 
 static void markdown_codes(struct as_buf *b)
 {
@@ -129,9 +130,11 @@ static void markdown_codes(struct as_buf *b)
     AS_EXIT_CODE_TABLE(X)
 #undef X
     as_buf_printf(
-        b, "| %d + n | a call of `infer` ended with gRPC status n; so did the first of `bench` |\n",
+        b,
+        "| %d + n | a call of `infer`, or the first call of `bench`, ended with gRPC status "
+        "n |\n",
         AS_EXIT_CODE_STATUS);
-    as_buf_str(b, "| 128 + n | ended by signal n: while starting, or asked a second time |\n");
+    as_buf_str(b, "| 128 + n | ended by signal n while starting, or by a second signal |\n");
 }
 
 void as_option_markdown(struct as_buf *b)

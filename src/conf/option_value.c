@@ -5,7 +5,7 @@ struct unit {
     int64_t factor;
 };
 
-/* Largest first, so that writing takes the largest that divides. */
+/* Largest unit first: a value is written with the largest unit that divides it. */
 static const struct unit sizes[] = {{"T", (int64_t)1 << 40},
                                     {"G", (int64_t)1 << 30},
                                     {"M", (int64_t)1 << 20},
@@ -37,7 +37,7 @@ static bool is_number(enum as_option_type type)
     return type == AS_OPTION_INT || type == AS_OPTION_SIZE || type == AS_OPTION_DURATION;
 }
 
-/* `v` in the row's own units, for people and for the parser. */
+/* Writes `v` with a unit, for messages and for the parser. */
 static void write_number(const struct as_option_row *row, int64_t v, struct as_buf *out)
 {
     const struct unit *u = row->type == AS_OPTION_SIZE ? sizes : times;
@@ -74,7 +74,7 @@ static int read_number(const struct as_option_row *row, const char *text, int64_
         return AS_EINVALID;
     for (; *p >= '0' && *p <= '9'; p++) {
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p - '0', &v))
-            v = INT64_MAX; /* far above every bound; the digits are still walked */
+            v = INT64_MAX; /* above all bounds; the loop still skips the other digits */
     }
     if (row->type == AS_OPTION_INT) {
         factor = *p ? 0 : 1;
@@ -138,7 +138,7 @@ static int read_word(const struct as_option_row *row, const char *text,
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++) {
         if (as_str_eq(w, as_str_of(text))) {
             ret_v->i = (int64_t)i;
-            ret_v->s = text; /* it is the word */
+            ret_v->s = text;
             return 0;
         }
     }

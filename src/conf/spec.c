@@ -17,7 +17,7 @@ struct as_spec_object *as_spec_new_object(struct as_arena *a, enum as_spec_level
         const struct as_spec_row *row = &as_spec_rows[first + i];
 
         as_spec_read_default(a, row, &o->v[i]);
-        if (row->type == AS_SPEC_OBJECT) { /* always there, if only with defaults of its own */
+        if (row->type == AS_SPEC_OBJECT) { /* always exists, maybe with nothing but defaults */
             o->v[i].set = true;
             o->v[i].n = 1;
             o->v[i].objects = as_spec_alloc(a, sizeof(struct as_spec_object *));
@@ -64,7 +64,7 @@ static void read_key(struct as_spec_reader *r, struct as_spec_object *o,
         if (!as_str_eq(k->key, as_str_of(row->key)))
             continue;
         if (!as_spec_read_value(r, row, k, &o->v[i]))
-            o->v[i].line = k->line; /* there, although wrong: it is not missing */
+            o->v[i].line = k->line; /* invalid, but not missing */
         return;
     }
     refuse_key(r, o->level, k);
@@ -80,9 +80,8 @@ struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spe
     if (n->type != AS_SPEC_NODE_MAP) {
         as_buf_init(&b);
         as_spec_node_describe(n, &b);
-        as_spec_error(r->errors, n->line, n->column,
-                      "%.*s where a %s's mapping of keys is expected", AS_STR_FMT(as_buf_slice(&b)),
-                      as_spec_level_name(level));
+        as_spec_error(r->errors, n->line, n->column, "expected a mapping of %s keys, not %.*s",
+                      as_spec_level_name(level), AS_STR_FMT(as_buf_slice(&b)));
         as_buf_fini(&b);
         return NULL;
     }
@@ -93,9 +92,8 @@ struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spe
         read_key(r, o, k);
     for (uint32_t i = 0; i < width; i++) {
         if ((as_spec_rows[first + i].flags & AS_SPEC_REQUIRED) && !o->v[i].set && !o->v[i].line)
-            as_spec_error(r->errors, n->line, n->column, "%s: is missing; %s needs it",
-                          as_spec_rows[first + i].key,
-                          level == AS_SPEC_LEVEL_FILE ? "a file" : "every one");
+            as_spec_error(r->errors, n->line, n->column, "%s: is missing; every %s must have it",
+                          as_spec_rows[first + i].key, as_spec_level_name(level));
     }
     as_spec_check(r, o);
     return o;
@@ -170,7 +168,7 @@ int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const c
         n = fread(as_buf_reserve(&text, 65536), 1, 65536, f);
         text.n += n;
     }
-    if (!f || ferror(f)) { /* a directory is opened and cannot be read */
+    if (!f || ferror(f)) { /* a directory can be opened, but not read */
         e = f ? errno : e;
         as_buf_printf(err, "%s: %s\n", path, strerror(e));
         rc = e == ENOENT || e == ENOTDIR ? AS_ENOTFOUND : e == EACCES ? AS_EDENIED : AS_EIO;
@@ -292,18 +290,18 @@ struct as_spec_object *as_spec_find(const struct as_spec_object *o, enum as_spec
         struct as_spec_object *k = as_spec_object(o, id, i);
         const char *key = as_spec_rows[as_spec_first_key(k->level)].key;
 
-        AS_ASSERT(strcmp(key, "name") == 0); /* the first row of every level that has names */
+        AS_ASSERT(strcmp(key, "name") == 0); /* `name` must be the first row of the level */
         if (k->v[0].s && as_str_eq(as_str_of(k->v[0].s), name))
             return k;
     }
     return NULL;
 }
 
-/* --- of an application and a deployment together --- */
+/* --- values of an application and a deployment together --- */
 
 static size_t name_length(const char *line)
 {
-    return strcspn(line, "=") + 1; /* with the '=': no name is another's beginning */
+    return strcspn(line, "=") + 1; /* with the '=', so that no name is the prefix of another */
 }
 
 const char **as_spec_env(const struct as_spec_object *app, const struct as_spec_object *deployment)
@@ -313,7 +311,7 @@ const char **as_spec_env(const struct as_spec_object *app, const struct as_spec_
     const char **env = as_xalloc((a->n + d->n + 1) * sizeof(*env));
     uint32_t i = 0, k = 0, n = 0;
 
-    /* both are sorted by "NAME=": a merge, in which the deployment's line replaces an equal one */
+    /* merges two sorted lists; of two lines with the same name the deployment's is used */
     while (i < a->n || k < d->n) {
         int c = i == a->n   ? 1
                 : k == d->n ? -1

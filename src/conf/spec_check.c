@@ -1,4 +1,4 @@
-/* conf/spec_check.c — what no single row of a deployment file can see. */
+/* conf/spec_check.c — the checks of a deployment file that need more than one key. */
 #include "conf/spec_internal.h"
 
 #define CPUS_MAX 1024 /* CPU_SETSIZE */
@@ -11,7 +11,7 @@ static int by_name(const void *x, const void *y)
     return c ? c : (*a)->line < (*b)->line ? -1 : (*a)->line > (*b)->line;
 }
 
-/* Among objects whose first key is their name. */
+/* Reports equal names of objects, whose first key is their name. `all` gets sorted. */
 static void refuse_duplicates(struct as_spec_reader *r, struct as_spec_object **all, uint32_t n,
                               const char *what)
 {
@@ -23,12 +23,12 @@ static void refuse_duplicates(struct as_spec_reader *r, struct as_spec_object **
         if (strcmp(name->s, all[i - 1]->v[0].s) == 0)
             as_spec_error(r->errors, name->line ? name->line : all[i]->line,
                           name->line ? name->column : all[i]->column,
-                          "name: '%s' is another %s's name already, in line %u", name->s, what,
+                          "name: '%s' is already the name of the %s in line %u", name->s, what,
                           all[i - 1]->line);
     }
 }
 
-/* The dispatcher knows deployments by their names alone. */
+/* Names of deployments must differ in the whole file: the dispatcher has no applications. */
 static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     uint32_t n = as_spec_count(o, AS_SPEC_FILE_APPLICATIONS), k = 0;
@@ -64,20 +64,21 @@ static void check_application(struct as_spec_reader *r, const struct as_spec_obj
                                *command = as_spec_value(o, AS_SPEC_APPLICATION_COMMAND),
                                *code = as_spec_value(o, AS_SPEC_APPLICATION_CODE);
 
-    /* one that was told to be wrong is there, too */
+    /* a key with an invalid value counts as given, too */
     if (path->line && command->line)
         as_spec_error(
             r->errors, o->line, o->column,
-            "import_path: and command are both given; an application is one or the other");
+            "import_path: command is given, too; an application must have only one of them");
     else if (!path->line && !command->line)
         as_spec_error(r->errors, o->line, o->column,
-                      "import_path: is missing; an application has that or command");
+                      "import_path: is missing; an application must have import_path or command");
     if (command->line && code->line)
-        as_spec_error(r->errors, code->line, code->column,
-                      "code: is about import_path; what a command names is used as it is");
+        as_spec_error(
+            r->errors, code->line, code->column,
+            "code: only works with import_path; the program of a command is never copied");
 }
 
-/* The form was checked: numbers, '-' and ','. */
+/* The form of the list was checked already: numbers, '-' and ','. */
 static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
 {
     const char *p = v->s;
@@ -89,15 +90,15 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
         if (*end == '-')
             to = strtoul(end + 1, &end, 10);
         if (to < from || to >= CPUS_MAX) {
-            as_spec_error(r->errors, v->line, v->column, "cpu_affinity: '%.*s' is no range of CPUs",
-                          (int)(end - p), p);
+            as_spec_error(r->errors, v->line, v->column,
+                          "cpu_affinity: '%.*s' is not a range of CPUs", (int)(end - p), p);
             return;
         }
         p = *end ? end + 1 : end;
     }
 }
 
-/* An update would never begin. */
+/* With both 0 an update could never start. */
 static void check_update(struct as_spec_reader *r, const struct as_spec_object *o)
 {
     const struct as_spec_value *surge = as_spec_value(o, AS_SPEC_DEPLOYMENT_MAX_SURGE);
@@ -106,7 +107,7 @@ static void check_update(struct as_spec_reader *r, const struct as_spec_object *
     if (surge->set && as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_SURGE, &percent) == 0 &&
         as_spec_amount(o, AS_SPEC_DEPLOYMENT_MAX_UNAVAILABLE, &percent) == 0)
         as_spec_error(r->errors, surge->line, surge->column,
-                      "max_surge: may not be 0 where max_unavailable is 0, too");
+                      "max_surge: must not be 0 when max_unavailable is 0");
 }
 
 static void check_deployment(struct as_spec_reader *r, const struct as_spec_object *o)
@@ -122,7 +123,7 @@ static void check_deployment(struct as_spec_reader *r, const struct as_spec_obje
         check_cpus(r, cpus);
     else if (cpus->s && !num->set)
         as_spec_error(r->errors, cpus->line, cpus->column,
-                      "cpu_affinity: auto needs num_cpus, which says how many");
+                      "cpu_affinity: auto requires num_cpus, the number of CPUs");
     else if (cpus->s && num->i > 1000 && num->i % 1000)
         as_spec_error(r->errors, num->line, num->column,
                       "num_cpus: above 1 it must be a whole number, for cpu_affinity: auto");

@@ -2,7 +2,7 @@
 
 #include "conf/spec_internal.h"
 
-/* A value as text, the same_value for the same_value meaning. */
+/* Appends a value as text; values with the same meaning have the same text. */
 static void put_value(const struct as_spec_row *row, const struct as_spec_value *v,
                       struct as_buf *out)
 {
@@ -76,13 +76,13 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
         for (uint32_t i = 0; i < width; i++) {
             const struct as_spec_row *row = &as_spec_rows[first + i];
 
-            /* a key that is not set leaves no trace: a row that comes with a later version of ours
-             * makes no new version of everybody's deployments */
+            /* a key that is not set is left out, so that a row that is added to the table later
+             * does not change the version of all deployments */
             if (row->cls != cls || !both[k]->v[i].set)
                 continue;
             as_buf_printf(&b, "%s=", row->key);
             put_value(row, &both[k]->v[i], &b);
-            as_buf_add(&b, "", 1); /* no value has a zero byte: keys cannot run into each other */
+            as_buf_add(&b, "", 1); /* a separator: no value has a zero byte */
         }
     }
     hash = as_str_hash(as_buf_slice(&b));
@@ -100,7 +100,7 @@ static struct as_spec_object *find_deployment(const struct as_spec_object *app, 
     return app ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name)) : NULL;
 }
 
-/* Of one deployment of `app`, which is in `mine`. */
+/* A change of one deployment of `app`, with its counterpart in the spec `other`. */
 static struct as_spec_change match(const struct as_spec_object *app,
                                    const struct as_spec_object *deployment,
                                    const struct as_spec *other)
@@ -117,7 +117,8 @@ static struct as_spec_change match(const struct as_spec_object *app,
                                    .old_deployment = old};
 }
 
-/* Calls f for each deployment of a spec. */
+/* Calls `each` for the deployments of `s`. is_new: `s` is the new spec, and all of its deployments
+ * are reported; else only those that `other` does not have. */
 static void diff_deployments(const struct as_spec *s, const struct as_spec *other, bool is_new,
                              void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
 {

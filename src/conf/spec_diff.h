@@ -1,26 +1,25 @@
-/* conf/spec_diff.h — what a new spec changes of an old one, and what that costs.
+/* conf/spec_diff.h — compares two specs: which deployments change, and what a change requires.
  *
- * Values are compared by what they mean, not by how or where they are written: a default that is
- * spelled out is no change, nor is another order of keys. Pure.
+ * Values are compared by their meaning: to write a default, or to change the order of keys, is no
+ * change. Pure.
  */
 #ifndef AS_CONF_SPEC_DIFF_H
 #define AS_CONF_SPEC_DIFF_H
 
 #include "conf/spec.h"
 
-/* The costliest class of all keys that differ, the application's included (import_path, env, …),
- * for the same deployment in two specs. The keys' names, comma between, are appended to `keys` (may
- * be NULL). */
+/* Compares one deployment in two specs, with the keys of its application (import_path, env, …). The
+ * highest class of the keys that differ; their names are appended to `keys` (may be NULL),
+ * separated by commas. */
 enum as_spec_class as_spec_compare(const struct as_spec_object *old_app,
                                    const struct as_spec_object *old_deployment,
                                    const struct as_spec_object *new_app,
                                    const struct as_spec_object *new_deployment,
                                    struct as_buf *keys);
 
-/* A number for the values of all keys of one class, of a deployment and its application: equal for
- * what as_spec_compare calls equal, in every process and after every restart. RESTART: which
- * version it is
- * (`version` included). RECONFIGURE: what its workers were told. */
+/* A hash of all values of one class, of a deployment and its application. It is equal for values
+ * that as_spec_compare finds equal, in all processes and after each restart. The hash of RESTART
+ * identifies the deployment's version, that of RECONFIGURE the configuration of its workers. */
 uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_object *deployment,
                       enum as_spec_class cls);
 
@@ -28,16 +27,16 @@ enum as_spec_step { AS_SPEC_ADDED, AS_SPEC_REMOVED, AS_SPEC_CHANGED, AS_SPEC_UNC
 
 struct as_spec_change {
     enum as_spec_step step;
-    enum as_spec_class cls; /* CHANGED: what it costs */
+    enum as_spec_class cls; /* CHANGED: the highest class of its keys */
     const char *application, *deployment;
     const char *keys; /* CHANGED: "num_replicas,env"; else "" */
     const struct as_spec_object *old_app, *old_deployment; /* NULL: ADDED */
     const struct as_spec_object *new_app, *new_deployment; /* NULL: REMOVED */
 };
 
-/* One call for each deployment of either spec: those of the new one in its order, then those that
- * are gone. A deployment that moves to another application is removed there and added here. `from`
- * NULL: nothing was there. Both specs are whole (as_spec_overlay). */
+/* Calls `each` for all deployments of both specs: for those of `to` in their order, then for those
+ * that only `from` has. A deployment that moves to another application is removed and added. `from`
+ * NULL: an empty spec. The code's values were added to both (as_spec_overlay). */
 void as_spec_diff(const struct as_spec *from, const struct as_spec *to,
                   void (*each)(void *ctx, const struct as_spec_change *c), void *ctx);
 

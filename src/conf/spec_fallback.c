@@ -1,12 +1,12 @@
-/* conf/spec_fallback.c — who falls back to whom: that they are there, and that no chain comes back
- * to itself. */
+/* conf/spec_fallback.c — checks that each deployment's fallback exists, and that no chain of
+ * fallbacks is a circle. */
 #include "base/suggest.h"
 #include "conf/spec_internal.h"
 #include "core/registry/traffic.h"
 
 struct chains {
     struct as_spec_reader *r;
-    struct as_spec_object **all; /* deployments, by name */
+    struct as_spec_object **all; /* deployments, sorted by name */
     uint32_t n;
 };
 
@@ -56,7 +56,8 @@ static void report_unknown(const struct chains *c, const struct as_spec_object *
                   v->s, best.p ? "; did you mean " : "", AS_STR_FMT(best), best.p ? "?" : "");
 }
 
-/* A circle is told once, by the one of its members whose name comes first. */
+/* Follows the chain of fallbacks of `d`. A circle is reported once, for the member whose name comes
+ * first. */
 static void check_chain(const struct chains *c, const struct as_spec_object *d)
 {
     const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
@@ -69,15 +70,15 @@ static void check_chain(const struct chains *c, const struct as_spec_object *d)
     for (uint32_t i = 0; !over && at && fallback_of(at); i++) {
         if (i == AS_TRAFFIC_HOPS) {
             as_spec_error(c->r->errors, v->line, v->column,
-                          "fallback: more than %u deployments behind each other: %.*s, …",
-                          AS_TRAFFIC_HOPS, AS_STR_FMT(as_buf_slice(&chain)));
+                          "fallback: a chain of more than %u deployments: %.*s, …", AS_TRAFFIC_HOPS,
+                          AS_STR_FMT(as_buf_slice(&chain)));
             break;
         }
         as_buf_printf(&chain, " → %s", fallback_of(at));
         at = find_deployment(c, fallback_of(at));
         if (at == d && first)
             as_spec_error(c->r->errors, v->line, v->column,
-                          "fallback: deployments in a circle: %.*s",
+                          "fallback: the deployments form a circle: %.*s",
                           AS_STR_FMT(as_buf_slice(&chain)));
         first = first && at && strcmp(d->v[0].s, at->v[0].s) < 0;
         for (uint32_t k = 0; k <= i; k++)

@@ -1,8 +1,10 @@
-/* conf/spec_overlay.c — what the code declares, below what the file says. */
+/* conf/spec_overlay.c — adds the values and deployments that the code declares to those of the
+ * file.
+ */
 #include "base/suggest.h"
 #include "conf/spec_internal.h"
 
-/* Key by key: the file's word, else the code's, else the default. */
+/* For each key: the value of the file, else of the code, else the default. */
 static void merge_values(struct as_spec_object *o, const struct as_spec_object *code)
 {
     uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
@@ -38,7 +40,7 @@ static void report_unknown(struct as_spec_reader *r, const struct as_spec_object
                       code->n ? "; it has " : "", code->n ? code->deployments[0].name : "");
 }
 
-/* What the worker program said of one deployment: its options are a JSON object. */
+/* Reads the options of one deployment, a JSON object, as an object of the spec. */
 static struct as_spec_object *read_declared(struct as_spec_reader *r,
                                             const struct as_declared_deployment *d)
 {
@@ -62,7 +64,7 @@ static struct as_spec_object *read_declared(struct as_spec_reader *r,
     return as_spec_read_object(r, AS_SPEC_LEVEL_DEPLOYMENT, n);
 }
 
-/* Errors in what code said have no place in the file. */
+/* Values of the code have no place in the file. */
 static void clear_positions(struct as_spec_object *o)
 {
     uint32_t first = as_spec_first_key(o->level), width = as_spec_key_count(o->level);
@@ -101,7 +103,8 @@ static struct as_spec_value *deployments_of(struct as_spec_object *app)
     return &app->v[at];
 }
 
-/* A deployment of the code: into its namesake of the file, or behind the others. */
+/* Merges a deployment of the code into the one of that name in the file, or adds it behind the
+ * others. */
 static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
                              struct as_spec_object *code, struct as_spec_reader *r)
 {
@@ -117,7 +120,7 @@ static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
         other = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
         if (as_spec_find(other, AS_SPEC_APPLICATION_DEPLOYMENTS, name)) {
             as_spec_error(r->errors, app->line, app->column,
-                          "import_path: the deployment '%s' of %s is there already, in application "
+                          "import_path: the deployment '%s' of %s already exists in application "
                           "'%s'",
                           name.p, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH), other->v[0].s);
             return;
@@ -126,7 +129,7 @@ static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
     append_object(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
 }
 
-/* Files that serve programs need not repeat the application's name. */
+/* An application with a command has a deployment of its own name when the file lists none. */
 static void add_command_deployment(struct as_spec *s, struct as_spec_object *app)
 {
     struct as_spec_object *d;
@@ -168,7 +171,7 @@ int as_spec_overlay(struct as_spec *s, struct as_spec_object *app, const struct 
                                     .from = AS_SPEC_FROM_CODE,
                                     .s = as_spec_dup(&s->arena, as_str_of(code->code))};
     }
-    /* errors below are the code's: told with its place instead of the file's */
+    /* errors from here on are in the code: name that instead of the file */
     e.name = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH);
     for (uint32_t k = 0; k < code->n; k++) {
         uint32_t before = e.n;

@@ -14,7 +14,7 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
     if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS)) {
         int64_t restarts = as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MAX_RESTARTS);
 
-        /* the plan counts failures, the first one included; 0 is its "never" */
+        /* the plan counts failures, with the first one; 0 means "never give up" */
         p.restart.give_up = restarts < 0 ? 0 : (uint32_t)restarts + 1;
     }
     p.drain_timeout = as_spec_ns(deployment, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT);
@@ -57,7 +57,7 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
     as_json_put_close(out, '}');
 }
 
-/* Beside the options: it is for the start alone. */
+/* Not among the options, since it is only for the start. */
 static void put_warmup(const struct as_spec_object *deployment, struct as_buf *out)
 {
     const struct as_spec_value *v = as_spec_value(deployment, AS_SPEC_DEPLOYMENT_WARMUP);

@@ -64,7 +64,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         break;
     case AS_SPEC_OBJECT:
     case AS_SPEC_OBJECTS:
-        AS_ASSERT(false); /* their printers walk them */
+        AS_ASSERT(false); /* the callers print their members */
     }
 }
 
@@ -106,8 +106,8 @@ static void indent(struct as_buf *out, uint32_t depth)
     as_buf_printf(out, "%*s", 2 * (int)depth, "");
 }
 
-/* Without quotes only what every YAML reader takes for a text, 1.1 ones too: they have words such
- * as `no` and numbers such as 1_000 and 12:30. */
+/* Is it a text without quotes for every YAML reader? Readers of YAML 1.1 have booleans such as `no`
+ * and numbers such as 1_000 and 12:30. */
 static bool is_bare(struct as_str s)
 {
     static const char *const words[] = {"y",    "n",     "yes",  "no",  "on", "off",
@@ -190,8 +190,8 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
     as_buf_str(out, "\n");
 }
 
-/* `all`: defaults too; but a mapping that was never said is none, and would be one if it were
- * (logging_config). */
+/* `all`: defaults too, except a mapping that nobody has set (logging_config): when it is printed,
+ * it is set. */
 static bool is_printed(const struct as_spec_row *row, const struct as_spec_value *v, bool all)
 {
     return v->set && (v->from != AS_SPEC_FROM_DEFAULT || (all && row->type != AS_SPEC_OBJECT));
@@ -212,7 +212,7 @@ static void print_object(const struct as_spec_object *o, uint32_t depth, bool it
         print_key(&as_spec_rows[first + i], &o->v[i], depth + item, all, out);
         any = true;
     }
-    AS_ASSERT(any || !item); /* whatever is in a list has a key that had to be said */
+    AS_ASSERT(any || !item); /* each object of a list has a key that is required */
 }
 
 void as_spec_print(const struct as_spec *s, bool all, struct as_buf *out)

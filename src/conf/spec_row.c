@@ -47,7 +47,7 @@ enum as_spec_level as_spec_inner_level(const struct as_spec_row *row)
     return (enum as_spec_level)level;
 }
 
-/* --- texts that must have a form --- */
+/* --- the forms of texts --- */
 
 static bool is_name(struct as_str s)
 {
@@ -70,7 +70,7 @@ static size_t digits(struct as_str s, size_t from)
     return n;
 }
 
-/* As the kernel writes them: 0-3,8. */
+/* "auto", or a list as the kernel writes it: 0-3,8. */
 static bool is_cpus(struct as_str s)
 {
     size_t i = 0, n;
@@ -96,7 +96,7 @@ static bool is_cpus(struct as_str s)
 #define DIGEST "sha256:"
 #define HEX    64u /* digits of a SHA-256 */
 
-/* A path in a copy that stays in it, and is no option of a command. */
+/* A relative path that does not leave the copy and cannot be taken for an option of a command. */
 static bool is_inner_path(struct as_str s)
 {
     size_t from = 0;
@@ -115,13 +115,13 @@ static bool is_inner_path(struct as_str s)
     return true;
 }
 
-/* The same, without lookahead, which not each validator of a schema has. */
+/* The same as a regular expression, without lookahead, which not every validator supports. */
 #define DOTTED  "\\.[^/.\\n\\r][^/\\n\\r]*|\\.\\.[^/\\n\\r]+"
 #define FIRST   "([^-/.\\n\\r][^/\\n\\r]*|" DOTTED ")"
 #define FURTHER "([^/.\\n\\r][^/\\n\\r]*|" DOTTED ")"
 #define IN_COPY "/" FIRST "(/" FURTHER ")*"
 
-/* Which code is served; the copy, and in it the file, if it is one. */
+/* "copy", "live", or "sha256:DIGEST" of a copy, with "/PATH" when a single file of it is served. */
 static bool is_code(struct as_str s)
 {
     size_t n = sizeof(DIGEST) - 1, from = n;
@@ -146,7 +146,8 @@ static const struct form {
 } forms[] = {
     {"name", "^[A-Za-z0-9._-]+$", is_name, "is not a name: letters, digits, '.', '_', '-'"},
     {"code", "^(copy|live|sha256:[0-9a-f]{64}(" IN_COPY ")?)$", is_code,
-     "is neither copy nor live nor sha256: and the name of a copy, with the path of a file in it"},
+     "is neither copy, nor live, nor sha256:DIGEST of a copy, which may have /PATH of a file "
+     "behind it"},
     {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus,
      "is neither auto nor a list of CPUs as 0-3,8"},
 };
@@ -183,7 +184,7 @@ const char *as_spec_form_error(const struct as_spec_row *row)
     return f ? f->error : "";
 }
 
-/* --- what files of other systems say --- */
+/* --- keys of other systems' files --- */
 
 static const struct {
     enum as_spec_level level;
@@ -193,19 +194,20 @@ static const struct {
     {AS_SPEC_LEVEL_FILE, "grpc_options", "the server's options are given on its command line"},
     {AS_SPEC_LEVEL_FILE, "proxy_location", "there is one dispatcher for each machine"},
     {AS_SPEC_LEVEL_FILE, "target_capacity", "it is not supported; set num_replicas"},
-    {AS_SPEC_LEVEL_FILE, "logging_config", "it stands at each deployment here"},
-    {AS_SPEC_LEVEL_APPLICATION, "runtime_env", "env and working_dir stand at the application here"},
+    {AS_SPEC_LEVEL_FILE, "logging_config", "it belongs to each deployment here"},
+    {AS_SPEC_LEVEL_APPLICATION, "runtime_env",
+     "env and working_dir belong to the application here"},
     {AS_SPEC_LEVEL_APPLICATION, "route_prefix",
      "models are served by their names, not below a path"},
     {AS_SPEC_LEVEL_APPLICATION, "args", "use user_config of a deployment, or env"},
-    {AS_SPEC_LEVEL_APPLICATION, "logging_config", "it stands at each deployment here"},
+    {AS_SPEC_LEVEL_APPLICATION, "logging_config", "it belongs to each deployment here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "ray_actor_options",
-     "num_cpus, num_gpus, memory, env and working_dir stand at the deployment here"},
+     "num_cpus, num_gpus, memory, env and working_dir belong to the deployment here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "autoscaling_config", "it is not supported; set num_replicas"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "max_constructor_retry_count", "it is called max_restarts here"},
     {AS_SPEC_LEVEL_DEPLOYMENT, "max_concurrent_queries", "it is called max_ongoing_requests here"},
-    {AS_SPEC_LEVEL_DEPLOYMENT, "import_path", "it stands at the application"},
-    {AS_SPEC_LEVEL_DEPLOYMENT, "command", "it stands at the application"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "import_path", "it belongs to the application"},
+    {AS_SPEC_LEVEL_DEPLOYMENT, "command", "it belongs to the application"},
 };
 
 const char *as_spec_foreign_key_hint(enum as_spec_level level, struct as_str key)

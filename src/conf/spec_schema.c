@@ -1,4 +1,4 @@
-/* conf/spec_schema.c — the table as JSON Schema. */
+/* conf/spec_schema.c — prints the table of keys as JSON Schema. */
 #include "conf/option_row.h"
 #include "conf/spec_internal.h"
 #include "wire/json/json.h"
@@ -125,7 +125,7 @@ static void put_enum_type(struct as_buf *b, const struct as_spec_row *row, bool 
     as_json_put_close(b, ']');
 }
 
-/* An object may be left out by null as every key may: one of two. */
+/* An object, or null: every key that is not required may be null. */
 static void put_object_type(struct as_buf *b, const struct as_spec_row *row, bool null)
 {
     if (row->type == AS_SPEC_OBJECTS) {
@@ -201,7 +201,7 @@ static void put_default(struct as_buf *b, const struct as_spec_row *row)
 
 #define ZERO_AMOUNT "{\"enum\":[0,\"0%\"]}"
 
-/* What spec_check.c asks of an application and a deployment, as far as JSON Schema can say it. */
+/* The checks of spec_check.c, as far as JSON Schema can express them. */
 static void put_rules(struct as_buf *b, enum as_spec_level level)
 {
     if (level == AS_SPEC_LEVEL_APPLICATION)

@@ -4,8 +4,7 @@
 
 /* --- devices --- */
 
-/* The next parse_number of "0-3,8" and what follows it; false at the end, *ret_bad when it is no
- * list. */
+/* A position in a list as "0-3,8". */
 struct cursor {
     const char *p;
     uint32_t next, last;
@@ -25,7 +24,7 @@ static bool parse_number(struct cursor *c, uint32_t *ret_v)
     return n > 0;
 }
 
-/* 1: *ret_v is the next; 0: that was the last; AS_EINVALID. */
+/* 1: *ret_v is the next number of the list; 0: there is none; AS_EINVALID: it is not a list. */
 static int next_id(struct cursor *c, uint32_t *ret_v)
 {
     if (c->in_range && c->next < c->last) {
@@ -71,7 +70,7 @@ static void append_id(struct as_buf *list, size_t from, uint16_t id)
     as_buf_printf(list, "%s%u", list->n > from ? "," : "", id);
 }
 
-/* A part of one: where least is left over, so that whole ones stay free. */
+/* Allocates a part on the fullest device that has room, so that whole devices stay free. */
 static int take_part(struct as_spec_devices *d, uint16_t part, struct as_buf *ret_list)
 {
     uint32_t best = d->n;
@@ -137,8 +136,8 @@ int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const
 
 /* --- the process --- */
 
-/* What the libraries that numpy and torch stand on look at. More threads than CPUs make all of them
- * wait. */
+/* The variables that limit the threads of the libraries below numpy and torch. With more threads
+ * than CPUs all threads wait for each other. */
 static const char *const thread_variables[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS",
                                                "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
                                                "VECLIB_MAXIMUM_THREADS"};
@@ -159,7 +158,7 @@ void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object
 {
     const char **user = as_spec_env(app, deployment), **env, *at;
     const char *affinity = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
-    struct as_buf own; /* lines with a NUL each */
+    struct as_buf own; /* lines, each with a NUL */
     size_t n = 0, k = 0;
 
     as_buf_init(&own);
@@ -194,7 +193,7 @@ void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object
         .memory = as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_MEMORY)
                       ? (uint64_t)as_spec_i64(deployment, AS_SPEC_DEPLOYMENT_MEMORY)
                       : 0,
-        .owned = (char *)own.p, /* the buffer's memory is handed over */
+        .owned = (char *)own.p, /* ownership of the buffer's memory moves here */
     };
 }
 

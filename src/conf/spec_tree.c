@@ -20,7 +20,7 @@ void as_spec_error(struct as_spec_errors *e, uint32_t line, uint32_t column, con
     va_start(ap, fmt);
     as_buf_vprintf(e->out, fmt, ap);
     va_end(ap);
-    /* keys and values of the file are told as they are, but an error stays one line */
+    /* keys and values of the file are shown unchanged, but an error must stay one line */
     for (size_t i = from; i < e->out->n; i++) {
         if (e->out->p[i] < ' ' || e->out->p[i] == 0x7f)
             e->out->p[i] = '?';
@@ -61,8 +61,7 @@ static void *alloc_zeroed(struct as_arena *a, size_t n)
 {
     void *p = as_arena_alloc(a, n, 16);
 
-    /* the text is bounded, and the tree by the text: too little memory for it is too little at all
-     */
+    /* the text, and so the tree, is bounded: the process needs this memory */
     if (!p)
         as_fatal_memory(n);
     memset(p, 0, n);
@@ -93,7 +92,7 @@ static int compare_keys(const void *x, const void *y)
     return c;
 }
 
-/* Sorted, not compared each with each: a mapping may be as long as the text. */
+/* Sorts the keys: a mapping may be as long as the text, too long to compare all pairs. */
 static void refuse_duplicate_keys(struct builder *b, const struct as_spec_node *map)
 {
     const struct as_spec_node **all;
@@ -108,7 +107,7 @@ static void refuse_duplicate_keys(struct builder *b, const struct as_spec_node *
     for (i = 1; i < map->n; i++) {
         if (as_str_eq(all[i]->key, all[i - 1]->key))
             as_spec_error(b->e, all[i]->key_line, all[i]->key_column,
-                          "%.*s: is here a second time; the first is in line %u",
+                          "%.*s: duplicate key; the first one is in line %u",
                           AS_STR_FMT(as_spec_excerpt(all[i]->key)), all[i - 1]->key_line);
     }
     free(all);
@@ -140,7 +139,7 @@ static struct as_str copy(struct as_arena *a, const yaml_char_t *p, size_t n)
     return (struct as_str){text, n};
 }
 
-/* False: told. */
+/* False: an error was reported. */
 static bool refuse_extras(struct builder *b, const yaml_event_t *ev, const yaml_char_t *anchor,
                           const yaml_char_t *tag)
 {
@@ -202,7 +201,8 @@ static bool on_collection_start(struct builder *b, const yaml_event_t *ev,
         return false;
     }
     if (b->depth == b->max_depth) {
-        as_spec_error(b->e, n->line, n->column, "nested deeper than %u levels", b->max_depth);
+        as_spec_error(b->e, n->line, n->column, "nested deeper than %u levels (--max-spec-depth)",
+                      b->max_depth);
         return false;
     }
     if (l)
@@ -213,7 +213,7 @@ static bool on_collection_start(struct builder *b, const yaml_event_t *ev,
     return true;
 }
 
-/* False: the end, of the document or of what we can read of it. */
+/* False: stop, after an error. */
 static bool on_event(struct builder *b, const yaml_event_t *ev, struct as_spec_node **root)
 {
     switch (ev->type) {
@@ -245,7 +245,7 @@ static bool on_event(struct builder *b, const yaml_event_t *ev, struct as_spec_n
     return true;
 }
 
-/* The escape of one UTF-16 unit at p, of which 6 bytes are there; UINT32_MAX: it is not. */
+/* The UTF-16 unit of the escape \uXXXX at p, which has at least 6 bytes; UINT32_MAX: no escape. */
 static uint32_t escape_at(const char *p)
 {
     uint32_t v = 0;
@@ -265,8 +265,8 @@ static uint32_t escape_at(const char *p)
     return v;
 }
 
-/* JSON writes what lies beyond U+FFFF as two escapes, which YAML does not know: \ud83d\ude00
- * becomes \U0001f600. Only in a text that begins as a JSON object does. */
+/* JSON writes a character above U+FFFF as two escapes, which YAML does not support: turns
+ * \ud83d\ude00 into \U0001f600. Only in a text that starts like a JSON object. */
 static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
 {
     size_t from = 0, n = 0;
@@ -294,13 +294,13 @@ static struct as_str join_surrogates(struct as_arena *a, struct as_str text)
         } else {
             out[n++] = out[i++];
             if (i < text.n)
-                out[n++] = out[i++]; /* what is escaped: \\ is not the begin of another */
+                out[n++] = out[i++]; /* the escaped character: after \\ no escape starts */
         }
     }
     return (struct as_str){out, n};
 }
 
-/* Whether a tab stands in front of the line's first word; *ret_column: where, from 0. */
+/* Is there a tab in front of the line's first word? *ret_column: where, counted from 0. */
 static bool is_tab_indented(struct as_str text, size_t line, size_t *ret_column)
 {
     size_t at = 0;
@@ -317,8 +317,8 @@ static bool is_tab_indented(struct as_str text, size_t line, size_t *ret_column)
     return at < text.n && text.p[at] == '\t';
 }
 
-/* The parser does not say so: it meets a tab where something else has gone wrong by it, in that
- * line or the one behind. */
+/* libyaml does not name a tab as the cause: its error is in the line of the tab or in the next one.
+ */
 static bool report_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_str text)
 {
     size_t column;
@@ -338,8 +338,7 @@ static void report_syntax(struct as_spec_errors *e, const yaml_parser_t *p, stru
     const yaml_mark_t *m = &p->problem_mark;
 
     if (p->error == YAML_READER_ERROR)
-        as_spec_error(e, 0, 0, "not a text in UTF-8: %s at byte %zu", p->problem,
-                      p->problem_offset);
+        as_spec_error(e, 0, 0, "not UTF-8 text: %s at byte %zu", p->problem, p->problem_offset);
     else if (p->error == YAML_MEMORY_ERROR)
         as_fatal_memory(0);
     else if (!report_tab(e, m, text))
@@ -372,10 +371,10 @@ struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32
         }
         if (ev.type == YAML_DOCUMENT_START_EVENT && ++documents == 2) {
             as_spec_error(e, line_of(&ev.start_mark), column_of(&ev.start_mark),
-                          "a second document begins; a file is one");
+                          "a second document starts here; a file must have only one");
             more = false;
         } else if (ev.type == YAML_STREAM_END_EVENT) {
-            if (!root) { /* only comments: as an empty value */
+            if (!root) { /* only comments: the same as an empty value */
                 root = new_node(&b, &ev, AS_SPEC_NODE_SCALAR);
                 root->plain = true;
             }
@@ -478,7 +477,7 @@ int as_spec_scalar_i64(const struct as_spec_node *n, int64_t *ret_v)
         int64_t digit = s.p[i] <= '9' ? s.p[i] - '0' : (s.p[i] | 0x20) - 'a' + 10;
 
         if (__builtin_mul_overflow(v, base, &v) ||
-            __builtin_sub_overflow(v, digit, &v)) /* downwards: the least number has no opposite */
+            __builtin_sub_overflow(v, digit, &v)) /* negative, since -INT64_MIN does not fit */
             return AS_EINVALID;
     }
     if (!negative && __builtin_sub_overflow(0, v, &v))
@@ -493,7 +492,7 @@ double as_spec_scalar_f64(const struct as_spec_node *n)
 
     if (n->text.n > 2 && n->text.p[1] == 'o')
         return as_spec_scalar_i64(n, &i) == 0 ? (double)i : HUGE_VAL;
-    return strtod(n->text.p, NULL); /* copied with a NUL behind it; 0x too */
+    return strtod(n->text.p, NULL); /* the copy has a NUL at its end; strtod also reads 0x */
 }
 
 void as_spec_node_describe(const struct as_spec_node *n, struct as_buf *out)

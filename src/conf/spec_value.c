@@ -8,7 +8,7 @@ void *as_spec_alloc(struct as_arena *a, size_t n)
 {
     void *p = as_arena_alloc(a, AS_MAX(n, (size_t)1), 16);
 
-    if (!p) /* texts are bounded: what they make cannot be much */
+    if (!p) /* texts are bounded, and so is what is made of them */
         as_fatal_memory(n);
     memset(p, 0, AS_MAX(n, (size_t)1));
     return p;
@@ -23,7 +23,7 @@ const char *as_spec_dup(struct as_arena *a, struct as_str s)
     return p;
 }
 
-/* "KEY: 'value' why" at the value; always false. */
+/* Reports "KEY: 'value' why" at the value's place; always returns false. */
 static bool fail_value(struct as_spec_reader *r, const char *key, const struct as_spec_node *n,
                        const char *why)
 {
@@ -49,7 +49,7 @@ static bool is_number(const struct as_spec_node *n)
 
 /* --- numbers --- */
 
-/* A value in the units of the file. */
+/* Appends a value in the units of the file. */
 static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *out)
 {
     int64_t unit = row->type == AS_SPEC_DURATION ? (int64_t)AS_SEC
@@ -80,7 +80,7 @@ static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
     return false;
 }
 
-/* JSON Schema counts 2.0 as whole, and so do we. */
+/* 2.0 is a whole number, as in JSON Schema. */
 static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
                      const struct as_spec_node *n, struct as_spec_value *v)
 {
@@ -94,9 +94,9 @@ static bool read_int(struct as_spec_reader *r, const struct as_spec_row *row,
         return fail_value(r, row->key, n, "is not a whole number");
     if (d < (double)row->min || d > (double)row->max)
         return fail_bound(r, row, n, d > 0);
-    i = (int64_t)d; /* bounds of rows are far below 2^53: exact */
+    i = (int64_t)d; /* exact, since the bounds of all rows are below 2^53 */
     if (i == 0 && (row->flags & AS_SPEC_NOT_ZERO))
-        return fail_value(r, row->key, n, "is not allowed; -1 is no limit");
+        return fail_value(r, row->key, n, "is not allowed; -1 means no limit");
     v->i = i;
     return true;
 }
@@ -122,7 +122,7 @@ static bool read_amount(struct as_spec_reader *r, const struct as_spec_row *row,
         return read_int(r, row, n, v);
     if (!is_scalar(n, AS_SPEC_WORD) || !read_percent(n->text, &percent))
         return fail_value(r, row->key, n,
-                          "is neither a whole number nor a part as 25%, of 0% to 100%");
+                          "is neither a whole number nor a percentage from 0% to 100%");
     v->i = -1 - percent;
     return true;
 }
@@ -137,7 +137,7 @@ static bool read_scaled(struct as_spec_reader *r, const struct as_spec_row *row,
                           row->type == AS_SPEC_DURATION ? "is not a number of seconds"
                                                         : "is not a number");
     d = as_spec_scalar_f64(n) * (row->type == AS_SPEC_DURATION ? (double)AS_SEC : 1000);
-    /* a product may miss what was meant by its last bits, which are far below one unit */
+    /* the product may be wrong in its last bits, which are far below one unit */
     if (d < (double)row->min - 0.05 || d > (double)row->max + 0.05)
         return fail_bound(r, row, n, d > (double)row->min);
     v->i = llround(d);
@@ -167,7 +167,8 @@ static bool read_size(struct as_spec_reader *r, const struct as_spec_row *row,
 
 /* --- texts --- */
 
-/* Bytes that neither a path nor an environment can hold. */
+/* Checks the length, and that there is no zero byte: neither a path nor the environment can have
+ * one. */
 static bool check_text(struct as_spec_reader *r, const char *key, const struct as_spec_node *n,
                        int64_t min, int64_t max)
 {
@@ -188,8 +189,8 @@ static bool read_string(struct as_spec_reader *r, const struct as_spec_row *row,
         return fail_value(r, row->key, n, "is not a text");
     if (row->type == AS_SPEC_STRING && as_spec_scalar(n) != AS_SPEC_WORD)
         return fail_value(r, row->key, n,
-                          is_number(n) ? "is a number; in quotes it is a text"
-                                       : "is not a text; in quotes it is one");
+                          is_number(n) ? "is a number; write it in quotes to make it a text"
+                                       : "is not a text; write it in quotes to make it one");
     if (!check_text(r, row->key, n, row->min, row->max))
         return false;
     if (!as_spec_matches(row, n->text))
@@ -243,7 +244,8 @@ static bool read_texts(struct as_spec_reader *r, const struct as_spec_row *row,
     for (const struct as_spec_node *k = n->first; k; k = k->next) {
         if (k->type != AS_SPEC_NODE_SCALAR || as_spec_scalar(k) == AS_SPEC_NULL)
             ok = fail_value(r, row->key, k, "is not a text");
-        else if (!check_text(r, row->key, k, v->n ? 0 : 1, 131071)) /* Linux's bound of one */
+        else if (!check_text(r, row->key, k, v->n ? 0 : 1,
+                             131071)) /* Linux's limit of one argument */
             ok = false;
         v->texts[v->n++] = as_spec_dup(r->arena, k->text);
     }
@@ -283,13 +285,13 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
 
         if (!is_variable_name(k->key) || strncmp(k->key.p, "ANYSERVE_", 9) == 0) {
             as_spec_error(r->errors, k->key_line, k->key_column,
-                          "%s: '%.*s' is not a variable's name that can be set", row->key,
+                          "%s: '%.*s' is not the name of a variable that can be set", row->key,
                           AS_STR_FMT(as_spec_excerpt(k->key)));
             ok = false;
             continue;
         }
         if (k->type != AS_SPEC_NODE_SCALAR || as_spec_scalar(k) == AS_SPEC_NULL) {
-            ok = fail_value(r, k->key.p, k, "is not a text; an empty one is ''");
+            ok = fail_value(r, k->key.p, k, "is not a text; write '' for an empty one");
             continue;
         }
         if (!check_text(r, k->key.p, k, 0, 131071 - 256)) {
@@ -302,8 +304,7 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
         memcpy(line + k->key.n + 1, k->text.p, k->text.n);
         v->texts[v->n++] = line;
     }
-    /* '=' sorts before every character of a name but the digits; all that counts is one fixed order
-     */
+    /* '=' does not sort before digits, but any fixed order will do */
     if (v->n)
         qsort(v->texts, v->n, sizeof(*v->texts), by_text);
     return ok;
@@ -319,7 +320,7 @@ static int by_key(const void *x, const void *y)
     return c ? c : (*a)->key.n < (*b)->key.n ? -1 : (*a)->key.n > (*b)->key.n;
 }
 
-/* Decimal digits as JSON has them; numbers of any length stay what they are. */
+/* Appends a whole number as JSON; a decimal number of any length keeps its digits. */
 static bool put_whole(const struct as_spec_node *n, struct as_buf *out)
 {
     struct as_str s = n->text;
@@ -330,7 +331,7 @@ static bool put_whole(const struct as_spec_node *n, struct as_buf *out)
         return true;
     }
     if (s.p[0] == '0')
-        return false; /* 0x… of more than 64 bits, or zeros in front of such a number */
+        return false; /* 0x… above 64 bits, or a number above 64 bits with leading zeros */
     if (s.p[0] == '+')
         s = (struct as_str){s.p + 1, s.n - 1};
     if (s.p[0] == '0' || (s.p[0] == '-' && s.p[1] == '0'))
@@ -368,8 +369,8 @@ static bool put_scalar(struct as_spec_reader *r, const struct as_spec_row *row,
     return true;
 }
 
-/* The depth is bounded by the tree's. Keys are sorted: two files that mean the same are the same.
- */
+/* Appends a node as JSON. Keys are sorted, so that equal values have equal texts. The tree bounds
+ * the depth of the recursion. */
 static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
                      const struct as_spec_node *n, struct as_buf *out)
 {
@@ -453,10 +454,10 @@ static bool read_objects(struct as_spec_reader *r, const struct as_spec_row *row
         if (o)
             v->objects[v->n++] = o;
     }
-    return true; /* what was wrong inside is counted; the object itself can be looked at further */
+    return true; /* errors inside are counted; the checks of the whole object can still run */
 }
 
-/* --- all of them --- */
+/* --- all types --- */
 
 bool as_spec_read_value(struct as_spec_reader *r, const struct as_spec_row *row,
                         const struct as_spec_node *n, struct as_spec_value *v)

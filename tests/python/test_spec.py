@@ -308,7 +308,7 @@ def test_the_server_checks_what_a_schema_cannot_say(run, tmp_path):  # noqa: F81
                        env={"PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin",
                             "ANYSERVE_PYTHON": sys.executable})  # fmt: skip
     assert p.returncode == 78
-    assert re.fullmatch(r"f\.py:1:\d+: cpu_affinity: '3-1' is no range of CPUs\n", p.stderr)
+    assert re.fullmatch(r"f\.py:1:\d+: cpu_affinity: '3-1' is not a range of CPUs\n", p.stderr)
 
 
 def test_texts_are_read_as_they_are_written():

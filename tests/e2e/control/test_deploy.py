@@ -220,10 +220,10 @@ def test_what_was_executing_is_answered_when_it_is_removed(serve, stage, connect
 
 
 @pytest.mark.parametrize("text, want", [
-    ("applications: [{import_path: a, import_path: b}]", "request:1:33: import_path: is here a second time"),
+    ("applications: [{import_path: a, import_path: b}]", "request:1:33: import_path: duplicate key"),
     ("applications:\n  - import_path: deployed:app\n    deploymnts: []", "did you mean deployments?"),
     ("applications: [{import_path: 'nothing.such'}]", "no module named 'nothing"),
-    ("", "request:1:1: nothing where"),
+    ("", "request:1:1: expected a mapping of file keys"),
     (json.dumps(spec(num_replicas=1025)), "num_replicas"),
     (json.dumps({"applications": [{"import_path": "deployed:app", "working_dir": str(paths.APPS),
                                    "env": {"BREAK_IMPORT": "1"}}]}), "this version cannot be imported"),

@@ -384,7 +384,7 @@ def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_pa
     status, text = deploy(fallback="onn")
     assert status == 400 and "there is no deployment 'onn'; did you mean one?" in text, text
     status, text = deploy(fallback="two")
-    assert status == 400 and "deployments in a circle: two → two" in text, text
+    assert status == 400 and "the deployments form a circle: two → two" in text, text
     assert deploy()[0] == 200  # the canary is no canary any more
     server.log.wait("event=traffic deployment=two canary=no")
     assert {by_grpc(server, client) for _ in range(5)} == {"2"}
@@ -395,7 +395,7 @@ def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_pa
 
 @pytest.mark.parametrize("options, why", [
     ({"one": {}, "two": {"fallback": "onn"}}, "there is no deployment 'onn'; did you mean one?"),
-    ({"one": {"fallback": "two"}, "two": {"fallback": "one"}}, "deployments in a circle: one → two → one"),
+    ({"one": {"fallback": "two"}, "two": {"fallback": "one"}}, "the deployments form a circle: one → two → one"),
     ({"one": {"canary_percent": 101}}, "canary_percent"),
 ])
 def test_wrong_words_end_the_start(serve, options, why):

@@ -114,7 +114,7 @@ def test_an_update_that_may_not_surge(start):
     healthy(server, "whole", 1, "whole", generation=3)
     assert [r["replica_id"] for r in deployment(server, "whole", "whole")["replicas"]] == ["whole-1"]
     status, answer = api(server, "PUT", "/api/serve/applications/", what("four", max_surge=0))
-    assert status == 400 and "max_surge: may not be 0 where max_unavailable is 0, too" in answer["error"]
+    assert status == 400 and "max_surge: must not be 0 when max_unavailable is 0" in answer["error"]
 
 
 def test_a_replica_waits_for_a_device_and_says_so(start):

@@ -1,6 +1,4 @@
-/* Specification of conf/declared: the text in which the worker program says what an application
- * declares.
- */
+/* Specification of conf/declared: the text in which the worker program describes an application. */
 #include "conf/declared.h"
 
 #include "unit.h"
@@ -124,7 +122,7 @@ static void the_copy_of_the_code_comes_first(void **state AS_UNUSED)
     assert_int_equal(as_declared_parse(&app, as_buf_slice(&b), NULL, NULL, &err), 0);
     assert_string_equal(app.code, COPY "/app.py");
     as_declared_fini(&app);
-    /* what it declares is known */
+    /* its deployments were known before */
     assert_int_equal(as_declared_parse(&app, AS_STR("@code\t" COPY "\n"), NULL, NULL, &err), 0);
     assert_int_equal(app.n, 0);
     as_declared_fini(&app);

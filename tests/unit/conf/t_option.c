@@ -1,10 +1,11 @@
-/* Specification of conf/option: reading, bounds, messages, the way to child processes, texts. */
+/* Specification of conf/option: parsing, bounds, messages, command lines of child processes, help
+ * texts. */
 #include "conf/option.h"
 
 #include "conf/option_row.h"
 #include "unit.h"
 
-/* Parses one command line of `run`; returns the result, its message is in `err`. */
+/* Parses one command line of `run`; returns the result, its error is in `err`. */
 static int parse(struct as_option_set *o, struct as_buf *err, const char *const *argv)
 {
     int argc = 0, rc;
@@ -55,11 +56,10 @@ static void defaults_are_as_documented(void **state AS_UNUSED)
     assert_int_equal(as_option_u64(&o, AS_OPT_STREAM_WINDOW), 1 << 20);
     assert_int_equal(as_option_ns(&o, AS_OPT_PREFETCH_WORK), 100 * AS_US);
     assert_int_equal(as_option_ns(&o, AS_OPT_DRAIN_TIMEOUT), 30 * AS_SEC);
-    assert_int_equal(as_option_ns(&o, AS_OPT_MIN_PING_INTERVAL),
-                     300 * AS_SEC); /* these are gRPC's */
+    assert_int_equal(as_option_ns(&o, AS_OPT_MIN_PING_INTERVAL), 300 * AS_SEC); /* as in gRPC */
     assert_int_equal(as_option_ns(&o, AS_OPT_MIN_IDLE_PING_INTERVAL), 7200 * AS_SEC);
     assert_int_equal(as_option_u64(&o, AS_OPT_MAX_PING_STRIKES), 2);
-    /* a client may take back all of its streams at once */
+    /* a client may cancel all of its streams at once */
     assert_true(as_option_u64(&o, AS_OPT_RESET_BURST) >= as_option_u64(&o, AS_OPT_MAX_STREAMS));
     assert_string_equal(as_option_str(&o, AS_OPT_ROUTER), "least_ongoing");
     assert_false(as_option_bool(&o, AS_OPT_DEBUG_ERRORS));
@@ -135,8 +135,8 @@ static void an_unknown_option_suggests_a_similar_one(void **state AS_UNUSED)
                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
                   "unknown option --"
                   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-    check_refused(ARGS("--fds=grpc:3"), "unknown option --fds"); /* not for people */
-    check_refused(ARGS("--json"), "unknown option --json");      /* another command's */
+    check_refused(ARGS("--fds=grpc:3"), "unknown option --fds"); /* hidden */
+    check_refused(ARGS("--json"), "unknown option --json");      /* an option of another command */
 }
 
 static void sizes_and_times_have_units(void **state AS_UNUSED)
@@ -310,10 +310,11 @@ static void some_options_have_a_letter(void **state AS_UNUSED)
     assert_string_equal(as_option_str(&o, AS_OPT_OUTPUT_FILE), "z.yaml");
     check_ok(&o, ARGS("-p", "7", "-p8"));
     assert_int_equal(as_option_u64(&o, AS_OPT_PORT), 8);
-    check_refused(ARGS("-o", "x"), "unknown option -o; options begin with --"); /* not of `run` */
+    check_refused(ARGS("-o", "x"),
+                  "unknown option -o; options begin with --"); /* not an option of `run` */
 }
 
-/* Behind the first `more_from` arguments; the others stay what they are. */
+/* Arguments behind the first `more_from` become values of the option `more`. */
 static void arguments_can_be_values_of_an_option(void **state AS_UNUSED)
 {
     char model[] = "m", a[] = "a=1", b[] = "b=2", given[] = "--input=c=3";
@@ -326,7 +327,8 @@ static void arguments_can_be_values_of_an_option(void **state AS_UNUSED)
     assert_int_equal(as_option_parse(&o, 4, (char *const[]){model, a, given, b}, &err), 0);
     assert_int_equal(o.n_args, 1);
     assert_int_equal(o.n_more, 2);
-    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 0), "a=1"); /* in their order */
+    assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 0),
+                        "a=1"); /* in the order of the command line */
     assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 1), "c=3");
     assert_string_equal(as_option_item(&o, AS_OPT_INPUT, 2), "b=2");
     assert_null(as_option_item(&o, AS_OPT_INPUT, 3));
@@ -347,7 +349,7 @@ static void a_child_gets_its_limits(void **state AS_UNUSED)
     argv = as_option_argv(&o, AS_SCOPE_DISPATCHER);
     while (argv[n])
         n++;
-    assert_int_equal(n, 7); /* --workers is not the dispatcher's */
+    assert_int_equal(n, 7); /* --workers is not an option of the dispatcher */
     as_option_init(&child, AS_SCOPE_DISPATCHER);
     assert_int_equal(as_option_parse(&child, n, argv, &err), 0);
     assert_int_equal(as_option_u64(&child, AS_OPT_PORT), 12345);
@@ -359,7 +361,7 @@ static void a_child_gets_its_limits(void **state AS_UNUSED)
     as_option_argv_free(argv);
 }
 
-/* Whatever a value is, what is written is read back the same: for defaults and both bounds. */
+/* A value that is written and read again is the same: for defaults and both bounds. */
 static void written_values_are_read_back(void **state AS_UNUSED)
 {
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {

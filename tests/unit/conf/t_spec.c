@@ -1,5 +1,4 @@
-/* Specification of conf/spec: what a deployment file says, and what is told of one that is wrong.
- */
+/* Specification of conf/spec: the values of a deployment file, and the errors of an invalid one. */
 #include "conf/spec.h"
 
 #include "spec_case.h"
@@ -44,7 +43,7 @@ static void unset_keys_have_the_default(void **state AS_UNUSED)
     assert_int_equal(as_spec_ns(d, AS_SPEC_DEPLOYMENT_HEALTH_CHECK_PERIOD), 10 * AS_SEC);
     assert_int_equal(as_spec_ns(d, AS_SPEC_DEPLOYMENT_SHUTDOWN_TIMEOUT), 20 * AS_SEC);
     assert_int_equal(as_spec_thousandths(d, AS_SPEC_DEPLOYMENT_ROLLING_UPDATE), 200);
-    /* these have none: the code or the server decides */
+    /* keys without a default: the code or the server decides */
     assert_false(as_spec_is_set(d, AS_SPEC_DEPLOYMENT_VERSION));
     assert_false(as_spec_is_set(d, AS_SPEC_DEPLOYMENT_IDEMPOTENT));
     assert_false(as_spec_is_set(d, AS_SPEC_DEPLOYMENT_NUM_GPUS));
@@ -74,7 +73,7 @@ static void every_type_is_read(void **state AS_UNUSED)
     assert_string_equal(as_spec_text(d, AS_SPEC_DEPLOYMENT_ENV, 0), "A=1.50");
     assert_string_equal(as_spec_text(d, AS_SPEC_DEPLOYMENT_ENV, 1), "B=no");
     assert_string_equal(as_spec_text(d, AS_SPEC_DEPLOYMENT_ENV, 2), "C=");
-    /* as JSON, keys sorted */
+    /* as JSON with sorted keys */
     assert_string_equal(as_spec_str(d, AS_SPEC_DEPLOYMENT_USER_CONFIG),
                         "{\"5\":16,\"a\":{},\"b\":[1,2.0,1000.0,null,\"x\\ty\",\"no\",true]}");
     w = as_spec_object(d, AS_SPEC_DEPLOYMENT_WARMUP, 0);
@@ -86,14 +85,14 @@ static void every_type_is_read(void **state AS_UNUSED)
 static void an_unknown_key_suggests_a_similar_one(void **state AS_UNUSED)
 {
     refused("aplications: []\n", "f:1:1: aplications: unknown key; did you mean applications?\n"
-                                 "f:1:1: applications: is missing; a file needs it\n");
+                                 "f:1:1: applications: is missing; every file must have it\n");
     refused(DEPLOYMENT("num_replica: 2"),
             "f:2:1: num_replica: unknown key; did you mean num_replicas?\n");
     refused(DEPLOYMENT("colour: red"), "f:2:1: colour: unknown key of a deployment\n");
-    /* what Ray Serve's files have at these places */
+    /* keys of Ray Serve's files */
     refused(DEPLOYMENT("ray_actor_options: {num_cpus: 1}"),
             "f:2:1: ray_actor_options: unknown key; num_cpus, num_gpus, memory, env and "
-            "working_dir stand at the deployment here\n");
+            "working_dir belong to the deployment here\n");
     refused("http_options: {}\napplications: []",
             "f:1:1: http_options: unknown key; the server's options are given on its command "
             "line\n");
@@ -108,10 +107,11 @@ static void fallbacks_must_not_form_a_circle(void **state AS_UNUSED)
     as_spec_free(parse(THREE(", fallback: b", ", fallback: c", "")));
     /* code may declare it */
     as_spec_free(parse(THREE(", fallback: later", "", "")));
-    refused(THREE(", fallback: a", "", ""), "f:2:21: fallback: deployments in a circle: a → a\n");
-    /* once, and not for those that lead to it */
+    refused(THREE(", fallback: a", "", ""),
+            "f:2:21: fallback: the deployments form a circle: a → a\n");
+    /* reported once, and not for deployments outside of the circle */
     refused(THREE(", fallback: c", ", fallback: c", ", fallback: b"),
-            "f:3:21: fallback: deployments in a circle: b → c → b\n");
+            "f:3:21: fallback: the deployments form a circle: b → c → b\n");
     refused(DEPLOYMENT("fallback: a/b"),
             "f:2:11: fallback: 'a/b' is not a name: letters, digits, '.', '_', '-'\n");
 }
@@ -128,7 +128,7 @@ static void a_chain_of_fallbacks_has_an_end(void **state AS_UNUSED)
     }
     assert_null(read_with(text, &l));
     assert_string_equal((char *)told.p,
-                        "f:2:22: fallback: more than 8 deployments behind each other: d0 → d1 → d2 "
+                        "f:2:22: fallback: a chain of more than 8 deployments: d0 → d1 → d2 "
                         "→ d3 → d4 → d5 → d6 → d7 → d8, …\n");
     memcpy(strstr(text, ", fallback: d9"), "              ", 14);
     as_spec_free(parse(text));
@@ -149,14 +149,15 @@ static void a_wrong_type_is_reported_with_its_value(void **state AS_UNUSED)
     refused(DEPLOYMENT("memory: much"),
             "f:2:9: memory: 'much' is not a size (bytes, or with K, M, G, T)\n");
     refused(DEPLOYMENT("working_dir: 5"),
-            "f:2:14: working_dir: '5' is a number; in quotes it is a text\n");
+            "f:2:14: working_dir: '5' is a number; write it in quotes to make it a text\n");
     refused(DEPLOYMENT("working_dir: true"),
-            "f:2:14: working_dir: 'true' is not a text; in quotes it is one\n");
+            "f:2:14: working_dir: 'true' is not a text; write it in quotes to make it one\n");
     refused(DEPLOYMENT("version: {a: 1}"), "f:2:10: version: a mapping is not a text\n");
     refused(DEPLOYMENT("env: [A=1]"), "f:2:6: env: a list is not a mapping of names to texts\n");
-    refused(DEPLOYMENT("env: {A: }"), "f:2:10: A: nothing is not a text; an empty one is ''\n");
+    refused(DEPLOYMENT("env: {A: }"),
+            "f:2:10: A: nothing is not a text; write '' for an empty one\n");
     refused(DEPLOYMENT("logging_config: INFO"),
-            "f:2:17: 'INFO' where a logging's mapping of keys is expected\n");
+            "f:2:17: expected a mapping of logging keys, not 'INFO'\n");
     refused(DEPLOYMENT("logging_config: {log_level: info}"),
             "f:2:29: log_level: 'info' is none of DEBUG, INFO, WARNING, ERROR, CRITICAL\n");
     refused(DEPLOYMENT("warmup_requests: [{request: 1}]"),
@@ -164,8 +165,8 @@ static void a_wrong_type_is_reported_with_its_value(void **state AS_UNUSED)
     refused(DEPLOYMENT("user_config: [1e999]"),
             "f:2:15: user_config: '1e999' is too large a number\n");
     refused("applications: {}\n", "f:1:15: applications: a mapping is not a list\n");
-    refused("- a\n", "f:1:1: a list where a file's mapping of keys is expected\n");
-    refused("", "f:1:1: nothing where a file's mapping of keys is expected\n");
+    refused("- a\n", "f:1:1: expected a mapping of file keys, not a list\n");
+    refused("", "f:1:1: expected a mapping of file keys, not nothing\n");
 }
 
 static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED)
@@ -174,10 +175,10 @@ static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED
     refused("applications: [{name: a b, import_path: m}]",
             "f:1:23: name: 'a b' is not a name: letters, digits, '.', '_', '-'\n");
     refused(DEPLOYMENT("env: {1A: x, A-B: x, '': x, ANYSERVE_LINK: x}"),
-            "f:2:7: env: '1A' is not a variable's name that can be set\n"
-            "f:2:14: env: 'A-B' is not a variable's name that can be set\n"
-            "f:2:22: env: '' is not a variable's name that can be set\n"
-            "f:2:29: env: 'ANYSERVE_LINK' is not a variable's name that can be set\n");
+            "f:2:7: env: '1A' is not the name of a variable that can be set\n"
+            "f:2:14: env: 'A-B' is not the name of a variable that can be set\n"
+            "f:2:22: env: '' is not the name of a variable that can be set\n"
+            "f:2:29: env: 'ANYSERVE_LINK' is not the name of a variable that can be set\n");
     refused(DEPLOYMENT("cpu_affinity: 0-"),
             "f:2:15: cpu_affinity: '0-' is neither auto nor a list of CPUs as 0-3,8\n");
 }
@@ -185,26 +186,26 @@ static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED
 static void missing_keys_are_reported(void **state AS_UNUSED)
 {
     refused("applications:\n  - import_path: m\n    deployments:\n      - num_replicas: 2\n",
-            "f:4:9: name: is missing; every one needs it\n");
+            "f:4:9: name: is missing; every deployment must have it\n");
     refused("applications: [{name: a}]",
-            "f:1:16: import_path: is missing; an application has that or command\n");
+            "f:1:16: import_path: is missing; an application must have import_path or command\n");
     refused("applications: [{import_path: m, command: [x]}]",
-            "f:1:16: import_path: and command are both given; an application is one or the "
-            "other\n");
+            "f:1:16: import_path: command is given, too; an application must have only one of "
+            "them\n");
     refused("applications: [{command: []}]",
             "f:1:26: command: 0 are given; 1 to 1024 are allowed\n");
     refused(DEPLOYMENT("warmup_requests: [{count: 2}]"),
-            "f:2:19: request: is missing; every one needs it\n");
+            "f:2:19: request: is missing; every warmup must have it\n");
 }
 
 static void names_are_unique(void **state AS_UNUSED)
 {
     refused("applications:\n- import_path: a\n- import_path: b\n",
-            "f:3:3: name: 'default' is another application's name already, in line 2\n");
+            "f:3:3: name: 'default' is already the name of the application in line 2\n");
     refused("applications:\n"
             "- {name: a, import_path: a, deployments: [{name: x}, {name: y}]}\n"
             "- {name: b, import_path: b, deployments: [{name: z},\n{name: x}]}\n",
-            "f:4:8: name: 'x' is another deployment's name already, in line 2\n");
+            "f:4:8: name: 'x' is already the name of the deployment in line 2\n");
 }
 
 static void values_are_checked_against_each_other(void **state AS_UNUSED)
@@ -214,14 +215,15 @@ static void values_are_checked_against_each_other(void **state AS_UNUSED)
     refused(DEPLOYMENT("num_gpus: 1.5"), "f:2:11: num_gpus: above 1 it must be a whole number\n");
     as_spec_free(parse(DEPLOYMENT("cpu_affinity: auto, num_cpus: 1")));
     refused(DEPLOYMENT("cpu_affinity: auto"),
-            "f:2:15: cpu_affinity: auto needs num_cpus, which says how many\n");
+            "f:2:15: cpu_affinity: auto requires num_cpus, the number of CPUs\n");
     as_spec_free(parse(DEPLOYMENT("cpu_affinity: auto, num_cpus: 0.5")));
     refused(DEPLOYMENT("cpu_affinity: auto, num_cpus: 1.5"),
             "f:2:31: num_cpus: above 1 it must be a whole number, for cpu_affinity: auto\n");
     as_spec_free(parse(DEPLOYMENT("cpu_affinity: 1023")));
     refused(DEPLOYMENT("cpu_affinity: '0,5-1024'"),
-            "f:2:15: cpu_affinity: '5-1024' is no range of CPUs\n");
-    refused(DEPLOYMENT("cpu_affinity: 3-1"), "f:2:15: cpu_affinity: '3-1' is no range of CPUs\n");
+            "f:2:15: cpu_affinity: '5-1024' is not a range of CPUs\n");
+    refused(DEPLOYMENT("cpu_affinity: 3-1"),
+            "f:2:15: cpu_affinity: '3-1' is not a range of CPUs\n");
 }
 
 static void all_errors_are_reported_together(void **state AS_UNUSED)
@@ -238,7 +240,7 @@ static void all_errors_are_reported_together(void **state AS_UNUSED)
                                         "f: and 2 more\n");
 }
 
-/* For every row with a number: what is at a bound is taken, one step beyond is not. */
+/* For each row with a number: the value at a bound is accepted, the next one is refused. */
 static void check_number(const struct as_spec_row *row, int64_t v, bool good)
 {
     struct as_spec_limits l = limits();
@@ -277,7 +279,7 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     }
     assert_true(n > 12);
     refused(DEPLOYMENT("max_queued_requests: 0"),
-            "f:2:22: max_queued_requests: '0' is not allowed; -1 is no limit\n");
+            "f:2:22: max_queued_requests: '0' is not allowed; -1 means no limit\n");
     refused(DEPLOYMENT("rolling_update_percentage: 20"),
             "f:2:28: rolling_update_percentage: '20' is above the greatest value 1\n");
     refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the least value 1M\n");
@@ -316,13 +318,13 @@ static void amounts_are_numbers_or_percentages(void **state AS_UNUSED)
         snprintf(text, sizeof(text), DEPLOYMENT("max_unavailable: %s"), bad[i]);
         assert_int_equal(as_spec_parse(&s, &l, "f", as_str_of(text), &why), AS_EINVALID);
         as_buf_add(&why, "", 1);
-        assert_non_null(strstr((char *)why.p, "is neither a whole number nor a part as 25%"));
+        assert_non_null(strstr((char *)why.p, "is neither a whole number nor a percentage"));
         as_buf_fini(&why);
     }
     refused(DEPLOYMENT("max_surge: 0"),
-            "f:2:12: max_surge: may not be 0 where max_unavailable is 0, too\n");
+            "f:2:12: max_surge: must not be 0 when max_unavailable is 0\n");
     refused(DEPLOYMENT("max_surge: 0%, max_unavailable: 0"),
-            "f:2:12: max_surge: may not be 0 where max_unavailable is 0, too\n");
+            "f:2:12: max_surge: must not be 0 when max_unavailable is 0\n");
 }
 
 static void check_length(const struct as_spec_row *row, size_t n, bool good)
@@ -434,7 +436,7 @@ static void limits_of_a_file_are_options(void **state AS_UNUSED)
     check_items("applications: [", "{name: a#, import_path: m}", "]", 2, &l, "");
     check_items("applications: [", "{name: a#, import_path: m}", "]", 3, &l,
                 "f:1:15: applications: 3 are given; 2 are allowed\n");
-    l.deployments = 3; /* of all applications */
+    l.deployments = 3; /* in all applications together */
     check_items("applications: [{import_path: m, deployments: [{name: x}]},"
                 " {name: b, import_path: m, deployments: [",
                 "{name: d#}", "]}]", 2, &l, "");
@@ -447,7 +449,7 @@ static void limits_of_a_file_are_options(void **state AS_UNUSED)
     assert_string_equal((char *)told.p, "");
     l.depth = 6;
     assert_null(read_with(deep, &l));
-    assert_string_equal((char *)told.p, "f:2:15: nested deeper than 6 levels\n");
+    assert_string_equal((char *)told.p, "f:2:15: nested deeper than 6 levels (--max-spec-depth)\n");
     l = limits();
     l.bytes = strlen(deep);
     as_spec_free(read_with(deep, &l));

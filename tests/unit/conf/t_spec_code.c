@@ -1,4 +1,4 @@
-/* Specification of conf/spec: which code a deployment file names. */
+/* Specification of conf/spec: the key `code` of a deployment file. */
 #include "conf/spec.h"
 
 #include "spec_case.h"
@@ -49,8 +49,9 @@ static void code_is_a_word_or_a_copy(void **state AS_UNUSED)
 
 static void code_needs_an_import_path(void **state AS_UNUSED)
 {
-    refused("applications: [{command: [x], code: live}]",
-            "f:1:37: code: is about import_path; what a command names is used as it is\n");
+    refused(
+        "applications: [{command: [x], code: live}]",
+        "f:1:37: code: only works with import_path; the program of a command is never copied\n");
 }
 
 int main(void)

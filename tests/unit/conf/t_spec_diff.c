@@ -1,4 +1,5 @@
-/* Specification of conf/spec_diff: what a new file changes, and what that costs. */
+/* Specification of conf/spec_diff: which deployments a new file changes, and the class of each
+ * change. */
 #include "conf/spec_diff.h"
 
 #include "spec_case.h"
@@ -12,7 +13,7 @@ static void check(const char *before, const char *after, enum as_spec_class cls,
                                      deployment_of(b, 0, 0), &out),
                      cls);
     assert_true(as_str_eq(as_buf_slice(&out), as_str_of(keys)));
-    /* the numbers say the same, class by class */
+    /* the hash of each class agrees */
     for (int k = AS_SPEC_LIGHT; k <= AS_SPEC_RESTART; k++) {
         bool same = as_spec_hash(app_of(a, 0), deployment_of(a, 0, 0), (enum as_spec_class)k) ==
                     as_spec_hash(app_of(b, 0), deployment_of(b, 0, 0), (enum as_spec_class)k);
@@ -54,7 +55,7 @@ static void the_highest_class_counts(void **state AS_UNUSED)
           DEPLOYMENT("warmup_requests: [{request: {}, count: 2}]"), AS_SPEC_RESTART,
           "warmup_requests");
     check(DEPLOYMENT("env: {A: ''}"), DEPLOYMENT("env: {}"), AS_SPEC_RESTART, "env");
-    /* a limit that is set to what it was by itself is one all the same: that may move */
+    /* to set a limit to the value that it has by default is a change: the default may change */
     check(DEPLOYMENT("num_gpus: 0"), DEPLOYMENT("# unset"), AS_SPEC_RESTART, "num_gpus");
 }
 
@@ -72,7 +73,7 @@ static void an_application_s_keys_are_its_deployments(void **state AS_UNUSED)
           "code_exclude");
 }
 
-/* Every key of an application and a deployment has its class from the table alone. */
+/* The class of each key of an application and a deployment is that of the table. */
 static void hashes_know_every_key(void **state AS_UNUSED)
 {
     static const struct {

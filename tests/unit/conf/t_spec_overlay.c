@@ -1,9 +1,9 @@
-/* Specification of conf/spec_overlay: what the code declares goes below what the file says. */
+/* Specification of conf/spec_overlay: values of the file override those of the code. */
 #include "conf/spec.h"
 
 #include "spec_case.h"
 
-/* The lines of a worker program. */
+/* Parses the lines of a worker program. */
 static struct as_declared described(const char *lines)
 {
     struct as_buf err = {0};
@@ -14,7 +14,7 @@ static struct as_declared described(const char *lines)
     return app;
 }
 
-/* NULL: refused, what was told is in `told`. */
+/* NULL: refused, the errors are in `told`. */
 static struct as_spec *laid(const char *text, const char *lines)
 {
     struct as_spec_limits l = limits();
@@ -52,7 +52,7 @@ static void file_over_code_over_default(void **state AS_UNUSED)
     as_spec_free(s);
 }
 
-/* What code and file say together: names that are nobody's, circles across both. */
+/* Errors of code and file together: unknown names, circles across both. */
 static void the_merged_spec_is_checked(void **state AS_UNUSED)
 {
     struct as_spec *s = laid(DEPLOYMENT("fallback: side"),
@@ -68,18 +68,19 @@ static void the_merged_spec_is_checked(void **state AS_UNUSED)
     s = laid(DEPLOYMENT("fallback: side"), "d\tm:1\nside\t{\"fallback\": \"d\"}\tm:2\n");
     assert_int_equal(as_spec_check_whole(s, 10, &err), AS_EINVALID);
     as_buf_add(&err, "", 1);
-    assert_non_null(strstr((char *)err.p, "fallback: deployments in a circle: d → side → d\n"));
+    assert_non_null(
+        strstr((char *)err.p, "fallback: the deployments form a circle: d → side → d\n"));
     as_buf_fini(&err);
     as_spec_free(s);
     s = laid(DEPLOYMENT("fallback: side"), "d\tm:1\nside\tm:2\n");
     assert_int_equal(as_spec_check_whole(s, 10, &err), 0);
     as_spec_free(s);
-    /* each for itself is right */
+    /* each of them is valid alone */
     s = laid(DEPLOYMENT("max_unavailable: 0"),
              "d\t{\"max_surge\": 0, \"max_unavailable\": 1}\tm:1\n");
     assert_int_equal(as_spec_check_whole(s, 10, &err), AS_EINVALID);
     as_buf_add(&err, "", 1);
-    assert_non_null(strstr((char *)err.p, "max_surge: may not be 0 where max_unavailable is 0"));
+    assert_non_null(strstr((char *)err.p, "max_surge: must not be 0 when max_unavailable is 0"));
     as_buf_fini(&err);
     as_spec_free(s);
 }

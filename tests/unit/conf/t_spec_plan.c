@@ -1,5 +1,5 @@
 /* Specification of conf/spec_plan: a deployment's keys as a target of core/replicas/plan, and as
- * what a worker is told.
+ * the JSON object for a worker.
  */
 #include "conf/spec_plan.h"
 
@@ -40,7 +40,7 @@ static void unset_keys_keep_the_servers_policy(void **state AS_UNUSED)
     assert_int_equal(t.policy.drain_interval, AS_SEC);
     assert_int_equal(t.policy.roll_failures, 3);
     assert_true(t.policy.roll_back);
-    /* these are the table's */
+    /* defaults of the table */
     assert_int_equal(t.policy.drain_timeout, 20 * AS_SEC);
     assert_int_equal(t.policy.roll_percent, 20);
 }
@@ -69,7 +69,8 @@ static void keys_override_the_server(void **state AS_UNUSED)
     assert_int_equal(t.policy.unavailable.n, 30);
 }
 
-/* A light change is neither a version nor a config, a config is no version. */
+/* A light change changes neither the version nor the config; a config does not change the version.
+ */
 static void classes_become_hashes(void **state AS_UNUSED)
 {
     struct as_plan_target plain = target(DEPLOYMENT("# nothing"));
@@ -137,7 +138,7 @@ static void changes_have_user_config_only_on_request(void **state AS_UNUSED)
     check_changes(DEPLOYMENT("user_config: 5, version: x, request_timeout_s: 2"), true,
                   RANKS "\"user_config\":5,\"options\":{\"request_timeout_s\":2}}");
     check_changes(DEPLOYMENT("user_config: 5"), false, RANKS "\"options\":{}}");
-    /* it had one, and has none any more */
+    /* user_config was removed */
     check_changes(DEPLOYMENT("version: x"), true, RANKS "\"user_config\":null,\"options\":{}}");
 }
 

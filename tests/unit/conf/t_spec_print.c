@@ -1,4 +1,4 @@
-/* Specification of what is printed of conf/spec: YAML that reads back the same, JSON, the schema,
+/* Specification of the texts of conf/spec: YAML that is read as the same spec, JSON, the schema,
  * the page. */
 #include "conf/spec_diff.h"
 #include "wire/json/json.h"
@@ -71,7 +71,7 @@ static void printed_specs_are_read_as_the_same(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-/* A key that is added is printed above, or this fails: nothing is forgotten. */
+/* Fails when a key is added to the table but not to the test above. */
 static void every_key_is_in_the_test_above(void **state AS_UNUSED)
 {
     for (size_t i = 0; i < AS_SPEC_KEYS; i++) {
@@ -97,7 +97,7 @@ static void defaults_are_written_out(void **state AS_UNUSED)
     as_buf_add(&out, "", 1);
     assert_non_null(strstr((char *)out.p, "        health_check_period_s: 10\n"));
     assert_null(strstr((char *)out.p, "num_gpus"));
-    assert_null(strstr((char *)out.p, "logging_config")); /* workers would have one */
+    assert_null(strstr((char *)out.p, "logging_config")); /* when printed, it would be set */
     again = parse((char *)out.p);
     assert_int_equal(as_spec_compare(app_of(s, 0), deployment_of(s, 0, 0), app_of(again, 0),
                                      deployment_of(again, 0, 0), NULL),
@@ -128,7 +128,7 @@ static void json_has_the_values_that_were_set_or_all(void **state AS_UNUSED)
     as_buf_fini(&out);
 }
 
-/* What it means is tested end to end, with jsonschema; here that it is JSON with every key. */
+/* Here only that it is JSON with every key; its meaning is tested end to end with jsonschema. */
 static void the_schema_names_every_key(void **state AS_UNUSED)
 {
     struct as_buf out = {0};

@@ -1,4 +1,4 @@
-/* Specification of conf/spec_spawn: what the keys of a deployment mean for a replica's process. */
+/* Specification of conf/spec_spawn: the keys of a deployment as settings of a replica's process. */
 #include "conf/spec_spawn.h"
 
 #include "spec_case.h"
@@ -20,7 +20,7 @@ static void whole_devices_are_allocated_in_order(void **state AS_UNUSED)
     assert_int_equal(as_spec_devices_init(&d, "2-3,7"), 0);
     assert_int_equal(d.n, 3);
     check_take(&d, 2000, "2,3");
-    check_take(&d, 2000, NULL); /* one is left, and stays */
+    check_take(&d, 2000, NULL); /* one is free, and stays free */
     check_take(&d, 1000, "7");
     check_take(&d, 1000, NULL);
     check_take(&d, 0, "");
@@ -38,7 +38,7 @@ static void parts_share_the_fullest_device(void **state AS_UNUSED)
     check_take(&d, 400, "0");
     check_take(&d, 300, "1");
     check_take(&d, 300, NULL);
-    check_take(&d, 1000, NULL); /* a whole one is a free one */
+    check_take(&d, 1000, NULL); /* a whole device must be unused */
     assert_int_equal(as_spec_devices_adjust(&d, 400, "0", true), 0);
     check_take(&d, 300, "0");
 }
@@ -51,7 +51,7 @@ static void allocations_are_restored_after_a_restart(void **state AS_UNUSED)
     assert_int_equal(as_spec_devices_adjust(&d, 2000, "1,3", false), 0);
     assert_int_equal(as_spec_devices_adjust(&d, 500, "0", false), 0);
     check_take(&d, 1000, "2");
-    /* twice, one that is not there, other than it says, no list */
+    /* twice, an unknown device, another amount, not a list */
     assert_int_equal(as_spec_devices_adjust(&d, 1000, "1", false), AS_EINVALID);
     assert_int_equal(as_spec_devices_adjust(&d, 1000, "9", false), AS_EINVALID);
     assert_int_equal(as_spec_devices_adjust(&d, 2000, "1", true), AS_EINVALID);
@@ -75,7 +75,7 @@ static void lists_are_bounded(void **state AS_UNUSED)
         assert_int_equal(as_spec_devices_init(&d, bad[i]), AS_EINVALID);
 }
 
-/* The environment, line by line with ';'. */
+/* Compares the environment, whose lines are separated by ';' in `want`. */
 static void check_env(const char *lines, const char *gpus, const char *want)
 {
     struct as_spec *s = parse(lines);
@@ -100,7 +100,7 @@ static void keys_become_variables(void **state AS_UNUSED)
               "NUMEXPR_NUM_THREADS=2;VECLIB_MAXIMUM_THREADS=2;");
     check_env(DEPLOYMENT("num_gpus: 2"), "4,6", "CUDA_VISIBLE_DEVICES=4,6;");
     check_env(DEPLOYMENT("num_gpus: 0"), "", "CUDA_VISIBLE_DEVICES=;");
-    /* what the user says is left alone */
+    /* the user's variables are not replaced */
     check_env(DEPLOYMENT("num_cpus: 1, num_gpus: 1, env: {OMP_NUM_THREADS: 8, MKL_NUM_THREADS: 8, "
                          "CUDA_VISIBLE_DEVICES: 7, OPENBLAS_NUM_THREADS: 8, NUMEXPR_NUM_THREADS: "
                          "8}"),

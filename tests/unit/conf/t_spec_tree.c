@@ -1,5 +1,5 @@
-/* Specification of conf/spec_tree: which YAML is read, what scalars mean, what is refused and
- * where.
+/* Specification of conf/spec_tree: the YAML that is accepted, the types of scalars, and errors with
+ * their places.
  */
 #include "conf/spec_tree.h"
 
@@ -63,7 +63,7 @@ static void json_is_yaml(void **state AS_UNUSED)
 
     assert_int_equal(n->n, 2);
     assert_int_equal(n->first->n, 4);
-    /* surrogates are joined; what follows an escaped backslash is no escape */
+    /* surrogates are joined; behind an escaped backslash no escape starts */
     assert_true(as_str_eq(n->first->next->first->text, AS_STR("ä/😀\\ud83d")));
 }
 
@@ -74,7 +74,7 @@ static enum as_spec_scalar is(const char *text)
     return as_spec_scalar(&n);
 }
 
-/* YAML 1.2.2, 10.3.2, but for .inf and .nan. */
+/* YAML 1.2.2, 10.3.2, except .inf and .nan. */
 static void scalars_are_of_the_core_schema(void **state AS_UNUSED)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
@@ -152,7 +152,8 @@ static void anchors_and_tags_are_refused(void **state AS_UNUSED)
     refused("a: &x [1]\nb: *x\n", "f:1:4: anchors (&) and aliases (*) are not supported\n");
     refused("a: 1\nb: *x\n", "f:2:4: anchors (&) and aliases (*) are not supported\n");
     refused("a: !!str 5\n", "f:1:4: tags (!) are not supported; a number in quotes is a text\n");
-    refused("a: 1\n---\nb: 2\n", "f:2:1: a second document begins; a file is one\n");
+    refused("a: 1\n---\nb: 2\n",
+            "f:2:1: a second document starts here; a file must have only one\n");
     refused("? [a]\n: 1\n", "f:1:3: a key must be a text, not a list\n");
     refused("{{a: 1}: 2}", "f:1:2: a key must be a text, not a mapping\n");
 }
@@ -160,9 +161,9 @@ static void anchors_and_tags_are_refused(void **state AS_UNUSED)
 static void duplicate_keys_are_reported(void **state AS_UNUSED)
 {
     refused("a: 1\nb: 2\n'a': 3\nb: 4\na: 5\n",
-            "f:3:1: a: is here a second time; the first is in line 1\n"
-            "f:5:1: a: is here a second time; the first is in line 3\n"
-            "f:4:1: b: is here a second time; the first is in line 2\n");
+            "f:3:1: a: duplicate key; the first one is in line 1\n"
+            "f:5:1: a: duplicate key; the first one is in line 3\n"
+            "f:4:1: b: duplicate key; the first one is in line 2\n");
     ok("a: {x: 1}\nb: {x: 1}\n");
 }
 
@@ -176,19 +177,19 @@ static void syntax_errors_have_a_place(void **state AS_UNUSED)
             "f:3:3: a tab indents this line; YAML is indented by spaces\n");
     refused("\ta: 2\n", "f:1:1: a tab indents this line; YAML is indented by spaces\n");
     refused("a: \t@\n", "f:1:5: not YAML: found character that cannot start any token "
-                        "while scanning for the next token\n"); /* it indents nothing */
+                        "while scanning for the next token\n"); /* this tab is not an indentation */
     refused("a: \"\\q\"", "f:1:5: not YAML: found unknown escape character while parsing a quoted "
                           "scalar\n");
-    refused("a: \xff", "f: not a text in UTF-8: invalid leading UTF-8 octet at byte 3\n");
+    refused("a: \xff", "f: not UTF-8 text: invalid leading UTF-8 octet at byte 3\n");
     read_depth("a: \0b", 5, 20);
     assert_string_equal((char *)told.p,
-                        "f: not a text in UTF-8: control characters are not allowed at byte 3\n");
+                        "f: not UTF-8 text: control characters are not allowed at byte 3\n");
 }
 
 static void an_error_is_one_line(void **state AS_UNUSED)
 {
     refused("\"a\\nb\": 1\n\"a\\nb\": 2\n",
-            "f:2:1: a?b: is here a second time; the first is in line 1\n");
+            "f:2:1: a?b: duplicate key; the first one is in line 1\n");
 }
 
 static void depth_is_bounded(void **state AS_UNUSED)
@@ -196,10 +197,10 @@ static void depth_is_bounded(void **state AS_UNUSED)
     assert_non_null(read_depth("[[[1]]]", 7, 3));
     assert_string_equal((char *)told.p, "");
     assert_null(read_depth("[[[1]]]", 7, 2));
-    assert_string_equal((char *)told.p, "f:1:3: nested deeper than 2 levels\n");
+    assert_string_equal((char *)told.p, "f:1:3: nested deeper than 2 levels (--max-spec-depth)\n");
 }
 
-/* 4 MiB of brackets must not take the time of their square. */
+/* 4 MiB of brackets must not take quadratic time. */
 static void deep_nesting_is_refused_early(void **state AS_UNUSED)
 {
     size_t n = 4u << 20;

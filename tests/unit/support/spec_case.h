@@ -1,4 +1,4 @@
-/* tests/unit/support/spec_case.h — texts as specs, and what is told of them, for the tests of
+/* tests/unit/support/spec_case.h — parses texts as specs and checks their errors, for the tests of
  * conf/spec. */
 #ifndef AS_TESTS_SPEC_CASE_H
 #define AS_TESTS_SPEC_CASE_H
@@ -8,7 +8,7 @@
 
 #include "unit.h"
 
-static struct as_buf told; /* of the last text, with a NUL */
+static struct as_buf told; /* the errors of the last text, with a NUL */
 
 static inline struct as_spec_limits limits(void)
 {
@@ -32,7 +32,7 @@ static inline struct as_spec *read_with(const char *text, const struct as_spec_l
     return s;
 }
 
-/* A text that is right. */
+/* Parses a valid text. */
 static inline struct as_spec *parse(const char *text)
 {
     struct as_spec_limits l = limits();
@@ -60,7 +60,7 @@ static inline struct as_spec_object *deployment_of(const struct as_spec *s, uint
     return as_spec_object(app_of(s, i), AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 }
 
-/* A file of one application with one deployment of which these lines say more; line 1 and on. */
+/* A file with one application and one deployment, which gets the keys in `lines` from line 2 on. */
 #define DEPLOYMENT(lines)                                                                          \
     "applications: [{import_path: m, deployments: [{name: d,\n" lines "\n}]}]\n"
 
