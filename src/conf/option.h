@@ -72,34 +72,32 @@ enum as_option_type {
  * placeholder of its value in --help ("ADDRESS"). */
 #define AS_OPTION_TABLE(X)                                                                         \
     X(HOST, "host", STRING, 1, 255, "127.0.0.1", "ADDRESS", RDB, "Listening",                      \
-      "address that clients connect to; 0.0.0.0 or :: for all")                                    \
+      "address to listen on; 0.0.0.0 or :: for all")                                               \
     X(PORT, "port", INT, 0, 65535, "8000", "",                                                     \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "-p N: gRPC and HTTP port; 0 takes any free port")                                           \
     X(GRPC_PORT, "grpc-port", INT, 0, 65535, "off", "off", RDB, "Listening",                       \
-      "one more port, for clients that expect gRPC on 8001")                                       \
+      "an additional port, for clients that expect gRPC on 8001")                                  \
     X(STATUS_PORT, "status-port", INT, 0, 65535, "8002", "off", RDB, "Listening",                  \
-      "/metrics and /status on 127.0.0.1; when 8002 is in use, the next free port")                \
+      "/metrics, /status on 127.0.0.1; if 8002 is in use, the next port")                          \
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
       "also let workers register over TCP; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
-      "Listening",                                                                                 \
-      "file with the token of those workers; required with --management, readable only by us")     \
+      "Listening", "token of those workers; required with --management, readable only by us")      \
     X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_REMOTE, "Listening",  \
-      "server: also serve the control API at this address; command: the server to talk to")        \
+      "server: also serve the control API here; command: server to talk to")                       \
     X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_REMOTE, \
-      "Listening",                                                                                 \
-      "file with the token of the control API; required with --control, readable only by us")      \
+      "Listening", "token of the control API; required with --control, readable only by us")       \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
-      "folder of sockets and locks; default $XDG_RUNTIME_DIR/anyserve; docs/OPERATING.md")         \
+      "sockets and locks; default $XDG_RUNTIME_DIR/anyserve; docs/OPERATING.md")                   \
     X(STATE_DIR, "state-dir", STRING, 0, 4095, "", "DIR",                                          \
       START | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC | AS_SCOPE_DOCTOR, "Deployment",                \
-      "folder of what is deployed; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve")  \
+      "state of deployments; default $XDG_STATE_HOME/anyserve, for root /var/lib/anyserve")        \
     X(STATE_GENERATIONS, "state-generations", INT, 2, 100000, "100", "", RC, "Deployment",         \
       "changes of the deployment to keep; more are kept when a rollback needs them")               \
     X(MAX_CODE_BYTES, "max-code-bytes", SIZE, 0, (int64_t)1 << 40, "512M", "", RC, "Deployment",   \
-      "most bytes of an application's code that is copied when it is deployed")                    \
+      "largest code of an application that can be copied when it is deployed")                     \
     X(MAX_CODE_FILES, "max-code-files", INT, 0, 10000000, "20000", "", RC, "Deployment",           \
       "most files and folders of that code")                                                       \
     X(UPGRADE_CHECK_TIMEOUT, "upgrade-check-timeout", DURATION, 100 * AS_MS, 3600 * AS_SEC, "30s", \
@@ -119,8 +117,7 @@ enum as_option_type {
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
       "Workers", "replicas of each deployment, unless the code sets num_replicas")                 \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
-      "Workers",                                                                                   \
-      "Python interpreter; default: the one of this script, of $VIRTUAL_ENV, or python3")          \
+      "Workers", "interpreter; default: this script's, that of $VIRTUAL_ENV, or python3")          \
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
       "Workers", "replace the replicas when a file of the application changes")                    \
     X(DEBUG, "debug", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_DISPATCHER | AS_SCOPE_BASIC,           \
@@ -130,7 +127,7 @@ enum as_option_type {
     X(WORKER_SCHEDULING, "worker-scheduling", ENUM, 0, 0, "batch", "batch|normal", RC, "Workers",  \
       "batch: a worker that wakes up does not preempt the dispatcher")                             \
     X(START_TIMEOUT, "start-timeout", DURATION, AS_MS, 86400 * AS_SEC, "120s", "", RCB, "Workers", \
-      "time in which a worker must become ready, or code be imported")                             \
+      "time for a worker to become ready, and for importing code")                                 \
     X(MAX_STARTING, "max-starting", INT, 0, 1024, "0", "", RC, "Workers",                          \
       "workers that start at the same time; 0: two per core, at least 2")                          \
     X(WARM_SPARES, "warm-spares", INT, 0, 64, "0", "", RC, "Workers",                              \
@@ -145,7 +142,7 @@ enum as_option_type {
     X(RESTART_BACKOFF_MAX, "restart-backoff-max", DURATION, AS_MS, 3600 * AS_SEC, "30s", "", RC,   \
       "Workers", "longest delay before a failed worker is started again")                          \
     X(RESTART_HEALTHY_AFTER, "restart-healthy-after", DURATION, 0, 86400 * AS_SEC, "10s", "", RC,  \
-      "Workers", "a replica that was ready for this time has its earlier failures forgotten")      \
+      "Workers", "earlier failures of a replica are forgotten after it was ready for this time")   \
     X(HANDSHAKE_TIMEOUT, "handshake-timeout", DURATION, AS_MS, 3600 * AS_SEC, "5s", "", RD,        \
       "Workers", "time in which a worker that has connected must send HELLO and register")         \
     X(PING_INTERVAL, "ping-interval", DURATION, 10 * AS_MS, 3600 * AS_SEC, "5s", "", RD,           \
@@ -177,7 +174,7 @@ enum as_option_type {
     X(ROUTER, "router", ENUM, 0, 0, "least_ongoing", "least_ongoing|pow2", RDB, "Queues",          \
       "how a replica is chosen for a request")                                                     \
     X(MAX_QUEUED_REQUESTS, "max-queued-requests", INT, -1, 10000000, "1024", "", RDB, "Queues",    \
-      "queued requests of a deployment that sets no limit; -1: limited only by bytes")             \
+      "most queued requests, unless a deployment sets it; -1: bytes only")                         \
     X(REQUEST_TIMEOUT, "request-timeout", DURATION, 0, 86400 * AS_SEC, "off", "off", RDB,          \
       "Queues", "deadline of requests that have none")                                             \
     X(MAX_PREFETCH, "max-prefetch", INT, 0, 65536, "256", "off", RD, "Queues",                     \
@@ -201,7 +198,7 @@ enum as_option_type {
     X(RETRY_BUDGET, "retry-budget", INT, 0, 100, "10", "", RD, "Failures",                         \
       "percent of a deployment's requests that may be retried at once after their links broke")    \
     X(RETRY_BUDGET_MIN, "retry-budget-min", INT, 0, 1000000, "3", "", RD, "Failures",              \
-      "requests that may be retried so in any case")                                               \
+      "requests that may always be retried in this way")                                           \
     X(VERDICT_WAIT, "verdict-wait", DURATION, 0, 60 * AS_SEC, "50ms", "off", RD, "Failures",       \
       "time that a request whose worker died waits to learn why, before it is retried")            \
     X(VERDICT_PATIENCE, "verdict-patience", DURATION, 0, 600 * AS_SEC, "2s", "off", RD,            \
@@ -255,7 +252,7 @@ enum as_option_type {
     X(MAX_HEADERS, "max-headers", INT, 16, 10000, "100", "", RD, "Limits",                         \
       "header fields of one request")                                                              \
     X(MAX_REQUEST_LINE, "max-request-line", SIZE, 128, 1 << 20, "8K", "", RD, "Limits",            \
-      "the request line of HTTP/1.1")                                                              \
+      "bytes of the request line of HTTP/1.1")                                                     \
     X(MAX_CHUNK_EXTENSION, "max-chunk-extension", SIZE, 0, 1 << 16, "256", "", RD, "Limits",       \
       "bytes of the extensions of one HTTP/1.1 chunk")                                             \
     X(STREAM_WINDOW, "stream-window", SIZE, 65535, 2147483647, "1M", "", RD, "Limits",             \
@@ -278,7 +275,7 @@ enum as_option_type {
     X(MAX_SPEC_BYTES, "max-spec-bytes", SIZE, 1, 64 << 20, "1M", "", SPEC, "Deployment file",      \
       "largest deployment file")                                                                   \
     X(MAX_SPEC_DEPTH, "max-spec-depth", INT, 8, 1000, "64", "", SPEC, "Deployment file",           \
-      "nesting of mappings and lists")                                                             \
+      "nesting depth of mappings and lists")                                                       \
     X(MAX_APPLICATIONS, "max-applications", INT, 1, 10000, "100", "", SPEC, "Deployment file",     \
       "applications of a file")                                                                    \
     X(MAX_DEPLOYMENTS, "max-deployments", INT, 1, 10000, "1000", "", SPEC, "Deployment file",      \
@@ -296,9 +293,10 @@ enum as_option_type {
     X(MIN_PROGRESS, "min-progress", SIZE, 1, 1 << 30, "1K", "", RD, "Clients",                     \
       "bytes that must move within body-timeout and send-timeout")                                 \
     X(LINGER_TIMEOUT, "linger-timeout", DURATION, 0, 60 * AS_SEC, "500ms", "off", RD, "Clients",   \
-      "time that a connection which the server ends stays open, so that its client can read why")  \
+      "a connection that the server ends stays open for this time, so that its client can read "   \
+      "the reason")                                                                                \
     X(MAX_LINGERING, "max-lingering", INT, 1, 100000, "64", "", RD, "Clients",                     \
-      "connections that stay open so at once; a new one replaces the oldest")                      \
+      "connections that stay open in this way; a new one replaces the oldest")                     \
     X(KEEPALIVE_TIME, "keepalive-time", DURATION, 0, 86400 * AS_SEC, "60s", "off", RD, "Clients",  \
       "a connection that is silent for this time is sent a ping")                                  \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout", DURATION, AS_MS, 3600 * AS_SEC, "20s", "", RD,       \
@@ -315,26 +313,24 @@ enum as_option_type {
     X(MAX_PING_STRIKES, "max-ping-strikes", INT, 0, 1000000, "2", "off", RD, "Abuse",              \
       "pings that may come too early; one more closes the connection")                             \
     X(RESET_BURST, "reset-burst", INT, 0, 1000000, "1024", "off", RD, "Abuse",                     \
-      "streams that a client may cancel at once; each call that ends normally allows one more "    \
-      "again")                                                                                     \
+      "streams that a client may cancel at once; each call that ends normally restores one")       \
     X(RESET_RATE, "reset-rate", INT, 1, 1000000, "100", "", RD, "Abuse",                           \
-      "streams that a client may cancel per second")                                               \
+      "such streams per second")                                                                   \
     X(RESET_PATIENCE, "reset-patience", DURATION, 0, 3600 * AS_SEC, "1s", "off", RD, "Abuse",      \
       "cancelling a stream that was open for this time does not count; off: it always counts")     \
     X(FAULT_BURST, "fault-burst", INT, 0, 1000000, "100", "off", RD, "Abuse",                      \
       "streams that may be reset at once because the client broke a rule of the protocol")         \
-    X(FAULT_RATE, "fault-rate", INT, 1, 1000000, "10", "", RD, "Abuse",                            \
-      "streams that may be reset so per second")                                                   \
+    X(FAULT_RATE, "fault-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "such streams per second") \
     X(CONTROL_BURST, "control-burst", INT, 0, 1000000, "256", "off", RD, "Abuse",                  \
       "SETTINGS, PING, PRIORITY and unknown frames that a client may send at once")                \
     X(CONTROL_RATE, "control-rate", INT, 1, 1000000, "100", "", RD, "Abuse",                       \
       "such frames per second")                                                                    \
     X(EMPTY_BURST, "empty-burst", INT, 0, 1000000, "100", "off", RD, "Abuse",                      \
-      "frames without data that end nothing and that a client may send at once")                   \
+      "frames without data that end no stream and that a client may send at once")                 \
     X(EMPTY_RATE, "empty-rate", INT, 1, 1000000, "10", "", RD, "Abuse", "such frames per second")  \
     X(WINDOW_UPDATE_BURST, "window-update-burst", INT, 0, 1000000, "2048", "off", RD, "Abuse",     \
-      "WINDOW_UPDATE frames that a client may send at once; a request allows two more again, "     \
-      "each frame of a response four")                                                             \
+      "WINDOW_UPDATE frames that a client may send at once; a request restores two, each frame "   \
+      "of a response four")                                                                        \
     X(WINDOW_UPDATE_RATE, "window-update-rate", INT, 1, 1000000, "100", "", RD, "Abuse",           \
       "such frames per second")                                                                    \
     X(MAX_CONTINUATIONS, "max-continuations", INT, 0, 1000000, "8", "off", RD, "Abuse",            \
@@ -372,25 +368,24 @@ enum as_option_type {
     X(RESET, "reset", BOOL, 0, 1, "off", "", SCALE, "Operating",                                   \
       "instead of N: num_replicas of the deployment file")                                         \
     X(WAIT, "wait", BOOL, 0, 1, "on", "", DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE, "Operating",  \
-      "wait until it is healthy, gone or failed; --no-wait: only until it has started")            \
+      "wait until healthy, gone or failed; --no-wait: until it has started")                       \
     X(WAIT_TIMEOUT, "timeout", DURATION, 0, 86400 * AS_SEC, "10m", "off",                          \
       DEPLOY | AS_SCOPE_CHANGE | AS_SCOPE_SCALE | AS_SCOPE_SHUTDOWN | AS_SCOPE_UPGRADE,            \
       "Operating", "longest time to wait; the operation continues")                                \
     X(ANSWER_TIMEOUT, "answer-timeout", DURATION, AS_MS, 3600 * AS_SEC, "10s", "", FIND,           \
-      "Operating",                                                                                 \
-      "a process of the server that does not answer in this time is reported as hung")             \
+      "Operating", "a process that does not answer in this time is reported as hung")              \
     X(YES, "yes", BOOL, 0, 1, "off", "", SHUTDOWN, "Operating", "-y: do not ask for confirmation") \
     X(WATCH, "watch", BOOL, 0, 1, "off", "", STATUS, "Operating",                                  \
       "-w: follow the status: a table that is updated, or lines of changes")                       \
     X(FOLLOW, "follow", BOOL, 0, 1, "off", "", LOGS, "Operating", "-f: print new output, too")     \
     X(REPLICA, "replica", STRING, 0, 255, "", "NAME", LOGS, "Operating",                           \
-      "only of this replica or deployment; also supervisor, dispatcher, controller")               \
+      "of this replica or deployment; also supervisor, dispatcher, controller")                    \
     X(LINES, "lines", INT, 0, 1000000000, "100", "", LOGS, "Operating",                            \
       "-n N: number of the newest lines to print")                                                 \
     X(TIMESTAMPS, "timestamps", BOOL, 0, 1, "off", "", LOGS, "Operating",                          \
       "print the time at which each line was read")                                                \
     X(URL, "url", STRING, 0, 300, "", "HOST:PORT", CB, "Call",                                     \
-      "server to call; default: the local one that --runtime-dir and --port select")               \
+      "server to call; default: the one that --runtime-dir and --port select")                     \
     X(PROTOCOL, "protocol", ENUM, 0, 0, "grpc", "grpc|http|http-binary", CB, "Call",               \
       "gRPC, or REST over HTTP/1.1 with tensors as JSON or as binary data")                        \
     X(INPUT, "input", LIST, 0, 2147483647, "", "NAME=VALUE", CB, "Call",                           \
@@ -414,11 +409,11 @@ enum as_option_type {
       "time in which a connection must be established")                                            \
     X(CONNECTIONS, "connections", INT, 1, 10000, "1", "", LB, "Load", "connections to the server") \
     X(STREAMS, "streams", INT, 0, 100000, "auto", "auto", LB, "Load",                              \
-      "most calls in flight on one connection; auto: 1, or 1000 with --rate")                      \
+      "calls in flight on one connection; auto: 1, or 1000 with --rate")                           \
     X(RATE, "rate", INT, 0, 1000000, "off", "off", LB, "Load",                                     \
-      "calls per second at fixed times (open loop); off: each response starts the next call")      \
+      "calls per second at fixed times; off: a response starts the next call")                     \
     X(ARRIVALS, "arrivals", ENUM, 0, 0, "constant", "constant|poisson", LB, "Load",                \
-      "with --rate: equal intervals, or random ones as from many independent clients")             \
+      "with --rate: equal intervals, or random as of independent clients")                         \
     X(DURATION, "duration", DURATION, AS_MS, 86400 * AS_SEC, "10s", "", LB, "Load",                \
       "duration of the measurement")                                                               \
     X(REQUESTS, "requests", INT, 0, 1000000000000, "off", "off", LB, "Load",                       \
@@ -426,7 +421,7 @@ enum as_option_type {
     X(WARMUP, "warmup", DURATION, 0, 3600 * AS_SEC, "1s", "off", LB, "Load",                       \
       "load before the measurement, which is not counted")                                         \
     X(ANY_SIZE, "any-size", INT, 1, 1000000000, "1", "", LB, "Load",                               \
-      "size of generated inputs in dimensions where the model accepts any (-1)")                   \
+      "size of generated inputs where the model accepts any (-1)")                                 \
     X(SEED, "seed", INT, 0, 1000000000000, "1", "", BENCH, "Load",                                 \
       "seed of poisson arrivals and of generated inputs")                                          \
     X(JSON, "json", BOOL, 0, 1, "off", "",                                                         \

@@ -127,8 +127,8 @@ static void deployments_of_other_applications_are_not_replaced(void **state AS_U
                      "- {import_path: m}\n"
                      "- {name: b, command: [x], deployments: [{name: d}]}\n",
                      "d\tm:1\n"));
-    assert_string_equal((char *)told.p, "m:2:3: import_path: the deployment 'd' of m is there "
-                                        "already, in application 'b'\n");
+    assert_string_equal((char *)told.p, "m:2:3: import_path: the deployment 'd' of m already "
+                                        "exists in application 'b'\n");
 }
 
 static void a_command_has_one_deployment(void **state AS_UNUSED)
