@@ -242,7 +242,7 @@ int as_shm_register(struct as_shm *t, uid_t user, struct as_str name, struct as_
     object = key_of(key);
     if (!object)
         return fail(why, cap, AS_EINVALID,
-                    "shared memory region '%.*s': '%.*s' is not the name of a shared memory object",
+                    "shared memory region '%.*s': key '%.*s' is not the name of an object",
                     SHOWN(name), SHOWN(key));
     fd = check_key(t, object, name, why, cap);
     if (!fd)

@@ -564,7 +564,7 @@ def test_registrations_that_are_refused(client, region):
     refused("INVALID_ARGUMENT", "has no bytes", register, "r", f"/{name}", 0)
     refused("INVALID_ARGUMENT", "1 to 255 bytes", register, "", f"/{name}", 8)
     for key in ("", "/", "..", "/../etc/passwd", "a/b", "x" * 300):
-        refused("INVALID_ARGUMENT", "is no key", register, "r", key, 8)
+        refused("INVALID_ARGUMENT", "is not the name of an object", register, "r", key, 8)
     assert list(client.get_system_shared_memory_status().regions) == [name]
 
 
