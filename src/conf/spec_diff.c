@@ -101,9 +101,9 @@ static struct as_spec_object *find_deployment(const struct as_spec_object *app, 
 }
 
 /* A change of one deployment of `app`, with its counterpart in the spec `other`. */
-static struct as_spec_change match(const struct as_spec_object *app,
-                                   const struct as_spec_object *deployment,
-                                   const struct as_spec *other)
+static struct as_spec_change match_deployment(const struct as_spec_object *app,
+                                              const struct as_spec_object *deployment,
+                                              const struct as_spec *other)
 {
     const struct as_spec_object *old_app = find_app(other, app->v[0].s),
                                 *old = find_deployment(old_app, deployment->v[0].s);
@@ -126,8 +126,8 @@ static void diff_deployments(const struct as_spec *s, const struct as_spec *othe
         const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
 
         for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
-            struct as_spec_change c =
-                match(app, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k), other);
+            struct as_spec_change c = match_deployment(
+                app, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k), other);
             struct as_buf keys;
 
             as_buf_init(&keys);

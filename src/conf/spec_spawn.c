@@ -71,7 +71,7 @@ static void append_id(struct as_buf *list, size_t from, uint16_t id)
 }
 
 /* Allocates a part on the fullest device that has room, so that whole devices stay free. */
-static int take_part(struct as_spec_devices *d, uint16_t part, struct as_buf *ret_list)
+static int allocate_part(struct as_spec_devices *d, uint16_t part, struct as_buf *ret_list)
 {
     uint32_t best = d->n;
 
@@ -93,7 +93,7 @@ int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
     size_t from = ret_list->n;
 
     if (thousandths < WHOLE)
-        return thousandths ? take_part(d, (uint16_t)thousandths, ret_list) : 0;
+        return thousandths ? allocate_part(d, (uint16_t)thousandths, ret_list) : 0;
     for (uint32_t i = 0; i < d->n; i++)
         there += d->used[i] == 0;
     if (there < wanted)

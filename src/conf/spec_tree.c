@@ -131,7 +131,7 @@ static void attach_member(struct builder *b, struct as_spec_node *n)
     l->node->n++;
 }
 
-static struct as_str copy(struct as_arena *a, const yaml_char_t *p, size_t n)
+static struct as_str copy_text(struct as_arena *a, const yaml_char_t *p, size_t n)
 {
     char *text = alloc_zeroed(a, n + 1);
 
@@ -173,7 +173,7 @@ static bool on_scalar(struct builder *b, const yaml_event_t *ev, struct as_spec_
         return false;
     n = new_node(b, ev, AS_SPEC_NODE_SCALAR);
     n->plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    n->text = copy(b->a, ev->data.scalar.value, ev->data.scalar.length);
+    n->text = copy_text(b->a, ev->data.scalar.value, ev->data.scalar.length);
     if (!l)
         *root = n;
     else if (l->node->type == AS_SPEC_NODE_MAP && !l->has_key) {

@@ -40,7 +40,7 @@ void as_arena_fini(struct as_arena *a)
         as_arena_reset(a);
 }
 
-static uint8_t *bump(struct as_arena *a, size_t n, size_t align)
+static uint8_t *bump_alloc(struct as_arena *a, size_t n, size_t align)
 {
     size_t room = (size_t)(a->end - a->p);
     size_t pad = (size_t)(-(uintptr_t)a->p & (align - 1));
@@ -60,7 +60,7 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     size_t size;
 
     AS_ASSERT(align && (align & (align - 1)) == 0 && align <= 4096);
-    p = bump(a, n, align);
+    p = bump_alloc(a, n, align);
     if (p)
         return p;
     if (n > SIZE_MAX / 2)
@@ -76,7 +76,7 @@ void *as_arena_alloc(struct as_arena *a, size_t n, size_t align)
     a->heap = b;
     a->p = b->data;
     a->end = b->data + size;
-    return bump(a, n, align);
+    return bump_alloc(a, n, align);
 }
 
 char *as_arena_dup(struct as_arena *a, struct as_str s)

@@ -116,7 +116,7 @@ int as_blob_new_growing(struct as_account *account, size_t total, struct as_blob
 }
 
 /* Moves b to memory for n bytes. NULL: out of memory, b is unchanged. */
-static struct as_blob *move_larger(struct as_blob *b, size_t n)
+static struct as_blob *move_to_larger(struct as_blob *b, size_t n)
 {
     struct as_blob *to;
     size_t mapped;
@@ -152,7 +152,7 @@ int as_blob_grow(struct as_blob **blob, size_t n)
     if (err)
         return err;
     if (HEAD_BYTES + n > b->mapped)
-        b = move_larger(b, n);
+        b = move_to_larger(b, n);
     if (!b) {
         if ((*blob)->account)
             as_account_uncharge((*blob)->account, more);

@@ -29,7 +29,7 @@ void as_outq_init(struct as_outq *q)
     *q = (struct as_outq){0};
 }
 
-static void seg_free(struct as_outq_seg *s)
+static void free_segment(struct as_outq_seg *s)
 {
     as_blob_unref(s->blob);
     as_live_sub(sizeof(*s) + s->cap);
@@ -47,10 +47,10 @@ void as_outq_fini(struct as_outq *q)
         struct as_outq_seg *s = q->head;
 
         q->head = s->next;
-        seg_free(s);
+        free_segment(s);
     }
     if (q->spare)
-        seg_free(q->spare);
+        free_segment(q->spare);
     as_outq_init(q);
 }
 
@@ -175,7 +175,7 @@ void as_outq_drop(struct as_outq *q, size_t n)
         if (!s->blob && s->cap == CHUNK && !q->spare)
             q->spare = s;
         else
-            seg_free(s);
+            free_segment(s);
     }
     if (n) {
         AS_ASSERT(q->head); /* q->bytes is the sum of its segments */

@@ -127,7 +127,7 @@ static void a_chain_of_fallbacks_has_an_end(void **state AS_UNUSED)
         strcat(text, line);
     }
     assert_null(read_with(text, &l));
-    assert_string_equal((char *)told.p,
+    assert_string_equal((char *)err_text.p,
                         "f:2:22: fallback: a chain of more than 8 deployments: d0 → d1 → d2 "
                         "→ d3 → d4 → d5 → d6 → d7 → d8, …\n");
     memcpy(strstr(text, ", fallback: d9"), "              ", 14);
@@ -236,8 +236,8 @@ static void all_errors_are_reported_together(void **state AS_UNUSED)
             "f:4:1: nmae: unknown key; did you mean name?\n");
     l.errors = 1;
     assert_null(read_with(DEPLOYMENT("num_replicas: x,\nidempotent: 2,\nnmae: d"), &l));
-    assert_string_equal((char *)told.p, "f:2:15: num_replicas: 'x' is not a whole number\n"
-                                        "f: and 2 more\n");
+    assert_string_equal((char *)err_text.p, "f:2:15: num_replicas: 'x' is not a whole number\n"
+                                            "f: and 2 more\n");
 }
 
 /* For each row with a number: the value at a bound is accepted, the next one is refused. */
@@ -254,9 +254,9 @@ static void check_number(const struct as_spec_row *row, int64_t v, bool good)
         unit == 1 ? 0 : 9, (double)v / unit, row->level == AS_SPEC_LEVEL_WARMUP ? "}]" : "");
     s = read_with(text, &l);
     if (good)
-        assert_string_equal((char *)told.p, "");
+        assert_string_equal((char *)err_text.p, "");
     else
-        assert_non_null(strstr((char *)told.p, "value"));
+        assert_non_null(strstr((char *)err_text.p, "value"));
     as_spec_free(s);
 }
 
@@ -360,9 +360,9 @@ static void check_length(const struct as_spec_row *row, size_t n, bool good)
         snprintf(text, n + 200, DEPLOYMENT("%s: '%s'"), row->key, value);
     as_spec_free(read_with(text, &l));
     if (good)
-        assert_string_equal((char *)told.p, "");
+        assert_string_equal((char *)err_text.p, "");
     else
-        assert_non_null(strstr((char *)told.p, "must have"));
+        assert_non_null(strstr((char *)err_text.p, "must have"));
     free(value);
     free(text);
 }
@@ -405,7 +405,7 @@ static void check_items(const char *before, const char *item, const char *after,
     as_buf_str(&b, after);
     as_buf_add(&b, "", 1);
     s = read_with((char *)b.p, l);
-    assert_string_equal((char *)told.p, want);
+    assert_string_equal((char *)err_text.p, want);
     as_spec_free(s);
     as_buf_fini(&b);
 }
@@ -446,18 +446,19 @@ static void limits_of_a_file_are_options(void **state AS_UNUSED)
                 "f:1:99: deployments: 3 are given; 2 are allowed after those above\n");
     l.depth = 7;
     as_spec_free(read_with(deep, &l));
-    assert_string_equal((char *)told.p, "");
+    assert_string_equal((char *)err_text.p, "");
     l.depth = 6;
     assert_null(read_with(deep, &l));
-    assert_string_equal((char *)told.p, "f:2:15: nested deeper than 6 levels (--max-spec-depth)\n");
+    assert_string_equal((char *)err_text.p,
+                        "f:2:15: nested deeper than 6 levels (--max-spec-depth)\n");
     l = limits();
     l.bytes = strlen(deep);
     as_spec_free(read_with(deep, &l));
-    assert_string_equal((char *)told.p, "");
+    assert_string_equal((char *)err_text.p, "");
     l.bytes--;
     assert_null(read_with(deep, &l));
-    assert_non_null(strstr((char *)told.p, "f: more than "));
-    assert_non_null(strstr((char *)told.p, "(--max-spec-bytes)\n"));
+    assert_non_null(strstr((char *)err_text.p, "f: more than "));
+    assert_non_null(strstr((char *)err_text.p, "(--max-spec-bytes)\n"));
 }
 
 static void json_values_are_bounded(void **state AS_UNUSED)
@@ -475,7 +476,7 @@ static void json_values_are_bounded(void **state AS_UNUSED)
         memset(text + n, 'x', most - 2 + over);
         strcpy(text + n + most - 2 + over, "'}]}]");
         as_spec_free(read_with(text, &l));
-        assert_string_equal((char *)told.p,
+        assert_string_equal((char *)err_text.p,
                             over ? "f:1:70: user_config: takes 1048577 bytes as JSON; 1048576 are "
                                    "allowed\n"
                                  : "");
@@ -555,6 +556,6 @@ int main(void)
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     return rc;
 }

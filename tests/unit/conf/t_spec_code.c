@@ -41,9 +41,9 @@ static void code_is_a_word_or_a_copy(void **state AS_UNUSED)
                  cases[i].value);
         as_spec_free(read_with(text, &l));
         if (cases[i].good)
-            assert_string_equal((char *)told.p, "");
+            assert_string_equal((char *)err_text.p, "");
         else
-            assert_non_null(strstr((char *)told.p, "code: the text"));
+            assert_non_null(strstr((char *)err_text.p, "code: the text"));
     }
 }
 
@@ -62,6 +62,6 @@ int main(void)
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     return rc;
 }

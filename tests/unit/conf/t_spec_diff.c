@@ -147,6 +147,6 @@ int main(void)
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     return rc;
 }

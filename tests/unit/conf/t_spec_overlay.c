@@ -14,7 +14,7 @@ static struct as_declared described(const char *lines)
     return app;
 }
 
-/* NULL: refused, the errors are in `told`. */
+/* NULL: refused, the errors are in `err_text`. */
 static struct as_spec *laid(const char *text, const char *lines)
 {
     struct as_spec_limits l = limits();
@@ -22,9 +22,9 @@ static struct as_spec *laid(const char *text, const char *lines)
     struct as_declared code = described(lines);
     int rc;
 
-    as_buf_fini(&told);
-    rc = as_spec_overlay(s, app_of(s, 0), &code, &l, &told);
-    as_buf_add(&told, "", 1);
+    as_buf_fini(&err_text);
+    rc = as_spec_overlay(s, app_of(s, 0), &code, &l, &err_text);
+    as_buf_add(&err_text, "", 1);
     as_declared_fini(&code);
     if (rc == 0)
         return s;
@@ -104,10 +104,11 @@ static void a_deployment_that_the_code_lacks_is_an_error(void **state AS_UNUSED)
 {
     assert_null(laid("applications:\n- import_path: m\n  deployments:\n  - name: rnaker\n",
                      "ranker\tm:1\nother\tn:1\n"));
-    assert_string_equal((char *)told.p, "f:4:11: name: m declares no deployment 'rnaker'; did you "
-                                        "mean ranker?\n");
+    assert_string_equal((char *)err_text.p,
+                        "f:4:11: name: m declares no deployment 'rnaker'; did you "
+                        "mean ranker?\n");
     assert_null(laid(DEPLOYMENT("# x"), "something-else\tm:1\n"));
-    assert_string_equal((char *)told.p,
+    assert_string_equal((char *)err_text.p,
                         "f:1:54: name: m declares no deployment 'd'; it has something-else\n");
 }
 
@@ -115,7 +116,7 @@ static void values_of_the_code_are_checked_by_the_same_table(void **state AS_UNU
 {
     assert_null(laid("applications: [{import_path: pkg.mod}]",
                      "x\t{\"num_replica\": 2, \"num_cpus\": \"a\"}\tm:1\n"));
-    assert_string_equal((char *)told.p,
+    assert_string_equal((char *)err_text.p,
                         "pkg.mod:1:2: num_replica: unknown key; did you mean num_replicas?\n"
                         "pkg.mod:1:32: num_cpus: the text 'a' is not a number\n");
     assert_null(laid("applications: [{import_path: m}]", "x\t{\"name\": \"y\"}\tm:1\n"));
@@ -127,8 +128,8 @@ static void deployments_of_other_applications_are_not_replaced(void **state AS_U
                      "- {import_path: m}\n"
                      "- {name: b, command: [x], deployments: [{name: d}]}\n",
                      "d\tm:1\n"));
-    assert_string_equal((char *)told.p, "m:2:3: import_path: the deployment 'd' of m already "
-                                        "exists in application 'b'\n");
+    assert_string_equal((char *)err_text.p, "m:2:3: import_path: the deployment 'd' of m already "
+                                            "exists in application 'b'\n");
 }
 
 static void a_command_has_one_deployment(void **state AS_UNUSED)
@@ -172,6 +173,6 @@ int main(void)
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     return rc;
 }

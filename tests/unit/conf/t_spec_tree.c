@@ -6,18 +6,18 @@
 #include "unit.h"
 
 static struct as_arena arena;
-static struct as_buf told;
+static struct as_buf err_text;
 
 static struct as_spec_node *read_depth(const char *text, size_t n, uint32_t depth)
 {
-    struct as_spec_errors e = {.out = &told, .name = "f", .max = 10};
+    struct as_spec_errors e = {.out = &err_text, .name = "f", .max = 10};
     struct as_spec_node *root;
 
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     as_arena_reset(&arena);
     root = as_spec_tree(&arena, (struct as_str){text, n}, depth, &e);
     as_spec_errors_end(&e);
-    as_buf_add(&told, "", 1);
+    as_buf_add(&err_text, "", 1);
     return root;
 }
 
@@ -25,7 +25,7 @@ static struct as_spec_node *ok(const char *text)
 {
     struct as_spec_node *root = read_depth(text, strlen(text), 20);
 
-    assert_string_equal((char *)told.p, "");
+    assert_string_equal((char *)err_text.p, "");
     assert_non_null(root);
     return root;
 }
@@ -33,7 +33,7 @@ static struct as_spec_node *ok(const char *text)
 static void refused(const char *text, const char *want)
 {
     read_depth(text, strlen(text), 20);
-    assert_string_equal((char *)told.p, want);
+    assert_string_equal((char *)err_text.p, want);
 }
 
 static void members_keep_their_order_and_places(void **state AS_UNUSED)
@@ -182,7 +182,7 @@ static void syntax_errors_have_a_place(void **state AS_UNUSED)
                           "scalar\n");
     refused("a: \xff", "f: not UTF-8 text: invalid leading UTF-8 octet at byte 3\n");
     read_depth("a: \0b", 5, 20);
-    assert_string_equal((char *)told.p,
+    assert_string_equal((char *)err_text.p,
                         "f: not UTF-8 text: control characters are not allowed at byte 3\n");
 }
 
@@ -195,9 +195,10 @@ static void an_error_is_one_line(void **state AS_UNUSED)
 static void depth_is_bounded(void **state AS_UNUSED)
 {
     assert_non_null(read_depth("[[[1]]]", 7, 3));
-    assert_string_equal((char *)told.p, "");
+    assert_string_equal((char *)err_text.p, "");
     assert_null(read_depth("[[[1]]]", 7, 2));
-    assert_string_equal((char *)told.p, "f:1:3: nested deeper than 2 levels (--max-spec-depth)\n");
+    assert_string_equal((char *)err_text.p,
+                        "f:1:3: nested deeper than 2 levels (--max-spec-depth)\n");
 }
 
 /* 4 MiB of brackets must not take quadratic time. */
@@ -249,6 +250,6 @@ int main(void)
     as_arena_init(&arena, NULL, 0);
     rc = cmocka_run_group_tests(tests, NULL, NULL);
     as_arena_fini(&arena);
-    as_buf_fini(&told);
+    as_buf_fini(&err_text);
     return rc;
 }

@@ -11,12 +11,12 @@
 static struct as_loop *loop;
 static struct as_file_watch *watch;
 static char folder[] = "/tmp/as_watch_XXXXXX";
-static int told;
+static int n_reports;
 
 static void on_changed(void *ctx)
 {
-    assert_ptr_equal(ctx, &told);
-    told++;
+    assert_ptr_equal(ctx, &n_reports);
+    n_reports++;
 }
 
 static char *at(const char *name)
@@ -38,11 +38,11 @@ static void put(const char *path)
 }
 
 /* Runs the loop once. The kernel reports all changes that were made before. */
-static int news(void)
+static int has_report(void)
 {
-    told = 0;
+    n_reports = 0;
     uv_run(&loop->uv, UV_RUN_NOWAIT);
-    return told;
+    return n_reports;
 }
 
 static int setup(void **state AS_UNUSED)
@@ -50,7 +50,7 @@ static int setup(void **state AS_UNUSED)
     strcpy(folder, "/tmp/as_watch_XXXXXX");
     assert_non_null(mkdtemp(folder));
     as_loop_new(&loop, 0);
-    assert_int_equal(as_file_watch_new(&watch, loop, on_changed, &told), 0);
+    assert_int_equal(as_file_watch_new(&watch, loop, on_changed, &n_reports), 0);
     return 0;
 }
 
@@ -69,17 +69,17 @@ static void each_kind_of_change_is_reported(void **state AS_UNUSED)
     put(at("a"));
     put(at("new"));
     assert_int_equal(as_file_watch_set(watch, (char *[]){at("a")}, 1), 0);
-    assert_false(news());
+    assert_false(has_report());
     put(at("a"));
-    assert_true(news());
+    assert_true(has_report());
     assert_int_equal(rename(at("new"), at("a")), 0);
-    assert_true(news());
+    assert_true(has_report());
     assert_int_equal(rename(at("a"), at("old")), 0);
-    assert_true(news());
+    assert_true(has_report());
     put(at("a")); /* it exists again */
-    assert_true(news());
+    assert_true(has_report());
     assert_int_equal(unlink(at("a")), 0);
-    assert_true(news());
+    assert_true(has_report());
 }
 
 static void other_files_are_not_reported(void **state AS_UNUSED)
@@ -94,7 +94,7 @@ static void other_files_are_not_reported(void **state AS_UNUSED)
     put(at("d/a")); /* the same name in another folder */
     assert_int_equal(stat(at("a"), &st), 0);
     close(open(at("a"), O_RDONLY | O_CLOEXEC));
-    assert_false(news());
+    assert_false(has_report());
 }
 
 static void the_set_of_files_can_be_replaced(void **state AS_UNUSED)
@@ -105,17 +105,17 @@ static void the_set_of_files_can_be_replaced(void **state AS_UNUSED)
     as_file_watch_set(watch, (char *[]){at("e/y"), at("b"), at("e/z")}, 3);
     put(at("a"));
     put(at("d/x"));
-    news(); /* may also report that the folder is not watched any more */
+    has_report(); /* may also report that the folder is not watched any more */
     put(at("d/x"));
-    assert_false(news());
+    assert_false(has_report());
     put(at("e/z"));
-    assert_true(news());
+    assert_true(has_report());
     put(at("b"));
-    assert_true(news());
+    assert_true(has_report());
     as_file_watch_set(watch, NULL, 0);
-    news();
+    has_report();
     put(at("b"));
-    assert_false(news());
+    assert_false(has_report());
 }
 
 static void files_in_missing_folders_are_counted(void **state AS_UNUSED)
@@ -123,7 +123,7 @@ static void files_in_missing_folders_are_counted(void **state AS_UNUSED)
     assert_int_equal(as_file_watch_set(watch, (char *[]){at("none/x"), at("a"), at("none/y")}, 3),
                      2);
     put(at("a"));
-    assert_true(news());
+    assert_true(has_report());
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include "unit.h"
 
-static struct as_buf told; /* the errors of the last text, with a NUL */
+static struct as_buf err_text; /* the errors of the last text, with a NUL */
 
 static inline struct as_spec_limits limits(void)
 {
@@ -25,10 +25,10 @@ static inline struct as_spec *read_with(const char *text, const struct as_spec_l
     struct as_spec *s = NULL;
     int rc;
 
-    as_buf_fini(&told);
-    rc = as_spec_parse(&s, l, "f", as_str_of(text), &told);
+    as_buf_fini(&err_text);
+    rc = as_spec_parse(&s, l, "f", as_str_of(text), &err_text);
     assert_int_equal(rc, s ? 0 : AS_EINVALID);
-    as_buf_add(&told, "", 1);
+    as_buf_add(&err_text, "", 1);
     return s;
 }
 
@@ -38,7 +38,7 @@ static inline struct as_spec *parse(const char *text)
     struct as_spec_limits l = limits();
     struct as_spec *s = read_with(text, &l);
 
-    assert_string_equal((char *)told.p, "");
+    assert_string_equal((char *)err_text.p, "");
     return s;
 }
 
@@ -47,7 +47,7 @@ static inline void refused(const char *text, const char *want)
     struct as_spec_limits l = limits();
 
     assert_null(read_with(text, &l));
-    assert_string_equal((char *)told.p, want);
+    assert_string_equal((char *)err_text.p, want);
 }
 
 static inline struct as_spec_object *app_of(const struct as_spec *s, uint32_t i)
