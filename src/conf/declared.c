@@ -36,7 +36,7 @@ static int add_model(struct as_declared_deployment *d, struct as_str model, stru
     if (model.n == 0 || !memchr(model.p, ':', model.n))
         return refuse(err, "a model without a version:", model);
     if (d->n_models == AS_DECLARED_MODELS_MAX)
-        return refuse(err, "too many models; the first of them over the limit is", model);
+        return refuse(err, "too many models; the first one over the limit is", model);
     d->models = as_xrealloc(d->models, (d->n_models + 1) * sizeof(*d->models));
     d->models[d->n_models++] = as_str_dup(model);
     return 0;
@@ -56,7 +56,7 @@ static int add_deployment(struct as_declared *app, struct as_str line, struct as
         return refuse(err, "a NUL byte, of deployment",
                       (struct as_str){name.p, strnlen(name.p, name.n)});
     if (app->n == AS_DECLARED_DEPLOYMENTS_MAX)
-        return refuse(err, "too many deployments; the first of them over the limit is", name);
+        return refuse(err, "too many deployments; the first one over the limit is", name);
     app->deployments = as_xrealloc(app->deployments, (app->n + 1) * sizeof(*d));
     d = &app->deployments[app->n++];
     *d = (struct as_declared_deployment){.name = as_str_dup(name)};
@@ -87,9 +87,9 @@ static int set_code(struct as_declared *app, struct as_str value, struct as_buf 
 static int add_file(struct as_declared *app, struct as_str path, struct as_buf *err)
 {
     if (!path.n || path.p[0] != '/' || memchr(path.p, 0, path.n))
-        return refuse(err, "a file that is no absolute path:", path);
+        return refuse(err, "a file whose path is not absolute:", path);
     if (app->n_files == AS_DECLARED_FILES_MAX)
-        return refuse(err, "too many files; the first of them over the limit is", path);
+        return refuse(err, "too many files; the first one over the limit is", path);
     app->files = as_xrealloc(app->files, (app->n_files + 1) * sizeof(*app->files));
     app->files[app->n_files++] = as_str_dup(path);
     return 0;

@@ -72,8 +72,8 @@ static int fail_unknown(const struct as_option_set *o, struct as_str key, struct
 static int add_list_value(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     if (o->n_items == AS_OPTION_ITEMS_MAX) {
-        as_buf_printf(err, "--%s=%s: more than %u such options", as_option_rows[id].key, value,
-                      AS_OPTION_ITEMS_MAX);
+        as_buf_printf(err, "--%s=%s: more than %u values of repeatable options",
+                      as_option_rows[id].key, value, AS_OPTION_ITEMS_MAX);
         return AS_EINVALID;
     }
     o->items[o->n_items].id = (enum as_option_id)id;

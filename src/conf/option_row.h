@@ -20,7 +20,7 @@ struct as_option_row {
 extern const struct as_option_row as_option_rows[AS_OPT_COUNT];
 
 /* Reads the text of a value. 0; AS_EINVALID: `err` gets what is wrong with it, as the end of a
- * sentence ("is not a whole number", "is above the greatest value 65535"). */
+ * sentence ("is not a whole number", "is above the maximum 65535"). */
 int as_option_read(const struct as_option_row *row, const char *text, struct as_option_value *ret_v,
                    struct as_buf *err);
 /* Appends the shortest text that as_option_read reads as the same value ("16K", "100ms", "off"). */

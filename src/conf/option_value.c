@@ -104,12 +104,12 @@ static const char *const expected[] = {
 static int check_number(const struct as_option_row *row, int64_t v, struct as_buf *err)
 {
     if (v < row->min) {
-        as_buf_str(err, "is below the least value ");
+        as_buf_str(err, "is below the minimum ");
         write_number(row, row->min, err);
         return AS_EINVALID;
     }
     if (v > row->max) {
-        as_buf_str(err, "is above the greatest value ");
+        as_buf_str(err, "is above the maximum ");
         write_number(row, row->max, err);
         return AS_EINVALID;
     }
@@ -142,7 +142,7 @@ static int read_word(const struct as_option_row *row, const char *text,
             return 0;
         }
     }
-    as_buf_str(err, "is none of ");
+    as_buf_str(err, "is not one of ");
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_buf_printf(err, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
     return AS_EINVALID;

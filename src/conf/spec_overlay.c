@@ -51,7 +51,8 @@ static struct as_spec_object *read_declared(struct as_spec_reader *r,
         return NULL;
     for (const struct as_spec_node *k = n->first; k; k = k->next) {
         if (as_str_eq(k->key, AS_STR("name"))) {
-            as_spec_error(r->errors, k->key_line, k->key_column, "name: is given already");
+            as_spec_error(r->errors, k->key_line, k->key_column,
+                          "name: the code has set it already");
             return NULL;
         }
     }

@@ -149,7 +149,7 @@ static const struct form {
      "is neither copy, nor live, nor sha256:DIGEST of a copy, which may have /PATH of a file "
      "behind it"},
     {"cpus", "^(auto|[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)$", is_cpus,
-     "is neither auto nor a list of CPUs as 0-3,8"},
+     "is neither auto nor a list of CPUs such as 0-3,8"},
 };
 
 static const struct form *form_of(const struct as_spec_row *row)

@@ -149,7 +149,7 @@ static bool refuse_extras(struct builder *b, const yaml_event_t *ev, const yaml_
         as_spec_error(b->e, line, column, "anchors (&) and aliases (*) are not supported");
     else if (tag)
         as_spec_error(b->e, line, column,
-                      "tags (!) are not supported; a number in quotes is a text");
+                      "tags (!) are not supported; write a number in quotes to make it a text");
     return !anchor && !tag;
 }
 
@@ -327,7 +327,7 @@ static bool report_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as
         if (!is_tab_indented(text, line - 1, &column))
             continue;
         as_spec_error(e, (uint32_t)line, (uint32_t)column + 1,
-                      "a tab indents this line; YAML is indented by spaces");
+                      "this line is indented by a tab; YAML permits only spaces");
         return true;
     }
     return false;

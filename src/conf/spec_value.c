@@ -69,7 +69,7 @@ static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
     struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
 
     as_buf_init(&b);
-    as_buf_printf(&b, "is %s value ", above ? "above the greatest" : "below the least");
+    as_buf_str(&b, above ? "is above the maximum " : "is below the minimum ");
     if (row->type == AS_SPEC_SIZE)
         as_option_write(&size, &(struct as_option_value){.i = above ? row->max : row->min}, &b);
     else
@@ -175,7 +175,7 @@ static bool check_text(struct as_spec_reader *r, const char *key, const struct a
     char why[64];
 
     if (memchr(n->text.p, 0, n->text.n))
-        return fail_value(r, key, n, "holds a zero byte");
+        return fail_value(r, key, n, "contains a zero byte");
     if ((int64_t)n->text.n >= min && (int64_t)n->text.n <= max)
         return true;
     snprintf(why, sizeof(why), "must have %lld to %lld bytes", (long long)min, (long long)max);
@@ -213,7 +213,7 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
         }
     }
     as_buf_init(&b);
-    as_buf_str(&b, "is none of ");
+    as_buf_str(&b, "is not one of ");
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_buf_printf(&b, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
     as_buf_add(&b, "", 1);
@@ -225,7 +225,7 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
 static bool fail_count(struct as_spec_reader *r, const struct as_spec_row *row,
                        const struct as_spec_node *n, int64_t min, int64_t max)
 {
-    as_spec_error(r->errors, n->line, n->column, "%s: %u are given; %lld to %lld are allowed",
+    as_spec_error(r->errors, n->line, n->column, "%s: has %u items; %lld to %lld are allowed",
                   row->key, n->n, (long long)min, (long long)max);
     return false;
 }
@@ -407,9 +407,8 @@ static bool read_json(struct as_spec_reader *r, const struct as_spec_row *row,
     as_buf_init(&b);
     ok = put_node(r, row, n, &b);
     if (ok && (int64_t)b.n > row->max) {
-        as_spec_error(r->errors, n->line, n->column,
-                      "%s: takes %zu bytes as JSON; %lld are allowed", row->key, b.n,
-                      (long long)row->max);
+        as_spec_error(r->errors, n->line, n->column, "%s: has %zu bytes as JSON; %lld are allowed",
+                      row->key, b.n, (long long)row->max);
         ok = false;
     }
     if (ok)
@@ -440,8 +439,8 @@ static bool read_objects(struct as_spec_reader *r, const struct as_spec_row *row
     if (!one && n->type != AS_SPEC_NODE_LIST)
         return fail_value(r, row->key, n, "is not a list");
     if (!one && n->n > objects_max(r, row)) {
-        as_spec_error(r->errors, n->line, n->column, "%s: %u are given; %u are allowed%s", row->key,
-                      n->n, objects_max(r, row),
+        as_spec_error(r->errors, n->line, n->column, "%s: has %u items; at most %u are allowed%s",
+                      row->key, n->n, objects_max(r, row),
                       deployments && r->deployments ? " after those above" : "");
         return false;
     }

@@ -28,10 +28,8 @@ char *as_runtime_xdg_folder(const char *option, const char *variable, const char
     return option ? as_str_dup(as_str_of(option)) : NULL;
 }
 
-#define SYSTEM_DIR                                                                                 \
-    "/run/anyserve"            /* of root, and of system services (RuntimeDirectory=anyserve)      \
-                                */
-#define LOGIN_DIRS "/run/user" /* has the folder of each login, $XDG_RUNTIME_DIR */
+#define SYSTEM_DIR "/run/anyserve" /* of root, and of system services */
+#define LOGIN_DIRS "/run/user"     /* has the folder of each login, $XDG_RUNTIME_DIR */
 #define TMP_PREFIX "/tmp/anyserve-"
 
 char *as_runtime_base(const char *option)
@@ -306,7 +304,7 @@ void as_runtime_put_servers(const struct as_runtime_search *f, struct as_buf *ou
         const struct as_runtime_server *s = &f->servers[i];
 
         if (s->base != before)
-            as_buf_printf(out, "\n  Running in %s, to be chosen with --port:", s->base);
+            as_buf_printf(out, "\n  Running in %s; choose one with --port:", s->base);
         as_buf_printf(out, " %u", s->port);
         before = s->base;
     }

@@ -85,7 +85,7 @@ def test_what_it_is_not(folder, verb):
     out = said(folder, verb, "notes.txt", 78)
     assert "notes.txt:1:1: " in out and "notes.txt may be no deployment file" in out and "YAML or JSON" in out, out
     out = said(folder, verb, "tab.yaml", 78)
-    assert "tab.yaml:3:1: a tab indents this line; YAML is indented by spaces" in out and "scalar" not in out, out
+    assert "tab.yaml:3:1: this line is indented by a tab; YAML permits only spaces" in out and "scalar" not in out, out
     assert "may be no deployment file" not in out
 
 

@@ -108,7 +108,7 @@ def test_inputs_without_the_option(server):
     assert "answers/s" in run("bench", "main", "x:INT32=1", "--requests", "5", "--warmup", "off", *port, code=0).stdout
     many = [f"x{i}=1" for i in range(256)]
     assert "x255" not in run("infer", "main", *many, *port, code=2).stderr  # as many as --input takes
-    assert "more than 256 such options" in run("infer", "main", *many, "y=1", *port, code=2).stderr
+    assert "more than 256 values of repeatable options" in run("infer", "main", *many, "y=1", *port, code=2).stderr
 
 
 # --- names ---

@@ -96,8 +96,8 @@ static void malformed_descriptions_are_refused(void **state AS_UNUSED)
     check_refused(AS_STR("echo\t\n"), "without a version");
     check_refused(AS_STR("echo\techo\n"), "without a version: 'echo'");
     check_refused(AS_STR("echo\techo:1\t\n"), "without a version");
-    check_refused(AS_STR("@files\tx.py\necho\techo:1\n"), "no absolute path: 'x.py'");
-    check_refused(AS_STR("@files\t\necho\techo:1\n"), "no absolute path: ''");
+    check_refused(AS_STR("@files\tx.py\necho\techo:1\n"), "path is not absolute: 'x.py'");
+    check_refused(AS_STR("@files\t\necho\techo:1\n"), "path is not absolute: ''");
     check_refused(AS_STR("@call\ta\0b\necho\techo:1\n"), "a NUL byte");
     check_refused(AS_STR("@files\t/x.py\n"), "described no model");
     check_refused((struct as_str){"ec\0ho\te:1\n", 10}, "a NUL byte, of deployment 'ec'");

@@ -195,20 +195,20 @@ static void every_number_is_accepted_at_its_bounds_and_refused_beyond(void **sta
         }
         as_buf_fini(&err);
     }
-    check_refused(ARGS("--port=65536"), "--port=65536: '65536' is above the greatest value 65535");
-    check_refused(ARGS("--workers=0"), "--workers=0: '0' is below the least value 1");
+    check_refused(ARGS("--port=65536"), "--port=65536: '65536' is above the maximum 65535");
+    check_refused(ARGS("--workers=0"), "--workers=0: '0' is below the minimum 1");
     check_refused(ARGS("--max-queued-requests=-2"),
-                  "--max-queued-requests=-2: '-2' is below the least value -1");
+                  "--max-queued-requests=-2: '-2' is below the minimum -1");
     check_refused(ARGS("--stream-window=2G"),
-                  "--stream-window=2G: '2G' is above the greatest value 2147483647");
+                  "--stream-window=2G: '2G' is above the maximum 2147483647");
     check_refused(ARGS("--ping-interval=9ms"),
-                  "--ping-interval=9ms: '9ms' is below the least value 10ms");
+                  "--ping-interval=9ms: '9ms' is below the minimum 10ms");
     check_refused(ARGS("--port=99999999999999999999999999"),
                   "--port=99999999999999999999999999: '99999999999999999999999999' is above the "
-                  "greatest value 65535");
+                  "maximum 65535");
     check_refused(ARGS("--max-inflight-bytes=9999999999999T"),
-                  "--max-inflight-bytes=9999999999999T: '9999999999999T' is above the greatest "
-                  "value 1024T");
+                  "--max-inflight-bytes=9999999999999T: '9999999999999T' is above the maximum "
+                  "1024T");
 }
 
 static void strings_are_accepted_at_their_bounds(void **state AS_UNUSED)
@@ -228,7 +228,7 @@ static void strings_are_accepted_at_their_bounds(void **state AS_UNUSED)
     as_buf_fini(&err);
     check_refused(ARGS("--host="), "--host=: '' must have 1 to 255 bytes");
     check_refused(ARGS("--router=random"),
-                  "--router=random: 'random' is none of least_ongoing, pow2");
+                  "--router=random: 'random' is not one of least_ongoing, pow2");
 }
 
 static void off_is_zero_where_the_table_says_so(void **state AS_UNUSED)
@@ -286,7 +286,7 @@ static void a_list_option_can_be_repeated(void **state AS_UNUSED)
     as_option_init(&o, AS_SCOPE_INFER);
     assert_int_equal(as_option_parse(&o, AS_OPTION_ITEMS_MAX + 1, argv, &err), AS_EINVALID);
     as_buf_add(&err, "", 1);
-    assert_string_equal(err.p, "--input=a=1: more than 256 such options");
+    assert_string_equal(err.p, "--input=a=1: more than 256 values of repeatable options");
     as_buf_fini(&err);
 }
 

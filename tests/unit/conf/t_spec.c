@@ -159,7 +159,7 @@ static void a_wrong_type_is_reported_with_its_value(void **state AS_UNUSED)
     refused(DEPLOYMENT("logging_config: INFO"),
             "f:2:17: expected a mapping of logging keys, not 'INFO'\n");
     refused(DEPLOYMENT("logging_config: {log_level: info}"),
-            "f:2:29: log_level: 'info' is none of DEBUG, INFO, WARNING, ERROR, CRITICAL\n");
+            "f:2:29: log_level: 'info' is not one of DEBUG, INFO, WARNING, ERROR, CRITICAL\n");
     refused(DEPLOYMENT("warmup_requests: [{request: 1}]"),
             "f:2:29: request: '1' is not a mapping\n");
     refused(DEPLOYMENT("user_config: [1e999]"),
@@ -171,7 +171,8 @@ static void a_wrong_type_is_reported_with_its_value(void **state AS_UNUSED)
 
 static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED)
 {
-    refused(DEPLOYMENT("version: \"a\\0b\""), "f:2:10: version: the text 'a' holds a zero byte\n");
+    refused(DEPLOYMENT("version: \"a\\0b\""),
+            "f:2:10: version: the text 'a' contains a zero byte\n");
     refused("applications: [{name: a b, import_path: m}]",
             "f:1:23: name: 'a b' is not a name: letters, digits, '.', '_', '-'\n");
     refused(DEPLOYMENT("env: {1A: x, A-B: x, '': x, ANYSERVE_LINK: x}"),
@@ -180,7 +181,7 @@ static void texts_have_no_zero_byte_and_names_have_a_form(void **state AS_UNUSED
             "f:2:22: env: '' is not the name of a variable that can be set\n"
             "f:2:29: env: 'ANYSERVE_LINK' is not the name of a variable that can be set\n");
     refused(DEPLOYMENT("cpu_affinity: 0-"),
-            "f:2:15: cpu_affinity: '0-' is neither auto nor a list of CPUs as 0-3,8\n");
+            "f:2:15: cpu_affinity: '0-' is neither auto nor a list of CPUs such as 0-3,8\n");
 }
 
 static void missing_keys_are_reported(void **state AS_UNUSED)
@@ -193,7 +194,7 @@ static void missing_keys_are_reported(void **state AS_UNUSED)
             "f:1:16: import_path: command is given, too; an application must have only one of "
             "them\n");
     refused("applications: [{command: []}]",
-            "f:1:26: command: 0 are given; 1 to 1024 are allowed\n");
+            "f:1:26: command: has 0 items; 1 to 1024 are allowed\n");
     refused(DEPLOYMENT("warmup_requests: [{count: 2}]"),
             "f:2:19: request: is missing; every warmup must have it\n");
 }
@@ -256,7 +257,8 @@ static void check_number(const struct as_spec_row *row, int64_t v, bool good)
     if (good)
         assert_string_equal((char *)err_text.p, "");
     else
-        assert_non_null(strstr((char *)err_text.p, "value"));
+        assert_true(strstr((char *)err_text.p, "is below the minimum ") ||
+                    strstr((char *)err_text.p, "is above the maximum "));
     as_spec_free(s);
 }
 
@@ -281,8 +283,8 @@ static void numbers_are_bounded(void **state AS_UNUSED)
     refused(DEPLOYMENT("max_queued_requests: 0"),
             "f:2:22: max_queued_requests: '0' is not allowed; -1 means no limit\n");
     refused(DEPLOYMENT("rolling_update_percentage: 20"),
-            "f:2:28: rolling_update_percentage: '20' is above the greatest value 1\n");
-    refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the least value 1M\n");
+            "f:2:28: rolling_update_percentage: '20' is above the maximum 1\n");
+    refused(DEPLOYMENT("memory: 1K"), "f:2:9: memory: '1K' is below the minimum 1M\n");
 }
 
 static void amounts_are_numbers_or_percentages(void **state AS_UNUSED)
@@ -416,15 +418,15 @@ static void counts_are_bounded(void **state AS_UNUSED)
 
     check_items("applications: [{command: [", "x", "]}]", 1024, &l, "");
     check_items("applications: [{command: [", "x", "]}]", 1025, &l,
-                "f:1:26: command: 1025 are given; 1 to 1024 are allowed\n");
+                "f:1:26: command: has 1025 items; 1 to 1024 are allowed\n");
     check_items("applications: [{import_path: m, env: {", "A#: x", "}}]", 1024, &l, "");
     check_items("applications: [{import_path: m, env: {", "A#: x", "}}]", 1025, &l,
-                "f:1:38: env: 1025 are given; 0 to 1024 are allowed\n");
+                "f:1:38: env: has 1025 items; 0 to 1024 are allowed\n");
     check_items("applications: [{import_path: m, deployments: [{name: d, warmup_requests: [",
                 "{request: {}}", "]}]}]", 100, &l, "");
     check_items("applications: [{import_path: m, deployments: [{name: d, warmup_requests: [",
                 "{request: {}}", "]}]}]", 101, &l,
-                "f:1:74: warmup_requests: 101 are given; 100 are allowed\n");
+                "f:1:74: warmup_requests: has 101 items; at most 100 are allowed\n");
 }
 
 static void limits_of_a_file_are_options(void **state AS_UNUSED)
@@ -435,7 +437,7 @@ static void limits_of_a_file_are_options(void **state AS_UNUSED)
     l.applications = 2;
     check_items("applications: [", "{name: a#, import_path: m}", "]", 2, &l, "");
     check_items("applications: [", "{name: a#, import_path: m}", "]", 3, &l,
-                "f:1:15: applications: 3 are given; 2 are allowed\n");
+                "f:1:15: applications: has 3 items; at most 2 are allowed\n");
     l.deployments = 3; /* in all applications together */
     check_items("applications: [{import_path: m, deployments: [{name: x}]},"
                 " {name: b, import_path: m, deployments: [",
@@ -443,7 +445,7 @@ static void limits_of_a_file_are_options(void **state AS_UNUSED)
     check_items("applications: [{import_path: m, deployments: [{name: x}]},"
                 " {name: b, import_path: m, deployments: [",
                 "{name: d#}", "]}]", 3, &l,
-                "f:1:99: deployments: 3 are given; 2 are allowed after those above\n");
+                "f:1:99: deployments: has 3 items; at most 2 are allowed after those above\n");
     l.depth = 7;
     as_spec_free(read_with(deep, &l));
     assert_string_equal((char *)err_text.p, "");
@@ -477,7 +479,7 @@ static void json_values_are_bounded(void **state AS_UNUSED)
         strcpy(text + n + most - 2 + over, "'}]}]");
         as_spec_free(read_with(text, &l));
         assert_string_equal((char *)err_text.p,
-                            over ? "f:1:70: user_config: takes 1048577 bytes as JSON; 1048576 are "
+                            over ? "f:1:70: user_config: has 1048577 bytes as JSON; 1048576 are "
                                    "allowed\n"
                                  : "");
     }

@@ -151,7 +151,8 @@ static void anchors_and_tags_are_refused(void **state AS_UNUSED)
 {
     refused("a: &x [1]\nb: *x\n", "f:1:4: anchors (&) and aliases (*) are not supported\n");
     refused("a: 1\nb: *x\n", "f:2:4: anchors (&) and aliases (*) are not supported\n");
-    refused("a: !!str 5\n", "f:1:4: tags (!) are not supported; a number in quotes is a text\n");
+    refused("a: !!str 5\n",
+            "f:1:4: tags (!) are not supported; write a number in quotes to make it a text\n");
     refused("a: 1\n---\nb: 2\n",
             "f:2:1: a second document starts here; a file must have only one\n");
     refused("? [a]\n: 1\n", "f:1:3: a key must be a text, not a list\n");
@@ -171,11 +172,11 @@ static void syntax_errors_have_a_place(void **state AS_UNUSED)
 {
     refused("a: [1\n", "f:2:1: not YAML: did not find expected ',' or ']' while parsing a flow "
                        "sequence\n");
-    refused("a: 1\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces\n");
-    refused("a:\n\tb: 2\n", "f:2:1: a tab indents this line; YAML is indented by spaces\n");
+    refused("a: 1\n\tb: 2\n", "f:2:1: this line is indented by a tab; YAML permits only spaces\n");
+    refused("a:\n\tb: 2\n", "f:2:1: this line is indented by a tab; YAML permits only spaces\n");
     refused("a:\n  - b: 2\n  \tc: 2\n",
-            "f:3:3: a tab indents this line; YAML is indented by spaces\n");
-    refused("\ta: 2\n", "f:1:1: a tab indents this line; YAML is indented by spaces\n");
+            "f:3:3: this line is indented by a tab; YAML permits only spaces\n");
+    refused("\ta: 2\n", "f:1:1: this line is indented by a tab; YAML permits only spaces\n");
     refused("a: \t@\n", "f:1:5: not YAML: found character that cannot start any token "
                         "while scanning for the next token\n"); /* this tab is not an indentation */
     refused("a: \"\\q\"", "f:1:5: not YAML: found unknown escape character while parsing a quoted "

@@ -146,7 +146,7 @@ static void which_server_is_meant(void **state AS_UNUSED)
     }
     as_runtime_find(&f, base, true, 71);
     as_runtime_put_servers(&f, &text);
-    as_buf_printf(&err, "\n  Running in %s, to be chosen with --port: 70 8000", base);
+    as_buf_printf(&err, "\n  Running in %s; choose one with --port: 70 8000", base);
     assert_true(as_str_eq(as_buf_slice(&text), as_buf_slice(&err)));
     as_runtime_search_fini(&f);
     as_buf_fini(&text);
