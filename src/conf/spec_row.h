@@ -201,8 +201,7 @@ bool as_spec_matches(const struct as_spec_row *row, struct as_str text);
 /* The error for a text that does not match, as the end of a sentence. */
 const char *as_spec_form_error(const struct as_spec_row *row);
 
-/* For a key that files of other systems have at this level: a hint what to write instead, or NULL.
- */
+/* For a key that other systems have at this level: a hint what to write instead, or NULL. */
 const char *as_spec_foreign_key_hint(enum as_spec_level level, struct as_str key);
 
 #endif

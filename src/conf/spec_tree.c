@@ -317,8 +317,7 @@ static bool is_tab_indented(struct as_str text, size_t line, size_t *ret_column)
     return at < text.n && text.p[at] == '\t';
 }
 
-/* libyaml does not name a tab as the cause: its error is in the line of the tab or in the next one.
- */
+/* libyaml does not name a tab as the cause: its error is in the tab's line or in the next one. */
 static bool report_tab(struct as_spec_errors *e, const yaml_mark_t *m, struct as_str text)
 {
     size_t column;

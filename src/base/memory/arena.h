@@ -1,7 +1,7 @@
 /* base/memory/arena.h — memory that lives as long as one request.
  *
  * Bump allocation from a first block that the arena's owner provides, so that a small request needs
- * no heap, then from blocks of the heap. Allocations are only freed all together, by a reset.
+ * no heap, then from blocks of the heap. A reset frees all allocations together. One thread.
  */
 #ifndef AS_BASE_MEMORY_ARENA_H
 #define AS_BASE_MEMORY_ARENA_H

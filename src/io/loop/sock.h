@@ -24,8 +24,7 @@ struct as_sock {
 int as_sock_open(struct as_sock *s, struct as_loop *l, int fd,
                  void (*on_event)(struct as_sock *s, int events));
 void as_sock_watch(struct as_sock *s, int events); /* 0: none */
-/* Closes the descriptor. Later the loop calls on_closed (may be NULL), which may free the memory.
- */
+/* Closes the descriptor. Later the loop calls on_closed (or NULL), which may free the memory. */
 void as_sock_close(struct as_sock *s, void (*on_closed)(struct as_sock *s));
 /* The same, but returns the descriptor instead of closing it, to move it to another loop. */
 int as_sock_detach(struct as_sock *s, void (*on_closed)(struct as_sock *s));

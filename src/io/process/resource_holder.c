@@ -59,8 +59,7 @@ static bool set_server_of_lock(struct as_resource_holder *h, const char *link)
     return true;
 }
 
-/* Reads all descriptors of the process. True: one is wanted. Also finds out whether it is a server.
- */
+/* Reads all descriptors of the process. True: one is wanted. Also sets is_server. */
 static bool scan_descriptors(struct as_resource_holder *h, const struct wanted *w)
 {
     char path[64], link[512];

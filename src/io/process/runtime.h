@@ -13,8 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* locked by flock: the kernel releases it however the server ends, so a stale file blocks no start
- */
+/* Locked by flock, which the kernel releases however the server ends: a stale file does no harm. */
 #define AS_RUNTIME_LOCK      "lock"
 #define AS_RUNTIME_LINK      "link.sock"
 #define AS_RUNTIME_STATUS    "status.sock"

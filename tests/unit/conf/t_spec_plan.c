@@ -69,8 +69,7 @@ static void keys_override_the_server(void **state AS_UNUSED)
     assert_int_equal(t.policy.unavailable.n, 30);
 }
 
-/* A light change changes neither the version nor the config; a config does not change the version.
- */
+/* A light change changes neither version nor config; a config does not change the version. */
 static void classes_become_hashes(void **state AS_UNUSED)
 {
     struct as_plan_target plain = target(DEPLOYMENT("# nothing"));
