@@ -1,7 +1,7 @@
 /* io/loop/helper.h — a thread beside a loop, for work that would block the loop for too long.
  *
- * Jobs run one after the other, in the order in which they were submitted, so that the memory that
- * a job needs is needed once per loop. A job is done in a later turn of the loop than the one that
+ * Jobs run one after the other, in the order in which they were submitted, so that only one job per
+ * loop needs memory at a time. A job is done in a later turn of the loop than the one that
  * submitted it. The first job starts the thread; when no thread can be started, the loop does the
  * work itself. Thread: the loop's, except for `work`.
  */
@@ -39,7 +39,7 @@ int as_helper_open(struct as_helper *h, struct as_loop *l);
 /* Every job must be done. Waits for the thread to end. Asynchronous as as_mbox_close. */
 void as_helper_close(struct as_helper *h);
 void as_helper_submit(struct as_helper *h, struct as_helper_job *j);
-/* `work` is not called unless it is running already; `done` is called in any case. */
+/* Skips the job's `work`, unless that is running already; `done` is called in any case. */
 void as_helper_cancel(struct as_helper_job *j);
 
 #endif
