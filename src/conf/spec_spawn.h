@@ -17,7 +17,7 @@ struct as_spec_devices {
     uint16_t used[AS_SPEC_DEVICES_MAX]; /* thousandths */
 };
 
-/* Reads a list as "0-3,8" (from sched_getaffinity, from CUDA_VISIBLE_DEVICES). 0 or AS_EINVALID. */
+/* Reads a list such as "0-3,8" (of sched_getaffinity, of CUDA_VISIBLE_DEVICES). 0; AS_EINVALID. */
 int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list);
 /* Allocates a part of a device (below 1000 thousandths), on the fullest one that has room, or whole
  * devices, the first free ones. Appends their ids to `ret_list`, separated by commas. 0; AS_EFULL:

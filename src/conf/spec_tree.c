@@ -86,7 +86,7 @@ static int compare_keys(const void *x, const void *y)
 
     if (c == 0 && (*a)->key.n != (*b)->key.n)
         c = (*a)->key.n < (*b)->key.n ? -1 : 1;
-    if (c == 0) /* equal keys in the compare_keys of the text */
+    if (c == 0) /* equal keys in the order of the text */
         c = (*a)->key_line != (*b)->key_line ? ((*a)->key_line < (*b)->key_line ? -1 : 1)
                                              : ((*a)->key_column < (*b)->key_column ? -1 : 1);
     return c;

@@ -521,6 +521,6 @@ void as_spec_read_default(struct as_arena *a, const struct as_spec_row *row,
     struct as_spec_node n = {.plain = true, .text = as_str_of(row->def)};
 
     *v = (struct as_spec_value){0};
-    /* a default that its own bounds fail_value is our bug, found by the first run */
+    /* a default outside its own bounds is a bug of the table, found by the first run */
     AS_ASSERT(as_spec_read_value(&r, row, &n, v));
 }

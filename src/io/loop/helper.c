@@ -21,7 +21,7 @@ static void run_job(struct as_helper *h, struct as_helper_job *j)
     as_mbox_post(&h->mbox, &j->letter);
 }
 
-/* The wait_next_job job; NULL: no more will come. */
+/* Waits for the next job. NULL: the helper is being closed. */
 static struct as_helper_job *wait_next_job(struct as_helper *h)
 {
     struct as_list *first;
