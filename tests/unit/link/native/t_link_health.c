@@ -187,13 +187,13 @@ static void on_stall(uv_check_t *check)
 {
     uv_check_stop(check);
     flush(check->data);
-    usleep(120 * 1000); /* the behaviour under test */
+    usleep(450 * 1000); /* the behaviour under test */
 }
 
 /* Both are due after a stall of ours, and its own word is found by the look at the handler. */
 static void a_hung_handler_of_a_sick_worker(void **state AS_UNUSED)
 {
-    struct as_frame_options o = execution(50 * AS_MS);
+    struct as_frame_options o = execution(400 * AS_MS);
     struct request *hung;
     struct hand *h;
     uv_check_t stall;
