@@ -405,7 +405,7 @@ def test_a_copy_that_somebody_removed(project):
                lambda: project.api("GET", APPLICATIONS))
     project.put(project.spec())
     wait.until(lambda: len(project.copies()) == 1, project.server.log.text)
-    project.server.expected.append("not there")
+    project.server.expected.append("the copy of its code is missing")
     project.healthy()
 
 
