@@ -21,7 +21,7 @@ from .signature import (
 from .spec import Deployment
 
 if TYPE_CHECKING:
-    from .client import TestClient
+    from .testing.client import TestClient
 
 __all__ = ["AnyServe", "deployment", "model"]
 
@@ -234,7 +234,7 @@ class AnyServe:
         user_config: what `reconfigure` gets; default: what the code says. debug_errors: texts of errors have
         tracebacks, as with ``anyserve run --debug-errors``.
         """
-        from .client import TestClient
+        from .testing.client import TestClient
 
         return TestClient(self, user_config, debug_errors)
 

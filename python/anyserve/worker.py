@@ -23,8 +23,8 @@ import json
 import signal
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import replica, spare
-from .target import (
+from . import replica
+from .code.target import (
     EX_INTERPRETER,
     EX_NOTFOUND,
     EX_RAISED,
@@ -37,6 +37,7 @@ from .target import (
     stop,
     use_copy,
 )
+from .runtime import spare
 
 MIN_PYTHON = (3, 11)
 IDENTITY = ("ANYSERVE_TOKEN", "ANYSERVE_REPLICA")  # variables
@@ -45,7 +46,7 @@ if sys.version_info >= MIN_PYTHON:
     # What every worker needs, whatever it serves, numpy and the extension among it. Where these are missing
     # check_interpreter says so in plain words.
     with contextlib.suppress(ImportError):
-        from . import serve as _serve  # noqa: F401
+        from .runtime import worker_loop as _serve  # noqa: F401
 
 
 def check_interpreter() -> None:
@@ -170,7 +171,7 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
         enter()
     deployment, handlers = choose(load(args.target), args.deployment), None
     if waiting:
-        from .serve import make_handlers
+        from .runtime.worker_loop import make_handlers
 
         handlers = make_handlers(deployment)
         waiting.become()
@@ -191,11 +192,11 @@ def main(argv: Optional[List[str]] = None) -> int:
         if args.working_dir is not None:
             use_copy(args.working_dir, args.code_from, args.source, args.target)
         if args.describe:
-            from . import describing
+            from .runtime import describe_guard
 
-            describing.guard()
+            describe_guard.guard()
             print_description(args.target, args.describe)
-            describing.leave(0)
+            describe_guard.leave(0)
         link = os.environ.get("ANYSERVE_LINK")
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
@@ -204,7 +205,7 @@ def main(argv: Optional[List[str]] = None) -> int:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         deployment, given, handlers, identity = prepare(args)
         os.environ.pop("ANYSERVE_TOKEN", None)
-        from .serve import serve
+        from .runtime.worker_loop import serve
 
         serve(deployment, given, handlers, link, identity["ANYSERVE_TOKEN"],
               identity["ANYSERVE_REPLICA"], args.debug_errors,
@@ -212,9 +213,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     except Stop as e:
         print("anyserve: %s" % e, file=sys.stderr)
         if args.describe:
-            from . import describing
+            from .runtime import describe_guard
 
-            describing.leave(e.code)
+            describe_guard.leave(e.code)
         return e.code
     return 0
 

@@ -53,7 +53,7 @@ struct as_console_shared {
 struct as_log as_console_shared_log(struct as_console_shared *shared, enum as_log_level level);
 
 /* The time now in UTC, as in the log lines of all processes (docs/guide/logs.md; the Python package
- * does the same in log.py). Any thread. */
+ * does the same in runtime/log.py). Any thread. */
 const char *as_console_timestamp(char out[AS_CONSOLE_TIMESTAMP]);
 
 #endif

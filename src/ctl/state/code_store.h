@@ -2,7 +2,7 @@
  *
  * Each copy is a folder with the code of an application as it was deployed. Its name is the SHA-256
  * of its content in hex, and it never changes. The describing process makes it
- * (python/anyserve/pin.py), because only Python knows what a module imports: under a temporary
+ * (python/anyserve/code/pin.py), because only Python knows what a module imports: under a temporary
  * name, which is renamed when the copy is complete and on disk; one process at a time for each
  * server. This module finds copies, and removes those that are not used. The key `code` of a spec
  * names a copy: "sha256:HEX", with "/FILE" behind it when the target is a file. Blocking calls; any

@@ -51,7 +51,7 @@ static void make_copy(struct as_describe_command *c, const struct as_describe_so
     while (code->exclude && code->exclude[n_exclude])
         put_text(c, "--exclude=", code->exclude[n_exclude++]);
     c->argv = as_xrealloc(c->argv, (FIXED + n_exclude) * sizeof(*c->argv));
-    c->argv[2] = "anyserve.pin";
+    c->argv[2] = "anyserve.code.pin";
     c->argv[n++] = text_at(c, store);
     c->argv[n++] = text_at(c, bytes);
     c->argv[n++] = text_at(c, files);

@@ -160,7 +160,7 @@ def test_mistakes(run, files, args, code, texts):
     assert p.stdout == ""
     assert len(p.stderr.splitlines()) <= 30  # one screen
     if "failed" in texts[0]:
-        assert "anyserve/target.py" not in p.stderr
+        assert "anyserve/code/target.py" not in p.stderr
 
 
 def test_models_beside_the_app_are_mentioned(run):

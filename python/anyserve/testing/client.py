@@ -19,13 +19,13 @@ from typing import (
     Tuple, Union,
 )  # fmt: skip
 
-from . import care, warmup
-from .app import AnyServe, Model
-from .arrays import as_array, datatype_of, tensor_bytes
-from .errors import DeclarationError, Error
+from ..app import AnyServe, Model
+from ..arrays import as_array, datatype_of, tensor_bytes
+from ..code.target import deployments_of
+from ..errors import DeclarationError, Error
+from ..runtime import lifecycle, warmup
+from ..signature import Tensor
 from .local import Answer, Call, Local, Message, error_of, plain_errors
-from .signature import Tensor
-from .target import deployments_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -458,13 +458,13 @@ class TestClient:
 
     def check_health(self) -> None:
         """Calls the check_health of the models' classes and of the module; raises anyserve.Error."""
-        self._ask(care.HEALTH, "")
+        self._ask(lifecycle.HEALTH, "")
 
     def reconfigure(self, user_config: Any) -> None:
         """Calls their reconfigure, as a server does when the user_config changes; raises anyserve.Error."""
         import json
 
-        self._ask(care.RECONFIGURE, json.dumps({"user_config": user_config}))
+        self._ask(lifecycle.RECONFIGURE, json.dumps({"user_config": user_config}))
 
     def _ask(self, op: int, text: str) -> None:
         self.start()

@@ -17,13 +17,14 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import __version__, _native, care, options, replica
-from .app import Model
-from .batching import Batching
-from .errors import STATUS_NAMES, Error
+from .. import __version__, _native, replica
+from ..app import Model
+from ..batching import Batching
+from ..code.target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback, users_path
+from ..errors import STATUS_NAMES, Error
+from ..signature import Param, Response, place_of
+from . import lifecycle, options
 from .log import log_event
-from .signature import Param, Response, place_of
-from .target import EX_DECLARATION, EX_DENIED, EX_RAISED, FAULTS, Deployment, stop, user_traceback, users_path
 
 if TYPE_CHECKING:
     import asyncio
@@ -142,7 +143,7 @@ def bind(m: Model, handler: Any) -> Binding:
     s = m.signature
     pool = Pool(m.name, m.threads) if m.threads else None
     if m.stream is not None:
-        from .stream import with_requests
+        from .streams import with_requests
 
         handler = with_requests(handler, m.stream)
     return Binding(
@@ -221,7 +222,7 @@ class Replica:
         handlers = make_handlers(deployment) if made is None else made
         self.bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
-        self.care = care.make(named, deployment.module, given, deployment.options)
+        self.care = lifecycle.make(named, deployment.module, given, deployment.options)
         self.needs_loop = any(b.is_async for b in self.bindings)
         self.has_sync = any(not b.is_async and b.submit is None for b in self.bindings)
         self.link = _native.Link(
@@ -232,8 +233,8 @@ class Replica:
     def use_loop(self, loop: asyncio.AbstractEventLoop, told: Callable[[Optional[str]], Any],
                  beside: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip
         """Handlers run on this event loop. The link's descriptor, and what asks for a turn."""
-        from .loop import begins_at_once
-        from .stream import drive
+        from .event_loop import begins_at_once
+        from .streams import drive
 
         # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
         soon = functools.partial(loop.call_soon, self.link.turn, context=contextvars.copy_context())
@@ -250,7 +251,7 @@ class Server(Replica):
         traced = _configure_logging(said, given.context)
         super().__init__(deployment, given, made, path, token, name, stream_inputs, functools.partial(report, debug))
         os.register_at_fork(after_in_child=self.link.forked)
-        self.dump_signal = care.dump_on_signal()
+        self.dump_signal = lifecycle.dump_on_signal()
         self.care.tell = self.apply
         self.tell(self.care.options)
         self.link.trace(traced)
@@ -284,7 +285,7 @@ class Server(Replica):
         return False
 
     def run(self) -> None:
-        alone = care.Alone(self.care)
+        alone = lifecycle.Alone(self.care)
         alone.run(self.care.begin())
         if self.warmups:
             from . import warmup
@@ -343,7 +344,7 @@ class Server(Replica):
     async def run_async(self) -> None:
         import asyncio
 
-        from .loop import Loop
+        from .event_loop import Loop
 
         loop = asyncio.get_running_loop()
         ended: "asyncio.Queue[str]" = asyncio.Queue()
@@ -417,9 +418,9 @@ def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]
     constructed. stream_inputs: messages and bytes of one stream that wait for a handler that takes one."""
     server = Server(deployment, given, made, path, token, name, debug, stream_inputs)
     if server.needs_loop:
-        from . import loop
+        from . import event_loop
 
-        loop.run(server.run_async())
+        event_loop.run(server.run_async())
     else:
         server.run()
     server.link.close()

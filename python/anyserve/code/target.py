@@ -16,9 +16,9 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Tuple
 
-from . import code_path
-from .app import AnyServe, Model, check_deployment, default_app
-from .errors import DeclarationError
+from ..app import AnyServe, Model, check_deployment, default_app
+from ..errors import DeclarationError
+from . import search_path
 
 EX_USAGE = 64
 EX_NOTFOUND = 66  # file, module or attribute not found
@@ -58,7 +58,7 @@ class Deployment(NamedTuple):
 
 def use_copy(working_dir: str, original: str, source: str, target: str) -> None:
     """The process was started in a copy of the code, which is what is loaded, also where an entry of sys.path names the
-    original (`source`, see code_path.originals). It works where the server's user says, so that what it writes there
+    original (`source`, see search_path.originals). It works where the server's user says, so that what it writes there
     outlives the copy; if that folder has gone, in the copy."""
     global _copy, _original
     _copy, _original = os.getcwd(), original
@@ -66,7 +66,7 @@ def use_copy(working_dir: str, original: str, source: str, target: str) -> None:
         sys.path.insert(0, _copy)
     if source:
         head = target.rpartition(":")[0] or target
-        code_path.into_copy(sys.path, code_path.originals(source, head if _is_file(head) else ""), _copy)
+        search_path.into_copy(sys.path, search_path.originals(source, head if _is_file(head) else ""), _copy)
     try:
         os.chdir(working_dir)
     except OSError as e:
@@ -80,7 +80,7 @@ def stop(code: int, text: str) -> NoReturn:
 
 def user_traceback(exc: BaseException) -> str:
     """The traceback without our own frames and the import system's, cut to one screen."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tb = exc.__traceback__
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
@@ -156,11 +156,11 @@ def _import(head: str) -> ModuleType:
     except BaseException as e:
         if isinstance(e, KeyboardInterrupt):
             raise
-        from . import shadow
+        from . import shadowing
 
         folders = [_copy or os.getcwd()] + ([os.path.dirname(os.path.join(_copy or "", head))] if _is_file(head) else [])
         stop(EX_RAISED, "importing %s failed:\n\n%s%s%s"
-             % (head, user_traceback(e), shadow.advice(e, folders), _not_copied(e)))  # fmt: skip
+             % (head, user_traceback(e), shadowing.advice(e, folders), _not_copied(e)))  # fmt: skip
 
 
 def _not_copied(e: BaseException) -> str:

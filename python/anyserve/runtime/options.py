@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Optional
 
-from .spec import Deployment
+from ..spec import Deployment
 
 DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no time ends a request or a replica
 SHARE = 1000  # parts of a percent, as the extension takes them

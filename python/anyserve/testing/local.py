@@ -18,10 +18,11 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from . import care, replica
-from .errors import STATUS_NAMES, DeclarationError, Error
-from .serve import Pool, Replica, report
-from .target import EX_DECLARATION, Deployment, Stop
+from .. import replica
+from ..code.target import EX_DECLARATION, Deployment, Stop
+from ..errors import STATUS_NAMES, DeclarationError, Error
+from ..runtime import lifecycle
+from ..runtime.worker_loop import Pool, Replica, report
 
 if TYPE_CHECKING:
     import asyncio
@@ -154,7 +155,7 @@ class Local(Replica):
             if self.needs_loop:
                 self._start_loop()
             else:
-                self._hooks = care.Alone(self.care)
+                self._hooks = lifecycle.Alone(self.care)
                 _apart(self._hooks.run, self.care.begin())
 
     # --- whose code runs ---
@@ -188,10 +189,10 @@ class Local(Replica):
         ready, failed = threading.Event(), []
 
         def work() -> None:
-            from . import loop
+            from ..runtime import event_loop
 
             try:
-                loop.run(self._run(ready))
+                event_loop.run(self._run(ready))
             except BaseException as e:
                 failed.append(e)
             finally:
@@ -285,7 +286,7 @@ class Local(Replica):
     # --- questions to the replica ---
 
     def ask(self, op: int, text: str) -> Tuple[int, str]:
-        """As the server asks (care.Care.answer)."""
+        """As the server asks (lifecycle.Care.answer)."""
         if not self.needs_loop:
             with self._within(), self._alone:
                 outcome: Tuple[int, str] = _apart(self._hooks.run, self.care.answer(op, text))

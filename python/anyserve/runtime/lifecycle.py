@@ -13,11 +13,11 @@ import signal
 from types import ModuleType
 from typing import Any, Callable, Coroutine, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from . import replica
-from .errors import STATUS_NAMES, DeclarationError
+from .. import replica
+from ..code.target import EX_DECLARATION, EX_RAISED, FAULTS, stop, user_traceback
+from ..errors import STATUS_NAMES, DeclarationError
 from .log import log_event
 from .options import check_options
-from .target import EX_DECLARATION, EX_RAISED, FAULTS, stop, user_traceback
 
 HEALTH, RECONFIGURE = 1, 2  # enum as_worker_ask_op
 DUMP_SIGNAL = signal.SIGVTALRM

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoRetur
 
 import numpy as np
 
-from .app import Model
-from .errors import STATUS_NAMES, DeclarationError
+from ..app import Model
+from ..code.target import EX_DECLARATION, EX_RAISED, stop
+from ..errors import STATUS_NAMES, DeclarationError
 from .log import log_event
 from .options import check_options
-from .target import EX_DECLARATION, EX_RAISED, stop
 
 if TYPE_CHECKING:
     import asyncio

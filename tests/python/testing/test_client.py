@@ -16,7 +16,8 @@ from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
 
-from anyserve import AnyServe, Batching, DeclarationError, Error, Request, Response, Tensor, get_replica_context, local  # noqa: E402
+from anyserve import AnyServe, Batching, DeclarationError, Error, Request, Response, Tensor, get_replica_context  # noqa: E402
+from anyserve.testing import local  # noqa: E402
 
 ONE = {"x": Tensor("FP32", [-1])}
 X = np.array([1, 2], np.float32)
@@ -773,7 +774,7 @@ def test_it_is_closed_while_a_thread_still_ends_a_call(handler, declared):
         return  # refused: a generator has a thread of its own
     assert run_program(f"""
 import anyserve, os, threading
-from anyserve import local
+from anyserve.testing import local
 import numpy as np
 app = anyserve.AnyServe()
 @app.model("m"{", threads=2" if declared == "threads=2" else ""})

@@ -13,7 +13,7 @@ import traceback
 import warnings
 from typing import Any, Callable, Coroutine, List, Optional, Tuple
 
-from . import _native
+from .. import _native
 from .log import log_event
 
 Ready = List[Tuple[selectors.SelectorKey, int]]
@@ -61,7 +61,7 @@ def _has_policy() -> bool:
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """As asyncio.run, but SystemExit and KeyboardInterrupt of a task or a callback, which end an event loop, do
-    not end this one: who waits for the task gets them, and the log has them. No signal raises them (serve.py)."""
+    not end this one: who waits for the task gets them, and the log has them. No signal raises them (worker_loop.py)."""
     with asyncio.Runner(loop_factory=None if _has_policy() else Loop) as runner:
         loop = runner.get_loop()
         task = loop.create_task(main)

@@ -11,7 +11,7 @@ import pytest
 from fake import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
-from anyserve import pin  # noqa: E402
+from anyserve.code import pin  # noqa: E402
 
 
 class Code:
@@ -273,7 +273,7 @@ def test_a_copy_that_was_begun_is_no_copy(code, monkeypatch):
 
 
 def run(code, *options, target="app:app", **kwargs):
-    return subprocess.run([sys.executable, "-m", "anyserve.pin", "--store=" + str(code.store), "--max-bytes=1000000", "--max-files=100",
+    return subprocess.run([sys.executable, "-m", "anyserve.code.pin", "--store=" + str(code.store), "--max-bytes=1000000", "--max-files=100",
                            *options, target], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PYTHONPATH": str(PACKAGE)}, **kwargs)
 
@@ -329,7 +329,7 @@ def test_files_that_are_called_as_modules_of_python(code):
     for name in ("argparse.py", "hashlib.py", "stat.py"):
         code.write(name, "raise OSError('not this one')\n")
     done = run(code, "--folder")
-    assert done.stdout.startswith("@code\tsha256:") and "anyserve/pin.py" not in done.stderr, done.stderr
+    assert done.stdout.startswith("@code\tsha256:") and "anyserve/code/pin.py" not in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("where", ["stdlib", "purelib", "platlib", "user", "named", "link"])
@@ -373,7 +373,7 @@ def test_the_working_folder_is_the_root(code):
 def described(code, *options, path, target="app:app"):
     """What pin says with these entries in PYTHONPATH, and the environment."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), *map(str, path)])}
-    done = subprocess.run([sys.executable, "-m", "anyserve.pin", "--store=" + str(code.store), "--max-bytes=1000000", "--max-files=100",
+    done = subprocess.run([sys.executable, "-m", "anyserve.code.pin", "--store=" + str(code.store), "--max-bytes=1000000", "--max-files=100",
                            *options, target], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == 0, done.stderr
     return done, env

@@ -12,8 +12,8 @@ import sys
 from contextvars import ContextVar
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ..replica import ReplicaContext
 from . import log
-from .replica import ReplicaContext
 
 # The extension sets it while a handler's code runs.
 request_id: "ContextVar[str]" = ContextVar("anyserve_request_id")

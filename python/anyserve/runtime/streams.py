@@ -10,7 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
 if TYPE_CHECKING:
-    from ._native import Request, Stream
+    from .._native import Request, Stream
 
 
 class Requests:

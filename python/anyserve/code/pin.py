@@ -1,4 +1,4 @@
-"""``python -m anyserve.pin --store=DIR … TARGET``: copies an application's code, then describes the copy.
+"""``python -m anyserve.code.pin --store=DIR … TARGET``: copies an application's code, then describes the copy.
 
 Runs where the code is, before anything of it is imported. What is copied: the whole folder (``--folder``, when the
 deployment file has a working_dir), or else the target's module and what it imports from beside it, found by reading the
@@ -26,7 +26,7 @@ import tempfile  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
 from typing import Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Set, Tuple  # noqa: E402
 
-from . import code_path  # noqa: E402
+from . import search_path  # noqa: E402
 
 EX_USAGE = 64
 EX_CODE = 78
@@ -351,10 +351,10 @@ def store(tree: Tree, folder: str) -> str:
 def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
     """Folders beneath root where modules are looked for, as a replica will look in the copy."""
     seen = set()
-    folders = code_path.installed()
+    folders = search_path.installed()
     ours = [*first, root]
-    for p in [*ours, *(p for p in sys.path if not code_path.is_installed(os.path.join(root, p), folders))]:
-        rel = code_path.inside(os.path.join(root, p), root)
+    for p in [*ours, *(p for p in sys.path if not search_path.is_installed(os.path.join(root, p), folders))]:
+        rel = search_path.inside(os.path.join(root, p), root)
         if rel is not None and rel not in seen:
             seen.add(rel)
             yield os.path.normpath(os.path.join(root, rel))
@@ -373,7 +373,7 @@ def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
     head, _ = split(args.target)
     is_file = head.endswith(".py") or os.sep in head
     path = os.path.join(os.path.realpath(os.path.dirname(os.path.join(here, head))), os.path.basename(head))
-    root = here if not is_file or code_path.beneath(path, here) else os.path.dirname(path)
+    root = here if not is_file or search_path.beneath(path, here) else os.path.dirname(path)
     tree = Tree(root, args.exclude, [args.store, os.path.dirname(args.store)], args.max_bytes, args.max_files)
     if is_file and not os.path.isfile(path):
         return None
@@ -406,7 +406,7 @@ def _number(text: str) -> int:
 
 
 def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(prog="python -m anyserve.pin", description=__doc__,
+    p = argparse.ArgumentParser(prog="python -m anyserve.code.pin", description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
     p.add_argument("--store", required=True, metavar="DIR", help="where copies lie")

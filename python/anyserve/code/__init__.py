@@ -1,0 +1,1 @@
+"""An application's code: found, copied, loaded."""

@@ -1,0 +1,1 @@
+"""``app.test_client()``: an application within the process that tests it."""
