@@ -31,11 +31,11 @@ static int acquire_lock(struct as_page *p)
     pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
     err = pthread_mutex_init(mutex_of(p), &attr);
     if (!err)
-        err = pthread_mutex_trylock(mutex_of(p)); /* it is new: nobody else can have it */
+        err = pthread_mutex_trylock(mutex_of(p)); /* nobody else can have it yet */
     pthread_mutexattr_destroy(&attr);
     if (err || (p->lock & FUTEX_TID_MASK) != (uint32_t)gettid())
         return AS_EIO;
-    /* The kernel wakes a sleeper only where this bit says that there is one. */
+    /* The kernel wakes waiters only if this bit is set. */
     __atomic_or_fetch(&p->lock, FUTEX_WAITERS, __ATOMIC_SEQ_CST);
     return 0;
 }

@@ -1,9 +1,10 @@
-/* link/page.h — the worker's status page: what it has started, told without a message.
+/* link/page.h — the worker's status page: shared memory that says what it has started.
  *
  * A sealed memfd that the worker writes and the dispatcher maps read-only (struct as_page). Its
- * lock word is a robust futex held by the thread that made the page: when that thread or its
- * process ends, the kernel marks the word and wakes who sleeps on it, before the memory is torn
- * down. Thread: made and freed by the runner; stores from whoever holds the worker's lock.
+ * lock word is a robust futex that the thread that opened the page owns. When that thread or its
+ * process ends, the kernel marks the word and wakes its waiters, before it frees the process's
+ * memory. Thread: opened and closed by the worker's runner thread; written with the worker's lock
+ * held.
  */
 #ifndef AS_LINK_PAGE_H
 #define AS_LINK_PAGE_H
@@ -12,17 +13,17 @@
 
 struct as_page_writer {
     struct as_page *page;
-    int fd; /* to hand over with HELLO */
+    int fd; /* sent with HELLO */
 };
 
-/* 0 or AS_EIO. The calling thread owns the lock from now on. */
+/* 0 or AS_EIO. The calling thread owns the lock word from now on. */
 int as_page_open(struct as_page_writer *w);
-/* By the thread that opened it. Releases the lock: whoever watches sees the owner's word go. */
+/* Called by the thread that opened it: releases the lock word and unmaps the page. */
 void as_page_close(struct as_page_writer *w);
-/* In a forked child: the mapping and the lock are the parent's. */
+/* In a forked child: unmaps the page and leaves the lock word, which is the parent's. */
 void as_page_forked(struct as_page_writer *w);
 
-/* Before user code of this stream runs. */
+/* To be called before the handler of this stream runs. */
 static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_ns now)
 {
     struct as_page *p = w->page;
@@ -33,14 +34,14 @@ static inline void as_page_start(struct as_page_writer *w, uint64_t stream, as_n
     __atomic_store_n(&p->clock, now, __ATOMIC_RELEASE);
 }
 
-/* The runner is inside code that it cannot leave since `now`; 0: it is not. */
+/* now: since then the runner is inside a handler and cannot answer; 0: it is not. */
 static inline void as_page_set_held(struct as_page_writer *w, as_ns now)
 {
     if (w->page)
         __atomic_store_n(&w->page->busy_since, now, __ATOMIC_RELAXED);
 }
 
-/* Shows the counters. */
+/* Copies the counters to the page. */
 static inline void as_page_publish_stat(struct as_page_writer *w, const struct as_page_stat *s)
 {
     struct as_page_stat *to = &w->page->stat;

@@ -4,13 +4,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define SAMPLE_PIECES 16u  /* pieces of a tensor … */
-#define SAMPLE_PIECE  64u  /* … of so many bytes: some 1 KiB, whatever its size */
-#define MESSAGE_COST  256u /* what a small request costs, in bytes of a large one */
+#define SAMPLE_PIECES 16u  /* pieces of a tensor that a sample reads … */
+#define SAMPLE_PIECE  64u  /* … and the bytes of each: about 1 KiB per tensor */
+#define MESSAGE_COST  256u /* what one message costs beside its bytes, in bytes */
 
-/* A few words each, and none of the tensors' bytes: no need for a library's hash. Multiply and fold
- * (as wyhash does), keyed, so that a client cannot choose what collides; what does is told apart by
- * as_call_can_batch. */
+/* Multiply and fold, as wyhash does; enough for the few words of a batch key. It is keyed, so that
+ * a client cannot choose collisions; as_call_can_batch tells colliding messages apart. */
 static uint64_t mix(uint64_t h, uint64_t v)
 {
     __uint128_t m = (__uint128_t)(h ^ v) * UINT64_C(0x9fb21c651e98df25);
@@ -38,7 +37,7 @@ static uint64_t mix_str(uint64_t h, struct as_str s)
     return h;
 }
 
-/* The value of a parameter that is no string, as bits. */
+/* The value of a parameter that is not a string, as bits. */
 static uint64_t param_bits(const struct as_param *p)
 {
     uint64_t v = 0;
@@ -70,7 +69,7 @@ uint64_t as_call_batch_key(const struct as_msg *msg, bool ragged, uint64_t seed)
     return h;
 }
 
-/* Fields are hashed with their lengths, so that none runs into the next. */
+/* Each field is hashed with its length, so that two fields cannot be read as one. */
 static void hash_bytes(XXH3_state_t *h, const void *p, uint64_t n)
 {
     XXH3_128bits_update(h, &n, sizeof(n));
@@ -100,7 +99,7 @@ uint64_t as_call_size(const struct as_msg *msg)
 static XXH3_state_t *state_of(struct as_call_hasher *h)
 {
     static_assert(sizeof(h->state) >= sizeof(XXH3_state_t) + _Alignof(XXH3_state_t) - 1,
-                  "room for it wherever it lies");
+                  "fits at any alignment");
     return (XXH3_state_t *)AS_ALIGN((uintptr_t)h->state, _Alignof(XXH3_state_t));
 }
 
@@ -110,7 +109,7 @@ static void hash_params(XXH3_state_t *h, const struct as_msg *msg)
         hash_param(h, &msg->params[i]);
 }
 
-/* All of a tensor but its bytes. */
+/* Everything about a tensor except its bytes. */
 static void hash_tensor_head(XXH3_state_t *h, const struct as_tensor *t)
 {
     uint32_t dtype = t->dtype;
@@ -122,7 +121,7 @@ static void hash_tensor_head(XXH3_state_t *h, const struct as_tensor *t)
     XXH3_128bits_update(h, &n, sizeof(n));
 }
 
-/* A piece from each of so many equal parts of it. */
+/* One piece from each of SAMPLE_PIECES equal parts of the tensor. */
 static void hash_tensor_sample(XXH3_state_t *h, const struct as_tensor *t, uint64_t seed)
 {
     size_t part = t->nbytes / SAMPLE_PIECES;
@@ -152,13 +151,13 @@ uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
     return XXH3_128bits_digest(&h).low64;
 }
 
-/* Of one tensor. True: all of it. */
+/* Hashes at most *bytes of one tensor. True: the tensor is complete. */
 static bool hash_tensor_portion(struct as_call_hasher *h, const struct as_tensor *t,
                                 uint64_t *bytes)
 {
     size_t n = (size_t)AS_MIN(t->nbytes - h->at, *bytes);
 
-    if (t->nbytes && !n) /* not begun, or it would be twice */
+    if (t->nbytes && !n) /* else its head would be hashed twice */
         return false;
     if (!h->at)
         hash_tensor_head(state_of(h), t);

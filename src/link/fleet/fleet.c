@@ -7,14 +7,14 @@
 #include "link/native/link.h"
 #include "link/simple/simple.h"
 
-#define TICKS_PER_INTERVAL 2 /* how often a ping interval is looked at */
+#define TICKS_PER_INTERVAL 2 /* of the ping interval */
 
 static struct as_call *call_of(struct as_request *q)
 {
     return AS_CONTAINER(q, struct as_call, core);
 }
 
-/* --- verdicts on their way home --- */
+/* --- outcomes, back to the home loop --- */
 
 static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
@@ -26,11 +26,11 @@ static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
         as_blob_unref(c->result_blob);
 }
 
-/* The call's memory may go only when no letter of it is in any mailbox. */
+/* The call may be freed only when none of its letters is in a mailbox. */
 static void release_at_home(struct as_call *c)
 {
-    if (c->posted)
-        c->released = true; /* they come back first */
+    if (c->letters_out)
+        c->released = true; /* as_call_letter_returned releases it */
     else
         c->on_release(c);
 }
@@ -64,14 +64,15 @@ static void release(struct as_call *c)
     as_mbox_post(&c->client->box, &c->release_letter);
 }
 
-/* Answer first: on_release may free the memory that the answer lies in. */
+/* on_answer first: on_release may free the memory of the answer. */
 void as_fleet_answer_call(struct as_call *c)
 {
     answer(c);
     release(c);
 }
 
-/* Whose fault an error is: what a handler raised on purpose is about the request. */
+/* Whether the error counts against the worker. Other statuses, which a handler raises on purpose,
+ * are about the request. */
 static bool is_failure(const struct as_call *c)
 {
     uint32_t status = c->status ? c->status : as_err_grpc(c->err);
@@ -91,9 +92,9 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
     if (b && b->counted)
         size = 0;
     else if (b && !c->err)
-        b->counted =
-            c->core.state == AS_REQ_SENT && !retry; /* a call counts with its first success */
-    /* else its verdict may be with another loop */
+        b->counted = c->core.state == AS_REQ_SENT &&
+                     !retry; /* a batch counts once, with its first success */
+    /* in another state the outcome may be on its way to the home loop already */
     c->core.failed = c->core.state == AS_REQ_SENT && c->err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
         as_upstream_check_retired(u);
@@ -115,7 +116,7 @@ void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss l
     as_upstream_check_retired(u);
 }
 
-/* --- what core decides --- */
+/* --- callbacks of core --- */
 
 static void op_batch(void *ctx AS_UNUSED, struct as_replica *r, uint32_t n)
 {
@@ -132,7 +133,7 @@ static void op_wake(void *ctx, as_ns when)
         as_timer_set(&d->timer, when);
 }
 
-/* Both are of one model, which is ragged or not. */
+/* Both requests are for the same model. */
 static bool op_alike(const struct as_request *a, const struct as_request *b)
 {
     const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
@@ -169,10 +170,10 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     struct as_fleet_deployment *d = ctx;
     struct as_call *c = call_of(q);
 
-    if (c->result_blob) { /* a part of the answer had come when the deadline passed */
+    if (c->result_blob) { /* the deadline passed while the answer was being received */
         struct as_upstream *u = as_upstream_of(q->replica);
 
-        u->ops->pass_over(u, c);
+        u->ops->discard_answer(u, c);
     }
     c->err = err;
     c->status = 0;
@@ -206,8 +207,8 @@ const struct as_deployment_ops as_fleet_deployment_ops = {
 
 static void on_registry_letter(struct as_letter *letter, void *to);
 
-/* Allocated for each snapshot: models come and go rarely, and a letter inside the client could be
- * under way already. */
+/* One is allocated for each snapshot and client: snapshots are rare, and a letter inside the client
+ * could still be under way. */
 struct registry_letter {
     struct as_letter letter;
     struct as_registry *registry;
@@ -220,7 +221,7 @@ static bool are_models_pending(const struct as_fleet *f)
         if (as_fleet_flag(&f->deploys[i]->expected) && !as_fleet_flag(&f->deploys[i]->registered))
             return true;
     }
-    return !as_fleet_flag(&f->open);
+    return !as_fleet_flag(&f->accepting);
 }
 
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
@@ -298,7 +299,8 @@ void as_fleet_report_ready(struct as_link *l)
     struct as_buf models;
 
     as_fleet_set_registered(l->up.deploy);
-    /* the supervisor will say so too; until then requests would be refused beside a ready worker */
+    /* the supervisor does the same later; until then requests would be refused despite this worker
+     */
     as_fleet_set_down(f, as_str_of(l->up.deploy->name), false);
     as_buf_init(&models);
     for (uint32_t i = 0; i < l->up.deploy->n_models; i++) {
@@ -306,20 +308,20 @@ void as_fleet_report_ready(struct as_link *l)
             as_buf_printf(&models, "%s%s:%s", models.n ? " " : "", l->up.deploy->models[i].name,
                           l->up.deploy->models[i].version);
     }
-    f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->token ? l->token->token : ""),
+    f->ops.on_ready(f->ctx, as_str_of(l->up.name), as_str_of(l->process ? l->process->token : ""),
                     as_buf_slice(&models));
     as_buf_fini(&models);
 }
 
-/* --- tokens --- */
+/* --- our processes --- */
 
-/* Linear: as many as there are workers, and only a greeting or a death asks. Comparing is not
- * constant in time: who can reach the socket is our own user. */
-struct as_fleet_add_process *as_fleet_find_process(struct as_fleet *f, struct as_str token)
+/* A linear search is enough: it runs only when a worker connects or ends. The comparison need not
+ * take constant time, since only our own user can reach the socket. */
+struct as_fleet_process *as_fleet_find_process(struct as_fleet *f, struct as_str token)
 {
-    AS_LIST_EACH(n, &f->tokens)
+    AS_LIST_EACH(n, &f->processes)
     {
-        struct as_fleet_add_process *t = AS_LIST_ENTRY(n, struct as_fleet_add_process, node);
+        struct as_fleet_process *t = AS_LIST_ENTRY(n, struct as_fleet_process, node);
 
         if (as_str_eq(as_str_of(t->token), token))
             return t;
@@ -330,24 +332,24 @@ struct as_fleet_add_process *as_fleet_find_process(struct as_fleet *f, struct as
 void as_fleet_expect_deployment(struct as_fleet *f, struct as_str deployment)
 {
     bool is_new = !as_fleet_find_deployment(f, deployment);
-    struct as_fleet_deployment *d = as_fleet_deployment(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_get_deployment(f, deployment);
 
-    if (d && is_new) /* of a server that starts all are known before it lets anybody in */
-        as_fleet_set_flag(&d->late, as_fleet_flag(&f->open));
-    /* one that was deleted is told of until its last process is gone; only a new one takes it back
-     */
+    if (d && is_new) /* at the start of the server all are announced before it accepts workers */
+        as_fleet_set_flag(&d->late, as_fleet_flag(&f->accepting));
+    /* a deleted deployment is announced until its last process is gone; only as_fleet_add_process
+     * brings it back */
     if (d && !d->deleted)
-        as_fleet_set_flag(&d->expected, true); /* not ready until it is */
+        as_fleet_set_flag(&d->expected, true); /* the server is not ready until it is */
 }
 
-/* It is served again, should it have been deleted. */
+/* A deleted deployment is served again. */
 static void undelete_deployment(struct as_fleet *f, struct as_str deployment)
 {
     struct as_fleet_deployment *d = as_fleet_find_deployment(f, deployment);
 
     if (d && d->deleted) {
         d->deleted = d->gone = false;
-        d->deserted = AS_NEVER;
+        d->unserved_since = AS_NEVER;
         as_fleet_set_down(f, deployment, false);
         as_fleet_set_flag(&d->late, true);
     }
@@ -356,7 +358,7 @@ static void undelete_deployment(struct as_fleet *f, struct as_str deployment)
 void as_fleet_add_process(struct as_fleet *f, struct as_str token, struct as_str replica,
                           struct as_str deployment)
 {
-    struct as_fleet_add_process *t;
+    struct as_fleet_process *t;
 
     if (as_fleet_find_process(f, token))
         return;
@@ -367,11 +369,11 @@ void as_fleet_add_process(struct as_fleet *f, struct as_str token, struct as_str
     t->replica = as_str_dup(replica);
     t->deployment = as_str_dup(deployment);
     t->loss = AS_LOSS_PENDING;
-    t->ended = AS_FLEET_EXITS;
-    as_list_push(&f->tokens, &t->node);
+    t->kill_cause = AS_FLEET_EXITS;
+    as_list_push(&f->processes, &t->node);
 }
 
-static void free_process(struct as_fleet_add_process *t)
+static void free_process(struct as_fleet_process *t)
 {
     as_list_remove(&t->node);
     free(t->token);
@@ -380,33 +382,34 @@ static void free_process(struct as_fleet_add_process *t)
     free(t);
 }
 
-/* Its link ended first: what was lost with it waits for this. */
-static void report_verdict(struct as_fleet *f, struct as_fleet_add_process *t)
+/* If the link has ended already, core holds the lost requests until it knows the cause of death. */
+static void report_verdict(struct as_fleet *f, struct as_fleet_process *t)
 {
-    struct as_fleet_deployment *d = t->grave ? as_fleet_deployment_by_number(f, t->number) : NULL;
+    struct as_fleet_deployment *d =
+        t->verdict_id ? as_fleet_deployment_by_number(f, t->number) : NULL;
 
     if (d && d->core)
-        as_deployment_verdict(d->core, t->grave, t->loss, as_loop_now(f->loop));
-    t->grave = 0;
+        as_deployment_verdict(d->core, t->verdict_id, t->loss, as_loop_now(f->loop));
+    t->verdict_id = 0;
 }
 
 void as_fleet_record_exit(struct as_fleet *f, struct as_str token, uint32_t kind)
 {
-    const struct as_fleet_add_process *t = as_fleet_find_process(f, token);
-    struct as_fleet_deployment *d = t ? as_fleet_deployment(f, as_str_of(t->deployment)) : NULL;
+    const struct as_fleet_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_deployment *d = t ? as_fleet_get_deployment(f, as_str_of(t->deployment)) : NULL;
 
     static_assert((int)AS_FLEET_EXIT_CODE == AS_EXIT_CODE &&
                       (int)AS_FLEET_EXIT_STOPPED == AS_EXIT_STOPPED,
-                  "the supervisor's word is the first rows of the table");
-    if (d && t->ended != AS_FLEET_EXITS)
-        d->exits[t->ended]++;
+                  "the first rows of the table are as_exit_kind");
+    if (d && t->kill_cause != AS_FLEET_EXITS)
+        d->exits[t->kill_cause]++;
     else if (d && kind <= AS_EXIT_STOPPED)
         d->exits[kind]++;
 }
 
 void as_fleet_remove_process(struct as_fleet *f, struct as_str token, enum as_loss loss)
 {
-    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_process *t = as_fleet_find_process(f, token);
     struct as_fleet_deployment *d;
 
     if (!t)
@@ -423,20 +426,20 @@ void as_fleet_remove_process(struct as_fleet *f, struct as_str token, enum as_lo
 
 void as_upstream_report_retired(struct as_upstream *u)
 {
-    struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only these have tokens */
+    struct as_link *l = AS_CONTAINER(u, struct as_link, up); /* only native links have processes */
     struct as_fleet *f = u->fleet;
 
-    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->token->token));
+    f->ops.on_retired(f->ctx, as_str_of(u->name), as_str_of(l->process->token));
 }
 
 void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
 {
-    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_process *t = as_fleet_find_process(f, token);
     struct as_link *l = t ? t->link : NULL;
 
     if (t)
         t->retiring = true;
-    if (!l || !l->up.replica) { /* it holds nothing */
+    if (!l || !l->up.replica) { /* it has no requests */
         f->ops.on_retired(f->ctx, as_str_of(t ? t->replica : ""), token);
         return;
     }
@@ -449,17 +452,17 @@ void as_fleet_retire_process(struct as_fleet *f, struct as_str token)
 void as_fleet_send_control(struct as_fleet *f, struct as_str token, uint64_t id,
                            enum as_control_op op, struct as_str text)
 {
-    struct as_fleet_add_process *t = as_fleet_find_process(f, token);
+    struct as_fleet_process *t = as_fleet_find_process(f, token);
     struct as_link *l = t ? t->link : NULL;
     struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
     int err = 0;
 
-    if (!l || l->state != AS_LINK_READY || l->condemned) {
+    if (!l || l->state != AS_LINK_READY || l->kill_reason) {
         err = AS_EUNAVAILABLE;
         why = AS_STR("the replica is not connected");
-    } else if (l->care.ask) {
+    } else if (l->health.control_stream) {
         err = AS_EFULL;
-        why = AS_STR("another question is under way");
+        why = AS_STR("the replica has not answered the previous request yet");
     } else if (text.n > AS_FRAME_CONTROL_TEXT) {
         err = AS_ETOOBIG;
         why = AS_STR("the text is longer than a CONTROL frame takes");
@@ -476,9 +479,9 @@ void as_fleet_set_join_token(struct as_fleet *f, struct as_str token)
     f->join_token = as_str_dup(token);
 }
 
-/* --- the pulse --- */
+/* --- the tick --- */
 
-/* One timer for all links instead of one each: a ping need not be on time. */
+/* One timer for all links, since pings need not be exact. */
 static void on_tick(struct as_timer *t)
 {
     struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tick);
@@ -487,8 +490,8 @@ static void on_tick(struct as_timer *t)
     as_slab_trim();
     as_pages_trim();
     as_fleet_resume_listener(f);
-    as_unknown_peer_tick(&f->stranger, f->log, now);
-    as_fleet_cleanup(&f->tidy);
+    as_unknown_peer_tick(&f->unknown_peer, f->log, now);
+    as_fleet_cleanup(&f->cleanup);
     AS_LIST_EACH(n, &f->upstreams)
     {
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
@@ -498,7 +501,7 @@ static void on_tick(struct as_timer *t)
     as_timer_set(t, now + f->conf.ping_interval / TICKS_PER_INTERVAL);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
                  const struct as_fleet_ops *ops, void *ctx, const struct as_log *log)
@@ -512,17 +515,18 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->log = log;
     f->listen_fd = -1;
     f->rand.s = conf->seed;
-    f->registration = as_loop_now(loop) / AS_US;
+    f->simple_epoch = as_loop_now(loop) / AS_US;
     atomic_init(&f->n_deploys, 0);
-    as_list_init(&f->untold);
+    as_list_init(&f->end_reports);
     as_list_init(&f->upstreams);
-    as_list_init(&f->tokens);
+    as_list_init(&f->processes);
     as_list_init(&f->clients);
     f->registry = as_registry_new();
-    (void)as_death_watch_new(&f->watch); /* an old kernel: pidfd tells, only later */
-    atomic_init(&f->open, false);
-    atomic_init(&f->given_up, false);
-    as_task_init(&f->tidy, as_fleet_cleanup);
+    (void)as_death_watch_new(
+        &f->death_watch); /* on an old kernel pidfd reports deaths, only later */
+    atomic_init(&f->accepting, false);
+    atomic_init(&f->aborted, false);
+    as_task_init(&f->cleanup, as_fleet_cleanup);
     as_timer_init(&f->tick, loop, on_tick);
     as_timer_set(&f->tick, as_loop_now(loop) + conf->ping_interval / TICKS_PER_INTERVAL);
     *ret_f = f;
@@ -555,16 +559,16 @@ void as_fleet_free(struct as_fleet *f)
     AS_ASSERT(as_list_empty(&f->clients));
     as_fleet_stop(f);
     as_link_flush_end_reports(f);
-    as_task_cancel(&f->tidy);
+    as_task_cancel(&f->cleanup);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         as_deployment_free(f->deploys[i]->core);
         as_task_cancel(&f->deploys[i]->work);
         as_timer_close(&f->deploys[i]->timer, free_deploy);
     }
-    AS_LIST_EACH(n, &f->tokens) free_process(AS_LIST_ENTRY(n, struct as_fleet_add_process, node));
+    AS_LIST_EACH(n, &f->processes) free_process(AS_LIST_ENTRY(n, struct as_fleet_process, node));
     if (f->listener)
         uv_close((uv_handle_t *)f->listener, free_handle);
-    as_death_watch_free(f->watch);
+    as_death_watch_free(f->death_watch);
     as_registry_unref(f->registry);
     as_simple_fini(f);
     free(f->join_token);

@@ -1,4 +1,4 @@
-/* The client loops' way into the fleet (the second half of link/fleet/fleet.h). */
+/* Submitting calls from client loops (the second half of link/fleet/fleet.h). */
 #include "link/fleet/fleet_deployment.h"
 
 int as_fleet_client_open(struct as_fleet_client *c, struct as_fleet *f, struct as_loop *loop)
@@ -16,7 +16,7 @@ int as_fleet_client_open(struct as_fleet_client *c, struct as_fleet *f, struct a
     c->models_pending = true;
     c->kind_seed = f->conf.seed;
     if (c->local)
-        f->box = &c->box; /* other loops' letters to the fleet come here */
+        f->box = &c->box; /* other loops post their letters to it */
     as_list_push(&f->clients, &c->node);
     return 0;
 }
@@ -33,14 +33,14 @@ void as_fleet_client_close(struct as_fleet_client *c)
 
 void as_call_letter_returned(struct as_call *c)
 {
-    if (!--c->posted && c->released)
+    if (!--c->letters_out && c->released)
         c->on_release(c);
 }
 
 static void refuse_call(struct as_call *c, const struct as_fleet_deployment *d,
                         struct as_fleet_model *m, int err)
 {
-    if (m && !c->core.is_mirror) /* a copy is nobody's request */
+    if (m && !c->core.is_mirror) /* a mirrored copy is not a client's request */
         as_model_stat_refuse(&m->stat);
     c->err = err;
     c->status = 0;
@@ -66,12 +66,12 @@ static void submit_call(struct as_fleet *f, struct as_call *c)
     as_ns deadline;
     int err;
 
-    /* before anything can answer: release takes it back, for refusals too */
+    /* before anything can answer the call, since releasing it counts down */
     f->unanswered++;
     if (__builtin_expect(c->is_fallback, 0))
         count_fallback(f, c);
-    /* gone since the client loop's snapshot was made: the deployment, or the model, whose place
-     * another one may have */
+    /* the deployment or the model was removed since the client loop's snapshot was made; another
+     * may have its place */
     if (f->draining || !m) {
         refuse_call(c, d, m, AS_EUNAVAILABLE);
         return;
@@ -81,7 +81,7 @@ static void submit_call(struct as_fleet *f, struct as_call *c)
         c->core.deadline = as_loop_now(f->loop) + d->request_timeout;
     if (__builtin_expect(d->idempotent != AS_FLEET_AS_REGISTERED, 0))
         c->core.idempotent = d->idempotent == AS_FLEET_IDEMPOTENT;
-    deadline = c->core.deadline; /* it may be answered, and its memory used again, in there */
+    deadline = c->core.deadline; /* read now: submitting may answer and free the call */
     err = as_deployment_submit(d->core, &c->core, as_loop_now(f->loop));
     if (err)
         refuse_call(c, d, m, err);
@@ -99,11 +99,11 @@ static void on_submit_letter(struct as_letter *letter, void *to AS_UNUSED)
 void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
 {
     call->client = c;
-    /* the edge reuses calls: nothing of the last one may show */
+    /* the edge reuses calls */
     call->cancel_posted = call->released = call->answered = false;
     call->started = false;
-    call->begun = 0;
-    call->posted = 0;
+    call->executing_since = 0;
+    call->letters_out = 0;
     call->result_blob = NULL;
     AS_ASSERT(call->on_part || !call->streams_inputs);
     call->retry_after = 0;
@@ -128,7 +128,7 @@ static void on_cancel_returned(struct as_letter *letter, void *to AS_UNUSED)
     as_call_letter_returned(AS_CONTAINER(letter, struct as_call, cancel_letter));
 }
 
-/* A deployment that has gone has released all that it had. */
+/* A deployment that was removed has released its calls. */
 static void cancel_call(struct as_call *c)
 {
     struct as_fleet *f = c->client->fleet;
@@ -154,12 +154,12 @@ void as_fleet_client_cancel(struct as_fleet_client *c, struct as_call *call)
         return;
     }
     call->cancel_posted = true;
-    call->posted++;
+    call->letters_out++;
     call->cancel_letter.open = on_cancel_letter;
     as_mbox_post(c->fleet->box, &call->cancel_letter);
 }
 
-/* --- errands --- */
+/* --- jobs --- */
 
 static void on_job_returned(struct as_letter *letter, void *to AS_UNUSED)
 {

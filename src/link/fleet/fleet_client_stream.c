@@ -1,8 +1,8 @@
-/* Calls that are streams, between the client loops and the fleet: parts home, credit and inputs
- * out.
+/* Streaming calls between a client loop and the fleet: parts to the client loop, credit and inputs
+ * to the fleet.
  *
- * Letters of a call that travel towards the fleet are counted in `posted`: the call's memory may go
- * only when each has come back.
+ * `letters_out` counts the letters of a call that go to the dispatch loop and come back: the call
+ * may be freed only when all are back.
  */
 #include "link/fleet/upstream.h"
 
@@ -82,7 +82,7 @@ static void post_credit(struct as_call *c)
     c->posted_credit = c->credit;
     c->credit = (struct as_frame_window){0};
     c->credit_posted = true;
-    c->posted++;
+    c->letters_out++;
     c->credit_letter.open = on_credit_letter;
     as_mbox_post(c->client->fleet->box, &c->credit_letter);
 }
@@ -127,7 +127,7 @@ void as_call_release_input(struct as_call *c)
     as_mbox_post(&c->client->box, &input->submit_letter);
 }
 
-/* Dispatch loop. What is still queued keeps it until it is sent. */
+/* Dispatch loop. If the call is still queued the input waits until it is sent. */
 static void accept_input(struct as_call *c, struct as_call *input)
 {
     c->input = input;
@@ -155,7 +155,7 @@ void as_fleet_client_input(struct as_fleet_client *client, struct as_call *c, st
         accept_input(c, input);
         return;
     }
-    c->posted++;
+    c->letters_out++;
     input->submit_letter.open = on_input_letter;
     as_mbox_post(client->fleet->box, &input->submit_letter);
 }
@@ -190,7 +190,7 @@ void as_fleet_client_input_end(struct as_fleet_client *client, struct as_call *c
         end_inputs(c);
         return;
     }
-    c->posted++;
+    c->letters_out++;
     c->end_letter.open = on_end_letter;
     as_mbox_post(client->fleet->box, &c->end_letter);
 }

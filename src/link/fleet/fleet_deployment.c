@@ -17,7 +17,7 @@ static void on_work(struct as_task *t)
     as_deployment_work(d->core, as_loop_now(d->fleet->loop));
 }
 
-/* --- large bodies, a portion in each turn --- */
+/* --- fingerprints: large bodies are hashed in portions, one per turn --- */
 
 uint64_t as_fleet_hash_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
 {
@@ -55,7 +55,7 @@ void as_fleet_schedule_work(void *ctx)
     as_loop_defer_next_turn(d->fleet->loop, &d->work);
 }
 
-/* --- the table --- */
+/* --- the table of deployments --- */
 
 struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f, struct as_str name)
 {
@@ -66,8 +66,7 @@ struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f, s
     return NULL;
 }
 
-/* Finds or makes it. NULL: too many. */
-struct as_fleet_deployment *as_fleet_deployment(struct as_fleet *f, struct as_str name)
+struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct as_str name)
 {
     uint32_t n = atomic_load_explicit(&f->n_deploys, memory_order_relaxed);
     struct as_fleet_deployment *d = as_fleet_find_deployment(f, name), *vacant = NULL;
@@ -89,7 +88,7 @@ struct as_fleet_deployment *as_fleet_deployment(struct as_fleet *f, struct as_st
     d->fleet = f;
     d->name = as_str_dup(name);
     d->number = n;
-    d->deserted = AS_NEVER;
+    d->unserved_since = AS_NEVER;
     d->request_timeout = f->conf.request_timeout;
     atomic_init(&d->down, false);
     atomic_init(&d->expected, false);
@@ -99,13 +98,13 @@ struct as_fleet_deployment *as_fleet_deployment(struct as_fleet *f, struct as_st
     as_timer_init(&d->timer, f->loop, on_deadline);
     as_task_init(&d->work, on_work);
     f->deploys[n] = d;
-    /* release: a client loop that sees the count sees the entry */
+    /* release: a client loop that sees the new count also sees the entry */
     atomic_store_explicit(&f->n_deploys, n + 1, memory_order_release);
     return d;
 }
 
-/* The queue comes with the first model, whose replica says how long it may be; the others have to
- * agree, or the order of their coming would decide. */
+/* The first registration creates the queue with its options. Later ones must have the same, or the
+ * order of registrations would matter. */
 static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_register *r,
                        const char **ret_why)
 {
@@ -156,7 +155,8 @@ static struct as_batch_conf batching_of(const struct as_frame_register *r)
     return c;
 }
 
-/* What core was told of a number stays; one that has gone comes back under it only as it was. */
+/* core keeps the limits of a place. So a removed model gets its place back only if they are equal.
+ */
 static struct as_fleet_model *find_model(struct as_fleet_deployment *d,
                                          const struct as_frame_register *r,
                                          const struct as_batch_conf *batching)
@@ -173,7 +173,7 @@ static struct as_fleet_model *find_model(struct as_fleet_deployment *d,
     return NULL;
 }
 
-/* Where a model that is new will be: in a place that was another one's, else behind the others. */
+/* The place of a new model: that of a removed one, else behind the others. */
 static uint32_t choose_place(const struct as_fleet_deployment *d)
 {
     uint32_t place = d->core ? as_fleet_find_free_place(d) : AS_DEPLOYMENT_MODELS_MAX;
@@ -188,7 +188,7 @@ static void free_model(struct as_fleet_model *m)
     as_model_stat_fini(&m->stat);
 }
 
-/* The registry has it by this index already. */
+/* Called after the registry has the model under this index. */
 static void add_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                       uint32_t index, uint32_t cap, const struct as_batch_conf *batching)
 {
@@ -207,7 +207,7 @@ static void add_model(struct as_fleet_deployment *d, const struct as_frame_regis
                                                .index = index,
                                                .max_ongoing = r->max_ongoing,
                                                .batching = *batching,
-                                               .missed = AS_NEVER};
+                                               .unserved_since = AS_NEVER};
     err = as_deployment_set_model(d->core, place, cap);
     AS_ASSERT(!err);
     err = as_deployment_set_batching(d->core, place, batching);
@@ -215,8 +215,8 @@ static void add_model(struct as_fleet_deployment *d, const struct as_frame_regis
     as_fleet_mark_unserved(d, place);
 }
 
-/* A cap that is no less than the slots is none: it would be one when more slots are granted later,
- * or by another worker. */
+/* A max_ongoing that is not below the slots is no limit: it must not become one when more slots are
+ * granted later, or by another worker. */
 static uint32_t ongoing_cap(const struct as_frame_register *r)
 {
     return r->max_ongoing >= r->budget ? AS_DEPLOYMENT_SLOTS_MAX : r->max_ongoing;
@@ -259,8 +259,8 @@ int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame
     err = ensure_core(d, r, ret_why);
     if (err)
         return err;
-    /* Before anything of ours is changed: a model that another deployment has, or with another
-     * signature, leaves no trace. */
+    /* Before anything of ours changes: this refuses a model that another deployment serves, or with
+     * another signature. */
     err = as_registry_with_model(f->registry, &m, &g, ret_why);
     if (err)
         return err;
@@ -291,7 +291,7 @@ void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic
     struct as_registry *g = as_registry_set_traffic(f->registry, d->number, t);
 
     if (as_traffic_eq(&d->traffic, t)) {
-        as_registry_unref(g); /* its models say the same */
+        as_registry_unref(g); /* its models have the same already */
         return;
     }
     store_traffic(d, t);
@@ -305,24 +305,24 @@ void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic
         as_fleet_publish(f, g);
 }
 
-/* --- deployments of workers that came by themselves --- */
+/* --- deployments that come and go with their workers --- */
 
 void as_fleet_add_upstream(struct as_fleet_deployment *d)
 {
     d->n_upstreams++;
-    d->deserted = AS_NEVER;
+    d->unserved_since = AS_NEVER;
 }
 
 void as_fleet_remove_upstream(struct as_fleet_deployment *d, as_ns since)
 {
     AS_ASSERT(d->n_upstreams > 0);
     as_fleet_schedule_cleanup(d);
-    d->seen = AS_MAX(d->seen, since);
+    d->last_served = AS_MAX(d->last_served, since);
     if (--d->n_upstreams > 0 || as_fleet_flag(&d->expected) || (d->deleted && !d->gone))
         return;
-    /* 0: nobody has heard of it, or nobody waits for it */
-    d->deserted = as_fleet_flag(&d->registered) && !d->deleted ? d->seen : 0;
-    as_loop_defer(d->fleet->loop, &d->fleet->tidy);
+    /* 0: clients never knew it, or it was deleted: it need not wait */
+    d->unserved_since = as_fleet_flag(&d->registered) && !d->deleted ? d->last_served : 0;
+    as_loop_defer(d->fleet->loop, &d->fleet->cleanup);
 }
 
 void as_fleet_free_models(struct as_fleet_deployment *d)
@@ -335,8 +335,8 @@ void as_fleet_free_models(struct as_fleet_deployment *d)
     store_traffic(d, &(struct as_traffic){0});
 }
 
-/* Its models are unknown from here on; what waited for a worker is answered. A call that another
- * loop has resolved before has its old number, and finds nobody. */
+/* Its models become unknown, and its queued requests are answered. A client loop with an older
+ * snapshot submits with the old number, which names no deployment any more. */
 void as_fleet_remove_deployment(struct as_fleet_deployment *d)
 {
     struct as_fleet *f = d->fleet;
@@ -344,7 +344,7 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
 
     as_log_event(f->log, AS_LOG_INFO, "deployment_gone", "deployment=%s models=%u", d->name,
                  d->n_models);
-    /* first: who hears of the answers below may submit again */
+    /* first, since a client may submit again when it gets its answer below */
     d->number += AS_FLEET_DEPLOYMENTS_MAX;
     if (g == f->registry)
         as_registry_unref(g);
@@ -362,8 +362,8 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     d->idempotent = AS_FLEET_AS_REGISTERED;
     memset(d->exits, 0, sizeof(d->exits));
     d->deleted = d->gone = false;
-    d->deserted = AS_NEVER;
-    d->seen = 0;
+    d->unserved_since = AS_NEVER;
+    d->last_served = 0;
     as_fleet_set_flag(&d->down, false);
     as_fleet_set_flag(&d->registered, false);
     as_fleet_set_flag(&d->late, false);
@@ -372,7 +372,7 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
 
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down)
 {
-    struct as_fleet_deployment *d = as_fleet_deployment(f, deployment);
+    struct as_fleet_deployment *d = as_fleet_get_deployment(f, deployment);
 
     if (!d || as_fleet_flag(&d->down) == down)
         return;
@@ -395,20 +395,20 @@ void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bo
         as_fleet_publish(f, g);
     d->deleted = true;
     d->gone = gone;
-    as_fleet_set_down(f, deployment, true); /* its replicas drain: none takes what is queued */
+    as_fleet_set_down(f, deployment, true); /* refuses what is queued: its replicas drain */
     as_fleet_set_flag(&d->expected, false);
     as_fleet_set_flag(&d->registered, false);
     as_fleet_republish(f);
     if (gone && d->n_upstreams == 0) {
-        d->deserted = 0;
-        as_loop_defer(f->loop, &f->tidy);
+        d->unserved_since = 0;
+        as_loop_defer(f->loop, &f->cleanup);
     }
 }
 
-/* Not where the last worker goes: core may be in the middle of something. */
+/* Not called where the last worker ends: that may be inside a callback of core. */
 void as_fleet_cleanup(struct as_task *t)
 {
-    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, tidy);
+    struct as_fleet *f = AS_CONTAINER(t, struct as_fleet, cleanup);
     as_ns now = as_loop_now(f->loop);
 
     if (f->draining)
@@ -416,8 +416,8 @@ void as_fleet_cleanup(struct as_task *t)
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         struct as_fleet_deployment *d = f->deploys[i];
 
-        if (d->name && d->deserted != AS_NEVER && !as_fleet_flag(&d->expected) &&
-            (d->deserted == 0 || now - d->deserted >= f->conf.grace))
+        if (d->name && d->unserved_since != AS_NEVER && !as_fleet_flag(&d->expected) &&
+            (d->unserved_since == 0 || now - d->unserved_since >= f->conf.grace))
             as_fleet_remove_deployment(d);
         else if (d->name)
             as_fleet_drop_unserved_models(d);

@@ -1,24 +1,26 @@
-/* link/fleet/fleet_deployment.h — what the fleet keeps beside core's deployment, shared inside the
- * folder.
+/* link/fleet/fleet_deployment.h — what the fleet stores for each deployment. Private to src/link.
  *
- * Names and caps of the models, the deadline timer, the flag that other threads read. A token
- * belongs to a process that the supervisor started. Thread: the dispatch loop, but for `ready`.
+ * Beside core's deployment (queue, replicas) that is: names and limits of its models, the deadline
+ * timer, the flags that other threads read, and the processes that the supervisor has announced.
+ * Thread: the dispatch loop, except for the atomic flags.
  */
-#ifndef AS_LINK_FLEET_DEPLOY_H
-#define AS_LINK_FLEET_DEPLOY_H
+#ifndef AS_LINK_FLEET_DEPLOYMENT_H
+#define AS_LINK_FLEET_DEPLOYMENT_H
 
 #include "core/queue/model_stat.h"
-#include "link/native/death_watch.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
+#include "link/native/death_watch.h"
 
 struct as_upstream;
 
 #define AS_FLEET_DEPLOYMENTS_MAX 1024u
-/* A deployment's number: its place in the table, and how many had that place before. */
+/* A deployment's number: the low bits are its place in the table, the others count the deployments
+ * that had this place before. So the number of a removed deployment never names another one. */
 #define AS_FLEET_DEPLOYMENT_PLACE(number) ((number) & (AS_FLEET_DEPLOYMENTS_MAX - 1))
 
-/* A model's number within its deployment likewise: core, and workers, know it by its place. */
+/* A model's index within its deployment is made in the same way; core and workers know the model by
+ * its place only. */
 #define AS_FLEET_MODEL_PLACE(index) ((index) & (AS_DEPLOYMENT_MODELS_MAX - 1))
 static_assert((AS_DEPLOYMENT_MODELS_MAX & (AS_DEPLOYMENT_MODELS_MAX - 1)) == 0, "places are bits");
 
@@ -27,10 +29,10 @@ struct as_fleet_model {
     uint32_t index;
     uint32_t max_ongoing;
     struct as_batch_conf batching;
-    as_ns missed; /* since when no worker that stays has it; AS_NEVER: one has; 0: its last one ends
-                   */
-    bool gone;    /* not in the registry: nobody served it any more; its place may be used again */
-    uint64_t order; /* of those that have gone: the first one is the smallest */
+    as_ns unserved_since; /* since when no worker that stays serves it; AS_NEVER: one does; 0: its
+                           * last worker was asked to end */
+    bool gone;            /* removed from the registry: its place may be used again … */
+    uint64_t order;       /* … in the order in which models were removed */
     struct as_model_stat stat;
 };
 
@@ -40,46 +42,48 @@ enum as_fleet_idempotent {
     AS_FLEET_NOT_IDEMPOTENT,
 };
 
-/* One place of the table. Made once and never freed before the fleet, since other threads look at
- * the flags of a number that they have from an older snapshot; but a deployment of workers that
- * came by themselves goes when they have gone, and its place is used again. */
+/* One place of the table. It is allocated once and freed with the fleet, since other threads read
+ * its flags by a number from an older snapshot. A deployment of workers that we have not started is
+ * removed when they are gone, and its place is used again. */
 struct as_fleet_deployment {
     struct as_fleet *fleet;
     char *name;                 /* NULL: the place is free */
-    struct as_deployment *core; /* NULL until a worker has registered */
+    struct as_deployment *core; /* NULL until a worker has registered a model */
     uint32_t number;
-    uint32_t n_upstreams; /* that have said its name */
-    as_ns seen;           /* when one that was not sent away was there last; 0: never */
-    as_ns deserted;       /* since when nobody is there; AS_NEVER: somebody is */
-    bool deleted;         /* its models are unknown … */
-    bool gone;            /* … and no process of ours serves it: it goes with the last upstream */
-    int64_t max_queued;   /* as its models are registered; a worker's OPTIONS may say another */
+    uint32_t n_upstreams;
+    as_ns last_served;    /* when it last had a worker that was not asked to leave; 0: never */
+    as_ns unserved_since; /* since when it has no upstream; AS_NEVER: it has one */
+    bool deleted;         /* its models are unknown to clients … */
+    bool gone;          /* … and none of our processes is left: removed with its last upstream */
+    int64_t max_queued; /* from the registrations; a worker's OPTIONS may set another */
     uint32_t budget;
-    enum as_fleet_idempotent idempotent; /* of all its models; else each has its own */
-    struct as_traffic traffic;           /* as its workers say; the text is its own */
-    as_ns request_timeout;          /* the deadline of those that bring none; 0: they have none */
-    uint64_t exits[AS_FLEET_EXITS]; /* of its processes */
+    enum as_fleet_idempotent idempotent; /* for all its models */
+    struct as_traffic traffic;           /* as its workers declare; owns the text */
+    as_ns request_timeout;          /* deadline of requests that have none of their own; 0: none */
+    uint64_t exits[AS_FLEET_EXITS]; /* how its processes ended */
     struct as_fleet_model *models;
     uint32_t n_models;
-    uint64_t n_gone;       /* so many models have gone */
+    uint64_t n_gone;       /* models that were removed so far */
     struct as_timer timer; /* the next deadline */
-    struct as_task work;   /* as_deployment_work, in the next turn */
+    struct as_task work;   /* runs as_deployment_work in the next turn */
     struct as_call_hasher hash;
     atomic_bool down;
-    atomic_bool expected;   /* a process of ours serves it */
+    atomic_bool expected;   /* one of our processes serves it, or will */
     atomic_bool registered; /* its models are known */
-    atomic_bool late;       /* came while clients were served: the server is ready without it */
+    atomic_bool late;       /* announced after the server was ready, which does not wait for it */
     atomic_bool ready;
 };
 
-struct as_fleet_add_process {
+/* A process that the supervisor has started; its worker connects with the token. */
+struct as_fleet_process {
     struct as_list node;
     char *token, *replica, *deployment;
-    struct as_link *link;     /* the live one, or NULL */
-    bool retiring;            /* its process takes nothing new, whatever link it has */
-    enum as_fleet_exit ended; /* why we end its process; AS_FLEET_EXITS: we do not */
-    enum as_loss loss; /* why the process died, once it is told; until then AS_LOSS_PENDING */
-    uint64_t grave;    /* that waits to be told, in deployment `number`; 0: none does */
+    struct as_link *link;          /* its connection, or NULL */
+    bool retiring;                 /* it gets no new requests, whatever link it has */
+    enum as_fleet_exit kill_cause; /* why we have it killed; AS_FLEET_EXITS: we do not */
+    enum as_loss loss;   /* why it died, when the supervisor says; until then AS_LOSS_PENDING */
+    uint64_t verdict_id; /* core waits for `loss` under this id, in deployment `number`; 0: it does
+                          * not */
     uint32_t number;
 };
 
@@ -91,31 +95,31 @@ struct as_fleet {
     const struct as_log *log;
     struct as_fleet_deployment *deploys[AS_FLEET_DEPLOYMENTS_MAX];
     atomic_uint n_deploys;
-    struct as_list upstreams, tokens, clients;
-    struct as_simple_registry *simple; /* workers of the simple protocol; NULL: none has come */
-    struct as_mbox *box;               /* of the client handle on this loop */
+    struct as_list upstreams, processes, clients;
+    struct as_simple_registry *simple; /* workers of the simple protocol; NULL: none so far */
+    struct as_mbox *box;               /* the dispatch loop's mailbox */
     char *join_token;
     struct as_registry *registry;
-    struct as_death_watch *watch; /* NULL: pidfd only */
+    struct as_death_watch *death_watch; /* NULL: the kernel has none, pidfd is used */
     uv_poll_t *listener;
     int listen_fd;
-    struct as_timer tick;  /* pings */
-    struct as_task tidy;   /* deployments that are to go */
-    struct as_list untold; /* links whose end nobody has heard of yet */
-    struct as_unknown_peer stranger;
-    struct as_log_ratelimit starved; /* of descriptors, where workers come in */
-    struct as_rand rand;             /* of moments */
-    uint64_t epoch;                  /* of the last link */
-    /* Epoch of the last registration of a simple worker. It begins with the time, in us since the
-     * machine started: no dispatcher before this one has given as high a one. */
-    uint64_t registration;
+    struct as_timer tick;       /* pings */
+    struct as_task cleanup;     /* removes deployments and models that are due */
+    struct as_list end_reports; /* links whose end is still to be logged and reported */
+    struct as_unknown_peer unknown_peer;
+    struct as_log_ratelimit accept_log; /* for lines about accept without descriptors */
+    struct as_rand rand;                /* for jitter */
+    uint64_t epoch;                     /* of the newest link */
+    /* Epoch of the newest registration of a simple worker. It starts with the time since boot in
+     * us, so that it is above all epochs that earlier dispatchers have given. */
+    uint64_t simple_epoch;
     uint32_t unanswered;
     bool draining;
-    atomic_bool open;     /* workers are let in: all tokens are known */
-    atomic_bool given_up; /* as_fleet_abort */
+    atomic_bool accepting; /* workers are accepted: all deployments of ours are announced */
+    atomic_bool aborted;   /* as_fleet_abort */
 };
 
-/* The flags are read by client loops at any time and say nothing about other memory. */
+/* Client loops read the flags at any time; they order no other memory. */
 static inline bool as_fleet_flag(const atomic_bool *flag)
 {
     return atomic_load_explicit(flag, memory_order_relaxed);
@@ -126,7 +130,7 @@ static inline void as_fleet_set_flag(atomic_bool *flag, bool v)
     atomic_store_explicit(flag, v, memory_order_relaxed);
 }
 
-/* The deployment of a number; NULL: it has gone, whoever has its place now. Dispatch loop. */
+/* The deployment of that number; NULL: it was removed. */
 static inline struct as_fleet_deployment *as_fleet_deployment_by_number(const struct as_fleet *f,
                                                                         uint32_t number)
 {
@@ -135,7 +139,7 @@ static inline struct as_fleet_deployment *as_fleet_deployment_by_number(const st
     return d->number == number ? d : NULL;
 }
 
-/* The model of a number, which may be of an older snapshot; NULL: it has gone. Dispatch loop. */
+/* The model with that index, which may come from an older snapshot; NULL: it was removed. */
 static inline struct as_fleet_model *as_fleet_find_model(const struct as_fleet_deployment *d,
                                                          uint32_t index)
 {
@@ -144,72 +148,82 @@ static inline struct as_fleet_model *as_fleet_find_model(const struct as_fleet_d
     return place < d->n_models && d->models[place].index == index ? &d->models[place] : NULL;
 }
 
-extern const struct as_deployment_ops
-    as_fleet_deployment_ops; /* their ctx is the as_fleet_deployment */
-
-/* Of these: sample, print, next_turn. */
+/* Callbacks of core's deployment; their ctx is the as_fleet_deployment. */
+extern const struct as_deployment_ops as_fleet_deployment_ops;
+/* Three of them, in fleet_deployment.c. */
 uint64_t as_fleet_hash_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample);
 bool as_fleet_fingerprint(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                           struct as_fingerprint *ret_p);
 void as_fleet_schedule_work(void *ctx);
 
-struct as_fleet_add_process *as_fleet_find_process(struct as_fleet *f, struct as_str token);
-struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f,
-                                                     struct as_str name); /* or NULL */
-/* The deployment of that name, made if it is new; NULL when there are too many. */
-struct as_fleet_deployment *as_fleet_deployment(struct as_fleet *f, struct as_str name);
-/* core's deployment is made with the first registration's options; later ones must agree, but for
- * a budget of 0: each replica has its own. Gives the target number. 0, AS_EEXISTS, AS_EINVALID with
- * a reason. */
+struct as_fleet_process *as_fleet_find_process(struct as_fleet *f, struct as_str token);
+
+/* --- deployments and their models --- */
+
+/* NULL: there is none of that name. */
+struct as_fleet_deployment *as_fleet_find_deployment(const struct as_fleet *f, struct as_str name);
+/* The same, but adds it if it is new; NULL: there are too many. */
+struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct as_str name);
+/* Registers a model for a worker. The first registration creates core's deployment with its
+ * options; later ones must have equal options (budget 0 fits any: each replica has its own).
+ * *ret_target: the number by which OPEN frames name the model. 0, AS_EEXISTS, or AS_EINVALID with a
+ * reason in *ret_why. */
 int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                             uint32_t *ret_target, const char **ret_why);
-/* The new snapshot, whose reference it takes, for every client loop. */
+/* Gives a new snapshot to every client loop; takes over the reference. */
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
-/* The same snapshot again, because of what is said beside it: readiness, whether more may come. */
+/* Gives out the same snapshot again, since readiness or models_pending has changed. */
 void as_fleet_republish(struct as_fleet *f);
-/* What its workers say of other versions' requests and of its own; published if it is new. */
+/* Canary, mirror and fallback, as its workers declare; published if they have changed. */
 void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t);
-/* After replicas came, went or drained. NULL: of a link that has no deployment yet. */
+/* Updates `ready` after a replica was added, removed or drained. d may be NULL. */
 void as_fleet_update_ready(struct as_fleet_deployment *d);
-/* An upstream of it is there, or has gone: it was there until `since`, or, 0, nobody waits for it.
- * The last one of workers that came by themselves takes the deployment with it, when none of them
- * that may come back has been there for the fleet's grace time; not before the end of this turn. */
+/* Counts the deployment's upstreams. since: until when the upstream served; 0: it will not come
+ * back. A deployment without our processes is removed after its last upstream: when the fleet's
+ * grace time has passed since one served that may come back, else at the end of this turn. */
 void as_fleet_add_upstream(struct as_fleet_deployment *d);
 void as_fleet_remove_upstream(struct as_fleet_deployment *d, as_ns since);
-/* Its models are known to clients from here on. */
+/* From now on its models are known to clients. */
 void as_fleet_set_registered(struct as_fleet_deployment *d);
-/* Not inside core: the deployment, which nobody serves, goes now. Its place is free. */
+/* Removes a deployment that nobody serves; its place is free then. Not to be called from a callback
+ * of core. */
 void as_fleet_remove_deployment(struct as_fleet_deployment *d);
-void as_fleet_cleanup(struct as_task *t); /* those whose time is over */
 void as_fleet_free_models(struct as_fleet_deployment *d);
-/* Nobody has it yet, before anybody hears that there is such a model. */
+/* Tells core that no replica serves this new model yet. */
 void as_fleet_mark_unserved(struct as_fleet_deployment *d, uint32_t model);
-/* The place of a model that has gone, of which nothing is left: of those the one that went first.
- * AS_DEPLOYMENT_MODELS_MAX: there is none. */
+/* The place of a removed model that no worker and no request refers to any more; of several, the
+ * one that was removed first. AS_DEPLOYMENT_MODELS_MAX: there is none. */
 uint32_t as_fleet_find_free_place(const struct as_fleet_deployment *d);
-/* Who serves what may have changed: models that nobody has and nobody will bring are unknown after
- * this turn. Nobody will when all processes have registered that are there to stay, and the last
- * one that had the model is asked to end; if it has died instead, the fleet's grace time is waited
- * for, since it may come again. */
+/* To be called when a worker has registered, retires or is gone: at the end of this turn models are
+ * removed that no worker serves or will serve. That is certain when all processes that stay have
+ * registered and the last worker of the model was asked to end; if that worker died, it may come
+ * again, and the fleet's grace time must have passed. */
 void as_fleet_schedule_cleanup(struct as_fleet_deployment *d);
-void as_fleet_drop_unserved_models(
-    struct as_fleet_deployment *d); /* the same, now; not inside core */
-/* The upstream has let go of c, whose verdict is set: core takes it back, or the client gets it.
- * t: what the worker measured; retry: as_replica_done. */
+/* The same, now. Not to be called from a callback of core. */
+void as_fleet_drop_unserved_models(struct as_fleet_deployment *d);
+void as_fleet_cleanup(struct as_task *t); /* removes all deployments and models that are due */
+
+/* --- calls --- */
+
+/* The worker has ended c, and its outcome is set: core queues it again (retry: as_replica_done), or
+ * the client gets the outcome. t: times that the worker measured. */
 void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_model_times t,
                           bool retry);
-/* The upstream has lost c, which its worker may have begun: as_replica_lose_request. */
+/* The worker was lost with c, and may have started it: as_replica_lose_request. */
 void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss loss);
-void as_fleet_report_ready(struct as_link *l);
-void as_fleet_close_listener(struct as_fleet *f);
-void as_fleet_resume_listener(
-    struct as_fleet *f); /* again, should it rest for want of descriptors */
-void as_fleet_answer_call(
-    struct as_call *c); /* verdict is set: on_answer on its loop, then on_release */
-/* A part for its receiver; consumes heap parts, and those of other loops must be. */
+/* Its outcome is set: calls on_answer and then on_release on the home loop. */
+void as_fleet_answer_call(struct as_call *c);
+/* Calls on_part on the home loop and frees p, which is from malloc. */
 void as_fleet_deliver_part(struct as_call *c, struct as_part *p);
 void as_call_init_parts(struct as_call *c);      /* at submit */
-void as_call_letter_returned(struct as_call *c); /* home loop: one of c->posted */
-void as_call_release_input(struct as_call *c);   /* the one that waits, sent or not */
+void as_call_letter_returned(struct as_call *c); /* home loop: one of c->letters_out is back */
+void as_call_release_input(struct as_call *c);   /* releases c->input, whether it was sent or not */
+
+/* --- workers --- */
+
+void as_fleet_report_ready(struct as_link *l); /* to the owner, by on_ready */
+void as_fleet_close_listener(struct as_fleet *f);
+/* Accepts again, if that was paused for lack of descriptors. */
+void as_fleet_resume_listener(struct as_fleet *f);
 
 #endif

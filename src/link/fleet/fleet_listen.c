@@ -1,4 +1,4 @@
-/* Where workers come in: the fleet's listening socket. */
+/* The fleet's listening socket, where workers connect. */
 #include "link/native/link.h"
 
 #include <errno.h>
@@ -8,14 +8,14 @@ static void log_starved(struct as_fleet *f, int err)
 {
     uint64_t skipped;
 
-    if (as_log_ratelimit_allows(&f->starved, as_loop_now(f->loop), AS_SOCK_STARVED_LOG_INTERVAL,
+    if (as_log_ratelimit_allows(&f->accept_log, as_loop_now(f->loop), AS_SOCK_STARVED_LOG_INTERVAL,
                                 &skipped))
         as_log_event(f->log, AS_LOG_ERROR, "accept_failed", "reason=\"%s\" failures=%lu",
                      strerror(err), skipped + 1);
 }
 
-/* To the end of the backlog. Without descriptors accept4 fails and the rest waits: nothing is lost.
- */
+/* Accepts the whole backlog. Without free descriptors accept4 fails, and the rest stays in the
+ * backlog until the next tick. */
 static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED)
 {
     struct as_fleet *f = h->data;
@@ -23,7 +23,7 @@ static void on_listener(uv_poll_t *h, int status AS_UNUSED, int events AS_UNUSED
     for (;;) {
         int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd < 0 && as_sock_is_starved(errno)) { /* rests until the next tick */
+        if (fd < 0 && as_sock_is_starved(errno)) { /* as_fleet_resume_listener */
             log_starved(f, errno);
             uv_poll_stop(f->listener);
         }
@@ -52,7 +52,7 @@ int as_fleet_listen(struct as_fleet *f, int fd)
     }
     f->listener->data = f;
     as_fleet_resume_listener(f);
-    as_fleet_set_flag(&f->open, true);
+    as_fleet_set_flag(&f->accepting, true);
     as_fleet_republish(f);
     return 0;
 }
@@ -79,7 +79,7 @@ bool as_fleet_hand_over(struct as_fleet *f, uint32_t *ret_foreign)
     {
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
 
-        all = u->ops->move(u, ret_foreign) && all;
+        all = u->ops->hand_over(u, ret_foreign) && all;
     }
     return all;
 }

@@ -1,5 +1,5 @@
-/* Which workers serve which models of a deployment, and when nobody serves one any more. All serve
- * the same but while one version takes the place of another. */
+/* Which workers serve which models of a deployment, and when a model that nobody serves is removed.
+ * All workers of a deployment serve the same models, except during an update. */
 #include "link/native/link.h"
 
 void as_upstream_init_models(struct as_upstream *u)
@@ -13,7 +13,7 @@ void as_upstream_init_models(struct as_upstream *u)
 void as_upstream_add_model(struct as_upstream *u, uint32_t model)
 {
     u->models[model / 64] |= 1ull << model % 64;
-    u->deploy->models[model].missed = AS_NEVER;
+    u->deploy->models[model].unserved_since = AS_NEVER;
     if (u->replica)
         as_replica_set_model(u->replica, model, true, as_loop_now(u->fleet->loop));
 }
@@ -29,13 +29,13 @@ void as_fleet_mark_unserved(struct as_fleet_deployment *d, uint32_t model)
     }
 }
 
-/* --- models that go --- */
+/* --- removing models --- */
 
-/* Is there a process of ours that is to stay and has not told its models yet? */
+/* Is there a process of ours that stays and has not registered its models yet? */
 static bool is_awaited(const struct as_fleet_deployment *d)
 {
-    for (struct as_list *n = d->fleet->tokens.next; n != &d->fleet->tokens; n = n->next) {
-        const struct as_fleet_add_process *t = AS_LIST_ENTRY(n, struct as_fleet_add_process, node);
+    for (struct as_list *n = d->fleet->processes.next; n != &d->fleet->processes; n = n->next) {
+        const struct as_fleet_process *t = AS_LIST_ENTRY(n, struct as_fleet_process, node);
 
         if (!t->retiring && (!t->link || t->link->state != AS_LINK_READY) &&
             as_str_eq(as_str_of(t->deployment), as_str_of(d->name)))
@@ -44,13 +44,13 @@ static bool is_awaited(const struct as_fleet_deployment *d)
     return false;
 }
 
-/* A bit for each model that somebody has: among workers that stay, among those that are to end. */
+/* A bit for each model that some worker has: among those that stay, and those that retire. */
 struct model_holders {
     uint64_t stay[AS_DEPLOYMENT_MODELS_MAX / 64], end[AS_DEPLOYMENT_MODELS_MAX / 64];
-    bool served; /* somebody stays, and has slots */
+    bool served; /* some worker stays and has slots */
 };
 
-static bool has(const uint64_t *bits, uint32_t model)
+static bool has_model(const uint64_t *bits, uint32_t model)
 {
     return bits[model / 64] >> model % 64 & 1u;
 }
@@ -87,17 +87,17 @@ static void drop_model(struct as_fleet_deployment *d, uint32_t model)
     as_deployment_drop_model(d->core, model, as_loop_now(f->loop));
 }
 
-/* Since when nobody that stays has it. 0: long ago, because who had it last was asked to end; one
- * that has died may come again. */
-static as_ns missed(const struct as_fleet_model *m, const struct model_holders *h, uint32_t i,
-                    as_ns now)
+/* Since when no worker that stays has the model. 0: its last worker was asked to end, so nobody
+ * brings it back; a worker that died may come again. */
+static as_ns model_unserved_since(const struct as_fleet_model *m, const struct model_holders *h,
+                                  uint32_t i, as_ns now)
 {
-    if (has(h->stay, i))
+    if (has_model(h->stay, i))
         return AS_NEVER;
-    return has(h->end, i) ? 0 : AS_MIN(m->missed, now);
+    return has_model(h->end, i) ? 0 : AS_MIN(m->unserved_since, now);
 }
 
-/* Not where the last one goes: core may be in the middle of something. */
+/* Not called where the last worker ends: that may be inside a callback of core. */
 void as_fleet_drop_unserved_models(struct as_fleet_deployment *d)
 {
     as_ns now = as_loop_now(d->fleet->loop);
@@ -113,9 +113,9 @@ void as_fleet_drop_unserved_models(struct as_fleet_deployment *d)
 
         if (m->gone)
             continue;
-        m->missed = missed(m, &h, i, now);
-        if (!awaited && m->missed != AS_NEVER &&
-            (m->missed == 0 || now - m->missed >= d->fleet->conf.grace))
+        m->unserved_since = model_unserved_since(m, &h, i, now);
+        if (!awaited && m->unserved_since != AS_NEVER &&
+            (m->unserved_since == 0 || now - m->unserved_since >= d->fleet->conf.grace))
             drop_model(d, i);
     }
 }
@@ -123,10 +123,10 @@ void as_fleet_drop_unserved_models(struct as_fleet_deployment *d)
 void as_fleet_schedule_cleanup(struct as_fleet_deployment *d)
 {
     if (d->core && as_deployment_is_mixed(d->core))
-        as_loop_defer(d->fleet->loop, &d->fleet->tidy);
+        as_loop_defer(d->fleet->loop, &d->fleet->cleanup);
 }
 
-/* --- places that are used again --- */
+/* --- reusing places --- */
 
 uint32_t as_fleet_find_free_place(const struct as_fleet_deployment *d)
 {
@@ -140,7 +140,7 @@ uint32_t as_fleet_find_free_place(const struct as_fleet_deployment *d)
         if (!summed)
             collect_holders(d, &h);
         summed = true;
-        if (!has(h.stay, i) && !has(h.end, i) && as_deployment_is_unused(d->core, i) &&
+        if (!has_model(h.stay, i) && !has_model(h.end, i) && as_deployment_is_unused(d->core, i) &&
             (best == AS_DEPLOYMENT_MODELS_MAX || d->models[i].order < d->models[best].order))
             best = i;
     }

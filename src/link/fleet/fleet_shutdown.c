@@ -1,9 +1,9 @@
-/* The fleet ends: in good order, without waiting any longer, or at once. */
+/* How the fleet ends: drained, stopped, or aborted. */
 #include "link/fleet/upstream.h"
 
 void as_fleet_drain(struct as_fleet *f)
 {
-    /* new requests are refused from here on; what is queued is still sent */
+    /* from now on new requests are refused; queued ones are still sent */
     f->draining = true;
     AS_LIST_EACH(n, &f->upstreams)
     {
@@ -26,8 +26,8 @@ void as_fleet_stop(struct as_fleet *f)
 
 void as_fleet_abort(struct as_fleet *f)
 {
-    /* first: the answers below say why */
-    as_fleet_set_flag(&f->given_up, true);
+    /* first, since the answers below depend on it */
+    as_fleet_set_flag(&f->aborted, true);
     as_fleet_close_listener(f);
     for (uint32_t i = 0; i < f->n_deploys; i++) {
         struct as_fleet_deployment *d = f->deploys[i];
@@ -41,5 +41,5 @@ void as_fleet_abort(struct as_fleet *f)
 
 bool as_fleet_is_aborted(const struct as_fleet *f)
 {
-    return as_fleet_flag(&f->given_up);
+    return as_fleet_flag(&f->aborted);
 }

@@ -1,4 +1,4 @@
-/* What the fleet shows of itself: readiness to client loops, everything else to the status page. */
+/* The state of the fleet: readiness for client loops, everything else for the status page. */
 #include "link/fleet/upstream.h"
 
 bool as_fleet_deployment_ready(const struct as_fleet *f, uint32_t deployment)
@@ -21,7 +21,7 @@ bool as_fleet_ready(const struct as_fleet *f)
         if (as_fleet_flag(&d->expected) && !as_fleet_flag(&d->ready) && !as_fleet_flag(&d->late))
             return false;
     }
-    return as_fleet_flag(&f->open);
+    return as_fleet_flag(&f->accepting);
 }
 
 uint32_t as_fleet_unanswered(const struct as_fleet *f)
@@ -60,7 +60,7 @@ void as_fleet_each_replica(struct as_fleet *f,
             r.service = as_replica_service(u->replica);
             r.breaker = as_replica_breaker(u->replica);
         }
-        u->ops->show(u, &r);
+        u->ops->fill_status(u, &r);
         fn(arg, &r);
     }
 }
@@ -106,7 +106,7 @@ void as_fleet_each_model(struct as_fleet *f,
         for (uint32_t k = 0; k < d->n_models; k++) {
             const struct as_fleet_model *m = &d->models[k];
 
-            if (!m->gone) /* its name may be there again, under another number */
+            if (!m->gone) /* its name may be registered again, under another index */
                 fn(arg, &(struct as_fleet_model_row){as_str_of(d->name), as_str_of(m->name),
                                                      as_str_of(m->version), &m->stat});
         }

@@ -34,7 +34,7 @@ static uint32_t load_word(const uint32_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* The thread sleeps on this word too: it looks at the list again. */
+/* The thread sleeps on this word too; when woken it scans the list again. */
 static void wake_thread(struct as_death_watch *w)
 {
     __atomic_fetch_add(&w->wake, 1, __ATOMIC_RELEASE);
@@ -46,8 +46,9 @@ static void remove_entry(struct as_death_watch *w, uint32_t i)
     w->entries[i] = w->entries[--w->n];
 }
 
-/* Posts what has died; fills the wait list with the rest. Returns its length, 0 to stop. */
-static uint32_t look(struct as_death_watch *w, struct futex_waitv *v)
+/* Posts the letters of owners that have died and fills the wait list with the others. Returns its
+ * length; 0: stop. */
+static uint32_t scan_entries(struct as_death_watch *w, struct futex_waitv *v)
 {
     uint32_t n = 0;
     bool stop;
@@ -62,8 +63,7 @@ static uint32_t look(struct as_death_watch *w, struct futex_waitv *v)
         uint32_t value = load_word(e->word);
 
         if (value & FUTEX_OWNER_DIED) {
-            /* under the lock: who removes the entry knows for certain whether the letter is under
-             * way */
+            /* under the lock, so that as_death_watch_remove knows whether the letter was posted */
             as_mbox_post(e->box, e->letter);
             remove_entry(w, i);
             continue;
@@ -83,13 +83,13 @@ static void *watch_main(void *arg)
     sigset_t all;
     uint32_t n;
 
-    /* signals are for the thread with the loop */
+    /* signals are handled by the thread with the loop */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    /* or it would often wait for the very CPU on which the dead process gives up its memory */
+    /* else it often waits for the CPU on which the kernel frees the dead process's memory */
     (void)as_prompt_set_slice(AS_PROMPT_SLICE);
-    while ((n = look(w, v)) > 0)
-        syscall(SYS_futex_waitv, v, n, 0, NULL, CLOCK_MONOTONIC); /* any return: look again */
+    while ((n = scan_entries(w, v)) > 0)
+        syscall(SYS_futex_waitv, v, n, 0, NULL, CLOCK_MONOTONIC); /* whatever woke it: scan again */
     return NULL;
 }
 
@@ -98,7 +98,7 @@ int as_death_watch_new(struct as_death_watch **ret_w)
     struct as_death_watch *w;
 
     *ret_w = NULL;
-    /* an empty list is refused with EINVAL where the call exists */
+    /* where the call exists it refuses an empty list with EINVAL */
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC) < 0 && errno == ENOSYS)
         return AS_EUNIMPLEMENTED;
     w = as_xalloc(sizeof(*w));
@@ -154,8 +154,7 @@ bool as_death_watch_remove(struct as_death_watch *w, const uint32_t *word)
         }
     }
     pthread_mutex_unlock(&w->lock);
-    /* the page is unmapped next: the thread must not sleep on a word of it, only be woken from it
-     */
+    /* the caller unmaps the page next: wake the thread, so that it stops waiting on that word */
     if (!posted)
         wake_thread(w);
     return posted;

@@ -10,10 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define DEATH_WAIT                                                                                 \
-    (500 * AS_MS) /* from the end of the socket until all streams count as started                 \
-                   */
-#define RX_CAP (256u << 10)
+/* From the end of the socket until the link stops waiting for the process to die. */
+#define DEATH_WAIT (500 * AS_MS)
+#define RX_CAP     (256u << 10)
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -33,18 +32,19 @@ static struct as_link *link_of_upstream(struct as_upstream *u)
 
 /* --- the end --- */
 
-/* `closing` counts everything that libuv, or a mailbox, still knows of this link. The last of them
+/* `closing` counts the handles, letters and tasks that still refer to the link. The last of them
  * frees it. */
 static void maybe_free(struct as_link *l)
 {
-    if (--l->closing || !l->ended) /* a broken link has closed its socket and lives on */
+    if (--l->closing ||
+        !l->ended) /* a broken link has closed its socket, and waits for the death of its process */
         return;
     as_outq_fini(&l->out);
     free(l->rx.p);
     as_arena_fini(&l->scratch);
     free(l->calls);
     free(l->up.name);
-    free(l->condemned);
+    free(l->kill_reason);
     free(l);
 }
 
@@ -65,7 +65,7 @@ static void on_timer_closed(struct as_timer *t)
 
 static void on_health_closed(struct as_timer *t)
 {
-    maybe_free(AS_CONTAINER(t, struct as_link, care.timer));
+    maybe_free(AS_CONTAINER(t, struct as_link, health.timer));
 }
 
 static void close_socket(struct as_link *l)
@@ -79,37 +79,38 @@ static void close_socket(struct as_link *l)
 
 static void close_handles(struct as_link *l)
 {
-    l->closing += 2; /* the timers; also keep l until all closes are under way */
+    l->closing += 2; /* the two timers, which also keep l until all closes have been requested */
     close_socket(l);
     if (l->pid_open) {
         l->pid_open = false;
         l->closing++;
         as_sock_close(&l->pid_sock, on_pid_closed);
     }
-    if (l->watched && as_death_watch_remove(l->up.fleet->watch, &l->page->lock) && !l->told)
+    if (l->death_watched && as_death_watch_remove(l->up.fleet->death_watch, &l->page->lock) &&
+        !l->death_reported)
         l->closing++; /* its letter is still under way */
     if (l->page)
         munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
     if (l->rx.fd >= 0)
         close(l->rx.fd);
-    as_timer_close(&l->care.timer, on_health_closed);
+    as_timer_close(&l->health.timer, on_health_closed);
     as_timer_close(&l->timer, on_timer_closed);
 }
 
-/* Of a process that is dead. Ours is reaped by the supervisor, whose word comes later or is here
- * already; who left in order was not ended by a request. */
+/* Why the process is dead. For our process the supervisor says why, now or later; a worker that
+ * said GOODBYE was not killed by a request. */
 static enum as_loss death_cause(const struct as_link *l)
 {
-    if (l->condemned)
+    if (l->kill_reason)
         return AS_LOSS_UNHEALTHY;
     if (l->goodbye)
         return AS_LOSS_KILLED;
-    if (!l->token)
+    if (!l->process)
         return AS_LOSS_UNKNOWN;
-    return l->token->loss;
+    return l->process->loss;
 }
 
-/* Of one that has ended: to people, and to the supervisor. */
+/* Logs the end of a link, and reports it to the owner of the fleet. */
 static void report_end(const struct as_link *l, const struct as_link_end_report *e)
 {
     struct as_fleet *f = l->up.fleet;
@@ -118,7 +119,8 @@ static void report_end(const struct as_link *l, const struct as_link_end_report 
     enum as_log_level level = l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN;
 
     if (!l->up.name)
-        as_unknown_peer_log(&f->stranger, f->log, level, l->pid, e->reason, as_loop_now(f->loop));
+        as_unknown_peer_log(&f->unknown_peer, f->log, level, l->pid, e->reason,
+                            as_loop_now(f->loop));
     else
         as_log_event(f->log, level, "worker_gone", "replica=%.*s pid=%u unanswered=%u reason=%s",
                      AS_STR_FMT(name), l->pid, e->calls,
@@ -131,37 +133,36 @@ static void report_end(const struct as_link *l, const struct as_link_end_report 
 
 static void on_end_report(struct as_task *t)
 {
-    struct as_link *l = AS_CONTAINER(t, struct as_link, last.task);
+    struct as_link *l = AS_CONTAINER(t, struct as_link, end_report.task);
 
-    as_list_remove(&l->last.node);
-    report_end(l, &l->last);
-    free(l->last.reason);
-    free(l->last.token);
+    as_list_remove(&l->end_report.node);
+    report_end(l, &l->end_report);
+    free(l->end_report.reason);
+    free(l->end_report.token);
     maybe_free(l);
 }
 
 void as_link_flush_end_reports(struct as_fleet *f)
 {
-    AS_LIST_EACH(n, &f->untold)
+    AS_LIST_EACH(n, &f->end_reports)
     {
-        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, last.node);
+        struct as_link *l = AS_LIST_ENTRY(n, struct as_link, end_report.node);
 
-        as_task_cancel(&l->last.task);
-        on_end_report(&l->last.task);
+        as_task_cancel(&l->end_report.task);
+        on_end_report(&l->end_report.task);
     }
 }
 
-/* Clients first: who hears of a death (a reader of the log, the supervisor) is woken by that, and
- * has the CPU before their answers are written, or the dead process has it, which gives up its
- * memory. The task comes behind those that write them. */
+/* Clients get their answers first: logging or reporting a death would wake other processes, which
+ * may take the CPU before the answers are written. This task runs behind those that write them. */
 static void report_end_later(struct as_link *l, const struct as_link_end_report *e)
 {
-    l->last = *e;
-    l->last.reason = as_str_dup(as_str_of(e->reason));
-    l->last.token = as_str_dup(as_str_of(e->token));
-    as_list_push(&l->up.fleet->untold, &l->last.node);
-    as_task_init(&l->last.task, on_end_report);
-    as_loop_defer(l->up.fleet->loop, &l->last.task);
+    l->end_report = *e;
+    l->end_report.reason = as_str_dup(as_str_of(e->reason));
+    l->end_report.token = as_str_dup(as_str_of(e->token));
+    as_list_push(&l->up.fleet->end_reports, &l->end_report.node);
+    as_task_init(&l->end_report.task, on_end_report);
+    as_loop_defer(l->up.fleet->loop, &l->end_report.task);
     l->closing++;
 }
 
@@ -169,37 +170,38 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
 {
     struct as_fleet *f = l->up.fleet;
     uint64_t last = UINT64_MAX;
-    struct as_str token = as_str_of(l->token ? l->token->token : "");
+    struct as_str token = as_str_of(l->process ? l->process->token : "");
     struct as_link_end_report e = {.reason = (char *)(uintptr_t)reason,
                                    .token = (char *)(uintptr_t)token.p,
                                    .calls = l->n_calls,
                                    .served = l->up.replica != NULL,
-                                   /* else that was told already */
+                                   /* else it was reported already */
                                    .retires = l->up.replica && l->up.retiring && l->n_calls};
 
-    /* The page is read once, at the end: nobody writes it any more when the process is dead. Not
-     * exact: the worker lies or lives, so every stream may have run. */
+    /* The page is read once: nobody writes to it any more when the process is dead. With
+     * AS_LOSS_LINK the worker may live, or lie, so any request may have run. */
     if (loss != AS_LOSS_LINK && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
     AS_ASSERT(!l->ended);
-    /* before core hears of it: what it answers may come back here */
+    /* before core is told: its answers may call this link again */
     l->ended = true;
     as_list_remove(&l->up.node);
-    if (l->token && l->token->link == l)
-        l->token->link = NULL;
+    if (l->process && l->process->link == l)
+        l->process->link = NULL;
     if (l->up.replica)
         as_link_restore_traffic(l);
     as_link_discard_answers(l);
     as_link_fail_control(l, reason);
-    if (l->condemned && l->token && !l->killed) /* it has hung up first */
-        f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->condemned));
+    if (l->kill_reason && l->process &&
+        !l->kill_requested) /* it has closed the link before the kill */
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->kill_reason));
     if (l->up.replica) {
-        /* core answers or queues again all that this link held; the table dies with it */
-        uint64_t grave = as_replica_free(l->up.replica, last, loss, as_loop_now(f->loop));
+        /* core answers all requests of this link, or queues them again */
+        uint64_t verdict_id = as_replica_free(l->up.replica, last, loss, as_loop_now(f->loop));
 
-        if (grave && l->token) {
-            l->token->grave = grave;
-            l->token->number = l->up.deploy->number;
+        if (verdict_id && l->process) {
+            l->process->verdict_id = verdict_id;
+            l->process->number = l->up.deploy->number;
         }
         as_fleet_update_ready(l->up.deploy);
     }
@@ -209,7 +211,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
         report_end(l, &e);
     if (l->up.deploy)
         as_fleet_remove_upstream(l->up.deploy, as_loop_now(f->loop));
-    l->token = NULL; /* it may go before we do */
+    l->process = NULL; /* it may be freed before the link */
     close_handles(l);
 }
 
@@ -217,33 +219,32 @@ void as_link_protocol_error(struct as_link *l, const char *why)
 {
     struct as_fleet *f = l->up.fleet;
 
-    /* A worker that joined by itself has no process of ours to end: only its link goes. */
-    if (l->token) {
-        l->token->ended = AS_FLEET_EXIT_PROTOCOL;
-        f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->token->token), as_str_of(why));
+    /* Only our own processes are killed; another worker just loses its link. */
+    if (l->process) {
+        l->process->kill_cause = AS_FLEET_EXIT_PROTOCOL;
+        f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->process->token), as_str_of(why));
     }
     as_link_end(l, why, AS_LOSS_LINK);
 }
 
-/* The socket ended; the process may live (or its death is still being told). */
 void as_link_on_broken(struct as_link *l)
 {
-    /* nothing in hand, or the outcome is known: there is nothing to wait for */
+    /* without open requests, or if the death is known, there is nothing to wait for */
     if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
         as_link_end(l,
-                    l->condemned ? l->condemned
-                    : l->goodbye ? "said goodbye"
-                    : l->dead    ? "process died"
-                                 : "link closed",
+                    l->kill_reason ? l->kill_reason
+                    : l->goodbye   ? "said goodbye"
+                    : l->dead      ? "process died"
+                                   : "link closed",
                     death_cause(l));
         return;
     }
-    /* Its requests are replayed or lost, and only its death tells which: then the page is final. A
-     * process that lives on without its link could still be running them. */
+    /* Whether its requests may be repeated is only known when the process is dead: then the page is
+     * final. A live process could still be running them. */
     l->state = AS_LINK_BROKEN;
     close_socket(l);
     as_link_update_rotation(l);
-    if (!l->condemned) /* else its timer runs already */
+    if (!l->kill_reason) /* else the timer runs already */
         as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
 }
 
@@ -251,26 +252,26 @@ static void on_timer(struct as_timer *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
 
-    if (l->condemned)
+    if (l->kill_reason)
         as_link_on_kill_timeout(l);
     else if (l->state == AS_LINK_BROKEN)
-        as_link_protocol_error(l, "closed its link with requests in hand, and lives");
+        as_link_protocol_error(l, "closed its link with open requests, and its process lives on");
     else if (l->state != AS_LINK_READY)
         as_link_protocol_error(l, "did not register in time");
 }
 
-/* What it wrote before it died still counts. The socket may stay open in a forked child: then the
- * death alone ends the link. */
+/* The answers that it wrote before it died still count. A forked child may keep the socket open, so
+ * the link is ended here. */
 void as_link_on_death(struct as_link *l)
 {
-    l->dead = true; /* so that the end of the socket, met on the way, is the end of the link */
+    l->dead = true; /* so that the end of the socket, if it is read below, ends the link */
     if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
-        as_link_end(l, l->condemned ? l->condemned : "process died", death_cause(l));
+        as_link_end(l, l->kill_reason ? l->kill_reason : "process died", death_cause(l));
 }
 
 static void on_pid(struct as_sock *s, int events AS_UNUSED)
 {
-    /* a pidfd stays readable: once is enough */
+    /* a pidfd stays readable: stop polling it */
     as_sock_watch(s, 0);
     as_link_on_death(AS_CONTAINER(s, struct as_link, pid_sock));
 }
@@ -279,7 +280,7 @@ static void on_death_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_link *l = AS_CONTAINER(letter, struct as_link, death_letter);
 
-    l->told = true;
+    l->death_reported = true;
     if (l->ended)
         maybe_free(l);
     else
@@ -289,12 +290,13 @@ static void on_death_letter(struct as_letter *letter, void *to AS_UNUSED)
 void as_link_watch_death(struct as_link *l)
 {
     l->death_letter.open = on_death_letter;
-    l->watched =
-        l->up.fleet->watch && l->up.fleet->box &&
-        as_death_watch_add(l->up.fleet->watch, &l->page->lock, l->up.fleet->box, &l->death_letter);
+    l->death_watched = l->up.fleet->death_watch && l->up.fleet->box &&
+                       as_death_watch_add(l->up.fleet->death_watch, &l->page->lock,
+                                          l->up.fleet->box, &l->death_letter);
 }
 
-/* The kernel keeps what was written before a death. Whoever else has the socket may go on. */
+/* The kernel keeps what was written before a death. Another process may have the socket too and go
+ * on writing: that is not read. */
 bool as_link_drain_socket(struct as_link *l)
 {
     uint64_t all = l->sock.closing ? 0 : l->received + as_sock_readable_bytes(&l->sock);
@@ -308,7 +310,7 @@ bool as_link_drain_socket(struct as_link *l)
 
 /* --- writing --- */
 
-/* One sendmsg for all that a turn has put out, for whichever requests. */
+/* One sendmsg for all frames of a turn. */
 static void on_flush(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
@@ -316,13 +318,13 @@ static void on_flush(struct as_task *t)
     int err = as_sock_flush(&l->sock, &l->out);
 
     n -= AS_MIN(n, l->out.bytes);
-    if (n && l->written < l->ping_end) /* it takes what is before its ping, however slowly */
+    if (n && l->written < l->ping_end) /* it reads what is in front of the ping, however slowly */
         l->ping_since = as_loop_now(l->up.fleet->loop);
     l->written += n;
-    if (l->said.before && l->written >= l->said.place) {
-        l->said.before = l->said.behind;
-        l->said.behind = 0;
-        l->said.place = l->written + l->out.bytes;
+    if (l->reply_backlog.before && l->written >= l->reply_backlog.place) {
+        l->reply_backlog.before = l->reply_backlog.behind;
+        l->reply_backlog.behind = 0;
+        l->reply_backlog.place = l->written + l->out.bytes;
     }
     if (err)
         as_link_on_broken(l);
@@ -332,11 +334,11 @@ void as_link_count_reply(struct as_link *l, size_t had)
 {
     size_t n = l->out.bytes - AS_MIN(had, l->out.bytes);
 
-    if (l->said.before) {
-        l->said.behind += n;
+    if (l->reply_backlog.before) {
+        l->reply_backlog.behind += n;
     } else {
-        l->said.before = n;
-        l->said.place = l->written + l->out.bytes;
+        l->reply_backlog.before = n;
+        l->reply_backlog.place = l->written + l->out.bytes;
     }
 }
 
@@ -356,7 +358,7 @@ static void on_event(struct as_sock *s, int events)
         as_link_read(l);
 }
 
-/* --- what core decides --- */
+/* --- what core decides: struct as_upstream_ops --- */
 
 static void op_batch(struct as_upstream *u, uint32_t n)
 {
@@ -376,20 +378,20 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     int err;
 
     if (c->core.deadline != AS_NEVER)
-        /* 0 would mean none; one that passes just now is the worker's to find out */
+        /* 0 would mean no deadline; a deadline that passes now is left to the worker */
         fixed.timeout = c->core.deadline > now ? c->core.deadline - now : 1;
     as_link_add_call(l, c);
-    c->rx_have = 0;
+    c->body_received = 0;
     c->rx_msg.body_len = 0;
     c->dropped = 0;
     fixed.more = c->on_part && c->streams_inputs;
     if (l->tensor_params)
         fixed.tensor_params = c->tensor_params;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
-    AS_ASSERT(!err); /* that it fits was seen to before it was submitted */
+    AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
     if (c->on_part)
         as_link_start_stream(l, c);
-    if (l->care.execution && l->care.look == AS_NEVER)
+    if (l->health.execution_timeout && l->health.next_scan == AS_NEVER)
         as_link_watch_execution(l);
     as_link_schedule_flush(l);
 }
@@ -399,7 +401,7 @@ static void op_recall(struct as_upstream *u, struct as_request *const *q, uint32
     struct as_link *l = link_of_upstream(u);
     uint64_t ids[AS_FRAME_IDS];
 
-    /* core recalls no more at once than a frame holds */
+    /* core recalls at most as many requests at once as fit a frame */
     AS_ASSERT(n <= AS_FRAME_IDS);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = q[i]->stream;
@@ -411,13 +413,13 @@ static void op_cancel(struct as_upstream *u, struct as_call *c, int reason)
 {
     struct as_link *l = link_of_upstream(u);
 
-    /* a body that is being received has lost its place: it is read and dropped */
+    /* the rest of a body that is being received is discarded */
     as_link_discard_answer(l, c);
     as_frame_put_cancel(&l->out, c->core.stream, as_err_grpc(reason));
     as_link_schedule_flush(l);
 }
 
-static void op_pass_over(struct as_upstream *u, struct as_call *c)
+static void op_discard_answer(struct as_upstream *u, struct as_call *c)
 {
     as_link_discard_answer(link_of_upstream(u), c);
 }
@@ -447,18 +449,19 @@ static void op_drain(struct as_upstream *u)
     as_link_schedule_flush(l);
 }
 
-static bool op_move(struct as_upstream *u, uint32_t *foreign)
+static bool op_hand_over(struct as_upstream *u, uint32_t *foreign)
 {
     struct as_link *l = link_of_upstream(u);
 
     if (l->state == AS_LINK_HELLO || l->state == AS_LINK_OPEN) {
-        as_link_end(l, "another dispatcher takes over", AS_LOSS_KILLED); /* it comes again, there */
+        as_link_end(l, "another dispatcher takes over",
+                    AS_LOSS_KILLED); /* the worker connects again, to the other dispatcher */
         return true;
     }
-    if (l->state != AS_LINK_READY || l->draining || l->condemned)
-        return true; /* it goes anyway */
-    *foreign += !l->token;
-    if (!l->moves)
+    if (l->state != AS_LINK_READY || l->draining || l->kill_reason)
+        return true; /* the link is about to end anyway */
+    *foreign += !l->process;
+    if (!l->can_hand_over)
         return false;
     as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
     as_link_schedule_flush(l);
@@ -472,20 +475,20 @@ static void op_tick(struct as_upstream *u, as_ns now)
 
     if (l->state != AS_LINK_READY)
         return;
-    /* the next ping only after the answer: `opaque` is the time it was sent */
+    /* one ping at a time; it carries the time at which it was sent */
     if (l->ping_sent) {
-        /* after a stall of ours the answer may be there, unread */
+        /* if this process was stalled, the answer may be unread in the socket */
         if (now - l->ping_since >= conf->ping_timeout && as_link_drain_socket(l) && l->ping_sent)
             as_link_kill_unresponsive(l);
         return;
     }
-    /* Its health is asked for soon in any case, since only it knows. */
-    if (!l->health_asked)
+    /* A first health check is sent early, since only the worker knows. */
+    if (!l->health_checked)
         as_link_check_health_now(l);
-    /* also one that talks all the time: it may not read */
-    if (now - l->pinged < conf->ping_interval)
+    /* a worker that sends all the time is pinged as well: it may not be reading */
+    if (now - l->last_ping < conf->ping_interval)
         return;
-    l->ping_sent = l->ping_since = l->pinged = now;
+    l->ping_sent = l->ping_since = l->last_ping = now;
     as_frame_put_ping(&l->out, AS_FRAME_PING, now);
     l->ping_end = l->written + l->out.bytes;
     as_link_schedule_flush(l);
@@ -502,14 +505,14 @@ static const char *state_name(const struct as_link *l)
         return "lost";
     if (l->state != AS_LINK_READY)
         return "starting";
-    if (l->condemned || l->care.sick)
+    if (l->kill_reason || l->health.sick)
         return "unhealthy";
-    if (l->care.ask)
+    if (l->health.control_stream)
         return "updating";
     return l->draining || l->up.retiring ? "draining" : "ready";
 }
 
-static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
+static void op_fill_status(struct as_upstream *u, struct as_fleet_replica *ret_r)
 {
     const struct as_link *l = link_of_upstream(u);
 
@@ -526,20 +529,20 @@ static const struct as_upstream_ops ops = {
     .send = op_send,
     .recall = op_recall,
     .cancel = op_cancel,
-    .pass_over = op_pass_over,
+    .discard_answer = op_discard_answer,
     .credit = op_credit,
     .input = op_input,
     .input_end = op_input_end,
     .drain = op_drain,
-    .move = op_move,
+    .hand_over = op_hand_over,
     .tick = op_tick,
     .stop = op_stop,
-    .show = op_show,
+    .fill_status = op_fill_status,
 };
 
-/* --- the beginning --- */
+/* --- accepting --- */
 
-/* The kernel's word on who is at the other end. */
+/* Asks the kernel who is at the other end. */
 static int identify_peer(struct as_link *l, int fd)
 {
     struct ucred cred;
@@ -550,7 +553,7 @@ static int identify_peer(struct as_link *l, int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0 || cred.uid != geteuid())
         return AS_EDENIED;
     l->pid = (uint32_t)cred.pid;
-    /* from the socket where the kernel can (6.5): a pid could be another process's by now */
+    /* from the socket if the kernel can (6.5): the pid may be another process's by now */
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
         pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
     if (pidfd >= 0)
@@ -563,7 +566,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     struct as_link *l = calloc(1, sizeof(*l));
     uint8_t *rx = aligned_alloc(AS_FRAME_ALIGN, RX_CAP);
 
-    if (!l || !rx) { /* it comes again */
+    if (!l || !rx) { /* the worker connects again */
         as_log_event(f->log, AS_LOG_WARN, "worker_refused", "reason=\"out of memory\"");
         close(fd);
         free(rx);
@@ -583,7 +586,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_timer_init(&l->timer, f->loop, on_timer);
     as_link_health_init(l);
     as_list_push(&f->upstreams, &l->up.node);
-    l->sock.closing = true; /* until it is open there is nothing to close */
+    l->sock.closing = true; /* there is nothing to close until it is open */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
         as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;

@@ -1,4 +1,4 @@
-/* A link that is being set up: who is it, what does it serve, how much may it be given. */
+/* Setting up a link: HELLO (who is it), REGISTER (what does it serve), CREDIT (how many slots). */
 #include "base/err.h"
 #include "link/native/link.h"
 
@@ -10,7 +10,8 @@
 
 #define SLOTS_MAX 65535u
 
-/* Maps the status page that came along. Sealed against shrinking, or a read could fault. */
+/* Maps the status page that came with HELLO. It must be sealed against shrinking, or a read could
+ * fault. */
 static int map_page(struct as_link *l)
 {
     int need = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -18,7 +19,7 @@ static int map_page(struct as_link *l)
     int seals;
     void *p;
 
-    /* it said that it has one, and sent none */
+    /* HELLO announced a page, but brought no descriptor */
     if (l->rx.fd < 0)
         return AS_EINVALID;
     seals = fcntl(l->rx.fd, F_GET_SEALS);
@@ -34,12 +35,13 @@ static int map_page(struct as_link *l)
     return l->page->magic == AS_PAGE_MAGIC ? 0 : AS_EINVALID;
 }
 
-/* A refusal that the worker can tell its user. as_link_protocol_error is for those who broke the
- * rules and are not worth a word. */
+/* Refuses with a reason that the worker can show its user. A worker that broke the protocol gets no
+ * reason (as_link_protocol_error). */
 static void refuse_worker(struct as_link *l, const char *why)
 {
     as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
-    (void)as_sock_flush(&l->sock, &l->out); /* a few bytes into an empty socket; then it closes */
+    (void)as_sock_flush(&l->sock,
+                        &l->out); /* a few bytes into an empty socket; then it is closed */
     as_link_end(l, why, AS_LOSS_KILLED);
 }
 
@@ -49,15 +51,15 @@ static const char *join_deployment(struct as_link *l, struct as_str deployment)
 
     if (as_registry_check_deployment(deployment, &why))
         return "bad deployment name";
-    l->up.deploy = as_fleet_deployment(l->up.fleet, deployment);
+    l->up.deploy = as_fleet_get_deployment(l->up.fleet, deployment);
     if (!l->up.deploy)
         return "too many deployments";
     as_fleet_add_upstream(l->up.deploy);
     return NULL;
 }
 
-/* A worker from outside serves "name:version" of its first model unless it said otherwise. NULL, or
- * why that cannot be. */
+/* A worker without a deployment joins one that is called "NAME:VERSION" after its first model.
+ * NULL, or why that is not possible. */
 static const char *join_default_deployment(struct as_link *l, const struct as_frame_register *r)
 {
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
@@ -71,11 +73,12 @@ static const char *join_default_deployment(struct as_link *l, const struct as_fr
     return join_deployment(l, as_str_of(name));
 }
 
-/* Name and deployment: those of the token for a process that we started. */
+/* Checks the token, and finds the deployment. Our process has the replica and deployment that
+ * belong to its token. NULL, or why it is refused. */
 static const char *admit_worker(struct as_link *l, const struct as_frame_hello *h)
 {
     struct as_fleet *f = l->up.fleet;
-    struct as_fleet_add_process *t = as_fleet_find_process(f, h->token);
+    struct as_fleet_process *t = as_fleet_find_process(f, h->token);
     struct as_str deployment = h->deployment, replica = h->replica;
     const char *why;
 
@@ -84,18 +87,18 @@ static const char *admit_worker(struct as_link *l, const struct as_frame_hello *
         replica = as_str_of(t->replica);
         if (h->deployment.n && !as_str_eq(h->deployment, deployment))
             return "the token belongs to another deployment";
-        /* A process that says its token again has let go of its former link. */
+        /* A process that connects again has given up its former link. */
         if (t->link)
             as_link_end(t->link, "connected again", AS_LOSS_KILLED);
         t->link = l;
-        l->token = t;
+        l->process = t;
     } else if (!f->join_token || !as_str_eq(h->token, as_str_of(f->join_token))) {
         return "wrong token";
     }
-    /* logs and pages show it as it is */
+    /* the name appears in logs and pages as it is */
     if (!t && (replica.n > AS_NAME_MAX || !as_log_is_plain(replica)))
         return "bad replica name";
-    /* one that came by itself and names none: its first model does */
+    /* without a deployment: its first model names one (join_default_deployment) */
     why = deployment.n || t ? join_deployment(l, deployment) : NULL;
     if (!why)
         l->up.name = as_str_dup(replica);
@@ -127,7 +130,7 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         return;
     }
     err = h.capabilities & AS_CAP_PAGE ? map_page(l) : 0;
-    if (err == AS_EIO) { /* our trouble, not the worker's: it comes again */
+    if (err == AS_EIO) { /* our failure, not the worker's: it connects again */
         as_link_end(l, "cannot map its status page", AS_LOSS_KILLED);
         return;
     }
@@ -139,9 +142,9 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
         as_link_watch_death(l);
     ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
                                           AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
-    l->moves = h.capabilities & AS_CAP_MOVE;
+    l->can_hand_over = h.capabilities & AS_CAP_MOVE;
     l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
-    /* counts links: log lines and the status page can tell two lives of one replica apart */
+    /* the epoch tells two links of one replica apart, in the log and on the status page */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
     ours.replica = as_str_of(l->up.name);
     if (l->up.deploy)
@@ -166,8 +169,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         as_link_protocol_error(l, "REGISTER before HELLO");
         return;
     }
-    if (l->n_registers++ ==
-        AS_DEPLOYMENT_MODELS_MAX) { /* each is answered, and those refused logged */
+    if (l->n_registers++ == AS_DEPLOYMENT_MODELS_MAX) { /* bounds the answers and log lines */
         as_link_protocol_error(l, "REGISTER more often than a deployment can have models");
         return;
     }
@@ -178,7 +180,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         as_link_protocol_error(l, err == AS_ENOMEM ? "out of memory" : why);
         return;
     }
-    /* refused in an answer, not by ending the link: it is the user's declaration that is wrong */
+    /* a wrong declaration is the user's fault: it is refused by an answer, and the link stays */
     err = r.budget && r.budget <= SLOTS_MAX && r.max_ongoing ? 0 : AS_EINVALID;
     refusal = err ? NULL : join_default_deployment(l, &r);
     if (refusal) {
@@ -200,7 +202,7 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
     as_arena_fini(&a);
     as_frame_put_registered(&l->out, &answer);
     as_link_count_reply(l, had);
-    if (!err) /* not before: it must know the target by which it is asked */
+    if (!err) /* after the answer: the worker must know the target first */
         as_upstream_add_model(&l->up, answer.target);
     as_link_schedule_flush(l);
 }
@@ -224,7 +226,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         as_link_end(l, "out of memory", AS_LOSS_KILLED);
         return;
     }
-    /* a link becomes a replica with its first slots: before that nothing could be given to it */
+    /* the first slots make the link a replica, which can get requests */
     if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
         as_link_end(l, "too many replicas", AS_LOSS_KILLED);
         return;
@@ -232,7 +234,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     if (first)
         as_upstream_init_models(&l->up);
     l->state = AS_LINK_READY;
-    l->pinged = first ? now : l->pinged;
+    l->last_ping = first ? now : l->last_ping;
     /* the handshake is over */
     as_timer_set(&l->timer, AS_NEVER);
     as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
@@ -243,7 +245,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
                      (unsigned long)l->epoch);
         as_link_health_start(l);
         as_link_apply_traffic(l);
-        l->up.retiring = l->token && l->token->retiring;
+        l->up.retiring = l->process && l->process->retiring;
         if (l->up.retiring)
             as_link_update_rotation(l);
         as_fleet_report_ready(l);

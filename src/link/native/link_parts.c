@@ -1,6 +1,5 @@
-/* Streams of several messages on a link, the dispatcher's end: parts in, inputs out, credit for
- * both.
- */
+/* Requests with several messages, the dispatcher's end: parts of answers in, inputs out, and the
+ * credit for both. */
 #include "base/err.h"
 #include "link/native/link.h"
 
@@ -14,8 +13,8 @@ void as_link_start_stream(struct as_link *l, struct as_call *c)
     struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
                                      .bytes = (uint64_t)w->bytes};
 
-    c->parts = *w;
-    c->owed = c->inputs = (struct as_frame_window){0};
+    c->part_credit = *w;
+    c->owed_credit = c->input_credit = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
     if (c->streams_inputs && c->inputs_over && !c->input)
         as_frame_put_end(&l->out, c->core.stream, 0);
@@ -40,7 +39,7 @@ static struct as_part *new_part(const struct as_frame *f, struct as_frame *ret_c
     return p;
 }
 
-/* A part whose bytes are all here, on the loop that wants it: nothing is copied or kept. */
+/* Delivers a part that is complete to a client on this loop: nothing is copied. */
 static const char *deliver_now(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_part p = {.call = c};
@@ -53,7 +52,7 @@ static const char *deliver_now(struct as_link *l, struct as_call *c, const struc
     }
     p.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
-    as_frame_window_consume(&c->parts, p.cost);
+    as_frame_window_consume(&c->part_credit, p.cost);
     c->on_part(c, &p);
     as_arena_reset(&l->scratch);
     return NULL;
@@ -63,7 +62,7 @@ void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
 {
     struct as_part *p = c->part;
 
-    c->part = NULL; /* else it is freed */
+    c->part = NULL; /* as_link_discard_answer would free it */
     as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
     p->msg = (struct as_msg){0};
@@ -72,7 +71,7 @@ void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
     as_fleet_deliver_part(c, p);
 }
 
-/* A part that outlives the read buffer: for another loop, or its body is still to come. */
+/* Copies a part that outlives the read buffer: for another loop, or since its body follows. */
 static const char *store_part(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_frame copy;
@@ -89,7 +88,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     }
     p->tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
-    as_frame_window_consume(&c->parts, p->cost);
+    as_frame_window_consume(&c->part_credit, p->cost);
     if (m.body || !m.body_len) {
         as_fleet_deliver_part(c, p);
         return NULL;
@@ -100,7 +99,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     }
     c->part = p;
     c->rx_msg = m;
-    c->rx_have = 0;
+    c->body_received = 0;
     if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob))
         as_link_drop_part(l, c, m.body_len);
     return NULL;
@@ -121,8 +120,9 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     bool end = f->flags & AS_FRAME_F_END;
     const char *why;
 
-    c->begun = as_loop_now(l->up.fleet->loop); /* a handler that goes on does not hang */
-    /* nobody reads it: not even decoded, and what follows of it is passed over */
+    c->executing_since =
+        as_loop_now(l->up.fleet->loop); /* a handler that sends parts does not hang */
+    /* nobody waits for it: it is not decoded, and its body is discarded */
     if (!as_replica_bind(l->up.replica, &c->core)) {
         c->rx_msg.body_len = UINT64_MAX;
         if (end)
@@ -131,7 +131,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     }
     if (c->result_blob)
         why = "a message inside the body of another";
-    else if (!as_frame_window_is_open(&c->parts))
+    else if (!as_frame_window_is_open(&c->part_credit))
         why = "a message beyond its stream's credit";
     else if (c->client->local && !body_follows(f))
         why = deliver_now(l, c, f);
@@ -148,12 +148,12 @@ void as_link_on_part_body(struct as_link *l, struct as_call *c)
     bool end = l->rx.sink_end;
     struct as_part *p = c->part;
 
-    if (!p || c->core.state != AS_REQ_SENT) { /* passed over */
+    if (!p || c->core.state != AS_REQ_SENT) { /* discarded */
         if (end)
             as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
-    if (c->rx_have == c->rx_msg.body_len) {
+    if (c->body_received == c->rx_msg.body_len) {
         p->blob = c->result_blob;
         as_frame_msg_set_body(&c->rx_msg, &p->msg, p->blob->data);
         c->result_blob = NULL;
@@ -181,22 +181,22 @@ void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as
         as_link_finish_ok(l, c, (struct as_model_times){.service = service});
 }
 
-/* Granted again in halves of the window: a frame for many messages. */
+/* Credit is granted again when half of the window is used up: one frame for many messages. */
 void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
 {
     const struct as_frame_window *all = &l->up.fleet->conf.parts;
     struct as_frame_credit credit;
     size_t had = l->out.bytes;
 
-    c->owed.messages += w->messages;
-    c->owed.bytes += w->bytes;
-    if (2 * c->owed.messages < all->messages && 2 * c->owed.bytes < all->bytes)
+    c->owed_credit.messages += w->messages;
+    c->owed_credit.bytes += w->bytes;
+    if (2 * c->owed_credit.messages < all->messages && 2 * c->owed_credit.bytes < all->bytes)
         return;
-    credit = (struct as_frame_credit){.messages = (uint32_t)c->owed.messages,
-                                      .bytes = (uint64_t)c->owed.bytes};
-    c->parts.messages += c->owed.messages;
-    c->parts.bytes += c->owed.bytes;
-    c->owed = (struct as_frame_window){0};
+    credit = (struct as_frame_credit){.messages = (uint32_t)c->owed_credit.messages,
+                                      .bytes = (uint64_t)c->owed_credit.bytes};
+    c->part_credit.messages += c->owed_credit.messages;
+    c->part_credit.bytes += c->owed_credit.bytes;
+    c->owed_credit = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
     as_link_count_reply(l, had);
     as_link_schedule_flush(l);
@@ -210,15 +210,16 @@ void as_link_send_input(struct as_link *l, struct as_call *c)
     struct as_call *in = c->input;
     int err;
 
-    if (!in || !as_frame_window_is_open(&c->inputs))
+    if (!in || !as_frame_window_is_open(&c->input_credit))
         return;
-    /* the worker reads on: another one would see the rest only */
+    /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
     if (l->tensor_params)
         fixed.tensor_params = in->tensor_params;
-    as_frame_window_consume(&c->inputs, as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
+    as_frame_window_consume(&c->input_credit,
+                            as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
     err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
-    AS_ASSERT(!err); /* that it fits was seen to before */
+    AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
     as_call_release_input(c);
     as_link_schedule_flush(l);
 }
@@ -235,7 +236,7 @@ void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f)
     struct as_frame_credit credit;
 
     if (!c || !c->on_part || !c->streams_inputs || as_frame_get_credit(f, &credit) ||
-        as_frame_window_add(&c->inputs, &credit))
+        as_frame_window_add(&c->input_credit, &credit))
         as_link_protocol_error(l, "malformed CREDIT of a stream");
     else if (c->core.state == AS_REQ_SENT)
         as_link_send_input(l, c);

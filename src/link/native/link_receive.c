@@ -1,4 +1,4 @@
-/* Receiving on a link: reads, frames, and the bodies of large answers straight to their place. */
+/* Receiving on a link: reads, frames, and bodies of large answers, which are read into place. */
 #include "base/err.h"
 #include "link/native/link.h"
 
@@ -12,7 +12,7 @@ static as_ns now_of(const struct as_link *l)
 
 /* --- answers --- */
 
-/* The worker ended the stream with this outcome; the call's verdict fields are set. Every stream
+/* The worker ended the stream with this outcome; the call's outcome fields are set. Every stream
  * ends here, in as_link_end or in on_returned. The table forgets it first, so that a second answer
  * finds nothing. */
 void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_times t, bool retry)
@@ -23,7 +23,7 @@ void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_t
 
 void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
 {
-    if (c->core.state == AS_REQ_SENT) { /* else its verdict may be with another loop already */
+    if (c->core.state == AS_REQ_SENT) { /* else its outcome may be on its way to the home loop */
         c->err = 0;
         c->status = 0;
         c->message = (struct as_str){0};
@@ -43,7 +43,7 @@ static void deliver_result(struct as_link *l, struct as_call *c, const struct as
     as_link_finish_call(l, c, t, false);
 }
 
-/* An answer that was dropped has been passed over. */
+/* The answer was dropped, and its bytes have been discarded. */
 static void deliver_dropped(struct as_link *l, struct as_call *c)
 {
     c->status = 0;
@@ -51,7 +51,8 @@ static void deliver_dropped(struct as_link *l, struct as_call *c)
     as_link_finish_call(l, c, (struct as_model_times){0}, false);
 }
 
-/* A large answer that nobody waits for any more keeps its place in the table, without memory. */
+/* An open request that nobody waits for any more stays in the table, without memory for its answer.
+ */
 static bool is_awaited(const struct as_call *c)
 {
     return c->core.state == AS_REQ_SENT;
@@ -67,8 +68,8 @@ const char *as_link_decode(const struct as_frame *f, struct as_arena *a, struct 
     return ret_m->id.n ? "an answer with a request id" : NULL;
 }
 
-/* There is no room for the answer. The worker sends it all the same, since others' answers follow
- * on the link, which must not wait for this client; its bytes are passed over. */
+/* There is no memory for the answer. Its bytes are read and discarded, since other answers follow
+ * on the link and must not wait for this client. */
 static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t n)
 {
     as_link_discard_answer(l, c);
@@ -77,9 +78,8 @@ static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t 
     c->err = err == AS_EFULL ? AS_EUNTAKEN : err;
 }
 
-/* A message whose body follows in DATA frames: the table is kept, and room made for the first of
- * it.
- */
+/* A message whose body follows in DATA frames: copies its head, and allocates the first piece of
+ * the body. */
 static const char *begin_large(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     struct as_frame copy = *f;
@@ -90,7 +90,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
 
     if (f->flags & AS_FRAME_F_END)
         return "a message without its body has END";
-    /* the table outlives the read buffer: the body comes in later reads */
+    /* the head must outlive the read buffer, since the body comes in later reads */
     p = as_arena_alloc(c->arena, f->n, 8);
     if (!p)
         return "out of memory";
@@ -101,7 +101,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return why;
     if (m.body || !m.body_len)
         return "message without END";
-    /* checked before memory is taken: the worker sizes it */
+    /* checked before memory is allocated, since the worker chose the size */
     if (m.body_len > l->up.fleet->conf.max_message)
         return "answer over the message limit";
     err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob);
@@ -110,11 +110,11 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return NULL;
     }
     c->rx_msg = m;
-    c->rx_have = 0;
+    c->body_received = 0;
     return NULL;
 }
 
-/* A copy for another loop, which outlives the read buffer. NULL: there is no room for it. */
+/* A copy for another loop, since the read buffer is used again. NULL: no memory; it was dropped. */
 static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const struct as_frame *f)
 {
     uint8_t *p = NULL;
@@ -152,10 +152,10 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
         return;
     }
     if (!is_awaited(c) && !(f->flags & AS_FRAME_F_END)) {
-        c->rx_msg.body_len = UINT64_MAX; /* its DATA is passed over until END */
+        c->rx_msg.body_len = UINT64_MAX; /* its DATA is discarded until END */
         return;
     }
-    /* not even decoded: the slot is free, which is all that matters now */
+    /* nobody waits for it: only the slot matters, so it is not decoded */
     if (!is_awaited(c)) {
         as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
@@ -191,14 +191,14 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     }
     t.service = e.service;
     if (c->core.batch && !(e.flags & AS_ERROR_F_STARTED))
-        c->core.batch->items -= c->core.items; /* the handler had the others only */
-    /* Its verdict may still be on its way to another loop: nothing of it is touched any more. */
+        c->core.batch->items -= c->core.items; /* the handler got only the others */
+    /* its outcome may be on its way to the home loop: it must not be changed any more */
     if (!is_awaited(c)) {
         as_link_finish_call(l, c, t, false);
         return;
     }
     as_link_discard_answer(l, c);
-    /* a worker that says both is held to the worse */
+    /* of "started" and "retry" the worse counts: it was started */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
     c->err = AS_EHANDLER;
     c->status = e.code;
@@ -231,7 +231,7 @@ static void on_body_complete(struct as_link *l)
         deliver_dropped(l, c);
         return;
     }
-    if (c->rx_have != c->rx_msg.body_len) {
+    if (c->body_received != c->rx_msg.body_len) {
         as_link_protocol_error(l, "END before the body was complete");
         return;
     }
@@ -239,7 +239,7 @@ static void on_body_complete(struct as_link *l)
     deliver_result(l, c, &c->rx_msg);
 }
 
-/* So much of the body has come, or is announced by a frame. False: it is dropped. */
+/* Makes room for `need` bytes of the body. False: there is none, and the answer was dropped. */
 static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
 {
     uint64_t len = c->rx_msg.body_len;
@@ -256,7 +256,7 @@ static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need
     return false;
 }
 
-/* Starts a continuation frame of which only the header must be there yet. */
+/* Starts a continuation frame as soon as its header is here. NULL, or what is wrong with it. */
 static const char *begin_body(struct as_link *l, const struct as_frame *f)
 {
     struct as_call *c = as_link_find_call(l, f->stream);
@@ -269,14 +269,14 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
         AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     l->rx.sink = NULL;
-    if (!c->result_blob) /* passed over: nobody waits */
+    if (!c->result_blob) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
-    if (f->n > c->rx_msg.body_len - c->rx_have)
-        return "more DATA than the message said";
-    if (!make_room_for_body(l, c, c->rx_have + f->n))
+    if (f->n > c->rx_msg.body_len - c->body_received)
+        return "more DATA than the message announced";
+    if (!make_room_for_body(l, c, c->body_received + f->n))
         return NULL;
-    l->rx.sink = c->result_blob->data + c->rx_have;
-    c->rx_have += f->n;
+    l->rx.sink = c->result_blob->data + c->body_received;
+    c->body_received += f->n;
     return NULL;
 }
 
@@ -294,7 +294,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
     for (uint32_t i = 0; i < n; i++) {
         struct as_call *c = as_link_find_call(l, ids[i]);
 
-        /* one whose answer has begun was started, whatever the worker says now */
+        /* a request whose answer has begun was started, so it cannot be returned */
         if (!c || !c->core.recalled || c->core.bound || c->result_blob || c->rx_msg.body_len) {
             as_link_protocol_error(l, "RETURNED for a stream that was not recalled");
             return;
@@ -341,7 +341,7 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         l->goodbye = true;
         as_link_update_rotation(l);
         break;
-    case AS_FRAME_STARTED: /* a hint; the status page is the truth */
+    case AS_FRAME_STARTED: /* a hint only; the status page is authoritative */
         break;
     default:
         as_link_protocol_error(l, as_frame_handling_of(f) == AS_FRAME_REFUSE
@@ -394,7 +394,7 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
 
 /* --- bytes --- */
 
-/* Takes what is in the buffer for the current continuation frame. */
+/* Copies what the buffer has for the current continuation frame. */
 static void fill_sink(struct as_link *l)
 {
     struct as_link_rx *rx = &l->rx;
@@ -412,14 +412,14 @@ static void fill_sink(struct as_link *l)
     }
 }
 
-/* One frame out of the buffer. False: more bytes are needed, or the link has ended. */
+/* Handles one frame of the buffer. False: more bytes are needed, or the link has ended. */
 static bool parse_frame(struct as_link *l)
 {
     struct as_link_rx *rx = &l->rx;
     struct as_frame f;
     int64_t n;
 
-    /* padding of the last frame, which may end in another read than its payload */
+    /* padding of the last frame, which may come with a later read than its payload */
     if (rx->skip) {
         size_t k = AS_MIN(rx->skip, rx->end - rx->at);
 
@@ -433,8 +433,7 @@ static bool parse_frame(struct as_link *l)
         fill_sink(l);
         return !l->ended;
     }
-    /* the header alone tells a large body from a whole frame: its bytes should not pass through
-     * this buffer */
+    /* the header shows whether a body follows, whose bytes should not go through this buffer */
     n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
     if (n < 0) {
         as_link_protocol_error(l, "malformed frame header");
@@ -467,13 +466,13 @@ static bool parse_frame(struct as_link *l)
     return !l->ended;
 }
 
-/* Room for the next read, with the rest of a cut frame at an aligned offset. False: out of memory.
- */
+/* Makes room for the next read, and moves an incomplete frame to an aligned offset. False: out of
+ * memory. */
 static bool make_room(struct as_link_rx *rx)
 {
     size_t rest = rx->end - rx->at, to = 0;
 
-    /* in the middle of a frame the buffer is empty: it starts where the stream stands, modulo 64 */
+    /* inside a payload the buffer is empty: the next byte goes to the stream offset modulo 64 */
     if (rx->sink_left)
         to = -(rx->sink_pad + (rx->sink ? 0 : rx->sink_left)) % AS_FRAME_ALIGN;
     else if (rx->skip)
@@ -504,7 +503,7 @@ static int64_t read_socket(struct as_link *l)
 
     if (!make_room(rx))
         return AS_ENOMEM;
-    /* descriptors are taken only in the greeting; later ones are closed by the kernel */
+    /* descriptors are accepted only before HELLO; the kernel closes later ones */
     if (l->state == AS_LINK_HELLO) {
         n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);
         if (fd >= 0) {
@@ -522,7 +521,7 @@ static int64_t read_socket(struct as_link *l)
             rx->end += (size_t)n;
         return n;
     }
-    /* body and whatever follows it with one system call */
+    /* the rest of the body, and what follows it, with one system call */
     iov[0] = (struct iovec){rx->sink, rx->sink_left};
     iov[1] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
     n = as_sock_readv(&l->sock, iov, 2);
@@ -547,11 +546,11 @@ int as_link_read(struct as_link *l)
 
     if (l->ended || l->sock.closing)
         return -1;
-    if (l->said.before + l->said.behind > AS_LINK_REPLY_BACKLOG_MAX) {
-        as_link_protocol_error(l, "does not read what its own frames are answered");
+    if (l->reply_backlog.before + l->reply_backlog.behind > AS_LINK_REPLY_BACKLOG_MAX) {
+        as_link_protocol_error(l, "does not read the replies to its own frames");
         return -1;
     }
-    /* One read per event, however much there is: a link that floods does not starve the others.
+    /* One read per event, so that a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
     n = read_socket(l);
     if (l->ended)

@@ -1,4 +1,5 @@
-/* The table of open streams of a link: ids are 1, 3, 5 …, so that a ring of pointers is enough. */
+/* The table of open requests of a link. Stream numbers are 1, 3, 5 …, so a ring of pointers does.
+ */
 #include "link/native/link.h"
 
 static size_t call_index(const struct as_link *l, uint64_t stream)
@@ -44,7 +45,7 @@ void as_link_add_call(struct as_link *l, struct as_call *c)
 {
     c->core.stream = l->next_stream;
     l->next_stream += 2;
-    /* one old stream may hold a slot while the ids go round: the ring grows until it does not */
+    /* a long-running request may still have this place: grow until the place is free */
     while (l->calls[call_index(l, c->core.stream)])
         grow_calls(l);
     l->calls[call_index(l, c->core.stream)] = c;

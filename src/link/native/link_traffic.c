@@ -1,7 +1,10 @@
-/* What a deployment says of other versions' requests and of its own (TRAFFIC): each of its workers
- * says it, and the last word counts. One that is being set up is heard when its first model is
- * registered, if it is the first of its deployment, so that a canary is never the default version
- * for a moment; else when it is ready, so that an update that never gets there changes nothing. */
+/* TRAFFIC frames: what a deployment declares about canary, mirror and fallback.
+ *
+ * Each of its workers declares it, and the last declaration counts. The first worker of a
+ * deployment is heard when it registers its first model, so that a canary is never the default
+ * version, not even for a moment. A worker of an update is heard when it is READY, so that an
+ * update that fails changes nothing.
+ */
 #include "base/err.h"
 #include "link/native/link.h"
 
@@ -28,7 +31,7 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
         return;
     }
     if (t.fallback.n && as_registry_check_deployment(t.fallback, &why)) {
-        as_link_protocol_error(l, "TRAFFIC with a fallback that no deployment can be called");
+        as_link_protocol_error(l, "TRAFFIC with a fallback that is no valid deployment name");
         return;
     }
     if (t.fallback.n)
@@ -45,7 +48,7 @@ void as_link_apply_traffic(struct as_link *l)
         apply_traffic(l);
 }
 
-/* An update that is taken back leaves the words of those that stay. */
+/* After an update that was taken back, the newest declaration of the remaining workers counts. */
 void as_link_restore_traffic(const struct as_link *gone)
 {
     const struct as_link *last = NULL;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define SCHEME  "unix://"
-#define QUIET   AS_SEC /* between two log lines about one worker's faults */
-#define VERSION AS_STR("1")
+#define SCHEME             "unix://"
+#define FAULT_LOG_INTERVAL AS_SEC /* between two log lines about faults of one worker */
+#define VERSION            AS_STR("1")
 
 static struct as_simple *simple_of_upstream(struct as_upstream *u)
 {
@@ -22,10 +22,10 @@ static as_ns now_of(const struct as_simple *s)
     return as_loop_now(s->up.fleet->loop);
 }
 
-/* Heartbeats go to the dispatcher that relieves us. */
+/* During a handover heartbeats go to the new dispatcher, so none are expected here. */
 static struct as_lease_conf lease_conf(const struct as_fleet *f)
 {
-    bool yields = f->simple && f->simple->fewer;
+    bool yields = f->simple && f->simple->on_fewer;
 
     return (struct as_lease_conf){.heartbeat = yields ? 0 : f->conf.heartbeat_timeout,
                                   .grace = f->conf.grace};
@@ -38,16 +38,16 @@ void as_simple_log_fault(struct as_simple *s, const char *what, struct as_str re
     as_ns now = now_of(s);
     char reason[320], id[128];
 
-    if (s->complained && now - s->complained < QUIET) {
-        s->faults++;
+    if (s->fault_logged_at && now - s->fault_logged_at < FAULT_LOG_INTERVAL) {
+        s->unlogged_faults++;
         return;
     }
     as_log_event(s->up.fleet->log, AS_LOG_WARN, "worker_fault",
                  "replica=%s deployment=%s reason=%s request=%s unlogged=%u", s->worker,
                  s->up.deploy->name, as_log_quote(reason, sizeof(reason), as_str_of(what)),
-                 as_log_quote(id, sizeof(id), request), s->faults);
-    s->complained = now;
-    s->faults = 0;
+                 as_log_quote(id, sizeof(id), request), s->unlogged_faults);
+    s->fault_logged_at = now;
+    s->unlogged_faults = 0;
 }
 
 /* --- the end --- */
@@ -70,7 +70,7 @@ static void on_timer_closed(struct as_timer *t)
     as_simple_unref(AS_CONTAINER(t, struct as_simple, timer));
 }
 
-/* since: as as_fleet_remove_upstream. */
+/* since: see as_fleet_remove_upstream. */
 static void end(struct as_simple *s, const char *reason, as_ns since)
 {
     struct as_fleet *f = s->up.fleet;
@@ -92,7 +92,7 @@ static void end(struct as_simple *s, const char *reason, as_ns since)
     as_timer_close(&s->timer, on_timer_closed);
 }
 
-/* Nothing new is sent; nobody can speak of it any more. */
+/* It gets no new requests, and cannot be found any more. */
 static void start_leaving(struct as_simple *s)
 {
     s->leaving = true;
@@ -111,7 +111,7 @@ void as_simple_on_call_finished(struct as_simple *s)
 
 /* --- in and out of the rotation --- */
 
-/* The lease has changed: what follows from it. */
+/* The state of the lease has changed: ends the worker, or takes it out of the rotation or back. */
 static void on_lease_changed(struct as_simple *s, const char *reason)
 {
     struct as_fleet *f = s->up.fleet;
@@ -136,7 +136,7 @@ void as_simple_schedule(struct as_simple *s, as_ns when)
         as_timer_set(&s->timer, when);
 }
 
-/* Who leaves is not asked for heartbeats: what it holds may take its time. */
+/* A worker that leaves needs no heartbeats: its requests may take as long as they need. */
 static void schedule_lease(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
@@ -157,8 +157,8 @@ void as_simple_on_alive(struct as_simple *s)
 {
     struct as_lease_conf conf = lease_conf(s->up.fleet);
 
-    s->answered = now_of(s);
-    if (!s->leaving && as_lease_connected(&s->lease, &conf, s->answered))
+    s->alive_at = now_of(s);
+    if (!s->leaving && as_lease_connected(&s->lease, &conf, s->alive_at))
         on_lease_changed(s, "");
     schedule_lease(s);
 }
@@ -172,17 +172,19 @@ void as_simple_on_heartbeat(struct as_simple *s)
     schedule_lease(s);
 }
 
-/* Connects, only to see whether it can. */
+/* Connects only to see whether somebody listens. */
 static void probe_socket(struct as_simple *s)
 {
     const char *why;
     int fd, err;
 
-    err = as_folder_socket_connect(s->up.fleet->conf.worker_dir, s->rest, &fd, &s->pid, &why);
+    err =
+        as_folder_socket_connect(s->up.fleet->conf.worker_dir, s->socket_path, &fd, &s->pid, &why);
     if (!err) {
         close(fd);
         as_simple_on_alive(s);
-    } else if (err != AS_EAGAIN && err != AS_ENOMEM) { /* full, or a want of our own */
+    } else if (err != AS_EAGAIN &&
+               err != AS_ENOMEM) { /* else its backlog is full, or we lack memory */
         as_simple_on_connect_failed(s, why);
     }
 }
@@ -216,7 +218,7 @@ static void on_timer(struct as_timer *t)
     schedule_lease(s);
 }
 
-/* --- what core decides --- */
+/* --- what core decides: struct as_upstream_ops --- */
 
 static void op_send(struct as_upstream *u, struct as_call *c)
 {
@@ -228,18 +230,18 @@ static void op_cancel(struct as_upstream *u AS_UNUSED, struct as_call *c, int re
     as_simple_conn_cancel(c->conn);
 }
 
-/* A part of an answer is its connection's until it is whole. */
-static void op_pass_over(struct as_upstream *u AS_UNUSED, struct as_call *c AS_UNUSED)
+/* An incomplete answer belongs to its connection. */
+static void op_discard_answer(struct as_upstream *u AS_UNUSED, struct as_call *c AS_UNUSED)
 {
 }
 
-/* There is no way to tell it; core sends it nothing new. */
+/* The protocol cannot say it; core sends nothing new anyway. */
 static void op_drain(struct as_upstream *u AS_UNUSED)
 {
 }
 
-/* The other one is told of it: as_simple_each_registration. */
-static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
+/* The new dispatcher gets the registration: as_simple_each_registration. */
+static bool op_hand_over(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED)
 {
     return true;
 }
@@ -247,11 +249,11 @@ static bool op_move(struct as_upstream *u AS_UNUSED, uint32_t *foreign AS_UNUSED
 static void op_tick(struct as_upstream *u, as_ns now)
 {
     struct as_simple *s = simple_of_upstream(u);
-    bool quiet = !s->n_conns && now - s->answered >= s->up.fleet->conf.ping_interval;
+    bool quiet = !s->n_conns && now - s->alive_at >= s->up.fleet->conf.ping_interval;
 
     if (s->leaving)
         return;
-    /* a connection that is open shows its end by itself */
+    /* an open connection reports its end by itself */
     if (s->lease.refused || (s->lease.state == AS_LEASE_LIVE && quiet))
         probe_socket(s);
 }
@@ -268,7 +270,7 @@ static const char *state_name(const struct as_simple *s)
     return s->lease.state == AS_LEASE_LIVE ? "ready" : "lost";
 }
 
-static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
+static void op_fill_status(struct as_upstream *u, struct as_fleet_replica *ret_r)
 {
     const struct as_simple *s = simple_of_upstream(u);
 
@@ -280,17 +282,17 @@ static void op_show(struct as_upstream *u, struct as_fleet_replica *ret_r)
     ret_r->heard = s->lease.heard;
 }
 
-/* Its replicas are given neither batches nor more than their slots hold, and no streams. */
+/* No batches, no prefetch and no streams. */
 static const struct as_upstream_ops ops = {
     .kind = "simple",
     .send = op_send,
     .cancel = op_cancel,
-    .pass_over = op_pass_over,
+    .discard_answer = op_discard_answer,
     .drain = op_drain,
-    .move = op_move,
+    .hand_over = op_hand_over,
     .tick = op_tick,
     .stop = op_stop,
-    .show = op_show,
+    .fill_status = op_fill_status,
 };
 
 /* --- registration --- */
@@ -318,22 +320,22 @@ static bool is_worker_id(struct as_str s)
     return s.n >= 1 && s.n <= AS_NAME_MAX;
 }
 
-/* A registration being made. */
-struct join {
+/* A registration in progress. */
+struct registration {
     struct as_fleet *f;
-    struct as_simple_registration o; /* with what was left out */
-    struct as_str path, rest;        /* of its address */
-    struct as_simple *old;           /* that it replaces, or NULL */
+    struct as_simple_registration o; /* with defaults for what was left out */
+    struct as_str path, socket_path; /* of its address: absolute, and below the folder */
+    struct as_simple *old;           /* the registration that it replaces, or NULL */
     struct as_fleet_deployment *d;
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2]; /* of the deployment */
-    uint64_t epoch; /* that it had with the dispatcher before us; 0: it is new */
+    uint64_t epoch;                              /* its epoch at the old dispatcher; 0: it is new */
     int fd;
     uint32_t pid, target;
     char *why;
     size_t cap;
 };
 
-static int check_names(struct join *j)
+static int check_names(struct registration *j)
 {
     struct as_frame_register *m = &j->o.model;
     const char *text;
@@ -359,7 +361,7 @@ static int check_names(struct join *j)
     return 0;
 }
 
-static int check_address(struct join *j)
+static int check_address(struct registration *j)
 {
     struct as_str a = j->o.address, scheme = AS_STR(SCHEME);
     const char *text, *dir = j->f->conf.worker_dir;
@@ -371,9 +373,9 @@ static int check_address(struct join *j)
         return refuse(j->why, j->cap, AS_EDENIED,
                       "worker_address: there is no --worker-socket-dir");
     j->path = (struct as_str){a.p + scheme.n, a.n - scheme.n};
-    err = as_folder_socket_relative_path(dir, j->path, &j->rest, &text);
+    err = as_folder_socket_relative_path(dir, j->path, &j->socket_path, &text);
     if (!err)
-        err = as_folder_socket_connect(dir, j->rest, &j->fd, &j->pid, &text);
+        err = as_folder_socket_connect(dir, j->socket_path, &j->fd, &j->pid, &text);
     if (err)
         return refuse(j->why, j->cap, err,
                       "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
@@ -381,14 +383,14 @@ static int check_address(struct join *j)
     return 0;
 }
 
-/* Each worker has its own number of slots, and the model no cap beside that. */
-static int try_register(struct join *j)
+/* Each worker has its own number of slots, which is the only limit of the model. */
+static int try_register(struct registration *j)
 {
     struct as_frame_register m = j->o.model;
     const char *text;
     int err;
 
-    j->d = as_fleet_deployment(j->f, as_str_of(j->name));
+    j->d = as_fleet_get_deployment(j->f, as_str_of(j->name));
     if (!j->d)
         return refuse(j->why, j->cap, AS_EFULL, "too many deployments");
     as_fleet_add_upstream(j->d);
@@ -402,13 +404,13 @@ static int try_register(struct join *j)
                   text && text[0] ? text : as_err_text(err));
 }
 
-static int register_model(struct join *j)
+static int register_model(struct registration *j)
 {
     int err = try_register(j);
     bool alone = j->old && j->d && j->old->up.deploy == j->d && j->d->n_upstreams == 1 &&
                  !as_fleet_flag(&j->d->expected);
 
-    /* what it contradicts is only its own former word */
+    /* it contradicts only its own earlier registration */
     if (err != AS_EEXISTS || !alone)
         return err;
     j->old->leaving = true;
@@ -418,13 +420,13 @@ static int register_model(struct join *j)
     return try_register(j);
 }
 
-static struct as_simple *new_simple(struct join *j)
+static struct as_simple *new_simple(struct registration *j)
 {
     struct as_fleet *f = j->f;
     struct as_simple *s = as_xalloc(sizeof(*s));
     const struct as_frame_register *m = &j->o.model;
 
-    as_simple_registry(f);
+    as_simple_registry_get(f);
     s->up.ops = &ops;
     s->up.fleet = f;
     s->up.deploy = j->d;
@@ -433,26 +435,27 @@ static struct as_simple *new_simple(struct join *j)
     s->model = as_str_dup(m->name);
     s->version = as_str_dup(m->version);
     s->address = as_str_dup(j->o.address);
-    s->rest = (struct as_str){s->address + (j->rest.p - j->o.address.p), j->rest.n};
-    s->epoch = j->epoch ? j->epoch : ++f->registration;
+    s->socket_path =
+        (struct as_str){s->address + (j->socket_path.p - j->o.address.p), j->socket_path.n};
+    s->epoch = j->epoch ? j->epoch : ++f->simple_epoch;
     s->pid = j->pid;
     s->slots = m->budget;
     s->lent = j->epoch ? s->slots : 0;
-    s->answered = as_loop_now(f->loop);
+    s->alive_at = as_loop_now(f->loop);
     s->handles = 1;
-    as_list_init(&s->known);
+    as_list_init(&s->registry_node);
     as_list_init(&s->waiting);
     as_list_init(&s->busy);
     as_list_init(&s->idle);
-    as_lease_init(&s->lease, s->answered);
+    as_lease_init(&s->lease, s->alive_at);
     as_timer_init(&s->timer, f->loop, on_timer);
     as_buf_init(&s->encoded);
     as_simple_save_registration(s, m);
     return s;
 }
 
-/* Its first requests may be sent before this returns. */
-static void admit(struct join *j, struct as_simple *s)
+/* Puts it into the rotation: its first requests may be sent before this returns. */
+static void admit(struct registration *j, struct as_simple *s)
 {
     struct as_fleet *f = j->f;
 
@@ -465,7 +468,7 @@ static void admit(struct join *j, struct as_simple *s)
     as_log_event(f->log, AS_LOG_INFO, "worker_ready",
                  "replica=%s kind=simple deployment=%s pid=%u slots=%u epoch=%llu", s->worker,
                  j->d->name, s->pid, s->slots, (unsigned long long)s->epoch);
-    as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->answered);
+    as_replica_grant(s->up.replica, s->slots - s->lent, 0, s->alive_at);
     as_fleet_update_ready(j->d);
     as_fleet_set_registered(j->d);
     if (j->old)
@@ -475,7 +478,7 @@ static void admit(struct join *j, struct as_simple *s)
 static int join(struct as_fleet *f, const struct as_simple_registration *o, uint64_t epoch,
                 uint64_t *ret_epoch, char *why, size_t cap)
 {
-    struct join j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
+    struct registration j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
     struct as_simple *s;
     int err = check_names(&j);
 

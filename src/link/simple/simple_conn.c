@@ -1,4 +1,4 @@
-/* Connections to simple workers: one request at a time, used again while they are sound. */
+/* Connections to simple workers: one request at a time, and used again if the answer allows it. */
 #include "base/err.h"
 #include "io/socket/folder_socket.h"
 #include "link/simple/simple_internal.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define RETRY (2 * AS_MS) /* a listener whose backlog is full is asked again */
+#define RETRY (2 * AS_MS) /* between two attempts to connect while the backlog is full */
 #define WHY   256
 
 static as_ns now_of(const struct as_simple *s)
@@ -20,7 +20,7 @@ static struct as_simple_stat *stat_of(const struct as_simple *s)
     return &s->up.fleet->simple->stat;
 }
 
-/* --- life --- */
+/* --- creating and closing --- */
 
 static void set_state(struct as_simple_conn *conn, enum as_simple_conn_state to)
 {
@@ -47,7 +47,7 @@ static struct as_simple_conn *conn_new(struct as_simple *s)
     as_list_init(&conn->node);
     as_task_init(&conn->turn, on_turn);
     as_outq_init(&conn->out);
-    conn->sock.closing = true; /* until it is open there is nothing to close */
+    conn->sock.closing = true; /* there is nothing to close until it is open */
     s->n_conns++;
     return conn;
 }
@@ -61,7 +61,7 @@ static void on_closed(struct as_sock *sock)
     as_simple_unref(s);
 }
 
-/* conn is not to be touched afterwards. `counter`: why. */
+/* conn may be freed by this. counter: the reason, in struct as_simple_stat. */
 static void conn_close(struct as_simple_conn *conn, uint64_t *counter)
 {
     AS_ASSERT(!conn->call);
@@ -95,7 +95,7 @@ static void finish_call(struct as_simple *s, struct as_call *c, as_ns service, b
     as_simple_on_call_finished(s);
 }
 
-/* Its verdict may be with another loop already. */
+/* In another state its outcome may be on its way to the home loop already. */
 static bool is_awaited(const struct as_call *c)
 {
     return c->core.state == AS_REQ_SENT;
@@ -114,7 +114,7 @@ static void set_verdict(struct as_call *c, int err, uint32_t status, struct as_s
     }
 }
 
-/* The worker does not have it: another may, or the same again. */
+/* The worker has not read the request: it may be sent again, to this worker or another. */
 static void return_to_core(struct as_simple_conn *conn, uint64_t *counter)
 {
     struct as_simple *s = conn->worker;
@@ -125,16 +125,15 @@ static void return_to_core(struct as_simple_conn *conn, uint64_t *counter)
     finish_call(s, c, 0, true);
 }
 
-/* The connection is of no use any more, with its request in hand. reset: the kernel said that the
- * worker left bytes of ours unread. */
+/* The connection ended during a request. reset: the worker left bytes of it unread. */
 static void lose_connection(struct as_simple_conn *conn, bool reset, uint64_t *counter)
 {
     struct as_simple *s = conn->worker;
     bool begun = as_simple_frame_begun(&conn->rx);
-    bool had_all = begun || (!conn->out.bytes && !reset);
+    bool read_all = begun || (!conn->out.bytes && !reset);
     struct as_call *c = conn->call;
 
-    if (!had_all) {
+    if (!read_all) {
         return_to_core(conn, counter);
         return;
     }
@@ -163,7 +162,7 @@ static void drop_answer(struct as_simple_conn *conn, int err)
     finish_call(s, c, 0, false);
 }
 
-/* The worker broke the rules: its client is told so, and nothing more comes from there. */
+/* The worker broke the protocol: its client gets an error, and the connection is closed. */
 static void refuse(struct as_simple_conn *conn, const char *why)
 {
     struct as_simple *s = conn->worker;
@@ -180,18 +179,18 @@ static void refuse(struct as_simple_conn *conn, const char *why)
 
 /* --- answers --- */
 
-static void rest(struct as_simple_conn *conn)
+static void make_idle(struct as_simple_conn *conn)
 {
     struct as_simple *s = conn->worker;
     as_ns idle = s->up.fleet->conf.simple_idle;
 
     set_state(conn, AS_SIMPLE_IDLE);
-    conn->rests = now_of(s);
+    conn->idle_since = now_of(s);
     if (idle)
-        as_simple_schedule(s, conn->rests + idle);
+        as_simple_schedule(s, conn->idle_since + idle);
 }
 
-/* For another loop the bytes must outlive the read buffer. 0, AS_EFULL, AS_ENOMEM. */
+/* For another loop: copies the message out of the read buffer. 0, AS_EFULL, AS_ENOMEM. */
 static int copy_message(struct as_simple_conn *conn, struct as_str *message)
 {
     struct as_call *c = conn->call;
@@ -229,7 +228,7 @@ static void set_result(struct as_call *c, const struct as_simple_answer *a,
     conn->rx.blob = NULL;
 }
 
-/* A whole message has come, and `behind` bytes that nobody asked for. */
+/* A message is complete, and `behind` bytes follow that nobody asked for. */
 static void on_message(struct as_simple_conn *conn, struct as_str message, size_t behind)
 {
     struct as_simple *s = conn->worker;
@@ -237,10 +236,10 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     struct as_simple_answer a;
     struct as_call *c = conn->call;
     char why[WHY];
-    bool sound;
+    bool reusable;
     int err;
 
-    AS_ASSERT(is_awaited(c)); /* else its connection is not listened to any more */
+    AS_ASSERT(is_awaited(c)); /* else the connection is not read any more */
     err = copy_message(conn, &message);
     if (!err)
         err = as_simple_frame_parse(message, conn->id, c->arena, &a, why, sizeof(why));
@@ -252,42 +251,42 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
         return;
     if (behind)
         as_simple_log_fault(s, "two answers to one request", conn->id);
-    sound = a.has_id && !behind && !conn->out.bytes;
+    reusable = a.has_id && !behind && !conn->out.bytes;
     set_result(c, &a, conn);
-    s->answered = now;
+    s->alive_at = now;
     detach_call(conn);
     as_simple_frame_reset(&conn->rx);
-    /* first: what waits can take its place */
-    if (sound && !s->leaving)
-        rest(conn);
+    /* before the answer, so that a queued request can use the connection */
+    if (reusable && !s->leaving)
+        make_idle(conn);
     else
         conn_close(conn, behind       ? &stat_of(s)->refused
                          : s->leaving ? &stat_of(s)->left
                                       : &stat_of(s)->single);
-    /* the worker does not say how long it took */
+    /* the protocol does not report the service time: ours includes the way */
     finish_call(s, c, now > c->core.sent ? now - c->core.sent : 0, false);
 }
 
-/* 1: *ret_message is complete; 0: not yet; else as as_sock_read and as_simple_frame_receive. */
+/* 1: *ret_message is complete; 0: not yet; else the error of a read. */
 static int64_t read_answer(struct as_simple_conn *conn, struct as_str *ret_message,
                            size_t *ret_behind)
 {
     struct as_simple *s = conn->worker;
-    struct as_simple_registry *roster = s->up.fleet->simple;
+    struct as_simple_registry *registry = s->up.fleet->simple;
     size_t room = 0;
     uint8_t *p = as_simple_frame_buffer(&conn->rx, &room);
-    struct iovec iov[] = {{p, room}, {roster->rx, sizeof(roster->rx)}};
+    struct iovec iov[] = {{p, room}, {registry->rx, sizeof(registry->rx)}};
     int64_t n;
     int err;
 
     if (!p) {
-        n = as_sock_read(&conn->sock, roster->rx, sizeof(roster->rx));
+        n = as_sock_read(&conn->sock, registry->rx, sizeof(registry->rx));
         if (n <= 0)
             return n;
-        return as_simple_frame_receive(&conn->rx, roster->rx, (size_t)n,
+        return as_simple_frame_receive(&conn->rx, registry->rx, (size_t)n,
                                        s->up.fleet->conf.max_message, ret_message, ret_behind);
     }
-    /* the second takes what there is no room for yet, and shows what should not be there */
+    /* the second buffer gets what follows the body, which should be nothing */
     n = as_sock_readv(&conn->sock, iov, 2);
     if (n <= 0)
         return n;
@@ -295,7 +294,7 @@ static int64_t read_answer(struct as_simple_conn *conn, struct as_str *ret_messa
     if ((size_t)n <= room || err < 0)
         return err;
     if (err == 0)
-        return as_simple_frame_receive(&conn->rx, roster->rx, (size_t)n - room,
+        return as_simple_frame_receive(&conn->rx, registry->rx, (size_t)n - room,
                                        s->up.fleet->conf.max_message, ret_message, ret_behind);
     *ret_behind = (size_t)n - room;
     return 1;
@@ -326,7 +325,7 @@ static void on_answer(struct as_simple_conn *conn)
     }
 }
 
-/* Nothing is expected: the worker has ended it, or sends what nobody asked for. */
+/* An idle connection is readable: the worker has closed it, or sends bytes without a request. */
 static void on_idle_readable(struct as_simple_conn *conn)
 {
     struct as_simple *s = conn->worker;
@@ -357,9 +356,9 @@ static void on_event(struct as_sock *sock, int events)
         on_idle_readable(conn);
 }
 
-/* --- requests that begin --- */
+/* --- sending requests --- */
 
-/* The ids that clients gave, as far as they may still come back as somebody else's answer. */
+/* Whether one of the last ids was this one: a second answer to it could still come. */
 static bool has_sent_id(const struct as_simple_conn *conn, struct as_str id)
 {
     uint64_t hash = as_str_hash(id);
@@ -378,7 +377,7 @@ static struct as_simple_conn *choose_conn(struct as_simple *s, struct as_str id)
     if (!as_list_empty(&s->idle)) {
         conn = AS_LIST_ENTRY(s->idle.next, struct as_simple_conn, node);
         if (!id.n || !has_sent_id(conn, id)) {
-            conn->used = true;
+            conn->was_idle = true;
             set_state(conn, AS_SIMPLE_BUSY);
             return conn;
         }
@@ -394,7 +393,7 @@ static void remember_id(struct as_simple_conn *conn, struct as_str id)
     conn->ids[conn->n_ids++ % AS_SIMPLE_IDS] = as_str_hash(id);
 }
 
-static void name(struct as_simple_conn *conn, struct as_call *c)
+static void set_request_id(struct as_simple_conn *conn, struct as_call *c)
 {
     struct as_simple *s = conn->worker;
 
@@ -408,7 +407,7 @@ static void name(struct as_simple_conn *conn, struct as_call *c)
                                   (unsigned long long)s->epoch, (unsigned long long)s->stream);
 }
 
-/* In the middle of core: what goes wrong is told with the end of the turn. */
+/* Called by core: errors are handled at the end of the turn (on_turn). */
 void as_simple_conn_send(struct as_simple *s, struct as_call *c)
 {
     struct as_simple_conn *conn = choose_conn(s, c->msg.id);
@@ -420,7 +419,7 @@ void as_simple_conn_send(struct as_simple *s, struct as_call *c)
     conn->cancelled = false;
     conn->rx.payer = c->payer;
     c->dropped = 0;
-    name(conn, c);
+    set_request_id(conn, c);
     r = (struct as_oip_request){.head = {.model = as_str_of(s->model),
                                          .version = as_str_of(s->version),
                                          .id = conn->id,
@@ -455,12 +454,12 @@ void as_simple_conn_adopt(struct as_simple *s, int fd)
     struct as_simple_conn *conn = conn_new(s);
 
     if (open_sock(conn, fd))
-        rest(conn);
+        make_idle(conn);
     else
         conn_close(conn, &stat_of(s)->not_connected);
 }
 
-/* False: not now, or never; conn may be gone. */
+/* Connects a waiting connection. False: not yet, or it failed and conn is freed. */
 static bool connect_now(struct as_simple_conn *conn)
 {
     struct as_simple *s = conn->worker;
@@ -469,7 +468,7 @@ static bool connect_now(struct as_simple_conn *conn)
     const char *why;
     int fd, err;
 
-    err = as_folder_socket_connect(conf->worker_dir, s->rest, &fd, &s->pid, &why);
+    err = as_folder_socket_connect(conf->worker_dir, s->socket_path, &fd, &s->pid, &why);
     if (err == AS_EAGAIN && now - conn->call->core.sent < conf->simple_connect) {
         as_simple_schedule(s, now + RETRY);
         return false;
@@ -480,15 +479,14 @@ static bool connect_now(struct as_simple_conn *conn)
         return true;
     }
     stat_of(s)->not_connected++;
-    /* out of the rotation before its request looks for another place; a want of our own says
-     * nothing of the worker */
+    /* first, so that the request goes elsewhere; lack of memory is not the worker's fault */
     if (err && err != AS_ENOMEM)
         as_simple_on_connect_failed(s, why);
     return_to_core(conn, &stat_of(s)->not_connected);
     return false;
 }
 
-/* A connection that has rested: did anything happen on it that the loop has not told yet? */
+/* Whether an idle connection is still open and silent: the loop may not have polled it yet. */
 static bool is_still_quiet(struct as_simple_conn *conn)
 {
     uint8_t byte;
@@ -500,11 +498,10 @@ static bool is_still_quiet(struct as_simple_conn *conn)
     return n < 0 && errno == EAGAIN;
 }
 
-/* The request goes to a connection of its own, before any byte of it was written. */
+/* Moves the request to a new connection, before any byte of it was written. */
 static struct as_simple_conn *replace_conn(struct as_simple_conn *old)
 {
-    struct as_simple *s = old->worker;
-    struct as_simple_conn *conn = conn_new(s);
+    struct as_simple_conn *conn = conn_new(old->worker);
     struct as_call *c = detach_call(old);
 
     conn->out = old->out;
@@ -519,7 +516,7 @@ static struct as_simple_conn *replace_conn(struct as_simple_conn *old)
     } else {
         remember_id(conn, conn->id);
     }
-    conn_close(old, &stat_of(s)->ended);
+    conn_close(old, &stat_of(conn->worker)->ended);
     set_state(conn, AS_SIMPLE_WAITING);
     return conn;
 }
@@ -542,12 +539,12 @@ static void on_turn(struct as_task *t)
         detach_call(conn);
         conn_close(conn, &stat_of(s)->single);
         set_verdict(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
-                    AS_STR("as a ModelInferRequest it is over 2147483647 bytes"));
+                    AS_STR("the request is over 2147483647 bytes as a ModelInferRequest"));
         finish_call(s, c, 0, false);
         return;
     }
-    if (conn->used) {
-        conn->used = false;
+    if (conn->was_idle) {
+        conn->was_idle = false;
         if (is_still_quiet(conn))
             stat_of(s)->reused++;
         else
@@ -576,13 +573,15 @@ void as_simple_conn_retry_waiting(struct as_simple *s)
 as_ns as_simple_conn_close_idle(struct as_simple *s, as_ns now)
 {
     as_ns idle = s->up.fleet->conf.simple_idle;
-    bool yields = s->up.fleet->simple->fewer; /* who serves one after the other waits for its end */
+    bool yields =
+        s->up.fleet->simple
+            ->on_fewer; /* a worker that serves one connection at a time waits for its end */
 
     while ((idle || yields) && !as_list_empty(&s->idle)) {
         struct as_simple_conn *conn = AS_LIST_ENTRY(s->idle.prev, struct as_simple_conn, node);
 
-        if (!yields && now - conn->rests < idle)
-            return conn->rests + idle;
+        if (!yields && now - conn->idle_since < idle)
+            return conn->idle_since + idle;
         conn_close(conn, &stat_of(s)->idle);
     }
     return AS_NEVER;

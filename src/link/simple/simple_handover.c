@@ -1,10 +1,10 @@
-/* Simple workers pass to another dispatcher. */
+/* Handing simple workers over to another dispatcher. */
 #include "base/err.h"
 #include "link/simple/simple_internal.h"
 
 #include <string.h>
 
-/* --- what a next dispatcher will have to know --- */
+/* --- registrations, for the new dispatcher --- */
 
 void as_simple_save_registration(struct as_simple *s, const struct as_frame_register *model)
 {
@@ -19,7 +19,7 @@ void as_simple_save_registration(struct as_simple *s, const struct as_frame_regi
         n = as_outq_iov(&q, iov, (int)AS_COUNT(iov));
         for (int i = 0; i < n; i++)
             as_buf_add(&s->encoded, iov[i].iov_base, iov[i].iov_len);
-        if (s->encoded.n != q.bytes) /* in more pieces than any that is handed on */
+        if (s->encoded.n != q.bytes) /* more pieces than iov has: too large to be handed over */
             as_buf_drop(&s->encoded, s->encoded.n);
     }
     as_outq_fini(&q);
@@ -33,7 +33,7 @@ void as_simple_each_registration(struct as_fleet *f,
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
         AS_LIST_EACH(n, &f->simple->bucket[i])
         {
-            const struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
+            const struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
             struct as_simple_saved_registration l = {as_str_of(s->worker), as_str_of(s->address),
                                                      as_buf_slice(&s->encoded), s->epoch};
 
@@ -43,7 +43,7 @@ void as_simple_each_registration(struct as_fleet *f,
     }
 }
 
-/* --- the former one: requests that it still has --- */
+/* --- the old dispatcher: requests that it still has --- */
 
 static uint32_t count_in_flight(const struct as_simple *s)
 {
@@ -59,14 +59,14 @@ void as_simple_report_in_flight(struct as_simple *s)
     const struct as_simple_registry *all = s->up.fleet->simple;
     uint32_t n;
 
-    if (!all->fewer || s->leaving || s->ended)
+    if (!all->on_fewer || s->leaving || s->ended)
         return;
     n = count_in_flight(s);
-    as_simple_schedule(s, as_loop_now(s->up.fleet->loop)); /* for connections that rest */
-    if (n >= s->kept)
+    as_simple_schedule(s, as_loop_now(s->up.fleet->loop)); /* closes idle connections */
+    if (n >= s->reported_in_flight)
         return;
-    s->kept = n;
-    all->fewer(all->arg, as_str_of(s->worker), s->epoch, n);
+    s->reported_in_flight = n;
+    all->on_fewer(all->arg, as_str_of(s->worker), s->epoch, n);
 }
 
 void as_simple_start_handover(struct as_fleet *f,
@@ -76,20 +76,20 @@ void as_simple_start_handover(struct as_fleet *f,
 {
     if (!f->simple)
         return;
-    f->simple->fewer = fewer;
+    f->simple->on_fewer = fewer;
     f->simple->arg = arg;
     for (size_t i = 0; i < AS_COUNT(f->simple->bucket); i++) {
         AS_LIST_EACH(n, &f->simple->bucket[i])
         {
-            struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
+            struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
 
-            s->kept = UINT32_MAX;
+            s->reported_in_flight = UINT32_MAX;
             as_simple_report_in_flight(s);
         }
     }
 }
 
-/* --- the next one --- */
+/* --- the new dispatcher --- */
 
 int as_simple_restore(struct as_fleet *f, const struct as_simple_saved_registration *l, char *why,
                       size_t cap)
@@ -98,7 +98,7 @@ int as_simple_restore(struct as_fleet *f, const struct as_simple_saved_registrat
     struct as_frame_register m = {0};
     struct as_arena a;
     struct as_frame frame;
-    const char *text = "it is no registration";
+    const char *text = "it is no REGISTER frame";
     uint64_t *copy = as_xalloc(l->encoded.n + sizeof(*copy)); /* frames are aligned */
     int err = AS_EPROTO;
 
@@ -131,7 +131,7 @@ void as_simple_limit_lent(struct as_fleet *f, struct as_str worker, uint64_t epo
     for (size_t i = 0; f->simple && i < AS_COUNT(f->simple->bucket); i++) {
         AS_LIST_EACH(it, &f->simple->bucket[i])
         {
-            struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, known);
+            struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, registry_node);
 
             if (!worker.n || (s->epoch == epoch && as_str_eq(as_str_of(s->worker), worker)))
                 set_lent(s, n);

@@ -1,7 +1,7 @@
-/* Which worker has registered what. */
+/* The registry of simple workers: which worker has registered which model. */
 #include "link/simple/simple_internal.h"
 
-struct as_simple_registry *as_simple_registry(struct as_fleet *f)
+struct as_simple_registry *as_simple_registry_get(struct as_fleet *f)
 {
     if (!f->simple) {
         f->simple = as_xalloc(sizeof(*f->simple));
@@ -24,17 +24,17 @@ struct as_simple_stat as_simple_stat(const struct as_fleet *f)
 
 static struct as_list *bucket_of(struct as_fleet *f, struct as_str worker)
 {
-    return &as_simple_registry(f)->bucket[as_str_hash(worker) % 256];
+    return &as_simple_registry_get(f)->bucket[as_str_hash(worker) % 256];
 }
 
 void as_simple_registry_add(struct as_simple *s)
 {
-    as_list_push(bucket_of(s->up.fleet, as_str_of(s->worker)), &s->known);
+    as_list_push(bucket_of(s->up.fleet, as_str_of(s->worker)), &s->registry_node);
 }
 
 void as_simple_registry_remove(struct as_simple *s)
 {
-    as_list_remove(&s->known);
+    as_list_remove(&s->registry_node);
 }
 
 struct as_simple *as_simple_registry_find(struct as_fleet *f, struct as_str worker,
@@ -42,7 +42,7 @@ struct as_simple *as_simple_registry_find(struct as_fleet *f, struct as_str work
 {
     AS_LIST_EACH(n, bucket_of(f, worker))
     {
-        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
+        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
 
         if (as_str_eq(as_str_of(s->worker), worker) && as_str_eq(as_str_of(s->model), model) &&
             as_str_eq(as_str_of(s->version), version))
@@ -64,7 +64,7 @@ static bool serves_model(struct as_fleet *f, struct as_str worker, struct as_str
 {
     AS_LIST_EACH(n, bucket_of(f, worker))
     {
-        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, known);
+        struct as_simple *s = AS_LIST_ENTRY(n, struct as_simple, registry_node);
 
         if (as_str_eq(as_str_of(s->worker), worker) && as_str_eq(as_str_of(s->model), model))
             return true;
@@ -79,7 +79,7 @@ bool as_simple_heartbeat(struct as_fleet *f, struct as_str worker, const struct 
 
     AS_LIST_EACH(it, bucket_of(f, worker))
     {
-        struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, known);
+        struct as_simple *s = AS_LIST_ENTRY(it, struct as_simple, registry_node);
 
         if (!as_str_eq(as_str_of(s->worker), worker) || !is_named(s, models, n))
             continue;

@@ -375,7 +375,7 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;
     q->call.on_part = on_part;
-    q->call.begun = AS_NEVER / 2; /* what an earlier life of the memory left */
+    q->call.executing_since = AS_NEVER / 2; /* what an earlier life of the memory left */
     as_fleet_client_submit(&w.client, &q->call);
     return q;
 }

@@ -234,7 +234,7 @@ static void others_that_had_started_go_by_the_table(void **state AS_UNUSED)
         h = join(0, "t0", idempotent, &o);
         hung = submit();
         start(h, 1);
-        UNTIL(hung->call.begun >= hung->call.core.sent && hung->call.started);
+        UNTIL(hung->call.executing_since >= hung->call.core.sent && hung->call.started);
         young = submit();
         start(h, 2);
         UNTIL(hung->answered);

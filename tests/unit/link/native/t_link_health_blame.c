@@ -71,7 +71,7 @@ static void what_executes_beside_a_hung_handler_is_tried(void **state AS_UNUSED)
     h = join(0, "t0", true, &o);
     hung = submit_of(1);
     start(h, 1);
-    UNTIL(hung->call.begun >= hung->call.core.sent && hung->call.started);
+    UNTIL(hung->call.executing_since >= hung->call.core.sent && hung->call.started);
     young = submit_of(2);
     start(h, 2);
     UNTIL(hung->answered);

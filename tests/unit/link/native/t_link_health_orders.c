@@ -213,7 +213,7 @@ static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
     ask("t0", 45, "{}");
     reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, 9, "");
     UNTIL(w.answers == 5);
-    assert_string_equal(w.why, "the worker refuses it without a reason");
+    assert_string_equal(w.why, "the worker refused it and gave no reason");
     ask("t0", 46, "{}");
     reply(h, expect_ask(h, "{}"), AS_CONTROL_RECONFIGURE, 0, "");
     UNTIL(w.answers == 6);
