@@ -3,9 +3,8 @@
 #include <string.h>
 
 #define POOL_MAX 1024
-#define PUBLISH_BYTES                                                                              \
-    (64u << 10) /* pending answers above this do not wait for the loop boundary                    \
-                 */
+/* More output than this is sent at once, and does not wait for the end of the turn. */
+#define PUBLISH_BYTES (64u << 10)
 
 /* --- memory of requests --- */
 
@@ -27,20 +26,20 @@ struct as_worker_req *as_worker_req_get(struct as_worker *w, struct as_worker_li
         as_list_init(&q->inputs);
         as_arena_init(&q->arena, q->first, sizeof(q->first));
     }
-    q->on = l;
-    q->link = l ? l->number : 0;
+    q->link = l;
+    q->link_number = l ? l->number : 0;
     q->complete = false;
     q->batch = NULL;
     atomic_store_explicit(&q->cancel, 0, memory_order_relaxed);
     q->head = q->body = NULL;
-    q->got = q->body_len = 0;
+    q->body_received = q->body_len = 0;
     q->data = NULL;
-    q->rehearsal = NULL;
-    q->tensor_params = q->said = (struct as_tensor_params){0};
-    q->parts = (struct as_frame_window){0};
-    q->filling = NULL;
+    q->local_call = NULL;
+    q->tensor_params = q->output_params = (struct as_tensor_params){0};
+    q->part_credit = (struct as_frame_window){0};
+    q->partial_input = NULL;
     q->inputs_over = q->is_input = q->orphan = false;
-    q->wants = q->got_news = 0;
+    q->awaits = q->ready_for = 0;
     return q;
 }
 
@@ -54,7 +53,7 @@ void as_worker_req_put(struct as_worker *w, struct as_worker_req *q)
         free(q);
         return;
     }
-    /* newest first: its lines are still in the cache */
+    /* the newest is reused first: it is still in the CPU cache */
     as_list_insert_after(&w->pool, &q->node);
     w->n_pool++;
 }
@@ -68,24 +67,25 @@ bool as_worker_leave_batch(struct as_worker *w AS_UNUSED, struct as_worker_req *
     q->batch = NULL;
     if (!b)
         return true;
-    if (--b->left) {
-        if (q->on && as_worker_is_awaited(q))
-            q->on->n_packed--;
+    if (--b->n_open) {
+        if (q->link && as_worker_is_awaited(q))
+            q->link->n_packed--;
         return false;
     }
-    if (!b->want) /* else on_open still knows it */
+    if (!b->n_expected) /* else its link still refers to it, and frees it */
         free(b);
     return true;
 }
 
-/* A batch that may start is all here: its members stand together, in the order they came. */
+/* Whether q can start: its body is here, and those of its whole batch, which follow it in the list.
+ */
 static bool is_batch_complete(const struct as_worker_link *l, const struct as_worker_req *q)
 {
     const struct as_worker_batch *b = q->batch;
 
     if (!b)
         return q->complete;
-    if (b->want)
+    if (b->n_expected)
         return false;
     for (const struct as_list *n = &q->node; n != &l->waiting; n = n->next) {
         const struct as_worker_req *o =
@@ -108,7 +108,7 @@ static struct as_worker_req *first_waiting(const struct as_worker *w,
         const struct as_worker_served_model *m = &w->models[q->model];
 
         if (!is_batch_complete(l, q))
-            return NULL; /* bodies come in order, so this one is only a read away */
+            return NULL; /* bodies come in order: the next read brings it */
         if (!w->capped || m->running < m->cap)
             return q;
     }
@@ -131,7 +131,7 @@ bool as_worker_has_startable(const struct as_worker *w)
     return first_startable(w) != NULL;
 }
 
-/* A started request that ends gives its slot back. */
+/* A started request ends: frees its slot. */
 static void release_slot(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
@@ -147,16 +147,16 @@ static void release_slot(struct as_worker *w, struct as_worker_req *q)
 static void mark_started(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     as_list_remove(&q->node);
-    q->on->n_waiting--;
+    q->link->n_waiting--;
     as_list_push(&w->running, &q->node);
     w->n_running++;
-    q->begun = now;
-    as_page_start(&q->on->page, q->stream, now);
+    q->started_at = now;
+    as_page_start(&q->link->page, q->stream, now);
     if (w->models[q->model].reg.streams_inputs)
         as_worker_stream_start(w, q);
 }
 
-/* One that waits behind q and belongs to the same batch. */
+/* The next request in the list, if it is of the same batch. */
 static struct as_worker_req *next_of_batch(struct as_worker *w, const struct as_worker_batch *b,
                                            const struct as_list *after)
 {
@@ -172,17 +172,17 @@ static struct as_worker_req *next_of_batch(struct as_worker *w, const struct as_
 static void refuse_late(struct as_worker *w, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
-    q->on->n_waiting--;
-    q->on->n_open--;
-    as_worker_put_error(q->on, q->stream, as_err_grpc(AS_EDEADLINE), 0,
+    q->link->n_waiting--;
+    q->link->n_open--;
+    as_worker_put_error(q->link, q->stream, as_err_grpc(AS_EDEADLINE), 0,
                         "deadline exceeded before the request was started");
     (void)as_worker_leave_batch(w, q);
     as_worker_req_put(w, q);
 }
 
-/* q and all of its batch, which are the next of the waiting ones, before any user code runs. Those
- * that come too late are answered instead; q is in time, so one is left. */
-static void start(struct as_worker *w, struct as_worker_req *q, as_ns now)
+/* Starts q and the rest of its batch, which follows q in the list, before any handler runs.
+ * Requests whose deadline has passed are answered instead; q is not one of them. */
+static void start_batch(struct as_worker *w, struct as_worker_req *q, as_ns now)
 {
     const struct as_worker_batch *b = q->batch;
     struct as_list *before = q->node.prev;
@@ -210,15 +210,15 @@ struct as_worker_req *as_worker_next_member(struct as_worker *w, const struct as
     return o;
 }
 
-/* What waits may have been cancelled or recalled since the last read: a handler that ran long must
- * not be followed by a request that the dispatcher took back meanwhile. */
+/* Reads the socket if the last read is too old: the dispatcher may have cancelled or recalled
+ * waiting requests while a handler ran. */
 static void read_if_stale(struct as_worker *w, as_ns now)
 {
-    if (!w->fresh && as_worker_waiting(w) && now - w->read_at >= AS_WORKER_READ_MAX_AGE)
+    if (!w->was_read && as_worker_waiting(w) && now - w->last_fresh_start >= AS_WORKER_READ_MAX_AGE)
         as_worker_read(w);
-    if (w->fresh) {
-        w->fresh = false;
-        w->read_at = now;
+    if (w->was_read) {
+        w->was_read = false;
+        w->last_fresh_start = now;
     }
 }
 
@@ -228,19 +228,19 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     as_ns now;
 
     pthread_mutex_lock(&w->mu);
-    now = w->clock ? w->clock : as_worker_clock();
-    w->clock = 0;
-    w->seen = now;
-    if (__builtin_expect(atomic_load_explicit(&w->moving, memory_order_relaxed), 0))
+    now = w->recent_clock ? w->recent_clock : as_worker_clock();
+    w->recent_clock = 0;
+    w->runner_seen = now;
+    if (__builtin_expect(atomic_load_explicit(&w->handover_requested, memory_order_relaxed), 0))
         as_worker_handover_start(w);
     read_if_stale(w, now);
     while ((q = first_startable(w)) && q->deadline <= now) {
         refuse_late(w, q);
     }
-    if (!w->event_loop) /* the caller runs it, or is back from doing so */
+    if (!w->event_loop) /* the caller runs handlers between calls of this function */
         as_worker_set_held(w, q ? now : 0);
     if (q) {
-        start(w, q, now);
+        start_batch(w, q, now);
         as_worker_arm_guard(w);
     } else {
         if (as_worker_has_out(w))
@@ -267,7 +267,7 @@ void as_worker_req_cancel(struct as_worker *w, struct as_worker_req *q, uint32_t
         return;
     as_list_push(&w->cancelled, &q->cancelled);
     if (w->n_awaiting)
-        pthread_cond_broadcast(&w->news);
+        pthread_cond_broadcast(&w->changed);
     if (w->event_loop)
         as_worker_wake(w);
 }
@@ -280,25 +280,25 @@ void as_worker_finish_req(struct as_worker *w, struct as_worker_req *q, as_ns no
     q->body = q->head;
     as_worker_stream_stop(w, q);
     release_slot(w, q);
-    w->seen = w->clock = now;
+    w->runner_seen = w->recent_clock = now;
     if (as_worker_is_awaited(q)) {
-        q->on->n_open--;
-        as_page_finish(&q->on->page, now);
+        q->link->n_open--;
+        as_page_finish(&q->link->page, now);
     }
-    is_much = q->on->out.bytes > PUBLISH_BYTES;
+    is_much = q->link->out.bytes > PUBLISH_BYTES;
     as_worker_req_put(w, q);
     if (is_much)
         as_worker_send(w);
     else
         as_worker_arm_guard(w);
-    /* answered by another thread than the runner; or it was the last, and the runner must see it */
+    /* the runner sleeps: a request may start now, or the drain may be complete */
     if ((w->parked && as_worker_waiting(w)) || (w->draining && (w->parked || w->event_loop)))
         as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
-    as_blob_unref(body); /* may be large: its memory is given back outside the lock */
+    as_blob_unref(body); /* freed outside the lock, since it may be large */
 }
 
-/* A body that is too large to be copied under the lock gets a blob of its own. */
+/* For bodies that are too large to be copied with the lock held. */
 struct as_blob *as_worker_copy_tensors(const struct as_msg *msg, struct as_tensor *t, uint64_t len)
 {
     struct as_blob *b = as_blob_new((size_t)len);
@@ -331,12 +331,12 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
         return AS_ENOMEM;
     copy.tensors = t;
     now = as_worker_clock();
-    fixed.service = now - q->begun;
+    fixed.service = now - q->started_at;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
     fixed.tensor_params = as_worker_output_params(q);
     err = as_worker_is_awaited(q)
-              ? as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
+              ? as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, &copy, b)
               : 0;
     if (err)
         pthread_mutex_unlock(&w->mu);
@@ -354,7 +354,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
     as_ns now;
     int err = 0;
 
-    if (__builtin_expect(q->rehearsal != NULL, 0)) {
+    if (__builtin_expect(q->local_call != NULL, 0)) {
         as_worker_local_call_answer(w, q, msg);
         return 0;
     }
@@ -362,17 +362,17 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         as_worker_fail(w, q, cancel, AS_STR("cancelled"));
         return 0;
     }
-    if (len > q->on->peer_max)
+    if (len > q->link->peer_max)
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE)
         return answer_large(w, q, msg, len);
     now = as_worker_clock();
-    fixed.service = now - q->begun;
+    fixed.service = now - q->started_at;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
     fixed.tensor_params = as_worker_output_params(q);
     if (as_worker_is_awaited(q))
-        err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
+        err = as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, msg, NULL);
     if (err)
         pthread_mutex_unlock(&w->mu);
     else
@@ -386,16 +386,16 @@ void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_
     as_ns now = as_worker_clock();
     struct as_frame_error e = {.code = grpc_status,
                                .flags = AS_ERROR_F_STARTED,
-                               .service = now - q->begun,
+                               .service = now - q->started_at,
                                .message = message};
 
-    if (q->rehearsal) {
+    if (q->local_call) {
         as_worker_local_call_end(w, q, grpc_status, message);
         return;
     }
     pthread_mutex_lock(&w->mu);
     if (as_worker_is_awaited(q))
-        as_frame_put_error(&q->on->out, q->stream, &e);
+        as_frame_put_error(&q->link->out, q->stream, &e);
     as_worker_finish_req(w, q, now);
 }
 
@@ -405,13 +405,13 @@ bool as_worker_cancelled(struct as_worker *w, as_worker_visit take, void *ctx)
 
     pthread_mutex_lock(&w->mu);
     n = as_list_pop(&w->cancelled);
-    if (n) /* with the lock, which whoever answers it needs */
+    if (n) /* with the lock held, so that it cannot be answered meanwhile */
         take(ctx, AS_LIST_ENTRY(n, struct as_worker_req, cancelled));
     pthread_mutex_unlock(&w->mu);
     return n;
 }
 
-/* --- what a request says --- */
+/* --- accessors of a request --- */
 
 const struct as_msg *as_worker_req_msg(const struct as_worker_req *q)
 {
@@ -436,7 +436,7 @@ int as_worker_req_set_tensor_params(struct as_worker_req *q, const struct as_ten
         if (as_tensor_param_reserved(p[i].param.name))
             return AS_EINVALID;
     }
-    q->said = said;
+    q->output_params = said;
     return 0;
 }
 

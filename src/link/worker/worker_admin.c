@@ -1,52 +1,54 @@
-/* Questions to the replica itself: is it well, and here is another configuration. They wait for the
- * runner, since they are about user code; at most one is being answered. */
+/* CONTROL and OPTIONS: health checks and reconfiguration from the server, and options for it.
+ *
+ * A CONTROL is answered by user code, so it waits for the runner; one at a time is answered. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
 
-#define ASKS_MAX 8u /* that wait; a dispatcher has one of a kind under way */
+#define ASKS_MAX 8u /* queued CONTROLs; a dispatcher sends one of each kind at a time */
 
 struct as_worker_ask {
     struct as_list node;
-    struct as_worker_link *on; /* where the answer goes … */
-    uint64_t stream, link;     /* … if it is still that link */
+    struct as_worker_link *link;  /* where the answer goes … */
+    uint64_t stream, link_number; /* … unless that link has ended */
     uint16_t op;
     size_t n;
     char text[];
 };
 
-/* --- taken in --- */
+/* --- receiving CONTROL --- */
 
-static void reply(struct as_worker_link *l, uint64_t stream, uint16_t op, uint32_t code,
-                  struct as_str text)
+static void send_reply(struct as_worker_link *l, uint64_t stream, uint16_t op, uint32_t code,
+                       struct as_str text)
 {
     struct as_frame_control c = {.op = op, .reply = true, .code = code, .text = text};
 
     as_frame_put_control(&l->out, stream, &c);
 }
 
-/* Who looks at `n_asks` without the lock finds what it may take. */
+/* n_asks is read without the lock: how many CONTROLs can be taken. */
 static void update_ask_count(struct as_worker *w)
 {
-    atomic_store_explicit(&w->n_asks, w->asking ? 0 : w->n_asked, memory_order_relaxed);
+    atomic_store_explicit(&w->n_asks, w->ask_in_progress ? 0 : w->n_queued_asks,
+                          memory_order_relaxed);
 }
 
 static void enqueue_ask(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                         const struct as_frame_control *c)
 {
-    struct as_worker_ask *a = w->n_asked < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
+    struct as_worker_ask *a = w->n_queued_asks < ASKS_MAX ? malloc(sizeof(*a) + c->text.n) : NULL;
 
     if (!a) {
-        reply(l, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
-              AS_STR("the worker has too many questions to answer"));
+        send_reply(l, f->stream, c->op, AS_STATUS_RESOURCE_EXHAUSTED,
+                   AS_STR("the worker has too many unanswered CONTROLs"));
         return;
     }
     *a = (struct as_worker_ask){
-        .on = l, .stream = f->stream, .link = l->number, .op = c->op, .n = c->text.n};
+        .link = l, .stream = f->stream, .link_number = l->number, .op = c->op, .n = c->text.n};
     if (a->n)
         memcpy(a->text, c->text.p, a->n);
     as_list_push(&w->asks, &a->node);
-    w->n_asked++;
+    w->n_queued_asks++;
     update_ask_count(w);
 }
 
@@ -60,11 +62,11 @@ void as_worker_on_control(struct as_worker *w, struct as_worker_link *l, const s
         return;
     }
     if (c.op == AS_CONTROL_HEALTH && (w->health || !takes))
-        reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
+        send_reply(l, f->stream, c.op, w->health, as_str_of(w->health_text));
     else if (takes && (c.op == AS_CONTROL_HEALTH || c.op == AS_CONTROL_RECONFIGURE))
         enqueue_ask(w, l, f, &c);
     else
-        reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
+        send_reply(l, f->stream, c.op, AS_STATUS_UNIMPLEMENTED, (struct as_str){0});
 }
 
 void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
@@ -73,16 +75,16 @@ void as_worker_drop_asks(struct as_worker *w, const struct as_worker_link *l)
     {
         struct as_worker_ask *a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
 
-        if (a->on != l)
+        if (a->link != l)
             continue;
         as_list_remove(&a->node);
         free(a);
-        w->n_asked--;
+        w->n_queued_asks--;
     }
     update_ask_count(w);
 }
 
-/* --- answered --- */
+/* --- answering --- */
 
 struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
 {
@@ -92,14 +94,14 @@ struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
     if (!atomic_load_explicit(&w->n_asks, memory_order_relaxed))
         return NULL;
     pthread_mutex_lock(&w->mu);
-    if (!w->asking && (n = as_list_pop(&w->asks))) {
+    if (!w->ask_in_progress && (n = as_list_pop(&w->asks))) {
         a = AS_LIST_ENTRY(n, struct as_worker_ask, node);
-        w->n_asked--;
-        w->asking = true;
+        w->n_queued_asks--;
+        w->ask_in_progress = true;
         update_ask_count(w);
-        w->seen = as_worker_clock();
-        as_worker_set_held(w, 0); /* the handler before it is over */
-        as_worker_arm_guard(w);   /* pings are answered meanwhile */
+        w->runner_seen = as_worker_clock();
+        as_worker_set_held(w, 0); /* no handler runs */
+        as_worker_arm_guard(w);   /* the guard answers pings meanwhile */
     }
     pthread_mutex_unlock(&w->mu);
     return a;
@@ -119,13 +121,14 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
                      struct as_str text)
 {
     pthread_mutex_lock(&w->mu);
-    w->asking = false;
+    w->ask_in_progress = false;
     update_ask_count(w);
-    if (ask->link == ask->on->number && ask->on->sock >= 0) {
-        reply(ask->on, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN, text);
+    if (ask->link_number == ask->link->number && ask->link->sock >= 0) {
+        send_reply(ask->link, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN,
+                   text);
         as_worker_send(w);
     }
-    if (w->n_asked)
+    if (w->n_queued_asks)
         as_worker_wake(w);
     pthread_mutex_unlock(&w->mu);
     free(ask);
@@ -138,7 +141,7 @@ void as_worker_busy(struct as_worker *w, bool busy)
 
 /* --- options --- */
 
-/* A time of the caller's as the frame says it. False: it cannot be said. */
+/* Encodes a time; 0 is left out. False: it is out of range. */
 static bool set_option_time(struct as_frame_options *o, enum as_frame_option key, as_ns v)
 {
     if (!v)
@@ -156,7 +159,7 @@ static void set_option(struct as_frame_options *o, enum as_frame_option key, uin
     o->value[key] = v;
 }
 
-/* What the frame says of v. False: it cannot be said. */
+/* Encodes v for the OPTIONS frame. False: a value is out of range. */
 static bool encode_options(const struct as_worker_options *v, struct as_frame_options *o)
 {
     if (!set_option_time(o, AS_FRAME_OPT_HEALTH_PERIOD, v->health_period) ||
@@ -184,7 +187,7 @@ void as_worker_grant_slots(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_frame_credit c = {.slots = w->slots, .prefetch = w->conf.max_prefetch};
 
-    l->most_slots = AS_MAX(l->most_slots, w->slots);
+    l->max_granted = AS_MAX(l->max_granted, w->slots);
     as_frame_put_credit(&l->out, 0, &c);
 }
 

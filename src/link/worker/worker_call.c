@@ -1,23 +1,23 @@
-/* A request at its handler, and the answer that is being made. */
+/* Calling a handler with a request, and building its answer. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
 
 #define FIRST_TENSORS 8u
-#define FIRST_BYTES   8192u /* of outputs, that need no heap */
+#define FIRST_BYTES   8192u /* outputs up to this size need no heap */
 #define TEXT_MAX      512u
 
 struct as_worker_call {
     struct as_worker *w;
     struct as_worker_req *q;     /* NULL: answered */
-    struct as_worker_req *input; /* the message that was received last, or NULL: the first */
+    struct as_worker_req *input; /* the last input that was received; NULL: the first message */
     struct as_worker_executor *hand;
     struct as_tensor *tensors;
     struct as_param *params;
     uint32_t n_tensors, cap_tensors, n_params, cap_params;
     struct as_tensor_param *tensor_params; /* in the order of the outputs */
     uint32_t n_tensor_params, cap_tensor_params;
-    uint32_t status; /* as the handler said, 0: it did not */
+    uint32_t status; /* gRPC status set by the handler; 0: none */
     char text[TEXT_MAX];
     struct as_arena arena;
     uint8_t first[FIRST_BYTES] __attribute__((aligned(16)));
@@ -25,11 +25,11 @@ struct as_worker_call {
 
 struct as_worker_executor {
     struct as_worker *w;
-    struct as_worker_call **calls; /* of a batch; [0] of one alone */
+    struct as_worker_call **calls; /* one for each request of the batch */
     uint32_t n, cap;
 };
 
-/* --- what is used again --- */
+/* --- memory that is reused --- */
 
 static struct as_worker_call *call_new(struct as_worker_executor *h)
 {
@@ -143,7 +143,7 @@ struct as_worker_call *as_worker_call_member(struct as_worker_call *call, uint32
     return i < call->hand->n ? call->hand->calls[i] : NULL;
 }
 
-/* --- what it is answered --- */
+/* --- the answer --- */
 
 int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char *text)
 {
@@ -159,7 +159,7 @@ int as_worker_call_fail(struct as_worker_call *call, uint32_t status, const char
     return AS_EHANDLER;
 }
 
-/* What the handler did wrong is a mistake of its author's, not of the client. */
+/* The handler misused the API: the client gets INTERNAL, since it did nothing wrong. */
 static int fail_misuse(struct as_worker_call *c, int err, const char *why)
 {
     (void)as_worker_call_fail(c, AS_STATUS_INTERNAL, why);
@@ -246,7 +246,7 @@ int as_worker_call_param(struct as_worker_call *call, const struct as_param *p)
     return 0;
 }
 
-/* Room for one more, behind those of the outputs up to this one. NULL: no memory. */
+/* Inserts an entry behind those of outputs up to `tensor`. NULL: out of memory. */
 static struct as_tensor_param *insert_tensor_param(struct as_worker_call *c, uint32_t tensor)
 {
     uint32_t cap = c->cap_tensor_params ? 2 * c->cap_tensor_params : 8, at = c->n_tensor_params;
@@ -308,12 +308,12 @@ int as_worker_call_send(struct as_worker_call *call)
 
     if (!m->reg.decoupled)
         return fail_misuse(call, AS_EINVALID, "the model is not decoupled: it gives one answer");
-    call->q->said = (struct as_tensor_params){call->tensor_params, call->n_tensor_params};
+    call->q->output_params = (struct as_tensor_params){call->tensor_params, call->n_tensor_params};
     do {
         err = as_worker_await_room(call->w, call->q);
         if (!err)
             err = as_worker_part(call->w, call->q, &msg);
-    } while (err == AS_EAGAIN); /* two threads may send */
+    } while (err == AS_EAGAIN); /* another thread used the credit */
     if (err == AS_ETOOBIG)
         return fail_misuse(call, err, "the answer is larger than the server accepts");
     clear_answer(call);
@@ -367,7 +367,7 @@ static void answer(struct as_worker_call *c)
             return;
         }
     } else {
-        q->said = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
+        q->output_params = (struct as_tensor_params){c->tensor_params, c->n_tensor_params};
         err = as_worker_answer(c->w, q, &msg);
         if (!err) {
             c->q = NULL;
@@ -379,7 +379,7 @@ static void answer(struct as_worker_call *c)
                                    : as_err_text(err));
 }
 
-static void end(struct as_worker_call *c, int result)
+static void finish_call(struct as_worker_call *c, int result)
 {
     if (c->status)
         send_failure(c, c->status, c->text);
@@ -406,5 +406,5 @@ void as_worker_execute(struct as_worker_executor *h, struct as_worker_req *q)
                         : as_worker_call_fail(h->calls[0], AS_STATUS_UNIMPLEMENTED,
                                               "the model has no handler");
     for (uint32_t i = 0; i < h->n; i++)
-        end(h->calls[i], result);
+        finish_call(h->calls[i], result);
 }

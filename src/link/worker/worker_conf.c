@@ -1,4 +1,5 @@
-/* A worker is made: its configuration and its models, checked, with defaults, copied. */
+/* Creating a worker: its configuration and models are checked, completed with defaults, and copied.
+ */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -6,10 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define PREFETCH 256u
-#define MAX_MESSAGE                                                                                \
-    ((uint64_t)1 << 62) /* memory is bounded by what the dispatcher lets through                   \
-                         */
+#define PREFETCH    256u
+#define MAX_MESSAGE ((uint64_t)1 << 62) /* no limit: the dispatcher bounds it */
 
 static_assert(AS_WORKER_NAME == AS_FRAME_NAME, "public limit");
 static_assert(AS_WORKER_TENSORS == AS_FRAME_TENSORS, "public limit");
@@ -106,13 +105,13 @@ static void init_worker(struct as_worker *w)
 {
     as_arena_init(&w->arena, NULL, 0);
     pthread_mutex_init(&w->mu, NULL);
-    pthread_cond_init(&w->news, NULL);
+    pthread_cond_init(&w->changed, NULL);
     as_list_init(&w->running);
     as_list_init(&w->cancelled);
     as_list_init(&w->ready);
     as_list_init(&w->pool);
     as_list_init(&w->asks);
-    w->l = w->links;
+    w->newest = w->links;
     AS_WORKER_LINKS(w, l)
     {
         as_list_init(&l->waiting);
@@ -218,7 +217,7 @@ static const char *check_model(const struct as_worker *w, const struct as_worker
 {
     const char *why;
 
-    if (w->fixed)
+    if (w->models_fixed)
         return "models are added before the first connect";
     if (!m->name || !m->name[0])
         return "a model has no name";
@@ -288,7 +287,7 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
     return 0;
 }
 
-/* --- what it says of itself --- */
+/* --- version and health --- */
 
 const char *as_worker_version(void)
 {

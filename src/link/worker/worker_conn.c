@@ -1,4 +1,4 @@
-/* The worker's life: connected, its link ended, freed. */
+/* Connecting, the end of a link, and freeing the worker. */
 #include "link/worker/worker_internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SOCKET_BYTES (4 << 20) /* asked for; the kernel gives what net.core.wmem_max allows */
+#define SOCKET_BYTES (4 << 20) /* requested; the kernel limits it to net.core.wmem_max */
 
 /* --- the end of a link --- */
 
@@ -23,10 +23,10 @@ static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_list *n;
 
-    if (l->batch && !l->batch->left)
+    if (l->batch && !l->batch->n_open)
         free(l->batch);
     else if (l->batch)
-        l->batch->want = 0; /* the last of those that came frees it */
+        l->batch->n_expected = 0; /* its last open request frees it */
     l->batch = NULL;
     while ((n = as_list_pop(&l->waiting))) {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
@@ -41,17 +41,17 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
 {
     if (l->sock < 0)
         return;
-    close(l->sock); /* leaves the epoll set with it */
+    close(l->sock); /* this also removes it from the epoll set */
     l->sock = -1;
     l->state = AS_WORKER_DOWN;
-    l->beside = false;
+    l->is_second = false;
     if (!as_worker_connected(w)) {
-        w->lost = true;
+        w->link_lost = true;
         if (!w->error[0])
             as_worker_set_error(w, as_str_of(why));
-    } else { /* the other one goes on */
-        if (l == w->l)
-            w->l = as_worker_link_at(w, 0);
+    } else { /* the other link stays */
+        if (l == w->newest)
+            w->newest = as_worker_link_at(w, 0);
         w->error[0] = 0;
     }
     as_worker_rx_reset(w, l);
@@ -60,7 +60,7 @@ void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const c
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
-        if (q->on == l && as_worker_is_awaited(q))
+        if (q->link == l && as_worker_is_awaited(q))
             as_worker_req_cancel(w, q, 1);
     }
     l->number = ++w->n_links;
@@ -77,7 +77,7 @@ static int find_server(struct as_worker *w)
 
     if (w->conf.path)
         return 0;
-    err = as_worker_locate(w->conf.runtime_dir, w->conf.port, w->found.path, w->found.token);
+    err = as_worker_locate(w->conf.runtime_dir, w->conf.port, w->located.path, w->located.token);
     if (!err)
         return 0;
     snprintf(w->error, sizeof(w->error), "cannot find a server%s%s: %s",
@@ -89,7 +89,7 @@ static int find_server(struct as_worker *w)
 static int open_socket(struct as_worker *w, struct as_worker_link *l)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    const char *path = w->conf.path ? w->conf.path : w->found.path;
+    const char *path = w->conf.path ? w->conf.path : w->located.path;
     size_t n = strlen(path);
     int bytes = SOCKET_BYTES;
     struct epoll_event ev = {.events = EPOLLIN};
@@ -122,7 +122,7 @@ static int open_socket(struct as_worker *w, struct as_worker_link *l)
     return 0;
 }
 
-/* The page's descriptor travels with the first bytes; the rest of what waits goes the usual way. */
+/* Sends the page's descriptor with the first bytes; as_worker_send sends the rest. */
 static int send_with_page(struct as_worker_link *l)
 {
     union {
@@ -158,7 +158,7 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
                                .epoch = w->epoch,
                                .max_message = w->conf.max_message,
                                .pid = (uint32_t)getpid(),
-                               .token = as_str_of(w->conf.path ? w->conf.token : w->found.token),
+                               .token = as_str_of(w->conf.path ? w->conf.token : w->located.token),
                                .replica = as_str_of(w->conf.replica),
                                .deployment = as_str_of(w->conf.deployment),
                                .peer = as_str_of(w->conf.peer)};
@@ -175,33 +175,33 @@ static int send_hello(struct as_worker *w, struct as_worker_link *l)
     }
     l->state = AS_WORKER_GREETING;
     l->n_registered = 0;
-    l->refused = 0;
+    l->refusal = 0;
     return send_with_page(l);
 }
 
 void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
 {
-    l->most_slots = 0;
+    l->max_granted = 0;
     as_worker_grant_slots(w, l);
     l->state = AS_WORKER_LIVE;
     as_worker_send(w);
-    w->clock = 0;
-    w->seen = as_worker_clock();
+    w->recent_clock = 0;
+    w->runner_seen = as_worker_clock();
     as_worker_arm_guard(w);
 }
 
-/* Reads what came. AS_EAGAIN: more is to come. */
-static int greeted(struct as_worker *w)
+/* Reads, and completes the greeting if that is possible. AS_EAGAIN: more must come. */
+static int read_greeting(struct as_worker *w)
 {
-    struct as_worker_link *l = w->l;
+    struct as_worker_link *l = w->newest;
 
     as_worker_read(w);
-    if (l->refused)
-        return l->refused;
+    if (l->refusal)
+        return l->refusal;
     if (l->state != AS_WORKER_GREETING)
         return AS_EUNAVAILABLE;
     if (l->greeted && l->n_registered == w->n_models) {
-        as_worker_go_live(w, w->l);
+        as_worker_go_live(w, w->newest);
         return l->sock >= 0 ? 0 : AS_EUNAVAILABLE;
     }
     if (l->out.bytes)
@@ -209,12 +209,13 @@ static int greeted(struct as_worker *w)
     return AS_EAGAIN;
 }
 
-/* The outcome of a step, unless it is AS_EAGAIN. */
+/* After the last step of connecting; err: its outcome. */
 static int finish_connect(struct as_worker *w, int err)
 {
     if (err)
-        as_worker_close_link(w, w->l, "connecting failed");
-    w->lost = w->l->sock < 0; /* a link that ended before is news no more */
+        as_worker_close_link(w, w->newest, "connecting failed");
+    w->link_lost =
+        w->newest->sock < 0; /* the end of an earlier link need not be reported any more */
     return err;
 }
 
@@ -249,11 +250,11 @@ int as_worker_connect_begin(struct as_worker *w)
     pthread_mutex_lock(&w->mu);
     AS_WORKER_LINKS(w, l) as_worker_close_link(w, l, "connecting anew");
     w->error[0] = 0;
-    w->fixed = true;
+    w->models_fixed = true;
     w->runner = pthread_self();
     w->draining = false;
-    atomic_store(&w->moving, false);
-    err = as_worker_open_link(w, w->l);
+    atomic_store(&w->handover_requested, false);
+    err = as_worker_open_link(w, w->newest);
     if (err)
         finish_connect(w, err);
     pthread_mutex_unlock(&w->mu);
@@ -265,7 +266,7 @@ int as_worker_connect_step(struct as_worker *w)
     int err;
 
     pthread_mutex_lock(&w->mu);
-    err = greeted(w);
+    err = read_greeting(w);
     if (err != AS_EAGAIN)
         err = finish_connect(w, err);
     pthread_mutex_unlock(&w->mu);
@@ -285,8 +286,8 @@ static void wait_readable(struct as_worker *w, as_ns time)
     struct pollfd p = {.events = POLLIN};
 
     pthread_mutex_lock(&w->mu);
-    p.fd = w->l->sock;
-    if (w->l->out.bytes)
+    p.fd = w->newest->sock;
+    if (w->newest->out.bytes)
         p.events |= POLLOUT;
     pthread_mutex_unlock(&w->mu);
     (void)poll(&p, 1, (int)AS_MIN(time / AS_MS + 1, (as_ns)60000));
@@ -299,7 +300,7 @@ int as_worker_connect(struct as_worker *w, as_ns timeout)
 
     while (!err && (err = as_worker_connect_step(w)) == AS_EAGAIN) {
         now = as_worker_clock();
-        if (now >= until || atomic_load(&w->asked)) {
+        if (now >= until || atomic_load(&w->stop_requested)) {
             as_worker_connect_abort(w);
             return AS_EUNAVAILABLE;
         }
@@ -319,7 +320,7 @@ void as_worker_drain(struct as_worker *w)
     pthread_mutex_lock(&w->mu);
     AS_WORKER_LINKS(w, l)
     {
-        if (l->beside)
+        if (l->is_second)
             as_worker_close_link(w, l, "the worker ends");
         if (l->state != AS_WORKER_LIVE || w->draining)
             continue;
@@ -333,12 +334,12 @@ void as_worker_drain(struct as_worker *w)
     pthread_mutex_unlock(&w->mu);
 }
 
-/* --- freed --- */
+/* --- freeing --- */
 
 void as_worker_destroy(struct as_worker *w)
 {
     as_worker_forked(w);
-    pthread_cond_destroy(&w->news);
+    pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mu);
     as_arena_fini(&w->arena);
     AS_WORKER_LINKS(w, l)

@@ -1,4 +1,4 @@
-/* What each frame of the dispatcher does to the worker. A broken rule ends the link. */
+/* Handling the frames of the dispatcher. If it breaks the protocol the link ends. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -53,10 +53,10 @@ static void on_registered(struct as_worker *w, struct as_worker_link *l, const s
     l->registered[r.model] = true;
     l->targets[r.model] = r.target;
     l->n_registered++;
-    if (r.code && !l->refused) {
+    if (r.code && !l->refusal) {
         const struct as_frame_register *m = &w->models[r.model].reg;
 
-        l->refused = r.code == as_err_grpc(AS_EEXISTS)   ? AS_EEXISTS
+        l->refusal = r.code == as_err_grpc(AS_EEXISTS)   ? AS_EEXISTS
                      : r.code == as_err_grpc(AS_EDENIED) ? AS_EDENIED
                                                          : AS_EINVALID;
         snprintf(w->error, sizeof(w->error), "model %.*s version %.*s was refused: %.*s",
@@ -71,7 +71,7 @@ static void on_goodbye(struct as_worker *w, struct as_worker_link *l, const stru
     if (as_frame_get_text(f, &why) || !why.n)
         why = AS_STR("the dispatcher said goodbye");
     if (l->state == AS_WORKER_GREETING) {
-        l->refused = AS_EDENIED;
+        l->refusal = AS_EDENIED;
         as_worker_set_error(w, why);
     } else if (!w->error[0]) {
         as_worker_set_error(w, why);
@@ -97,7 +97,7 @@ static bool find_model(const struct as_worker *w, struct as_worker_link *l, uint
     return true;
 }
 
-/* Too many buffers are held by somebody: these bytes get a place of their own. */
+/* Copies the body out of the receive buffer, since too many buffers are referred to. */
 static void copy_body(struct as_worker_req *q, const struct as_frame_msg *m)
 {
     struct as_blob *b = as_blob_new((size_t)m->body_len);
@@ -120,7 +120,7 @@ static int start_body(struct as_worker *w, struct as_worker_req *q, const struct
     if (m->body || !m->body_len) {
         q->body = q->head;
         q->complete = true;
-        if (q->on->rx.pinned && m->body_len)
+        if (q->link->rx.pinned && m->body_len)
             copy_body(q, m);
         return 0;
     }
@@ -133,7 +133,6 @@ static int start_body(struct as_worker *w, struct as_worker_req *q, const struct
     return 0;
 }
 
-/* 0, AS_ENOMEM (this request only), AS_EPROTO with the reason. */
 int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct as_frame *f,
                      struct as_blob *buf, const char **ret_why)
 {
@@ -148,15 +147,14 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     if (f->type == AS_FRAME_OPEN) {
         q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
         *ret_why = "OPEN for an unknown target";
-        if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->on, m.target, &q->model))
+        if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->link, m.target, &q->model))
             return AS_EPROTO;
     }
     *ret_why = "a body over the limit";
     return start_body(w, q, &m);
 }
 
-/* The next OPENs are one call. It is made when the first of them comes, since only then its model
- * is known. */
+/* The next OPENs form a batch; their model is known when the first of them comes. */
 static void on_batch(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
     struct as_frame_batch b;
@@ -170,11 +168,11 @@ static void on_batch(struct as_worker *w, struct as_worker_link *l, const struct
         as_worker_close_link(w, l, "out of memory for a batch");
         return;
     }
-    *l->batch = (struct as_worker_batch){.want = b.n};
+    *l->batch = (struct as_worker_batch){.n_expected = b.n};
     l->batch_next = b.first;
 }
 
-/* An OPEN of the announced batch has come; q is NULL when there was no memory for it. */
+/* An OPEN of the announced batch has come. q: NULL if there was no memory for it. */
 static void join_batch(struct as_worker_link *l, struct as_worker_req *q)
 {
     struct as_worker_batch *b = l->batch;
@@ -183,17 +181,17 @@ static void join_batch(struct as_worker_link *l, struct as_worker_req *q)
         return;
     if (q) {
         q->batch = b;
-        l->n_packed += b->left++ > 0;
+        l->n_packed += b->n_open++ > 0;
     }
     l->batch_next += 2;
-    if (--b->want)
+    if (--b->n_expected)
         return;
     l->batch = NULL;
-    if (!b->left) /* all of it has ended already */
+    if (!b->n_open) /* all its requests have ended already */
         free(b);
 }
 
-/* May this one be of the batch that comes? NULL, or why not. */
+/* Whether q fits the announced batch. NULL, or why not. */
 static const char *check_member(const struct as_worker *w, const struct as_worker_link *l,
                                 const struct as_worker_req *q)
 {
@@ -204,7 +202,7 @@ static const char *check_member(const struct as_worker *w, const struct as_worke
 
     if (!b)
         return NULL;
-    if (b->want + b->left > w->models[q->model].reg.batching.max_size)
+    if (b->n_expected + b->n_open > w->models[q->model].reg.batching.max_size)
         return "the dispatcher sent a batch that is too large";
     if (before && before->batch == b && before->model != q->model)
         return "the dispatcher sent a batch of two models";
@@ -215,8 +213,8 @@ static bool in_order(const struct as_worker *w, const struct as_worker_link *l, 
 {
     if (!(stream & 1) || stream <= l->top_stream || (l->batch && stream != l->batch_next))
         return false;
-    return (l->batch && l->batch->left) ||
-           l->n_open - l->n_packed < (uint64_t)l->most_slots + w->conf.max_prefetch;
+    return (l->batch && l->batch->n_open) ||
+           l->n_open - l->n_packed < (uint64_t)l->max_granted + w->conf.max_prefetch;
 }
 
 static void on_open(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
@@ -265,10 +263,12 @@ bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const s
     if (!q)
         q = as_worker_find_partial_input(w, l, f->stream);
     if (!q && f->stream <= l->top_stream)
-        return false; /* of a stream that was cancelled, returned or refused meanwhile */
-    streams = q && w->models[q->model].reg.streams_inputs; /* its END is that of all messages */
-    if (!q || q->complete || f->n > q->body_len - q->got || last > (q->got + f->n == q->body_len) ||
-        (!streams && last != (q->got + f->n == q->body_len))) {
+        return false; /* its stream was cancelled, returned or refused meanwhile */
+    streams =
+        q && w->models[q->model].reg.streams_inputs; /* there END means the end of all messages */
+    if (!q || q->complete || f->n > q->body_len - q->body_received ||
+        last > (q->body_received + f->n == q->body_len) ||
+        (!streams && last != (q->body_received + f->n == q->body_len))) {
         as_worker_close_link(w, l, "the dispatcher sent DATA that does not fit its stream");
         return false;
     }
@@ -278,8 +278,8 @@ bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const s
 
 void as_worker_on_body_bytes(struct as_worker *w, struct as_worker_req *q, size_t n)
 {
-    q->got += n;
-    q->complete = q->got == q->body_len;
+    q->body_received += n;
+    q->complete = q->body_received == q->body_len;
     if (q->is_input)
         as_worker_on_input_bytes(w, q);
 }
@@ -293,7 +293,7 @@ static void on_recall(struct as_worker *w, struct as_worker_link *l, const struc
         as_worker_close_link(w, l, "the dispatcher sent a malformed RECALL");
         return;
     }
-    /* both the ids and the list are in stream order; what is not found has started or ended */
+    /* ids and list are both in stream order; requests that are not found have started or ended */
     AS_LIST_EACH(node, &l->waiting)
     {
         struct as_worker_req *q = AS_LIST_ENTRY(node, struct as_worker_req, node);
@@ -331,7 +331,7 @@ static void on_cancel(struct as_worker *w, struct as_worker_link *l, const struc
     }
 }
 
-/* --- the replica itself --- */
+/* --- ping and the rest --- */
 
 static void on_ping(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
 {
@@ -341,7 +341,7 @@ static void on_ping(struct as_worker *w, struct as_worker_link *l, const struct 
         as_worker_close_link(w, l, "the dispatcher sent a malformed PING or PONG");
     else if (f->type == AS_FRAME_PING) {
         as_frame_put_ping(&l->out, AS_FRAME_PONG, opaque);
-        /* it has been quiet: what handlers let go of since then is seen only now */
+        /* the link is idle: this is the time to free what handlers no longer use */
         as_worker_trim(w);
         as_worker_count_memory(w);
         as_worker_publish_stat(w);
@@ -386,7 +386,7 @@ void as_worker_on_frame(struct as_worker *w, struct as_worker_link *l, const str
         w->draining = true;
         return;
     case AS_FRAME_MOVE:
-        atomic_store(&w->moving, true);
+        atomic_store(&w->handover_requested, true);
         as_worker_wake(w);
         return;
     case AS_FRAME_GOODBYE:

@@ -1,12 +1,12 @@
-/* Who looks after the socket: the runner while it waits, the guard while the runner is late.
+/* Who serves the socket: the runner while it waits, the guard thread while the runner is late.
  *
- * The runner leaves a time (`seen`) at each step and arms the guard's timer if it does not run: at
- * most one system call per millisecond. When the timer fires, the guard
- *   - goes to sleep without a timer if the runner is parked (it reads by itself),
- *   - arms the timer again if the runner was seen within the last millisecond,
- *   - else takes over: writes what is pending, and waits on the socket.
- * An event loop that sits in its own poll looks late too. There the guard only watches: when
- * something comes, the loop gets AS_WORKER_GRACE before the guard reads in its place.
+ * The runner stores the time of each step (`runner_seen`), and sets the guard's timer if it is not
+ * set: at most one system call per millisecond. When the timer fires, the guard
+ *   - sleeps without a timer if the runner is parked, since the runner reads when it wakes,
+ *   - sets the timer again if the runner made a step within the last millisecond,
+ *   - else takes over: writes the output, and waits for the socket.
+ * An event loop that waits in its own poll looks late too. Then the guard only watches the socket:
+ * when something arrives, the loop gets AS_WORKER_GRACE before the guard reads in its place.
  */
 #include "link/worker/worker_internal.h"
 
@@ -65,7 +65,7 @@ void as_worker_send(struct as_worker *w)
     if (!as_worker_has_out(w))
         return;
     if (w->parked)
-        as_worker_wake(w); /* so that it waits for room as well */
+        as_worker_wake(w); /* so that it also waits for room in the socket */
     else
         as_worker_arm_guard(w);
 }
@@ -87,13 +87,14 @@ void as_worker_wake(struct as_worker *w)
         (void)!write(w->wake_fd, &one, sizeof(one));
 }
 
-/* Before looking at what there is to do: who finds `woken` still set has changed that already. */
+/* Called before the state is checked: as_worker_wake skips the write while `woken` is set, so later
+ * changes must be able to set it again. */
 static void clear_wake(struct as_worker *w)
 {
     uint64_t n;
 
     (void)!read(w->wake_fd, &n, sizeof(n));
-    w->stat.others += 2; /* and the write that caused it */
+    w->stat.others += 2; /* the read, and the write that woke us */
     atomic_store(&w->woken, false);
 }
 
@@ -104,22 +105,22 @@ static bool is_flushed(const struct as_worker_link *l)
     return l->sock < 0 || (!l->wait_pong && !l->out.bytes);
 }
 
-/* What wait and poll say; AS_EAGAIN: nothing to do. */
-static int next_step(struct as_worker *w)
+/* The result of as_worker_wait and as_worker_poll. AS_EAGAIN: nothing to do. */
+static int runner_status(struct as_worker *w)
 {
     bool held = as_worker_waiting(w) || w->n_running;
 
     if (w->draining && !held && is_flushed(&w->links[0]) && is_flushed(&w->links[1]))
         return AS_ECANCELLED;
-    if (w->lost && !(w->draining && held))
+    if (w->link_lost && !(w->draining && held))
         return AS_EOF;
     if (as_worker_has_startable(w) || atomic_load_explicit(&w->n_asks, memory_order_relaxed) ||
-        atomic_load_explicit(&w->moving, memory_order_relaxed))
+        atomic_load_explicit(&w->handover_requested, memory_order_relaxed))
         return 0;
     return AS_EAGAIN;
 }
 
-/* Answers to PING and the like are sent at once: they do not wait for a handler. */
+/* Replies, as to PING, are sent at once: they do not wait for a handler. */
 void as_worker_read_and_send(struct as_worker *w)
 {
     as_worker_read(w);
@@ -127,8 +128,8 @@ void as_worker_read_and_send(struct as_worker *w)
         as_worker_send(w);
 }
 
-/* The sockets of both links; poll passes over one that is not there. room: also when there is room
- * for what waits. */
+/* Fills in the sockets of both links; poll ignores a missing one (-1). room: also waits for room,
+ * if there is output. */
 static void watch(const struct as_worker *w, struct pollfd p[2], bool room)
 {
     for (int i = 0; i < 2; i++) {
@@ -166,22 +167,22 @@ int as_worker_wait(struct as_worker *w)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    w->clock = 0;
+    w->recent_clock = 0;
     as_worker_set_held(w, 0);
     if (is_drained(&w->links[0]) && is_drained(&w->links[1]))
-        as_worker_send(w); /* the last read left nothing: it is time to sleep, not to read again */
+        as_worker_send(w); /* the last read emptied the sockets */
     else
         as_worker_read_and_send(w);
-    r = next_step(w);
+    r = runner_status(w);
     if (r == AS_EAGAIN) {
         as_worker_sleep(w);
         as_worker_read_and_send(w);
-        r = next_step(w);
+        r = runner_status(w);
         if (r == AS_EAGAIN)
-            r = 0; /* let the caller look at its signals */
+            r = 0; /* so that the caller can handle signals */
     }
-    w->seen = as_worker_clock();
-    as_worker_arm_guard(w); /* the caller may wait for other threads before its next step */
+    w->runner_seen = as_worker_clock();
+    as_worker_arm_guard(w); /* the next step of the caller may take long */
     pthread_mutex_unlock(&w->mu);
     return r;
 }
@@ -197,13 +198,13 @@ int as_worker_poll(struct as_worker *w)
 
     pthread_mutex_lock(&w->mu);
     w->event_loop = true;
-    w->stat.wakes++; /* the loop's own */
-    w->clock = 0;
-    w->seen = as_worker_clock();
+    w->stat.wakes++; /* of the event loop itself */
+    w->recent_clock = 0;
+    w->runner_seen = as_worker_clock();
     if (atomic_load(&w->woken))
         clear_wake(w);
     as_worker_read_and_send(w);
-    r = next_step(w);
+    r = runner_status(w);
     pthread_mutex_unlock(&w->mu);
     return r;
 }
@@ -225,30 +226,30 @@ void as_worker_arm_guard(struct as_worker *w)
         set_timer(w, AS_WORKER_RUNNER_LATE);
 }
 
-/* The guard's own thread keeps this between two looks. */
-struct look {
-    bool watch;  /* the sockets are among what it waits for … */
-    bool graced; /* the event loop was given its time … */
-    as_ns grace; /* … when it was last seen then */
-    bool room;   /* … and room in them */
+/* The guard's state between two rounds. */
+struct guard_state {
+    bool watch;  /* it waits for the sockets to be readable … */
+    bool graced; /* it has given the event loop AS_WORKER_GRACE … */
+    as_ns grace; /* … when runner_seen was this */
+    bool room;   /* … or to have room */
 };
 
-/* In the runner's place. Streams that became startable wait for the runner; an event loop has to be
- * told. */
-static void take_over(struct as_worker *w, struct look *k)
+/* Serves the sockets in the runner's place. Requests that can start wait for the runner; an event
+ * loop must be woken for them. */
+static void take_over(struct as_worker *w, struct guard_state *k)
 {
     as_worker_read(w);
     as_worker_send(w);
-    if (w->event_loop && next_step(w) != AS_EAGAIN)
+    if (w->event_loop && runner_status(w) != AS_EAGAIN)
         as_worker_wake(w);
     k->watch = true;
     k->room = true;
 }
 
-static void check_runner(struct as_worker *w, struct look *k, bool readable)
+static void check_runner(struct as_worker *w, struct guard_state *k, bool readable)
 {
     as_ns now = as_worker_clock();
-    bool graced = k->graced && k->grace == w->seen;
+    bool graced = k->graced && k->grace == w->runner_seen;
     bool is_live = w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
 
     k->graced = false;
@@ -258,16 +259,16 @@ static void check_runner(struct as_worker *w, struct look *k, bool readable)
             as_worker_send(w);
         return;
     }
-    if (now - w->seen < AS_WORKER_RUNNER_LATE) {
+    if (now - w->runner_seen < AS_WORKER_RUNNER_LATE) {
         k->watch = false;
-        if (as_worker_has_out(w)) /* parts of a handler that gives one after the other */
+        if (as_worker_has_out(w)) /* parts of a streaming handler */
             as_worker_send(w);
         as_worker_arm_guard(w);
         return;
     }
     if (w->event_loop && readable && !graced) {
         k->graced = true;
-        k->grace = w->seen;
+        k->grace = w->runner_seen;
         k->watch = false;
         set_timer(w, AS_WORKER_GRACE);
         return;
@@ -283,7 +284,7 @@ static void check_runner(struct as_worker *w, struct look *k, bool readable)
 static void *guard_main(void *arg)
 {
     struct as_worker *w = arg;
-    struct look k = {0};
+    struct guard_state k = {0};
 
     for (;;) {
         struct pollfd p[4] = {{.fd = w->stop_fd, .events = POLLIN},
@@ -325,7 +326,7 @@ int as_worker_guard_start(struct as_worker *w)
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->timer_fd < 0 || w->stop_fd < 0)
         return AS_EIO;
-    sigfillset(&all); /* signals belong to the caller's threads */
+    sigfillset(&all); /* signals are handled by the caller's threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     err = pthread_create(&w->guard, NULL, guard_main, w);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

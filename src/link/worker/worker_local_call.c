@@ -1,7 +1,7 @@
-/* Requests that are made here, and not sent by the server: to warm a model up before there is a
- * link, or by a program that calls its own models. They are checked as the server checks a request
- * and its answer, by the same code, and take the same way through the handler. They are in none of
- * the lists, since nobody but who made them ever asks for them. */
+/* Local calls: requests that the program itself makes, before the worker is connected. They warm a
+ * model up, or test it. Requests and answers are checked by the code that the server uses, and run
+ * through the same handlers. Local calls are in none of the worker's lists: only the caller refers
+ * to them. */
 #include "core/registry/registry.h"
 #include "link/worker/worker_internal.h"
 
@@ -10,10 +10,10 @@
 #define WHY 512u
 
 struct as_worker_local_call {
-    struct as_worker_local conf; /* without msg, which is the caller's */
-    struct as_model model;       /* as the server would know it */
-    uint32_t status;             /* the first that went wrong … */
-    char why[WHY];               /* … and how */
+    struct as_worker_local conf; /* msg is not valid: the caller owns it */
+    struct as_model model;       /* as the server registers it */
+    uint32_t status;             /* of the first failure … */
+    char why[WHY];               /* … and its text */
 };
 
 static struct as_model model_of(const struct as_frame_register *r)
@@ -29,7 +29,7 @@ static struct as_model model_of(const struct as_frame_register *r)
                              .batching.max_size = r->batching.max_size};
 }
 
-/* --- made --- */
+/* --- creating --- */
 
 static struct as_str copy_str(struct as_arena *a, struct as_str s)
 {
@@ -40,7 +40,7 @@ static struct as_str copy_str(struct as_arena *a, struct as_str s)
     return (struct as_str){p, s.n};
 }
 
-static void *room(struct as_arena *a, size_t n)
+static void *req_alloc(struct as_arena *a, size_t n)
 {
     void *p = as_arena_alloc(a, n, 8);
 
@@ -51,7 +51,7 @@ static void *room(struct as_arena *a, size_t n)
 
 static void copy_tensor_params(struct as_worker_req *q, const struct as_tensor_params *own)
 {
-    struct as_tensor_param *p = room(&q->arena, own->n * sizeof(*p));
+    struct as_tensor_param *p = req_alloc(&q->arena, own->n * sizeof(*p));
 
     for (uint32_t i = 0; i < own->n; i++) {
         p[i] = own->at[i];
@@ -64,7 +64,7 @@ static void copy_tensor_params(struct as_worker_req *q, const struct as_tensor_p
 
 static void copy_params(struct as_worker_req *q, const struct as_msg *msg)
 {
-    struct as_param *p = room(&q->arena, msg->n_params * sizeof(*p));
+    struct as_param *p = req_alloc(&q->arena, msg->n_params * sizeof(*p));
 
     for (uint32_t i = 0; i < msg->n_params; i++) {
         p[i] = msg->params[i];
@@ -78,7 +78,7 @@ static void copy_params(struct as_worker_req *q, const struct as_msg *msg)
 
 static void copy_meta(struct as_worker_req *q, const struct as_msg *msg)
 {
-    struct as_meta *m = room(&q->arena, msg->n_meta * sizeof(*m));
+    struct as_meta *m = req_alloc(&q->arena, msg->n_meta * sizeof(*m));
 
     for (uint32_t i = 0; i < msg->n_meta; i++) {
         m[i].key = copy_str(&q->arena, msg->meta[i].key);
@@ -88,10 +88,10 @@ static void copy_meta(struct as_worker_req *q, const struct as_msg *msg)
     q->msg.n_meta = msg->n_meta;
 }
 
-/* Everything is copied; the tensors' bytes lie as those that came over a link do. */
+/* Copies everything; the tensors' bytes are aligned as those that come over a link. */
 static int copy_msg(struct as_worker_req *q, const struct as_msg *msg)
 {
-    struct as_tensor *t = room(&q->arena, msg->n_tensors * sizeof(*t));
+    struct as_tensor *t = req_alloc(&q->arena, msg->n_tensors * sizeof(*t));
 
     q->body = as_worker_copy_tensors(msg, t, as_frame_body_len(msg->tensors, msg->n_tensors));
     if (!q->body)
@@ -99,7 +99,7 @@ static int copy_msg(struct as_worker_req *q, const struct as_msg *msg)
     q->head = q->body;
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
         size_t n = t[i].ndim * sizeof(int64_t);
-        int64_t *shape = room(&q->arena, n);
+        int64_t *shape = req_alloc(&q->arena, n);
 
         if (n)
             memcpy(shape, t[i].shape, n);
@@ -113,7 +113,7 @@ static int copy_msg(struct as_worker_req *q, const struct as_msg *msg)
     return 0;
 }
 
-/* The front sees to that before it looks at the signature: so do we. */
+/* Whether the bytes fit datatype and shape. The server checks this before the signature, too. */
 static int check_data(const struct as_msg *msg, char *why, size_t cap)
 {
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
@@ -156,7 +156,7 @@ static int check_tensor_params(const struct as_msg *msg, const struct as_tensor_
     return AS_EINVALID;
 }
 
-/* Of a message: that its bytes are what they are said to be, and that the signature has it. */
+/* Checks a message as the server does: bytes, parameters, signature. */
 static int check_message(const struct as_model *m, const struct as_msg *msg,
                          const struct as_tensor_params *own, char *why, size_t cap)
 {
@@ -167,7 +167,7 @@ static int check_message(const struct as_model *m, const struct as_msg *msg,
     return err ? err : as_model_check_inputs(m, msg->tensors, msg->n_tensors, why, cap);
 }
 
-/* A request, or one more input of one; with the lock held. */
+/* Makes a request, or a further input. With the lock held. */
 static int make_message(struct as_worker *w, uint32_t model, const struct as_msg *msg,
                         const struct as_tensor_params *own, struct as_worker_req **ret_q)
 {
@@ -184,9 +184,10 @@ static int make_message(struct as_worker *w, uint32_t model, const struct as_msg
     q->model = model;
     q->complete = true;
     q->deadline = AS_NEVER;
-    q->begun = as_worker_clock();
-    q->window = q->owed = (struct as_frame_window){0}; /* nobody grants any */
-    q->cost = 0;                                       /* it came through no window */
+    q->started_at = as_worker_clock();
+    q->input_credit = q->owed_credit =
+        (struct as_frame_window){0}; /* unused: there is no flow control of inputs */
+    q->cost = 0;                     /* it used no credit */
     *ret_q = q;
     return 0;
 }
@@ -201,13 +202,14 @@ static int start_local(struct as_worker *w, uint32_t model, struct as_worker_loc
     if (err)
         return err;
     q->inputs_over = !r->conf.more;
-    q->parts = (struct as_frame_window){r->conf.room ? r->conf.room : INT32_MAX, INT64_MAX};
-    q->rehearsal = r;
+    q->part_credit = (struct as_frame_window){r->conf.room ? r->conf.room : INT32_MAX, INT64_MAX};
+    q->local_call = r;
     *ret_q = q;
     return 0;
 }
 
-static bool takes(const struct as_worker *w, uint32_t model, const struct as_worker_local *c)
+static bool accepts_local(const struct as_worker *w, uint32_t model,
+                          const struct as_worker_local *c)
 {
     return model < w->n_models && !as_worker_connected(w) &&
            (!c->more || w->models[model].reg.streams_inputs);
@@ -226,7 +228,7 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
     if (!as_worker_copy_struct(&conf, sizeof(conf), local))
         return err;
     pthread_mutex_lock(&w->mu);
-    if (!takes(w, model, &conf)) {
+    if (!accepts_local(w, model, &conf)) {
         as_worker_set_error(w, as_str_of(why));
         pthread_mutex_unlock(&w->mu);
         return err;
@@ -257,16 +259,17 @@ int as_worker_rehearse(struct as_worker *w, uint32_t model, const struct as_msg 
     return as_worker_local(w, model, &local, ret_q);
 }
 
-/* --- while it runs --- */
+/* --- while it executes --- */
 
-/* What q waits for is there. With the lock held; true: an event loop has to hear of it. */
+/* What q may wait for is available: wakes threads. With the lock held. True: an event loop waits
+ * for it, and the caller must notify that. */
 static bool notify_handler(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
-    bool is = q->wants & what;
+    bool is = q->awaits & what;
 
     if (w->n_awaiting)
-        pthread_cond_broadcast(&w->news);
-    q->wants &= ~what;
+        pthread_cond_broadcast(&w->changed);
+    q->awaits &= ~what;
     return is;
 }
 
@@ -280,7 +283,7 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
 
     pthread_mutex_lock(&w->mu);
     if (!q->inputs_over)
-        err = msg ? check_message(&q->rehearsal->model, msg, &own, why, sizeof(why)) : 0;
+        err = msg ? check_message(&q->local_call->model, msg, &own, why, sizeof(why)) : 0;
     if (err)
         as_worker_set_error(w, as_str_of(why));
     else if (msg)
@@ -300,8 +303,8 @@ int as_worker_local_input(struct as_worker *w, struct as_worker_req *q, const st
 const struct as_tensor_param *as_worker_local_tensor_params(const struct as_worker_req *q,
                                                             uint32_t *ret_n)
 {
-    *ret_n = q->said.n;
-    return q->said.at;
+    *ret_n = q->output_params.n;
+    return q->output_params.at;
 }
 
 bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t parts)
@@ -309,7 +312,7 @@ bool as_worker_local_room(struct as_worker *w, struct as_worker_req *q, uint32_t
     bool wanted;
 
     pthread_mutex_lock(&w->mu);
-    q->parts.messages = AS_MIN(q->parts.messages + (int64_t)parts, (int64_t)INT32_MAX);
+    q->part_credit.messages = AS_MIN(q->part_credit.messages + (int64_t)parts, (int64_t)INT32_MAX);
     wanted = notify_handler(w, q, AS_WANT_ROOM);
     pthread_mutex_unlock(&w->mu);
     return wanted;
@@ -323,9 +326,9 @@ void as_worker_local_cancel(struct as_worker *w, struct as_worker_req *q)
     pthread_mutex_unlock(&w->mu);
 }
 
-/* --- answered --- */
+/* --- its answer --- */
 
-/* The first thing that goes wrong is what its maker hears of; cut, but not inside a character. */
+/* Stores the first failure; its text is cut, but not inside a UTF-8 character. */
 static void record_failure(struct as_worker_local_call *r, uint32_t status, struct as_str why)
 {
     size_t n = AS_MIN(why.n, sizeof(r->why) - 1);
@@ -356,20 +359,20 @@ static void deliver_part(struct as_worker_local_call *r, const struct as_msg *ms
         r->conf.part(r->conf.ctx, msg);
 }
 
-/* 0, AS_EAGAIN, AS_ECANCELLED: takes the room for one part. */
+/* Uses the credit for one part. 0, AS_EAGAIN or AS_ECANCELLED. */
 static int take_room(struct as_worker *w, struct as_worker_req *q)
 {
     int r = as_worker_room(w, q);
 
-    if (r || !q->rehearsal->conf.room) /* there is room for all */
+    if (r || !q->local_call->conf.room) /* no limit was given */
         return r;
     pthread_mutex_lock(&w->mu);
-    q->parts.messages--;
+    q->part_credit.messages--;
     pthread_mutex_unlock(&w->mu);
     return 0;
 }
 
-/* Nobody waits for the rest of what does not fit. */
+/* A part that does not fit the signature ends the call. */
 int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
                               const struct as_msg *msg)
 {
@@ -377,9 +380,9 @@ int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
 
     if (err)
         return err;
-    if (check_answer(q->rehearsal, msg)) {
-        deliver_part(q->rehearsal, msg);
-        q->said.n = 0;
+    if (check_answer(q->local_call, msg)) {
+        deliver_part(q->local_call, msg);
+        q->output_params.n = 0;
         return 0;
     }
     atomic_store_explicit(&q->cancel, as_err_grpc(AS_EHANDLER), memory_order_relaxed);
@@ -389,7 +392,7 @@ int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
 void as_worker_local_call_end(struct as_worker *w, struct as_worker_req *q, uint32_t status,
                               struct as_str why)
 {
-    struct as_worker_local_call *r = q->rehearsal;
+    struct as_worker_local_call *r = q->local_call;
 
     if (status)
         record_failure(r, status, why);
@@ -404,14 +407,14 @@ void as_worker_local_call_end(struct as_worker *w, struct as_worker_req *q, uint
 void as_worker_local_call_answer(struct as_worker *w, struct as_worker_req *q,
                                  const struct as_msg *msg)
 {
-    if (check_answer(q->rehearsal, msg))
-        deliver_part(q->rehearsal, msg);
+    if (check_answer(q->local_call, msg))
+        deliver_part(q->local_call, msg);
     as_worker_local_call_end(w, q, 0, (struct as_str){0});
 }
 
 void as_worker_local_call_input_taken(struct as_worker_req *q)
 {
-    struct as_worker_local_call *r = q->rehearsal;
+    struct as_worker_local_call *r = q->local_call;
 
     if (r->conf.took)
         r->conf.took(r->conf.ctx);

@@ -1,16 +1,16 @@
-/* The server that a worker joins: where it listens, and by which word it is let in. */
+/* Finding the server on this machine: its socket and the join token. */
 #include "io/process/runtime.h"
 #include "link/worker/worker_internal.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PORT_DEFAULT 8000 /* of --port */
+#define PORT_DEFAULT 8000 /* the default of --port */
 
 static_assert(AS_WORKER_PATH == AS_RUNTIME_PATH_MAX, "public limit");
 static_assert(AS_WORKER_TOKEN == AS_RUNTIME_TOKEN_LEN + 1, "public limit");
 
-/* In /tmp anybody can make a folder that is called as ours: what is in it may only be of us. */
+/* The folder must be ours: in /tmp any user can create one with this name. */
 static int is_ours(const char *folder)
 {
     struct stat st;
@@ -31,7 +31,7 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
         return AS_EINVALID;
     as_runtime_find(&f, runtime_dir ? runtime_dir : "", port != 0,
                     port ? (uint16_t)port : PORT_DEFAULT);
-    if (!port && f.n_matching > 1) { /* as worker.h promises */
+    if (!port && f.n_matching > 1) { /* documented in worker.h */
         as_runtime_search_fini(&f);
         as_runtime_find(&f, runtime_dir ? runtime_dir : "", true, PORT_DEFAULT);
     }
@@ -42,7 +42,7 @@ int as_worker_locate(const char *runtime_dir, uint32_t port, char ret_path[AS_WO
         err = as_runtime_read_token(f.chosen.base, f.chosen.port, token);
     as_runtime_search_fini(&f);
     if (err)
-        return err == AS_EPROTO ? AS_ENOTFOUND : err; /* it is being written */
+        return err == AS_EPROTO ? AS_ENOTFOUND : err; /* AS_EPROTO: the token is being written */
     memcpy(ret_path, path, sizeof(path));
     memcpy(ret_token, token, sizeof(token));
     return 0;

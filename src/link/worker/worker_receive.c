@@ -1,8 +1,8 @@
-/* Bytes in: one receive buffer for many frames, large bodies straight to their own place.
+/* Receiving: one buffer for many frames; large bodies are read straight into blobs of their own.
  *
- * Buffer and stream offsets are congruent modulo 64, so that inline bodies lie aligned where they
- * were read. A request refers to the buffer that its frame lies in; a buffer is used again from its
- * start when nobody refers to it any more, else it is put aside and another one taken.
+ * Buffer and stream offsets are congruent modulo 64, so that inline bodies are aligned where they
+ * were read. A request refers to the buffer that holds its frame. A buffer that nothing refers to
+ * is used again from its start; else it becomes a spare, and another buffer is used.
  */
 #include "base/memory/pages.h"
 #include "base/memory/slab.h"
@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define ROOM_MIN  (32u << 10) /* less room than this at the end: move on */
-#define READS_MAX 8           /* reads in a row before others get their turn */
+#define ROOM_MIN  (32u << 10) /* with less room at its end, another buffer is used */
+#define READS_MAX 8           /* reads in a row, so that other work gets its turn */
 
 void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l)
 {
@@ -44,7 +44,7 @@ static size_t unused_bytes(const struct as_blob *b)
     return b && as_worker_blob_unshared(b) ? b->n : 0;
 }
 
-/* Buffers that only wait to be used again are not counted. */
+/* Unused buffers are not counted. */
 void as_worker_count_memory(struct as_worker *w)
 {
     size_t unused = 0;
@@ -80,7 +80,7 @@ void as_worker_trim(struct as_worker *w)
     as_pages_trim();
 }
 
-/* A buffer of the usual size that nobody refers to. */
+/* A buffer of AS_WORKER_RX_CAP bytes that nothing refers to. NULL: out of memory. */
 static struct as_blob *acquire_buffer(struct as_worker_rx *rx)
 {
     for (uint32_t i = 0; i < rx->n_spare; i++) {
@@ -104,7 +104,8 @@ static void keep_spare(struct as_worker_rx *rx, struct as_blob *b)
         as_blob_unref(b);
 }
 
-/* Another buffer that holds `need` bytes from offset `off` on; the cut frame moves along. */
+/* Switches to a buffer with room for `need` bytes from offset `off`; moves an incomplete frame
+ * there. */
 static int switch_buffer(struct as_worker_rx *rx, size_t need, size_t off)
 {
     size_t rest = rx->end - rx->at;
@@ -128,7 +129,7 @@ static int switch_buffer(struct as_worker_rx *rx, size_t need, size_t off)
     return 0;
 }
 
-/* Room to read into. A frame that is cut needs room for all of it in one piece. */
+/* Makes room for the next read. An incomplete frame needs room for all of it in one piece. */
 static int make_room(struct as_worker_rx *rx)
 {
     size_t rest = rx->end - rx->at, need = 0;
@@ -138,21 +139,23 @@ static int make_room(struct as_worker_rx *rx)
 
     if (rest) {
         n = as_frame_peek(rx->buf->data + rx->at, rest, &f);
-        AS_ASSERT(n >= 0); /* the parser has seen it */
+        AS_ASSERT(n >= 0); /* parse_one has checked it */
         need = (size_t)n;
     }
     if (rx->buf && !rest && as_worker_blob_unshared(rx->buf)) {
         rx->at = rx->end = off;
         return 0;
     }
-    if (!rest && rx->at % AS_FRAME_ALIGN != off) /* bytes went past the buffer */
+    if (!rest &&
+        rx->at % AS_FRAME_ALIGN != off) /* a body was read directly, not through the buffer */
         rx->at = rx->end = AS_ALIGN(rx->at, (size_t)AS_FRAME_ALIGN) + off;
     if (rx->buf && rx->at < rx->buf->n && rx->buf->n - rx->at >= AS_MAX(need, rest + ROOM_MIN))
         return 0;
     return switch_buffer(rx, AS_MAX(need, (size_t)ROOM_MIN), off);
 }
 
-/* A DATA frame whose payload is not all here: what is, moves; the rest will be read in place. */
+/* Starts a DATA frame with an incomplete payload: copies what is here; the rest is read in place.
+ */
 static void begin_direct(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                          size_t total)
 {
@@ -164,7 +167,7 @@ static void begin_direct(struct as_worker *w, struct as_worker_link *l, const st
 
     if (!as_worker_begin_body(w, l, f, &q))
         return;
-    memcpy(q->body->data + q->got, f->p, n);
+    memcpy(q->body->data + q->body_received, f->p, n);
     if (n < f->n) {
         rx->into = q;
         rx->left = f->n - n;
@@ -216,7 +219,7 @@ static bool parse_one(struct as_worker *w, struct as_worker_link *l)
     if (!is_body(&f)) {
         as_worker_on_frame(w, l, &f, rx->buf);
     } else if (as_worker_begin_body(w, l, &f, &q)) {
-        memcpy(q->body->data + q->got, f.p, f.n);
+        memcpy(q->body->data + q->body_received, f.p, f.n);
         as_worker_on_body_bytes(w, q, f.n);
     }
     return l->sock >= 0;
@@ -252,7 +255,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
         return false;
     }
     if (rx->left)
-        iov[k++] = (struct iovec){rx->into->body->data + rx->into->got, rx->left};
+        iov[k++] = (struct iovec){rx->into->body->data + rx->into->body_received, rx->left};
     iov[k++] = (struct iovec){rx->buf->data + rx->end, rx->buf->n - rx->end};
     for (int i = 0; i < k; i++)
         want += iov[i].iov_len;
@@ -285,12 +288,12 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
 
 void as_worker_read(struct as_worker *w)
 {
-    w->fresh = true;
+    w->was_read = true;
     AS_WORKER_LINKS(w, l)
     {
         for (int i = 0; i < READS_MAX && l->sock >= 0 && read_once(w, l); i++)
             ;
-        if (__builtin_expect(l->beside, 0))
+        if (__builtin_expect(l->is_second, 0))
             as_worker_handover_step(w, l);
     }
 }

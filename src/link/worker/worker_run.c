@@ -1,8 +1,7 @@
-/* The loop of a worker: connects, runs handlers, here or in threads, comes back, drains.
+/* The main loop of a worker (as_worker_run): connects, runs handlers, reconnects, drains.
  *
- * With threads the runner takes what may start and hands it to them; never more than the slots are
- * under way, so what waits for a thread is bounded by that. Threads answer and publish by
- * themselves.
+ * Handlers run here or in a pool of threads. With threads the runner starts requests and queues
+ * them for the pool; the slots bound that queue. Threads answer and send by themselves.
  */
 #include "link/worker/worker_internal.h"
 
@@ -13,9 +12,9 @@
 #define CONNECT_TIMEOUT (10 * AS_SEC)
 #define PAUSE_FIRST     (10 * AS_MS) /* doubles with each attempt, to AS_WORKER_RETRY_MAX */
 
-/* --- being asked to stop --- */
+/* --- stopping --- */
 
-/* A signal handler has no argument; a process has one worker. */
+/* For the signal handler, which has no argument. One worker per process. */
 static struct as_worker *volatile on_signal;
 
 static void stop_on_signal(int signum AS_UNUSED)
@@ -26,7 +25,7 @@ static void stop_on_signal(int signum AS_UNUSED)
 
 void as_worker_stop(struct as_worker *w)
 {
-    atomic_store(&w->asked, true);
+    atomic_store(&w->stop_requested, true);
     as_worker_wake(w);
 }
 
@@ -60,14 +59,14 @@ struct thread_pool {
     struct as_worker *w;
     pthread_mutex_t mu;
     pthread_cond_t work;
-    struct as_worker_req **ring; /* of as many as there are slots, or ever were */
+    struct as_worker_req **ring; /* has as many places as there are slots, or ever were */
     uint32_t cap, first, n;
     bool over;
     pthread_t *threads;
     uint32_t n_threads;
 };
 
-static void *work(void *arg)
+static void *thread_main(void *arg)
 {
     struct thread_pool *c = arg;
     struct as_worker_executor *h = as_worker_executor_new(c->w);
@@ -85,7 +84,7 @@ static void *work(void *arg)
         c->n--;
         pthread_mutex_unlock(&c->mu);
         as_worker_execute(h, q);
-        as_worker_flush(c->w); /* the runner may sleep: nobody else would publish it */
+        as_worker_flush(c->w); /* the runner may sleep, so nobody else would send the answer */
         pthread_mutex_lock(&c->mu);
     }
     pthread_mutex_unlock(&c->mu);
@@ -93,7 +92,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Slots may have been added since the ring was made. */
+/* Slots were added since the ring was made. */
 static void grow_ring(struct thread_pool *c)
 {
     struct as_worker_req **ring = as_xalloc(2 * (size_t)c->cap * sizeof(struct as_worker_req *));
@@ -117,7 +116,7 @@ static void enqueue_request(struct thread_pool *c, struct as_worker_req *q)
     pthread_mutex_unlock(&c->mu);
 }
 
-/* What was handed over is still answered. */
+/* Queued requests are still answered. */
 static void thread_pool_free(struct thread_pool *c)
 {
     if (!c)
@@ -146,10 +145,10 @@ static struct thread_pool *thread_pool_new(struct as_worker *w)
     c->threads = as_xalloc(w->conf.threads * sizeof(*c->threads));
     pthread_mutex_init(&c->mu, NULL);
     pthread_cond_init(&c->work, NULL);
-    sigfillset(&all); /* signals are for the runner: they end its wait */
+    sigfillset(&all); /* signals are handled by the runner, and end its wait */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (c->n_threads < w->conf.threads &&
-           pthread_create(&c->threads[c->n_threads], NULL, work, c) == 0)
+           pthread_create(&c->threads[c->n_threads], NULL, thread_main, c) == 0)
         c->n_threads++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (c->n_threads == w->conf.threads)
@@ -174,25 +173,25 @@ static void log_error(struct as_worker *w, const char *what)
     log_line(w, text);
 }
 
-/* Until there is a wake, or the time is over. What as_worker_wait wants to know of is not taken
- * away: `woken` stays set. */
+/* Waits for a wake, or until the time is over. Does not read wake_fd: as_worker_wait needs it. */
 static void pause_for(struct as_worker *w, as_ns time)
 {
     struct pollfd p = {.fd = w->wake_fd, .events = POLLIN};
 
-    if (atomic_load(&w->asked))
+    if (atomic_load(&w->stop_requested))
         return;
-    if (poll(&p, 1, (int)(time / AS_MS)) > 0 && !atomic_load(&w->asked))
-        (void)poll(NULL, 0, (int)(time / AS_MS)); /* of the lost link: a wake and no stop */
+    if (poll(&p, 1, (int)(time / AS_MS)) > 0 && !atomic_load(&w->stop_requested))
+        (void)poll(NULL, 0,
+                   (int)(time / AS_MS)); /* the wake was for the lost link, not for a stop */
 }
 
-/* 0: connected, or asked to stop. */
+/* Retries until it is connected or asked to stop (0), or refused. */
 static int connect_again(struct as_worker *w)
 {
     as_ns pause = PAUSE_FIRST;
     bool told = false;
 
-    while (!atomic_load(&w->asked)) {
+    while (!atomic_load(&w->stop_requested)) {
         int err = as_worker_connect(w, CONNECT_TIMEOUT);
 
         if (!err) {
@@ -212,7 +211,7 @@ static int connect_again(struct as_worker *w)
     return 0;
 }
 
-/* Questions before requests: they may be what the next one needs. */
+/* CONTROLs are answered before requests, which may depend on a new configuration. */
 static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
 {
     const struct as_worker_conf *c = &w->conf;
@@ -231,8 +230,8 @@ static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
     }
 }
 
-/* Until the link is lost (AS_EOF) or everything is drained (AS_ECANCELLED). After a stop what has
- * come already still runs; the dispatcher recalls what it can. */
+/* Runs handlers until the link is lost (AS_EOF) or drained (AS_ECANCELLED). After a stop, requests
+ * that are here already still run, unless the dispatcher recalls them. */
 static int serve(struct as_worker *w, struct as_worker_executor *h, struct thread_pool *c)
 {
     char text[AS_WORKER_REASON];
@@ -243,7 +242,7 @@ static int serve(struct as_worker *w, struct as_worker_executor *h, struct threa
         struct as_worker_req *q;
 
         for (;;) {
-            if (!draining && atomic_load_explicit(&w->asked, memory_order_relaxed)) {
+            if (!draining && atomic_load_explicit(&w->stop_requested, memory_order_relaxed)) {
                 draining = true;
                 as_worker_drain(w);
             }
@@ -265,10 +264,10 @@ static int run(struct as_worker *w, struct as_worker_executor *h, struct thread_
     for (;;) {
         int err = connect_again(w);
 
-        if (err || atomic_load(&w->asked))
+        if (err || atomic_load(&w->stop_requested))
             return err;
         err = serve(w, h, c);
-        if (err == AS_ECANCELLED || atomic_load(&w->asked)) {
+        if (err == AS_ECANCELLED || atomic_load(&w->stop_requested)) {
             log_line(w, "drained");
             return 0;
         }
@@ -292,7 +291,7 @@ int as_worker_run(struct as_worker *w)
     h = as_worker_executor_new(w);
     install_signals(w, &old);
     err = run(w, h, c);
-    thread_pool_free(c); /* ends when every request is answered */
+    thread_pool_free(c); /* returns when every request is answered */
     restore_signals(w, &old);
     as_worker_executor_free(h);
     return err;

@@ -1,27 +1,27 @@
-/* Requests of several messages: parts of answers out, inputs in, credit for both. */
+/* Requests with several messages: parts of answers out, inputs in, credit for both. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
 
-#define PUBLISH_BYTES (64u << 10) /* parts that wait together */
+#define PUBLISH_BYTES (64u << 10) /* more output than this is sent at once */
 
-/* --- news for who waits --- */
+/* --- waiting for credit and inputs --- */
 
 void as_worker_notify(struct as_worker *w, struct as_worker_req *q, unsigned what)
 {
     if (w->n_awaiting)
-        pthread_cond_broadcast(&w->news);
-    if (!(q->wants & what))
+        pthread_cond_broadcast(&w->changed);
+    if (!(q->awaits & what))
         return;
-    q->got_news |= q->wants & what;
-    q->wants &= ~what;
+    q->ready_for |= q->awaits & what;
+    q->awaits &= ~what;
     if (as_list_empty(&q->ready))
         as_list_push(&w->ready, &q->ready);
     if (w->event_loop)
         as_worker_wake(w);
 }
 
-static bool has_news(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
+static bool can_receive(const struct as_worker *w AS_UNUSED, const struct as_worker_req *q)
 {
     return !as_list_empty(&q->inputs) || q->inputs_over || !as_worker_is_awaited(q);
 }
@@ -31,10 +31,10 @@ bool as_worker_want(struct as_worker *w, struct as_worker_req *q, enum as_worker
     bool is;
 
     pthread_mutex_lock(&w->mu);
-    is = what == AS_WANT_ROOM ? as_frame_window_is_open(&q->parts) || !as_worker_is_awaited(q)
-                              : has_news(w, q);
+    is = what == AS_WANT_ROOM ? as_frame_window_is_open(&q->part_credit) || !as_worker_is_awaited(q)
+                              : can_receive(w, q);
     if (!is)
-        q->wants |= what;
+        q->awaits |= what;
     pthread_mutex_unlock(&w->mu);
     return is;
 }
@@ -48,8 +48,8 @@ bool as_worker_ready(struct as_worker *w, unsigned *ret_what, as_worker_visit ta
     if (n) {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, ready);
 
-        *ret_what = q->got_news;
-        q->got_news = 0;
+        *ret_what = q->ready_for;
+        q->ready_for = 0;
         take(ctx, q);
     }
     pthread_mutex_unlock(&w->mu);
@@ -66,22 +66,24 @@ int as_worker_room(struct as_worker *w, struct as_worker_req *q)
     int r;
 
     pthread_mutex_lock(&w->mu);
-    r = is_cancelled(w, q) ? AS_ECANCELLED : as_frame_window_is_open(&q->parts) ? 0 : AS_EAGAIN;
+    r = is_cancelled(w, q)                         ? AS_ECANCELLED
+        : as_frame_window_is_open(&q->part_credit) ? 0
+                                                   : AS_EAGAIN;
     pthread_mutex_unlock(&w->mu);
     return r;
 }
 
 static bool has_room(const struct as_worker *w, const struct as_worker_req *q)
 {
-    return as_frame_window_is_open(&q->parts) || is_cancelled(w, q);
+    return as_frame_window_is_open(&q->part_credit) || is_cancelled(w, q);
 }
 
 static bool has_input(const struct as_worker *w, const struct as_worker_req *q)
 {
-    return has_news(w, q) || is_cancelled(w, q);
+    return can_receive(w, q) || is_cancelled(w, q);
 }
 
-/* Until q has it, with the lock held. */
+/* Waits until has(q). With the lock held. */
 static void await_until(struct as_worker *w, struct as_worker_req *q,
                         bool (*has)(const struct as_worker *, const struct as_worker_req *))
 {
@@ -92,22 +94,22 @@ static void await_until(struct as_worker *w, struct as_worker_req *q,
     else if (as_worker_has_out(w))
         as_worker_send(w);
     while (!has(w, q)) {
-        if (runner) { /* nobody else reads while it waits here */
+        if (runner) { /* nobody else reads the socket now */
             as_worker_sleep(w);
             as_worker_read_and_send(w);
-            if (atomic_load_explicit(&w->moving, memory_order_relaxed))
+            if (atomic_load_explicit(&w->handover_requested, memory_order_relaxed))
                 as_worker_handover_start(w);
         } else {
             w->n_awaiting++;
-            pthread_cond_wait(&w->news, &w->mu);
+            pthread_cond_wait(&w->changed, &w->mu);
             w->n_awaiting--;
         }
     }
     if (runner) {
-        w->seen = as_worker_clock();
+        w->runner_seen = as_worker_clock();
         as_worker_arm_guard(w);
         if (w->event_loop)
-            as_worker_wake(w); /* what came here for others is the next turn's */
+            as_worker_wake(w); /* other requests that arrived are handled in its next turn */
     }
 }
 
@@ -131,7 +133,7 @@ void as_worker_await_input(struct as_worker *w, struct as_worker_req *q)
 
 /* --- parts --- */
 
-/* With the lock held, `msg` in `owner` unless it is small. */
+/* With the lock held. owner: holds the bytes of msg; NULL: msg is small and is copied. */
 static int put_part(struct as_worker *w, struct as_worker_req *q, const struct as_msg *msg,
                     struct as_blob *owner)
 {
@@ -141,16 +143,16 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
 
     if (is_cancelled(w, q))
         return AS_ECANCELLED;
-    if (!as_frame_window_is_open(&q->parts))
+    if (!as_frame_window_is_open(&q->part_credit))
         return AS_EAGAIN;
     fixed.tensor_params = as_worker_output_params(q);
-    err = as_frame_put_msg(&q->on->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
+    err = as_frame_put_msg(&q->link->out, AS_FRAME_DATA, q->stream, &fixed, msg, owner);
     if (err)
         return err;
-    q->said.n = 0;
-    as_frame_window_consume(&q->parts, as_frame_msg_cost(msg, &fixed.tensor_params, false));
+    q->output_params.n = 0;
+    as_frame_window_consume(&q->part_credit, as_frame_msg_cost(msg, &fixed.tensor_params, false));
     now = as_worker_clock();
-    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->on->out.bytes > PUBLISH_BYTES) {
+    if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > PUBLISH_BYTES) {
         w->sent_at = now;
         as_worker_send(w);
     } else {
@@ -167,11 +169,12 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
     struct as_blob *b = NULL;
     int err;
 
-    if (q->rehearsal)
+    if (q->local_call)
         return as_worker_local_call_part(w, q, msg);
-    if (len > q->on->peer_max)
+    if (len > q->link->peer_max)
         return AS_ETOOBIG;
-    if (len > AS_FRAME_INLINE) { /* copied outside the lock; not in the arena, which only grows */
+    if (len > AS_FRAME_INLINE) { /* copied without the lock; not into the arena, which is freed only
+                                    at the end */
         t = malloc(msg->n_tensors * sizeof(*t));
         b = t ? as_worker_copy_tensors(msg, t, len) : NULL;
         if (!b) {
@@ -192,13 +195,13 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
 {
     as_ns now = as_worker_clock();
 
-    if (q->rehearsal) {
+    if (q->local_call) {
         as_worker_local_call_end(w, q, 0, (struct as_str){0});
         return;
     }
     pthread_mutex_lock(&w->mu);
     if (as_worker_is_awaited(q))
-        as_frame_put_end(&q->on->out, q->stream, now - q->begun);
+        as_frame_put_end(&q->link->out, q->stream, now - q->started_at);
     as_worker_finish_req(w, q, now);
 }
 
@@ -221,13 +224,13 @@ struct as_worker_req *as_worker_find_started(const struct as_worker *w,
     {
         struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
 
-        if (q->stream == stream && q->on == l && as_worker_is_awaited(q))
+        if (q->stream == stream && q->link == l && as_worker_is_awaited(q))
             return q;
     }
     return NULL;
 }
 
-/* Of this link, waiting or started. */
+/* The request of that stream, waiting or started; or NULL. */
 static struct as_worker_req *find_open(const struct as_worker *w, const struct as_worker_link *l,
                                        uint64_t stream)
 {
@@ -241,11 +244,12 @@ void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const st
     struct as_worker_req *q = find_open(w, l, f->stream);
     struct as_frame_credit c;
 
-    if (as_frame_get_credit(f, &c) || !f->stream || (q && as_frame_window_add(&q->parts, &c))) {
+    if (as_frame_get_credit(f, &c) || !f->stream ||
+        (q && as_frame_window_add(&q->part_credit, &c))) {
         as_worker_close_link(w, l, "the dispatcher sent a malformed CREDIT");
         return;
     }
-    if (q && as_frame_window_is_open(&q->parts))
+    if (q && as_frame_window_is_open(&q->part_credit))
         as_worker_notify(w, q, AS_WANT_ROOM);
 }
 
@@ -255,14 +259,14 @@ static void grant_inputs(struct as_worker_req *q, struct as_frame_window g)
 {
     struct as_frame_credit c = {.messages = (uint32_t)g.messages, .bytes = (uint64_t)g.bytes};
 
-    q->window.messages += g.messages;
-    q->window.bytes += g.bytes;
-    as_frame_put_credit(&q->on->out, q->stream, &c);
+    q->input_credit.messages += g.messages;
+    q->input_credit.bytes += g.bytes;
+    as_frame_put_credit(&q->link->out, q->stream, &c);
 }
 
 void as_worker_stream_start(struct as_worker *w, struct as_worker_req *q)
 {
-    q->window = q->owed = (struct as_frame_window){0};
+    q->input_credit = q->owed_credit = (struct as_frame_window){0};
     if (!q->inputs_over)
         grant_inputs(q, w->inputs);
 }
@@ -273,13 +277,13 @@ void as_worker_stream_stop(struct as_worker *w, struct as_worker_req *q)
 
     while ((n = as_list_pop(&q->inputs)))
         as_worker_req_put(w, AS_LIST_ENTRY(n, struct as_worker_req, node));
-    if (!q->filling)
+    if (!q->partial_input)
         return;
-    if (q->on && q->on->rx.into == q->filling)
-        q->filling->orphan = true; /* the reader holds it until the frame is over */
+    if (q->link && q->link->rx.into == q->partial_input)
+        q->partial_input->orphan = true; /* the receiver refers to it until the frame is complete */
     else
-        as_worker_req_put(w, q->filling);
-    q->filling = NULL;
+        as_worker_req_put(w, q->partial_input);
+    q->partial_input = NULL;
 }
 
 struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
@@ -287,13 +291,13 @@ struct as_worker_req *as_worker_find_partial_input(const struct as_worker *w,
 {
     struct as_worker_req *q = as_worker_find_started(w, l, stream);
 
-    return q ? q->filling : NULL;
+    return q ? q->partial_input : NULL;
 }
 
-/* An input of q is whole. */
+/* An input of q is complete. */
 static void deliver_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
 {
-    q->filling = NULL;
+    q->partial_input = NULL;
     as_list_push(&q->inputs, &in->node);
     as_worker_notify(w, q, AS_WANT_INPUT);
 }
@@ -302,14 +306,14 @@ void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
 {
     struct as_worker_req *q;
 
-    if (in->orphan && !in->on->rx.left) {
+    if (in->orphan && !in->link->rx.left) {
         as_worker_req_put(w, in);
         return;
     }
     if (in->orphan || !in->complete)
         return;
-    q = as_worker_find_started(w, in->on, in->stream);
-    AS_ASSERT(q && q->filling == in);
+    q = as_worker_find_started(w, in->link, in->stream);
+    AS_ASSERT(q && q->partial_input == in);
     deliver_input(w, q, in);
 }
 
@@ -321,9 +325,9 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
     int err;
 
     if (!q && f->stream <= l->top_stream && !find_stream(&l->waiting, f->stream))
-        return; /* its answer is over: the two crossed */
-    if (!q || !w->models[q->model].reg.streams_inputs || q->filling || q->inputs_over ||
-        !as_frame_window_is_open(&q->window)) {
+        return; /* it crossed the end of its answer */
+    if (!q || !w->models[q->model].reg.streams_inputs || q->partial_input || q->inputs_over ||
+        !as_frame_window_is_open(&q->input_credit)) {
         as_worker_close_link(w, l, "the dispatcher sent a message that its stream does not take");
         return;
     }
@@ -339,12 +343,12 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
     in->stream = q->stream;
     in->model = q->model;
     in->deadline = q->deadline;
-    as_frame_window_consume(&q->window, in->cost);
+    as_frame_window_consume(&q->input_credit, in->cost);
     q->inputs_over = f->flags & AS_FRAME_F_END;
     if (in->complete)
         deliver_input(w, q, in);
     else
-        q->filling = in;
+        q->partial_input = in;
 }
 
 void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -355,7 +359,7 @@ void as_worker_on_input_end(struct as_worker *w, struct as_worker_link *l, const
     if (!q && f->stream <= l->top_stream)
         return;
     if (!q || as_frame_get_end(f, &service) || !w->models[q->model].reg.streams_inputs ||
-        q->inputs_over || q->filling) {
+        q->inputs_over || q->partial_input) {
         as_worker_close_link(w, l, "the dispatcher sent an END that its stream does not take");
         return;
     }
@@ -384,16 +388,17 @@ int as_worker_next_input(struct as_worker *w, struct as_worker_req *q,
 void as_worker_drop_input(struct as_worker *w, struct as_worker_req *q, struct as_worker_req *in)
 {
     pthread_mutex_lock(&w->mu);
-    q->owed.messages++;
-    q->owed.bytes += (int64_t)in->cost;
+    q->owed_credit.messages++;
+    q->owed_credit.bytes += (int64_t)in->cost;
     as_worker_req_put(w, in);
-    if (q->on && as_worker_is_awaited(q) && !q->inputs_over &&
-        (2 * q->owed.messages >= w->inputs.messages || 2 * q->owed.bytes >= w->inputs.bytes)) {
-        grant_inputs(q, q->owed);
-        q->owed = (struct as_frame_window){0};
+    if (q->link && as_worker_is_awaited(q) && !q->inputs_over &&
+        (2 * q->owed_credit.messages >= w->inputs.messages ||
+         2 * q->owed_credit.bytes >= w->inputs.bytes)) {
+        grant_inputs(q, q->owed_credit);
+        q->owed_credit = (struct as_frame_window){0};
         as_worker_arm_guard(w);
     }
     pthread_mutex_unlock(&w->mu);
-    if (q->rehearsal)
+    if (q->local_call)
         as_worker_local_call_input_taken(q);
 }

@@ -1,10 +1,9 @@
-/* What the deployment gets of other versions' requests, and who gets its own: told to the server.
- */
+/* TRAFFIC: the canary, mirror and fallback of the deployment, sent to the server. */
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
 
-/* What names of deployments are made of; the rest of their rules is the server's to know. */
+/* Characters of deployment names; the server checks the other rules. */
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:/"
 
 static bool is_same(const struct as_frame_traffic *a, const struct as_frame_traffic *b)
