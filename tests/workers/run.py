@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""`make workers`: what workers of the simple protocol are held to, at length and with figures.
+"""`make workers`: long tests of workers of the simple protocol, with figures.
 
     tests/workers/run.py [--build build/release] [--only PROOF] [--seconds 60] [--calls 1000000] [--cycles 10000] [--seed N]
 
-languages   500 requests/s to one model, served at once by a worker in each language; each is killed and started again in
-            turn. No wrong answer; since the model is idempotent, no error.
-hostile     calls with a deadline of 30 ms to C workers of which one answer in ten comes too late, torn, twice, with
-            another's id, as garbage …: every answer is the right one or an error, and the dispatcher stays.
-cycles      workers register and unregister under load: the registry and the memory end as they began.
-pool        requests/s of a C worker, connections used again against one connection per request, in turn.
+languages   500 requests/s to one model that a worker in each language serves; the workers are killed and started again
+            in turn. No answer is wrong, and, since the model is idempotent, there is no error.
+hostile     calls with a deadline of 30 ms to C workers, of which one answer in ten is late, incomplete, sent twice, has
+            another id, or is garbage: every answer is right or an error, and the dispatcher goes on.
+cycles      workers register and unregister under load: at the end, registry and memory are as at the start.
+pool        requests/s of a C worker with reused connections, against one connection per request.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def need(condition, text):
 
 
 class Beats(threading.Thread):
-    """Says for workers that they live, and registers them again when they are not known."""
+    """Sends heartbeats for workers, and registers them again if they are unknown."""
 
     def __init__(self, server, names, model, **options):
         super().__init__(daemon=True)

@@ -1,9 +1,9 @@
-/* A worker that a deployment file starts as its `command` (tests/e2e/worker/test_command.py): it answers
- * with what it was started with and told.
+/* A worker that a deployment file starts as its `command` (tests/e2e/worker/test_command.py). It answers
+ * requests with its arguments, its environment and its current configuration.
  *
  *   told MODEL [WORD …]
  *
- * FAIL in the environment: it says so and ends. DEAF: it cannot be told anything while it serves.
+ * FAIL in the environment: it prints the value and ends. DEAF: it cannot be reconfigured.
  */
 #include <anyserve/worker.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 
 #define TEXT 8192u
 
-static char config[TEXT]; /* as it was told last; the runner writes, and calls the handler */
+static char config[TEXT]; /* the last one; written and read by the runner */
 
-/* One text as a BYTES tensor of one element, in `room` of TEXT bytes. */
+/* Adds a text as a BYTES tensor of one element, which is stored in `room` (TEXT bytes). */
 static int put_text(struct as_worker_call *call, const char *name, const char *text, char *room)
 {
     static const int64_t one[] = {1};
@@ -58,7 +58,7 @@ static uint32_t reconfigure(void *ctx, struct as_str text, char why[AS_WORKER_RE
 {
     (void)ctx;
     if (text.n >= sizeof(config)) {
-        snprintf(why, AS_WORKER_REASON, "too much to be told");
+        snprintf(why, AS_WORKER_REASON, "the configuration is longer than 8191 bytes");
         return AS_STATUS_INVALID_ARGUMENT;
     }
     memcpy(config, text.p, text.n);

@@ -1,4 +1,4 @@
-/* The status page: what the dispatcher sees of a worker that lives, and of one that died. */
+/* link/page: what the dispatcher sees of a live worker, and of a dead one. */
 #include "frames.h"
 #include "link/page.h"
 

@@ -1,8 +1,8 @@
-/* tests/unit/support/fake_dispatcher.h — the other end of a worker's link: listens, greets, asks,
- * reads answers.
+/* tests/unit/support/fake_dispatcher.h — the dispatcher's end of a worker's link: listens, greets,
+ * sends requests, reads answers.
  *
- * The greeting runs in a thread of its own, because as_worker_connect blocks; after it everything
- * is driven by the test. Waits are bounded by WAIT_MS and end the test when nothing comes.
+ * The greeting runs in a thread of its own, because as_worker_connect blocks; after it the test
+ * does everything. Waits are bounded by WAIT_MS and end the test when nothing comes.
  */
 #ifndef AS_TESTS_FAKE_DISPATCHER_H
 #define AS_TESTS_FAKE_DISPATCHER_H

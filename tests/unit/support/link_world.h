@@ -1,7 +1,6 @@
-/* tests/unit/support/link_world.h — a real fleet, and workers that the test speaks for, frame by
- * frame.
+/* tests/unit/support/link_world.h — a real fleet, and workers that the test plays, frame by frame.
  *
- * Each program has one world at a time: begin, end. What the owner of the fleet hears is counted.
+ * Each program has one world at a time: begin, end. The callbacks of the fleet's owner are counted.
  */
 #ifndef AS_TESTS_CARE_WORLD_H
 #define AS_TESTS_CARE_WORLD_H
@@ -52,14 +51,14 @@ static struct {
     struct request q[CALLS];
     uint32_t n;
     uint32_t ready, gone, killed, retired, answers;
-    const struct as_frame_traffic *traffic; /* workers that join say it; or NULL */
+    const struct as_frame_traffic *traffic; /* sent by workers that join; or NULL */
     char why[256];                          /* of the last kill, or answer */
     char token[16];                         /* of the last kill, retirement or answer */
     uint64_t id;                            /* of the last answer … */
     int err;
 } w;
 
-/* --- what the owner hears --- */
+/* --- callbacks of the fleet's owner --- */
 
 AS_UNUSED static void keep(char *to, size_t n, struct as_str s)
 {
@@ -108,7 +107,7 @@ AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
     fail_msg("the test hangs");
 }
 
-/* So that the loop never sleeps for long: what the worker's side does is seen soon. */
+/* Wakes the loop often, so that it soon sees what the worker's side does. */
 AS_UNUSED static void on_pulse(struct as_timer *t)
 {
     as_timer_set(t, as_loop_now(w.loop) + AS_MS);
@@ -173,7 +172,7 @@ AS_UNUSED static void end(void)
     as_fleet_stop(w.fleet);
     for (int i = 0; i < HANDS; i++)
         hand_close(&w.hand[i]);
-    for (uint32_t i = 0; i < w.n; i++) { /* what is queued still */
+    for (uint32_t i = 0; i < w.n; i++) { /* requests that are still queued */
         if (!w.q[i].released)
             as_fleet_client_cancel(&w.client, &w.q[i].call);
         assert_true(w.q[i].released);
@@ -235,7 +234,7 @@ AS_UNUSED static bool hand_reads(struct hand *h)
     return k > 0;
 }
 
-/* Passes over what is not of that type; OPENs are kept in mind. */
+/* Skips frames of other types, but stores the streams of OPENs. */
 AS_UNUSED static void expect(struct hand *h, enum as_frame_type type)
 {
     do {
@@ -281,7 +280,7 @@ AS_UNUSED static struct as_frame_register model(bool idempotent)
 
 AS_UNUSED static struct as_frame_options no_options;
 
-/* A worker that has said HELLO, which is not sent yet. */
+/* A worker whose HELLO is in its output, not sent yet. */
 AS_UNUSED static struct hand *greet(int i, const char *token)
 {
     struct as_frame_hello hello = {.lo = 1,
@@ -304,7 +303,7 @@ AS_UNUSED static struct hand *greet(int i, const char *token)
     return h;
 }
 
-/* A worker that says it is READY; until the dispatcher has heard it. */
+/* A worker that becomes READY; returns when the dispatcher knows. */
 AS_UNUSED static struct hand *join(int i, const char *token, bool idempotent,
                                    const struct as_frame_options *o)
 {
@@ -375,12 +374,12 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;
     q->call.on_part = on_part;
-    q->call.executing_since = AS_NEVER / 2; /* what an earlier life of the memory left */
+    q->call.executing_since = AS_NEVER / 2; /* as if the memory was used before */
     as_fleet_client_submit(&w.client, &q->call);
     return q;
 }
 
-/* Requests of the same value are alike. */
+/* Requests with the same value are equal. */
 AS_UNUSED static struct request *submit_of(uint8_t value)
 {
     static const int64_t shape[] = {4};
@@ -412,7 +411,7 @@ AS_UNUSED static void say_part(struct hand *h, uint64_t stream)
     assert_int_equal(as_frame_put_msg(&h->out, AS_FRAME_DATA, stream, &fixed, &msg, NULL), 0);
 }
 
-/* The process of that token has died, as the supervisor says. */
+/* The supervisor reports that the process of that token has died. */
 AS_UNUSED static void die(int i, const char *token)
 {
     as_fleet_remove_process(w.fleet, as_str_of(token), AS_LOSS_KILLED);

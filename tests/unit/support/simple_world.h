@@ -1,8 +1,7 @@
 /* tests/unit/support/simple_world.h — a real fleet, and simple workers whose sockets the test
  * holds.
  *
- * One thread: the loop turns until something has happened, and in between the test speaks as the
- * worker.
+ * One thread: the loop runs until something has happened, and in between the test plays the worker.
  */
 #ifndef AS_TESTS_SIMPLE_WORLD_H
 #define AS_TESTS_SIMPLE_WORLD_H
@@ -31,7 +30,7 @@ static struct world {
     char dir[32];
     char log[65536];
     size_t n_log;
-    uint32_t snapshots; /* that the client has been told of */
+    uint32_t snapshots; /* snapshots that the client has got */
 } w;
 
 AS_UNUSED static void on_log(void *ctx AS_UNUSED, enum as_log_level level AS_UNUSED,
@@ -60,7 +59,7 @@ AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
     fail_msg("it does not happen; log:\n%s", w.log);
 }
 
-/* So that the loop never sleeps for long: what the worker's side does is seen soon. */
+/* Wakes the loop often, so that it soon sees what the worker's side does. */
 AS_UNUSED static void on_pulse(struct as_timer *t)
 {
     as_timer_set(t, as_loop_now(w.loop) + AS_MS);
@@ -213,7 +212,7 @@ AS_UNUSED static int take_conn(struct hand *h, int i)
     return fd;
 }
 
-/* Passes over those that were closed again: it was only looked whether anybody is there. */
+/* Skips connections that were closed again: they were only probes. */
 AS_UNUSED static int take_live_conn(struct hand *h, int i)
 {
     while (take_conn(h, i) >= 0 && ended(h->conn[i])) {
@@ -247,7 +246,7 @@ struct taken {
     struct as_oip_infer r;
 };
 
-/* A whole request, off the i-th connection. */
+/* Reads a complete request from the i-th connection. */
 AS_UNUSED static void hand_take(struct hand *h, int i, struct taken *t)
 {
     uint8_t head[4];
@@ -274,7 +273,7 @@ AS_UNUSED static void drop(struct taken *t)
     as_arena_fini(&t->arena);
 }
 
-/* What it was given, negated; with this id. */
+/* Answers with the negated input, with this id. */
 AS_UNUSED static size_t answer_bytes(const struct taken *t, struct as_str id, uint8_t *to)
 {
     int64_t one = 1;

@@ -71,7 +71,7 @@ static inline int pair_teardown(void **state)
     return 0;
 }
 
-/* Waits until one may start, and starts it. */
+/* Waits until a request can start, and starts it. */
 static inline struct as_worker_req *pair_next(struct pair *p)
 {
     struct as_worker_req *q;
@@ -86,7 +86,7 @@ static inline void pair_take(void *ctx, struct as_worker_req *q)
     *(struct as_worker_req **)ctx = q;
 }
 
-/* Nobody but the test answers: what was taken stays. */
+/* Only the test answers requests, so a started one stays. */
 static inline struct as_worker_req *pair_cancelled(struct pair *p)
 {
     struct as_worker_req *q = NULL;

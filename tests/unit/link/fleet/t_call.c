@@ -1,5 +1,5 @@
-/* Specification of link/fleet/call: what a request's fingerprint is made of, whatever the portions
- * in which it is read, and what its sample tells. */
+/* link/fleet/call: fingerprints, whatever the portions in which they are computed, samples, and
+ * comparing parameters. */
 #include "link/fleet/call.h"
 
 #include <setjmp.h>

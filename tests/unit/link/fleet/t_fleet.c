@@ -1,5 +1,5 @@
-/* A real fleet, real workers in threads, client loops of their own: the whole link in one process.
- * Also the stress test that ThreadSanitizer runs. */
+/* A real fleet, real workers in threads, and client loops of their own: the whole link in one
+ * process. Also the stress test that runs under ThreadSanitizer. */
 #include "link/fleet/fleet.h"
 
 #include "base/err.h"

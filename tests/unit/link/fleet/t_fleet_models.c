@@ -1,5 +1,5 @@
-/* Specification of link/fleet/fleet_models: workers of one deployment that have different models,
- * by a real fleet and workers that the test speaks for. All serve "m"; A has "old", B has "new". */
+/* link/fleet/fleet_models: workers of one deployment with different models, on a real fleet with
+ * workers that the test plays. All serve "m"; A also serves "old", B "new". */
 #include "link_world.h"
 
 static void put_model(struct hand *h, uint16_t number, const char *name)

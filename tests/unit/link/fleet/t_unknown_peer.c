@@ -1,4 +1,4 @@
-/* Specification of link/fleet/unknown_peer: one line at once, then one with a count. */
+/* link/fleet/unknown_peer: one line at once, then one line with a count. */
 #include "link/fleet/unknown_peer.h"
 
 #include "unit.h"

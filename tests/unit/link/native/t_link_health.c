@@ -1,4 +1,4 @@
-/* What the dispatcher does to keep workers well: health checks, and handlers that do not end. */
+/* link/native/link_health: health checks and the execution timeout. */
 #include "link_world.h"
 
 #include <unistd.h>
@@ -63,7 +63,7 @@ static void failures_in_a_row_end_a_process_of_ours(void **state AS_UNUSED)
 }
 
 /* It would only come again; and it may get well. */
-static void a_worker_that_came_by_itself_is_not_ended_by_its_word(void **state AS_UNUSED)
+static void a_sick_worker_that_we_did_not_start_is_not_killed(void **state AS_UNUSED)
 {
     struct as_frame_options o = checks(3 * AS_MS);
     struct hand *h;
@@ -332,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sick_worker_gets_nothing_until_it_is_well),
         cmocka_unit_test(failures_in_a_row_end_a_process_of_ours),
-        cmocka_unit_test(a_worker_that_came_by_itself_is_not_ended_by_its_word),
+        cmocka_unit_test(a_sick_worker_that_we_did_not_start_is_not_killed),
         cmocka_unit_test(a_check_without_an_answer_fails),
         cmocka_unit_test(the_time_in_a_handler_is_not_the_checks),
         cmocka_unit_test(no_period_no_checks),

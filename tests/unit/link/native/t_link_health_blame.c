@@ -1,5 +1,5 @@
-/* What was executing when a worker was condemned is suspect, as after a crash:
- * link/native/link_health, and core through it. */
+/* link/native/link_health: requests that executed when a worker was to be killed are suspects, as
+ * after a crash. */
 #include "link_world.h"
 
 static struct as_fleet_conf blaming(void)

@@ -1,5 +1,5 @@
-/* What a worker may make the dispatcher say, and read: answers to one that does not read them,
- * pings to one that talks all the time, a socket that never gets empty. */
+/* Workers that flood the dispatcher: they do not read the replies to their frames, send pings
+ * without end, or never leave their socket empty. */
 #include "base/memory/live.h"
 #include "link_world.h"
 

@@ -1,5 +1,4 @@
-/* What a worker, and the controller, tell the dispatcher to do with a replica: options, questions,
- * retirement. */
+/* What a worker and the controller may set for a replica: options, CONTROL, retirement. */
 #include "link_world.h"
 
 #include "core/dispatch/deployment_internal.h"
@@ -59,7 +58,7 @@ static void a_worker_bounds_the_queue_while_requests_wait(void **state AS_UNUSED
     end();
 }
 
-static void a_worker_says_what_may_run_twice(void **state AS_UNUSED)
+static void a_worker_declares_what_may_run_twice(void **state AS_UNUSED)
 {
     for (int yes = 0; yes < 2; yes++) {
         struct as_frame_options o = one_option(AS_FRAME_OPT_IDEMPOTENT, (uint64_t)yes);
@@ -178,7 +177,7 @@ static void ask(const char *token, uint64_t id, const char *text)
     as_fleet_send_control(w.fleet, as_str_of(token), id, AS_CONTROL_RECONFIGURE, as_str_of(text));
 }
 
-static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
+static void a_control_is_answered_under_its_id(void **state AS_UNUSED)
 {
     uint64_t stream;
     struct hand *h;
@@ -222,7 +221,7 @@ static void a_question_is_answered_under_its_id(void **state AS_UNUSED)
     end();
 }
 
-static void every_question_has_an_answer(void **state AS_UNUSED)
+static void every_control_has_an_answer(void **state AS_UNUSED)
 {
     char *large = calloc(1, AS_FRAME_CONTROL_TEXT + 2);
     struct hand *h;
@@ -315,12 +314,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deployment_has_a_deadline_for_them),
         cmocka_unit_test(a_worker_bounds_the_queue_while_requests_wait),
-        cmocka_unit_test(a_worker_says_what_may_run_twice),
+        cmocka_unit_test(a_worker_declares_what_may_run_twice),
         cmocka_unit_test(options_that_make_no_sense_end_the_link),
         cmocka_unit_test(a_dead_process_has_no_link),
         cmocka_unit_test(ends_are_counted_by_their_cause),
-        cmocka_unit_test(a_question_is_answered_under_its_id),
-        cmocka_unit_test(every_question_has_an_answer),
+        cmocka_unit_test(a_control_is_answered_under_its_id),
+        cmocka_unit_test(every_control_has_an_answer),
         cmocka_unit_test(an_idle_replica_retires_at_once),
         cmocka_unit_test(a_busy_replica_retires_with_its_last_answer),
         cmocka_unit_test(a_retiring_replica_that_dies_has_retired),

@@ -1,4 +1,5 @@
-/* What workers say of other versions' requests, as the registry has it. */
+/* link/native/link_traffic: what workers declare about canary, mirror and fallback, as the registry
+ * has it. */
 #include "link_world.h"
 
 static const struct as_traffic *traffic(void)
@@ -33,7 +34,7 @@ static void a_canary_is_one_from_the_beginning(void **state AS_UNUSED)
 }
 
 /* Of one that comes by itself the deployment is known by its first model only. */
-static void so_is_one_that_came_by_itself(void **state AS_UNUSED)
+static void so_is_one_of_a_worker_that_we_did_not_start(void **state AS_UNUSED)
 {
     struct as_frame_traffic t = {.mirror = 9, .fallback = AS_STR("other")};
 
@@ -45,7 +46,7 @@ static void so_is_one_that_came_by_itself(void **state AS_UNUSED)
     end();
 }
 
-static void the_last_word_counts(void **state AS_UNUSED)
+static void the_last_declaration_counts(void **state AS_UNUSED)
 {
     struct as_frame_traffic t = canary(1);
     struct hand *first, *second;
@@ -66,7 +67,7 @@ static void the_last_word_counts(void **state AS_UNUSED)
 }
 
 /* An update is taken back: the words of those that stay count again. */
-static void who_leaves_takes_its_words_along(void **state AS_UNUSED)
+static void a_worker_that_leaves_takes_its_declaration_along(void **state AS_UNUSED)
 {
     struct as_frame_traffic t = canary(1);
 
@@ -82,7 +83,7 @@ static void who_leaves_takes_its_words_along(void **state AS_UNUSED)
 }
 
 /* A replica of an update that never becomes ready changes nothing. */
-static void words_before_ready_wait_for_it(void **state AS_UNUSED)
+static void a_declaration_before_ready_waits(void **state AS_UNUSED)
 {
     struct as_frame_traffic t = canary(1), none = {0};
     struct as_frame_register r = model(false);
@@ -99,7 +100,7 @@ static void words_before_ready_wait_for_it(void **state AS_UNUSED)
     end();
 }
 
-static void words_that_make_no_sense_end_the_link(void **state AS_UNUSED)
+static void an_invalid_declaration_ends_the_link(void **state AS_UNUSED)
 {
     struct as_frame_traffic t = {.canary = 1};
     struct hand *h;
@@ -127,11 +128,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_canary_is_one_from_the_beginning),
-        cmocka_unit_test(so_is_one_that_came_by_itself),
-        cmocka_unit_test(the_last_word_counts),
-        cmocka_unit_test(who_leaves_takes_its_words_along),
-        cmocka_unit_test(words_before_ready_wait_for_it),
-        cmocka_unit_test(words_that_make_no_sense_end_the_link),
+        cmocka_unit_test(so_is_one_of_a_worker_that_we_did_not_start),
+        cmocka_unit_test(the_last_declaration_counts),
+        cmocka_unit_test(a_worker_that_leaves_takes_its_declaration_along),
+        cmocka_unit_test(a_declaration_before_ready_waits),
+        cmocka_unit_test(an_invalid_declaration_ends_the_link),
         cmocka_unit_test(a_fallback_has_a_name_that_deployments_can_have),
     };
 

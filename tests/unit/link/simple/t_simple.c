@@ -1,4 +1,4 @@
-/* Specification of link/simple/simple: requests, answers, and whose answer it is. */
+/* link/simple: requests, answers, and which request an answer belongs to. */
 #include "simple_world.h"
 
 /* --- requests and answers --- */

@@ -1,4 +1,4 @@
-/* Specification of link/simple/simple: connections that end, and what becomes of their requests. */
+/* link/simple: connections that end, and their requests. */
 #include "simple_world.h"
 
 static void test_closed_without_an_answer(void **state AS_UNUSED)

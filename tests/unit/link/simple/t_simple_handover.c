@@ -1,4 +1,4 @@
-/* Specification of link/simple/simple_handover: workers pass from one dispatcher to another. */
+/* link/simple/simple_handover: handing workers over to another dispatcher. */
 #include "simple_world.h"
 
 static struct {
@@ -33,7 +33,7 @@ static void on_fewer(void *arg AS_UNUSED, struct as_str worker, uint64_t epoch, 
     fewer[n_fewer++] = n;
 }
 
-static void test_the_former_dispatcher_tells_what_it_has(void **state AS_UNUSED)
+static void test_the_old_dispatcher_reports_its_requests(void **state AS_UNUSED)
 {
     struct call c[3];
     struct taken t[2];
@@ -75,7 +75,7 @@ static void test_the_former_dispatcher_tells_what_it_has(void **state AS_UNUSED)
     end_with(&h);
 }
 
-static void test_the_next_dispatcher_waits_for_its_slots(void **state)
+static void test_the_new_dispatcher_waits_for_its_slots(void **state)
 {
     struct call c[3];
     struct hand h;
@@ -120,7 +120,7 @@ static void test_the_next_dispatcher_waits_for_its_slots(void **state)
     end_with(&h);
 }
 
-static void test_a_legacy_that_is_none(void **state AS_UNUSED)
+static void test_a_registration_that_is_invalid(void **state AS_UNUSED)
 {
     struct hand h;
 
@@ -142,9 +142,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(test_the_former_dispatcher_tells_what_it_has),
-        T(test_the_next_dispatcher_waits_for_its_slots),
-        T(test_a_legacy_that_is_none),
+        T(test_the_old_dispatcher_reports_its_requests),
+        T(test_the_new_dispatcher_waits_for_its_slots),
+        T(test_a_registration_that_is_invalid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Specification of link/simple/simple: registrations, and workers that go and come back. */
+/* link/simple: registrations, and workers that leave and come back. */
 #include "simple_world.h"
 
 #include <fcntl.h>

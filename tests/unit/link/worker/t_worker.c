@@ -1,11 +1,11 @@
-/* The worker's side of a link: greeting, requests and answers, the end of a link. Bytes and memory
- * are in t_worker_bytes.c, what crosses a request in t_worker_rules.c, who looks after the socket
- * while handlers run in t_worker_guard.c. */
+/* The worker library: greeting, requests and answers, the end of a link. Bytes and memory are
+ * tested in t_worker_bytes.c, recall, cancel and deadline in t_worker_rules.c, the guard in
+ * t_worker_guard.c. */
 #include "worker_pair.h"
 
 /* --- greeting --- */
 
-static void hello_tells_who_it_is_and_brings_a_page(void **state)
+static void hello_names_the_worker_and_brings_a_page(void **state)
 {
     struct pair *p = *state;
     struct as_frame_hello *h = &p->d.hello;
@@ -164,7 +164,7 @@ static void a_request_is_answered(void **state)
     fake_expect_echo(&p->d, 1, 100);
 }
 
-static void the_page_tells_of_a_start_before_the_handler_runs(void **state)
+static void the_page_shows_a_start_before_the_handler_runs(void **state)
 {
     struct pair *p = *state;
     struct as_worker_req *q = pair_start(p, 9, 4);
@@ -421,7 +421,7 @@ static void freeing_says_goodbye(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PAIRED(hello_tells_who_it_is_and_brings_a_page),
+        PAIRED(hello_names_the_worker_and_brings_a_page),
         cmocka_unit_test(no_server_means_try_again),
         cmocka_unit_test(a_server_that_says_nothing_is_given_up),
         cmocka_unit_test(an_event_loop_connects_in_steps),
@@ -430,7 +430,7 @@ int main(void)
         cmocka_unit_test(a_refused_model_is_named_with_the_reason),
         cmocka_unit_test(names_have_a_limit),
         PAIRED(a_request_is_answered),
-        PAIRED(the_page_tells_of_a_start_before_the_handler_runs),
+        PAIRED(the_page_shows_a_start_before_the_handler_runs),
         PAIRED(the_page_shows_what_the_worker_counts),
         PAIRED(counts_go_on_over_links),
         PAIRED(an_error_says_that_user_code_has_run),

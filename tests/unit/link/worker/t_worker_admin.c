@@ -1,6 +1,5 @@
-/* Questions to the replica itself: they wait for the runner, there is one at a time, the answer
- * goes to the link that asked. And what the worker tells of itself: options, and since when it is
- * held. */
+/* The worker library: CONTROL waits for the runner, one is answered at a time, and the answer goes
+ * to the link that sent it. Also OPTIONS, and the time since which the runner is in a handler. */
 #include "worker_pair.h"
 
 #include <string.h>
@@ -60,7 +59,7 @@ static struct as_worker_ask *next_ask(struct pair *p)
     return a;
 }
 
-static void a_question_is_answered_by_the_runner(void **state)
+static void a_control_is_answered_by_the_runner(void **state)
 {
     struct pair *p = *state;
     struct as_frame_control c;
@@ -98,7 +97,7 @@ static void there_is_one_at_a_time(void **state)
 }
 
 /* The runner hears of it when it is back, and the handler's time is not the check's. */
-static void a_question_waits_for_the_handler(void **state)
+static void a_control_waits_for_the_handler(void **state)
 {
     struct pair *p = *state;
     struct as_worker_req *q = pair_start(p, 1, 8);
@@ -118,7 +117,7 @@ static void a_question_waits_for_the_handler(void **state)
     assert_int_equal(expect_reply(p, 3).code, 0);
 }
 
-static void too_many_questions_are_refused(void **state)
+static void too_many_controls_are_refused(void **state)
 {
     struct pair *p = *state;
     struct as_worker_ask *a;
@@ -155,7 +154,7 @@ static void the_answer_to_a_lost_link_goes_nowhere(void **state)
 }
 
 /* What the worker says of itself goes before what it would be asked. */
-static void health_that_was_set_is_told_at_once(void **state)
+static void health_that_was_set_is_answered_at_once(void **state)
 {
     struct pair *p = *state;
     struct as_frame_control c;
@@ -171,7 +170,7 @@ static void health_that_was_set_is_told_at_once(void **state)
 
 /* --- held --- */
 
-static void the_page_tells_when_the_runner_is_in_a_handler(void **state)
+static void the_page_shows_when_the_runner_is_in_a_handler(void **state)
 {
     struct pair *p = *state;
     struct as_worker_req *q;
@@ -214,7 +213,7 @@ static struct as_frame_options expect_options(struct pair *p)
     return o;
 }
 
-static void options_are_told_when_they_change(void **state)
+static void options_are_sent_when_they_change(void **state)
 {
     struct pair *p = *state;
     struct as_worker_options o = {.size = sizeof(o),
@@ -274,7 +273,7 @@ static void options_have_bounds(void **state)
 }
 
 /* A dispatcher that comes anew is told with the greeting: before the first request. */
-static void options_are_told_to_a_new_link(void **state)
+static void options_are_sent_to_a_new_link(void **state)
 {
     struct pair *p = *state;
     struct as_worker_options o = {.size = sizeof(o), .request_timeout = AS_SEC};
@@ -287,7 +286,7 @@ static void options_are_told_to_a_new_link(void **state)
     assert_int_equal(p->d.options.value[AS_FRAME_OPT_REQUEST_TIMEOUT], AS_SEC);
 }
 
-static void the_bounds_of_the_deployment_are_told(void **state)
+static void the_limits_of_the_deployment_are_sent(void **state)
 {
     struct pair *p = *state;
     struct as_worker_options o = {.size = sizeof(o), .max_queued = -1, .idempotent = -1};
@@ -370,20 +369,21 @@ static void a_new_link_is_granted_as_many_as_were_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_question_is_answered_by_the_runner, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_control_is_answered_by_the_runner, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(there_is_one_at_a_time, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(a_question_waits_for_the_handler, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(too_many_questions_are_refused, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_control_waits_for_the_handler, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(too_many_controls_are_refused, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(the_answer_to_a_lost_link_goes_nowhere, setup,
                                         pair_teardown),
-        cmocka_unit_test_setup_teardown(health_that_was_set_is_told_at_once, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(the_page_tells_when_the_runner_is_in_a_handler, setup,
+        cmocka_unit_test_setup_teardown(health_that_was_set_is_answered_at_once, setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(the_page_shows_when_the_runner_is_in_a_handler, setup,
                                         pair_teardown),
         cmocka_unit_test_setup_teardown(a_runner_that_hands_over_is_not_held, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(options_are_told_when_they_change, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(options_are_sent_when_they_change, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(options_have_bounds, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(options_are_told_to_a_new_link, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(the_bounds_of_the_deployment_are_told, setup,
+        cmocka_unit_test_setup_teardown(options_are_sent_to_a_new_link, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(the_limits_of_the_deployment_are_sent, setup,
                                         pair_teardown),
         cmocka_unit_test_setup_teardown(fewer_slots_than_execute, setup, pair_teardown),
         cmocka_unit_test_setup_teardown(a_new_link_is_granted_as_many_as_were_set, setup,

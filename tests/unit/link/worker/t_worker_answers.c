@@ -1,5 +1,5 @@
-/* Requests that another thread answers, while the event loop is told of their cancels, or of room
- * for their parts: what it is told of must be there. */
+/* The worker library: another thread answers requests while the event loop is notified of cancels
+ * and of credit: the request that it is notified of must still exist. */
 #include "link/page.h"
 #include "worker_pair.h"
 
@@ -61,7 +61,7 @@ static void finish(struct item *it, struct item *told, pthread_t t)
     pthread_join(t, NULL);
 }
 
-static void what_is_told_of_a_cancel_is_there(void **state)
+static void a_request_exists_while_its_cancel_is_reported(void **state)
 {
     struct pair *p = *state;
 
@@ -84,7 +84,7 @@ static void what_is_told_of_a_cancel_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_told_of_a_cancel_is_there, pair_setup,
+        cmocka_unit_test_setup_teardown(a_request_exists_while_its_cancel_is_reported, pair_setup,
                                         pair_teardown),
     };
 

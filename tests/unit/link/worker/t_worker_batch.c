@@ -1,4 +1,4 @@
-/* The worker's side of a link: requests that share a call. */
+/* The worker library: requests that share a batch. */
 #include "worker_pair.h"
 
 #define MANY 12 /* target of the model with batching, at most 4 */

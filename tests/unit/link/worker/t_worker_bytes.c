@@ -1,4 +1,4 @@
-/* Bodies of every size on their way through a worker, and how long their bytes stay. */
+/* The worker library: bodies of every size, and how long their bytes stay. */
 #include "worker_pair.h"
 
 #include <malloc.h>

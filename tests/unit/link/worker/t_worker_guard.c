@@ -1,7 +1,8 @@
-/* While the runner is in user code the guard looks after the link; and all of it under stress.
+/* The worker library: the guard serves the link while the runner is in user code; also under
+ * stress.
  *
- * Nothing here calls into the worker while it waits for something to come: what comes was the
- * guard's doing.
+ * Nothing here calls into the worker while it waits for an effect: what happens is done by the
+ * guard.
  */
 #include "worker_pair.h"
 
@@ -66,7 +67,7 @@ static void a_ping_is_answered_while_the_runner_is_held_up_after_a_wait(void **s
     pair_echo(p, q);
 }
 
-static void health_is_told_while_a_handler_runs(void **state)
+static void health_is_answered_while_a_handler_runs(void **state)
 {
     struct pair *p = *state;
     struct as_frame_control c = {.op = AS_CONTROL_HEALTH};
@@ -222,7 +223,7 @@ static void an_idle_event_loop_is_not_woken(void **state)
     assert_false(readable(as_worker_fd(p->w), 0));
 }
 
-static void a_blocked_event_loop_is_stood_in_for_and_told(void **state)
+static void the_guard_reads_for_a_blocked_event_loop_and_wakes_it(void **state)
 {
     struct pair *p = *state;
     struct as_worker_req *q;
@@ -410,7 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PAIRED(a_ping_is_answered_while_a_handler_runs),
         PAIRED(a_ping_is_answered_while_the_runner_is_held_up_after_a_wait),
-        PAIRED(health_is_told_while_a_handler_runs),
+        PAIRED(health_is_answered_while_a_handler_runs),
         PAIRED(a_recall_is_honoured_while_a_handler_runs),
         PAIRED(a_handler_sees_its_cancel_while_it_runs),
         PAIRED(an_answer_is_published_while_the_next_handler_runs),
@@ -419,7 +420,7 @@ int main(void)
         PAIRED(the_end_of_the_link_is_noticed_while_a_handler_runs),
         PAIRED(an_event_loop_is_woken_for_what_comes),
         PAIRED(an_idle_event_loop_is_not_woken),
-        PAIRED(a_blocked_event_loop_is_stood_in_for_and_told),
+        PAIRED(the_guard_reads_for_a_blocked_event_loop_and_wakes_it),
         PAIRED(wake_makes_wait_return),
         PAIRED(a_forked_child_lets_go),
         PAIRED(every_stream_ends_once),

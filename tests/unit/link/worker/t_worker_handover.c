@@ -1,4 +1,5 @@
-/* One server relieves another: the worker has two links for a while, and serves both. */
+/* The worker library: while another dispatcher takes over, the worker has two links and serves
+ * both. */
 #include "worker_pair.h"
 
 struct two {
@@ -130,7 +131,7 @@ static void slots_are_those_of_the_worker(void **state)
     pair_echo(&t->p, more);
 }
 
-static void frames_are_about_their_own_link(void **state)
+static void frames_concern_their_own_link(void **state)
 {
     struct two *t = *state;
     struct as_worker_req *a, *b;
@@ -150,7 +151,7 @@ static void frames_are_about_their_own_link(void **state)
     fake_expect(&t->next, AS_FRAME_ERROR);
 }
 
-static void the_end_of_the_former_one_is_no_news(void **state)
+static void the_end_of_the_older_link_is_not_reported(void **state)
 {
     struct two *t = *state;
     struct as_worker_req *a, *b;
@@ -176,7 +177,7 @@ static void the_end_of_the_former_one_is_no_news(void **state)
 }
 
 /* As often as servers are upgraded. */
-static void it_moves_on_and_on(void **state)
+static void it_hands_over_again_and_again(void **state)
 {
     struct two *t = *state;
 
@@ -227,7 +228,7 @@ static void one_that_refuses_changes_nothing(void **state)
     expect_answer(&t->p.d, 1);
 }
 
-static void both_hear_of_its_end(void **state)
+static void both_links_get_the_goodbye(void **state)
 {
     struct two *t = *state;
 
@@ -254,12 +255,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(both_are_served),
         TEST(slots_are_those_of_the_worker),
-        TEST(frames_are_about_their_own_link),
-        TEST(the_end_of_the_former_one_is_no_news),
-        TEST(it_moves_on_and_on),
+        TEST(frames_concern_their_own_link),
+        TEST(the_end_of_the_older_link_is_not_reported),
+        TEST(it_hands_over_again_and_again),
         TEST(one_that_is_not_there_changes_nothing),
         TEST(one_that_refuses_changes_nothing),
-        TEST(both_hear_of_its_end),
+        TEST(both_links_get_the_goodbye),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Requests that are made here: checked as the server checks them, started at once, heard of at
- * their end, and nothing of them ever reaches the link. */
+/* The worker library: local calls are checked as the server checks requests, start at once, report
+ * their end, and never reach the link. */
 #include "worker_pair.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* What crosses a request on its way: recall, cancel, deadline; and dispatchers that break the
- * rules. */
+/* The worker library: recall, cancel and deadline; and dispatchers that break the protocol. */
 #include "worker_pair.h"
 
 /* --- recall, cancel, deadline --- */

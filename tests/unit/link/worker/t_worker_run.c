@@ -1,5 +1,5 @@
-/* Specification of as_worker_run and of calls: handlers are called, in this thread or in others,
- * and what they put, fail, send and receive reaches the dispatcher. */
+/* as_worker_run and calls: handlers run in this thread or in others, and what they put, fail, send
+ * and receive reaches the dispatcher. */
 #include "fake_dispatcher.h"
 
 #define PLAIN 10 /* targets */
@@ -415,7 +415,7 @@ static void expect_reply(struct world *e, uint16_t op, const char *ask, uint32_t
     assert_str(c.text, text);
 }
 
-static void questions_go_to_the_callbacks(void **state AS_UNUSED)
+static void controls_go_to_the_callbacks(void **state AS_UNUSED)
 {
     for (uint32_t threads = 1; threads <= 2; threads++) {
         struct world e;
@@ -505,7 +505,7 @@ int main(void)
         cmocka_unit_test(a_handler_waits_for_room),
         cmocka_unit_test(a_cancel_ends_the_wait),
         cmocka_unit_test(a_handler_receives_to_the_end),
-        cmocka_unit_test(questions_go_to_the_callbacks),
+        cmocka_unit_test(controls_go_to_the_callbacks),
         cmocka_unit_test(a_refused_worker_ends_with_the_reason),
         cmocka_unit_test(a_stop_ends_the_search_for_a_server),
         cmocka_unit_test(declarations_are_checked),

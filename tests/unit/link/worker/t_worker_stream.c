@@ -1,5 +1,5 @@
-/* The worker's side of streams: parts as far as the dispatcher grants, inputs as far as we do, and
- * a cancel that reaches whoever waits. */
+/* The worker library: parts within the dispatcher's credit, inputs within ours, and a cancel that
+ * wakes all waiting threads. */
 #include "worker_pair.h"
 
 #define COUNT 10 /* targets of the two models */
@@ -219,7 +219,7 @@ static void the_end_of_the_link_ends_the_wait(void **state)
     as_worker_finish(p->w, q);
 }
 
-static void an_event_loop_is_told_of_room_and_inputs(void **state)
+static void an_event_loop_is_notified_of_room_and_inputs(void **state)
 {
     struct pair *p = *state;
     struct as_worker_req *q = start(p, 1, TALK, 0);
@@ -271,7 +271,7 @@ static void take_other(void *ctx, struct as_worker_req *q)
     *(struct other **)ctx = o;
 }
 
-static void what_is_told_of_room_is_there(void **state)
+static void a_request_exists_while_its_credit_is_reported(void **state)
 {
     struct pair *p = *state;
 
@@ -445,8 +445,8 @@ int main(void)
         T(a_cancel_ends_the_wait_for_room),
         T(threads_wait_for_room_too),
         T(the_end_of_the_link_ends_the_wait),
-        T(an_event_loop_is_told_of_room_and_inputs),
-        T(what_is_told_of_room_is_there),
+        T(an_event_loop_is_notified_of_room_and_inputs),
+        T(a_request_exists_while_its_credit_is_reported),
         T(inputs_come_in_order_and_end),
         T(inputs_that_are_taken_are_granted_again),
         T(more_inputs_than_granted_end_the_link),

@@ -1,4 +1,4 @@
-/* What a worker says of its deployment's part of other versions' requests. */
+/* The worker library: canary, mirror and fallback are sent to the server. */
 #include "worker_pair.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static struct as_frame_traffic expect_traffic(struct pair *p)
     return t;
 }
 
-static void it_is_told_when_it_changes(void **state)
+static void it_is_sent_when_it_changes(void **state)
 {
     struct pair *p = *state;
     struct as_worker_traffic t = {
@@ -48,7 +48,7 @@ static void it_is_told_when_it_changes(void **state)
 }
 
 /* Before the first model, or a canary would be the default version for a moment. */
-static void a_new_link_is_told_first(void **state)
+static void a_new_link_gets_it_first(void **state)
 {
     struct pair *p = *state;
     struct as_worker_traffic t = {.size = sizeof(t), .is_canary = true};
@@ -61,7 +61,7 @@ static void a_new_link_is_told_first(void **state)
     assert_true(p->d.traffic_first);
 }
 
-static void it_has_bounds(void **state)
+static void values_out_of_range_are_refused(void **state)
 {
     struct pair *p = *state;
     struct as_worker_traffic t = {.size = sizeof(t), .is_canary = true, .canary = AS_WORKER_SHARE};
@@ -92,9 +92,9 @@ static void it_has_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_is_told_when_it_changes, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(a_new_link_is_told_first, setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(it_has_bounds, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(it_is_sent_when_it_changes, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(a_new_link_gets_it_first, setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(values_out_of_range_are_refused, setup, pair_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
