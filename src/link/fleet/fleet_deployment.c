@@ -250,7 +250,7 @@ int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame
 
     *ret_why = "";
     if (place == AS_DEPLOYMENT_MODELS_MAX) {
-        *ret_why = "too many models in one deployment";
+        *ret_why = "the deployment has as many models as it can have";
         return AS_EINVALID;
     }
     m.index = known                 ? known->index

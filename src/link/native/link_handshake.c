@@ -53,7 +53,7 @@ static const char *join_deployment(struct as_link *l, struct as_str deployment)
         return "bad deployment name";
     l->up.deploy = as_fleet_get_deployment(l->up.fleet, deployment);
     if (!l->up.deploy)
-        return "too many deployments";
+        return "the server has as many deployments as it can have";
     as_fleet_add_upstream(l->up.deploy);
     return NULL;
 }
@@ -228,7 +228,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     }
     /* the first slots make the link a replica, which can get requests */
     if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
-        as_link_end(l, "too many replicas", AS_LOSS_KILLED);
+        as_link_end(l, "the deployment has as many replicas as it can have", AS_LOSS_KILLED);
         return;
     }
     if (first)

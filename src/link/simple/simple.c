@@ -392,7 +392,8 @@ static int try_register(struct registration *j)
 
     j->d = as_fleet_get_deployment(j->f, as_str_of(j->name));
     if (!j->d)
-        return refuse(j->why, j->cap, AS_EFULL, "too many deployments");
+        return refuse(j->why, j->cap, AS_EFULL, "the server has %u deployments, which is the most",
+                      AS_FLEET_DEPLOYMENTS_MAX);
     as_fleet_add_upstream(j->d);
     m.budget = 0;
     m.max_ongoing = AS_DEPLOYMENT_SLOTS_MAX;
@@ -500,7 +501,7 @@ static int join(struct as_fleet *f, const struct as_simple_registration *o, uint
         close(j.fd);
         as_fleet_remove_upstream(j.d, 0);
         as_timer_close(&s->timer, on_timer_closed);
-        return refuse(why, cap, err, "model '%s': too many workers", j.name);
+        return refuse(why, cap, err, "model '%s': it has as many workers as it can have", j.name);
     }
     admit(&j, s);
     *ret_epoch = s->epoch;

@@ -14,6 +14,8 @@ static_assert(AS_WORKER_NAME == AS_FRAME_NAME, "public limit");
 static_assert(AS_WORKER_TENSORS == AS_FRAME_TENSORS, "public limit");
 static_assert(AS_WORKER_PARAMS == AS_FRAME_PARAMS, "public limit");
 static_assert(AS_WORKER_PREFERRED == AS_FRAME_PREFERRED, "public limit");
+static_assert(AS_WORKER_TENSORS == 4096 && AS_WORKER_SLOTS == 65535 && AS_WORKER_PREFERRED == 16,
+              "the error texts below name these limits");
 
 bool as_worker_copy_struct(void *to, size_t known, const void *from)
 {
@@ -193,7 +195,7 @@ static const struct as_tensor_spec *copy_specs(struct as_worker *w, const struct
 static const char *check_specs(const struct as_tensor_spec *s, uint32_t n)
 {
     if (n > AS_WORKER_TENSORS)
-        return "the signature has too many entries";
+        return "the signature has more than 4096 entries";
     if (n && !s)
         return "the signature is missing";
     for (uint32_t i = 0; i < n; i++) {
@@ -218,17 +220,17 @@ static const char *check_model(const struct as_worker *w, const struct as_worker
     const char *why;
 
     if (w->models_fixed)
-        return "models are added before the first connect";
+        return "a model cannot be added after the first connect";
     if (!m->name || !m->name[0])
         return "a model has no name";
     if (m->max_ongoing > AS_WORKER_SLOTS)
-        return "max_ongoing is too large";
+        return "max_ongoing is over 65535";
     if (m->streams_inputs && !m->decoupled)
         return "streams_inputs needs decoupled";
     if (m->n_preferred > AS_WORKER_PREFERRED)
-        return "too many preferred sizes";
+        return "there are more than 16 preferred sizes";
     if (!m->max_batch && (m->max_wait || m->ragged || m->n_preferred))
-        return "there is no batching without max_batch";
+        return "max_wait, ragged and preferred sizes need max_batch";
     why = m->has_inputs ? check_specs(m->inputs, m->n_inputs) : NULL;
     return why || !m->has_outputs ? why : check_specs(m->outputs, m->n_outputs);
 }
@@ -269,7 +271,8 @@ int as_worker_add(struct as_worker *w, const struct as_worker_model *model)
 {
     struct as_worker_served_model *s;
     struct as_worker_model m;
-    const char *why = "the model's size is not that of a version that this library knows";
+    const char *why =
+        "the size of struct as_worker_model is not one that this version of the library knows";
 
     if (as_worker_copy_struct(&m, sizeof(m), model))
         why = check_model(w, &m);

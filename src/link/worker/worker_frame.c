@@ -146,11 +146,11 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     q->cost = m.table.n + m.body_len;
     if (f->type == AS_FRAME_OPEN) {
         q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
-        *ret_why = "OPEN for an unknown target";
+        *ret_why = "the dispatcher sent OPEN for an unknown model";
         if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->link, m.target, &q->model))
             return AS_EPROTO;
     }
-    *ret_why = "a body over the limit";
+    *ret_why = "the dispatcher sent a body that is larger than max_message";
     return start_body(w, q, &m);
 }
 

@@ -221,7 +221,8 @@ int as_worker_local(struct as_worker *w, uint32_t model, const struct as_worker_
     struct as_worker_local_call *r;
     struct as_worker_local conf;
     struct as_tensor_params own;
-    char why[WHY] = "there is no such model, it takes one message, or the worker is connected";
+    char why[WHY] =
+        "there is no such model, or it takes one message only, or the worker is connected";
     uint32_t items;
     int err = AS_EINVALID;
 
