@@ -1,4 +1,4 @@
-"""AnyServe: the object that collects a file's models."""
+"""AnyServe: the object that collects the models of a file."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Model(NamedTuple):
     eager: bool
     idempotent: bool
     max_queued_requests: Optional[int]
-    decoupled: bool  # any number of responses to a request
+    decoupled: bool  # it gives any number of responses to a request
     stream: Optional[str]  # the parameter that takes a stream of requests
     batching: Optional[Batching] = None
 
 
 def check_name(name: Any) -> str:
-    """A name that can be part of a URL path."""
+    """Checks a model name, which must be usable as part of a URL path."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise DeclarationError(
             "%r is no model name: 1-128 characters of A-Z a-z 0-9 . _ / -" % (name,)
@@ -71,7 +71,7 @@ def check_name(name: Any) -> str:
 
 
 def check_deployment(name: Any) -> str:
-    """Files name deployments too: no rule about segments."""
+    """Checks a deployment name, which may also come from a file name: there is no rule about segments."""
     if not isinstance(name, str) or not _DEPLOYMENT.match(name):
         raise DeclarationError(
             "%r is no deployment name: 1-128 characters of A-Z a-z 0-9 . _ -" % (name,)
@@ -103,9 +103,9 @@ def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
 
 
 def _home_of_caller() -> Optional[str]:
-    """The name of the module whose code makes an AnyServe; None: ours does."""
+    """The name of the module whose code creates an AnyServe; None: this module."""
     frame: Optional[FrameType] = sys._getframe(2)
-    # a subclass's __init__ is of its own module: who calls that is meant
+    # the __init__ of a subclass is in its own module: look for the caller of that
     while frame is not None and frame.f_code.co_name == "__init__" and "self" in frame.f_locals \
             and isinstance(frame.f_locals["self"], AnyServe):  # fmt: skip
         frame = frame.f_back
@@ -126,7 +126,7 @@ class AnyServe:
 
     @property
     def deployments(self) -> Dict[Optional[str], Deployment]:
-        """What `deployment` was told, by name; None: of the deployment that models are in by default."""
+        """The options that were set with `deployment`, by name; None: those of the default deployment."""
         return dict(self._deployments)
 
     @property
@@ -151,32 +151,34 @@ class AnyServe:
     ) -> Callable[[T], T]:
         """Declares the decorated function, async function or class as a model.
 
-        A parameter annotated ``anyserve.Request``, or called ``request``, gets the whole request; the others get the inputs of their
-        names, as read-only numpy arrays. Return one array, a dict or tuple of arrays, or a
-        Response. A handler with ``yield`` (``def`` or ``async def``) gives any number of responses,
-        each in one of these forms, to clients of ModelStreamInfer and generate_stream; it runs only
-        as far as its client reads, and is closed when the client goes. An async handler whose only
-        parameter is annotated ``AsyncIterator[Request]`` takes all requests of one stream. A class
-        is constructed once in each worker; its ``__call__`` is the handler.
+        A parameter annotated ``anyserve.Request``, or called ``request``, gets the whole request; other
+        parameters get the inputs with their names, as read-only numpy arrays. The handler returns one
+        array, a dict or tuple of arrays, or a Response. A handler with ``yield`` (``def`` or ``async
+        def``) gives any number of responses, each in one of these forms, to clients of ModelStreamInfer
+        and generate_stream; it runs only as far as its client reads, and is closed when the client
+        leaves. An async handler whose only parameter is annotated ``AsyncIterator[Request]`` gets all
+        requests of one stream. A class is constructed once in each worker, and its ``__call__`` is the
+        handler.
 
         name: also "name:version". version: default "1".
         inputs, outputs: signature, name to Tensor; default: inferred from annotations
             (``Annotated[np.ndarray, Tensor(...)]``), else any tensors.
-        max_ongoing_requests: executing at once in one worker; default 1 for a sync handler
-            (``threads`` if given), 100 for an async one; with batching it counts calls, and the
-            default is 1 for an async one too.
-        deployment: the models of one deployment share workers and a queue; default: one per file.
-        threads: run this sync handler in that many threads instead of the main thread.
-        eager: run an async handler up to its first suspension without a task. Faster, but until
-            then there is no current task (no asyncio.timeout, no TaskGroup) and context
+        max_ongoing_requests: how many requests execute at once in one worker; default 1 for a sync
+            handler (or ``threads``), 100 for an async one. With batching it counts calls, and the
+            default is 1.
+        deployment: the deployment that the model belongs to. The models of a deployment share workers
+            and a queue. Default: one deployment for the file.
+        threads: runs this sync handler in that many threads instead of the main thread.
+        eager: runs an async handler up to its first suspension without a task. This is faster, but
+            until then there is no current task (no asyncio.timeout, no TaskGroup), and context
             variables are shared with the event loop.
-        idempotent: requests may be repeated on another worker when one dies while executing.
-        max_queued_requests: of the deployment; more are refused; -1: no limit; default: the
-            server's --max-queued-requests.
-        batching: requests share calls (see Batching). The inputs are then the items of all, or lists
-            of arrays; a parameter called ``requests`` gets a list with each Request. Return arrays
-            with a row for each item, or a list with the answer of each request, in which an
-            exception (such as anyserve.Error) answers for its request alone.
+        idempotent: a request may be repeated on another worker if its worker dies while it executes.
+        max_queued_requests: most requests that wait in the queue of the deployment; further ones are
+            refused. -1: no limit; default: the server's --max-queued-requests.
+        batching: requests share calls (see Batching). The inputs then have the items of all requests,
+            or are lists of arrays; a parameter called ``requests`` gets a list with each Request. The
+            handler returns arrays with a row for each item, or a list with the answer of each request,
+            in which an exception (such as anyserve.Error) fails only its own request.
         """
         model_name, model_version = _split_name(name, version)
 
@@ -195,23 +197,23 @@ class AnyServe:
         return declare
 
     def deployment(self, name: Optional[str] = None, **options: Any) -> Deployment:
-        """Options of one of the file's deployments: those of a deployment file, by the same names.
+        """Sets options of a deployment of this file. They have the same names as in a deployment file.
 
-        name: as in ``model(..., deployment=name)``; left out: the deployment of the models that name none.
-        A deployment file that sets an option wins over what is set here. docs/guide/deployment-file.md has
-        the options.
+        name: as in ``model(..., deployment=name)``; without it, the default deployment, of models that name none.
+        An option that a deployment file sets overrides the one that is set here. docs/guide/deployment-file.md
+        lists the options.
         """
         if name is not None:
             check_deployment(name)
         if name in self._deployments:
             what = "the default deployment" if name is None else "deployment %r" % name
             raise DeclarationError("the options of %s are set twice" % what)
-        # checked here, where the mistake is; the name of the default one is known to who loads the file
+        # checked here, so that the traceback shows the mistake; the loader names the default deployment
         self._deployments[name] = Deployment("default" if name is None else name, **options)
         return self._deployments[name]
 
     def home(self) -> Optional[ModuleType]:
-        """The module that made this object; for anyserve.model, that of the first model."""
+        """The module that created this object; for anyserve.model, the module of the first model."""
         name = self._home
         if name is None and self._models:
             name = getattr(next(iter(self._models.values())).handler, "__module__", None)
@@ -220,8 +222,8 @@ class AnyServe:
     def run(self, **options: Any) -> None:
         """Serves the app, from its script: ``if __name__ == "__main__": app.run(port=8000)``.
 
-        What ``anyserve run`` of that file does, with its long options as keywords (``max_queued_requests=10``;
-        True and False for switches; None: not given). The process becomes the server, so nothing after this call
+        This does what ``anyserve run`` of that file does. Keywords are its long options (``max_queued_requests=10``;
+        True and False for switches; None: not set). The process becomes the server, so nothing after this call
         runs; Ctrl-C ends it. In a replica, which imports the script, the call does nothing.
         """
         from .script import run
@@ -229,10 +231,10 @@ class AnyServe:
         run(self, options)
 
     def test_client(self, *, user_config: Any = None, debug_errors: bool = False) -> "TestClient":
-        """Calls the models within this process, without a server: for tests. docs/guide/testing.md.
+        """A client for tests: it calls the models within this process, without a server (docs/guide/testing.md).
 
-        user_config: what `reconfigure` gets; default: what the code says. debug_errors: texts of errors have
-        tracebacks, as with ``anyserve run --debug-errors``.
+        user_config: for `reconfigure`; default: that of the code. debug_errors: error texts have tracebacks, as with
+        ``anyserve run --debug-errors``.
         """
         from .testing.client import TestClient
 

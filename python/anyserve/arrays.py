@@ -1,4 +1,4 @@
-"""Values that people write, as the arrays that handlers get: for requests that are made in Python."""
+"""Turns values that users write into the arrays that handlers get, for requests that are made in Python."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DATATYPES.update({np.dtype(np.bool_): "BOOL", np.dtype(np.float16): "FP16", np.
 
 
 def datatype_of(array: np.ndarray) -> str:
-    """The protocol's name of an array that as_array made; "": it has none."""
+    """The protocol's datatype of an array from as_array; "": there is none."""
     if array.dtype == object:
         return "BYTES"
-    if array.dtype.name == "bfloat16" or array.dtype.str == "|V2":  # ml_dtypes'; where that is not installed
+    if array.dtype.name == "bfloat16" or array.dtype.str == "|V2":  # with ml_dtypes, and without
         return "BF16"
     return _DATATYPES.get(array.dtype, "")
 
@@ -32,12 +32,12 @@ def _as_bytes(where: str, element: Any) -> bytes:
 
 
 def as_array(where: str, value: Any) -> np.ndarray:
-    """As a handler would get it: read-only, in this machine's byte order, BYTES as an object array of bytes.
-    The memory of `value` is used where it can be. TypeError."""
+    """The array as a handler gets it: read-only, in this machine's byte order, BYTES as an object array of bytes. It
+    shares the memory of `value` if possible. TypeError."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("%s: a masked array has no form on the wire: fill it first" % where)
     if isinstance(value, (list, tuple)) and any(isinstance(v, (bytes, str)) for v in value):
-        elements = value  # numpy would cut bytes at their last NUL, and join them with texts
+        elements = value  # numpy would strip trailing NULs, and mix bytes with str
         value = np.empty(len(elements), object)
         value[:] = elements
     elif isinstance(value, bytes):
@@ -62,14 +62,14 @@ def as_array(where: str, value: Any) -> np.ndarray:
 
 
 def tensor_bytes(array: np.ndarray) -> bytes:
-    """The elements as they travel, of an array that as_array made."""
+    """The bytes of an array from as_array, as they are sent."""
     if array.dtype != object:
         return array.tobytes()
     return b"".join(struct.pack("<I", len(v)) + v for v in array.ravel().tolist())
 
 
 def as_inputs(inputs: Any) -> Dict[str, np.ndarray]:
-    """Each of a mapping of name to array. TypeError."""
+    """as_array for each value of a mapping. TypeError."""
     if not isinstance(inputs, collections.abc.Mapping):
         raise TypeError("inputs is a mapping of name to array, not %s" % type(inputs).__name__)
     for name in inputs:

@@ -1,4 +1,4 @@
-"""@batch: concurrent calls of an async function inside a replica become calls with lists."""
+"""@batch: combines concurrent calls of an async function inside a replica into calls with lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Set, Tuple
 
 if TYPE_CHECKING:
-    import asyncio  # when it is used: not every program that imports this package has an event loop
+    import asyncio  # imported where it is used, since not every program has an event loop
 
 __all__ = ["batch"]
 
@@ -37,7 +37,7 @@ class _Options:
 
 
 class _Call:
-    """One caller: what it gave, and what it waits for."""
+    """One caller: its arguments, and the future of its result."""
 
     __slots__ = ("arguments", "future", "since")
 
@@ -48,12 +48,12 @@ class _Call:
 
 
 class _Queue:
-    """The calls of one key of one object."""
+    """The waiting calls for one key of one object."""
 
-    def __init__(self, run: Callable[..., Any], options: _Options, idle: Callable[[], object]) -> None:
+    def __init__(self, run: Callable[..., Any], options: _Options, on_idle: Callable[[], object]) -> None:
         import asyncio
 
-        self.run, self.options, self.idle = run, options, idle
+        self.run, self.options, self.on_idle = run, options, on_idle
         self.loop = asyncio.get_running_loop()
         self.calls: Deque[_Call] = collections.deque()
         self.running: Set["asyncio.Task[None]"] = set()
@@ -62,35 +62,35 @@ class _Queue:
     def add(self, call: _Call) -> None:
         self.calls.append(call)
         if self.timer is None or len(self.calls) >= self.options.size:
-            self.look_again(0)
+            self.schedule_check(0)
 
-    def look_again(self, after: float) -> None:
+    def schedule_check(self, after: float) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        # 0: in the next turn, so that whoever calls in this one comes along
-        self.timer = self.loop.call_later(after, self.look) if after else self.loop.call_soon(self.look)
+        # 0: in the next turn, so that all calls of this turn share the batch
+        self.timer = self.loop.call_later(after, self.start_batches) if after else self.loop.call_soon(self.start_batches)
 
-    def look(self) -> None:
-        """Starts what is full or has waited long enough."""
+    def start_batches(self) -> None:
+        """Starts batches that are full or whose first call has waited long enough."""
         self.timer = None
         self.calls = collections.deque(c for c in self.calls if not c.future.done())
         while self.calls and len(self.running) < self.options.concurrent:
             left = self.calls[0].since + self.options.wait - self.loop.time()
             if len(self.calls) < self.options.size and left > 0:
-                self.look_again(left)
+                self.schedule_check(left)
                 return
-            some = [self.calls.popleft() for _ in range(min(len(self.calls), self.options.size))]
-            task = self.loop.create_task(self.serve(some))
+            batch_calls = [self.calls.popleft() for _ in range(min(len(self.calls), self.options.size))]
+            task = self.loop.create_task(self.run_batch(batch_calls))
             self.running.add(task)
-            task.add_done_callback(self.ended)
+            task.add_done_callback(self.on_ended)
         if not self.calls and not self.running:
-            self.idle()
+            self.on_idle()
 
-    def ended(self, task: "asyncio.Task[None]") -> None:
+    def on_ended(self, task: "asyncio.Task[None]") -> None:
         self.running.discard(task)
-        self.look_again(0)
+        self.schedule_check(0)
 
-    async def serve(self, calls: List[_Call]) -> None:
+    async def run_batch(self, calls: List[_Call]) -> None:
         import asyncio
 
         try:
@@ -104,15 +104,15 @@ class _Queue:
                 )
         except BaseException as e:
             for call in calls:
-                self.settle(call, e)
+                self.set_outcome(call, e)
             if isinstance(e, (asyncio.CancelledError, GeneratorExit)):
                 raise
-            return  # the callers have it; SystemExit out of a task would end the event loop
+            return  # the callers get it; SystemExit from a task would end the event loop
         for call, result in zip(calls, results):
-            self.settle(call, result)
+            self.set_outcome(call, result)
 
     @staticmethod
-    def settle(call: _Call, result: Any) -> None:
+    def set_outcome(call: _Call, result: Any) -> None:
         import asyncio
 
         if call.future.done():
@@ -139,18 +139,17 @@ def batch(
 ) -> Any:
     """Decorates an async function or method that takes lists and returns a list.
 
-    Each caller gives one value for each parameter and gets one result; calls that come together
-    become one call of the function. An exception fails all of them; one that stands in the returned
-    list fails its caller alone. Callers that were cancelled meanwhile are left out.
+    Each caller passes one value for each parameter and gets one result; concurrent calls are combined
+    into one call of the function. An exception that the function raises goes to all callers; an
+    exception in the returned list goes to one. Callers that were cancelled are left out.
 
-    max_batch_size: calls that share one.
-    batch_wait_timeout_s: how long the first of them waits for others.
-    max_concurrent_batches: calls of the function at once; what comes meanwhile waits, and is
-        batched.
-    key: is given the arguments of a call (without self); calls with equal keys share a batch, and
-        each key has its own queue. Default: all do.
+    max_batch_size: most calls in one batch.
+    batch_wait_timeout_s: how long the first call of a batch waits for others.
+    max_concurrent_batches: how many batches run at once; later calls wait and are batched.
+    key: a function that gets the arguments of a call (without self). Only calls with equal keys share
+        a batch, and each key has a queue of its own. Default: all calls share.
 
-    The decorated function has ``set_max_batch_size`` and ``set_batch_wait_timeout_s``.
+    The decorated function has the methods ``set_max_batch_size`` and ``set_batch_wait_timeout_s``.
     """
     options = _Options(max_batch_size, batch_wait_timeout_s, max_concurrent_batches)
 
@@ -160,18 +159,18 @@ def batch(
         if not inspect.iscoroutinefunction(fn):
             raise TypeError("@batch is for async functions; %r is none" % (fn,))
         signature = inspect.signature(fn)
-        of_objects: "weakref.WeakKeyDictionary[Any, _Queues]" = weakref.WeakKeyDictionary()
-        of_function: _Queues = {}
+        queues_of_objects: "weakref.WeakKeyDictionary[Any, _Queues]" = weakref.WeakKeyDictionary()
+        queues_of_function: _Queues = {}
 
-        def place(args: Tuple[Any, ...]) -> Tuple[_Queues, Tuple[Any, ...]]:
+        def find_queues(args: Tuple[Any, ...]) -> Tuple[_Queues, Tuple[Any, ...]]:
             """The queues of the object that the method belongs to, or of the function."""
             if args and getattr(type(args[0]), fn.__name__, None) is wrapper:
-                return of_objects.setdefault(args[0], {}), args[:1]
-            return of_function, ()
+                return queues_of_objects.setdefault(args[0], {}), args[:1]
+            return queues_of_function, ()
 
         @functools.wraps(fn)
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            queues, owner = place(args)
+            queues, owner = find_queues(args)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             arguments = dict(list(bound.arguments.items())[len(owner) :])

@@ -1,4 +1,4 @@
-"""Several requests in one call: declared for a model, or inside a replica."""
+"""Batching: several requests of a model in one call of its handler."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def _is_int(value: Any) -> bool:
 
 
 class Batching:
-    """How requests of a model are put together, for ``app.model(..., batching=Batching(32))``.
+    """How requests of a model are batched, for ``app.model(..., batching=Batching(32))``.
 
-    The declared shapes are of one item; requests carry the number of items as the first dimension.
-    Requests that come while the model is busy share its next call; nobody waits while it is free,
-    unless ``max_wait_ms`` says so.
+    Declared shapes are those of one item; in requests the first dimension is the number of items.
+    Requests that arrive while the model is busy share its next call. A request does not wait while
+    the model is free, unless ``max_wait_ms`` is set.
 
-    max_batch_size: items of one call, 1-65535.
-    max_wait_ms: a request may wait so long for others while the model is free; never so long that
-        its deadline could not be met.
-    preferred_sizes: sizes that the model is best at, at most 16. A call has the largest of them that
-        is there; as many as the smallest wait no longer.
-    ragged: requests whose further dimensions differ may share a call too. Implies as_list.
-    as_list: the handler gets a list of arrays for each input, one for each request, instead of one
-        array with the items of all.
+    max_batch_size: most items in one call, 1-65535.
+    max_wait_ms: how long a request may wait for others while the model is free; less if its deadline
+        could not be met otherwise.
+    preferred_sizes: at most 16 sizes that suit the model. A call has the largest of them for which
+        there are items; once there are enough items for the smallest, requests wait no longer.
+    ragged: requests may share a call even if their other dimensions differ. Implies as_list.
+    as_list: for each input the handler gets a list with an array for each request, instead of one
+        array with the items of all requests.
     """
 
     __slots__ = ("max_batch_size", "max_wait_ms", "preferred_sizes", "ragged", "as_list")

@@ -13,10 +13,10 @@ STATUS_NAMES = (
 
 
 class Error(Exception):
-    """Raise it in a handler to answer with a status of your own.
+    """Raise it in a handler to answer a request with a gRPC status.
 
     ``code`` is a gRPC status name such as ``"INVALID_ARGUMENT"`` or ``"NOT_FOUND"``, ``message``
-    is what the client reads. Any other exception answers INTERNAL.
+    is the text for the client. Any other exception answers the request with INTERNAL.
     """
 
     def __init__(self, code: str, message: str = "") -> None:
@@ -33,4 +33,4 @@ class Error(Exception):
 
 
 class DeclarationError(ValueError):
-    """A model is declared in a way that cannot be served. Raised where it is declared."""
+    """A declaration cannot be served: wrong options, or a handler that does not fit. Raised where it is declared."""

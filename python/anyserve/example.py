@@ -1,4 +1,4 @@
-"""A command that calls one of the models that are served, for people to paste: the server prints it when it starts."""
+"""The example command that the server prints when it starts: it calls one of the models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 from .app import Model
 from .signature import Tensor
 
-MOST = 64  # values that are written out; more come from a pipe
+MOST = 64  # most values that are written out; more are read from a pipe
 SIZES = {"BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2, "UINT32": 4, "INT32": 4,
          "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8}  # fmt: skip
 WORDS = ("hello", "world", "again")
@@ -23,7 +23,7 @@ class _Input(NamedTuple):
 
 
 def _inputs(m: Model) -> Optional[List[_Input]]:
-    """None: nobody can know them. Those that are not declared are guessed from the handler's parameters."""
+    """The inputs; if none are declared, guessed from the handler's parameters. None: they cannot be known."""
     declared = m.signature.inputs
     if declared is not None:
         return [_Input(n, t.datatype, _shape(t, m.batching is not None), True) for n, t in declared.items()]
@@ -46,7 +46,7 @@ def _values(i: _Input, factor: int, n: int) -> List[str]:
         return [WORDS[k % len(WORDS)] for k in range(n)]
     if i.datatype == "BOOL":
         return ["true" if k % 2 == 0 else "false" for k in range(n)]
-    return [str((k % 9 + 1) * factor) for k in range(n)]  # every datatype has room for 90
+    return [str((k % 9 + 1) * factor) for k in range(n)]  # 90 fits every datatype
 
 
 def _nested(values: Sequence[str], shape: Sequence[int]) -> str:
@@ -88,8 +88,8 @@ def _command(m: Model, versions: int) -> Optional[str]:
 
 
 def command_for(models: Sequence[Model]) -> Optional[str]:
-    """For the first model whose inputs are known; rather one that declares them. To be followed by options. None: for
-    no model."""
+    """A command for the first model with known inputs; models that declare them come first. Options may be appended.
+    None: there is no such model."""
     for m in sorted(models, key=lambda m: m.signature.inputs is None):
         command: Any = _command(m, sum(other.name == m.name for other in models))
         if command is not None:

@@ -1,4 +1,4 @@
-"""What a replica knows of itself: its name, its rank, how many there are.
+"""The replica context: the name of a replica, its rank, and how many replicas there are.
 
 The server starts a worker with a JSON object in ANYSERVE_CONTEXT, and may change some of it later
 (CONTROL reconfigure, docs/PROTOCOL.md section 10).
@@ -15,31 +15,31 @@ from typing import Any, Callable, Dict, MutableMapping, NamedTuple, Optional
 __all__ = ["ReplicaContext", "get_replica_context"]
 
 VARIABLE = "ANYSERVE_CONTEXT"
-FILE_VARIABLE = "ANYSERVE_CONTEXT_FILE"  # names a file that holds it, when it is long
+FILE_VARIABLE = "ANYSERVE_CONTEXT_FILE"  # names a file that has it, if it is long
 FILE_KEY = "context_file"  # the same for a running replica
 _TEXTS = ("replica", "deployment", "application", "version")
 _NUMBERS = ("rank", "world_size", "local_rank", "node_rank")
-WARMUP = "warmup_requests"  # of a deployment file; beside the options, which may change
-CHANGING = _NUMBERS + ("user_config", "options")  # what a running replica may be told
+WARMUP = "warmup_requests"  # an option that cannot change while a replica runs
+CHANGING = _NUMBERS + ("user_config", "options")  # keys that may change while a replica runs
 
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaContext:
-    """Which replica this process is. Ranks go from 0 to world_size - 1, once all replicas run; a
-    replica keeps its rank when its process is replaced. Each call of get_replica_context gives the
-    state of that moment."""
+    """Which replica this process is. When all replicas run, their ranks are 0 to world_size - 1; a
+    replica keeps its rank when its process is replaced. get_replica_context returns the current
+    state with each call."""
 
     replica: str = "replica-0"  # "<deployment>-<number>"
     deployment: str = "default"
     application: str = "default"
     rank: int = 0
-    world_size: int = 1  # replicas that the deployment shall have
+    world_size: int = 1  # how many replicas the deployment should have
     local_rank: int = 0  # on this machine
     node_rank: int = 0  # of this machine
-    version: str = ""  # of the deployment, as it was declared
-    describing: bool = False  # no replica: the process that only asks the file what it declares
+    version: str = ""  # of the deployment
+    describing: bool = False  # no replica: the process only describes what the code declares
 
-    # the names that Ray Serve has
+    # the names in Ray Serve
     @property
     def replica_tag(self) -> str:
         return self.replica
@@ -50,51 +50,51 @@ class ReplicaContext:
 
 
 class Given(NamedTuple):
-    """What the server said at the start."""
+    """What the server gives a worker at its start."""
 
     context: ReplicaContext
-    user_config: Any  # None: not set; then the code's counts
+    user_config: Any  # None: not set, so that of the code is used
     options: Dict[str, Any]
 
 
 _current: Optional[ReplicaContext] = None
-# where several replicas are in one process (local.py): which one's code runs
+# with several replicas in one process (testing/local.py): the one whose code runs
 within: "contextvars.ContextVar[Callable[[], ReplicaContext]]" = contextvars.ContextVar("anyserve_replica")
-_become: Optional[Callable[[], None]] = None  # of a warm spare: waits until it is a replica
+_wait_until_assigned: Optional[Callable[[], None]] = None  # in a warm spare: waits until it is a replica
 
 
 def get_replica_context() -> ReplicaContext:
-    """The replica that this process is; also while its module is imported. RuntimeError where
-    there is none: in a process that no server has started. In a warm spare, which loads its code
-    before it is a replica, it waits until it is one. In the process that imports the file only to
-    see what it declares it is rank 0 of 1, and `describing`."""
+    """The replica that this process is; may be called while its module is imported. RuntimeError in a
+    process that no server has started. In a warm spare, which loads its code before it is a replica,
+    this waits until it is one. In a process that only describes what the code declares, the context
+    has rank 0 of 1 and `describing`."""
     here = within.get(None)
     if here is not None:
         return here()
-    if _current is None and _become is not None:
-        _become()
+    if _current is None and _wait_until_assigned is not None:
+        _wait_until_assigned()
     if _current is None:
         raise RuntimeError("get_replica_context() is for code that a worker runs; this process is no replica")
     return _current
 
 
-def wait_by(become: Callable[[], None]) -> None:
-    """The process is no replica yet: `become` waits until it is, and calls `enter`."""
-    global _become
-    _become = become
+def set_waiter(wait: Callable[[], None]) -> None:
+    """The process is not a replica yet: `wait` returns when it is, after a call of `enter`."""
+    global _wait_until_assigned
+    _wait_until_assigned = wait
 
 
 def enter(context: ReplicaContext) -> None:
-    """The process is that replica from now on."""
+    """From now on the process is this replica."""
     global _current
     _current = context
 
 
-def check(said: Any) -> Dict[str, Any]:
-    """What the server said, checked; ValueError tells what is wrong with it."""
-    if not isinstance(said, dict):
+def check(fields: Any) -> Dict[str, Any]:
+    """Checks what the server gave. ValueError says what is wrong."""
+    if not isinstance(fields, dict):
         raise ValueError("it is no JSON object")
-    for key, value in said.items():
+    for key, value in fields.items():
         if key in _TEXTS:
             ok = isinstance(value, str)
         elif key in _NUMBERS:
@@ -109,15 +109,15 @@ def check(said: Any) -> Dict[str, Any]:
             raise ValueError("unknown key %r" % key)
         if not ok:
             raise ValueError("%s cannot be %s" % (key, json.dumps(value)))
-    return said
+    return fields
 
 
 def parse(text: str) -> Dict[str, Any]:
-    """The JSON text of a question, or the file that it names; ValueError."""
-    said = json.loads(text)
-    if isinstance(said, dict) and list(said) == [FILE_KEY]:
-        said = _read_file(said[FILE_KEY])
-    return check(said)
+    """Parses the JSON text of a CONTROL, or the file that it names. ValueError."""
+    fields = json.loads(text)
+    if isinstance(fields, dict) and list(fields) == [FILE_KEY]:
+        fields = _read_file(fields[FILE_KEY])
+    return check(fields)
 
 
 def _read_file(path: Any) -> Any:
@@ -128,29 +128,29 @@ def _read_file(path: Any) -> Any:
         raise ValueError("it is in a file that cannot be read: %s" % e) from None
 
 
-def context_of(said: Dict[str, Any], old: ReplicaContext) -> ReplicaContext:
-    return dataclasses.replace(old, **{k: v for k, v in said.items() if k in _TEXTS + _NUMBERS})
+def context_of(fields: Dict[str, Any], old: ReplicaContext) -> ReplicaContext:
+    return dataclasses.replace(old, **{k: v for k, v in fields.items() if k in _TEXTS + _NUMBERS})
 
 
 def named(given: Given, deployment: str) -> Given:
-    """The deployment that is served, where the server did not say its name."""
+    """Adds the name of the deployment, if the server did not give it."""
     if given.context.deployment != ReplicaContext.deployment:
         return given
     return given._replace(context=dataclasses.replace(given.context, deployment=deployment))
 
 
 def read(environ: MutableMapping[str, str], deployment: Optional[str]) -> Given:
-    """From the environment, which is ours alone: children of the worker are no replicas. ValueError."""
+    """Reads the environment, and removes what it reads: children of the worker are no replicas. ValueError."""
     path = environ.pop(FILE_VARIABLE, None)
     text = environ.pop(VARIABLE, None)
-    said = check(_read_file(path)) if path else check(json.loads(text or "{}"))
+    fields = check(_read_file(path)) if path else check(json.loads(text or "{}"))
     context = ReplicaContext()
     if deployment:
         context = dataclasses.replace(context, deployment=deployment, replica=deployment + "-0")
     if environ.get("ANYSERVE_REPLICA"):
         context = dataclasses.replace(context, replica=environ["ANYSERVE_REPLICA"])
-    options = {**said.get("options", {}), **{k: v for k, v in said.items() if k == WARMUP}}
-    return Given(context_of(said, context), said.get("user_config"), options)
+    options = {**fields.get("options", {}), **{k: v for k, v in fields.items() if k == WARMUP}}
+    return Given(context_of(fields, context), fields.get("user_config"), options)
 
 
-os.register_at_fork(after_in_child=lambda: globals().update(_current=None, _become=None))
+os.register_at_fork(after_in_child=lambda: globals().update(_current=None, _wait_until_assigned=None))

@@ -1,6 +1,6 @@
-"""Which parameter of a handler takes the request: the one that is annotated with it, or is called `request`.
+"""Finds the parameter of a handler that gets the request: annotated with Request, or called `request`.
 
-With batching it is the list of requests: annotated `list[Request]`, or called `requests`.
+With batching it gets the list of requests: annotated `list[Request]`, or called `requests`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _globals_of(function: Any) -> Dict[str, Any]:
 def _kind_of_text(text: str, names: Dict[str, Any]) -> Optional[str]:
     try:
         hint = eval(text, dict(names))
-    except Exception:  # what is imported for type checkers only, say
+    except Exception:  # for example a name that is imported only for type checkers
         return "request" if _ONE.fullmatch(text) else "requests" if _MANY.fullmatch(text) else None
     return None if isinstance(hint, str) else _kind(hint, names)
 
@@ -42,7 +42,7 @@ def _kind(hint: Any, names: Dict[str, Any]) -> Optional[str]:
     """ "request", "requests", or None: something else."""
     if isinstance(hint, str):
         return _kind_of_text(hint, names)
-    # The class comes with the extension. Where nobody has loaded it, nobody has written it in an annotation.
+    # Request comes with the extension. If that is not loaded, no annotation can be Request.
     request = vars(sys.modules[__package__]).get("Request")
     if request is None:
         return None

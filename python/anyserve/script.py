@@ -17,7 +17,7 @@ BINARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "anyse
 
 
 def _is_worker() -> bool:
-    """The script is imported by a replica, or by who asks what it declares."""
+    """Whether the worker program imports the script: as a replica, or to describe it."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == "anyserve.worker"
 
@@ -44,29 +44,29 @@ def _file(module: ModuleType) -> str:
 
 
 def target_of(app: AnyServe) -> str:
-    """As `anyserve run` takes it."""
+    """The target for `anyserve run`."""
     module = app.home()
     if module is None:
         raise RuntimeError("app.run() does not know which module the app is in")
     spec = getattr(module, "__spec__", None)
     name: str = spec.name if spec is not None else module.__name__
-    # a module of a package has imports that only its full name makes possible
+    # a module of a package needs its full name for its relative imports
     where: str = name if "." in name else _file(module)
     return where + _variable(app, module)
 
 
-# --- how ---
+# --- options ---
 
 
 def _known() -> Dict[str, bool]:
-    """The options of `anyserve run`, by their keywords, as the command itself lists them: has it a value?"""
+    """The options of `anyserve run`, from its help: keyword, and whether it takes a value."""
     text = subprocess.run([BINARY, "run", "--help-all"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
     rows = re.findall(r"^  --([a-z0-9-]+)( \S+)?  ", text, re.M)
     return {key.replace("-", "_"): bool(value.strip()) for key, value in rows}
 
 
 def arguments(options: Dict[str, Any]) -> List[str]:
-    """Keywords as options. TypeError."""
+    """Turns keywords into command line options. TypeError."""
     known, found = _known() if options else {}, []
     for name, value in options.items():
         if name not in known:
@@ -87,13 +87,13 @@ def arguments(options: Dict[str, Any]) -> List[str]:
 
 
 def run(app: AnyServe, options: Dict[str, Any]) -> None:
-    """Returns in a replica; else the process becomes the server."""
+    """In a replica it does nothing; else the process becomes the server."""
     if _is_worker():
         return
-    _become(["run", target_of(app)] + arguments(options))
+    _exec_server(["run", target_of(app)] + arguments(options))
 
 
-def _become(args: List[str]) -> NoReturn:
+def _exec_server(args: List[str]) -> NoReturn:
     os.environ.setdefault("ANYSERVE_PYTHON", sys.executable)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Signatures: what tensors a model takes and gives, declared or inferred from annotations."""
+"""Signatures: the input and output tensors of a model, declared or inferred from annotations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _read_labels(path: Union[str, "os.PathLike[str]"]) -> List[str]:
 
 
 def _labels(labels: Any) -> Tuple[str, ...]:
-    """Checked: they travel to clients, and in one message to the server."""
+    """Checks labels. The limits are those of one message to the server."""
     if isinstance(labels, (str, os.PathLike)):
         labels = _read_labels(labels)
     elif not isinstance(labels, collections.abc.Sequence) or isinstance(labels, (bytes, bytearray)):
@@ -61,12 +61,12 @@ def _labels(labels: Any) -> Tuple[str, ...]:
 class Tensor:
     """One entry of a signature: a datatype of the protocol and a shape.
 
-    ``Tensor("FP32", [-1, 4])``: -1 stands for any size; no shape at all means any shape. A tensor
-    is also an annotation: ``x: Annotated[np.ndarray, Tensor("FP32", [-1, 4])]``.
+    ``Tensor("FP32", [-1, 4])``: -1 means any size; without a shape, any shape is allowed. A Tensor
+    may also be used as an annotation: ``x: Annotated[np.ndarray, Tensor("FP32", [-1, 4])]``.
 
-    ``labels`` says what the classes of an output are called, in their order: a list of texts, or
-    the name of a file with one a line, which is read at once. Clients that ask for a
-    classification get them; an empty text is a class without a label.
+    ``labels`` are the names of the classes of an output, in order: a list of texts, or the name of a
+    file with one label per line, which is read at once. Clients that request a classification get
+    them; an empty text means that a class has no label.
     """
 
     __slots__ = ("datatype", "labels", "shape")
@@ -106,7 +106,7 @@ class Tensor:
             raise DeclarationError("labels are for classes, which %s has none of" % datatype)
 
     def check_labels(self, name: str, batched: bool) -> None:
-        """As many as there are classes, where the shape says how many these are."""
+        """Checks that there are as many labels as classes, if the shape says how many classes there are."""
         shape = self.served_shape(batched)
         if self.labels is None or shape is None:
             return
@@ -121,7 +121,7 @@ class Tensor:
             )
 
     def served_shape(self, batched: bool) -> Optional[Tuple[int, ...]]:
-        """As clients see it: with batching the number of items comes first."""
+        """The shape for clients: with batching the first dimension is the number of items."""
         return (-1, *self.shape) if batched and self.shape is not None else self.shape
 
     def __repr__(self) -> str:
@@ -145,11 +145,11 @@ class Tensor:
 
 
 class Response:
-    """What a handler returns when it has more to say than tensors.
+    """A handler returns it to send parameters together with the outputs.
 
-    ``outputs`` is what it would have returned (an array, a dict or a tuple); ``parameters`` maps
-    names to bool, int, float or str and travels in the response's parameters; ``output_parameters``
-    maps names of outputs to such mappings, which travel as the parameters of these outputs.
+    ``outputs``: an array, a dict or a tuple, as a handler returns them. ``parameters``: a mapping of
+    names to bool, int, float or str, for the response. ``output_parameters``: for names of outputs, a
+    mapping like that for this output.
     """
 
     __slots__ = ("outputs", "parameters", "output_parameters")
@@ -170,16 +170,16 @@ class Response:
 
 
 class Param(typing.NamedTuple):
-    """A parameter of a handler that the worker fills in by name."""
+    """A parameter of a handler, which the worker fills in by name."""
 
     name: str
     required: bool
     default: Any
-    is_request: bool = False  # it takes the request, or those of a batch
+    is_request: bool = False  # it gets the request, or those of a batch
 
 
 class Signature(typing.NamedTuple):
-    """How a handler is called and what it declares. The last n_kwonly params are keyword-only."""
+    """How a handler is called, and the inputs and outputs that it declares. The last n_kwonly params are keyword-only."""
 
     params: Tuple[Param, ...]
     n_kwonly: int
@@ -215,14 +215,14 @@ def _function_of(handler: Any) -> Tuple[Callable[..., Any], bool]:
 
 
 def place_of(handler: Any, path_of: Callable[[str], str]) -> str:
-    """File and line, for people. path_of: what they know the file as."""
+    """File and line of the handler, for messages. path_of: turns its path into the one that the user knows."""
     function, _ = _function_of(handler)
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
         function = type(function).__call__
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:  # made in C
+    if code is None:  # implemented in C
         return type(handler).__name__
     path = path_of(code.co_filename)
     near = os.path.relpath(path)
@@ -236,12 +236,12 @@ def _is(handler: Any, *kinds: Callable[[Any], bool]) -> bool:
 
 
 def is_async(handler: Any) -> bool:
-    """Does calling the handler give a coroutine or an async generator?"""
+    """Whether calling the handler gives a coroutine or an async generator."""
     return _is(handler, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 def is_generator(handler: Any) -> bool:
-    """Does it give its results one by one?"""
+    """Whether it gives its results one by one."""
     return _is(handler, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
@@ -250,7 +250,7 @@ _STREAM_TEXT = re.compile(r"(typing\.|collections\.abc\.|t\.)?Async(Iterator|Ite
 
 
 def stream_param(handler: Any) -> Optional[str]:
-    """The parameter that takes a stream of requests: ``requests: AsyncIterator[Request]``."""
+    """The parameter that gets a stream of requests (``requests: AsyncIterator[Request]``), or None."""
     function, _ = _function_of(handler)
     if not inspect.isroutine(function):
         function = type(function).__call__
@@ -263,7 +263,7 @@ def stream_param(handler: Any) -> Optional[str]:
 
 
 def check_stream(handler: Any, name: str) -> None:
-    """A handler that takes a stream is async and takes nothing else."""
+    """Checks that a handler that gets a stream is async and has no other parameter."""
     params, _, var_keyword = _params(handler)
     if not is_async(handler):
         raise DeclarationError("parameter %r is a stream of requests: the handler must be async" % name)
@@ -316,7 +316,7 @@ def _tensor_of(hint: Any) -> Optional[Tensor]:
 
 
 def _mark_request(handler: Any, params: List[Param], hints: Dict[str, Any], batched: bool) -> List[Param]:
-    """The params, of which one may be marked as the one that takes the request."""
+    """Marks the parameter that gets the request, if there is one."""
     function, _ = _function_of(handler)
     annotations = {p.name: p.annotation for p in inspect.signature(function).parameters.values()}
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
@@ -372,7 +372,7 @@ def _inferred_outputs(hints: Dict[str, Any]) -> Optional[Dict[str, Tensor]]:
 def _check_fit(
     params: List[Param], var_keyword: bool, inputs: Dict[str, Tensor]
 ) -> None:
-    """Every declared input goes somewhere, every parameter gets something."""
+    """Checks that every declared input has a parameter, and every required parameter an input."""
     names = [p.name for p in params]
     for p in params:
         if p.required and not p.is_request and p.name not in inputs:
@@ -403,7 +403,7 @@ def _check_batched(params: List[Param], *sides: Optional[Dict[str, Tensor]]) -> 
 def signature_of(
     handler: Any, inputs: Any = None, outputs: Any = None, batched: bool = False
 ) -> Signature:
-    """What the worker needs to call the handler; declared sides win over annotations."""
+    """The signature of a handler; what is declared overrides annotations."""
     params, n_kwonly, var_keyword = _params(handler)
     declared_in, declared_out = check_side(inputs, "inputs"), check_side(outputs, "outputs")
     hints = _hints(handler) if declared_in is None or declared_out is None else {}

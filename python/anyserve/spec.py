@@ -1,6 +1,6 @@
-"""What is to be served, as objects: the same keys as a deployment file, checked by the same table.
+"""Deployments and applications as objects: with the keys of a deployment file, and checked by the same schema.
 
-The table is the server's (`anyserve schema`); it comes with the package as ``_schema.json``.
+The schema is the server's (`anyserve schema`); it is in the package as ``_schema.json``.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _check_reference(rule: str, value: Any, where: str) -> None:
 
 
 def _ignored(rule: Any, value: Any, where: str) -> None:
-    """Words of a schema for people, and those that stand with another one (below)."""
+    """For keywords that describe, and those that _check handles together with another one."""
 
 
 _WORDS: Dict[str, Callable[[Any, Any, str], None]] = {
@@ -175,7 +175,7 @@ def _check_others(rule: Any, known: Iterable[str], value: Mapping[str, Any], whe
 
 
 def _check(rules: Any, value: Any, where: str) -> None:
-    """Raises DeclarationError: as much of JSON Schema as the table makes use of, in the table's words."""
+    """Checks a value by the part of JSON Schema that the server's schema uses. DeclarationError."""
     if "additionalProperties" in rules and isinstance(value, Mapping):
         _check_others(rules["additionalProperties"], rules.get("properties", {}), value, where)
     for word, rule in rules.items():
@@ -185,7 +185,7 @@ def _check(rules: Any, value: Any, where: str) -> None:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """As JSON has it: a copy that the caller cannot change, without the options that are None."""
+    """A copy as plain JSON values, which the caller cannot change."""
     try:
         copy = json.loads(json.dumps(value, allow_nan=False, default=_declared))
     except (TypeError, ValueError, RecursionError) as e:
@@ -200,19 +200,19 @@ def _declared(value: Any) -> Any:
 
 
 class _Declared:
-    """Options of one level of the table."""
+    """Options of one level of a deployment file."""
 
     _level = ""
     _options: Dict[str, Any]
 
     def __init__(self, name: Optional[str], options: Mapping[str, Any]) -> None:
         where = self._level if name is None else "%s %r" % (self._level, name)
-        said = {k: v for k, v in options.items() if v is not None}
+        given = {k: v for k, v in options.items() if v is not None}
         if name is not None:
-            said = {"name": name, **said}
-        said = _plain(said, where)
-        _check(_load()["$defs"][self._level], said, where)
-        self._options = said
+            given = {"name": name, **given}
+        given = _plain(given, where)
+        _check(_load()["$defs"][self._level], given, where)
+        self._options = given
 
     @property
     def name(self) -> str:
@@ -239,9 +239,9 @@ class _Declared:
 
 
 class Deployment(_Declared):
-    """Options of a deployment: what a deployment file says under its name (docs/guide/deployment-file.md).
+    """Options of a deployment, as in a deployment file (docs/guide/deployment-file.md).
 
-    ``Deployment("ranker", num_replicas=4, user_config={"top": 20})``. Wrong ones raise DeclarationError.
+    ``Deployment("ranker", num_replicas=4, user_config={"top": 20})``. Wrong options raise DeclarationError.
     """
 
     _level = "deployment"
@@ -265,7 +265,7 @@ def _twice(names: List[str]) -> Tuple[str, ...]:
 
 
 def deployment_file(*applications: Application) -> str:
-    """The text of a deployment file (JSON, which `anyserve check` and its like read) that says this."""
+    """The text of a deployment file with these applications. It is JSON, which all commands accept."""
     for what, names in (
         ("application", [a.name for a in applications]),
         ("deployment", [d["name"] for a in applications for d in a.deployments or ()]),

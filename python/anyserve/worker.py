@@ -12,8 +12,8 @@ import os
 import sys
 
 if __name__ == "__main__" and sys.path and sys.path[0] == os.getcwd() and not getattr(sys.flags, "safe_path", False):
-    # `python -m` has put the current directory first. target.py does so again when it loads the program: until then a
-    # typing.py or queue.py there would stand for the module that we need.
+    # `python -m` has put the current directory first. Until code/target.py adds it again to load the program, a typing.py
+    # or queue.py there must not replace the modules that we need.
     del sys.path[0]
 
 import argparse
@@ -43,14 +43,13 @@ MIN_PYTHON = (3, 11)
 IDENTITY = ("ANYSERVE_TOKEN", "ANYSERVE_REPLICA")  # variables
 
 if sys.version_info >= MIN_PYTHON:
-    # What every worker needs, whatever it serves, numpy and the extension among it. Where these are missing
-    # check_interpreter says so in plain words.
+    # What every worker needs, including numpy and the extension. If one is missing, check_interpreter reports it.
     with contextlib.suppress(ImportError):
         from .runtime import worker_loop as _serve  # noqa: F401
 
 
 def check_interpreter() -> None:
-    """Before anything needs numpy or the extension: can this Python do it at all?"""
+    """Raises Stop if this Python cannot run workers. Called before anything needs numpy or the extension."""
     who = "%s (Python %d.%d.%d)" % ((sys.executable or "this interpreter",) + sys.version_info[:3])
     advice = "\nChoose another one with `anyserve run --python PATH`."
     if sys.version_info < MIN_PYTHON:
@@ -113,7 +112,7 @@ def as_lines(what: Dict[str, Any], files: List[str], call: Optional[str]) -> str
 
 
 def print_description(target: str, form: str) -> None:
-    """stdout carries the description only: what the user's module prints goes to stderr."""
+    """Prints what the target declares. Only the description goes to stdout; what user code prints goes to stderr."""
     sys.stdout.flush()
     out = os.dup(1)
     os.dup2(2, 1)
@@ -133,7 +132,7 @@ def print_description(target: str, form: str) -> None:
             f.write(text + "\n")
     except OSError as e:
         stop(EX_RAISED, "the code has closed a descriptor that it did not open (%d: %s), by os.closerange or the like: "
-             "what it declares cannot be told" % (out, e.strerror))  # fmt: skip
+             "the description cannot be written" % (out, e.strerror))  # fmt: skip
 
 
 def choose(deployments: List[Deployment], name: Optional[str]) -> Deployment:
@@ -154,19 +153,19 @@ def given_context(deployment: Optional[str]) -> replica.Given:
 
 
 def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Optional[List[Any]], Dict[str, str]]:
-    """What is served, as which replica; of a warm spare also its handlers, made before it was one. Last, how it says to
-    the dispatcher who it is: taken before the code is loaded, which may clear its environment."""
+    """The deployment to serve, and the replica context; of a warm spare also its handlers, which are made before it is a
+    replica; and the variables of IDENTITY, read before the code is loaded, which may clear its environment."""
     givens: List[replica.Given] = []
     identity: Dict[str, str] = {}
 
     def enter() -> None:
         identity.update({name: os.environ.get(name, "") for name in IDENTITY})
         givens.append(given_context(args.deployment))
-        replica.enter(givens[0].context)  # code may look while it is imported
+        replica.enter(givens[0].context)  # code may ask for it while it is imported
 
     waiting = spare.Spare(os.environ, enter) if spare.is_spare(os.environ) else None
     if waiting:
-        replica.wait_by(waiting.become)
+        replica.set_waiter(waiting.wait)
     else:
         enter()
     deployment, handlers = choose(load(args.target), args.deployment), None
@@ -174,7 +173,7 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
         from .runtime.worker_loop import make_handlers
 
         handlers = make_handlers(deployment)
-        waiting.become()
+        waiting.wait()
     given = replica.named(givens[0], deployment.name)
     replica.enter(given.context)
     return deployment, given, handlers, identity
@@ -182,11 +181,11 @@ def prepare(args: argparse.Namespace) -> Tuple[Deployment, replica.Given, Option
 
 def main(argv: Optional[List[str]] = None) -> int:
     args = parse(argv)
-    # A pipe to the supervisor: whole lines, as they come.
+    # The supervisor reads whole lines from a pipe.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     if not faulthandler.is_enabled():
-        faulthandler.enable()  # a crash prints where it was, and the server takes the reason from there
+        faulthandler.enable()  # a crash prints its stack, from which the server takes the reason
     try:
         check_interpreter()
         if args.working_dir is not None:
@@ -201,7 +200,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         if not link:
             stop(EX_USAGE, "ANYSERVE_LINK is not set: workers are started by `anyserve run`")
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # Until it serves, it ends at once, as by SIGTERM: a KeyboardInterrupt in a handler is never a signal's.
+            # Until it serves, SIGINT ends it at once, like SIGTERM: no handler sees a KeyboardInterrupt from a signal.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         deployment, given, handlers, identity = prepare(args)
         os.environ.pop("ANYSERVE_TOKEN", None)

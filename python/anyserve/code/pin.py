@@ -14,7 +14,7 @@ import os
 import sys
 
 if __name__ == "__main__" and sys.path and sys.path[0] in ("", os.getcwd()):
-    del sys.path[0]  # a file beside the program may be called as a module of Python; the worker program says so
+    del sys.path[0]  # a file there may shadow a module of Python; the worker program reports that
 
 import argparse  # noqa: E402
 import ast  # noqa: E402
@@ -33,14 +33,13 @@ EX_CODE = 78
 
 FORMAT = b"anyserve code 1\n"
 PART = 1 << 20  # bytes that are read at once
-TEMPORARY = ".tmp-"  # what a copy is called until it is whole; collected by the server
+TEMPORARY = ".tmp-"  # prefix of a copy that is not complete; the server removes leftovers
 # Never part of an application: caches, repositories, environments (also known by their pyvenv.cfg), editors' leftovers.
 EXCLUDED = (
     "__pycache__", "*.pyc", "*.pyo", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache",
     ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".ipynb_checkpoints", ".DS_Store", "*.swp", "*~", ".#*",
 )  # fmt: skip
-# What the server writes into its state folder beside the store, whose own name is known: left out where that folder is
-# the one that is copied.
+# Files that the server writes into its state folder, beside the store: left out if that folder itself is copied.
 STATE = ("state.db*", "server.log*")
 ADVICE = (
     "Leave files out with `code_exclude`, put the code into a folder of its own and name that as `working_dir`, or\n"
@@ -49,7 +48,7 @@ ADVICE = (
 
 
 class Refused(Exception):
-    """The code cannot be copied; the text is for people."""
+    """The code cannot be copied; the text is for the user."""
 
 
 def _size(n: int) -> str:
@@ -61,14 +60,15 @@ def _size(n: int) -> str:
 
 
 class Tree:
-    """What is to be copied of a folder: relative path → its kind, "d", "f", "x" (executable file) or "l"."""
+    """What is to be copied of a folder: relative path → kind: "d" folder, "f" file, "x" executable file, "l" link."""
 
-    def __init__(self, root: str, exclude: Iterable[str], apart: Iterable[str], max_bytes: int, max_files: int) -> None:
+    def __init__(self, root: str, exclude: Iterable[str], separate: Iterable[str], max_bytes: int,
+                 max_files: int) -> None:  # fmt: skip
         self.root = root
         self.entries: Dict[str, str] = {}
         self._exclude = list(EXCLUDED) + [p.rstrip("/") for p in exclude]
-        self._apart = [os.path.realpath(p) for p in apart]
-        self._has_state = os.path.realpath(root) in self._apart
+        self._separate = [os.path.realpath(p) for p in separate]
+        self._has_state = os.path.realpath(root) in self._separate
         self._max_bytes, self._max_files = max_bytes, max_files
         self._bytes = self._files = 0
         self._largest = (0, "")
@@ -77,14 +77,14 @@ class Tree:
         return os.path.join(self.root, rel)
 
     def real(self, rel: str) -> str:
-        """Where a link within the root leads to, from the root."""
+        """Where a link within the root leads to, relative to the root."""
         return os.path.relpath(os.path.realpath(self.path(rel)), os.path.realpath(self.root))
 
     def _refuse(self, rel: str, why: str) -> None:
         raise Refused("%s %s" % (self.path(rel), why))
 
     def is_excluded(self, rel: str) -> bool:
-        """By its own name or place; folders above it are asked for themselves."""
+        """Whether this entry is excluded, by its name or place. Its parent folders are not checked."""
         name = os.path.basename(rel)
         for p in self._exclude:
             if fnmatch.fnmatchcase(rel, p.lstrip("/")) if "/" in p else fnmatch.fnmatchcase(name, p):
@@ -92,7 +92,7 @@ class Tree:
         if self._has_state and rel == name and any(fnmatch.fnmatchcase(name, p) for p in STATE):
             return True
         path = self.path(rel)
-        return os.path.isfile(os.path.join(path, "pyvenv.cfg")) or os.path.realpath(path) in self._apart
+        return os.path.isfile(os.path.join(path, "pyvenv.cfg")) or os.path.realpath(path) in self._separate
 
     def is_beneath_excluded(self, rel: str) -> bool:
         parts = rel.split(os.sep)
@@ -118,10 +118,10 @@ class Tree:
         self._count(rel, 0)
         to = self.real(rel)
         if to != "." and not self.is_beneath_excluded(to):
-            self.add(to)  # else the link is refused when its place in the copy is asked for
+            self.add(to)  # else link_target refuses the link later
 
     def add(self, rel: str) -> None:
-        """A file, or a folder with all that is in it. What is excluded is left out."""
+        """Adds a file, or a folder with its content, without what is excluded."""
         if rel in self.entries or (rel != "." and self.is_excluded(rel)):
             return
         try:
@@ -146,7 +146,7 @@ class Tree:
             self.add(name if rel == "." else os.path.join(rel, name))
 
     def link_target(self, rel: str) -> str:
-        """As the copy has it: relative, wherever the copy is."""
+        """The target of a link in the copy: relative, so that the copy may be anywhere."""
         to = self.real(rel)
         if to != "." and not (to in self.entries or any(e.startswith(to + os.sep) for e in self.entries)):
             self._refuse(rel, "is a symbolic link to %s, which is not copied" % to)
@@ -157,7 +157,7 @@ class Tree:
 
 
 class Imports:
-    """The module files of a tree that the target needs, found without running anything."""
+    """Finds the modules of a tree that the target imports, by reading their sources."""
 
     def __init__(self, tree: Tree, search: List[str]) -> None:
         self._tree = tree
@@ -169,21 +169,21 @@ class Imports:
         return os.path.relpath(path, self._tree.root)
 
     def _locate(self, top: str) -> Optional[Tuple[str, bool]]:
-        """(path, is it a folder) of a module that is beside; None: it is installed elsewhere, or nowhere."""
+        """(path, whether it is a folder) of a module in the tree; None: it is elsewhere, or nowhere."""
         for folder in self._search:
             spec = PathFinder.find_spec(top, [folder])
             if spec is None:
                 continue
             if spec.origin is not None and spec.has_location:
                 return (os.path.dirname(spec.origin), True) if spec.submodule_search_locations else (spec.origin, False)
-            # a folder without __init__.py counts only where nothing else has the name
+            # a folder without __init__.py counts only if no other module has the name
             other = PathFinder.find_spec(top)
             if top not in sys.builtin_module_names and (other is None or other.origin is None):
                 return os.path.join(folder, top), True
         return None
 
     def need(self, top: str) -> bool:
-        """A top-level module by its name; whether it is beside."""
+        """Adds a top-level module by its name. Whether it is in the tree."""
         if top in self._tops:
             return False
         self._tops.add(top)
@@ -197,7 +197,7 @@ class Imports:
         rel = self._rel(path)
         known = len(self._tree.entries)
         self._tree.add(rel)
-        files = [rel, self._tree.real(rel), *list(self._tree.entries)[known:]]  # with what links lead to
+        files = [rel, self._tree.real(rel), *list(self._tree.entries)[known:]]  # including the targets of links
         if is_folder:
             files += [e for e in self._tree.entries for f in files[:2] if e.startswith(f + os.sep)]
         for f in files:
@@ -212,9 +212,9 @@ class Imports:
             with open(self._tree.path(rel), "rb") as f:
                 source = ast.parse(f.read())
         except (OSError, SyntaxError, ValueError, RecursionError):
-            return  # whoever imports it will say it
+            return  # the error appears when it is imported
         texts: List[str] = []
-        says_file = False
+        uses_file = False
         for node in ast.walk(source):
             if isinstance(node, ast.Import):
                 for name in node.names:
@@ -224,12 +224,13 @@ class Imports:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
             elif isinstance(node, ast.Name) and node.id == "__file__":
-                says_file = True
-        if says_file:
+                uses_file = True
+        if uses_file:
             self._add_named(rel, texts)
 
     def _add_named(self, rel: str, texts: List[str]) -> None:
-        """Files and folders that a module finds by its __file__: those beside it, or above, that its source names."""
+        """Adds files and folders that a module may find by its __file__: those beside or above it whose names are in its
+        source."""
         for text in texts:
             if not text or len(text) > 255 or "\0" in text or "\n" in text or os.path.isabs(text):
                 continue
@@ -261,8 +262,8 @@ def _parts(path: str) -> Iterator[bytes]:
         raise Refused("%s changes while it is copied; deploy again" % path)
 
 
-def _content(path: str, take: Callable[[bytes], object]) -> bytes:
-    """The hash of a file, whose bytes `take` gets."""
+def _content(path: str, consume: Callable[[bytes], object]) -> bytes:
+    """The hash of a file; passes its bytes to consume."""
     digest = hashlib.sha256()
     parts = _parts(path)
     while True:
@@ -273,7 +274,7 @@ def _content(path: str, take: Callable[[bytes], object]) -> bytes:
         if part is None:
             return digest.digest()
         digest.update(part)
-        take(part)
+        consume(part)
 
 
 def _hash(tree: Tree, content: Callable[[str], bytes]) -> str:
@@ -290,7 +291,7 @@ def _hash(tree: Tree, content: Callable[[str], bytes]) -> str:
 
 
 def _write(tree: Tree, to: str) -> str:
-    """Copies into the folder `to`; the hash of what was written."""
+    """Copies the tree into the folder `to`. Returns the hash of what was written."""
     for rel in sorted(tree.entries):  # a folder comes before what is in it
         os.makedirs(os.path.dirname(os.path.join(to, rel)), exist_ok=True)
         if tree.entries[rel] == "d":
@@ -322,7 +323,7 @@ def _sync(path: str) -> None:
 
 
 def store(tree: Tree, folder: str) -> str:
-    """The hash of the tree, of which there is a whole copy in `folder` from now on."""
+    """Stores a copy of the tree in `folder`, unless it has one. Returns the hash, which is its name."""
     value = _hash(tree, lambda rel: _content(tree.path(rel), lambda part: None))
     if os.path.isdir(os.path.join(folder, value)):
         return value
@@ -349,7 +350,7 @@ def store(tree: Tree, folder: str) -> str:
 
 
 def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
-    """Folders beneath root where modules are looked for, as a replica will look in the copy."""
+    """The folders beneath root that are searched for modules, as a replica will search the copy."""
     seen = set()
     folders = search_path.installed()
     ours = [*first, root]
@@ -361,14 +362,14 @@ def _search_path(root: str, first: Iterable[str]) -> Iterator[str]:
 
 
 def split(target: str) -> Tuple[str, str]:
-    """The file or module, and ":attribute" or nothing."""
+    """Splits a target: the file or module, and ":attribute" or nothing."""
     head = target.rpartition(":")[0] or target
     return head, target[len(head) :]
 
 
 def find(args: argparse.Namespace) -> Optional[Tuple[Tree, str]]:
-    """What is to be copied, and the target's file in it ("" for a module). None: nothing of it is here, because it is
-    installed as a package, or is not there at all."""
+    """What to copy, and the target's file in it ("" for a module). None: there is nothing to copy, because the target is
+    an installed package, or does not exist."""
     here = os.getcwd()
     head, _ = split(args.target)
     is_file = head.endswith(".py") or os.sep in head
@@ -409,12 +410,12 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(prog="python -m anyserve.code.pin", description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     p.add_argument("target", help="file.py, module, file.py:attribute or module:attribute")
-    p.add_argument("--store", required=True, metavar="DIR", help="where copies lie")
+    p.add_argument("--store", required=True, metavar="DIR", help="where copies are stored")
     p.add_argument("--folder", action="store_true", help="copy all of the current folder")
     p.add_argument("--max-bytes", type=_number, required=True, metavar="N", help="most bytes of a copy")
     p.add_argument("--max-files", type=_number, required=True, metavar="N", help="most files and folders of a copy")
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="left out; a name, or a path with /")
-    p.add_argument("--known", help="of this value all is known")
+    p.add_argument("--known", help="what this code declares is known: end after copying it")
     try:
         return p.parse_args(argv)
     except SystemExit as e:
@@ -422,7 +423,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
 
 
 def describe(target: str, copy: Optional[str], root: str, file: str) -> NoReturn:
-    """Becomes the worker program, which says what the target declares."""
+    """Replaces this process by the worker program, which describes what the target declares."""
     argv = [sys.executable, "-m", "anyserve.worker", target, "--describe=lines"]
     if copy is not None:
         argv += ["--working-dir=" + os.getcwd(), "--code-from=" + root,
@@ -447,9 +448,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         print("anyserve: the code cannot be copied to %s: %s\n%s" % (args.store, e, ADVICE), file=sys.stderr)
         return EX_CODE
     copy = os.path.join(args.store, value)
-    said = "sha256:" + value + ("/" + file if file else "")
-    print("@code\t" + said)
-    if said != args.known:
+    code_value = "sha256:" + value + ("/" + file if file else "")
+    print("@code\t" + code_value)
+    if code_value != args.known:
         describe(file + split(args.target)[1] if file else args.target, copy, tree.root, file)
     return 0
 

@@ -1,7 +1,7 @@
-"""Which entries of sys.path are part of an application's code, and where they are in a copy of it.
+"""Which entries of sys.path belong to an application's code, and where they are in a copy of it.
 
-The same questions are asked where a copy is made (pin.py) and where it is loaded (target.py): what the one looks for in
-an entry the other finds in the copy. Folders without a link in them are called real.
+Used where a copy is made (pin.py) and where it is loaded (target.py), so that both agree. A real path has no symbolic
+link in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def beneath(path: str, folder: str) -> bool:
 
 
 def inside(path: str, folder: str) -> Optional[str]:
-    """The path from the folder to an absolute path at or beneath it, by its name or by the real ones; None: it is not."""
+    """The path relative to the folder, if it is the folder or beneath it, by names or by real paths; else None."""
     for p, f in ((os.path.normpath(path), os.path.normpath(folder)), (os.path.realpath(path), os.path.realpath(folder))):
         if p == f or beneath(p, f):
             return os.path.relpath(p, f)
@@ -26,27 +26,27 @@ def inside(path: str, folder: str) -> Optional[str]:
 
 
 def installed() -> List[str]:
-    """The folders of the interpreter and of packages that are installed; they are used as they are."""
+    """The folders of the interpreter and of installed packages, which are never copied."""
     paths = sysconfig.get_paths()
     found = [paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib") if k in paths]
-    # site's functions are missing where an old virtualenv has a site module of its own
+    # an old virtualenv has a site module without these functions
     found += getattr(site, "getsitepackages", lambda: [])()
     found += [getattr(site, "getusersitepackages", lambda: "")()]
-    # of the prefixes nothing else: with Python in /usr an application may be in /usr/src or /usr/lib
+    # nothing else of the prefixes: with Python in /usr, an application may be in /usr/src or /usr/lib
     zipped = "python%d%d.zip" % sys.version_info[:2]
     found += [os.path.join(p, "lib", zipped) for p in {sys.prefix, sys.base_prefix}]
     return [p for p in found if p]
 
 
 def is_installed(path: str, folders: Iterable[str]) -> bool:
-    """Whether an absolute entry of sys.path is one of the folders `installed`, or beneath."""
+    """Whether an absolute entry of sys.path is in one of the folders from installed()."""
     named = os.path.basename(os.path.normpath(path)) in ("site-packages", "dist-packages")
     return named or any(inside(path, f) is not None for f in folders)
 
 
 def originals(source: str, file: str) -> List[str]:
-    """The folder that a copy was made of, by the names that it has: `source` is that folder or, of a target that is a
-    file (its path in the copy), the file as the user wrote it."""
+    """The possible names of the folder that was copied. source: that folder; or, if the target is a file (file: its path
+    in the copy), the file as the user wrote it."""
     if not file:
         return [source]
     real = os.path.join(os.path.realpath(os.path.dirname(source)), os.path.basename(source))
@@ -54,8 +54,8 @@ def originals(source: str, file: str) -> List[str]:
 
 
 def into_copy(path: List[str], folders: Iterable[str], copy: str) -> None:
-    """The entries of sys.path in the folders (all of one copy) become those of the copy, where it has them. Entries
-    that are relative are in the copy already: the process was started there."""
+    """Replaces entries of sys.path in the folders (names of one original) by those in the copy, if it has them. Relative
+    entries are in the copy already, since the process was started there."""
     packages = installed()
     for i, entry in enumerate(path):
         if not os.path.isabs(entry) or is_installed(entry, packages):

@@ -1,5 +1,5 @@
-"""Files beside a program that are called as modules of Python: `./typing.py` stands for typing wherever the current
-directory comes first in sys.path."""
+"""Finds files beside a program that shadow modules: `./typing.py` replaces typing where the current directory comes first
+in sys.path."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import sys
 from typing import Iterable, Iterator, List, Optional
 
-OTHERS = ("anyserve", "numpy")  # beside Python's own
+OTHERS = ("anyserve", "numpy")  # in addition to Python's own modules
 
 
 def _name_of(path: str) -> str:
-    """The module that a file is: its name, or its folder's."""
+    """The name of the module that a file defines."""
     folder, name = os.path.split(os.path.splitext(path)[0])
     return os.path.basename(folder) if name == "__init__" else name
 
 
 def _beside(path: Optional[str], folders: Iterable[str]) -> bool:
-    """Is it a file of these folders, or a package in one of them?"""
+    """Whether the path is a file of these folders, or a package in one of them."""
     if not path or not path.endswith(".py"):
         return False
     path = os.path.abspath(path)
@@ -27,7 +27,7 @@ def _beside(path: Optional[str], folders: Iterable[str]) -> bool:
 
 
 def _files(exc: BaseException) -> Iterator[Optional[str]]:
-    """Those of modules that are loaded, and of those whose loading has failed."""
+    """The files of modules that are loaded, and of those that failed to load."""
     for module in list(sys.modules.values()):
         yield getattr(module, "__file__", None)
     e: Optional[BaseException] = exc
@@ -40,7 +40,7 @@ def _files(exc: BaseException) -> Iterator[Optional[str]]:
 
 
 def advice(exc: BaseException, folders: Iterable[str]) -> str:
-    """To be put behind what says that loading a program failed: which files of these folders stand for others."""
+    """Text to append to an error of loading a program: which files of these folders shadow other modules."""
     folders = {os.path.abspath(f) for f in folders}
     own = set(sys.stdlib_module_names) | set(OTHERS)
     found: List[str] = []

@@ -1,7 +1,7 @@
-"""From what the user typed to the deployments that it declares.
+"""Loads a target, and finds the deployments that it declares.
 
-A target is ``file.py``, ``package.module``, or either with ``:attribute``. Whatever goes wrong
-here is the user's to mend, so it ends in one screen of text and an exit code.
+A target is ``file.py``, ``package.module``, or either with ``:attribute``. Errors here are mistakes of the user, so they
+end the process with a text of at most one screen and an exit code.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ EX_USAGE = 64
 EX_NOTFOUND = 66  # file, module or attribute not found
 EX_INTERPRETER = 69  # this Python cannot run workers
 EX_RAISED = 70  # the user's code raised
-EX_DENIED = 77  # the dispatcher does not let this worker in
+EX_DENIED = 77  # the dispatcher refuses this worker
 EX_DECLARATION = 78  # models that cannot be served
 
 QUEUED_NOT_SET = 0  # the server's --max-queued-requests decides
 TRACEBACK_LINES = 24
-# what user code fails with: sys.exit() ends nothing but the call that it is in
+# what user code may raise: sys.exit() ends only the call that it is in
 FAULTS = (Exception, SystemExit, KeyboardInterrupt)
 
 
 _copy: Optional[str] = None  # the folder of the copy that the code is loaded from
-_original = ""  # what that is a copy of, while it is described
+_original = ""  # the folder that was copied; set only while the code is described
 
 
 class Stop(Exception):
-    """The worker ends: exit code and text for people."""
+    """Ends the worker, with an exit code and a text for the user."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -52,14 +52,14 @@ class Deployment(NamedTuple):
     models: List[Model]
     budget: int
     max_queued_requests: int
-    options: Dict[str, Any] = {}  # of a deployment file, that the code sets
+    options: Dict[str, Any] = {}  # options as in a deployment file, set by the code
     module: Optional[ModuleType] = None
 
 
 def use_copy(working_dir: str, original: str, source: str, target: str) -> None:
-    """The process was started in a copy of the code, which is what is loaded, also where an entry of sys.path names the
-    original (`source`, see search_path.originals). It works where the server's user says, so that what it writes there
-    outlives the copy; if that folder has gone, in the copy."""
+    """The process was started in a copy of the code, and loads that. Entries of sys.path that name the original (source:
+    see search_path.originals) are replaced. Its working directory becomes working_dir, so that files that it writes
+    outlive the copy; if that folder is gone, it stays in the copy."""
     global _copy, _original
     _copy, _original = os.getcwd(), original
     if _copy not in sys.path:
@@ -79,7 +79,7 @@ def stop(code: int, text: str) -> NoReturn:
 
 
 def user_traceback(exc: BaseException) -> str:
-    """The traceback without our own frames and the import system's, cut to one screen."""
+    """The traceback without the frames of this package and of the import system, cut to one screen."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tb = exc.__traceback__
     while tb is not None:
@@ -95,7 +95,7 @@ def user_traceback(exc: BaseException) -> str:
 
 
 def users_path(path: str) -> str:
-    """A file of the copy as the file that it is a copy of; where nobody has said of what, within the copied folder."""
+    """The original path of a file of the copy; its path within the copied folder if the original is unknown."""
     inside = _copy is not None and path.startswith(_copy + os.sep)
     return os.path.join(_original, path[len(_copy or "") + 1 :]) if inside else path
 
@@ -164,7 +164,7 @@ def _import(head: str) -> ModuleType:
 
 
 def _not_copied(e: BaseException) -> str:
-    """What is there and was not copied, because no source says that it is imported, is worth a word."""
+    """Advice, if a module was not found that is beside the original and was not copied, as no source imports it."""
     top = (e.name or "").partition(".")[0] if isinstance(e, ModuleNotFoundError) else ""
     if not _original or not top or importlib.machinery.PathFinder.find_spec(top, [_original]) is None:
         return ""
@@ -211,7 +211,7 @@ def _attribute(module: ModuleType, head: str, attribute: str) -> AnyServe:
 
 
 def _default(module: ModuleType, head: str) -> AnyServe:
-    """`app`; else the only AnyServe object; else what hangs on the default app."""
+    """The attribute `app`; else the only AnyServe object; else the default app, if it has models."""
     value = getattr(module, "app", None)
     if isinstance(value, AnyServe):
         return value
@@ -239,10 +239,10 @@ def _deployment(name: str, models: List[Model], options: Dict[str, Any], module:
 
 
 def _options(app: AnyServe, default: str, names: List[str]) -> Dict[str, Dict[str, Any]]:
-    """What the app sets for its deployments, by their names, without them."""
+    """The options that the app sets, by deployment; without their names."""
     found: Dict[str, Dict[str, Any]] = {}
-    for said, declared in app.deployments.items():
-        name = default if said is None else said
+    for key, declared in app.deployments.items():
+        name = default if key is None else key
         if name in found:
             raise DeclarationError("the options of deployment %r are set twice, once without its name" % name)
         if name not in names:
@@ -254,7 +254,7 @@ def _options(app: AnyServe, default: str, names: List[str]) -> Dict[str, Dict[st
 
 
 def load(target: str) -> List[Deployment]:
-    """Imports the target; its deployments in the order of their first models."""
+    """Imports the target. Returns its deployments, in the order of their first models."""
     head, attribute = _split(target)
     module = _import(head)
     app = _attribute(module, head, attribute) if attribute else _default(module, head)
@@ -268,8 +268,8 @@ def load(target: str) -> List[Deployment]:
 
 
 def deployments_of(app: AnyServe, head: str, module: Optional[ModuleType]) -> List[Deployment]:
-    """In the order of their first models. head: the file or the module that names the one which the models are in
-    by default. Raises Stop."""
+    """The deployments of an app, in the order of their first models. head: the file or module, after which the default
+    deployment is named. Raises Stop."""
     stem = os.path.splitext(os.path.basename(head))[0] if _is_file(head) else head
     default = re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:128]
     groups: Dict[str, List[Model]] = {}
@@ -287,8 +287,8 @@ MAX_FILES = 4096  # AS_DECLARED_FILES_MAX
 
 
 def files_beside(module: Optional[ModuleType]) -> List[str]:
-    """The files of the modules that are loaded from the folder of this one, or, of a package, from that of the
-    outermost; itself included."""
+    """The files of all loaded modules in the folder of this module (for a module of a package: of the outermost package).
+    The module itself is the first."""
     path = getattr(module, "__file__", None)
     if module is None or not path:
         return []
@@ -309,7 +309,7 @@ def files_beside(module: Optional[ModuleType]) -> List[str]:
 
 
 def describe(deployments: List[Deployment]) -> Dict[str, Any]:
-    """What the supervisor wants to know, for JSON."""
+    """The description of deployments for the controller, as values for JSON."""
 
     def side(m: Model, tensors: Any) -> Any:
         if tensors is None:

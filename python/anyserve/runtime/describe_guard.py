@@ -1,4 +1,4 @@
-"""The process that is asked what code declares: it says so and ends, whatever that code has started."""
+"""For the process that only describes what code declares: it must end, whatever that code has started."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import List, NoReturn, Optional
 
 
 def guard() -> None:
-    """SIGABRT, which whoever waits sends when it has waited for long enough, prints what each thread does."""
+    """Prints all stacks at SIGABRT, which the controller sends when it has waited too long; writes no core file."""
     faulthandler.enable(all_threads=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _outermost(frame: Optional[FrameType]) -> Optional[FrameType]:
-    """The function that the thread was started with: below it is only threading's own."""
+    """The frame of the function that the thread was started with, without the frames of the module threading."""
     found = frame
     while frame is not None:
         if frame.f_code.co_filename != threading.__file__:
@@ -36,13 +36,13 @@ def _describe(thread: threading.Thread) -> str:
 
 
 def living_threads() -> List[str]:
-    """Those that Python would wait for at its end."""
+    """The threads that Python waits for when it ends."""
     main = threading.main_thread()
     return [_describe(t) for t in threading.enumerate() if t is not main and not t.daemon]
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process, without those threads; it has said all that it was asked."""
+    """Ends the process without waiting for those threads."""
     found = living_threads()
     if found:
         print("anyserve: the code has started threads that are not daemons: %s\n"

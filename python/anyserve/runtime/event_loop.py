@@ -1,7 +1,7 @@
-"""The event loop of a worker with async handlers: asyncio's, whose selector waits for the link as well.
+"""The event loop of a worker with async handlers: asyncio's loop, whose selector also waits for the link.
 
-A loop of another kind, because the served module has set an event loop policy (uvloop's, for
-example), is told of the link by add_reader; then each request costs it a callback or two more.
+If the served module has set an event loop policy (uvloop's, for example), that loop watches the link with add_reader,
+which costs a callback or two more for each request.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Ready = List[Tuple[selectors.SelectorKey, int]]
 
 
 class Selector(selectors.EpollSelector):
-    """`wait`, while there is one, waits in the place of epoll; the link's descriptor is in the set, and
-    what comes there is seen to within the wait."""
+    """While `wait` is set, it waits in the place of epoll. The link's descriptor is among those that it waits for, and
+    it handles what arrives there itself."""
 
     wait: Optional[Callable[[Optional[float]], List[Tuple[int, int]]]] = None
 
@@ -36,9 +36,9 @@ class Selector(selectors.EpollSelector):
         ready = []
         for fd, events in came:
             key = keys.get(fd)
-            if key is None:  # it was taken out by what ran within the wait
+            if key is None:  # a handler that ran during the wait has removed it
                 continue
-            # as selectors means it: an error wakes readers and writers
+            # as the module selectors does: an error wakes readers and writers
             mask = (events & ~4 and selectors.EVENT_READ) | (events & ~1 and selectors.EVENT_WRITE)
             ready.append((key, mask & key.events))
         return ready
@@ -48,20 +48,20 @@ class Loop(_native.LoopBase, asyncio.SelectorEventLoop):
     """asyncio's event loop on a Selector."""
 
     def __init__(self) -> None:
-        self.waits = Selector()
-        super().__init__(self.waits)
+        self.link_selector = Selector()
+        super().__init__(self.link_selector)
 
 
 def _has_policy() -> bool:
-    """Whether somebody asked for event loops of another kind."""
+    """Whether user code has set an event loop policy."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.14
         return type(asyncio.get_event_loop_policy()) is not asyncio.DefaultEventLoopPolicy
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """As asyncio.run, but SystemExit and KeyboardInterrupt of a task or a callback, which end an event loop, do
-    not end this one: who waits for the task gets them, and the log has them. No signal raises them (worker_loop.py)."""
+    """Like asyncio.run, but SystemExit and KeyboardInterrupt of a task or a callback do not end this loop: they are
+    logged, and reach whoever awaits the task. No signal raises them (worker_loop.py)."""
     with asyncio.Runner(loop_factory=None if _has_policy() else Loop) as runner:
         loop = runner.get_loop()
         task = loop.create_task(main)
@@ -74,9 +74,8 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         task.result()
 
 
-def begins_at_once(loop: asyncio.AbstractEventLoop) -> bool:
-    """May a task begin within the turn that makes it? Not where somebody else makes the tasks, or looks
-    closely at them."""
+def can_start_eagerly(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a task may start in the turn that creates it: not with a user's task factory, nor in debug mode."""
     if loop.get_task_factory() is not None or loop.get_debug():
         return False
     return sys.version_info >= (3, 12) or isinstance(loop, Loop)

@@ -1,8 +1,8 @@
-"""What the server asks of the replica itself: is it well, and here is another configuration.
+"""Health checks and reconfiguration of a replica.
 
-User code answers, by name: methods ``reconfigure`` and ``check_health`` of a served object, and
-functions of these names in the module. They run in the thread that runs handlers (in an event loop
-if the worker has one, else between two requests), one question at a time.
+User code implements them in hooks: methods ``reconfigure`` and ``check_health`` of a served object, and functions of
+these names in the module. They run in the thread that runs handlers (on the event loop if the worker has one, else
+between two requests), one at a time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Outcome = Tuple[int, str]
 
 
 class Hook(NamedTuple):
-    owner: str  # for people
+    owner: str  # for messages
     call: Callable[..., Any]
     takes_rank: bool = False
 
 
 def _rank_of(owner: str, call: Callable[..., Any]) -> bool:
-    """Whether reconfigure takes (user_config, rank); DeclarationError where neither form fits."""
+    """Whether reconfigure takes (user_config, rank). DeclarationError if it takes neither that nor (user_config)."""
     try:
         signature = inspect.signature(call)
-    except (TypeError, ValueError):  # made in C
+    except (TypeError, ValueError):  # implemented in C
         return False
     for args in ((None, 0), (None,)):
         try:
@@ -49,7 +49,7 @@ def _rank_of(owner: str, call: Callable[..., Any]) -> bool:
 
 
 def _owners(handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType]) -> List[Tuple[str, Any]]:
-    """Where hooks may be, each once: served objects, then the module."""
+    """The objects that may have hooks, each once: served objects, then the module."""
     owners: Dict[int, Tuple[str, Any]] = {}
     for name, handler in handlers:
         if inspect.ismethod(handler):
@@ -62,7 +62,7 @@ def _owners(handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType]) -
 def _find(owner: Any, name: str) -> Optional[Callable[..., Any]]:
     call = getattr(owner, name, None)
     if isinstance(owner, ModuleType):
-        # a function that was imported from elsewhere is not meant
+        # not a function that was imported from another module
         return call if inspect.isfunction(call) and call.__module__ == owner.__name__ else None
     return call if callable(call) else None
 
@@ -72,8 +72,8 @@ def _is_async(hook: Hook) -> bool:
     return inspect.iscoroutinefunction(call)
 
 
-class Care:
-    """The replica's own affairs. `link` is set before anything is asked."""
+class Lifecycle:
+    """The hooks of a replica, its configuration and its options."""
 
     def __init__(self, handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType],
                  given: replica.Given, declared: Dict[str, Any]):  # fmt: skip
@@ -86,7 +86,7 @@ class Care:
         self.options = self._options(given.options)
         self.needs_loop = any(map(_is_async, self.reconfigures + self.checks))
         self.context = given.context
-        self.tell: Callable[[Dict[str, Any]], None] = lambda options: None
+        self.on_options: Callable[[Dict[str, Any]], None] = lambda options: None
         self.enter: Callable[[replica.ReplicaContext], None] = replica.enter
         if self.user_config is not None and not self.reconfigures:
             raise DeclarationError(
@@ -94,9 +94,9 @@ class Care:
                 " reconfigure(user_config)" % self.context.deployment
             )
 
-    def _options(self, said: Dict[str, Any]) -> Dict[str, Any]:
-        """What the server says is all that it has to say: what it does not name is as the code says."""
-        options = {**self.declared, **check_options(said)}
+    def _options(self, given: Dict[str, Any]) -> Dict[str, Any]:
+        """All options: those that the server gives, and for the others the values from the code."""
+        options = {**self.declared, **check_options(given)}
         options.pop("user_config", None)
         return check_options(options)
 
@@ -112,7 +112,7 @@ class Care:
         await self._call(hook, *((config, rank) if hook.takes_rank else (config,)))
 
     async def begin(self) -> None:
-        """Before the first request. Raises Stop: the replica cannot start."""
+        """Calls the hooks before the first request. Raises Stop if one fails."""
         for hook in self.reconfigures:
             if self.user_config is None and not hook.takes_rank:
                 continue
@@ -126,7 +126,7 @@ class Care:
             except FAULTS as e:
                 stop(EX_RAISED, "check_health of %s failed at the start:\n\n%s" % (hook.owner, user_traceback(e)))
 
-    # --- questions ---
+    # --- CONTROL from the server ---
 
     async def answer(self, op: int, text: str) -> Outcome:
         return await (self._check() if op == HEALTH else self._reconfigure(text))
@@ -141,34 +141,34 @@ class Care:
 
     async def _reconfigure(self, text: str) -> Outcome:
         try:
-            said = replica.parse(text)
-            fixed = sorted(set(said) - set(replica.CHANGING))
+            message = replica.parse(text)
+            fixed = sorted(set(message) - set(replica.CHANGING))
             if fixed:
                 raise ValueError("%s cannot change while a replica runs" % ", ".join(fixed))
-            options = self._options(said["options"]) if "options" in said else self.options
+            options = self._options(message["options"]) if "options" in message else self.options
         except (ValueError, DeclarationError) as e:
             return INVALID, "reconfigure: %s" % e
-        context = replica.context_of(said, self.context)
-        config = said.get("user_config", self.user_config)
-        if "user_config" in said and config is not None and not self.reconfigures:
+        context = replica.context_of(message, self.context)
+        config = message.get("user_config", self.user_config)
+        if "user_config" in message and config is not None and not self.reconfigures:
             return FAILED, "reconfigure: nothing here takes a user_config"
-        refused = await self._apply(config, context, "user_config" in said)
+        refused = await self._apply(config, context, "user_config" in message)
         if refused is not None:
             return refused
         self.user_config, self.options = config, options
-        if "options" in said:
-            self.tell(options)
+        if "options" in message:
+            self.on_options(options)
         log_event("info", "reconfigured", rank=context.rank, world_size=context.world_size,
-                  user_config="user_config" in said)  # fmt: skip
+                  user_config="user_config" in message)  # fmt: skip
         return 0, ""
 
     async def _apply(self, config: Any, context: replica.ReplicaContext, changed: bool) -> Optional[Outcome]:
-        """All hooks, or none: those that were called get the old configuration back."""
-        moved = context.rank != self.context.rank
-        hooks = [h for h in self.reconfigures if changed or (moved and h.takes_rank)]
+        """Calls all hooks. If one fails, those that were called before get the old configuration again."""
+        rank_changed = context.rank != self.context.rank
+        hooks = [h for h in self.reconfigures if changed or (rank_changed and h.takes_rank)]
         old = self.context
         self.context = context
-        self.enter(context)  # what they look at is what they are told
+        self.enter(context)  # get_replica_context() in a hook returns the new context
         for i, hook in enumerate(hooks):
             try:
                 await self._configure(hook, config, context.rank)
@@ -189,8 +189,8 @@ class Care:
                 log_event("error", "reconfigure_failed", user_traceback(e) + "\n", owner=hook.owner, restoring=True)
 
 
-def run_alone(coro: Coroutine[Any, Any, Any]) -> Any:
-    """A coroutine that nothing in it suspends: without an event loop."""
+def run_without_loop(coro: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine that never suspends, without an event loop."""
     try:
         coro.send(None)
     except StopIteration as e:
@@ -199,18 +199,18 @@ def run_alone(coro: Coroutine[Any, Any, Any]) -> Any:
     raise RuntimeError("reconfigure and check_health of a worker without an event loop wait for something")
 
 
-class Alone:
-    """Runs what Care does where handlers need no event loop; its own is made for async hooks."""
+class HookRunner:
+    """Runs hooks in a worker whose handlers need no event loop; async hooks get a loop of their own."""
 
-    def __init__(self, care: Care) -> None:
+    def __init__(self, lifecycle: Lifecycle) -> None:
         self._runner = None
-        if care.needs_loop:
+        if lifecycle.needs_loop:
             import asyncio
 
             self._runner = asyncio.Runner()
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> Any:
-        return self._runner.run(coro) if self._runner else run_alone(coro)
+        return self._runner.run(coro) if self._runner else run_without_loop(coro)
 
     def close(self) -> None:
         if self._runner:
@@ -218,7 +218,7 @@ class Alone:
 
 
 def dump_on_signal() -> int:
-    """The signal at which this process prints where its threads are; 0: user code has it."""
+    """The signal that makes this process print the stacks of its threads; 0: user code uses that signal."""
     if signal.getsignal(DUMP_SIGNAL) != signal.SIG_DFL:
         return 0
     try:
@@ -229,10 +229,10 @@ def dump_on_signal() -> int:
 
 
 def make(handlers: Iterable[Tuple[str, Any]], module: Optional[ModuleType], given: replica.Given,
-         declared: Dict[str, Any]) -> Care:  # fmt: skip
-    """Care for what the code declares; Stop where that cannot be."""
+         declared: Dict[str, Any]) -> Lifecycle:  # fmt: skip
+    """Raises Stop if what the code declares does not fit."""
     try:
-        return Care(handlers, module, given, declared)
+        return Lifecycle(handlers, module, given, declared)
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
 

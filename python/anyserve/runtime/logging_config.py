@@ -1,8 +1,7 @@
-"""Python's logging as `logging_config` says (docs/guide/logs.md).
+"""Sets up Python's logging from the option `logging_config` (docs/guide/logs.md).
 
-The logger "anyserve" is for code that serves: it has the level and a handler of its own. The root logger
-gets both too, unless the code has given it handlers; then it is the code's. Without `logging_config` nothing
-is touched.
+The logger "anyserve", for code that serves, gets the level and a handler of ours. The root logger gets both too, unless
+user code has given it handlers. Without the option nothing is changed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ..replica import ReplicaContext
 from . import log
 
-# The extension sets it while a handler's code runs.
+# The extension sets it while a handler runs.
 request_id: "ContextVar[str]" = ContextVar("anyserve_request_id")
 
 _LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warn", "ERROR": "error", "CRITICAL": "critical"}
@@ -41,7 +40,7 @@ class _Formatter(logging.Formatter):
         if request is not None:
             fields["request"] = request
         fields["message"] = record.getMessage()
-        for key, value in vars(record).items():  # what `extra` said
+        for key, value in vars(record).items():  # the fields of `extra`
             if key not in _KNOWN and key not in fields:
                 fields[key] = value
         more = self.formatException(record.exc_info) + "\n" if record.exc_info else ""
@@ -52,29 +51,29 @@ class _Formatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Ours, and known as ours."""
+    """A class of our own, so that _undo finds our handlers."""
 
 
-_former: List[Tuple[logging.Logger, int, bool]] = []  # what there was: logger, level, propagate
+_previous: List[Tuple[logging.Logger, int, bool]] = []  # what to restore: logger, level, propagate
 
 
 def _undo() -> None:
-    for logger, level, propagate in _former:
+    for logger, level, propagate in _previous:
         for handler in [h for h in logger.handlers if isinstance(h, _Handler)]:
             logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagate
-    _former.clear()
+    _previous.clear()
     log.json_fields = None
 
 
-def configure(said: Optional[Mapping[str, Any]], context: ReplicaContext) -> "Optional[ContextVar[str]]":
-    """From now on, in place of what was said before. None: as if nothing ever was. Gives the variable that
-    the extension shall set; None: none."""
+def configure(config: Optional[Mapping[str, Any]], context: ReplicaContext) -> "Optional[ContextVar[str]]":
+    """Replaces an earlier configuration. config None: restores the state without one. Returns the context variable that
+    the extension shall set to the request's id; None: it need not."""
     _undo()
-    if said is None:
+    if config is None:
         return None
-    in_json = said.get("encoding", "TEXT") == "JSON"
+    in_json = config.get("encoding", "TEXT") == "JSON"
     if in_json:
         log.json_fields = {"replica": context.replica, "deployment": context.deployment,
                            "application": context.application}  # fmt: skip
@@ -82,8 +81,8 @@ def configure(said: Optional[Mapping[str, Any]], context: ReplicaContext) -> "Op
     handler.setFormatter(_Formatter(in_json, context))
     root, ours = logging.getLogger(), logging.getLogger("anyserve")
     for logger in (ours,) if root.handlers else (ours, root):
-        _former.append((logger, logger.level, logger.propagate))
+        _previous.append((logger, logger.level, logger.propagate))
         logger.addHandler(handler)
-        logger.setLevel(said.get("log_level", "INFO"))
+        logger.setLevel(config.get("log_level", "INFO"))
     ours.propagate = False
     return request_id

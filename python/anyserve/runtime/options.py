@@ -1,4 +1,4 @@
-"""Options of a deployment that the worker itself carries out, or has the server carry out."""
+"""Options of a deployment that the worker applies itself, or sends to the server."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any, Callable, Dict, Optional
 
 from ..spec import Deployment
 
-DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no time ends a request or a replica
-SHARE = 1000  # parts of a percent, as the extension takes them
-# As the extension takes them: seconds, of which 0 means never.
+DEBUG = "ANYSERVE_DEBUG"  # set by `anyserve run --debug`: no timeouts
+SHARE = 1000  # percentages are passed to the extension in these parts of a percent
+# Options in seconds, in the order of the extension's arguments; 0 means never.
 TIMES = ("health_check_period_s", "health_check_timeout_s", "execution_timeout_s", "request_timeout_s")
 
 
 def check_options(options: Dict[str, Any]) -> Dict[str, Any]:
-    """By the table of deployment files; DeclarationError."""
+    """Checks options as in a deployment file. DeclarationError."""
     checked = Deployment("options", **options).to_dict() if options else {"name": ""}
     del checked["name"]
     return checked
 
 
 def nanoseconds(options: Dict[str, Any], name: str) -> int:
-    """For the extension: 0 where it is not set, -1 where it means never."""
+    """A time for the extension. 0: it is not set; -1: never."""
     if name not in options:
         return 0
     return max(1, round(options[name] * 1e9)) if options[name] else -1
 
 
-def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
-    """To the server, by the link."""
+def send_options(set_options: Callable[..., None], options: Dict[str, Any], dump_signal: int) -> None:
+    """Sends options to the server, by the link."""
     idempotent = options.get("idempotent")
-    debugging = DEBUG in os.environ  # then the command line's count, and each of them is never
+    debugging = DEBUG in os.environ  # 0: the server uses those of its command line, which are "never"
     set_options(*[0 if debugging else nanoseconds(options, name) for name in TIMES],
                 int(options.get("health_check_failure_threshold", 0)), dump_signal,
                 int(options.get("max_ongoing_requests", 0)),
@@ -38,8 +38,8 @@ def tell(set_options: Callable[..., None], options: Dict[str, Any], dump_signal:
                 int(options.get("max_queued_requests", 0)))  # fmt: skip
 
 
-def tell_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:
-    """Canary, mirror and fallback, likewise."""
+def send_traffic(set_traffic: Callable[[int, int, Optional[str]], None], options: Dict[str, Any]) -> None:
+    """Sends canary, mirror and fallback."""
     canary = options.get("canary_percent")
     set_traffic(-1 if canary is None else round(canary * SHARE), round(options.get("mirror_percent", 0) * SHARE),
                 options.get("fallback"))  # fmt: skip

@@ -1,5 +1,4 @@
-"""Requests with several messages: what an event loop does for async generators and for handlers
-that take a stream."""
+"""Requests with several messages on an event loop: async generators, and handlers that take a stream."""
 
 from __future__ import annotations
 
@@ -14,9 +13,8 @@ if TYPE_CHECKING:
 
 
 class Requests:
-    """The requests of one stream, as a handler's parameter annotated ``AsyncIterator[Request]``
-    sees them: the first is there at once, the last is followed by the end of the iteration when
-    the client has ended its side."""
+    """What a parameter annotated ``AsyncIterator[Request]`` gets: the requests of one stream. The first is there at
+    once; the iteration ends when the client has ended its side."""
 
     __slots__ = ("_stream",)
 
@@ -40,8 +38,8 @@ class Requests:
 
 
 def with_requests(handler: Callable[..., Any], name: str) -> Callable[["Stream"], Any]:
-    """The handler as the extension calls it. `drive` makes the real call in its first step: a request
-    that is cancelled before that leaves no coroutine that nobody awaits."""
+    """The handler as the extension calls it. It only prepares the call, which `drive` makes: so a request that is
+    cancelled before that leaves no coroutine that was never awaited."""
 
     def call(stream: "Stream") -> Any:
         return functools.partial(handler, **{name: Requests(stream)})
@@ -56,7 +54,7 @@ async def _room(stream: "Stream") -> None:
 
 
 async def drive(stream: "Stream", result: Any) -> None:
-    """Sends what the handler gives; it is asked for a result only when there is room for it."""
+    """Sends the results of a handler; asks it for the next one only when the client has room for it."""
     if isinstance(result, functools.partial):
         result = result()
     if not inspect.isasyncgen(result):

@@ -1,7 +1,7 @@
 """Requests that a new replica executes before it gets any (`warmup_requests`, docs/guide/replicas.md).
 
-They are read here, as POST /v2/models/MODEL/infer reads a body (docs/PROTOCOL.md, section 19), and run by
-the extension, which treats them as those that come by the link.
+They are parsed here, with the rules for the body of POST /v2/models/MODEL/infer (docs/PROTOCOL.md, section 19). The
+extension runs them in the same way as requests that come by the link.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Rehearse = Callable[..., Optional[str]]
 class Warmup(NamedTuple):
     """One entry of `warmup_requests`."""
 
-    where: str  # for people
+    where: str  # for messages
     model: int  # its number in the deployment
     name: str
     count: int
@@ -45,7 +45,7 @@ class Warmup(NamedTuple):
     id: str
 
 
-# --- a request as JSON has it ---
+# --- parsing a request ---
 
 def _refuse(text: str, *args: Any) -> NoReturn:
     raise DeclarationError(text % args)
@@ -56,7 +56,7 @@ def _is_integer(v: Any) -> bool:
 
 
 def _flat(where: str, data: Any) -> List[Any]:
-    """The elements, in order; nested evenly or not at all."""
+    """The elements in order, from evenly nested lists or a flat one."""
     level = data if isinstance(data, list) else [data]
     while any(isinstance(v, list) for v in level):
         if not all(isinstance(v, list) and len(v) == len(level[0]) for v in level):
@@ -81,7 +81,7 @@ def _floats(where: str, datatype: str, values: List[Any]) -> bytes:
             _refuse("%s: data[%d]: %r is no number", where, i, v)
     with np.errstate(over="ignore"):
         array = np.array([float(v) for v in values]).astype(_FLOATS[datatype])
-    if datatype == "BF16":  # the upper half, to the nearest, ties to even
+    if datatype == "BF16":  # the upper half of FP32, rounded to nearest even
         bits = array.view(np.uint32)
         half = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         array = np.where(np.isnan(array), 0x7FC0, half).astype(np.uint16)
@@ -111,48 +111,48 @@ def _elements(where: str, datatype: str, values: List[Any]) -> bytes:
     return b"".join(struct.pack("<I", len(t)) + t for t in texts)
 
 
-def _tensor(said: Any) -> Tensor:
-    if not isinstance(said, dict) or not isinstance(said.get("name"), str) or not said["name"]:
-        _refuse("an input is an object with a name, not %r", said)
-    where, shape = "input %r" % said["name"], said.get("shape")
-    if not isinstance(said.get("datatype"), str):
+def _tensor(value: Any) -> Tensor:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        _refuse("an input is an object with a name, not %r", value)
+    where, shape = "input %r" % value["name"], value.get("shape")
+    if not isinstance(value.get("datatype"), str):
         _refuse("%s: datatype is missing", where)
     if not isinstance(shape, list) or not all(_is_integer(n) and n >= 0 for n in shape) or len(shape) > 32:
         _refuse("%s: shape must be an array of at most 32 sizes", where)
-    if "data" not in said:
+    if "data" not in value:
         _refuse("%s: data is missing; binary data and shared memory are not for this request", where)
-    values = _flat(where, said["data"])
+    values = _flat(where, value["data"])
     if len(values) != math.prod(shape):
         _refuse("%s: %d elements in data, shape %s needs %d", where, len(values), shape, math.prod(shape))
-    return said["name"], said["datatype"], tuple(shape), _elements(where, said["datatype"], values)
+    return value["name"], value["datatype"], tuple(shape), _elements(where, value["datatype"], values)
 
 
-def _check_parameters(said: Dict[str, Any]) -> None:
-    for k, v in said.items():
+def _check_parameters(value: Dict[str, Any]) -> None:
+    for k, v in value.items():
         if not isinstance(v, (bool, int, float, str)) or (_is_integer(v) and not -(2**63) <= v < 2**64):
             _refuse("parameter %r is a boolean, a number or a text, not %r", k, v)
 
 
-def _parameters(said: Any) -> Dict[str, Any]:
-    if not isinstance(said, dict):
+def _parameters(value: Any) -> Dict[str, Any]:
+    if not isinstance(value, dict):
         _refuse("parameters must be an object")
-    _check_parameters(said)
-    return {k: v for k, v in said.items() if k not in _HANDLED_BY_THE_SERVER}
+    _check_parameters(value)
+    return {k: v for k, v in value.items() if k not in _HANDLED_BY_THE_SERVER}
 
 
-def _check_outputs(said: Any, model: Model) -> None:
+def _check_outputs(value: Any, model: Model) -> None:
     declared = model.signature.outputs
-    for o in said if isinstance(said, list) else _refuse("outputs must be an array"):
+    for o in value if isinstance(value, list) else _refuse("outputs must be an array"):
         if not isinstance(o, dict) or not isinstance(o.get("name"), str):
             _refuse("an output is an object with a name, not %r", o)
         if declared is not None and o["name"] not in declared:
             _refuse("model %r has no output %r", model.name, o["name"])
 
 
-# --- which model ---
+# --- choosing the model ---
 
 def _natural(version: str) -> List[Tuple[int, int]]:
-    """The server's order: runs of digits are numbers."""
+    """A sort key with the server's order of versions: runs of digits are numbers."""
     tokens = re.findall(r"[0-9]+|[^0-9]", version)
     return [(48, int(t)) if t[0] in "0123456789" else (ord(t), 0) for t in tokens]
 
@@ -169,7 +169,7 @@ def _model_of(models: Sequence[Model], entry: Dict[str, Any]) -> int:
         found = [m for m in found if m.version == version]
     if not found:
         _refuse("there is no version %r of model %r", version, name or names[0])
-    # as for a client that names none: the highest integer, else the last
+    # like the server for a request without a version: the highest integer, else the last
     integers = [m for m in found if re.fullmatch("[0-9]+", m.version)]
     return models.index(max(integers or found, key=lambda m: _natural(m.version)))
 
@@ -186,11 +186,11 @@ def _read(models: Sequence[Model], entry: Dict[str, Any], where: str) -> Warmup:
                   request.get("id", ""))  # fmt: skip
 
 
-def plan(models: Sequence[Model], said: Any) -> List[Warmup]:
-    """Before anything is loaded. Raises Stop where an entry makes no sense."""
+def plan(models: Sequence[Model], value: Any) -> List[Warmup]:
+    """Parses all entries, before any code runs. Raises Stop if an entry is wrong."""
     plans: List[Warmup] = []
     try:
-        entries = check_options({"warmup_requests": said})["warmup_requests"]
+        entries = check_options({"warmup_requests": value})["warmup_requests"]
     except DeclarationError as e:
         stop(EX_DECLARATION, str(e))
     for i, entry in enumerate(entries):
@@ -202,15 +202,15 @@ def plan(models: Sequence[Model], said: Any) -> List[Warmup]:
     return plans
 
 
-# --- executed ---
+# --- execution ---
 
-def _judge(w: Warmup, run: int, status: int, text: str) -> None:
+def _check_outcome(w: Warmup, run: int, status: int, text: str) -> None:
     if status:
         stop(EX_RAISED, "%s: model %r failed in run %d of %d: %s: %s"
              % (w.where, w.name, run + 1, w.count, STATUS_NAMES[status], text))  # fmt: skip
 
 
-def _begin(rehearse: Rehearse, w: Warmup, done: Callable[[int, str], Any]) -> None:
+def _start(rehearse: Rehearse, w: Warmup, done: Callable[[int, str], Any]) -> None:
     refused = rehearse(w.model, w.tensors, w.parameters, w.id, done)
     if refused is not None:
         stop(EX_DECLARATION, "%s: %s" % (w.where, refused))
@@ -221,24 +221,24 @@ def _report(plans: Sequence[Warmup], began: float) -> None:
 
 
 def run(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
-    """One after the other, each to its end. Raises Stop where one fails."""
+    """Runs the requests one after the other. Raises Stop if one fails."""
     began = time.monotonic()
     ends: "queue.SimpleQueue[Tuple[int, str]]" = queue.SimpleQueue()
     for w in plans:
         for i in range(w.count):
-            _begin(rehearse, w, lambda status, text: ends.put((status, text)))
-            _judge(w, i, *ends.get())
+            _start(rehearse, w, lambda status, text: ends.put((status, text)))
+            _check_outcome(w, i, *ends.get())
     _report(plans, began)
 
 
 async def run_async(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
-    """The same on an event loop; handlers may end in threads."""
+    """The same on an event loop; a handler may end in another thread."""
     import asyncio
 
     began, loop = time.monotonic(), asyncio.get_running_loop()
     for w in plans:
         for i in range(w.count):
             end: "asyncio.Future[Tuple[int, str]]" = loop.create_future()
-            _begin(rehearse, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
-            _judge(w, i, *await end)
+            _start(rehearse, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
+            _check_outcome(w, i, *await end)
     _report(plans, began)

@@ -1,6 +1,6 @@
-"""Serving one deployment: handlers are made, the link is kept, requests are run.
+"""Serving one deployment: makes the handlers, keeps the link connected, and runs requests.
 
-Only workers with an event loop import asyncio, where they first need it: it is a fifth of a start.
+Only workers with an event loop import asyncio, and only where they first need it: that import takes a fifth of a start.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     import asyncio
 
 MAX_PREFETCH = 256
-MAX_MESSAGE = 2**62  # whatever the server lets through: memory is bounded there
-CONNECT_TIMEOUT = 10.0  # seconds for the whole greeting
+MAX_MESSAGE = 2**62  # no limit here: the server bounds it
+CONNECT_TIMEOUT = 10.0  # seconds, for connecting and registering
 BACKOFF = (0.01, 0.02, 0.05, 0.1, 0.25)  # seconds between attempts; the last one repeats
-TEXT_MAX = 16000  # bytes of an error text that a client is sent
+TEXT_MAX = 16000  # longest error text that a client gets, bytes
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SWITCH_DEFAULT = 0.005  # seconds after which Python asks a thread to let another one have the interpreter …
-SWITCH_BESIDE = 0.0005  # … where a handler that computes would hold up an event loop
+SWITCH_DEFAULT = 0.005  # seconds after which Python makes a thread release the interpreter …
+SWITCH_SHORT = 0.0005  # … where sync handlers run beside an event loop
 
 _native.set_response_type(Response)
 collections.abc.Coroutine.register(_native.Call)
 
 
-# (model, where its code is, exception) -> status and text for the client
+# (model, place of its code, exception) -> gRPC status and text for the client
 OnError = Callable[[str, str, BaseException], Tuple[int, str]]
 # name, datatype, shape, labels
 Spec = Tuple[str, str, Optional[Tuple[int, ...]], Optional[Tuple[str, ...]]]
@@ -68,7 +68,7 @@ class Binding(NamedTuple):
     outputs: Optional[List[Spec]]
     max_ongoing_requests: int
     batching: Optional[Tuple[int, int, Tuple[int, ...], bool, bool]]
-    pool: Optional["Pool"]  # that submit gives its calls to
+    pool: Optional["Pool"]  # the threads behind `submit`
 
 
 class Pool:
@@ -83,23 +83,23 @@ class Pool:
                 if call is None:
                     return
                 call()
-                del call  # what it refers to may go while the thread waits
+                del call  # so that its objects are freed while the thread waits
 
         self.submit = calls.put
         self._threads = []
         for i in range(threads):
-            # which replica this is may be said by a context variable: replica.within
+            # replica.within, a context variable, may say which replica this is
             target = functools.partial(contextvars.copy_context().run, work)
             self._threads.append(threading.Thread(target=target, name="%s-%d" % (name, i), daemon=True))
         for thread in self._threads:
             thread.start()
 
     def is_here(self) -> bool:
-        """Does one of its threads ask?"""
+        """Whether the current thread is one of these."""
         return threading.current_thread() in self._threads
 
     def end(self, timeout: float) -> None:
-        """They end when they are through with what they were given. timeout: seconds that this is waited for."""
+        """Ends the threads after the calls that they have. timeout: how many seconds to wait for that."""
         for _ in self._threads:
             self.submit(None)
         until = time.monotonic() + timeout
@@ -118,15 +118,15 @@ def _construct(m: Model) -> Any:
 
 
 def make_handlers(deployment: Deployment) -> List[Any]:
-    """As they are called; classes are constructed."""
+    """The callable objects of all models; classes are constructed."""
     handlers = [_construct(m) for m in deployment.models]
     if any(m.is_async for m in deployment.models):
-        import asyncio  # noqa: F401  a spare has the time
+        import asyncio  # noqa: F401  in a warm spare, before it is needed
     return handlers
 
 
 def _specs(side: Any, batched: bool) -> Any:
-    """As requests carry them: with batching the declared shapes are of one item."""
+    """The shapes that clients see: with batching, declared shapes are those of one item."""
     if side is None:
         return None
     return [(n, t.datatype, t.served_shape(batched), t.labels) for n, t in side.items()]
@@ -159,13 +159,13 @@ def _clean(text: str) -> str:
 
 
 def report(debug: bool, model: str, where: str, exc: BaseException) -> Tuple[int, str]:
-    """What the client gets to read of an exception; the log gets the rest."""
+    """Status and text for the client; the log gets the traceback."""
     if isinstance(exc, Error):
         return STATUS_NAMES.index(exc.code), _clean(exc.message)
     internal = STATUS_NAMES.index("INTERNAL")
     if isinstance(exc, _native.OutputError):
         log_event("warn", "bad_result", model=model, handler=where, error=exc)
-        # no client needs to know where the server's files are
+        # clients must not learn the paths of the server
         return internal, _clean("%s (%s)" % (exc, os.path.basename(where)))
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     short = "%s: %s" % (type(exc).__name__, exc)
@@ -173,8 +173,8 @@ def report(debug: bool, model: str, where: str, exc: BaseException) -> Tuple[int
     return internal, _clean(trace if debug else "model %r raised %s" % (model, short))
 
 
-def _refused(error: Tuple[str, str]) -> None:
-    """Ends the worker unless trying again can help."""
+def _stop_if_refused(error: Tuple[str, str]) -> None:
+    """Raises Stop, unless a later attempt may succeed."""
     name, why = error
     if name == "EDENIED":
         stop(EX_DENIED, "the dispatcher refuses this worker: %s" % why)
@@ -188,25 +188,25 @@ def _pauses() -> Iterator[float]:
         yield BACKOFF[-1]
 
 
-def _warmups(deployment: Deployment, said: Any) -> List[Any]:
-    if not said:
+def _warmups(deployment: Deployment, requests: Any) -> List[Any]:
+    if not requests:
         return []
-    from . import warmup  # workers without it start without it
+    from . import warmup  # imported only where it is used
 
-    return warmup.plan(deployment.models, said)
+    return warmup.plan(deployment.models, requests)
 
 
-def _configure_logging(said: Dict[str, Any], context: replica.ReplicaContext) -> Any:
-    """What tells the lines of requests from each other, or None."""
-    if "logging_config" not in said and __package__ + ".logging_config" not in sys.modules:
+def _configure_logging(settings: Dict[str, Any], context: replica.ReplicaContext) -> Any:
+    """The context variable that holds the request's id for log lines, or None."""
+    if "logging_config" not in settings and __package__ + ".logging_config" not in sys.modules:
         return None
     from . import logging_config
 
-    return logging_config.configure(said.get("logging_config"), context)
+    return logging_config.configure(settings.get("logging_config"), context)
 
 
 def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
-    """It ends anyway: a signal that asks for that would meet an event loop that is being closed."""
+    """The worker is ending: a stop signal now would meet an event loop that is being closed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     for signum in STOP_SIGNALS:
         loop.remove_signal_handler(signum)
@@ -214,15 +214,15 @@ def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Replica:
-    """A deployment that can run requests: its handlers, its hooks, the link; for a worker process (Server), or
-    within a program that calls its models itself (local.py)."""
+    """A deployment that can run requests: handlers, hooks and link. For a worker process (Server), or for tests within
+    a program (testing/local.py)."""
 
     def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
                  name: str, stream_inputs: Tuple[int, int], on_error: OnError):  # fmt: skip
         handlers = make_handlers(deployment) if made is None else made
         self.bindings = [bind(m, h) for m, h in zip(deployment.models, handlers)]
         named = [(m.name, h) for m, h in zip(deployment.models, handlers)]
-        self.care = lifecycle.make(named, deployment.module, given, deployment.options)
+        self.lifecycle = lifecycle.make(named, deployment.module, given, deployment.options)
         self.needs_loop = any(b.is_async for b in self.bindings)
         self.has_sync = any(not b.is_async and b.submit is None for b in self.bindings)
         self.link = _native.Link(
@@ -230,85 +230,85 @@ class Replica:
             deployment.budget, MAX_PREFETCH, deployment.max_queued_requests, MAX_MESSAGE, *stream_inputs, on_error,
         )  # fmt: skip
 
-    def use_loop(self, loop: asyncio.AbstractEventLoop, told: Callable[[Optional[str]], Any],
-                 beside: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip
-        """Handlers run on this event loop. The link's descriptor, and what asks for a turn."""
-        from .event_loop import begins_at_once
+    def use_loop(self, loop: asyncio.AbstractEventLoop, on_news: Callable[[Optional[str]], Any],
+                 sync_submit: Optional[Callable[[Any], Any]]) -> Tuple[int, Callable[[], Any]]:  # fmt: skip
+        """Runs handlers on this event loop. Returns the link's descriptor, and a function that schedules its turn."""
+        from .event_loop import can_start_eagerly
         from .streams import drive
 
-        # A turn is asked for by a handler that ends; what it starts inherits nothing of that one's context.
+        # A handler that ends schedules a turn; the handlers that the turn starts must not inherit its context.
         soon = functools.partial(loop.call_soon, self.link.turn, context=contextvars.copy_context())
-        return self.link.use_loop(loop, loop.create_task, begins_at_once(loop), soon, drive, told, beside), soon
+        return self.link.use_loop(loop, loop.create_task, can_start_eagerly(loop), soon, drive, on_news, sync_submit), soon
 
 
 class Server(Replica):
-    """One worker process at work: the link, and who drives it."""
+    """A worker process: connects the link, and runs it until it is drained."""
 
     def __init__(self, deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str,
                  name: str, debug: bool, stream_inputs: Tuple[int, int]):  # fmt: skip
-        said = {**deployment.options, **given.options}
-        self.warmups = _warmups(deployment, said.get(replica.WARMUP))
-        traced = _configure_logging(said, given.context)
+        settings = {**deployment.options, **given.options}
+        self.warmups = _warmups(deployment, settings.get(replica.WARMUP))
+        traced = _configure_logging(settings, given.context)
         super().__init__(deployment, given, made, path, token, name, stream_inputs, functools.partial(report, debug))
         os.register_at_fork(after_in_child=self.link.forked)
         self.dump_signal = lifecycle.dump_on_signal()
-        self.care.tell = self.apply
-        self.tell(self.care.options)
+        self.lifecycle.on_options = self.apply_options
+        self.send_options(self.lifecycle.options)
         self.link.trace(traced)
 
-    def tell(self, said: Dict[str, Any]) -> None:
-        options.tell(self.link.set_options, said, self.dump_signal)
-        options.tell_traffic(self.link.set_traffic, said)
+    def send_options(self, settings: Dict[str, Any]) -> None:
+        options.send_options(self.link.set_options, settings, self.dump_signal)
+        options.send_traffic(self.link.set_traffic, settings)
 
-    def apply(self, said: Dict[str, Any]) -> None:
-        """Other options, while it serves."""
-        self.tell(said)
-        self.link.trace(_configure_logging(said, self.care.context))
+    def apply_options(self, settings: Dict[str, Any]) -> None:
+        """New options, while it serves."""
+        self.send_options(settings)
+        self.link.trace(_configure_logging(settings, self.lifecycle.context))
 
-    def lost(self, ends: bool) -> None:
-        """What it held is lost with it, also where nobody connects again."""
+    def log_lost(self, ends: bool) -> None:
+        """Logs the end of the link, whose requests are lost."""
         log_event("info" if ends else "warn", "link_lost", reason=self.link.error,
                   action="ending, as it was asked to" if ends else "connecting again")  # fmt: skip
 
-    # --- sync handlers: the extension drives ---
+    # --- sync handlers: the extension runs the loop ---
 
     def connect(self) -> bool:
-        """Until connected; False: asked to stop meanwhile."""
+        """Tries until it is connected. False: it was asked to stop."""
         for pause in _pauses():
             if self.link.stopping:
                 return False
             error = self.link.connect(CONNECT_TIMEOUT)
             if error is None:
                 return True
-            _refused(error)
+            _stop_if_refused(error)
             time.sleep(pause)
         return False
 
     def run(self) -> None:
-        alone = lifecycle.Alone(self.care)
-        alone.run(self.care.begin())
+        hooks = lifecycle.HookRunner(self.lifecycle)
+        hooks.run(self.lifecycle.begin())
         if self.warmups:
             from . import warmup
 
             warmup.run(self.link.rehearse, self.warmups)
-        self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *alone.run(self.care.answer(op, text))))
+        self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *hooks.run(self.lifecycle.answer(op, text))))
         for signum in STOP_SIGNALS:
-            # Who looks for Python's handler finds one that is nobody's default (asyncio.run takes that of SIGINT
-            # for itself), and who puts it back has put back one that ends the worker.
+            # Code that replaces Python's handler and restores it later (asyncio.run does, for SIGINT) restores this
+            # one, which stops the worker.
             signal.signal(signum, lambda *_: self.link.stop())
             self.link.stop_on(signum)
         while self.connect():
             how, ends = self.link.run(), self.link.stopping
-            # a link that is lost while nothing is held is drained, too: then it has an error
+            # a link that is lost without open requests counts as drained, and has an error
             if how != "drained" or (ends and self.link.error):
-                self.lost(ends)
+                self.log_lost(ends)
             if how == "drained" or ends:
                 return
 
-    # --- async handlers: an event loop drives ---
+    # --- async handlers: an event loop ---
 
     async def _greet(self, news: asyncio.Event) -> Optional[Tuple[str, str]]:
-        """One attempt, in steps: handlers of the lost link may still be using the loop."""
+        """One attempt to connect, in steps, since handlers of the lost link may still be running on the loop."""
         refused = self.link.connect_begin()
         if refused:
             return refused
@@ -330,15 +330,15 @@ class Server(Replica):
                 error = ("EUNAVAILABLE", self.link.error)
             if error is None:
                 return
-            _refused(error)
+            _stop_if_refused(error)
             await asyncio.sleep(pause)
 
-    def _beside(self) -> Optional[Callable[[Any], Any]]:
-        """Where handlers that are not async run while the loop goes on; None: nobody needs it."""
+    def _sync_submit(self) -> Optional[Callable[[Any], Any]]:
+        """Submits sync handlers to a thread beside the event loop. None: there are no sync handlers."""
         if not self.has_sync:
             return None
-        if sys.getswitchinterval() == SWITCH_DEFAULT:  # else somebody has chosen
-            sys.setswitchinterval(SWITCH_BESIDE)
+        if sys.getswitchinterval() == SWITCH_DEFAULT:  # else the user's code has set it
+            sys.setswitchinterval(SWITCH_SHORT)
         return Pool("handlers", 1).submit
 
     async def run_async(self) -> None:
@@ -349,19 +349,19 @@ class Server(Replica):
         loop = asyncio.get_running_loop()
         ended: "asyncio.Queue[str]" = asyncio.Queue()
         stopping = asyncio.Event()
-        news = asyncio.Event()  # something came on the link
+        news = asyncio.Event()  # something has arrived on the link
         state: Dict[str, bool] = {"live": False}
         asks = set()
 
         async def answer(op: int, text: str, ask: Any) -> None:
-            self.link.reply(ask, *await self.care.answer(op, text))
+            self.link.reply(ask, *await self.lifecycle.answer(op, text))
 
         def on_ask(op: int, text: str, ask: Any) -> None:
             task = loop.create_task(answer(op, text, ask))
             asks.add(task)
             task.add_done_callback(asks.discard)
 
-        def told(how: Optional[str]) -> None:
+        def on_news(how: Optional[str]) -> None:
             if not state["live"]:
                 news.set()
             elif how is not None:
@@ -372,9 +372,9 @@ class Server(Replica):
             stopping.set()
             self.link.drain()
 
-        await self.care.begin()
+        await self.lifecycle.begin()
         self.link.on_ask(on_ask)
-        fd, soon = self.use_loop(loop, told, self._beside())
+        fd, soon = self.use_loop(loop, on_news, self._sync_submit())
         if self.warmups:
             from . import warmup
 
@@ -382,8 +382,8 @@ class Server(Replica):
         for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, ask_to_stop)
         if isinstance(loop, Loop):
-            self.link.wait_with(loop.waits.fileno())
-            loop.waits.wait = self.link.wait
+            self.link.wait_with(loop.link_selector.fileno())
+            loop.link_selector.wait = self.link.wait
         else:
             loop.add_reader(fd, self.link.turn)
         try:
@@ -400,12 +400,12 @@ class Server(Replica):
                 soon()
                 how, ends = await ended.get(), stopping.is_set()
                 if how != "drained" or (ends and self.link.error):
-                    self.lost(ends)
+                    self.log_lost(ends)
                 if how == "drained" or ends:
                     return
         finally:
             if isinstance(loop, Loop):
-                loop.waits.wait = None
+                loop.link_selector.wait = None
                 self.link.wait_with(-1)
             else:
                 loop.remove_reader(fd)
@@ -414,8 +414,8 @@ class Server(Replica):
 
 def serve(deployment: Deployment, given: replica.Given, made: Optional[List[Any]], path: str, token: str, name: str,
           debug: bool, stream_inputs: Tuple[int, int]) -> None:  # fmt: skip
-    """Serves until drained. Raises Stop when it cannot. made: its handlers; None: they are still to be
-    constructed. stream_inputs: messages and bytes of one stream that wait for a handler that takes one."""
+    """Serves until it is drained. Raises Stop if that is not possible. made: the handlers; None: they are constructed
+    here. stream_inputs: how many messages and bytes of one stream may wait for its handler."""
     server = Server(deployment, given, made, path, token, name, debug, stream_inputs)
     if server.needs_loop:
         from . import event_loop

@@ -1,11 +1,11 @@
-"""app.test_client(): calls an application's models within this process, as clients of a server would.
+"""app.test_client(): calls the models of an application within this process, as clients of a server would.
 
     def test_add():
         with app.test_client() as client:
             assert client.infer("add", {"a": [1, 2], "b": [10, 20]})["sum"].tolist() == [11, 22]
 
-No server runs. Requests and answers are checked as the server and its workers check them, by the same code (local.py);
-what a client would get as an error is raised as anyserve.Error, with the status as its `code` and the same text.
+No server runs. Requests and answers are checked by the code that the server and its workers use (local.py). An error
+that a client would get is raised as anyserve.Error, with the status as its `code` and the same text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Inputs = Mapping[str, Any]
 
 
 class Result(Mapping[str, Any]):
-    """One answer: a mapping of output name to numpy array, and what came with it."""
+    """One answer: a mapping of output name to numpy array, with parameters, id, model name and version."""
 
     def __init__(self, outputs: "Dict[str, np.ndarray]", parameters: Dict[str, Any], model: Model, id: str,
                  output_parameters: Dict[str, Dict[str, Any]]) -> None:  # fmt: skip
@@ -67,7 +67,7 @@ def _refuse(code: str, text: str, *args: Any) -> NoReturn:
 
 
 def _tensor(name: Any, value: Any, declared: Optional[Tensor]) -> Tuple[str, str, Tuple[int, ...], bytes]:
-    """Arrays have a datatype; lists get the declared one, as those that are written in JSON."""
+    """Arrays keep their datatype; lists get the declared one, like data in JSON."""
     if not isinstance(name, str) or not name:
         raise TypeError("the name of an input is a text, not %r" % (name,))
     where = "input %r" % name
@@ -108,18 +108,18 @@ def _message(model: Model, inputs: Optional[Inputs], parameters: Any, id: Any, m
             raise TypeError("input_parameters name the input %r, which is not given" % (name,))
     tensors = [(*_tensor(n, v, spec(n)), dict(of.get(n) or {})) for n, v in (inputs or {}).items()]
     try:
-        said = warmup._parameters(dict(parameters or {}))
+        checked = warmup._parameters(dict(parameters or {}))
         for t in tensors:
             warmup._check_parameters(t[-1])
     except DeclarationError as e:
         _refuse("INVALID_ARGUMENT", "%s", e)
-    return Message(tensors, said, id, _metadata(metadata))
+    return Message(tensors, checked, id, _metadata(metadata))
 
 
-def _metadata(said: Optional[Mapping[str, Union[str, bytes]]]) -> Dict[str, Union[str, bytes]]:
-    """As they come over the wire: names in lower case, bytes where the name says so."""
+def _metadata(metadata: Optional[Mapping[str, Union[str, bytes]]]) -> Dict[str, Union[str, bytes]]:
+    """Checks metadata as gRPC does: names become lower case, and values of names in -bin are bytes."""
     found = {}
-    for name, value in (said or {}).items():
+    for name, value in (metadata or {}).items():
         kind = bytes if name.lower().endswith("-bin") else str
         if not isinstance(value, kind):
             raise TypeError("metadata %r is %s, not %s" % (name, kind.__name__, type(value).__name__))
@@ -131,7 +131,7 @@ def _metadata(said: Optional[Mapping[str, Union[str, bytes]]]) -> Dict[str, Unio
 
 
 class _Answers:
-    """What a request's answers have in common: which outputs were asked for."""
+    """Makes results of the answers to one request, with the outputs that were requested."""
 
     def __init__(self, model: Model, id: str, outputs: Optional[Sequence[str]]) -> None:
         self._model, self._id, self._wanted = model, id, outputs
@@ -144,27 +144,27 @@ class _Answers:
                 if name not in got:
                     _refuse("INVALID_ARGUMENT", "model '%s' has no output '%s'", self._model.name, name)
             got = {name: got[name] for name in self._wanted}
-        of = {name: said for name, said in answer.output_parameters.items() if name in got}
+        of = {name: params for name, params in answer.output_parameters.items() if name in got}
         return Result(got, answer.parameters, self._model, self._id, of)
 
 
 class Stream(_Answers, Iterator[Result]):
-    """The answers to one request, as they are read: the handler runs no further than that. close() ends it."""
+    """The answers to one request. The handler runs only as far as they are read; close() ends it."""
 
     def __init__(self, answers: Tuple[Any, ...], begin: Callable[[Callable[[Answer], Any]], Call]) -> None:
         super().__init__(*answers)
-        self._came: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
-        self._read = 0
+        self._received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
+        self._n_read = 0
         self._ended = False
-        self.call = begin(self._came.put)
+        self.call = begin(self._received.put)
 
     def __next__(self) -> Result:
         if self._ended:
             raise StopIteration
-        if self._read:
+        if self._n_read:
             self.call.room()
-        answer = self._came.get()
-        self._read += 1
+        answer = self._received.get()
+        self._n_read += 1
         if answer.outputs is None:
             self._ended = True
             if answer.status:
@@ -173,12 +173,12 @@ class Stream(_Answers, Iterator[Result]):
         return self.result(answer)
 
     def close(self) -> None:
-        """Nobody reads any more; returns when the handler has ended."""
+        """Ends the stream; returns when the handler has ended."""
         if self._ended:
             return
         self._ended = True
         self.call.cancel()
-        while self._came.get().outputs is not None:
+        while self._received.get().outputs is not None:
             pass
 
     def __enter__(self) -> "Stream":
@@ -189,29 +189,29 @@ class Stream(_Answers, Iterator[Result]):
 
 
 class AsyncStream(_Answers, AsyncIterator[Result]):
-    """The same for code on an event loop."""
+    """A Stream for code on an event loop."""
 
     def __init__(self, answers: Tuple[Any, ...], begin: Callable[[Callable[[Answer], Any]], Call]) -> None:
         import asyncio
 
         super().__init__(*answers)
         self._loop = asyncio.get_running_loop()
-        self._came: "asyncio.Queue[Answer]" = asyncio.Queue()
-        self._read = 0
+        self._received: "asyncio.Queue[Answer]" = asyncio.Queue()
+        self._n_read = 0
         self._ended = False
         self.call = begin(self._put)
 
     def _put(self, answer: Answer) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._came.put_nowait, answer)
+            self._loop.call_soon_threadsafe(self._received.put_nowait, answer)
 
     async def __anext__(self) -> Result:
         if self._ended:
             raise StopAsyncIteration
-        if self._read:
+        if self._n_read:
             self.call.room()
-        answer = await self._came.get()
-        self._read += 1
+        answer = await self._received.get()
+        self._n_read += 1
         if answer.outputs is None:
             self._ended = True
             if answer.status:
@@ -224,7 +224,7 @@ class AsyncStream(_Answers, AsyncIterator[Result]):
             return
         self._ended = True
         self.call.cancel()
-        while (await self._came.get()).outputs is not None:
+        while (await self._received.get()).outputs is not None:
             pass
 
     async def __aenter__(self) -> "AsyncStream":
@@ -235,12 +235,12 @@ class AsyncStream(_Answers, AsyncIterator[Result]):
 
 
 def _feed(call: Call, messages: Iterator[Message]) -> None:
-    """In a thread: one more message when the handler has room for it."""
+    """Runs in a thread: sends messages as the handler has room for them."""
     for message in messages:
         call.inputs.acquire()
         if call.over:
             return
-        call.give(message)
+        call.send(message)
     call.end()
 
 
@@ -253,7 +253,7 @@ async def _feed_async(call: Call, messages: AsyncIterator[Message]) -> None:
             call.inputs.release()
         if call.over:
             return
-        call.give(message)
+        call.send(message)
     call.end()
 
 
@@ -261,9 +261,9 @@ async def _feed_async(call: Call, messages: AsyncIterator[Message]) -> None:
 
 
 class TestClient:
-    """What app.test_client() gives. A context manager; it starts at the first call where it is used without."""
+    """The result of app.test_client(). A context manager; without `with`, it starts at the first call."""
 
-    __test__ = False  # pytest: no test
+    __test__ = False  # tells pytest that this is no test class
 
     def __init__(self, app: AnyServe, user_config: Any = None, debug_errors: bool = False) -> None:
         self._app, self._user_config, self._debug = app, user_config, debug_errors
@@ -272,10 +272,10 @@ class TestClient:
         self._lock = threading.Lock()
         self._state = ""
 
-    # --- its life ---
+    # --- start and close ---
 
     def start(self) -> None:
-        """Constructs the models' classes, and calls reconfigure and check_health, as a worker does at its start."""
+        """Constructs the models' classes, and calls reconfigure and check_health, like a worker at its start."""
         if self._state == "started":
             return
         if self._state == "closed":
@@ -308,7 +308,7 @@ class TestClient:
         self._found = {}
 
     def close(self) -> None:
-        """Ends what still runs, and lets go of the models' objects."""
+        """Ends running requests, and drops the models' objects."""
         for local in self._locals:
             if local.is_within():
                 raise RuntimeError("a handler cannot close the client that runs it")
@@ -342,7 +342,7 @@ class TestClient:
             if (name, version) not in self._found:
                 _refuse("NOT_FOUND", "model '%s' has no version '%s'", name, version)
             return self._found[name, version]
-        # as for a client that names none: the highest integer, else the last
+        # like the server for a request without a version: the highest integer, else the last
         integers = [key for key in found if re.fullmatch("[0-9]+", key[1])]
         return self._found[max(integers or found, key=lambda key: warmup._natural(key[1]))]
 
@@ -363,17 +363,17 @@ class TestClient:
               outputs: Optional[Sequence[str]] = None, parameters: Optional[Mapping[str, Any]] = None, id: str = "",
               metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
               input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Result:  # fmt: skip
-        """One request, one answer. inputs: name to array; lists get the datatype that the model declares, numpy
-        arrays keep theirs. outputs: names of those that are wanted; default: all. input_parameters: of single inputs, by their names;
-        the answer has output_parameters. Raises anyserve.Error."""
+        """One request, one answer. inputs: a mapping of name to array; lists get the datatype that the model declares,
+        numpy arrays keep theirs. outputs: the names of the outputs to return; default: all. input_parameters: parameters
+        of single inputs, by name of the input. Raises anyserve.Error."""
         local, number, m = self._unary(model, version)
         self._may_wait(local, "await client.infer_async(...)")
-        came: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
+        received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
         message = _message(m, inputs, parameters, id, metadata, input_parameters)
-        call = local.begin(number, message, came.put)
+        call = local.begin(number, message, received.put)
         try:
-            first = came.get()
-            end = first if first.outputs is None else came.get()
+            first = received.get()
+            end = first if first.outputs is None else received.get()
         except KeyboardInterrupt:
             call.cancel()
             raise
@@ -386,22 +386,22 @@ class TestClient:
                           id: str = "",
                           metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
                           input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Result:  # fmt: skip
-        """infer for code on an event loop; cancelling it cancels the request."""
+        """Like infer, for code on an event loop; cancelling it cancels the request."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         local, number, m = self._unary(model, version)
         message = _message(m, inputs, parameters, id, metadata, input_parameters)
-        came: "asyncio.Queue[Answer]" = asyncio.Queue()
+        received: "asyncio.Queue[Answer]" = asyncio.Queue()
 
         def put(answer: Answer) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(came.put_nowait, answer)
+                loop.call_soon_threadsafe(received.put_nowait, answer)
 
         call = local.begin(number, message, put)
         try:
-            first = await came.get()
-            end = first if first.outputs is None else await came.get()
+            first = await received.get()
+            end = first if first.outputs is None else await received.get()
         except asyncio.CancelledError:
             call.cancel()
             raise
@@ -414,8 +414,8 @@ class TestClient:
                parameters: Optional[Mapping[str, Any]] = None, id: str = "",
                metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
                input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Stream:  # fmt: skip
-        """One request, any number of answers: an iterator, which is also a context manager. inputs: for a handler
-        that takes a stream of requests also an iterable of mappings, which a thread reads."""
+        """One request, any number of answers: returns an iterator, which is also a context manager. inputs: for a handler
+        that gets a stream of requests also an iterable of mappings, which a thread reads."""
         local, number = self._find(model, version)
         self._may_wait(local, "client.stream_async(...)")
         m = local.models[number]
@@ -441,7 +441,7 @@ class TestClient:
                      parameters: Optional[Mapping[str, Any]] = None, id: str = "",
                      metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
                      input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> AsyncStream:  # fmt: skip
-        """stream for code on an event loop: `async for`. A stream of requests is an iterable or an async one."""
+        """Like stream, for code on an event loop (`async for`). A stream of requests may also be an async iterable."""
         local, number = self._find(model, version)
         m = local.models[number]
 
@@ -452,16 +452,16 @@ class TestClient:
             one = message(inputs)
             return AsyncStream((m, id, outputs), lambda put: local.begin(number, one, put, stream=True))
         _check_takes_stream(m)
-        return _Talk((m, id, outputs), local, number, message, inputs)
+        return _RequestStream((m, id, outputs), local, number, message, inputs)
 
     # --- hooks ---
 
     def check_health(self) -> None:
-        """Calls the check_health of the models' classes and of the module; raises anyserve.Error."""
+        """Calls check_health of the models' classes and of the module. Raises anyserve.Error."""
         self._ask(lifecycle.HEALTH, "")
 
     def reconfigure(self, user_config: Any) -> None:
-        """Calls their reconfigure, as a server does when the user_config changes; raises anyserve.Error."""
+        """Calls their reconfigure, as a server does when user_config changes. Raises anyserve.Error."""
         import json
 
         self._ask(lifecycle.RECONFIGURE, json.dumps({"user_config": user_config}))
@@ -480,8 +480,8 @@ def _check_takes_stream(m: Model) -> None:
         raise TypeError("model %r takes one request at a time: inputs is a mapping" % m.name)
 
 
-class _Talk(AsyncStream):
-    """A stream of requests and one of answers."""
+class _RequestStream(AsyncStream):
+    """A stream of requests, and a stream of answers."""
 
     def __init__(self, answers: Tuple[Any, ...], local: Local, number: int, message: Callable[[Inputs], Message],
                  inputs: Any) -> None:  # fmt: skip

@@ -1,12 +1,11 @@
-"""Deployments at work within the process that calls them: no server, no socket, no worker process.
+"""Runs deployments within the calling process, without a server, a socket or a worker process.
 
-A Local is what a replica is in a worker (serve.Replica), with requests of its own (link.local) in the place of those
-that a server sends: they are checked by the code that the server checks with, and run by the code that a worker runs
-them with. app.test_client (client.py) is made of it. Limits on how many requests run at once are the server's, and
-there are none here.
+A Local is a worker_loop.Replica whose requests are made here (link.local) instead of being sent by a server. They are
+checked by the code that the server uses, and run by the code that a worker uses. app.test_client (client.py) is built on
+it. Only the server limits how many requests run at once, so there is no limit here.
 
-Where requests run: a deployment with async handlers has an event loop in a thread of its own; one without runs them
-in the thread that asks, one at a time, and generators in threads of their own.
+A deployment with async handlers has an event loop in a thread of its own. Without async handlers, requests run in the
+calling thread, one at a time, and generators in threads of their own.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from ..runtime.worker_loop import Pool, Replica, report
 if TYPE_CHECKING:
     import asyncio
 
-STREAM_INPUTS = (16, 1 << 20)  # messages and bytes; the defaults of a worker
+STREAM_INPUTS = (16, 1 << 20)  # messages and bytes; the defaults of the worker program
 INVALID, CANCELLED = (STATUS_NAMES.index(n) for n in ("INVALID_ARGUMENT", "CANCELLED"))
-CLOSE_TIMEOUT = 10.0  # seconds for each generator, and for the threads of each model: their code may be busy
+CLOSE_TIMEOUT = 10.0  # seconds to wait for each generator, and for the threads of each model
 NOWHERE = "/nonexistent/anyserve"  # the link is never connected
 
 
 class Message(NamedTuple):
-    """One request, or one more message of it, as the extension takes them."""
+    """One request, or a further message of it, as the extension takes it."""
 
     tensors: List[Tuple[Any, ...]]  # name, datatype, shape, bytes, and a dict of parameters if it has any
     parameters: Dict[str, Any]
@@ -43,7 +42,7 @@ class Message(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What comes of a request: parts with outputs, then one without, which says how it ended."""
+    """An answer to a request. Answers have outputs, except for the last, which has the status."""
 
     outputs: Optional[Dict[str, Any]]
     parameters: Dict[str, Any] = {}
@@ -54,7 +53,7 @@ class Answer(NamedTuple):
 
 
 def error_of(end: Answer) -> BaseException:
-    """As a client would see it, with what the handler raised as its cause. Ctrl-C is of who runs the program."""
+    """The error that a client would get, caused by the handler's exception; a KeyboardInterrupt as it is."""
     if isinstance(end.cause, KeyboardInterrupt):
         return end.cause
     error = Error(STATUS_NAMES[end.status], end.text)
@@ -64,7 +63,7 @@ def error_of(end: Answer) -> BaseException:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """What would end a worker is an exception here."""
+    """Turns Stop, which would end a worker, into an exception for the caller."""
     try:
         yield
     except Stop as e:
@@ -73,12 +72,12 @@ def plain_errors() -> Iterator[None]:
 
 
 class Call:
-    """One request that was made here. `put` gets its Answers, in whatever thread they are made."""
+    """One request that was made here. `put` is called with each Answer, in any thread."""
 
     def __init__(self, local: "Local", put: Callable[[Answer], Any]) -> None:
         self._local, self._put = local, put
         self.over = False
-        self.inputs = threading.Semaphore(STREAM_INPUTS[0])  # messages that may wait for the handler
+        self.inputs = threading.Semaphore(STREAM_INPUTS[0])  # room for messages that wait for the handler
         self._native = local.link.local(self._part, self.inputs.release, self._done)
 
     def _part(self, outputs: Dict[str, Any], parameters: Dict[str, Any], of_outputs: Dict[str, Dict[str, Any]]) -> None:
@@ -88,20 +87,20 @@ class Call:
         try:
             self._local.calls.remove(self)
         except KeyError:
-            pass  # somebody was quicker, maybe in another thread
+            pass  # it has ended already, maybe in another thread
         else:
             self.over = True
             cause, text = self._local.take_raised(text) if status else (None, text)
             self._put(Answer(None, {}, status, text, cause))
-        self.inputs.release()  # whoever waits with one more
+        self.inputs.release()  # wakes a thread that waits to send one more
 
     def stop(self) -> None:
         """The client is closed, and no event loop runs any more."""
         self._native.cancel()
-        self.dropped()
+        self.on_client_closed()
 
-    def dropped(self) -> None:
-        """The client was closed before it came to its handler, or while that goes on."""
+    def on_client_closed(self) -> None:
+        """Ends the call with CANCELLED, since the client was closed."""
         self._done(CANCELLED, "the client is closed")
 
     def _refused(self, why: Optional[str]) -> None:
@@ -117,24 +116,24 @@ class Call:
             self._refused(why)
             self._native.cancel()
 
-    # what the caller does; any thread
+    # --- for the caller, in any thread ---
 
-    def give(self, message: Message) -> None:
-        self._local.do(self._input, message)
+    def send(self, message: Message) -> None:
+        self._local.run_in_link_thread(self._input, message)
 
     def end(self) -> None:
-        self._local.do(self._native.end)
+        self._local.run_in_link_thread(self._native.end)
 
     def room(self) -> None:
-        """For one more part."""
-        self._local.do(self._native.room, 1)
+        """Gives room for one more part."""
+        self._local.run_in_link_thread(self._native.room, 1)
 
     def cancel(self) -> None:
-        self._local.do(self._native.cancel)
+        self._local.run_in_link_thread(self._native.cancel)
 
 
 class Local(Replica):
-    """One deployment. Started when it is made; raises what its code raises then."""
+    """One deployment. The constructor starts it, and raises what its code raises."""
 
     def __init__(self, deployment: Deployment, user_config: Any = None, debug_errors: bool = False) -> None:
         name = deployment.name
@@ -142,23 +141,23 @@ class Local(Replica):
         self.models = deployment.models
         self._debug = debug_errors
         self._raised = threading.local()
-        self._alone = threading.RLock()  # handlers that are not async, one at a time
+        self._sync_lock = threading.RLock()  # sync handlers run one at a time
         self._loop: Optional["asyncio.AbstractEventLoop"] = None
-        self._beside: Optional[Pool] = None
+        self._sync_pool: Optional[Pool] = None
         self._closed = False
-        self.calls: Set[Call] = set()  # not ended
-        self._threads: Set[threading.Thread] = set()  # of one call each
+        self.calls: Set[Call] = set()  # calls that have not ended
+        self._threads: Set[threading.Thread] = set()  # each runs one call
         with self._within(), plain_errors():
             super().__init__(deployment, replica.Given(self.context, user_config, {}), None, NOWHERE, "", name + "-0",
                              STREAM_INPUTS, self._on_error)  # fmt: skip
-            self.care.enter = self._enter
+            self.lifecycle.enter = self._enter
             if self.needs_loop:
                 self._start_loop()
             else:
-                self._hooks = lifecycle.Alone(self.care)
-                _apart(self._hooks.run, self.care.begin())
+                self._hooks = lifecycle.HookRunner(self.lifecycle)
+                _without_loop(self._hooks.run, self.lifecycle.begin())
 
-    # --- whose code runs ---
+    # --- the replica context, and errors ---
 
     @contextlib.contextmanager
     def _within(self) -> Iterator[None]:
@@ -172,18 +171,18 @@ class Local(Replica):
         self.context = context
 
     def _on_error(self, model: str, where: str, exc: BaseException) -> Tuple[int, str]:
-        # who asked hears of it within the same call of the extension, in this thread
-        said = report(self._debug, model, where, exc)
-        self._raised.last = (exc, said[1])
-        return said
+        # the extension reports the failure to the Call from this thread, before it returns
+        reported = report(self._debug, model, where, exc)
+        self._raised.last = (exc, reported[1])
+        return reported
 
     def take_raised(self, text: str) -> Tuple[Optional[BaseException], str]:
-        """What a handler has raised, and all of its text: the extension cuts it."""
+        """The exception of a handler, and its whole text, which the extension cuts."""
         exc, whole = getattr(self._raised, "last", None) or (None, text)
         self._raised.last = None
         return (exc, whole) if whole.startswith(text) else (None, text)
 
-    # --- an event loop ---
+    # --- the event loop ---
 
     def _start_loop(self) -> None:
         ready, failed = threading.Event(), []
@@ -211,12 +210,12 @@ class Local(Replica):
         import asyncio
 
         self._stopping = asyncio.Event()
-        await self.care.begin()
+        await self.lifecycle.begin()
         if self.has_sync:
-            self._beside = Pool("handlers", 1)
+            self._sync_pool = Pool("handlers", 1)
         loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()  # of what runs here, in the place of the caller's
-        self.use_loop(loop, lambda news: None, self._beside.submit if self._beside else None)
+        self._context = contextvars.copy_context()  # for handlers, instead of the context of the caller
+        self.use_loop(loop, lambda news: None, self._sync_pool.submit if self._sync_pool else None)
         self._loop = loop
         ready.set()
         await self._stopping.wait()
@@ -224,8 +223,8 @@ class Local(Replica):
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 
-    def do(self, function: Callable[..., Any], *args: Any) -> None:
-        """Where the link belongs: in the event loop's thread, soon; or here."""
+    def run_in_link_thread(self, function: Callable[..., Any], *args: Any) -> None:
+        """Calls a function that uses the link: in the event loop's thread, soon; without a loop, here and now."""
         loop = self._loop
         if not self.needs_loop:
             function(*args)
@@ -234,62 +233,62 @@ class Local(Replica):
                 loop.call_soon_threadsafe(function, *args, context=self._context)
 
     def is_here(self) -> bool:
-        """Is this the thread of the event loop? Waiting in it would be for ever."""
+        """Whether this is the thread of the event loop, in which waiting for an answer would never end."""
         return self.needs_loop and threading.current_thread() is self._thread
 
     def is_within(self) -> bool:
-        """Is this a thread that runs handlers? close() waits for those."""
-        pools = [self._beside, *(b.pool for b in self.bindings)]
+        """Whether this is a thread that runs handlers. close() waits for those."""
+        pools = [self._sync_pool, *(b.pool for b in self.bindings)]
         return self.is_here() or threading.current_thread() in self._threads or any(p and p.is_here() for p in pools)
 
     # --- requests ---
 
     def begin(self, model: int, message: Message, put: Callable[[Answer], Any], stream: bool = False,
               more: bool = False) -> Call:  # fmt: skip
-        """A request is on its way to the handler of models[model]. stream: its parts come one at a time, each after
-        Call.room; more: Call.give and Call.end follow."""
+        """Starts a request to models[model]. stream: each further part comes only after Call.room. more: further messages
+        follow by Call.send, and then Call.end."""
         if self._closed:
             raise RuntimeError("the client is closed")
         call = Call(self, put)
         start = (model, message, more, 1 if stream else 0)
         self.calls.add(call)
         if self.needs_loop:
-            self.do(call._start, *start)
+            self.run_in_link_thread(call._start, *start)
         elif stream or _has_loop():
-            # A generator stands still until somebody reads; and handlers that are not async see no running loop.
+            # a generator blocks until its answers are read, and sync handlers must not see a running event loop
             run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(self._begin_apart, call, start), daemon=True)
+            thread = threading.Thread(target=run, args=(self._begin_in_thread, call, start), daemon=True)
             self._threads.add(thread)
             thread.start()
         else:
             self._begin_here(call, start)
-        if self._closed:  # meanwhile
-            call.dropped()
+        if self._closed:  # it was closed meanwhile
+            call.on_client_closed()
         return call
 
     def _begin_here(self, call: Call, start: Tuple[Any, ...]) -> None:
         is_stream = start[3] != 0
         try:
-            with self._within(), contextlib.nullcontext() if is_stream else self._alone:
+            with self._within(), contextlib.nullcontext() if is_stream else self._sync_lock:
                 call._start(*start)
         except (KeyboardInterrupt, SystemExit):
             if threading.current_thread() is threading.main_thread():
                 raise
-            traceback.print_exc()  # a thread of ours: who asked has an Error
+            traceback.print_exc()  # in a thread of ours: the caller gets an Error
 
-    def _begin_apart(self, call: Call, start: Tuple[Any, ...]) -> None:
+    def _begin_in_thread(self, call: Call, start: Tuple[Any, ...]) -> None:
         try:
             self._begin_here(call, start)
         finally:
             self._threads.discard(threading.current_thread())
 
-    # --- questions to the replica ---
+    # --- hooks ---
 
     def ask(self, op: int, text: str) -> Tuple[int, str]:
-        """As the server asks (lifecycle.Care.answer)."""
+        """Runs hooks as for a CONTROL of the server (Lifecycle.answer)."""
         if not self.needs_loop:
-            with self._within(), self._alone:
-                outcome: Tuple[int, str] = _apart(self._hooks.run, self.care.answer(op, text))
+            with self._within(), self._sync_lock:
+                outcome: Tuple[int, str] = _without_loop(self._hooks.run, self.lifecycle.answer(op, text))
                 return outcome
         import asyncio
         from concurrent.futures import Future
@@ -298,12 +297,12 @@ class Local(Replica):
 
         async def work() -> None:
             try:
-                answer.set_result(await self.care.answer(op, text))
+                answer.set_result(await self.lifecycle.answer(op, text))
             except BaseException as e:
                 answer.set_exception(e)
 
         tasks = []  # the loop refers to tasks weakly
-        self.do(lambda: tasks.append(asyncio.ensure_future(work())))
+        self.run_in_link_thread(lambda: tasks.append(asyncio.ensure_future(work())))
         while not self._closed:
             with contextlib.suppress(TimeoutError):
                 return answer.result(0.1)
@@ -312,7 +311,7 @@ class Local(Replica):
     # --- the end ---
 
     def close(self) -> None:
-        """What runs is cancelled. Twice is fine."""
+        """Cancels all running requests. May be repeated."""
         if self._closed:
             return
         self._closed = True
@@ -320,8 +319,8 @@ class Local(Replica):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-        # The loop has ended, if there was one, and with it its tasks. What is left is not async: a generator that
-        # waits for its client to read ends where it stands.
+        # The event loop and its tasks have ended. The remaining calls are sync; a generator that waits for its client to
+        # read ends at that point.
         for call in list(self.calls):
             call.stop()
         for thread in list(self._threads):
@@ -329,20 +328,20 @@ class Local(Replica):
         self._end()
 
     def _end(self) -> None:
-        # A thread is not through with a request when who asked has its answer; the link must outlive that.
-        for pool in (self._beside, *(b.pool for b in self.bindings)):
+        # a pool thread may still use the link after the caller has its answer
+        for pool in (self._sync_pool, *(b.pool for b in self.bindings)):
             if pool is not None:
                 pool.end(CLOSE_TIMEOUT)
         if not self.needs_loop:
-            _apart(self._hooks.close)
+            _without_loop(self._hooks.close)
         self.link.close()
-        # the objects that were made of the models' classes end with the replica
+        # drop the objects that were made of the models' classes
         self.bindings = []
-        del self.care
+        del self.lifecycle
 
 
-def _apart(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls it where no event loop runs."""
+def _without_loop(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls it here, or in another thread if an event loop runs in this one."""
     if not _has_loop():
         return function(*args)
     from concurrent.futures import ThreadPoolExecutor
