@@ -91,7 +91,7 @@ def page(package):
     module = sys.modules[package.AnyServe.__module__]
     from importlib import import_module
 
-    found = getattr(module, str(client), None) or getattr(import_module("anyserve.client"), str(client).strip("'\""))
+    found = getattr(module, str(client), None) or getattr(import_module("anyserve.testing.client"), str(client).strip("'\""))
     out += entry(found.__name__, found)
     return "\n".join(out)
 

@@ -233,8 +233,8 @@ class AnyServe:
     def test_client(self, *, user_config: Any = None, debug_errors: bool = False) -> "TestClient":
         """A client for tests: it calls the models within this process, without a server (docs/guide/testing.md).
 
-        user_config: for `reconfigure`; default: that of the code. debug_errors: error texts have tracebacks, as with
-        ``anyserve run --debug-errors``.
+        user_config: for `reconfigure`; default: that of the code.
+        debug_errors: error texts have tracebacks, as with ``anyserve run --debug-errors``.
         """
         from .testing.client import TestClient
 

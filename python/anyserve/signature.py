@@ -147,9 +147,9 @@ class Tensor:
 class Response:
     """A handler returns it to send parameters together with the outputs.
 
-    ``outputs``: an array, a dict or a tuple, as a handler returns them. ``parameters``: a mapping of
-    names to bool, int, float or str, for the response. ``output_parameters``: for names of outputs, a
-    mapping like that for this output.
+    outputs: an array, a dict or a tuple, as a handler returns them.
+    parameters: a mapping of names to bool, int, float or str, for the response.
+    output_parameters: a mapping of names of outputs to mappings like that, for these outputs.
     """
 
     __slots__ = ("outputs", "parameters", "output_parameters")

@@ -1,5 +1,5 @@
-/* A worker that a deployment file starts as its `command` (tests/e2e/worker/test_command.py). It answers
- * requests with its arguments, its environment and its current configuration.
+/* A worker that a deployment file starts as its `command` (tests/e2e/worker/test_command.py). It
+ * answers requests with its arguments, its environment and its current configuration.
  *
  *   told MODEL [WORD …]
  *

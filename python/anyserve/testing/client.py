@@ -363,9 +363,12 @@ class TestClient:
               outputs: Optional[Sequence[str]] = None, parameters: Optional[Mapping[str, Any]] = None, id: str = "",
               metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
               input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Result:  # fmt: skip
-        """One request, one answer. inputs: a mapping of name to array; lists get the datatype that the model declares,
-        numpy arrays keep theirs. outputs: the names of the outputs to return; default: all. input_parameters: parameters
-        of single inputs, by name of the input. Raises anyserve.Error."""
+        """One request, one answer. Raises anyserve.Error.
+
+        inputs: a mapping of name to array; lists get the datatype that the model declares, numpy arrays keep theirs.
+        outputs: the names of the outputs to return; default: all.
+        input_parameters: parameters of single inputs, by the name of the input.
+        """
         local, number, m = self._unary(model, version)
         self._may_wait(local, "await client.infer_async(...)")
         received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
@@ -414,8 +417,10 @@ class TestClient:
                parameters: Optional[Mapping[str, Any]] = None, id: str = "",
                metadata: Optional[Mapping[str, Union[str, bytes]]] = None,
                input_parameters: Optional[Mapping[str, Mapping[str, Any]]] = None) -> Stream:  # fmt: skip
-        """One request, any number of answers: returns an iterator, which is also a context manager. inputs: for a handler
-        that gets a stream of requests also an iterable of mappings, which a thread reads."""
+        """One request, any number of answers: returns an iterator, which is also a context manager.
+
+        inputs: for a handler that gets a stream of requests also an iterable of mappings, which a thread reads.
+        """
         local, number = self._find(model, version)
         self._may_wait(local, "client.stream_async(...)")
         m = local.models[number]
