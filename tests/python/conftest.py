@@ -1,4 +1,4 @@
-"""Workers for tests of the SDK, and what they printed when a test fails."""
+"""Fixtures that start workers; the output of a worker is shown when its test fails."""
 
 import signal
 import textwrap

@@ -1,4 +1,4 @@
-"""A dispatcher in Python, for one worker at a time: frames of the link by struct, no code of ours.
+"""A dispatcher in Python, for one worker at a time. It builds frames with struct and uses no code of ours.
 
 It is written from docs/protocol/link.md alone, so it also shows that the page says enough.
 """
@@ -177,7 +177,7 @@ class Answer:
 
 
 class Model:
-    """What REGISTER said."""
+    """The fields of a REGISTER frame."""
 
     def __init__(self, payload):
         (self.number, n_name, n_version, n_platform, self.flags, self.max_ongoing, self.budget, _,
@@ -214,7 +214,7 @@ def read_options(payload):
 
 
 def read_traffic(payload):
-    """canary or None, mirror, fallback; in parts of 100,000."""
+    """canary (or None), mirror and fallback of a TRAFFIC frame; in parts of 100,000."""
     is_canary, canary, mirror, n = struct.unpack_from("<4I", payload)
     assert is_canary in (0, 1) and len(payload) == 16 + n
     return canary if is_canary else None, mirror, payload[16:].decode()
@@ -253,7 +253,7 @@ class Worker:
         return "".join(self.log)
 
     def wait_output(self, *texts, timeout=30):
-        """Until all of them were printed: the pipe is slower than the link."""
+        """Waits until all of them were printed, since the pipe is slower than the link."""
         with self.printed:
             assert self.printed.wait_for(lambda: all(t in self.output for t in texts), timeout), self.output
 
@@ -330,7 +330,7 @@ class Worker:
                 return self
 
     def ask(self, name, inputs=None, version="1", params=(), meta=(), rid="", timeout=0, credit=None):
-        """Sends a request; its stream. A decoupled model is granted what `credit` says."""
+        """Sends a request; returns its stream. A decoupled model is granted `credit`."""
         stream = self.next
         self.next += 2
         model = self.models[name, version]
@@ -401,7 +401,7 @@ class Worker:
         return self.answer(self.ask(name, inputs, **kwargs))
 
     def begin_control(self, op, text=""):
-        """Asks the replica itself; the number of the question."""
+        """Sends a CONTROL; returns its stream."""
         stream, text = self.next + 1_000_000, text.encode()
         self.next += 2
         self.send(frame(CONTROL, struct.pack("<HHIII", op, 0, 0, len(text), 0) + text, stream))
@@ -422,13 +422,13 @@ class Worker:
     # --- the process ---
 
     def wait(self):
-        """Its exit code, when it ends by itself."""
+        """Waits until it ends by itself; returns its exit code."""
         code = self.process.wait(60)
         self.reader.join(60)
         return code
 
     def drain(self):
-        """As an orderly dispatcher ends it."""
+        """Ends it as a dispatcher does in good order."""
         self.send(frame(DRAIN))
         assert self.expect(GOODBYE)
         return self.wait()

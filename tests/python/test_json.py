@@ -1,4 +1,4 @@
-"""JSON bodies against Python's json and numpy as oracles: what is accepted, and what it means.
+"""JSON bodies, with Python's json and numpy as oracles: which are accepted, and which values they have.
 
 Random texts from fixed seeds; ANYSERVE_JSON_CASES makes it more of them.
 """

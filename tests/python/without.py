@@ -1,4 +1,4 @@
-"""Runs like the interpreter it is given to, but the modules in ANYSERVE_TEST_WITHOUT do not exist."""
+"""Runs a module like `python -m`, but the modules in ANYSERVE_TEST_WITHOUT cannot be imported."""
 
 import os
 import runpy

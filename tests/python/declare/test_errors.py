@@ -1,4 +1,4 @@
-"""Exceptions of handlers: what the client reads, what the log gets, what goes on."""
+"""Exceptions of handlers: the text for the client, the log, and the worker that goes on."""
 
 import numpy as np
 import pytest

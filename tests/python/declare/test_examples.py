@@ -1,4 +1,4 @@
-"""Each example serves and answers as its comment says."""
+"""Each example serves, and answers as its comment says."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is loaded, and when: `import anyserve` and the console script load nothing that they do not need."""
+"""Which modules are loaded, and when: `import anyserve` and the console script load only what they need."""
 
 import ast
 import json

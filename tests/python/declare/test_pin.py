@@ -1,4 +1,4 @@
-"""What is copied of an application's code, and how the copy is called."""
+"""Which files of an application's code are copied, and the name of the copy."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Declarations: what is accepted, what is inferred, and what is said about mistakes."""
+"""Declarations: which are accepted, what is inferred, and the texts of errors."""
 
 import sys
 import typing

@@ -1,4 +1,4 @@
-"""One table of keys: the server's reader, its JSON Schema and the Python objects take and refuse the same."""
+"""The server's parser, its JSON Schema and the Python objects accept and refuse the same deployment files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What can be served, what --describe says about it, and how each mistake ends."""
+"""Targets: what can be served, the output of --describe, and the error for each mistake."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Handlers that are not async, in a worker with an event loop: beside it, or on its thread while they are short."""
+"""Sync handlers in a worker with an event loop: in a thread beside it, or on its thread if they are short."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How requests become calls, and results answers."""
+"""Calling handlers with requests, and turning results into answers."""
 
 import numpy as np
 import pytest

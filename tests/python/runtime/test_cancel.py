@@ -1,4 +1,4 @@
-"""Requests that nobody waits for any more: what a handler sees of it, whatever drives it."""
+"""Cancelled requests: what each kind of handler sees."""
 
 import os
 import socket

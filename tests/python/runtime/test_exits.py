@@ -1,4 +1,4 @@
-"""sys.exit(), KeyboardInterrupt and the like in the code of a model: an exception as any other, the worker lives."""
+"""sys.exit(), KeyboardInterrupt and the like in a handler are exceptions like any other: the worker goes on."""
 
 import signal
 

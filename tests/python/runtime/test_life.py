@@ -1,4 +1,4 @@
-"""A worker's life: what it registers, how it ends, how it comes back, what a fork does to it."""
+"""The worker process: registration, its end, reconnecting, and forks."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""logging_config: what Python's logging does in a worker, and what it leaves alone."""
+"""logging_config: what it changes in Python's logging in a worker, and what it leaves unchanged."""
 
 import json
 import re

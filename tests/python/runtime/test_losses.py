@@ -1,4 +1,4 @@
-"""What numpy.asarray would lose without a word: masks, digits, whole objects. And other libraries' arrays."""
+"""Results that numpy.asarray would convert with a loss (masks, digits, objects) are refused. Arrays of other libraries."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a newcomer reads who has made a mistake: what was expected, what came, and where in his code."""
+"""Error texts for mistakes in user code: what was expected, what came, and where in the code."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A sync handler never sees a running event loop, wherever it runs; the worker's own loop is what it was afterwards."""
+"""A sync handler never sees a running event loop, and does not disturb the worker's own loop."""
 
 import json
 import sys

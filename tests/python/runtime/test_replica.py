@@ -1,4 +1,4 @@
-"""What a replica knows of itself, and what it is asked: reconfigure and check_health of user code, options."""
+"""The replica context, the hooks reconfigure and check_health, and options."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""anyserve.Request as a unit test of the user's makes it: the type that handlers see, with the fields that they read."""
+"""anyserve.Request as users construct it in their unit tests: it has all fields that handlers read."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""What a handler may return, and what is said when it returns something else."""
+"""What a handler may return, and the error for anything else."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Handlers that give several results, or take several requests: how they end, by themselves and by force."""
+"""Handlers with several results or several requests: how they end by themselves, and how they are ended."""
 
 import os
 import struct

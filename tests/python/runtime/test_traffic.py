@@ -1,4 +1,4 @@
-"""Canary, mirror and fallback as a replica tells them to the server."""
+"""Canary, mirror and fallback as a replica sends them to the server."""
 
 import json
 

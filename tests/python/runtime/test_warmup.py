@@ -1,4 +1,4 @@
-"""warmup_requests: what a new replica executes before it says that it is there."""
+"""warmup_requests: what a new replica executes before it connects."""
 
 import json
 import textwrap

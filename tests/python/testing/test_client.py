@@ -1,4 +1,4 @@
-"""app.test_client(): an application's models, called within this process."""
+"""app.test_client(): calling the models of an application within this process."""
 
 import asyncio
 import gc
