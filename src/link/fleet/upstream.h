@@ -29,9 +29,9 @@ struct as_upstream_ops {
     void (*input_end)(struct as_upstream *u, struct as_call *c);
     /* The worker finishes what it has and gets nothing new. */
     void (*drain)(struct as_upstream *u);
-    /* Another dispatcher takes over: tells the worker to connect there. *foreign is increased if
-     * the worker is not our process and will connect there. False: it can only after its link here
-     * has ended. */
+    /* Another dispatcher takes over: tells the worker to connect there. *foreign
+     * counts the workers that are not our processes and stay connected here. False: the worker can
+     * connect there only after its link here has ended. */
     bool (*hand_over)(struct as_upstream *u, uint32_t *foreign);
     /* Called several times per ping interval: sends pings, and checks that they were answered. */
     void (*tick)(struct as_upstream *u, as_ns now);

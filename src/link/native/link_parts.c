@@ -95,7 +95,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     }
     if (m.body_len > l->up.fleet->conf.max_message) {
         as_part_free(p);
-        return "an answer that is larger than max_message";
+        return "an answer over the limit of max_message";
     }
     c->part = p;
     c->rx_msg = m;

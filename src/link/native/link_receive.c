@@ -103,7 +103,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "message without END";
     /* checked before memory is allocated, since the worker chose the size */
     if (m.body_len > l->up.fleet->conf.max_message)
-        return "an answer that is larger than max_message";
+        return "an answer over the limit of max_message";
     err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob);
     if (err) {
         drop_answer(l, c, err, m.body_len);
