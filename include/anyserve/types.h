@@ -1,8 +1,8 @@
-/* anyserve/types.h — the words that workers and AnyServe share: results, slices, tensors, messages.
+/* anyserve/types.h — types that workers and AnyServe share: results, slices, tensors, messages.
  *
- * Plain structs over bytes that somebody else owns; who owns them, and for how long, is said where
- * they are handed out. C99 and C++; needs no other library. Numbers and layouts of this file are
- * frozen for a soname: enumerations are appended to, structs stay as they are.
+ * These structs refer to bytes that they do not own; the function that returns one says who owns
+ * the bytes and how long they are valid. C99 and C++; needs no other library. Numbers and layouts
+ * are fixed for a soname: enumerations may grow at their end, structs do not change.
  */
 #ifndef ANYSERVE_TYPES_H
 #define ANYSERVE_TYPES_H
@@ -15,43 +15,43 @@
 extern "C" {
 #endif
 
-typedef uint64_t as_ns; /* nanoseconds; points in time are of CLOCK_MONOTONIC */
+typedef uint64_t as_ns; /* nanoseconds; points in time are those of CLOCK_MONOTONIC */
 
-#define AS_NEVER ((as_ns)UINT64_MAX) /* a deadline that does not come */
+#define AS_NEVER ((as_ns)UINT64_MAX) /* no deadline */
 
 /* Results: functions return 0 or one of these, unless they say otherwise. */
 enum as_err_code {
     AS_EINVALID = -1,          /* an argument or a declaration is wrong */
-    AS_ENOTFOUND = -2,         /* there is none of that name */
+    AS_ENOTFOUND = -2,         /* there is nothing of that name */
     AS_EFULL = -3,             /* a queue is full */
-    AS_ETOOBIG = -4,           /* a message over a limit */
-    AS_EHEADERS = -5,          /* header fields over a limit */
-    AS_EMEDIA = -6,            /* a media type that is not supported */
+    AS_ETOOBIG = -4,           /* a message is over a limit */
+    AS_EHEADERS = -5,          /* header fields are over a limit */
+    AS_EMEDIA = -6,            /* the media type is not supported */
     AS_EDEADLINE = -7,         /* the deadline has passed */
-    AS_ESLOW = -8,             /* a request stopped coming */
-    AS_ECANCELLED = -9,        /* nobody waits for it any more */
-    AS_EUNAVAILABLE = -10,     /* not there now; trying again may help */
-    AS_EMAYHAVERUN = -11,      /* a worker died over it */
+    AS_ESLOW = -8,             /* a client stopped sending its request */
+    AS_ECANCELLED = -9,        /* the client does not wait any more */
+    AS_EUNAVAILABLE = -10,     /* not available now; trying again may help */
+    AS_EMAYHAVERUN = -11,      /* the worker died while the request may have executed */
     AS_EHANDLER = -12,         /* a handler failed */
-    AS_EINTERNAL = -13,        /* our own mistake */
-    AS_EUNIMPLEMENTED = -14,   /* not offered here */
+    AS_EINTERNAL = -13,        /* an error of AnyServe */
+    AS_EUNIMPLEMENTED = -14,   /* not supported here */
     AS_EPROTO = -15,           /* a peer broke the protocol */
-    AS_EEXISTS = -16,          /* somebody else has it already */
+    AS_EEXISTS = -16,          /* it exists already, and belongs to another */
     AS_EDENIED = -17,          /* not allowed */
-    AS_ENOMEM = -18,           /* no memory */
-    AS_EAGAIN = -19,           /* not now; the function says when */
-    AS_EOF = -20,              /* nothing more comes */
-    AS_EIO = -21,              /* the system refused; errno says why */
-    AS_EUNAUTHENTICATED = -22, /* nobody said who it is */
-    AS_EHUNG = -23,            /* a handler ran for too long, its worker was ended */
-    AS_EPOISON = -24,          /* a request that ends workers, refused for a while */
-    AS_ESUSPECT = -25,         /* one like it has ended a worker; none was free for it alone */
-    AS_EUNTAKEN = -26          /* an answer, dropped since the client leaves others untaken */
+    AS_ENOMEM = -18,           /* out of memory */
+    AS_EAGAIN = -19,           /* not now; the function's comment says when */
+    AS_EOF = -20,              /* there is nothing more */
+    AS_EIO = -21,              /* a system call failed; errno says why */
+    AS_EUNAUTHENTICATED = -22, /* the caller gave no credentials */
+    AS_EHUNG = -23,            /* a handler ran for too long, and its worker was killed */
+    AS_EPOISON = -24,          /* requests like this kill workers, and are refused for a while */
+    AS_ESUSPECT = -25, /* a request like this killed a worker; no worker was free to run it alone */
+    AS_EUNTAKEN = -26  /* the answer was dropped, since the client does not read earlier ones */
 };
 const char *as_err_name(int err); /* "EINVALID"; "OK" for 0 */
 const char *as_err_text(int err); /* "invalid argument" */
 
-/* What a client is told: the numbers of google.rpc.Code, which gRPC uses. */
+/* Statuses for clients: the numbers of google.rpc.Code, which gRPC uses. */
 enum as_grpc_status {
     AS_STATUS_OK = 0,
     AS_STATUS_CANCELLED = 1,
@@ -72,7 +72,7 @@ enum as_grpc_status {
     AS_STATUS_UNAUTHENTICATED = 16
 };
 
-/* Bytes that somebody else owns: not terminated by NUL, and any byte may be among them. */
+/* A slice of bytes that it does not own: without a NUL at its end, and with any bytes in it. */
 struct as_str {
     const char *p; /* may be NULL when n is 0 */
     size_t n;      /* bytes */
@@ -83,7 +83,7 @@ struct as_str {
         (literal), sizeof(literal) - 1                                                             \
     }
 
-/* Datatypes of the Open Inference Protocol, and Triton's BF16. Elements lie row-major and
+/* Datatypes of the Open Inference Protocol, and Triton's BF16. Elements are stored row-major and
  * little-endian; an element of BYTES is a little-endian uint32 length and that many bytes. */
 enum as_dtype {
     AS_DT_INVALID = 0,
@@ -101,9 +101,9 @@ enum as_dtype {
     AS_DT_FP64 = 12,
     AS_DT_BYTES = 13,
     AS_DT_BF16 = 14,
-    AS_DT_COUNT /* one more than the last; grows */
+    AS_DT_COUNT /* one more than the last; it may grow */
 };
-/* "FP32", "BYTES" …; upper case only, as the protocol says. AS_DT_INVALID: there is none such. */
+/* name: "FP32", "BYTES" …, in upper case as in the protocol. AS_DT_INVALID: unknown. */
 enum as_dtype as_dtype_of(struct as_str name);
 const char *as_dtype_name(enum as_dtype t); /* "INVALID" for a number out of range */
 size_t as_dtype_size(enum as_dtype t);      /* bytes per element; 0 for BYTES */
@@ -126,8 +126,8 @@ struct as_tensor_spec {
     enum as_dtype dtype;
     uint32_t ndim;
     const int64_t *shape;
-    const struct as_str *labels; /* of an output: what its classes are called, by their index; */
-    uint32_t n_labels; /* classes behind the last, and those with an empty one, have none */
+    const struct as_str *labels; /* of an output: the labels of its classes, by index … */
+    uint32_t n_labels;           /* … an empty label, or none, means that a class has no label */
 };
 
 enum as_param_type {
@@ -141,7 +141,7 @@ enum as_param_type {
 /* A parameter of a request or of an answer. */
 struct as_param {
     struct as_str name;
-    enum as_param_type type; /* which member below */
+    enum as_param_type type; /* which member of the union is valid */
     __extension__ union {
         bool b;
         int64_t i64;
@@ -156,17 +156,18 @@ struct as_tensor_param {
     struct as_param param;
     uint32_t tensor; /* its index among the tensors of the message */
 };
-/* Names that say where a tensor's bytes are, or in which form it is wanted (binary_data,
- * binary_data_size, classification, shared_memory_…): the server uses them itself, handlers neither
- * see nor give them as parameters of tensors. */
+/* Whether the server reserves this name: those that say where a tensor's bytes are, or in which
+ * form it is requested (binary_data, binary_data_size, classification, shared_memory_…). Handlers
+ * neither get nor set parameters of tensors with such names. */
 bool as_tensor_param_reserved(struct as_str name);
 
-/* One header of a request: the key in lower case, the value's bytes (of -bin decoded). */
+/* One header of a request: the key in lower case, the value as bytes (decoded, if the key ends in
+ * -bin). */
 struct as_meta {
     struct as_str key, value;
 };
 
-/* A request, or an answer. Answers carry no id and no meta. */
+/* A request or an answer. Answers have no id and no meta. */
 struct as_msg {
     struct as_str id; /* the client's; may be empty */
     const struct as_tensor *tensors;
