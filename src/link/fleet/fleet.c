@@ -40,7 +40,7 @@ static void on_release_letter(struct as_letter *letter, void *to AS_UNUSED)
     release_at_home(AS_CONTAINER(letter, struct as_call, release_letter));
 }
 
-static void answer(struct as_call *c)
+static void post_answer(struct as_call *c)
 {
     c->answered = true;
     if (c->client->local) {
@@ -51,7 +51,7 @@ static void answer(struct as_call *c)
     as_mbox_post(&c->client->box, &c->answer_letter);
 }
 
-static void release(struct as_call *c)
+static void post_release(struct as_call *c)
 {
     c->client->fleet->unanswered--;
     if (c->on_part)
@@ -67,8 +67,8 @@ static void release(struct as_call *c)
 /* on_answer first: on_release may free the memory of the answer. */
 void as_fleet_answer_call(struct as_call *c)
 {
-    answer(c);
-    release(c);
+    post_answer(c);
+    post_release(c);
 }
 
 /* Whether the error counts against the worker. Other statuses, which a handler raises on purpose,
@@ -181,12 +181,12 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     if (q->is_mirror)
         as_deployment_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));
-    answer(c);
+    post_answer(c);
 }
 
 static void op_release(void *ctx AS_UNUSED, struct as_request *q)
 {
-    release(call_of(q));
+    post_release(call_of(q));
 }
 
 const struct as_deployment_ops as_fleet_deployment_ops = {

@@ -47,7 +47,7 @@ void as_fleet_deliver_part(struct as_call *c, struct as_part *p)
 
 /* --- credit --- */
 
-static void credit(struct as_call *c, const struct as_frame_window *w)
+static void grant_credit(struct as_call *c, const struct as_frame_window *w)
 {
     if (c->core.state == AS_REQ_SENT) {
         struct as_upstream *u = as_upstream_of(c->core.replica);
@@ -72,7 +72,7 @@ static void on_credit_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_call *c = AS_CONTAINER(letter, struct as_call, credit_letter);
 
-    credit(c, &c->posted_credit);
+    grant_credit(c, &c->posted_credit);
     c->credit_letter.open = on_credit_returned;
     as_mbox_post(&c->client->box, &c->credit_letter);
 }
@@ -97,7 +97,7 @@ void as_fleet_client_credit(struct as_fleet_client *client, struct as_call *c, u
             post_credit(c);
         return;
     }
-    credit(c, &c->credit);
+    grant_credit(c, &c->credit);
     c->credit = (struct as_frame_window){0};
 }
 

@@ -71,7 +71,7 @@ static void on_timer_closed(struct as_timer *t)
 }
 
 /* since: see as_fleet_remove_upstream. */
-static void end(struct as_simple *s, const char *reason, as_ns since)
+static void end_simple(struct as_simple *s, const char *reason, as_ns since)
 {
     struct as_fleet *f = s->up.fleet;
 
@@ -106,7 +106,7 @@ void as_simple_on_call_finished(struct as_simple *s)
 {
     as_simple_report_in_flight(s);
     if (s->leaving && !s->ended && as_list_empty(&s->busy) && as_list_empty(&s->waiting))
-        end(s, "unregistered", 0);
+        end_simple(s, "unregistered", 0);
 }
 
 /* --- in and out of the rotation --- */
@@ -117,7 +117,7 @@ static void on_lease_changed(struct as_simple *s, const char *reason)
     struct as_fleet *f = s->up.fleet;
 
     if (s->lease.state == AS_LEASE_ENDED) {
-        end(s, reason, s->lease.lost);
+        end_simple(s, reason, s->lease.lost);
         return;
     }
     if (s->lease.state == AS_LEASE_LOST)
@@ -260,7 +260,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
 
 static void op_stop(struct as_upstream *u)
 {
-    end(simple_of_upstream(u), "the dispatcher ends", now_of(simple_of_upstream(u)));
+    end_simple(simple_of_upstream(u), "the dispatcher ends", now_of(simple_of_upstream(u)));
 }
 
 static const char *state_name(const struct as_simple *s)
@@ -298,7 +298,7 @@ static const struct as_upstream_ops ops = {
 /* --- registration --- */
 
 AS_PRINTF(4, 5)
-static int refuse(char *why, size_t cap, int err, const char *fmt, ...)
+static int fail_join(char *why, size_t cap, int err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -345,18 +345,18 @@ static int check_names(struct registration *j)
     if (!m->budget)
         m->budget = 1;
     if (!is_worker_id(j->o.worker))
-        return refuse(j->why, j->cap, AS_EINVALID, "worker_id: 1 to %u characters of A-Za-z0-9._-",
-                      AS_NAME_MAX);
+        return fail_join(j->why, j->cap, AS_EINVALID,
+                         "worker_id: 1 to %u characters of A-Za-z0-9._-", AS_NAME_MAX);
     if (as_registry_check_name(m->name, &text))
-        return refuse(j->why, j->cap, AS_EINVALID, "model_name: %s", text);
+        return fail_join(j->why, j->cap, AS_EINVALID, "model_name: %s", text);
     if (as_registry_check_version(m->version, &text))
-        return refuse(j->why, j->cap, AS_EINVALID, "model_version: %s", text);
+        return fail_join(j->why, j->cap, AS_EINVALID, "model_version: %s", text);
     if (m->budget > AS_DEPLOYMENT_SLOTS_MAX)
-        return refuse(j->why, j->cap, AS_EINVALID, "max_ongoing_requests: %u is over %u", m->budget,
-                      AS_DEPLOYMENT_SLOTS_MAX);
+        return fail_join(j->why, j->cap, AS_EINVALID, "max_ongoing_requests: %u is over %u",
+                         m->budget, AS_DEPLOYMENT_SLOTS_MAX);
     if (m->max_queued < -1)
-        return refuse(j->why, j->cap, AS_EINVALID, "max_queued_requests: %lld is below -1",
-                      (long long)m->max_queued);
+        return fail_join(j->why, j->cap, AS_EINVALID, "max_queued_requests: %lld is below -1",
+                         (long long)m->max_queued);
     snprintf(j->name, sizeof(j->name), "%.*s:%.*s", AS_STR_FMT(m->name), AS_STR_FMT(m->version));
     return 0;
 }
@@ -368,18 +368,18 @@ static int check_address(struct registration *j)
     int err;
 
     if (a.n < scheme.n || memcmp(a.p, scheme.p, scheme.n) != 0)
-        return refuse(j->why, j->cap, AS_EINVALID, "worker_address: not " SCHEME "/PATH");
+        return fail_join(j->why, j->cap, AS_EINVALID, "worker_address: not " SCHEME "/PATH");
     if (!dir || !dir[0])
-        return refuse(j->why, j->cap, AS_EDENIED,
-                      "worker_address: there is no --worker-socket-dir");
+        return fail_join(j->why, j->cap, AS_EDENIED,
+                         "worker_address: there is no --worker-socket-dir");
     j->path = (struct as_str){a.p + scheme.n, a.n - scheme.n};
     err = as_folder_socket_relative_path(dir, j->path, &j->socket_path, &text);
     if (!err)
         err = as_folder_socket_connect(dir, j->socket_path, &j->fd, &j->pid, &text);
     if (err)
-        return refuse(j->why, j->cap, err,
-                      "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
-                      (int)AS_MIN(j->path.n, (size_t)200), j->path.p ? j->path.p : "", text, dir);
+        return fail_join(
+            j->why, j->cap, err, "worker_address '%.*s': %s (--worker-socket-dir is '%s')",
+            (int)AS_MIN(j->path.n, (size_t)200), j->path.p ? j->path.p : "", text, dir);
     return 0;
 }
 
@@ -392,8 +392,9 @@ static int try_register(struct registration *j)
 
     j->d = as_fleet_get_deployment(j->f, as_str_of(j->name));
     if (!j->d)
-        return refuse(j->why, j->cap, AS_EFULL, "the server has %u deployments, which is the most",
-                      AS_FLEET_DEPLOYMENTS_MAX);
+        return fail_join(j->why, j->cap, AS_EFULL,
+                         "the server has %u deployments, which is the most",
+                         AS_FLEET_DEPLOYMENTS_MAX);
     as_fleet_add_upstream(j->d);
     m.budget = 0;
     m.max_ongoing = AS_DEPLOYMENT_SLOTS_MAX;
@@ -401,8 +402,8 @@ static int try_register(struct registration *j)
     if (!err)
         return 0;
     as_fleet_remove_upstream(j->d, 0);
-    return refuse(j->why, j->cap, err, "model '%s': %s", j->name,
-                  text && text[0] ? text : as_err_text(err));
+    return fail_join(j->why, j->cap, err, "model '%s': %s", j->name,
+                     text && text[0] ? text : as_err_text(err));
 }
 
 static int register_model(struct registration *j)
@@ -415,7 +416,7 @@ static int register_model(struct registration *j)
     if (err != AS_EEXISTS || !alone)
         return err;
     j->old->leaving = true;
-    end(j->old, "registered again as another model", 0);
+    end_simple(j->old, "registered again as another model", 0);
     j->old = NULL;
     as_fleet_remove_deployment(j->d);
     return try_register(j);
@@ -476,15 +477,15 @@ static void admit(struct registration *j, struct as_simple *s)
         start_leaving(j->old);
 }
 
-static int join(struct as_fleet *f, const struct as_simple_registration *o, uint64_t epoch,
-                uint64_t *ret_epoch, char *why, size_t cap)
+static int join_fleet(struct as_fleet *f, const struct as_simple_registration *o, uint64_t epoch,
+                      uint64_t *ret_epoch, char *why, size_t cap)
 {
     struct registration j = {.f = f, .o = *o, .epoch = epoch, .fd = -1, .why = why, .cap = cap};
     struct as_simple *s;
     int err = check_names(&j);
 
     if (!err && f->draining)
-        err = refuse(why, cap, AS_EUNAVAILABLE, "the server is ending");
+        err = fail_join(why, cap, AS_EUNAVAILABLE, "the server is ending");
     if (!err)
         err = check_address(&j);
     if (err)
@@ -501,7 +502,8 @@ static int join(struct as_fleet *f, const struct as_simple_registration *o, uint
         close(j.fd);
         as_fleet_remove_upstream(j.d, 0);
         as_timer_close(&s->timer, on_timer_closed);
-        return refuse(why, cap, err, "model '%s': it has as many workers as it can have", j.name);
+        return fail_join(why, cap, err, "model '%s': it has as many workers as it can have",
+                         j.name);
     }
     admit(&j, s);
     *ret_epoch = s->epoch;
@@ -511,13 +513,13 @@ static int join(struct as_fleet *f, const struct as_simple_registration *o, uint
 int as_simple_join(struct as_fleet *f, const struct as_simple_registration *o, uint64_t *ret_epoch,
                    char *why, size_t cap)
 {
-    return join(f, o, 0, ret_epoch, why, cap);
+    return join_fleet(f, o, 0, ret_epoch, why, cap);
 }
 
 int as_simple_join_with_epoch(struct as_fleet *f, const struct as_simple_registration *o,
                               uint64_t epoch, char *why, size_t cap)
 {
-    return join(f, o, epoch, &epoch, why, cap);
+    return join_fleet(f, o, epoch, &epoch, why, cap);
 }
 
 int as_simple_leave(struct as_fleet *f, struct as_str worker, struct as_str model,

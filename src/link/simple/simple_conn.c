@@ -101,7 +101,7 @@ static bool is_awaited(const struct as_call *c)
     return c->core.state == AS_REQ_SENT;
 }
 
-static void set_verdict(struct as_call *c, int err, uint32_t status, struct as_str message)
+static void set_outcome(struct as_call *c, int err, uint32_t status, struct as_str message)
 {
     if (!is_awaited(c))
         return;
@@ -121,7 +121,7 @@ static void return_to_core(struct as_simple_conn *conn, uint64_t *counter)
     struct as_call *c = detach_call(conn);
 
     conn_close(conn, counter);
-    set_verdict(c, AS_EUNAVAILABLE, 0, (struct as_str){0});
+    set_outcome(c, AS_EUNAVAILABLE, 0, (struct as_str){0});
     finish_call(s, c, 0, true);
 }
 
@@ -156,14 +156,14 @@ static void drop_answer(struct as_simple_conn *conn, int err)
     conn_close(conn, &stat_of(s)->refused);
     c->dropped = n;
     if (err == AS_EFULL)
-        set_verdict(c, AS_EUNTAKEN, 0, (struct as_str){0});
+        set_outcome(c, AS_EUNTAKEN, 0, (struct as_str){0});
     else
-        set_verdict(c, err, as_err_grpc(err), AS_STR("no memory for the worker's answer"));
+        set_outcome(c, err, as_err_grpc(err), AS_STR("no memory for the worker's answer"));
     finish_call(s, c, 0, false);
 }
 
 /* The worker broke the protocol: its client gets an error, and the connection is closed. */
-static void refuse(struct as_simple_conn *conn, const char *why)
+static void refuse_answer(struct as_simple_conn *conn, const char *why)
 {
     struct as_simple *s = conn->worker;
     char text[WHY + 64];
@@ -173,7 +173,7 @@ static void refuse(struct as_simple_conn *conn, const char *why)
     snprintf(text, sizeof(text), "the worker's answer is not valid: %s", why);
     detach_call(conn);
     conn_close(conn, &stat_of(s)->refused);
-    set_verdict(c, AS_EHANDLER, as_err_grpc(AS_EHANDLER), as_str_of(text));
+    set_outcome(c, AS_EHANDLER, as_err_grpc(AS_EHANDLER), as_str_of(text));
     finish_call(s, c, 0, false);
 }
 
@@ -215,7 +215,7 @@ static int copy_message(struct as_simple_conn *conn, struct as_str *message)
 static void set_result(struct as_call *c, const struct as_simple_answer *a,
                        struct as_simple_conn *conn)
 {
-    set_verdict(c, a->status ? AS_EHANDLER : 0, a->status,
+    set_outcome(c, a->status ? AS_EHANDLER : 0, a->status,
                 a->status ? a->message : (struct as_str){0});
     if (a->status)
         return;
@@ -246,7 +246,7 @@ static void on_message(struct as_simple_conn *conn, struct as_str message, size_
     if (err == AS_ENOMEM || err == AS_EFULL)
         drop_answer(conn, err);
     else if (err)
-        refuse(conn, why);
+        refuse_answer(conn, why);
     if (err)
         return;
     if (behind)
@@ -315,11 +315,11 @@ static void on_answer(struct as_simple_conn *conn)
         lose_connection(conn, reset, &stat_of(s)->broken);
         as_simple_probe(s);
     } else if (r == AS_EPROTO) {
-        refuse(conn, "its length is 0");
+        refuse_answer(conn, "its length is 0");
     } else if (r == AS_ETOOBIG) {
         snprintf(why, sizeof(why), "its length is %zu bytes, --max-message-bytes is %llu",
                  conn->rx.n, (unsigned long long)s->up.fleet->conf.max_message);
-        refuse(conn, why);
+        refuse_answer(conn, why);
     } else if (r == AS_ENOMEM || r == AS_EFULL) {
         drop_answer(conn, (int)r);
     }
@@ -538,7 +538,7 @@ static void on_turn(struct as_task *t)
     if (conn->too_big) {
         detach_call(conn);
         conn_close(conn, &stat_of(s)->single);
-        set_verdict(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
+        set_outcome(c, AS_ETOOBIG, as_err_grpc(AS_ETOOBIG),
                     AS_STR("the request is over 2147483647 bytes as a ModelInferRequest"));
         finish_call(s, c, 0, false);
         return;

@@ -352,7 +352,7 @@ static void send_failure(struct as_worker_call *c, uint32_t status, const char *
 }
 
 /* The handler returned 0. */
-static void answer(struct as_worker_call *c)
+static void send_answer(struct as_worker_call *c)
 {
     struct as_worker_req *q = c->q;
     struct as_msg msg = answer_msg(c);
@@ -388,7 +388,7 @@ static void finish_call(struct as_worker_call *c, int result)
     else if (result)
         send_failure(c, AS_STATUS_INTERNAL, as_err_text(AS_EHANDLER));
     else
-        answer(c);
+        send_answer(c);
     clear_answer(c);
 }
 

@@ -130,7 +130,7 @@ void as_worker_read_and_send(struct as_worker *w)
 
 /* Fills in the sockets of both links; poll ignores a missing one (-1). room: also waits for room,
  * if there is output. */
-static void watch(const struct as_worker *w, struct pollfd p[2], bool room)
+static void fill_pollfds(const struct as_worker *w, struct pollfd p[2], bool room)
 {
     for (int i = 0; i < 2; i++) {
         const struct as_worker_link *l = &w->links[i];
@@ -145,7 +145,7 @@ void as_worker_sleep(struct as_worker *w)
 {
     struct pollfd p[3] = {{.fd = w->wake_fd, .events = POLLIN}};
 
-    watch(w, p + 1, true);
+    fill_pollfds(w, p + 1, true);
     w->parked = true;
     pthread_mutex_unlock(&w->mu);
     (void)poll(p, 3, -1);
@@ -294,7 +294,7 @@ static void *guard_main(void *arg)
 
         pthread_mutex_lock(&w->mu);
         if (k.watch)
-            watch(w, p + 2, k.room);
+            fill_pollfds(w, p + 2, k.room);
         pthread_mutex_unlock(&w->mu);
         if (poll(p, 4, -1) < 0)
             continue;

@@ -361,7 +361,7 @@ static void deliver_part(struct as_worker_local_call *r, const struct as_msg *ms
 }
 
 /* Uses the credit for one part. 0, AS_EAGAIN or AS_ECANCELLED. */
-static int take_room(struct as_worker *w, struct as_worker_req *q)
+static int use_room(struct as_worker *w, struct as_worker_req *q)
 {
     int r = as_worker_room(w, q);
 
@@ -377,7 +377,7 @@ static int take_room(struct as_worker *w, struct as_worker_req *q)
 int as_worker_local_call_part(struct as_worker *w, struct as_worker_req *q,
                               const struct as_msg *msg)
 {
-    int err = take_room(w, q);
+    int err = use_room(w, q);
 
     if (err)
         return err;

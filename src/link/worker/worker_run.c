@@ -232,7 +232,8 @@ static void answer_asks(struct as_worker *w, char text[AS_WORKER_REASON])
 
 /* Runs handlers until the link is lost (AS_EOF) or drained (AS_ECANCELLED). After a stop, requests
  * that are here already still run, unless the dispatcher recalls them. */
-static int serve(struct as_worker *w, struct as_worker_executor *h, struct thread_pool *c)
+static int serve_until_lost(struct as_worker *w, struct as_worker_executor *h,
+                            struct thread_pool *c)
 {
     char text[AS_WORKER_REASON];
     bool draining = false;
@@ -259,14 +260,15 @@ static int serve(struct as_worker *w, struct as_worker_executor *h, struct threa
     return err;
 }
 
-static int run(struct as_worker *w, struct as_worker_executor *h, struct thread_pool *c)
+static int connect_and_serve(struct as_worker *w, struct as_worker_executor *h,
+                             struct thread_pool *c)
 {
     for (;;) {
         int err = connect_again(w);
 
         if (err || atomic_load(&w->stop_requested))
             return err;
-        err = serve(w, h, c);
+        err = serve_until_lost(w, h, c);
         if (err == AS_ECANCELLED || atomic_load(&w->stop_requested)) {
             log_line(w, "drained");
             return 0;
@@ -290,7 +292,7 @@ int as_worker_run(struct as_worker *w)
     }
     h = as_worker_executor_new(w);
     install_signals(w, &old);
-    err = run(w, h, c);
+    err = connect_and_serve(w, h, c);
     thread_pool_free(c); /* returns when every request is answered */
     restore_signals(w, &old);
     as_worker_executor_free(h);
