@@ -5,8 +5,8 @@
  *
  * Serves model "echo": the outputs are the inputs; a request whose id is "fail" is answered with
  * FAILED_PRECONDITION. And "parts", which is decoupled: three responses with the inputs. It does
- * what python/anyserve/runtime/worker_loop.py does with the worker library: connect until the dispatcher is
- * there, serve, connect again when the link is lost, end when drained.
+ * what python/anyserve/runtime/worker_loop.py does with the worker library: connect until the
+ * dispatcher is there, serve, connect again when the link is lost, end when drained.
  */
 #include "base/err.h"
 #include "base/str.h"
