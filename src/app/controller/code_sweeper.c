@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#define DONE_CHECK_INTERVAL (50 * AS_MS) /* how often it is looked whether the thread is done */
+#define DONE_CHECK_INTERVAL (50 * AS_MS) /* between two checks whether the thread is done */
 
 static void log_not_removed(const struct as_code_sweeper *s, const struct as_buf *err)
 {
@@ -28,7 +28,7 @@ static void start_thread(struct as_code_sweeper *s)
 
     s->again = false;
     atomic_store(&s->done, false);
-    /* signals are for the thread with the loop */
+    /* signals are handled by the loop's thread */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     s->running = pthread_create(&s->thread, NULL, remove_discarded, s) == 0;

@@ -8,20 +8,20 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#define REASON_MAX 640u /* bytes of a reason that are told in a cause */
+#define REASON_MAX 640u /* bytes of a reason that a cause contains */
 static_assert(sizeof("update of / failed, back to generation 18446744073709551615: ") +
                       2ul * AS_SPEC_NAME_MAX + REASON_MAX <=
                   AS_STORE_CAUSE_MAX,
-              "a failed update can be stored, whatever it is called");
+              "the cause of a failed update fits into the store, whatever its names");
 
-/* --- a change --- */
+/* --- changes --- */
 
-/* Stored, then done. What cannot be stored for a reason of this machine is its operator's to mend,
- * who may not be the one that is answered. */
+/* Stores the change, then gives it to the reconciler. An error of this machine is also logged for
+ * its operator, who may not be the one that gets the answer. */
 static int change(struct as_control_api *o, const struct as_desired_state_change *what,
                   const struct as_buf *text, struct as_buf *err)
 {
-    bool first = !o->desired.store; /* what was there before has no row yet */
+    bool first = !o->desired.store; /* the generation before is stored together with this one */
     uint64_t before = o->desired.generation;
     struct as_spec *s;
     int rc;
@@ -36,12 +36,12 @@ static int change(struct as_control_api *o, const struct as_desired_state_change
         rc = as_desired_state_load(&o->desired, 0, &s, err);
     if (rc == 0)
         as_reconciler_set_target(o->crew, o->desired.generation, s);
-    else if (rc != AS_ETOOBIG) /* that is for who asked */
+    else if (rc != AS_ETOOBIG) /* an error of the request, which is only answered */
         as_control_api_log_not_stored(o, what->cause, err);
     return rc;
 }
 
-/* The number is kept beside the text. */
+/* The number is stored beside the text, which stays the same. */
 static int scale(struct as_control_api *o, const struct as_control_request *q, struct as_buf *err)
 {
     struct as_desired_state_change what = {.deployment = q->deployment, .replicas = q->replicas};
@@ -67,7 +67,8 @@ static int scale(struct as_control_api *o, const struct as_control_request *q, s
     return rc;
 }
 
-/* By hand: the number of replicas stays what it is, by whomever it was said. */
+/* A rollback by request: the number of replicas stays as it is, whether from the file or `scale`.
+ */
 static int rollback(struct as_control_api *o, const struct as_control_request *q,
                     struct as_buf *err)
 {
@@ -93,10 +94,10 @@ static int rollback(struct as_control_api *o, const struct as_control_request *q
     return rc;
 }
 
-/* --- a file --- */
+/* --- deployment files --- */
 
-/* The whole text `text` is to be; json: the answer. again: it makes a generation though it is what
- * is served. */
+/* Makes `text` the desired state and appends the answer to json. dry: only the answer. again: makes
+ * a new generation even if nothing changes. */
 static int deploy(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
                   bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
@@ -149,10 +150,10 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
     as_buf_fini(&text);
     answer(k, err, &json, &wrong);
     if (o->crew_informed)
-        as_control_api_sweep_code(o); /* of a file that was not taken nobody else hears */
+        as_control_api_sweep_code(o); /* nothing else would remove the copies of a refused file */
 }
 
-/* Nothing was changed yet, and nothing will be. */
+/* The client has closed the connection: the job is cancelled, and nothing changes. */
 static void on_gone(void *arg)
 {
     struct as_control_api *o = arg;
@@ -203,7 +204,7 @@ static int delete (struct as_control_api *o, const struct as_control_request *q,
     return rc;
 }
 
-/* --- what people read --- */
+/* --- reading --- */
 
 static void write_status(const struct as_control_api *o, struct as_buf *json)
 {
@@ -256,7 +257,7 @@ static void each(void *ctx, as_control_row_fn *fn, void *arg)
 
 /* --- the verbs --- */
 
-/* Those that are answered at once. */
+/* The requests that are answered at once. */
 static int handle_now(struct as_control_api *o, const struct as_control_request *q,
                       struct as_buf *json, struct as_buf *err)
 {
@@ -289,7 +290,7 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
     if (rc < 0)
         return rc;
     as_json_put_open(json, '{');
-    if (q->verb != AS_CONTROL_RESTART) /* that makes no generation */
+    if (q->verb != AS_CONTROL_RESTART) /* a restart makes no generation */
         as_json_put_member_u64(json, "generation", o->desired.generation);
     as_json_put_close(json, '}');
     return 0;
@@ -311,7 +312,7 @@ static void handle(void *ctx, const struct as_control_request *q, struct as_cont
     answer(k, rc, &json, &err);
 }
 
-/* --- what the crew finds out --- */
+/* --- reports of the reconciler --- */
 
 void as_control_api_log_not_stored(const struct as_control_api *o, struct as_str what,
                                    const struct as_buf *err)
@@ -344,7 +345,7 @@ int64_t as_control_api_find_scale(struct as_control_api *o, uint64_t generation,
     return as_desired_state_scale_of(&o->desired, generation, deployment);
 }
 
-/* Without a store everything is generation 1, and every controller knows that by itself. */
+/* Without a store everything is generation 1, which the next controller knows anyway. */
 void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
     struct as_buf err;
@@ -360,7 +361,7 @@ void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconci
     as_control_api_record_outcome(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }
 
-/* Not in the middle of a character. */
+/* At most `max` bytes, not ending within a UTF-8 character. */
 static struct as_str truncate_text(struct as_str s, size_t max)
 {
     size_t n = AS_MIN(s.n, max);
@@ -374,8 +375,8 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
 {
     struct as_store_failure failed = {n->application, n->deployment,
                                       truncate_text(n->why, AS_STORE_WHY_MAX)};
-    /* as many as there were before: the text says its number of then, and somebody may have scaled
-     */
+    /* keeps the present number of replicas: the old text has an old one, and `scale` may have set
+     * another one since */
     struct as_desired_state_change what = {.failed = &failed,
                                            .deployment = n->deployment,
                                            .replicas =
@@ -407,10 +408,10 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
     as_buf_fini(&err);
 }
 
-/* --- its life --- */
+/* --- open and close --- */
 
-/* Updates that failed since the last time that somebody changed something: "DEPLOYMENT\0WHY\0"
- * each. A name is a deployment's of the whole server. */
+/* Collects the updates that failed since the last change by a request, each as "DEPLOYMENT\0WHY\0".
+ * A deployment's name is unique on the server. */
 static bool collect_failure(void *arg, const struct as_store_entry *e)
 {
     const struct as_store_failure *f = &e->failed;
@@ -458,7 +459,7 @@ static void restore_outcomes(struct as_control_api *o, const struct as_spec_obje
     as_buf_fini(&none);
 }
 
-/* What is wanted, and what is known of it. */
+/* Gives the reconciler the desired state and the stored outcomes. */
 static int inform_crew(struct as_control_api *o, struct as_buf *err)
 {
     struct as_buf failures;
@@ -498,7 +499,7 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
         as_buf_fini(&begin);
         return rc;
     }
-    /* shorter than the link socket's path, which was made already */
+    /* it fits: the path of the link socket, which exists, is longer */
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;

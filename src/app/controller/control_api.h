@@ -1,10 +1,10 @@
-/* app/controller/control_api.h — what people ask of a server, carried out by its controller and
- * kept.
+/* app/controller/control_api.h — handles the requests of the control API in the controller.
  *
- * A change is a new generation of the desired state (app/controller/desired_state.h), stored before
- * it is done. What the crew finds out (a version is healthy, an update failed) is stored as well,
- * so that the next controller neither tries a failed update again nor forgets where a rollback
- * goes. Thread: the controller's loop.
+ * A request that changes something makes a new generation of the desired state
+ * (app/controller/desired_state.h), which is stored before the reconciler applies it. What the
+ * reconciler finds out (a version is healthy, an update failed) is stored, too, so that the next
+ * controller does not repeat a failed update and knows the target of a rollback. Thread: the
+ * controller's loop.
  */
 #ifndef AS_APP_ORDERS_H
 #define AS_APP_ORDERS_H
@@ -17,38 +17,39 @@
 #include "edge/admin/control.h"
 
 struct as_control_api {
-    struct as_control api; /* for the edge */
+    struct as_control api; /* what the edge calls */
     struct as_reconciler *crew;
     const struct as_log *log;
     struct as_desired_state desired;
     struct as_deploy_job_conf deploy;
     struct as_buf code; /* folder of the copies of code */
     struct as_deploy_job_cache memory;
-    struct as_deploy_job *job;           /* NULL: none is under way */
-    struct as_control_call *pending_ask; /* who waits for it */
-    bool dry;                            /* it is only asked what would change */
-    struct as_code_sweeper sweeper;      /* of copies of code */
-    bool crew_informed; /* as_control_api_sweep_code is called: the crew knows what it needs */
-    bool sweep_needed;  /* other copies may be needed than when it was looked last */
-    uint32_t n_generations_swept; /* generations that the crew needed then */
+    struct as_deploy_job *job;           /* NULL: no deployment file is being read */
+    struct as_control_call *pending_ask; /* the call that waits for the job */
+    bool dry;                            /* of the job: only report what would change */
+    struct as_code_sweeper sweeper;
+    bool crew_informed; /* as_control_api_sweep_code was called: the reconciler knows which
+                       generations it needs */
+    bool sweep_needed;  /* the needed copies may have changed since the last sweep */
+    uint32_t n_generations_swept; /* generations that the reconciler needed at the last sweep */
 };
 
-/* What is wanted, and what is kept about it, is told the crew, which has heard nothing yet. app:
- * the code that `run` serves; not of a server with --state-dir. All pointers are kept. 0; AS_E…:
- * the state cannot be read, as has been logged. `run` then goes on with what its command line says.
- */
+/* Opens the stored state and gives the desired state and its outcomes to the reconciler, which must
+ * be new. app: the code that `run` serves; not used with --state-dir. All pointers must stay valid.
+ * 0; AS_E…: the state cannot be read, which has been logged. A server of `run` whose store cannot
+ * be read continues with what its command line says. */
 int as_control_api_open(struct as_control_api *o, const struct as_option_set *opts,
                         const struct as_declared *app, struct as_reconciler *crew,
                         struct as_loop *loop, const struct as_log *log);
-/* The edge is closed already. */
+/* Call it after the edge is closed. */
 void as_control_api_close(struct as_control_api *o);
 
-/* The crew has acted: copies of code that no generation needs go. A generation needs its copies
- * while it is the newest one, one that is healthy or was before, or one that the crew still needs.
- */
+/* Removes copies of code that no generation needs; call it after the reconciler has acted. A
+ * generation needs its copies while it is the newest one, is stored as healthy or as the one before
+ * that, or is used by the reconciler. */
 void as_control_api_sweep_code(struct as_control_api *o);
-/* The code that `run` serves declares something else, which is served in the place of all that was.
- * AS_E…, with a sentence: nothing is changed. */
+/* For --reload: the code that `run` serves declares something else now, which replaces all that is
+ * served. AS_E…, with a sentence: nothing is changed. */
 int as_control_api_redeclare(struct as_control_api *o, const struct as_option_set *opts,
                              const struct as_declared *app, struct as_buf *err);
 
@@ -59,17 +60,17 @@ int64_t as_control_api_find_scale(struct as_control_api *o, uint64_t generation,
 void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconciler_outcome *n);
 void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_reconciler_outcome *n);
 
-/* --- between the files of this room: orders_history.c --- */
+/* --- control_api_history.c, for the files of this folder --- */
 
-/* {"generations": […]}, newest first, as docs/guide/control.md has it. */
+/* Appends {"generations": […]}, newest first, as in docs/guide/control.md. */
 int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, struct as_buf *err);
-/* What became of a deployment's last change up to that generation; as_store_set_outcome. What
- * cannot be written is logged. Without a store nothing happens. */
+/* Stores the outcome of the deployment's last change up to that generation (as_store_set_outcome).
+ * An error is logged. Does nothing without a store. */
 void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation,
                                    struct as_str deployment, const char *from, const char *state,
                                    struct as_str why);
-/* The same for every deployment that is as asked for: healthy. Before the crew is told of another
- * generation, which takes the place of what it has reached. */
+/* Stores the outcome "healthy" for every deployment that has reached its desired state. Call it
+ * before the reconciler gets another generation, which replaces that state. */
 void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation);
 void as_control_api_log_not_stored(const struct as_control_api *o, struct as_str what,
                                    const struct as_buf *err);

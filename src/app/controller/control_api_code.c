@@ -1,4 +1,4 @@
-/* Which copies of code a server still needs. */
+/* Finds the copies of code that a server still needs, and removes the others. */
 #include "app/controller/control_api.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void as_control_api_sweep_code(struct as_control_api *o)
 
     o->crew_informed = true;
     if (o->job || (!o->sweep_needed && c->n == o->n_generations_swept))
-        return; /* what is being deployed is not written down yet */
+        return; /* a running job needs copies that no generation names yet */
     o->sweep_needed = false;
     o->n_generations_swept = c->n;
     as_buf_init(&err);

@@ -1,11 +1,11 @@
-/* What was changed when, by which command, and what became of it. */
+/* The history: what changed when, by which command, and the outcome. */
 #include "app/controller/control_api.h"
 #include "conf/spec_diff.h"
 #include "wire/json/json.h"
 
 #include <stdlib.h>
 
-/* --- what is kept of it --- */
+/* --- storing outcomes --- */
 
 void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation,
                                    struct as_str deployment, const char *from, const char *state,
@@ -42,7 +42,7 @@ void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation
         as_reconciler_each(o->crew, mark_row, &(struct healthy){o, generation});
 }
 
-/* --- what people are told --- */
+/* --- the answer --- */
 
 struct row {
     uint64_t generation;
@@ -97,8 +97,8 @@ static void replace(char **text, struct as_str s)
     *text = as_str_dup(s);
 }
 
-/* What is kept is what a change came to in the end. Of the newest one of a deployment the crew
- * knows how far it is; one before that, of which nothing is kept, was never reached. */
+/* Fills in the state of a change that has no stored outcome. For the newest change of a deployment
+ * the reconciler knows the progress; an older one was superseded before it was reached. */
 static void fill_state(const struct rows *all, struct row *r)
 {
     const struct as_condition *c = as_reconciler_condition(all->o->crew, as_str_of(r->deployment));
@@ -119,7 +119,7 @@ static void fill_state(const struct rows *all, struct row *r)
     }
 }
 
-/* Of a generation: what is worst among its changes. */
+/* From best to worst: a generation has the worst state of its changes. */
 static const char *const states[] = {"healthy", "superseded", "in progress", "rolled back",
                                      "failed"};
 
@@ -144,8 +144,8 @@ static void put_change(const struct row *r, struct as_buf *json)
     as_json_put_close(json, '}');
 }
 
-/* state: null where nothing is kept of what it has changed: an earlier version wrote it, or it has
- * changed nothing. */
+/* "state" is null if the generation has no stored changes: it changed nothing, or an earlier
+ * version of the program stored it. */
 static void put_state(const struct rows *r, uint64_t generation, struct as_buf *json)
 {
     const struct row *worst = NULL;

@@ -1,4 +1,4 @@
-/* The controller process: wiring of the crew and the control socket. */
+/* The controller process: connects the reconciler, the control API and the supervisor's socket. */
 #include "app/controller/controller.h"
 
 #include "app/options/conf.h"
@@ -24,7 +24,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes that people asked for and have not read */
+#define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes of answers that clients have not read yet */
 
 struct controller {
     struct as_journal journal;
@@ -32,17 +32,18 @@ struct controller {
     struct as_log log;
     struct as_loop *loop;
     struct as_channel *channel;
-    struct as_timer heartbeat; /* when it is said again that the loop turns */
-    as_ns heartbeat_interval;  /* how often; 0: it is not */
+    struct as_timer heartbeat; /* the next heartbeat to the supervisor */
+    as_ns heartbeat_interval;  /* 0: none are sent */
     struct as_declared app;
     struct as_reconciler *crew;
     struct as_control_api orders;
     struct as_edge_budgets budgets;
-    struct as_edge *edge;                                   /* for the control API */
-    char token[AS_TOKEN_MAX + 1], host[AS_LISTEN_HOST_MAX]; /* of its door over TCP; "": none */
+    struct as_edge *edge; /* for the control API */
+    char token[AS_TOKEN_MAX + 1],
+        host[AS_LISTEN_HOST_MAX]; /* of the control API over TCP; "": none */
     char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX], cwd[4096];
     struct as_buf copies;     /* folder of the copies of code */
-    struct as_buf gpus, cpus; /* lists */
+    struct as_buf gpus, cpus; /* lists of numbers: "0,1" */
     int code;
 };
 
@@ -69,7 +70,8 @@ static void say(void *ctx, const struct as_ctl_message *m)
 
     as_failpoint_at("say", m->type);
     as_channel_send(c->channel, m);
-    /* at once: who never says it is not watched, so not one that hangs from now on either */
+    /* the first heartbeat is sent at once: without one the supervisor would not notice a hang that
+     * begins now */
     if (m->type == AS_CTL_SERVING && c->heartbeat_interval)
         send_heartbeat(c);
     as_failpoint_at("said", m->type);
@@ -107,7 +109,8 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
     as_failpoint_at("heard", m->type);
 }
 
-/* The supervisor has gone, or hangs. Nothing is lost with us: it starts another one. */
+/* The supervisor has ended or hangs. Nothing is lost with this process: the supervisor starts
+ * another controller. */
 static void on_end(void *ctx)
 {
     struct controller *c = ctx;
@@ -117,7 +120,8 @@ static void on_end(void *ctx)
     as_loop_stop(c->loop);
 }
 
-/* From the beginning, whoever read it before: the offset is shared. */
+/* With pread: the offset of the descriptor is shared with earlier controllers, which have read it.
+ */
 static int read_app(struct controller *c, int fd, struct as_buf *err)
 {
     struct as_buf text;
@@ -138,8 +142,8 @@ static int read_app(struct controller *c, int fd, struct as_buf *err)
     return rc;
 }
 
-/* Starting an interpreter is CPU work: more at once than twice the cores that we may use would only
- * make all of them late. */
+/* The default is twice the cores that this process may use: starting an interpreter is CPU work,
+ * and more starts at once would only delay all of them. */
 static uint32_t max_starting(const struct as_option_set *o)
 {
     uint32_t given = (uint32_t)as_option_u64(o, AS_OPT_MAX_STARTING);
@@ -150,13 +154,13 @@ static uint32_t max_starting(const struct as_option_set *o)
     return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? 2 * (uint32_t)CPU_COUNT(&cpus) : 2;
 }
 
-/* A row's default, in its unit; for rows of whole seconds. */
+/* The default of a key in whole seconds. */
 static as_ns spec_default(enum as_spec_key key)
 {
     return strtoull(as_spec_rows[key].def, NULL, 10) * AS_SEC;
 }
 
-/* The command line's; what a deployment says takes its place (conf/spec_plan.h). */
+/* The command line's policy; the keys of a deployment override it (conf/spec_plan.h). */
 static struct as_plan_policy policy(const struct as_option_set *o)
 {
     as_ns start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT);
@@ -185,7 +189,7 @@ static void on_change(void *ctx)
     as_control_events_changed(c->orders.api.events);
 }
 
-/* As lists, for replicas that take devices of their own. */
+/* Lists the GPUs and CPUs that replicas can be given. */
 static void find_devices(struct controller *c)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -236,7 +240,8 @@ static struct as_reconciler_conf crew_conf(struct controller *c, const struct as
     return conf;
 }
 
-/* The supervisor has looked at the file; it may have changed before we were started anew. */
+/* The supervisor has checked the file, but it may have changed since, before this process was
+ * started again. */
 static void read_token(struct controller *c, const struct as_option_set *o)
 {
     const char *file = as_option_str(o, AS_OPT_CONTROL_TOKEN_FILE);
@@ -253,7 +258,8 @@ static void read_token(struct controller *c, const struct as_option_set *o)
         c->host[0] = 0;
 }
 
-/* Without it the server serves, but nobody can change it: better a new controller. */
+/* A failure ends the process: without the control API nobody could change what is served, and a new
+ * controller may succeed. */
 static void open_control_api(struct controller *c, const struct as_option_set *o,
                              const struct as_controller_fds *fds)
 {
@@ -278,7 +284,7 @@ static void open_control_api(struct controller *c, const struct as_option_set *o
     }
 }
 
-/* Where its workers find the server, and what they need of its folder. */
+/* The paths that workers are given: the link socket, the runtime folder, the copies of code. */
 static void find_paths(struct controller *c, const struct as_option_set *o)
 {
     AS_ASSERT(as_runtime_path(c->link, as_option_str(o, AS_OPT_RUNTIME_DIR),
@@ -310,7 +316,7 @@ static void serve(struct controller *c, const struct as_option_set *o,
     conf = crew_conf(c, o);
     as_reconciler_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
     if (as_control_api_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
-        _exit(AS_EXIT_CODE_FAILED); /* it was told; the next one may fare better */
+        _exit(AS_EXIT_CODE_FAILED); /* it was logged; the next controller may succeed */
     open_control_api(c, o, fds);
     reload = as_reload_new(c->loop, o, &c->orders, &c->app, c->console.fd, &c->log);
     as_loop_run(c->loop);
@@ -337,12 +343,12 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
                         as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
         as_log_event(&c.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
     as_buf_init(&err);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is the supervisor's: it tells us */
+    signal(SIGINT, SIG_IGN); /* the supervisor handles Ctrl-C and sends DRAIN */
     if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
         as_channel_attach(&c.channel, c.loop, fds->control, &ops, &c) < 0) {
         as_log_event(&c.log, AS_LOG_ERROR, "controller_failed", "reason=\"cannot set up: %.*s\"",
                      AS_STR_FMT(as_buf_slice(&err)));
-        _exit(AS_EXIT_CODE_SYSTEM); /* half of it is there: nothing is torn down */
+        _exit(AS_EXIT_CODE_SYSTEM); /* without cleaning up: only some parts exist */
     }
     close(fds->app);
     as_buf_fini(&err);

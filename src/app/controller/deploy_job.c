@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ERRORS_MAX 10u /* told of the whole */
+#define ERRORS_MAX 10u /* errors that are reported of a whole spec */
 
 struct as_deploy_job_description {
-    char *name, *key; /* of the application; what its code depends on */
+    char *name, *key; /* the application's name; key_of when it was described */
     struct as_declared app;
 };
 
@@ -20,15 +20,15 @@ struct as_deploy_job {
     struct as_deploy_job_conf conf;
     struct as_deploy_job_cache *memory;
     struct as_spec *spec;
-    uint32_t next; /* application */
-    bool asked;    /* its code, in this job */
+    uint32_t next; /* index of the application that is processed */
+    bool asked;    /* its code was described in this job */
     struct as_describe_job *describer;
     struct as_deploy_job **self;
     as_deploy_job_done_fn *done;
     void *ctx;
 };
 
-/* --- what is known of code --- */
+/* --- the cache of descriptions --- */
 
 static void free_description(struct as_deploy_job_description *k)
 {
@@ -45,14 +45,15 @@ void as_deploy_job_cache_fini(struct as_deploy_job_cache *m)
     *m = (struct as_deploy_job_cache){0};
 }
 
-/* With its length: it may be anything. */
+/* With its length, since the word may contain any character. */
 static void put_word(struct as_buf *b, const char *word)
 {
     as_buf_printf(b, "%zu:%s", word ? strlen(word) : 0, word ? word : "");
 }
 
-/* Another key: the code may say something else. Of files that are used as they are a change is told
- * by `version`; what was copied is known by its name. */
+/* All that the description of an application's code depends on: with another key, it may be another
+ * one. Files that are used in place (`code: live`) change with `version`; a copy has its own name.
+ */
 static char *key_of(const struct as_spec_object *app)
 {
     struct as_buf b;
@@ -101,7 +102,7 @@ static void cache_description(struct as_deploy_job_cache *m, const struct as_spe
     k->app = *code;
 }
 
-/* What is served no longer is not remembered. */
+/* Drops the descriptions of applications that the spec does not have. */
 static void drop_unserved(struct as_deploy_job_cache *m, const struct as_spec *s)
 {
     uint32_t kept = 0;
@@ -115,7 +116,7 @@ static void drop_unserved(struct as_deploy_job_cache *m, const struct as_spec *s
     m->n = kept;
 }
 
-/* --- the way --- */
+/* --- the job --- */
 
 static void free_job(struct as_deploy_job *j)
 {
@@ -235,7 +236,7 @@ static struct as_spec_object *application(const struct as_deploy_job *j)
     return as_spec_object(j->spec->file, AS_SPEC_FILE_APPLICATIONS, j->next);
 }
 
-/* What was said of the application as it is written now, or NULL. */
+/* The cached description of the current application, if its key is the same, or NULL. */
 static const struct as_deploy_job_description *
 find_current_description(const struct as_deploy_job *j)
 {
@@ -277,14 +278,14 @@ static void on_described(void *ctx, struct as_declared *code, struct as_str why)
     if (code->n)
         cache_description(j->memory, application(j), code);
     else
-        as_declared_fini(code); /* what it was asked to leave out, since it is known */
+        as_declared_fini(code); /* empty: the code is the copy whose description is cached */
     if (!find_current_description(j))
-        fail(j, AS_STR("the worker described no model"));
+        fail(j, AS_STR("the code declares no model"));
     else
         process_next(j);
 }
 
-/* It is under way, or it was the end. */
+/* Starts to describe the code of the current application; a failure ends the job. */
 static void describe_next(struct as_deploy_job *j)
 {
     const struct as_deploy_job_description *k = find_current_description(j);
@@ -314,8 +315,8 @@ static bool has_copy(const struct as_deploy_job *j, const char *code)
     return has;
 }
 
-/* Files that are copied may have changed, whatever was said of them before; and a copy that is
- * named may be gone, which who asks for it is told. */
+/* The cached description is valid. It is not for files that will be copied, since they may have
+ * changed, nor for a named copy that does not exist any more: describing it gives the error. */
 static bool is_known(const struct as_deploy_job *j)
 {
     const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
@@ -325,7 +326,8 @@ static bool is_known(const struct as_deploy_job *j)
     return same && find_current_description(j);
 }
 
-/* The next application gets what its code says. False: the code has to be asked first. */
+/* Adds what the code declares to the current application. *ret_described false: the code must be
+ * described first. */
 static int overlay_application(struct as_deploy_job *j, bool *ret_known, struct as_buf *err)
 {
     struct as_spec_object *app = application(j);
@@ -393,7 +395,7 @@ void as_deploy_job_stop(struct as_deploy_job *j)
     free_job(j);
 }
 
-/* --- what it changes --- */
+/* --- differences between two specs --- */
 
 struct changes {
     struct as_buf *json;

@@ -15,7 +15,7 @@ const struct as_spec_limits as_desired_state_limits = {.bytes = AS_STORE_SPEC_MA
                                                        .deployments = UINT32_MAX,
                                                        .errors = 1};
 
-/* --- numbers that were set --- */
+/* --- numbers of replicas set by `scale` --- */
 
 static void free_scales(struct as_desired_state_scale *scales, uint32_t n)
 {
@@ -31,7 +31,7 @@ static void add_scale(struct as_desired_state_scale **scales, uint32_t *n, struc
     (*scales)[(*n)++] = (struct as_desired_state_scale){as_str_dup(deployment), replicas};
 }
 
-/* The deployment's num_replicas, whichever its application is; -1: there is no such deployment. */
+/* The deployment's num_replicas in the file; -1: there is no such deployment. */
 static int64_t declared_replicas(const struct as_spec *s, struct as_str deployment)
 {
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
@@ -45,8 +45,8 @@ static int64_t declared_replicas(const struct as_spec *s, struct as_str deployme
     return -1;
 }
 
-/* Those that count on with another text, and what the change sets. One that is what the text says
- * anyway is none. */
+/* The numbers that stay valid with the file `to`, and the one that the change sets. A number equal
+ * to num_replicas of the file is dropped. */
 static void update_scales(const struct as_desired_state *d, const struct as_spec *to,
                           const struct as_desired_state_change *change,
                           struct as_desired_state_scale **ret_all, uint32_t *ret_n)
@@ -112,8 +112,9 @@ int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generatio
     return n;
 }
 
-/* --- kept --- */
+/* --- generations --- */
 
+/* Makes this generation the newest; takes over s and scales. */
 static void take(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
                  struct as_desired_state_scale *scales, uint32_t n_scales)
 {
@@ -125,7 +126,7 @@ static void take(struct as_desired_state *d, uint64_t generation, struct as_spec
     d->generation = generation;
 }
 
-/* The newest one. */
+/* Loads the newest generation from the store. */
 static int load_newest(struct as_desired_state *d, struct as_buf *err)
 {
     struct as_store_entry e;
@@ -182,7 +183,7 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
         rc = load_newest(d, err);
     if (stored && rc == 0)
         return 0;
-    /* better what it was started with than nothing */
+    /* a store that cannot be read: serve what the server was started with */
     as_store_close(d->store);
     d->store = NULL;
     if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
@@ -224,10 +225,10 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / (int64_t)AS_MS;
 }
 
-/* --- what a generation changes --- */
+/* --- the changes of a generation --- */
 
 struct changes {
-    struct as_store_change *all; /* texts of keys are ours */
+    struct as_store_change *all; /* owns the texts of `keys` */
     uint32_t n;
 };
 
@@ -257,7 +258,7 @@ static void add_spec_change(void *ctx, const struct as_spec_change *c)
         add_change(ctx, c->application, c->deployment, steps[c->step], c->keys);
 }
 
-/* An order about the number alone: the texts are the same. */
+/* For a change of the number of replicas alone: the texts are the same. */
 static void add_scale_change(const struct as_desired_state *d,
                              const struct as_desired_state_change *change, struct changes *c)
 {
@@ -292,7 +293,7 @@ int64_t as_desired_state_start_time(const struct as_desired_state *d)
     return rc ? now_ms() : st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / (int64_t)AS_MS;
 }
 
-/* The first change of a server that `run` started: what it began with is generation 1. */
+/* For the first change of a server of `run`: stores generation 1, with which it began. */
 static int create_store(struct as_desired_state *d, struct as_buf *err)
 {
     struct as_store_entry e = {.cause = AS_STR("run"),
@@ -380,9 +381,9 @@ int as_desired_state_load(struct as_desired_state *d, uint64_t generation, struc
     return rc < 0 ? rc : as_spec_parse(ret_s, &as_desired_state_limits, AS_STORE_FILE, e.spec, err);
 }
 
-/* --- other texts --- */
+/* --- texts --- */
 
-/* Only what was said: a default that is spelled out would take the place of a server's option. */
+/* Without defaults: a default in the text would override an option of the server. */
 void as_desired_state_write(const struct as_spec *s, struct as_buf *text)
 {
     as_spec_json(s->file, false, text);
@@ -450,8 +451,7 @@ int as_desired_state_write_without(struct as_desired_state *d, struct as_str app
     return rc;
 }
 
-/* Another object in the place of one that a list has. Only for what is printed next: it stays the
- * other spec's. */
+/* Replaces an object of a list by one that another spec owns; only for printing the list. */
 static void swap_object(const struct as_spec_object *o, enum as_spec_key list,
                         const struct as_spec_object *old, struct as_spec_object *new)
 {
@@ -463,7 +463,7 @@ static void swap_object(const struct as_spec_object *o, enum as_spec_key list,
     }
 }
 
-/* `app` of s goes back to what `then` has, with the numbers of replicas of now. */
+/* Replaces the application by its earlier state `then`, with the present numbers of replicas. */
 static void swap_application(struct as_spec *s, const struct as_spec_object *app,
                              struct as_spec_object *then)
 {

@@ -1,4 +1,5 @@
-/* The dispatcher process: wiring of loops, fleet, edges, status page and control socket. */
+/* The dispatcher process: sets up and tears down the loops, the fleet, the edges, the status page
+ * and the control socket. */
 #include "app/dispatcher/dispatcher.h"
 
 #include "app/options/conf.h"
@@ -20,7 +21,7 @@ static void set_join_token(struct as_dispatcher *d)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1];
 
-    /* a server without it still serves: only workers that others start cannot join */
+    /* without the token only workers that others start cannot join */
     if (as_runtime_read_token(as_option_str(d->opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(d->opts, AS_OPT_PORT), token))
         as_log_event(&d->log, AS_LOG_WARN, "no_join_token", "reason=\"only our own workers join\"");
@@ -28,7 +29,7 @@ static void set_join_token(struct as_dispatcher *d)
         as_fleet_set_join_token(d->fleet, as_str_of(token));
 }
 
-/* Lane 0 has the dispatch loop, which is there already: with one thread nothing crosses. */
+/* Lane 0 uses the dispatch loop, which exists already; with --threads 1 it is the only one. */
 static int set_up_lanes(struct as_dispatcher *d)
 {
     struct as_edge_conf conf = as_conf_edge(d->opts);
@@ -55,7 +56,7 @@ static int set_up_lanes(struct as_dispatcher *d)
     return 0;
 }
 
-/* An edge of its own, so that clients, however many, do not keep workers out. */
+/* The management service has an edge of its own, so that no number of clients keeps workers out. */
 static int set_up_management(struct as_dispatcher *d)
 {
     struct as_edge_conf conf = as_conf_management(d->opts);
@@ -63,7 +64,8 @@ static int set_up_management(struct as_dispatcher *d)
     struct as_buf err;
 
     as_buf_init(&err);
-    /* the supervisor has looked at it; it may have changed before we were started anew */
+    /* the supervisor has checked the file, but it may have changed since, before this process was
+     * started again */
     if (file[0] && as_token_read(file, d->token, &err) < 0)
         as_log_event(&d->log, AS_LOG_ERROR, "no_management_token",
                      "reason=\"%.*s\" action=\"calls over TCP are refused\"",
@@ -76,8 +78,8 @@ static int set_up_management(struct as_dispatcher *d)
     return 0;
 }
 
-/* The order matters where one part is handed to the next; nothing runs before the loops do. What
- * fails here ends the process: there is nothing to take down for anybody. */
+/* The order matters where a part needs an earlier one; nothing runs before the loops do. A failure
+ * ends the process without a teardown. */
 static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
 {
     struct as_fleet_conf conf = as_conf_fleet(d->opts);
@@ -112,8 +114,8 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-/* Lanes before the fleet: an edge's client handle must be closed before the fleet goes. Closing is
- * asynchronous, and as_loop_free runs a loop until it is done. */
+/* Lanes come before the fleet, since the fleet's handle of an edge must be closed before the fleet
+ * is freed. Closing is asynchronous; as_loop_free runs a loop until all is closed. */
 static void tear_down(struct as_dispatcher *d)
 {
     for (uint32_t i = 1; i < d->n_lanes; i++) {
@@ -141,7 +143,7 @@ static void tear_down(struct as_dispatcher *d)
     free(d->lanes);
 }
 
-/* The supervisor has its own copies: closing ours refuses nobody. */
+/* The supervisor has copies of the listeners, so closing these refuses no client. */
 static void close_listeners(const struct as_dispatcher *d)
 {
     const struct as_dispatcher_fds *fds = d->fds;
@@ -168,14 +170,14 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
         as_log_event(&d.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
     (void)as_prompt_set_slice(AS_PROMPT_SLICE);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which drains us */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the supervisor, which sends DRAIN */
     d.n_lanes = (uint32_t)as_option_u64(opts, AS_OPT_THREADS);
     d.lanes = as_xalloc(d.n_lanes * sizeof(*d.lanes));
     d.budgets = as_conf_budgets(opts);
     if (set_up(&d, fds)) {
         as_log_event(&d.log, AS_LOG_ERROR, "dispatcher_failed",
                      "reason=\"cannot set up its loops: %s\"", strerror(errno));
-        _exit(AS_EXIT_SYSTEM); /* half of it is there: nothing is torn down */
+        _exit(AS_EXIT_SYSTEM); /* without a teardown: only some parts exist */
     }
     for (uint32_t i = 1; i < d.n_lanes; i++) {
         if (pthread_create(&d.lanes[i].thread, NULL, run_lane, &d.lanes[i])) {
@@ -183,7 +185,7 @@ int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatc
             _exit(AS_EXIT_SYSTEM); /* other lanes may run by now */
         }
     }
-    /* before the loop runs: the socket is empty, it cannot wait */
+    /* before the loop runs: the socket is empty, so the message is sent at once */
     as_dispatcher_send_text(&d, AS_CTL_SERVING, AS_STR(""), AS_STR(""), AS_STR(""));
     as_dispatcher_start_heartbeat(&d);
     as_loop_run(d.lanes[0].loop);

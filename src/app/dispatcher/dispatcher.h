@@ -1,7 +1,7 @@
 /* app/dispatcher/dispatcher.h — the process that owns every client connection.
  *
- * Started by the supervisor only, with its listeners and one end of the control socket inherited.
- * All descriptors are non-blocking and close-on-exec; the function owns them.
+ * Only the supervisor starts it. It inherits its listeners and one end of the control socket. All
+ * descriptors are non-blocking and close-on-exec; as_dispatcher_main owns them.
  */
 #ifndef AS_APP_DISPATCHER_H
 #define AS_APP_DISPATCHER_H
@@ -22,10 +22,10 @@ struct as_dispatcher_fds {
     int log;     /* for log lines */
 };
 
-/* Serves until DRAIN is done (exit code 0) or the control socket ends: then kills the process
- * groups of all workers it was told of. Returns the exit code of the process. Limits that the
- * options leave to us (0: max-inflight-bytes, max-connections) are already resolved; join-token is
- * read with as_runtime_read_token(--runtime-dir, --port), which are both set. */
+/* Serves until a drain is done (exit code 0), or until the control socket ends: then it kills the
+ * process groups of all workers that it knows. Returns the exit code of the process. opts: limits
+ * with an automatic value (max-inflight-bytes, max-connections, …) are resolved by the caller;
+ * --runtime-dir and --port are set. */
 int as_dispatcher_main(const struct as_option_set *opts, const struct as_dispatcher_fds *fds);
 
 #endif

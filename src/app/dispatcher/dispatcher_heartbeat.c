@@ -1,4 +1,4 @@
-/* That the dispatcher's loops turn, for the supervisor. */
+/* The heartbeat: tells the supervisor that the loops of all lanes turn. */
 #include "app/dispatcher/dispatcher_internal.h"
 #include "core/replicas/heartbeat.h"
 
@@ -20,13 +20,13 @@ static void send_heartbeat(struct as_dispatcher *d)
         as_dispatcher_send(d, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
 }
 
-/* All have turned since they were asked: that is said, and they are asked again. */
+/* If all lanes have turned since the last letter, sends a heartbeat and posts the next letter. */
 static void on_beat(struct as_timer *t)
 {
     struct as_dispatcher *d = AS_CONTAINER(t, struct as_dispatcher, heartbeat);
 
     if (d->phase == AS_DISPATCHER_STOPPING)
-        return; /* what is posted to a lane now may not be opened any more */
+        return; /* a letter that is posted now might not be opened any more */
     as_timer_set(t, as_loop_now(d->lanes[0].loop) +
                         as_heartbeat_interval(as_option_ns(d->opts, AS_OPT_HEARTBEAT_TIMEOUT)));
     if (d->n_lanes_pending)
@@ -40,7 +40,8 @@ static void on_beat(struct as_timer *t)
 void as_dispatcher_start_heartbeat(struct as_dispatcher *d)
 {
     as_timer_init(&d->heartbeat, d->lanes[0].loop, on_beat);
-    /* at once: who never says it is not watched, so not one that hangs from now on either */
+    /* the first heartbeat is sent at once: without one the supervisor would not notice a hang that
+     * begins now */
     if (as_option_ns(d->opts, AS_OPT_HEARTBEAT_TIMEOUT))
         on_beat(&d->heartbeat);
 }

@@ -1,8 +1,8 @@
-/* app/dispatcher/dispatcher_internal.h — the insides of the dispatcher process; only its own files
- * include this.
+/* app/dispatcher/dispatcher_internal.h — the dispatcher process, for its own files only.
  *
- * dispatcher.c sets it up and takes it down, dispatcher_word.c hears the supervisor and tells it,
- * dispatcher_end.c drains and stops the loops, dispatcher_beat.c says that they turn.
+ * dispatcher.c sets the process up and tears it down, dispatcher_messages.c exchanges messages with
+ * the supervisor, dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports
+ * that they turn.
  */
 #ifndef AS_APP_DISPATCHER_OWN_H
 #define AS_APP_DISPATCHER_OWN_H
@@ -23,102 +23,105 @@
 
 struct as_dispatcher;
 
-struct as_client_lane { /* one loop with its thread and its clients */
+struct as_client_lane { /* an event loop with its thread and its clients; lane 0 has the main thread
+                         */
     struct as_dispatcher *d;
     struct as_loop *loop;
     struct as_edge *edge;
-    /* to this loop and back to the dispatch loop; one each, since a drain that takes too long is
-     * overtaken by the stop */
+    /* letters to this loop and back to lane 0; each has its own, since a stop may follow while a
+     * slow drain is still under way */
     struct as_letter listen, announce_end, drain, drained, cancel_unanswered, stop, stopped;
-    struct as_letter turn, turned;
-    int grpc[AS_DISPATCHER_LISTENERS]; /* its own duplicates, until it listens */
-    int handover_in, handover_out;     /* its own, until it adopts, or drains; -1: none */
+    struct as_letter turn, turned;     /* for the heartbeat */
+    int grpc[AS_DISPATCHER_LISTENERS]; /* duplicates of the listeners, until it listens on them */
+    int handover_in, handover_out; /* duplicates, until it adopts clients, or drains; -1: none */
     pthread_t thread;
 };
 
-/* forward only */
+/* only moves forward */
 enum as_dispatcher_phase {
     AS_DISPATCHER_SERVING,
-    AS_DISPATCHER_SHUTDOWN_DELAY, /* serves on, but says that it is not ready: --shutdown-delay */
+    AS_DISPATCHER_SHUTDOWN_DELAY, /* still serves, but is not ready: --shutdown-delay */
     AS_DISPATCHER_DRAINING,
-    AS_DISPATCHER_ABORTING, /* the drain has run out of time: what is unanswered is told so */
+    AS_DISPATCHER_ABORTING, /* --drain-timeout has passed: open requests get an error */
     AS_DISPATCHER_STOPPING
 };
 
-/* Everything here is the dispatch loop's, but for what is said to be atomic in its own header
- * (budgets, the fleet's flags). Other lanes hear and tell by letters. */
+/* Used on the loop of lane 0 only, except for members that are atomic by their own headers
+ * (budgets, the fleet's flags). Other lanes communicate by letters. */
 struct as_dispatcher {
     const struct as_option_set *opts;
     struct as_journal journal;
     struct as_console_shared console;
     struct as_log log;
     struct as_client_lane *lanes;
-    uint32_t n_lanes, n_drained, n_stopped; /* lanes that are that far */
-    struct as_edge *management; /* on lane 0's loop; serves until the workers are let go */
+    uint32_t n_lanes, n_drained, n_stopped; /* how many lanes there are, are drained, are stopped */
+    struct as_edge *management; /* on lane 0's loop; serves until the workers are released */
     char token[AS_TOKEN_MAX + 1];
     struct as_fleet *fleet;
     struct as_edge_budgets budgets;
     struct as_status_page board;
-    struct as_shm *shm; /* of clients, for all lanes; NULL: not allowed */
+    struct as_shm *shm; /* shared memory of clients, for all lanes; NULL: not allowed */
     struct as_status_listener *status;
-    struct as_sock control;
-    struct as_outbox out;        /* what the supervisor is to hear */
-    bool out_full;               /* it has been logged that messages are lost */
-    struct as_timer end_timer;   /* the next step of an end */
-    struct as_timer heartbeat;   /* when it is said again that all loops turn */
-    uint32_t n_lanes_pending;    /* lanes that were asked to turn, and have not yet */
-    struct as_timer admit_timer; /* the longest that clients wait for workers to come back */
-    uint32_t awaited;            /* workers that are expected back: ours … */
-    uint32_t foreign;            /* … and others, of the dispatcher that we relieve */
-    bool told, open;             /* workers, clients are let in */
-    bool replaces_other;         /* another dispatcher, which serves until we do */
-    bool yielding;               /* another dispatcher has the workers' door */
-    bool closed;                 /* the inherited listeners for clients */
-    int handover_in,
-        handover_out; /* sockets by which clients come from the dispatcher that we relieve, and
-            go to the one that replaces_other us: edge/conn/connection_handover.h; -1: none */
+    struct as_sock control;      /* to the supervisor */
+    struct as_outbox out;        /* messages that the supervisor has not read yet */
+    bool out_full;               /* it was logged that messages are lost */
+    struct as_timer end_timer;   /* the next step of the shutdown */
+    struct as_timer heartbeat;   /* the next heartbeat to the supervisor */
+    uint32_t n_lanes_pending;    /* lanes that have not turned since the last heartbeat */
+    struct as_timer admit_timer; /* the longest time that clients wait for workers to come back */
+    uint32_t awaited;            /* workers that are expected to come back … */
+    uint32_t foreign;            /* … and workers that others started, of the former dispatcher */
+    bool told, open;
+    bool replaces_other; /* a former dispatcher serves until this one does */
+    bool yielding;       /* a new dispatcher accepts the workers */
+    bool closed;         /* the inherited listeners for clients */
+    /* Sockets over which client connections come from the former dispatcher, and go to the next
+     * one: edge/conn/connection_handover.h. -1: none. */
+    int handover_in, handover_out;
     const struct as_dispatcher_fds *fds;
     uv_signal_t sigterm;
     enum as_dispatcher_phase phase;
     int exit_code;
 };
 
-/* Opened by `open` on the loop of `to`. A letter must be under way only once: a second drain or
- * stop is caught by the phase before. */
+/* Posts a letter; `open` is called with it on the loop of `to`. A letter must not be posted again
+ * before it was opened: d->phase prevents a second drain or stop. */
 void as_client_lane_post(struct as_client_lane *to, struct as_letter *letter,
                          void (*open)(struct as_letter *, void *));
 
-/* --- dispatcher_word.c --- */
+/* --- dispatcher_messages.c --- */
 
-/* For as_simple_start_handover. */
+/* Tells the next dispatcher, through the supervisor, how many requests of the worker remain here;
+ * for as_simple_start_handover. */
 void as_dispatcher_send_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n);
-/* *fd becomes `next`; what it was is closed. */
+/* Closes *fd, if it is one, and sets it to `next`. */
 void as_dispatcher_replace_fd(int *fd, int next);
 extern const struct as_fleet_ops as_dispatcher_fleet_ops; /* ctx: the dispatcher */
 void as_dispatcher_on_control(struct as_sock *s, int events);
 void as_dispatcher_on_admit_timeout(struct as_timer *t);
-/* A supervisor that reads nothing (stopped, thrashing) does not stop us from serving, so what it
- * should hear waits. A full outbox loses the newest: READY and KILL are about processes that it
- * would then have to find out about by its own timeouts, but clients are still answered. */
+/* Sends a message to the supervisor. Messages wait in the outbox while the supervisor does not read
+ * (it is stopped, or the machine thrashes), so that serving continues. A full outbox loses the
+ * newest messages: the supervisor then learns of READY and KILL only by its own timeouts. */
 void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m);
 void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, struct as_str replica,
                              struct as_str token, struct as_str text);
 
-/* --- dispatcher_beat.c --- */
+/* --- dispatcher_heartbeat.c --- */
 
-/* Behind SERVING, at intervals, for as long as each lane turns: a server of which one hangs looks
- * well to most of its clients. */
+/* Call it after SERVING was sent. Sends a heartbeat at intervals, as long as the loop of every lane
+ * turns: most clients would not notice a single lane that hangs. */
 void as_dispatcher_start_heartbeat(struct as_dispatcher *d);
 
-/* --- dispatcher_end.c --- */
+/* --- dispatcher_shutdown.c --- */
 
-/* The server is to end: readiness turns, and after --shutdown-delay it drains. */
+/* Begins the shutdown: readiness turns off, and the drain begins after --shutdown-delay. */
 void as_dispatcher_shutdown(struct as_dispatcher *d);
-/* Clients first: new ones are refused, those that are there finish. The workers are told when no
- * request can come any more. Again: nothing happens. */
+/* Drains: new clients are refused, open requests finish, and then, when no request can come any
+ * more, the workers are released. Does nothing if it has begun already. */
 void as_dispatcher_drain(struct as_dispatcher *d);
 void as_dispatcher_on_end_timer(struct as_timer *t);
-/* Ours go as soon as every loop has its own: when the loops close theirs, clients are refused. */
+/* Closes the inherited listeners, once every lane has duplicates: clients are refused when the
+ * lanes close those. */
 void as_dispatcher_close_listeners(struct as_dispatcher *d);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the supervisor says to the dispatcher, and is told. */
+/* Messages between the supervisor and the dispatcher. */
 #include "app/dispatcher/dispatcher_internal.h"
 #include "ctl/message/replica_facts.h"
 #include "io/process/proc.h"
@@ -19,12 +19,13 @@ void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m)
     int err;
 
     if (d->control.closing || !d->control.events)
-        return; /* it is gone, and the end of the socket has been read */
+        return; /* the supervisor has ended: the end of the socket was read */
     err = as_outbox_send(&d->out, d->control.fd, m);
     if (err == AS_EFULL && !d->out_full)
-        as_log_event(&d->log, AS_LOG_ERROR, "supervisor_hangs",
-                     "lost=%s waiting_bytes=%zu action=\"serving goes on; later ones too\"",
-                     as_ctl_type_name(m->type), d->out.wait.n);
+        as_log_event(
+            &d->log, AS_LOG_ERROR, "supervisor_hangs",
+            "lost=%s waiting_bytes=%zu action=\"serving continues; later messages are lost, too\"",
+            as_ctl_type_name(m->type), d->out.wait.n);
     d->out_full = err == AS_EFULL;
     watch_control(d);
 }
@@ -36,14 +37,14 @@ void as_dispatcher_send_text(struct as_dispatcher *d, enum as_ctl_type type, str
                               .type = type, .replica = replica, .token = token, .text = text});
 }
 
-/* --- who is let in --- */
+/* --- admitting clients and workers --- */
 
 static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, listen);
 
     for (uint32_t k = 0; k < l->d->fds->n_grpc; k++) {
-        /* a loop that serves nobody: better a new process, which may find what this one lacks */
+        /* a lane without listeners would serve no client: end, so that a new process may succeed */
         if (l->grpc[k] < 0 || as_edge_listen(l->edge, l->grpc[k]))
             as_fatal_system("a listener for clients", errno);
         close(l->grpc[k]);
@@ -53,8 +54,8 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
     l->handover_in = -1;
 }
 
-/* A duplicate for each lane: closing one says nothing to the others, and the kernel gives each new
- * client to whichever loop accepts first. */
+/* Each lane gets a duplicate of each listener, which it can close on its own. The kernel gives a
+ * new client to the loop that accepts first. */
 static void admit_clients(struct as_dispatcher *d)
 {
     as_timer_set(&d->admit_timer, AS_NEVER);
@@ -76,7 +77,7 @@ static void admit_clients(struct as_dispatcher *d)
         as_dispatcher_send_text(d, AS_CTL_OPENED, AS_STR(""), AS_STR(""), AS_STR(""));
 }
 
-/* Those who are back serve; models of the others are unknown until they come. */
+/* The workers that have come back serve; models of the others are unknown until they come, too. */
 void as_dispatcher_on_admit_timeout(struct as_timer *t)
 {
     admit_clients(AS_CONTAINER(t, struct as_dispatcher, admit_timer));
@@ -88,7 +89,8 @@ static void admit_clients_if_ready(struct as_dispatcher *d)
         admit_clients(d);
 }
 
-/* Their own word counts for more than ours: one that died is not awaited any more. */
+/* Counts the workers that are expected back, from the states that the supervisor reports: a worker
+ * that has died meanwhile is not expected any more. */
 static void count_awaited(struct as_dispatcher *d)
 {
     const char *lost = as_ctl_state_name(AS_CTL_LOST_STATE);
@@ -101,9 +103,9 @@ static void count_awaited(struct as_dispatcher *d)
     d->awaited = d->told ? AS_MIN(d->awaited, n) : n;
 }
 
-/* All tokens are known now: nobody of ours is refused. After a restart of the dispatcher clients
- * wait in the listeners' backlog until the workers that were there before are back, or their
- * models would be unknown for a moment. */
+/* All tokens are known by now, so that no worker of this server is refused. After a restart of the
+ * dispatcher clients wait in the listeners' backlog until the former workers are back; otherwise
+ * their models would be unknown for a moment. */
 static void admit_workers(struct as_dispatcher *d)
 {
     if (as_fleet_listen(d->fleet, d->fds->link))
@@ -123,7 +125,9 @@ void as_dispatcher_replace_fd(int *fd, int next)
     *fd = next;
 }
 
-/* Clients come later when workers are awaited; how long that may take is told, too. */
+/* TOLD: the supervisor has sent all that a new dispatcher must know. Clients are admitted when the
+ * expected workers are back, or after --handshake-timeout; a dispatcher that replaces another one
+ * has no such timeout. */
 static void told(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
     if (!d->told) {
@@ -147,7 +151,7 @@ static void send_legacy_worker(void *dispatcher, const struct as_simple_saved_re
     m.id = l->epoch;
     if (l->address.n <= AS_CTL_NAME_MAX && l->encoded.n <= AS_CTL_TEXT_MAX)
         as_dispatcher_send(dispatcher, &m);
-    /* else it registers anew when nobody knows it at its next heartbeat */
+    /* a worker that is too large for a message registers again at its next heartbeat */
 }
 
 void as_dispatcher_send_fewer(void *dispatcher, struct as_str worker, uint64_t epoch, uint32_t n)
@@ -168,8 +172,8 @@ static void adopt_legacy_worker(struct as_dispatcher *d, const struct as_ctl_mes
                      AS_STR_FMT(m->replica), as_log_quote(quoted, sizeof(quoted), as_str_of(why)));
 }
 
-/* Another dispatcher has the same listeners, and serves as soon as the workers are there. Those
- * that cannot serve two dispatchers come when we have ended. */
+/* YIELD: a new dispatcher with the same listeners serves as soon as it has the workers. Workers
+ * that cannot serve two dispatchers go to it when this one has ended. */
 static void yield_workers(struct as_dispatcher *d)
 {
     struct as_ctl_message m = {.type = AS_CTL_MOVED};
@@ -188,7 +192,7 @@ static void yield_workers(struct as_dispatcher *d)
         as_dispatcher_drain(d);
 }
 
-/* Our parent is gone: nothing of ours may outlive it. */
+/* The supervisor has died: kills all workers, which must not outlive it, and ends. */
 static void on_supervisor_gone(struct as_dispatcher *d)
 {
     as_log_event(&d->log, AS_LOG_ERROR, "supervisor_gone", "action=\"workers are killed\"");
@@ -196,9 +200,9 @@ static void on_supervisor_gone(struct as_dispatcher *d)
     {
         struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
-        as_proc_kill_group(p->pidfd, (pid_t)p->pid); /* also what a worker has forked */
+        as_proc_kill_group(p->pidfd, (pid_t)p->pid); /* with the processes that a worker forked */
     }
-    /* no tidying up: connections end with us, and nobody waits for an exit code */
+    /* without cleaning up: connections end with the process, and nobody waits for its exit code */
     _exit(1);
 }
 
@@ -213,7 +217,7 @@ static void on_answer(void *ctx, struct as_str replica, struct as_str token, uin
     as_dispatcher_send(ctx, &m);
 }
 
-/* `fd` came with it, or is -1; only two messages have one. */
+/* fd: the descriptor that came with the message, or -1; only TOLD and YIELD have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
     struct as_replica_slot_facts facts;
@@ -222,7 +226,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     struct as_str body;
 
     switch (m->type) {
-    /* each is harmless when it is repeated: a supervisor tells a new dispatcher everything */
+    /* each message may be repeated: the supervisor sends everything to a new dispatcher */
     case AS_CTL_TOKEN:
         as_fleet_add_process(d->fleet, m->token, m->replica, m->deployment);
         break;
@@ -301,7 +305,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_DRAIN:
         as_dispatcher_shutdown(d);
         break;
-    /* ours to say, not to hear: a supervisor of another version */
+    /* a message that the dispatcher only sends: the supervisor is of another version */
     default:
         as_log_event(&d->log, AS_LOG_WARN, "control_unexpected", "message=%s",
                      as_ctl_type_name(m->type));
@@ -316,12 +320,12 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
     int err, fd;
 
     if (events & UV_WRITABLE) {
-        as_outbox_flush(&d->out, s->fd); /* its end shows below */
+        as_outbox_flush(&d->out, s->fd); /* an end of the socket is noticed below */
         watch_control(d);
     }
     while ((err = as_ctl_receive_fd(s->fd, buf, &m, &fd)) != AS_EAGAIN) {
         if (err == AS_EOF) {
-            /* while draining it may go first: its last word was to end */
+            /* during the drain the supervisor, which has asked for it, may end first */
             if (d->phase == AS_DISPATCHER_SERVING)
                 on_supervisor_gone(d);
             as_sock_watch(s, 0);
@@ -341,7 +345,7 @@ static void on_ready(void *ctx, struct as_str replica, struct as_str token, stru
     struct as_dispatcher *d = ctx;
 
     as_dispatcher_send_text(d, AS_CTL_READY, replica, token, models);
-    /* any READY counts: which replica it is does not matter for the moment when models are known */
+    /* any replica counts: only the number of workers that are back matters here */
     if (token.n && d->awaited)
         d->awaited--;
     else if (!token.n && d->foreign)

@@ -1,11 +1,11 @@
-/* The end: drain, then stop every lane, then the links, then the loops. */
+/* The shutdown: drain, then stop every lane, then the links, then the loops. */
 #include "app/dispatcher/dispatcher_internal.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-/* From --drain-timeout on clients may take the answers that say so. The supervisor kills us if we
- * are not gone DRAIN_MARGIN (2 s, ctl/supervise/supervisor.c) after it. */
+/* How long clients may receive error answers after --drain-timeout. The supervisor kills this
+ * process DRAIN_MARGIN (2 s, ctl/supervise/supervisor.c) after --drain-timeout. */
 #define ABORT_TIME AS_SEC
 
 void as_client_lane_post(struct as_client_lane *to, struct as_letter *letter,
@@ -15,27 +15,26 @@ void as_client_lane_post(struct as_client_lane *to, struct as_letter *letter,
     as_mbox_post(as_edge_mailbox(to->edge), letter);
 }
 
-/* The last letter: nothing is posted to this lane any more. */
+/* The last letter to a lane. */
 static void open_halt(struct as_letter *letter, void *to AS_UNUSED)
 {
     as_loop_stop(AS_CONTAINER(letter, struct as_client_lane, stop)->loop);
 }
 
-/* Dispatch loop, once per lane. */
+/* On the loop of lane 0, once for each lane. */
 static void open_stopped(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_dispatcher *d = AS_CONTAINER(letter, struct as_client_lane, stopped)->d;
 
     if (++d->n_stopped < d->n_lanes)
         return;
-    /* no connection is left: what workers still hold is released, and told before the halt */
+    /* no connection is left: the fleet releases what workers still hold before the loops halt */
     as_fleet_stop(d->fleet);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_client_lane_post(&d->lanes[i], &d->lanes[i].stop, open_halt);
 }
 
-/* The lane's own loop: its connections are closed there, calls in flight become cancels to the
- * fleet. */
+/* On the lane's own loop: closes its connections; calls in flight are cancelled at the fleet. */
 static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_client_lane *l = AS_CONTAINER(letter, struct as_client_lane, stop);
@@ -46,15 +45,15 @@ static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
     as_client_lane_post(&l->d->lanes[0], &l->stopped, open_stopped);
 }
 
-/* Also from a drain that has run out of time: letters of the drain may still be under way, and stay
- * harmless. */
+/* Stops all lanes. Letters of a drain that has run out of time may still be under way; they do
+ * nothing then. */
 static void stop(struct as_dispatcher *d, int exit_code)
 {
     if (d->phase == AS_DISPATCHER_STOPPING)
         return;
     d->phase = AS_DISPATCHER_STOPPING;
     d->exit_code = exit_code;
-    /* it must not fire into what is being taken down */
+    /* it must not fire during the teardown */
     as_timer_set(&d->end_timer, AS_NEVER);
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_client_lane_post(&d->lanes[i], &d->lanes[i].stop, open_stop);
@@ -64,21 +63,21 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_dispatcher *d = AS_CONTAINER(letter, struct as_client_lane, drained)->d;
 
-    /* a lane that drains only when all are stopped counts no more */
+    /* a lane may report its drain after the stop has begun */
     if (d->phase == AS_DISPATCHER_STOPPING || ++d->n_drained < d->n_lanes)
         return;
     if (d->phase == AS_DISPATCHER_ABORTING) {
         stop(d, 0);
         return;
     }
-    if (!d->yielding) /* else they serve another dispatcher */
+    if (!d->yielding) /* else the workers serve another dispatcher */
         as_fleet_drain(d->fleet);
     as_dispatcher_send_text(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
     as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
     stop(d, 0);
 }
 
-/* On the lane's loop: every connection of it is closed. */
+/* On the lane's loop, when all of its connections are closed. */
 static void lane_drained(void *arg)
 {
     struct as_client_lane *l = arg;
@@ -94,7 +93,8 @@ static void open_drain(struct as_letter *letter, void *to AS_UNUSED)
     l->handover_out = -1;
 }
 
-/* A duplicate for each lane, as of the listeners; the last one that is closed tells the other side.
+/* Gives each lane a duplicate, like the listeners; the other side notices when the last one is
+ * closed.
  */
 static void share_handover_out(struct as_dispatcher *d)
 {
@@ -123,7 +123,7 @@ void as_dispatcher_shutdown(struct as_dispatcher *d)
 
     if (d->phase != AS_DISPATCHER_SERVING)
         return;
-    if (!delay || !d->open) { /* nobody comes here who could see it */
+    if (!delay || !d->open) { /* no client could see the change of readiness */
         as_dispatcher_drain(d);
         return;
     }
@@ -145,7 +145,7 @@ void as_dispatcher_drain(struct as_dispatcher *d)
         return;
     d->phase = AS_DISPATCHER_DRAINING;
     if (!d->closed)
-        as_dispatcher_close_listeners(d); /* it had not let them in yet */
+        as_dispatcher_close_listeners(d); /* no client was admitted yet */
     d->board.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->end_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
@@ -166,7 +166,7 @@ static void open_give_up(struct as_letter *letter, void *to AS_UNUSED)
     as_edge_drain_expired(l->edge);
 }
 
-/* Answers go out, to clients that take them. */
+/* After --drain-timeout: open requests get an error, which clients have ABORT_TIME to receive. */
 static void cancel_unanswered(struct as_dispatcher *d)
 {
     d->phase = AS_DISPATCHER_ABORTING;
@@ -174,7 +174,7 @@ static void cancel_unanswered(struct as_dispatcher *d)
                  as_fleet_unanswered(d->fleet));
     as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + ABORT_TIME);
     as_fleet_abort(d->fleet);
-    /* behind what the fleet has answered, in each lane's mailbox */
+    /* in each lane's mailbox this letter follows the fleet's answers */
     for (uint32_t i = 0; i < d->n_lanes; i++)
         as_client_lane_post(&d->lanes[i], &d->lanes[i].cancel_unanswered, open_give_up);
 }
