@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define QUIET (100 * AS_MS) /* editors and version control write several files */
+#define QUIET (100 * AS_MS) /* editors and version control write several files at once */
 
 struct as_reload {
     struct as_loop *loop;
@@ -16,9 +16,10 @@ struct as_reload {
     struct as_file_watch *watch;
     struct as_describe_job *describer; /* NULL: the code is not asked now … */
     bool again;                        /* … and once more after that */
-    bool resumed; /* another controller was here, so `app` may be older than what is served */
+    bool resumed; /* a former controller may have reloaded, so `app` may be older than what is
+                     served */
     struct as_timer quiet;
-    char *declared; /* as the code that is served was described */
+    char *declared; /* what the served code declares, as text */
     uint64_t oom_seen;
     int err_fd;
 };
@@ -44,7 +45,7 @@ static void watch(struct as_reload *r, const struct as_declared *app)
                      "files=%u reason=\"their folders cannot be watched\"", missed);
 }
 
-/* The traceback as it is, below the line that is for machines too. */
+/* Logs the failure, and prints the traceback below that line. */
 static void report_failure(const struct as_reload *r, struct as_str why)
 {
     char text[512];
@@ -54,12 +55,11 @@ static void report_failure(const struct as_reload *r, struct as_str why)
                  as_log_quote(text, sizeof(text), why));
     if (why.n)
         dprintf(r->err_fd,
-                "%.*s\nThe former code goes on serving; it is tried again when a file "
-                "changes.\n",
+                "%.*s\nThe former code keeps serving; the next change of a file is tried again.\n",
                 AS_STR_FMT(why));
 }
 
-/* Of each deployment, whether what it declares has changed or not. */
+/* Restarts every deployment, also those whose declaration has not changed. */
 static int restart_all(struct as_control_api *o, struct as_buf *err)
 {
     const struct as_spec_object *file = o->desired.spec->file;
@@ -111,7 +111,7 @@ static void on_described(void *ctx, struct as_declared *app, struct as_str why)
 
     r->describer = NULL;
     if (app) {
-        watch(r, app); /* of broken code the former files count */
+        watch(r, app); /* code that cannot be loaded names no files: the former ones stay watched */
         if (!r->again)
             replace_replicas(r, app);
         as_declared_fini(app);

@@ -19,12 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A service manager is told when a server is ready: here that is us (io/socket/notify.h). */
+/* This process acts as the server's service manager, which is notified when the server is ready
+ * (io/socket/notify.h). */
 struct watch {
-    int ready; /* datagram socket: what the server says to its manager */
+    int ready; /* the datagram socket of $NOTIFY_SOCKET */
     int pidfd, signals;
-    int log; /* opened for reading; shown as it grows */
-    off_t shown;
+    int log;     /* server.log */
+    off_t shown; /* how much of it was copied to stderr */
     pid_t pid;
 };
 
@@ -51,7 +52,7 @@ static int open_log(const char *folder, const struct as_option_set *opts, char *
     return fd;
 }
 
-/* An abstract name that the kernel chooses: nothing is left behind. */
+/* The kernel chooses an abstract name, so no file is left behind. */
 static int open_notify_socket(char name[128], struct as_buf *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -77,7 +78,7 @@ static void show_log(struct watch *w)
     ssize_t n;
 
     if (fstat(w->log, &st) == 0 && st.st_size < w->shown)
-        w->shown = 0; /* it has begun anew */
+        w->shown = 0; /* the file was rotated */
     while ((n = pread(w->log, part, sizeof(part), w->shown)) > 0) {
         fwrite(part, 1, (size_t)n, stderr);
         w->shown += n;
@@ -97,7 +98,7 @@ static bool is_ready(const struct watch *w)
     return false;
 }
 
-/* A Ctrl-C is meant for the server, which is not in our terminal any more. */
+/* A Ctrl-C is meant for the server, which has left the terminal. */
 static void forward_signal(const struct watch *w)
 {
     struct signalfd_siginfo si;
@@ -114,7 +115,7 @@ static int wait_ready(struct watch *w)
     int status;
 
     for (;;) {
-        /* a file cannot be polled: it is looked at now and then */
+        /* a file cannot be polled: it is read every 100 ms */
         if (poll(p, AS_COUNT(p), 100) < 0 && errno != EINTR)
             return AS_EXIT_CODE_SYSTEM;
         show_log(w);
@@ -129,7 +130,7 @@ static int wait_ready(struct watch *w)
     }
 }
 
-/* The server's part: what is said to a terminal would end it when that goes. */
+/* In the new process: leaves the terminal, whose end would otherwise end the server. */
 static void become_background(int log, const char *manager)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -145,8 +146,8 @@ static void become_background(int log, const char *manager)
     setenv("NOTIFY_SOCKET", manager, 1);
 }
 
-/* Before the other process is there: it must not be left alone by a Ctrl-C that comes just then. It
- * blocks them itself (ctl/supervise/supervisor.h). */
+/* Called before the fork, so that a Ctrl-C right after it does not end this process alone. The
+ * server blocks these signals, too (ctl/supervise/supervisor.h). */
 static int watch_signals(void)
 {
     sigset_t set;
@@ -165,13 +166,13 @@ static int watch(struct watch *w, const char *path)
 
     w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
     if (w->pidfd < 0) {
-        fprintf(stderr, "anyserve: process %d is started, but cannot be watched: %s\n", (int)w->pid,
-                strerror(errno));
+        fprintf(stderr, "anyserve: process %d was started, but cannot be watched: %s\n",
+                (int)w->pid, strerror(errno));
         return AS_EXIT_CODE_SYSTEM;
     }
     code = wait_ready(w);
     if (code == AS_DETACHED)
-        fprintf(stderr, "anyserve: in the background, pid %d; it prints to %s\n", (int)w->pid,
+        fprintf(stderr, "anyserve: runs in the background, pid %d; its log is %s\n", (int)w->pid,
                 path);
     return code;
 }

@@ -1,4 +1,4 @@
-/* app/server/detach.h — a server that goes on in the background once it is ready. */
+/* app/server/detach.h — `anyserve start --detach`: moves the server to the background. */
 #ifndef AS_APP_DETACH_H
 #define AS_APP_DETACH_H
 
@@ -6,10 +6,10 @@
 
 #define AS_DETACHED (-1)
 
-/* Before anything else is made. In the new process, which has a session of its own and prints to
- * the log: 0. In the one that was called, which shows what the other prints until it is ready:
- * AS_DETACHED then, or the exit code with which the server has ended. A code and a text in `err`:
- * nothing was started. */
+/* Forks; call it before any descriptor or thread is made. Returns 0 in the new process, which has a
+ * session of its own and prints to server.log in `folder`. The calling process copies that log to
+ * stderr until the server is ready, and returns AS_DETACHED then, or the exit code if the server
+ * ends before. An exit code with a text in `err`: nothing was started. */
 int as_detach(const char *folder, const struct as_option_set *opts, struct as_buf *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEVEL_WARN 1 /* of --log-level: its start and its end are no news */
+#define LEVEL_WARN 1 /* --log-level warn: its start and end are not logged */
 
 void as_early_dispatcher_init(struct as_early_dispatcher *e)
 {
@@ -23,7 +23,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Only what a dispatcher has to do with clients: workers and people who deploy wait. */
+/* The listeners without that of the control API, whose clients wait for the controller. */
 static void choose_handover_fds(const struct as_handover *all, int control,
                                 struct as_handover *ret_h)
 {
@@ -55,7 +55,7 @@ static int spawn(const struct as_option_set *opts, const struct as_handover *h,
     int e, rc;
 
     as_option_set_i64(&own, AS_OPT_THREADS, 1);
-    as_option_set_i64(&own, AS_OPT_LOG_KEEP, 0); /* the journal is the other one's */
+    as_option_set_i64(&own, AS_OPT_LOG_KEEP, 0); /* the server's dispatcher has the journal */
     own.v[AS_OPT_LOG_LEVEL].i = AS_MIN(own.v[AS_OPT_LOG_LEVEL].i, LEVEL_WARN);
     own.v[AS_OPT_LOG_LEVEL].given = true;
     as_buf_init(&fds);
@@ -82,7 +82,7 @@ void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_op
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
-        return; /* clients wait */
+        return; /* clients wait in the backlog */
     choose_handover_fds(listeners, pair[1], &h);
     if (as_ctl_send(pair[0], &(struct as_ctl_message){.type = AS_CTL_ADMIT}) == 0 &&
         spawn(opts, &h, &p) == 0) {
@@ -101,7 +101,8 @@ void as_early_dispatcher_yield(struct as_early_dispatcher *e)
         (void)as_ctl_send(e->control, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = 1});
 }
 
-/* By its descriptor: it may have been reaped with the orphans, and its number given away. */
+/* Kills by the pidfd: the process may have been reaped with orphans, and its pid be in use again.
+ */
 void as_early_dispatcher_fini(struct as_early_dispatcher *e)
 {
     if (e->pidfd >= 0)

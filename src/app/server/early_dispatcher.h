@@ -1,11 +1,10 @@
-/* app/server/early_dispatcher.h — answers clients while the code that is to be served is imported:
- * seconds to minutes.
+/* app/server/early_dispatcher.h — a dispatcher without models, which answers clients while the code
+ * is imported (seconds to minutes).
  *
- * A dispatcher that knows no models: live answers 200, ready 503, requests are UNAVAILABLE with a
- * time to try again. It has the server's listeners; the server's own dispatcher starts beside it,
- * and then it ends as one that is relieved, so that no connection is refused in between. What it
- * does not answer, because it cannot be started or has died, waits in the listeners' backlog. One
- * thread, before the supervisor's loop runs.
+ * Liveness is 200, readiness 503, and requests get UNAVAILABLE with a time to retry. It uses the
+ * server's listeners. The server's own dispatcher starts beside it and replaces it as in an
+ * upgrade, so that no connection is refused in between. If it cannot be started or dies, clients
+ * wait in the listeners' backlog. Used on one thread, before the supervisor's loop runs.
  */
 #ifndef AS_APP_EARLY_H
 #define AS_APP_EARLY_H
@@ -18,12 +17,12 @@ struct as_early_dispatcher {
 };
 
 void as_early_dispatcher_init(struct as_early_dispatcher *e);
-/* `listeners`: of the server; they stay the caller's. */
+/* Starts it with the server's `listeners`, which stay the caller's. A failure is not reported. */
 void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_option_set *opts,
                                const struct as_handover *listeners);
-/* The server's dispatcher is about to start: it ends when its connections have ended. */
+/* Call it before the server's dispatcher starts: this one drains and ends. */
 void as_early_dispatcher_yield(struct as_early_dispatcher *e);
-void as_early_dispatcher_fini(
-    struct as_early_dispatcher *e); /* it is killed if it is there still */
+/* Kills the process if it still runs. */
+void as_early_dispatcher_fini(struct as_early_dispatcher *e);
 
 #endif

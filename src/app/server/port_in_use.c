@@ -29,10 +29,10 @@ void as_port_in_use_write_holder(struct as_buf *out, uint16_t port)
     put_who(out, as_resource_holder_of_port(&h, port) ? &h : NULL);
 }
 
-/* Every text names the option that changes it. */
+/* Each text names the option to change. */
 void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
 {
-    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
+    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
     const char *zero = id == AS_OPT_PORT          ? "   (0: any free port)"
                        : id == AS_OPT_STATUS_PORT ? "   (off: no status port)"
                                                   : "";

@@ -16,7 +16,7 @@
 
 /* --- the program --- */
 
-/* The first argument of this process. */
+/* argv[0] of this process, from /proc. */
 static char *first_argument(void)
 {
     char text[PATH_BYTES];
@@ -48,7 +48,7 @@ char *as_resume_find_program(void)
     return path;
 }
 
-/* --- what goes through --- */
+/* --- the state that an upgrade carries over --- */
 
 void as_resume_write_state(void *resume, struct as_reexec_writer *c)
 {
@@ -77,7 +77,7 @@ void as_resume_write_state(void *resume, struct as_reexec_writer *c)
 struct resumed {
     struct as_supervisor_conf conf;
     struct as_option_set opts;
-    char **argv; /* the options', which point into it */
+    char **argv; /* the words of the options, which point into them */
     int argc;
     struct as_runtime_dir dir;
     struct as_notify notify;
@@ -96,7 +96,7 @@ static void read_words(struct resumed *r, const char *count, const char *key)
     r->argv[r->argc] = NULL;
 }
 
-/* Commands that supervise. */
+/* The commands that run a supervisor. */
 static const struct {
     const char *command;
     uint32_t scope;
@@ -119,14 +119,14 @@ static void read_options(struct resumed *r, struct as_buf *err)
     r->argv = NULL;
     read_words(r, "options", "option");
     r->argv[r->argc++] =
-        as_str_dup(AS_STR("--")); /* what follows is no option, whatever it looks like */
+        as_str_dup(AS_STR("--")); /* arguments follow, even if they look like options */
     read_words(r, "arguments", "argument");
     if (r->in.failed)
         return;
     as_buf_init(&why);
     if (as_option_parse(&r->opts, r->argc, r->argv, &why) < 0) {
         r->in.failed = true;
-        as_buf_printf(err, "an option of the running server is not known any more: %.*s",
+        as_buf_printf(err, "the new program does not know an option of the running server: %.*s",
                       AS_STR_FMT(as_buf_slice(&why)));
     }
     as_buf_fini(&why);
@@ -144,8 +144,8 @@ static void read_notify(struct resumed *r)
     r->notify.n = (socklen_t)addr.n;
 }
 
-/* Which our controller will read: in --state-dir, or, of `run`, in the server's folder, where it is
- * when something was changed. */
+/* Can the new program's controller read the store? It is in --state-dir or, for `run`, in the
+ * runtime folder once something was changed. */
 static bool can_read_state(const struct resumed *r, struct as_buf *err)
 {
     bool starts = r->opts.scope == AS_SCOPE_START;
@@ -160,8 +160,8 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
     if (rc == AS_ENOTFOUND && !why.n)
         as_buf_str(&why, "there is no " AS_STORE_FILE " in --state-dir");
     as_buf_add(&why, "", 1);
-    if (rc < 0) /* one line: that is what is told */
-        as_buf_printf(err, "what is kept cannot be read: %.*s",
+    if (rc < 0) /* only one line reaches the user */
+        as_buf_printf(err, "the stored state cannot be read: %.*s",
                       (int)strcspn((const char *)why.p, "\n"), (const char *)why.p);
     as_buf_fini(&why);
     return rc == 0;
@@ -180,7 +180,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->dir.path = as_reexec_get_dup(&r->in, "runtime-path");
     r->dir.lock = as_reexec_get_fd(&r->in, "runtime-lock");
     read_notify(r);
-    (void)as_notify_init_watchdog(&r->notify); /* the image before us wrote it */
+    (void)as_notify_init_watchdog(&r->notify); /* the former program wrote it to the environment */
     r->resume.hold = as_reexec_get_fd(&r->in, "hold");
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;
@@ -189,7 +189,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     r->conf.ctx = &r->resume;
     r->conf.reexec = &r->in;
     if (r->dry) {
-        r->dir.lock = r->resume.hold = -1; /* they are another process's */
+        r->dir.lock = r->resume.hold = -1; /* they belong to the process that serves */
         r->conf.signal_fd = as_supervisor_signals();
     } else {
         if (!r->in.failed && as_supervisor_signals_restore(r->conf.signal_fd) < 0)
@@ -202,7 +202,7 @@ static int run(struct resumed *r, int fd, struct as_buf *err)
     return code;
 }
 
-/* For an end without notice. */
+/* For as_fatal: removes the runtime folder of a process that ends without returning. */
 static void remove_runtime_dir(void *ctx)
 {
     const struct resumed *r = ctx;
@@ -220,7 +220,7 @@ int as_resume_main(struct as_option_set *opts)
 
     if (as_str_u64(as_str_of(opts->args[0]), &fd) < 0 || fd < 3 || fd > INT32_MAX ||
         (opts->n_args > 1 && strcmp(opts->args[1], "check") != 0)) {
-        fprintf(stderr, "anyserve: resume is executed by a supervisor only\n");
+        fprintf(stderr, "anyserve: resume is only executed by a supervisor, for an upgrade\n");
         return AS_EXIT_CODE_USAGE;
     }
     r.dry = opts->n_args > 1;
@@ -239,14 +239,14 @@ int as_resume_main(struct as_option_set *opts)
     return code;
 }
 
-/* --- asking for it --- */
+/* --- `anyserve upgrade` --- */
 
 static void outcome_path(char out[PATH_BYTES], const struct as_runtime_dir *d, const char *suffix)
 {
     snprintf(out, PATH_BYTES, "%s/" AS_RUNTIME_UPGRADE "%s", d->path, suffix);
 }
 
-/* Whole or not at all: whoever waits reads it as soon as it is there. */
+/* Writes and renames, so that the waiting command never reads half of it. */
 void as_resume_write_outcome(void *resume, struct as_str outcome)
 {
     const struct as_resume *r = resume;
@@ -258,7 +258,7 @@ void as_resume_write_outcome(void *resume, struct as_str outcome)
     outcome_path(fresh, r->dir, ".new");
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return; /* the log has it, too */
+        return; /* the log has the outcome, too */
     ok = write(fd, outcome.p, outcome.n) == (ssize_t)outcome.n;
     close(fd);
     if (ok)
@@ -287,7 +287,7 @@ static int print_outcome(const char *outcome)
     return AS_EXIT_CODE_FAILED;
 }
 
-/* It stands in `path` when it is known. */
+/* Waits until the outcome is in the file `path`. */
 static int wait_for(const struct as_server_process *o, const char *path,
                     const struct as_option_set *opts)
 {
@@ -301,10 +301,10 @@ static int wait_for(const struct as_server_process *o, const char *path,
 
         if (now >= explain) {
             as_server_process_print_stopped(o);
-            explain = AS_NEVER; /* once */
+            explain = AS_NEVER; /* only once */
         }
         if (now >= deadline) {
-            fprintf(stderr, "anyserve: not done within --timeout; the server goes on with it\n");
+            fprintf(stderr, "anyserve: not done within --timeout; the server continues with it\n");
             return AS_EXIT_CODE_TIMEOUT;
         }
         if (as_server_process_wait_end(o, AS_MIN(deadline, now + LOOK_EVERY))) {
@@ -323,7 +323,7 @@ int as_upgrade_main(struct as_option_set *opts)
 
     if (code == AS_EXIT_CODE_OK) {
         snprintf(path, sizeof(path), "%s/%u/" AS_RUNTIME_UPGRADE, o.base, o.port);
-        unlink(path); /* of an earlier one */
+        unlink(path); /* the outcome of an earlier upgrade */
         code = as_server_process_signal(&o, SIGUSR2);
     }
     if (code == AS_EXIT_CODE_OK)

@@ -1,7 +1,8 @@
-/* app/server/resume.h — `anyserve resume FD [check]`, hidden: what an upgrade executes
- * (ctl/supervise/supervisor.h), and `anyserve upgrade`, which asks for it.
+/* app/server/resume.h — upgrades: `anyserve upgrade`, and the hidden `anyserve resume FD [check]`,
+ * which the supervisor executes for it (ctl/supervise/supervisor.h).
  *
- * What a command that supervises knows beside its supervisor goes through here in both directions.
+ * The state of `run` and `start` beside the supervisor's own (options, runtime folder, notify
+ * socket) is written and read here. Blocking calls.
  */
 #ifndef AS_APP_RESUME_H
 #define AS_APP_RESUME_H
@@ -12,18 +13,18 @@
 #include "io/socket/notify.h"
 
 struct as_resume {
-    const char *command; /* whose options these are: "run", "start" */
+    const char *command; /* the command of these options: "run", "start" */
     const struct as_option_set *opts;
     const struct as_runtime_dir *dir;
     const struct as_notify *notify;
-    int hold; /* stays open (app/server/run.h); -1: there is none */
+    int hold; /* a descriptor that stays open (app/server/run.h); -1: none */
 };
 
 void as_resume_write_state(void *resume, struct as_reexec_writer *c); /* for as_supervisor_conf */
 void as_resume_write_outcome(void *resume, struct as_str outcome); /* for as_upgrade_main to read */
 
-/* The path of this program, as it was started: absolute, symlinks kept, so that whatever lies there
- * later is what an upgrade executes. The caller frees; NULL: it cannot be found. */
+/* The path by which this program was started: absolute, with symlinks, so that an upgrade executes
+ * the program that is at this path then. The caller frees it; NULL: it cannot be found. */
 char *as_resume_find_program(void);
 
 int as_resume_main(struct as_option_set *opts);  /* FD [check] */

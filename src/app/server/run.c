@@ -20,21 +20,22 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HOST_ADDRESSES 3u    /* that one --host may name */
-#define TARGET_MAX     4095u /* bytes; as an import_path */
+#define HOST_ADDRESSES 3u    /* addresses that one --host may have */
+#define TARGET_MAX     4095u /* bytes; the limit of an import_path */
 #define LOOPBACK       "127.0.0.1"
 #define STATUS_PORTS                                                                               \
-    100u                 /* tried for a status port that nobody chose: more servers than fit here */
+    100u                 /* tried for the default status port: more servers than a machine runs    \
+                          */
 #define FILES_LEAST 128u /* open files: listeners, pipes and sockets of some workers */
 #define DEBUG_START (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
 
-/* What is set up before the supervisor's loop runs, so that whatever fails is said in one screen
- * and leaves nothing behind. */
+/* All that is set up before the supervisor's loop runs. If anything fails, the error is printed and
+ * nothing is left behind. */
 struct run {
     struct as_option_set *opts;
-    const struct as_run_kind *kind; /* NULL: of `run` */
-    const char *target;             /* its argument, or NULL */
-    struct as_buf summary;          /* of another kind: what is served */
+    const struct as_run_kind *kind; /* NULL: `run` */
+    const char *target;             /* the argument of `run`, or NULL */
+    struct as_buf summary;          /* of another kind: banner lines about what is served */
     struct as_interpreter python;
     struct as_runtime_dir dir;
     struct as_handover listeners;
@@ -42,26 +43,26 @@ struct run {
     struct as_declared app;
     uint32_t *replicas; /* of each of its deployments */
     struct as_early_dispatcher early;
-    int signal_fd, end_fd; /* all that the supervisor takes; those that end a server */
-    int hold;              /* of the kind; -1: none */
+    int signal_fd, end_fd; /* signalfds: all signals of a supervisor; those that end a server */
+    int hold;              /* ret_hold of the kind; -1: none */
     char link[AS_RUNTIME_PATH_MAX], registry[AS_RUNTIME_PATH_MAX];
-    char host[256];                    /* of --host '[ADDRESS]' */
-    char *workers;                     /* the folder of their sockets */
-    struct as_buf management, control; /* their addresses, as they were bound; empty: off */
+    char host[256];                    /* --host without brackets */
+    char *workers;                     /* the folder of the workers' sockets */
+    struct as_buf management, control; /* the addresses that were bound; empty: off */
 };
 
-/* The supervisor's console is not there yet: plain stderr. */
+/* To stderr: the supervisor's console does not exist yet. */
 static int print_error(int code, const struct as_buf *err)
 {
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(err)));
     return code;
 }
 
-/* Every text names the option that changes it. */
+/* Each text names the option to change. */
 static int print_not_bound(enum as_option_id id, const char *host, uint16_t port, int rc, int e)
 {
     const char *key = as_option_key(id);
-    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* an address of its own */
+    bool is_guarded = id == AS_OPT_MANAGEMENT || id == AS_OPT_CONTROL; /* takes ADDRESS:PORT */
 
     if (rc == AS_EEXISTS) {
         as_port_in_use_print(id, host, port);
@@ -69,7 +70,7 @@ static int print_not_bound(enum as_option_id id, const char *host, uint16_t port
     }
     if (rc == AS_EINVALID)
         fprintf(stderr,
-                "anyserve: '%s' is no address of this machine.\n"
+                "anyserve: '%s' is not an address of this machine.\n"
                 "  Choose one with --%s; 0.0.0.0 stands for all.\n",
                 host, is_guarded ? key : as_option_key(AS_OPT_HOST));
     else
@@ -78,7 +79,7 @@ static int print_not_bound(enum as_option_id id, const char *host, uint16_t port
     return AS_EXIT_CODE_CONFIG;
 }
 
-/* *port becomes the one that was bound. */
+/* *port is set to the port that was bound. */
 static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uint16_t *port,
                       enum as_handover_kind kind)
 {
@@ -92,7 +93,7 @@ static int listen_tcp(struct run *r, enum as_option_id id, const char *host, uin
     return AS_EXIT_CODE_OK;
 }
 
-/* One port of the options; the one that was bound is put in its place. */
+/* Listens on a port of the options, and sets the option to the port that was bound. */
 static int listen_port(struct run *r, enum as_option_id id, const char *host,
                        enum as_handover_kind kind)
 {
@@ -105,7 +106,7 @@ static int listen_port(struct run *r, enum as_option_id id, const char *host,
     return rc;
 }
 
-/* That of the options, unless somebody has it; then the next free one: nobody has asked for it. */
+/* Listens on the default status port or, if it is in use, on the next free one. */
 static int listen_any_status(struct run *r)
 {
     uint16_t first = (uint16_t)as_option_u64(r->opts, AS_OPT_STATUS_PORT), port = first;
@@ -144,15 +145,16 @@ static int listen_status(struct run *r)
     return listen_port(r, AS_OPT_STATUS_PORT, LOOPBACK, AS_HANDOVER_STATUS);
 }
 
-/* A door over TCP, for who says its secret. */
+/* A TCP listener whose clients must send a token. */
 struct token_listener {
     enum as_option_id address, token;
     enum as_handover_kind kind;
-    const char *who; /* says it */
+    const char *who; /* the clients, for messages */
 };
 
-/* Who can reach it over TCP must prove that it may: the secret is looked at before anything
- * listens. Whoever serves there reads it for itself. ret_bound: the address; empty: off. */
+/* Listens on the address of the options, if any. The token file is checked before anything listens;
+ * the process that serves there reads it itself. ret_bound: the address that was bound; empty: off.
+ */
 static int listen_guarded(struct run *r, const struct token_listener *g, struct as_buf *ret_bound,
                           struct as_buf *err)
 {
@@ -165,16 +167,16 @@ static int listen_guarded(struct run *r, const struct token_listener *g, struct 
     if (!text[0] && file[0])
         as_buf_printf(err, "--%s is for --%s, which is not given", as_option_key(g->token), key);
     else if (text[0] && !file[0])
-        as_buf_printf(err, "--%s needs --%s: a file that holds the token which %s must say", key,
+        as_buf_printf(err, "--%s needs --%s: a file with the token that %s must send", key,
                       as_option_key(g->token), g->who);
     if (err->n)
         return AS_EXIT_CODE_USAGE;
     if (!text[0])
         return AS_EXIT_CODE_OK;
     if (as_listen_parse_address(text, host, &port) < 0) {
-        as_buf_printf(err,
-                      "--%s '%s' is no ADDRESS:PORT, as 127.0.0.1:9000, localhost:0 or [::1]:9000",
-                      key, text);
+        as_buf_printf(
+            err, "--%s '%s' is not ADDRESS:PORT, like 127.0.0.1:9000, localhost:0 or [::1]:9000",
+            key, text);
         return AS_EXIT_CODE_USAGE;
     }
     if (as_token_read(file, token, err) < 0)
@@ -199,8 +201,8 @@ static int listen_token_ports(struct run *r, struct as_buf *err)
     return rc == AS_EXIT_CODE_OK ? listen_guarded(r, &control, &r->control, err) : rc;
 }
 
-/* Before anything is loaded: a print_not_bound port is known at once, not after a minute of
- * weights. */
+/* Before any code is loaded, so that a port in use is reported at once and not after a minute of
+ * loading weights. */
 static int listen_ports(struct run *r, struct as_buf *err)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
@@ -229,7 +231,7 @@ static int listen_socket(struct run *r, const char *name, enum as_handover_kind 
     return 0;
 }
 
-/* After the ports: the folder is named after the one that was bound. */
+/* After the ports: the folder has the name of the port that was bound. */
 static int open_runtime(struct run *r, struct as_buf *err)
 {
     char *base = as_runtime_base(as_option_str(r->opts, AS_OPT_RUNTIME_DIR));
@@ -285,7 +287,8 @@ static void show_banner(const struct run *r)
     as_buf_fini(&b);
 }
 
-/* What is to be served, for the controller and each one after it: a file that only they have. */
+/* Writes what the code declares into a memfd, for this controller and later ones. Returns it, or
+ * -1. */
 static int write_app(const struct run *r, struct as_buf *err)
 {
     struct as_buf text;
@@ -293,7 +296,7 @@ static int write_app(const struct run *r, struct as_buf *err)
     bool ok;
 
     as_buf_init(&text);
-    /* the rest is for --reload alone; a former program that takes over again would not read it */
+    /* the rest is for --reload only; an earlier program could not read it after an upgrade back */
     if (as_option_bool(r->opts, AS_OPT_RELOAD))
         as_declared_write(&r->app, &text);
     else
@@ -302,7 +305,7 @@ static int write_app(const struct run *r, struct as_buf *err)
     as_buf_fini(&text);
     if (ok)
         return fd;
-    as_buf_printf(err, "cannot keep the application's description: %s", strerror(errno));
+    as_buf_printf(err, "cannot store the description of the application: %s", strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;
@@ -334,9 +337,9 @@ static int supervise(struct run *r, struct as_buf *err)
     as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
                       (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
     as_buf_add(&address, "", 1);
-    /* kept until the supervisor returns */
+    /* must stay valid until the supervisor returns */
     conf.address = (const char *)address.p;
-    r->listeners.n = 0; /* they are the supervisor's now */
+    r->listeners.n = 0; /* the supervisor owns them now */
     code = as_supervisor_run(&conf);
     as_buf_fini(&address);
     free(conf.program);
@@ -344,7 +347,8 @@ static int supervise(struct run *r, struct as_buf *err)
     return code;
 }
 
-/* For an end without notice. The children see it by their sockets and end too. */
+/* For as_fatal: removes the runtime folder of a process that ends without returning. The children
+ * notice the end by their sockets, and end, too. */
 static void remove_runtime_dir(void *ctx)
 {
     const struct run *r = ctx;
@@ -353,8 +357,7 @@ static void remove_runtime_dir(void *ctx)
         as_runtime_dir_remove(&r->dir);
 }
 
-/* Cheap checks first: what fails leaves nothing behind. */
-/* What the code says of its deployments, all together: the code itself was checked piece by piece.
+/* Checks the deployments of the code as a whole; each one was checked when the code was described.
  */
 static int check_options(struct run *r, struct as_buf *err)
 {
@@ -374,20 +377,22 @@ static int check_options(struct run *r, struct as_buf *err)
     return AS_EXIT_CODE_OK;
 }
 
-/* False: the options do not go together. */
+/* False: the options cannot be combined. */
 static bool prepare_reload(const struct run *r, struct as_buf *err)
 {
     if (!r->target)
-        as_buf_str(err, "--reload is for a server with a file or module of its own");
+        as_buf_str(err, "--reload needs a FILE or MODULE to serve");
     else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
-        as_buf_str(err,
-                   "--reload and --warm-spares: a spare has loaded the code before it changed");
-    /* Python takes compiled code for that of a file with the same size and second of change */
+        as_buf_str(
+            err, "--reload and --warm-spares cannot be combined: a spare has loaded the old code");
+    /* Python would use the compiled code of an earlier file with the same size and modification
+     * second */
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     return !err->n;
 }
 
-/* Ours, of the workers and what they are started with; the dispatcher says what clients need. */
+/* Checks the limit of open files for the supervisor and the workers; the dispatcher checks what its
+ * clients need. */
 static int check_files(struct as_buf *err)
 {
     struct rlimit files;
@@ -397,12 +402,12 @@ static int check_files(struct as_buf *err)
     files.rlim_cur = AS_MIN(files.rlim_max, (rlim_t)FILES_LEAST);
     if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= FILES_LEAST)
         return AS_EXIT_CODE_OK;
-    as_buf_printf(err, "it may have %llu open files (ulimit -n); a server needs %u at least",
+    as_buf_printf(err, "the limit of open files is %llu (ulimit -n); a server needs at least %u",
                   (unsigned long long)files.rlim_max, FILES_LEAST);
     return AS_EXIT_CODE_SYSTEM;
 }
 
-/* '[::1]', as in an address: the socket's functions want it bare. */
+/* --host '[::1]' becomes '::1', as the socket functions need it. */
 static void strip_host_brackets(struct run *r)
 {
     const char *host = as_option_str(r->opts, AS_OPT_HOST);
@@ -415,8 +420,8 @@ static void strip_host_brackets(struct run *r)
     as_option_set_str(r->opts, AS_OPT_HOST, r->host);
 }
 
-/* Timeouts that --debug turns off; what ends a server need not wait for who stands in a debugger.
- */
+/* For --debug: turns off the timeouts of requests. The timeouts of a shutdown become 0, unless
+ * given, since a worker in a debugger would not end by itself. */
 static void turn_off_timeouts(struct as_option_set *o)
 {
     static const enum as_option_id off[] = {AS_OPT_EXECUTION_TIMEOUT, AS_OPT_REQUEST_TIMEOUT,
@@ -432,27 +437,29 @@ static void turn_off_timeouts(struct as_option_set *o)
     as_option_set_i64(o, AS_OPT_START_TIMEOUT, (int64_t)DEBUG_START);
 }
 
-/* False: the options do not go together. */
+/* False: the options cannot be combined. */
 static bool prepare_debug(const struct run *r, struct as_buf *err)
 {
     uint64_t workers = as_option_u64(r->opts, AS_OPT_WORKERS);
 
     if (!r->target)
-        as_buf_str(err, "--debug is for a server with a file or module of its own");
+        as_buf_str(err, "--debug needs a FILE or MODULE to serve");
     else if (workers > 1)
         as_buf_printf(err,
-                      "--debug has one replica, whose terminal is yours: leave out --workers %lu",
+                      "--debug has one replica, which uses your terminal: leave out --workers %lu",
                       (unsigned long)workers);
     else if (as_option_bool(r->opts, AS_OPT_RELOAD))
-        as_buf_str(err, "--debug and --reload: there would be two replicas at one terminal");
+        as_buf_str(err,
+                   "--debug and --reload cannot be combined: two replicas would use the terminal");
     else if (as_option_u64(r->opts, AS_OPT_WARM_SPARES))
         as_buf_str(err,
-                   "--debug and --warm-spares: there would be several processes at one terminal");
+                   "--debug and --warm-spares cannot be combined: several processes would use the "
+                   "terminal");
     if (err->n)
         return false;
     as_option_set_i64(r->opts, AS_OPT_WORKERS, 1);
     turn_off_timeouts(r->opts);
-    setenv("ANYSERVE_DEBUG", "1", 1); /* for the worker program: of what the code declares, too */
+    setenv("ANYSERVE_DEBUG", "1", 1); /* for the worker program, also while it describes the code */
     return true;
 }
 
@@ -460,7 +467,7 @@ static bool check_one_deployment(const struct run *r, struct as_buf *err)
 {
     if (r->app.n == 1)
         return true;
-    as_buf_printf(err, "--debug has one replica, and %s declares %u deployments: ", r->target,
+    as_buf_printf(err, "--debug has one replica, but %s declares %u deployments: ", r->target,
                   r->app.n);
     for (uint32_t i = 0; i < r->app.n; i++)
         as_buf_printf(err, "%s%s", i ? ", " : "", r->app.deployments[i].name);
@@ -472,10 +479,10 @@ static int run(struct run *r, struct as_buf *err)
     static const char *no_breakpoints[] = {"PYTHONBREAKPOINT=0", NULL}; /* it has no terminal */
     int rc, e;
 
-    unsetenv("ANYSERVE_DEBUG"); /* ours alone: prepare_debug sets it */
+    unsetenv("ANYSERVE_DEBUG"); /* only prepare_debug may set it */
 
     if (r->target && strlen(r->target) > TARGET_MAX) {
-        as_buf_printf(err, "the name of what is to be served has more than %u bytes", TARGET_MAX);
+        as_buf_printf(err, "the name of the file or module is longer than %u bytes", TARGET_MAX);
         return AS_EXIT_CODE_USAGE;
     }
     if ((as_option_bool(r->opts, AS_OPT_RELOAD) && !prepare_reload(r, err)) ||
@@ -486,28 +493,30 @@ static int run(struct run *r, struct as_buf *err)
     if (rc != AS_EXIT_CODE_OK)
         return rc;
     if (as_notify_init(&r->notify) < 0)
-        fprintf(stderr,
-                "anyserve: $NOTIFY_SOCKET is no socket's address; the service manager is not "
-                "told anything\n");
+        fprintf(
+            stderr,
+            "anyserve: $NOTIFY_SOCKET is not the address of a socket; the service manager is not "
+            "notified\n");
     if (as_notify_init_watchdog(&r->notify) < 0)
-        fprintf(stderr, "anyserve: $WATCHDOG_USEC is no time in microseconds, or $WATCHDOG_PID no "
-                        "number; the service manager is not told that the server is well\n");
-    /* first: signals that come while a module loads are read, not died of */
+        fprintf(stderr,
+                "anyserve: $WATCHDOG_USEC is not a time in microseconds, or $WATCHDOG_PID is "
+                "not a number; the service manager gets no watchdog notifications\n");
+    /* early, so that a signal that comes while a module loads does not kill the process */
     r->signal_fd = as_supervisor_signals();
     r->end_fd = r->signal_fd < 0 ? -1 : as_supervisor_end_signals();
     if (r->end_fd < 0) {
         as_buf_printf(err, "cannot watch for signals: %s", strerror(errno));
         return AS_EXIT_CODE_SYSTEM;
     }
-    /* while we are the only process of ours; if not, the log says so when it matters */
+    /* needs a control group with no other process; a failure is logged when a limit is needed */
     as_cgroup_delegate("", "memory", &e);
-    /* without a target as well: one may be deployed later */
+    /* also without a target: one may be deployed later */
     as_interpreter_choose(&r->python, as_option_str(r->opts, AS_OPT_PYTHON));
-    as_interpreter_make_absolute(&r->python); /* applications may have a folder of their own */
+    as_interpreter_make_absolute(&r->python); /* applications may run in another folder */
     rc = listen_ports(r, err);
     if (rc == AS_EXIT_CODE_OK)
         rc = open_runtime(r, err);
-    if (rc == AS_EXIT_CODE_OK && r->opts->n_args) /* there is code to be asked */
+    if (rc == AS_EXIT_CODE_OK && r->opts->n_args) /* there is code to describe */
         as_early_dispatcher_start(&r->early, r->opts, &r->listeners);
     if (rc == AS_EXIT_CODE_OK && r->target)
         rc = as_describe_run(
@@ -557,7 +566,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_early_dispatcher_fini(&r.early);
     if (err.n)
         print_error(rc, &err);
-    /* what was bound and not handed over */
+    /* listeners that the supervisor did not take over */
     while (r.listeners.n > 0)
         close(r.listeners.fd[--r.listeners.n]);
     as_fatal_set_cleanup(NULL, NULL);

@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The same folder for the controller, wherever it is. */
+/* Makes --state-dir absolute, for the controller. */
 static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
 {
     char *folder = as_state_dir_path(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
     struct as_buf b;
 
     if (!folder) {
-        as_buf_str(err, "there is no home folder for what is served; choose a --state-dir");
+        as_buf_str(err, "there is no home folder to store the state in; choose a --state-dir");
         return AS_EXIT_CODE_CONFIG;
     }
     as_buf_init(&b);
@@ -60,7 +60,7 @@ static int describe(struct as_spec *s, const struct as_deploy_job_conf *conf, in
             as_deploy_job_source_fini(&w);
         }
         if (code == AS_EXIT_CODE_OK && python_code && !code_says.n) {
-            as_buf_str(err, "the worker described no model");
+            as_buf_str(err, "the code declares no model");
             code = AS_EXIT_CODE_INTERPRETER;
         }
         if (code != AS_EXIT_CODE_OK)
@@ -102,14 +102,14 @@ static int read_file(const struct as_option_set *opts, const char *python, int e
     return code;
 }
 
-/* --- what is kept --- */
+/* --- the store --- */
 
 static void count_changed(void *ctx, const struct as_spec_change *c)
 {
     *(uint32_t *)ctx += c->step != AS_SPEC_UNCHANGED;
 }
 
-/* The file says what is kept already: restarts of a service make no generations. */
+/* The file is equal to the newest generation: restarting a service makes no new one. */
 static bool is_stored(const struct as_desired_state *d, const struct as_buf *text)
 {
     struct as_buf none;
@@ -129,7 +129,8 @@ static bool is_stored(const struct as_desired_state *d, const struct as_buf *tex
     return n == 0;
 }
 
-/* `text`: of the file, or empty when there is none. */
+/* Stores the file as a new generation if it differs. `text`: the whole file, or empty without one.
+ */
 static int store_file(struct as_desired_state *d, const char *file, struct as_buf *text,
                       struct as_buf *banner, struct as_buf *err)
 {
@@ -139,7 +140,7 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
     int rc;
 
     if (text->n ? is_stored(d, text) : d->spec != NULL) {
-        as_buf_printf(banner, "generation %" PRIu64 "%s%s, as it is kept\n", d->generation,
+        as_buf_printf(banner, "generation %" PRIu64 "%s%s, as it is stored\n", d->generation,
                       file ? ", which is " : "", file ? file : "");
         return 0;
     }
@@ -154,7 +155,7 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
         return rc;
     as_buf_printf(banner, "%s as generation %" PRIu64, file ? file : "nothing yet,", d->generation);
     if (before)
-        as_buf_printf(banner, ", which takes the place of generation %" PRIu64, before);
+        as_buf_printf(banner, ", which replaces generation %" PRIu64, before);
     as_buf_str(banner, "\n");
     return 0;
 }
@@ -201,7 +202,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     rc = as_desired_state_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS),
                                NULL, err);
     if (rc == AS_ENOTFOUND)
-        as_buf_drop(err, err->n); /* it is new */
+        as_buf_drop(err, err->n); /* a new store */
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     if (code == AS_EXIT_CODE_OK && file)
@@ -217,7 +218,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     return code;
 }
 
-/* Of the runtime folder: one in a home may have none yet. */
+/* Makes the parent of the runtime folder, which may not exist yet in a home folder. */
 static int make_parent(const char *path, struct as_buf *err)
 {
     const char *slash = strrchr(path, '/');
@@ -243,7 +244,7 @@ int as_start_main(struct as_option_set *opts)
     if (code == AS_EXIT_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
         lasting_dir = as_runtime_persistent_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));
         as_option_set_str(opts, AS_OPT_RUNTIME_DIR, lasting_dir);
-        as_cgroup_delegate("", "memory", &e); /* before there are two of us */
+        as_cgroup_delegate("", "memory", &e); /* before there are two processes */
         code = make_parent(lasting_dir, &err);
         if (code == AS_EXIT_CODE_OK)
             code = as_detach(folder, opts, &err);

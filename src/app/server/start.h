@@ -1,8 +1,8 @@
-/* app/server/start.h — `anyserve start [FILE]`: a server whose desired state is kept in --state-dir.
+/* app/server/start.h — `anyserve start [FILE]`: a server whose desired state is stored in
+ * --state-dir.
  *
- * With a FILE that is a new generation, unless it says what is served already; without, what was
- * served last is served again. The file is read, and its code asked what it declares, before
- * anything is started.
+ * FILE becomes a new generation, unless it is equal to the newest one. Without FILE the newest
+ * generation is served again. The file is read and its code described before anything is started.
  */
 #ifndef AS_APP_START_H
 #define AS_APP_START_H

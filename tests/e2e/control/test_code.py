@@ -266,11 +266,11 @@ def test_a_start_with_other_code_is_a_change(project, connect, serve):
     server = project.start()
     server.stop()
     server = project.start()
-    assert server.log.find("generation 1, which is .*, as it is kept")
+    assert server.log.find("generation 1, which is .*, as it is stored")
     server.stop()
     project.times(3)
     server = project.start()
-    assert server.log.find("as generation 2, which takes the place of generation 1")
+    assert server.log.find("as generation 2, which replaces generation 1")
     assert answers(connect(server)) == {6}
     project.yaml.unlink()
     server.stop()

@@ -279,7 +279,7 @@ def test_started_again_from_its_state(start, connect):
     server.stop()
     server = start(None)
     healthy(server)
-    assert "generation 2, as it is kept" in server.log.text()
+    assert "generation 2, as it is stored" in server.log.text()
     assert (ask(connect(server))["version"], ask(connect(server))["top"]) == ("2", 2)
     assert api(server, "POST", "/api/v1/applications/shop/deployments/main/rollback")[0] == 200  # known from the state
     healthy(server, generation=3)
@@ -290,7 +290,7 @@ def test_started_again_from_its_state(start, connect):
     assert api(server, "GET", APPLICATIONS)[1]["generation"] == 3
     server.stop()
     server = start(spec(version="9"))
-    assert "takes the place of generation 3" in server.log.text()
+    assert "replaces generation 3" in server.log.text()
     healthy(server, generation=4)
 
 

@@ -81,7 +81,7 @@ def test_the_watchdog_of_another_process(serve, manager):
 
 def test_a_watchdog_that_is_no_time(serve, manager):
     server = serve("echo.py", env=watched(manager, "soon"))
-    server.log.wait("WATCHDOG_USEC is no time in microseconds")
+    server.log.wait("WATCHDOG_USEC is not a time in microseconds")
     assert manager.recv(100) == b"READY=1"
 
 
@@ -93,7 +93,7 @@ def test_a_manager_that_is_gone(serve, tmp_path):
 
 def test_an_address_that_is_none(serve):
     server = serve("echo.py", env={"NOTIFY_SOCKET": "relative"})
-    server.log.wait("NOTIFY_SOCKET is no socket's address")
+    server.log.wait("NOTIFY_SOCKET is not the address of a socket")
 
 
 def test_the_unit():

@@ -167,11 +167,11 @@ TWO = "from anyserve import AnyServe\napp = AnyServe()\nfor d in 'ab':\n    app.
 
 
 @pytest.mark.parametrize(("options", "source", "text"), [
-    (["app.py", "--workers", "2"], None, "--debug has one replica, whose terminal is yours: leave out --workers 2"),
+    (["app.py", "--workers", "2"], None, "--debug has one replica, which uses your terminal: leave out --workers 2"),
     (["app.py", "--reload"], None, "--debug and --reload"),
     (["app.py", "--warm-spares", "1"], None, "--debug and --warm-spares"),
-    ([], None, "--debug is for a server with a file or module of its own"),
-    (["app.py"], TWO, "--debug has one replica, and app.py declares 2 deployments: a, b"),
+    ([], None, "--debug needs a FILE or MODULE to serve"),
+    (["app.py"], TWO, "--debug has one replica, but app.py declares 2 deployments: a, b"),
     (["app.py", "--detach"], None, "unknown option --detach"),
 ])  # fmt: skip
 def test_what_does_not_go_together(tmp_path, options, source, text):

@@ -214,7 +214,7 @@ def deleting(tmp_path, folder):
 def test_too_few_descriptors(serve, tmp_path):
     server = serve("echo.py", wait_ready=False, binary=script(tmp_path, "ulimit -n 127"))
     server.ended(71)
-    assert "may have 127 open files (ulimit -n); a server needs 128" in server.log.text()
+    assert "the limit of open files is 127 (ulimit -n); a server needs at least 128" in server.log.text()
     server = serve("echo.py", binary=script(tmp_path, "ulimit -n 128"))
     server.settle()
 

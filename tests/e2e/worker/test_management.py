@@ -586,7 +586,7 @@ def test_options_that_belong_together(tmp_path, token_file):
     assert "needs --management-token-file" in refuses(*run, "--management", "127.0.0.1:0", code=2)
     assert "is for --management" in refuses(*run, "--management-token-file", token_file, code=2)
     for address in ("9000", "::1:9000", "127.0.0.1:65536", "127.0.0.1:x"):
-        assert f"--management '{address}' is no ADDRESS:PORT" in refuses(
+        assert f"--management '{address}' is not ADDRESS:PORT" in refuses(
             *run, "--management", address, "--management-token-file", token_file, code=2)
 
 

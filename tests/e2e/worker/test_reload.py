@@ -97,7 +97,7 @@ def test_broken_code_leaves_the_former_serving(server, connect, application):
         application.write("def broken(:\n")
         server.log.wait("event=reload_failed", since)
         server.log.wait("SyntaxError", since)
-        server.log.wait("The former code goes on serving", since)
+        server.log.wait("The former code keeps serving", since)
         n = len(load.answers)
         wait.until(lambda: load.error or len(load.answers) > n + 20, "further answers")
         assert load.answers[-1] == 1 and server.log.find("event=worker_ready", since) is None
@@ -153,8 +153,8 @@ def test_a_new_controller_goes_on_watching(server, connect, application):
 
 
 @pytest.mark.parametrize(("options", "text"), [
-    (["--reload"], "--reload is for a server with a file or module of its own"),
-    (["--reload", "--warm-spares", "1", "app.py"], "--reload and --warm-spares: a spare has loaded the code before it changed"),
+    (["--reload"], "--reload needs a FILE or MODULE to serve"),
+    (["--reload", "--warm-spares", "1", "app.py"], "--reload and --warm-spares cannot be combined: a spare has loaded the old code"),
 ])  # fmt: skip
 def test_what_does_not_go_together(application, options, text):
     p = subprocess.run([paths.BINARY, "run", "--port", "0", *options], cwd=application.folder, capture_output=True,
