@@ -5,9 +5,9 @@
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
 
-#define COMPLETE_TIMEOUT AS_SEC /* a person waits at the prompt */
+#define COMPLETE_TIMEOUT AS_SEC /* somebody waits at the prompt */
 
-/* --- what there is --- */
+/* --- commands and options --- */
 
 static bool takes_option(const struct as_command *c, size_t option)
 {
@@ -21,7 +21,8 @@ static bool is_switch(const struct as_option_row *row)
     return row->type == AS_OPTION_BOOL;
 }
 
-/* What the value of an option or an argument is: the words of an enum, else what completes it. */
+/* What completes the value of an option or an argument, by its placeholder: "file", "dir", "ask"
+ * (names that the server knows), or "" for nothing. */
 static const char *value_kind(const char *name)
 {
     static const char *const rows[][2] = {
@@ -57,7 +58,7 @@ static void put_value_kind(struct as_buf *b, const struct as_option_row *row)
     }
 }
 
-/* The arguments of a command in their order, likewise, '|' between. */
+/* The same for each argument of a command, in order, separated by '|'. */
 static void put_args(struct as_buf *b, const struct as_command *c)
 {
     const char *p = c->args;
@@ -89,10 +90,11 @@ static void put_args(struct as_buf *b, const struct as_command *c)
     }
 }
 
-/* --- bash, and zsh by its own reader of bash's --- */
+/* --- bash, and zsh by its bashcompinit --- */
 
-/* One function, `_anyserve_of COMMAND`, that sets what is known of a command; one that completes by
- * it. In the words before the cursor an option with a value takes two. */
+/* The script has a function `_anyserve_of COMMAND`, which sets the table of that command, and the
+ * function `_anyserve`, which completes from it. An option with a value takes two of the words
+ * before the cursor. */
 static const char bash_head[] =
     "# Completion of anyserve for bash; printed by `anyserve completion bash`.\n"
     "_anyserve_of() { # sets commands; or, of a command, options, values (option=kind) and args\n"
@@ -230,7 +232,7 @@ static void put_fish_command(struct as_buf *b, const struct as_command *c)
     as_buf_init(&kind);
     put_args(&kind, c);
     as_buf_add(&kind, "", 1);
-    kind.p[strcspn((char *)kind.p, "|")] = 0; /* of the first; numbers come behind it */
+    kind.p[strcspn((char *)kind.p, "|")] = 0; /* the first argument only: others are numbers */
     if (kind.p[0]) {
         as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s'", c->name);
         put_fish_values(b, (char *)kind.p);
@@ -283,11 +285,11 @@ int as_completion_main(struct as_option_set *opts)
         as_buf_fini(&b);
         return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
     }
-    fprintf(stderr, "anyserve: '%s' is no shell that is known: bash, zsh, fish\n", opts->args[0]);
+    fprintf(stderr, "anyserve: unknown shell '%s'; choose bash, zsh or fish\n", opts->args[0]);
     return AS_EXIT_CODE_USAGE;
 }
 
-/* Quickly, or not at all. */
+/* The first whole state is enough. */
 static bool stop_at_once(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSED)
 {
     return false;
@@ -316,7 +318,7 @@ int as_complete_main(struct as_option_set *opts)
 
     as_buf_init(&b);
     if (strcmp(opts->args[0], kinds[AS_STATE_REPLICA]) == 0)
-        as_buf_str(&b, "supervisor\ndispatcher\ncontroller\n"); /* they have logs, too */
+        as_buf_str(&b, "supervisor\ndispatcher\ncontroller\n"); /* `logs` takes these, too */
     as_event_stream_run(&f, opts);
     for (uint32_t i = 0; i < f.states.n; i++) {
         if (strcmp(opts->args[0], kinds[f.states.all[i]->kind]) == 0)

@@ -2,8 +2,8 @@
 
 #include "app/command.h"
 
-/* What people type who know Docker, systemd, Kubernetes, Ray Serve and other model servers. The
- * first word of ours is the command; options may follow. */
+/* Words from Docker, systemd, Kubernetes, Ray Serve and other model servers, each with one or two
+ * of our commands; options may follow the command's name. */
 static const struct {
     const char *word, *first, *second;
 } hints[] = {

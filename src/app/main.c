@@ -36,15 +36,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MOST  16384 /* unless --max-connections says so */
+#define CONNECTIONS_MOST  16384 /* without --max-connections */
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
 #define FALLBACK_INFLIGHT ((int64_t)1 << 30)
 #define INPUTS            (1 + AS_OPTION_ITEMS_MAX) /* a model and its inputs; the option is the bound */
-#define BYTES_PER_REQUEST 16384u /* an open one takes less than half of it beside its message */
-#define REQUESTS_LEAST    4096u
-#define REQUESTS_MOST     1048576u
+#define BYTES_PER_REQUEST                                                                          \
+    16384u /* an open request takes less than half of it beside its message                        \
+            */
+#define REQUESTS_LEAST 4096u
+#define REQUESTS_MOST  1048576u
 
-/* stdout, for scripts; everything that is for people who wait goes to stderr. */
+/* stdout is for scripts; messages for people go to stderr. */
 static int cmd_version(struct as_option_set *opts)
 {
     (void)opts;
@@ -62,51 +64,51 @@ static int cmd_controller(struct as_option_set *opts);
 
 const struct as_command as_commands[] = {
     {"run", "[TARGET]",
-     "serve the models of a Python file or module (file.py, module:app), and of workers that join",
+     "serve the models of a Python file or module (file.py, module:app) and of workers that join",
      AS_SCOPE_RUN, 0, 1, false, as_run_main},
     {"start", "[FILE]",
-     "serve a deployment file, or what was served last; changed by `anyserve deploy` while it runs",
+     "serve a deployment file, or what was served last; `anyserve deploy` changes it while it runs",
      AS_SCOPE_START, 0, 1, false, as_start_main},
-    {"status", "", "show what a running server does", AS_SCOPE_STATUS, 0, 0, false, as_status_main},
+    {"status", "", "show the state of a running server", AS_SCOPE_STATUS, 0, 0, false,
+     as_status_main},
     {"workers", "", "list the workers of a running server", AS_SCOPE_WORKERS, 0, 0, false,
      as_workers_main},
-    {"deploy", "FILE", "serve what a deployment file says, from now on, and wait until it is well",
+    {"deploy", "FILE", "apply a deployment file to a running server and wait until it is healthy",
      AS_SCOPE_DEPLOY, 1, 1, false, as_deploy_main},
     {"delete", "APPLICATION", "stop serving an application", AS_SCOPE_CHANGE, 1, 1, false,
      as_delete_main},
     {"config", "", "print the deployment file of what is served now", AS_SCOPE_READ, 0, 0, false,
      as_config_main},
-    {"history", "",
-     "list the generations: what was changed when, by which command, and how it went",
+    {"history", "", "list the generations: what changed when, by which command, and the outcome",
      AS_SCOPE_HISTORY, 0, 0, false, as_history_main},
     {"scale", "DEPLOYMENT [N]",
-     "set the number of replicas of [APPLICATION/]DEPLOYMENT, until that of its file changes",
+     "set the number of replicas of [APPLICATION/]DEPLOYMENT, until its file sets another one",
      AS_SCOPE_SCALE, 1, 2, false, as_scale_main},
     {"restart", "DEPLOYMENT", "replace every replica, one step at a time, as an update does",
      AS_SCOPE_CHANGE, 1, 1, false, as_restart_main},
-    {"rollback", "DEPLOYMENT", "go back to what was healthy before", AS_SCOPE_CHANGE, 1, 1, false,
-     as_rollback_main},
+    {"rollback", "DEPLOYMENT", "go back to the version that was healthy before", AS_SCOPE_CHANGE, 1,
+     1, false, as_rollback_main},
     {"upgrade", "",
-     "replace the running program by the one that now lies at its path, without refusing a request",
+     "replace the running program with the one that is now at its path, without refusing a request",
      AS_SCOPE_UPGRADE, 0, 0, false, as_upgrade_main},
-    {"logs", "[REPLICA]", "print what the processes of a server have printed last", AS_SCOPE_LOGS,
-     0, 1, false, as_logs_main},
-    {"shutdown", "", "end a running server when it has answered the requests that it holds",
+    {"logs", "[REPLICA]", "print the newest output of the processes of a server", AS_SCOPE_LOGS, 0,
+     1, false, as_logs_main},
+    {"shutdown", "", "end a running server after it has answered the requests that it holds",
      AS_SCOPE_SHUTDOWN, 0, 0, false, as_shutdown_main},
-    {"doctor", "", "check this machine, and the server that runs there; say what to do",
+    {"doctor", "", "check this machine and the server that runs on it, and advise what to do",
      AS_SCOPE_DOCTOR, 0, 0, false, as_doctor_main},
-    {"check", "FILE", "read a deployment file and tell what is wrong with it", AS_SCOPE_CHECK, 1, 1,
-     false, as_check_main},
+    {"check", "FILE", "read a deployment file and report its errors", AS_SCOPE_CHECK, 1, 1, false,
+     as_check_main},
     {"build", "TARGET", "write the deployment file of a Python file or module", AS_SCOPE_BUILD, 1,
      1, false, as_build_main},
     {"schema", "", "print the JSON Schema of deployment files", 0, 0, 0, false, as_schema_main},
-    {"infer", "MODEL [NAME=VALUE ...]", "call a model once and print its answer", AS_SCOPE_INFER, 1,
+    {"infer", "MODEL [NAME=VALUE ...]", "call a model once and print the answer", AS_SCOPE_INFER, 1,
      INPUTS, false, as_infer_command_main},
     {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure its answers",
      AS_SCOPE_BENCH, 1, INPUTS, false, as_bench_main},
-    {"completion", "SHELL", "print what makes bash, zsh or fish complete this command", 0, 1, 1,
-     false, as_completion_main},
-    {"complete", "WHAT", "print names for that (asked by the shell)", AS_SCOPE_READ, 1, 1, true,
+    {"completion", "SHELL", "print the completion script for bash, zsh or fish", 0, 1, 1, false,
+     as_completion_main},
+    {"complete", "WHAT", "print names for the completion script", AS_SCOPE_READ, 1, 1, true,
      as_complete_main},
     {"version", "", "print the version", 0, 0, 0, false, cmd_version},
     {"help", "[COMMAND]", "explain a command", 0, 0, 1, false, cmd_help},
@@ -114,7 +116,7 @@ const struct as_command as_commands[] = {
     {"deployment-page", "", "print the documentation page of deployment files", 0, 0, 0, true,
      as_page_main},
 #ifdef AS_FAILPOINTS
-    {"failpoints", "", "print where this build lets the controller die", 0, 0, 0, true,
+    {"failpoints", "", "list the points at which this build can kill the controller", 0, 0, 0, true,
      cmd_failpoints},
 #endif
     {"resume", "FD [check]", "take over from an earlier supervisor (by `upgrade`)", 0, 1, 2, true,
@@ -127,7 +129,7 @@ const struct as_command as_commands[] = {
 
 const uint32_t as_commands_n = AS_COUNT(as_commands);
 
-/* The option whose values the arguments behind the needed ones are; NULL: of none. */
+/* The option of which further arguments, after the required ones, are values; NULL: none. */
 static const char *repeated_option(const struct as_command *c)
 {
     switch (c->scope) {
@@ -163,7 +165,7 @@ static int print_unknown_command(const char *name)
     best = as_suggest_best(&near);
     as_buf_init(&hint);
     if (as_hint_write(name, &hint))
-        fprintf(stderr, "anyserve: no command '%s'; there is:%.*s\n", name,
+        fprintf(stderr, "anyserve: no command '%s'; use instead:%.*s\n", name,
                 AS_STR_FMT(as_buf_slice(&hint)));
     else
         fprintf(stderr, "anyserve: no command '%s'%s%.*s%s\n", name,
@@ -200,11 +202,11 @@ static void help_one(struct as_buf *b, const struct as_command *c, bool all)
     if (!c->scope)
         return;
     as_buf_str(b, "\n");
-    /* they have few */
+    /* these commands have few options */
     all = all || (c->scope & (AS_SCOPE_FIND | AS_SCOPE_CHECK | AS_SCOPE_BUILD));
     as_option_help(b, c->scope, all);
     if (!all)
-        as_buf_str(b, "\n--help-all shows every option; anyserve help the exit codes.\n");
+        as_buf_str(b, "\n--help-all shows every option; `anyserve help` shows the exit codes.\n");
 }
 
 static int print(struct as_buf *b)
@@ -258,15 +260,15 @@ static int cmd_failpoints(struct as_option_set *opts)
 }
 #endif
 
-/* What the options leave to the machine: descriptors and memory. */
+/* Computes the limits that are 0 in the options from the machine's descriptors and memory. */
 static void resolve_limits(struct as_option_set *o)
 {
     struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
     uint64_t memory = as_memory_limit("");
     int64_t room;
 
-    /* the hard limit is what the administrator allows; the soft one is for programs that use
-     * select() */
+    /* raise the soft limit, which is low for programs that use select(), to the hard limit, which
+     * is what the administrator allows */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -274,7 +276,7 @@ static void resolve_limits(struct as_option_set *o)
     }
     if (as_option_u64(o, AS_OPT_MAX_CONNECTIONS) == 0) {
         room = files.rlim_cur > (rlim_t)INT32_MAX ? INT32_MAX : (int64_t)files.rlim_cur;
-        /* a small limit is shared half and half */
+        /* of a small limit clients get at least half */
         room = AS_MAX(room - RESERVED_FILES, room / 2);
         as_option_set_i64(o, AS_OPT_MAX_CONNECTIONS, AS_MIN(room, CONNECTIONS_MOST));
     }
@@ -293,7 +295,8 @@ static void resolve_limits(struct as_option_set *o)
                             (uint64_t)REQUESTS_MOST));
 }
 
-/* The handover as the dispatcher wants it; descriptors get back what exec took from them. */
+/* Sorts the inherited descriptors by kind and makes them close-on-exec again. False: one is not
+ * open or of another kind, or a required one is missing. */
 static bool sort_dispatcher_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
 {
     struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
@@ -301,7 +304,7 @@ static bool sort_dispatcher_fds(const struct as_handover *h, struct as_dispatche
     for (uint32_t i = 0; i < h->n; i++) {
         int fd = h->fd[i];
 
-        /* also the check that it is open at all */
+        /* fails, too, if it is not open */
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return false;
         if (h->kind[i] == AS_HANDOVER_GRPC && fds.n_grpc < AS_DISPATCHER_LISTENERS)
@@ -330,9 +333,9 @@ static int cmd_dispatcher(struct as_option_set *opts)
 
     if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
         !sort_dispatcher_fds(&h, &fds))
-        return usage("dispatcher is started by `anyserve run` only");
+        return usage("dispatcher is only started by `anyserve run` and `anyserve start`");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTOU, SIG_IGN); /* our log may go to a terminal that we are in the background of */
+    signal(SIGTTOU, SIG_IGN); /* the log may go to a terminal whose background job we are */
     prctl(PR_SET_NAME, AS_SERVER_PROCESSES_DISPATCHER);
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);
@@ -367,7 +370,7 @@ static int cmd_controller(struct as_option_set *opts)
 
     if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
         !sort_controller_fds(&h, &fds))
-        return usage("controller is started by `anyserve run` only");
+        return usage("controller is only started by `anyserve run` and `anyserve start`");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
     prctl(PR_SET_NAME, AS_SERVER_PROCESSES_CONTROLLER);
@@ -376,20 +379,20 @@ static int cmd_controller(struct as_option_set *opts)
 
 #define ABORT_WRITE_MS 1000 /* ms */
 
-/* libuv aborts without a word when the system refuses it a descriptor or a watch. The process still
- * dies by the signal: it may be a bug as well. Our parent that sends it says itself why (the
- * heartbeats of a service). */
+/* libuv aborts without a message when the system refuses it a descriptor or a watch; this handler
+ * prints one. The process still dies by the signal, since the cause may be a bug. When the parent
+ * sent SIGABRT (a service without heartbeats), the parent logs the reason. */
 static void on_abort(int signum, siginfo_t *info, void *context AS_UNUSED)
 {
     static const char text[] =
-        "anyserve: aborted: a library was refused something by the system, or found a bug\n";
+        "anyserve: aborted: a library was refused a resource by the system, or found a bug\n";
 
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-    /* when nobody reads it, it is dropped after a second: the process has to end */
+    /* when nobody reads stderr, the message is dropped after a second: the process must end */
     if ((info->si_code != SI_USER || info->si_pid != getppid()) && poll(&p, 1, ABORT_WRITE_MS) > 0)
         (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-    as_fatal_run_cleanup(); /* takes no memory: base/fatal.h */
+    as_fatal_run_cleanup(); /* allocates nothing: base/fatal.h */
     raise(signum);
 }
 
@@ -424,7 +427,7 @@ static int parse_and_run(const struct as_command *c, int argc, char *const *argv
         as_buf_fini(&text);
         return AS_EXIT_CODE_USAGE;
     }
-    /* `help` takes --help-all itself */
+    /* `help` handles --help-all itself */
     if (opts.help && c->run != cmd_help) {
         help_one(&text, c, opts.help_all);
         return print(&text);
@@ -439,14 +442,15 @@ static int parse_and_run(const struct as_command *c, int argc, char *const *argv
     return run_command(c, &opts);
 }
 
-/* Where one of the first three descriptors is closed, a socket or a file that is opened later would
- * take its place, and get what is printed. Read only: to print to a closed one stays a failure. */
+/* Opens /dev/null for each of the first three descriptors that is closed: a socket or file opened
+ * later would get its number, and with it what is printed. Read-only, so that printing to a closed
+ * stdout still fails. */
 static void fill_standard_fds(void)
 {
     int fd;
 
     do
-        fd = open("/dev/null", O_RDONLY); /* not close-on-exec: children need them as well */
+        fd = open("/dev/null", O_RDONLY); /* not close-on-exec: children need them, too */
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
@@ -473,6 +477,6 @@ int main(int argc, char **argv)
         &(struct sigaction){.sa_sigaction = on_abort, .sa_flags = (int)(SA_RESETHAND | SA_SIGINFO)},
         NULL);
     rc = parse_and_run(c, argc > 1 ? argc - 2 : 0, argv + 2);
-    /* half of what was asked for is not it, whichever write it was that failed */
+    /* incomplete output is a failure, whichever write failed */
     return rc == AS_EXIT_CODE_OK && (fflush(stdout) || ferror(stdout)) ? AS_EXIT_CODE_FAILED : rc;
 }

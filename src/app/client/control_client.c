@@ -29,8 +29,7 @@ as_ns as_control_client_clock(void)
     return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
 }
 
-/* Of this process, which is one command. */
-static as_ns command_start;
+static as_ns command_start; /* a process runs one command */
 
 void as_control_client_start_clock(void)
 {
@@ -93,7 +92,7 @@ static void on_events(struct http_call *t, const uint8_t *p, size_t n)
     while (!t->stopped && !t->too_big) {
         switch (as_sse_read(&t->sse, &p, &n, &t->body, ANSWER_MAX)) {
         case AS_SSE_MORE:
-            return; /* what came at once is told */
+            return; /* all whole events are delivered */
         case AS_SSE_EVENT:
             t->stopped = !t->stream->on_event(t->stream->ctx, as_buf_slice(&t->body));
             as_buf_drop(&t->body, t->body.n);
@@ -147,7 +146,7 @@ static int begin(struct http_call *t, const struct as_control_client_conn *w, st
     return rc < 0 ? rc : as_h1_client_request(t->h1, &r, t, &stream);
 }
 
-/* What is ready goes out as far as the socket takes it. 0 or an errno. */
+/* Sends what is ready, as far as the socket takes it. 0 or an errno. */
 static int send_pending(struct http_call *t)
 {
     struct iovec iov[IOVS];
@@ -177,7 +176,7 @@ static int receive_available(struct http_call *t)
         return as_h1_client_recv(t->h1, part, (size_t)n) < 0 ? EPROTO : 0;
     if (n == 0) {
         as_h1_client_eof(t->h1);
-        /* an answer without an end of its own ends so; any other one is cut off */
+        /* the end of an answer without a length; any other answer is cut off */
         as_h1_client_send(t->h1, &t->out, READ);
         return t->finished ? 0 : ECONNRESET;
     }
@@ -193,8 +192,8 @@ static int milliseconds(as_ns from, as_ns to)
 
 static int probe_server(const struct http_call *t);
 
-/* Until the answer is finished, or something else is. 0, or an errno: ECANCELED for stop_fd,
- * ETIMEDOUT for the deadline, ETIME when the server is silent. */
+/* Sends and receives until the answer is finished or an error ends the call. 0, or an errno:
+ * ECANCELED for stop_fd, ETIMEDOUT for the deadline, ETIME when the server is silent. */
 static int run(struct http_call *t)
 {
     as_ns wait = as_control_client_answer_timeout(t->opts, t->q), now = as_control_client_clock(),
@@ -233,7 +232,7 @@ static int run(struct http_call *t)
     return t->too_big ? EMSGSIZE : e;
 }
 
-/* The errno of run. */
+/* 0, or an errno of `transfer`. */
 static int run_call(struct http_call *t, const struct as_control_client_conn *w)
 {
     as_ns deadline = as_control_client_deadline(w->opts);
@@ -253,8 +252,8 @@ static int run_call(struct http_call *t, const struct as_control_client_conn *w)
     return e;
 }
 
-/* What takes long may only look like a server that hangs: one that does not hang answers another
- * question meanwhile, whatever it says. 0, or an errno of run. */
+/* A slow answer looks like a server that hangs. A server that does not hang answers another request
+ * meanwhile, with whatever status. 0, or an errno of `transfer`. */
 static int probe_server(const struct http_call *t)
 {
     const struct as_control_client_request q = {.socket = t->q->socket,
@@ -276,7 +275,7 @@ static int probe_server(const struct http_call *t)
     return e;
 }
 
-/* The answer's bytes become the caller's. */
+/* Moves the status and the bytes of the body to the caller. */
 static void move_answer(struct http_call *t, struct as_control_client_answer *ret_a)
 {
     ret_a->status = t->status;
@@ -284,7 +283,7 @@ static void move_answer(struct http_call *t, struct as_control_client_answer *re
     ret_a->body = as_buf_slice(&ret_a->bytes);
 }
 
-/* Why there is no whole answer. The exit code. */
+/* Prints why there is no whole answer. Returns the exit code. */
 static int print_no_answer(const struct as_control_client_conn *w,
                            const struct as_control_client_request *q, int e)
 {
@@ -295,7 +294,7 @@ static int print_no_answer(const struct as_control_client_conn *w,
                            : as_control_client_print_timeout(
                                  w->opts, "not done within --timeout: no answer came");
     if (!q->is_quiet)
-        fprintf(stderr, "anyserve: %s gave no whole answer%s%s\n", w->name, e ? ": " : "",
+        fprintf(stderr, "anyserve: %s did not send a whole answer%s%s\n", w->name, e ? ": " : "",
                 e ? strerror(e) : "");
     return AS_EXIT_CODE_FAILED;
 }
@@ -358,7 +357,6 @@ void as_control_client_answer_fini(struct as_control_client_answer *a)
     as_buf_fini(&a->bytes);
 }
 
-/* {"error": text} as the text alone; what is none, as it is. */
 bool as_control_client_error_text(const struct as_control_client_answer *a, struct as_buf *ret_text)
 {
     bool found = false;
@@ -392,8 +390,8 @@ int as_control_client_print_refused(const struct as_control_client_answer *a)
     struct as_buf text;
 
     as_buf_init(&text);
-    /* about what was asked for: the sentence says all. Else it is about the server or the way there
-     */
+    /* these statuses are about the request, and their text is enough; others are about the server
+     * or the connection, and the status helps */
     if (as_control_client_error_text(a, &text) &&
         (a->status == 400 || a->status == 404 || a->status == 409))
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));

@@ -1,11 +1,12 @@
-/* app/client/control_client.h — one HTTP request to a server, for commands.
+/* app/client/control_client.h — HTTP requests from a command to a running server.
  *
- * By a unix socket in the folder of a server of this machine, which works whichever ports are off,
- * and whose place proves whose server it is; or, with --control, over TCP to its control API.
- * Blocking calls, each with an end: none waits for a silent server for longer than
- * --answer-timeout, nor beyond the --timeout of the whole command, and stderr says which process
- * did not answer. The server's bytes are read with care (wire/h1/h1_client.h): half an answer is
- * none.
+ * A server on this machine is reached by a unix socket in its runtime folder: that works whichever
+ * ports are off, and the folder's permissions prove whose server it is. With --control the server's
+ * control API is reached over TCP.
+ * Calls block, but not for ever: none waits for a silent server longer than --answer-timeout, nor
+ * longer than the --timeout of the whole command, and stderr says which process did not answer. The
+ * server's bytes are not trusted (wire/h1/h1_client.h); an incomplete answer counts as none. One
+ * thread.
  */
 #ifndef AS_APP_CONTACT_H
 #define AS_APP_CONTACT_H
@@ -14,65 +15,65 @@
 #include "conf/option.h"
 
 struct as_control_client_request {
-    const char
-        *socket; /* a file of io/process/runtime.h; over TCP only AS_RUNTIME_CONTROL can be asked */
+    const char *socket; /* a file of io/process/runtime.h; over TCP only AS_RUNTIME_CONTROL */
     const char *method, *target;
     struct as_str body; /* JSON or YAML; empty: none */
-    as_ns wait;         /* for the next byte; 0: --answer-timeout */
-    bool is_slow;  /* its answer may take any time: a silent server is asked whether it is well */
-    bool is_quiet; /* that there is no server is not told: the caller goes on without */
+    as_ns wait;         /* longest time until the next byte; 0: --answer-timeout */
+    bool is_slow;  /* the answer may take any time: a silent server is sent another request, to see
+                      whether it hangs */
+    bool is_quiet; /* prints nothing if no server answers: the caller continues without one */
 };
 
 struct as_control_client_answer {
-    unsigned status;    /* of HTTP */
-    struct as_str body; /* lies in `bytes` */
+    unsigned status;    /* HTTP status */
+    struct as_str body; /* points into `bytes` */
     struct as_buf bytes;
 };
 
-/* --port and --runtime-dir, or --control, of `opts` say which server; without --port, the only one
- * there is. AS_EXIT_CODE_OK: it answered, and the answer is whole; else stderr says why not, and
- * the exit code comes back. as_control_client_answer_fini in any case. */
+/* Sends a request and receives its whole answer. --port and --runtime-dir, or --control, of `opts`
+ * select the server; without --port it is the only one there is. Returns AS_EXIT_CODE_OK, or the
+ * exit code after printing the reason to stderr. Call as_control_client_answer_fini in any case. */
 int as_control_client_call(const struct as_option_set *opts,
                            const struct as_control_client_request *q,
                            struct as_control_client_answer *ret_a);
 void as_control_client_answer_fini(struct as_control_client_answer *a);
 
-/* The usual end of a command: a body with 200 goes to stdout, anything else to stderr. The exit
- * code. */
+/* Prints an answer: the body to stdout if the status is 200, else the error to stderr. Returns the
+ * exit code. */
 int as_control_client_print(const struct as_control_client_answer *a);
-/* Tells on stderr, in the server's own words, why it has refused. The exit code. */
+/* Prints the server's error text to stderr. Returns the exit code. */
 int as_control_client_print_refused(const struct as_control_client_answer *a);
-/* A whole command: asks and prints. The exit code. */
+/* as_control_client_call, then as_control_client_print. Returns the exit code. */
 int as_control_client_call_print(const struct as_option_set *opts,
                                  const struct as_control_client_request *q);
-/* What an answer that is not 200 says, without its JSON; the caller empties ret_text. False: it is
- * not of ours, and this is its body. */
+/* Appends the error text of an answer that is not 200 to ret_text. True: the text of
+ * {"error": text}. False: the body is not such an object, and is appended as it is. */
 bool as_control_client_error_text(const struct as_control_client_answer *a,
                                   struct as_buf *ret_text);
 
 /* --- streams of events --- */
 
 enum as_control_client_end {
-    AS_CONTROL_CLIENT_BROKEN,   /* the server ended it, or went away */
-    AS_CONTROL_CLIENT_STOPPED,  /* on_event said so */
+    AS_CONTROL_CLIENT_BROKEN,   /* the server ended the stream, or has ended itself */
+    AS_CONTROL_CLIENT_STOPPED,  /* a callback returned false */
     AS_CONTROL_CLIENT_SIGNAL,   /* stop_fd became readable */
-    AS_CONTROL_CLIENT_DEADLINE, /* the time is over */
-    AS_CONTROL_CLIENT_SILENT,  /* the server does not answer, as stderr says; *ret_code has the exit
-                                  code */
-    AS_CONTROL_CLIENT_REFUSED, /* no such stream: the answer says why */
-    AS_CONTROL_CLIENT_NO_SERVER /* nobody to ask, as stderr says; *ret_code has the exit code */
+    AS_CONTROL_CLIENT_DEADLINE, /* the deadline has passed */
+    AS_CONTROL_CLIENT_SILENT,   /* the server does not answer; printed, *ret_code is set */
+    AS_CONTROL_CLIENT_REFUSED,  /* the answer is no stream of events; it has the reason */
+    AS_CONTROL_CLIENT_NO_SERVER /* no connection to a server; printed, *ret_code is set */
 };
 
 struct as_control_client_stream {
-    bool (*on_event)(void *ctx, struct as_str data); /* false: enough */
-    bool (*on_batch_end)(void *ctx);                 /* no other is there now; likewise */
+    /* both return false to stop */
+    bool (*on_event)(void *ctx, struct as_str data);
+    bool (*on_batch_end)(void *ctx); /* all events that have come so far were delivered */
     void *ctx;
     int stop_fd;    /* -1: none */
-    as_ns deadline; /* CLOCK_MONOTONIC; AS_NEVER: none but that of as_control_client_deadline */
+    as_ns deadline; /* CLOCK_MONOTONIC; AS_NEVER: only that of as_control_client_deadline */
 };
 
-/* The events of q->target, one after the other, until something ends it: nothing happens for as
- * long as it likes (q->is_slow). as_control_client_answer_fini. */
+/* Delivers the events of q->target until something ends the stream; q->is_slow should be set, since
+ * there may be no events for long. Call as_control_client_answer_fini in any case. */
 enum as_control_client_end as_control_client_watch(const struct as_option_set *opts,
                                                    const struct as_control_client_request *q,
                                                    const struct as_control_client_stream *s,
@@ -81,23 +82,22 @@ enum as_control_client_end as_control_client_watch(const struct as_option_set *o
 
 /* --- which server --- */
 
-/* Of this machine: its --runtime-dir (the caller frees) and its port; whether it lives is not
- * looked at. */
+/* Returns the port of the server on this machine that the options select, and its --runtime-dir,
+ * which the caller frees. The server need not run. */
 uint16_t as_control_client_locate(const struct as_option_set *opts, char **ret_base);
-/* Tells that nobody is there, and who is, since a forgotten --port is the likely reason. The exit
- * code. */
+/* Prints to stderr that the selected server does not run, and which ones do, since a missing --port
+ * is the likely reason. Returns the exit code. */
 int as_control_client_print_no_server(const struct as_option_set *opts);
 
 as_ns as_control_client_clock(void);      /* CLOCK_MONOTONIC */
-void as_control_client_start_clock(void); /* the command begins: --timeout counts from here */
-/* When a command that changes something must have ended, by its --timeout; AS_NEVER: it need not.
- */
+void as_control_client_start_clock(void); /* --timeout of the command counts from here */
+/* The end of --timeout, for commands that change something; else AS_NEVER. */
 as_ns as_control_client_deadline(const struct as_option_set *opts);
-/* Tells on stderr that it has not, and, of a server of this machine, what keeps it. The exit code.
- */
+/* Prints `what` to stderr and, for a server on this machine, which of its processes are stopped.
+ * Returns the exit code for a timeout. */
 int as_control_client_print_timeout(const struct as_option_set *opts, const char *what);
-/* For commands that end with Ctrl-C: a descriptor that tells of SIGINT and SIGTERM, which do not
- * end the process any more, nor does a reader of ours that leaves (SIGPIPE). */
+/* For commands that end with Ctrl-C: returns a signalfd for SIGINT and SIGTERM, which do not kill
+ * the process any more; SIGPIPE is ignored. */
 int as_control_client_signal_fd(void);
 
 #endif

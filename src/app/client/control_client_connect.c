@@ -40,7 +40,7 @@ int as_control_client_print_no_server(const struct as_option_set *opts)
     as_buf_init(&text);
     as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
     if (!f.n)
-        as_buf_str(&text, "\n  No server runs there; another place is chosen with --runtime-dir.");
+        as_buf_str(&text, "\n  No server runs there; --runtime-dir selects another folder.");
     as_runtime_put_servers(&f, &text);
     fprintf(stderr, "%.*s\n", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
@@ -48,7 +48,7 @@ int as_control_client_print_no_server(const struct as_option_set *opts)
     return AS_EXIT_CODE_FAILED;
 }
 
-/* --- the way there --- */
+/* --- the connection --- */
 
 as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
                                        const struct as_control_client_request *q)
@@ -56,7 +56,8 @@ as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
     return q->wait ? q->wait : as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT);
 }
 
-/* The time that is left, at least a moment: what is there at once is had even then. */
+/* The time until `end`, at most `wait`; at least a moment, so that what is there at once is read.
+ */
 static as_ns time_left(as_ns end, as_ns wait)
 {
     as_ns now = as_control_client_clock();
@@ -64,7 +65,7 @@ static as_ns time_left(as_ns end, as_ns wait)
     return end == AS_NEVER ? wait : AS_MIN(wait, end > now + AS_MS ? end - now : AS_MS);
 }
 
-/* Which process does not answer, and why, as far as it can be seen from here. */
+/* Appends which process does not answer. */
 static void write_silent_process(const struct as_control_client_conn *w, struct as_buf *out)
 {
     struct as_server_processes f = {.n = 0};
@@ -82,6 +83,7 @@ static void write_silent_process(const struct as_control_client_conn *w, struct 
     free(base);
 }
 
+/* Appends which processes of a server on this machine are stopped, if any. */
 static void write_stopped_processes(const struct as_control_client_conn *w, struct as_buf *out)
 {
     struct as_server_processes f = {.n = 0};
@@ -105,7 +107,7 @@ int as_control_client_print_silent(const struct as_control_client_conn *w,
         return AS_EXIT_CODE_FAILED;
     as_buf_init(&b);
     write_silent_process(w, &b);
-    as_buf_str(&b, " gives no answer within --answer-timeout (");
+    as_buf_str(&b, " did not answer within --answer-timeout (");
     as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, w->opts);
     as_buf_str(&b, ")");
     write_stopped_processes(w, &b);
@@ -127,7 +129,8 @@ int as_control_client_print_timeout(const struct as_option_set *opts, const char
     return AS_EXIT_CODE_TIMEOUT;
 }
 
-/* connect() waits for room in the queue of a server that accepts nobody: not for ever. */
+/* connect() waits for room in the queue of a server that accepts no connections; the timeout bounds
+ * that wait. */
 static int connect_unix(int fd, const struct sockaddr_un *sa, as_ns wait)
 {
     const struct timeval t = {.tv_sec = (time_t)(wait / AS_SEC),
@@ -177,7 +180,7 @@ static int read_token(struct as_control_client_conn *w, struct as_buf *why)
     if (file[0])
         return as_token_read(file, w->token, why) < 0 ? print_error(why, AS_EXIT_CODE_CONFIG)
                                                       : AS_EXIT_CODE_OK;
-    as_buf_str(why, "--control needs --control-token-file: a file that holds the server's token");
+    as_buf_str(why, "--control needs --control-token-file: a file with the server's token");
     return print_error(why, AS_EXIT_CODE_USAGE);
 }
 
@@ -193,10 +196,10 @@ static int open_tcp(struct as_control_client_conn *w, const struct as_control_cl
     snprintf(w->name, sizeof(w->name), "the control API at %s", w->remote);
     snprintf(w->host, sizeof(w->host), "%s", w->remote);
     if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
-        as_buf_str(&why, "--control reaches the control API of a server only, not its status page");
+        as_buf_str(&why, "--control reaches only the control API of a server, not its status page");
         print_error(&why, code);
     } else if (as_listen_parse_address(w->remote, host, &port) < 0 || !port) {
-        as_buf_printf(&why, "--control '%s' is no ADDRESS:PORT, as gpu1:9001 or [::1]:9001",
+        as_buf_printf(&why, "--control '%s' is not ADDRESS:PORT, like gpu1:9001 or [::1]:9001",
                       w->remote);
         print_error(&why, code);
     } else {

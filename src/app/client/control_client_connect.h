@@ -1,7 +1,6 @@
-/* app/client/control_client_connect.h — the connection by which app/client/control_client asks a
- * server, and what is said of a server that does not answer on it.
+/* app/client/control_client_connect.h — connects to a server, and explains why one does not answer.
  *
- * For app/client/control_client.c. Blocking calls.
+ * For app/client/control_client.c only. Blocking calls.
  */
 #ifndef AS_APP_CONTACT_WAY_H
 #define AS_APP_CONTACT_WAY_H
@@ -12,22 +11,22 @@
 struct as_control_client_conn {
     const struct as_option_set *opts;
     const char *remote; /* HOST:PORT, or "" */
-    const char *role;   /* which process of the server is asked */
+    const char *role;   /* the process at the other end: "controller", "dispatcher" */
     char name[320];     /* for messages */
-    char host[320];     /* as HTTP writes it */
+    char host[320];     /* for the Host header */
     char token[AS_TOKEN_MAX + 1];
     int fd;
 };
 
-/* For as long a silence is waited for at most. */
+/* The longest time to wait for the next byte. */
 as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
                                        const struct as_control_client_request *q);
-/* A connection, which is not waited for beyond `end` (as_control_client_clock). An exit code;
- * unless q->is_quiet stderr says what is wrong. Closed in any case. */
+/* Connects, waiting at most until `end` (as_control_client_clock). Returns an exit code; on failure
+ * stderr has the reason, unless q->is_quiet. Call as_control_client_disconnect in any case. */
 int as_control_client_connect(struct as_control_client_conn *w, const struct as_option_set *opts,
                               const struct as_control_client_request *q, as_ns end);
 void as_control_client_disconnect(struct as_control_client_conn *w);
-/* Tells, unless q->is_quiet, who does not answer. The exit code. */
+/* Prints, unless q->is_quiet, which process does not answer. Returns the exit code. */
 int as_control_client_print_silent(const struct as_control_client_conn *w,
                                    const struct as_control_client_request *q);
 

@@ -5,8 +5,8 @@
 
 #include <poll.h>
 
-#define MAX_EMPTY_STREAMS 50  /* streams in a row that bring nothing */
-#define RECONNECT_PAUSE   100 /* ms between two of them */
+#define MAX_EMPTY_STREAMS 50  /* streams in a row without an event */
+#define RECONNECT_PAUSE   100 /* ms between two streams */
 
 static void report_change(struct as_event_stream *f, const struct as_state *st, bool gone)
 {
@@ -36,7 +36,7 @@ static bool on_event(void *ctx, struct as_str data)
     case AS_STATES_NOTHING:
         break;
     case AS_STATES_INVALID:
-        fprintf(stderr, "anyserve: the server sent what is no event: %.*s\n",
+        fprintf(stderr, "anyserve: the server sent an event that cannot be read: %.*s\n",
                 (int)AS_MIN(data.n, (size_t)200), data.p);
     }
     return true;
@@ -55,14 +55,14 @@ enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
     struct as_control_client_request q = {.socket = AS_RUNTIME_CONTROL,
                                           .method = "GET",
                                           .target = AS_EVENT_STREAM_TARGET,
-                                          .is_slow = true}; /* nothing may happen for long */
+                                          .is_slow = true}; /* there may be no event for long */
     struct as_control_client_stream s = {.on_event = on_event,
                                          .on_batch_end = on_batch_end,
                                          .ctx = f,
                                          .stop_fd = f->stop_fd,
                                          .deadline = f->deadline};
     uint32_t tries = 0;
-    bool met = false; /* it has been there */
+    bool met = false;
 
     for (;;) {
         struct as_control_client_answer a;
@@ -80,7 +80,9 @@ enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
         met = q.is_quiet = true;
         tries = f->has_received ? 0 : tries + 1;
         if (tries == MAX_EMPTY_STREAMS) {
-            fprintf(stderr, "anyserve: the server ends every stream of events at once\n");
+            fprintf(stderr,
+                    "anyserve: the server ended %d event streams in a row without an event\n",
+                    MAX_EMPTY_STREAMS);
             return AS_CONTROL_CLIENT_BROKEN;
         }
         f->has_received = false;

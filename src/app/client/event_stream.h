@@ -1,8 +1,8 @@
-/* app/client/event_stream.h — what a server serves, followed by its events for as long as a command
- * wants.
+/* app/client/event_stream.h — follows the events of a server's control API.
  *
- * A stream that breaks is begun again: the controller may be killed at any moment, and the next one
- * is there in milliseconds. Blocking calls, for commands.
+ * A table holds the state of all applications, deployments and replicas, and is kept up to date by
+ * the events. A stream that breaks is opened again: the controller may be killed at any moment, and
+ * the next one answers within milliseconds. Blocking calls, for commands.
  */
 #ifndef AS_APP_FOLLOW_H
 #define AS_APP_FOLLOW_H
@@ -14,21 +14,21 @@
 
 struct as_event_stream {
     struct as_states states;
-    /* Each change, also of what there was in the beginning. May be NULL. */
+    /* Called for each change, and for each row that exists at the start. May be NULL. */
     void (*on_change)(void *ctx, const struct as_state *st, bool gone);
-    void (*on_raw)(void *ctx, struct as_str data); /* each event as it came; may be NULL */
-    /* All that has come was told, and the table is whole. False: that is enough. */
+    void (*on_raw)(void *ctx, struct as_str data); /* each event as it was received; may be NULL */
+    /* All events that have come so far were handled, and the table is complete. False: stop. */
     bool (*on_caught_up)(void *ctx, const struct as_states *s);
     void *ctx;
     int stop_fd;       /* as in as_control_client_stream */
     as_ns deadline;    /* likewise */
-    bool has_received; /* something, on this stream */
-    int code;          /* the exit code of a command that cannot go on, with the ends that fail */
+    bool has_received; /* an event, on the current stream */
+    int code;          /* the exit code of the command, when the stream ends by an error */
 };
 
-/* Zeroed but for what the caller sets; as_event_stream_fini in any case. STOPPED, SIGNAL, DEADLINE;
- * ABSENT, SILENT, REFUSED, BROKEN: there is no server, or none any more, or it does not answer, or
- * does not tell; stderr says which. */
+/* Runs until a callback, a signal or the deadline ends it (STOPPED, SIGNAL, DEADLINE), or an error,
+ * which is printed to stderr (NO_SERVER, SILENT, REFUSED, BROKEN). The caller zeroes *f, sets the
+ * callbacks, ctx, stop_fd and deadline, and calls as_event_stream_fini in any case. */
 enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
                                                const struct as_option_set *opts);
 void as_event_stream_fini(struct as_event_stream *f);

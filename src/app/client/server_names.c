@@ -10,7 +10,7 @@
 
 #define MAX_LISTED 10u /* names in one sentence: a line of a terminal or two */
 
-/* --- what the server says --- */
+/* --- the server's answer --- */
 
 static void add_deployment(struct as_server_names *s, struct as_str application,
                            struct as_str deployment)
@@ -20,7 +20,7 @@ static void add_deployment(struct as_server_names *s, struct as_str application,
         (struct as_server_names_deployment){as_str_dup(application), as_str_dup(deployment)};
 }
 
-/* The reader goes on only: each of these walks over all of its object. */
+/* The JSON reader only moves forward: each of these functions reads its object to the end. */
 static void read_deployments(struct as_server_names *s, struct as_record *r,
                              struct as_json_value *v, struct as_str application)
 {
@@ -112,7 +112,7 @@ const char *as_server_names_find_application(const struct as_server_names *s,
 
 /* --- sentences --- */
 
-/* "ranker" of "ranker-0"; n 0: it is not called like a replica. */
+/* "ranker" of "ranker-0"; n 0: the name does not have the form of a replica's. */
 static struct as_str deployment_of_replica(const char *name)
 {
     const char *dash = strrchr(name, '-');
@@ -132,7 +132,7 @@ static bool is_application(const struct as_server_names *s, const char *name)
     return false;
 }
 
-/* "shop/main, shop/side and 3 more"; `application` NULL: of all. */
+/* "shop/main, shop/side and 3 more"; `application` NULL: deployments of all applications. */
 static void put_deployments(const struct as_server_names *s, const char *application,
                             struct as_buf *out)
 {
@@ -155,7 +155,7 @@ static void put_applications(const struct as_server_names *s, struct as_buf *out
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
-        /* those of one application follow each other */
+        /* deployments of one application follow each other */
         if (strcmp(s->all[i].application, last) == 0)
             continue;
         last = s->all[i].application;
@@ -166,7 +166,7 @@ static void put_applications(const struct as_server_names *s, struct as_buf *out
         as_buf_printf(out, " and %u more", n - MAX_LISTED);
 }
 
-/* False: no deployment has a replica of this name. */
+/* False: no deployment can have a replica of this name. */
 static bool put_replica(const struct as_server_names *s, const char *name, struct as_buf *out)
 {
     struct as_str deployment = deployment_of_replica(name);
@@ -219,13 +219,13 @@ void as_server_names_write_no_application(const struct as_server_names *s, const
 
     if (owner) {
         as_buf_printf(out,
-                      "'%s' is a deployment of the application '%s', which is %sd as a whole: "
+                      "'%s' is a deployment of the application '%s', which can only be %sd whole: "
                       "anyserve %s %s",
                       name, owner, command, command, owner);
         return;
     }
     if (put_replica(s, name, out)) {
-        as_buf_printf(out, "; an application is named here: ");
+        as_buf_printf(out, "; this command takes an application: ");
         put_applications(s, out);
         return;
     }

@@ -1,7 +1,7 @@
-/* app/client/server_names.h — the applications and deployments that a server has, for commands that
- * are given a name: which one it is, and what was named instead when it is none.
+/* app/client/server_names.h — the names of a server's applications and deployments.
  *
- * Blocking calls, for commands.
+ * For commands that take such a name: they complete it, or explain why it is wrong and suggest
+ * another one. Blocking calls, for commands.
  */
 #ifndef AS_APP_NAMES_H
 #define AS_APP_NAMES_H
@@ -15,20 +15,22 @@ struct as_server_names {
     uint32_t n;
 };
 
-/* Asks the server. An exit code; stderr says why there are none. as_server_names_fini in any case.
- */
+/* Fetches the names from the server. Returns an exit code; on failure stderr has the reason. Call
+ * as_server_names_fini in any case. */
 int as_server_names_fetch(struct as_server_names *ret_s, const struct as_option_set *opts);
 void as_server_names_fini(struct as_server_names *s);
 
-/* The application of the deployment of this name, of which a file has one; NULL: none. */
+/* The application that has the deployment; a deployment's name is unique in a file. NULL: none. */
 const char *as_server_names_find_application(const struct as_server_names *s,
                                              struct as_str deployment);
 
-/* A sentence about a deployment that there is not: `name` is another thing, and `command` with
- * `rest` behind it ("scale", "3") is what to type; or the nearest name, or all. */
+/* Appends a sentence for a name that is not a deployment. If `name` is an application or a replica,
+ * it gives the command to type instead: `command` and `rest` are its words before and after the
+ * name
+ * ("scale", "3"). Otherwise it suggests the most similar name, or lists all. */
 void as_server_names_write_no_deployment(const struct as_server_names *s, const char *name,
                                          const char *command, const char *rest, struct as_buf *out);
-/* Likewise about an application. */
+/* The same for a name that is not an application. */
 void as_server_names_write_no_application(const struct as_server_names *s, const char *name,
                                           const char *command, struct as_buf *out);
 

@@ -14,8 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Who listens at the server's socket, as the kernel has it: the supervisor, which made it. Not
- * blocking: whoever accepts there may be stopped, and the queue be full. */
+/* The process that listens on the server's socket, from the kernel: the supervisor, which made the
+ * socket. pid -1: errno. Does not block: the process that accepts may be stopped and the queue be
+ * full (EAGAIN). */
 static struct ucred find_listening_process(const struct as_server_process *f, const char *name)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -43,8 +44,9 @@ static struct ucred find_listening_process(const struct as_server_process *f, co
     return who;
 }
 
-/* Is the process of the user who made the socket? For root, who looks into the folders of others:
- * the maker of a socket may have ended, and its number be another user's process by now. */
+/* Does the process belong to the user who made the socket? This protects root, who may use the
+ * folders of other users: the maker of the socket may have ended, and its pid may be another user's
+ * process by now. */
 static bool is_owned_by(const struct as_server_process *f, uid_t uid)
 {
     struct pollfd ended = {.fd = f->fd, .events = POLLIN};
@@ -56,11 +58,11 @@ static bool is_owned_by(const struct as_server_process *f, uid_t uid)
     status = fopen(path, "re");
     while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
         if (strncmp(line, "Uid:", 4) == 0)
-            found = strtoul(line + 4, NULL, 10); /* the first: the real one */
+            found = strtoul(line + 4, NULL, 10); /* the first number is the real uid */
     }
     if (status)
         fclose(status);
-    /* it lives: so what was read is of the process that the descriptor is of */
+    /* the process has not ended: so /proc/PID was of the process that the pidfd is of */
     return found == uid && poll(&ended, 1, 0) == 0;
 }
 
@@ -72,14 +74,14 @@ void as_server_process_print_stopped(const struct as_server_process *o)
     as_buf_init(&b);
     as_server_processes_read(&f, o->base, o->port);
     if (as_server_processes_put_stopped(&f, &b))
-        fprintf(stderr, "anyserve: the server on port %u cannot go on:%.*s\n", o->port,
+        fprintf(stderr, "anyserve: the server on port %u cannot continue:%.*s\n", o->port,
                 AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
 }
 
-/* A number in a file proves nothing: it may be another process's by now. The kernel says who
- * listens at the socket; a descriptor is taken of that process, and only then is it asked whether
- * the server lives, which lets go of its lock when it ends. So the descriptor is the server's. */
+/* The order proves that the pidfd is the server's: first the kernel names the process that listens
+ * on the socket, then the pidfd is opened, and only then is the server's lock checked, which a
+ * server releases when it ends. */
 int as_server_process_find(struct as_server_process *ret_o, const struct as_option_set *opts)
 {
     struct ucred who;
@@ -101,10 +103,10 @@ int as_server_process_find(struct as_server_process *ret_o, const struct as_opti
         as_runtime_is_running(ret_o->base, ret_o->port))
         return AS_EXIT_CODE_OK;
     if (ret_o->fd >= 0)
-        errno = ESRCH; /* another one has its number */
+        errno = ESRCH; /* another process has its pid */
     if (ret_o->pid <= 0 || !as_runtime_is_running(ret_o->base, ret_o->port))
         return as_control_client_print_no_server(opts);
-    fprintf(stderr, "anyserve: cannot get hold of the server's process %d: %s\n", (int)ret_o->pid,
+    fprintf(stderr, "anyserve: cannot open the server's process %d: %s\n", (int)ret_o->pid,
             strerror(errno));
     return AS_EXIT_CODE_FAILED;
 }
@@ -132,7 +134,7 @@ bool as_server_process_wait_end(const struct as_server_process *o, as_ns deadlin
     for (;;) {
         as_ns now = as_control_client_clock();
         as_ns left = deadline > now ? deadline - now : 0;
-        /* an hour at most: poll counts in an int of ms */
+        /* at most an hour: poll takes an int of ms */
         int ms = (int)AS_MIN((left + AS_MS - 1) / AS_MS, (as_ns)3600000);
 
         if (poll(&p, 1, ms) > 0)

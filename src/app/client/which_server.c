@@ -3,7 +3,7 @@
 #include "conf/exit_code.h"
 #include "io/process/resource_holder.h"
 
-/* What has to be typed: the folder only where the port is not enough. */
+/* The options to type: --runtime-dir only where the port alone is ambiguous. */
 static void put_choice(struct as_buf *b, const struct as_runtime_search *f,
                        const struct as_runtime_server *s)
 {
@@ -32,14 +32,15 @@ static void print_choices(const struct as_option_set *opts, const struct as_runt
         if (as_runtime_matches(&f->servers[i], given, (uint16_t)as_option_u64(opts, AS_OPT_PORT)))
             put_choice(&b, f, &f->servers[i]);
     }
-    fprintf(stderr, "anyserve: %u servers run here; say which one:%.*s\n", f->n_matching,
+    fprintf(stderr, "anyserve: %u servers run here; choose one:%.*s\n", f->n_matching,
             AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
 }
 
+/* The options name the server. */
 static bool is_explicit(const struct as_option_set *opts)
 {
-    if (opts->scope & AS_SCOPE_IB) /* they call localhost: one server at most has a port there */
+    if (opts->scope & AS_SCOPE_IB) /* infer and bench call localhost, where a port has one server */
         return as_option_str(opts, AS_OPT_URL)[0] || opts->v[AS_OPT_PORT].given;
     return (opts->scope & AS_SCOPE_REMOTE) && as_option_str(opts, AS_OPT_CONTROL)[0];
 }

@@ -5,13 +5,13 @@
 
 struct waiting {
     const struct as_changes *changes;     /* of applications; NULL: … */
-    const struct as_await_request *order; /* … for one deployment */
+    const struct as_await_request *order; /* … of one deployment */
     bool failed, superseded;
 };
 
-/* --- what it is about --- */
+/* --- the rows that belong to the change --- */
 
-/* An application itself says nothing of one of its deployments. */
+/* For a request about one deployment, only the row of that deployment. */
 static bool concerns(const struct waiting *w, const struct as_state *st)
 {
     if (w->changes)
@@ -20,7 +20,7 @@ static bool concerns(const struct waiting *w, const struct as_state *st)
            strcmp(w->order->deployment, st->deployment) == 0;
 }
 
-/* Nothing of it is to stay. */
+/* The change removes every deployment of the application. */
 static bool is_removed(const struct as_changes *c, const char *application)
 {
     for (uint32_t i = 0; i < c->n; i++) {
@@ -30,7 +30,7 @@ static bool is_removed(const struct as_changes *c, const char *application)
     return true;
 }
 
-/* --- another change in its place --- */
+/* --- superseded by another change --- */
 
 static const struct as_change *change_of(const struct as_changes *c, const struct as_state *st)
 {
@@ -47,7 +47,7 @@ static int64_t own_generation(const struct waiting *w)
     return w->changes ? w->changes->generation : w->order->generation;
 }
 
-/* It is one of those that were to change, and to stay. */
+/* The deployment is one that the change adds or modifies. */
 static bool is_changing(const struct waiting *w, const struct as_state *st)
 {
     const struct as_change *c = w->changes ? change_of(w->changes, st) : NULL;
@@ -58,7 +58,9 @@ static bool is_changing(const struct waiting *w, const struct as_state *st)
                       : concerns(w, st);
 }
 
-/* A later change of the same number is none in its place: what was asked for is still to be. */
+/* A later generation with the same number of replicas does not supersede: the request is still
+ * valid.
+ */
 static bool is_superseded(const struct waiting *w, const struct as_state *st)
 {
     return own_generation(w) > 0 && st->generation > own_generation(w) &&
@@ -82,9 +84,9 @@ static void check_superseded(struct waiting *w, const struct as_states *s)
     }
 }
 
-/* --- reached, or not yet --- */
+/* --- progress --- */
 
-/* True: there is more to wait for. */
+/* True: the state `reached` is not reached yet. */
 static bool is_pending(struct waiting *w, const struct as_state *st, const char *reached)
 {
     if (st && strcmp(st->status, "DEPLOY_FAILED") == 0)
@@ -130,7 +132,7 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
             st->application, st->deployment);
 }
 
-/* One failure is the end, whatever the others become. */
+/* Stops at the first failure, whatever the state of the others. */
 static bool on_caught_up(void *ctx, const struct as_states *s)
 {
     struct waiting *w = ctx;
@@ -147,7 +149,7 @@ static bool on_caught_up(void *ctx, const struct as_states *s)
     return pending && !w->failed;
 }
 
-/* In full: of a traceback every line counts. */
+/* Prints the whole message: it may be a traceback. */
 static void print_failures(const struct waiting *w, const struct as_states *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -178,7 +180,7 @@ static int wait_for(struct waiting *w, const struct as_option_set *opts)
         break;
     case AS_CONTROL_CLIENT_DEADLINE:
         code = as_control_client_print_timeout(
-            opts, "not done within --timeout; the server goes on with it");
+            opts, "not done within --timeout; the server continues with it");
         break;
     default: /* stderr says why */
         code = f.code;

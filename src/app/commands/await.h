@@ -1,7 +1,7 @@
-/* app/commands/await.h — what was begun on a server, waited for until it is reached, or has failed.
+/* app/commands/await.h — waits until a change of what a server serves is healthy or has failed.
  *
- * By the server's events (app/client/event_stream.h): what happens meanwhile goes to stderr, a line
- * for each change. --timeout of the options is the longest wait. Blocking calls, for commands.
+ * Follows the server's events (app/client/event_stream.h) and prints a line to stderr for each
+ * change of state. --timeout of the options is the longest wait. Blocking calls, for commands.
  */
 #ifndef AS_APP_AWAIT_H
 #define AS_APP_AWAIT_H
@@ -10,18 +10,19 @@
 #include "conf/option.h"
 #include "tool/server/changes.h"
 
-/* Until the applications that change are RUNNING, and those that lose all their deployments are
- * gone. An exit code: OK; DEPLOY_FAILED, then stderr has the reason in full; TIMEOUT; FAILED:
- * another change has taken the place of this one, or the server tells no more, stderr says which.
- */
+/* Waits until the applications that change are RUNNING, and those that lose all their deployments
+ * are gone. Returns an exit code: OK; DEPLOY_FAILED, with the whole reason on stderr; TIMEOUT;
+ * FAILED: another change has superseded this one, or the server does not send events any more;
+ * stderr says which. */
 int as_await_changes(const struct as_option_set *opts, const struct as_changes *c);
-/* What was asked of one deployment. */
+/* A request to the control API about one deployment. */
 struct as_await_request {
     const char *application, *deployment;
-    int64_t generation; /* that the order has made; 0: none */
-    int64_t replicas;   /* that it has asked for; -1: it was about something else */
+    int64_t generation; /* the generation that the request made; 0: none */
+    int64_t replicas;   /* the number of replicas that it set; -1: it set none */
 };
-/* Until this one deployment is HEALTHY, whatever the others of its application are. Likewise. */
+/* The same for one deployment: waits until it is HEALTHY, whatever the state of the others of its
+ * application. */
 int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *order);
 
 #endif

@@ -12,7 +12,6 @@
 
 #define PATTERN "/api/v1/applications/{application}/deployments/{deployment}/"
 
-/* Names of what is served: application, deployment. */
 struct deployment_name {
     char *application, *deployment;
 };
@@ -23,7 +22,7 @@ static void fini(struct deployment_name *n)
     free(n->deployment);
 }
 
-/* By exactly these names. */
+/* The server serves a deployment with exactly these names. */
 static bool is_served(const struct as_server_names *names, const struct deployment_name *n)
 {
     for (uint32_t i = 0; i < names->n; i++) {
@@ -50,7 +49,7 @@ static int print_no_deployment(const struct as_server_names *names, const struct
     return AS_EXIT_CODE_FAILED;
 }
 
-/* A file has each deployment's name once, so the server knows which application is meant. */
+/* A deployment's name is unique in a file, so the server knows its application. */
 static int find_application(const struct as_option_set *opts, struct deployment_name *n,
                             const char *verb)
 {
@@ -66,7 +65,7 @@ static int find_application(const struct as_option_set *opts, struct deployment_
     return code;
 }
 
-/* What the server has refused, in its words; of a name that it does not know, what that is. */
+/* Prints the server's error; for an unknown name, what the name is instead. */
 static int refused(const struct as_option_set *opts, const struct deployment_name *n,
                    const char *verb, const struct as_control_client_answer *a)
 {
@@ -102,7 +101,7 @@ static int read_named(const struct as_option_set *opts, const char *verb,
     return AS_EXIT_CODE_OK;
 }
 
-/* 0: the order has made none. */
+/* The generation that the request made, from the answer; 0: none. */
 static int64_t generation_in(struct as_str answer)
 {
     int64_t generation = 0;
@@ -116,7 +115,7 @@ static int64_t generation_in(struct as_str answer)
     return generation;
 }
 
-/* It has begun. */
+/* Waits for the change that the server has accepted, unless --no-wait. */
 static int wait_and_print(const struct as_option_set *opts, const struct deployment_name *n,
                           struct as_str answer, int64_t replicas)
 {
@@ -155,7 +154,7 @@ static int order(const struct as_option_set *opts, const struct deployment_name 
     return code;
 }
 
-/* replicas: so many are asked for; -1: it is about something else. */
+/* replicas: the number of replicas that the request sets; -1: it sets none. */
 static int run_change(const struct as_option_set *opts, const char *verb, struct as_str body,
                       int64_t replicas)
 {
@@ -176,14 +175,14 @@ int as_scale_main(struct as_option_set *opts)
 
     if (reset == (opts->n_args == 2)) {
         fprintf(stderr, "anyserve scale: %s\n",
-                reset ? "N and --reset are both given; which one?"
-                      : "N is missing, or --reset: as many as its deployment file says");
+                reset ? "both N and --reset are given; leave out one of them"
+                      : "give N, or --reset for the number in the deployment file");
         return AS_EXIT_CODE_USAGE;
     }
     if (reset)
         return run_change(opts, "scale", AS_STR("{\"target_num_replicas\":null}"), -1);
     if (as_str_u64(as_str_of(opts->args[1]), &n) < 0) {
-        fprintf(stderr, "anyserve: '%s' is no number of replicas\n", opts->args[1]);
+        fprintf(stderr, "anyserve: '%s' is not a number of replicas\n", opts->args[1]);
         return AS_EXIT_CODE_USAGE;
     }
     snprintf(body, sizeof(body), "{\"target_num_replicas\":%llu}", (unsigned long long)n);

@@ -1,10 +1,13 @@
-/* app/commands/control_commands.h — commands that change what a running server serves, by its control socket. */
+/* app/commands/control_commands.h — commands that change one deployment of a running server.
+ *
+ * They use its control API. Blocking calls. */
 #ifndef AS_APP_CONTROL_H
 #define AS_APP_CONTROL_H
 
 #include "conf/option.h"
 
-/* Arguments: "[APPLICATION/]DEPLOYMENT", for scale the number of replicas. The exit code. */
+/* Arguments: [APPLICATION/]DEPLOYMENT, and for scale the number of replicas. Return the exit code.
+ */
 int as_scale_main(struct as_option_set *opts);
 int as_restart_main(struct as_option_set *opts);
 int as_rollback_main(struct as_option_set *opts);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define APPLICATIONS "/api/serve/applications/"
-#define FILE_MAX     ((size_t)64 << 20) /* the most that --max-spec-bytes of a server may be */
+#define FILE_MAX     ((size_t)64 << 20) /* the largest --max-spec-bytes of a server */
 
 /* --- the file --- */
 
@@ -50,7 +50,8 @@ static int read_file(const char *path, struct as_buf *text)
     return AS_EXIT_CODE_OK;
 }
 
-/* The server reads a body, not a file: where it names that, the line is about the file. */
+/* The server names the request's body AS_CONTROL_FILE in its errors: prints the file's path in its
+ * place. */
 static void print_with_path(struct as_str text, const char *path)
 {
     while (text.n) {
@@ -92,12 +93,12 @@ static bool print_stdout(const struct as_buf *text)
 
 static int print_unreadable(const struct as_control_client_answer *a)
 {
-    fprintf(stderr, "anyserve: the server's answer is not understood: %.*s\n",
+    fprintf(stderr, "anyserve: the server's answer cannot be read: %.*s\n",
             (int)AS_MIN(a->body.n, (size_t)200), a->body.p);
     return AS_EXIT_CODE_FAILED;
 }
 
-/* What an accepted file means, and then what becomes of it. */
+/* Prints what the accepted file changes, and waits until it is healthy or has failed. */
 static int print_and_wait(const struct as_option_set *opts,
                           const struct as_control_client_answer *a)
 {
@@ -135,7 +136,7 @@ int as_deploy_main(struct as_option_set *opts)
         .socket = AS_RUNTIME_CONTROL,
         .method = "PUT",
         .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
-        .is_slow = true}; /* it loads the code first */
+        .is_slow = true}; /* the server loads the code before it answers */
     struct as_control_client_answer a = {0};
     struct as_buf text;
     int code;
@@ -159,7 +160,7 @@ int as_deploy_main(struct as_option_set *opts)
     return code;
 }
 
-/* Of an application that is to go. */
+/* Waits until the application is gone, unless --no-wait. */
 static int wait_deleted(const struct as_option_set *opts, const struct as_control_client_answer *a)
 {
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
@@ -206,7 +207,7 @@ int as_delete_main(struct as_option_set *opts)
     int code;
 
     if (!m.application.n) {
-        fprintf(stderr, "anyserve: '' is no application\n");
+        fprintf(stderr, "anyserve: the name of the application is empty\n");
         return AS_EXIT_CODE_USAGE;
     }
     as_buf_init(&target);

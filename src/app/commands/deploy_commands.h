@@ -1,4 +1,5 @@
-/* app/commands/deploy_commands.h — commands that say what a server is to serve: deploy, delete, config. */
+/* app/commands/deploy_commands.h — commands for the whole of what a server serves: deploy, delete,
+ * config. */
 #ifndef AS_APP_DEPLOY_H
 #define AS_APP_DEPLOY_H
 
@@ -7,6 +8,6 @@
 /* Each returns the exit code. */
 int as_deploy_main(struct as_option_set *opts); /* FILE */
 int as_delete_main(struct as_option_set *opts); /* APPLICATION */
-int as_config_main(struct as_option_set *opts); /* the file that is served now, to stdout */
+int as_config_main(struct as_option_set *opts); /* prints the deployment file that is served */
 
 #endif

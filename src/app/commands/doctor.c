@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FILES_WELL   16896u /* --max-connections unless set, and what we need beside */
+#define FILES_WELL   16896u /* the default of --max-connections, and the server's own files */
 #define FILES_LEAST  1024u
 #define LOCKED_WELL  (64u << 20)
 #define MEMORY_LEAST ((uint64_t)256 << 20)
@@ -70,7 +70,7 @@ void as_doctor_report(struct as_doctor *d, const char *check, enum as_doctor_ver
 
 /* --- Python --- */
 
-/* What it prints, with its errors; its wait status, or -1. */
+/* Appends what the interpreter prints to stdout and stderr. Returns its wait status, or -1. */
 static int run_python(const char *python, const char *code, struct as_buf *out)
 {
     const char *argv[] = {python, "-c", code, NULL};
@@ -124,7 +124,7 @@ static void check_python(struct as_doctor *d)
         else
             as_doctor_report(d, "python", AS_DOCTOR_FAIL,
                              "install both from one package, or choose another --python",
-                             "%s has anyserve %s, this program is %s", python.path, version,
+                             "%s has anyserve %s, but this program is %s", python.path, version,
                              AS_VERSION);
     } else {
         as_record_line(&line, (struct as_str){(char *)out.p, out.n - 1}, 200);
@@ -140,7 +140,7 @@ static void check_python(struct as_doctor *d)
 
 /* --- limits --- */
 
-/* Our own, behind the server's where they differ. */
+/* Appends this process's own limit if it differs from the server's. */
 static void write_own_limit(struct as_buf *b, uint64_t its, uint64_t own, uint32_t shift,
                             const char *unit)
 {
@@ -156,7 +156,7 @@ static uint64_t own_limit(int resource)
 {
     struct rlimit r = {0};
 
-    getrlimit((__rlimit_resource_t)resource, &r); /* a server takes all that it may have */
+    getrlimit((__rlimit_resource_t)resource, &r); /* a server raises its limit to the hard limit */
     return r.rlim_max == RLIM_INFINITY ? UINT64_MAX : r.rlim_max;
 }
 
@@ -210,7 +210,7 @@ static void check_locked(struct as_doctor *d)
         write_own_limit(&text, n, own, 10, " KiB");
     as_doctor_report(
         d, "memlock", n < LOCKED_WELL ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
-        "matters to models that pin memory, for GPUs: ulimit -l unlimited, LimitMEMLOCK=infinity",
+        "needed by models that pin memory for GPUs: ulimit -l unlimited, LimitMEMLOCK=infinity",
         "%.*s", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
 }
@@ -225,14 +225,15 @@ static void check_memory(struct as_doctor *d)
         snprintf(other, sizeof(other), "; a process started here %.1f GiB", GIB(own));
     if (memory)
         as_doctor_report(d, "memory", memory < MEMORY_LEAST ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
-                         "give it more", "%s may use %.1f GiB; requests may hold a quarter of it%s",
+                         "give it more memory",
+                         "%s may use %.1f GiB; requests may hold a quarter of it%s",
                          pid ? "the server" : "a server started here", GIB(memory), other);
     else
         as_doctor_report(d, "memory", AS_DOCTOR_WARN, "set --max-inflight-bytes",
-                         "how much may be used is not known");
+                         "the memory limit is unknown");
 }
 
-/* pid: a server's, or 0: one that would be started here. */
+/* pid: a process of the server, or 0 for a server that would be started here. */
 static void check_cgroup(struct as_doctor *d, pid_t pid)
 {
     const char *whose = pid ? "the server that runs" : "a server started here";
@@ -241,15 +242,15 @@ static void check_cgroup(struct as_doctor *d, pid_t pid)
 
     if (as_cgroup_check("", pid ? pid : getpid(), &v2, &e) == 0)
         as_doctor_report(d, "cgroup", AS_DOCTOR_OK, "",
-                         "%s bounds `memory` of a deployment by a control group (%s)", whose,
+                         "%s limits `memory` of a deployment by a control group (%s)", whose,
                          v2 ? "memory.max" : "memory.limit_in_bytes");
     else
         as_doctor_report(
             d, "cgroup", AS_DOCTOR_WARN,
-            "give the server a control group of its own that it may write to: Delegate=memory in "
+            "give the server a writable control group of its own: Delegate=memory in "
             "a unit, systemd-run -p Delegate=memory, a container with a writable /sys/fs/cgroup",
-            "%s bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: %s", whose,
-            as_cgroup_strerror(e));
+            "%s limits `memory` of a deployment only for each single process, by RLIMIT_DATA: %s",
+            whose, as_cgroup_strerror(e));
 }
 
 /* --- the kernel --- */
@@ -292,7 +293,7 @@ static void check_shm(struct as_doctor *d)
     struct statvfs v;
     uint64_t left;
 
-    if (d->server.dispatcher) { /* it may see another one: a container */
+    if (d->server.dispatcher) { /* in a container the server has another /dev/shm */
         snprintf(path, sizeof(path), "/proc/%d/root/dev/shm", (int)d->server.dispatcher);
         whose = access(path, F_OK) == 0 ? "the server's " : "";
     }
@@ -300,8 +301,8 @@ static void check_shm(struct as_doctor *d)
         snprintf(path, sizeof(path), "/dev/shm");
     if (statvfs(path, &v) < 0 || (!whose[0] && access(path, W_OK) < 0)) {
         as_doctor_report(d, "shm", AS_DOCTOR_WARN, advice,
-                         "%s/dev/shm cannot be used (%s): nor can clients' shared memory", whose,
-                         strerror(errno));
+                         "%s/dev/shm cannot be used (%s), so clients cannot use shared memory",
+                         whose, strerror(errno));
         return;
     }
     left = (uint64_t)v.f_bavail * v.f_frsize;
@@ -309,7 +310,7 @@ static void check_shm(struct as_doctor *d)
                      "%.2f GiB are free in %s/dev/shm", GIB(left), whose);
 }
 
-/* The first folder on the way there that exists: what is missing is made by a server. */
+/* Shortens the path to the nearest parent that exists: a server creates the missing folders. */
 static void find_existing_parent(struct as_buf *path)
 {
     while (access((char *)path->p, F_OK) < 0 && path->n > 2) {
@@ -322,7 +323,7 @@ static void find_existing_parent(struct as_buf *path)
     }
 }
 
-/* Asked by making something: what a mode says is not all (read-only mounts, root, quotas). */
+/* Tries to make a folder: the mode alone does not tell (read-only mounts, root, quotas). */
 static bool can_make(const char *folder)
 {
     struct as_buf path;
@@ -338,7 +339,7 @@ static bool can_make(const char *folder)
     return can;
 }
 
-/* How long a small write to disk takes; 0: it failed, errno. */
+/* How long a small write with fsync takes; 0: it failed, errno. */
 static as_ns time_of_sync(const char *folder)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -353,7 +354,7 @@ static as_ns time_of_sync(const char *folder)
     return ok ? (as_control_client_clock() - began) / SYNCS + 1 : 0;
 }
 
-/* whose: behind its name. */
+/* whose: a text that follows the folder's name. */
 static void check_folder(struct as_doctor *d, const char *check, const char *folder,
                          const char *whose, bool is_durable)
 {
@@ -371,12 +372,13 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
                          is_durable ? "choose another --state-dir" : "choose another --runtime-dir",
                          "%s cannot be written to: %s", (char *)path.p, strerror(errno));
     else if ((uint64_t)v.f_bavail * v.f_frsize < DISK_WELL)
-        as_doctor_report(d, check, AS_DOCTOR_WARN, "make room", "%s%s has %.2f GiB left", folder,
-                         whose, GIB((uint64_t)v.f_bavail * v.f_frsize));
+        as_doctor_report(d, check, AS_DOCTOR_WARN, "free some space", "%s%s has %.2f GiB left",
+                         folder, whose, GIB((uint64_t)v.f_bavail * v.f_frsize));
     else if (is_durable && took > SYNC_WELL)
-        as_doctor_report(d, check, AS_DOCTOR_WARN,
-                         "each deploy waits for it: choose a --state-dir on a faster disk",
-                         "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
+        as_doctor_report(
+            d, check, AS_DOCTOR_WARN,
+            "each deploy waits for such a write: choose a --state-dir on a faster disk",
+            "a write to %s takes %.0f ms", folder, (double)took / (double)AS_MS);
     else if (is_durable && took)
         as_doctor_report(d, check, AS_DOCTOR_OK, "", "%s%s; a write takes %.1f ms", folder, whose,
                          (double)took / (double)AS_MS);
@@ -385,7 +387,7 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
     as_buf_fini(&path);
 }
 
-/* Where a server that runs keeps what it serves, not where one started here would. */
+/* The state folder of the server that runs, which may not be that of one started here. */
 static void check_server_state(struct as_doctor *d)
 {
     const char *folder = d->server.state, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
@@ -393,10 +395,9 @@ static void check_server_state(struct as_doctor *d)
 
     if (access(folder, F_OK) < 0) {
         as_doctor_report(d, "state", AS_DOCTOR_FAIL,
-                         "the server goes on until it ends: deploy its file to one with "
+                         "the server keeps serving until it ends: deploy its file to a server with "
                          "another --state-dir",
-                         "%s, where the server keeps what it serves, is not there any more",
-                         folder);
+                         "the server's state folder %s does not exist any more", folder);
         return;
     }
     as_buf_init(&whose);
@@ -418,7 +419,7 @@ static void check_state(struct as_doctor *d)
         check_folder(d, "state", state, "", true);
     else
         as_doctor_report(d, "state", AS_DOCTOR_WARN, "set $HOME, or choose a --state-dir",
-                         "there is no home folder for what `anyserve start` serves");
+                         "there is no home folder for the state of `anyserve start`");
     free(state);
 }
 
@@ -429,7 +430,7 @@ static void check_folders(struct as_doctor *d)
 
     if (as_runtime_path(path, base, UINT16_MAX, AS_RUNTIME_MANAGE) < 0)
         as_doctor_report(d, "runtime", AS_DOCTOR_FAIL, "choose a shorter --runtime-dir",
-                         "%s is too long a path for sockets", base);
+                         "the path %s is too long for sockets", base);
     else
         check_folder(d, "runtime", base, "", false);
     check_state(d);
@@ -448,8 +449,8 @@ static void check_port(struct as_doctor *d)
         as_doctor_report(d, "port", AS_DOCTOR_OK, "", "%u is free on 127.0.0.1", port);
     else
         as_doctor_report(d, "port", AS_DOCTOR_WARN, "choose another --port",
-                         "%u on 127.0.0.1 cannot be had: %s", port,
-                         n == AS_EEXISTS ? "another program has it" : strerror(e));
+                         "cannot listen on port %u of 127.0.0.1: %s", port,
+                         n == AS_EEXISTS ? "another program uses it" : strerror(e));
 }
 
 static void check_processes(struct as_doctor *d)

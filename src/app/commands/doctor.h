@@ -1,13 +1,14 @@
-/* app/commands/doctor.h — `anyserve doctor`: can this machine run a server well, and does the one that runs?
+/* app/commands/doctor.h — `anyserve doctor`: checks whether this machine can run a server well, and
+ * whether the server that runs is well.
  *
- * Looks only: what it makes to find out (a file, a control group, a socket) is gone when it ends.
+ * Changes nothing: what a check makes (a file, a socket) is removed again. Blocking calls.
  */
 #ifndef AS_APP_DOCTOR_H
 #define AS_APP_DOCTOR_H
 
 #include "conf/option.h"
 
-/* 0; 1: a check failed. Warnings are no failure. */
+/* Returns the exit code: 1 if a check failed; 0 also with warnings. */
 int as_doctor_main(struct as_option_set *opts);
 
 #endif

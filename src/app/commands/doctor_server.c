@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define ANSWER_WAIT  (3 * AS_SEC)
-#define REASON_MAX   160u /* bytes of why a deployment is not well */
+#define REASON_MAX   160u /* bytes of a deployment's message that are shown */
 #define SHOWN        3u   /* deployments that are named */
 #define LIMITS_BYTES 4096 /* more than /proc/PID/limits has */
 
@@ -173,8 +173,8 @@ static void report_served(struct as_doctor *d, const struct page *p)
                          p->n, p->n == 1 ? "" : "s");
     else
         as_doctor_report(d, "served", p->served,
-                         "anyserve status has each of them, anyserve logs "
-                         "what their replicas have printed",
+                         "anyserve status shows each of them, anyserve logs the output of their "
+                         "replicas",
                          "%.*s%s", AS_STR_FMT(as_buf_slice(&p->bad)),
                          p->n_bad > SHOWN ? "; …" : "");
 }
@@ -209,8 +209,8 @@ static void check_control(struct as_doctor *d)
     if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {
         as_doctor_report(
             d, "control", AS_DOCTOR_FAIL, "look at anyserve logs --replica controller",
-            "its controller does not answer: it cannot be changed, nor dead replicas be "
-            "replaced");
+            "its controller does not answer: what is served cannot be changed, and dead "
+            "replicas are not replaced");
     } else {
         as_doctor_report(d, "control", AS_DOCTOR_OK, "", "its controller answers");
         if (as_record_open(&r, a.body, &root) == 0 && read_info(&r, &root, &state) == 0 && state.n)
@@ -231,17 +231,17 @@ void as_doctor_server(struct as_doctor *d)
     s->port = as_control_client_locate(d->opts, &s->base);
     s->lives = as_runtime_is_running(s->base, s->port);
     if (!s->lives) {
-        as_doctor_report(d, "server", AS_DOCTOR_OK, "",
-                         "none runs on port %u in %s; what follows is of one that would be started "
-                         "here",
-                         s->port, s->base);
+        as_doctor_report(
+            d, "server", AS_DOCTOR_OK, "",
+            "none runs on port %u in %s; the other checks are for a server started here", s->port,
+            s->base);
         return;
     }
     if (fetch_page(d, &p)) {
         s->dispatcher = (pid_t)p.dispatcher;
         s->worker = (pid_t)p.worker;
         as_doctor_report(d, "server", p.ready ? AS_DOCTOR_OK : AS_DOCTOR_WARN,
-                         "anyserve status says what is missing", "the server on port %u is %s",
+                         "anyserve status shows what is missing", "the server on port %u is %s",
                          s->port, p.ready ? "ready" : "not ready");
         report_served(d, &p);
     } else {

@@ -21,7 +21,7 @@ static int print_error(struct as_buf *err, int code)
     return code;
 }
 
-/* All of it, and closes it. False: errno. */
+/* Writes the whole text and closes fd. False: errno. */
 static bool write_and_close(int fd, const struct as_buf *text)
 {
     size_t at = 0;
@@ -39,7 +39,8 @@ static bool write_and_close(int fd, const struct as_buf *text)
     return at == text->n;
 }
 
-/* Beside it first: half a file would be taken for one, and what was there before is kept. */
+/* Writes to PATH.new and renames it, so that the file is never half written, and the old one stays
+ * if writing fails. */
 static bool replace(const char *path, mode_t mode, const struct as_buf *text)
 {
     struct as_buf beside;
@@ -61,7 +62,7 @@ static bool replace(const char *path, mode_t mode, const struct as_buf *text)
     return ok;
 }
 
-/* A device, a pipe, what a link leads to: it is written to, and stays what it is. */
+/* Replaces a regular file; a device, a pipe or the target of a link is written to in place. */
 static bool write_file(const char *path, const struct as_buf *text)
 {
     struct stat st;
@@ -74,7 +75,7 @@ static bool write_file(const char *path, const struct as_buf *text)
     return fd >= 0 && write_and_close(fd, text);
 }
 
-/* To stdout, or all or nothing to a file. */
+/* Writes to the file, or to stdout if the path is empty. Frees the text. */
 static int write_output(struct as_buf *text, const char *path)
 {
     bool ok = path[0] ? write_file(path, text)

@@ -9,13 +9,13 @@
 
 #define STATE_WIDTH   20 /* "current, rolled back" */
 #define CHANGES_WIDTH 40
-/* Bytes that are shown of what a server says. */
+/* Bytes of the server's texts that are shown. */
 #define CAUSE_MAX      200u
 #define WHY_MAX        300u
 #define KEYS_MAX       200u
-#define NAME_MAX_SHOWN 128u /* longer is no name */
+#define NAME_MAX_SHOWN 128u /* no name is longer */
 
-struct entry { /* slices of the record */
+struct entry { /* a generation; the strings point into the record */
     int64_t generation, time_ms;
     bool current;
     struct as_str cause, state;
@@ -133,7 +133,7 @@ static int read_entries(struct as_record *r, struct as_json_value *v, struct as_
     return err ? err : more;
 }
 
-/* 0 and a table, or AS_E…: it is no list of generations. */
+/* Appends a table of the generations. AS_E…: the answer is not a list of generations. */
 static int tabulate(struct as_str answer, struct as_buf *out)
 {
     struct as_json_value root;
@@ -168,7 +168,7 @@ int as_history_main(struct as_option_set *opts)
     if (code == AS_EXIT_CODE_OK && a.status != 200) {
         code = as_control_client_print_refused(&a);
     } else if (code == AS_EXIT_CODE_OK && tabulate(a.body, &out) < 0) {
-        fprintf(stderr, "anyserve: the server's answer is not understood\n");
+        fprintf(stderr, "anyserve: the server's answer cannot be read\n");
         code = AS_EXIT_CODE_FAILED;
     } else if (code == AS_EXIT_CODE_OK) {
         fwrite(out.p, 1, out.n, stdout);

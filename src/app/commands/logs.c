@@ -16,9 +16,9 @@
 #define FILE_MOST      ((off_t)64 << 20) /* bytes of one file that are looked at */
 #define ALIVE_CHECK_MS 1000              /* ms between two looks whether the server lives */
 
-struct source { /* one process, or those that had its name before */
+struct source { /* one process, and earlier ones with the same name */
     char file[AS_JOURNAL_FILE_MAX], name[AS_JOURNAL_FILE_MAX];
-    int fd;             /* of the file that is written to now; -1: none */
+    int fd;             /* the current file; -1: none */
     struct as_buf text; /* what was read and not printed; the first print: all */
     bool has_unread;    /* there may be more */
 };
@@ -33,7 +33,7 @@ struct logs {
     struct source *all;
     uint32_t n;
     bool failed; /* nobody reads what we print */
-    bool gone;   /* the folder */
+    bool gone;   /* the folder was removed */
 };
 
 /* --- files --- */
@@ -61,8 +61,8 @@ static ino_t inode(int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Both files as they are at one moment: the newer one first, since it may become the older one in
- * between. */
+/* Opens the current and the previous file. The current one comes first, since it may become the
+ * previous one in between; then both are opened again. */
 static void open_current_and_previous(const struct logs *l, struct source *s, int *ret_before)
 {
     char before[AS_JOURNAL_FILE_MAX + sizeof(AS_JOURNAL_ROTATED)];
@@ -100,7 +100,7 @@ static void read_first(const struct logs *l, struct source *s)
     read_available(s);
 }
 
-/* What has come since: to the end of the file, and of the next one if there is one by now. */
+/* Reads to the end of the current file, and of the next one if the file was rotated. */
 static void read_new(const struct logs *l, struct source *s)
 {
     struct stat st;
@@ -112,7 +112,7 @@ static void read_new(const struct logs *l, struct source *s)
 
         if (next < 0)
             return;
-        read_available(s); /* it was ended before the next one began */
+        read_available(s); /* nothing is written to it after the next file exists */
         if (s->fd >= 0)
             close(s->fd);
         s->fd = next;
@@ -129,7 +129,7 @@ static struct source *find_source(struct logs *l, const char *file)
     return NULL;
 }
 
-/* "main-0" of "main": by its name, which it keeps when it has ended. */
+/* By the name alone ("main-0" of "main"), since the replica may have ended. */
 static bool is_replica(const char *name, const char *deployment)
 {
     size_t n = strlen(deployment);
@@ -139,7 +139,7 @@ static bool is_replica(const char *name, const char *deployment)
            as_str_u64(as_str_of(name + n + 1), &number) == 0;
 }
 
-/* NULL: it is no file of a process that was asked for. */
+/* NULL: the file is not of a process that is to be printed. */
 static struct source *add_source(struct logs *l, const char *file)
 {
     struct source s = {.fd = -1};
@@ -162,7 +162,7 @@ static int by_name(const void *a, const void *b)
 
 static void list_sources(struct logs *l)
 {
-    int fd = openat(l->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a place of its own */
+    int fd = openat(l->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* has its own offset */
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
 
@@ -217,7 +217,7 @@ struct found {
     uint32_t source, number;
 };
 
-/* By the moment; what has the same is in the order of the sources and their lines. */
+/* By time stamp; lines with the same one stay in the order of the sources and of their lines. */
 static int by_time(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
@@ -230,7 +230,7 @@ static int by_time(const void *a, const void *b)
                                   : (x->number < y->number ? -1 : 1);
 }
 
-/* The newest of all sources together. */
+/* Prints the newest lines of all sources together. */
 static void print_newest(struct logs *l, uint64_t lines)
 {
     struct found *all = NULL;
@@ -256,7 +256,7 @@ static void print_newest(struct logs *l, uint64_t lines)
     flush(l);
 }
 
-/* What was printed goes; the beginning of a line waits for its end. */
+/* Drops the printed lines; an incomplete last line stays. */
 static void drop_lines(struct source *s)
 {
     const char *nl = s->text.n ? memrchr(s->text.p, '\n', s->text.n) : NULL;
@@ -277,7 +277,7 @@ static void print_new(struct logs *l, struct source *s)
 
 /* --- following --- */
 
-/* Which files were written to. */
+/* Marks the files that inotify reports as written to. */
 static void read_notifications(struct logs *l)
 {
     char part[8192] __attribute__((aligned(8)));
@@ -301,8 +301,8 @@ static void read_notifications(struct logs *l)
     }
 }
 
-/* A server that ends removes its folder; one that is killed only lets go of its lock. What was
- * written until then is printed. */
+/* Prints new lines until the server has ended: a server that ends removes its folder, one that is
+ * killed only releases its lock. */
 static void follow(struct logs *l)
 {
     bool is_last = false;
@@ -339,7 +339,7 @@ static int open_folder(struct logs *l)
         return as_control_client_print_no_server(l->opts);
     if (!as_option_bool(l->opts, AS_OPT_FOLLOW))
         return AS_EXIT_CODE_OK;
-    /* before the first look: nothing is missed between the two */
+    /* watch before the first read, so that nothing is missed in between */
     l->stop_fd = as_control_client_signal_fd();
     l->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (l->notify >= 0 && inotify_add_watch(l->notify, path,
@@ -352,12 +352,12 @@ static int open_folder(struct logs *l)
 
 static int print_unknown(struct logs *l, const char *name)
 {
-    fprintf(stderr, "anyserve: nothing of '%s' is kept; there is:", name);
+    fprintf(stderr, "anyserve: no output of '%s' is kept; output is kept of:", name);
     l->deployment = NULL;
     list_sources(l);
     for (uint32_t i = 0; i < l->n; i++)
         fprintf(stderr, " %s", l->all[i].name);
-    fprintf(stderr, "%s\n", l->n ? "" : " nothing (--log-keep off?)");
+    fprintf(stderr, "%s\n", l->n ? "" : " nothing (is --log-keep off?)");
     return AS_EXIT_CODE_NOT_FOUND;
 }
 
@@ -371,7 +371,7 @@ static int run(struct logs *l)
     if (name[0])
         as_journal_file_name(l->only, name);
     list_sources(l);
-    if (name[0] && !l->n) { /* no process is called so: a deployment, with its application or not */
+    if (name[0] && !l->n) { /* not a process: [APPLICATION/]DEPLOYMENT */
         l->only[0] = 0;
         l->deployment = strchr(name, '/') ? strchr(name, '/') + 1 : name;
         list_sources(l);

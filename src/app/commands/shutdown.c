@@ -7,13 +7,14 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* A person is asked; a script must have said what it wants. */
+/* Asks on the terminal; a script must give --yes. */
 static int ask_for_confirmation(const struct as_server_process *f)
 {
     char line[64];
 
     if (!isatty(STDIN_FILENO)) {
-        fprintf(stderr, "anyserve: shutdown asks, and stdin is no terminal; say --yes (-y)\n");
+        fprintf(stderr, "anyserve: cannot ask for confirmation, since stdin is not a terminal; add "
+                        "--yes (-y)\n");
         return AS_EXIT_CODE_USAGE;
     }
     fprintf(stderr, "End the server on port %u (pid %d)? [y/N] ", f->port, (int)f->pid);
@@ -40,7 +41,8 @@ static int end(const struct as_server_process *f, const struct as_option_set *op
     else
         as_server_process_print_stopped(f);
     if (!as_server_process_wait_end(f, deadline)) {
-        fprintf(stderr, "anyserve: the server is still there after --timeout; it goes on ending\n");
+        fprintf(stderr,
+                "anyserve: the server has not ended within --timeout; it continues to end\n");
         return AS_EXIT_CODE_TIMEOUT;
     }
     printf("the server on port %u has ended\n", f->port);

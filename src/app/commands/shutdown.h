@@ -1,9 +1,9 @@
-/* app/commands/shutdown.h — `anyserve shutdown`: a server of this machine drains and ends. */
+/* app/commands/shutdown.h — `anyserve shutdown`: drains and ends a server on this machine. */
 #ifndef AS_APP_SHUTDOWN_H
 #define AS_APP_SHUTDOWN_H
 
 #include "conf/option.h"
 
-int as_shutdown_main(struct as_option_set *opts); /* the exit code; 0: it has gone */
+int as_shutdown_main(struct as_option_set *opts); /* returns the exit code; 0: it has ended */
 
 #endif

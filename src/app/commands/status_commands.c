@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define COLUMNS 200u /* of a table that no terminal shows */
-/* ECMA-48: to the upper left corner; the rest of the line, of the screen, is emptied. */
+#define COLUMNS 200u /* width of a table that is not shown on a terminal */
+/* ECMA-48: cursor to the upper left corner; clear the rest of the line; of the screen. */
 #define HOME       "\033[H"
 #define CLEAR_LINE "\033[K"
 #define CLEAR_REST "\033[J"
@@ -58,7 +58,7 @@ static void on_raw(void *ctx, struct as_str data)
     print_text(v, AS_STR("\n"));
 }
 
-/* On a pipe: a line per change, and what there is in the beginning likewise. */
+/* On a pipe: prints a line per change, and one for each row that exists at the start. */
 static void on_change(void *ctx, const struct as_state *st, bool gone)
 {
     struct as_buf line;
@@ -71,14 +71,14 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
     as_buf_fini(&line);
 }
 
-/* The whole screen in one write: it does not flicker. */
+/* Writes the whole screen at once, so that it does not flicker. */
 static void redraw(struct view *v, const struct as_states *s)
 {
     struct winsize size = {0};
     struct as_buf table, out;
     struct as_str rest;
 
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* 0: it does not know its size */
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* stays 0 if the size is unknown */
     as_buf_init(&table);
     as_buf_init(&out);
     as_states_table(s, size.ws_col ? size.ws_col : 80,
@@ -150,7 +150,7 @@ static int follow(const struct as_option_set *opts)
     return code;
 }
 
-/* As the controller has it: {"applications": …}. */
+/* The controller's JSON: {"applications": …}. */
 static int print_applications(const struct as_option_set *opts)
 {
     struct as_control_client_request q = {

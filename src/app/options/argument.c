@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LISTED  3u  /* Python files of a folder: enough to see which one was meant */
-#define MAX_ENTRIES 512 /* of a folder that are looked at: it may be any */
+#define MAX_LISTED  3u  /* Python files of a folder that are suggested */
+#define MAX_ENTRIES 512 /* entries of a folder that are looked at: it may be large */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -32,7 +32,6 @@ static bool exists(const char *path, bool *ret_folder)
     return found;
 }
 
-/* "PATH/NAME" is there. */
 static bool has_file(const char *folder, const char *name)
 {
     struct as_buf b;
@@ -59,7 +58,7 @@ static int print_missing(const char *path)
 /* --- folders --- */
 
 struct folder {
-    char *python[MAX_LISTED], *spec; /* the first ones by name */
+    char *python[MAX_LISTED], *spec; /* the first names in the order of the alphabet */
     uint32_t n_python;
 };
 
@@ -106,7 +105,7 @@ static void scan_folder(struct folder *f, const char *path)
         closedir(dir);
 }
 
-/* What there is in the folder, as it is to be typed. */
+/* Prints the commands to type for the files in the folder. Returns the exit code. */
 static int print_folder(const char *path, const char *what, const char *for_code,
                         const char *for_spec)
 {
@@ -131,7 +130,7 @@ static int print_folder(const char *path, const char *what, const char *for_code
 
 /* --- the two kinds --- */
 
-/* Before the last colon; the caller frees. */
+/* FILE or MODULE: the part before the last colon. The caller frees it. */
 static char *target_file(const char *target)
 {
     const char *colon = strrchr(target, ':');
@@ -139,7 +138,7 @@ static char *target_file(const char *target)
     return as_str_dup((struct as_str){target, colon ? (size_t)(colon - target) : strlen(target)});
 }
 
-/* A package lies in a folder, and so does a module's name hide one of Python's. */
+/* Python may import the name as a module: NAME.py or the package NAME is in this folder. */
 static bool may_be_module(const char *head)
 {
     char *file;
@@ -174,7 +173,7 @@ static int check_code(const char *command, const char *head)
     }
     if (!ends_with(head, ".py") && strchr(name, '.')) {
         fprintf(stderr,
-                "anyserve: %s is no Python file; `%s` takes FILE.py, FILE.py:ATTRIBUTE or "
+                "anyserve: %s is not a Python file; `%s` takes FILE.py, FILE.py:ATTRIBUTE or "
                 "MODULE:ATTRIBUTE\n",
                 head, command);
         return AS_EXIT_CODE_USAGE;
@@ -211,7 +210,7 @@ int as_argument_check_file(const char *command, const char *path)
     }
     if (!found && (errno == ENOENT || errno == ENOTDIR))
         return print_missing(path);
-    return AS_EXIT_CODE_OK; /* what else is wrong is met by who reads it */
+    return AS_EXIT_CODE_OK; /* whoever reads the file reports other errors */
 }
 
 void as_argument_add_hint(const char *path, struct as_buf *err)
@@ -220,6 +219,7 @@ void as_argument_add_hint(const char *path, struct as_buf *err)
 
     if (strcmp(path, "-") != 0 && strchr(name, '.') && !is_yaml(path) && !ends_with(path, ".json"))
         as_buf_printf(err,
-                      "  %s may be no deployment file: that is YAML or JSON with `applications:`\n",
+                      "  %s may not be a deployment file: that is YAML or JSON with the key "
+                      "`applications`\n",
                       path);
 }

@@ -1,20 +1,22 @@
-/* app/options/argument.h — what a command was given: code, a deployment file, or something else.
+/* app/options/argument.h — checks the argument of a command: Python code or a deployment file.
  *
- * A mistake is told as what it is, with the command that takes it, before a parser meets it.
- * Blocking calls, for commands.
+ * A wrong kind of argument is reported, together with the command that takes it, before a parser
+ * reads it. Blocking calls, for commands.
  */
 #ifndef AS_APP_ARGUMENT_H
 #define AS_APP_ARGUMENT_H
 
 #include "base/buf.h"
 
-/* For a command that serves or describes code: FILE.py, MODULE, either with :ATTRIBUTE. An exit
- * code; stderr says what else it is. What only Python can find is let through. */
+/* For a command that takes code: FILE.py or MODULE, either with :ATTRIBUTE. Returns an exit code;
+ * on failure stderr says what the argument is instead. A name that only Python can look up passes.
+ */
 int as_argument_check_code(const char *command, const char *target);
-/* For one that takes a deployment file, of whatever name; "-" is stdin. Likewise. */
+/* For a command that takes a deployment file of any name; "-" is stdin. Returns an exit code; on
+ * failure stderr says what the argument is instead. */
 int as_argument_check_file(const char *command, const char *path);
-/* Behind what is wrong with the contents of a file that is not called like one of YAML or JSON:
- * that it may be none. */
+/* After errors in the contents of a file: if its name ends neither like YAML nor like JSON, appends
+ * to `err` that it may not be a deployment file. */
 void as_argument_add_hint(const char *path, struct as_buf *err);
 
 #endif

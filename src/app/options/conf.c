@@ -1,4 +1,4 @@
-/* Which option bounds what in the dispatcher. */
+/* Which option sets which limit or timeout of the dispatcher. */
 #include "app/options/conf.h"
 
 #include "wire/oip/oip.h"
@@ -6,10 +6,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* What a request's body may have beyond its message: padding between tensors, typed contents. */
+/* Bytes that a request's body in a frame may have beyond its message: padding between tensors and
+ * typed contents. */
 #define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
 
-/* Whoever stands in a debugger is not hung. */
+/* With --debug the timeout is off: a worker that stops in a debugger is not hung. */
 static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id id)
 {
     return as_option_bool(o, AS_OPT_DEBUG) ? AS_CONF_DEBUGGING : as_option_ns(o, id);
@@ -59,9 +60,9 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };
 
-    /* Of routing, and of the hashes of requests that may share a batch (link/fleet/call.h): clients
-     * should not foresee those. One who does costs time only, since what hashes alike is compared.
-     */
+    /* The seed of routing, and of the hashes of requests that may share a batch
+     * (link/fleet/call.h). A client that could predict the hashes would only cost time, since
+     * requests with equal hashes are compared. */
     if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
         c.seed = (uint64_t)getpid();
     return c;
@@ -90,7 +91,7 @@ static struct as_h2_limits h2_limits(const struct as_option_set *o)
     };
 }
 
-/* What all loops may hold together, as the share of one. */
+/* The part of one event loop in a limit for all of them, rounded up. */
 static uint32_t share(uint64_t all, uint64_t threads)
 {
     return (uint32_t)((all + threads - 1) / threads);
@@ -139,7 +140,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
     };
 }
 
-/* Its messages are small, and what is read of them is a multiple of their size. */
+/* The limit of a message is small, since a parsed message takes a multiple of its size. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o)
 {
     struct as_edge_conf c = as_conf_edge(o);
@@ -154,7 +155,7 @@ struct as_edge_conf as_conf_management(const struct as_option_set *o)
     return c;
 }
 
-/* Few and small requests, of people and their scripts. */
+/* The limits are small: operators and their scripts send few and small requests. */
 struct as_edge_conf as_conf_control(const struct as_option_set *o)
 {
     struct as_edge_conf c = as_conf_edge(o);

@@ -1,7 +1,9 @@
-/* app/options/conf.h — options of the command line as the configurations of the dispatcher's parts.
+/* app/options/conf.h — builds the configurations of the dispatcher's and controller's parts from
+ * options.
  *
- * The options are checked before and are those of AS_SCOPE_DISPATCHER; texts stay with them. Units
- * are those of the configuration's header. Any thread.
+ * The options have passed the parser and are those of AS_SCOPE_DISPATCHER unless a function says
+ * otherwise. Strings in a configuration point into the options. Units are those of each
+ * configuration's own header. Any thread.
  */
 #ifndef AS_APP_CONF_H
 #define AS_APP_CONF_H
@@ -11,11 +13,11 @@
 #include "io/shm.h"
 #include "link/fleet/fleet.h"
 
-#define AS_CONF_DEBUGGING ((as_ns)3650 * 86400 * AS_SEC) /* stands for never, with --debug */
+#define AS_CONF_DEBUGGING ((as_ns)3650 * 86400 * AS_SEC) /* with --debug: practically never */
 
-struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a seed of its own */
-/* Of one loop: each gets its part of the connections and requests, rounded up. What the loops share
- * (shm, control, log) is for the caller to add. */
+struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a random seed */
+/* For one event loop: it gets an equal part of --max-connections and --max-requests, rounded up.
+ * The caller sets what the loops share (shm, control, log). */
 struct as_edge_conf as_conf_edge(const struct as_option_set *o);
 /* Of the interface where workers register, of the one where what is served is changed (options of
  * AS_SCOPE_CONTROLLER); the tokens are for the caller to add. */

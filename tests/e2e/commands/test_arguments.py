@@ -54,8 +54,8 @@ def said(folder, verb, name, code):
     ("code/", 2, ["'code/' is a directory", {"run": "anyserve run code/four.py", "build": "anyserve build code/four.py"}]),
     ("empty", 2, ["'empty' is a directory", "Python file"]),
     ("./empty:app", 2, ["'./empty' is a directory"]),
-    ("notes.txt", 2, ["notes.txt is no Python file", "FILE.py"]),
-    ("weights.bin", 2, ["weights.bin is no Python file"])])
+    ("notes.txt", 2, ["notes.txt is not a Python file", "FILE.py"]),
+    ("weights.bin", 2, ["weights.bin is not a Python file"])])
 def test_no_code(folder, verb, name, code, texts):
     out = said(folder, verb, name, code)
     for text in texts:
@@ -83,10 +83,10 @@ def test_no_deployment_file(folder, verb, name, code, texts):
 @pytest.mark.parametrize("verb", ["start", "check"])
 def test_what_it_is_not(folder, verb):
     out = said(folder, verb, "notes.txt", 78)
-    assert "notes.txt:1:1: " in out and "notes.txt may be no deployment file" in out and "YAML or JSON" in out, out
+    assert "notes.txt:1:1: " in out and "notes.txt may not be a deployment file" in out and "YAML or JSON" in out, out
     out = said(folder, verb, "tab.yaml", 78)
     assert "tab.yaml:3:1: this line is indented by a tab; YAML permits only spaces" in out and "scalar" not in out, out
-    assert "may be no deployment file" not in out
+    assert "may not be a deployment file" not in out
 
 
 def test_what_is_taken(folder):

@@ -57,7 +57,7 @@ def test_the_state_is_the_servers(server, tmp_path):
     os.rename(server.state, server.state + ".away")
     try:
         found = doctor(server, code=1)["state"]
-        assert found["verdict"] == "fail" and "is not there any more" in found["text"] and server.state in found["text"]
+        assert found["verdict"] == "fail" and "does not exist any more" in found["text"] and server.state in found["text"]
     finally:
         os.rename(server.state + ".away", server.state)
 
@@ -65,7 +65,7 @@ def test_the_state_is_the_servers(server, tmp_path):
 def test_memory_and_groups_are_the_servers(server):
     found = doctor(server)
     assert found["memory"]["text"].startswith("the server may use "), found
-    assert found["cgroup"]["text"].startswith("the server that runs bounds ")
+    assert found["cgroup"]["text"].startswith("the server that runs limits ")
     assert found["shm"]["text"].endswith("free in the server's /dev/shm"), found
 
 
@@ -79,7 +79,7 @@ def test_without_a_server_it_says_whose_limits_they_are(tmp_path):
                            "--python", sys.executable], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(paths.SDK)}, timeout=wait.SECONDS)
     found = {c["check"]: c for c in json.loads(done.stdout)}
-    assert found["server"]["text"] == f"none runs on port 1 in {tmp_path}; what follows is of one that would be started here"
+    assert found["server"]["text"] == f"none runs on port 1 in {tmp_path}; the other checks are for a server started here"
     assert found["files"]["text"].startswith("a server started here may open ")
     assert found["memory"]["text"].startswith("a server started here may use ")
     assert "served" not in found

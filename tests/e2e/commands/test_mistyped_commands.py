@@ -82,7 +82,7 @@ def test_logs_of_one(server):
     assert logs("shop/main") == of_main == logs("--replica", "main")
     assert "[dispatcher] " in logs() and "[main-0] " in logs()
     said = run("logs", "man", *at(server), code=66).stderr
-    assert "nothing of 'man' is kept" in said and "main-0" in said
+    assert "no output of 'man' is kept" in said and "main-0" in said
     assert "too many arguments" in run("logs", "main", "side", *at(server), code=2).stderr
 
 
@@ -134,7 +134,7 @@ def test_another_thing_is_named(server):
     assert "'shop' is an application; name one of its deployments: shop/main" in said("restart", "shop")
     assert "there is no application 'shp'; did you mean 'shop'?" in said("delete", "shp")
     assert "there is no application 'nothing'; there are: shop, extra" in said("delete", "nothing")
-    assert "'main' is a deployment of the application 'shop', which is deleted as a whole: anyserve delete shop" in said("delete", "main")
+    assert "'main' is a deployment of the application 'shop', which can only be deleted whole: anyserve delete shop" in said("delete", "main")
     assert "'side-0' is a replica of the deployment 'side'" in said("delete", "side-0")
     # what the server itself refuses is told in its words alone
     assert said("rollback", "main") == "anyserve: 'main' has no earlier generation to go back to\n"

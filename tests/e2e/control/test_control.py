@@ -130,7 +130,7 @@ def test_commands(serve):
     scaled(server, 2)
     for args, code, text in [(("scale", "nobody", "1"), 1, "there is no deployment 'nobody'"),
                              (("scale", "shop/echo", "1"), 1, "'echo' is a deployment of the application 'default'"),
-                             (("scale", "echo", "many"), 2, "'many' is no number of replicas"),
+                             (("scale", "echo", "many"), 2, "'many' is not a number of replicas"),
                              (("scale", "/echo", "1"), 2, "is not [APPLICATION/]DEPLOYMENT"),
                              (("scale", "echo", "1025"), 1, "N from 0 to 1024"),
                              (("rollback", "echo"), 1, "'echo' has no earlier generation to go back to")]:

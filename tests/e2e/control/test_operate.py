@@ -274,7 +274,7 @@ def test_a_bad_file(control, deploy, tmp_path):
 
 @pytest.mark.parametrize("status, answer, text", [
     (409, {"error": "another deploy is under way"}, "anyserve: another deploy is under way"),
-    (200, "{", "is not understood"), (200, {"changes": 7}, "is not understood"), (500, "", "answered 500")])
+    (200, "{", "cannot be read"), (200, {"changes": 7}, "cannot be read"), (500, "", "answered 500")])
 def test_other_answers(control, deploy, status, answer, text):
     control.answers[PUT] = status, answer
     assert text in deploy(code=1).stderr
@@ -284,7 +284,7 @@ def test_a_server_that_tells_nothing(control, deploy):
     control.answers[PUT] = 200, {"generation": 7, "changes": [change("ranker")]}
     control.streams = [[{"error": "?"}, "no object", None]]
     done = deploy("--timeout", "200ms", code=4)
-    assert 'what is no event: "no object"' in done.stderr
+    assert 'an event that cannot be read: "no object"' in done.stderr
 
 
 def test_files_that_cannot_be_sent(control, tmp_path):
@@ -346,7 +346,7 @@ def test_a_change_of_one_deployment_is_waited_for(control, change_ranker, verb):
 @pytest.mark.core
 def test_shutdown(serve):
     server = serve("echo.py")
-    assert "say --yes" in run("shutdown", *at(server), code=2).stderr
+    assert "add --yes" in run("shutdown", *at(server), code=2).stderr
     assert run("shutdown", "-y", *at(server), code=0).stdout == f"the server on port {server.port} has ended\n"
     server.ended(0)
 
@@ -370,7 +370,7 @@ def test_shutdown_waits_for_so_long(serve):
     server = serve("echo.py")
     os.kill(server.supervisor, signal.SIGSTOP)
     try:
-        assert "still there after --timeout" in run("shutdown", "-y", "--timeout", "50ms", *at(server), code=4).stderr
+        assert "has not ended within --timeout" in run("shutdown", "-y", "--timeout", "50ms", *at(server), code=4).stderr
     finally:
         os.kill(server.supervisor, signal.SIGCONT)
     server.ended(0)
@@ -458,7 +458,7 @@ def test_commands_that_cannot(remote, token_file, tmp_path):
     for args, code, text in [
             (("--control", remote.control), 2, "needs --control-token-file"),
             (("--control", remote.control, "--control-token-file", other), 1, "answered 401: wrong token"),
-            (("--control", "nonsense", "--control-token-file", token_file), 2, "is no ADDRESS:PORT"),
+            (("--control", "nonsense", "--control-token-file", token_file), 2, "is not ADDRESS:PORT"),
             (("--control", "127.0.0.1:1", "--control-token-file", token_file), 1, "cannot connect to 127.0.0.1:1"),
             (("--control", remote.control, "--control-token-file", tmp_path / "none"), 78, "cannot open the token file")]:
         for command in [("scale", "echo", "1"), ("status", "-w"), ("status",)]:
@@ -472,7 +472,7 @@ def test_servers_that_do_not_start(token_file, tmp_path):
     for args, code, text in [
             (("--control", "127.0.0.1:0"), 2, "--control needs --control-token-file"),
             (("--control-token-file", token_file), 2, "--control-token-file is for --control"),
-            (("--control", "here", "--control-token-file", token_file), 2, "--control 'here' is no ADDRESS:PORT"),
+            (("--control", "here", "--control-token-file", token_file), 2, "--control 'here' is not ADDRESS:PORT"),
             (("--control", "127.0.0.1:0", "--control-token-file", open_file), 78, "may be used by others")]:
         assert text in run(*start, *args, code=code).stderr
 
@@ -541,7 +541,7 @@ def test_logs(talker):
     assert [line.split(" ", 1)[1] for line in stamped] == everything
     assert stamped == sorted(stamped, key=lambda line: line[:24])
     done = run("logs", "--replica", "talk-7", *at(server), code=66)
-    assert done.stderr == "anyserve: nothing of 'talk-7' is kept; there is: controller dispatcher supervisor talk-0\n"
+    assert done.stderr == "anyserve: no output of 'talk-7' is kept; output is kept of: controller dispatcher supervisor talk-0\n"
 
 
 def test_logs_outlive_those_who_wrote_them(talker):
@@ -622,7 +622,7 @@ def test_nothing_is_kept(serve):
     assert os.listdir(os.path.join(server.folder_of_port(), "logs")) == []
     assert logs(server) == []
     done = run("logs", "--replica", "echo-0", *at(server), code=66)
-    assert "there is: nothing" in done.stderr
+    assert "output is kept of: nothing" in done.stderr
 
 
 def test_a_server_that_was_killed(serve):
@@ -720,10 +720,10 @@ def test_doctor_of_a_machine(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = doctor(*here, "--port", port)
-        assert found["port"]["verdict"] == "warn" and "another program has it" in found["port"]["text"]
+        assert found["port"]["verdict"] == "warn" and "another program uses it" in found["port"]["text"]
     found = doctor(*here, "--port", port)
     assert (found["port"]["verdict"], found["server"]["text"]) == (
-        "ok", f"none runs on port {port} in {tmp_path}; what follows is of one that would be started here")
+        "ok", f"none runs on port {port} in {tmp_path}; the other checks are for a server started here")
     assert found["state"]["verdict"] == "ok" and not (tmp_path / "not").exists() and not os.listdir(tmp_path)
 
 
@@ -800,4 +800,4 @@ def test_every_shell(complete):
     fish = run("completion", "fish", code=0).stdout
     assert commands == set(re.findall(r"__fish_use_subcommand -fa (\S+)", fish))
     assert run("completion", "zsh", code=0).stdout.splitlines()[1] == "autoload -Uz bashcompinit && bashcompinit"
-    assert "bash, zsh, fish" in run("completion", "tcsh", code=2).stderr
+    assert "bash, zsh or fish" in run("completion", "tcsh", code=2).stderr

@@ -63,7 +63,7 @@ def by_group():
         with open(f"{group_of(said)}/{by}") as f:
             assert int(f.read()) == LIMIT
         assert data_limit(pid) is None
-        assert text == f"the server that runs bounds `memory` of a deployment by a control group ({by})"
+        assert text == f"the server that runs limits `memory` of a deployment by a control group ({by})"
     command(0, env, "shutdown", "-y")
     assert process.wait(wait.SECONDS) == 0
     assert by not in GROUPS or not os.path.exists(group_of(said))
@@ -76,7 +76,7 @@ def by_rlimit():
     assert why in ("its control group cannot be written to", "other processes are in the server's control group",
                    "there is no control group that counts memory")
     assert data_limit(pid) == LIMIT
-    assert doctor(USER, env) == ("the server that runs bounds `memory` of a deployment for each process alone, by RLIMIT_DATA: "
+    assert doctor(USER, env) == ("the server that runs limits `memory` of a deployment only for each single process, by RLIMIT_DATA: "
                                  + why)
     command(USER, env, "shutdown", "-y")
     assert process.wait(wait.SECONDS) == 0
