@@ -20,13 +20,13 @@ static const struct {
     {"validate", "check", NULL},  {"lint", "check", NULL},         {"init", "build", NULL},
 };
 
-static void write_command(struct as_buf *out, const char *ours)
+static void write_command(struct as_buf *out, const char *command)
 {
-    size_t n = strcspn(ours, " ");
+    size_t n = strcspn(command, " ");
 
-    as_buf_printf(out, "\n  anyserve %-14s ", ours);
+    as_buf_printf(out, "\n  anyserve %-14s ", command);
     for (uint32_t i = 0; i < as_commands_n; i++) {
-        if (strncmp(as_commands[i].name, ours, n) == 0 && !as_commands[i].name[n])
+        if (strncmp(as_commands[i].name, command, n) == 0 && !as_commands[i].name[n])
             as_buf_str(out, as_commands[i].doc);
     }
 }

@@ -123,7 +123,8 @@ static void on_close(void *conn, void *call AS_UNUSED, uint32_t code AS_UNUSED, 
     t->whole = whole;
 }
 
-static int begin(struct http_call *t, const struct as_control_client_conn *w, struct as_buf *bearer)
+static int start_request(struct http_call *t, const struct as_control_client_conn *w,
+                         struct as_buf *bearer)
 {
     static const struct as_http_client_ops ops = {on_field, on_data, on_close};
     struct as_http_header h[6] = {{AS_STR(":method"), as_str_of(t->q->method)},
@@ -194,7 +195,7 @@ static int probe_server(const struct http_call *t);
 
 /* Sends and receives until the answer is finished or an error ends the call. 0, or an errno:
  * ECANCELED for stop_fd, ETIMEDOUT for the deadline, ETIME when the server is silent. */
-static int run(struct http_call *t)
+static int transfer(struct http_call *t)
 {
     as_ns wait = as_control_client_answer_timeout(t->opts, t->q), now = as_control_client_clock(),
           silent = now + wait;
@@ -245,7 +246,7 @@ static int run_call(struct http_call *t, const struct as_control_client_conn *w)
     as_outq_init(&t->out);
     as_buf_init(&t->body);
     as_buf_init(&bearer);
-    e = begin(t, w, &bearer) < 0 ? EINVAL : run(t);
+    e = start_request(t, w, &bearer) < 0 ? EINVAL : transfer(t);
     as_h1_client_free(t->h1);
     as_outq_fini(&t->out);
     as_buf_fini(&bearer);

@@ -62,7 +62,7 @@ enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
                                          .stop_fd = f->stop_fd,
                                          .deadline = f->deadline};
     uint32_t tries = 0;
-    bool met = false;
+    bool has_connected = false;
 
     for (;;) {
         struct as_control_client_answer a;
@@ -73,11 +73,11 @@ enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
         if (end == AS_CONTROL_CLIENT_REFUSED)
             as_control_client_print_refused(&a);
         as_control_client_answer_fini(&a);
-        if (end == AS_CONTROL_CLIENT_NO_SERVER && met)
+        if (end == AS_CONTROL_CLIENT_NO_SERVER && has_connected)
             fprintf(stderr, "anyserve: the server has gone\n");
         if (end != AS_CONTROL_CLIENT_BROKEN)
             return end;
-        met = q.is_quiet = true;
+        has_connected = q.is_quiet = true;
         tries = f->has_received ? 0 : tries + 1;
         if (tries == MAX_EMPTY_STREAMS) {
             fprintf(stderr,

@@ -45,20 +45,20 @@ static bool is_explicit(const struct as_option_set *opts)
     return (opts->scope & AS_SCOPE_REMOTE) && as_option_str(opts, AS_OPT_CONTROL)[0];
 }
 
-int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **ret_kept)
+int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **ret_text)
 {
     bool given = opts->v[AS_OPT_PORT].given;
     struct as_runtime_search f;
     int code = AS_EXIT_CODE_OK;
 
-    *ret_kept = NULL;
+    *ret_text = NULL;
     if (is_explicit(opts))
         return AS_EXIT_CODE_OK;
     as_runtime_find(&f, as_option_str(opts, AS_OPT_RUNTIME_DIR), given,
                     (uint16_t)as_option_u64(opts, AS_OPT_PORT));
     if (f.chosen_runs) {
-        *ret_kept = as_str_dup(as_str_of(f.chosen.base));
-        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, *ret_kept);
+        *ret_text = as_str_dup(as_str_of(f.chosen.base));
+        as_option_set_str(opts, AS_OPT_RUNTIME_DIR, *ret_text);
         as_option_set_i64(opts, AS_OPT_PORT, f.chosen.port);
     } else if (f.n_matching > 1) {
         if (!is_quiet)

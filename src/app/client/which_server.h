@@ -2,8 +2,8 @@
  *
  * Done once, before the command begins. Blocking calls, for commands.
  */
-#ifndef AS_APP_WHICH_H
-#define AS_APP_WHICH_H
+#ifndef AS_APP_CLIENT_WHICH_SERVER_H
+#define AS_APP_CLIENT_WHICH_SERVER_H
 
 #include "conf/option.h"
 
@@ -13,6 +13,6 @@
  * --control or
  * --url nothing is selected. The options then point into *ret_text, which the caller frees after
  * their last use. */
-int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **ret_kept);
+int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **ret_text);
 
 #endif

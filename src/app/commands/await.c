@@ -4,8 +4,8 @@
 #include "conf/exit_code.h"
 
 struct waiting {
-    const struct as_changes *changes;     /* of applications; NULL: … */
-    const struct as_await_request *order; /* … of one deployment */
+    const struct as_changes *changes;       /* of applications; NULL: … */
+    const struct as_await_request *request; /* … of one deployment */
     bool failed, superseded;
 };
 
@@ -16,8 +16,8 @@ static bool concerns(const struct waiting *w, const struct as_state *st)
 {
     if (w->changes)
         return as_changes_affect(w->changes, st->application);
-    return strcmp(w->order->application, st->application) == 0 &&
-           strcmp(w->order->deployment, st->deployment) == 0;
+    return strcmp(w->request->application, st->application) == 0 &&
+           strcmp(w->request->deployment, st->deployment) == 0;
 }
 
 /* The change removes every deployment of the application. */
@@ -44,7 +44,7 @@ static const struct as_change *change_of(const struct as_changes *c, const struc
 
 static int64_t own_generation(const struct waiting *w)
 {
-    return w->changes ? w->changes->generation : w->order->generation;
+    return w->changes ? w->changes->generation : w->request->generation;
 }
 
 /* The deployment is one that the change adds or modifies. */
@@ -64,7 +64,7 @@ static bool is_changing(const struct waiting *w, const struct as_state *st)
 static bool is_superseded(const struct waiting *w, const struct as_state *st)
 {
     return own_generation(w) > 0 && st->generation > own_generation(w) &&
-           (w->changes || w->order->replicas < 0 || st->target != w->order->replicas);
+           (w->changes || w->request->replicas < 0 || st->target != w->request->replicas);
 }
 
 static void check_superseded(struct waiting *w, const struct as_states *s)
@@ -77,9 +77,10 @@ static void check_superseded(struct waiting *w, const struct as_states *s)
         w->superseded = true;
         fprintf(stderr, "anyserve: superseded by generation %lld of %s/%s",
                 (long long)st->generation, st->application, st->deployment);
-        if (!w->changes && w->order->replicas >= 0)
+        if (!w->changes && w->request->replicas >= 0)
             fprintf(stderr, ": %lld %s wanted, not %lld", (long long)st->target,
-                    st->target == 1 ? "replica is" : "replicas are", (long long)w->order->replicas);
+                    st->target == 1 ? "replica is" : "replicas are",
+                    (long long)w->request->replicas);
         fprintf(stderr, "; see anyserve history\n");
     }
 }
@@ -141,11 +142,11 @@ static bool on_caught_up(void *ctx, const struct as_states *s)
     check_superseded(w, s);
     if (w->superseded)
         return false;
-    pending =
-        w->changes
-            ? are_pending(w, s)
-            : is_pending(w, as_states_deployment(s, w->order->application, w->order->deployment),
-                         "HEALTHY");
+    pending = w->changes
+                  ? are_pending(w, s)
+                  : is_pending(
+                        w, as_states_deployment(s, w->request->application, w->request->deployment),
+                        "HEALTHY");
     return pending && !w->failed;
 }
 
@@ -197,7 +198,7 @@ int as_await_changes(const struct as_option_set *opts, const struct as_changes *
     return wait_for(&(struct waiting){.changes = c}, opts);
 }
 
-int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *order)
+int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *request)
 {
-    return wait_for(&(struct waiting){.order = order}, opts);
+    return wait_for(&(struct waiting){.request = request}, opts);
 }

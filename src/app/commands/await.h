@@ -3,8 +3,8 @@
  * Follows the server's events (app/client/event_stream.h) and prints a line to stderr for each
  * change of state. --timeout of the options is the longest wait. Blocking calls, for commands.
  */
-#ifndef AS_APP_AWAIT_H
-#define AS_APP_AWAIT_H
+#ifndef AS_APP_COMMANDS_AWAIT_H
+#define AS_APP_COMMANDS_AWAIT_H
 
 #include "base/defs.h"
 #include "conf/option.h"
@@ -23,6 +23,6 @@ struct as_await_request {
 };
 /* The same for one deployment: waits until it is HEALTHY, whatever the state of the others of its
  * application. */
-int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *order);
+int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *request);
 
 #endif

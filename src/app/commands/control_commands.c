@@ -66,8 +66,8 @@ static int find_application(const struct as_option_set *opts, struct deployment_
 }
 
 /* Prints the server's error; for an unknown name, what the name is instead. */
-static int refused(const struct as_option_set *opts, const struct deployment_name *n,
-                   const char *verb, const struct as_control_client_answer *a)
+static int print_refused(const struct as_option_set *opts, const struct deployment_name *n,
+                         const char *verb, const struct as_control_client_answer *a)
 {
     struct as_server_names names;
     int code;
@@ -119,18 +119,18 @@ static int64_t generation_in(struct as_str answer)
 static int wait_and_print(const struct as_option_set *opts, const struct deployment_name *n,
                           struct as_str answer, int64_t replicas)
 {
-    const struct as_await_request order = {n->application, n->deployment, generation_in(answer),
-                                           replicas};
+    const struct as_await_request request = {n->application, n->deployment, generation_in(answer),
+                                             replicas};
     bool wait = as_option_bool(opts, AS_OPT_WAIT);
-    int code = wait ? as_await_deployment(opts, &order) : AS_EXIT_CODE_OK;
+    int code = wait ? as_await_deployment(opts, &request) : AS_EXIT_CODE_OK;
 
     if (code == AS_EXIT_CODE_OK)
         printf("%s/%s %s\n", n->application, n->deployment, wait ? "is healthy" : "changes");
     return code == AS_EXIT_CODE_OK && fflush(stdout) ? AS_EXIT_CODE_FAILED : code;
 }
 
-static int order(const struct as_option_set *opts, const struct deployment_name *n,
-                 const char *verb, struct as_str body, int64_t replicas)
+static int send_request(const struct as_option_set *opts, const struct deployment_name *n,
+                        const char *verb, struct as_str body, int64_t replicas)
 {
     struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
@@ -148,7 +148,7 @@ static int order(const struct as_option_set *opts, const struct deployment_name 
     code = as_control_client_call(opts, &q, &a);
     if (code == AS_EXIT_CODE_OK)
         code = a.status == 200 ? wait_and_print(opts, n, a.body, replicas)
-                               : refused(opts, n, verb, &a);
+                               : print_refused(opts, n, verb, &a);
     as_control_client_answer_fini(&a);
     as_buf_fini(&target);
     return code;
@@ -162,7 +162,7 @@ static int run_change(const struct as_option_set *opts, const char *verb, struct
     int code = read_named(opts, verb, &n);
 
     if (code == AS_EXIT_CODE_OK)
-        code = order(opts, &n, verb, body, replicas);
+        code = send_request(opts, &n, verb, body, replicas);
     fini(&n);
     return code;
 }

@@ -390,7 +390,7 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
 /* The state folder of the server that runs, which may not be that of one started here. */
 static void check_server_state(struct as_doctor *d)
 {
-    const char *folder = d->server.state, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
+    const char *folder = d->server.state_dir, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
     struct as_buf whose;
 
     if (access(folder, F_OK) < 0) {
@@ -413,7 +413,7 @@ static void check_state(struct as_doctor *d)
 {
     char *state = as_state_dir_path(as_option_str(d->opts, AS_OPT_STATE_DIR));
 
-    if (d->server.state)
+    if (d->server.state_dir)
         check_server_state(d);
     else if (state)
         check_folder(d, "state", state, "", true);
@@ -475,15 +475,15 @@ static void check_processes(struct as_doctor *d)
 int as_doctor_main(struct as_option_set *opts)
 {
     struct as_doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
-    bool said;
+    bool printed;
 
     as_buf_init(&d.out);
     if (d.json)
         as_json_put_open(&d.out, '[');
     check_python(&d);
     check_kernel(&d);
-    as_doctor_server(&d);
-    if (!d.server.lives)
+    as_doctor_check_server(&d);
+    if (!d.server.is_running)
         check_port(&d);
     check_files(&d);
     check_locked(&d);
@@ -499,8 +499,8 @@ int as_doctor_main(struct as_option_set *opts)
                       d.n[AS_DOCTOR_WARN], d.n[AS_DOCTOR_FAIL]);
     as_buf_str(&d.out, "\n");
     fwrite(d.out.p, 1, d.out.n, stdout);
-    said = fflush(stdout) == 0;
+    printed = fflush(stdout) == 0;
     as_buf_fini(&d.out);
     as_doctor_server_fini(&d);
-    return said && !d.n[AS_DOCTOR_FAIL] ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
+    return printed && !d.n[AS_DOCTOR_FAIL] ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }

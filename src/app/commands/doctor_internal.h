@@ -1,7 +1,7 @@
 /* app/commands/doctor_internal.h — shared by the files of the doctor only: doctor.c checks the
  * machine, doctor_server.c the server that runs. */
-#ifndef AS_APP_DOCTOR_OWN_H
-#define AS_APP_DOCTOR_OWN_H
+#ifndef AS_APP_COMMANDS_DOCTOR_INTERNAL_H
+#define AS_APP_COMMANDS_DOCTOR_INTERNAL_H
 
 #include "base/buf.h"
 #include "conf/option.h"
@@ -13,10 +13,10 @@ enum as_doctor_verdict { AS_DOCTOR_OK, AS_DOCTOR_WARN, AS_DOCTOR_FAIL, AS_DOCTOR
 struct as_doctor_server {
     char *base; /* --runtime-dir */
     uint16_t port;
-    bool lives;
+    bool is_running;
     pid_t dispatcher; /* 0: there is no server, or it does not answer */
     pid_t worker;     /* any of its workers, or 0 */
-    char *state;      /* NULL: the server did not report it */
+    char *state_dir;  /* NULL: the server did not report it */
 };
 
 struct as_doctor {
@@ -34,7 +34,7 @@ void as_doctor_report(struct as_doctor *d, const char *check, enum as_doctor_ver
 /* Finds the server that the options select, sets d->server, and checks the server and what it
  * serves.
  */
-void as_doctor_server(struct as_doctor *d);
+void as_doctor_check_server(struct as_doctor *d);
 void as_doctor_server_fini(struct as_doctor *d);
 
 /* The soft limit `name` of /proc/PID/limits; UINT64_MAX: unlimited. False: it cannot be read. */

@@ -214,7 +214,7 @@ static void check_control(struct as_doctor *d)
     } else {
         as_doctor_report(d, "control", AS_DOCTOR_OK, "", "its controller answers");
         if (as_record_open(&r, a.body, &root) == 0 && read_info(&r, &root, &state) == 0 && state.n)
-            d->server.state = as_str_dup(state);
+            d->server.state_dir = as_str_dup(state);
         as_record_close(&r);
     }
     as_control_client_answer_fini(&a);
@@ -222,15 +222,15 @@ static void check_control(struct as_doctor *d)
 
 /* --- the server --- */
 
-void as_doctor_server(struct as_doctor *d)
+void as_doctor_check_server(struct as_doctor *d)
 {
     struct as_doctor_server *s = &d->server;
     struct page p = {0};
 
     as_buf_init(&p.bad);
     s->port = as_control_client_locate(d->opts, &s->base);
-    s->lives = as_runtime_is_running(s->base, s->port);
-    if (!s->lives) {
+    s->is_running = as_runtime_is_running(s->base, s->port);
+    if (!s->is_running) {
         as_doctor_report(
             d, "server", AS_DOCTOR_OK, "",
             "none runs on port %u in %s; the other checks are for a server started here", s->port,
@@ -256,5 +256,5 @@ void as_doctor_server(struct as_doctor *d)
 void as_doctor_server_fini(struct as_doctor *d)
 {
     free(d->server.base);
-    free(d->server.state);
+    free(d->server.state_dir);
 }

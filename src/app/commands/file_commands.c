@@ -41,7 +41,7 @@ static bool write_and_close(int fd, const struct as_buf *text)
 
 /* Writes to PATH.new and renames it, so that the file is never half written, and the old one stays
  * if writing fails. */
-static bool replace(const char *path, mode_t mode, const struct as_buf *text)
+static bool replace_file(const char *path, mode_t mode, const struct as_buf *text)
 {
     struct as_buf beside;
     char *fresh;
@@ -70,7 +70,7 @@ static bool write_file(const char *path, const struct as_buf *text)
     int fd;
 
     if (!there || S_ISREG(st.st_mode))
-        return replace(path, there ? st.st_mode & 0777 : 0666, text);
+        return replace_file(path, there ? st.st_mode & 0777 : 0666, text);
     fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     return fd >= 0 && write_and_close(fd, text);
 }
@@ -117,8 +117,8 @@ int as_check_main(struct as_option_set *opts)
     return write_output(&text, "");
 }
 
-static int build(struct as_option_set *opts, const char *python, int signal_fd, struct as_buf *out,
-                 struct as_buf *err)
+static int build_file_text(struct as_option_set *opts, const char *python, int signal_fd,
+                           struct as_buf *out, struct as_buf *err)
 {
     const char *target = opts->args[0];
     struct as_spec_limits limits;
@@ -156,7 +156,7 @@ int as_build_main(struct as_option_set *opts)
         return print_error(&err, AS_EXIT_CODE_SYSTEM);
     }
     as_interpreter_choose(&python, as_option_str(opts, AS_OPT_PYTHON));
-    rc = build(opts, python.path, signal_fd, &out, &err);
+    rc = build_file_text(opts, python.path, signal_fd, &out, &err);
     as_interpreter_fini(&python);
     close(signal_fd);
     if (rc != AS_EXIT_CODE_OK) {

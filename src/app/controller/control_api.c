@@ -18,8 +18,8 @@ static_assert(sizeof("update of / failed, back to generation 1844674407370955161
 
 /* Stores the change, then gives it to the reconciler. An error of this machine is also logged for
  * its operator, who may not be the one that gets the answer. */
-static int change(struct as_control_api *o, const struct as_desired_state_change *what,
-                  const struct as_buf *text, struct as_buf *err)
+static int store_change(struct as_control_api *o, const struct as_desired_state_change *what,
+                        const struct as_buf *text, struct as_buf *err)
 {
     bool first = !o->desired.store; /* the generation before is stored together with this one */
     uint64_t before = o->desired.generation;
@@ -35,14 +35,15 @@ static int change(struct as_control_api *o, const struct as_desired_state_change
     if (rc == 0)
         rc = as_desired_state_load(&o->desired, 0, &s, err);
     if (rc == 0)
-        as_reconciler_set_target(o->crew, o->desired.generation, s);
+        as_reconciler_set_target(o->reconciler, o->desired.generation, s);
     else if (rc != AS_ETOOBIG) /* an error of the request, which is only answered */
         as_control_api_log_not_stored(o, what->cause, err);
     return rc;
 }
 
 /* The number is stored beside the text, which stays the same. */
-static int scale(struct as_control_api *o, const struct as_control_request *q, struct as_buf *err)
+static int scale_deployment(struct as_control_api *o, const struct as_control_request *q,
+                            struct as_buf *err)
 {
     struct as_desired_state_change what = {.deployment = q->deployment, .replicas = q->replicas};
     struct as_buf cause, text;
@@ -61,7 +62,7 @@ static int scale(struct as_control_api *o, const struct as_control_request *q, s
     rc = as_desired_state_write_same(&o->desired, q->application, q->deployment, &text, err);
     if (rc == 0 && (!reset || as_desired_state_scale_of(&o->desired, 0, q->deployment) !=
                                   AS_DESIRED_STATE_UNSCALED))
-        rc = change(o, &what, &text, err);
+        rc = store_change(o, &what, &text, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -69,12 +70,12 @@ static int scale(struct as_control_api *o, const struct as_control_request *q, s
 
 /* A rollback by request: the number of replicas stays as it is, whether from the file or `scale`.
  */
-static int rollback(struct as_control_api *o, const struct as_control_request *q,
-                    struct as_buf *err)
+static int rollback_deployment(struct as_control_api *o, const struct as_control_request *q,
+                               struct as_buf *err)
 {
     uint64_t generation, left = o->desired.generation;
     struct as_buf cause, text;
-    int rc = as_reconciler_rollback_target(o->crew, q->deployment, &generation, err);
+    int rc = as_reconciler_rollback_target(o->reconciler, q->deployment, &generation, err);
 
     if (rc < 0)
         return rc;
@@ -85,8 +86,8 @@ static int rollback(struct as_control_api *o, const struct as_control_request *q
     rc = as_desired_state_write_rollback(&o->desired, q->application, q->deployment, generation,
                                          false, &text, err);
     if (rc == 0)
-        rc =
-            change(o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause)}, &text, err);
+        rc = store_change(o, &(struct as_desired_state_change){.cause = as_buf_slice(&cause)},
+                          &text, err);
     if (rc == 0)
         as_control_api_record_outcome(o, left, q->deployment, "healthy", "rolled back", AS_STR(""));
     as_buf_fini(&cause);
@@ -98,8 +99,8 @@ static int rollback(struct as_control_api *o, const struct as_control_request *q
 
 /* Makes `text` the desired state and appends the answer to json. dry: only the answer. again: makes
  * a new generation even if nothing changes. */
-static int deploy(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
-                  bool dry, bool again, struct as_buf *json, struct as_buf *err)
+static int deploy_text(struct as_control_api *o, struct as_str cause, const struct as_buf *text,
+                       bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
     struct as_buf changes;
@@ -113,7 +114,7 @@ static int deploy(struct as_control_api *o, struct as_str cause, const struct as
     n = as_deploy_job_write_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
     if (!dry && (again || n))
-        rc = change(o, &(struct as_desired_state_change){.cause = cause}, text, err);
+        rc = store_change(o, &(struct as_desired_state_change){.cause = cause}, text, err);
     if (!dry)
         as_json_put_member_u64(&changes, "generation", o->desired.generation);
     as_json_put_close(&changes, '}');
@@ -122,7 +123,7 @@ static int deploy(struct as_control_api *o, struct as_str cause, const struct as
     return rc;
 }
 
-static void answer(struct as_control_call *k, int err, struct as_buf *json, struct as_buf *why)
+static void send_answer(struct as_control_call *k, int err, struct as_buf *json, struct as_buf *why)
 {
     as_control_answer(k, err, err ? why : json);
     as_buf_fini(json);
@@ -132,10 +133,10 @@ static void answer(struct as_control_call *k, int err, struct as_buf *json, stru
 static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 {
     struct as_control_api *o = ctx;
-    struct as_control_call *k = o->pending_ask;
+    struct as_control_call *k = o->pending_call;
     struct as_buf text, json, wrong;
 
-    o->pending_ask = NULL;
+    o->pending_call = NULL;
     o->sweep_needed = true;
     as_buf_init(&text);
     as_buf_init(&json);
@@ -145,11 +146,12 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
         as_desired_state_write(s, &text);
     as_spec_free(s);
     if (err == 0)
-        err = deploy(o, AS_STR("deploy"), &text, o->dry,
-                     !o->dry && as_reconciler_clear_failures(o->crew), &json, &wrong);
+        err = deploy_text(o, AS_STR("deploy"), &text, o->is_dry_run,
+                          !o->is_dry_run && as_reconciler_clear_failures(o->reconciler), &json,
+                          &wrong);
     as_buf_fini(&text);
-    answer(k, err, &json, &wrong);
-    if (o->crew_informed)
+    send_answer(k, err, &json, &wrong);
+    if (o->has_swept)
         as_control_api_sweep_code(o); /* nothing else would remove the copies of a refused file */
 }
 
@@ -157,14 +159,14 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 static void on_gone(void *arg)
 {
     struct as_control_api *o = arg;
-    struct as_control_call *k = o->pending_ask;
+    struct as_control_call *k = o->pending_call;
 
     as_deploy_job_stop(o->job);
     o->job = NULL;
-    o->pending_ask = NULL;
+    o->pending_call = NULL;
     o->sweep_needed = true;
     as_control_answer(k, AS_ECANCELLED, NULL);
-    if (o->crew_informed)
+    if (o->has_swept)
         as_control_api_sweep_code(o);
 }
 
@@ -180,14 +182,14 @@ static void start_deploy(struct as_control_api *o, const struct as_control_reque
         as_buf_fini(&why);
         return;
     }
-    o->pending_ask = k;
-    o->dry = q->verb == AS_CONTROL_PLAN;
+    o->pending_call = k;
+    o->is_dry_run = q->verb == AS_CONTROL_PLAN;
     as_control_set_on_gone(k, on_gone, o);
-    as_deploy_job_start(&o->job, &o->deploy, &o->memory, q->text, on_read, o);
+    as_deploy_job_start(&o->job, &o->deploy_conf, &o->cache, q->text, on_read, o);
 }
 
-static int delete (struct as_control_api *o, const struct as_control_request *q,
-                   struct as_buf *json, struct as_buf *err)
+static int delete_application(struct as_control_api *o, const struct as_control_request *q,
+                              struct as_buf *json, struct as_buf *err)
 {
     struct as_buf cause, text;
     int rc;
@@ -198,7 +200,7 @@ static int delete (struct as_control_api *o, const struct as_control_request *q,
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
     rc = as_desired_state_write_without(&o->desired, q->application, &text, err);
     if (rc == 0)
-        rc = deploy(o, as_buf_slice(&cause), &text, false, false, json, err);
+        rc = deploy_text(o, as_buf_slice(&cause), &text, false, false, json, err);
     as_buf_fini(&cause);
     as_buf_fini(&text);
     return rc;
@@ -218,19 +220,19 @@ static void write_status(const struct as_control_api *o, struct as_buf *json)
     as_json_put_member_u64(json, "generation", o->desired.generation);
     as_json_put_key(json, "applications");
     as_json_put_open(json, '{');
-    as_reconciler_put_json(o->crew, json);
+    as_reconciler_put_json(o->reconciler, json);
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');
 }
 
-struct each {
+struct row_callback {
     as_control_row_fn *fn;
     void *arg;
 };
 
 static void send_row(void *arg, const struct as_reconciler_row *r)
 {
-    const struct each *k = arg;
+    const struct row_callback *k = arg;
 
     k->fn(k->arg,
           &(struct as_control_row){.kind = r->replica.n      ? AS_CONTROL_REPLICA
@@ -250,9 +252,10 @@ static void send_row(void *arg, const struct as_reconciler_row *r)
                                    .starts = r->starts});
 }
 
-static void each(void *ctx, as_control_row_fn *fn, void *arg)
+static void each_row(void *ctx, as_control_row_fn *fn, void *arg)
 {
-    as_reconciler_each(((struct as_control_api *)ctx)->crew, send_row, &(struct each){fn, arg});
+    as_reconciler_each(((struct as_control_api *)ctx)->reconciler, send_row,
+                       &(struct row_callback){fn, arg});
 }
 
 /* --- the verbs --- */
@@ -263,7 +266,7 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
 {
     bool one = q->verb == AS_CONTROL_SCALE || q->verb == AS_CONTROL_RESTART ||
                q->verb == AS_CONTROL_ROLLBACK;
-    int rc = one ? as_reconciler_check_name(o->crew, q->application, q->deployment, err) : 0;
+    int rc = one ? as_reconciler_check_name(o->reconciler, q->application, q->deployment, err) : 0;
 
     if (rc < 0)
         return rc;
@@ -277,15 +280,15 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
     case AS_CONTROL_HISTORY:
         return as_control_api_write_history(o, json, err);
     case AS_CONTROL_DELETE:
-        return delete (o, q, json, err);
+        return delete_application(o, q, json, err);
     case AS_CONTROL_SCALE:
-        rc = scale(o, q, err);
+        rc = scale_deployment(o, q, err);
         break;
     case AS_CONTROL_RESTART:
-        rc = as_reconciler_restart(o->crew, q->deployment, err);
+        rc = as_reconciler_restart(o->reconciler, q->deployment, err);
         break;
     default:
-        rc = rollback(o, q, err);
+        rc = rollback_deployment(o, q, err);
     }
     if (rc < 0)
         return rc;
@@ -296,7 +299,7 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
     return 0;
 }
 
-static void handle(void *ctx, const struct as_control_request *q, struct as_control_call *k)
+static void handle_request(void *ctx, const struct as_control_request *q, struct as_control_call *k)
 {
     struct as_control_api *o = ctx;
     struct as_buf json, err;
@@ -309,7 +312,7 @@ static void handle(void *ctx, const struct as_control_request *q, struct as_cont
     as_buf_init(&json);
     as_buf_init(&err);
     rc = handle_now(o, q, &json, &err);
-    answer(k, rc, &json, &err);
+    send_answer(k, rc, &json, &err);
 }
 
 /* --- reports of the reconciler --- */
@@ -377,10 +380,10 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
                                       truncate_text(n->why, AS_STORE_WHY_MAX)};
     /* keeps the present number of replicas: the old text has an old one, and `scale` may have set
      * another one since */
-    struct as_desired_state_change what = {.failed = &failed,
-                                           .deployment = n->deployment,
-                                           .replicas =
-                                               as_reconciler_replicas(o->crew, n->deployment)};
+    struct as_desired_state_change what = {
+        .failed = &failed,
+        .deployment = n->deployment,
+        .replicas = as_reconciler_replicas(o->reconciler, n->deployment)};
     struct as_buf cause, body, err;
     int rc;
     char text[512];
@@ -402,7 +405,7 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
     if (rc < 0)
         as_control_api_log_not_stored(o, what.cause, &err);
     else
-        change(o, &what, &body, &err);
+        store_change(o, &what, &body, &err);
     as_buf_fini(&cause);
     as_buf_fini(&body);
     as_buf_fini(&err);
@@ -453,14 +456,14 @@ static void restore_outcomes(struct as_control_api *o, const struct as_spec_obje
 
         as_store_healthy(o->desired.store, as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)),
                          as_str_of(name), &stable, &before, &none);
-        as_reconciler_set_history(o->crew, as_str_of(name), stable, before,
+        as_reconciler_set_history(o->reconciler, as_str_of(name), stable, before,
                                   failure_of(failures, name));
     }
     as_buf_fini(&none);
 }
 
 /* Gives the reconciler the desired state and the stored outcomes. */
-static int inform_crew(struct as_control_api *o, struct as_buf *err)
+static int inform_reconciler(struct as_control_api *o, struct as_buf *err)
 {
     struct as_buf failures;
     struct as_spec *s;
@@ -468,7 +471,7 @@ static int inform_crew(struct as_control_api *o, struct as_buf *err)
 
     if (rc < 0)
         return rc;
-    as_reconciler_set_target(o->crew, o->desired.generation, s);
+    as_reconciler_set_target(o->reconciler, o->desired.generation, s);
     if (!o->desired.store)
         return 0;
     as_buf_init(&failures);
@@ -490,7 +493,7 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
     int rc;
 
     if (folder[0]) {
-        as_deploy_job_set_code_folder(&o->deploy, opts, folder, &o->code);
+        as_deploy_job_set_code_folder(&o->deploy_conf, opts, folder, &o->code_dir);
         return as_desired_state_open(&o->desired, folder, keep, o->log, err);
     }
     as_buf_init(&begin);
@@ -503,7 +506,7 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
-    as_deploy_job_set_code_folder(&o->deploy, opts, file, &o->code);
+    as_deploy_job_set_code_folder(&o->deploy_conf, opts, file, &o->code_dir);
     rc = as_desired_state_open_initial(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
     as_buf_fini(&begin);
     if (rc < 0 && o->desired.spec) {
@@ -525,8 +528,8 @@ int as_control_api_redeclare(struct as_control_api *o, const struct as_option_se
     as_buf_init(&json);
     rc = as_initial_state_write(opts, app, &text, err);
     if (rc == 0) {
-        as_reconciler_clear_failures(o->crew);
-        rc = deploy(o, AS_STR("reload"), &text, false, true, &json, err);
+        as_reconciler_clear_failures(o->reconciler);
+        rc = deploy_text(o, AS_STR("reload"), &text, false, true, &json, err);
     }
     as_buf_fini(&text);
     as_buf_fini(&json);
@@ -534,25 +537,26 @@ int as_control_api_redeclare(struct as_control_api *o, const struct as_option_se
 }
 
 int as_control_api_open(struct as_control_api *o, const struct as_option_set *opts,
-                        const struct as_declared *app, struct as_reconciler *crew,
+                        const struct as_declared *app, struct as_reconciler *reconciler,
                         struct as_loop *loop, const struct as_log *log)
 {
     char text[512];
     struct as_buf err;
     int rc;
 
-    *o = (struct as_control_api){.crew = crew, .log = log};
-    o->api = (struct as_control){.handle = handle, .each = each, .ctx = o};
-    o->deploy = (struct as_deploy_job_conf){.loop = loop,
-                                            .python = as_option_str(opts, AS_OPT_PYTHON),
-                                            .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
-    as_spec_limits_from_options(&o->deploy.limits, opts);
+    *o = (struct as_control_api){.reconciler = reconciler, .log = log};
+    o->control = (struct as_control){.handle = handle_request, .each = each_row, .ctx = o};
+    o->deploy_conf =
+        (struct as_deploy_job_conf){.loop = loop,
+                                    .python = as_option_str(opts, AS_OPT_PYTHON),
+                                    .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
+    as_spec_limits_from_options(&o->deploy_conf.limits, opts);
     as_buf_init(&err);
     rc = open_desired(o, opts, app, &err);
-    as_code_sweeper_init(&o->sweeper, loop, o->deploy.code, log);
+    as_code_sweeper_init(&o->sweeper, loop, o->deploy_conf.code, log);
     o->sweep_needed = true;
     if (rc == 0)
-        rc = inform_crew(o, &err);
+        rc = inform_reconciler(o, &err);
     if (rc < 0)
         as_log_event(log, AS_LOG_ERROR, "state_unreadable", "reason=%s",
                      as_log_quote(text, sizeof(text), as_buf_slice(&err)));
@@ -562,11 +566,11 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
 
 void as_control_api_close(struct as_control_api *o)
 {
-    o->crew_informed = false;
-    if (o->pending_ask)
+    o->has_swept = false;
+    if (o->pending_call)
         on_gone(o);
-    as_deploy_job_cache_fini(&o->memory);
+    as_deploy_job_cache_fini(&o->cache);
     as_code_sweeper_close(&o->sweeper);
-    as_buf_fini(&o->code);
+    as_buf_fini(&o->code_dir);
     as_desired_state_close(&o->desired);
 }

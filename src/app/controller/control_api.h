@@ -6,8 +6,8 @@
  * controller does not repeat a failed update and knows the target of a rollback. Thread: the
  * controller's loop.
  */
-#ifndef AS_APP_ORDERS_H
-#define AS_APP_ORDERS_H
+#ifndef AS_APP_CONTROLLER_CONTROL_API_H
+#define AS_APP_CONTROLLER_CONTROL_API_H
 
 #include "app/controller/desired_state.h"
 #include "app/controller/deploy_job.h"
@@ -17,20 +17,20 @@
 #include "edge/admin/control.h"
 
 struct as_control_api {
-    struct as_control api; /* what the edge calls */
-    struct as_reconciler *crew;
+    struct as_control control; /* what the edge calls */
+    struct as_reconciler *reconciler;
     const struct as_log *log;
     struct as_desired_state desired;
-    struct as_deploy_job_conf deploy;
-    struct as_buf code; /* folder of the copies of code */
-    struct as_deploy_job_cache memory;
-    struct as_deploy_job *job;           /* NULL: no deployment file is being read */
-    struct as_control_call *pending_ask; /* the call that waits for the job */
-    bool dry;                            /* of the job: only report what would change */
+    struct as_deploy_job_conf deploy_conf;
+    struct as_buf code_dir; /* folder of the copies of code */
+    struct as_deploy_job_cache cache;
+    struct as_deploy_job *job;            /* NULL: no deployment file is being read */
+    struct as_control_call *pending_call; /* the call that waits for the job */
+    bool is_dry_run;                      /* of the job: only report what would change */
     struct as_code_sweeper sweeper;
-    bool crew_informed; /* as_control_api_sweep_code was called: the reconciler knows which
-                       generations it needs */
-    bool sweep_needed;  /* the needed copies may have changed since the last sweep */
+    bool has_swept;    /* as_control_api_sweep_code was called: the reconciler knows which
+                          generations it needs */
+    bool sweep_needed; /* the needed copies may have changed since the last sweep */
     uint32_t n_generations_swept; /* generations that the reconciler needed at the last sweep */
 };
 
@@ -39,7 +39,7 @@ struct as_control_api {
  * 0; AS_E…: the state cannot be read, which has been logged. A server of `run` whose store cannot
  * be read continues with what its command line says. */
 int as_control_api_open(struct as_control_api *o, const struct as_option_set *opts,
-                        const struct as_declared *app, struct as_reconciler *crew,
+                        const struct as_declared *app, struct as_reconciler *reconciler,
                         struct as_loop *loop, const struct as_log *log);
 /* Call it after the edge is closed. */
 void as_control_api_close(struct as_control_api *o);

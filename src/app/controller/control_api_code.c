@@ -45,12 +45,12 @@ static int add_healthy(struct as_control_api *o, struct as_code_store_names *nam
 
 void as_control_api_sweep_code(struct as_control_api *o)
 {
-    const struct as_generations *c = as_reconciler_generations(o->crew);
+    const struct as_generations *c = as_reconciler_generations(o->reconciler);
     struct as_code_store_names names = {0};
     struct as_buf err;
     char text[512];
 
-    o->crew_informed = true;
+    o->has_swept = true;
     if (o->job || (!o->sweep_needed && c->n == o->n_generations_swept))
         return; /* a running job needs copies that no generation names yet */
     o->sweep_needed = false;

@@ -31,7 +31,8 @@ static void mark_row(void *arg, const struct as_reconciler_row *r)
 {
     const struct healthy *h = arg;
 
-    if (r->deployment.n && !r->replica.n && as_reconciler_is_stable(h->o->crew, r->deployment))
+    if (r->deployment.n && !r->replica.n &&
+        as_reconciler_is_stable(h->o->reconciler, r->deployment))
         as_control_api_record_outcome(h->o, h->generation, r->deployment, "", "healthy",
                                       AS_STR(""));
 }
@@ -39,7 +40,7 @@ static void mark_row(void *arg, const struct as_reconciler_row *r)
 void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation)
 {
     if (o->desired.store)
-        as_reconciler_each(o->crew, mark_row, &(struct healthy){o, generation});
+        as_reconciler_each(o->reconciler, mark_row, &(struct healthy){o, generation});
 }
 
 /* --- the answer --- */
@@ -56,7 +57,7 @@ struct rows {
     uint32_t n, cap;
 };
 
-static void add(void *arg, const struct as_store_change *c)
+static void add_row(void *arg, const struct as_store_change *c)
 {
     struct rows *r = arg;
     bool is_newest = true;
@@ -78,7 +79,7 @@ static void add(void *arg, const struct as_store_change *c)
                                   is_newest};
 }
 
-static void fini(struct rows *r)
+static void free_rows(struct rows *r)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         free(r->all[i].application);
@@ -91,7 +92,7 @@ static void fini(struct rows *r)
     free(r->all);
 }
 
-static void replace(char **text, struct as_str s)
+static void set_text(char **text, struct as_str s)
 {
     free(*text);
     *text = as_str_dup(s);
@@ -101,21 +102,22 @@ static void replace(char **text, struct as_str s)
  * the reconciler knows the progress; an older one was superseded before it was reached. */
 static void fill_state(const struct rows *all, struct row *r)
 {
-    const struct as_condition *c = as_reconciler_condition(all->o->crew, as_str_of(r->deployment));
+    const struct as_condition *c =
+        as_reconciler_condition(all->o->reconciler, as_str_of(r->deployment));
     bool is_removed = strcmp(r->step, "removed") == 0;
 
     if (r->state[0])
         return;
     if (is_removed ||
-        (r->is_newest && as_reconciler_is_stable(all->o->crew, as_str_of(r->deployment)))) {
-        replace(&r->state, AS_STR("healthy"));
+        (r->is_newest && as_reconciler_is_stable(all->o->reconciler, as_str_of(r->deployment)))) {
+        set_text(&r->state, AS_STR("healthy"));
     } else if (!r->is_newest || !c) {
-        replace(&r->state, AS_STR("superseded"));
+        set_text(&r->state, AS_STR("superseded"));
     } else {
-        replace(&r->state, c->status == AS_STATUS_DEPLOY_FAILED && !c->rolled_back
-                               ? AS_STR("failed")
-                               : AS_STR("in progress"));
-        replace(&r->why, as_condition_text(c));
+        set_text(&r->state, c->status == AS_STATUS_DEPLOY_FAILED && !c->rolled_back
+                                ? AS_STR("failed")
+                                : AS_STR("in progress"));
+        set_text(&r->why, as_condition_text(c));
     }
 }
 
@@ -203,10 +205,10 @@ static bool put_entry(void *arg, const struct as_store_entry *e)
 
 static void add_first(void *ctx, const struct as_spec_change *c)
 {
-    add(ctx, &(struct as_store_change){.generation = 1,
-                                       .application = as_str_of(c->application),
-                                       .deployment = as_str_of(c->deployment),
-                                       .step = AS_STR("added")});
+    add_row(ctx, &(struct as_store_change){.generation = 1,
+                                           .application = as_str_of(c->application),
+                                           .deployment = as_str_of(c->deployment),
+                                           .step = AS_STR("added")});
 }
 
 int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, struct as_buf *err)
@@ -215,7 +217,7 @@ int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, 
     int rc = 0;
 
     if (o->desired.store)
-        rc = as_store_each_change(o->desired.store, add, &h.rows, err);
+        rc = as_store_each_change(o->desired.store, add_row, &h.rows, err);
     else
         as_spec_diff(NULL, o->desired.spec, add_first, &h.rows);
     for (uint32_t i = 0; i < h.rows.n; i++)
@@ -231,6 +233,6 @@ int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, 
         rc = as_store_each(o->desired.store, put_entry, &h, err);
     as_json_put_close(json, ']');
     as_json_put_close(json, '}');
-    fini(&h.rows);
+    free_rows(&h.rows);
     return rc;
 }

@@ -35,14 +35,14 @@ struct controller {
     struct as_timer heartbeat; /* the next heartbeat to the supervisor */
     as_ns heartbeat_interval;  /* 0: none are sent */
     struct as_declared app;
-    struct as_reconciler *crew;
-    struct as_control_api orders;
+    struct as_reconciler *reconciler;
+    struct as_control_api control_api;
     struct as_edge_budgets budgets;
     struct as_edge *edge; /* for the control API */
     char token[AS_TOKEN_MAX + 1],
         host[AS_LISTEN_HOST_MAX]; /* of the control API over TCP; "": none */
     char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX], cwd[4096];
-    struct as_buf copies;     /* folder of the copies of code */
+    struct as_buf code_dir;   /* folder of the copies of code */
     struct as_buf gpus, cpus; /* lists of numbers: "0,1" */
     int code;
 };
@@ -64,7 +64,7 @@ static void on_heartbeat(struct as_timer *t)
         as_timer_set(t, as_loop_now(c->loop) + c->heartbeat_interval);
 }
 
-static void say(void *ctx, const struct as_ctl_message *m)
+static void send_message(void *ctx, const struct as_ctl_message *m)
 {
     struct controller *c = ctx;
 
@@ -79,22 +79,23 @@ static void say(void *ctx, const struct as_ctl_message *m)
 
 static int load_generation(void *ctx, uint64_t generation, struct as_spec **ret_s)
 {
-    return as_control_api_load(&((struct controller *)ctx)->orders, generation, ret_s);
+    return as_control_api_load(&((struct controller *)ctx)->control_api, generation, ret_s);
 }
 
 static int64_t find_scale(void *ctx, uint64_t generation, struct as_str deployment)
 {
-    return as_control_api_find_scale(&((struct controller *)ctx)->orders, generation, deployment);
+    return as_control_api_find_scale(&((struct controller *)ctx)->control_api, generation,
+                                     deployment);
 }
 
 static void on_settled(void *ctx, const struct as_reconciler_outcome *n)
 {
-    as_control_api_on_healthy(&((struct controller *)ctx)->orders, n);
+    as_control_api_on_healthy(&((struct controller *)ctx)->control_api, n);
 }
 
 static void on_rolled_back(void *ctx, const struct as_reconciler_outcome *n)
 {
-    as_control_api_on_rolled_back(&((struct controller *)ctx)->orders, n);
+    as_control_api_on_rolled_back(&((struct controller *)ctx)->control_api, n);
 }
 
 static void on_message(void *ctx, const struct as_ctl_message *m)
@@ -105,7 +106,7 @@ static void on_message(void *ctx, const struct as_ctl_message *m)
     if (m->type == AS_CTL_DRAIN)
         as_loop_stop(c->loop);
     else
-        as_reconciler_handle(c->crew, m);
+        as_reconciler_handle(c->reconciler, m);
     as_failpoint_at("heard", m->type);
 }
 
@@ -185,8 +186,8 @@ static void on_change(void *ctx)
 {
     struct controller *c = ctx;
 
-    as_control_api_sweep_code(&c->orders);
-    as_control_events_changed(c->orders.api.events);
+    as_control_api_sweep_code(&c->control_api);
+    as_control_events_changed(c->control_api.control.events);
 }
 
 /* Lists the GPUs and CPUs that replicas can be given. */
@@ -214,13 +215,14 @@ static void find_devices(struct controller *c)
     as_buf_add(&c->cpus, "", 1);
 }
 
-static struct as_reconciler_conf crew_conf(struct controller *c, const struct as_option_set *o)
+static struct as_reconciler_conf reconciler_conf(struct controller *c,
+                                                 const struct as_option_set *o)
 {
     struct as_reconciler_conf conf = {
         .worker_spec = {.python = as_option_str(o, AS_OPT_PYTHON),
                         .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
                         .link = c->link,
-                        .code = (const char *)c->copies.p,
+                        .code = (const char *)c->code_dir.p,
                         .cwd = c->cwd,
                         .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                         .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
@@ -267,8 +269,9 @@ static void open_control_api(struct controller *c, const struct as_option_set *o
                                             .max_unsent = as_option_u64(o, AS_OPT_MAX_EVENT_BYTES)};
     struct as_edge_conf conf = as_conf_control(o);
 
-    as_control_events_new(&c->orders.api.events, c->loop, &c->orders.api, &events, &c->log);
-    conf.api = &c->orders.api;
+    as_control_events_new(&c->control_api.control.events, c->loop, &c->control_api.control, &events,
+                          &c->log);
+    conf.api = &c->control_api.control;
     read_token(c, o);
     conf.token = c->token[0] ? c->token : NULL;
     conf.host = c->host;
@@ -293,19 +296,19 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
     c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
     if (!getcwd(c->cwd, sizeof(c->cwd)))
         c->cwd[0] = 0;
-    as_buf_init(&c->copies);
-    as_buf_printf(&c->copies, "%s/" AS_CODE_STORE_FOLDER,
+    as_buf_init(&c->code_dir);
+    as_buf_printf(&c->code_dir, "%s/" AS_CODE_STORE_FOLDER,
                   as_option_str(o, AS_OPT_STATE_DIR)[0] ? as_option_str(o, AS_OPT_STATE_DIR)
                                                         : c->folder);
-    as_buf_add(&c->copies, "", 1);
+    as_buf_add(&c->code_dir, "", 1);
     find_devices(c);
 }
 
 static void serve(struct controller *c, const struct as_option_set *o,
                   const struct as_controller_fds *fds)
 {
-    static const struct as_reconciler_ops ops = {say, load_generation, find_scale, on_settled,
-                                                 on_rolled_back};
+    static const struct as_reconciler_ops ops = {send_message, load_generation, find_scale,
+                                                 on_settled, on_rolled_back};
     struct as_reconciler_conf conf;
     struct as_reload *reload;
 
@@ -313,20 +316,20 @@ static void serve(struct controller *c, const struct as_option_set *o,
     if (as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT))
         c->heartbeat_interval = as_heartbeat_interval(as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT));
     as_timer_init(&c->heartbeat, c->loop, on_heartbeat);
-    conf = crew_conf(c, o);
-    as_reconciler_new(&c->crew, c->loop, &conf, &ops, c, &c->log);
-    if (as_control_api_open(&c->orders, o, &c->app, c->crew, c->loop, &c->log) < 0)
+    conf = reconciler_conf(c, o);
+    as_reconciler_new(&c->reconciler, c->loop, &conf, &ops, c, &c->log);
+    if (as_control_api_open(&c->control_api, o, &c->app, c->reconciler, c->loop, &c->log) < 0)
         _exit(AS_EXIT_CODE_FAILED); /* it was logged; the next controller may succeed */
     open_control_api(c, o, fds);
-    reload = as_reload_new(c->loop, o, &c->orders, &c->app, c->console.fd, &c->log);
+    reload = as_reload_new(c->loop, o, &c->control_api, &c->app, c->console.fd, &c->log);
     as_loop_run(c->loop);
     as_reload_close(reload);
     as_timer_close(&c->heartbeat, NULL);
     as_edge_stop(c->edge);
     as_edge_close(c->edge);
-    as_control_events_close(c->orders.api.events);
-    as_control_api_close(&c->orders);
-    as_reconciler_close(c->crew);
+    as_control_events_close(c->control_api.control.events);
+    as_control_api_close(&c->control_api);
+    as_reconciler_close(c->reconciler);
 }
 
 int as_controller_main(const struct as_option_set *opts, const struct as_controller_fds *fds)
@@ -356,10 +359,10 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_channel_close(c.channel);
     as_loop_free(c.loop);
     as_edge_free(c.edge);
-    as_control_events_free(c.orders.api.events);
-    as_reconciler_free(c.crew);
+    as_control_events_free(c.control_api.control.events);
+    as_reconciler_free(c.reconciler);
     as_declared_fini(&c.app);
-    as_buf_fini(&c.copies);
+    as_buf_fini(&c.code_dir);
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);
     as_journal_close(&c.journal);

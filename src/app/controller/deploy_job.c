@@ -18,10 +18,10 @@ struct as_deploy_job_description {
 
 struct as_deploy_job {
     struct as_deploy_job_conf conf;
-    struct as_deploy_job_cache *memory;
+    struct as_deploy_job_cache *cache;
     struct as_spec *spec;
-    uint32_t next; /* index of the application that is processed */
-    bool asked;    /* its code was described in this job */
+    uint32_t next;     /* index of the application that is processed */
+    bool is_described; /* its code was described in this job */
     struct as_describe_job *describer;
     struct as_deploy_job **self;
     as_deploy_job_done_fn *done;
@@ -40,8 +40,8 @@ static void free_description(struct as_deploy_job_description *k)
 void as_deploy_job_cache_fini(struct as_deploy_job_cache *m)
 {
     for (uint32_t i = 0; i < m->n; i++)
-        free_description(&m->known[i]);
-    free(m->known);
+        free_description(&m->descriptions[i]);
+    free(m->descriptions);
     *m = (struct as_deploy_job_cache){0};
 }
 
@@ -78,8 +78,8 @@ static struct as_deploy_job_description *find_description(const struct as_deploy
                                                           const char *name)
 {
     for (uint32_t i = 0; i < m->n; i++) {
-        if (strcmp(m->known[i].name, name) == 0)
-            return &m->known[i];
+        if (strcmp(m->descriptions[i].name, name) == 0)
+            return &m->descriptions[i];
     }
     return NULL;
 }
@@ -94,8 +94,8 @@ static void cache_description(struct as_deploy_job_cache *m, const struct as_spe
         free(k->key);
         as_declared_fini(&k->app);
     } else {
-        m->known = as_xrealloc(m->known, (m->n + 1) * sizeof(*m->known));
-        k = &m->known[m->n++];
+        m->descriptions = as_xrealloc(m->descriptions, (m->n + 1) * sizeof(*m->descriptions));
+        k = &m->descriptions[m->n++];
         k->name = as_str_dup(as_str_of(name));
     }
     k->key = key_of(app);
@@ -108,10 +108,10 @@ static void drop_unserved(struct as_deploy_job_cache *m, const struct as_spec *s
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < m->n; i++) {
-        if (as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(m->known[i].name)))
-            m->known[kept++] = m->known[i];
+        if (as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(m->descriptions[i].name)))
+            m->descriptions[kept++] = m->descriptions[i];
         else
-            free_description(&m->known[i]);
+            free_description(&m->descriptions[i]);
     }
     m->n = kept;
 }
@@ -124,12 +124,12 @@ static void free_job(struct as_deploy_job *j)
     free(j);
 }
 
-static void end(struct as_deploy_job *j, int err, struct as_str why)
+static void finish_job(struct as_deploy_job *j, int err, struct as_str why)
 {
     struct as_spec *s = err ? NULL : j->spec;
 
     if (s) {
-        drop_unserved(j->memory, s);
+        drop_unserved(j->cache, s);
         j->spec = NULL;
     }
     *j->self = NULL;
@@ -242,7 +242,7 @@ find_current_description(const struct as_deploy_job *j)
 {
     const struct as_spec_object *app = application(j);
     const struct as_deploy_job_description *k =
-        find_description(j->memory, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
+        find_description(j->cache, as_spec_str(app, AS_SPEC_APPLICATION_NAME));
     char *key = key_of(app);
     bool same = k && strcmp(k->key, key) == 0;
 
@@ -261,7 +261,7 @@ static void fail(struct as_deploy_job *j, struct as_str why)
     as_buf_printf(&b, "%s:%u:%u: import_path: application '%s' cannot be loaded\n%.*s",
                   j->spec->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
                   AS_STR_FMT(why));
-    end(j, AS_EINVALID, as_buf_slice(&b));
+    finish_job(j, AS_EINVALID, as_buf_slice(&b));
     as_buf_fini(&b);
 }
 
@@ -274,9 +274,9 @@ static void on_described(void *ctx, struct as_declared *code, struct as_str why)
         fail(j, why);
         return;
     }
-    j->asked = true;
+    j->is_described = true;
     if (code->n)
-        cache_description(j->memory, application(j), code);
+        cache_description(j->cache, application(j), code);
     else
         as_declared_fini(code); /* empty: the code is the copy whose description is cached */
     if (!find_current_description(j))
@@ -297,7 +297,7 @@ static void describe_next(struct as_deploy_job *j)
     rc = as_deploy_job_source(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
     if (rc == 0)
         rc = as_describe_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
-                               &j->memory->oom_seen, on_described, j, &err);
+                               &j->cache->oom_seen, on_described, j, &err);
     as_deploy_job_source_fini(&w);
     if (rc < 0)
         fail(j, as_buf_slice(&err));
@@ -317,55 +317,55 @@ static bool has_copy(const struct as_deploy_job *j, const char *code)
 
 /* The cached description is valid. It is not for files that will be copied, since they may have
  * changed, nor for a named copy that does not exist any more: describing it gives the error. */
-static bool is_known(const struct as_deploy_job *j)
+static bool is_description_valid(const struct as_deploy_job *j)
 {
     const char *code = as_spec_str(application(j), AS_SPEC_APPLICATION_CODE);
-    bool same =
-        j->asked || is_live(application(j)) || (as_code_store_is_copy(code) && has_copy(j, code));
+    bool same = j->is_described || is_live(application(j)) ||
+                (as_code_store_is_copy(code) && has_copy(j, code));
 
     return same && find_current_description(j);
 }
 
 /* Adds what the code declares to the current application. *ret_described false: the code must be
  * described first. */
-static int overlay_application(struct as_deploy_job *j, bool *ret_known, struct as_buf *err)
+static int overlay_application(struct as_deploy_job *j, bool *ret_described, struct as_buf *err)
 {
     struct as_spec_object *app = application(j);
 
-    *ret_known = true;
+    *ret_described = true;
     if (!as_spec_is_set(app, AS_SPEC_APPLICATION_IMPORT_PATH))
         return as_spec_overlay(j->spec, app, NULL, &j->conf.limits, err);
-    *ret_known = is_known(j);
-    return *ret_known ? as_spec_overlay(j->spec, app, &find_current_description(j)->app,
-                                        &j->conf.limits, err)
-                      : 0;
+    *ret_described = is_description_valid(j);
+    return *ret_described ? as_spec_overlay(j->spec, app, &find_current_description(j)->app,
+                                            &j->conf.limits, err)
+                          : 0;
 }
 
 static void process_next(struct as_deploy_job *j)
 {
     struct as_buf err;
-    bool known = true;
+    bool described = true;
     int rc = 0;
 
     as_buf_init(&err);
     while (rc == 0 && j->next < as_spec_count(j->spec->file, AS_SPEC_FILE_APPLICATIONS)) {
-        rc = overlay_application(j, &known, &err);
-        if (!known)
+        rc = overlay_application(j, &described, &err);
+        if (!described)
             break;
         j->next++;
-        j->asked = false;
+        j->is_described = false;
     }
-    if (rc == 0 && known)
+    if (rc == 0 && described)
         rc = as_deploy_job_check(j->spec, &err);
-    if (rc < 0 || known)
-        end(j, rc, as_buf_slice(&err));
+    if (rc < 0 || described)
+        finish_job(j, rc, as_buf_slice(&err));
     else
         describe_next(j);
     as_buf_fini(&err);
 }
 
 void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
-                         struct as_deploy_job_cache *memory, struct as_str text,
+                         struct as_deploy_job_cache *cache, struct as_str text,
                          as_deploy_job_done_fn *done, void *ctx)
 {
     struct as_deploy_job *j = as_xalloc(sizeof(*j));
@@ -373,7 +373,7 @@ void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_
     int rc;
 
     j->conf = *conf;
-    j->memory = memory;
+    j->cache = cache;
     j->self = ret_job;
     j->done = done;
     j->ctx = ctx;
@@ -381,7 +381,7 @@ void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_
     as_buf_init(&err);
     rc = as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
     if (rc < 0)
-        end(j, rc, as_buf_slice(&err));
+        finish_job(j, rc, as_buf_slice(&err));
     else
         process_next(j);
     as_buf_fini(&err);

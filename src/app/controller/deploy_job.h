@@ -6,8 +6,8 @@
  * child process loads the copy and describes it, without blocking the loop. The description of code
  * that has not changed is cached. Thread: the loop's.
  */
-#ifndef AS_APP_INTAKE_H
-#define AS_APP_INTAKE_H
+#ifndef AS_APP_CONTROLLER_DEPLOY_JOB_H
+#define AS_APP_CONTROLLER_DEPLOY_JOB_H
 
 #include "conf/option.h"
 #include "conf/spec.h"
@@ -29,7 +29,7 @@ struct as_deploy_job_conf { /* what it points to must outlive every job */
 /* The last description of each application's code. Owned by the caller, used by one job at a time.
  */
 struct as_deploy_job_cache {
-    struct as_deploy_job_description *known;
+    struct as_deploy_job_description *descriptions;
     uint32_t n;
     uint64_t oom_seen;
 };
@@ -41,7 +41,7 @@ typedef void as_deploy_job_done_fn(void *ctx, int err, struct as_spec *s, struct
 
 /* *ret_job is valid until `done` is called, and NULL from then on. */
 void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_job_conf *conf,
-                         struct as_deploy_job_cache *memory, struct as_str text,
+                         struct as_deploy_job_cache *cache, struct as_str text,
                          as_deploy_job_done_fn *done, void *ctx);
 /* Cancels and frees the job; `done` is not called. NULL is fine. */
 void as_deploy_job_stop(struct as_deploy_job *j);

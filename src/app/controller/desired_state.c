@@ -115,8 +115,8 @@ int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generatio
 /* --- generations --- */
 
 /* Makes this generation the newest; takes over s and scales. */
-static void take(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
-                 struct as_desired_state_scale *scales, uint32_t n_scales)
+static void set_newest(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
+                       struct as_desired_state_scale *scales, uint32_t n_scales)
 {
     as_spec_free(d->spec);
     free_scales(d->scales, d->n_scales);
@@ -144,7 +144,7 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
         free_scales(scales.all, scales.n);
         return rc;
     }
-    take(d, e.generation, s, scales.all, scales.n);
+    set_newest(d, e.generation, s, scales.all, scales.n);
     return 0;
 }
 
@@ -188,7 +188,7 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
     d->store = NULL;
     if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
-    take(d, 1, s, NULL, 0);
+    set_newest(d, 1, s, NULL, 0);
     return rc;
 }
 
@@ -316,10 +316,10 @@ static int create_store(struct as_desired_state *d, struct as_buf *err)
     return rc;
 }
 
-static int put(struct as_desired_state *d, const struct as_desired_state_change *change,
-               struct as_str text, const struct as_spec *to,
-               const struct as_desired_state_scale *scales, uint32_t n_scales,
-               uint64_t *ret_generation, struct as_buf *err)
+static int store_generation(struct as_desired_state *d,
+                            const struct as_desired_state_change *change, struct as_str text,
+                            const struct as_spec *to, const struct as_desired_state_scale *scales,
+                            uint32_t n_scales, uint64_t *ret_generation, struct as_buf *err)
 {
     struct changes changes = {0};
     struct as_store_scale *rows = as_xalloc((n_scales + 1) * sizeof(*rows));
@@ -358,9 +358,9 @@ int as_desired_state_add(struct as_desired_state *d, const struct as_desired_sta
     if (rc < 0)
         return rc;
     update_scales(d, s, change, &scales, &n);
-    rc = put(d, change, text, s, scales, n, &generation, err);
+    rc = store_generation(d, change, text, s, scales, n, &generation, err);
     if (rc == 0) {
-        take(d, generation, s, scales, n);
+        set_newest(d, generation, s, scales, n);
     } else {
         as_spec_free(s);
         free_scales(scales, n);

@@ -11,7 +11,7 @@
 struct as_reload {
     struct as_loop *loop;
     const struct as_option_set *opts;
-    struct as_control_api *orders;
+    struct as_control_api *control_api;
     const struct as_log *log;
     struct as_file_watch *watch;
     struct as_describe_job *describer; /* NULL: the code is not asked now … */
@@ -73,8 +73,8 @@ static int restart_all(struct as_control_api *o, struct as_buf *err)
             const struct as_spec_object *d =
                 as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
 
-            rc = as_reconciler_restart(o->crew, as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)),
-                                       err);
+            rc = as_reconciler_restart(o->reconciler,
+                                       as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)), err);
         }
     }
     return rc;
@@ -88,9 +88,9 @@ static void replace_replicas(struct as_reload *r, const struct as_declared *app)
 
     as_buf_init(&err);
     if (r->resumed || strcmp(declared, r->declared) != 0)
-        rc = as_control_api_redeclare(r->orders, r->opts, app, &err);
+        rc = as_control_api_redeclare(r->control_api, r->opts, app, &err);
     if (rc == 0 && !r->resumed)
-        rc = restart_all(r->orders, &err);
+        rc = restart_all(r->control_api, &err);
     r->resumed = false;
     if (rc < 0) {
         report_failure(r, as_buf_slice(&err));
@@ -150,7 +150,7 @@ static void on_change(void *ctx)
 }
 
 struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set *opts,
-                                struct as_control_api *orders, const struct as_declared *app,
+                                struct as_control_api *control_api, const struct as_declared *app,
                                 int err_fd, const struct as_log *log)
 {
     struct as_reload *r;
@@ -159,7 +159,7 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
         return NULL;
     r = as_xalloc(sizeof(*r));
     *r = (struct as_reload){
-        .loop = loop, .opts = opts, .orders = orders, .log = log, .err_fd = err_fd};
+        .loop = loop, .opts = opts, .control_api = control_api, .log = log, .err_fd = err_fd};
     if (as_file_watch_new(&r->watch, loop, on_change, r) < 0) {
         as_log_event(log, AS_LOG_ERROR, "no_reload", "reason=\"files cannot be watched: %s\"",
                      strerror(errno));
@@ -169,7 +169,7 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     as_timer_init(&r->quiet, loop, on_quiet);
     r->declared = declared_text(app);
     watch(r, app);
-    r->resumed = orders->desired.generation > 1;
+    r->resumed = control_api->desired.generation > 1;
     if (r->resumed)
         on_change(r);
     return r;

@@ -8,8 +8,8 @@
  * worker program names the files to watch: those of the application, and what it imports from its
  * own folder. Thread: the controller's loop.
  */
-#ifndef AS_APP_RELOAD_H
-#define AS_APP_RELOAD_H
+#ifndef AS_APP_CONTROLLER_RELOAD_H
+#define AS_APP_CONTROLLER_RELOAD_H
 
 #include "app/controller/control_api.h"
 
@@ -20,7 +20,7 @@ struct as_reload;
  * logged.
  */
 struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set *opts,
-                                struct as_control_api *orders, const struct as_declared *app,
+                                struct as_control_api *control_api, const struct as_declared *app,
                                 int err_fd, const struct as_log *log);
 void as_reload_close(struct as_reload *r); /* NULL is fine */
 

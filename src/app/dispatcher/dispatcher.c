@@ -50,9 +50,9 @@ static int set_up_lanes(struct as_dispatcher *d)
             return AS_EIO;
         if (as_edge_new(&l->edge, l->loop, d->fleet, &conf, &d->budgets, &d->log))
             return AS_EIO;
-        d->board.edges[d->board.n_edges++] = l->edge;
+        d->status_page.edges[d->status_page.n_edges++] = l->edge;
     }
-    d->board.n_loops = d->n_lanes;
+    d->status_page.n_loops = d->n_lanes;
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int set_up_management(struct as_dispatcher *d)
     conf.token = d->token[0] ? d->token : NULL;
     if (as_edge_new(&d->management, d->lanes[0].loop, d->fleet, &conf, &d->budgets, &d->log))
         return AS_EIO;
-    d->board.edges[d->board.n_edges++] = d->management;
+    d->status_page.edges[d->status_page.n_edges++] = d->management;
     return 0;
 }
 
@@ -89,17 +89,17 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     loop = d->lanes[0].loop;
     as_fleet_new(&d->fleet, loop, &conf, &as_dispatcher_fleet_ops, d, &d->log);
-    as_status_page_init(&d->board, d->fleet, &d->budgets, as_loop_now(loop));
+    as_status_page_init(&d->status_page, d->fleet, &d->budgets, as_loop_now(loop));
     as_timer_init(&d->end_timer, loop, as_dispatcher_on_end_timer);
     as_timer_init(&d->admit_timer, loop, as_dispatcher_on_admit_timeout);
     d->sigterm.data = d;
     if (uv_signal_init(&loop->uv, &d->sigterm) || uv_signal_start(&d->sigterm, on_sigterm, SIGTERM))
         return AS_EIO;
-    as_outbox_init(&d->out, AS_OUTBOX_LIMIT);
+    as_outbox_init(&d->outbox, AS_OUTBOX_LIMIT);
     set_join_token(d);
-    as_status_listener_new(&d->status, loop, &d->board);
+    as_status_listener_new(&d->status_listener, loop, &d->status_page);
     for (uint32_t k = 0; k < fds->n_status; k++) {
-        if (as_status_listener_listen(d->status, fds->status[k]))
+        if (as_status_listener_listen(d->status_listener, fds->status[k]))
             return AS_EIO;
     }
     if (set_up_lanes(d) || set_up_management(d))
@@ -127,9 +127,9 @@ static void tear_down(struct as_dispatcher *d)
     as_edge_close(d->lanes[0].edge);
     as_edge_close(d->management);
     as_fleet_free(d->fleet);
-    as_status_listener_close(d->status);
-    as_outbox_flush(&d->out, d->control.fd);
-    as_outbox_fini(&d->out);
+    as_status_listener_close(d->status_listener);
+    as_outbox_flush(&d->outbox, d->control.fd);
+    as_outbox_fini(&d->outbox);
     as_sock_close(&d->control, NULL);
     as_timer_close(&d->end_timer, NULL);
     as_timer_close(&d->admit_timer, NULL);
@@ -138,7 +138,7 @@ static void tear_down(struct as_dispatcher *d)
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
     as_edge_free(d->management);
-    as_status_page_fini(&d->board);
+    as_status_page_fini(&d->status_page);
     as_shm_free(d->shm);
     free(d->lanes);
 }
@@ -148,7 +148,7 @@ static void close_listeners(const struct as_dispatcher *d)
 {
     const struct as_dispatcher_fds *fds = d->fds;
 
-    for (uint32_t i = 0; i < fds->n_grpc && !d->closed; i++)
+    for (uint32_t i = 0; i < fds->n_grpc && !d->listeners_closed; i++)
         close(fds->grpc[i]);
     for (uint32_t i = 0; i < fds->n_status; i++)
         close(fds->status[i]);

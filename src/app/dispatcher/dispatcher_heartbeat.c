@@ -16,7 +16,7 @@ static void open_turn(struct as_letter *letter, void *to AS_UNUSED)
 
 static void send_heartbeat(struct as_dispatcher *d)
 {
-    if (!as_outbox_has_pending(&d->out) && as_ctl_unread(d->control.fd) <= AS_CTL_UNREAD_MAX)
+    if (!as_outbox_has_pending(&d->outbox) && as_ctl_unread(d->control.fd) <= AS_CTL_UNREAD_MAX)
         as_dispatcher_send(d, &(struct as_ctl_message){.type = AS_CTL_SERVING, .number = 1});
 }
 

@@ -4,8 +4,8 @@
  * the supervisor, dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports
  * that they turn.
  */
-#ifndef AS_APP_DISPATCHER_OWN_H
-#define AS_APP_DISPATCHER_OWN_H
+#ifndef AS_APP_DISPATCHER_DISPATCHER_INTERNAL_H
+#define AS_APP_DISPATCHER_DISPATCHER_INTERNAL_H
 
 #include "app/dispatcher/dispatcher.h"
 #include "base/err.h"
@@ -59,22 +59,22 @@ struct as_dispatcher {
     char token[AS_TOKEN_MAX + 1];
     struct as_fleet *fleet;
     struct as_edge_budgets budgets;
-    struct as_status_page board;
+    struct as_status_page status_page;
     struct as_shm *shm; /* shared memory of clients, for all lanes; NULL: not allowed */
-    struct as_status_listener *status;
+    struct as_status_listener *status_listener;
     struct as_sock control;      /* to the supervisor */
-    struct as_outbox out;        /* messages that the supervisor has not read yet */
-    bool out_full;               /* it was logged that messages are lost */
+    struct as_outbox outbox;     /* messages that the supervisor has not read yet */
+    bool outbox_full;            /* it was logged that messages are lost */
     struct as_timer end_timer;   /* the next step of the shutdown */
     struct as_timer heartbeat;   /* the next heartbeat to the supervisor */
     uint32_t n_lanes_pending;    /* lanes that have not turned since the last heartbeat */
     struct as_timer admit_timer; /* the longest time that clients wait for workers to come back */
-    uint32_t awaited;            /* workers that are expected to come back … */
-    uint32_t foreign;            /* … and workers that others started, of the former dispatcher */
-    bool told, open;
-    bool replaces_other; /* a former dispatcher serves until this one does */
-    bool yielding;       /* a new dispatcher accepts the workers */
-    bool closed;         /* the inherited listeners for clients */
+    uint32_t n_awaited;          /* workers that are expected to come back … */
+    uint32_t n_awaited_foreign;  /* … and workers that others started, of the former dispatcher */
+    bool workers_admitted, clients_admitted;
+    bool replaces_other;   /* a former dispatcher serves until this one does */
+    bool yielding;         /* a new dispatcher accepts the workers */
+    bool listeners_closed; /* the inherited listeners for clients */
     /* Sockets over which client connections come from the former dispatcher, and go to the next
      * one: edge/conn/connection_handover.h. -1: none. */
     int handover_in, handover_out;

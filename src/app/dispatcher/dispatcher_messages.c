@@ -11,7 +11,7 @@
 
 static void watch_control(struct as_dispatcher *d)
 {
-    as_sock_watch(&d->control, UV_READABLE | (as_outbox_has_pending(&d->out) ? UV_WRITABLE : 0));
+    as_sock_watch(&d->control, UV_READABLE | (as_outbox_has_pending(&d->outbox) ? UV_WRITABLE : 0));
 }
 
 void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m)
@@ -20,13 +20,13 @@ void as_dispatcher_send(struct as_dispatcher *d, const struct as_ctl_message *m)
 
     if (d->control.closing || !d->control.events)
         return; /* the supervisor has ended: the end of the socket was read */
-    err = as_outbox_send(&d->out, d->control.fd, m);
-    if (err == AS_EFULL && !d->out_full)
+    err = as_outbox_send(&d->outbox, d->control.fd, m);
+    if (err == AS_EFULL && !d->outbox_full)
         as_log_event(
             &d->log, AS_LOG_ERROR, "supervisor_hangs",
             "lost=%s waiting_bytes=%zu action=\"serving continues; later messages are lost, too\"",
-            as_ctl_type_name(m->type), d->out.wait.n);
-    d->out_full = err == AS_EFULL;
+            as_ctl_type_name(m->type), d->outbox.wait.n);
+    d->outbox_full = err == AS_EFULL;
     watch_control(d);
 }
 
@@ -59,9 +59,9 @@ static void open_listen(struct as_letter *letter, void *to AS_UNUSED)
 static void admit_clients(struct as_dispatcher *d)
 {
     as_timer_set(&d->admit_timer, AS_NEVER);
-    if (d->open || d->phase != AS_DISPATCHER_SERVING)
+    if (d->clients_admitted || d->phase != AS_DISPATCHER_SERVING)
         return;
-    d->open = true;
+    d->clients_admitted = true;
     for (uint32_t i = 0; i < d->n_lanes; i++) {
         struct as_client_lane *l = &d->lanes[i];
 
@@ -85,7 +85,7 @@ void as_dispatcher_on_admit_timeout(struct as_timer *t)
 
 static void admit_clients_if_ready(struct as_dispatcher *d)
 {
-    if (d->told && !d->awaited && !d->foreign)
+    if (d->workers_admitted && !d->n_awaited && !d->n_awaited_foreign)
         admit_clients(d);
 }
 
@@ -96,11 +96,11 @@ static void count_awaited(struct as_dispatcher *d)
     const char *lost = as_ctl_state_name(AS_CTL_LOST_STATE);
     uint32_t n = 0;
 
-    AS_LIST_EACH(node, &d->board.processes)
+    AS_LIST_EACH(node, &d->status_page.processes)
     {
         n += strcmp(AS_LIST_ENTRY(node, struct as_status_page_process, node)->state, lost) == 0;
     }
-    d->awaited = d->told ? AS_MIN(d->awaited, n) : n;
+    d->n_awaited = d->workers_admitted ? AS_MIN(d->n_awaited, n) : n;
 }
 
 /* All tokens are known by now, so that no worker of this server is refused. After a restart of the
@@ -115,7 +115,7 @@ static void admit_workers(struct as_dispatcher *d)
             as_fatal_system("the listener for management", errno);
     }
     count_awaited(d);
-    d->told = true;
+    d->workers_admitted = true;
 }
 
 void as_dispatcher_replace_fd(int *fd, int next)
@@ -128,11 +128,11 @@ void as_dispatcher_replace_fd(int *fd, int next)
 /* TOLD: the supervisor has sent all that a new dispatcher must know. Clients are admitted when the
  * expected workers are back, or after --handshake-timeout; a dispatcher that replaces another one
  * has no such timeout. */
-static void told(struct as_dispatcher *d, const struct as_ctl_message *m)
+static void on_told(struct as_dispatcher *d, const struct as_ctl_message *m)
 {
-    if (!d->told) {
+    if (!d->workers_admitted) {
         admit_workers(d);
-        d->foreign = m->number;
+        d->n_awaited_foreign = m->number;
         d->replaces_other = m->id;
     }
     as_timer_set(&d->admit_timer, m->id ? AS_NEVER
@@ -181,7 +181,7 @@ static void yield_workers(struct as_dispatcher *d)
     if (d->yielding || d->phase != AS_DISPATCHER_SERVING)
         return;
     d->yielding = true;
-    as_status_listener_stop(d->status);
+    as_status_listener_stop(d->status_listener);
     as_edge_drain(d->management, -1, NULL, NULL);
     m.id = !as_fleet_hand_over(d->fleet, &m.number);
     as_simple_each_registration(d->fleet, send_legacy_worker, d);
@@ -196,7 +196,7 @@ static void yield_workers(struct as_dispatcher *d)
 static void on_supervisor_gone(struct as_dispatcher *d)
 {
     as_log_event(&d->log, AS_LOG_ERROR, "supervisor_gone", "action=\"workers are killed\"");
-    AS_LIST_EACH(n, &d->board.processes)
+    AS_LIST_EACH(n, &d->status_page.processes)
     {
         struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
@@ -232,29 +232,29 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         break;
     case AS_CTL_REPLICA:
         as_fleet_expect_deployment(d->fleet, m->deployment);
-        as_status_page_process(&d->board, m->replica, m->deployment,
+        as_status_page_process(&d->status_page, m->replica, m->deployment,
                                as_str_of(as_ctl_state_name(m->state)), m->text, m->pid,
                                m->restarts);
-        if (d->told && !d->open) {
+        if (d->workers_admitted && !d->clients_admitted) {
             count_awaited(d);
             admit_clients_if_ready(d);
         }
         break;
     case AS_CTL_NOTE:
         if (as_replica_facts_parse(&facts, m->text) == 0)
-            as_status_page_set_rank(&d->board, m->replica, facts.rank, facts.world);
+            as_status_page_set_rank(&d->status_page, m->replica, facts.rank, facts.world);
         break;
     case AS_CTL_STATUS:
-        as_status_page_status(&d->board, m->replica, m->deployment, m->text, m->ns,
+        as_status_page_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
                               m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
-        as_status_page_status(&d->board, AS_STR(""), m->deployment, AS_STR(""), 0,
+        as_status_page_status(&d->status_page, AS_STR(""), m->deployment, AS_STR(""), 0,
                               AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_REMOVE:
-        as_status_page_remove(&d->board, m->replica);
+        as_status_page_remove(&d->status_page, m->replica);
         break;
     case AS_CTL_FORGET:
         as_fleet_record_exit(d->fleet, m->token, m->kind);
@@ -275,11 +275,11 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_fleet_send_control(d->fleet, m->token, m->id, op, body);
         break;
     case AS_CTL_TOLD:
-        if (!d->open && *fd >= 0) {
+        if (!d->clients_admitted && *fd >= 0) {
             as_dispatcher_replace_fd(&d->handover_in, *fd);
             *fd = -1;
         }
-        told(d, m);
+        on_told(d, m);
         break;
     case AS_CTL_YIELD:
         if (d->phase == AS_DISPATCHER_SERVING && *fd >= 0) {
@@ -320,7 +320,7 @@ void as_dispatcher_on_control(struct as_sock *s, int events)
     int err, fd;
 
     if (events & UV_WRITABLE) {
-        as_outbox_flush(&d->out, s->fd); /* an end of the socket is noticed below */
+        as_outbox_flush(&d->outbox, s->fd); /* an end of the socket is noticed below */
         watch_control(d);
     }
     while ((err = as_ctl_receive_fd(s->fd, buf, &m, &fd)) != AS_EAGAIN) {
@@ -346,11 +346,11 @@ static void on_ready(void *ctx, struct as_str replica, struct as_str token, stru
 
     as_dispatcher_send_text(d, AS_CTL_READY, replica, token, models);
     /* any replica counts: only the number of workers that are back matters here */
-    if (token.n && d->awaited)
-        d->awaited--;
-    else if (!token.n && d->foreign)
-        d->foreign--;
-    if (!d->open)
+    if (token.n && d->n_awaited)
+        d->n_awaited--;
+    else if (!token.n && d->n_awaited_foreign)
+        d->n_awaited_foreign--;
+    if (!d->clients_admitted)
         admit_clients_if_ready(d);
 }
 

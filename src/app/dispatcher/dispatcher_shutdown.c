@@ -109,7 +109,7 @@ void as_dispatcher_close_listeners(struct as_dispatcher *d)
 {
     for (uint32_t k = 0; k < d->fds->n_grpc; k++)
         close(d->fds->grpc[k]);
-    d->closed = true;
+    d->listeners_closed = true;
 }
 
 static void open_leave(struct as_letter *letter, void *to AS_UNUSED)
@@ -123,12 +123,12 @@ void as_dispatcher_shutdown(struct as_dispatcher *d)
 
     if (d->phase != AS_DISPATCHER_SERVING)
         return;
-    if (!delay || !d->open) { /* no client could see the change of readiness */
+    if (!delay || !d->clients_admitted) { /* no client could see the change of readiness */
         as_dispatcher_drain(d);
         return;
     }
     d->phase = AS_DISPATCHER_SHUTDOWN_DELAY;
-    d->board.draining = true;
+    d->status_page.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "leaving", "delay_ms=%llu",
                  (unsigned long long)(delay / AS_MS));
     as_timer_set(&d->end_timer, as_loop_now(d->lanes[0].loop) + delay);
@@ -144,9 +144,9 @@ void as_dispatcher_drain(struct as_dispatcher *d)
     if (d->phase != AS_DISPATCHER_SERVING && d->phase != AS_DISPATCHER_SHUTDOWN_DELAY)
         return;
     d->phase = AS_DISPATCHER_DRAINING;
-    if (!d->closed)
+    if (!d->listeners_closed)
         as_dispatcher_close_listeners(d); /* no client was admitted yet */
-    d->board.draining = true;
+    d->status_page.draining = true;
     as_log_event(&d->log, AS_LOG_INFO, "draining", "unanswered=%u", as_fleet_unanswered(d->fleet));
     as_timer_set(&d->end_timer, as_loop_now(loop) + as_option_ns(d->opts, AS_OPT_DRAIN_TIMEOUT));
     as_dispatcher_replace_fd(&d->handover_in, -1);
