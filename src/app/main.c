@@ -209,7 +209,7 @@ static void help_one(struct as_buf *b, const struct as_command *c, bool all)
         as_buf_str(b, "\n--help-all shows every option; `anyserve help` shows the exit codes.\n");
 }
 
-static int print(struct as_buf *b)
+static int print_stdout(struct as_buf *b)
 {
     fwrite(b->p, 1, b->n, stdout);
     as_buf_fini(b);
@@ -235,7 +235,7 @@ static int cmd_help(struct as_option_set *opts)
         help_one(&b, c, opts->help_all);
     else
         help_all(&b);
-    return print(&b);
+    return print_stdout(&b);
 }
 
 static int cmd_options(struct as_option_set *opts)
@@ -245,7 +245,7 @@ static int cmd_options(struct as_option_set *opts)
     (void)opts;
     as_buf_init(&b);
     as_option_markdown(&b);
-    return print(&b);
+    return print_stdout(&b);
 }
 
 #ifdef AS_FAILPOINTS
@@ -256,7 +256,7 @@ static int cmd_failpoints(struct as_option_set *opts)
     (void)opts;
     as_buf_init(&b);
     as_failpoint_list(&b);
-    return print(&b);
+    return print_stdout(&b);
 }
 #endif
 
@@ -430,7 +430,7 @@ static int parse_and_run(const struct as_command *c, int argc, char *const *argv
     /* `help` handles --help-all itself */
     if (opts.help && c->run != cmd_help) {
         help_one(&text, c, opts.help_all);
-        return print(&text);
+        return print_stdout(&text);
     }
     as_buf_fini(&text);
     if (opts.n_args < c->min_args || opts.n_args + opts.n_more > c->max_args) {

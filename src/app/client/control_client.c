@@ -64,7 +64,7 @@ struct http_call {
     const struct as_control_client_stream *stream; /* NULL: one answer */
     const struct as_option_set *opts;
     int fd, stop_fd;
-    as_ns end;
+    as_ns deadline;
     struct as_h1_client *h1;
     struct as_outq out;
     struct as_buf body; /* or the data of an event */
@@ -123,21 +123,21 @@ static void on_close(void *conn, void *call AS_UNUSED, uint32_t code AS_UNUSED, 
     t->whole = whole;
 }
 
-static int start_request(struct http_call *t, const struct as_control_client_conn *w,
+static int start_request(struct http_call *t, const struct as_control_client_conn *c,
                          struct as_buf *bearer)
 {
     static const struct as_http_client_ops ops = {on_field, on_data, on_close};
     struct as_http_header h[6] = {{AS_STR(":method"), as_str_of(t->q->method)},
                                   {AS_STR(":scheme"), AS_STR("http")},
                                   {AS_STR(":path"), as_str_of(t->q->target)},
-                                  {AS_STR(":authority"), as_str_of(w->host)},
+                                  {AS_STR(":authority"), as_str_of(c->host)},
                                   {AS_STR("user-agent"), AS_STR("anyserve/" AS_VERSION)}};
     struct as_http_client_request r = {.headers = h, .n_headers = 5};
     uint32_t stream;
     int rc = as_h1_client_new(&t->h1, &conf, &ops, t);
 
-    if (w->token[0]) {
-        as_buf_printf(bearer, "Bearer %s", w->token);
+    if (c->token[0]) {
+        as_buf_printf(bearer, "Bearer %s", c->token);
         h[r.n_headers++] = (struct as_http_header){AS_STR("authorization"), as_buf_slice(bearer)};
     }
     if (t->q->body.n) {
@@ -208,13 +208,13 @@ static int transfer(struct http_call *t)
 
         if (t->out.bytes)
             p[0].events |= POLLOUT;
-        n = poll(p, 2, milliseconds(now, AS_MIN(t->end, silent)));
+        n = poll(p, 2, milliseconds(now, AS_MIN(t->deadline, silent)));
         now = as_control_client_clock();
         if (n < 0)
             e = errno == EINTR ? 0 : errno;
         else if (p[1].revents)
             e = ECANCELED;
-        else if (now >= t->end)
+        else if (now >= t->deadline)
             e = ETIMEDOUT;
         else if (now >= silent && !n)
             e = t->q->is_slow ? probe_server(t) : ETIME;
@@ -234,19 +234,19 @@ static int transfer(struct http_call *t)
 }
 
 /* 0, or an errno of `transfer`. */
-static int run_call(struct http_call *t, const struct as_control_client_conn *w)
+static int run_call(struct http_call *t, const struct as_control_client_conn *c)
 {
-    as_ns deadline = as_control_client_deadline(w->opts);
+    as_ns deadline = as_control_client_deadline(c->opts);
     struct as_buf bearer;
     int e;
 
-    t->opts = w->opts;
-    t->fd = w->fd;
-    t->end = AS_MIN(t->end, deadline);
+    t->opts = c->opts;
+    t->fd = c->fd;
+    t->deadline = AS_MIN(t->deadline, deadline);
     as_outq_init(&t->out);
     as_buf_init(&t->body);
     as_buf_init(&bearer);
-    e = start_request(t, w, &bearer) < 0 ? EINVAL : transfer(t);
+    e = start_request(t, c, &bearer) < 0 ? EINVAL : transfer(t);
     as_h1_client_free(t->h1);
     as_outq_fini(&t->out);
     as_buf_fini(&bearer);
@@ -262,17 +262,17 @@ static int probe_server(const struct http_call *t)
                                                 .target = "/",
                                                 .wait = t->q->wait,
                                                 .is_quiet = true};
-    struct http_call other = {.q = &q, .stop_fd = t->stop_fd, .end = t->end};
-    struct as_control_client_conn w;
+    struct http_call other = {.q = &q, .stop_fd = t->stop_fd, .deadline = t->deadline};
+    struct as_control_client_conn c;
     int e = ETIME;
 
-    if (as_control_client_connect(&w, t->opts, &q, t->end) == AS_EXIT_CODE_OK) {
-        e = run_call(&other, &w);
+    if (as_control_client_connect(&c, t->opts, &q, t->deadline) == AS_EXIT_CODE_OK) {
+        e = run_call(&other, &c);
         if (e != ECANCELED && e != ETIMEDOUT)
             e = other.status ? 0 : ETIME;
         as_buf_fini(&other.body);
     }
-    as_control_client_disconnect(&w);
+    as_control_client_disconnect(&c);
     return e;
 }
 
@@ -285,17 +285,17 @@ static void move_answer(struct http_call *t, struct as_control_client_answer *re
 }
 
 /* Prints why there is no whole answer. Returns the exit code. */
-static int print_no_answer(const struct as_control_client_conn *w,
+static int print_no_answer(const struct as_control_client_conn *c,
                            const struct as_control_client_request *q, int e)
 {
     if (e == ETIME)
-        return as_control_client_print_silent(w, q);
+        return as_control_client_print_silent(c, q);
     if (e == ETIMEDOUT)
         return q->is_quiet ? AS_EXIT_CODE_TIMEOUT
                            : as_control_client_print_timeout(
-                                 w->opts, "not done within --timeout: no answer came");
+                                 c->opts, "not done within --timeout: no answer came");
     if (!q->is_quiet)
-        fprintf(stderr, "anyserve: %s did not send a whole answer%s%s\n", w->name, e ? ": " : "",
+        fprintf(stderr, "anyserve: %s did not send a whole answer%s%s\n", c->name, e ? ": " : "",
                 e ? strerror(e) : "");
     return AS_EXIT_CODE_FAILED;
 }
@@ -304,18 +304,18 @@ int as_control_client_call(const struct as_option_set *opts,
                            const struct as_control_client_request *q,
                            struct as_control_client_answer *ret_a)
 {
-    struct http_call t = {.q = q, .stop_fd = -1, .end = AS_NEVER};
-    struct as_control_client_conn w;
-    int code = as_control_client_connect(&w, opts, q, AS_NEVER), e;
+    struct http_call t = {.q = q, .stop_fd = -1, .deadline = AS_NEVER};
+    struct as_control_client_conn c;
+    int code = as_control_client_connect(&c, opts, q, AS_NEVER), e;
 
     *ret_a = (struct as_control_client_answer){0};
     if (code == AS_EXIT_CODE_OK) {
-        e = run_call(&t, &w);
+        e = run_call(&t, &c);
         move_answer(&t, ret_a);
         if (e || !t.whole)
-            code = print_no_answer(&w, q, e);
+            code = print_no_answer(&c, q, e);
     }
-    as_control_client_disconnect(&w);
+    as_control_client_disconnect(&c);
     return code;
 }
 
@@ -325,16 +325,16 @@ enum as_control_client_end as_control_client_watch(const struct as_option_set *o
                                                    struct as_control_client_answer *ret_a,
                                                    int *ret_code)
 {
-    struct http_call t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .end = s->deadline};
-    struct as_control_client_conn w;
+    struct http_call t = {.q = q, .stream = s, .stop_fd = s->stop_fd, .deadline = s->deadline};
+    struct as_control_client_conn c;
     int e;
 
     *ret_a = (struct as_control_client_answer){0};
-    *ret_code = as_control_client_connect(&w, opts, q, s->deadline);
-    e = *ret_code == AS_EXIT_CODE_OK ? run_call(&t, &w) : 0;
+    *ret_code = as_control_client_connect(&c, opts, q, s->deadline);
+    e = *ret_code == AS_EXIT_CODE_OK ? run_call(&t, &c) : 0;
     if (e == ETIME)
-        *ret_code = as_control_client_print_silent(&w, q);
-    as_control_client_disconnect(&w);
+        *ret_code = as_control_client_print_silent(&c, q);
+    as_control_client_disconnect(&c);
     if (*ret_code != AS_EXIT_CODE_OK && !e)
         return AS_CONTROL_CLIENT_NO_SERVER;
     move_answer(&t, ret_a);

@@ -66,39 +66,39 @@ static as_ns time_left(as_ns end, as_ns wait)
 }
 
 /* Appends which process does not answer. */
-static void write_silent_process(const struct as_control_client_conn *w, struct as_buf *out)
+static void write_silent_process(const struct as_control_client_conn *c, struct as_buf *out)
 {
     struct as_server_processes f = {.n = 0};
     char *base;
     uint16_t port;
 
-    if (w->remote[0]) {
-        as_buf_str(out, w->name);
+    if (c->remote[0]) {
+        as_buf_str(out, c->name);
         return;
     }
-    port = as_control_client_locate(w->opts, &base);
+    port = as_control_client_locate(c->opts, &base);
     as_server_processes_read(&f, base, port);
-    as_server_processes_put_name(&f, w->role, out);
+    as_server_processes_put_name(&f, c->role, out);
     as_buf_printf(out, " of the server on port %u", port);
     free(base);
 }
 
 /* Appends which processes of a server on this machine are stopped, if any. */
-static void write_stopped_processes(const struct as_control_client_conn *w, struct as_buf *out)
+static void write_stopped_processes(const struct as_control_client_conn *c, struct as_buf *out)
 {
     struct as_server_processes f = {.n = 0};
     char *base;
     uint16_t port;
 
-    if (w->remote[0])
+    if (c->remote[0])
         return;
-    port = as_control_client_locate(w->opts, &base);
+    port = as_control_client_locate(c->opts, &base);
     as_server_processes_read(&f, base, port);
     as_server_processes_put_stopped(&f, out);
     free(base);
 }
 
-int as_control_client_print_silent(const struct as_control_client_conn *w,
+int as_control_client_print_silent(const struct as_control_client_conn *c,
                                    const struct as_control_client_request *q)
 {
     struct as_buf b;
@@ -106,11 +106,11 @@ int as_control_client_print_silent(const struct as_control_client_conn *w,
     if (q->is_quiet)
         return AS_EXIT_CODE_FAILED;
     as_buf_init(&b);
-    write_silent_process(w, &b);
+    write_silent_process(c, &b);
     as_buf_str(&b, " did not answer within --answer-timeout (");
-    as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, w->opts);
+    as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, c->opts);
     as_buf_str(&b, ")");
-    write_stopped_processes(w, &b);
+    write_stopped_processes(c, &b);
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
     return AS_EXIT_CODE_FAILED;
@@ -118,12 +118,12 @@ int as_control_client_print_silent(const struct as_control_client_conn *w,
 
 int as_control_client_print_timeout(const struct as_option_set *opts, const char *what)
 {
-    const struct as_control_client_conn w = {.opts = opts,
+    const struct as_control_client_conn c = {.opts = opts,
                                              .remote = as_option_str(opts, AS_OPT_CONTROL)};
     struct as_buf b;
 
     as_buf_init(&b);
-    write_stopped_processes(&w, &b);
+    write_stopped_processes(&c, &b);
     fprintf(stderr, "anyserve: %s%.*s\n", what, AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
     return AS_EXIT_CODE_TIMEOUT;
@@ -140,31 +140,31 @@ static int connect_unix(int fd, const struct sockaddr_un *sa, as_ns wait)
     return connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ? 0 : errno;
 }
 
-static int open_unix(struct as_control_client_conn *w, const struct as_control_client_request *q,
+static int open_unix(struct as_control_client_conn *c, const struct as_control_client_request *q,
                      as_ns end)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX], *base;
-    uint16_t port = as_control_client_locate(w->opts, &base);
+    uint16_t port = as_control_client_locate(c->opts, &base);
     int rc = as_runtime_path(path, base, port, q->socket), e = ENOENT;
 
     free(base);
-    w->role = strcmp(q->socket, AS_RUNTIME_CONTROL) == 0 ? "controller" : "dispatcher";
-    snprintf(w->name, sizeof(w->name), "%s of the server on port %u", q->socket, port);
-    snprintf(w->host, sizeof(w->host), "localhost");
-    w->fd = rc < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (w->fd >= 0) {
+    c->role = strcmp(q->socket, AS_RUNTIME_CONTROL) == 0 ? "controller" : "dispatcher";
+    snprintf(c->name, sizeof(c->name), "%s of the server on port %u", q->socket, port);
+    snprintf(c->host, sizeof(c->host), "localhost");
+    c->fd = rc < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->fd >= 0) {
         /* as_runtime_path bounds it by the size of sun_path */
         memcpy(sa.sun_path, path, strlen(path));
-        e = connect_unix(w->fd, &sa, time_left(end, as_control_client_answer_timeout(w->opts, q)));
+        e = connect_unix(c->fd, &sa, time_left(end, as_control_client_answer_timeout(c->opts, q)));
         if (!e)
             return AS_EXIT_CODE_OK;
-        close(w->fd);
-        w->fd = -1;
+        close(c->fd);
+        c->fd = -1;
     }
     if (e == EAGAIN)
-        return as_control_client_print_silent(w, q);
-    return q->is_quiet ? AS_EXIT_CODE_FAILED : as_control_client_print_no_server(w->opts);
+        return as_control_client_print_silent(c, q);
+    return q->is_quiet ? AS_EXIT_CODE_FAILED : as_control_client_print_no_server(c->opts);
 }
 
 static int print_error(const struct as_buf *why, int code)
@@ -173,18 +173,18 @@ static int print_error(const struct as_buf *why, int code)
     return code;
 }
 
-static int read_token(struct as_control_client_conn *w, struct as_buf *why)
+static int read_token(struct as_control_client_conn *c, struct as_buf *why)
 {
-    const char *file = as_option_str(w->opts, AS_OPT_CONTROL_TOKEN_FILE);
+    const char *file = as_option_str(c->opts, AS_OPT_CONTROL_TOKEN_FILE);
 
     if (file[0])
-        return as_token_read(file, w->token, why) < 0 ? print_error(why, AS_EXIT_CODE_CONFIG)
+        return as_token_read(file, c->token, why) < 0 ? print_error(why, AS_EXIT_CODE_CONFIG)
                                                       : AS_EXIT_CODE_OK;
     as_buf_str(why, "--control needs --control-token-file: a file with the server's token");
     return print_error(why, AS_EXIT_CODE_USAGE);
 }
 
-static int open_tcp(struct as_control_client_conn *w, const struct as_control_client_request *q,
+static int open_tcp(struct as_control_client_conn *c, const struct as_control_client_request *q,
                     as_ns end)
 {
     char host[AS_LISTEN_HOST_MAX], reason[160];
@@ -193,39 +193,39 @@ static int open_tcp(struct as_control_client_conn *w, const struct as_control_cl
     int code = AS_EXIT_CODE_USAGE;
 
     as_buf_init(&why);
-    snprintf(w->name, sizeof(w->name), "the control API at %s", w->remote);
-    snprintf(w->host, sizeof(w->host), "%s", w->remote);
+    snprintf(c->name, sizeof(c->name), "the control API at %s", c->remote);
+    snprintf(c->host, sizeof(c->host), "%s", c->remote);
     if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {
         as_buf_str(&why, "--control reaches only the control API of a server, not its status page");
         print_error(&why, code);
-    } else if (as_listen_parse_address(w->remote, host, &port) < 0 || !port) {
+    } else if (as_listen_parse_address(c->remote, host, &port) < 0 || !port) {
         as_buf_printf(&why, "--control '%s' is not ADDRESS:PORT, like gpu1:9001 or [::1]:9001",
-                      w->remote);
+                      c->remote);
         print_error(&why, code);
     } else {
-        code = read_token(w, &why);
+        code = read_token(c, &why);
     }
-    if (code == AS_EXIT_CODE_OK && as_connect_tcp(host, port, time_left(end, CONNECT_WAIT), &w->fd,
+    if (code == AS_EXIT_CODE_OK && as_connect_tcp(host, port, time_left(end, CONNECT_WAIT), &c->fd,
                                                   reason, sizeof(reason)) < 0) {
-        as_buf_printf(&why, "cannot connect to %s: %s", w->remote, reason);
+        as_buf_printf(&why, "cannot connect to %s: %s", c->remote, reason);
         code = q->is_quiet ? AS_EXIT_CODE_FAILED : print_error(&why, AS_EXIT_CODE_FAILED);
     }
     as_buf_fini(&why);
     return code;
 }
 
-int as_control_client_connect(struct as_control_client_conn *w, const struct as_option_set *opts,
+int as_control_client_connect(struct as_control_client_conn *c, const struct as_option_set *opts,
                               const struct as_control_client_request *q, as_ns end)
 {
     end = AS_MIN(end, as_control_client_deadline(opts));
-    *w = (struct as_control_client_conn){
+    *c = (struct as_control_client_conn){
         .opts = opts, .fd = -1, .remote = as_option_str(opts, AS_OPT_CONTROL)};
-    return w->remote[0] ? open_tcp(w, q, end) : open_unix(w, q, end);
+    return c->remote[0] ? open_tcp(c, q, end) : open_unix(c, q, end);
 }
 
-void as_control_client_disconnect(struct as_control_client_conn *w)
+void as_control_client_disconnect(struct as_control_client_conn *c)
 {
-    if (w->fd >= 0)
-        close(w->fd);
-    explicit_bzero(w->token, sizeof(w->token));
+    if (c->fd >= 0)
+        close(c->fd);
+    explicit_bzero(c->token, sizeof(c->token));
 }

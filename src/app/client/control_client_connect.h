@@ -23,11 +23,11 @@ as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
                                        const struct as_control_client_request *q);
 /* Connects, waiting at most until `end` (as_control_client_clock). Returns an exit code; on failure
  * stderr has the reason, unless q->is_quiet. Call as_control_client_disconnect in any case. */
-int as_control_client_connect(struct as_control_client_conn *w, const struct as_option_set *opts,
+int as_control_client_connect(struct as_control_client_conn *c, const struct as_option_set *opts,
                               const struct as_control_client_request *q, as_ns end);
-void as_control_client_disconnect(struct as_control_client_conn *w);
+void as_control_client_disconnect(struct as_control_client_conn *c);
 /* Prints, unless q->is_quiet, which process does not answer. Returns the exit code. */
-int as_control_client_print_silent(const struct as_control_client_conn *w,
+int as_control_client_print_silent(const struct as_control_client_conn *c,
                                    const struct as_control_client_request *q);
 
 #endif

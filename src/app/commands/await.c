@@ -164,7 +164,7 @@ static void print_failures(const struct waiting *w, const struct as_states *s)
     }
 }
 
-static int wait_for(struct waiting *w, const struct as_option_set *opts)
+static int follow_until_done(struct waiting *w, const struct as_option_set *opts)
 {
     struct as_event_stream f = {.on_change = on_change,
                                 .on_caught_up = on_caught_up,
@@ -195,10 +195,10 @@ static int wait_for(struct waiting *w, const struct as_option_set *opts)
 
 int as_await_changes(const struct as_option_set *opts, const struct as_changes *c)
 {
-    return wait_for(&(struct waiting){.changes = c}, opts);
+    return follow_until_done(&(struct waiting){.changes = c}, opts);
 }
 
 int as_await_deployment(const struct as_option_set *opts, const struct as_await_request *request)
 {
-    return wait_for(&(struct waiting){.request = request}, opts);
+    return follow_until_done(&(struct waiting){.request = request}, opts);
 }

@@ -16,7 +16,7 @@ struct deployment_name {
     char *application, *deployment;
 };
 
-static void fini(struct deployment_name *n)
+static void free_deployment_name(struct deployment_name *n)
 {
     free(n->application);
     free(n->deployment);
@@ -83,9 +83,9 @@ static int print_refused(const struct as_option_set *opts, const struct deployme
     return code;
 }
 
-/* [APPLICATION/]DEPLOYMENT. An exit code; fini in any case. */
-static int read_named(const struct as_option_set *opts, const char *verb,
-                      struct deployment_name *ret_n)
+/* Parses [APPLICATION/]DEPLOYMENT. Returns an exit code. Call free_deployment_name in any case. */
+static int parse_deployment_name(const struct as_option_set *opts, const char *verb,
+                                 struct deployment_name *ret_n)
 {
     const char *text = opts->args[0], *slash = strchr(text, '/');
 
@@ -159,11 +159,11 @@ static int run_change(const struct as_option_set *opts, const char *verb, struct
                       int64_t replicas)
 {
     struct deployment_name n;
-    int code = read_named(opts, verb, &n);
+    int code = parse_deployment_name(opts, verb, &n);
 
     if (code == AS_EXIT_CODE_OK)
         code = send_request(opts, &n, verb, body, replicas);
-    fini(&n);
+    free_deployment_name(&n);
     return code;
 }
 

@@ -134,7 +134,7 @@ static int read_entries(struct as_record *r, struct as_json_value *v, struct as_
 }
 
 /* Appends a table of the generations. AS_E…: the answer is not a list of generations. */
-static int tabulate(struct as_str answer, struct as_buf *out)
+static int write_table(struct as_str answer, struct as_buf *out)
 {
     struct as_json_value root;
     struct as_json_items it;
@@ -167,7 +167,7 @@ int as_history_main(struct as_option_set *opts)
     code = as_control_client_call(opts, &q, &a);
     if (code == AS_EXIT_CODE_OK && a.status != 200) {
         code = as_control_client_print_refused(&a);
-    } else if (code == AS_EXIT_CODE_OK && tabulate(a.body, &out) < 0) {
+    } else if (code == AS_EXIT_CODE_OK && write_table(a.body, &out) < 0) {
         fprintf(stderr, "anyserve: the server's answer cannot be read\n");
         code = AS_EXIT_CODE_FAILED;
     } else if (code == AS_EXIT_CODE_OK) {

@@ -180,7 +180,7 @@ static void list_sources(struct logs *l)
 
 /* --- printing --- */
 
-static void print(struct logs *l, const struct source *s, struct as_str line)
+static void print_line(struct logs *l, const struct source *s, struct as_str line)
 {
     struct as_str stamp = {line.p, AS_MIN(line.n, (size_t)AS_JOURNAL_TIMESTAMP)};
     size_t skip = AS_MIN(line.n, (size_t)AS_JOURNAL_TIMESTAMP + 1);
@@ -193,7 +193,7 @@ static void print(struct logs *l, const struct source *s, struct as_str line)
     putchar('\n');
 }
 
-static void flush(struct logs *l)
+static void flush_stdout(struct logs *l)
 {
     if (fflush(stdout) != 0)
         l->failed = true;
@@ -251,9 +251,9 @@ static void print_newest(struct logs *l, uint64_t lines)
     if (n)
         qsort(all, n, sizeof(*all), by_time);
     for (size_t i = n > lines ? n - (size_t)lines : 0; i < n; i++)
-        print(l, &l->all[all[i].source], all[i].line);
+        print_line(l, &l->all[all[i].source], all[i].line);
     free(all);
-    flush(l);
+    flush_stdout(l);
 }
 
 /* Drops the printed lines; an incomplete last line stays. */
@@ -271,7 +271,7 @@ static void print_new(struct logs *l, struct source *s)
 
     read_new(l, s);
     while (next_line(s, &at, &line))
-        print(l, s, line);
+        print_line(l, s, line);
     drop_lines(s);
 }
 
@@ -303,7 +303,7 @@ static void read_notifications(struct logs *l)
 
 /* Prints new lines until the server has ended: a server that ends removes its folder, one that is
  * killed only releases its lock. */
-static void follow(struct logs *l)
+static void follow_logs(struct logs *l)
 {
     bool is_last = false;
 
@@ -320,7 +320,7 @@ static void follow(struct logs *l)
             if (l->all[i].has_unread || is_last || l->gone)
                 print_new(l, &l->all[i]);
         }
-        flush(l);
+        flush_stdout(l);
     }
     if (is_last)
         fprintf(stderr, "anyserve: the server has ended\n");
@@ -361,7 +361,7 @@ static int print_unknown(struct logs *l, const char *name)
     return AS_EXIT_CODE_NOT_FOUND;
 }
 
-static int run(struct logs *l)
+static int print_logs(struct logs *l)
 {
     const char *name = as_option_str(l->opts, AS_OPT_REPLICA);
     int code = open_folder(l);
@@ -384,7 +384,7 @@ static int run(struct logs *l)
     for (uint32_t i = 0; i < l->n; i++)
         drop_lines(&l->all[i]);
     if (as_option_bool(l->opts, AS_OPT_FOLLOW))
-        follow(l);
+        follow_logs(l);
     return l->failed ? AS_EXIT_CODE_FAILED : AS_EXIT_CODE_OK;
 }
 
@@ -400,7 +400,7 @@ int as_logs_main(struct as_option_set *opts)
     int code;
 
     l.port = as_control_client_locate(opts, &l.base);
-    code = run(&l);
+    code = print_logs(&l);
     for (uint32_t i = 0; i < l.n; i++) {
         close_fd(l.all[i].fd);
         as_buf_fini(&l.all[i].text);

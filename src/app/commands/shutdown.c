@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Asks on the terminal; a script must give --yes. */
-static int ask_for_confirmation(const struct as_server_process *f)
+static int ask_for_confirmation(const struct as_server_process *p)
 {
     char line[64];
 
@@ -17,7 +17,7 @@ static int ask_for_confirmation(const struct as_server_process *f)
                         "--yes (-y)\n");
         return AS_EXIT_CODE_USAGE;
     }
-    fprintf(stderr, "End the server on port %u (pid %d)? [y/N] ", f->port, (int)f->pid);
+    fprintf(stderr, "End the server on port %u (pid %d)? [y/N] ", p->port, (int)p->pid);
     if (!fgets(line, sizeof(line), stdin))
         line[0] = 0;
     if (strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0)
@@ -26,38 +26,38 @@ static int ask_for_confirmation(const struct as_server_process *f)
     return AS_EXIT_CODE_FAILED;
 }
 
-static int end(const struct as_server_process *f, const struct as_option_set *opts)
+static int end_server(const struct as_server_process *p, const struct as_option_set *opts)
 {
     as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
     as_ns deadline = wait ? as_control_client_clock() + wait : AS_NEVER;
-    int code = as_server_process_signal(f, SIGTERM);
+    int code = as_server_process_signal(p, SIGTERM);
 
     if (code != AS_EXIT_CODE_OK)
         return code;
-    if (as_server_process_wait_end(f,
+    if (as_server_process_wait_end(p,
                                    AS_MIN(deadline, as_control_client_clock() +
                                                         as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
         deadline = 0; /* it has ended */
     else
-        as_server_process_print_stopped(f);
-    if (!as_server_process_wait_end(f, deadline)) {
+        as_server_process_print_stopped(p);
+    if (!as_server_process_wait_end(p, deadline)) {
         fprintf(stderr,
                 "anyserve: the server has not ended within --timeout; it continues to end\n");
         return AS_EXIT_CODE_TIMEOUT;
     }
-    printf("the server on port %u has ended\n", f->port);
+    printf("the server on port %u has ended\n", p->port);
     return fflush(stdout) == 0 ? AS_EXIT_CODE_OK : AS_EXIT_CODE_FAILED;
 }
 
 int as_shutdown_main(struct as_option_set *opts)
 {
-    struct as_server_process f;
-    int code = as_server_process_find(&f, opts);
+    struct as_server_process p;
+    int code = as_server_process_find(&p, opts);
 
     if (code == AS_EXIT_CODE_OK && !as_option_bool(opts, AS_OPT_YES))
-        code = ask_for_confirmation(&f);
+        code = ask_for_confirmation(&p);
     if (code == AS_EXIT_CODE_OK)
-        code = end(&f, opts);
-    as_server_process_fini(&f);
+        code = end_server(&p, opts);
+    as_server_process_fini(&p);
     return code;
 }

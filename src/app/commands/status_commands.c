@@ -117,7 +117,7 @@ static bool on_caught_up(void *ctx, const struct as_states *s)
     return v->watch && !v->failed;
 }
 
-static int follow(const struct as_option_set *opts)
+static int follow_events(const struct as_option_set *opts)
 {
     struct view v = {.watch = as_option_bool(opts, AS_OPT_WATCH),
                      .json = as_option_bool(opts, AS_OPT_JSON)};
@@ -162,10 +162,10 @@ static int print_applications(const struct as_option_set *opts)
 int as_status_main(struct as_option_set *opts)
 {
     if (as_option_bool(opts, AS_OPT_WATCH))
-        return follow(opts);
+        return follow_events(opts);
     if (!as_option_str(opts, AS_OPT_CONTROL)[0])
         return print_page(opts, "/status");
-    return as_option_bool(opts, AS_OPT_JSON) ? print_applications(opts) : follow(opts);
+    return as_option_bool(opts, AS_OPT_JSON) ? print_applications(opts) : follow_events(opts);
 }
 
 int as_workers_main(struct as_option_set *opts)

@@ -36,7 +36,7 @@ static char *declared_text(const struct as_declared *app)
     return text;
 }
 
-static void watch(struct as_reload *r, const struct as_declared *app)
+static void watch_files(struct as_reload *r, const struct as_declared *app)
 {
     uint32_t missed = as_file_watch_set(r->watch, app->files, app->n_files);
 
@@ -111,7 +111,8 @@ static void on_described(void *ctx, struct as_declared *app, struct as_str why)
 
     r->describer = NULL;
     if (app) {
-        watch(r, app); /* code that cannot be loaded names no files: the former ones stay watched */
+        watch_files(
+            r, app); /* code that cannot be loaded names no files: the former ones stay watched */
         if (!r->again)
             replace_replicas(r, app);
         as_declared_fini(app);
@@ -168,7 +169,7 @@ struct as_reload *as_reload_new(struct as_loop *loop, const struct as_option_set
     }
     as_timer_init(&r->quiet, loop, on_quiet);
     r->declared = declared_text(app);
-    watch(r, app);
+    watch_files(r, app);
     r->resumed = control_api->desired.generation > 1;
     if (r->resumed)
         on_change(r);

@@ -47,7 +47,7 @@ static void open_stop(struct as_letter *letter, void *to AS_UNUSED)
 
 /* Stops all lanes. Letters of a drain that has run out of time may still be under way; they do
  * nothing then. */
-static void stop(struct as_dispatcher *d, int exit_code)
+static void stop_lanes(struct as_dispatcher *d, int exit_code)
 {
     if (d->phase == AS_DISPATCHER_STOPPING)
         return;
@@ -67,14 +67,14 @@ static void open_drained(struct as_letter *letter, void *to AS_UNUSED)
     if (d->phase == AS_DISPATCHER_STOPPING || ++d->n_drained < d->n_lanes)
         return;
     if (d->phase == AS_DISPATCHER_ABORTING) {
-        stop(d, 0);
+        stop_lanes(d, 0);
         return;
     }
     if (!d->yielding) /* else the workers serve another dispatcher */
         as_fleet_drain(d->fleet);
     as_dispatcher_send_text(d, AS_CTL_DRAINED, AS_STR(""), AS_STR(""), AS_STR(""));
     as_log_event(&d->log, AS_LOG_INFO, "drained", "unanswered=%u", as_fleet_unanswered(d->fleet));
-    stop(d, 0);
+    stop_lanes(d, 0);
 }
 
 /* On the lane's loop, when all of its connections are closed. */
@@ -188,5 +188,5 @@ void as_dispatcher_on_end_timer(struct as_timer *t)
     else if (d->phase == AS_DISPATCHER_DRAINING)
         cancel_unanswered(d);
     else
-        stop(d, 0);
+        stop_lanes(d, 0);
 }

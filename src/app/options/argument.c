@@ -58,7 +58,8 @@ static int print_missing(const char *path)
 /* --- folders --- */
 
 struct folder {
-    char *python[MAX_LISTED], *spec; /* the first names in the order of the alphabet */
+    char *python[MAX_LISTED],
+        *spec; /* the first names; for `spec` anyserve.* comes before others */
     uint32_t n_python;
 };
 

@@ -68,8 +68,8 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
     return c;
 }
 
-static struct as_h2_rate rate(const struct as_option_set *o, enum as_option_id burst,
-                              enum as_option_id rate)
+static struct as_h2_rate h2_rate(const struct as_option_set *o, enum as_option_id burst,
+                                 enum as_option_id rate)
 {
     return (struct as_h2_rate){(uint32_t)as_option_u64(o, burst), (uint32_t)as_option_u64(o, rate)};
 }
@@ -77,12 +77,12 @@ static struct as_h2_rate rate(const struct as_option_set *o, enum as_option_id b
 static struct as_h2_limits h2_limits(const struct as_option_set *o)
 {
     return (struct as_h2_limits){
-        .resets = rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
+        .resets = h2_rate(o, AS_OPT_RESET_BURST, AS_OPT_RESET_RATE),
         .reset_patience = as_option_ns(o, AS_OPT_RESET_PATIENCE),
-        .faults = rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
-        .control = rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
-        .empty = rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),
-        .window = rate(o, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE),
+        .faults = h2_rate(o, AS_OPT_FAULT_BURST, AS_OPT_FAULT_RATE),
+        .control = h2_rate(o, AS_OPT_CONTROL_BURST, AS_OPT_CONTROL_RATE),
+        .empty = h2_rate(o, AS_OPT_EMPTY_BURST, AS_OPT_EMPTY_RATE),
+        .window = h2_rate(o, AS_OPT_WINDOW_UPDATE_BURST, AS_OPT_WINDOW_UPDATE_RATE),
         .max_continuations = (uint32_t)as_option_u64(o, AS_OPT_MAX_CONTINUATIONS),
         .max_header_block = (uint32_t)as_option_u64(o, AS_OPT_MAX_HEADER_BLOCK),
         .ping_interval = as_option_ns(o, AS_OPT_MIN_PING_INTERVAL),
@@ -92,7 +92,7 @@ static struct as_h2_limits h2_limits(const struct as_option_set *o)
 }
 
 /* The part of one event loop in a limit for all of them, rounded up. */
-static uint32_t share(uint64_t all, uint64_t threads)
+static uint32_t per_thread(uint64_t all, uint64_t threads)
 {
     return (uint32_t)((all + threads - 1) / threads);
 }
@@ -118,8 +118,8 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
                .limits = h2_limits(o)},
         .max_message = as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
         .stream_requests = (uint32_t)as_option_u64(o, AS_OPT_STREAM_REQUESTS),
-        .max_connections = share(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
-        .max_requests = share(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
+        .max_connections = per_thread(as_option_u64(o, AS_OPT_MAX_CONNECTIONS), threads),
+        .max_requests = per_thread(as_option_u64(o, AS_OPT_MAX_REQUESTS), threads),
         .max_http_body = as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES),
         .message_option = "--max-message-bytes",
         .body_option = "--max-http-body-bytes",
@@ -136,7 +136,7 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o)
         .send_timeout = as_option_ns(o, AS_OPT_SEND_TIMEOUT),
         .min_progress = as_option_u64(o, AS_OPT_MIN_PROGRESS),
         .linger_timeout = as_option_ns(o, AS_OPT_LINGER_TIMEOUT),
-        .max_lingering = share(as_option_u64(o, AS_OPT_MAX_LINGERING), threads),
+        .max_lingering = per_thread(as_option_u64(o, AS_OPT_MAX_LINGERING), threads),
     };
 }
 

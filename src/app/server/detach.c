@@ -160,7 +160,7 @@ static int watch_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int watch(struct watch *w, const char *path)
+static int watch_server(struct watch *w, const char *path)
 {
     int code;
 
@@ -210,7 +210,7 @@ int as_detach(const char *folder, const struct as_option_set *opts, struct as_bu
     }
     if (w.pid < 0)
         add_system_error(err, "start", "a process");
-    code = w.pid < 0 ? AS_EXIT_CODE_SYSTEM : watch(&w, path);
+    code = w.pid < 0 ? AS_EXIT_CODE_SYSTEM : watch_server(&w, path);
     free(path);
     return code;
 }

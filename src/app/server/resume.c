@@ -167,7 +167,7 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
     return rc == 0;
 }
 
-static int run(struct resumed *r, int fd, struct as_buf *err)
+static int take_over(struct resumed *r, int fd, struct as_buf *err)
 {
     int code = as_reexec_reader_load(&r->in, fd, r->dry, err);
 
@@ -226,7 +226,7 @@ int as_resume_main(struct as_option_set *opts)
     r.dry = opts->n_args > 1;
     as_buf_init(&err);
     as_fatal_set_cleanup(remove_runtime_dir, &r);
-    code = run(&r, (int)fd, &err);
+    code = take_over(&r, (int)fd, &err);
     if (err.n)
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&err)));
     as_fatal_set_cleanup(NULL, NULL);
@@ -265,7 +265,7 @@ void as_resume_write_outcome(void *resume, struct as_str outcome)
         (void)rename(fresh, path);
 }
 
-static bool read_file(const char *path, char *out, size_t cap)
+static bool read_outcome(const char *path, char *out, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
@@ -288,15 +288,15 @@ static int print_outcome(const char *outcome)
 }
 
 /* Waits until the outcome is in the file `path`. */
-static int wait_for(const struct as_server_process *o, const char *path,
-                    const struct as_option_set *opts)
+static int wait_for_outcome(const struct as_server_process *o, const char *path,
+                            const struct as_option_set *opts)
 {
     as_ns began = as_control_client_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
     as_ns deadline = limit ? began + limit : AS_NEVER;
     as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
     char text[PATH_BYTES];
 
-    while (!read_file(path, text, sizeof(text))) {
+    while (!read_outcome(path, text, sizeof(text))) {
         as_ns now = as_control_client_clock();
 
         if (now >= explain) {
@@ -327,7 +327,7 @@ int as_upgrade_main(struct as_option_set *opts)
         code = as_server_process_signal(&o, SIGUSR2);
     }
     if (code == AS_EXIT_CODE_OK)
-        code = wait_for(&o, path, opts);
+        code = wait_for_outcome(&o, path, opts);
     as_server_process_fini(&o);
     return code;
 }

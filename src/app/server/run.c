@@ -474,7 +474,7 @@ static bool check_one_deployment(const struct run *r, struct as_buf *err)
     return false;
 }
 
-static int run(struct run *r, struct as_buf *err)
+static int set_up_and_supervise(struct run *r, struct as_buf *err)
 {
     static const char *no_breakpoints[] = {"PYTHONBREAKPOINT=0", NULL}; /* it has no terminal */
     int rc, e;
@@ -562,7 +562,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     as_buf_init(&r.summary);
     as_early_dispatcher_init(&r.early);
     as_fatal_set_cleanup(remove_runtime_dir, &r);
-    rc = run(&r, &err);
+    rc = set_up_and_supervise(&r, &err);
     as_early_dispatcher_fini(&r.early);
     if (err.n)
         print_error(rc, &err);

@@ -39,8 +39,8 @@ static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_
 
 /* --- the file --- */
 
-static int describe(struct as_spec *s, const struct as_deploy_job_conf *conf, int end_fd,
-                    struct as_buf *err)
+static int describe_applications(struct as_spec *s, const struct as_deploy_job_conf *conf,
+                                 int end_fd, struct as_buf *err)
 {
     int code = AS_EXIT_CODE_OK;
 
@@ -75,7 +75,7 @@ static int describe(struct as_spec *s, const struct as_deploy_job_conf *conf, in
     return code;
 }
 
-static int read_file(const struct as_option_set *opts, const char *python, int end_fd,
+static int load_file(const struct as_option_set *opts, const char *python, int end_fd,
                      struct as_buf *text, struct as_buf *err)
 {
     struct as_deploy_job_conf conf = {.python = python,
@@ -94,7 +94,7 @@ static int read_file(const struct as_option_set *opts, const char *python, int e
                                     : AS_EXIT_CODE_FAILED;
     as_buf_init(&store);
     as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
-    code = describe(s, &conf, end_fd, err);
+    code = describe_applications(s, &conf, end_fd, err);
     as_buf_fini(&store);
     if (code == AS_EXIT_CODE_OK)
         as_desired_state_write(s, text);
@@ -206,7 +206,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     if (code == AS_EXIT_CODE_OK && file)
-        code = read_file(opts, python, end_fd, &text, err);
+        code = load_file(opts, python, end_fd, &text, err);
     if (code == AS_EXIT_CODE_OK && store_file(&d, file, &text, banner, err) < 0)
         code = AS_EXIT_CODE_FAILED;
     if (code == AS_EXIT_CODE_OK) {
