@@ -1,5 +1,5 @@
-/* Specification of app/options/conf: which option ends in which field of which configuration. Every
- * option has a value of its own here, so that one that is mistaken for another shows. */
+/* Specification of app/options/conf: which option sets which field of which configuration. Every
+ * option has a different value here, so that a field with the wrong option is noticed. */
 #include "app/options/conf.h"
 
 #include "conf/spec.h"
@@ -7,7 +7,7 @@
 
 static struct as_option_set o;
 
-/* Beyond most bounds: they were checked before (t_option). */
+/* Beyond most bounds, which only the parser checks (t_option). */
 static int64_t value_of(enum as_option_id id)
 {
     return 100000 + 10 * (int64_t)id;
@@ -25,7 +25,7 @@ static int setup(void **state AS_UNUSED)
 
 #define FROM(field, OPTION) assert_int_equal(field, value_of(AS_OPT_##OPTION))
 
-static void what_the_fleet_is_told(void **state AS_UNUSED)
+static void fleet_fields_come_from_their_options(void **state AS_UNUSED)
 {
     struct as_fleet_conf c = as_conf_fleet(&o), other = as_conf_fleet(&o);
 
@@ -66,13 +66,13 @@ static void what_the_fleet_is_told(void **state AS_UNUSED)
     assert_true(c.seed != other.seed);
 }
 
-static void workers_without_heartbeats_may_be_silent(void **state AS_UNUSED)
+static void without_worker_heartbeat_there_is_no_heartbeat_timeout(void **state AS_UNUSED)
 {
     o.v[AS_OPT_WORKER_HEARTBEAT].i = 0;
     assert_int_equal(as_conf_fleet(&o).heartbeat_timeout, 0);
 }
 
-static void a_worker_must_take_whatever_is_let_in(void **state AS_UNUSED)
+static void max_body_covers_every_accepted_request(void **state AS_UNUSED)
 {
     static const enum as_option_id ways[] = {AS_OPT_MAX_MESSAGE_BYTES, AS_OPT_MAX_HTTP_BODY_BYTES,
                                              AS_OPT_MAX_INFLATED_BYTES};
@@ -90,7 +90,7 @@ static void check_rate(struct as_h2_rate r, enum as_option_id burst, enum as_opt
     assert_int_equal(r.rate, value_of(rate));
 }
 
-static void what_an_edge_is_told(void **state AS_UNUSED)
+static void edge_fields_come_from_their_options(void **state AS_UNUSED)
 {
     struct as_edge_conf c = as_conf_edge(&o);
 
@@ -139,7 +139,7 @@ static void what_an_edge_is_told(void **state AS_UNUSED)
     FROM(c.max_lingering, MAX_LINGERING);
 }
 
-static void loops_share_what_all_may_have(void **state AS_UNUSED)
+static void each_loop_gets_its_share_of_a_limit(void **state AS_UNUSED)
 {
     struct as_edge_conf c;
 
@@ -153,8 +153,8 @@ static void loops_share_what_all_may_have(void **state AS_UNUSED)
     assert_int_equal(c.max_lingering, 1);
 }
 
-/* Errors name the option that would let the request in. */
-static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
+/* Errors name the option to raise for a larger request. */
+static void management_and_control_have_their_own_limits(void **state AS_UNUSED)
 {
     struct as_edge_conf c = as_conf_management(&o);
 
@@ -173,10 +173,10 @@ static void doors_of_their_own_have_bounds_of_their_own(void **state AS_UNUSED)
     FROM(c.max_inflated, MAX_SPEC_BYTES);
     assert_string_equal(c.body_option, "--max-spec-bytes");
     assert_string_equal(c.inflated_option, "--max-spec-bytes");
-    FROM(c.header_timeout, HEADER_TIMEOUT); /* all else as at the interface of the clients */
+    FROM(c.header_timeout, HEADER_TIMEOUT); /* the rest is the same as for clients */
 }
 
-static void nobody_who_is_debugged_has_to_answer_a_ping(void **state AS_UNUSED)
+static void debug_turns_pings_off(void **state AS_UNUSED)
 {
     struct as_fleet_conf c;
 
@@ -187,7 +187,7 @@ static void nobody_who_is_debugged_has_to_answer_a_ping(void **state AS_UNUSED)
     o.v[AS_OPT_DEBUG].i = 0;
 }
 
-static void what_else_is_bounded(void **state AS_UNUSED)
+static void budgets_and_shm_come_from_their_options(void **state AS_UNUSED)
 {
     struct as_shm_conf shm = as_conf_shm(&o);
     struct as_spec_limits l;
@@ -206,14 +206,14 @@ static void what_else_is_bounded(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_the_fleet_is_told, setup),
-        cmocka_unit_test_setup(workers_without_heartbeats_may_be_silent, setup),
-        cmocka_unit_test_setup(a_worker_must_take_whatever_is_let_in, setup),
-        cmocka_unit_test_setup(what_an_edge_is_told, setup),
-        cmocka_unit_test_setup(loops_share_what_all_may_have, setup),
-        cmocka_unit_test_setup(doors_of_their_own_have_bounds_of_their_own, setup),
-        cmocka_unit_test_setup(nobody_who_is_debugged_has_to_answer_a_ping, setup),
-        cmocka_unit_test_setup(what_else_is_bounded, setup),
+        cmocka_unit_test_setup(fleet_fields_come_from_their_options, setup),
+        cmocka_unit_test_setup(without_worker_heartbeat_there_is_no_heartbeat_timeout, setup),
+        cmocka_unit_test_setup(max_body_covers_every_accepted_request, setup),
+        cmocka_unit_test_setup(edge_fields_come_from_their_options, setup),
+        cmocka_unit_test_setup(each_loop_gets_its_share_of_a_limit, setup),
+        cmocka_unit_test_setup(management_and_control_have_their_own_limits, setup),
+        cmocka_unit_test_setup(debug_turns_pings_off, setup),
+        cmocka_unit_test_setup(budgets_and_shm_come_from_their_options, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Specification of app/controller/desired_state: what is to be, and numbers of replicas that were
- * set beside it. */
+/* Specification of app/controller/desired_state: generations of the desired state, and the numbers
+ * of replicas that `scale` sets beside the file. */
 #include "app/controller/desired_state.h"
 
 #include "unit.h"
@@ -73,7 +73,7 @@ static void open_again(void)
     assert_int_equal(as_desired_state_open(&d, folder, 5, NULL, &err), 0);
 }
 
-static void it_counts_until_the_files_own_changes(void **state AS_UNUSED)
+static void a_scale_is_valid_until_num_replicas_changes(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(", num_replicas: 2"), SIDE("")));
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
@@ -88,8 +88,8 @@ static void it_counts_until_the_files_own_changes(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
-/* A file that does not say a number says the default: 1. */
-static void the_default_is_a_number_too(void **state AS_UNUSED)
+/* A file without num_replicas means the default, 1. */
+static void the_default_of_num_replicas_counts_as_its_value(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(", num_replicas: 1"), SIDE("")));
     scale("main", 4);
@@ -97,7 +97,7 @@ static void the_default_is_a_number_too(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), 4);
 }
 
-static void nothing_is_known_of_what_was_removed(void **state AS_UNUSED)
+static void removing_a_deployment_drops_its_scale(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(""), SIDE("")));
     scale("main", 4);
@@ -106,8 +106,8 @@ static void nothing_is_known_of_what_was_removed(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
-/* Its name is its own in the whole file. */
-static void it_moves_with_its_deployment(void **state AS_UNUSED)
+/* A deployment's name is unique in the file. */
+static void a_scale_follows_its_deployment_to_another_application(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(""), SIDE("")));
     scale("main", 4);
@@ -115,7 +115,7 @@ static void it_moves_with_its_deployment(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), 4);
 }
 
-static void each_has_its_own(void **state AS_UNUSED)
+static void each_deployment_has_its_own_scale(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(""), SIDE("")));
     scale("main", 4);
@@ -126,12 +126,12 @@ static void each_has_its_own(void **state AS_UNUSED)
     scale("main", AS_DESIRED_STATE_UNSCALED);
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
     assert_int_equal(scaled("side"), 0);
-    scale("side", 1); /* what the file says: there is nothing to keep */
+    scale("side", 1); /* equal to the file: nothing is stored */
     assert_int_equal(scaled("side"), AS_DESIRED_STATE_UNSCALED);
     assert_int_equal(d.n_scales, 0);
 }
 
-static void an_older_generation_has_its_own(void **state AS_UNUSED)
+static void an_older_generation_keeps_its_scales(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(""), SIDE(""))); /* 1 */
     scale("main", 4);                 /* 2 */
@@ -158,8 +158,8 @@ static void back(uint64_t generation, bool whole, int64_t replicas)
     as_buf_fini(&text);
 }
 
-/* Both numbers are those of now: it is the version that goes back. */
-static void by_hand_the_numbers_stay(void **state AS_UNUSED)
+/* Both numbers stay as they are; only the version goes back. */
+static void a_rollback_by_request_keeps_the_numbers(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(", num_replicas: 2, version: a"), SIDE("")));
     put(FILE_OF(MAIN(", num_replicas: 3, version: b"), SIDE("")));
@@ -167,13 +167,13 @@ static void by_hand_the_numbers_stay(void **state AS_UNUSED)
     back(1, false, 0);
     assert_int_equal(declared("shop", "main"), 3);
     assert_int_equal(scaled("main"), 5);
-    put(FILE_OF(MAIN(", num_replicas: 3, version: c"), SIDE(""))); /* the file, mended */
+    put(FILE_OF(MAIN(", num_replicas: 3, version: c"), SIDE(""))); /* the corrected file */
     assert_int_equal(scaled("main"), 5);
 }
 
-/* As many as before the update that failed, whoever had said so; the file's number of then stays
- * apart from it. */
-static void a_failed_update_takes_its_number_back(void **state AS_UNUSED)
+/* The number is that before the failed update, whether from the file or `scale`; num_replicas of
+ * the restored file stays separate. */
+static void a_failed_update_restores_the_earlier_number(void **state AS_UNUSED)
 {
     put(FILE_OF(MAIN(", num_replicas: 2, version: a"), SIDE("")));
     scale("main", 5);
@@ -187,8 +187,8 @@ static void a_failed_update_takes_its_number_back(void **state AS_UNUSED)
     assert_int_equal(scaled("main"), AS_DESIRED_STATE_UNSCALED);
 }
 
-/* Before there were numbers beside the text, `scale` wrote its own into it. */
-static void what_an_older_release_kept_means_the_same(void **state AS_UNUSED)
+/* In older releases `scale` wrote its number into the text. */
+static void a_store_of_an_older_release_means_the_same(void **state AS_UNUSED)
 {
     char file[128];
     sqlite3 *db;
@@ -217,8 +217,7 @@ static void what_an_older_release_kept_means_the_same(void **state AS_UNUSED)
     assert_int_equal(declared("shop", "main"), 4);
 }
 
-/* `run`: the store is made with the first change. */
-static void of_run_as_well(void **state AS_UNUSED)
+static void run_creates_the_store_with_the_first_change(void **state AS_UNUSED)
 {
     static const char text[] = FILE_OF(MAIN(""), SIDE(""));
 
@@ -242,16 +241,16 @@ static void of_run_as_well(void **state AS_UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(it_counts_until_the_files_own_changes),
-        IN_FOLDER(the_default_is_a_number_too),
-        IN_FOLDER(nothing_is_known_of_what_was_removed),
-        IN_FOLDER(it_moves_with_its_deployment),
-        IN_FOLDER(each_has_its_own),
-        IN_FOLDER(an_older_generation_has_its_own),
-        IN_FOLDER(by_hand_the_numbers_stay),
-        IN_FOLDER(a_failed_update_takes_its_number_back),
-        IN_FOLDER(what_an_older_release_kept_means_the_same),
-        IN_FOLDER(of_run_as_well),
+        IN_FOLDER(a_scale_is_valid_until_num_replicas_changes),
+        IN_FOLDER(the_default_of_num_replicas_counts_as_its_value),
+        IN_FOLDER(removing_a_deployment_drops_its_scale),
+        IN_FOLDER(a_scale_follows_its_deployment_to_another_application),
+        IN_FOLDER(each_deployment_has_its_own_scale),
+        IN_FOLDER(an_older_generation_keeps_its_scales),
+        IN_FOLDER(a_rollback_by_request_keeps_the_numbers),
+        IN_FOLDER(a_failed_update_restores_the_earlier_number),
+        IN_FOLDER(a_store_of_an_older_release_means_the_same),
+        IN_FOLDER(run_creates_the_store_with_the_first_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
