@@ -289,7 +289,7 @@ int as_completion_main(struct as_option_set *opts)
     return AS_EXIT_CODE_USAGE;
 }
 
-/* The first whole state is enough. */
+/* Stops as soon as the names are complete. */
 static bool stop_at_once(void *ctx AS_UNUSED, const struct as_states *s AS_UNUSED)
 {
     return false;

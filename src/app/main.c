@@ -39,10 +39,9 @@
 #define CONNECTIONS_MOST  16384 /* without --max-connections */
 #define RESERVED_FILES    512   /* descriptors for workers, listeners, files */
 #define FALLBACK_INFLIGHT ((int64_t)1 << 30)
-#define INPUTS            (1 + AS_OPTION_ITEMS_MAX) /* a model and its inputs; the option is the bound */
+#define INPUTS            (1 + AS_OPTION_ITEMS_MAX) /* a model and its inputs, limited by --input */
 #define BYTES_PER_REQUEST                                                                          \
-    16384u /* an open request takes less than half of it beside its message                        \
-            */
+    16384u /* an open request takes less than half of it, beside its message */
 #define REQUESTS_LEAST 4096u
 #define REQUESTS_MOST  1048576u
 

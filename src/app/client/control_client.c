@@ -226,7 +226,7 @@ static int transfer(struct http_call *t)
                 t->stopped = !t->stream->on_batch_end(t->stream->ctx);
         }
         if (!e && now >= silent)
-            silent = as_control_client_clock() + wait; /* the probe_server was answered */
+            silent = as_control_client_clock() + wait; /* probe_server got an answer */
         else if (n > 0)
             silent = now + wait;
     }

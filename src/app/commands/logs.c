@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MOST      ((off_t)64 << 20) /* bytes of one file that are looked at */
-#define ALIVE_CHECK_MS 1000              /* ms between two looks whether the server lives */
+#define FILE_MOST      ((off_t)64 << 20) /* bytes of one file that are read */
+#define ALIVE_CHECK_MS 1000              /* ms between two checks whether the server runs */
 
 struct source { /* one process, and earlier ones with the same name */
     char file[AS_JOURNAL_FILE_MAX], name[AS_JOURNAL_FILE_MAX];
     int fd;             /* the current file; -1: none */
-    struct as_buf text; /* what was read and not printed; the first print: all */
+    struct as_buf text; /* what was read and is not printed yet */
     bool has_unread;    /* there may be more */
 };
 
@@ -28,11 +28,11 @@ struct logs {
     char *base;
     uint16_t port;
     int dir, notify, stop_fd;
-    char only[AS_JOURNAL_FILE_MAX]; /* the file that was asked for; "": all, or … */
-    const char *deployment;         /* … those of its replicas; NULL: all */
+    char only[AS_JOURNAL_FILE_MAX]; /* print only this file; "": all, or … */
+    const char *deployment;         /* … those of this deployment's replicas; NULL: all */
     struct source *all;
     uint32_t n;
-    bool failed; /* nobody reads what we print */
+    bool failed; /* stdout cannot be written */
     bool gone;   /* the folder was removed */
 };
 

@@ -29,7 +29,7 @@ static int print_page(const struct as_option_set *opts, const char *page)
 
 struct view {
     bool watch, json, is_screen;
-    bool failed; /* nobody reads what we print */
+    bool failed; /* stdout cannot be written */
 };
 
 static void print_text(struct view *v, struct as_str text)

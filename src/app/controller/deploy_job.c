@@ -217,9 +217,9 @@ int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_dep
         rc = AS_EINVALID;
     if (rc == AS_EINVALID)
         as_buf_printf(err,
-                      "the folder for copies of code has a path of %zu bytes, at most %u can be "
-                      "used: %s; choose another --state-dir, or have the files used as they are "
-                      "with `code: live`",
+                      "the path of the folder for copies of code has %zu bytes, at most %u are "
+                      "possible: %s; choose another --state-dir, or use the files in place with "
+                      "`code: live`",
                       strlen(conf->code), AS_CODE_STORE_PATH_MAX, conf->code);
     return rc < 0 ? AS_EINVALID : 0;
 }

@@ -51,7 +51,7 @@ static void report_failure(const struct as_reload *r, struct as_str why)
     char text[512];
 
     as_log_event(r->log, AS_LOG_WARN, "reload_failed",
-                 "reason=%s action=\"the former code goes on serving\"",
+                 "reason=%s action=\"the former code keeps serving\"",
                  as_log_quote(text, sizeof(text), why));
     if (why.n)
         dprintf(r->err_fd,

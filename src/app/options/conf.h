@@ -19,8 +19,8 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o); /* with a ran
 /* For one event loop: it gets an equal part of --max-connections and --max-requests, rounded up.
  * The caller sets what the loops share (shm, control, log). */
 struct as_edge_conf as_conf_edge(const struct as_option_set *o);
-/* Of the interface where workers register, of the one where what is served is changed (options of
- * AS_SCOPE_CONTROLLER); the tokens are for the caller to add. */
+/* For the management service, where workers register, and for the control API (options of
+ * AS_SCOPE_CONTROLLER). The caller sets the tokens. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o);
 struct as_edge_conf as_conf_control(const struct as_option_set *o);
 struct as_edge_budgets as_conf_budgets(const struct as_option_set *o);

@@ -23,11 +23,9 @@
 #define HOST_ADDRESSES 3u    /* addresses that one --host may have */
 #define TARGET_MAX     4095u /* bytes; the limit of an import_path */
 #define LOOPBACK       "127.0.0.1"
-#define STATUS_PORTS                                                                               \
-    100u                 /* tried for the default status port: more servers than a machine runs    \
-                          */
-#define FILES_LEAST 128u /* open files: listeners, pipes and sockets of some workers */
-#define DEBUG_START (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
+#define STATUS_PORTS   100u /* tried for the default status port */
+#define FILES_LEAST    128u /* open files: listeners, pipes and sockets of some workers */
+#define DEBUG_START    (86400 * AS_SEC) /* --start-timeout with --debug: its greatest value */
 
 /* All that is set up before the supervisor's loop runs. If anything fails, the error is printed and
  * nothing is left behind. */
