@@ -103,7 +103,7 @@ const struct as_command as_commands[] = {
     {"schema", "", "print the JSON Schema of deployment files", 0, 0, 0, false, as_schema_main},
     {"infer", "MODEL [NAME=VALUE ...]", "call a model once and print the answer", AS_SCOPE_INFER, 1,
      INPUTS, false, as_infer_command_main},
-    {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure its answers",
+    {"bench", "MODEL [NAME=VALUE ...]", "put load on a model and measure latency and throughput",
      AS_SCOPE_BENCH, 1, INPUTS, false, as_bench_main},
     {"completion", "SHELL", "print the completion script for bash, zsh or fish", 0, 1, 1, false,
      as_completion_main},

@@ -74,7 +74,7 @@ enum as_control_client_end as_event_stream_run(struct as_event_stream *f,
             as_control_client_print_refused(&a);
         as_control_client_answer_fini(&a);
         if (end == AS_CONTROL_CLIENT_NO_SERVER && has_connected)
-            fprintf(stderr, "anyserve: the server has gone\n");
+            fprintf(stderr, "anyserve: the server has ended\n");
         if (end != AS_CONTROL_CLIENT_BROKEN)
             return end;
         has_connected = q.is_quiet = true;

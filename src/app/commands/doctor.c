@@ -147,9 +147,10 @@ static void write_own_limit(struct as_buf *b, uint64_t its, uint64_t own, uint32
     if (own == its)
         return;
     if (own == UINT64_MAX)
-        as_buf_str(b, "; a process started here any number");
+        as_buf_str(b, "; a process started here: any number");
     else
-        as_buf_printf(b, "; a process started here %llu%s", (unsigned long long)own >> shift, unit);
+        as_buf_printf(b, "; a process started here: %llu%s", (unsigned long long)own >> shift,
+                      unit);
 }
 
 static uint64_t own_limit(int resource)
@@ -222,7 +223,7 @@ static void check_memory(struct as_doctor *d)
     char other[64] = "";
 
     if (pid && memory != own)
-        snprintf(other, sizeof(other), "; a process started here %.1f GiB", GIB(own));
+        snprintf(other, sizeof(other), "; a process started here: %.1f GiB", GIB(own));
     if (memory)
         as_doctor_report(d, "memory", memory < MEMORY_LEAST ? AS_DOCTOR_WARN : AS_DOCTOR_OK,
                          "give it more memory",

@@ -208,7 +208,7 @@ static void check_control(struct as_doctor *d)
 
     if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {
         as_doctor_report(
-            d, "control", AS_DOCTOR_FAIL, "look at anyserve logs --replica controller",
+            d, "control", AS_DOCTOR_FAIL, "see anyserve logs --replica controller",
             "its controller does not answer: what is served cannot be changed, and dead "
             "replicas are not replaced");
     } else {
@@ -246,7 +246,7 @@ void as_doctor_check_server(struct as_doctor *d)
         report_served(d, &p);
     } else {
         as_doctor_report(d, "server", AS_DOCTOR_FAIL,
-                         "look at anyserve logs; a second signal ends it at once",
+                         "see anyserve logs; a second SIGTERM ends it at once",
                          "the server on port %u does not answer", s->port);
     }
     check_control(d);

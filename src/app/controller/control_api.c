@@ -359,7 +359,7 @@ void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconci
     as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
-        as_control_api_log_not_stored(o, AS_STR("what is healthy"), &err);
+        as_control_api_log_not_stored(o, AS_STR("the healthy generation"), &err);
     as_buf_fini(&err);
     as_control_api_record_outcome(o, n->generation, n->deployment, "failed", "healthy", AS_STR(""));
 }

@@ -18,7 +18,7 @@ void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation
     as_buf_init(&err);
     if (as_store_set_outcome(o->desired.store, generation, deployment, as_str_of(from),
                              as_str_of(state), why, &err) < 0)
-        as_control_api_log_not_stored(o, AS_STR("what became of a change"), &err);
+        as_control_api_log_not_stored(o, AS_STR("the outcome of a change"), &err);
     as_buf_fini(&err);
 }
 

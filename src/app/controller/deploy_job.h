@@ -2,7 +2,7 @@
  *
  *   parse ─► for each application in turn: describe its code, add what it declares ─► check ─► done
  *
- * The first error ends the job with a text. The code is copied (ctl/state/code_store.h), and a
+ * Errors end the job with their texts. The code is copied (ctl/state/code_store.h), and a
  * child process loads the copy and describes it, without blocking the loop. The description of code
  * that has not changed is cached. Thread: the loop's.
  */

@@ -115,7 +115,7 @@ static void read_options(struct resumed *r, struct as_buf *err)
         }
     }
     if (!r->resume.command)
-        as_reexec_fail(&r->in, "command", "is none that can be taken over");
+        as_reexec_fail(&r->in, "command", "is not a command that can be taken over");
     r->argv = NULL;
     read_words(r, "options", "option");
     r->argv[r->argc++] =

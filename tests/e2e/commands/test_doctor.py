@@ -38,7 +38,7 @@ def test_the_limits_are_the_servers(serve):
     resource.prlimit(server.dispatcher, resource.RLIMIT_NOFILE, (700, 700))
     found = doctor(server, code=1)["files"]
     assert found["verdict"] == "fail" and "the server's dispatcher may open 700 descriptors" in found["text"], found
-    assert f"a process started here {own}" in found["text"] and "start the server again" in found["advice"]
+    assert f"a process started here: {own}" in found["text"] and "start the server again" in found["advice"]
 
 
 def test_locked_memory_is_the_workers(serve):

@@ -155,7 +155,7 @@ def test_watch_ends_with_the_server(serve):
         assert json.loads(watch.log.lines[0])["kind"] == "application"
         server.stop()
         watch.end(1, None)
-        assert watch.log.lines[-1] == "anyserve: the server has gone"
+        assert watch.log.lines[-1] == "anyserve: the server has ended"
 
 
 def test_watch_on_a_screen(serve):
