@@ -83,11 +83,15 @@ enum as_option_type {
     X(MANAGEMENT, "management", STRING, 0, 262, "", "ADDRESS:PORT", RB, "Listening",               \
       "also let workers register over TCP; they can always use management.sock")                   \
     X(MANAGEMENT_TOKEN_FILE, "management-token-file", STRING, 0, 4095, "", "PATH", RD,             \
-      "Listening", "token of those workers; required with --management, readable only by us")      \
+      "Listening",                                                                                 \
+      "file with the token of those workers; required with --management, readable only by its "    \
+      "owner")                                                                                     \
     X(CONTROL, "control", STRING, 0, 262, "", "ADDRESS:PORT", RCB | AS_SCOPE_REMOTE, "Listening",  \
       "server: also serve the control API here; command: server to talk to")                       \
     X(CONTROL_TOKEN_FILE, "control-token-file", STRING, 0, 4095, "", "PATH", RC | AS_SCOPE_REMOTE, \
-      "Listening", "token of the control API; required with --control, readable only by us")       \
+      "Listening",                                                                                 \
+      "file with the token of the control API; required with --control, readable only by its "     \
+      "owner")                                                                                     \
     X(RUNTIME_DIR, "runtime-dir", STRING, 0, 80, "", "DIR",                                        \
       RDB | AS_SCOPE_CONTROLLER | AS_SCOPE_FIND | AS_SCOPE_IB, "Listening",                        \
       "sockets and locks; default $XDG_RUNTIME_DIR/anyserve; docs/OPERATING.md")                   \
@@ -115,7 +119,7 @@ enum as_option_type {
     X(UPDATE_ROLLBACK, "update-rollback", BOOL, 0, 1, "on", "", RC, "Deployment",                  \
       "roll back an update that fails: serve again what was healthy before")                       \
     X(WORKERS, "workers", INT, 1, 1024, "1", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,       \
-      "Workers", "replicas of each deployment, unless the code sets num_replicas")                 \
+      "Workers", "replicas per deployment; if not given, the number in the code, or 1")            \
     X(PYTHON, "python", STRING, 0, 4095, "", "PATH", RCB | AS_SCOPE_BUILD | AS_SCOPE_DOCTOR,       \
       "Workers", "interpreter; default: this script's, that of $VIRTUAL_ENV, or python3")          \
     X(RELOAD, "reload", BOOL, 0, 1, "off", "", RUN | AS_SCOPE_CONTROLLER | AS_SCOPE_BASIC,         \
