@@ -64,7 +64,8 @@ static double cpu_of(pid_t pid)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Odd stream ids, increasing, as docs/PROTOCOL.md has it: the request number is (id - 1) / 2. */
+/* Odd stream ids, increasing, as docs/protocol/link.md has it: the request number is (id - 1) / 2.
+ */
 static void ask(struct feed *d)
 {
     struct as_frame_msg fixed = {.kind = AS_FRAME_TENSOR};

@@ -91,7 +91,7 @@ struct as_worker_conf {
     /* as_worker_run calls these in the runner, one at a time, between two requests (with `threads`,
      * while handlers run in those). They return AS_STATUS_OK, or another status and the reason in
      * `text`. NULL: health is that of as_worker_set_health; a reconfiguration is answered with
-     * UNIMPLEMENTED. `config` is JSON, docs/PROTOCOL.md section 10. */
+     * UNIMPLEMENTED. `config` is JSON, docs/protocol/link.md section 10. */
     uint32_t (*check_health)(void *ctx, char text[AS_WORKER_REASON]);
     uint32_t (*reconfigure)(void *ctx, struct as_str config, char text[AS_WORKER_REASON]);
 };

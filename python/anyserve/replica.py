@@ -1,7 +1,7 @@
 """The replica context: the name of a replica, its rank, and how many replicas there are.
 
 The server starts a worker with a JSON object in ANYSERVE_CONTEXT, and may change some of it later
-(CONTROL reconfigure, docs/PROTOCOL.md section 10).
+(CONTROL reconfigure, docs/protocol/link.md section 10).
 """
 
 from __future__ import annotations

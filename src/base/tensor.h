@@ -2,7 +2,7 @@
  *
  * The types are in the public header (anyserve/types.h). Datatype names and element sizes are those
  * of the protocol's table "Tensor Data Types", plus BF16 (Triton). The numbers of enum as_dtype are
- * sent on the link (docs/PROTOCOL.md): new ones are only appended.
+ * sent on the link (docs/protocol/link.md): new ones are only appended.
  */
 #ifndef AS_BASE_TENSOR_H
 #define AS_BASE_TENSOR_H

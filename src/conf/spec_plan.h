@@ -13,8 +13,8 @@ void as_spec_plan_target(struct as_plan_target *ret_t, const struct as_spec_obje
                          const struct as_spec_object *deployment,
                          const struct as_plan_policy *server, uint64_t generation);
 
-/* Appends the JSON object with which one replica is started (docs/PROTOCOL.md, section 10): its
- * names and ranks, user_config, the options of class RECONFIGURE that file or code set, and
+/* Appends the JSON object with which one replica is started (docs/protocol/link.md, section 10):
+ * its names and ranks, user_config, the options of class RECONFIGURE that file or code set, and
  * warmup_requests. */
 void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_object *deployment,
                          const char *replica, const struct as_replica_slot_facts *facts,

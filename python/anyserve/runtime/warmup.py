@@ -1,6 +1,6 @@
 """Requests that a new replica executes before it gets any (`warmup_requests`, docs/guide/replicas.md).
 
-They are parsed here, with the rules for the body of POST /v2/models/MODEL/infer (docs/PROTOCOL.md, section 19). The
+They are parsed here, with the rules for the body of POST /v2/models/MODEL/infer (docs/protocol/rest.md). The
 extension runs them in the same way as requests that come by the link.
 """
 

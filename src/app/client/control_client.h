@@ -8,8 +8,8 @@
  * server's bytes are not trusted (wire/h1/h1_client.h); an incomplete answer counts as none. One
  * thread.
  */
-#ifndef AS_APP_CLIENT_CONTROL_CLIENT_H
-#define AS_APP_CLIENT_CONTROL_CLIENT_H
+#ifndef AS_APP_CONTROL_CLIENT_H
+#define AS_APP_CONTROL_CLIENT_H
 
 #include "base/buf.h"
 #include "conf/option.h"

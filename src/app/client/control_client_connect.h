@@ -2,8 +2,8 @@
  *
  * For app/client/control_client.c only. Blocking calls.
  */
-#ifndef AS_APP_CLIENT_CONTROL_CLIENT_CONNECT_H
-#define AS_APP_CLIENT_CONTROL_CLIENT_CONNECT_H
+#ifndef AS_APP_CONTROL_CLIENT_CONNECT_H
+#define AS_APP_CONTROL_CLIENT_CONNECT_H
 
 #include "app/client/control_client.h"
 #include "ctl/state/token.h"

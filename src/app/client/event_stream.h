@@ -4,8 +4,8 @@
  * the events. A stream that breaks is opened again: the controller may be killed at any moment, and
  * the next one answers within milliseconds. Blocking calls, for commands.
  */
-#ifndef AS_APP_CLIENT_EVENT_STREAM_H
-#define AS_APP_CLIENT_EVENT_STREAM_H
+#ifndef AS_APP_EVENT_STREAM_H
+#define AS_APP_EVENT_STREAM_H
 
 #include "app/client/control_client.h"
 #include "tool/server/states.h"

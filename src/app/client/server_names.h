@@ -3,8 +3,8 @@
  * For commands that take such a name: they complete it, or explain why it is wrong and suggest
  * another one. Blocking calls, for commands.
  */
-#ifndef AS_APP_CLIENT_SERVER_NAMES_H
-#define AS_APP_CLIENT_SERVER_NAMES_H
+#ifndef AS_APP_SERVER_NAMES_H
+#define AS_APP_SERVER_NAMES_H
 
 #include "conf/option.h"
 

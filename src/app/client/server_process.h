@@ -3,8 +3,8 @@
  * The process is held by a pidfd: a pid read from a file may belong to another process by now.
  * Blocking calls, for commands.
  */
-#ifndef AS_APP_CLIENT_SERVER_PROCESS_H
-#define AS_APP_CLIENT_SERVER_PROCESS_H
+#ifndef AS_APP_SERVER_PROCESS_H
+#define AS_APP_SERVER_PROCESS_H
 
 #include "conf/option.h"
 

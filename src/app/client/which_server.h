@@ -2,8 +2,8 @@
  *
  * Done once, before the command begins. Blocking calls, for commands.
  */
-#ifndef AS_APP_CLIENT_WHICH_SERVER_H
-#define AS_APP_CLIENT_WHICH_SERVER_H
+#ifndef AS_APP_WHICH_SERVER_H
+#define AS_APP_WHICH_SERVER_H
 
 #include "conf/option.h"
 

@@ -3,8 +3,8 @@
  * Follows the server's events (app/client/event_stream.h) and prints a line to stderr for each
  * change of state. --timeout of the options is the longest wait. Blocking calls, for commands.
  */
-#ifndef AS_APP_COMMANDS_AWAIT_H
-#define AS_APP_COMMANDS_AWAIT_H
+#ifndef AS_APP_AWAIT_H
+#define AS_APP_AWAIT_H
 
 #include "base/defs.h"
 #include "conf/option.h"

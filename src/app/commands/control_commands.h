@@ -1,8 +1,8 @@
 /* app/commands/control_commands.h — commands that change one deployment of a running server.
  *
  * They use its control API. Blocking calls. */
-#ifndef AS_APP_COMMANDS_CONTROL_COMMANDS_H
-#define AS_APP_COMMANDS_CONTROL_COMMANDS_H
+#ifndef AS_APP_CONTROL_COMMANDS_H
+#define AS_APP_CONTROL_COMMANDS_H
 
 #include "conf/option.h"
 

@@ -1,7 +1,7 @@
 /* app/commands/deploy_commands.h — commands for the whole of what a server serves: deploy, delete,
  * config. */
-#ifndef AS_APP_COMMANDS_DEPLOY_COMMANDS_H
-#define AS_APP_COMMANDS_DEPLOY_COMMANDS_H
+#ifndef AS_APP_DEPLOY_COMMANDS_H
+#define AS_APP_DEPLOY_COMMANDS_H
 
 #include "conf/option.h"
 

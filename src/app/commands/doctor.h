@@ -3,8 +3,8 @@
  *
  * Changes nothing: what a check makes (a file, a socket) is removed again. Blocking calls.
  */
-#ifndef AS_APP_COMMANDS_DOCTOR_H
-#define AS_APP_COMMANDS_DOCTOR_H
+#ifndef AS_APP_DOCTOR_H
+#define AS_APP_DOCTOR_H
 
 #include "conf/option.h"
 

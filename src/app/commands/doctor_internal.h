@@ -1,7 +1,7 @@
 /* app/commands/doctor_internal.h — shared by the files of the doctor only: doctor.c checks the
  * machine, doctor_server.c the server that runs. */
-#ifndef AS_APP_COMMANDS_DOCTOR_INTERNAL_H
-#define AS_APP_COMMANDS_DOCTOR_INTERNAL_H
+#ifndef AS_APP_DOCTOR_INTERNAL_H
+#define AS_APP_DOCTOR_INTERNAL_H
 
 #include "base/buf.h"
 #include "conf/option.h"

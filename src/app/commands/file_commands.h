@@ -1,7 +1,7 @@
 /* app/commands/file_commands.h — commands about deployment files that need no server: check, build,
  * schema. */
-#ifndef AS_APP_COMMANDS_FILE_COMMANDS_H
-#define AS_APP_COMMANDS_FILE_COMMANDS_H
+#ifndef AS_APP_FILE_COMMANDS_H
+#define AS_APP_FILE_COMMANDS_H
 
 #include "conf/option.h"
 

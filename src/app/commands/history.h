@@ -1,7 +1,7 @@
 /* app/commands/history.h — `anyserve history`: prints the generations of a server as a table or as
  * JSON. */
-#ifndef AS_APP_COMMANDS_HISTORY_H
-#define AS_APP_COMMANDS_HISTORY_H
+#ifndef AS_APP_HISTORY_H
+#define AS_APP_HISTORY_H
 
 #include "conf/option.h"
 

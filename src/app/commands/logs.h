@@ -3,8 +3,8 @@
  * Reads the journal files of a server on this machine (ctl/output/journal.h) and sends no request,
  * so it works without a controller, and after a server was killed, until the next one replaces it.
  */
-#ifndef AS_APP_COMMANDS_LOGS_H
-#define AS_APP_COMMANDS_LOGS_H
+#ifndef AS_APP_LOGS_H
+#define AS_APP_LOGS_H
 
 #include "conf/option.h"
 

@@ -1,6 +1,6 @@
 /* app/commands/shutdown.h — `anyserve shutdown`: drains and ends a server on this machine. */
-#ifndef AS_APP_COMMANDS_SHUTDOWN_H
-#define AS_APP_COMMANDS_SHUTDOWN_H
+#ifndef AS_APP_SHUTDOWN_H
+#define AS_APP_SHUTDOWN_H
 
 #include "conf/option.h"
 

@@ -3,8 +3,8 @@
  * Prints the dispatcher's status page (status.sock). With --watch or --control it prints the state
  * of applications and deployments instead, from the controller's event stream.
  */
-#ifndef AS_APP_COMMANDS_STATUS_COMMANDS_H
-#define AS_APP_COMMANDS_STATUS_COMMANDS_H
+#ifndef AS_APP_STATUS_COMMANDS_H
+#define AS_APP_STATUS_COMMANDS_H
 
 #include "conf/option.h"
 

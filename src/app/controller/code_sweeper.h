@@ -4,8 +4,8 @@
  * A copy that is not needed is renamed at once (as_code_store_discard); a thread of its own then
  * removes the files. All functions are called on the loop's thread.
  */
-#ifndef AS_APP_CONTROLLER_CODE_SWEEPER_H
-#define AS_APP_CONTROLLER_CODE_SWEEPER_H
+#ifndef AS_APP_CODE_SWEEPER_H
+#define AS_APP_CODE_SWEEPER_H
 
 #include "base/buf.h"
 #include "base/log.h"

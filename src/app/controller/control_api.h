@@ -6,8 +6,8 @@
  * controller does not repeat a failed update and knows the target of a rollback. Thread: the
  * controller's loop.
  */
-#ifndef AS_APP_CONTROLLER_CONTROL_API_H
-#define AS_APP_CONTROLLER_CONTROL_API_H
+#ifndef AS_APP_CONTROL_API_H
+#define AS_APP_CONTROL_API_H
 
 #include "app/controller/desired_state.h"
 #include "app/controller/deploy_job.h"

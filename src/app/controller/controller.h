@@ -3,8 +3,8 @@
  * The supervisor starts it, and starts another one when it dies: all of its state is in the store
  * or is given to the next controller by the supervisor.
  */
-#ifndef AS_APP_CONTROLLER_CONTROLLER_H
-#define AS_APP_CONTROLLER_CONTROLLER_H
+#ifndef AS_APP_CONTROLLER_H
+#define AS_APP_CONTROLLER_H
 
 #include "conf/option.h"
 

@@ -6,8 +6,8 @@
  * child process loads the copy and describes it, without blocking the loop. The description of code
  * that has not changed is cached. Thread: the loop's.
  */
-#ifndef AS_APP_CONTROLLER_DEPLOY_JOB_H
-#define AS_APP_CONTROLLER_DEPLOY_JOB_H
+#ifndef AS_APP_DEPLOY_JOB_H
+#define AS_APP_DEPLOY_JOB_H
 
 #include "conf/option.h"
 #include "conf/spec.h"

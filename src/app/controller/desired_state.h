@@ -9,8 +9,8 @@
  * what the command line says, and the store, in the server's runtime folder, is created by the
  * first change. Writes block for a few milliseconds. Thread: the controller's loop.
  */
-#ifndef AS_APP_CONTROLLER_DESIRED_STATE_H
-#define AS_APP_CONTROLLER_DESIRED_STATE_H
+#ifndef AS_APP_DESIRED_STATE_H
+#define AS_APP_DESIRED_STATE_H
 
 #include "base/log.h"
 #include "conf/spec.h"

@@ -3,8 +3,8 @@
  *
  * The supervisor checks and prints it, the controller serves it. The functions only compute.
  */
-#ifndef AS_APP_CONTROLLER_INITIAL_STATE_H
-#define AS_APP_CONTROLLER_INITIAL_STATE_H
+#ifndef AS_APP_INITIAL_STATE_H
+#define AS_APP_INITIAL_STATE_H
 
 #include "conf/option.h"
 #include "conf/spec.h"

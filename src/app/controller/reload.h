@@ -8,8 +8,8 @@
  * worker program names the files to watch: those of the application, and what it imports from its
  * own folder. Thread: the controller's loop.
  */
-#ifndef AS_APP_CONTROLLER_RELOAD_H
-#define AS_APP_CONTROLLER_RELOAD_H
+#ifndef AS_APP_RELOAD_H
+#define AS_APP_RELOAD_H
 
 #include "app/controller/control_api.h"
 

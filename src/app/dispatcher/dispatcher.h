@@ -3,8 +3,8 @@
  * Only the supervisor starts it. It inherits its listeners and one end of the control socket. All
  * descriptors are non-blocking and close-on-exec; as_dispatcher_main owns them.
  */
-#ifndef AS_APP_DISPATCHER_DISPATCHER_H
-#define AS_APP_DISPATCHER_DISPATCHER_H
+#ifndef AS_APP_DISPATCHER_H
+#define AS_APP_DISPATCHER_H
 
 #include "conf/option.h"
 

@@ -4,8 +4,8 @@
  * the supervisor, dispatcher_shutdown.c drains and stops the loops, dispatcher_heartbeat.c reports
  * that they turn.
  */
-#ifndef AS_APP_DISPATCHER_DISPATCHER_INTERNAL_H
-#define AS_APP_DISPATCHER_DISPATCHER_INTERNAL_H
+#ifndef AS_APP_DISPATCHER_INTERNAL_H
+#define AS_APP_DISPATCHER_INTERNAL_H
 
 #include "app/dispatcher/dispatcher.h"
 #include "base/err.h"

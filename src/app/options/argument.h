@@ -3,8 +3,8 @@
  * A wrong kind of argument is reported, together with the command that takes it, before a parser
  * reads it. Blocking calls, for commands.
  */
-#ifndef AS_APP_OPTIONS_ARGUMENT_H
-#define AS_APP_OPTIONS_ARGUMENT_H
+#ifndef AS_APP_ARGUMENT_H
+#define AS_APP_ARGUMENT_H
 
 #include "base/buf.h"
 

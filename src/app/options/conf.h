@@ -5,8 +5,8 @@
  * otherwise. Strings in a configuration point into the options. Units are those of each
  * configuration's own header. Any thread.
  */
-#ifndef AS_APP_OPTIONS_CONF_H
-#define AS_APP_OPTIONS_CONF_H
+#ifndef AS_APP_CONF_H
+#define AS_APP_CONF_H
 
 #include "conf/option.h"
 #include "edge/edge.h"

@@ -1,6 +1,6 @@
 /* app/server/detach.h — `anyserve start --detach`: moves the server to the background. */
-#ifndef AS_APP_SERVER_DETACH_H
-#define AS_APP_SERVER_DETACH_H
+#ifndef AS_APP_DETACH_H
+#define AS_APP_DETACH_H
 
 #include "conf/option.h"
 

@@ -6,8 +6,8 @@
  * upgrade, so that no connection is refused in between. If it cannot be started or dies, clients
  * wait in the listeners' backlog. Used on one thread, before the supervisor's loop runs.
  */
-#ifndef AS_APP_SERVER_EARLY_DISPATCHER_H
-#define AS_APP_SERVER_EARLY_DISPATCHER_H
+#ifndef AS_APP_EARLY_DISPATCHER_H
+#define AS_APP_EARLY_DISPATCHER_H
 
 #include "conf/option.h"
 #include "ctl/supervise/handover.h"

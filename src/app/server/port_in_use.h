@@ -1,6 +1,6 @@
 /* app/server/port_in_use.h — error texts for a TCP port on which another process listens. */
-#ifndef AS_APP_SERVER_PORT_IN_USE_H
-#define AS_APP_SERVER_PORT_IN_USE_H
+#ifndef AS_APP_PORT_IN_USE_H
+#define AS_APP_PORT_IN_USE_H
 
 #include "base/buf.h"
 #include "conf/option.h"

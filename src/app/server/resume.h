@@ -4,8 +4,8 @@
  * The state of `run` and `start` beside the supervisor's own (options, runtime folder, notify
  * socket) is written and read here. Blocking calls.
  */
-#ifndef AS_APP_SERVER_RESUME_H
-#define AS_APP_SERVER_RESUME_H
+#ifndef AS_APP_RESUME_H
+#define AS_APP_RESUME_H
 
 #include "conf/option.h"
 #include "ctl/message/reexec_state.h"

@@ -1,8 +1,8 @@
 /* app/server/run.h — `anyserve run`: starts a server: checks, ports, folders, banner, and then the
  * supervisor's loop. `anyserve start` shares this. One thread.
  */
-#ifndef AS_APP_SERVER_RUN_H
-#define AS_APP_SERVER_RUN_H
+#ifndef AS_APP_RUN_H
+#define AS_APP_RUN_H
 
 #include "conf/option.h"
 

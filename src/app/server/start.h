@@ -4,8 +4,8 @@
  * FILE becomes a new generation, unless it is equal to the newest one. Without FILE the newest
  * generation is served again. The file is read and its code described before anything is started.
  */
-#ifndef AS_APP_SERVER_START_H
-#define AS_APP_SERVER_START_H
+#ifndef AS_APP_START_H
+#define AS_APP_START_H
 
 #include "conf/option.h"
 

@@ -3,8 +3,8 @@
  * Bump allocation from a first block that the arena's owner provides, so that a small request needs
  * no heap, then from blocks of the heap. A reset frees all allocations together. One thread.
  */
-#ifndef AS_BASE_MEMORY_ARENA_H
-#define AS_BASE_MEMORY_ARENA_H
+#ifndef AS_BASE_ARENA_H
+#define AS_BASE_ARENA_H
 
 #include "base/str.h"
 

@@ -7,8 +7,8 @@
  * acquire-release, so that all reads are done before the memory is freed. A blob can be charged to
  * an account (base/memory/budget.h); the charge ends when the blob is freed.
  */
-#ifndef AS_BASE_MEMORY_BLOB_H
-#define AS_BASE_MEMORY_BLOB_H
+#ifndef AS_BASE_BLOB_H
+#define AS_BASE_BLOB_H
 
 #include "base/memory/budget.h"
 

@@ -12,8 +12,8 @@
  * charge an account that it knows to be alive; only one adds and removes users. The counts need no
  * order with other memory, so they are relaxed.
  */
-#ifndef AS_BASE_MEMORY_BUDGET_H
-#define AS_BASE_MEMORY_BUDGET_H
+#ifndef AS_BASE_BUDGET_H
+#define AS_BASE_BUDGET_H
 
 #include "base/defs.h"
 

@@ -6,8 +6,8 @@
  * every blob and arena would cost more than it is worth. Only memory of the heap is counted, so a
  * small request, which needs none, does not touch the counter. Any thread.
  */
-#ifndef AS_BASE_MEMORY_LIVE_H
-#define AS_BASE_MEMORY_LIVE_H
+#ifndef AS_BASE_LIVE_H
+#define AS_BASE_LIVE_H
 
 #include "base/defs.h"
 

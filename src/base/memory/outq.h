@@ -6,8 +6,8 @@
  * memory, the queue becomes broken: it discards all bytes, those that it had and those that still
  * come, and its owner must close the connection. Thread: that of the connection.
  */
-#ifndef AS_BASE_MEMORY_OUTQ_H
-#define AS_BASE_MEMORY_OUTQ_H
+#ifndef AS_BASE_OUTQ_H
+#define AS_BASE_OUTQ_H
 
 #include "base/memory/blob.h"
 

@@ -6,8 +6,8 @@
  * system when there is none. The cache is global, like the gauge of base/memory/live.h. Lock-free;
  * any thread.
  */
-#ifndef AS_BASE_MEMORY_PAGES_H
-#define AS_BASE_MEMORY_PAGES_H
+#ifndef AS_BASE_PAGES_H
+#define AS_BASE_PAGES_H
 
 #include "base/defs.h"
 

@@ -7,8 +7,8 @@
  * second for each GiB and stops all allocations of the process meanwhile. Any thread. A thread
  * never waits: when another thread is in the allocator, the block comes from the heap.
  */
-#ifndef AS_BASE_MEMORY_SLAB_H
-#define AS_BASE_MEMORY_SLAB_H
+#ifndef AS_BASE_SLAB_H
+#define AS_BASE_SLAB_H
 
 #include "base/defs.h"
 

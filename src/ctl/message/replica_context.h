@@ -1,9 +1,9 @@
 /* ctl/message/replica_context.h — passes its context to a replica: who it is, and its user_config.
  *
- * A short context (docs/PROTOCOL.md, section 10) is passed in the environment, or in the text of
- * ASK. A user_config may have a megabyte: more than an environment variable, a control message or a
- * CONTROL frame takes. A long context is therefore written to a file in the server's folder, which
- * only our user can enter, until the replica has read it. Blocking calls.
+ * A short context (docs/protocol/link.md, section 10) is passed in the environment, or in the text
+ * of ASK. A user_config may have a megabyte: more than an environment variable, a control message
+ * or a CONTROL frame takes. A long context is therefore written to a file in the server's folder,
+ * which only our user can enter, until the replica has read it. Blocking calls.
  */
 #ifndef AS_CTL_REPLICA_CONTEXT_H
 #define AS_CTL_REPLICA_CONTEXT_H

@@ -33,7 +33,7 @@
             "{\"anyOf\":[" element "," LIST("{\"anyOf\":[" element "," REF("Data" type) "]}") "]}" \
     }
 #define INTEGER(low, high) "{\"type\":\"integer\",\"minimum\":" low ",\"maximum\":" high "}"
-/* NaN and infinities are written by their names (docs/PROTOCOL.md), which strict JSON does not
+/* NaN and infinities are written by their names (docs/protocol/rest.md), which strict JSON does not
  * allow. */
 #define NUMBER "{\"type\":\"number\"}"
 

@@ -4,8 +4,8 @@
  * one. A file may be created later, but its folder must exist. Several changes may be reported as
  * one, and one as several. Thread: the loop's.
  */
-#ifndef AS_IO_LOOP_FILE_WATCH_H
-#define AS_IO_LOOP_FILE_WATCH_H
+#ifndef AS_IO_FILE_WATCH_H
+#define AS_IO_FILE_WATCH_H
 
 #include "io/loop/sock.h"
 

@@ -5,8 +5,8 @@
  * submitted it. The first job starts the thread; when no thread can be started, the loop does the
  * work itself. Thread: the loop's, except for `work`.
  */
-#ifndef AS_IO_LOOP_HELPER_H
-#define AS_IO_LOOP_HELPER_H
+#ifndef AS_IO_HELPER_H
+#define AS_IO_HELPER_H
 
 #include "io/loop/mbox.h"
 

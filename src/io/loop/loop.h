@@ -5,8 +5,8 @@
  * read at most once per turn. Thread: only the loop's own; other threads use as_mbox_post
  * (io/loop/mbox.h).
  */
-#ifndef AS_IO_LOOP_LOOP_H
-#define AS_IO_LOOP_LOOP_H
+#ifndef AS_IO_LOOP_H
+#define AS_IO_LOOP_H
 
 #include "base/list.h"
 

@@ -5,8 +5,8 @@
  * Only a letter for an empty mailbox wakes the loop. Posting releases and opening acquires memory,
  * so that the contents of a letter are visible to the loop.
  */
-#ifndef AS_IO_LOOP_MBOX_H
-#define AS_IO_LOOP_MBOX_H
+#ifndef AS_IO_MBOX_H
+#define AS_IO_MBOX_H
 
 #include "io/loop/loop.h"
 

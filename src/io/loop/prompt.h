@@ -5,8 +5,8 @@
  * (about 3 ms) goes first: EEVDF of Linux 6.12 and newer, sched_runtime of sched_setattr(2). No
  * privilege is needed: the thread gets the CPU sooner, but not more of it.
  */
-#ifndef AS_IO_LOOP_PROMPT_H
-#define AS_IO_LOOP_PROMPT_H
+#ifndef AS_IO_PROMPT_H
+#define AS_IO_PROMPT_H
 
 #include "base/defs.h"
 

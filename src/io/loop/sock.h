@@ -3,8 +3,8 @@
  * It uses uv_poll_t with its own recvmsg and sendmsg, because a libuv stream can neither receive a
  * memfd nor write many frames without copying them. Level-triggered. Closing is asynchronous.
  */
-#ifndef AS_IO_LOOP_SOCK_H
-#define AS_IO_LOOP_SOCK_H
+#ifndef AS_IO_SOCK_H
+#define AS_IO_SOCK_H
 
 #include "base/memory/outq.h"
 #include "io/loop/loop.h"

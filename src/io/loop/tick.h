@@ -4,8 +4,8 @@
  * sends at given times needs microseconds. It is a timerfd that the loop watches. Thread: the
  * loop's.
  */
-#ifndef AS_IO_LOOP_TICK_H
-#define AS_IO_LOOP_TICK_H
+#ifndef AS_IO_TICK_H
+#define AS_IO_TICK_H
 
 #include "io/loop/sock.h"
 

@@ -7,8 +7,8 @@
  * group ("anyserve-server") before it starts anything; the groups of its workers are beside that
  * one. `root` is put in front of every path: "" on a running system, a folder in tests.
  */
-#ifndef AS_IO_PROCESS_CGROUP_H
-#define AS_IO_PROCESS_CGROUP_H
+#ifndef AS_IO_CGROUP_H
+#define AS_IO_CGROUP_H
 
 #include "base/err.h"
 

@@ -5,8 +5,8 @@
  * the thread that spawned the child must live as long as the child: Linux sends the signal when
  * that thread ends.
  */
-#ifndef AS_IO_PROCESS_PROC_H
-#define AS_IO_PROCESS_PROC_H
+#ifndef AS_IO_PROC_H
+#define AS_IO_PROC_H
 
 #include "io/process/cgroup.h"
 

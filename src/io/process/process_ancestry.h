@@ -3,8 +3,8 @@
  * The number of a process that has ended may soon belong to another one: ask as early as possible.
  * Any thread; does not block, apart from reading /proc.
  */
-#ifndef AS_IO_PROCESS_PROCESS_ANCESTRY_H
-#define AS_IO_PROCESS_PROCESS_ANCESTRY_H
+#ifndef AS_IO_PROCESS_ANCESTRY_H
+#define AS_IO_PROCESS_ANCESTRY_H
 
 #include "base/defs.h"
 

@@ -4,8 +4,8 @@
  * moment, and processes of other users are not readable. Blocking calls without libuv, for commands
  * and for start-up.
  */
-#ifndef AS_IO_PROCESS_RESOURCE_HOLDER_H
-#define AS_IO_PROCESS_RESOURCE_HOLDER_H
+#ifndef AS_IO_RESOURCE_HOLDER_H
+#define AS_IO_RESOURCE_HOLDER_H
 
 #include "io/process/runtime.h"
 

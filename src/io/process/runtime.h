@@ -7,8 +7,8 @@
  * side of commands and of workers that join; the server's side is ctl/state/runtime_dir.h. Blocking
  * calls without libuv. Any thread, as far as the environment does not change.
  */
-#ifndef AS_IO_PROCESS_RUNTIME_H
-#define AS_IO_PROCESS_RUNTIME_H
+#ifndef AS_IO_RUNTIME_H
+#define AS_IO_RUNTIME_H
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -4,8 +4,8 @@
  * Read from /proc, for messages about a server that does not answer; a process may end at any
  * moment. Blocking calls without libuv, for commands.
  */
-#ifndef AS_IO_PROCESS_SERVER_PROCESSES_H
-#define AS_IO_PROCESS_SERVER_PROCESSES_H
+#ifndef AS_IO_SERVER_PROCESSES_H
+#define AS_IO_SERVER_PROCESSES_H
 
 #include "base/buf.h"
 

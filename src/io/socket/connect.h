@@ -1,8 +1,8 @@
 /* io/socket/connect.h — TCP connections of commands: to a server by name, and more to the same
  * address. Any thread.
  */
-#ifndef AS_IO_SOCKET_CONNECT_H
-#define AS_IO_SOCKET_CONNECT_H
+#ifndef AS_IO_CONNECT_H
+#define AS_IO_CONNECT_H
 
 #include "base/err.h"
 

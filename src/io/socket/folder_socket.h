@@ -6,8 +6,8 @@
  * Paths may be longer than a socket address. Linux only (openat2, or on older kernels one openat
  * per segment). Does not block.
  */
-#ifndef AS_IO_SOCKET_FOLDER_SOCKET_H
-#define AS_IO_SOCKET_FOLDER_SOCKET_H
+#ifndef AS_IO_FOLDER_SOCKET_H
+#define AS_IO_FOLDER_SOCKET_H
 
 #include "base/err.h"
 #include "base/str.h"

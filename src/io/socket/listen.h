@@ -3,8 +3,8 @@
  * All are non-blocking and close-on-exec, with the kernel's longest backlog; the caller owns them.
  * The name lookup blocks: for start-up only.
  */
-#ifndef AS_IO_SOCKET_LISTEN_H
-#define AS_IO_SOCKET_LISTEN_H
+#ifndef AS_IO_LISTEN_H
+#define AS_IO_LISTEN_H
 
 #include "base/err.h"
 

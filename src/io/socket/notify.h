@@ -5,8 +5,8 @@
  * blocks: a message for which the socket has no room is lost, as it is with the library. The
  * environment is read and changed before there are threads.
  */
-#ifndef AS_IO_SOCKET_NOTIFY_H
-#define AS_IO_SOCKET_NOTIFY_H
+#ifndef AS_IO_NOTIFY_H
+#define AS_IO_NOTIFY_H
 
 #include "base/err.h"
 #include "base/str.h"

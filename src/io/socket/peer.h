@@ -4,8 +4,8 @@
  * it says who owns the socket at the other end (NETLINK_SOCK_DIAG, which any user may ask). Does
  * not block. Any thread.
  */
-#ifndef AS_IO_SOCKET_PEER_H
-#define AS_IO_SOCKET_PEER_H
+#ifndef AS_IO_PEER_H
+#define AS_IO_PEER_H
 
 #include "base/err.h"
 

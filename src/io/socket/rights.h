@@ -4,8 +4,8 @@
  * together or not at all. Does not block. Any thread, since a datagram is sent and received as a
  * whole.
  */
-#ifndef AS_IO_SOCKET_RIGHTS_H
-#define AS_IO_SOCKET_RIGHTS_H
+#ifndef AS_IO_RIGHTS_H
+#define AS_IO_RIGHTS_H
 
 #include "base/err.h"
 

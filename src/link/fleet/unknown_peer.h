@@ -3,8 +3,8 @@
  * A process that is refused connects again and again. For each reason there is a line at once, and
  * then one line for each interval with the number of connections. Thread: the dispatch loop.
  */
-#ifndef AS_LINK_STRANGER_H
-#define AS_LINK_STRANGER_H
+#ifndef AS_LINK_UNKNOWN_PEER_H
+#define AS_LINK_UNKNOWN_PEER_H
 
 #include "base/log.h"
 

@@ -7,8 +7,8 @@
  * AS_DEATH_WATCH_MAX, the dispatcher relies on pidfd. Thread: all functions are called on one loop;
  * the watching thread is internal.
  */
-#ifndef AS_LINK_DEATHWATCH_H
-#define AS_LINK_DEATHWATCH_H
+#ifndef AS_LINK_DEATH_WATCH_H
+#define AS_LINK_DEATH_WATCH_H
 
 #include "io/loop/mbox.h"
 

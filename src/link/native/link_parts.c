@@ -111,7 +111,7 @@ static bool body_follows(const struct as_frame *f)
 
     if (f->n < AS_FRAME_FIXED)
         return false;
-    memcpy(&body_len, f->p + 16, sizeof(body_len)); /* docs/PROTOCOL.md, section 7 */
+    memcpy(&body_len, f->p + 16, sizeof(body_len)); /* docs/protocol/link.md, section 7 */
     return body_len > AS_FRAME_INLINE;
 }
 

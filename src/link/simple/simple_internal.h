@@ -1,7 +1,7 @@
 /* link/simple/simple_internal.h — what the files of simple workers share. Private to link/simple.
  */
-#ifndef AS_LINK_SIMPLE_OWN_H
-#define AS_LINK_SIMPLE_OWN_H
+#ifndef AS_LINK_SIMPLE_INTERNAL_H
+#define AS_LINK_SIMPLE_INTERNAL_H
 
 #include "core/replicas/lease.h"
 #include "io/loop/sock.h"

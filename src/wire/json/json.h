@@ -140,8 +140,8 @@ void as_json_put_error(struct as_buf *b, struct as_str text);
 
 /* Writes a tensor's elements, `a,b,c` without brackets. Floats have the shortest text that reads
  * back as the same value of their type (FP16 and BF16: as the same FP32); NaN and infinities are
- * NaN, Infinity and -Infinity (docs/PROTOCOL.md explains this). as_json_elements_max returns how
- * many bytes `out` must have (for BYTES: exactly the bytes that they take), or UINT64_MAX when
+ * NaN, Infinity and -Infinity (docs/protocol/rest.md explains this). as_json_elements_max returns
+ * how many bytes `out` must have (for BYTES: exactly the bytes that they take), or UINT64_MAX when
  * BYTES are not UTF-8. as_json_put_elements returns how many bytes the text has; it may overwrite
  * the rest of that room. */
 uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbytes);

@@ -2,7 +2,7 @@
  *
  * These are JSON, the binary tensor data extension (JSON, then the bytes of tensors in order), and
  * Triton's generate. A request is parsed into the same struct as over gRPC, so that a worker does
- * not see a difference. docs/PROTOCOL.md has the rules and their reasons ("The REST data model").
+ * not see a difference. docs/protocol/rest.md has the rules and their reasons.
  * Limits and errors are those of wire/oip/oip.h ("input 'a': 3 elements in data, shape [2,2] needs
  * 4"); every error is AS_EINVALID or AS_ENOMEM. Pure.
  */

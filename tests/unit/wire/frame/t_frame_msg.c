@@ -115,7 +115,7 @@ static void a_message_may_be_empty(void **state AS_UNUSED)
     free(b.p);
 }
 
-/* The layout that docs/PROTOCOL.md prints, byte by byte. */
+/* The layout that docs/protocol/link.md prints, byte by byte. */
 static void layout_of_one_small_request(void **state AS_UNUSED)
 {
     static const int64_t shape[] = {4};
