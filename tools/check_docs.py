@@ -3,7 +3,8 @@
 
 A link is checked unless it leads elsewhere (https:, mailto:). A name in backticks is checked when it begins with a layer of
 src/ (`core/queue/queue`, `edge/infer/infer_grpc.c`) or with a folder of the repository that holds code (`tests/sim`), or
-when it is that of a test or a file of tests (`t_queue`, `test_grpc`). A trailing `*` stands for several files. Prints every fault; exit code 1 if there is one.
+when it is that of a test or a file of tests (`t_queue`, `test_grpc`). A trailing `*` stands for several files. Names right
+behind a C file (`edge/conn/conn.c` `on_readable`, `as_conn_received`) must be in that file. Prints every fault; exit code 1 if there is one.
 """
 
 import re
@@ -15,8 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z0-9_.*]+)`")
 TEST = re.compile(r"`((?:t|test)_[a-z0-9_]+\*?)`")
+IN_FILE = re.compile(r"`([a-z_/0-9]+\.[ch])` (`[a-z_0-9]+`(?:, `[a-z_0-9]+`)*)")
 LAYERS = {p.name for p in (ROOT / "src").iterdir() if p.is_dir()}
-FOLDERS = {"src", "tests", "tools", "docs", "fuzz", "bench", "examples", "proto", "include"}
+FOLDERS = {"src", "python", "tests", "tools", "docs", "fuzz", "bench", "examples", "proto", "include"}
 
 
 def anchor(heading):
@@ -50,6 +52,15 @@ def name_fault(name):
     return "no such file"
 
 
+def function_fault(name, functions):
+    path = next((p for p in (ROOT / "src" / name, ROOT / name) if p.exists()), None)
+    if not path:
+        return None
+    text = path.read_text()
+    missing = [f for f in re.findall(r"\w+", functions) if not re.search(rf"\b{f}\b", text)]
+    return "does not have " + ", ".join(missing) if missing else None
+
+
 def names_of_tests():
     found = set()
     for path in (ROOT / "tests").rglob("*"):
@@ -78,7 +89,8 @@ def main():
         for number, line in enumerate(page.read_text().splitlines(), 1):
             for text, fault in [(m, link_fault(page, m)) for m in LINK.findall(line)] + \
                                [(m, name_fault(m)) for m in NAMED.findall(line)] + \
-                               [(m, test_fault(m, tests)) for m in TEST.findall(line)]:
+                               [(m, test_fault(m, tests)) for m in TEST.findall(line)] + \
+                               [(m[0], function_fault(*m)) for m in IN_FILE.findall(line)]:
                 if fault:
                     faults += 1
                     print(f"{name}:{number}: {text}: {fault}")
