@@ -291,7 +291,7 @@ static void kill_hung(struct as_link *l, struct scan *k)
     as_replica_each_executing(l->up.replica, give_up_request, k);
     as_deployment_stat(l->up.deploy->core)->hung += k->n;
     as_log_event(l->up.fleet->log, AS_LOG_WARN, "worker_hung",
-                 "replica=%s pid=%u model=%s aborted=%u unanswered=%u ran_ms=%lu", l->up.name,
+                 "replica=%s pid=%u model=%s given_up=%u unanswered=%u ran_ms=%lu", l->up.name,
                  l->pid, m->name, k->n, l->n_calls,
                  (unsigned long)((k->now - k->hung->executing_since) / AS_MS));
     kill_worker(l);
