@@ -8,15 +8,15 @@
  * grpc-message, an error in JSON, and a response of generate_stream, which must be a single event.
  */
 #include "base/err.h"
-#include "wire/http/http_field.h"
 #include "wire/grpc/grpc.h"
 #include "wire/h1/h1.h"
 #include "wire/h1/h1_client.h"
 #include "wire/h2/h2.h"
 #include "wire/h2/h2_client.h"
+#include "wire/http/http_field.h"
+#include "wire/http/sse.h"
 #include "wire/name_check.h"
 #include "wire/oip/oip_json.h"
-#include "wire/http/sse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
  * the text; base64 can be decoded again.
  */
 #include "base/buf.h"
-#include "wire/grpc/grpc_details.h"
 #include "wire/grpc/grpc.h"
+#include "wire/grpc/grpc_details.h"
 #include "wire/http/gzip.h"
 
 #define INFLATED_MAX 65536u

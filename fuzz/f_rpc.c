@@ -2,9 +2,9 @@
  * structs are as their headers promise; responses are well-formed protobuf. */
 #include "base/err.h"
 #include "wire/grpc/grpc_health.h"
+#include "wire/grpc/grpc_reflection.h"
 #include "wire/name_check.h"
 #include "wire/protobuf/pb.h"
-#include "wire/grpc/grpc_reflection.h"
 #include "wire/triton/repository.h"
 #include "wire/triton/settings.h"
 #include "wire/triton/shm_region.h"

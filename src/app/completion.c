@@ -1,7 +1,7 @@
 #include "app/completion.h"
 
-#include "app/command.h"
 #include "app/client/event_stream.h"
+#include "app/command.h"
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
 

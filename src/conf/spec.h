@@ -14,9 +14,9 @@
 #ifndef AS_CONF_SPEC_H
 #define AS_CONF_SPEC_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/memory/arena.h"
 #include "conf/declared.h"
 #include "conf/spec_row.h"
 

@@ -8,9 +8,9 @@
 #ifndef AS_CONF_SPEC_TREE_H
 #define AS_CONF_SPEC_TREE_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/memory/arena.h"
 
 /* Collects errors as lines "NAME:LINE:COLUMN: text\n". */
 struct as_spec_errors {

@@ -3,10 +3,10 @@
 #include "base/counter.h"
 #include "base/err.h"
 #include "edge/edge_internal.h"
-#include "edge/exchange/exchange.h"
 #include "edge/exchange/client_timeouts.h"
-#include "edge/rest/rest.h"
+#include "edge/exchange/exchange.h"
 #include "edge/grpc/stream.h"
+#include "edge/rest/rest.h"
 #include "io/socket/peer.h"
 #include "wire/json/json.h"
 

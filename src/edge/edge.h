@@ -6,8 +6,8 @@
 #ifndef AS_EDGE_EDGE_H
 #define AS_EDGE_EDGE_H
 
-#include "base/memory/budget.h"
 #include "base/log.h"
+#include "base/memory/budget.h"
 #include "io/shm.h"
 #include "link/fleet/fleet.h"
 #include "wire/h1/h1.h"

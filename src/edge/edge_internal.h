@@ -7,9 +7,9 @@
 #ifndef AS_EDGE_EDGE_INTERNAL_H
 #define AS_EDGE_EDGE_INTERNAL_H
 
-#include "edge/edge.h"
-#include "edge/conn/linger.h"
 #include "edge/conn/connection_handover.h"
+#include "edge/conn/linger.h"
+#include "edge/edge.h"
 #include "edge/exchange/compress.h"
 #include "io/loop/helper.h"
 #include "io/loop/sock.h"

@@ -3,8 +3,8 @@
 #include "app/client/control_client_connect.h"
 #include "conf/exit_code.h"
 #include "wire/h1/h1_client.h"
-#include "wire/json/json.h"
 #include "wire/http/sse.h"
+#include "wire/json/json.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,10 +1,10 @@
 #include "app/client/control_client_connect.h"
 
 #include "conf/exit_code.h"
-#include "io/socket/connect.h"
-#include "io/process/server_processes.h"
-#include "io/socket/listen.h"
 #include "io/process/runtime.h"
+#include "io/process/server_processes.h"
+#include "io/socket/connect.h"
+#include "io/socket/listen.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -2,8 +2,8 @@
 
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
-#include "io/process/server_processes.h"
 #include "io/process/runtime.h"
+#include "io/process/server_processes.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 #include "app/commands/control_commands.h"
 
-#include "app/commands/await.h"
 #include "app/client/control_client.h"
 #include "app/client/server_names.h"
+#include "app/commands/await.h"
 #include "conf/exit_code.h"
 #include "edge/rest/route.h"
 #include "io/process/runtime.h"

@@ -1,9 +1,9 @@
 #include "app/commands/deploy_commands.h"
 
-#include "app/options/argument.h"
-#include "app/commands/await.h"
 #include "app/client/control_client.h"
 #include "app/client/server_names.h"
+#include "app/commands/await.h"
+#include "app/options/argument.h"
 #include "conf/exit_code.h"
 #include "edge/admin/control.h"
 #include "edge/rest/route.h"

@@ -3,9 +3,9 @@
 #include "app/options/argument.h"
 #include "conf/exit_code.h"
 #include "conf/spec.h"
+#include "ctl/supervise/supervisor.h"
 #include "ctl/worker/describe.h"
 #include "ctl/worker/interpreter.h"
-#include "ctl/supervise/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,9 +9,9 @@
 #ifndef AS_APP_CONTROL_API_H
 #define AS_APP_CONTROL_API_H
 
-#include "app/controller/desired_state.h"
-#include "app/controller/deploy_job.h"
 #include "app/controller/code_sweeper.h"
+#include "app/controller/deploy_job.h"
+#include "app/controller/desired_state.h"
 #include "conf/option.h"
 #include "ctl/reconcile/reconciler.h"
 #include "edge/admin/control.h"

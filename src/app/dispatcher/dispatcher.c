@@ -2,8 +2,8 @@
  * and the control socket. */
 #include "app/dispatcher/dispatcher.h"
 
-#include "app/options/conf.h"
 #include "app/dispatcher/dispatcher_internal.h"
+#include "app/options/conf.h"
 #include "ctl/state/runtime_dir.h"
 #include "io/loop/prompt.h"
 

@@ -9,13 +9,13 @@
 
 #include "app/dispatcher/dispatcher.h"
 #include "base/err.h"
+#include "ctl/message/outbox.h"
 #include "ctl/output/console.h"
 #include "ctl/output/journal.h"
-#include "ctl/message/outbox.h"
 #include "ctl/state/token.h"
+#include "edge/admin/status_listener.h"
 #include "edge/admin/status_page.h"
 #include "edge/edge.h"
-#include "edge/admin/status_listener.h"
 #include "io/loop/sock.h"
 #include "link/simple/simple.h"
 

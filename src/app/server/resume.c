@@ -1,8 +1,8 @@
 #include "app/server/resume.h"
 
 #include "app/client/control_client.h"
-#include "app/controller/desired_state.h"
 #include "app/client/server_process.h"
+#include "app/controller/desired_state.h"
 #include "conf/exit_code.h"
 #include "ctl/supervise/supervisor.h"
 

@@ -1,9 +1,9 @@
 #include "app/server/start.h"
 
-#include "app/options/argument.h"
-#include "app/controller/desired_state.h"
-#include "app/server/detach.h"
 #include "app/controller/deploy_job.h"
+#include "app/controller/desired_state.h"
+#include "app/options/argument.h"
+#include "app/server/detach.h"
 #include "app/server/run.h"
 #include "conf/exit_code.h"
 #include "conf/spec_diff.h"

@@ -1,8 +1,8 @@
 /* Answers to clients: gRPC messages and all errors. Plain HTTP: rest/reply.c. */
 #include "base/counter.h"
 #include "edge/exchange/client_timeouts.h"
-#include "edge/rest/rest.h"
 #include "edge/grpc/stream.h"
+#include "edge/rest/rest.h"
 #include "wire/grpc/grpc_details.h"
 
 #include <stdarg.h>

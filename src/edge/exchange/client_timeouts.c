@@ -1,8 +1,8 @@
 #include "edge/exchange/client_timeouts.h"
 
 #include "base/counter.h"
-#include "edge/rest/rest_body.h"
 #include "edge/rest/rest.h"
+#include "edge/rest/rest_body.h"
 
 /* After this time an unsent answer waits for its client: from then on progress is checked. */
 #define FIRST_CHECK AS_SEC

@@ -9,8 +9,8 @@
 #ifndef AS_EDGE_COMPRESS_H
 #define AS_EDGE_COMPRESS_H
 
-#include "base/memory/blob.h"
 #include "base/list.h"
+#include "base/memory/blob.h"
 #include "io/loop/loop.h"
 #include "wire/h2/h2.h"
 #include "wire/http/gzip.h"

@@ -2,13 +2,13 @@
 
 #include "base/counter.h"
 #include "base/memory/slab.h"
-#include "edge/exchange/offload.h"
-#include "edge/exchange/dispatch_query.h"
-#include "edge/rest/rest_body.h"
 #include "edge/conn/access.h"
 #include "edge/exchange/client_timeouts.h"
-#include "edge/rest/rest.h"
+#include "edge/exchange/dispatch_query.h"
+#include "edge/exchange/offload.h"
 #include "edge/grpc/stream.h"
+#include "edge/rest/rest.h"
+#include "edge/rest/rest_body.h"
 
 #define POOL_MAX   1024u
 #define OVER_LIMIT "the metadata is over --max-header-bytes or --max-headers"

@@ -17,8 +17,8 @@
 #define AS_EDGE_EXCHANGE_H
 
 #include "edge/edge_internal.h"
-#include "edge/rest/route.h"
 #include "edge/exchange/compress.h"
+#include "edge/rest/route.h"
 #include "wire/grpc/grpc.h"
 #include "wire/oip/oip.h"
 

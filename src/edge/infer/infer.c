@@ -1,10 +1,10 @@
 #include "edge/infer/infer.h"
 
-#include "edge/infer/reroute.h"
-#include "edge/infer/mirror.h"
 #include "edge/infer/infer_output.h"
-#include "edge/infer/shm_tensors.h"
+#include "edge/infer/mirror.h"
 #include "edge/infer/request_options.h"
+#include "edge/infer/reroute.h"
+#include "edge/infer/shm_tensors.h"
 
 #define WHY_MAX      512
 #define METADATA_MAX 128u /* entries handed to the worker */

@@ -1,10 +1,10 @@
 /* POST …/generate and …/generate_stream: a flat JSON object in; a JSON object or a stream of
  * server-sent events out. */
+#include "edge/exchange/client_timeouts.h"
+#include "edge/grpc/stream.h"
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_json.h"
-#include "edge/exchange/client_timeouts.h"
 #include "edge/rest/rest.h"
-#include "edge/grpc/stream.h"
 
 #define WHY_MAX        512
 #define EVENTS_BLOB    32768u /* events of a turn share blobs of this size */

@@ -1,10 +1,10 @@
 /* The table of gRPC methods, and the small RPCs that need no worker. */
-#include "edge/triton/extension.h"
-#include "edge/infer/infer.h"
-#include "edge/infer/infer_stream.h"
 #include "edge/admin/registrar.h"
 #include "edge/grpc/reflection.h"
 #include "edge/grpc/watch.h"
+#include "edge/infer/infer.h"
+#include "edge/infer/infer_stream.h"
+#include "edge/triton/extension.h"
 
 #define SERVICE "/inference.GRPCInferenceService/"
 

@@ -1,11 +1,11 @@
 /* The plain HTTP routes of each interface. Rows of one path are adjacent; if two patterns match a
  * path, the first one counts. */
 #include "edge/admin/control.h"
-#include "edge/triton/extension_rest.h"
-#include "edge/infer/infer.h"
 #include "edge/admin/registrar.h"
-#include "edge/rest/openapi.h"
+#include "edge/infer/infer.h"
 #include "edge/methods/rest_oip.h"
+#include "edge/rest/openapi.h"
+#include "edge/triton/extension_rest.h"
 
 #define BODY     AS_REST_BODY
 #define CHANGES  AS_REST_CHANGES

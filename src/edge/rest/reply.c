@@ -1,8 +1,8 @@
 /* Answers to plain HTTP requests, compressed if configured. */
 #include "base/counter.h"
-#include "edge/rest/rest_body.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/rest/rest.h"
+#include "edge/rest/rest_body.h"
 
 #define HEADERS_MAX (AS_REST_EXTRA + 5u)
 

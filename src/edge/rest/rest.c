@@ -1,8 +1,8 @@
 #include "edge/rest/rest.h"
 
-#include "edge/rest/rest_body.h"
 #include "edge/conn/access.h"
 #include "edge/rest/landing_page.h"
+#include "edge/rest/rest_body.h"
 
 #define ALLOW_RPC  "POST, OPTIONS"
 #define ALLOW_ANY  "GET, HEAD, POST, OPTIONS"

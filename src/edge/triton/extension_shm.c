@@ -1,7 +1,7 @@
 /* Registers, lists and unregisters regions of shared memory. For their use see
  * edge/infer/shm_tensors.h. */
-#include "edge/triton/extension.h"
 #include "edge/infer/shm_tensors.h"
+#include "edge/triton/extension.h"
 
 #define WHY_MAX 512
 

@@ -1,12 +1,12 @@
 #include "tool/bench/bench.h"
 
 #include "conf/exit_code.h"
+#include "tool/bench/bench_report.h"
 #include "tool/bench/load_driver.h"
+#include "tool/call/query.h"
+#include "tool/call/target.h"
 #include "tool/fault.h"
 #include "tool/tensor/print.h"
-#include "tool/call/query.h"
-#include "tool/bench/bench_report.h"
-#include "tool/call/target.h"
 
 #include <errno.h>
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
-#include "io/socket/connect.h"
 #include "io/loop/tick.h"
+#include "io/socket/connect.h"
 #include "tool/bench/arrival_schedule.h"
 
 #define CHECK_INTERVAL (20 * AS_MS)  /* how often deadlines and signals are checked */

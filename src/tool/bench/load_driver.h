@@ -13,8 +13,8 @@
 #ifndef AS_TOOL_LOAD_DRIVER_H
 #define AS_TOOL_LOAD_DRIVER_H
 
-#include "tool/call/client_connection.h"
 #include "tool/bench/tally.h"
+#include "tool/call/client_connection.h"
 #include "tool/call/model_call.h"
 
 #include <signal.h>

@@ -1,10 +1,10 @@
 #include "tool/call/infer_command.h"
 
 #include "conf/exit_code.h"
-#include "tool/fault.h"
-#include "tool/tensor/print.h"
 #include "tool/call/query.h"
 #include "tool/call/target.h"
+#include "tool/fault.h"
+#include "tool/tensor/print.h"
 
 #include <unistd.h>
 

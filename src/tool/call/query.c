@@ -1,9 +1,9 @@
 #include "tool/call/query.h"
 
 #include "tool/call/encode.h"
-#include "tool/tensor/sample_input.h"
 #include "tool/tensor/number.h"
 #include "tool/tensor/print.h"
+#include "tool/tensor/sample_input.h"
 #include "wire/name_check.h"
 #include "wire/oip/oip_json_flat.h"
 #include "wire/oip/oip_json_model.h"

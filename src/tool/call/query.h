@@ -9,8 +9,8 @@
 #define AS_TOOL_QUERY_H
 
 #include "conf/option.h"
-#include "tool/tensor/input.h"
 #include "tool/call/unary.h"
+#include "tool/tensor/input.h"
 #include "wire/oip/oip.h"
 
 struct as_query {

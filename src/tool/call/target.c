@@ -2,8 +2,8 @@
 
 #include "conf/exit_code.h"
 #include "ctl/state/runtime_dir.h"
-#include "io/socket/connect.h"
 #include "io/process/server_processes.h"
+#include "io/socket/connect.h"
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 

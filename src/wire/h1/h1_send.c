@@ -1,7 +1,7 @@
 /* Answers of HTTP/1.1: heads as text; bodies with a length, in chunks, or until the close. */
 #include "base/err.h"
-#include "wire/http/http_field.h"
 #include "wire/h1/h1_internal.h"
+#include "wire/http/http_field.h"
 
 #include <string.h>
 

@@ -14,8 +14,8 @@
  * client sees no difference.
  */
 #include "base/err.h"
-#include "wire/http/http_field.h"
 #include "wire/h2/h2_internal.h"
+#include "wire/http/http_field.h"
 
 #include <endian.h>
 

@@ -10,9 +10,9 @@
 #ifndef AS_WIRE_JSON_H
 #define AS_WIRE_JSON_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/memory/arena.h"
 #include "base/tensor.h"
 
 #define AS_JSON_PADDING 64u  /* bytes after a text that must be readable, whatever their value */

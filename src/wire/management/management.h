@@ -12,8 +12,8 @@
 #ifndef AS_WIRE_MANAGEMENT_H
 #define AS_WIRE_MANAGEMENT_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 #include "base/tensor.h"
 #include "wire/json/json.h"
 

@@ -10,9 +10,9 @@
 #ifndef AS_WIRE_OIP_H
 #define AS_WIRE_OIP_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/memory/arena.h"
 #include "base/tensor.h"
 #include "wire/frame/frame.h"
 

@@ -1,6 +1,6 @@
 /* The client's side of the OIP service: writes requests, parses metadata and stream responses. */
-#include "wire/oip/oip.h"
 #include "wire/name_check.h"
+#include "wire/oip/oip.h"
 #include "wire/oip/oip_parse.h"
 #include "wire/protobuf/pb.h"
 

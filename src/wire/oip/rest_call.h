@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "wire/http/http_client.h"
-#include "wire/json/json.h"
 #include "wire/http/sse.h"
+#include "wire/json/json.h"
 
 /* Header fields that a request has at most; the caller may append its own. */
 #define AS_REST_CALL_FIELDS 7u

@@ -6,8 +6,8 @@
 #ifndef AS_WIRE_PB_PACK_H
 #define AS_WIRE_PB_PACK_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -10,8 +10,8 @@
 #ifndef AS_WIRE_CLASSIFY_H
 #define AS_WIRE_CLASSIFY_H
 
-#include "base/memory/arena.h"
 #include "base/err.h"
+#include "base/memory/arena.h"
 #include "base/tensor.h"
 
 #define AS_CLASSIFY_MAX (1u << 20) /* elements of a result */

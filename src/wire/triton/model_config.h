@@ -8,8 +8,8 @@
 #ifndef AS_WIRE_MODEL_CONFIG_H
 #define AS_WIRE_MODEL_CONFIG_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 #include "base/tensor.h"
 
 struct as_model_config {

@@ -7,8 +7,8 @@
 #ifndef AS_WIRE_MODEL_STATS_H
 #define AS_WIRE_MODEL_STATS_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 
 /* The handler's calls with batches of one size, and the sums of their durations. */
 struct as_model_batches {

@@ -8,8 +8,8 @@
 #ifndef AS_WIRE_REPOSITORY_H
 #define AS_WIRE_REPOSITORY_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 
 /* Parses a RepositoryIndexRequest. 0, AS_EPROTO (malformed, or not UTF-8), AS_ENOMEM. */
 int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready);

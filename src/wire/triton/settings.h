@@ -7,8 +7,8 @@
 #ifndef AS_WIRE_SETTINGS_H
 #define AS_WIRE_SETTINGS_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 
 enum as_setting_type { AS_SETTING_NONE, AS_SETTING_BOOL, AS_SETTING_NUMBER, AS_SETTING_TEXT };
 

@@ -8,8 +8,8 @@
 #ifndef AS_WIRE_SHM_REGION_H
 #define AS_WIRE_SHM_REGION_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 
 struct as_shm_region {
     struct as_str name;

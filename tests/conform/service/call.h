@@ -7,8 +7,8 @@
 #ifndef AS_TESTS_CONFORM_CALL_H
 #define AS_TESTS_CONFORM_CALL_H
 
-#include "base/memory/arena.h"
 #include "base/buf.h"
+#include "base/memory/arena.h"
 #include "wire/grpc/grpc.h"
 #include "wire/h2/h2.h"
 

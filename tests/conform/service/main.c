@@ -5,8 +5,8 @@
  */
 #include "call.h"
 
-#include "io/socket/listen.h"
 #include "io/loop/sock.h"
+#include "io/socket/listen.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /* Specification of arena, blob, buf and outq: who owns which bytes, and for how long. */
+#include "base/buf.h"
 #include "base/memory/arena.h"
 #include "base/memory/blob.h"
-#include "base/buf.h"
 #include "base/memory/outq.h"
 #include "base/rand.h"
 

@@ -1,8 +1,8 @@
 /* Specification of base/memory/slab: blocks do not overlap, an empty run is freed, and any thread
  * may free a block of another one. */
 #include "base/memory/pages.h"
-#include "base/rand.h"
 #include "base/memory/slab.h"
+#include "base/rand.h"
 
 #include "unit.h"
 

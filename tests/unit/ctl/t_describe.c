@@ -2,8 +2,8 @@
 #include "ctl/worker/describe.h"
 
 #include "conf/exit_code.h"
-#include "ctl/worker/banner.h"
 #include "ctl/supervise/supervisor.h"
+#include "ctl/worker/banner.h"
 #include "unit.h"
 
 #include <fcntl.h>

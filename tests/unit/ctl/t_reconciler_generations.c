@@ -1,6 +1,6 @@
 /* Specification of ctl/reconcile/reconciler: deployments that change while they are served. */
-#include "reconciler_world.h"
 #include "ctl/message/spawn.h"
+#include "reconciler_world.h"
 
 #include <signal.h>
 

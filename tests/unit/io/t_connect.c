@@ -2,8 +2,8 @@
  * timer. */
 #include "io/socket/connect.h"
 
-#include "io/socket/listen.h"
 #include "io/loop/tick.h"
+#include "io/socket/listen.h"
 #include "unit.h"
 
 #include <fcntl.h>

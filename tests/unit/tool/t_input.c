@@ -2,9 +2,9 @@
  * tool/call/target: options become tensors and addresses, or an error with a reason. */
 #include "tool/tensor/input.h"
 
-#include "tool/tensor/sample_input.h"
-#include "tool/tensor/npy.h"
 #include "tool/call/target.h"
+#include "tool/tensor/npy.h"
+#include "tool/tensor/sample_input.h"
 #include "unit.h"
 
 #include <unistd.h>

@@ -3,8 +3,8 @@
 #include "wire/grpc/grpc_health.h"
 
 #include "unit.h"
-#include "wire/protobuf/pb.h"
 #include "wire/grpc/grpc_reflection.h"
+#include "wire/protobuf/pb.h"
 
 /* --- health --- */
 
