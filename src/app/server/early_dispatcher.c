@@ -95,12 +95,6 @@ void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_op
     close(pair[1]);
 }
 
-void as_early_dispatcher_yield(struct as_early_dispatcher *e)
-{
-    if (e->control >= 0)
-        (void)as_ctl_send(e->control, &(struct as_ctl_message){.type = AS_CTL_YIELD, .number = 1});
-}
-
 /* Kills by the pidfd: the process may have been reaped with orphans, and its pid be in use again.
  */
 void as_early_dispatcher_fini(struct as_early_dispatcher *e)
@@ -112,4 +106,13 @@ void as_early_dispatcher_fini(struct as_early_dispatcher *e)
     close_fd(&e->pidfd);
     close_fd(&e->control);
     as_early_dispatcher_init(e);
+}
+
+/* One that does not hear of it would go on accepting connections, and answer 503: it is killed. */
+void as_early_dispatcher_yield(struct as_early_dispatcher *e)
+{
+    const struct as_ctl_message yield = {.type = AS_CTL_YIELD, .number = 1};
+
+    if (e->control >= 0 && as_ctl_send(e->control, &yield) < 0)
+        as_early_dispatcher_fini(e);
 }

@@ -20,7 +20,8 @@ void as_early_dispatcher_init(struct as_early_dispatcher *e);
 /* Starts it with the server's `listeners`, which stay the caller's. A failure is not reported. */
 void as_early_dispatcher_start(struct as_early_dispatcher *e, const struct as_option_set *opts,
                                const struct as_handover *listeners);
-/* Call it before the server's dispatcher starts: this one drains and ends. */
+/* Call it before the server's dispatcher starts: this one drains and ends;
+ * one that cannot be told is killed. */
 void as_early_dispatcher_yield(struct as_early_dispatcher *e);
 /* Kills the process if it still runs. */
 void as_early_dispatcher_fini(struct as_early_dispatcher *e);

@@ -2,8 +2,9 @@
  *
  * While a request waits for its answer, the socket is still read, one read's worth into
  * `pipelined`, so that the client's close is noticed. Once something is stored there, the socket is
- * only watched for a close. If there is no memory for pipelined bytes, the connection closes after
- * the current answer; the client then knows that nothing else was read (RFC 9112, 9.3.2).
+ * only watched for a close; the close of a client that has filled the kernel's receive buffer is
+ * seen after the current answer. If there is no memory for pipelined bytes, the connection closes
+ * after the current answer; the client then knows that nothing else was read (RFC 9112, 9.3.2).
  *
  * A client that shuts down its side while a handler works on its request counts as gone, as with
  * HTTP/2. If a part of the answer is already being sent, it gets the whole answer first.
