@@ -73,15 +73,15 @@ static void on_answer(struct as_call *c)
     AS_ASSERT(r->open && !r->answered && !r->gone);
     r->answered = true;
     if (!c->err) {
-        for (uint32_t i = 0; i < c->result.n_tensors; i++) {
-            const struct as_tensor *t = &c->result.tensors[i];
+        for (uint32_t i = 0; i < c->result.msg.n_tensors; i++) {
+            const struct as_tensor *t = &c->result.msg.tensors[i];
 
             for (size_t k = 0; k < t->nbytes; k++)
                 sum = (uint8_t)(sum + t->data[k]);
         }
     }
-    as_blob_unref(c->result_blob);
-    c->result_blob = NULL;
+    as_blob_unref(c->result.blob);
+    c->result.blob = NULL;
 }
 
 /* Exactly once, and after it the memory is ours: the arena goes, as the exchange's does. */
@@ -101,8 +101,8 @@ static void on_part(struct as_call *c, struct as_part *p)
     volatile uint8_t sum = 0;
 
     AS_ASSERT(r->open && !r->answered && !r->gone);
-    for (uint32_t i = 0; i < p->msg.n_tensors; i++) {
-        const struct as_tensor *t = &p->msg.tensors[i];
+    for (uint32_t i = 0; i < p->payload.msg.n_tensors; i++) {
+        const struct as_tensor *t = &p->payload.msg.tensors[i];
 
         for (size_t k = 0; k < t->nbytes; k++)
             sum = (uint8_t)(sum + t->data[k]);
@@ -133,8 +133,8 @@ static void say_more(struct world *w, struct script *s)
         return;
     }
     r->input_held = true;
-    r->input.msg = r->call.msg;
-    r->input.blob = r->call.blob;
+    r->input.payload.msg = r->call.payload.msg;
+    r->input.payload.blob = r->call.payload.blob;
     r->input.on_release = on_input_release;
     as_fleet_client_input(&w->client, &r->call, &r->input);
 }
@@ -170,7 +170,7 @@ static void submit(struct world *w, struct script *s)
                                 .shape = big_shape,
                                 .data = w->big->data,
                                 .nbytes = 300000};
-        r->call.blob = w->big;
+        r->call.payload.blob = w->big;
     }
     as_request_init(&r->call.core);
     r->call.core.priority = how % 3;
@@ -180,11 +180,11 @@ static void submit(struct world *w, struct script *s)
     r->call.core.model = as_registry_at(w->client.registry, 0)->index;
     batching = &as_registry_at(w->client.registry, 0)->batching;
     if (batching->max_size) { /* as the edge: one item, or as many as there may be */
-        r->call.batching = batching->ragged ? AS_CALL_RAGGED : AS_CALL_SAME_SHAPE;
+        r->call.payload.batching = batching->ragged ? AS_PAYLOAD_RAGGED : AS_PAYLOAD_SAME_SHAPE;
         r->call.core.items = how & 32 ? batching->max_size : 1;
     }
     r->call.deployment = as_registry_at(w->client.registry, 0)->deployment;
-    r->call.msg = (struct as_msg){.tensors = t, .n_tensors = 1, .id = AS_STR("id")};
+    r->call.payload.msg = (struct as_msg){.tensors = t, .n_tensors = 1, .id = AS_STR("id")};
     r->call.arena = &r->arena;
     r->call.on_answer = on_answer;
     r->call.on_release = on_release;

@@ -61,7 +61,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
     };
 
     /* The seed of routing, and of the hashes of requests that may share a batch
-     * (link/fleet/call.h). A client that could predict the hashes would only cost time, since
+     * (link/fleet/payload.h). A client that could predict the hashes would only cost time, since
      * requests with equal hashes are compared. */
     if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
         c.seed = (uint64_t)getpid();

@@ -44,7 +44,7 @@ static bool grow_metadata(struct metadata *md, uint32_t cap)
 /* Adds an entry with room for a value of `value` bytes. NULL: the request was failed. */
 static inline struct as_meta *add_metadata(struct metadata *md, struct as_str key, size_t value)
 {
-    struct as_msg *msg = &md->x->call.msg;
+    struct as_msg *msg = &md->x->call.payload.msg;
     struct as_meta *m;
     char *p;
 
@@ -124,7 +124,7 @@ static bool copy_metadata(struct as_exchange *x)
     const struct as_http_head *head = x->head;
     struct metadata md = {.x = x};
 
-    x->call.msg.n_meta = 0;
+    x->call.payload.msg.n_meta = 0;
     if (!head->n_rest)
         return true;
     if (!grow_metadata(&md, AS_MIN(head->n_rest, METADATA_MAX)))
@@ -145,7 +145,7 @@ static bool copy_metadata(struct as_exchange *x)
             return false;
         memcpy((char *)(uintptr_t)m->value.p, h->value.p, h->value.n);
     }
-    x->call.msg.meta = md.meta;
+    x->call.payload.msg.meta = md.meta;
     return true;
 }
 
@@ -174,7 +174,7 @@ static bool count_items(struct as_exchange *x)
         as_exchange_fail(x, AS_EINVALID, "%s", why);
         return false;
     }
-    c->batching = x->model->batching.ragged ? AS_CALL_RAGGED : AS_CALL_SAME_SHAPE;
+    c->payload.batching = x->model->batching.ragged ? AS_PAYLOAD_RAGGED : AS_PAYLOAD_SAME_SHAPE;
     return true;
 }
 
@@ -231,9 +231,9 @@ static void submit_call(struct as_exchange *x)
     struct as_exchange *copies = NULL;
     struct as_call *c = &x->call;
 
-    c->msg.tensors = x->infer.inputs;
-    c->msg.n_tensors = x->infer.n_inputs;
-    c->blob = inputs_blob(x);
+    c->payload.msg.tensors = x->infer.inputs;
+    c->payload.msg.n_tensors = x->infer.n_inputs;
+    c->payload.blob = inputs_blob(x);
     c->payer = x->answers;
     c->err = 0;
     x->state = AS_EXCHANGE_WAITING;
@@ -264,7 +264,7 @@ static bool set_call_model(struct as_exchange *x)
     c->streams_inputs = x->model->streams_inputs;
     as_request_init(&c->core);
     c->core.model = x->model->index;
-    c->batching = AS_CALL_UNBATCHED;
+    c->payload.batching = AS_PAYLOAD_UNBATCHED;
     if (x->model->batching.max_size && !count_items(x))
         return false;
     c->core.idempotent = x->model->idempotent;
@@ -296,15 +296,15 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
                          AS_STR_FMT(x->model->name));
         return;
     }
-    c->msg.id = x->infer.id;
-    c->msg.params = x->infer.params;
-    c->msg.n_params = x->infer.n_params;
-    c->tensor_params = x->infer.tensor_params;
+    c->payload.msg.id = x->infer.id;
+    c->payload.msg.params = x->infer.params;
+    c->payload.msg.n_params = x->infer.n_params;
+    c->payload.tensor_params = x->infer.tensor_params;
     c->is_fallback = false;
     if (!set_call_model(x))
         return;
     c->core.deadline = x->deadline;
-    if (c->msg.n_params && !as_request_options_apply(x))
+    if (c->payload.msg.n_params && !as_request_options_apply(x))
         return;
     c->on_answer = on_answer;
     c->on_release = on_release;
@@ -335,13 +335,13 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
     }
     if (as_shm_tensors_any(x) && !as_shm_tensors_fetch_now(x))
         return false;
-    x->call.msg = (struct as_msg){.id = x->infer.id,
-                                  .tensors = x->infer.inputs,
-                                  .n_tensors = x->infer.n_inputs,
-                                  .params = x->infer.params,
-                                  .n_params = x->infer.n_params};
-    x->call.tensor_params = x->infer.tensor_params;
-    x->call.blob = inputs_blob(x);
+    x->call.payload.msg = (struct as_msg){.id = x->infer.id,
+                                          .tensors = x->infer.inputs,
+                                          .n_tensors = x->infer.n_inputs,
+                                          .params = x->infer.params,
+                                          .n_params = x->infer.n_params};
+    x->call.payload.tensor_params = x->infer.tensor_params;
+    x->call.payload.blob = inputs_blob(x);
     x->call.on_release = released;
     x->cancelled = true; /* it is no call, so it must not be cancelled as one */
     x->in_fleet = true;
@@ -385,11 +385,12 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     return true;
 }
 
-/* Makes a response of a worker's message; own: parameters of its outputs. False: the request was
- * failed. */
-static bool fill_response(struct as_exchange *x, const struct as_msg *res,
-                          const struct as_tensor_params *own, struct as_oip_response *r)
+/* Makes a response of a worker's message. False: the request was failed. */
+static bool fill_response(struct as_exchange *x, const struct as_payload *from,
+                          struct as_oip_response *r)
 {
+    const struct as_tensor_params *own = &from->tensor_params;
+    const struct as_msg *res = &from->msg;
     char why[WHY_MAX];
 
     *r = (struct as_oip_response){.model = x->model->name,
@@ -411,7 +412,7 @@ static void send_result(struct as_exchange *x)
 {
     struct as_oip_response r;
 
-    if (fill_response(x, &x->call.result, &x->call.result_tensor_params, &r))
+    if (fill_response(x, &x->call.result, &r))
         x->send_response(x, &r);
 }
 
@@ -437,13 +438,13 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_exchange_cancel(x);
         return;
     }
-    if (!fill_response(x, &p->msg, &p->tensor_params, &r)) {
+    if (!fill_response(x, &p->payload, &r)) {
         as_exchange_cancel(x); /* no more responses are needed */
         return;
     }
     x->uncredited.messages++;
     x->uncredited.bytes += (int64_t)p->cost;
-    if (x->parts->part(x, &r, p->blob))
+    if (x->parts->part(x, &r, p->payload.blob))
         as_infer_credit(x);
 }
 
@@ -530,10 +531,10 @@ static void on_answer(struct as_call *c)
     else if (x->conn)
         send_result(x);
     if (x->answer)
-        as_blob_unref(c->result_blob);
+        as_blob_unref(c->result.blob);
     else
-        x->answer = c->result_blob;
-    c->result_blob = NULL;
+        x->answer = c->result.blob;
+    c->result.blob = NULL;
 }
 
 /* Submits a released call to the next deployment, with the same deadline and priority. If the

@@ -257,7 +257,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 {
     struct item *it = x->item;
 
-    send_response(it, r, x->call.result_blob, true);
+    send_response(it, r, x->call.result.blob, true);
     x->state = AS_EXCHANGE_ANSWERED;
     finish_item(it);
 }

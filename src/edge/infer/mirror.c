@@ -102,29 +102,31 @@ static uint64_t tensors_size(const struct as_msg *m)
 /* Copies the message of a call; tensors in its blob are shared. False: no memory. */
 static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64_t size)
 {
-    struct as_msg *msg = &m->call.msg;
+    struct as_msg *msg = &m->call.payload.msg;
     uint8_t *to = NULL;
 
-    *msg = of->msg;
-    m->call.tensor_params = of->tensor_params;
-    m->call.blob = of->blob ? as_blob_ref(of->blob) : size > AS_COPY_MAX ? as_blob_new(size) : NULL;
-    m->blob = m->call.blob; /* the exchange owns it */
-    if (!of->blob && size > 0) {
+    *msg = of->payload.msg;
+    m->call.payload.tensor_params = of->payload.tensor_params;
+    m->call.payload.blob = of->payload.blob     ? as_blob_ref(of->payload.blob)
+                           : size > AS_COPY_MAX ? as_blob_new(size)
+                                                : NULL;
+    m->blob = m->call.payload.blob; /* the exchange owns it */
+    if (!of->payload.blob && size > 0) {
         to = m->blob ? m->blob->data : as_arena_alloc(&m->arena, size, AS_BLOB_ALIGN);
         if (!to || (size > AS_COPY_MAX && !m->blob))
             return false;
     }
     return copy_str(&m->arena, &msg->id) && copy_params(&m->arena, msg) &&
-           copy_tensor_params(&m->arena, &m->call.tensor_params) && copy_meta(&m->arena, msg) &&
-           copy_tensors(&m->arena, msg, to);
+           copy_tensor_params(&m->arena, &m->call.payload.tensor_params) &&
+           copy_meta(&m->arena, msg) && copy_tensors(&m->arena, msg, to);
 }
 
 /* --- the call of a copy: its answers are discarded --- */
 
 static void on_answer(struct as_call *c)
 {
-    as_blob_unref(c->result_blob);
-    c->result_blob = NULL;
+    as_blob_unref(c->result.blob);
+    c->result.blob = NULL;
 }
 
 static void on_part(struct as_call *c, struct as_part *p)
@@ -156,9 +158,9 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     c->core.idempotent = model->idempotent;
     c->core.deadline = x->call.core.deadline;
     c->core.is_mirror = true;
-    c->batching = !model->batching.max_size ? AS_CALL_UNBATCHED
-                  : model->batching.ragged  ? AS_CALL_RAGGED
-                                            : AS_CALL_SAME_SHAPE;
+    c->payload.batching = !model->batching.max_size ? AS_PAYLOAD_UNBATCHED
+                          : model->batching.ragged  ? AS_PAYLOAD_RAGGED
+                                                    : AS_PAYLOAD_SAME_SHAPE;
     c->deployment = model->deployment;
     c->payer = m->answers;
     c->is_fallback = false;
@@ -170,15 +172,18 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     m->parts = c->on_part ? &parts : NULL; /* so that dispatch_arena is reset */
     m->registry = as_registry_ref(x->registry);
     m->model = model;
-    if (as_model_check_inputs(model, x->call.msg.tensors, x->call.msg.n_tensors, why, sizeof(why)))
+    if (as_model_check_inputs(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors,
+                              why, sizeof(why)))
         return false;
-    return !c->batching || !as_model_items(model, x->call.msg.tensors, x->call.msg.n_tensors, why,
-                                           sizeof(why), &c->core.items);
+    return !c->payload.batching ||
+           !as_model_items(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors, why,
+                           sizeof(why), &c->core.items);
 }
 
 static struct as_exchange *copy_exchange(struct as_exchange *x, const struct as_model *model)
 {
-    uint64_t size = x->call.blob ? x->call.blob->n : tensors_size(&x->call.msg);
+    uint64_t size =
+        x->call.payload.blob ? x->call.payload.blob->n : tensors_size(&x->call.payload.msg);
     struct as_exchange *m = NULL;
 
     if (as_account_try_charge(x->requests, size)) {

@@ -96,7 +96,7 @@ bool as_request_options_apply(struct as_exchange *x)
         if (kind == PLAIN)
             left[n++] = all[i];
     }
-    x->call.msg.params = left;
-    x->call.msg.n_params = n;
+    x->call.payload.msg.params = left;
+    x->call.payload.msg.n_params = n;
     return true;
 }

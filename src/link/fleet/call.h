@@ -2,40 +2,34 @@
  *
  * The edge embeds a call, fills its first part and submits it on its own loop (the home loop). The
  * fleet calls on_answer at most once and then on_release exactly once, both on the home loop.
- * Between submit and on_release every field belongs to the fleet, and the memory that `msg` and
- * `blob` refer to must stay.
+ * Between submit and on_release every field belongs to the fleet, and the memory that `payload`
+ * refers to must stay.
  */
 #ifndef AS_LINK_CALL_H
 #define AS_LINK_CALL_H
 
 #include "base/memory/budget.h"
-#include "core/protect/blame.h"
 #include "core/queue/request.h"
 #include "io/loop/mbox.h"
-#include "wire/frame/frame.h"
+#include "link/fleet/payload.h"
 
 struct as_fleet_client;
 struct as_link;
 struct as_simple_conn;
 struct as_call;
 
-/* One message of a streamed answer. `msg` and its bytes are valid during on_part; a receiver that
- * needs large bytes for longer takes a reference to `blob`. */
+/* One message of a streamed answer. The payload and its bytes are valid during on_part; a receiver
+ * that needs large bytes for longer takes a reference to its blob. */
 struct as_part {
-    struct as_msg msg;
-    struct as_tensor_params tensor_params; /* of the outputs */
-    struct as_blob *blob;                  /* holds a large body; NULL: the message is small */
+    struct as_payload payload;
     uint64_t cost;    /* bytes to return with as_fleet_client_credit, together with one message */
-    uint64_t dropped; /* not 0: there was no memory for its body of so many bytes, `msg` is empty,
-                       * and it is the last part */
+    uint64_t dropped; /* not 0: there was no memory for its body of so many bytes, the payload is
+                       * empty, and it is the last part */
     /* used by the fleet only */
     struct as_call *call;
     struct as_letter letter;
     struct as_arena arena;
 };
-
-/* Whether the model takes batches, and which requests may share one. */
-enum as_call_batching { AS_CALL_UNBATCHED, AS_CALL_SAME_SHAPE, AS_CALL_RAGGED };
 
 struct as_call {
     /* --- set by the submitter --- */
@@ -43,13 +37,10 @@ struct as_call {
     /* model, priority, idempotent and deadline; for a model with batching also items
      * (as_model_items) */
     struct as_request core;
-    enum as_call_batching batching;
-    uint32_t deployment;    /* number from the registry */
-    bool is_fallback;       /* sent here because deployment fallback_from refused it … */
-    uint32_t fallback_from; /* … which counts it as a fallback */
-    struct as_msg msg;      /* id, inputs, parameters, metadata */
-    struct as_tensor_params tensor_params; /* of the inputs */
-    struct as_blob *blob; /* holds the bytes of large inputs; NULL: the bytes are copied */
+    uint32_t deployment;       /* number from the registry */
+    bool is_fallback;          /* sent here because deployment fallback_from refused it … */
+    uint32_t fallback_from;    /* … which counts it as a fallback */
+    struct as_payload payload; /* the inputs; small ones are copied when they are sent */
     /* Holds the decoded answer; the fleet writes to it until on_answer. A call with on_part needs
      * an arena of its own: its parts are delivered while the fleet still writes. */
     struct as_arena *arena;
@@ -61,7 +52,7 @@ struct as_call {
      * and on_answer reports the end (without a result) or the error. NULL: one answer. Called on
      * the home loop, before on_answer, and not after a cancel. */
     void (*on_part)(struct as_call *c, struct as_part *p);
-    bool streams_inputs; /* `msg` is the first of several inputs (as_fleet_client_input); needs
+    bool streams_inputs; /* `payload` is the first of several inputs (as_fleet_client_input); needs
                           * on_part */
 
     /* --- the outcome, valid in on_answer --- */
@@ -71,11 +62,9 @@ struct as_call {
     as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
     uint64_t dropped;  /* with AS_EUNTAKEN: size of the answer that there was no memory for */
     struct as_str message; /* error text; may be empty; valid during on_answer */
-    struct as_msg result;  /* valid during on_answer; the bytes of large outputs as long as
-                            * result_blob. Not aligned if they come from a simple worker */
-    struct as_tensor_params result_tensor_params; /* of the outputs; valid as long as `result` */
-    struct as_blob
-        *result_blob; /* on_answer takes over this reference; NULL: the answer is small */
+    /* The outputs, valid during on_answer; the bytes of large ones as long as its blob, whose
+     * reference on_answer takes over. Not aligned if they come from a simple worker. */
+    struct as_payload result;
 
     /* --- used by the fleet only --- */
 
@@ -106,34 +95,5 @@ struct as_call {
 };
 
 void as_part_free(struct as_part *p); /* p may be NULL */
-
-/* Hash of everything that requests of one model must have in common to share a batch: names,
- * datatypes and shapes of the inputs (without the first dimension; ragged: without any), and the
- * request's parameters. Clients must not know the seed. */
-uint64_t as_call_batch_key(const struct as_msg *msg, bool ragged, uint64_t seed);
-/* The size of the message's tensors in bytes. */
-uint64_t as_call_size(const struct as_msg *msg);
-/* A cheap hash of what a handler sees: of each large tensor it reads only some bytes, at places
- * that depend on the seed. Equal messages have equal hashes; others nearly always differ. */
-uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed);
-
-/* The state of a fingerprint that is computed in several steps. */
-struct as_call_hasher {
-    uint32_t tensor; /* index of the tensor that is being read … */
-    size_t at;       /* … and how many of its bytes have been read */
-    uint8_t state[640];
-};
-/* One step of the hash of all that a handler sees: names, datatypes, shapes, bytes and parameters,
- * without the id and the metadata. Reads at most *bytes bytes of tensors and subtracts what it read
- * from *bytes. first: starts anew; else continues with the same message. True: *ret_p is complete.
- */
-bool as_call_fingerprint(struct as_call_hasher *h, const struct as_msg *msg, uint64_t seed,
-                         bool first, uint64_t *bytes, struct as_fingerprint *ret_p);
-/* Whether everything that as_call_batch_key hashes is equal. */
-bool as_call_can_batch(const struct as_msg *a, const struct as_msg *b, bool ragged);
-/* The same for parameters of single inputs: their hash (p->n is at least 1), and whether they are
- * equal. */
-struct as_fingerprint as_call_params_hash(const struct as_tensor_params *p, uint64_t seed);
-bool as_call_params_equal(const struct as_tensor_params *a, const struct as_tensor_params *b);
 
 #endif

@@ -23,7 +23,7 @@ static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
     if (!c->cancel_posted)
         c->on_answer(c);
     else
-        as_blob_unref(c->result_blob);
+        as_blob_unref(c->result.blob);
 }
 
 /* The call may be freed only when none of its letters is in a mailbox. */
@@ -139,8 +139,7 @@ static bool op_alike(const struct as_request *a, const struct as_request *b)
     const struct as_call *x = call_of((struct as_request *)(uintptr_t)a);
     const struct as_call *y = call_of((struct as_request *)(uintptr_t)b);
 
-    return as_call_can_batch(&x->msg, &y->msg, x->batching == AS_CALL_RAGGED) &&
-           as_call_params_equal(&x->tensor_params, &y->tensor_params);
+    return as_payload_can_batch(&x->payload, &y->payload);
 }
 
 static void op_send(void *ctx AS_UNUSED, struct as_replica *r, struct as_request *q)
@@ -170,7 +169,7 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     struct as_fleet_deployment *d = ctx;
     struct as_call *c = call_of(q);
 
-    if (c->result_blob) { /* the deadline passed while the answer was being received */
+    if (c->result.blob) { /* the deadline passed while the answer was being received */
         struct as_upstream *u = as_upstream_of(q->replica);
 
         u->ops->discard_answer(u, c);

@@ -185,7 +185,7 @@ struct as_fleet_client {
     struct as_loop *loop;
     bool local; /* it is on the dispatch loop: nothing goes by mailbox */
     struct as_mbox box;
-    uint64_t kind_seed;           /* of as_call_batch_key */
+    uint64_t kind_seed;           /* of as_payload_batch_key */
     struct as_registry *registry; /* this loop's snapshot; ref it to keep pointers into it */
     bool models_pending; /* one of our deployments has not registered its models yet: a model that
                           * `registry` does not know may be one of them */
@@ -211,7 +211,7 @@ void as_fleet_client_cancel(struct as_fleet_client *c, struct as_call *call);
  * Any time between submit and on_release. */
 void as_fleet_client_credit(struct as_fleet_client *c, struct as_call *call, uint32_t messages,
                             uint64_t bytes);
-/* For calls with streams_inputs: sends one more message, `input->msg` and `input->blob`, which the
+/* For calls with streams_inputs: sends one more message, `input->payload`, which the
  * fleet owns until input->on_release (which may be called before this returns). One at a time. An
  * input that comes too late is released without being sent. */
 void as_fleet_client_input(struct as_fleet_client *c, struct as_call *call, struct as_call *input);

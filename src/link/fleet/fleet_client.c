@@ -104,17 +104,13 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     call->started = false;
     call->executing_since = 0;
     call->letters_out = 0;
-    call->result_blob = NULL;
+    call->result.blob = NULL;
     AS_ASSERT(call->on_part || !call->streams_inputs);
     call->retry_after = 0;
     if (call->on_part)
         as_call_init_parts(call);
-    if (call->batching) {
-        call->core.kind =
-            as_call_batch_key(&call->msg, call->batching == AS_CALL_RAGGED, c->kind_seed);
-        if (call->tensor_params.n)
-            call->core.kind ^= as_call_params_hash(&call->tensor_params, c->kind_seed).lo;
-    }
+    if (call->payload.batching)
+        call->core.kind = as_payload_batch_key(&call->payload, c->kind_seed);
     if (c->local) {
         submit_call(c->fleet, call);
         return;

@@ -10,7 +10,7 @@ void as_part_free(struct as_part *p)
 {
     if (!p)
         return;
-    as_blob_unref(p->blob);
+    as_blob_unref(p->payload.blob);
     as_arena_fini(&p->arena);
     free(p);
 }

@@ -19,33 +19,27 @@ static void on_work(struct as_task *t)
 
 /* --- fingerprints: large bodies are hashed in portions, one per turn --- */
 
+static const struct as_payload *payload_of(const struct as_request *q)
+{
+    return &AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core)->payload;
+}
+
 uint64_t as_fleet_hash_sample(void *ctx, const struct as_request *q, uint64_t *ret_sample)
 {
     const struct as_fleet_deployment *d = ctx;
-    const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
 
     if (ret_sample)
-        *ret_sample = as_call_sample(&c->msg, d->fleet->conf.seed);
-    if (ret_sample && c->tensor_params.n)
-        *ret_sample ^= as_call_params_hash(&c->tensor_params, d->fleet->conf.seed).lo;
-    return as_call_size(&c->msg);
+        *ret_sample = as_payload_sample(payload_of(q), d->fleet->conf.seed);
+    return as_payload_size(payload_of(q));
 }
 
 bool as_fleet_fingerprint(void *ctx, const struct as_request *q, bool first, uint64_t *bytes,
                           struct as_fingerprint *ret_p)
 {
     struct as_fleet_deployment *d = ctx;
-    const struct as_call *c = AS_CONTAINER((struct as_request *)(uintptr_t)q, struct as_call, core);
 
-    if (!as_call_fingerprint(&d->hash, &c->msg, d->fleet->conf.seed, first, bytes, ret_p))
-        return false;
-    if (c->tensor_params.n) {
-        struct as_fingerprint own = as_call_params_hash(&c->tensor_params, d->fleet->conf.seed);
-
-        ret_p->hi ^= own.hi;
-        ret_p->lo ^= own.lo;
-    }
-    return true;
+    return as_payload_fingerprint(&d->hash, payload_of(q), d->fleet->conf.seed, first, bytes,
+                                  ret_p);
 }
 
 void as_fleet_schedule_work(void *ctx)

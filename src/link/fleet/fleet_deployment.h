@@ -66,7 +66,7 @@ struct as_fleet_deployment {
     uint64_t n_gone;       /* models that were removed so far */
     struct as_timer timer; /* the next deadline */
     struct as_task work;   /* runs as_deployment_work in the next turn */
-    struct as_call_hasher hash;
+    struct as_payload_hasher hash;
     atomic_bool down;
     atomic_bool expected;   /* one of our processes serves it, or will */
     atomic_bool registered; /* its models are known */

@@ -386,8 +386,9 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->dropped = 0;
     fixed.more = c->on_part && c->streams_inputs;
     if (l->tensor_params)
-        fixed.tensor_params = c->tensor_params;
-    err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->msg, c->blob);
+        fixed.tensor_params = c->payload.tensor_params;
+    err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload.msg,
+                           c->payload.blob);
     AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
     if (c->on_part)
         as_link_start_stream(l, c);

@@ -44,13 +44,13 @@ static const char *deliver_now(struct as_link *l, struct as_call *c, const struc
 {
     struct as_part p = {.call = c};
     struct as_frame_msg m;
-    const char *why = as_link_decode(f, &l->scratch, &m, &p.msg);
+    const char *why = as_link_decode(f, &l->scratch, &m, &p.payload.msg);
 
     if (why) {
         as_arena_reset(&l->scratch);
         return why;
     }
-    p.tensor_params = m.tensor_params;
+    p.payload.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
     as_frame_window_consume(&c->part_credit, p.cost);
     c->on_part(c, &p);
@@ -65,8 +65,8 @@ void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
     c->part = NULL; /* as_link_discard_answer would free it */
     as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
-    p->msg = (struct as_msg){0};
-    p->tensor_params = (struct as_tensor_params){0};
+    p->payload.msg = (struct as_msg){0};
+    p->payload.tensor_params = (struct as_tensor_params){0};
     p->dropped = n;
     as_fleet_deliver_part(c, p);
 }
@@ -81,12 +81,12 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
 
     if (!p)
         return "out of memory";
-    why = as_link_decode(&copy, &p->arena, &m, &p->msg);
+    why = as_link_decode(&copy, &p->arena, &m, &p->payload.msg);
     if (why) {
         as_part_free(p);
         return why;
     }
-    p->tensor_params = m.tensor_params;
+    p->payload.tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
     as_frame_window_consume(&c->part_credit, p->cost);
     if (m.body || !m.body_len) {
@@ -100,7 +100,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     c->part = p;
     c->rx_msg = m;
     c->body_received = 0;
-    if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob))
+    if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result.blob))
         as_link_drop_part(l, c, m.body_len);
     return NULL;
 }
@@ -129,7 +129,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
             as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
-    if (c->result_blob)
+    if (c->result.blob)
         why = "a message inside the body of another";
     else if (!as_frame_window_is_open(&c->part_credit))
         why = "a message beyond its stream's credit";
@@ -154,9 +154,9 @@ void as_link_on_part_body(struct as_link *l, struct as_call *c)
         return;
     }
     if (c->body_received == c->rx_msg.body_len) {
-        p->blob = c->result_blob;
-        as_frame_msg_set_body(&c->rx_msg, &p->msg, p->blob->data);
-        c->result_blob = NULL;
+        p->payload.blob = c->result.blob;
+        as_frame_msg_set_body(&c->rx_msg, &p->payload.msg, p->payload.blob->data);
+        c->result.blob = NULL;
         c->part = NULL;
         c->rx_msg.body_len = 0;
         as_fleet_deliver_part(c, p);
@@ -175,7 +175,7 @@ void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as
         on_part(l, c, f);
     else if (as_frame_get_end(f, &service))
         as_link_protocol_error(l, "malformed END");
-    else if (c->result_blob)
+    else if (c->result.blob)
         as_link_protocol_error(l, "END before the body was complete");
     else
         as_link_finish_ok(l, c, (struct as_model_times){.service = service});
@@ -215,10 +215,11 @@ void as_link_send_input(struct as_link *l, struct as_call *c)
     /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
     if (l->tensor_params)
-        fixed.tensor_params = in->tensor_params;
+        fixed.tensor_params = in->payload.tensor_params;
     as_frame_window_consume(&c->input_credit,
-                            as_frame_msg_cost(&in->msg, &fixed.tensor_params, true));
-    err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->msg, in->blob);
+                            as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));
+    err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->payload.msg,
+                           in->payload.blob);
     AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
     as_call_release_input(c);
     as_link_schedule_flush(l);

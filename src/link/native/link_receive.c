@@ -27,7 +27,7 @@ void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_tim
         c->err = 0;
         c->status = 0;
         c->message = (struct as_str){0};
-        c->result = (struct as_msg){0};
+        c->result.msg = (struct as_msg){0};
     }
     as_link_finish_call(l, c, t, false);
 }
@@ -39,7 +39,7 @@ static void deliver_result(struct as_link *l, struct as_call *c, const struct as
     c->err = 0;
     c->status = 0;
     c->message = (struct as_str){0};
-    c->result_tensor_params = m->tensor_params;
+    c->result.tensor_params = m->tensor_params;
     as_link_finish_call(l, c, t, false);
 }
 
@@ -96,7 +96,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "out of memory";
     memcpy(p, f->p, f->n);
     copy.p = p;
-    why = as_link_decode(&copy, c->arena, &m, &c->result);
+    why = as_link_decode(&copy, c->arena, &m, &c->result.msg);
     if (why)
         return why;
     if (m.body || !m.body_len)
@@ -104,7 +104,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     /* checked before memory is allocated, since the worker chose the size */
     if (m.body_len > l->up.fleet->conf.max_message)
         return "an answer over the limit of max_message";
-    err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result_blob);
+    err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result.blob);
     if (err) {
         drop_answer(l, c, err, m.body_len);
         return NULL;
@@ -122,8 +122,8 @@ static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const str
 
     if (f->n <= AS_COPY_MAX)
         p = as_arena_alloc(c->arena, f->n, 8);
-    else if ((err = as_blob_new_charged(c->payer, f->n, &c->result_blob)) == 0)
-        p = c->result_blob->data;
+    else if ((err = as_blob_new_charged(c->payer, f->n, &c->result.blob)) == 0)
+        p = c->result.blob->data;
     if (!p) {
         drop_answer(l, c, err, f->n);
         return NULL;
@@ -139,7 +139,7 @@ static const char *begin_small(struct as_link *l, struct as_call *c, const struc
 
     if (!c->client->local && !(copy.p = copy_small(l, c, f)))
         return NULL;
-    return as_link_decode(&copy, c->arena, m, &c->result);
+    return as_link_decode(&copy, c->arena, m, &c->result.msg);
 }
 
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
@@ -147,7 +147,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     struct as_frame_msg m;
     const char *why;
 
-    if (c->result_blob || c->rx_msg.body_len) {
+    if (c->result.blob || c->rx_msg.body_len) {
         as_link_protocol_error(l, "two messages on a unary stream");
         return;
     }
@@ -222,8 +222,8 @@ static void on_body_complete(struct as_link *l)
     if (!c || !l->rx.sink_end)
         return;
     if (!is_awaited(c)) {
-        as_blob_unref(c->result_blob);
-        c->result_blob = NULL;
+        as_blob_unref(c->result.blob);
+        c->result.blob = NULL;
         as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
@@ -235,7 +235,7 @@ static void on_body_complete(struct as_link *l)
         as_link_protocol_error(l, "END before the body was complete");
         return;
     }
-    as_frame_msg_set_body(&c->rx_msg, &c->result, c->result_blob->data);
+    as_frame_msg_set_body(&c->rx_msg, &c->result.msg, c->result.blob->data);
     deliver_result(l, c, &c->rx_msg);
 }
 
@@ -243,8 +243,8 @@ static void on_body_complete(struct as_link *l)
 static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
 {
     uint64_t len = c->rx_msg.body_len;
-    int err = need > as_blob_grow_at(c->result_blob, (size_t)len)
-                  ? as_blob_grow(&c->result_blob, as_blob_grow_to(need, (size_t)len))
+    int err = need > as_blob_grow_at(c->result.blob, (size_t)len)
+                  ? as_blob_grow(&c->result.blob, as_blob_grow_to(need, (size_t)len))
                   : 0;
 
     if (!err)
@@ -269,13 +269,13 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
         AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     l->rx.sink = NULL;
-    if (!c->result_blob) /* nobody waits for it: discarded */
+    if (!c->result.blob) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->body_received)
         return "more DATA than the message announced";
     if (!make_room_for_body(l, c, c->body_received + f->n))
         return NULL;
-    l->rx.sink = c->result_blob->data + c->body_received;
+    l->rx.sink = c->result.blob->data + c->body_received;
     c->body_received += f->n;
     return NULL;
 }
@@ -295,7 +295,7 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         struct as_call *c = as_link_find_call(l, ids[i]);
 
         /* a request whose answer has begun was started, so it cannot be returned */
-        if (!c || !c->core.recalled || c->core.bound || c->result_blob || c->rx_msg.body_len) {
+        if (!c || !c->core.recalled || c->core.bound || c->result.blob || c->rx_msg.body_len) {
             as_link_protocol_error(l, "RETURNED for a stream that was not recalled");
             return;
         }

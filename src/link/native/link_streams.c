@@ -63,12 +63,12 @@ void as_link_remove_call(struct as_link *l, struct as_call *c)
 
 void as_link_discard_answer(struct as_link *l, struct as_call *c)
 {
-    if (!c->result_blob)
+    if (!c->result.blob)
         return;
     if (l->rx.sink_left && l->rx.sink_stream == c->core.stream)
         l->rx.sink = NULL;
-    as_blob_unref(c->result_blob);
-    c->result_blob = NULL;
+    as_blob_unref(c->result.blob);
+    c->result.blob = NULL;
     if (c->on_part) {
         as_part_free(c->part);
         c->part = NULL;

@@ -219,12 +219,12 @@ static void set_result(struct as_call *c, const struct as_simple_answer *a,
                 a->status ? a->message : (struct as_str){0});
     if (a->status)
         return;
-    c->result = (struct as_msg){.tensors = a->r.outputs,
-                                .n_tensors = a->r.n_outputs,
-                                .params = a->r.params,
-                                .n_params = a->r.n_params};
-    c->result_tensor_params = a->r.tensor_params;
-    c->result_blob = conn->rx.blob;
+    c->result.msg = (struct as_msg){.tensors = a->r.outputs,
+                                    .n_tensors = a->r.n_outputs,
+                                    .params = a->r.params,
+                                    .n_params = a->r.n_params};
+    c->result.tensor_params = a->r.tensor_params;
+    c->result.blob = conn->rx.blob;
     conn->rx.blob = NULL;
 }
 
@@ -397,7 +397,7 @@ static void set_request_id(struct as_simple_conn *conn, struct as_call *c)
 {
     struct as_simple *s = conn->worker;
 
-    conn->id = c->msg.id;
+    conn->id = c->payload.msg.id;
     if (conn->id.n) {
         remember_id(conn, conn->id);
         return;
@@ -410,7 +410,7 @@ static void set_request_id(struct as_simple_conn *conn, struct as_call *c)
 /* Called by core: errors are handled at the end of the turn (on_turn). */
 void as_simple_conn_send(struct as_simple *s, struct as_call *c)
 {
-    struct as_simple_conn *conn = choose_conn(s, c->msg.id);
+    struct as_simple_conn *conn = choose_conn(s, c->payload.msg.id);
     struct as_oip_request r;
 
     c->core.stream = ++s->stream;
@@ -423,12 +423,12 @@ void as_simple_conn_send(struct as_simple *s, struct as_call *c)
     r = (struct as_oip_request){.head = {.model = as_str_of(s->model),
                                          .version = as_str_of(s->version),
                                          .id = conn->id,
-                                         .outputs = c->msg.tensors,
-                                         .n_outputs = c->msg.n_tensors,
-                                         .params = c->msg.params,
-                                         .n_params = c->msg.n_params,
-                                         .tensor_params = c->tensor_params}};
-    conn->too_big = as_simple_frame_put(&conn->out, &r, c->blob) != 0;
+                                         .outputs = c->payload.msg.tensors,
+                                         .n_outputs = c->payload.msg.n_tensors,
+                                         .params = c->payload.msg.params,
+                                         .n_params = c->payload.msg.n_params,
+                                         .tensor_params = c->payload.tensor_params}};
+    conn->too_big = as_simple_frame_put(&conn->out, &r, c->payload.blob) != 0;
     as_loop_defer_first(s->up.fleet->loop, &conn->turn);
 }
 

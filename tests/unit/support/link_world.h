@@ -338,8 +338,8 @@ AS_UNUSED static void on_answer(struct as_call *c)
 
     assert_false(q->answered);
     q->answered = true;
-    as_blob_unref(c->result_blob);
-    c->result_blob = NULL;
+    as_blob_unref(c->result.blob);
+    c->result.blob = NULL;
 }
 
 AS_UNUSED static void on_release(struct as_call *c)
@@ -369,7 +369,7 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.core.model = as_registry_at(w.client.registry, 0)->index;
     q->call.core.idempotent = as_registry_at(w.client.registry, 0)->idempotent;
     q->call.deployment = as_registry_at(w.client.registry, 0)->deployment;
-    q->call.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
+    q->call.payload.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
     q->call.arena = &q->arena;
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;

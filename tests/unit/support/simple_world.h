@@ -377,12 +377,12 @@ AS_UNUSED static void on_answer(struct as_call *call)
     c->err = call->err;
     c->status = call->status;
     snprintf(c->message, sizeof(c->message), "%.*s", AS_STR_FMT(call->message));
-    if (!call->err && call->result.n_tensors) {
-        c->n_result = call->result.tensors[0].nbytes;
-        c->result = c->n_result ? call->result.tensors[0].data[c->n_result - 1] : 0;
+    if (!call->err && call->result.msg.n_tensors) {
+        c->n_result = call->result.msg.tensors[0].nbytes;
+        c->result = c->n_result ? call->result.msg.tensors[0].data[c->n_result - 1] : 0;
     }
-    as_blob_unref(call->result_blob);
-    call->result_blob = NULL;
+    as_blob_unref(call->result.blob);
+    call->result.blob = NULL;
 }
 
 AS_UNUSED static void on_release(struct as_call *call)
@@ -417,7 +417,7 @@ AS_UNUSED static void submit_as(struct call *c, uint8_t v, const char *id, as_ns
     c->call.core.model = m->index;
     c->call.core.idempotent = m->idempotent;
     c->call.deployment = m->deployment;
-    c->call.msg = (struct as_msg){.id = as_str_of(c->id), .tensors = &c->x, .n_tensors = 1};
+    c->call.payload.msg = (struct as_msg){.id = as_str_of(c->id), .tensors = &c->x, .n_tensors = 1};
     c->call.arena = &c->arena;
     c->call.on_answer = on_answer;
     c->call.on_release = on_release;

@@ -291,15 +291,15 @@ static void on_answer(struct as_call *call)
         assert_memory_equal(call->message.p, "not today", call->message.n);
         c->lane->refused++;
     } else if (call->on_part) {
-        assert_int_equal(call->result.n_tensors, 0);
+        assert_int_equal(call->result.msg.n_tensors, 0);
         assert_int_equal(c->parts, c->lane->inputs ? 1 + c->inputs_sent : PARTS);
     } else {
-        assert_int_equal(call->result.n_tensors, 1);
-        assert_int_equal(call->result.tensors[0].nbytes, c->tensor.nbytes);
-        assert_memory_equal(call->result.tensors[0].data, c->tensor.data, c->tensor.nbytes);
+        assert_int_equal(call->result.msg.n_tensors, 1);
+        assert_int_equal(call->result.msg.tensors[0].nbytes, c->tensor.nbytes);
+        assert_memory_equal(call->result.msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
     }
-    as_blob_unref(call->result_blob);
-    call->result_blob = NULL;
+    as_blob_unref(call->result.blob);
+    call->result.blob = NULL;
     c->lane->answered++;
 }
 
@@ -325,9 +325,9 @@ static void on_part(struct as_call *call, struct as_part *part)
     struct call *c = AS_CONTAINER(call, struct call, call);
 
     assert_false(c->answered || c->cancelled);
-    assert_int_equal(part->msg.n_tensors, 1);
-    assert_int_equal(part->msg.tensors[0].nbytes, c->tensor.nbytes);
-    assert_memory_equal(part->msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
+    assert_int_equal(part->payload.msg.n_tensors, 1);
+    assert_int_equal(part->payload.msg.tensors[0].nbytes, c->tensor.nbytes);
+    assert_memory_equal(part->payload.msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
     c->parts++;
     as_fleet_client_credit(c->lane->client, call, 1, part->cost);
 }
@@ -351,8 +351,8 @@ static void next_input(struct call *c)
     }
     c->inputs_sent++;
     c->input_held = true;
-    c->input.msg = c->call.msg;
-    c->input.blob = c->call.blob;
+    c->input.payload.msg = c->call.payload.msg;
+    c->input.payload.blob = c->call.payload.blob;
     c->input.on_release = on_input_release;
     as_fleet_client_input(c->lane->client, &c->call, &c->input);
 }
@@ -387,8 +387,8 @@ static void submit(struct lane *l)
     c->call.core.deadline = AS_NEVER;
     c->call.core.priority = 1;
     c->call.core.idempotent = true;
-    c->call.msg = (struct as_msg){.tensors = &c->tensor, .n_tensors = 1};
-    c->call.blob = l->w->bytes;
+    c->call.payload.msg = (struct as_msg){.tensors = &c->tensor, .n_tensors = 1};
+    c->call.payload.blob = l->w->bytes;
     c->call.arena = &c->arena;
     c->call.on_answer = on_answer;
     c->call.on_release = on_release;

@@ -51,7 +51,7 @@ static struct request *ask(const struct as_model *m)
     as_arena_init(&q->arena, NULL, 0);
     as_request_init(&q->call.core);
     q->call.deployment = m->deployment;
-    q->call.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
+    q->call.payload.msg = (struct as_msg){.tensors = &q->t, .n_tensors = 1};
     q->call.arena = &q->arena;
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;

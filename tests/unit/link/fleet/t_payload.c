@@ -1,6 +1,6 @@
-/* link/fleet/call: fingerprints, whatever the portions in which they are computed, samples, and
+/* link/fleet/payload: fingerprints, whatever the portions in which they are computed, samples, and
  * comparing parameters. */
-#include "link/fleet/call.h"
+#include "link/fleet/payload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ struct message {
     struct as_tensor t[3];
     int64_t shape[3][2];
     struct as_param p;
-    struct as_msg msg;
+    struct as_payload payload;
 };
 
 /* Three tensors, the second one empty, and a parameter. */
@@ -38,20 +38,21 @@ static void make(struct message *m)
                                      .nbytes = sizes[i]};
     }
     m->p = (struct as_param){.name = AS_STR("k"), .type = AS_PARAM_STRING, .str = AS_STR("v")};
-    m->msg = (struct as_msg){.tensors = m->t, .n_tensors = 3, .params = &m->p, .n_params = 1};
+    m->payload.msg =
+        (struct as_msg){.tensors = m->t, .n_tensors = 3, .params = &m->p, .n_params = 1};
 }
 
 /* In portions of that size; how many it took. */
 static uint32_t print(const struct message *m, uint64_t portion, struct as_fingerprint *ret_p)
 {
-    struct as_call_hasher h;
+    struct as_payload_hasher h;
     uint32_t n = 0;
     uint64_t left;
 
     memset(&h, 0xa5, sizeof(h));
     do {
         left = portion;
-    } while (!as_call_fingerprint(&h, &m->msg, SEED, n++ == 0, &left, ret_p));
+    } while (!as_payload_fingerprint(&h, &m->payload, SEED, n++ == 0, &left, ret_p));
     return n;
 }
 
@@ -72,21 +73,21 @@ static void a_fingerprint_is_the_same_in_any_portions(void **state AS_UNUSED)
 static void no_more_is_read_than_allowed(void **state AS_UNUSED)
 {
     uint64_t size, left;
-    struct as_call_hasher h;
+    struct as_payload_hasher h;
     struct as_fingerprint p;
     struct message m;
 
     make(&m);
-    size = as_call_size(&m.msg);
+    size = as_payload_size(&m.payload);
     assert_int_equal(size, LARGE + 300);
     left = 1000;
-    assert_false(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
+    assert_false(as_payload_fingerprint(&h, &m.payload, SEED, true, &left, &p));
     assert_int_equal(left, 0);
     /* what a small request costs beside its bytes is counted, too */
     left = size;
-    assert_false(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
+    assert_false(as_payload_fingerprint(&h, &m.payload, SEED, true, &left, &p));
     left = size + 1000;
-    assert_true(as_call_fingerprint(&h, &m.msg, SEED, true, &left, &p));
+    assert_true(as_payload_fingerprint(&h, &m.payload, SEED, true, &left, &p));
     assert_true(left < 1000 && left > 0);
 }
 
@@ -112,13 +113,13 @@ static void whatever_a_handler_sees_makes_another_one(void **state AS_UNUSED)
     DIFFERS(m.t[1].dtype = AS_DT_INT8);
     DIFFERS(m.shape[1][0] = 2);
     DIFFERS(m.p.str = AS_STR("w"));
-    DIFFERS(m.msg.n_params = 0);
-    DIFFERS(m.msg.n_tensors = 2);
+    DIFFERS(m.payload.msg.n_params = 0);
+    DIFFERS(m.payload.msg.n_tensors = 2);
     /* bytes that run from one tensor into the next */
     DIFFERS(m.t[1].data = bytes[2]; m.t[1].nbytes = 300; m.t[2].nbytes = 0);
     /* the id and the metadata are the client's own */
     make(&m);
-    m.msg.id = AS_STR("other");
+    m.payload.msg.id = AS_STR("other");
     print(&m, 1000, &is);
     assert_true(is.hi == was.hi && is.lo == was.lo);
 }
@@ -130,24 +131,48 @@ static void a_sample_is_of_all_but_most_bytes(void **state AS_UNUSED)
     uint64_t was;
 
     make(&m);
-    was = as_call_sample(&m.msg, SEED);
-    assert_true(as_call_sample(&m.msg, SEED) == was);
-    assert_true(as_call_sample(&m.msg, SEED + 1) != was);
+    was = as_payload_sample(&m.payload, SEED);
+    assert_true(as_payload_sample(&m.payload, SEED) == was);
+    assert_true(as_payload_sample(&m.payload, SEED + 1) != was);
     m.t[0].nbytes--; /* another place for each piece */
-    assert_true(as_call_sample(&m.msg, SEED) != was);
+    assert_true(as_payload_sample(&m.payload, SEED) != was);
     make(&m);
     m.p.str = AS_STR("w");
-    assert_true(as_call_sample(&m.msg, SEED) != was);
+    assert_true(as_payload_sample(&m.payload, SEED) != was);
     make(&m);
     bytes[2][150] ^= 1; /* a small tensor is read whole */
-    assert_true(as_call_sample(&m.msg, SEED) != was);
+    assert_true(as_payload_sample(&m.payload, SEED) != was);
     make(&m);
     for (size_t i = 0; i < LARGE; i++) {
         bytes[0][i] ^= 1;
-        seen += as_call_sample(&m.msg, SEED) != was;
+        seen += as_payload_sample(&m.payload, SEED) != was;
         bytes[0][i] ^= 1;
     }
     assert_int_equal(seen, 16 * 64);
+}
+
+static struct as_fingerprint print_once(const struct as_payload *p)
+{
+    struct as_payload_hasher h;
+    struct as_fingerprint f;
+    uint64_t left = UINT64_MAX;
+
+    assert_true(as_payload_fingerprint(&h, p, SEED, true, &left, &f));
+    return f;
+}
+
+static bool same_hashes(const struct as_payload *x, const struct as_payload *y)
+{
+    struct as_fingerprint a = print_once(x), b = print_once(y);
+
+    return a.hi == b.hi && a.lo == b.lo && as_payload_sample(x, SEED) == as_payload_sample(y, SEED);
+}
+
+static bool differs(const struct as_payload *x, const struct as_payload *y)
+{
+    struct as_fingerprint a = print_once(x), b = print_once(y);
+
+    return a.hi != b.hi && a.lo != b.lo && as_payload_sample(x, SEED) != as_payload_sample(y, SEED);
 }
 
 /* Which tensor it is of, type, name and value count, and nothing else. */
@@ -156,12 +181,12 @@ static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
     static const struct as_tensor_param is = {{.name = {"k", 1}, .type = AS_PARAM_INT64, .i64 = 1},
                                               1};
     struct as_tensor_param a[2] = {is, is}, b[5] = {is, is, is, is, is};
-    struct as_tensor_params x = {a, 1}, y = {b, 1};
-    struct as_fingerprint was = as_call_params_hash(&x, SEED), now = as_call_params_hash(&y, SEED);
+    struct as_payload x = {.tensor_params = {a, 1}}, y = {.tensor_params = {b, 1}};
+    uint64_t was = as_payload_batch_key(&x, SEED);
 
-    assert_true(was.hi == now.hi && was.lo == now.lo && as_call_params_equal(&x, &y));
-    now = as_call_params_hash(&x, SEED + 1);
-    assert_true(was.hi != now.hi && was.lo != now.lo);
+    assert_true(same_hashes(&x, &y) && as_payload_can_batch(&x, &y));
+    assert_true(as_payload_batch_key(&y, SEED) == was);
+    assert_true(as_payload_batch_key(&y, SEED + 1) != was);
     b[0].tensor = 0;
     b[1].param.name = AS_STR("l");
     b[2].param.i64 = 2;
@@ -169,13 +194,13 @@ static void parameters_of_tensors_are_compared(void **state AS_UNUSED)
     b[4].param =
         (struct as_param){.name = AS_STR("k"), .type = AS_PARAM_STRING, .str = AS_STR("1")};
     for (size_t i = 0; i < AS_COUNT(b); i++) {
-        y = (struct as_tensor_params){&b[i], 1};
-        now = as_call_params_hash(&y, SEED);
-        assert_true(was.hi != now.hi && was.lo != now.lo);
-        assert_false(as_call_params_equal(&x, &y));
+        y.tensor_params.at = &b[i];
+        assert_true(differs(&x, &y));
+        assert_true(as_payload_batch_key(&y, SEED) != was);
+        assert_false(as_payload_can_batch(&x, &y));
     }
-    y = (struct as_tensor_params){a, 2};
-    assert_false(as_call_params_equal(&x, &y));
+    y.tensor_params = (struct as_tensor_params){a, 2};
+    assert_false(as_payload_can_batch(&x, &y));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "link/fleet/call.h"
+#include "link/fleet/payload.h"
 
 #define XXH_INLINE_ALL
 #include <string.h>
@@ -9,7 +9,7 @@
 #define MESSAGE_COST  256u /* what one message costs beside its bytes, in bytes */
 
 /* Multiply and fold, as wyhash does; enough for the few words of a batch key. It is keyed, so that
- * a client cannot choose collisions; as_call_can_batch tells colliding messages apart. */
+ * a client cannot choose collisions; as_payload_can_batch tells colliding messages apart. */
 static uint64_t mix(uint64_t h, uint64_t v)
 {
     __uint128_t m = (__uint128_t)(h ^ v) * UINT64_C(0x9fb21c651e98df25);
@@ -48,27 +48,6 @@ static uint64_t param_bits(const struct as_param *p)
     return v;
 }
 
-uint64_t as_call_batch_key(const struct as_msg *msg, bool ragged, uint64_t seed)
-{
-    uint64_t h = mix(seed, msg->n_tensors);
-
-    for (uint32_t i = 0; i < msg->n_tensors; i++) {
-        const struct as_tensor *t = &msg->tensors[i];
-
-        h = mix_str(mix(h, t->dtype | (uint64_t)t->ndim << 8), t->name);
-        for (uint32_t k = 1; !ragged && k < t->ndim; k++)
-            h = mix(h, (uint64_t)t->shape[k]);
-    }
-    h = mix(h, msg->n_params);
-    for (uint32_t i = 0; i < msg->n_params; i++) {
-        const struct as_param *p = &msg->params[i];
-
-        h = mix_str(mix(h, p->type), p->name);
-        h = p->type == AS_PARAM_STRING ? mix_str(h, p->str) : mix(h, param_bits(p));
-    }
-    return h;
-}
-
 /* Each field is hashed with its length, so that two fields cannot be read as one. */
 static void hash_bytes(XXH3_state_t *h, const void *p, uint64_t n)
 {
@@ -87,16 +66,52 @@ static void hash_param(XXH3_state_t *h, const struct as_param *p)
         hash_bytes(h, p->str.p, p->str.n);
 }
 
-uint64_t as_call_size(const struct as_msg *msg)
+static XXH128_hash_t hash_tensor_params(const struct as_tensor_params *p, uint64_t seed)
+{
+    XXH3_state_t h;
+
+    XXH3_INITSTATE(&h);
+    XXH3_128bits_reset_withSeed(&h, seed);
+    for (uint32_t i = 0; i < p->n; i++) {
+        hash_bytes(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
+        hash_param(&h, &p->at[i].param);
+    }
+    return XXH3_128bits_digest(&h);
+}
+
+uint64_t as_payload_batch_key(const struct as_payload *p, uint64_t seed)
+{
+    const struct as_msg *msg = &p->msg;
+    bool ragged = p->batching == AS_PAYLOAD_RAGGED;
+    uint64_t h = mix(seed, msg->n_tensors);
+
+    for (uint32_t i = 0; i < msg->n_tensors; i++) {
+        const struct as_tensor *t = &msg->tensors[i];
+
+        h = mix_str(mix(h, t->dtype | (uint64_t)t->ndim << 8), t->name);
+        for (uint32_t k = 1; !ragged && k < t->ndim; k++)
+            h = mix(h, (uint64_t)t->shape[k]);
+    }
+    h = mix(h, msg->n_params);
+    for (uint32_t i = 0; i < msg->n_params; i++) {
+        const struct as_param *v = &msg->params[i];
+
+        h = mix_str(mix(h, v->type), v->name);
+        h = v->type == AS_PARAM_STRING ? mix_str(h, v->str) : mix(h, param_bits(v));
+    }
+    return p->tensor_params.n ? h ^ hash_tensor_params(&p->tensor_params, seed).low64 : h;
+}
+
+uint64_t as_payload_size(const struct as_payload *p)
 {
     uint64_t size = 0;
 
-    for (uint32_t i = 0; i < msg->n_tensors; i++)
-        size += msg->tensors[i].nbytes;
+    for (uint32_t i = 0; i < p->msg.n_tensors; i++)
+        size += p->msg.tensors[i].nbytes;
     return size;
 }
 
-static XXH3_state_t *state_of(struct as_call_hasher *h)
+static XXH3_state_t *state_of(struct as_payload_hasher *h)
 {
     static_assert(sizeof(h->state) >= sizeof(XXH3_state_t) + _Alignof(XXH3_state_t) - 1,
                   "fits at any alignment");
@@ -137,9 +152,11 @@ static void hash_tensor_sample(XXH3_state_t *h, const struct as_tensor *t, uint6
     }
 }
 
-uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
+uint64_t as_payload_sample(const struct as_payload *p, uint64_t seed)
 {
+    const struct as_msg *msg = &p->msg;
     XXH3_state_t h;
+    uint64_t v;
 
     XXH3_INITSTATE(&h);
     XXH3_128bits_reset_withSeed(&h, seed);
@@ -148,11 +165,12 @@ uint64_t as_call_sample(const struct as_msg *msg, uint64_t seed)
         hash_tensor_sample(&h, &msg->tensors[i], seed);
     }
     hash_params(&h, msg);
-    return XXH3_128bits_digest(&h).low64;
+    v = XXH3_128bits_digest(&h).low64;
+    return p->tensor_params.n ? v ^ hash_tensor_params(&p->tensor_params, seed).low64 : v;
 }
 
 /* Hashes at most *bytes of one tensor. True: the tensor is complete. */
-static bool hash_tensor_portion(struct as_call_hasher *h, const struct as_tensor *t,
+static bool hash_tensor_portion(struct as_payload_hasher *h, const struct as_tensor *t,
                                 uint64_t *bytes)
 {
     size_t n = (size_t)AS_MIN(t->nbytes - h->at, *bytes);
@@ -172,10 +190,11 @@ static bool hash_tensor_portion(struct as_call_hasher *h, const struct as_tensor
     return true;
 }
 
-bool as_call_fingerprint(struct as_call_hasher *h, const struct as_msg *msg, uint64_t seed,
-                         bool first, uint64_t *bytes, struct as_fingerprint *ret_p)
+bool as_payload_fingerprint(struct as_payload_hasher *h, const struct as_payload *p, uint64_t seed,
+                            bool first, uint64_t *bytes, struct as_fingerprint *ret_p)
 {
-    XXH128_hash_t v;
+    const struct as_msg *msg = &p->msg;
+    XXH128_hash_t v, own = {0};
 
     if (first) {
         h->tensor = 0;
@@ -190,8 +209,10 @@ bool as_call_fingerprint(struct as_call_hasher *h, const struct as_msg *msg, uin
     }
     hash_params(state_of(h), msg);
     v = XXH3_128bits_digest(state_of(h));
-    ret_p->hi = v.high64;
-    ret_p->lo = v.low64;
+    if (p->tensor_params.n)
+        own = hash_tensor_params(&p->tensor_params, seed);
+    ret_p->hi = v.high64 ^ own.high64;
+    ret_p->lo = v.low64 ^ own.low64;
     return true;
 }
 
@@ -210,37 +231,7 @@ static bool params_equal(const struct as_param *a, const struct as_param *b)
     return a->type == AS_PARAM_STRING ? as_str_eq(a->str, b->str) : param_bits(a) == param_bits(b);
 }
 
-bool as_call_can_batch(const struct as_msg *a, const struct as_msg *b, bool ragged)
-{
-    if (a->n_tensors != b->n_tensors || a->n_params != b->n_params)
-        return false;
-    for (uint32_t i = 0; i < a->n_tensors; i++) {
-        if (!tensors_can_batch(&a->tensors[i], &b->tensors[i], ragged))
-            return false;
-    }
-    for (uint32_t i = 0; i < a->n_params; i++) {
-        if (!params_equal(&a->params[i], &b->params[i]))
-            return false;
-    }
-    return true;
-}
-
-struct as_fingerprint as_call_params_hash(const struct as_tensor_params *p, uint64_t seed)
-{
-    XXH128_hash_t v;
-    XXH3_state_t h;
-
-    XXH3_INITSTATE(&h);
-    XXH3_128bits_reset_withSeed(&h, seed);
-    for (uint32_t i = 0; i < p->n; i++) {
-        hash_bytes(&h, &p->at[i].tensor, sizeof(p->at[i].tensor));
-        hash_param(&h, &p->at[i].param);
-    }
-    v = XXH3_128bits_digest(&h);
-    return (struct as_fingerprint){.hi = v.high64, .lo = v.low64};
-}
-
-bool as_call_params_equal(const struct as_tensor_params *a, const struct as_tensor_params *b)
+static bool tensor_params_equal(const struct as_tensor_params *a, const struct as_tensor_params *b)
 {
     if (a->n != b->n)
         return false;
@@ -249,4 +240,21 @@ bool as_call_params_equal(const struct as_tensor_params *a, const struct as_tens
             return false;
     }
     return true;
+}
+
+bool as_payload_can_batch(const struct as_payload *x, const struct as_payload *y)
+{
+    const struct as_msg *a = &x->msg, *b = &y->msg;
+
+    if (a->n_tensors != b->n_tensors || a->n_params != b->n_params)
+        return false;
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        if (!tensors_can_batch(&a->tensors[i], &b->tensors[i], x->batching == AS_PAYLOAD_RAGGED))
+            return false;
+    }
+    for (uint32_t i = 0; i < a->n_params; i++) {
+        if (!params_equal(&a->params[i], &b->params[i]))
+            return false;
+    }
+    return tensor_params_equal(&x->tensor_params, &y->tensor_params);
 }
