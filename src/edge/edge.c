@@ -2,7 +2,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-#include "edge/edge_internal.h"
+#include "edge/conn/conn.h"
 #include "edge/exchange/client_timeouts.h"
 #include "edge/exchange/exchange.h"
 #include "edge/grpc/stream.h"

@@ -1,9 +1,10 @@
-/* One client connection: moves bytes between the socket and HTTP/1.1 or HTTP/2. */
-#include "edge/conn/access.h"
-#include "edge/exchange/client_timeouts.h"
+/* One client connection: moves bytes between the socket and the protocol. */
+#include "edge/conn/conn.h"
 
 #include "base/counter.h"
 #include "base/err.h"
+#include "edge/conn/access.h"
+#include "edge/exchange/client_timeouts.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -12,9 +13,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* The first bytes of the HTTP/2 preface (RFC 9113 §3.4); no HTTP/1.1 request begins so. */
-static const uint8_t preface[4] = "PRI ";
 
 static struct as_conn *conn_of(struct as_sock *s)
 {
@@ -44,11 +42,12 @@ static void log_close(struct as_conn *c, uint32_t why)
     struct sockaddr_storage peer;
     socklen_t len = sizeof(peer);
     char host[INET6_ADDRSTRLEN] = "unknown";
-    const char *detail = c->h1 ? as_h1_breach(c->h1) : NULL;
+    const char *detail = NULL;
     uint64_t skipped;
 
     if (why < AS_CLOSE_EVICTED || !as_edge_may_log(c->edge, why, &skipped))
         return;
+    (void)c->protocol->close_reason(c, &detail);
     if (getpeername(c->sock.fd, (struct sockaddr *)&peer, &len) == 0)
         getnameinfo((struct sockaddr *)&peer, len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
     as_log_event(c->edge->log, AS_LOG_WARN, "client_closed",
@@ -79,11 +78,9 @@ void as_conn_close(struct as_conn *c, uint32_t why)
     if (why == AS_CLOSE_SEND_TIMEOUT)
         set_reset(c);
     as_sock_close(&c->sock, on_closed);
-    as_h2_free(c->h2); /* these call on_close for every open request */
-    as_h1_free(c->h1);
-    c->h2 = NULL;
-    c->h1 = NULL;
-    as_conn_free_pipelined(c);
+    if (c->protocol->free)
+        c->protocol->free(c);
+    c->protocol = &as_conn_detect;
     as_outq_fini(&c->out);
     charge_output(c);
     as_account_unref(c->requests);
@@ -99,13 +96,9 @@ void as_conn_schedule_flush(struct as_conn *c)
 
 static uint32_t close_reason_of(const struct as_conn *c)
 {
-    enum as_h2_breach breach = c->h2 ? as_h2_breach(c->h2) : AS_H2_NO_BREACH;
+    const char *detail;
 
-    if (breach)
-        return AS_CLOSE_BREACH + (uint32_t)breach;
-    if (c->h1 && as_h1_breach(c->h1) && c->close_reason == AS_CLOSE_CLIENT)
-        return AS_CLOSE_BAD_REQUEST;
-    return (uint32_t)c->close_reason;
+    return c->protocol->close_reason(c, &detail);
 }
 
 void as_conn_abort(struct as_conn *c)
@@ -125,44 +118,15 @@ static void close_with_linger(struct as_conn *c)
         as_linger_add(linger, fd);
 }
 
-/* Updates when the client last took output. HTTP/2 stops reading while the output is full, since
- * input would make it grow. */
+/* Updates when the client last took output. */
 static void update_output_timer(struct as_conn *c, bool waited, size_t written)
 {
-    int events = c->sock.events;
-
     charge_output(c);
     c->output_taken += written;
     if (!waited || c->output_taken >= c->edge->conf.min_progress) {
         c->output_since = as_loop_now(c->edge->loop);
         c->output_taken = 0;
     }
-    if (c->h2)
-        as_sock_watch(&c->sock,
-                      c->out.bytes < AS_CONN_OUT ? events | UV_READABLE : events & ~UV_READABLE);
-}
-
-/* True: h1 or h2 has output, or pipelined requests can be parsed. */
-static bool wants_write(const struct as_conn *c)
-{
-    if (c->h2)
-        return as_h2_wants_write(c->h2);
-    return c->h1 && (as_h1_wants_write(c->h1) || (c->pipelined_n && as_h1_wants_read(c->h1)));
-}
-
-static bool is_done(const struct as_conn *c)
-{
-    return c->h2 ? as_h2_done(c->h2) : c->h1 && as_h1_done(c->h1);
-}
-
-/* False: the connection was closed. */
-static bool fill_output(struct as_conn *c)
-{
-    if (c->h1)
-        return as_conn_h1_send(c);
-    if (c->h2 && as_h2_send(c->h2, &c->out, AS_CONN_OUT))
-        c->ending = true;
-    return true;
 }
 
 static void on_flush(struct as_task *t)
@@ -173,7 +137,7 @@ static void on_flush(struct as_task *t)
 
     /* several rounds only if an answer is larger than AS_CONN_OUT and the socket has room for it */
     do {
-        if (!fill_output(c))
+        if (!c->protocol->send(c))
             return;
         before = c->out.bytes;
         if (as_sock_flush(&c->sock, &c->out)) {
@@ -181,7 +145,7 @@ static void on_flush(struct as_task *t)
             return;
         }
         written += before - c->out.bytes;
-    } while (!c->out.bytes && !c->ending && wants_write(c));
+    } while (!c->out.bytes && !c->ending && c->protocol->wants_write(c));
     as_counter_add(&c->edge->stat.bytes_out, written);
     if (c->ending) {
         close_with_linger(c);
@@ -189,21 +153,20 @@ static void on_flush(struct as_task *t)
     }
     if (c->out.bytes || waited)
         update_output_timer(c, waited, written);
-    if (!c->out.bytes && is_done(c))
+    if (!c->out.bytes && c->protocol->is_done(c))
         close_with_linger(c); /* lingers: a client that sent GOAWAY may still send a PING */
-    else if (c->eof && !c->out.bytes && !wants_write(c))
+    else if (c->eof && !c->out.bytes && !c->protocol->wants_write(c))
         as_conn_close(c, AS_CLOSE_CLIENT); /* the last answer was sent */
-    else if (c->h1 && !(c->edge->draining && as_connection_handover_send(&c->edge->handover, c)))
-        as_conn_h1_update_events(c);
+    else if (!(c->edge->draining && as_connection_handover_send(&c->edge->handover, c)) &&
+             c->protocol->watch)
+        c->protocol->watch(c);
 }
 
 void as_conn_end(struct as_conn *c, enum as_close_reason why, bool calm)
 {
     c->close_reason = why;
-    if (c->h2 && calm)
-        as_h2_enhance_your_calm(c->h2, as_close_reason_name(why));
-    else if (c->h2)
-        as_h2_shutdown_final(c->h2);
+    if (c->protocol->end)
+        c->protocol->end(c, calm);
     c->ending = true;
     as_task_cancel(&c->flush);
     on_flush(&c->flush);
@@ -211,27 +174,8 @@ void as_conn_end(struct as_conn *c, enum as_close_reason why, bool calm)
 
 bool as_conn_is_idle(const struct as_conn *c)
 {
-    if (c->sock.closing || c->ending || c->eof || c->n_open || c->out.bytes || c->pipelined_n)
-        return false;
-    return c->h1 ? as_h1_is_idle(c->h1) : !c->h2 && !c->n_first;
-}
-
-void as_conn_drain(struct as_conn *c, bool final)
-{
-    /* It is handed over when it becomes idle. If it could not be so far, or if its client pipelines
-     * requests without end, it ends here. */
-    if (c->h1 && as_connection_handover_is_open(&c->edge->handover) &&
-        !(final && (c->pipelined_n || as_conn_is_idle(c))))
-        return;
-    c->close_reason = AS_CLOSE_DRAIN;
-    if (c->h2)
-        (final ? as_h2_shutdown_final : as_h2_shutdown_notice)(c->h2);
-    else if (c->h1)
-        (final ? as_h1_shutdown_final : as_h1_shutdown_notice)(c->h1);
-    else if (final)
-        as_conn_close(c, AS_CLOSE_DRAIN);
-    if (c->h2 || c->h1)
-        as_conn_schedule_flush(c);
+    return !c->sock.closing && !c->ending && !c->eof && !c->n_open && !c->out.bytes &&
+           c->protocol->is_idle(c);
 }
 
 void as_conn_begin_request(struct as_conn *c)
@@ -265,39 +209,8 @@ bool as_conn_close_if_stuck(struct as_conn *c, as_ns now)
 
 void as_conn_sweep(struct as_conn *c, as_ns now)
 {
-    if (c->sock.closing)
-        return;
-    if (c->h2)
-        as_conn_h2_sweep(c, now);
-    else if (c->h1)
-        as_conn_h1_sweep(c, now);
-    else if (now - c->opened >= c->edge->conf.header_timeout)
-        as_conn_close(c, AS_CLOSE_HEADER_TIMEOUT);
-}
-
-/* Detects the protocol from the first bytes. */
-static void detect_protocol(struct as_conn *c, const uint8_t *p, size_t n)
-{
-    size_t before = c->n_first, same = 0;
-    bool is_h1;
-
-    while (same < n && c->n_first < sizeof(preface) && p[same] == preface[c->n_first]) {
-        same++;
-        c->n_first++;
-    }
-    is_h1 = same < n && c->n_first < sizeof(preface);
-    if (!is_h1 && c->n_first < sizeof(preface))
-        return;
-    if (is_h1 ? as_conn_h1_open(c) : as_conn_h2_open(c)) {
-        as_conn_close(c, AS_CLOSE_CLIENT);
-        return;
-    }
-    /* the bytes before these equal the beginning of the preface */
-    if (before)
-        (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, preface, before);
-    (is_h1 ? as_conn_h1_feed : as_conn_h2_feed)(c, p, n);
     if (!c->sock.closing)
-        as_conn_schedule_flush(c);
+        c->protocol->sweep(c, now);
 }
 
 void as_conn_received(struct as_conn *c, size_t n)
@@ -306,11 +219,14 @@ void as_conn_received(struct as_conn *c, size_t n)
     c->last_received = as_loop_now(c->edge->loop);
 }
 
-static void on_readable(struct as_conn *c)
+void as_conn_on_event(struct as_conn *c, int events)
 {
     struct as_edge *e = c->edge;
-    int64_t n = as_sock_read(&c->sock, e->rx, AS_EDGE_RX);
+    int64_t n;
 
+    if (!(events & UV_READABLE))
+        return;
+    n = as_sock_read(&c->sock, e->rx, AS_EDGE_RX);
     if (n == AS_EAGAIN)
         return;
     if (n < 0) {
@@ -318,12 +234,9 @@ static void on_readable(struct as_conn *c)
         return;
     }
     as_conn_received(c, (size_t)n);
-    if (!c->h2) {
-        detect_protocol(c, e->rx, (size_t)n);
-        return;
-    }
-    as_conn_h2_feed(c, e->rx, (size_t)n);
-    as_conn_schedule_flush(c);
+    c->protocol->feed(c, e->rx, (size_t)n);
+    if (!c->sock.closing)
+        as_conn_schedule_flush(c);
 }
 
 static void on_event(struct as_sock *s, int events)
@@ -332,10 +245,7 @@ static void on_event(struct as_sock *s, int events)
 
     if (events & UV_WRITABLE)
         as_conn_schedule_flush(c);
-    if (c->h1)
-        as_conn_h1_on_event(c, events);
-    else if (events & UV_READABLE)
-        on_readable(c);
+    c->protocol->on_event(c, events);
 }
 
 static void free_conn(struct as_conn *c)
@@ -378,6 +288,7 @@ struct as_conn *as_conn_accept(struct as_edge *e, int fd)
         return NULL;
     }
     c->edge = e;
+    c->protocol = &as_conn_detect;
     c->trusted = trusted;
     c->opened = c->last_active = c->last_received = as_loop_now(e->loop);
     as_outq_init(&c->out);

@@ -11,7 +11,7 @@
  */
 #include "base/err.h"
 #include "base/memory/slab.h"
-#include "edge/edge_internal.h"
+#include "edge/conn/conn.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,22 +36,27 @@ static void set_keepalive(struct as_conn *c)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-int as_conn_h1_open(struct as_conn *c)
+static int open_session(struct as_conn *c)
 {
-    int err = as_h1_new(&c->h1, &c->edge->conf.h1, &as_exchange_ops, c);
+    struct as_h1 *h;
+    int err = as_h1_new(&h, &c->edge->conf.h1, &as_exchange_ops, c);
 
-    if (!err)
-        set_keepalive(c);
-    return err;
+    if (err)
+        return err;
+    c->protocol = &as_conn_h1;
+    memset(&c->h1, 0, sizeof(c->h1));
+    c->h1.session = h;
+    set_keepalive(c);
+    return 0;
 }
 
 int as_conn_h1_resume(struct as_conn *c)
 {
-    int err = as_conn_h1_open(c);
+    int err = open_session(c);
 
     if (err)
         return err;
-    as_h1_resume(c->h1);
+    as_h1_resume(c->h1.session);
     as_list_remove(&c->node);
     as_list_push(&c->edge->conns, &c->node);
     return 0;
@@ -59,37 +64,43 @@ int as_conn_h1_resume(struct as_conn *c)
 
 static void stop_reading(struct as_conn *c)
 {
-    c->reading_stopped = true;
-    if (as_h1_wants_read(c->h1))
-        as_h1_refuse(c->h1, 503, "no room for pipelined requests (--max-inflight-bytes)");
+    c->h1.reading_stopped = true;
+    if (as_h1_wants_read(c->h1.session))
+        as_h1_refuse(c->h1.session, 503, "no room for pipelined requests (--max-inflight-bytes)");
     else
-        as_h1_shutdown_final(c->h1);
+        as_h1_shutdown_final(c->h1.session);
 }
 
 static void store_pipelined(struct as_conn *c, const uint8_t *p, size_t n)
 {
-    AS_ASSERT(!c->pipelined_n && n <= AS_EDGE_RX);
+    AS_ASSERT(!c->h1.pipelined_n && n <= AS_EDGE_RX);
     if (!as_account_try_charge(c->requests, n)) {
         stop_reading(c);
         return;
     }
-    c->pipelined = as_slab_get(n);
-    if (!c->pipelined) {
+    c->h1.pipelined = as_slab_get(n);
+    if (!c->h1.pipelined) {
         as_account_uncharge(c->requests, n);
         stop_reading(c);
         return;
     }
-    memcpy(c->pipelined, p, n);
-    c->pipelined_at = 0;
-    c->pipelined_n = n;
+    memcpy(c->h1.pipelined, p, n);
+    c->h1.pipelined_at = 0;
+    c->h1.pipelined_n = n;
 }
 
-void as_conn_free_pipelined(struct as_conn *c)
+static void free_pipelined(struct as_conn *c)
 {
-    as_account_uncharge(c->requests, c->pipelined_n);
-    as_slab_put(c->pipelined);
-    c->pipelined = NULL;
-    c->pipelined_at = c->pipelined_n = 0;
+    as_account_uncharge(c->requests, c->h1.pipelined_n);
+    as_slab_put(c->h1.pipelined);
+    c->h1.pipelined = NULL;
+    c->h1.pipelined_at = c->h1.pipelined_n = 0;
+}
+
+static void free_session(struct as_conn *c)
+{
+    as_h1_free(c->h1.session);
+    free_pipelined(c);
 }
 
 /* Parses requests until one has to wait; answers go to c->out. Returns the bytes used. */
@@ -97,19 +108,19 @@ static size_t parse_bytes(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t at = 0;
 
-    while (at < n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1)) {
+    while (at < n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1.session)) {
         size_t taken;
 
-        if (as_h1_recv(c->h1, p + at, n - at, c->last_received, &taken))
+        if (as_h1_recv(c->h1.session, p + at, n - at, c->last_received, &taken))
             return n; /* the rest is ignored */
         at += taken;
-        if (at < n && as_h1_send(c->h1, &c->out, AS_CONN_OUT))
+        if (at < n && as_h1_send(c->h1.session, &c->out, AS_CONN_OUT))
             return n; /* the next write reports it again */
     }
     return at;
 }
 
-void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n)
+static void feed(struct as_conn *c, const uint8_t *p, size_t n)
 {
     size_t at = parse_bytes(c, p, n);
 
@@ -117,17 +128,19 @@ void as_conn_h1_feed(struct as_conn *c, const uint8_t *p, size_t n)
         store_pipelined(c, p + at, n - at);
 }
 
-bool as_conn_h1_send(struct as_conn *c)
+static bool send_output(struct as_conn *c)
 {
-    int err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
+    int err = as_h1_send(c->h1.session, &c->out, AS_CONN_OUT);
 
-    while (!err && c->pipelined_n && c->out.bytes < AS_CONN_OUT && as_h1_wants_read(c->h1)) {
-        size_t n = parse_bytes(c, c->pipelined + c->pipelined_at, c->pipelined_n - c->pipelined_at);
+    while (!err && c->h1.pipelined_n && c->out.bytes < AS_CONN_OUT &&
+           as_h1_wants_read(c->h1.session)) {
+        size_t n = parse_bytes(c, c->h1.pipelined + c->h1.pipelined_at,
+                               c->h1.pipelined_n - c->h1.pipelined_at);
 
-        c->pipelined_at += n;
-        if (c->pipelined_at == c->pipelined_n)
-            as_conn_free_pipelined(c);
-        err = as_h1_send(c->h1, &c->out, AS_CONN_OUT);
+        c->h1.pipelined_at += n;
+        if (c->h1.pipelined_at == c->h1.pipelined_n)
+            free_pipelined(c);
+        err = as_h1_send(c->h1.session, &c->out, AS_CONN_OUT);
     }
     if (!err)
         return true;
@@ -135,13 +148,13 @@ bool as_conn_h1_send(struct as_conn *c)
     return false;
 }
 
-void as_conn_h1_update_events(struct as_conn *c)
+static void watch(struct as_conn *c)
 {
     int events = c->sock.events & UV_WRITABLE;
 
     if (c->eof)
         ;
-    else if (c->pipelined_n || c->reading_stopped || c->out.bytes >= AS_CONN_OUT)
+    else if (c->h1.pipelined_n || c->h1.reading_stopped || c->out.bytes >= AS_CONN_OUT)
         events |= UV_DISCONNECT;
     else
         events |= UV_READABLE;
@@ -151,12 +164,12 @@ void as_conn_h1_update_events(struct as_conn *c)
 /* The client has shut down its side. */
 static void on_client_eof(struct as_conn *c)
 {
-    if (!c->out.bytes && !as_h1_wants_write(c->h1)) {
+    if (!c->out.bytes && !as_h1_wants_write(c->h1.session)) {
         as_conn_close(c, AS_CLOSE_CLIENT);
         return;
     }
     c->eof = true;
-    as_h1_shutdown_final(c->h1);
+    as_h1_shutdown_final(c->h1.session);
     as_conn_schedule_flush(c);
 }
 
@@ -164,7 +177,7 @@ static void read_bytes(struct as_conn *c)
 {
     uint8_t *rx = c->edge->rx, *p = rx;
     size_t room = AS_EDGE_RX;
-    bool direct = !c->pipelined_n && as_h1_body_buffer(c->h1, &p, &room);
+    bool direct = !c->h1.pipelined_n && as_h1_body_buffer(c->h1.session, &p, &room);
     int64_t n = as_sock_read(&c->sock, p, room);
 
     if (n == AS_EAGAIN)
@@ -179,14 +192,14 @@ static void read_bytes(struct as_conn *c)
     }
     as_conn_received(c, (size_t)n);
     if (direct)
-        as_h1_body_received(c->h1, (size_t)n, c->last_received);
+        as_h1_body_received(c->h1.session, (size_t)n, c->last_received);
     else
-        as_conn_h1_feed(c, rx, (size_t)n);
+        feed(c, rx, (size_t)n);
     if (!c->sock.closing)
         as_conn_schedule_flush(c);
 }
 
-void as_conn_h1_on_event(struct as_conn *c, int events)
+static void on_event(struct as_conn *c, int events)
 {
     if (c->eof) /* the next write shows whether it still reads */
         return;
@@ -198,22 +211,129 @@ void as_conn_h1_on_event(struct as_conn *c, int events)
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 
-void as_conn_h1_sweep(struct as_conn *c, as_ns now)
+static void sweep(struct as_conn *c, as_ns now)
 {
     const struct as_edge_conf *conf = &c->edge->conf;
-    as_ns since = as_h1_head_since(c->h1);
+    as_ns since = as_h1_head_since(c->h1.session);
 
-    if (since == AS_NEVER && !as_h1_got_request(c->h1) && !as_h1_breach(c->h1))
+    if (since == AS_NEVER && !as_h1_got_request(c->h1.session) && !as_h1_breach(c->h1.session))
         since = c->opened;
     if (since != AS_NEVER && now - since >= conf->header_timeout) {
         c->close_reason = AS_CLOSE_HEADER_TIMEOUT;
-        as_h1_refuse(c->h1, 408, "the head of the request is incomplete (--header-timeout)");
+        as_h1_refuse(c->h1.session, 408,
+                     "the head of the request is incomplete (--header-timeout)");
         as_conn_schedule_flush(c);
     } else if (as_conn_close_if_stuck(c, now)) {
         return;
     } else if (conf->idle_timeout && !c->n_open && now - c->last_active >= conf->idle_timeout) {
         c->close_reason = AS_CLOSE_IDLE;
-        as_h1_shutdown_final(c->h1);
+        as_h1_shutdown_final(c->h1.session);
         as_conn_schedule_flush(c);
     }
 }
+
+static bool wants_write(const struct as_conn *c)
+{
+    return as_h1_wants_write(c->h1.session) ||
+           (c->h1.pipelined_n && as_h1_wants_read(c->h1.session));
+}
+
+static bool is_done(const struct as_conn *c)
+{
+    return as_h1_done(c->h1.session);
+}
+
+static bool is_idle(const struct as_conn *c)
+{
+    return !c->h1.pipelined_n && as_h1_is_idle(c->h1.session);
+}
+
+static void drain(struct as_conn *c, bool final)
+{
+    /* It is handed over when it becomes idle. If it could not be so far, or if its client pipelines
+     * requests without end, it ends here. */
+    if (as_connection_handover_is_open(&c->edge->handover) &&
+        !(final && (c->h1.pipelined_n || as_conn_is_idle(c))))
+        return;
+    c->close_reason = AS_CLOSE_DRAIN;
+    (final ? as_h1_shutdown_final : as_h1_shutdown_notice)(c->h1.session);
+    as_conn_schedule_flush(c);
+}
+
+static uint32_t close_reason(const struct as_conn *c, const char **ret_detail)
+{
+    *ret_detail = as_h1_breach(c->h1.session);
+    return *ret_detail && c->close_reason == AS_CLOSE_CLIENT ? (uint32_t)AS_CLOSE_BAD_REQUEST
+                                                             : (uint32_t)c->close_reason;
+}
+
+static void answer(struct as_conn *c, uint32_t stream, const struct as_http_answer *a)
+{
+    as_h1_answer(c->h1.session, stream, a);
+}
+
+static void begin(struct as_conn *c, uint32_t stream, const struct as_http_answer *a)
+{
+    as_h1_begin(c->h1.session, stream, a);
+}
+
+static void write_piece(struct as_conn *c, uint32_t stream, const struct as_http_piece *piece)
+{
+    as_h1_write(c->h1.session, stream, piece);
+}
+
+static void finish(struct as_conn *c, uint32_t stream,
+                   const struct as_http_header *trailers AS_UNUSED, uint32_t n_trailers AS_UNUSED)
+{
+    as_h1_finish(c->h1.session, stream);
+}
+
+static void consume(struct as_conn *c, uint32_t stream, size_t n)
+{
+    as_h1_consume(c->h1.session, stream, n);
+}
+
+static void receive_into(struct as_conn *c, uint32_t stream, uint8_t *p, size_t n)
+{
+    as_h1_set_body_buffer(c->h1.session, stream, p, n);
+}
+
+static void reset(struct as_conn *c, uint32_t stream)
+{
+    as_h1_reset(c->h1.session, stream);
+}
+
+static size_t unsent(struct as_conn *c, uint32_t stream)
+{
+    return as_h1_bytes_unsent(c->h1.session, stream);
+}
+
+static uint64_t sent(struct as_conn *c, uint32_t stream AS_UNUSED)
+{
+    return as_h1_bytes_sent(c->h1.session);
+}
+
+const struct as_conn_protocol as_conn_h1 = {
+    .handover = 'a', /* it has had requests */
+    .open = open_session,
+    .free = free_session,
+    .on_event = on_event,
+    .feed = feed,
+    .send = send_output,
+    .wants_write = wants_write,
+    .is_done = is_done,
+    .is_idle = is_idle,
+    .watch = watch,
+    .sweep = sweep,
+    .drain = drain,
+    .close_reason = close_reason,
+    .answer = answer,
+    .begin = begin,
+    .write = write_piece,
+    .finish = finish,
+    .consume = consume,
+    .receive_into = receive_into,
+    .reset = reset,
+    .unsent = unsent,
+    .sent = sent,
+};

@@ -1,15 +1,11 @@
 #include "edge/conn/connection_handover.h"
 
 #include "base/err.h"
-#include "edge/edge_internal.h"
+#include "edge/conn/conn.h"
 #include "io/socket/rights.h"
 
 #include <errno.h>
 #include <unistd.h>
-
-/* The state of a connection: the byte that goes with its descriptor. */
-#define HTTP1_USED 'a' /* HTTP/1.1; it has had requests */
-#define NO_BYTES   'f' /* nothing was received on it */
 
 #define RETRY (5 * AS_MS)
 
@@ -40,7 +36,7 @@ static void on_successor_lost(struct as_connection_handover *r)
         {
             struct as_conn *c = AS_LIST_ENTRY(n, struct as_conn, node);
 
-            if (!c->h2)
+            if (c->protocol->handover)
                 as_conn_drain(c, final);
         }
     }
@@ -53,7 +49,7 @@ static int send_conns(struct as_connection_handover *r, struct as_conn *const *c
     int fds[AS_RIGHTS_MAX] = {0}, err;
 
     for (uint32_t i = 0; i < n; i++) {
-        states[i] = conns[i]->h1 ? HTTP1_USED : NO_BYTES;
+        states[i] = conns[i]->protocol->handover;
         fds[i] = conns[i]->sock.fd;
     }
     err = as_rights_send(r->out, states, n, fds, n);
@@ -133,7 +129,7 @@ static void adopt_conn(struct as_edge *e, int fd, char state)
 {
     struct as_conn *c = as_edge_admit(e, fd);
 
-    if (c && state == HTTP1_USED && as_conn_h1_resume(c))
+    if (c && state == as_conn_h1.handover && as_conn_h1_resume(c))
         as_conn_close(c, AS_CLOSE_CLIENT);
 }
 

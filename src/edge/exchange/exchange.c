@@ -394,7 +394,7 @@ static void *on_request(void *conn, uint32_t stream, const struct as_http_head *
     init_exchange(x, c->edge, c, stream, head, c->requests, c->answers);
     as_conn_begin_request(c);
     /* everything else is plain HTTP, even with the content-type of gRPC */
-    x->grpc = c->h2 && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
+    x->grpc = c->protocol->carries_grpc && is_grpc(head) && as_str_eq(head->method, AS_STR("POST"));
     x->rpc = x->grpc ? as_grpc_service_find_rpc(c->edge->conf.interface, head->path) : AS_RPC_HTTP;
     if (c->edge->stat.exchanges > c->edge->conf.max_requests)
         fail_over_max_requests(x);

@@ -16,7 +16,7 @@
 #ifndef AS_EDGE_EXCHANGE_H
 #define AS_EDGE_EXCHANGE_H
 
-#include "edge/edge_internal.h"
+#include "edge/conn/conn.h"
 #include "edge/exchange/compress.h"
 #include "edge/rest/route.h"
 #include "wire/grpc/grpc.h"

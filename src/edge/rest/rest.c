@@ -140,7 +140,7 @@ static void answer_misplaced_rpc(struct as_exchange *x)
         answer_allow(x, 204, "", ALLOW_RPC);
     else if (!is_method(x, "POST"))
         answer_allow(x, 405, "{\"error\":\"gRPC calls are POST\"}", ALLOW_RPC);
-    else if (x->conn->h1 && as_grpc_is_content_type(x->head->content_type))
+    else if (!x->conn->protocol->carries_grpc && as_grpc_is_content_type(x->head->content_type))
         answer_allow(x, 505, "{\"error\":\"gRPC needs HTTP/2, and this is HTTP/1.1\"}", ALLOW_RPC);
     else
         as_exchange_fail(x, AS_EMEDIA, "content-type must be application/grpc");

@@ -43,7 +43,7 @@ static int setup(void **state AS_UNUSED)
     client = (struct h1_case){.ends_answer_nothing = true};
     h1_open(&client);
     h1_feed(&client, GET, sizeof(GET) - 1, SIZE_MAX);
-    conn = (struct as_conn){.edge = &e, .h1 = client.h};
+    conn = (struct as_conn){.edge = &e, .protocol = &as_conn_h1, .h1 = {.session = client.h}};
     as_task_init(&conn.flush, nothing);
     x = calloc(1, sizeof(*x));
     x->edge = &e;
