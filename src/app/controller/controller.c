@@ -16,12 +16,12 @@
 #include "ctl/state/runtime_dir.h"
 #include "ctl/state/token.h"
 #include "edge/admin/control_events.h"
+#include "io/random.h"
 #include "io/socket/listen.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define ANSWERS_MOST ((uint64_t)64 << 20) /* bytes of answers that clients have not read yet */
@@ -237,8 +237,7 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
         .on_change = on_change,
         .ctx = c};
 
-    if (getrandom(&conf.seed, sizeof(conf.seed), 0) != sizeof(conf.seed))
-        as_fatal_system("random bytes", errno);
+    as_random_bytes(&conf.seed, sizeof(conf.seed));
     return conf;
 }
 

@@ -1,10 +1,8 @@
 /* Which option sets which limit or timeout of the dispatcher. */
 #include "app/options/conf.h"
 
+#include "io/random.h"
 #include "wire/oip/oip.h"
-
-#include <sys/random.h>
-#include <unistd.h>
 
 /* Bytes that a request's body in a frame may have beyond its message: padding between tensors and
  * typed contents. */
@@ -63,8 +61,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
     /* The seed of routing, and of the hashes of requests that may share a batch
      * (link/fleet/payload.h). A client that could predict the hashes would only cost time, since
      * requests with equal hashes are compared. */
-    if (getrandom(&c.seed, sizeof(c.seed), 0) != (ssize_t)sizeof(c.seed))
-        c.seed = (uint64_t)getpid();
+    as_random_bytes(&c.seed, sizeof(c.seed));
     return c;
 }
 

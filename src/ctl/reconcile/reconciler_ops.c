@@ -3,7 +3,7 @@
 #include "ctl/message/replica_facts.h"
 #include "ctl/output/output.h"
 #include "ctl/reconcile/reconciler_internal.h"
-#include "ctl/state/runtime_dir.h"
+#include "io/random.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
     struct as_reconciler_process *proc = as_reconciler_ensure_process(d, slot);
     struct as_buf text, why;
 
-    as_runtime_dir_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
+    as_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
     proc->pid = 0;
     proc->wait = AS_RECONCILER_WAIT_NONE;
     d->reconciler->n_started++;

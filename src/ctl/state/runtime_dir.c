@@ -4,6 +4,7 @@
 #include "ctl/state/code_store.h"
 #include "ctl/state/store.h"
 #include "io/process/resource_holder.h"
+#include "io/random.h"
 #include "io/socket/folder_socket.h"
 
 #include <dirent.h>
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -373,21 +373,6 @@ void as_runtime_dir_close(struct as_runtime_dir *d)
     *d = (struct as_runtime_dir){.lock = -1};
 }
 
-void as_runtime_dir_random_hex(char *out, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[128];
-
-    AS_ASSERT(n <= sizeof(bytes));
-    if (getrandom(bytes, n, 0) != (ssize_t)n)
-        as_fatal_system("random bytes", errno);
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * n] = 0;
-}
-
 int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err)
 {
     char token[AS_RUNTIME_TOKEN_LEN + 1], path[4096];
@@ -395,7 +380,7 @@ int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *er
     bool ok;
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_TOKEN, d->path);
-    as_runtime_dir_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
+    as_random_hex(token, AS_RUNTIME_TOKEN_LEN / 2);
     /* O_EXCL: an old file was removed under the lock; one that is there now is not ours */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     ok = fd >= 0 && write(fd, token, AS_RUNTIME_TOKEN_LEN) == AS_RUNTIME_TOKEN_LEN;

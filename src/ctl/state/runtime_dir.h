@@ -36,8 +36,4 @@ int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, c
 /* Writes a new join-token: 32 random bytes as hex, file mode 0600. */
 int as_runtime_dir_write_token(const struct as_runtime_dir *d, struct as_buf *err);
 
-/* n <= 128 random bytes of the kernel as 2 n hex digits and a NUL. If the kernel gives none the
- * process ends (base/fatal.h). */
-void as_runtime_dir_random_hex(char *out, size_t n);
-
 #endif

@@ -5,11 +5,11 @@
 #include "ctl/output/log_file.h"
 #include "ctl/supervise/memory_limit.h"
 #include "ctl/supervise/supervisor_internal.h"
+#include "io/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* The dispatcher observes the drain timeout itself; it is killed this much later. */
@@ -481,8 +481,7 @@ static int setup(struct as_supervisor *s)
     s->other = &s->dispatchers[1];
     s->started_at = as_loop_now(s->loop);
     s->oom_seen = as_memory_limit_oom_kills("");
-    if (getrandom(&s->rand.s, sizeof(s->rand.s), 0) != sizeof(s->rand.s))
-        as_fatal_system("random bytes", errno);
+    as_random_bytes(&s->rand.s, sizeof(s->rand.s));
     as_console_init(&s->console, s->loop, STDERR_FILENO);
     s->log =
         as_console_log(&s->console, (enum as_log_level)as_option_u64(conf->opts, AS_OPT_LOG_LEVEL));
