@@ -67,7 +67,7 @@ ROOMS = {
     "link/simple": ["link/fleet"],
     "link/worker": ["link"],
     "tool/bench": ["tool", "tool/call", "tool/tensor"],
-    "tool/call": ["tool", "tool/tensor"],
+    "tool/call": ["tool", "tool/server", "tool/tensor"],
     "tool/server": [],
     "tool/tensor": [],
     "wire/frame": ["wire"],

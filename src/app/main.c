@@ -1,7 +1,6 @@
 /* app/main.c — the command line: which command, its options, its help. */
 
 #include "app/client/control_client.h"
-#include "app/client/which_server.h"
 #include "app/command.h"
 #include "app/commands/control_commands.h"
 #include "app/commands/deploy_commands.h"
@@ -27,6 +26,7 @@
 #include "io/process/server_processes.h"
 #include "tool/bench/bench.h"
 #include "tool/call/infer_command.h"
+#include "tool/server/which_server.h"
 
 #include <errno.h>
 #include <fcntl.h>

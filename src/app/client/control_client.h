@@ -82,9 +82,6 @@ enum as_control_client_end as_control_client_watch(const struct as_option_set *o
 
 /* --- which server --- */
 
-/* Returns the port of the server on this machine that the options select, and its --runtime-dir,
- * which the caller frees. The server need not run. */
-uint16_t as_control_client_locate(const struct as_option_set *opts, char **ret_base);
 /* Prints to stderr that the selected server does not run, and which ones do, since a missing --port
  * is the likely reason. Returns the exit code. */
 int as_control_client_print_no_server(const struct as_option_set *opts);

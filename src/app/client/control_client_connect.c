@@ -1,10 +1,10 @@
 #include "app/client/control_client_connect.h"
 
 #include "conf/exit_code.h"
-#include "io/process/runtime.h"
 #include "io/process/server_processes.h"
 #include "io/socket/connect.h"
 #include "io/socket/listen.h"
+#include "tool/server/which_server.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -15,28 +15,12 @@
 
 /* --- which server --- */
 
-static void find_servers(struct as_runtime_search *f, const struct as_option_set *o)
-{
-    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
-                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
-}
-
-uint16_t as_control_client_locate(const struct as_option_set *opts, char **ret_base)
-{
-    struct as_runtime_search f;
-
-    find_servers(&f, opts);
-    *ret_base = as_str_dup(as_str_of(f.chosen.base));
-    as_runtime_search_fini(&f);
-    return f.chosen.port;
-}
-
 int as_control_client_print_no_server(const struct as_option_set *opts)
 {
     struct as_runtime_search f;
     struct as_buf text;
 
-    find_servers(&f, opts);
+    as_which_server_find(&f, opts);
     as_buf_init(&text);
     as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
     if (!f.n)
@@ -76,7 +60,7 @@ static void write_silent_process(const struct as_control_client_conn *c, struct 
         as_buf_str(out, c->name);
         return;
     }
-    port = as_control_client_locate(c->opts, &base);
+    port = as_which_server_locate(c->opts, &base);
     as_server_processes_read(&f, base, port);
     as_server_processes_put_name(&f, c->role, out);
     as_buf_printf(out, " of the server on port %u", port);
@@ -86,16 +70,8 @@ static void write_silent_process(const struct as_control_client_conn *c, struct 
 /* Appends which processes of a server on this machine are stopped, if any. */
 static void write_stopped_processes(const struct as_control_client_conn *c, struct as_buf *out)
 {
-    struct as_server_processes f = {.n = 0};
-    char *base;
-    uint16_t port;
-
-    if (c->remote[0])
-        return;
-    port = as_control_client_locate(c->opts, &base);
-    as_server_processes_read(&f, base, port);
-    as_server_processes_put_stopped(&f, out);
-    free(base);
+    if (!c->remote[0])
+        as_which_server_put_stopped(c->opts, out);
 }
 
 int as_control_client_print_silent(const struct as_control_client_conn *c,
@@ -145,7 +121,7 @@ static int open_unix(struct as_control_client_conn *c, const struct as_control_c
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     char path[AS_RUNTIME_PATH_MAX], *base;
-    uint16_t port = as_control_client_locate(c->opts, &base);
+    uint16_t port = as_which_server_locate(c->opts, &base);
     int rc = as_runtime_path(path, base, port, q->socket), e = ENOENT;
 
     free(base);

@@ -2,8 +2,8 @@
 
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
-#include "io/process/runtime.h"
 #include "io/process/server_processes.h"
+#include "tool/server/which_server.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -87,7 +87,7 @@ int as_server_process_find(struct as_server_process *ret_o, const struct as_opti
     struct ucred who;
 
     ret_o->fd = -1;
-    ret_o->port = as_control_client_locate(opts, &ret_o->base);
+    ret_o->port = as_which_server_locate(opts, &ret_o->base);
     who = find_listening_process(ret_o, AS_RUNTIME_CONTROL);
     if (who.pid < 0 && errno == EAGAIN)
         who = find_listening_process(ret_o, AS_RUNTIME_STATUS);

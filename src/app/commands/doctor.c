@@ -8,10 +8,10 @@
 #include "ctl/worker/interpreter.h"
 #include "io/process/cgroup.h"
 #include "io/process/proc.h"
-#include "io/process/runtime.h"
 #include "io/process/server_processes.h"
 #include "io/socket/listen.h"
 #include "tool/server/record.h"
+#include "tool/server/which_server.h"
 #include "wire/json/json.h"
 
 #include <errno.h>
@@ -458,7 +458,7 @@ static void check_processes(struct as_doctor *d)
 {
     struct as_server_processes f;
     char *base;
-    uint16_t port = as_control_client_locate(d->opts, &base);
+    uint16_t port = as_which_server_locate(d->opts, &base);
 
     as_server_processes_read(&f, base, port);
     free(base);

@@ -2,8 +2,8 @@
 #include "app/client/control_client.h"
 #include "app/commands/doctor_internal.h"
 #include "conf/exit_code.h"
-#include "io/process/runtime.h"
 #include "tool/server/record.h"
+#include "tool/server/which_server.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -228,7 +228,7 @@ void as_doctor_check_server(struct as_doctor *d)
     struct page p = {0};
 
     as_buf_init(&p.bad);
-    s->port = as_control_client_locate(d->opts, &s->base);
+    s->port = as_which_server_locate(d->opts, &s->base);
     s->is_running = as_runtime_is_running(s->base, s->port);
     if (!s->is_running) {
         as_doctor_report(

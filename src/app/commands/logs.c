@@ -3,7 +3,7 @@
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
 #include "ctl/output/journal.h"
-#include "io/process/runtime.h"
+#include "tool/server/which_server.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -399,7 +399,7 @@ int as_logs_main(struct as_option_set *opts)
     struct logs l = {.opts = opts, .notify = -1, .stop_fd = -1};
     int code;
 
-    l.port = as_control_client_locate(opts, &l.base);
+    l.port = as_which_server_locate(opts, &l.base);
     code = print_logs(&l);
     for (uint32_t i = 0; i < l.n; i++) {
         close_fd(l.all[i].fd);

@@ -1,9 +1,8 @@
 #include "tool/call/target.h"
 
 #include "conf/exit_code.h"
-#include "ctl/state/runtime_dir.h"
-#include "io/process/server_processes.h"
 #include "io/socket/connect.h"
+#include "tool/server/which_server.h"
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
@@ -58,12 +57,6 @@ int as_target_parse(struct as_target *ret_t, const char *url, struct as_buf *why
     return 0;
 }
 
-static void find_servers(struct as_runtime_search *f, const struct as_option_set *o)
-{
-    as_runtime_find(f, as_option_str(o, AS_OPT_RUNTIME_DIR), o->v[AS_OPT_PORT].given,
-                    (uint16_t)as_option_u64(o, AS_OPT_PORT));
-}
-
 int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, struct as_buf *why)
 {
     const char *url = as_option_str(o, AS_OPT_URL);
@@ -71,7 +64,7 @@ int as_target_choose(struct as_target *ret_t, const struct as_option_set *o, str
 
     if (url[0])
         return as_target_parse(ret_t, url, why);
-    find_servers(&f, o);
+    as_which_server_find(&f, o);
     as_runtime_search_fini(&f);
     return set_host_port(ret_t, AS_STR("localhost"), f.chosen.port);
 }
@@ -85,7 +78,7 @@ static void add_advice(const struct as_option_set *o, struct as_buf *why)
         as_buf_str(why, "\n  Check that a server listens on this address.");
         return;
     }
-    find_servers(&f, o);
+    as_which_server_find(&f, o);
     as_runtime_put_servers(&f, why);
     if (f.n == 0)
         as_buf_printf(
@@ -114,14 +107,8 @@ int as_target_connect(const struct as_target *t, const struct as_option_set *o, 
 
 void as_target_explain(const struct as_option_set *o, int code, struct as_buf *why)
 {
-    struct as_runtime_search f;
-    struct as_server_processes family;
-
     if (as_option_str(o, AS_OPT_URL)[0] || (code != AS_EXIT_CODE_STATUS + DEADLINE_EXCEEDED &&
                                             code != AS_EXIT_CODE_STATUS + UNAVAILABLE))
         return;
-    find_servers(&f, o);
-    as_server_processes_read(&family, f.chosen.base, f.chosen.port);
-    as_server_processes_put_stopped(&family, why);
-    as_runtime_search_fini(&f);
+    as_which_server_put_stopped(o, why);
 }

@@ -1,7 +1,35 @@
-#include "app/client/which_server.h"
+#include "tool/server/which_server.h"
 
 #include "conf/exit_code.h"
 #include "io/process/resource_holder.h"
+#include "io/process/server_processes.h"
+
+void as_which_server_find(struct as_runtime_search *f, const struct as_option_set *opts)
+{
+    as_runtime_find(f, as_option_str(opts, AS_OPT_RUNTIME_DIR), opts->v[AS_OPT_PORT].given,
+                    (uint16_t)as_option_u64(opts, AS_OPT_PORT));
+}
+
+uint16_t as_which_server_locate(const struct as_option_set *opts, char **ret_base)
+{
+    struct as_runtime_search f;
+
+    as_which_server_find(&f, opts);
+    *ret_base = as_str_dup(as_str_of(f.chosen.base));
+    as_runtime_search_fini(&f);
+    return f.chosen.port;
+}
+
+void as_which_server_put_stopped(const struct as_option_set *opts, struct as_buf *out)
+{
+    struct as_server_processes processes;
+    char *base;
+    uint16_t port = as_which_server_locate(opts, &base);
+
+    as_server_processes_read(&processes, base, port);
+    as_server_processes_put_stopped(&processes, out);
+    free(base);
+}
 
 /* The options to type: --runtime-dir only where the port alone is ambiguous. */
 static void put_choice(struct as_buf *b, const struct as_runtime_search *f,
@@ -54,8 +82,7 @@ int as_which_server_resolve(struct as_option_set *opts, bool is_quiet, char **re
     *ret_text = NULL;
     if (is_explicit(opts))
         return AS_EXIT_CODE_OK;
-    as_runtime_find(&f, as_option_str(opts, AS_OPT_RUNTIME_DIR), given,
-                    (uint16_t)as_option_u64(opts, AS_OPT_PORT));
+    as_which_server_find(&f, opts);
     if (f.chosen_runs) {
         *ret_text = as_str_dup(as_str_of(f.chosen.base));
         as_option_set_str(opts, AS_OPT_RUNTIME_DIR, *ret_text);
