@@ -2,6 +2,7 @@
 
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
+#include "io/process/proc.h"
 #include "io/process/server_processes.h"
 #include "tool/server/which_server.h"
 
@@ -50,20 +51,10 @@ static struct ucred find_listening_process(const struct as_server_process *f, co
 static bool is_owned_by(const struct as_server_process *f, uid_t uid)
 {
     struct pollfd ended = {.fd = f->fd, .events = POLLIN};
-    char path[32], line[128];
-    unsigned long found = ~0ul;
-    FILE *status;
+    long real_uid = as_proc_status_number(f->pid, "\nUid:");
 
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->pid);
-    status = fopen(path, "re");
-    while (status && found == ~0ul && fgets(line, sizeof(line), status)) {
-        if (strncmp(line, "Uid:", 4) == 0)
-            found = strtoul(line + 4, NULL, 10); /* the first number is the real uid */
-    }
-    if (status)
-        fclose(status);
     /* the process has not ended: so /proc/PID was of the process that the pidfd is of */
-    return found == uid && poll(&ended, 1, 0) == 0;
+    return real_uid == (long)uid && poll(&ended, 1, 0) == 0;
 }
 
 void as_server_process_print_stopped(const struct as_server_process *o)

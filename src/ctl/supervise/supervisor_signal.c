@@ -14,14 +14,14 @@ static bool is_kernel(const struct signalfd_siginfo *si)
 
 static void describe_sender(const struct signalfd_siginfo *si, struct as_buf *who)
 {
-    char command[AS_PROCESS_ANCESTRY_COMMAND];
+    struct as_process_ancestry_stat s;
 
     if (is_kernel(si))
         as_buf_str(who, "the terminal");
     else if (!si->ssi_pid)
         as_buf_printf(who, "a process outside of this PID namespace, uid %u", si->ssi_uid);
-    else if (as_process_ancestry_command((pid_t)si->ssi_pid, command))
-        as_buf_printf(who, "pid %u (%s), uid %u", si->ssi_pid, command, si->ssi_uid);
+    else if (as_process_ancestry_read((pid_t)si->ssi_pid, &s))
+        as_buf_printf(who, "pid %u (%s), uid %u", si->ssi_pid, s.command, si->ssi_uid);
     else
         as_buf_printf(who, "pid %u, which has ended, uid %u", si->ssi_pid, si->ssi_uid);
 }

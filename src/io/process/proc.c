@@ -274,8 +274,7 @@ void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
     }
 }
 
-/* A number in /proc/PID/status; -1: no such process, or no such line. */
-static long status_number(pid_t pid, const char *key)
+long as_proc_status_number(pid_t pid, const char *key)
 {
     char path[40], text[4096];
     const char *at;
@@ -294,7 +293,7 @@ static long status_number(pid_t pid, const char *key)
 
 bool as_proc_is_traced(pid_t pid)
 {
-    return status_number(pid, "\nTracerPid:") > 0;
+    return as_proc_status_number(pid, "\nTracerPid:") > 0;
 }
 
 /* --- processes that are not our children --- */
@@ -310,7 +309,8 @@ int as_proc_open_pidfd(pid_t pid, pid_t parent)
 
     /* The parent is checked when the pidfd is open: if the process still runs after that, what was
      * read is about this process and no other with the same number. */
-    if (fd >= 0 && (status_number(pid, "\nPPid:") != parent || pidfd_signal(fd, 0, 0) < 0)) {
+    if (fd >= 0 &&
+        (as_proc_status_number(pid, "\nPPid:") != parent || pidfd_signal(fd, 0, 0) < 0)) {
         close(fd);
         fd = -1;
     }

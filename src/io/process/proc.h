@@ -67,6 +67,9 @@ int as_proc_open_pidfd(pid_t pid, pid_t parent);
  */
 void as_proc_kill_group(int pidfd, pid_t pid);
 
+/* The first number of a line of /proc/PID/status; key: "\nUid:". -1: no such process, or no such
+ * line. */
+long as_proc_status_number(pid_t pid, const char *key);
 /* Is its main thread traced by a debugger? Then a timeout says nothing about its health. */
 bool as_proc_is_traced(pid_t pid);
 

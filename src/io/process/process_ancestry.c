@@ -8,18 +8,14 @@
 
 #define PARENTS_MAX 64 /* a bound, since the chain of parents may change while it is read */
 
-struct stat_line {
-    char command[AS_PROCESS_ANCESTRY_COMMAND];
-    int parent, group;
-};
-
 /* Reads " state parent group …". */
-static bool parse_parent_and_group(const char *text, struct stat_line *ret_s)
+static bool parse_state(const char *text, struct as_process_ancestry_stat *ret_s)
 {
     char *end;
 
     if (text[0] != ' ' || !text[1] || text[2] != ' ')
         return false;
+    ret_s->state = text[1];
     text += 3;
     ret_s->parent = (int)strtol(text, &end, 10);
     if (end == text || *end != ' ')
@@ -31,7 +27,7 @@ static bool parse_parent_and_group(const char *text, struct stat_line *ret_s)
 
 /* Reads /proc/PID/stat: "PID (command) state parent group …". The command may have any character,
  * also a parenthesis. */
-static bool read_stat(pid_t pid, struct stat_line *ret_s)
+bool as_process_ancestry_read(pid_t pid, struct as_process_ancestry_stat *ret_s)
 {
     char path[40], text[512], *open_at, *close_at;
     ssize_t n;
@@ -47,7 +43,7 @@ static bool read_stat(pid_t pid, struct stat_line *ret_s)
     text[n > 0 ? n : 0] = 0;
     open_at = strchr(text, '(');
     close_at = strrchr(text, ')');
-    if (!open_at || !close_at || !parse_parent_and_group(close_at + 1, ret_s))
+    if (!open_at || !close_at || !parse_state(close_at + 1, ret_s))
         return false;
     len = AS_MIN((size_t)(close_at - open_at - 1), sizeof(ret_s->command) - 1);
     memcpy(ret_s->command, open_at + 1, len);
@@ -55,31 +51,21 @@ static bool read_stat(pid_t pid, struct stat_line *ret_s)
     return true;
 }
 
-bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_COMMAND])
-{
-    struct stat_line s;
-
-    if (!read_stat(pid, &s))
-        return false;
-    memcpy(ret_name, s.command, sizeof(s.command));
-    return true;
-}
-
 pid_t as_process_ancestry_parent(pid_t pid)
 {
-    struct stat_line s;
+    struct as_process_ancestry_stat s;
 
-    return read_stat(pid, &s) ? s.parent : 0;
+    return as_process_ancestry_read(pid, &s) ? s.parent : 0;
 }
 
 pid_t as_process_ancestry_find(pid_t pid, bool (*matches)(void *ctx, pid_t pid), void *ctx)
 {
-    struct stat_line s;
+    struct as_process_ancestry_stat s;
 
     for (int i = 0; i < PARENTS_MAX && pid > 0; i++) {
         if (matches(ctx, pid))
             return pid;
-        if (!read_stat(pid, &s))
+        if (!as_process_ancestry_read(pid, &s))
             return 0;
         if (s.group > 0 && s.group != pid && matches(ctx, s.group))
             return s.group;

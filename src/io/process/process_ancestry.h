@@ -1,4 +1,5 @@
-/* io/process/process_ancestry.h — the command of a process and its ancestors, read from /proc.
+/* io/process/process_ancestry.h — the command of a process, its state and its ancestors, from
+ * /proc.
  *
  * The number of a process that has ended may soon belong to another one: ask as early as possible.
  * Any thread; does not block, apart from reading /proc.
@@ -12,8 +13,13 @@
 
 #define AS_PROCESS_ANCESTRY_COMMAND 32u /* bytes; the kernel's names have 16 */
 
-/* The name of its program, as `ps -o comm` shows it. False: no such process is visible. */
-bool as_process_ancestry_command(pid_t pid, char ret_name[AS_PROCESS_ANCESTRY_COMMAND]);
+struct as_process_ancestry_stat {
+    char command[AS_PROCESS_ANCESTRY_COMMAND]; /* as `ps -o comm` shows it */
+    char state;                                /* as in proc(5): 'T' and 't' are stopped */
+    pid_t parent, group;
+};
+/* False: no such process is visible. */
+bool as_process_ancestry_read(pid_t pid, struct as_process_ancestry_stat *ret_s);
 
 /* The parent of a process. 0: no such process is visible. */
 pid_t as_process_ancestry_parent(pid_t pid);

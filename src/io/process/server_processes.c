@@ -1,5 +1,6 @@
 #include "io/process/server_processes.h"
 
+#include "io/process/process_ancestry.h"
 #include "io/process/runtime.h"
 
 #include <fcntl.h>
@@ -17,42 +18,26 @@ static bool read_file(const char *path, char *out, size_t cap)
     return n > 0;
 }
 
-/* Reads /proc/PID/stat: "12 (name) S …". False: it has ended. */
-static bool read_stat(pid_t pid, char ret_name[32], char *ret_state)
-{
-    char path[64], text[512], *open_at, *close_at;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    if (!read_file(path, text, sizeof(text)))
-        return false;
-    open_at = strchr(text, '(');
-    close_at = strrchr(text, ')'); /* the last one, since the name may have parentheses */
-    if (!open_at || !close_at || close_at < open_at || close_at[1] != ' ')
-        return false;
-    *close_at = 0;
-    snprintf(ret_name, 32, "%.31s", open_at + 1);
-    *ret_state = close_at[2];
-    return true;
-}
-
-static void add_process(struct as_server_processes *f, const char *role, pid_t pid, char state)
+static void add_process(struct as_server_processes *f, const char *role, pid_t pid,
+                        const struct as_process_ancestry_stat *s)
 {
     if (f->n < AS_SERVER_PROCESSES_MAX)
         f->all[f->n++] = (struct as_server_processes_entry){
-            role, pid, .is_stopped = state == 'T' || state == 't'};
+            role, pid, .is_stopped = s->state == 'T' || s->state == 't'};
 }
 
 void as_server_processes_read(struct as_server_processes *ret_f, const char *runtime_dir,
                               uint16_t port)
 {
     pid_t supervisor = as_runtime_supervisor_pid(runtime_dir, port);
-    char path[64], children[4096], name[32], state, *p = children, *end;
+    char path[64], children[4096], *p = children, *end;
+    struct as_process_ancestry_stat s;
 
     ret_f->n = 0;
     if (supervisor <= 0 || !as_runtime_is_running(runtime_dir, port) ||
-        !read_stat(supervisor, name, &state))
+        !as_process_ancestry_read(supervisor, &s))
         return;
-    add_process(ret_f, "supervisor", supervisor, state);
+    add_process(ret_f, "supervisor", supervisor, &s);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor, (int)supervisor);
     read_file(path, children, sizeof(children));
     for (;; p = end) {
@@ -60,12 +45,12 @@ void as_server_processes_read(struct as_server_processes *ret_f, const char *run
 
         if (end == p)
             return;
-        if (!read_stat(pid, name, &state))
+        if (!as_process_ancestry_read(pid, &s))
             continue;
-        if (strcmp(name, AS_SERVER_PROCESSES_DISPATCHER) == 0)
-            add_process(ret_f, "dispatcher", pid, state);
-        else if (strcmp(name, AS_SERVER_PROCESSES_CONTROLLER) == 0)
-            add_process(ret_f, "controller", pid, state);
+        if (strcmp(s.command, AS_SERVER_PROCESSES_DISPATCHER) == 0)
+            add_process(ret_f, "dispatcher", pid, &s);
+        else if (strcmp(s.command, AS_SERVER_PROCESSES_CONTROLLER) == 0)
+            add_process(ret_f, "controller", pid, &s);
     }
 }
 

@@ -124,13 +124,14 @@ static void an_orphan_descends_from_its_group(void **state AS_UNUSED)
 
 static void a_command_may_have_any_character(void **state AS_UNUSED)
 {
-    char name[AS_PROCESS_ANCESTRY_COMMAND];
+    struct as_process_ancestry_stat s;
     struct asked a = {.wanted = getpid()};
     struct family f;
 
     grow(&f);
-    assert_true(as_process_ancestry_command(f.grandchild, name));
-    assert_string_equal(name, "a) 1 (b");
+    assert_true(as_process_ancestry_read(f.grandchild, &s));
+    assert_string_equal(s.command, "a) 1 (b");
+    assert_int_equal(s.parent, f.child);
     assert_int_equal(as_process_ancestry_find(f.grandchild, is_wanted, &a), getpid());
     fell(f.grandchild);
     fell(f.child);
@@ -138,14 +139,14 @@ static void a_command_may_have_any_character(void **state AS_UNUSED)
 
 static void a_process_that_has_ended_has_no_ancestors(void **state AS_UNUSED)
 {
-    char name[AS_PROCESS_ANCESTRY_COMMAND];
+    struct as_process_ancestry_stat s;
     struct asked a = {.wanted = getpid()};
     pid_t pid = fork();
 
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);
-    assert_false(as_process_ancestry_command(pid, name));
+    assert_false(as_process_ancestry_read(pid, &s));
     assert_int_equal(as_process_ancestry_find(pid, is_wanted, &a), 0);
     assert_int_equal(a.n, 1); /* the process itself is asked about, whether it runs or not */
     assert_int_equal(as_process_ancestry_find(0, is_wanted, &a), 0);
