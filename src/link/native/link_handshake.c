@@ -233,10 +233,11 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     }
     if (first)
         as_upstream_init_models(&l->up);
-    l->state = AS_LINK_READY;
-    l->last_ping = first ? now : l->last_ping;
-    /* the handshake is over */
-    as_timer_set(&l->timer, AS_NEVER);
+    if (first) { /* the handshake is over; later the timer may be that of a kill */
+        l->state = AS_LINK_READY;
+        l->last_ping = now;
+        as_timer_set(&l->timer, AS_NEVER);
+    }
     as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
     as_fleet_update_ready(l->up.deploy);
     if (first) {

@@ -1,6 +1,7 @@
 /* link/native/link_health: health checks and the execution timeout. */
 #include "link_world.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 /* --- health --- */
@@ -310,6 +311,28 @@ static void a_process_that_does_not_die_loses_its_link(void **state AS_UNUSED)
     end();
 }
 
+/* The worker prints its stacks before it is killed; what it sends meanwhile does not save it. */
+static void credit_does_not_save_a_condemned_worker(void **state AS_UNUSED)
+{
+    struct as_frame_options o = execution(10 * AS_MS);
+    struct hand *h;
+
+    o.has |= 1u << AS_FRAME_OPT_DUMP_SIGNAL;
+    o.value[AS_FRAME_OPT_DUMP_SIGNAL] = SIGWINCH; /* the test plays the worker, and ignores it */
+    begin(usual());
+    h = join(0, "t0", false, &o);
+    submit();
+    UNTIL(ready_replicas() == 0);
+    assert_int_equal(w.killed, 0);
+    as_frame_put_credit(&h->out, 0, &(struct as_frame_credit){.slots = 3, .prefetch = 8});
+    UNTIL(w.killed == 1);
+    assert_string_equal(w.why,
+                        "a request of model m was not started within execution_timeout_s (0.01)");
+    as_frame_put_credit(&h->out, 0, &(struct as_frame_credit){.slots = 2, .prefetch = 8});
+    UNTIL(w.gone == 1); /* nobody reports its death: the link ends all the same */
+    end();
+}
+
 static void a_worker_that_came_by_itself_loses_its_link_at_once(void **state AS_UNUSED)
 {
     struct as_frame_options o = execution(200 * AS_MS);
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_request_that_is_not_started_is_replayed),
         cmocka_unit_test(a_handler_that_gives_parts_does_not_hang),
         cmocka_unit_test(a_process_that_does_not_die_loses_its_link),
+        cmocka_unit_test(credit_does_not_save_a_condemned_worker),
         cmocka_unit_test(a_worker_that_came_by_itself_loses_its_link_at_once),
     };
 
