@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * more. */
 struct request {
     struct as_call call;
-    struct as_call input; /* one more message of it, while the fleet holds it */
+    struct as_call_stream stream;
+    struct as_input input; /* one more message of it, while the fleet holds it */
     struct as_arena arena;
     bool open, answered, gone;
     bool input_held, inputs_over;
@@ -111,7 +112,7 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_fleet_client_credit(&r->w->client, c, 1, p->cost);
 }
 
-static void on_input_release(struct as_call *input)
+static void on_input_release(struct as_input *input)
 {
     struct request *r = AS_CONTAINER(input, struct request, input);
 
@@ -125,7 +126,8 @@ static void say_more(struct world *w, struct script *s)
     struct request *r = &w->r[byte(s) % CALLS];
     bool over = byte(s) & 1;
 
-    if (!r->open || r->gone || !r->call.streams_inputs || r->input_held || r->inputs_over)
+    if (!r->open || r->gone || !r->call.stream || !r->stream.takes_inputs || r->input_held ||
+        r->inputs_over)
         return;
     if (over) {
         r->inputs_over = true;
@@ -133,8 +135,7 @@ static void say_more(struct world *w, struct script *s)
         return;
     }
     r->input_held = true;
-    r->input.payload.msg = r->call.payload.msg;
-    r->input.payload.blob = r->call.payload.blob;
+    r->input.payload = r->call.payload;
     r->input.on_release = on_input_release;
     as_fleet_client_input(&w->client, &r->call, &r->input);
 }
@@ -188,8 +189,8 @@ static void submit(struct world *w, struct script *s)
     r->call.arena = &r->arena;
     r->call.on_answer = on_answer;
     r->call.on_release = on_release;
-    r->call.on_part = how & 32 ? on_part : NULL;
-    r->call.streams_inputs = r->call.on_part && how & 64;
+    r->stream = (struct as_call_stream){.on_part = on_part, .takes_inputs = how & 64};
+    r->call.stream = how & 32 ? &r->stream : NULL;
     as_fleet_client_submit(&w->client, &r->call);
 }
 

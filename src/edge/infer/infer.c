@@ -255,13 +255,26 @@ static void fetch_and_submit(struct as_exchange *x)
         submit_call(x);
 }
 
+/* NULL: the request was failed. */
+static struct as_call_stream *new_call_stream(struct as_exchange *x)
+{
+    struct as_call_stream *s = as_arena_alloc(&x->arena, sizeof(*s), 8);
+
+    if (s)
+        *s = (struct as_call_stream){.on_part = on_part, .takes_inputs = x->model->streams_inputs};
+    else
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    return s;
+}
+
 /* Fills the parts of the call that depend on the model. False: the request was failed. */
 static bool set_call_model(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
 
-    c->on_part = x->model->decoupled ? on_part : NULL;
-    c->streams_inputs = x->model->streams_inputs;
+    c->stream = NULL;
+    if (x->model->decoupled && !(c->stream = new_call_stream(x)))
+        return false;
     as_request_init(&c->core);
     c->core.model = x->model->index;
     c->payload.batching = AS_PAYLOAD_UNBATCHED;
@@ -269,7 +282,7 @@ static bool set_call_model(struct as_exchange *x)
         return false;
     c->core.idempotent = x->model->idempotent;
     c->deployment = x->model->deployment;
-    c->arena = c->on_part ? &x->dispatch_arena : &x->arena;
+    c->arena = c->stream ? &x->dispatch_arena : &x->arena;
     if (__builtin_expect(x->model->routed, 0))
         as_reroute_prepare(x);
     return true;
@@ -322,9 +335,10 @@ void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
 }
 
 bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
-                    void (*released)(struct as_call *c))
+                    void (*released)(struct as_input *in))
 {
     char why[WHY_MAX];
+    struct as_input *in;
     /* checked against the version of the call, also if the default version is another one by now */
     int err =
         as_model_check_inputs(to->model, x->infer.inputs, x->infer.n_inputs, why, sizeof(why));
@@ -335,17 +349,23 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
     }
     if (as_shm_tensors_any(x) && !as_shm_tensors_fetch_now(x))
         return false;
-    x->call.payload.msg = (struct as_msg){.id = x->infer.id,
-                                          .tensors = x->infer.inputs,
-                                          .n_tensors = x->infer.n_inputs,
-                                          .params = x->infer.params,
-                                          .n_params = x->infer.n_params};
-    x->call.payload.tensor_params = x->infer.tensor_params;
-    x->call.payload.blob = inputs_blob(x);
-    x->call.on_release = released;
+    in = as_arena_alloc(&x->arena, sizeof(*in), 8);
+    if (!in) {
+        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+        return false;
+    }
+    *in = (struct as_input){.payload = {.msg = {.id = x->infer.id,
+                                                .tensors = x->infer.inputs,
+                                                .n_tensors = x->infer.n_inputs,
+                                                .params = x->infer.params,
+                                                .n_params = x->infer.n_params},
+                                        .tensor_params = x->infer.tensor_params,
+                                        .blob = inputs_blob(x)},
+                            .on_release = released,
+                            .owner = x};
     x->cancelled = true; /* it is no call, so it must not be cancelled as one */
     x->in_fleet = true;
-    as_fleet_client_input(&x->edge->client, &to->call, &x->call);
+    as_fleet_client_input(&x->edge->client, &to->call, in);
     return true;
 }
 
@@ -526,7 +546,7 @@ static void on_answer(struct as_call *c)
         return;
     if (c->err)
         send_error(x);
-    else if (x->conn && c->on_part)
+    else if (x->conn && c->stream)
         end_parts(x);
     else if (x->conn)
         send_result(x);
@@ -544,7 +564,7 @@ static void submit_rerouted(struct as_exchange *x)
     struct as_call *c = &x->call;
     as_ns deadline = c->core.deadline;
     uint8_t priority = c->core.priority;
-    bool over = c->on_part && c->inputs_over;
+    bool over = c->stream && c->stream->inputs_over;
 
     if (!as_reroute_to_next(x)) {
         send_error(x);

@@ -43,9 +43,9 @@ void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
                           const struct as_infer_parts *parts);
 void as_infer_credit(struct as_exchange *x); /* the client has room again */
 /* Sends x as one more input of the call `to`, whose model streams its inputs. `released` is called
- * when it was sent, or was too late. False: x was failed. */
+ * with the owner x when it was sent, or was too late. False: x was failed. */
 bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
-                    void (*released)(struct as_call *c));
+                    void (*released)(struct as_input *in));
 
 /* Handlers of edge/rest/rest.h. generate: the model must give exactly one response.
  * generate_stream: each response is a server-sent event, and so is an error after the first one. */

@@ -426,9 +426,9 @@ static struct item *find_open_item(struct infer_stream *is, const struct as_mode
     return NULL;
 }
 
-static void on_input_released(struct as_call *c)
+static void on_input_released(struct as_input *in)
 {
-    struct as_exchange *x = AS_CONTAINER(c, struct as_exchange, call);
+    struct as_exchange *x = in->owner;
     struct item *it = x->item;
 
     if (it->is) {

@@ -164,12 +164,17 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     c->deployment = model->deployment;
     c->payer = m->answers;
     c->is_fallback = false;
-    c->streams_inputs = false;
-    c->on_part = model->decoupled ? on_part : NULL;
-    c->arena = c->on_part ? &m->dispatch_arena : &m->arena;
+    c->stream = NULL;
+    if (model->decoupled) {
+        c->stream = as_arena_alloc(&m->arena, sizeof(*c->stream), 8);
+        if (!c->stream)
+            return false;
+        *c->stream = (struct as_call_stream){.on_part = on_part};
+    }
+    c->arena = c->stream ? &m->dispatch_arena : &m->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    m->parts = c->on_part ? &parts : NULL; /* so that dispatch_arena is reset */
+    m->parts = c->stream ? &parts : NULL; /* so that dispatch_arena is reset */
     m->registry = as_registry_ref(x->registry);
     m->model = model;
     if (as_model_check_inputs(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors,

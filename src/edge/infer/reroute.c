@@ -101,7 +101,7 @@ bool as_reroute_to_next(struct as_exchange *x)
     struct as_reroute *d = x->reroute;
 
     d->pending = false;
-    if (!x->conn || x->cancelled || (x->call.on_part && x->call.inputs_more)) {
+    if (!x->conn || x->cancelled || (x->call.stream && x->call.stream->inputs_more)) {
         restore_first_refusal(x);
         return false;
     }

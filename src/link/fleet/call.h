@@ -10,26 +10,11 @@
 
 #include "base/memory/budget.h"
 #include "core/queue/request.h"
-#include "io/loop/mbox.h"
-#include "link/fleet/payload.h"
+#include "link/fleet/call_stream.h"
 
 struct as_fleet_client;
 struct as_link;
 struct as_simple_conn;
-struct as_call;
-
-/* One message of a streamed answer. The payload and its bytes are valid during on_part; a receiver
- * that needs large bytes for longer takes a reference to its blob. */
-struct as_part {
-    struct as_payload payload;
-    uint64_t cost;    /* bytes to return with as_fleet_client_credit, together with one message */
-    uint64_t dropped; /* not 0: there was no memory for its body of so many bytes, the payload is
-                       * empty, and it is the last part */
-    /* used by the fleet only */
-    struct as_call *call;
-    struct as_letter letter;
-    struct as_arena arena;
-};
 
 struct as_call {
     /* --- set by the submitter --- */
@@ -41,19 +26,15 @@ struct as_call {
     bool is_fallback;          /* sent here because deployment fallback_from refused it … */
     uint32_t fallback_from;    /* … which counts it as a fallback */
     struct as_payload payload; /* the inputs; small ones are copied when they are sent */
-    /* Holds the decoded answer; the fleet writes to it until on_answer. A call with on_part needs
-     * an arena of its own: its parts are delivered while the fleet still writes. */
+    /* Holds the decoded answer; the fleet writes to it until on_answer. A streamed call
+     * needs an arena of its own: its parts are delivered while the fleet still writes. */
     struct as_arena *arena;
     struct as_account *payer; /* account for the memory of a large answer; NULL: none. It lives
                                * until on_release */
     void (*on_answer)(struct as_call *c);
     void (*on_release)(struct as_call *c);
-    /* For a decoupled model: the answer comes in parts, as many as as_fleet_client_credit allows,
-     * and on_answer reports the end (without a result) or the error. NULL: one answer. Called on
-     * the home loop, before on_answer, and not after a cancel. */
-    void (*on_part)(struct as_call *c, struct as_part *p);
-    bool streams_inputs; /* `payload` is the first of several inputs (as_fleet_client_input); needs
-                          * on_part */
+    struct as_call_stream *stream; /* of a decoupled model: stays until on_release; NULL: one
+                                    * answer, and one input */
 
     /* --- the outcome, valid in on_answer --- */
 
@@ -80,20 +61,6 @@ struct as_call {
     struct as_simple_conn *conn; /* its connection to a simple worker; else NULL */
     size_t body_received;        /* bytes of the answer's body that are here */
     struct as_frame_msg rx_msg;
-    /* Flow control of streams: what the worker may still send; what the client has consumed and
-     * the worker was not granted again; what we may still send to the worker. */
-    struct as_frame_window part_credit, owed_credit, input_credit;
-    struct as_part *part;  /* a large part whose body is being received */
-    struct as_call *input; /* an input that waits for input_credit */
-    bool inputs_over;      /* the client sends no further input */
-    bool inputs_more;      /* home loop: as_fleet_client_input was called */
-    struct as_letter credit_letter, end_letter;
-    struct as_frame_window credit;        /* home loop: goes out with the next credit_letter … */
-    struct as_frame_window posted_credit; /* … and what the one under way carries */
-    bool credit_posted;
-    struct as_call *target; /* of an input: the call that it belongs to */
 };
-
-void as_part_free(struct as_part *p); /* p may be NULL */
 
 #endif

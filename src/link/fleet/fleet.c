@@ -54,8 +54,8 @@ static void post_answer(struct as_call *c)
 static void post_release(struct as_call *c)
 {
     c->client->fleet->unanswered--;
-    if (c->on_part)
-        as_call_release_input(c);
+    if (c->stream)
+        as_call_release_input(c->stream);
     if (c->client->local) {
         c->on_release(c);
         return;

@@ -207,14 +207,14 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call);
  * call, and not after on_release. */
 void as_fleet_client_cancel(struct as_fleet_client *c, struct as_call *call);
 
-/* For calls with on_part: the client has consumed so much, and the worker may send as much more.
+/* For streamed calls: the client has consumed so much, and the worker may send as much more.
  * Any time between submit and on_release. */
 void as_fleet_client_credit(struct as_fleet_client *c, struct as_call *call, uint32_t messages,
                             uint64_t bytes);
-/* For calls with streams_inputs: sends one more message, `input->payload`, which the
- * fleet owns until input->on_release (which may be called before this returns). One at a time. An
- * input that comes too late is released without being sent. */
-void as_fleet_client_input(struct as_fleet_client *c, struct as_call *call, struct as_call *input);
+/* For calls that take inputs: sends one more. The fleet owns it until in->on_release, which may be
+ * called before this returns. One at a time. An input that comes too late is released without being
+ * sent. */
+void as_fleet_client_input(struct as_fleet_client *c, struct as_call *call, struct as_input *in);
 /* There is no further input. Once for each call, and not while an input is under way. */
 void as_fleet_client_input_end(struct as_fleet_client *c, struct as_call *call);
 

@@ -105,10 +105,9 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
     call->executing_since = 0;
     call->letters_out = 0;
     call->result.blob = NULL;
-    AS_ASSERT(call->on_part || !call->streams_inputs);
     call->retry_after = 0;
-    if (call->on_part)
-        as_call_init_parts(call);
+    if (call->stream)
+        as_call_init_stream(call);
     if (call->payload.batching)
         call->core.kind = as_payload_batch_key(&call->payload, c->kind_seed);
     if (c->local) {

@@ -15,12 +15,11 @@ void as_part_free(struct as_part *p)
     free(p);
 }
 
-void as_call_init_parts(struct as_call *c)
+void as_call_init_stream(struct as_call *c)
 {
-    c->part = NULL;
-    c->input = NULL;
-    c->inputs_over = c->inputs_more = c->credit_posted = false;
-    c->credit = (struct as_frame_window){0};
+    struct as_call_stream *s = c->stream;
+
+    *s = (struct as_call_stream){.on_part = s->on_part, .takes_inputs = s->takes_inputs, .call = c};
 }
 
 /* --- parts --- */
@@ -31,7 +30,7 @@ static void on_part_letter(struct as_letter *letter, void *to AS_UNUSED)
     struct as_call *c = p->call;
 
     if (!c->cancel_posted)
-        c->on_part(c, p);
+        c->stream->on_part(c, p);
     as_part_free(p);
 }
 
@@ -56,113 +55,115 @@ static void grant_credit(struct as_call *c, const struct as_frame_window *w)
     }
 }
 
-static void post_credit(struct as_call *c);
+static void post_credit(struct as_call_stream *s);
 
 static void on_credit_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *c = AS_CONTAINER(letter, struct as_call, credit_letter);
+    struct as_call_stream *s = AS_CONTAINER(letter, struct as_call_stream, credit_letter);
 
-    c->credit_posted = false;
-    if (c->credit.messages)
-        post_credit(c);
-    as_call_letter_returned(c);
+    s->credit_posted = false;
+    if (s->credit.messages)
+        post_credit(s);
+    as_call_letter_returned(s->call);
 }
 
 static void on_credit_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *c = AS_CONTAINER(letter, struct as_call, credit_letter);
+    struct as_call_stream *s = AS_CONTAINER(letter, struct as_call_stream, credit_letter);
 
-    grant_credit(c, &c->posted_credit);
-    c->credit_letter.open = on_credit_returned;
-    as_mbox_post(&c->client->box, &c->credit_letter);
+    grant_credit(s->call, &s->posted_credit);
+    letter->open = on_credit_returned;
+    as_mbox_post(&s->call->client->box, letter);
 }
 
-static void post_credit(struct as_call *c)
+static void post_credit(struct as_call_stream *s)
 {
-    c->posted_credit = c->credit;
-    c->credit = (struct as_frame_window){0};
-    c->credit_posted = true;
-    c->letters_out++;
-    c->credit_letter.open = on_credit_letter;
-    as_mbox_post(c->client->fleet->box, &c->credit_letter);
+    s->posted_credit = s->credit;
+    s->credit = (struct as_frame_window){0};
+    s->credit_posted = true;
+    s->call->letters_out++;
+    s->credit_letter.open = on_credit_letter;
+    as_mbox_post(s->call->client->fleet->box, &s->credit_letter);
 }
 
 void as_fleet_client_credit(struct as_fleet_client *client, struct as_call *c, uint32_t messages,
                             uint64_t bytes)
 {
-    c->credit.messages += messages;
-    c->credit.bytes += (int64_t)bytes;
+    struct as_call_stream *s = c->stream;
+
+    s->credit.messages += messages;
+    s->credit.bytes += (int64_t)bytes;
     if (!client->local) {
-        if (!c->credit_posted)
-            post_credit(c);
+        if (!s->credit_posted)
+            post_credit(s);
         return;
     }
-    grant_credit(c, &c->credit);
-    c->credit = (struct as_frame_window){0};
+    grant_credit(c, &s->credit);
+    s->credit = (struct as_frame_window){0};
 }
 
 /* --- inputs --- */
 
 static void on_input_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *input = AS_CONTAINER(letter, struct as_call, submit_letter);
-    struct as_call *c = input->target;
+    struct as_input *in = AS_CONTAINER(letter, struct as_input, letter);
+    struct as_call *c = in->call;
 
-    input->on_release(input);
+    in->on_release(in);
     as_call_letter_returned(c);
 }
 
-void as_call_release_input(struct as_call *c)
+void as_call_release_input(struct as_call_stream *s)
 {
-    struct as_call *input = c->input;
+    struct as_input *in = s->input;
 
-    c->input = NULL;
-    if (!input)
+    s->input = NULL;
+    if (!in)
         return;
-    if (c->client->local) {
-        input->on_release(input);
+    if (s->call->client->local) {
+        in->on_release(in);
         return;
     }
-    input->submit_letter.open = on_input_returned;
-    as_mbox_post(&c->client->box, &input->submit_letter);
+    in->letter.open = on_input_returned;
+    as_mbox_post(&s->call->client->box, &in->letter);
 }
 
 /* Dispatch loop. If the call is still queued the input waits until it is sent. */
-static void accept_input(struct as_call *c, struct as_call *input)
+static void accept_input(struct as_call *c, struct as_input *in)
 {
-    c->input = input;
+    c->stream->input = in;
     if (c->core.state == AS_REQ_SENT) {
         struct as_upstream *u = as_upstream_of(c->core.replica);
 
         u->ops->input(u, c);
     } else if (c->core.state != AS_REQ_QUEUED) {
-        as_call_release_input(c);
+        as_call_release_input(c->stream);
     }
 }
 
 static void on_input_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *input = AS_CONTAINER(letter, struct as_call, submit_letter);
+    struct as_input *in = AS_CONTAINER(letter, struct as_input, letter);
 
-    accept_input(input->target, input);
+    accept_input(in->call, in);
 }
 
-void as_fleet_client_input(struct as_fleet_client *client, struct as_call *c, struct as_call *input)
+void as_fleet_client_input(struct as_fleet_client *client, struct as_call *c, struct as_input *in)
 {
-    input->target = c;
-    c->inputs_more = true;
+    in->call = c;
+    c->stream->inputs_more = true;
     if (client->local) {
-        accept_input(c, input);
+        accept_input(c, in);
         return;
     }
     c->letters_out++;
-    input->submit_letter.open = on_input_letter;
-    as_mbox_post(client->fleet->box, &input->submit_letter);
+    in->letter.open = on_input_letter;
+    as_mbox_post(client->fleet->box, &in->letter);
 }
 
 static void end_inputs(struct as_call *c)
 {
-    c->inputs_over = true;
+    c->stream->inputs_over = true;
     if (c->core.state == AS_REQ_SENT) {
         struct as_upstream *u = as_upstream_of(c->core.replica);
 
@@ -172,16 +173,16 @@ static void end_inputs(struct as_call *c)
 
 static void on_end_returned(struct as_letter *letter, void *to AS_UNUSED)
 {
-    as_call_letter_returned(AS_CONTAINER(letter, struct as_call, end_letter));
+    as_call_letter_returned(AS_CONTAINER(letter, struct as_call_stream, end_letter)->call);
 }
 
 static void on_end_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
-    struct as_call *c = AS_CONTAINER(letter, struct as_call, end_letter);
+    struct as_call *c = AS_CONTAINER(letter, struct as_call_stream, end_letter)->call;
 
     end_inputs(c);
-    c->end_letter.open = on_end_returned;
-    as_mbox_post(&c->client->box, &c->end_letter);
+    letter->open = on_end_returned;
+    as_mbox_post(&c->client->box, letter);
 }
 
 void as_fleet_client_input_end(struct as_fleet_client *client, struct as_call *c)
@@ -191,6 +192,6 @@ void as_fleet_client_input_end(struct as_fleet_client *client, struct as_call *c
         return;
     }
     c->letters_out++;
-    c->end_letter.open = on_end_letter;
-    as_mbox_post(client->fleet->box, &c->end_letter);
+    c->stream->end_letter.open = on_end_letter;
+    as_mbox_post(client->fleet->box, &c->stream->end_letter);
 }

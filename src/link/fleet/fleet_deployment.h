@@ -215,9 +215,10 @@ void as_fleet_lose_call(struct as_upstream *u, struct as_call *c, enum as_loss l
 void as_fleet_answer_call(struct as_call *c);
 /* Calls on_part on the home loop and frees p, which is from malloc. */
 void as_fleet_deliver_part(struct as_call *c, struct as_part *p);
-void as_call_init_parts(struct as_call *c);      /* at submit */
+void as_call_init_stream(struct as_call *c);     /* at submit */
 void as_call_letter_returned(struct as_call *c); /* home loop: one of c->letters_out is back */
-void as_call_release_input(struct as_call *c);   /* releases c->input, whether it was sent or not */
+/* Releases s->input, if there is one. */
+void as_call_release_input(struct as_call_stream *s);
 
 /* --- workers --- */
 

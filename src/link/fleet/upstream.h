@@ -24,8 +24,8 @@ struct as_upstream_ops {
     void (*discard_answer)(struct as_upstream *u, struct as_call *c);
     /* For streams; NULL if the protocol has none. */
     void (*credit)(struct as_upstream *u, struct as_call *c, const struct as_frame_window *w);
-    void (*input)(struct as_upstream *u,
-                  struct as_call *c); /* sends c->input when there is credit */
+    /* Sends c->stream->input when there is credit. */
+    void (*input)(struct as_upstream *u, struct as_call *c);
     void (*input_end)(struct as_upstream *u, struct as_call *c);
     /* The worker finishes what it has and gets nothing new. */
     void (*drain)(struct as_upstream *u);

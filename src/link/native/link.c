@@ -384,13 +384,13 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->body_received = 0;
     c->rx_msg.body_len = 0;
     c->dropped = 0;
-    fixed.more = c->on_part && c->streams_inputs;
+    fixed.more = c->stream && c->stream->takes_inputs;
     if (l->tensor_params)
         fixed.tensor_params = c->payload.tensor_params;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload.msg,
                            c->payload.blob);
     AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
-    if (c->on_part)
+    if (c->stream)
         as_link_start_stream(l, c);
     if (l->health.execution_timeout && l->health.next_scan == AS_NEVER)
         as_link_watch_execution(l);

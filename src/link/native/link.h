@@ -213,7 +213,7 @@ void as_link_on_part_body(struct as_link *l,
 /* There is no memory for the n bytes of the part that is being received: the client is told. */
 void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n);
 void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w);
-void as_link_send_input(struct as_link *l, struct as_call *c); /* c->input, when there is credit */
+void as_link_send_input(struct as_link *l, struct as_call *c); /* its input, when there is credit */
 void as_link_send_input_end(struct as_link *l, struct as_call *c);
 void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f);
 

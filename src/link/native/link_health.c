@@ -238,7 +238,8 @@ static struct as_call *call_of(struct as_request *q)
 /* The handler waits for its client: to read, or to send more. So it does not hang. */
 static bool waits_for_client(const struct as_call *c)
 {
-    return c->on_part && (c->streams_inputs || !as_frame_window_is_open(&c->part_credit));
+    return c->stream &&
+           (c->stream->takes_inputs || !as_frame_window_is_open(&c->stream->part_credit));
 }
 
 static void scan_request(void *arg, struct as_request *q)

@@ -12,11 +12,12 @@ void as_link_start_stream(struct as_link *l, struct as_call *c)
     const struct as_frame_window *w = &l->up.fleet->conf.parts;
     struct as_frame_credit credit = {.messages = (uint32_t)w->messages,
                                      .bytes = (uint64_t)w->bytes};
+    struct as_call_stream *s = c->stream;
 
-    c->part_credit = *w;
-    c->owed_credit = c->input_credit = (struct as_frame_window){0};
+    s->part_credit = *w;
+    s->owed_credit = s->input_credit = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
-    if (c->streams_inputs && c->inputs_over && !c->input)
+    if (s->takes_inputs && s->inputs_over && !s->input)
         as_frame_put_end(&l->out, c->core.stream, 0);
 }
 
@@ -52,17 +53,17 @@ static const char *deliver_now(struct as_link *l, struct as_call *c, const struc
     }
     p.payload.tensor_params = m.tensor_params;
     p.cost = m.table.n + m.body_len;
-    as_frame_window_consume(&c->part_credit, p.cost);
-    c->on_part(c, &p);
+    as_frame_window_consume(&c->stream->part_credit, p.cost);
+    c->stream->on_part(c, &p);
     as_arena_reset(&l->scratch);
     return NULL;
 }
 
 void as_link_drop_part(struct as_link *l, struct as_call *c, uint64_t n)
 {
-    struct as_part *p = c->part;
+    struct as_part *p = c->stream->part;
 
-    c->part = NULL; /* as_link_discard_answer would free it */
+    c->stream->part = NULL; /* as_link_discard_answer would free it */
     as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
     p->payload.msg = (struct as_msg){0};
@@ -88,7 +89,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     }
     p->payload.tensor_params = m.tensor_params;
     p->cost = m.table.n + m.body_len;
-    as_frame_window_consume(&c->part_credit, p->cost);
+    as_frame_window_consume(&c->stream->part_credit, p->cost);
     if (m.body || !m.body_len) {
         as_fleet_deliver_part(c, p);
         return NULL;
@@ -97,7 +98,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
         as_part_free(p);
         return "an answer over the limit of max_message";
     }
-    c->part = p;
+    c->stream->part = p;
     c->rx_msg = m;
     c->body_received = 0;
     if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result.blob))
@@ -131,7 +132,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
     }
     if (c->result.blob)
         why = "a message inside the body of another";
-    else if (!as_frame_window_is_open(&c->part_credit))
+    else if (!as_frame_window_is_open(&c->stream->part_credit))
         why = "a message beyond its stream's credit";
     else if (c->client->local && !body_follows(f))
         why = deliver_now(l, c, f);
@@ -146,7 +147,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
 void as_link_on_part_body(struct as_link *l, struct as_call *c)
 {
     bool end = l->rx.sink_end;
-    struct as_part *p = c->part;
+    struct as_part *p = c->stream->part;
 
     if (!p || c->core.state != AS_REQ_SENT) { /* discarded */
         if (end)
@@ -157,7 +158,7 @@ void as_link_on_part_body(struct as_link *l, struct as_call *c)
         p->payload.blob = c->result.blob;
         as_frame_msg_set_body(&c->rx_msg, &p->payload.msg, p->payload.blob->data);
         c->result.blob = NULL;
-        c->part = NULL;
+        c->stream->part = NULL;
         c->rx_msg.body_len = 0;
         as_fleet_deliver_part(c, p);
         if (end)
@@ -185,18 +186,19 @@ void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as
 void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as_frame_window *w)
 {
     const struct as_frame_window *all = &l->up.fleet->conf.parts;
+    struct as_frame_window *owed = &c->stream->owed_credit;
     struct as_frame_credit credit;
     size_t had = l->out.bytes;
 
-    c->owed_credit.messages += w->messages;
-    c->owed_credit.bytes += w->bytes;
-    if (2 * c->owed_credit.messages < all->messages && 2 * c->owed_credit.bytes < all->bytes)
+    owed->messages += w->messages;
+    owed->bytes += w->bytes;
+    if (2 * owed->messages < all->messages && 2 * owed->bytes < all->bytes)
         return;
-    credit = (struct as_frame_credit){.messages = (uint32_t)c->owed_credit.messages,
-                                      .bytes = (uint64_t)c->owed_credit.bytes};
-    c->part_credit.messages += c->owed_credit.messages;
-    c->part_credit.bytes += c->owed_credit.bytes;
-    c->owed_credit = (struct as_frame_window){0};
+    credit = (struct as_frame_credit){.messages = (uint32_t)owed->messages,
+                                      .bytes = (uint64_t)owed->bytes};
+    c->stream->part_credit.messages += owed->messages;
+    c->stream->part_credit.bytes += owed->bytes;
+    *owed = (struct as_frame_window){0};
     as_frame_put_credit(&l->out, c->core.stream, &credit);
     as_link_count_reply(l, had);
     as_link_schedule_flush(l);
@@ -207,21 +209,21 @@ void as_link_return_credit(struct as_link *l, struct as_call *c, const struct as
 void as_link_send_input(struct as_link *l, struct as_call *c)
 {
     struct as_frame_msg fixed = {.more = true, .input = true};
-    struct as_call *in = c->input;
+    struct as_input *in = c->stream->input;
     int err;
 
-    if (!in || !as_frame_window_is_open(&c->input_credit))
+    if (!in || !as_frame_window_is_open(&c->stream->input_credit))
         return;
     /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
     if (l->tensor_params)
         fixed.tensor_params = in->payload.tensor_params;
-    as_frame_window_consume(&c->input_credit,
+    as_frame_window_consume(&c->stream->input_credit,
                             as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));
     err = as_frame_put_msg(&l->out, AS_FRAME_DATA, c->core.stream, &fixed, &in->payload.msg,
                            in->payload.blob);
     AS_ASSERT(!err); /* the submitter has checked that it fits a frame */
-    as_call_release_input(c);
+    as_call_release_input(c->stream);
     as_link_schedule_flush(l);
 }
 
@@ -236,8 +238,8 @@ void as_link_on_stream_credit(struct as_link *l, const struct as_frame *f)
     struct as_call *c = as_link_find_call(l, f->stream);
     struct as_frame_credit credit;
 
-    if (!c || !c->on_part || !c->streams_inputs || as_frame_get_credit(f, &credit) ||
-        as_frame_window_add(&c->input_credit, &credit))
+    if (!c || !c->stream || !c->stream->takes_inputs || as_frame_get_credit(f, &credit) ||
+        as_frame_window_add(&c->stream->input_credit, &credit))
         as_link_protocol_error(l, "malformed CREDIT of a stream");
     else if (c->core.state == AS_REQ_SENT)
         as_link_send_input(l, c);

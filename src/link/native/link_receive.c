@@ -215,7 +215,7 @@ static void on_body_complete(struct as_link *l)
 {
     struct as_call *c = as_link_find_call(l, l->rx.sink_stream);
 
-    if (c && c->on_part) {
+    if (c && c->stream) {
         as_link_on_part_body(l, c);
         return;
     }
@@ -249,7 +249,7 @@ static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need
 
     if (!err)
         return true;
-    if (c->on_part)
+    if (c->stream)
         as_link_drop_part(l, c, len);
     else
         drop_answer(l, c, err, len);
@@ -360,7 +360,7 @@ static void on_stream_frame(struct as_link *l, const struct as_frame *f)
     }
     if (f->type == AS_FRAME_ERROR)
         on_error(l, c, f);
-    else if (c->on_part)
+    else if (c->stream)
         as_link_on_part_frame(l, c, f);
     else if (f->type == AS_FRAME_DATA)
         on_message(l, c, f);

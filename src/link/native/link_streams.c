@@ -69,9 +69,9 @@ void as_link_discard_answer(struct as_link *l, struct as_call *c)
         l->rx.sink = NULL;
     as_blob_unref(c->result.blob);
     c->result.blob = NULL;
-    if (c->on_part) {
-        as_part_free(c->part);
-        c->part = NULL;
+    if (c->stream) {
+        as_part_free(c->stream->part);
+        c->stream->part = NULL;
     }
     c->rx_msg.body_len = UINT64_MAX;
 }

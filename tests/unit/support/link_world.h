@@ -35,6 +35,7 @@ struct hand {
 
 struct request {
     struct as_call call;
+    struct as_call_stream stream;
     struct as_arena arena;
     struct as_tensor t;
     uint8_t values[4];
@@ -373,7 +374,8 @@ AS_UNUSED static struct request *submit_bytes(const uint8_t *values, const int64
     q->call.arena = &q->arena;
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;
-    q->call.on_part = on_part;
+    q->stream.on_part = on_part;
+    q->call.stream = &q->stream;
     q->call.executing_since = AS_NEVER / 2; /* as if the memory was used before */
     as_fleet_client_submit(&w.client, &q->call);
     return q;

@@ -264,7 +264,8 @@ struct call {
     struct lane *lane;
     bool answered, cancelled;
     /* streams */
-    struct as_call input; /* the one under way */
+    struct as_call_stream stream;
+    struct as_input input; /* the one under way */
     uint32_t parts, inputs_left, inputs_sent;
     bool input_held;
 };
@@ -290,7 +291,7 @@ static void on_answer(struct as_call *call)
         assert_int_equal(call->status, 9);
         assert_memory_equal(call->message.p, "not today", call->message.n);
         c->lane->refused++;
-    } else if (call->on_part) {
+    } else if (call->stream) {
         assert_int_equal(call->result.msg.n_tensors, 0);
         assert_int_equal(c->parts, c->lane->inputs ? 1 + c->inputs_sent : PARTS);
     } else {
@@ -334,7 +335,7 @@ static void on_part(struct as_call *call, struct as_part *part)
 
 static void next_input(struct call *c);
 
-static void on_input_release(struct as_call *input)
+static void on_input_release(struct as_input *input)
 {
     struct call *c = AS_CONTAINER(input, struct call, input);
 
@@ -351,8 +352,7 @@ static void next_input(struct call *c)
     }
     c->inputs_sent++;
     c->input_held = true;
-    c->input.payload.msg = c->call.payload.msg;
-    c->input.payload.blob = c->call.payload.blob;
+    c->input.payload = c->call.payload;
     c->input.on_release = on_input_release;
     as_fleet_client_input(c->lane->client, &c->call, &c->input);
 }
@@ -392,8 +392,8 @@ static void submit(struct lane *l)
     c->call.arena = &c->arena;
     c->call.on_answer = on_answer;
     c->call.on_release = on_release;
-    c->call.on_part = l->streams ? on_part : NULL;
-    c->call.streams_inputs = l->inputs;
+    c->stream = (struct as_call_stream){.on_part = on_part, .takes_inputs = l->inputs};
+    c->call.stream = l->streams ? &c->stream : NULL;
     c->inputs_left = l->inputs ? (uint32_t)as_rand_below(&l->rand, 30) : 0;
     as_fleet_client_submit(l->client, &c->call);
     if (l->inputs)

@@ -55,7 +55,8 @@ static struct request *ask(const struct as_model *m)
     q->call.arena = &q->arena;
     q->call.on_answer = on_answer;
     q->call.on_release = on_release;
-    q->call.on_part = on_part;
+    q->stream.on_part = on_part;
+    q->call.stream = &q->stream;
     submit_to(q, m);
     return q;
 }
