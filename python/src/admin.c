@@ -37,7 +37,7 @@ int native_admin_poll(Link *l)
     while (l->on_ask && (ask = as_worker_next_ask(l->w))) {
         struct as_str text = as_worker_ask_text(ask);
         int op = (int)as_worker_ask_op(ask);
-        PyObject *s = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
+        PyObject *s = native_text(text);
         PyObject *capsule = new_capsule(l, ask);
         PyObject *r = s && capsule ? PyObject_CallFunction(l->on_ask, "iOO", op, s, capsule) : NULL;
 

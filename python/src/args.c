@@ -155,7 +155,6 @@ static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct gro
     for (uint32_t i = 0; i < msg->n_tensors; i++) {
         const struct as_tensor *t = &msg->tensors[i];
         PyObject *k, *v;
-        int err;
 
         if (is_param(m, t->name))
             continue;
@@ -170,10 +169,7 @@ static int bind_var_keyword(struct model *m, struct as_worker_req *q, struct gro
         }
         k = PyUnicode_FromStringAndSize(t->name.p, (Py_ssize_t)t->name.n);
         v = k ? input_of(m, q, g, t, a) : NULL;
-        err = v ? PyDict_SetItem(a->rest, k, v) : -1;
-        Py_XDECREF(k);
-        Py_XDECREF(v);
-        if (err)
+        if (native_dict_put(a->rest, k, v) < 0)
             return -1;
     }
     return 0;

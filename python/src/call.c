@@ -19,6 +19,16 @@ static void finish_stream(Link *l, struct as_worker_req *q)
     l->calls--;
 }
 
+/* Ends all requests of a call with an error. */
+static void fail_call(Link *l, struct as_worker_req *q, struct group *g, uint32_t code,
+                      struct as_str text)
+{
+    if (g)
+        native_group_fail(l, g, code, text);
+    else
+        native_fail(l, q, code, text);
+}
+
 /* Answers with exc, which it consumes. -1: exc is set again, because it also ends the task. */
 static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q, struct group *g,
                                PyObject *exc)
@@ -26,14 +36,12 @@ static int fail_with_exception(Link *l, struct model *m, struct as_worker_req *q
     struct handler_error v;
 
     native_handler_error(l, m, exc, &v);
-    if (g)
-        native_group_fail(l, g, v.code, v.text);
-    else
-        native_fail(l, q, v.code, v.text);
+    fail_call(l, q, g, v.code, v.text);
     Py_XDECREF(v.text_owner);
     if (v.is_cancelled)
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-    Py_DECREF(exc);
+        native_restore_exception(exc);
+    else
+        Py_DECREF(exc);
     return v.is_cancelled ? -1 : 0;
 }
 
@@ -74,11 +82,19 @@ static int answer_call(Link *l, struct model *m, struct as_worker_req *q, Reques
     }
     if (exc)
         return fail_with_exception(l, m, q, g, exc);
-    if (g)
-        native_group_fail(l, g, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
-    else
-        native_fail(l, q, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
+    fail_call(l, q, g, AS_STATUS_INVALID_ARGUMENT, as_str_of(why));
     return 0;
+}
+
+/* The same, for a call that has no Call: consumes r and g, too. */
+static int finish_call(Link *l, struct model *m, struct as_worker_req *q, Request *r,
+                       struct group *g, PyObject *result, const char *why)
+{
+    int err = answer_call(l, m, q, r, g, result, why);
+
+    Py_XDECREF((PyObject *)r);
+    native_group_free(g);
+    return err;
 }
 
 /* Makes a Call. Returns a new reference for the caller; a second one lives until the request is
@@ -150,7 +166,7 @@ static PyObject *trace_begin(Link *l, struct as_worker_req *q, const struct grou
     }
     if (!id.n)
         return NULL;
-    s = PyUnicode_DecodeUTF8(id.p, (Py_ssize_t)id.n, "replace");
+    s = native_text(id);
     token = s ? PyContextVar_Set(l->trace, s) : NULL;
     Py_XDECREF(s);
     if (!token)
@@ -165,14 +181,11 @@ static void trace_end(PyObject *var, PyObject *token)
 
     if (__builtin_expect(!token, 1))
         return;
-    exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
+    exc = native_save_exception();
     if (PyContextVar_Reset(var, token))
         PyErr_Clear(); /* the code has changed the context */
     Py_DECREF(token);
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
+    native_restore_exception(exc);
 }
 
 /* --- coroutines --- */
@@ -229,20 +242,17 @@ static PyObject *as_method(PySendResult how, PyObject *out)
     return how == PYGEN_NEXT ? out : NULL;
 }
 
-static PyObject *call_iternext(PyObject *o)
-{
-    PyObject *out;
-    PySendResult how = call_send(o, Py_None, &out);
-
-    return as_method(how, out);
-}
-
 static PyObject *call_send_method(PyObject *o, PyObject *arg)
 {
     PyObject *out;
     PySendResult how = call_send(o, arg, &out);
 
     return as_method(how, out);
+}
+
+static PyObject *call_iternext(PyObject *o)
+{
+    return call_send_method(o, Py_None);
 }
 
 static PyObject *call_throw(PyObject *o, PyObject *args)
@@ -273,7 +283,6 @@ static PyObject *call_throw(PyObject *o, PyObject *args)
 static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
 {
     Call *c = (Call *)(void *)o;
-    PyObject *r;
 
     if (c->q) {
         end_call(c, NULL, "the handler was closed before it answered");
@@ -281,8 +290,7 @@ static PyObject *call_close(PyObject *o, PyObject *unused AS_UNUSED)
     }
     if (!c->coro)
         Py_RETURN_NONE;
-    r = PyObject_CallMethod(c->coro, "close", NULL);
-    return r;
+    return PyObject_CallMethod(c->coro, "close", NULL);
 }
 
 /* Starts the coroutine of a handler. Consumes coro and r: then a request that only this code refers
@@ -302,12 +310,9 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
         trace_end(var, token);
         Py_XDECREF(var);
         if (how != PYGEN_NEXT) {
-            int err_now = answer_call(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
-
+            err = finish_call(l, m, q, r, g, how == PYGEN_RETURN ? first : NULL, "");
             Py_DECREF(coro);
-            Py_XDECREF((PyObject *)r);
-            native_group_free(g);
-            return err_now;
+            return err;
         }
     }
     c = call_new(l, m, q, r, g);
@@ -316,10 +321,7 @@ static int start_coro(Link *l, struct model *m, struct as_worker_req *q, Request
             s->q = NULL;
         Py_XDECREF(first);
         Py_DECREF(coro);
-        err = answer_call(l, m, q, r, g, NULL, "");
-        Py_XDECREF((PyObject *)r);
-        native_group_free(g);
-        return err;
+        return finish_call(l, m, q, r, g, NULL, "");
     }
     Py_XDECREF((PyObject *)r);
     c->coro = coro;
@@ -350,10 +352,9 @@ static int start_thread(Link *l, struct model *m, struct as_worker_req *q, struc
     r = c ? PyObject_CallOneArg(submit, (PyObject *)c) : NULL;
     l->n_in_thread -= c && !m->submit && !r;
 
-    if (!c) {
-        err = answer_call(l, m, q, NULL, g, NULL, "");
-        native_group_free(g);
-    } else if (!r)
+    if (!c)
+        err = finish_call(l, m, q, NULL, g, NULL, "");
+    else if (!r)
         err = end_call(c, NULL, "");
     Py_XDECREF(r);
     Py_XDECREF((PyObject *)c);
@@ -379,8 +380,7 @@ static int start_stream(Link *l, struct model *m, struct as_worker_req *q, Reque
     } else {
         if (s)
             s->q = NULL;
-        err = answer_call(l, m, q, r, NULL, NULL, why);
-        Py_XDECREF((PyObject *)r);
+        err = finish_call(l, m, q, r, NULL, NULL, why);
     }
     Py_XDECREF(result);
     Py_XDECREF((PyObject *)s);
@@ -408,7 +408,6 @@ static int start_handler(Link *l, struct model *m, struct as_worker_req *q, stru
     char why[NATIVE_WHY];
     PyObject *result;
     as_ns begun;
-    int err;
 
     if (m->takes_request && !g) {
         r = native_request_new(l, m, q);
@@ -429,10 +428,7 @@ static int start_handler(Link *l, struct model *m, struct as_worker_req *q, stru
         native_sync_record(l, m, native_sync_clock() - begun, true);
     if (m->is_async && result && PyCoro_CheckExact(result))
         return start_coro(l, m, q, r, g, result, NULL);
-    err = answer_call(l, m, q, r, g, result, why);
-    native_group_free(g);
-    Py_XDECREF((PyObject *)r);
-    return err;
+    return finish_call(l, m, q, r, g, result, why);
 }
 
 int native_call_start(Link *l, struct as_worker_req *q)

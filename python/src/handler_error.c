@@ -56,9 +56,10 @@ bool native_raised_cancelled(void)
     PyObject *exc = native_fetch_exception();
     bool is = native_is_cancelled(exc);
 
-    if (!is)
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-    Py_DECREF(exc);
+    if (is)
+        Py_DECREF(exc);
+    else
+        native_restore_exception(exc);
     return is;
 }
 

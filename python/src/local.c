@@ -58,27 +58,12 @@ static void on_took(void *ctx)
 /* May be called while an exception is set. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
-    PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
-    PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
     Local *o = ctx;
 
     o->q = NULL;
-    report_callback(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
-    Py_XDECREF(why);
+    native_report_done(o->done, status, text);
     local_clear((PyObject *)o);
     Py_DECREF(o); /* the reference of the request */
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
-}
-
-static PyObject *refusal_text(Link *l, int err)
-{
-    const char *why = as_worker_error(l->w);
-
-    return err == AS_ENOMEM ? PyErr_NoMemory()
-                            : PyUnicode_DecodeUTF8(why, (Py_ssize_t)strlen(why), "replace");
 }
 
 PyObject *native_link_local(PyObject *self, PyObject *args)
@@ -118,7 +103,7 @@ static PyObject *start_request(Local *o, unsigned model, const struct message *m
 
     if (err) {
         local_clear((PyObject *)o); /* `done` will never be called */
-        return refusal_text(o->link, err);
+        return native_refusal(o->link, err);
     }
     Py_INCREF(o); /* until on_done */
     err = native_call_start(o->link, o->q);
@@ -165,7 +150,7 @@ static PyObject *send_input(Local *o, const struct message *message)
                                     message ? message->n_tensor_params : 0, &wanted);
 
     if (err)
-        return refusal_text(o->link, err);
+        return native_refusal(o->link, err);
     if (wanted)
         notify_stream(o, AS_WANT_INPUT);
     Py_RETURN_NONE;

@@ -239,16 +239,13 @@ void native_schedule_turn(Link *l)
         return;
     }
     /* an exception may be set, and calling into Python with one is not allowed */
-    exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
+    exc = native_save_exception();
     r = PyObject_CallNoArgs(l->schedule);
     l->scheduled = r != NULL;
     if (!r)
         PyErr_WriteUnraisable(l->schedule);
     Py_XDECREF(r);
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
+    native_restore_exception(exc);
 }
 
 /* --- the wait --- */

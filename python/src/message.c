@@ -3,20 +3,6 @@
  */
 #include "native.h"
 
-/* The callback of a request; the link owns it until the request has ended. */
-struct callback {
-    PyObject *done; /* (status, text) */
-};
-
-static int get_text(PyObject *o, struct as_str *ret_s)
-{
-    Py_ssize_t n;
-
-    ret_s->p = PyUnicode_AsUTF8AndSize(o, &n);
-    ret_s->n = (size_t)n;
-    return ret_s->p ? 0 : -1;
-}
-
 /* Reads (name, datatype, shape, bytes), perhaps with parameters, which go to *ret_params: a
  * borrowed reference, or NULL. The shape is written to `dims`. */
 static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIMS],
@@ -28,7 +14,7 @@ static int read_tensor(PyObject *o, struct as_tensor *t, int64_t dims[AS_MAX_DIM
     *ret_params = NULL;
     if (!PyArg_ParseTuple(o, "UsO!S|O!", &name, &datatype, &PyTuple_Type, &shape, &data,
                           &PyDict_Type, ret_params) ||
-        get_text(name, &t->name))
+        native_utf8(name, &t->name))
         return -1;
     t->dtype = as_dtype_of(as_str_of(datatype));
     if (t->dtype == AS_DT_INVALID || PyTuple_GET_SIZE(shape) > AS_MAX_DIMS) {
@@ -62,9 +48,9 @@ static int read_number(PyObject *v, struct as_param *p)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int read_param(PyObject *k, PyObject *v, struct as_param *p)
+int native_param_read(PyObject *k, PyObject *v, struct as_param *p)
 {
-    if (get_text(k, &p->name))
+    if (native_utf8(k, &p->name))
         return -1;
     if (PyBool_Check(v)) {
         p->type = AS_PARAM_BOOL;
@@ -76,50 +62,44 @@ static int read_param(PyObject *k, PyObject *v, struct as_param *p)
         p->f64 = PyFloat_AS_DOUBLE(v);
     } else {
         p->type = AS_PARAM_STRING;
-        return get_text(v, &p->str);
+        return native_utf8(v, &p->str);
     }
     return 0;
 }
 
-/* Called when the request ends, with the GIL; an exception may be set. */
-static void on_done(void *ctx, uint32_t status, struct as_str text)
+void native_report_done(PyObject *done, uint32_t status, struct as_str text)
 {
-    PyObject *exc = PyErr_Occurred() ? native_fetch_exception() : NULL;
-    struct callback *t = ctx;
-    /* decoded with "replace": the callback must be called whatever the bytes are */
-    PyObject *why = PyUnicode_DecodeUTF8(text.p, (Py_ssize_t)text.n, "replace");
-    PyObject *r = why ? PyObject_CallFunction(t->done, "iO", (int)status, why) : NULL;
+    PyObject *exc = native_save_exception(), *why = native_text(text);
+    PyObject *r = why ? PyObject_CallFunction(done, "iO", (int)status, why) : NULL;
 
     Py_XDECREF(why);
     if (!r)
-        PyErr_WriteUnraisable(t->done);
+        PyErr_WriteUnraisable(done);
     Py_XDECREF(r);
-    Py_DECREF(t->done);
-    PyMem_Free(t);
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
+    native_restore_exception(exc);
+}
+
+/* Called when the request ends, with the GIL; an exception may be set. */
+static void on_done(void *done, uint32_t status, struct as_str text)
+{
+    native_report_done(done, status, text);
+    Py_DECREF((PyObject *)done);
+}
+
+PyObject *native_refusal(Link *l, int err)
+{
+    return err == AS_ENOMEM ? PyErr_NoMemory() : native_text(as_str_of(as_worker_error(l->w)));
 }
 
 /* None: the request was started, and may be over; a text: why it was refused. */
 static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
 {
-    struct callback *t = PyMem_Malloc(sizeof(*t));
     struct as_worker_req *q;
-    int err;
+    int err = as_worker_rehearse(l->w, model, msg, on_done, Py_NewRef(done), &q);
 
-    if (!t)
-        return PyErr_NoMemory();
-    t->done = Py_NewRef(done);
-    err = as_worker_rehearse(l->w, model, msg, on_done, t, &q);
     if (err) {
-        Py_DECREF(t->done);
-        PyMem_Free(t);
-        return err == AS_ENOMEM
-                   ? PyErr_NoMemory()
-                   : PyUnicode_DecodeUTF8(as_worker_error(l->w),
-                                          (Py_ssize_t)strlen(as_worker_error(l->w)), "replace");
+        Py_DECREF(done);
+        return native_refusal(l, err);
     }
     err = native_call_start(l, q);
     native_sync_leave(l); /* the caller is a coroutine, whose loop is the running one */
@@ -131,10 +111,10 @@ static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg
 /* Reads a metadata entry: str or bytes. */
 static int read_meta(PyObject *k, PyObject *v, struct as_meta *m)
 {
-    if (get_text(k, &m->key))
+    if (native_utf8(k, &m->key))
         return -1;
     if (!PyBytes_Check(v))
-        return get_text(v, &m->value);
+        return native_utf8(v, &m->value);
     m->value = (struct as_str){PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v)};
     return 0;
 }
@@ -161,7 +141,7 @@ static int read_tensor_params(struct message *s, uint32_t i, PyObject *params)
         return PyErr_NoMemory(), -1;
     s->tensor_params = p;
     while (s->n_tensor_params < n && PyDict_Next(params, &at, &k, &v)) {
-        if (read_param(k, v, &p[s->n_tensor_params].param))
+        if (native_param_read(k, v, &p[s->n_tensor_params].param))
             return -1;
         p[s->n_tensor_params++].tensor = i;
     }
@@ -184,7 +164,7 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
         native_message_free(s);
         return PyErr_NoMemory(), -1;
     }
-    if (get_text(id, &msg->id))
+    if (native_utf8(id, &msg->id))
         goto fail;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); i++) {
         if (read_tensor(PyList_GET_ITEM(tensors, i), &s->t[i], s->dims[i], &tensor_params) ||
@@ -193,7 +173,7 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
         msg->n_tensors++;
     }
     while (PyDict_Next(params, &at, &k, &v)) {
-        if (read_param(k, v, &s->p[msg->n_params]))
+        if (native_param_read(k, v, &s->p[msg->n_params]))
             goto fail;
         msg->n_params++;
     }

@@ -20,16 +20,6 @@ static int get_int(PyObject *o, const char *name, long long *ret)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Slices point into the str objects, which the model keeps alive. */
-static int str_slice(PyObject *v, struct as_str *ret)
-{
-    Py_ssize_t n = 0;
-
-    ret->p = v ? PyUnicode_AsUTF8AndSize(v, &n) : NULL;
-    ret->n = (size_t)n;
-    return ret->p ? 0 : -1;
-}
-
 /* Copies the shape into an array of int64_t, which the model owns. */
 static int get_shape(PyObject *shape, struct as_tensor_spec *s)
 {
@@ -74,7 +64,7 @@ static int get_labels(struct model *m, PyObject *labels, struct as_tensor_spec *
     s->labels = to;
     s->n_labels = (uint32_t)n;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (str_slice(PyTuple_GET_ITEM(labels, i), &to[i]) < 0)
+        if (native_utf8(PyTuple_GET_ITEM(labels, i), &to[i]) < 0)
             return -1;
     }
     return PyList_Append(m->text_owners, labels);
@@ -97,7 +87,7 @@ static int get_specs(struct model *m, PyObject *o, const char *attr, struct as_t
         const char *dtype;
 
         if (row && PyArg_ParseTuple(row, "UsOO", &name, &dtype, &shape, &labels) &&
-            str_slice(name, &s->name) == 0 && get_shape(shape, s) == 0 &&
+            native_utf8(name, &s->name) == 0 && get_shape(shape, s) == 0 &&
             get_labels(m, labels, s) == 0) {
             s->dtype = as_dtype_of(as_str_of(dtype));
             /* slices in the specs point into the strings of this tuple */
@@ -133,7 +123,7 @@ static int get_params(PyObject *o, struct model *m)
         int required, request;
 
         if (row && PyArg_ParseTuple(row, "UpOp", &p->name, &required, &fallback, &request) &&
-            str_slice(p->name, &p->utf8) == 0) {
+            native_utf8(p->name, &p->utf8) == 0) {
             p->name = Py_NewRef(p->name);
             p->fallback = required ? NULL : Py_NewRef(fallback);
             p->request = request;

@@ -78,6 +78,17 @@ static int link_init(PyObject *self, PyObject *args, PyObject *kw)
     return make_worker(l, models, &conf);
 }
 
+/* Drops what the SDK has given; these objects may refer to the link. */
+static void drop_objects(Link *l)
+{
+    PyObject **all[] = {&l->on_error,      &l->on_ask,        &l->loop,    &l->spawn,
+                        &l->schedule,      &l->drive,         &l->context, &l->ready,
+                        &l->on_link_event, &l->run_in_thread, &l->timers};
+
+    for (size_t i = 0; i < AS_COUNT(all); i++)
+        Py_CLEAR(*all[i]);
+}
+
 static void link_dealloc(PyObject *self)
 {
     Link *l = (Link *)(void *)self;
@@ -86,18 +97,8 @@ static void link_dealloc(PyObject *self)
      * cleans up. */
     if (l->w && !l->calls)
         as_worker_free(l->w);
-    Py_XDECREF(l->on_error);
-    Py_XDECREF(l->on_ask);
+    drop_objects(l);
     Py_XDECREF(l->trace);
-    Py_XDECREF(l->loop);
-    Py_XDECREF(l->spawn);
-    Py_XDECREF(l->schedule);
-    Py_XDECREF(l->drive);
-    Py_XDECREF(l->on_link_event);
-    Py_XDECREF(l->run_in_thread);
-    Py_XDECREF(l->context);
-    Py_XDECREF(l->ready);
-    Py_XDECREF(l->timers);
     if (!l->w || !l->calls)
         native_models_free(l);
     Py_TYPE(self)->tp_free(self);
@@ -285,19 +286,8 @@ static PyObject *link_close(PyObject *self, PyObject *unused AS_UNUSED)
     if (l->w && !l->calls) {
         as_worker_free(l->w);
         l->w = NULL;
-        /* these objects may refer to the link */
         native_models_drop_handlers(l);
-        Py_CLEAR(l->on_error);
-        Py_CLEAR(l->on_ask);
-        Py_CLEAR(l->loop);
-        Py_CLEAR(l->spawn);
-        Py_CLEAR(l->schedule);
-        Py_CLEAR(l->drive);
-        Py_CLEAR(l->on_link_event);
-        Py_CLEAR(l->run_in_thread);
-        Py_CLEAR(l->context);
-        Py_CLEAR(l->ready);
-        Py_CLEAR(l->timers);
+        drop_objects(l);
     }
     Py_RETURN_NONE;
 }

@@ -191,6 +191,46 @@ static inline PyObject *native_fetch_exception(void)
 #endif
 }
 
+/* The current exception, set aside while Python code runs; NULL: there is none. */
+static inline PyObject *native_save_exception(void)
+{
+    return PyErr_Occurred() ? native_fetch_exception() : NULL;
+}
+
+/* Sets it again, and consumes it. */
+static inline void native_restore_exception(PyObject *exc)
+{
+    if (exc)
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    Py_XDECREF(exc);
+}
+
+/* The UTF-8 of a str, which keeps it. -1 with an exception: it is none, or `o` is NULL. */
+static inline int native_utf8(PyObject *o, struct as_str *ret_s)
+{
+    Py_ssize_t n = 0;
+
+    ret_s->p = o ? PyUnicode_AsUTF8AndSize(o, &n) : NULL;
+    ret_s->n = (size_t)n;
+    return ret_s->p ? 0 : -1;
+}
+
+/* A new str of any bytes: what is not UTF-8 is replaced. */
+static inline PyObject *native_text(struct as_str s)
+{
+    return PyUnicode_DecodeUTF8(s.p, (Py_ssize_t)s.n, "replace");
+}
+
+/* Puts v at k into the dict d, and consumes k and v. Any of them may be NULL with an exception. */
+static inline int native_dict_put(PyObject *d, PyObject *k, PyObject *v)
+{
+    int err = d && k && v ? PyDict_SetItem(d, k, v) : -1;
+
+    Py_XDECREF(k);
+    Py_XDECREF(v);
+    return err;
+}
+
 /* The number of elements of a tensor whose shape was checked. */
 static inline uint64_t native_count(const struct as_tensor *t)
 {
@@ -216,6 +256,7 @@ PyArray_Descr *native_descr(enum as_dtype t); /* a borrowed reference */
 PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObject **hold);
 /* One array with several tensors of the same kind, one after the other: a copy, of `rows` rows. */
 PyObject *native_stack(const struct as_tensor *const *t, Py_ssize_t n, int64_t rows);
+/* All NULL: for request_construct.c. */
 Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q);
 /* Called before the answer, without an exception set: if user code still has a reference, makes the
  * attributes that were not read yet. */
@@ -238,6 +279,13 @@ struct message {
 int native_message_read(struct message *s, PyObject *tensors, PyObject *params, PyObject *id,
                         PyObject *meta); /* -1 with an exception */
 void native_message_free(struct message *s);
+/* Reads a parameter, which points into k and v. -1 with an exception. */
+int native_param_read(PyObject *k, PyObject *v, struct as_param *p);
+/* What the SDK gets when the library has refused a request: the reason; NULL with an exception. */
+PyObject *native_refusal(Link *l, int err);
+/* Tells the SDK that a request is over: calls done(status, text). An exception of `done` is
+ * printed; one that is set stays set. */
+void native_report_done(PyObject *done, uint32_t status, struct as_str text);
 
 /* request.c, for answers: a new dict of arrays, which are copies; a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);

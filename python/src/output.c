@@ -291,15 +291,14 @@ static PyArrayObject *contiguous_array(PyArrayObject *a, enum as_dtype t)
 static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as_dtype t)
 {
     struct as_tensor *to = &o->t[o->n];
-    Py_ssize_t n;
+    int err;
 
     if (!PyArray_ISCARRAY_RO(a) || (t == AS_DT_BYTES && PyArray_DESCR(a)->kind != 'O'))
         Py_SETREF(a, contiguous_array(a, t));
     if (!a)
         return refuse_value(o, name);
     o->keep[o->n] = (struct tensor_owner){.array = (PyObject *)a};
-    to->name.p = PyUnicode_AsUTF8AndSize(name, &n);
-    to->name.n = (size_t)n;
+    err = native_utf8(name, &to->name);
     to->dtype = t;
     to->ndim = (uint32_t)PyArray_NDIM(a);
     /* numpy's own array of dimensions; npy_intp has 64 bits on all supported platforms */
@@ -307,7 +306,7 @@ static int put_array(struct output *o, PyObject *name, PyArrayObject *a, enum as
     to->data = PyArray_DATA(a);
     to->nbytes = (size_t)PyArray_NBYTES(a);
     o->n++;
-    if (!to->name.p)
+    if (err)
         return -1;
     if (t == AS_DT_BYTES) {
         PyObject *packed = pack_bytes(a);
@@ -364,20 +363,15 @@ int output_put(struct output *o, PyObject *name, PyObject *value, const struct a
     if (!a)
         return refuse_value(o, name);
     t = dtype_of(a);
-    if (output_check_object(o, name, value, a) < 0) {
-        Py_DECREF(a);
-        return -1;
+    if (output_check_object(o, name, value, a) == 0) {
+        if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS)
+            output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
+                          AS_MAX_DIMS);
+        else if (t == AS_DT_INVALID || (spec && (t != spec->dtype || !shape_fits(a, spec))))
+            refuse_form(o, name, a, t, spec);
+        else
+            return put_array(o, name, a, t);
     }
-    if ((uint32_t)PyArray_NDIM(a) > AS_MAX_DIMS) {
-        output_refuse("output '%U' of model '%U' has more than %d dimensions", name, o->m->name,
-                      AS_MAX_DIMS);
-        Py_DECREF(a);
-        return -1;
-    }
-    if (t == AS_DT_INVALID || (spec && (t != spec->dtype || !shape_fits(a, spec)))) {
-        refuse_form(o, name, a, t, spec);
-        Py_DECREF(a);
-        return -1;
-    }
-    return put_array(o, name, a, t);
+    Py_DECREF(a);
+    return -1;
 }

@@ -45,6 +45,15 @@ static PyObject *hold_of(struct as_worker_req *q, PyObject **hold)
 
 /* --- arrays --- */
 
+/* An array of this form over `data`; NULL: over memory of its own, which numpy allocates. */
+static PyObject *array_over(enum as_dtype t, uint32_t ndim, const npy_intp *shape, const void *data)
+{
+    Py_INCREF(descrs[t]);
+    return PyArray_NewFromDescr(&PyArray_Type, descrs[t], (int)ndim, shape, NULL,
+                                (void *)(uintptr_t)data,
+                                data ? NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED : 0, NULL);
+}
+
 /* ml_dtypes.bfloat16 if it is installed, else two raw bytes. */
 static PyArray_Descr *bfloat16_descr(void)
 {
@@ -137,19 +146,14 @@ PyObject *native_array(struct as_worker_req *q, const struct as_tensor *t, PyObj
 
     if (t->dtype == AS_DT_BYTES)
         return bytes_array(t);
-    Py_INCREF(descrs[t->dtype]);
     /* an empty tensor may lie at the end of the buffer: numpy allocates, and nothing has to be kept
      * alive */
+    a = array_over(t->dtype, t->ndim, (const npy_intp *)t->shape, t->nbytes ? t->data : NULL);
     if (!t->nbytes) {
-        a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
-                                 (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
         if (a)
             PyArray_CLEARFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
         return a;
     }
-    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
-                             (const npy_intp *)t->shape, NULL, (void *)(uintptr_t)t->data,
-                             NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
     /* PyArray_SetBaseObject takes the reference, so the hold is freed with its last array, in
      * whichever thread */
     base = a ? hold_of(q, hold) : NULL;
@@ -186,22 +190,17 @@ static PyObject *stack_fixed(const struct as_tensor *const *t, Py_ssize_t n, con
 
     for (Py_ssize_t i = 0; i < n; i++)
         bytes += t[i]->nbytes;
-    Py_INCREF(descrs[t[0]->dtype]);
     if (!bytes)
-        return PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape,
-                                    NULL, NULL, 0, NULL);
+        return array_over(t[0]->dtype, t[0]->ndim, shape, NULL);
     held = as_worker_hold_new(bytes, &to);
-    if (!held) {
-        Py_DECREF(descrs[t[0]->dtype]);
+    if (!held)
         return PyErr_NoMemory();
-    }
     for (Py_ssize_t i = 0; i < n; i++) {
         if (t[i]->nbytes)
             memcpy(to + at, t[i]->data, t[i]->nbytes);
         at += t[i]->nbytes;
     }
-    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t[0]->dtype], (int)t[0]->ndim, shape, NULL, to,
-                             NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED, NULL);
+    a = array_over(t[0]->dtype, t[0]->ndim, shape, to);
     h = a ? PyObject_New(Hold, &native_hold_type) : NULL;
     if (!h) {
         Py_XDECREF(a);
@@ -267,10 +266,8 @@ static PyObject *make_inputs(Request *r)
         PyObject *k = input_name(r->m, i, msg->tensors[i].name);
         PyObject *v = k ? native_array(r->q, &msg->tensors[i], &r->hold) : NULL;
 
-        if (!v || PyDict_SetItem(d, k, v) < 0)
+        if (native_dict_put(d, k, v) < 0)
             Py_CLEAR(d);
-        Py_XDECREF(k);
-        Py_XDECREF(v);
     }
     return d;
 }
@@ -292,17 +289,6 @@ static PyObject *param_value(const struct as_param *p)
     return str_of(p->str);
 }
 
-/* Adds a parameter to d; -1 with an exception. */
-static int add_parameter(PyObject *d, const struct as_param *p)
-{
-    PyObject *k = str_of(p->name), *v = k ? param_value(p) : NULL;
-    int err = v ? PyDict_SetItem(d, k, v) : -1;
-
-    Py_XDECREF(k);
-    Py_XDECREF(v);
-    return err;
-}
-
 PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_tensor_param *p,
                                    uint32_t n)
 {
@@ -310,15 +296,11 @@ PyObject *native_tensor_parameters(const struct as_msg *msg, const struct as_ten
 
     for (uint32_t i = 0; d && i < n; i++) {
         if (!i || p[i].tensor != p[i - 1].tensor) {
-            PyObject *k = str_of(msg->tensors[p[i].tensor].name);
-
-            of = k ? PyDict_New() : NULL;
-            if (!of || PyDict_SetItem(d, k, of) < 0)
+            of = PyDict_New();
+            if (native_dict_put(d, str_of(msg->tensors[p[i].tensor].name), of) < 0)
                 Py_CLEAR(d);
-            Py_XDECREF(of);
-            Py_XDECREF(k);
         }
-        if (d && add_parameter(of, &p[i].param) < 0)
+        if (d && native_dict_put(of, str_of(p[i].param.name), param_value(&p[i].param)) < 0)
             Py_CLEAR(d);
     }
     return d;
@@ -340,10 +322,8 @@ PyObject *native_parameters(const struct as_msg *msg)
         PyObject *k = str_of(msg->params[i].name);
         PyObject *v = k ? param_value(&msg->params[i]) : NULL;
 
-        if (!v || PyDict_SetItem(d, k, v) < 0)
+        if (native_dict_put(d, k, v) < 0)
             Py_CLEAR(d);
-        Py_XDECREF(k);
-        Py_XDECREF(v);
     }
     return d;
 }
@@ -364,9 +344,7 @@ static PyObject *copy_array(const struct as_tensor *t)
             PyArray_ENABLEFLAGS((PyArrayObject *)a, NPY_ARRAY_WRITEABLE);
         return a;
     }
-    Py_INCREF(descrs[t->dtype]);
-    a = PyArray_NewFromDescr(&PyArray_Type, descrs[t->dtype], (int)t->ndim,
-                             (const npy_intp *)t->shape, NULL, NULL, 0, NULL);
+    a = array_over(t->dtype, t->ndim, (const npy_intp *)t->shape, NULL);
     if (a && t->nbytes)
         memcpy(PyArray_DATA((PyArrayObject *)a), t->data, t->nbytes);
     return a;
@@ -380,10 +358,8 @@ PyObject *native_outputs(const struct as_msg *msg)
         PyObject *k = str_of(msg->tensors[i].name);
         PyObject *v = k ? copy_array(&msg->tensors[i]) : NULL;
 
-        if (!v || PyDict_SetItem(d, k, v) < 0)
+        if (native_dict_put(d, k, v) < 0)
             Py_CLEAR(d);
-        Py_XDECREF(k);
-        Py_XDECREF(v);
     }
     return d;
 }
@@ -398,17 +374,13 @@ static int add_metadata(PyObject *d, const struct as_meta *m)
                   : binary ? PyBytes_FromStringAndSize(m->value.p, (Py_ssize_t)m->value.n)
                            : str_of(m->value);
     PyObject *old = v && !binary ? PyDict_GetItemWithError(d, k) : NULL;
-    int err;
 
     if (old) {
         PyObject *joined = PyUnicode_FromFormat("%U, %U", old, v);
 
         Py_SETREF(v, joined);
     }
-    err = v ? PyDict_SetItem(d, k, v) : -1;
-    Py_XDECREF(k);
-    Py_XDECREF(v);
-    return err;
+    return native_dict_put(d, k, v);
 }
 
 static PyObject *make_metadata(Request *r)
@@ -557,11 +529,11 @@ Request *native_request_new(Link *l, struct model *m, struct as_worker_req *q)
     if (!r)
         return NULL;
     r->q = q;
-    r->link = (Link *)Py_NewRef(l);
+    r->link = (Link *)Py_XNewRef((PyObject *)l);
     r->m = m;
     r->hold = r->inputs = r->parameters = r->metadata = r->id = r->input_parameters = NULL;
     r->items = 1;
-    r->deadline = as_worker_req_deadline(q);
+    r->deadline = q ? as_worker_req_deadline(q) : AS_NEVER;
     r->cancelled = false;
     return r;
 }

@@ -98,12 +98,9 @@ PyObject *native_request_construct(PyTypeObject *type AS_UNUSED, PyObject *args,
         PyErr_Format(PyExc_ValueError, "items must be 0 to %u, not %lld", UINT32_MAX, items);
         return NULL;
     }
-    r = PyObject_New(Request, &native_request_type);
+    r = native_request_new(NULL, NULL, NULL);
     if (!r)
         return NULL;
-    r->q = NULL;
-    r->link = NULL;
-    r->hold = r->inputs = r->parameters = r->metadata = r->id = r->input_parameters = NULL;
     r->items = (uint32_t)items;
     r->cancelled = cancelled;
     r->m = PyMem_Calloc(1, sizeof(*r->m));

@@ -211,17 +211,14 @@ static int put_result(struct output *o, PyObject *v)
     if (PyGen_Check(v) || PyAsyncGen_CheckExact(v))
         return output_refuse("model '%U' returned a generator; write `yield` in its handler itself",
                              o->m->name);
-    if (PyArray_CheckExact(v) || PyList_Check(v)) {
-        if (o->m->has_outputs && o->m->n_outputs != 1)
-            return raise_wrong_count(o, 1);
-        return put_numbered(o, 0, v);
+    if (!PyArray_CheckExact(v) && !PyList_Check(v)) {
+        if (PyDict_Check(v))
+            return put_dict(o, v);
+        if (PyTuple_Check(v))
+            return put_tuple(o, v);
+        if (is_mapping(v))
+            return put_mapping(o, v);
     }
-    if (PyDict_Check(v))
-        return put_dict(o, v);
-    if (PyTuple_Check(v))
-        return put_tuple(o, v);
-    if (is_mapping(v))
-        return put_mapping(o, v);
     if (o->m->has_outputs && o->m->n_outputs != 1)
         return raise_wrong_count(o, 1);
     return put_numbered(o, 0, v);
@@ -231,39 +228,14 @@ static int put_result(struct output *o, PyObject *v)
 
 static int read_param(struct output *o, PyObject *k, PyObject *v, struct as_param *p)
 {
-    Py_ssize_t n = 0;
-    int overflow = 0;
-
     if (!PyUnicode_Check(k))
         return output_refuse("model '%U' returned a parameter whose name %R is not a str",
                              o->m->name, k);
-    p->name.p = PyUnicode_AsUTF8AndSize(k, &n);
-    p->name.n = (size_t)n;
-    if (PyBool_Check(v)) {
-        p->type = AS_PARAM_BOOL;
-        p->b = v == Py_True;
-    } else if (PyLong_Check(v)) {
-        p->type = AS_PARAM_INT64;
-        p->i64 = PyLong_AsLongLongAndOverflow(v, &overflow);
-        if (overflow > 0) {
-            p->type = AS_PARAM_UINT64;
-            p->u64 = PyLong_AsUnsignedLongLong(v);
-        } else if (overflow < 0) {
-            PyErr_SetString(PyExc_OverflowError, "too small for int64");
-        }
-    } else if (PyFloat_Check(v)) {
-        p->type = AS_PARAM_DOUBLE;
-        p->f64 = PyFloat_AS_DOUBLE(v);
-    } else if (PyUnicode_Check(v)) {
-        p->type = AS_PARAM_STRING;
-        p->str.p = PyUnicode_AsUTF8AndSize(v, &n);
-        p->str.n = (size_t)n;
-    } else {
+    if (!PyLong_Check(v) && !PyFloat_Check(v) && !PyUnicode_Check(v)) /* a bool is a PyLong, too */
         return output_refuse(
             "parameter '%U' of model '%U' is a %s; it must be bool, int, float or str", k,
             o->m->name, Py_TYPE(v)->tp_name);
-    }
-    if (PyErr_Occurred()) {
+    if (native_param_read(k, v, p) < 0) {
         PyErr_Clear();
         return output_refuse("parameter '%U' of model '%U' is out of range", k, o->m->name);
     }
@@ -303,11 +275,6 @@ static int put_params(struct output *o, PyObject *d)
 
 /* --- parameters of single outputs --- */
 
-static bool has_name(const struct as_tensor *t, struct as_str name)
-{
-    return as_str_eq(t->name, name);
-}
-
 /* Raises: the name is not that of an output. */
 static int raise_not_returned(struct output *o, PyObject *name)
 {
@@ -339,15 +306,11 @@ static Py_ssize_t count_tensor_params(struct output *o, PyObject *d)
 
     while (PyDict_Next(d, &at, &k, &v)) {
         struct as_str name = {0};
-        Py_ssize_t len = 0;
         uint32_t i = 0;
 
-        if (PyUnicode_Check(k))
-            name.p = PyUnicode_AsUTF8AndSize(k, &len);
-        if (PyErr_Occurred())
+        if (PyUnicode_Check(k) && native_utf8(k, &name) < 0)
             return -1;
-        name.n = (size_t)len;
-        while (name.p && i < o->n && !has_name(&o->t[i], name))
+        while (name.p && i < o->n && !as_str_eq(o->t[i].name, name))
             i++;
         if (!name.p || i == o->n)
             return raise_not_returned(o, k);

@@ -101,15 +101,11 @@ void native_sync_leave(Link *l)
         return;
     l->in_sync = false;
     as_worker_busy(l->w, false);
-    exc = PyErr_Occurred() ? native_fetch_exception()
-                           : NULL; /* set by a handler; it ends the worker */
+    exc = native_save_exception(); /* set by a handler; it ends the worker */
     if (PyContext_Exit(l->context) < 0)
         PyErr_Clear();
     set_loop(l->loop);
-    if (exc) {
-        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
-        Py_DECREF(exc);
-    }
+    native_restore_exception(exc);
 }
 
 /* --- how long they take --- */
