@@ -130,8 +130,9 @@ def system_fault(path, name):
         return f"{layer} may not know libuv"
     if name.startswith("nghttp2/") and path.parent != ROOT / "src/wire/h2":
         return "only wire/h2 knows nghttp2"
-    if (name.endswith(".pb-c.h") or name.startswith("protobuf-c/")) and layer != "wire":
-        return "only wire knows generated protobuf code"
+    if (name.endswith(".pb-c.h") or name.startswith("protobuf-c/")) and layer != "wire" and \
+            (name, room_of(path)) != ("state.pb-c.h", "ctl/message"):
+        return "only wire knows generated protobuf code, and ctl/message that of proto/state.proto"
     if name == "zlib.h" and path != ROOT / "src/wire/http/gzip.c":
         return "only wire/http/gzip knows zlib"
     if name == "Python.h" and layer != "python":

@@ -50,27 +50,24 @@ char *as_resume_find_program(void)
 
 /* --- the state that an upgrade carries over --- */
 
-void as_resume_write_state(void *resume, struct as_reexec_writer *c)
+void as_resume_write_state(void *resume, As__Supervisor *state)
 {
     const struct as_resume *r = resume;
     char **options = as_option_argv(r->opts, r->opts->scope);
-    uint64_t n = 0;
+    As__Command *m = as_reexec_new(&as__command__descriptor);
 
-    while (options[n])
-        n++;
-    as_reexec_put(c, "command", as_str_of(r->command));
-    as_reexec_put_u64(c, "options", n);
-    for (uint64_t i = 0; i < n; i++)
-        as_reexec_put(c, "option", as_str_of(options[i]));
-    as_reexec_put_u64(c, "arguments", r->opts->n_args);
+    state->command = m;
+    m->name = as_str_dup(as_str_of(r->command));
+    for (char **o = options; *o; o++)
+        AS_REEXEC_APPEND(m, options, as_str_dup(as_str_of(*o)));
     for (uint32_t i = 0; i < r->opts->n_args; i++)
-        as_reexec_put(c, "argument", as_str_of(r->opts->args[i]));
-    as_reexec_put(c, "runtime-base", as_str_of(r->dir->base));
-    as_reexec_put(c, "runtime-path", as_str_of(r->dir->path));
-    as_reexec_put_fd(c, "runtime-lock", r->dir->lock);
-    as_reexec_put(c, "notify",
-                  (struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
-    as_reexec_put_fd(c, "hold", r->hold);
+        AS_REEXEC_APPEND(m, arguments, as_str_dup(as_str_of(r->opts->args[i])));
+    m->runtime_base = as_str_dup(as_str_of(r->dir->base));
+    m->runtime_path = as_str_dup(as_str_of(r->dir->path));
+    m->runtime_lock = as_reexec_put_fd(state, r->dir->lock);
+    m->notify =
+        as_reexec_bytes((struct as_str){(const char *)&r->notify->addr, (size_t)r->notify->n});
+    m->hold = as_reexec_put_fd(state, r->hold);
     as_option_argv_free(options);
 }
 
@@ -86,13 +83,11 @@ struct resumed {
     bool dry;
 };
 
-static void read_words(struct resumed *r, const char *count, const char *key)
+static void read_words(struct resumed *r, char *const *words, size_t n)
 {
-    uint64_t n = as_reexec_get_u64(&r->in, count, 2 * AS_OPT_COUNT + AS_OPTION_ITEMS_MAX);
-
     r->argv = as_xrealloc(r->argv, ((size_t)r->argc + n + 2) * sizeof(*r->argv));
-    for (uint64_t i = 0; i < n; i++)
-        r->argv[r->argc++] = as_reexec_get_dup(&r->in, key);
+    for (size_t i = 0; i < n; i++)
+        r->argv[r->argc++] = as_str_dup(as_str_of(words[i]));
     r->argv[r->argc] = NULL;
 }
 
@@ -102,14 +97,13 @@ static const struct {
     uint32_t scope;
 } kinds[] = {{"run", AS_SCOPE_RUN}, {"start", AS_SCOPE_START}};
 
-static void read_options(struct resumed *r, struct as_buf *err)
+static void read_options(struct resumed *r, const As__Command *m, struct as_buf *err)
 {
-    struct as_str command = as_reexec_get(&r->in, "command");
     struct as_buf why;
 
     r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify, -1};
     for (size_t i = 0; i < AS_COUNT(kinds) && !r->resume.command; i++) {
-        if (as_str_eq(command, as_str_of(kinds[i].command))) {
+        if (strcmp(m->name, kinds[i].command) == 0) {
             r->resume.command = kinds[i].command;
             as_option_init(&r->opts, kinds[i].scope);
         }
@@ -117,10 +111,10 @@ static void read_options(struct resumed *r, struct as_buf *err)
     if (!r->resume.command)
         as_reexec_fail(&r->in, "command", "is not a command that can be taken over");
     r->argv = NULL;
-    read_words(r, "options", "option");
+    read_words(r, m->options, m->n_options);
     r->argv[r->argc++] =
         as_str_dup(AS_STR("--")); /* arguments follow, even if they look like options */
-    read_words(r, "arguments", "argument");
+    read_words(r, m->arguments, m->n_arguments);
     if (r->in.failed)
         return;
     as_buf_init(&why);
@@ -132,15 +126,14 @@ static void read_options(struct resumed *r, struct as_buf *err)
     as_buf_fini(&why);
 }
 
-static void read_notify(struct resumed *r)
+static void read_notify(struct resumed *r, struct as_str addr)
 {
-    struct as_str addr = as_reexec_get(&r->in, "notify");
-
     if (addr.n > sizeof(r->notify.addr)) {
         as_reexec_fail(&r->in, "notify", "is no address");
         return;
     }
-    memcpy(&r->notify.addr, addr.p, addr.n);
+    if (addr.n)
+        memcpy(&r->notify.addr, addr.p, addr.n);
     r->notify.n = (socklen_t)addr.n;
 }
 
@@ -169,19 +162,23 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
 
 static int take_over(struct resumed *r, int fd, struct as_buf *err)
 {
+    As__Command *m;
     int code = as_reexec_reader_load(&r->in, fd, r->dry, err);
 
     close(fd);
     if (code < 0)
         return AS_EXIT_CODE_CONFIG;
+    if (!r->in.state->command)
+        r->in.state->command = as_reexec_new(&as__command__descriptor);
+    m = r->in.state->command;
     as_supervisor_conf_restore(&r->conf, &r->in);
-    read_options(r, err);
-    r->dir.base = as_reexec_get_dup(&r->in, "runtime-base");
-    r->dir.path = as_reexec_get_dup(&r->in, "runtime-path");
-    r->dir.lock = as_reexec_get_fd(&r->in, "runtime-lock");
-    read_notify(r);
+    read_options(r, m, err);
+    r->dir.base = as_str_dup(as_str_of(m->runtime_base));
+    r->dir.path = as_str_dup(as_str_of(m->runtime_path));
+    r->dir.lock = as_reexec_take_fd(&r->in, "runtime_lock", m->runtime_lock);
+    read_notify(r, as_reexec_str(m->notify));
     (void)as_notify_init_watchdog(&r->notify); /* the former program wrote it to the environment */
-    r->resume.hold = as_reexec_get_fd(&r->in, "hold");
+    r->resume.hold = as_reexec_take_fd(&r->in, "hold", m->hold);
     r->conf.opts = &r->opts;
     r->conf.notify = &r->notify;
     r->conf.save_state = as_resume_write_state;

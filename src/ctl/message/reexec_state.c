@@ -1,187 +1,160 @@
 #include "ctl/message/reexec_state.h"
 
+#include "ctl/message/reexec_former.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define KEY_MAX 64u
+#define HEAD(digit) "anyserve-supervisor 1:" digit "\n"
+#define HEAD_BYTES  (sizeof(HEAD("4")) - 1)
+
+_Static_assert(AS_REEXEC_FORMAT == 4, "the line in front of the state");
 
 /* --- writing --- */
 
-void as_reexec_writer_init(struct as_reexec_writer *out)
+void *as_reexec_new(const ProtobufCMessageDescriptor *type)
 {
-    as_buf_init(&out->text);
-    as_buf_init(&out->fds);
-    as_reexec_put_u64(out, "anyserve-supervisor", AS_REEXEC_FORMAT);
+    void *m = as_xalloc(type->sizeof_message);
+
+    type->message_init(m);
+    return m;
 }
 
-void as_reexec_writer_fini(struct as_reexec_writer *out)
+void as_reexec_append(void *rows, size_t *n, const void *element, size_t size)
 {
-    as_buf_fini(&out->text);
-    as_buf_fini(&out->fds);
+    uint8_t *array;
+
+    memcpy(&array, rows, sizeof(array));
+    array = as_xrealloc(array, (*n + 1) * size);
+    memcpy(array + *n * size, element, size);
+    memcpy(rows, &array, sizeof(array));
+    *n += 1;
 }
 
-void as_reexec_put(struct as_reexec_writer *out, const char *key, struct as_str value)
+ProtobufCBinaryData as_reexec_bytes(struct as_str s)
 {
-    as_buf_printf(&out->text, "%s %zu:", key, value.n);
-    as_buf_add(&out->text, value.p, value.n);
-    as_buf_str(&out->text, "\n");
+    return (ProtobufCBinaryData){s.n, (uint8_t *)as_str_dup(s)};
 }
 
-void as_reexec_put_u64(struct as_reexec_writer *out, const char *key, uint64_t value)
+uint32_t as_reexec_put_fd(As__Supervisor *state, int fd)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-
-    as_reexec_put(out, key, (struct as_str){digits, (size_t)n});
+    if (fd < 0)
+        return 0;
+    AS_REEXEC_APPEND(state, fds, (uint32_t)fd);
+    return (uint32_t)fd;
 }
 
-void as_reexec_put_fd(struct as_reexec_writer *out, const char *key, int fd)
-{
-    if (fd < 0) {
-        as_reexec_put(out, key, AS_STR(""));
-        return;
-    }
-    as_reexec_put_u64(out, key, (uint64_t)fd);
-    as_buf_add(&out->fds, &fd, sizeof(fd));
-}
-
-int as_reexec_make_memfd(const struct as_reexec_writer *out)
+int as_reexec_make_memfd(const As__Supervisor *state)
 {
     int fd = memfd_create("anyserve-supervisor", MFD_CLOEXEC), e;
-    size_t at = 0;
+    size_t n = HEAD_BYTES + as__supervisor__get_packed_size(state), at = 0;
+    uint8_t *p = as_xalloc(n);
 
-    while (fd >= 0 && at < out->text.n) {
-        ssize_t n = write(fd, out->text.p + at, out->text.n - at);
+    memcpy(p, HEAD("4"), HEAD_BYTES);
+    as__supervisor__pack(state, p + HEAD_BYTES);
+    while (fd >= 0 && at < n) {
+        ssize_t written = write(fd, p + at, n - at);
 
-        if (n < 0 && errno != EINTR) {
+        if (written < 0 && errno != EINTR) {
             e = errno;
             close(fd);
             errno = e;
-            return -1;
+            fd = -1;
         }
-        at += n > 0 ? (size_t)n : 0;
+        at += written > 0 ? (size_t)written : 0;
     }
+    e = errno;
+    free(p);
+    errno = e;
     return fd;
 }
 
-void as_reexec_set_inherited(const struct as_reexec_writer *out, int file, bool on)
+void as_reexec_set_inherited(const As__Supervisor *state, int file, bool on)
 {
-    int flags = on ? 0 : FD_CLOEXEC, fd;
+    int flags = on ? 0 : FD_CLOEXEC;
 
-    for (size_t at = 0; at < out->fds.n; at += sizeof(fd)) {
-        memcpy(&fd, out->fds.p + at, sizeof(fd));
-        fcntl(fd, F_SETFD, flags);
-    }
+    for (size_t i = 0; i < state->n_fds; i++)
+        fcntl((int)state->fds[i], F_SETFD, flags);
     fcntl(file, F_SETFD, flags);
+}
+
+void as_reexec_free(As__Supervisor *state)
+{
+    if (state)
+        as__supervisor__free_unpacked(state, NULL);
 }
 
 /* --- reading --- */
 
-static void fail_reading(struct as_reexec_reader *in, const char *what, const char *key,
-                         const char *why)
+void as_reexec_fail(struct as_reexec_reader *in, const char *key, const char *why)
 {
     if (in->failed)
         return;
     in->failed = true;
-    in->rest = (struct as_str){0};
-    as_buf_str(in->err, "the running supervisor's state cannot be read: ");
-    as_buf_printf(in->err, "%s'%s' %s", what, key, why);
+    as_buf_printf(in->err, "the running supervisor's state cannot be read: '%s' %s", key, why);
 }
 
-void as_reexec_fail(struct as_reexec_reader *in, const char *key, const char *why)
+int as_reexec_take_fd(struct as_reexec_reader *in, const char *key, uint32_t fd)
 {
-    fail_reading(in, "", key, why);
-}
+    As__Supervisor *s = in->state;
 
-/* Cuts the text before the first `end` off the rest; at most KEY_MAX bytes. False: there is none.
- */
-static bool cut_until(struct as_reexec_reader *in, char end, struct as_str *ret_s)
-{
-    const char *p = memchr(in->rest.p, end, AS_MIN(in->rest.n, (size_t)KEY_MAX));
-
-    if (!p)
-        return false;
-    *ret_s = (struct as_str){in->rest.p, (size_t)(p - in->rest.p)};
-    in->rest = (struct as_str){p + 1, in->rest.n - ret_s->n - 1};
-    return true;
-}
-
-struct as_str as_reexec_get(struct as_reexec_reader *in, const char *key)
-{
-    struct as_str name, digits, value;
-    uint64_t n;
-
-    if (in->failed)
-        return AS_STR("");
-    if (!in->rest.n || !cut_until(in, ' ', &name) || !as_str_eq(name, as_str_of(key))) {
-        fail_reading(in, "it has no ", key, "where it is expected");
-        return AS_STR("");
-    }
-    if (!cut_until(in, ':', &digits) || as_str_u64(digits, &n) < 0 || n >= in->rest.n ||
-        in->rest.p[n] != '\n') {
-        as_reexec_fail(in, key, "has an invalid length");
-        return AS_STR("");
-    }
-    value = (struct as_str){in->rest.p, (size_t)n};
-    in->rest = (struct as_str){value.p + n + 1, in->rest.n - (size_t)n - 1};
-    return value;
-}
-
-uint64_t as_reexec_get_u64(struct as_reexec_reader *in, const char *key, uint64_t max)
-{
-    struct as_str s = as_reexec_get(in, key);
-    uint64_t v;
-
-    if (in->failed)
-        return 0;
-    if (as_str_u64(s, &v) < 0 || v > max) {
-        as_reexec_fail(in, key, "is no number in its range");
-        return 0;
-    }
-    return v;
-}
-
-int as_reexec_get_fd(struct as_reexec_reader *in, const char *key)
-{
-    struct as_str s = as_reexec_get(in, key);
-    uint64_t fd;
-
-    if (in->failed || !s.n)
+    if (in->failed || !fd)
         return -1;
-    if (as_str_u64(s, &fd) < 0 || fd < 3 || fd > INT32_MAX ||
-        (!in->dry && fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)) {
-        as_reexec_fail(in, key, "is no open descriptor");
-        return -1;
+    for (size_t i = 0; i < s->n_fds; i++) {
+        if (s->fds[i] != fd)
+            continue;
+        if (fd < 3 || fd > INT32_MAX || (!in->dry && fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0))
+            break;
+        s->fds[i] = s->fds[--s->n_fds];
+        return (int)fd;
     }
-    return (int)fd;
+    as_reexec_fail(in, key, "is no open descriptor");
+    return -1;
 }
 
-char *as_reexec_get_dup(struct as_reexec_reader *in, const char *key)
+void as_reexec_close_unknown_fds(struct as_reexec_reader *in)
 {
-    return as_str_dup(as_reexec_get(in, key));
+    for (size_t i = 0; i < in->state->n_fds && !in->dry && !in->failed; i++) {
+        if (in->state->fds[i] >= 3)
+            close((int)in->state->fds[i]);
+    }
+    in->state->n_fds = 0;
+}
+
+static void parse_state(struct as_reexec_reader *in, struct as_str text)
+{
+    struct as_str body = {text.p + HEAD_BYTES, text.n - HEAD_BYTES};
+
+    if (text.n >= HEAD_BYTES && memcmp(text.p, HEAD("4"), HEAD_BYTES) == 0)
+        in->state = as__supervisor__unpack(NULL, body.n, (const uint8_t *)body.p);
+    else if (text.n >= HEAD_BYTES && memcmp(text.p, HEAD("3"), HEAD_BYTES) == 0)
+        as_reexec_former_read(in, body);
+    else
+        as_reexec_fail(in, "anyserve-supervisor", "is another format than this version's");
+    if (!in->state)
+        as_reexec_fail(in, "state", "is no message of proto/state.proto");
 }
 
 int as_reexec_reader_load(struct as_reexec_reader *ret_in, int fd, bool dry, struct as_buf *err)
 {
     struct as_reexec_reader in = {.err = err, .dry = dry};
+    struct as_buf text = {0};
     char part[16384];
     ssize_t n;
 
-    while ((n = pread(fd, part, sizeof(part), (off_t)in.text.n)) > 0 && in.text.n < AS_REEXEC_MAX)
-        as_buf_add(&in.text, part, (size_t)n);
+    while ((n = pread(fd, part, sizeof(part), (off_t)text.n)) > 0 && text.n < AS_REEXEC_MAX)
+        as_buf_add(&text, part, (size_t)n);
     if (n < 0)
         as_buf_printf(err, "the running supervisor's state cannot be read: %s", strerror(errno));
     else if (n > 0)
         as_buf_printf(err, "the running supervisor's state has more than %zu bytes", AS_REEXEC_MAX);
+    else
+        parse_state(&in, as_buf_slice(&text));
+    as_buf_fini(&text);
     *ret_in = in;
-    ret_in->rest = as_buf_slice(&ret_in->text);
-    if (n == 0 && as_reexec_get_u64(ret_in, "anyserve-supervisor", UINT64_MAX) != AS_REEXEC_FORMAT)
-        as_reexec_fail(ret_in, "anyserve-supervisor", "is another format than this version's");
-    if (n > 0)
-        as_reexec_fail(ret_in, "state", "is too long");
-    if (n == 0 && !ret_in->failed)
+    if (n == 0 && !in.failed)
         return 0;
     as_reexec_reader_fini(ret_in);
     return n < 0 ? AS_EIO : AS_EPROTO;
@@ -189,5 +162,6 @@ int as_reexec_reader_load(struct as_reexec_reader *ret_in, int fd, bool dry, str
 
 void as_reexec_reader_fini(struct as_reexec_reader *in)
 {
-    as_buf_fini(&in->text);
+    as_reexec_free(in->state);
+    in->state = NULL;
 }

@@ -231,22 +231,19 @@ void as_journal_retire(struct as_journal *j, const char *name)
     pthread_mutex_unlock(&j->lock);
 }
 
-void as_journal_save(const struct as_journal *j, struct as_reexec_writer *out)
+void as_journal_save(const struct as_journal *j, As__Supervisor *state)
 {
-    as_reexec_put_u64(out, "logs-gone", j->n_retired);
     for (uint32_t i = 0; i < j->n_retired; i++)
-        as_reexec_put(out, "log", as_str_of(j->retired[i]));
+        AS_REEXEC_APPEND(state, retired_logs, as_str_dup(as_str_of(j->retired[i])));
 }
 
-void as_journal_restore(struct as_journal *j, struct as_reexec_reader *in)
+void as_journal_restore(struct as_journal *j, const As__Supervisor *state)
 {
-    uint64_t n = as_reexec_get_u64(in, "logs-gone", UINT32_MAX);
+    for (size_t i = 0; i < state->n_retired_logs; i++) {
+        const char *file = state->retired_logs[i];
 
-    for (uint64_t i = 0; i < n && !in->failed; i++) {
-        struct as_str file = as_reexec_get(in, "log");
-
-        if (j->n_retired < j->max_retired && j->retired && file.n < AS_JOURNAL_FILE_MAX)
-            snprintf(j->retired[j->n_retired++], AS_JOURNAL_FILE_MAX, "%.*s", AS_STR_FMT(file));
+        if (j->n_retired < j->max_retired && j->retired && strlen(file) < AS_JOURNAL_FILE_MAX)
+            snprintf(j->retired[j->n_retired++], AS_JOURNAL_FILE_MAX, "%s", file);
     }
 }
 

@@ -51,8 +51,8 @@ void as_journal_retire(struct as_journal *j, const char *name);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h): the retired names, whose files would else
  * never be removed. _restore: on an open journal. */
-void as_journal_save(const struct as_journal *j, struct as_reexec_writer *out);
-void as_journal_restore(struct as_journal *j, struct as_reexec_reader *in);
+void as_journal_save(const struct as_journal *j, As__Supervisor *state);
+void as_journal_restore(struct as_journal *j, const As__Supervisor *state);
 
 /* The file of a name: characters that are special in a path or a shell become %XX; a long name is
  * cut, and gets a hash. */

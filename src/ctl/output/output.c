@@ -157,29 +157,33 @@ void as_output_split_report(struct as_str text, struct as_str *ret_why, struct a
     }
 }
 
-void as_output_save(const struct as_output *o, struct as_reexec_writer *out)
+As__Output *as_output_save(const struct as_output *o)
 {
-    as_reexec_put(out, "half-line", (struct as_str){o->text, o->n});
-    as_reexec_put_u64(out, "cut", o->cut);
-    as_reexec_put_u64(out, "returned", o->returned);
-    as_reexec_put_u64(out, "lines", o->lines - first_tail_line(o));
+    As__Output *m = as_reexec_new(&as__output__descriptor);
+
+    m->line = as_reexec_bytes((struct as_str){o->text, o->n});
+    m->cut = o->cut;
+    m->returned = o->returned;
     for (uint32_t i = first_tail_line(o); i < o->lines; i++)
-        as_reexec_put(out, "line", tail_line(o, i));
+        AS_REEXEC_APPEND(m, tail, as_reexec_bytes(tail_line(o, i)));
+    return m;
 }
 
-void as_output_restore(struct as_output *o, struct as_reexec_reader *in)
+void as_output_restore(struct as_output *o, const As__Output *m)
 {
-    struct as_str half = as_reexec_get(in, "half-line");
-
-    o->n = AS_MIN(half.n, (size_t)AS_OUTPUT_LINE_MAX);
-    memcpy(o->text, half.p, o->n);
-    o->cut = as_reexec_get_u64(in, "cut", 1);
-    o->returned = as_reexec_get_u64(in, "returned", 1);
-    o->lines = (uint32_t)as_reexec_get_u64(in, "lines", AS_OUTPUT_TAIL_LINES);
+    if (!m)
+        return;
+    o->n = AS_MIN(m->line.len, (size_t)AS_OUTPUT_LINE_MAX);
+    if (o->n)
+        memcpy(o->text, m->line.data, o->n);
+    o->cut = m->cut;
+    o->returned = m->returned;
+    o->lines = (uint32_t)AS_MIN(m->n_tail, (size_t)AS_OUTPUT_TAIL_LINES);
     for (uint32_t i = 0; i < o->lines; i++) {
-        struct as_str line = as_reexec_get(in, "line");
+        struct as_str line = as_reexec_str(m->tail[m->n_tail - o->lines + i]);
 
         o->tail_n[i] = (uint16_t)AS_MIN(line.n, (size_t)AS_OUTPUT_TAIL_LINE_MAX);
-        memcpy(o->tail[i], line.p, o->tail_n[i]);
+        if (line.n)
+            memcpy(o->tail[i], line.p, o->tail_n[i]);
     }
 }

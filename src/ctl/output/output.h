@@ -35,8 +35,8 @@ void as_output_end(struct as_output *o);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h): keeps an incomplete line and the tail.
  * _restore: on one that was initialised. */
-void as_output_save(const struct as_output *o, struct as_reexec_writer *out);
-void as_output_restore(struct as_output *o, struct as_reexec_reader *in);
+As__Output *as_output_save(const struct as_output *o);
+void as_output_restore(struct as_output *o, const As__Output *m); /* m may be NULL */
 
 /* Appends the kept lines, oldest first, each with a newline. */
 void as_output_tail(const struct as_output *o, struct as_buf *b);

@@ -233,24 +233,27 @@ void as_child_restart(struct as_child *c, int signal, as_ns timeout)
     as_process_stop(c->process, signal, timeout);
 }
 
-void as_child_save(const struct as_child *c, struct as_reexec_writer *out)
+As__Service *as_child_save(const struct as_child *c, As__Supervisor *state)
 {
+    As__Service *m = as_reexec_new(&as__service__descriptor);
+
     AS_ASSERT(c->process);
-    as_reexec_put_u64(out, "starts", c->starts);
-    as_reexec_put_u64(out, "failures", c->restart.failures);
-    as_reexec_put_u64(out, "ready-at", c->restart.ready_at);
-    as_process_save(c->process, out);
+    m->starts = c->starts;
+    m->failures = c->restart.failures;
+    m->ready_at = c->restart.ready_at;
+    m->process = as_process_save(c->process, state);
+    return m;
 }
 
-void as_child_restore(struct as_child *c, struct as_reexec_reader *in)
+void as_child_restore(struct as_child *c, struct as_reexec_reader *in, const As__Service *m)
 {
     static const struct as_process_ops ops = {on_process_line, on_process_end};
 
-    c->starts = (uint32_t)as_reexec_get_u64(in, "starts", UINT32_MAX);
+    c->starts = m->starts;
     c->restart.ready = true;
-    c->restart.failures = (uint32_t)as_reexec_get_u64(in, "failures", UINT32_MAX);
-    c->restart.ready_at = as_reexec_get_u64(in, "ready-at", UINT64_MAX);
-    c->process = as_process_restore(c->loop, in, c->conf.oom_seen, &ops, c);
+    c->restart.failures = m->failures;
+    c->restart.ready_at = m->ready_at;
+    c->process = as_process_restore(c->loop, in, m->process, c->conf.oom_seen, &ops, c);
     if (!c->process)
         return;
     c->pid = as_process_pid(c->process);

@@ -88,8 +88,8 @@ void as_child_restart(struct as_child *c, int signal, as_ns timeout);
 /* For an upgrade's exec (ctl/message/reexec_state.h). _save: only with a process. _restore: on a
  * child that was just initialised; it is READY afterwards, without a call of `on_state_changed`. A
  * child that was not READY must be restarted after it. */
-void as_child_save(const struct as_child *c, struct as_reexec_writer *out);
-void as_child_restore(struct as_child *c, struct as_reexec_reader *in);
+As__Service *as_child_save(const struct as_child *c, As__Supervisor *state); /* without `control` */
+void as_child_restore(struct as_child *c, struct as_reexec_reader *in, const As__Service *m);
 
 static inline bool as_child_is_running(const struct as_child *c)
 {

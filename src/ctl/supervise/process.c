@@ -240,56 +240,49 @@ void as_process_stop(struct as_process *p, int signal, as_ns timeout)
     as_timer_set(&p->kill_timer, p->aborted ? AS_MIN(at, p->kill_timer.at) : at);
 }
 
-void as_process_save(const struct as_process *p, struct as_reexec_writer *out)
+As__Process *as_process_save(const struct as_process *p, As__Supervisor *state)
 {
-    as_reexec_put_u64(out, "pid", (uint64_t)p->pid);
-    as_reexec_put_fd(out, "pidfd", p->proc.pidfd);
-    as_reexec_put_u64(out, "group", p->proc.group);
-    as_reexec_put_fd(out, "out", p->has_out ? p->out.fd : -1);
-    as_output_save(&p->output, out);
-    as_reexec_put_u64(out, "hurry", p->kill_timer.at);
-    as_reexec_put_u64(out, "stopping", p->stopping);
-    as_reexec_put(out, "sentence", as_str_of(p->kill_reason));
-    as_reexec_put(out, "cgroup", as_str_of(p->group.path));
-    as_reexec_put_u64(out, "cgroup-v2", p->group.v2);
+    As__Process *m = as_reexec_new(&as__process__descriptor);
+
+    m->pid = (uint32_t)p->pid;
+    m->pidfd = as_reexec_put_fd(state, p->proc.pidfd);
+    m->group = p->proc.group;
+    m->out = as_reexec_put_fd(state, p->has_out ? p->out.fd : -1);
+    m->output = as_output_save(&p->output);
+    m->kill_at = p->kill_timer.at == AS_NEVER ? 0 : p->kill_timer.at;
+    m->stopping = p->stopping;
+    m->kill_reason = as_str_dup(as_str_of(p->kill_reason));
+    m->cgroup = as_str_dup(as_str_of(p->group.path));
+    m->cgroup_v2 = p->group.v2;
+    return m;
 }
 
 /* Whether the process lives or waits to be reaped is found out by its watchers. */
 struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *in,
-                                      uint64_t *oom_seen, const struct as_process_ops *ops,
-                                      void *ctx)
+                                      const As__Process *m, uint64_t *oom_seen,
+                                      const struct as_process_ops *ops, void *ctx)
 {
-    struct as_proc proc = {.pid = (pid_t)as_reexec_get_u64(in, "pid", INT32_MAX)};
-    struct as_cgroup group = {.procs = -1};
+    struct as_proc proc = {.pidfd = -1};
     struct as_process *p = NULL;
-    struct as_output output;
-    struct as_str kill_reason, path;
-    as_ns kill_at;
-    bool stopping;
-    int out;
+    int out = -1;
 
-    proc.pidfd = as_reexec_get_fd(in, "pidfd");
-    proc.group = as_reexec_get_u64(in, "group", 1);
-    out = as_reexec_get_fd(in, "out");
-    as_output_init(&output, on_output_line, NULL);
-    as_output_restore(&output, in);
-    kill_at = as_reexec_get_u64(in, "hurry", UINT64_MAX);
-    stopping = as_reexec_get_u64(in, "stopping", 1);
-    kill_reason = as_reexec_get(in, "sentence");
-    path = as_reexec_get(in, "cgroup");
-    group.v2 = as_reexec_get_u64(in, "cgroup-v2", 1);
+    if (m) {
+        proc = (struct as_proc){.pid = (pid_t)m->pid,
+                                .pidfd = as_reexec_take_fd(in, "pidfd", m->pidfd),
+                                .group = m->group};
+        out = as_reexec_take_fd(in, "out", m->out);
+    }
     if (!in->failed && (proc.pid <= 1 || proc.pidfd < 0))
         as_reexec_fail(in, "pid", "is no child of ours");
     if (in->failed || in->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)
         return NULL;
-    output.ctx = p;
-    p->output = output;
-    p->stopping = stopping;
-    if (kill_reason.n)
-        p->kill_reason = as_str_dup(kill_reason);
-    if (path.n)
-        group.path = as_str_dup(path);
-    p->group = group;
-    as_timer_set(&p->kill_timer, kill_at);
+    as_output_restore(&p->output, m->output);
+    p->stopping = m->stopping;
+    if (m->kill_reason[0])
+        p->kill_reason = as_str_dup(as_str_of(m->kill_reason));
+    p->group = (struct as_cgroup){.procs = -1, .v2 = m->cgroup_v2};
+    if (m->cgroup[0])
+        p->group.path = as_str_dup(as_str_of(m->cgroup));
+    as_timer_set(&p->kill_timer, m->kill_at ? m->kill_at : AS_NEVER);
     return p;
 }

@@ -35,10 +35,10 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
 /* For an upgrade's exec (ctl/message/reexec_state.h): the process stays our child; its pidfd, its
  * pipe, its last output and the time of its SIGKILL are kept. _restore returns NULL in a dry read,
  * and when it cannot be watched and has been killed. */
-void as_process_save(const struct as_process *p, struct as_reexec_writer *out);
+As__Process *as_process_save(const struct as_process *p, As__Supervisor *state);
 struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_reader *in,
-                                      uint64_t *oom_seen, const struct as_process_ops *ops,
-                                      void *ctx);
+                                      const As__Process *m, uint64_t *oom_seen,
+                                      const struct as_process_ops *ops, void *ctx);
 /* Takes over its control group, which tells whether the process ran out of its memory, and is
  * removed when the process has ended. To be called before the loop turns again. */
 void as_process_set_cgroup(struct as_process *p, const struct as_cgroup *g);

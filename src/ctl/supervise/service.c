@@ -340,21 +340,25 @@ bool as_service_is_idle(const struct as_service *s)
     return as_service_is_ready(s) && s->channel && as_channel_is_idle(s->channel);
 }
 
-void as_service_save(const struct as_service *s, struct as_reexec_writer *out)
+As__Service *as_service_save(const struct as_service *s, As__Supervisor *state)
 {
-    as_reexec_put(out, "service", as_str_of(s->conf.name));
-    as_reexec_put_fd(out, "control", s->channel ? as_channel_fd(s->channel) : -1);
-    as_child_save(&s->child, out);
+    As__Service *m = as_child_save(&s->child, state);
+
+    m->control = as_reexec_put_fd(state, s->channel ? as_channel_fd(s->channel) : -1);
+    return m;
 }
 
-struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *in)
+struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *in,
+                                      const As__Service *m)
 {
     int fd;
 
-    if (!as_str_eq(as_reexec_get(in, "service"), as_str_of(s->conf.name)))
-        as_reexec_fail(in, "service", "is another one");
-    fd = as_reexec_get_fd(in, "control");
-    as_child_restore(&s->child, in);
+    if (!m) {
+        as_reexec_fail(in, s->conf.name, "is missing");
+        return NULL;
+    }
+    fd = as_reexec_take_fd(in, "control", m->control);
+    as_child_restore(&s->child, in, m);
     if (in->failed || in->dry || !s->child.process)
         return NULL;
     s->child.conf.restart.give_up = 0; /* it has served */

@@ -76,8 +76,9 @@ bool as_service_is_idle(const struct as_service *s);
  * the socket has not taken are lost, so a service that is not idle must be restarted. _restore: on
  * a new service; returns its channel, without a call of on_channel, or NULL in a dry read or when
  * it is dead. */
-void as_service_save(const struct as_service *s, struct as_reexec_writer *out);
-struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *in);
+As__Service *as_service_save(const struct as_service *s, As__Supervisor *state);
+struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_reader *in,
+                                      const As__Service *m);
 
 bool as_service_owns_pid(const struct as_service *s, pid_t pid);
 

@@ -219,16 +219,15 @@ bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
 
 /* --- an upgrade's exec --- */
 
-void as_spares_save(const struct as_spares *all, struct as_reexec_writer *out)
+void as_spares_save(const struct as_spares *all, As__Supervisor *state)
 {
-    uint64_t n = 0;
+    AS_LIST_EACH(n, &all->spares)
+    {
+        As__Spare *m = as_reexec_new(&as__spare__descriptor);
 
-    for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next)
-        n++;
-    as_reexec_put_u64(out, "spares", n);
-    for (struct as_list *it = all->spares.next; it != &all->spares; it = it->next) {
-        as_reexec_put(out, "spare", as_str_of(spare_of(it)->deployment));
-        as_process_save(spare_of(it)->process, out);
+        m->deployment = as_str_dup(as_str_of(spare_of(n)->deployment));
+        m->process = as_process_save(spare_of(n)->process, state);
+        AS_REEXEC_APPEND(state, spares, m);
     }
 }
 
@@ -236,13 +235,12 @@ void as_spares_save(const struct as_spares *all, struct as_reexec_writer *out)
  * reaped. */
 void as_spares_restore(struct as_spares *all, struct as_reexec_reader *in)
 {
-    uint64_t n = as_reexec_get_u64(in, "spares", UINT32_MAX);
+    for (size_t i = 0; i < in->state->n_spares && !in->failed; i++) {
+        const As__Spare *m = in->state->spares[i];
+        struct spare *s = new_spare(all, as_str_of(m->deployment));
 
-    for (uint64_t i = 0; i < n && !in->failed; i++) {
-        struct spare *s = new_spare(all, as_reexec_get(in, "spare"));
-
-        s->process =
-            as_process_restore(all->launcher->loop, in, all->launcher->oom_seen, &spare_ops, s);
+        s->process = as_process_restore(all->launcher->loop, in, m->process,
+                                        all->launcher->oom_seen, &spare_ops, s);
         if (s->process)
             as_process_kill(s->process, AS_STR("it was started before the upgrade"));
         else

@@ -42,7 +42,7 @@ bool as_spares_any(const struct as_spares *all);
 bool as_spares_owns_pid(const struct as_spares *all, pid_t pid);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h): the next image ends them. */
-void as_spares_save(const struct as_spares *all, struct as_reexec_writer *out);
+void as_spares_save(const struct as_spares *all, As__Supervisor *state);
 void as_spares_restore(struct as_spares *all, struct as_reexec_reader *in);
 
 #endif

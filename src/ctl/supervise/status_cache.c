@@ -162,39 +162,35 @@ void as_status_cache_send_down(const struct as_status_cache *s, struct as_channe
     }
 }
 
-void as_status_cache_save(const struct as_status_cache *s, struct as_reexec_writer *out)
+void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state)
 {
-    uint64_t n = 0;
-
-    AS_LIST_EACH(node, &s->deployments) n++;
-    as_reexec_put_u64(out, "deployments", n);
     AS_LIST_EACH(node, &s->deployments)
     {
         const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
+        As__Deployment *m = as_reexec_new(&as__deployment__descriptor);
 
-        as_reexec_put(out, "deployment", as_str_of(d->name));
-        as_reexec_put(out, "application", as_str_of(d->application));
-        as_reexec_put_u64(out, "down", d->down);
-        as_reexec_put(out, "why", as_buf_slice(&d->why));
-        as_reexec_put(out, "status", as_buf_slice(&d->status));
-        as_reexec_put_u64(out, "since", d->since);
+        m->name = as_str_dup(as_str_of(d->name));
+        m->application = as_str_dup(as_str_of(d->application));
+        m->down = d->down;
+        m->why = as_reexec_bytes(as_buf_slice(&d->why));
+        m->status = as_reexec_bytes(as_buf_slice(&d->status));
+        m->since = d->since;
+        AS_REEXEC_APPEND(state, deployments, m);
     }
 }
 
-void as_status_cache_restore(struct as_status_cache *s, struct as_reexec_reader *in)
+void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *state)
 {
-    uint64_t n = as_reexec_get_u64(in, "deployments", UINT32_MAX);
+    for (size_t i = 0; i < state->n_deployments; i++) {
+        const As__Deployment *m = state->deployments[i];
+        struct deployment *d = find_or_add_deployment(
+            s, &(struct as_ctl_message){.type = AS_CTL_STATUS,
+                                        .deployment = as_str_of(m->name),
+                                        .replica = as_str_of(m->application)});
 
-    for (uint64_t i = 0; i < n && !in->failed; i++) {
-        struct as_ctl_message m = {.type = AS_CTL_STATUS,
-                                   .deployment = as_reexec_get(in, "deployment")};
-        struct deployment *d;
-
-        m.replica = as_reexec_get(in, "application");
-        d = find_or_add_deployment(s, &m);
-        d->down = as_reexec_get_u64(in, "down", 1);
-        set_text(&d->why, as_reexec_get(in, "why"));
-        set_text(&d->status, as_reexec_get(in, "status"));
-        d->since = as_reexec_get_u64(in, "since", UINT64_MAX);
+        d->down = m->down;
+        set_text(&d->why, as_reexec_str(m->why));
+        set_text(&d->status, as_reexec_str(m->status));
+        d->since = m->since;
     }
 }

@@ -26,7 +26,7 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
 void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel);
 
 /* For an upgrade's exec (ctl/message/reexec_state.h). */
-void as_status_cache_save(const struct as_status_cache *s, struct as_reexec_writer *out);
-void as_status_cache_restore(struct as_status_cache *s, struct as_reexec_reader *in);
+void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state);
+void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *state);
 
 #endif

@@ -36,7 +36,7 @@ struct as_supervisor_conf {
     int signal_fd;                    /* signalfd of as_supervisor_signals; not owned */
     char *program;                    /* absolute path of what an upgrade executes */
     /* Adds the caller's own state to what the next image reads after an upgrade's exec. */
-    void (*save_state)(void *ctx, struct as_reexec_writer *out);
+    void (*save_state)(void *ctx, As__Supervisor *state);
     void (*upgraded)(void *ctx, struct as_str outcome); /* how an upgrade ended, in a line */
     void *ctx;
     /* after an upgrade's exec: the state of the image before; else NULL */

@@ -67,78 +67,75 @@ static void fail_upgrade(struct as_supervisor *s, const char *why)
 
 /* --- in the old image: the check, then the exec --- */
 
-static void save_listeners(const struct as_service *service, struct as_reexec_writer *out)
+static void save_listeners(const struct as_service *service, As__Supervisor *state)
 {
     const struct as_handover *h = as_service_fds(service);
 
     for (uint32_t i = 0; i < h->n; i++) {
+        As__Listener *m;
+
         if (h->kind[i] == AS_HANDOVER_APP)
             continue;
-        as_reexec_put(out, "kind", as_str_of(as_handover_name(h->kind[i])));
-        as_reexec_put_fd(out, "listener", h->fd[i]);
+        m = as_reexec_new(&as__listener__descriptor);
+        m->kind = as_str_dup(as_str_of(as_handover_name(h->kind[i])));
+        m->fd = as_reexec_put_fd(state, h->fd[i]);
+        AS_REEXEC_APPEND(state, listeners, m);
     }
 }
 
 /* Listeners are taken from the services: those of the conf went to the first dispatcher, and may be
  * closed since an earlier upgrade. */
-static void save_conf(const struct as_supervisor *s, struct as_reexec_writer *out)
+static As__Supervisor *make_state(const struct as_supervisor *s)
 {
     const struct as_supervisor_conf *conf = s->conf;
+    As__Supervisor *m = as_reexec_new(&as__supervisor__descriptor);
 
-    as_reexec_put_u64(out, "messages", AS_CTL_FORMAT);
-    as_reexec_put(out, "version", AS_STR(AS_VERSION)); /* for debugging */
-    as_reexec_put(out, "program", as_str_of(conf->program));
-    as_reexec_put(out, "address", as_str_of(conf->address));
-    as_reexec_put(out, "target", as_str_of(conf->target));
-    as_reexec_put_fd(out, "app", conf->app);
-    as_reexec_put_fd(out, "signals", conf->signal_fd);
-    as_reexec_put_u64(out, "listeners", conf->listeners.n);
-    save_listeners(s->current->service, out);
-    save_listeners(s->controller, out);
-}
-
-static void write_state(const struct as_supervisor *s, struct as_reexec_writer *out)
-{
-    as_reexec_writer_init(out);
-    save_conf(s, out);
-    s->conf->save_state(s->conf->ctx, out);
-    as_reexec_put_u64(out, "complete", s->complete);
-    as_reexec_put_u64(out, "oom-seen", s->oom_seen);
-    as_reexec_put_u64(out, "upgrade-began", s->upgrade.started_at);
-    as_reexec_put(out, "console", as_buf_slice(&s->console.out));
-    as_reexec_put_u64(out, "console-dropped", s->console.dropped);
-    as_journal_save(&s->journal, out);
-    as_service_save(s->current->service, out);
-    as_service_save(s->controller, out);
-    as_workers_save(s->workers, out);
+    m->minor = AS_REEXEC_MINOR;
+    m->messages = AS_CTL_FORMAT;
+    m->version = as_str_dup(AS_STR(AS_VERSION));
+    m->program = as_str_dup(as_str_of(conf->program));
+    m->address = as_str_dup(as_str_of(conf->address));
+    m->target = as_str_dup(as_str_of(conf->target));
+    m->app = as_reexec_put_fd(m, conf->app);
+    m->signals = as_reexec_put_fd(m, conf->signal_fd);
+    save_listeners(s->current->service, m);
+    save_listeners(s->controller, m);
+    conf->save_state(conf->ctx, m);
+    m->complete = s->complete;
+    m->oom_seen = s->oom_seen;
+    m->upgrade_began = s->upgrade.started_at;
+    m->console = as_reexec_bytes(as_buf_slice(&s->console.out));
+    m->console_dropped = s->console.dropped;
+    as_journal_save(&s->journal, m);
+    m->dispatcher = as_service_save(s->current->service, m);
+    m->controller = as_service_save(s->controller, m);
+    as_workers_save(s->workers, m);
+    return m;
 }
 
 /* Returns only when the exec failed. */
 static void exec_program(struct as_supervisor *s)
 {
-    struct as_reexec_writer c;
+    As__Supervisor *state = make_state(s);
     char number[16], why[300];
     char *argv[] = {NULL, NULL, number, NULL};
-    int file, e;
+    int file = as_reexec_make_memfd(state), e = errno;
 
-    write_state(s, &c);
-    file = as_reexec_make_memfd(&c);
-    e = errno;
     if (file >= 0) {
         argv[0] = as_str_dup(as_str_of(s->conf->program));
         argv[1] = as_str_dup(AS_STR("resume"));
         snprintf(number, sizeof(number), "%d", file);
-        as_reexec_set_inherited(&c, file, true);
+        as_reexec_set_inherited(state, file, true);
         as_supervisor_watchdog_pause(s);
         execv(s->conf->program, argv);
         e = errno;
         as_supervisor_watchdog_resume(s);
-        as_reexec_set_inherited(&c, file, false);
+        as_reexec_set_inherited(state, file, false);
         close(file);
         free(argv[0]);
         free(argv[1]);
     }
-    as_reexec_writer_fini(&c);
+    as_reexec_free(state);
     snprintf(why, sizeof(why), "cannot execute %.200s: %s", s->conf->program, strerror(e));
     fail_upgrade(s, why);
 }
@@ -274,7 +271,7 @@ static int start_check(struct as_supervisor *s, int file, int *ret_errno)
 
 void as_supervisor_upgrade_start(struct as_supervisor *s)
 {
-    struct as_reexec_writer c;
+    As__Supervisor *state;
     char why[300];
     int file, rc = AS_EIO, e;
 
@@ -293,10 +290,10 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
     s->upgrade.started_at = as_loop_now(s->loop);
     as_buf_drop(&s->upgrade.check_output, s->upgrade.check_output.n);
     as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
-    write_state(s, &c);
-    file = as_reexec_make_memfd(&c);
+    state = make_state(s);
+    file = as_reexec_make_memfd(state);
     e = errno;
-    as_reexec_writer_fini(&c);
+    as_reexec_free(state);
     if (file >= 0) {
         rc = start_check(s, file, &e);
         close(file);
@@ -314,27 +311,24 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
 
 void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexec_reader *in)
 {
-    struct as_str target;
-    uint64_t n;
+    const As__Supervisor *m = in->state;
 
     *conf = (struct as_supervisor_conf){.app = -1, .signal_fd = -1};
-    if (as_reexec_get_u64(in, "messages", UINT64_MAX) != AS_CTL_FORMAT)
+    if (m->messages != AS_CTL_FORMAT)
         as_reexec_fail(in, "messages", "are of another format than this version's");
-    (void)as_reexec_get(in, "version");
-    conf->program = as_reexec_get_dup(in, "program");
-    conf->address = as_reexec_get_dup(in, "address");
-    target = as_reexec_get(in, "target");
-    conf->target = target.n ? as_str_dup(target) : NULL;
-    conf->app = as_reexec_get_fd(in, "app");
-    conf->signal_fd = as_reexec_get_fd(in, "signals");
-    n = as_reexec_get_u64(in, "listeners", AS_HANDOVER_MAX);
-    for (uint64_t i = 0; i < n && !in->failed; i++) {
-        struct as_str name = as_reexec_get(in, "kind");
+    conf->program = as_str_dup(as_str_of(m->program));
+    conf->address = as_str_dup(as_str_of(m->address));
+    conf->target = m->target[0] ? as_str_dup(as_str_of(m->target)) : NULL;
+    conf->app = as_reexec_take_fd(in, "app", m->app);
+    conf->signal_fd = as_reexec_take_fd(in, "signals", m->signals);
+    for (size_t i = 0; i < m->n_listeners && !in->failed; i++) {
+        int fd = as_reexec_take_fd(in, "listener", m->listeners[i]->fd);
         enum as_handover_kind kind;
-        int fd = as_reexec_get_fd(in, "listener");
 
-        if (as_handover_kind_of(name, &kind) < 0)
+        if (as_handover_kind_of(as_str_of(m->listeners[i]->kind), &kind) < 0)
             as_reexec_fail(in, "kind", "is no kind of listener");
+        else if (i >= AS_HANDOVER_MAX)
+            as_reexec_fail(in, "listeners", "are too many");
         else if (!in->failed)
             as_handover_add(&conf->listeners, kind, fd);
     }
@@ -357,25 +351,23 @@ void as_supervisor_conf_fini(struct as_supervisor_conf *conf)
 
 bool as_supervisor_restore(struct as_supervisor *s, struct as_reexec_reader *in)
 {
+    const As__Supervisor *m = in->state;
     struct as_channel *dispatcher, *controller;
-    struct as_str console;
 
-    s->complete = as_reexec_get_u64(in, "complete", 1);
+    s->complete = m->complete;
     s->phase = SERVING; /* an upgrade starts only then */
-    s->oom_seen = as_reexec_get_u64(in, "oom-seen", UINT64_MAX);
-    s->upgrade.started_at = as_reexec_get_u64(in, "upgrade-began", UINT64_MAX);
-    console = as_reexec_get(in, "console");
-    as_buf_add(&s->console.out, console.p, console.n);
-    s->console.dropped = as_reexec_get_u64(in, "console-dropped", UINT64_MAX);
-    as_journal_restore(&s->journal, in);
-    dispatcher = as_service_restore(s->current->service, in);
-    controller = as_service_restore(s->controller, in);
+    s->oom_seen = m->oom_seen;
+    s->upgrade.started_at = m->upgrade_began;
+    as_buf_add(&s->console.out, m->console.data, m->console.len);
+    s->console.dropped = m->console_dropped;
+    as_journal_restore(&s->journal, m);
+    dispatcher = as_service_restore(s->current->service, in, m->dispatcher);
+    controller = as_service_restore(s->controller, in, m->controller);
     s->current->channel = dispatcher;
     s->current->serving = true;
     s->to_controller = controller;
     as_workers_restore(s->workers, in, dispatcher, controller);
-    if (!in->failed && in->rest.n)
-        as_reexec_fail(in, "end", "is not where it is expected");
+    as_reexec_close_unknown_fds(in);
     if (in->failed || in->dry)
         return !in->failed;
     s->upgrade.stage = AS_UPGRADE_CONTROLLER;

@@ -64,7 +64,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m);
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout);
 /* For an upgrade's exec (ctl/message/reexec_state.h). _restore: on a new table; the channels may be
  * NULL. */
-void as_workers_save(const struct as_workers *all, struct as_reexec_writer *out);
+void as_workers_save(const struct as_workers *all, As__Supervisor *state);
 void as_workers_restore(struct as_workers *all, struct as_reexec_reader *in,
                         struct as_channel *dispatcher, struct as_channel *controller);
 bool as_workers_owns_pid(const struct as_workers *all, pid_t pid);

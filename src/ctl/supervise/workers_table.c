@@ -105,74 +105,73 @@ void as_workers_free_row(struct as_workers_row *w)
 
 /* --- an upgrade's exec --- */
 
-static void save_worker(const struct as_workers_row *w, struct as_reexec_writer *out)
+static As__Replica *save_worker(const struct as_workers_row *w, As__Supervisor *state)
 {
-    as_reexec_put(out, "replica", as_str_of(w->name));
-    as_reexec_put(out, "deployment", as_str_of(w->deployment));
-    as_reexec_put(out, "token", as_str_of(w->token));
-    as_reexec_put(out, "note", as_str_of(w->note));
-    as_reexec_put(out, "reason", as_buf_slice(&w->reason));
-    as_reexec_put(out, "spawn", as_buf_slice(&w->spawn));
-    as_reexec_put(out, "state", as_str_of(as_ctl_state_name(w->state)));
-    as_reexec_put_u64(out, "restarts", w->restarts);
-    as_reexec_put_u64(out, "ended", w->last_exit.undecided);
-    as_reexec_put_u64(out, "end-pid", (uint64_t)w->last_exit.pid);
-    as_reexec_put_u64(out, "end-status", (uint32_t)w->last_exit.status);
-    as_reexec_put_u64(out, "end-kind", w->last_exit.kind);
-    as_reexec_put_u64(out, "runs", w->process != NULL);
+    As__Replica *m = as_reexec_new(&as__replica__descriptor);
+
+    m->name = as_str_dup(as_str_of(w->name));
+    m->deployment = as_str_dup(as_str_of(w->deployment));
+    m->token = as_str_dup(as_str_of(w->token));
+    m->note = as_str_dup(as_str_of(w->note));
+    m->reason = as_reexec_bytes(as_buf_slice(&w->reason));
+    m->spawn = as_reexec_bytes(as_buf_slice(&w->spawn));
+    m->state = as_str_dup(as_str_of(as_ctl_state_name(w->state)));
+    m->restarts = w->restarts;
+    m->end_undecided = w->last_exit.undecided;
+    m->end_pid = (uint32_t)w->last_exit.pid;
+    m->end_status = (uint32_t)w->last_exit.status;
+    m->end_kind = w->last_exit.kind;
     if (w->process)
-        as_process_save(w->process, out);
+        m->process = as_process_save(w->process, state);
+    return m;
 }
 
-void as_workers_save(const struct as_workers *all, struct as_reexec_writer *out)
+void as_workers_save(const struct as_workers *all, As__Supervisor *state)
 {
-    uint64_t n = 0;
-
-    AS_LIST_EACH(node, &all->workers) n++;
-    as_reexec_put_u64(out, "groups", all->launcher.groups);
-    as_reexec_put_u64(out, "unbound", all->launcher.limit_logged);
-    as_reexec_put_u64(out, "replicas", n);
+    state->groups = all->launcher.groups;
+    state->limit_logged = all->launcher.limit_logged;
     AS_LIST_EACH(node, &all->workers)
-    save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), out);
-    as_status_cache_save(&all->status_cache, out);
-    as_spares_save(all->spares, out);
+    AS_REEXEC_APPEND(state, replicas,
+                     save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), state));
+    as_status_cache_save(&all->status_cache, state);
+    as_spares_save(all->spares, state);
 }
 
-static enum as_ctl_state read_state(struct as_reexec_reader *in)
+static enum as_ctl_state find_state(struct as_reexec_reader *in, const char *name)
 {
-    struct as_str name = as_reexec_get(in, "state");
-
     for (int s = 0; s < AS_CTL_STATES; s++) {
-        if (as_str_eq(name, as_str_of(as_ctl_state_name((enum as_ctl_state)s))))
+        if (strcmp(name, as_ctl_state_name((enum as_ctl_state)s)) == 0)
             return (enum as_ctl_state)s;
     }
     as_reexec_fail(in, "state", "is no state of a replica");
     return AS_CTL_WAITING_STATE;
 }
 
-static void restore_worker(struct as_workers *all, struct as_reexec_reader *in)
+static void restore_worker(struct as_workers *all, struct as_reexec_reader *in,
+                           const As__Replica *m)
 {
-    struct as_ctl_message m = {.replica = as_reexec_get(in, "replica")};
-    enum as_ctl_state state;
+    struct as_ctl_message name = {.replica = as_str_of(m->name),
+                                  .deployment = as_str_of(m->deployment)};
+    enum as_ctl_state state = find_state(in, m->state);
     struct as_workers_row *w;
 
-    m.deployment = as_reexec_get(in, "deployment");
-    if (as_workers_find(all, m.replica))
+    if (as_workers_find(all, name.replica))
         as_reexec_fail(in, "replica", "is there twice");
-    w = as_workers_find_or_add(all, &m);
-    as_workers_set_text(&w->token, as_reexec_get(in, "token"));
-    as_workers_set_text(&w->note, as_reexec_get(in, "note"));
-    as_workers_set_bytes(&w->reason, as_reexec_get(in, "reason"));
-    as_workers_set_bytes(&w->spawn, as_reexec_get(in, "spawn"));
-    state = read_state(in);
-    w->restarts = (uint32_t)as_reexec_get_u64(in, "restarts", UINT32_MAX);
-    w->last_exit.undecided = as_reexec_get_u64(in, "ended", 1);
-    w->last_exit.pid = (pid_t)as_reexec_get_u64(in, "end-pid", INT32_MAX);
-    w->last_exit.status = (int)as_reexec_get_u64(in, "end-status", UINT32_MAX);
-    w->last_exit.kind = (enum as_exit_kind)as_reexec_get_u64(in, "end-kind", AS_EXIT_STOPPED);
-    if (as_reexec_get_u64(in, "runs", 1)) {
-        w->process =
-            as_process_restore(all->loop, in, all->conf.oom_seen, &as_workers_process_ops, w);
+    if (m->end_kind > AS_EXIT_STOPPED)
+        as_reexec_fail(in, "end_kind", "is no kind of end");
+    w = as_workers_find_or_add(all, &name);
+    as_workers_set_text(&w->token, as_str_of(m->token));
+    as_workers_set_text(&w->note, as_str_of(m->note));
+    as_workers_set_bytes(&w->reason, as_reexec_str(m->reason));
+    as_workers_set_bytes(&w->spawn, as_reexec_str(m->spawn));
+    w->restarts = m->restarts;
+    w->last_exit.undecided = m->end_undecided;
+    w->last_exit.pid = (pid_t)m->end_pid;
+    w->last_exit.status = (int)m->end_status;
+    w->last_exit.kind = (enum as_exit_kind)m->end_kind;
+    if (m->process) {
+        w->process = as_process_restore(all->loop, in, m->process, all->conf.oom_seen,
+                                        &as_workers_process_ops, w);
         if (w->process)
             w->state = state;
         else if (!in->dry && !in->failed) /* it could not be watched, and was killed */
@@ -188,16 +187,13 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *in)
 void as_workers_restore(struct as_workers *all, struct as_reexec_reader *in,
                         struct as_channel *dispatcher, struct as_channel *controller)
 {
-    uint64_t n;
-
     all->dispatcher = dispatcher;
     all->controller = controller;
     all->controller_ready = true; /* an upgrade starts only then */
-    all->launcher.groups = (uint32_t)as_reexec_get_u64(in, "groups", UINT32_MAX);
-    all->launcher.limit_logged = as_reexec_get_u64(in, "unbound", 1);
-    n = as_reexec_get_u64(in, "replicas", UINT32_MAX);
-    for (uint64_t i = 0; i < n && !in->failed; i++)
-        restore_worker(all, in);
-    as_status_cache_restore(&all->status_cache, in);
+    all->launcher.groups = in->state->groups;
+    all->launcher.limit_logged = in->state->limit_logged;
+    for (size_t i = 0; i < in->state->n_replicas && !in->failed; i++)
+        restore_worker(all, in, in->state->replicas[i]);
+    as_status_cache_restore(&all->status_cache, in->state);
     as_spares_restore(all->spares, in);
 }
