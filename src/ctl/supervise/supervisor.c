@@ -426,14 +426,19 @@ static int make_children(struct as_supervisor *s)
     /* a check (dry read) has none */
     int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
                             : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
+    int error = app < 0 ? errno : 0;
 
-    if (app < 0)
-        return AS_EIO;
+    /* everything is made even then: the end of as_supervisor_run closes it all */
     split_listeners(&conf->listeners, &dispatcher_fds, &controller.fds);
-    as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
+    if (app >= 0)
+        as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
     as_workers_new(&s->workers, s->loop, &workers, &s->console, &s->log);
     as_supervisor_make_dispatcher(s, s->current, &dispatcher_fds);
     as_service_new(&s->controller, s->loop, &controller, &controller_ops, s, &s->log);
+    if (error) {
+        errno = error;
+        return AS_EIO;
+    }
     return as_sock_open(&s->signals, s->loop, fcntl(conf->signal_fd, F_DUPFD_CLOEXEC, 3),
                         on_signal);
 }
@@ -491,7 +496,7 @@ static int setup(struct as_supervisor *s)
     as_supervisor_upgrade_init(s);
     as_supervisor_watchdog_init(s);
     if (make_children(s) < 0)
-        return print_refusal("to watch for signals");
+        return print_refusal("a file descriptor");
     if (!conf->reexec) {
         as_service_start(s->current->service);
         as_service_start(s->controller);
