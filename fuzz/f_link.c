@@ -73,16 +73,16 @@ static void on_answer(struct as_call *c)
 
     AS_ASSERT(r->open && !r->answered && !r->gone);
     r->answered = true;
-    if (!c->err) {
-        for (uint32_t i = 0; i < c->result.msg.n_tensors; i++) {
-            const struct as_tensor *t = &c->result.msg.tensors[i];
+    if (!c->outcome.err) {
+        for (uint32_t i = 0; i < c->outcome.result.msg.n_tensors; i++) {
+            const struct as_tensor *t = &c->outcome.result.msg.tensors[i];
 
             for (size_t k = 0; k < t->nbytes; k++)
                 sum = (uint8_t)(sum + t->data[k]);
         }
     }
-    as_blob_unref(c->result.blob);
-    c->result.blob = NULL;
+    as_blob_unref(c->outcome.result.blob);
+    c->outcome.result.blob = NULL;
 }
 
 /* Exactly once, and after it the memory is ours: the arena goes, as the exchange's does. */

@@ -235,7 +235,7 @@ static void submit_call(struct as_exchange *x)
     c->payload.msg.n_tensors = x->infer.n_inputs;
     c->payload.blob = inputs_blob(x);
     c->payer = x->answers;
-    c->err = 0;
+    c->outcome.err = 0;
     x->state = AS_EXCHANGE_WAITING;
     x->in_fleet = true;
     if (__builtin_expect(x->model->routed, 0))
@@ -432,7 +432,7 @@ static void send_result(struct as_exchange *x)
 {
     struct as_oip_response r;
 
-    if (fill_response(x, &x->call.result, &r))
+    if (fill_response(x, &x->call.outcome.result, &r))
         x->send_response(x, &r);
 }
 
@@ -471,7 +471,7 @@ static void on_part(struct as_call *c, struct as_part *p)
 /* The error of a request that the drain did not wait for. True: failed. */
 static bool fail_shutdown(struct as_exchange *x)
 {
-    int err = x->call.err;
+    int err = x->call.outcome.err;
 
     if (err == AS_EMAYHAVERUN)
         as_exchange_fail(x, err,
@@ -487,48 +487,50 @@ static void send_error(struct as_exchange *x)
 {
     struct as_call *c = &x->call;
 
-    if (c->status) {
-        as_exchange_fail_status(x, c->status, c->message, NULL, 0);
+    if (c->outcome.status) {
+        as_exchange_fail_status(x, c->outcome.status, c->outcome.message, NULL, 0);
         return;
     }
-    x->retry_after = c->retry_after;
+    x->retry_after = c->outcome.retry_after;
     if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
-    switch (c->err) {
+    switch (c->outcome.err) {
     case AS_EFULL:
-        as_exchange_fail(x, c->err, "the queue of model '%.*s' is full (max_queued_requests)",
+        as_exchange_fail(x, c->outcome.err,
+                         "the queue of model '%.*s' is full (max_queued_requests)",
                          AS_STR_FMT(x->model->name));
         break;
     case AS_EMAYHAVERUN:
-        as_exchange_fail(x, c->err,
+        as_exchange_fail(x, c->outcome.err,
                          "the worker of model '%.*s' died; the request may have been executed",
                          AS_STR_FMT(x->model->name));
         break;
     case AS_EHUNG:
-        as_exchange_fail(x, c->err, "the handler of model '%.*s' %s", AS_STR_FMT(x->model->name),
+        as_exchange_fail(x, c->outcome.err, "the handler of model '%.*s' %s",
+                         AS_STR_FMT(x->model->name),
                          "ran for longer than execution_timeout_s; its worker was ended");
         break;
     case AS_EPOISON:
-        as_exchange_fail(x, c->err,
+        as_exchange_fail(x, c->outcome.err,
                          "this request has ended workers of model '%.*s' and is refused for a "
                          "while (--quarantine)",
                          AS_STR_FMT(x->model->name));
         break;
     case AS_ESUSPECT:
-        as_exchange_fail(x, c->err,
+        as_exchange_fail(x, c->outcome.err,
                          "a request like this one has ended a worker of model '%.*s', and none was "
                          "free to run it alone (--suspect-wait)",
                          AS_STR_FMT(x->model->name));
         break;
     case AS_EUNAVAILABLE:
-        as_exchange_fail(x, c->err, "no worker of model '%.*s' is available",
+        as_exchange_fail(x, c->outcome.err, "no worker of model '%.*s' is available",
                          AS_STR_FMT(x->model->name));
         break;
     case AS_EUNTAKEN:
-        as_exchange_fail_answer(x, c->err, c->dropped);
+        as_exchange_fail_answer(x, c->outcome.err, c->outcome.dropped);
         break;
     default:
-        as_exchange_fail(x, c->err, "%s", as_err_text(c->err));
+        as_exchange_fail(x, c->outcome.err, "%s", as_err_text(c->outcome.err));
     }
 }
 
@@ -542,19 +544,19 @@ static void on_answer(struct as_call *c)
 {
     struct as_exchange *x = exchange_of(c);
 
-    if (c->err && __builtin_expect(x->reroute != NULL, 0) && as_reroute_after_error(x))
+    if (c->outcome.err && __builtin_expect(x->reroute != NULL, 0) && as_reroute_after_error(x))
         return;
-    if (c->err)
+    if (c->outcome.err)
         send_error(x);
     else if (x->conn && c->stream)
         end_parts(x);
     else if (x->conn)
         send_result(x);
     if (x->answer)
-        as_blob_unref(c->result.blob);
+        as_blob_unref(c->outcome.result.blob);
     else
-        x->answer = c->result.blob;
-    c->result.blob = NULL;
+        x->answer = c->outcome.result.blob;
+    c->outcome.result.blob = NULL;
 }
 
 /* Submits a released call to the next deployment, with the same deadline and priority. If the

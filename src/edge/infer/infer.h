@@ -12,7 +12,7 @@
 #include "edge/exchange/exchange.h"
 
 /* Writes the answer. r has the requested outputs in the requested order; their bytes lie in
- * x->call.result.blob, or in the arena if that is NULL. r is valid during the call. */
+ * x->call.outcome.result.blob, or in the arena if that is NULL. r is valid during the call. */
 typedef void (*as_infer_send)(struct as_exchange *x, const struct as_oip_response *r);
 
 /* Starts the request. The model is x->model, or the one that x->infer names if that is NULL. */
@@ -21,7 +21,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send);
 /* The blob that holds an output's bytes; NULL: they lie in the exchange. */
 static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const struct as_tensor *t)
 {
-    struct as_blob *b = x->call.result.blob ? x->call.result.blob : x->answer;
+    struct as_blob *b = x->call.outcome.result.blob ? x->call.outcome.result.blob : x->answer;
 
     return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
 }

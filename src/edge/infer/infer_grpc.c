@@ -58,7 +58,7 @@ static void send_message(struct as_exchange *x, const struct as_oip_response *r)
 
     if (len > INT32_MAX)
         as_exchange_fail(x, AS_ETOOBIG, "the answer is over 2147483647 bytes");
-    else if (!x->call.result.blob || 1 + 2 * r->n_outputs > AS_EXCHANGE_PIECES)
+    else if (!x->call.outcome.result.blob || 1 + 2 * r->n_outputs > AS_EXCHANGE_PIECES)
         send_copied(x, r, (size_t)len);
     else
         send_by_reference(x, r, (size_t)len);

@@ -221,9 +221,9 @@ void as_infer_json_write(struct as_exchange *x, const struct as_oip_response *r,
     struct write_job now, *w;
 
     t.copies = form == AS_FORM_JSON && as_oip_json_any_binary(&x->infer, r->n_outputs) &&
-               (!x->call.result.blob || r->n_outputs >= AS_EXCHANGE_PIECES);
+               (!x->call.outcome.result.blob || r->n_outputs >= AS_EXCHANGE_PIECES);
     /* tensors outside of a blob are small, and only valid in this turn */
-    w = x->call.result.blob && text_len(x, &t) > WRITE_MIN
+    w = x->call.outcome.result.blob && text_len(x, &t) > WRITE_MIN
             ? as_arena_alloc(&x->arena, sizeof(*w), 16)
             : NULL;
     if (!w) {

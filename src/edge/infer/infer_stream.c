@@ -240,7 +240,7 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
 
     if (!it->is)
         return;
-    it->may_have_run = x->in_fleet && x->call.err == AS_EMAYHAVERUN;
+    it->may_have_run = x->in_fleet && x->call.outcome.err == AS_EMAYHAVERUN;
     it->is->may_have_run |= it->may_have_run;
     if (!it->is->errors_end_call) {
         send_error(it, message);
@@ -257,7 +257,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 {
     struct item *it = x->item;
 
-    send_response(it, r, x->call.result.blob, true);
+    send_response(it, r, x->call.outcome.result.blob, true);
     x->state = AS_EXCHANGE_ANSWERED;
     finish_item(it);
 }

@@ -125,8 +125,8 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
 
 static void on_answer(struct as_call *c)
 {
-    as_blob_unref(c->result.blob);
-    c->result.blob = NULL;
+    as_blob_unref(c->outcome.result.blob);
+    c->outcome.result.blob = NULL;
 }
 
 static void on_part(struct as_call *c, struct as_part *p)

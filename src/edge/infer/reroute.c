@@ -64,15 +64,15 @@ void as_reroute_prepare(struct as_exchange *x)
 /* True: the dispatcher refused it, not a worker. */
 static bool is_refusal(const struct as_call *c)
 {
-    return !c->status && (c->err == AS_EFULL || c->err == AS_EUNAVAILABLE);
+    return !c->outcome.status && (c->outcome.err == AS_EFULL || c->outcome.err == AS_EUNAVAILABLE);
 }
 
 static void restore_first_refusal(struct as_exchange *x)
 {
     const struct as_reroute *d = x->reroute;
 
-    x->call.err = d->err;
-    x->call.retry_after = d->retry_after;
+    x->call.outcome.err = d->err;
+    x->call.outcome.retry_after = d->retry_after;
     x->model = d->requested;
 }
 
@@ -84,8 +84,8 @@ bool as_reroute_after_error(struct as_exchange *x)
     if (!is_refusal(c))
         return false;
     if (!d->n_refused) {
-        d->err = c->err;
-        d->retry_after = c->retry_after;
+        d->err = c->outcome.err;
+        d->retry_after = c->outcome.retry_after;
     }
     d->may_have_run = d->may_have_run || c->core.ran;
     /* a request that may have run is only repeated if both models are idempotent */

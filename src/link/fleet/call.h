@@ -13,8 +13,26 @@
 #include "link/fleet/call_stream.h"
 
 struct as_fleet_client;
-struct as_link;
 struct as_simple_conn;
+
+struct as_outcome {
+    int err;           /* 0: `result` holds the outputs; else AS_E… */
+    uint32_t status;   /* the gRPC status that the worker gave; 0: the one that belongs to err */
+    as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
+    uint64_t dropped;  /* with AS_EUNTAKEN: size of the answer that there was no memory for */
+    struct as_str message; /* error text; may be empty; valid during on_answer */
+    /* The outputs, valid during on_answer; the bytes of large ones as long as its blob, whose
+     * reference on_answer takes over. Not aligned if they come from a simple worker. */
+    struct as_payload result;
+};
+
+/* 0, or an error of our own. */
+static inline void as_outcome_set(struct as_outcome *o, int err)
+{
+    o->err = err;
+    o->status = 0;
+    o->message = (struct as_str){0};
+}
 
 struct as_call {
     /* --- set by the submitter --- */
@@ -26,8 +44,8 @@ struct as_call {
     bool is_fallback;          /* sent here because deployment fallback_from refused it … */
     uint32_t fallback_from;    /* … which counts it as a fallback */
     struct as_payload payload; /* the inputs; small ones are copied when they are sent */
-    /* Holds the decoded answer; the fleet writes to it until on_answer. A streamed call
-     * needs an arena of its own: its parts are delivered while the fleet still writes. */
+    /* Holds the decoded answer; the fleet writes to it until on_answer. A streamed call needs an
+     * arena of its own: its parts are delivered while the fleet still writes. */
     struct as_arena *arena;
     struct as_account *payer; /* account for the memory of a large answer; NULL: none. It lives
                                * until on_release */
@@ -36,16 +54,7 @@ struct as_call {
     struct as_call_stream *stream; /* of a decoupled model: stays until on_release; NULL: one
                                     * answer, and one input */
 
-    /* --- the outcome, valid in on_answer --- */
-
-    int err;           /* 0: `result` holds the outputs; else AS_E… */
-    uint32_t status;   /* the gRPC status that the worker gave; 0: the one that belongs to err */
-    as_ns retry_after; /* with AS_EFULL: how long the client should wait; 0: unknown */
-    uint64_t dropped;  /* with AS_EUNTAKEN: size of the answer that there was no memory for */
-    struct as_str message; /* error text; may be empty; valid during on_answer */
-    /* The outputs, valid during on_answer; the bytes of large ones as long as its blob, whose
-     * reference on_answer takes over. Not aligned if they come from a simple worker. */
-    struct as_payload result;
+    struct as_outcome outcome; /* valid in on_answer */
 
     /* --- used by the fleet only --- */
 
@@ -54,13 +63,15 @@ struct as_call {
     bool cancel_posted;  /* home loop: the client has gone */
     bool released;       /* home loop: the fleet released it while letters were still out */
     uint8_t letters_out; /* home loop: letters on their way to the dispatch loop or back */
-    bool answered;
+
+    /* --- used by the connection of its worker only --- */
+
     as_ns executing_since; /* first scan that found it executing (link_health.c); not valid while it
                             * is below core.sent */
     bool started;          /* the status page said so at that scan */
     struct as_simple_conn *conn; /* its connection to a simple worker; else NULL */
     size_t body_received;        /* bytes of the answer's body that are here */
-    struct as_frame_msg rx_msg;
+    struct as_frame_msg rx_msg;  /* the head of the answer whose body is being received */
 };
 
 #endif

@@ -23,7 +23,7 @@ static void on_answer_letter(struct as_letter *letter, void *to AS_UNUSED)
     if (!c->cancel_posted)
         c->on_answer(c);
     else
-        as_blob_unref(c->result.blob);
+        as_blob_unref(c->outcome.result.blob);
 }
 
 /* The call may be freed only when none of its letters is in a mailbox. */
@@ -42,7 +42,6 @@ static void on_release_letter(struct as_letter *letter, void *to AS_UNUSED)
 
 static void post_answer(struct as_call *c)
 {
-    c->answered = true;
     if (c->client->local) {
         c->on_answer(c);
         return;
@@ -75,7 +74,7 @@ void as_fleet_answer_call(struct as_call *c)
  * are about the request. */
 static bool is_failure(const struct as_call *c)
 {
-    uint32_t status = c->status ? c->status : as_err_grpc(c->err);
+    uint32_t status = c->outcome.status ? c->outcome.status : as_err_grpc(c->outcome.err);
 
     return status == AS_STATUS_INTERNAL || status == AS_STATUS_UNAVAILABLE ||
            status == AS_STATUS_UNKNOWN || status == AS_STATUS_DATA_LOSS;
@@ -91,19 +90,19 @@ void as_fleet_finish_call(struct as_upstream *u, struct as_call *c, struct as_mo
 
     if (b && b->counted)
         size = 0;
-    else if (b && !c->err)
+    else if (b && !c->outcome.err)
         b->counted = c->core.state == AS_REQ_SENT &&
                      !retry; /* a batch counts once, with its first success */
     /* in another state the outcome may be on its way to the home loop already */
-    c->core.failed = c->core.state == AS_REQ_SENT && c->err && is_failure(c);
+    c->core.failed = c->core.state == AS_REQ_SENT && c->outcome.err && is_failure(c);
     if (!as_replica_done(u->replica, &c->core, t.service, retry, now)) {
         as_upstream_check_retired(u);
         return;
     }
     as_upstream_check_retired(u);
-    if (__builtin_expect(c->core.is_mirror && c->err, 0))
+    if (__builtin_expect(c->core.is_mirror && c->outcome.err, 0))
         as_deployment_stat(u->deploy->core)->mirror_failed++;
-    if (c->err)
+    if (c->outcome.err)
         as_model_stat_fail(stat, &c->core, now);
     else
         as_model_stat_success(stat, &c->core, t, size, now);
@@ -169,14 +168,12 @@ static void op_answer(void *ctx, struct as_request *q, int err)
     struct as_fleet_deployment *d = ctx;
     struct as_call *c = call_of(q);
 
-    if (c->result.blob) { /* the deadline passed while the answer was being received */
+    if (c->outcome.result.blob) { /* the deadline passed while the answer was being received */
         struct as_upstream *u = as_upstream_of(q->replica);
 
         u->ops->discard_answer(u, c);
     }
-    c->err = err;
-    c->status = 0;
-    c->message = (struct as_str){0};
+    as_outcome_set(&c->outcome, err);
     if (q->is_mirror)
         as_deployment_stat(d->core)->mirror_failed++;
     as_model_stat_fail(&d->models[q->model].stat, q, as_loop_now(d->fleet->loop));

@@ -42,11 +42,10 @@ static void refuse_call(struct as_call *c, const struct as_fleet_deployment *d,
 {
     if (m && !c->core.is_mirror) /* a mirrored copy is not a client's request */
         as_model_stat_refuse(&m->stat);
-    c->err = err;
-    c->status = 0;
-    c->message = (struct as_str){0};
+    as_outcome_set(&c->outcome, err);
     if (err == AS_EFULL)
-        c->retry_after = as_deployment_retry_after(d->core, as_loop_now(c->client->fleet->loop));
+        c->outcome.retry_after =
+            as_deployment_retry_after(d->core, as_loop_now(c->client->fleet->loop));
     as_fleet_answer_call(c);
 }
 
@@ -100,12 +99,12 @@ void as_fleet_client_submit(struct as_fleet_client *c, struct as_call *call)
 {
     call->client = c;
     /* the edge reuses calls */
-    call->cancel_posted = call->released = call->answered = false;
+    call->cancel_posted = call->released = false;
     call->started = false;
     call->executing_since = 0;
     call->letters_out = 0;
-    call->result.blob = NULL;
-    call->retry_after = 0;
+    call->outcome.result.blob = NULL;
+    call->outcome.retry_after = 0;
     if (call->stream)
         as_call_init_stream(call);
     if (call->payload.batching)

@@ -383,7 +383,7 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     as_link_add_call(l, c);
     c->body_received = 0;
     c->rx_msg.body_len = 0;
-    c->dropped = 0;
+    c->outcome.dropped = 0;
     fixed.more = c->stream && c->stream->takes_inputs;
     if (l->tensor_params)
         fixed.tensor_params = c->payload.tensor_params;

@@ -101,7 +101,7 @@ static const char *store_part(struct as_link *l, struct as_call *c, const struct
     c->stream->part = p;
     c->rx_msg = m;
     c->body_received = 0;
-    if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result.blob))
+    if (as_blob_new_growing(c->payer, (size_t)m.body_len, &c->outcome.result.blob))
         as_link_drop_part(l, c, m.body_len);
     return NULL;
 }
@@ -130,7 +130,7 @@ static void on_part(struct as_link *l, struct as_call *c, const struct as_frame 
             as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
-    if (c->result.blob)
+    if (c->outcome.result.blob)
         why = "a message inside the body of another";
     else if (!as_frame_window_is_open(&c->stream->part_credit))
         why = "a message beyond its stream's credit";
@@ -155,9 +155,9 @@ void as_link_on_part_body(struct as_link *l, struct as_call *c)
         return;
     }
     if (c->body_received == c->rx_msg.body_len) {
-        p->payload.blob = c->result.blob;
+        p->payload.blob = c->outcome.result.blob;
         as_frame_msg_set_body(&c->rx_msg, &p->payload.msg, p->payload.blob->data);
-        c->result.blob = NULL;
+        c->outcome.result.blob = NULL;
         c->stream->part = NULL;
         c->rx_msg.body_len = 0;
         as_fleet_deliver_part(c, p);
@@ -176,7 +176,7 @@ void as_link_on_part_frame(struct as_link *l, struct as_call *c, const struct as
         on_part(l, c, f);
     else if (as_frame_get_end(f, &service))
         as_link_protocol_error(l, "malformed END");
-    else if (c->result.blob)
+    else if (c->outcome.result.blob)
         as_link_protocol_error(l, "END before the body was complete");
     else
         as_link_finish_ok(l, c, (struct as_model_times){.service = service});

@@ -24,10 +24,8 @@ void as_link_finish_call(struct as_link *l, struct as_call *c, struct as_model_t
 void as_link_finish_ok(struct as_link *l, struct as_call *c, struct as_model_times t)
 {
     if (c->core.state == AS_REQ_SENT) { /* else its outcome may be on its way to the home loop */
-        c->err = 0;
-        c->status = 0;
-        c->message = (struct as_str){0};
-        c->result.msg = (struct as_msg){0};
+        as_outcome_set(&c->outcome, 0);
+        c->outcome.result.msg = (struct as_msg){0};
     }
     as_link_finish_call(l, c, t, false);
 }
@@ -36,18 +34,15 @@ static void deliver_result(struct as_link *l, struct as_call *c, const struct as
 {
     const struct as_model_times t = {m->service, as_frame_since(m->ended, now_of(l))};
 
-    c->err = 0;
-    c->status = 0;
-    c->message = (struct as_str){0};
-    c->result.tensor_params = m->tensor_params;
+    as_outcome_set(&c->outcome, 0);
+    c->outcome.result.tensor_params = m->tensor_params;
     as_link_finish_call(l, c, t, false);
 }
 
 /* The answer was dropped, and its bytes have been discarded. */
 static void deliver_dropped(struct as_link *l, struct as_call *c)
 {
-    c->status = 0;
-    c->message = (struct as_str){0};
+    as_outcome_set(&c->outcome, c->outcome.err);
     as_link_finish_call(l, c, (struct as_model_times){0}, false);
 }
 
@@ -74,8 +69,8 @@ static void drop_answer(struct as_link *l, struct as_call *c, int err, uint64_t 
 {
     as_link_discard_answer(l, c);
     c->rx_msg.body_len = UINT64_MAX;
-    c->dropped = n;
-    c->err = err == AS_EFULL ? AS_EUNTAKEN : err;
+    c->outcome.dropped = n;
+    c->outcome.err = err == AS_EFULL ? AS_EUNTAKEN : err;
 }
 
 /* A message whose body follows in DATA frames: copies its head, and allocates the first piece of
@@ -96,7 +91,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
         return "out of memory";
     memcpy(p, f->p, f->n);
     copy.p = p;
-    why = as_link_decode(&copy, c->arena, &m, &c->result.msg);
+    why = as_link_decode(&copy, c->arena, &m, &c->outcome.result.msg);
     if (why)
         return why;
     if (m.body || !m.body_len)
@@ -104,7 +99,7 @@ static const char *begin_large(struct as_link *l, struct as_call *c, const struc
     /* checked before memory is allocated, since the worker chose the size */
     if (m.body_len > l->up.fleet->conf.max_message)
         return "an answer over the limit of max_message";
-    err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->result.blob);
+    err = as_blob_new_growing(c->payer, (size_t)m.body_len, &c->outcome.result.blob);
     if (err) {
         drop_answer(l, c, err, m.body_len);
         return NULL;
@@ -122,8 +117,8 @@ static const uint8_t *copy_small(struct as_link *l, struct as_call *c, const str
 
     if (f->n <= AS_COPY_MAX)
         p = as_arena_alloc(c->arena, f->n, 8);
-    else if ((err = as_blob_new_charged(c->payer, f->n, &c->result.blob)) == 0)
-        p = c->result.blob->data;
+    else if ((err = as_blob_new_charged(c->payer, f->n, &c->outcome.result.blob)) == 0)
+        p = c->outcome.result.blob->data;
     if (!p) {
         drop_answer(l, c, err, f->n);
         return NULL;
@@ -139,7 +134,7 @@ static const char *begin_small(struct as_link *l, struct as_call *c, const struc
 
     if (!c->client->local && !(copy.p = copy_small(l, c, f)))
         return NULL;
-    return as_link_decode(&copy, c->arena, m, &c->result.msg);
+    return as_link_decode(&copy, c->arena, m, &c->outcome.result.msg);
 }
 
 static void on_message(struct as_link *l, struct as_call *c, const struct as_frame *f)
@@ -147,7 +142,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     struct as_frame_msg m;
     const char *why;
 
-    if (c->result.blob || c->rx_msg.body_len) {
+    if (c->outcome.result.blob || c->rx_msg.body_len) {
         as_link_protocol_error(l, "two messages on a unary stream");
         return;
     }
@@ -162,7 +157,7 @@ static void on_message(struct as_link *l, struct as_call *c, const struct as_fra
     }
     if (f->flags & AS_FRAME_F_END) {
         why = begin_small(l, c, f, &m);
-        if (!why && c->dropped) {
+        if (!why && c->outcome.dropped) {
             deliver_dropped(l, c);
             return;
         }
@@ -200,12 +195,12 @@ static void on_error(struct as_link *l, struct as_call *c, const struct as_frame
     as_link_discard_answer(l, c);
     /* of "started" and "retry" the worse counts: it was started */
     retry = (e.flags & AS_ERROR_F_RETRY) && !(e.flags & AS_ERROR_F_STARTED);
-    c->err = AS_EHANDLER;
-    c->status = e.code;
-    c->message = e.message;
+    c->outcome.err = AS_EHANDLER;
+    c->outcome.status = e.code;
+    c->outcome.message = e.message;
     if (!c->client->local && e.message.n) {
-        c->message.p = as_arena_dup(c->arena, e.message);
-        c->message.n = c->message.p ? e.message.n : 0;
+        c->outcome.message.p = as_arena_dup(c->arena, e.message);
+        c->outcome.message.n = c->outcome.message.p ? e.message.n : 0;
     }
     as_link_finish_call(l, c, t, retry);
 }
@@ -222,12 +217,12 @@ static void on_body_complete(struct as_link *l)
     if (!c || !l->rx.sink_end)
         return;
     if (!is_awaited(c)) {
-        as_blob_unref(c->result.blob);
-        c->result.blob = NULL;
+        as_blob_unref(c->outcome.result.blob);
+        c->outcome.result.blob = NULL;
         as_link_finish_call(l, c, (struct as_model_times){0}, false);
         return;
     }
-    if (c->dropped) {
+    if (c->outcome.dropped) {
         deliver_dropped(l, c);
         return;
     }
@@ -235,7 +230,7 @@ static void on_body_complete(struct as_link *l)
         as_link_protocol_error(l, "END before the body was complete");
         return;
     }
-    as_frame_msg_set_body(&c->rx_msg, &c->result.msg, c->result.blob->data);
+    as_frame_msg_set_body(&c->rx_msg, &c->outcome.result.msg, c->outcome.result.blob->data);
     deliver_result(l, c, &c->rx_msg);
 }
 
@@ -243,8 +238,8 @@ static void on_body_complete(struct as_link *l)
 static bool make_room_for_body(struct as_link *l, struct as_call *c, size_t need)
 {
     uint64_t len = c->rx_msg.body_len;
-    int err = need > as_blob_grow_at(c->result.blob, (size_t)len)
-                  ? as_blob_grow(&c->result.blob, as_blob_grow_to(need, (size_t)len))
+    int err = need > as_blob_grow_at(c->outcome.result.blob, (size_t)len)
+                  ? as_blob_grow(&c->outcome.result.blob, as_blob_grow_to(need, (size_t)len))
                   : 0;
 
     if (!err)
@@ -269,13 +264,13 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
         AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
     l->rx.sink = NULL;
-    if (!c->result.blob) /* nobody waits for it: discarded */
+    if (!c->outcome.result.blob) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->body_received)
         return "more DATA than the message announced";
     if (!make_room_for_body(l, c, c->body_received + f->n))
         return NULL;
-    l->rx.sink = c->result.blob->data + c->body_received;
+    l->rx.sink = c->outcome.result.blob->data + c->body_received;
     c->body_received += f->n;
     return NULL;
 }
@@ -295,7 +290,8 @@ static void on_returned(struct as_link *l, const struct as_frame *f)
         struct as_call *c = as_link_find_call(l, ids[i]);
 
         /* a request whose answer has begun was started, so it cannot be returned */
-        if (!c || !c->core.recalled || c->core.bound || c->result.blob || c->rx_msg.body_len) {
+        if (!c || !c->core.recalled || c->core.bound || c->outcome.result.blob ||
+            c->rx_msg.body_len) {
             as_link_protocol_error(l, "RETURNED for a stream that was not recalled");
             return;
         }

@@ -63,12 +63,12 @@ void as_link_remove_call(struct as_link *l, struct as_call *c)
 
 void as_link_discard_answer(struct as_link *l, struct as_call *c)
 {
-    if (!c->result.blob)
+    if (!c->outcome.result.blob)
         return;
     if (l->rx.sink_left && l->rx.sink_stream == c->core.stream)
         l->rx.sink = NULL;
-    as_blob_unref(c->result.blob);
-    c->result.blob = NULL;
+    as_blob_unref(c->outcome.result.blob);
+    c->outcome.result.blob = NULL;
     if (c->stream) {
         as_part_free(c->stream->part);
         c->stream->part = NULL;

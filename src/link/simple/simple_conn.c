@@ -105,12 +105,12 @@ static void set_outcome(struct as_call *c, int err, uint32_t status, struct as_s
 {
     if (!is_awaited(c))
         return;
-    c->err = err;
-    c->status = status;
-    c->message = (struct as_str){0};
+    c->outcome.err = err;
+    c->outcome.status = status;
+    c->outcome.message = (struct as_str){0};
     if (message.n) {
-        c->message.p = as_arena_dup(c->arena, message);
-        c->message.n = c->message.p ? message.n : 0;
+        c->outcome.message.p = as_arena_dup(c->arena, message);
+        c->outcome.message.n = c->outcome.message.p ? message.n : 0;
     }
 }
 
@@ -154,7 +154,7 @@ static void drop_answer(struct as_simple_conn *conn, int err)
     struct as_call *c = detach_call(conn);
 
     conn_close(conn, &stat_of(s)->refused);
-    c->dropped = n;
+    c->outcome.dropped = n;
     if (err == AS_EFULL)
         set_outcome(c, AS_EUNTAKEN, 0, (struct as_str){0});
     else
@@ -219,12 +219,12 @@ static void set_result(struct as_call *c, const struct as_simple_answer *a,
                 a->status ? a->message : (struct as_str){0});
     if (a->status)
         return;
-    c->result.msg = (struct as_msg){.tensors = a->r.outputs,
-                                    .n_tensors = a->r.n_outputs,
-                                    .params = a->r.params,
-                                    .n_params = a->r.n_params};
-    c->result.tensor_params = a->r.tensor_params;
-    c->result.blob = conn->rx.blob;
+    c->outcome.result.msg = (struct as_msg){.tensors = a->r.outputs,
+                                            .n_tensors = a->r.n_outputs,
+                                            .params = a->r.params,
+                                            .n_params = a->r.n_params};
+    c->outcome.result.tensor_params = a->r.tensor_params;
+    c->outcome.result.blob = conn->rx.blob;
     conn->rx.blob = NULL;
 }
 
@@ -418,7 +418,7 @@ void as_simple_conn_send(struct as_simple *s, struct as_call *c)
     conn->call = c;
     conn->cancelled = false;
     conn->rx.payer = c->payer;
-    c->dropped = 0;
+    c->outcome.dropped = 0;
     set_request_id(conn, c);
     r = (struct as_oip_request){.head = {.model = as_str_of(s->model),
                                          .version = as_str_of(s->version),

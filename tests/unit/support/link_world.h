@@ -339,8 +339,8 @@ AS_UNUSED static void on_answer(struct as_call *c)
 
     assert_false(q->answered);
     q->answered = true;
-    as_blob_unref(c->result.blob);
-    c->result.blob = NULL;
+    as_blob_unref(c->outcome.result.blob);
+    c->outcome.result.blob = NULL;
 }
 
 AS_UNUSED static void on_release(struct as_call *c)

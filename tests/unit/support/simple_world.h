@@ -374,15 +374,15 @@ AS_UNUSED static void on_answer(struct as_call *call)
     struct call *c = AS_CONTAINER(call, struct call, call);
 
     c->answers++;
-    c->err = call->err;
-    c->status = call->status;
-    snprintf(c->message, sizeof(c->message), "%.*s", AS_STR_FMT(call->message));
-    if (!call->err && call->result.msg.n_tensors) {
-        c->n_result = call->result.msg.tensors[0].nbytes;
-        c->result = c->n_result ? call->result.msg.tensors[0].data[c->n_result - 1] : 0;
+    c->err = call->outcome.err;
+    c->status = call->outcome.status;
+    snprintf(c->message, sizeof(c->message), "%.*s", AS_STR_FMT(call->outcome.message));
+    if (!call->outcome.err && call->outcome.result.msg.n_tensors) {
+        c->n_result = call->outcome.result.msg.tensors[0].nbytes;
+        c->result = c->n_result ? call->outcome.result.msg.tensors[0].data[c->n_result - 1] : 0;
     }
-    as_blob_unref(call->result.blob);
-    call->result.blob = NULL;
+    as_blob_unref(call->outcome.result.blob);
+    call->outcome.result.blob = NULL;
 }
 
 AS_UNUSED static void on_release(struct as_call *call)

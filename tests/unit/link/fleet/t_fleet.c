@@ -287,20 +287,21 @@ static void on_answer(struct as_call *call)
     assert_false(c->answered);
     assert_false(c->cancelled);
     c->answered = true;
-    if (call->err) {
-        assert_int_equal(call->status, 9);
-        assert_memory_equal(call->message.p, "not today", call->message.n);
+    if (call->outcome.err) {
+        assert_int_equal(call->outcome.status, 9);
+        assert_memory_equal(call->outcome.message.p, "not today", call->outcome.message.n);
         c->lane->refused++;
     } else if (call->stream) {
-        assert_int_equal(call->result.msg.n_tensors, 0);
+        assert_int_equal(call->outcome.result.msg.n_tensors, 0);
         assert_int_equal(c->parts, c->lane->inputs ? 1 + c->inputs_sent : PARTS);
     } else {
-        assert_int_equal(call->result.msg.n_tensors, 1);
-        assert_int_equal(call->result.msg.tensors[0].nbytes, c->tensor.nbytes);
-        assert_memory_equal(call->result.msg.tensors[0].data, c->tensor.data, c->tensor.nbytes);
+        assert_int_equal(call->outcome.result.msg.n_tensors, 1);
+        assert_int_equal(call->outcome.result.msg.tensors[0].nbytes, c->tensor.nbytes);
+        assert_memory_equal(call->outcome.result.msg.tensors[0].data, c->tensor.data,
+                            c->tensor.nbytes);
     }
-    as_blob_unref(call->result.blob);
-    call->result.blob = NULL;
+    as_blob_unref(call->outcome.result.blob);
+    call->outcome.result.blob = NULL;
     c->lane->answered++;
 }
 

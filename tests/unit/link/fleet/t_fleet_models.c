@@ -125,13 +125,13 @@ static void a_model_goes_with_the_last_that_has_it(void **state AS_UNUSED)
     as_fleet_retire_process(w.fleet, AS_STR("t0"));
     UNTIL(!known("old"));
     assert_true(waits->answered && waits->released);
-    assert_int_equal(waits->call.err, AS_EUNAVAILABLE);
+    assert_int_equal(waits->call.outcome.err, AS_EUNAVAILABLE);
     assert_non_null(known("m"));
     assert_non_null(known("new"));
     assert_false(w.q[0].answered); /* A ends what it has */
     late = ask(old);
     assert_true(late->answered);
-    assert_int_equal(late->call.err, AS_EUNAVAILABLE);
+    assert_int_equal(late->call.outcome.err, AS_EUNAVAILABLE);
     as_registry_unref(before);
     end();
 }
@@ -274,7 +274,7 @@ static int ask_late(const struct as_model *m)
     assert_true(q->answered && q->released);
     as_arena_fini(&q->arena);
     w.n = 0;
-    return q->call.err;
+    return q->call.outcome.err;
 }
 
 static void there_may_be_any_number_of_versions(void **state AS_UNUSED)

@@ -166,7 +166,7 @@ static void a_hung_handler_is_answered_and_its_worker_killed(void **state AS_UNU
     since = as_loop_now(w.loop);
     expect(h, AS_FRAME_OPEN); /* it does not start */
     UNTIL(hung->answered);
-    assert_int_equal(hung->call.err, AS_EHUNG); /* idempotent or not */
+    assert_int_equal(hung->call.outcome.err, AS_EHUNG); /* idempotent or not */
     assert_true(as_loop_now(w.loop) - since >= 200 * AS_MS);
     assert_int_equal(w.killed, 1);
     assert_string_equal(w.token, "t0");
@@ -246,7 +246,7 @@ static void others_that_had_started_go_by_the_table(void **state AS_UNUSED)
             expect(join(1, "t1", true, &no_options), AS_FRAME_OPEN);
         } else {
             assert_true(young->answered);
-            assert_int_equal(young->call.err, AS_EMAYHAVERUN);
+            assert_int_equal(young->call.outcome.err, AS_EMAYHAVERUN);
         }
         end();
     }
@@ -307,7 +307,7 @@ static void a_process_that_does_not_die_loses_its_link(void **state AS_UNUSED)
     UNTIL(w.killed == 1);
     UNTIL(w.gone == 1);
     assert_true(q->answered);
-    assert_int_equal(q->call.err, AS_EMAYHAVERUN); /* it lives, and could run it yet */
+    assert_int_equal(q->call.outcome.err, AS_EMAYHAVERUN); /* it lives, and could run it yet */
     end();
 }
 
@@ -346,7 +346,7 @@ static void a_worker_that_came_by_itself_loses_its_link_at_once(void **state AS_
     UNTIL(w.gone == 1);
     assert_int_equal(w.killed, 0);
     assert_true(q->answered);
-    assert_int_equal(q->call.err, AS_EHUNG);
+    assert_int_equal(q->call.outcome.err, AS_EHUNG);
     end();
 }
 

@@ -41,16 +41,16 @@ static void a_request_that_hangs_ends_two_workers_and_is_refused(void **state AS
         q = submit_of(1);
         start(h, 1);
         UNTIL(q->answered);
-        assert_int_equal(q->call.err, AS_EHUNG);
+        assert_int_equal(q->call.outcome.err, AS_EHUNG);
         h = replace("t0", "t2", idempotent, &o);
         assert_int_equal(stat_now()->blamed, 1);
         q = submit_of(1); /* alone: its second one proves it */
         start(h, 1);
         assert_int_equal(stat_now()->trials, 1);
         UNTIL(q->answered);
-        assert_int_equal(q->call.err, AS_EHUNG);
+        assert_int_equal(q->call.outcome.err, AS_EHUNG);
         h = replace("t2", "t3", idempotent, &o);
-        assert_int_equal(submit_of(1)->call.err, AS_EPOISON);
+        assert_int_equal(submit_of(1)->call.outcome.err, AS_EPOISON);
         assert_int_equal(stat_now()->quarantined, 1);
         q = submit_of(2); /* another one is served */
         expect(h, AS_FRAME_OPEN);
@@ -82,7 +82,7 @@ static void what_executes_beside_a_hung_handler_is_tried(void **state AS_UNUSED)
     start(h, 1);
     as_frame_put_end(&h->out, h->streams[0], 0);
     UNTIL(young->answered);
-    assert_int_equal(young->call.err, 0);
+    assert_int_equal(young->call.outcome.err, 0);
     submit_of(2);
     submit_of(2);
     while (h->n < 3) /* side by side again */
@@ -154,8 +154,8 @@ static void what_executed_while_checks_failed_is_suspect(void **state AS_UNUSED)
         fail_check(h);
     replace("t2", "t3", true, &o);
     assert_true(q->answered); /* it ran alone, and the checks failed again */
-    assert_int_equal(q->call.err, AS_EPOISON);
-    assert_int_equal(submit_of(1)->call.err, AS_EPOISON);
+    assert_int_equal(q->call.outcome.err, AS_EPOISON);
+    assert_int_equal(submit_of(1)->call.outcome.err, AS_EPOISON);
     end();
 }
 

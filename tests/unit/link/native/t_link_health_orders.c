@@ -20,7 +20,7 @@ static void the_deployment_has_a_deadline_for_them(void **state AS_UNUSED)
     assert_true(q->call.core.deadline >= since + 20 * AS_MS);
     expect(h, AS_FRAME_CANCEL);
     assert_true(q->answered);
-    assert_int_equal(q->call.err, AS_EDEADLINE);
+    assert_int_equal(q->call.outcome.err, AS_EDEADLINE);
     end();
 }
 
@@ -47,7 +47,7 @@ static void a_worker_bounds_the_queue_while_requests_wait(void **state AS_UNUSED
         submit();
     tell(h, AS_FRAME_OPT_MAX_QUEUED, 3);
     UNTIL(now->max_queued == 3);
-    assert_int_equal(submit()->call.err, AS_EFULL); /* three wait, two execute */
+    assert_int_equal(submit()->call.outcome.err, AS_EFULL); /* three wait, two execute */
     tell(h, AS_FRAME_OPT_MAX_QUEUED, 4);
     UNTIL(now->max_queued == 4);
     assert_false(submit()->answered);
@@ -106,7 +106,7 @@ static void a_dead_process_has_no_link(void **state AS_UNUSED)
     as_fleet_remove_process(w.fleet, AS_STR("t0"), AS_LOSS_KILLED);
     assert_true(q->answered);
     UNTIL(w.gone == 1); /* when clients have their answers */
-    assert_int_equal(q->call.err, AS_EMAYHAVERUN);
+    assert_int_equal(q->call.outcome.err, AS_EMAYHAVERUN);
     end();
 }
 
