@@ -1,14 +1,15 @@
-/* Requests of a program that runs its models in one process with their caller. Local is the
- * caller's side of one request. The callbacks `part`, `took` and `done` are called by the code that
- * answers, with the GIL.
+/* Requests that this process makes itself, before it is connected: to warm models up, and of a
+ * program that runs its models in one process with their caller. Local is the caller's side of one
+ * request. The callbacks `part`, `took` and `done` are called by the code that answers, with the
+ * GIL.
  */
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD Link *link;
     struct as_worker_req *q; /* NULL: it is over */
-    PyObject *part;          /* (outputs, parameters, parameters of single outputs) */
-    PyObject *took;          /* (): an input was taken */
+    PyObject *part;          /* (outputs, parameters, parameters of single outputs), or None */
+    PyObject *took;          /* (): an input was taken; or None */
     PyObject *done;          /* (status, text): called once, as the last callback */
 } Local;
 
@@ -55,15 +56,24 @@ static void on_took(void *ctx)
     report_callback(o->took, PyObject_CallNoArgs(o->took));
 }
 
-/* May be called while an exception is set. */
+/* May be called while an exception is set, which stays set. */
 static void on_done(void *ctx, uint32_t status, struct as_str text)
 {
+    PyObject *exc = native_save_exception(), *why = native_text(text);
     Local *o = ctx;
 
     o->q = NULL;
-    native_report_done(o->done, status, text);
+    report_callback(o->done, why ? PyObject_CallFunction(o->done, "iO", (int)status, why) : NULL);
+    Py_XDECREF(why);
     local_clear((PyObject *)o);
     Py_DECREF(o); /* the reference of the request */
+    native_restore_exception(exc);
+}
+
+/* What the SDK gets when the library has refused a request: the reason; NULL with an exception. */
+static PyObject *refusal(Link *l, int err)
+{
+    return err == AS_ENOMEM ? PyErr_NoMemory() : native_text(as_str_of(as_worker_error(l->w)));
 }
 
 PyObject *native_link_local(PyObject *self, PyObject *args)
@@ -93,8 +103,8 @@ static PyObject *start_request(Local *o, unsigned model, const struct message *m
                                    .msg = &message->msg,
                                    .more = more,
                                    .room = room,
-                                   .part = on_part,
-                                   .took = on_took,
+                                   .part = o->part == Py_None ? NULL : on_part,
+                                   .took = o->took == Py_None ? NULL : on_took,
                                    .done = on_done,
                                    .ctx = o,
                                    .tensor_params = message->tensor_params,
@@ -103,7 +113,7 @@ static PyObject *start_request(Local *o, unsigned model, const struct message *m
 
     if (err) {
         local_clear((PyObject *)o); /* `done` will never be called */
-        return native_refusal(o->link, err);
+        return refusal(o->link, err);
     }
     Py_INCREF(o); /* until on_done */
     err = native_call_start(o->link, o->q);
@@ -150,7 +160,7 @@ static PyObject *send_input(Local *o, const struct message *message)
                                     message ? message->n_tensor_params : 0, &wanted);
 
     if (err)
-        return native_refusal(o->link, err);
+        return refusal(o->link, err);
     if (wanted)
         notify_stream(o, AS_WANT_INPUT);
     Py_RETURN_NONE;

@@ -1,5 +1,5 @@
-/* Requests that the SDK makes itself: converts tensors and parameters from Python values into a
- * message, and starts the requests that warm models up. They are started like those of clients.
+/* Converts tensors, parameters and metadata from Python values into a message, for requests that
+ * the SDK makes itself (local.c).
  */
 #include "native.h"
 
@@ -65,47 +65,6 @@ int native_param_read(PyObject *k, PyObject *v, struct as_param *p)
         return native_utf8(v, &p->str);
     }
     return 0;
-}
-
-void native_report_done(PyObject *done, uint32_t status, struct as_str text)
-{
-    PyObject *exc = native_save_exception(), *why = native_text(text);
-    PyObject *r = why ? PyObject_CallFunction(done, "iO", (int)status, why) : NULL;
-
-    Py_XDECREF(why);
-    if (!r)
-        PyErr_WriteUnraisable(done);
-    Py_XDECREF(r);
-    native_restore_exception(exc);
-}
-
-/* Called when the request ends, with the GIL; an exception may be set. */
-static void on_done(void *done, uint32_t status, struct as_str text)
-{
-    native_report_done(done, status, text);
-    Py_DECREF((PyObject *)done);
-}
-
-PyObject *native_refusal(Link *l, int err)
-{
-    return err == AS_ENOMEM ? PyErr_NoMemory() : native_text(as_str_of(as_worker_error(l->w)));
-}
-
-/* None: the request was started, and may be over; a text: why it was refused. */
-static PyObject *start_message(Link *l, uint32_t model, const struct as_msg *msg, PyObject *done)
-{
-    struct as_worker_req *q;
-    int err = as_worker_rehearse(l->w, model, msg, on_done, Py_NewRef(done), &q);
-
-    if (err) {
-        Py_DECREF(done);
-        return native_refusal(l, err);
-    }
-    err = native_call_start(l, q);
-    native_sync_leave(l); /* the caller is a coroutine, whose loop is the running one */
-    if (err)
-        return NULL;
-    Py_RETURN_NONE;
 }
 
 /* Reads a metadata entry: str or bytes. */
@@ -190,19 +149,4 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
 fail:
     native_message_free(s);
     return -1;
-}
-
-PyObject *native_link_rehearse(PyObject *self, PyObject *args)
-{
-    PyObject *tensors, *params, *id, *done, *result;
-    struct message message;
-    unsigned model;
-
-    if (!PyArg_ParseTuple(args, "IO!O!UO", &model, &PyList_Type, &tensors, &PyDict_Type, &params,
-                          &id, &done) ||
-        native_message_read(&message, tensors, params, id, NULL))
-        return NULL;
-    result = start_message((Link *)(void *)self, model, &message.msg, done);
-    native_message_free(&message);
-    return result;
 }

@@ -352,13 +352,10 @@ static PyMethodDef link_methods[] = {
      "max_queued; 0: as set or declared elsewhere, -1: never, no, without limit."},
     {"trace", link_trace, METH_O,
      "trace(var): while a handler runs, its request's id is in that ContextVar. None: stop it."},
-    {"rehearse", native_link_rehearse, METH_VARARGS,
-     "rehearse(model, tensors, parameters, id, done): a request of this process, before the first "
-     "connect.\n"
-     "None: done(status, text) is called at its end; or the reason for a refusal."},
     {"local", native_link_local, METH_VARARGS,
-     "local(part, took, done) -> Local: a request of this process; each answer goes to "
-     "part(outputs, parameters, output_parameters)."},
+     "local(part, took, done) -> Local: a request of this process, while it is not connected; "
+     "each answer goes to\n"
+     "part(outputs, parameters, output_parameters); part or took None: not called."},
     {"set_traffic", native_link_set_traffic, METH_VARARGS,
      "set_traffic(canary, mirror, fallback): parts in 1/100000, -1: no canary; a name or None."},
     {"drain", link_drain, METH_NOARGS, "Asks for no more requests."},

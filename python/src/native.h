@@ -281,11 +281,6 @@ int native_message_read(struct message *s, PyObject *tensors, PyObject *params, 
 void native_message_free(struct message *s);
 /* Reads a parameter, which points into k and v. -1 with an exception. */
 int native_param_read(PyObject *k, PyObject *v, struct as_param *p);
-/* What the SDK gets when the library has refused a request: the reason; NULL with an exception. */
-PyObject *native_refusal(Link *l, int err);
-/* Tells the SDK that a request is over: calls done(status, text). An exception of `done` is
- * printed; one that is set stays set. */
-void native_report_done(PyObject *done, uint32_t status, struct as_str text);
 
 /* request.c, for answers: a new dict of arrays, which are copies; a new dict of parameters. */
 PyObject *native_outputs(const struct as_msg *msg);
@@ -380,9 +375,6 @@ PyObject *native_link_on_ask(PyObject *self, PyObject *callable);
 PyObject *native_link_reply(PyObject *self, PyObject *args);
 PyObject *native_link_set_options(PyObject *self, PyObject *args);
 PyObject *native_link_set_traffic(PyObject *self, PyObject *args);
-
-/* message.c: a method of Link. */
-PyObject *native_link_rehearse(PyObject *self, PyObject *args);
 
 /* stream.c */
 Stream *native_stream_new(Link *l, struct model *m, struct as_worker_req *q);

@@ -11,7 +11,7 @@ import queue
 import re
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from .options import check_options
 if TYPE_CHECKING:
     import asyncio
 
+    from .._native import Link
+
 _INTEGERS = {t: np.dtype(t.lower()) for t in
              ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")}  # fmt: skip
 _FLOATS = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64, "BF16": np.float32}
 _HANDLED_BY_THE_SERVER = {"binary_data_output", "priority", "timeout", "triton_enable_empty_final_response"}
 
 Tensor = Tuple[str, str, Tuple[int, ...], bytes]
-Rehearse = Callable[..., Optional[str]]
 
 
 class Warmup(NamedTuple):
@@ -210,8 +211,8 @@ def _check_outcome(w: Warmup, run: int, status: int, text: str) -> None:
              % (w.where, w.name, run + 1, w.count, STATUS_NAMES[status], text))  # fmt: skip
 
 
-def _start(rehearse: Rehearse, w: Warmup, done: Callable[[int, str], Any]) -> None:
-    refused = rehearse(w.model, w.tensors, w.parameters, w.id, done)
+def _start(link: Link, w: Warmup, done: Callable[[int, str], Any]) -> None:
+    refused = link.local(None, None, done).start(w.model, w.tensors, w.parameters, w.id, {}, False, 0)
     if refused is not None:
         stop(EX_DECLARATION, "%s: %s" % (w.where, refused))
 
@@ -220,18 +221,18 @@ def _report(plans: Sequence[Warmup], began: float) -> None:
     log_event("info", "warmed_up", requests=sum(w.count for w in plans), seconds="%.3f" % (time.monotonic() - began))
 
 
-def run(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
+def run(link: Link, plans: Sequence[Warmup]) -> None:
     """Runs the requests one after the other. Raises Stop if one fails."""
     began = time.monotonic()
     ends: "queue.SimpleQueue[Tuple[int, str]]" = queue.SimpleQueue()
     for w in plans:
         for i in range(w.count):
-            _start(rehearse, w, lambda status, text: ends.put((status, text)))
+            _start(link, w, lambda status, text: ends.put((status, text)))
             _check_outcome(w, i, *ends.get())
     _report(plans, began)
 
 
-async def run_async(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
+async def run_async(link: Link, plans: Sequence[Warmup]) -> None:
     """The same on an event loop; a handler may end in another thread."""
     import asyncio
 
@@ -239,6 +240,6 @@ async def run_async(rehearse: Rehearse, plans: Sequence[Warmup]) -> None:
     for w in plans:
         for i in range(w.count):
             end: "asyncio.Future[Tuple[int, str]]" = loop.create_future()
-            _start(rehearse, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
+            _start(link, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
             _check_outcome(w, i, *await end)
     _report(plans, began)

@@ -290,7 +290,7 @@ class Server(Replica):
         if self.warmups:
             from . import warmup
 
-            warmup.run(self.link.rehearse, self.warmups)
+            warmup.run(self.link, self.warmups)
         self.link.on_ask(lambda op, text, ask: self.link.reply(ask, *hooks.run(self.lifecycle.answer(op, text))))
         for signum in STOP_SIGNALS:
             # Code that replaces Python's handler and restores it later (asyncio.run does, for SIGINT) restores this
@@ -378,7 +378,7 @@ class Server(Replica):
         if self.warmups:
             from . import warmup
 
-            await warmup.run_async(self.link.rehearse, self.warmups)
+            await warmup.run_async(self.link, self.warmups)
         for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, ask_to_stop)
         if isinstance(loop, Loop):
