@@ -49,7 +49,7 @@ static void check_extensions(const uint8_t *data, size_t size, struct as_buf *ou
     if (as_shm_region_parse(data, size, &a, &r) == 0) {
         AS_ASSERT(as_name_check_utf8(r.name) && as_name_check_utf8(r.key));
         out->n = 0;
-        AS_ASSERT(as_shm_region_put(&r, 1, &a, out) == 0);
+        AS_ASSERT(as_shm_region_put(&r, 1, &a, false, out) == 0);
         check_well_formed(as_buf_slice(out));
     }
     if (as_settings_parse_log(data, size, &a, &s, &n) == 0) {

@@ -1,5 +1,7 @@
 #include "wire/name_check.h"
 
+#include "base/err.h"
+
 #define FEW 16u /* up to this many names, comparing all pairs is faster than sorting */
 
 /* Length of the sequence that begins with byte c >= 0x80 (0: none does), and the bounds of its
@@ -38,6 +40,17 @@ bool as_name_check_utf8_slow(struct as_str s)
         i += len;
     }
     return true;
+}
+
+int as_name_check_copy(struct as_arena *a, const char *text, struct as_str *ret)
+{
+    struct as_str s = as_str_of(text);
+
+    if (!as_name_check_utf8(s))
+        return AS_EPROTO;
+    ret->p = as_arena_dup(a, s);
+    ret->n = s.n;
+    return ret->p ? 0 : AS_ENOMEM;
 }
 
 static const struct as_str *name_at(const void *first, size_t stride, uint32_t i)

@@ -8,7 +8,7 @@
 #ifndef AS_WIRE_NAME_CHECK_H
 #define AS_WIRE_NAME_CHECK_H
 
-#include "base/str.h"
+#include "base/memory/arena.h"
 
 #define AS_NAME_CHECK_MAX 4096u /* largest array, in entries */
 
@@ -40,7 +40,10 @@ static inline bool as_name_check_utf8(struct as_str s)
     return as_name_check_ascii(s) || as_name_check_utf8_slow(s);
 }
 
-/* The same, and no NUL, CR or LF is among them. */
+/* Copies a text into the arena. 0; AS_EPROTO: it is not UTF-8; AS_ENOMEM. */
+int as_name_check_copy(struct as_arena *a, const char *text, struct as_str *ret);
+
+/* UTF-8, and no NUL, CR or LF is among them. */
 bool as_name_check_line(struct as_str s);
 
 const struct as_str *as_name_check_duplicate_slow(const void *first, size_t stride, uint32_t n);

@@ -61,9 +61,7 @@ void as_extension_config(struct as_exchange *x, struct as_str model, struct as_s
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
-    if (!x->grpc)
-        as_model_config_json(&c, &out);
-    as_extension_reply(x, x->grpc ? as_model_config_put(&c, &x->arena, &out) : 0, &out);
+    as_extension_reply(x, as_model_config_put(&c, &x->arena, !x->grpc, &out), &out);
 }
 
 /* --- statistics --- */
@@ -158,17 +156,15 @@ static void send_stats(struct as_dispatch_query *k)
     as_ns now = as_loop_now(x->edge->loop);
     struct as_buf out = {0};
     struct timespec t;
-    int err = 0;
+    int err = AS_ENOMEM;
 
     clock_gettime(CLOCK_REALTIME, &t);
     for (uint32_t i = 0; rows && i < q->n; i++)
         rows[i] =
             stats_of(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
-    if (rows && x->grpc)
-        err = as_model_stats_put(rows, q->n, &x->arena, &out);
-    else if (rows)
-        as_model_stats_json(rows, q->n, &out);
-    as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
+    if (rows)
+        err = as_model_stats_put(rows, q->n, &x->arena, !x->grpc, &out);
+    as_extension_reply(x, err, &out);
 }
 
 static void add_model(struct stats_query *q, const struct as_model *m)

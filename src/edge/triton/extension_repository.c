@@ -30,17 +30,15 @@ void as_extension_index(struct as_exchange *x, bool only_ready)
         as_arena_alloc(&x->arena, as_registry_count(g) * sizeof(*rows) + 1, 8);
     struct as_buf out = {0};
     uint32_t n = 0;
-    int err = 0;
+    int err = AS_ENOMEM;
 
     for (uint32_t i = 0; rows && i < as_registry_count(g); i++) {
         rows[n] = state_of(x->edge, as_registry_at(g, i));
         n += !only_ready || strcmp(rows[n].state, "READY") == 0;
     }
-    if (rows && x->grpc)
-        err = as_repository_put_index(rows, n, &x->arena, &out);
-    else if (rows)
-        as_repository_json_index(rows, n, &out);
-    as_extension_reply(x, rows ? err : AS_ENOMEM, &out);
+    if (rows)
+        err = as_repository_put_index(rows, n, &x->arena, !x->grpc, &out);
+    as_extension_reply(x, err, &out);
 }
 
 /* --- load and unload --- */

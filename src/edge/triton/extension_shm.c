@@ -36,7 +36,7 @@ void as_extension_shm_status(struct as_exchange *x, struct as_str name)
     const char *why;
     uint32_t n = 0;
     uid_t user;
-    int err = 0;
+    int err = AS_ENOMEM;
 
     if (!as_shm_tensors_user(x, &user, &why))
         n = as_shm_each(x->edge->conf.shm, user, name, add_region, &l);
@@ -46,12 +46,8 @@ void as_extension_shm_status(struct as_exchange *x, struct as_str name)
     } else {
         const struct as_shm_region *rows = (const struct as_shm_region *)(void *)l.rows.p;
 
-        if (l.starved)
-            err = AS_ENOMEM;
-        else if (x->grpc)
-            err = as_shm_region_put(rows, l.n, &x->arena, &out);
-        else
-            as_shm_region_json(rows, l.n, &out);
+        if (!l.starved)
+            err = as_shm_region_put(rows, l.n, &x->arena, !x->grpc, &out);
         as_extension_reply(x, err, &out);
     }
     as_buf_fini(&l.rows);
@@ -95,9 +91,7 @@ void as_extension_cuda_status(struct as_exchange *x)
 {
     struct as_buf out = {0};
 
-    if (!x->grpc)
-        as_shm_region_json(NULL, 0, &out);
-    as_extension_reply(x, 0, &out); /* gRPC: no region, an empty message */
+    as_extension_reply(x, as_shm_region_put(NULL, 0, &x->arena, !x->grpc, &out), &out);
 }
 
 void as_extension_cuda_register(struct as_exchange *x)

@@ -1,21 +1,9 @@
 #include "wire/triton/model_config.h"
 
 #include "base/err.h"
-#include "wire/json/json.h"
-#include "wire/protobuf/pb_pack.h"
+#include "wire/triton/message_json.h"
 
 #include <open_inference.pb-c.h>
-
-static const char *const type_names[AS_DT_COUNT] = {
-    "TYPE_INVALID", "TYPE_BOOL", "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32",
-    "TYPE_UINT64",  "TYPE_INT8", "TYPE_INT16", "TYPE_INT32",  "TYPE_INT64",
-    "TYPE_FP16",    "TYPE_FP32", "TYPE_FP64",  "TYPE_STRING", "TYPE_BF16",
-};
-
-const char *as_model_config_type_name(enum as_dtype t)
-{
-    return type_names[(uint32_t)t < AS_DT_COUNT ? t : AS_DT_INVALID];
-}
 
 /* Both enumerations have the same numbers; BYTES is called STRING in protobuf. */
 static Inference__DataType type_of(enum as_dtype t)
@@ -72,12 +60,6 @@ static bool fill_tensors(Inference__ModelConfig *m, const struct as_model_config
 /* The labels of an output's classes become a parameter "OUTPUT.labels", whose value is the content
  * of a Triton label file. The configuration's own field has only a file's name, which a client
  * could not open. */
-static void put_key(struct as_buf *b, const struct as_tensor_spec *s)
-{
-    as_buf_add(b, s->name.p, s->name.n);
-    as_buf_str(b, ".labels");
-}
-
 static void put_labels(struct as_buf *b, const struct as_tensor_spec *s)
 {
     for (uint32_t i = 0; i < s->n_labels; i++) {
@@ -100,7 +82,8 @@ static bool fill_labels(void *row, const void *from, struct as_arena *a)
     inference__model_config__parameters_entry__init(&v->entry);
     inference__model_parameter__init(&v->value);
     v->entry.value = &v->value;
-    put_key(&text, s);
+    as_buf_add(&text, s->name.p, s->name.n);
+    as_buf_str(&text, ".labels");
     v->entry.key = as_arena_dup(a, as_buf_slice(&text));
     text.n = 0;
     put_labels(&text, s);
@@ -128,7 +111,8 @@ static bool fill_parameters(Inference__ModelConfig *m, const struct as_model_con
     return m->parameters;
 }
 
-int as_model_config_put(const struct as_model_config *c, struct as_arena *a, struct as_buf *out)
+int as_model_config_put(const struct as_model_config *c, struct as_arena *a, bool json,
+                        struct as_buf *out)
 {
     Inference__ModelConfigResponse r = INFERENCE__MODEL_CONFIG_RESPONSE__INIT;
     Inference__ModelConfig m;
@@ -159,102 +143,5 @@ int as_model_config_put(const struct as_model_config *c, struct as_arena *a, str
     r.config = &m;
     if (!m.name || !m.platform || !fill_tensors(&m, c, a) || !fill_parameters(&m, c, a))
         return AS_ENOMEM;
-    return as_pb_pack(&r.base, out);
-}
-
-/* --- JSON --- */
-
-static void json_tensors(struct as_buf *b, const char *key, const struct as_tensor_spec *s,
-                         uint32_t n, bool input, bool ragged)
-{
-    as_json_put_key(b, key);
-    as_json_put_open(b, '[');
-    for (uint32_t i = 0; i < n; i++) {
-        as_json_put_open(b, '{');
-        as_json_put_member_string(b, "name", s[i].name);
-        as_json_put_member_string(b, "data_type", as_str_of(as_model_config_type_name(s[i].dtype)));
-        as_json_put_member_shape(b, "dims", &s[i]);
-        if (input) {
-            as_json_put_key(b, "allow_ragged_batch");
-            as_json_put_bool(b, ragged);
-            as_json_put_key(b, "optional");
-            as_json_put_bool(b, false);
-        }
-        as_json_put_close(b, '}');
-    }
-    as_json_put_close(b, ']');
-}
-
-static void json_parameters(struct as_buf *b, const struct as_model_config *c)
-{
-    struct as_buf text = {0};
-
-    as_json_put_key(b, "parameters");
-    as_json_put_open(b, '{');
-    for (uint32_t i = 0; i < c->n_outputs; i++) {
-        const struct as_tensor_spec *s = &c->outputs[i];
-
-        if (!s->n_labels)
-            continue;
-        text.n = 0;
-        put_key(&text, s);
-        as_json_put_escaped_key(b, as_buf_slice(&text));
-        text.n = 0;
-        put_labels(&text, s);
-        as_json_put_open(b, '{');
-        as_json_put_member_string(b, "string_value", as_buf_slice(&text));
-        as_json_put_close(b, '}');
-    }
-    as_json_put_close(b, '}');
-    as_buf_fini(&text);
-}
-
-static void json_batching(struct as_buf *b, const struct as_model_config *c)
-{
-    as_json_put_key(b, "dynamic_batching");
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "preferred_batch_size");
-    as_json_put_open(b, '[');
-    for (uint32_t i = 0; i < c->n_preferred; i++)
-        as_json_put_u64(b, c->preferred[i]);
-    as_json_put_close(b, ']');
-    as_json_put_key(b, "max_queue_delay_microseconds");
-    as_json_put_u64(b, c->max_delay_us);
-    as_json_put_key(b, "preserve_ordering");
-    as_json_put_bool(b, false);
-    as_json_put_key(b, "priority_levels");
-    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITIES);
-    as_json_put_key(b, "default_priority_level");
-    as_json_put_u64(b, AS_MODEL_CONFIG_PRIORITY_DEFAULT);
-    as_json_put_close(b, '}');
-}
-
-void as_model_config_json(const struct as_model_config *c, struct as_buf *out)
-{
-    as_json_put_open(out, '{');
-    as_json_put_key(out, "name");
-    as_json_put_string(out, c->name);
-    as_json_put_key(out, "platform");
-    as_json_put_string(out, c->platform);
-    as_json_put_key(out, "backend");
-    as_json_put_cstr(out, "anyserve");
-    as_json_put_key(out, "version_policy");
-    as_json_put_open(out, '{');
-    as_json_put_key(out, "all");
-    as_json_put_open(out, '{');
-    as_json_put_close(out, '}');
-    as_json_put_close(out, '}');
-    as_json_put_key(out, "max_batch_size");
-    as_json_put_u64(out, c->max_batch_size);
-    json_tensors(out, "input", c->inputs, c->n_inputs, true, c->ragged);
-    json_tensors(out, "output", c->outputs, c->n_outputs, false, false);
-    if (c->batching)
-        json_batching(out, c);
-    json_parameters(out, c);
-    as_json_put_key(out, "model_transaction_policy");
-    as_json_put_open(out, '{');
-    as_json_put_key(out, "decoupled");
-    as_json_put_bool(out, c->decoupled);
-    as_json_put_close(out, '}');
-    as_json_put_close(out, '}');
+    return as_message_put(json ? &m.base : &r.base, json, out);
 }

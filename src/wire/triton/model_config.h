@@ -31,13 +31,9 @@ struct as_model_config {
 #define AS_MODEL_CONFIG_PRIORITIES       3u
 #define AS_MODEL_CONFIG_PRIORITY_DEFAULT 2u
 
-/* Appends a ModelConfigResponse. `a` is for temporary memory. 0 or AS_ENOMEM. */
-int as_model_config_put(const struct as_model_config *c, struct as_arena *a, struct as_buf *out);
-
-/* Appends the same as JSON. */
-void as_model_config_json(const struct as_model_config *c, struct as_buf *out);
-
-/* The name of a datatype in the configuration: "TYPE_FP32", "TYPE_STRING" (BYTES) … */
-const char *as_model_config_type_name(enum as_dtype t);
+/* Appends a ModelConfigResponse, or the ModelConfig in it as JSON. `a` is for temporary memory. 0
+ * or AS_ENOMEM. */
+int as_model_config_put(const struct as_model_config *c, struct as_arena *a, bool json,
+                        struct as_buf *out);
 
 #endif

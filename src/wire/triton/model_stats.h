@@ -28,10 +28,9 @@ struct as_model_stats {
     uint32_t n_batches;
 };
 
-/* Appends a ModelStatisticsResponse. `a` is for temporary memory. 0 or AS_ENOMEM. */
-int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_arena *a,
+/* Appends a ModelStatisticsResponse, or the same as JSON. `a` is for temporary memory. 0 or
+ * AS_ENOMEM. */
+int as_model_stats_put(const struct as_model_stats *rows, uint32_t n, struct as_arena *a, bool json,
                        struct as_buf *out);
-/* Appends the same as JSON. */
-void as_model_stats_json(const struct as_model_stats *rows, uint32_t n, struct as_buf *out);
 
 #endif

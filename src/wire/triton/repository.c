@@ -2,10 +2,9 @@
 
 #include "base/err.h"
 #include <open_inference.pb-c.h>
-#include "wire/json/json.h"
 #include "wire/name_check.h"
-#include "wire/protobuf/pb_pack.h"
 #include "wire/protobuf/pb_unpack.h"
+#include "wire/triton/message_json.h"
 
 int as_repository_parse_index(const uint8_t *p, size_t n, bool *ret_only_ready)
 {
@@ -29,26 +28,14 @@ static bool is_true(const Inference__ModelRepositoryParameter *v)
            v->bool_param;
 }
 
-/* Copies a text into the arena. 0; AS_EPROTO: it is not UTF-8; AS_ENOMEM. */
-static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
-{
-    struct as_str s = as_str_of(text);
-
-    if (!as_name_check_utf8(s))
-        return AS_EPROTO;
-    ret->p = as_arena_dup(a, s);
-    ret->n = s.n;
-    return ret->p ? 0 : AS_ENOMEM;
-}
-
 static int read_change(const Inference__RepositoryModelLoadRequest *q, struct as_arena *a,
                        struct as_repository_change *c)
 {
     struct as_str *keys = as_arena_alloc(a, q->n_parameters * sizeof(*keys) + 1, 8);
-    int err = keys ? copy_utf8(a, q->model_name, &c->model) : AS_ENOMEM;
+    int err = keys ? as_name_check_copy(a, q->model_name, &c->model) : AS_ENOMEM;
 
     for (size_t i = 0; !err && i < q->n_parameters; i++) {
-        err = copy_utf8(a, q->parameters[i]->key, &keys[i]);
+        err = as_name_check_copy(a, q->parameters[i]->key, &keys[i]);
         if (!err && as_str_eq(keys[i], AS_STR("unload_dependents")))
             c->dependents = is_true(q->parameters[i]->value);
     }
@@ -90,7 +77,7 @@ static bool fill_index_row(void *row, const void *from, struct as_arena *a)
 }
 
 int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
-                            struct as_buf *out)
+                            bool json, struct as_buf *out)
 {
     Inference__RepositoryIndexResponse m = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
 
@@ -98,19 +85,10 @@ int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, st
     m.models = (Inference__RepositoryIndexResponse__ModelIndex **)as_pb_pack_rows(
         rows, n, sizeof(*rows), sizeof(Inference__RepositoryIndexResponse__ModelIndex),
         fill_index_row, a);
-    return m.models ? as_pb_pack(&m.base, out) : AS_ENOMEM;
-}
-
-void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out)
-{
-    as_json_put_open(out, '[');
-    for (uint32_t i = 0; i < n; i++) {
-        as_json_put_open(out, '{');
-        as_json_put_member_string(out, "name", rows[i].name);
-        as_json_put_member_string(out, "version", rows[i].version);
-        as_json_put_member_string(out, "state", as_str_of(rows[i].state));
-        as_json_put_member_string(out, "reason", as_str_of(rows[i].reason));
-        as_json_put_close(out, '}');
-    }
-    as_json_put_close(out, ']');
+    if (!m.models)
+        return AS_ENOMEM;
+    if (!json)
+        return as_pb_pack(&m.base, out);
+    as_message_json_list((void *const *)m.models, n, out);
+    return 0;
 }

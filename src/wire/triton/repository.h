@@ -32,10 +32,9 @@ struct as_repository_row {
     const char *state, *reason;
 };
 
-/* Appends a RepositoryIndexResponse. `a` is for temporary memory. 0 or AS_ENOMEM. */
+/* Appends a RepositoryIndexResponse, or its models as a JSON array. `a` is for temporary memory. 0
+ * or AS_ENOMEM. */
 int as_repository_put_index(const struct as_repository_row *rows, uint32_t n, struct as_arena *a,
-                            struct as_buf *out);
-/* Appends the rows as a JSON array. */
-void as_repository_json_index(const struct as_repository_row *rows, uint32_t n, struct as_buf *out);
+                            bool json, struct as_buf *out);
 
 #endif

@@ -7,29 +7,41 @@
 #include "wire/protobuf/pb_pack.h"
 #include "wire/protobuf/pb_unpack.h"
 
-typedef Inference__LogSettingsRequest__SettingValue log_value;
 typedef Inference__LogSettingsResponse__SettingsEntry log_entry;
 typedef Inference__LogSettingsResponse__SettingValue log_answer;
-typedef Inference__TraceSettingRequest__SettingValue trace_value;
 typedef Inference__TraceSettingResponse__SettingsEntry trace_entry;
 typedef Inference__TraceSettingResponse__SettingValue trace_answer;
 
 /* --- reading --- */
 
-/* Copies a text into the arena. 0; AS_EPROTO: it is not UTF-8; AS_ENOMEM. */
-static int copy_utf8(struct as_arena *a, const char *text, struct as_str *ret)
-{
-    struct as_str s = as_str_of(text);
+/* Reads an entry of the request's map. 0, AS_EPROTO, AS_ENOMEM. */
+typedef int read_entry(struct as_arena *a, const void *entry, struct as_setting *s);
 
-    if (!as_name_check_utf8(s))
-        return AS_EPROTO;
-    ret->p = as_arena_dup(a, s);
-    ret->n = s.n;
-    return ret->p ? 0 : AS_ENOMEM;
+static int read_entries(struct as_arena *a, read_entry *read, void *const *entries, size_t n,
+                        const struct as_setting **ret_s, uint32_t *ret_n)
+{
+    struct as_setting *s = as_arena_alloc(a, n * sizeof(*s) + 1, 8);
+    int err = !s ? AS_ENOMEM : n > AS_SETTINGS_MAX ? AS_EFULL : 0;
+
+    for (size_t i = 0; !err && i < n; i++) {
+        s[i] = (struct as_setting){0};
+        err = read(a, entries[i], &s[i]);
+    }
+    if (err)
+        return err;
+    *ret_n = as_name_check_keep_last(s, sizeof(*s), (uint32_t)n);
+    *ret_s = s;
+    return 0;
 }
 
-static int read_log(struct as_arena *a, struct as_setting *s, const log_value *v)
+static int read_log(struct as_arena *a, const void *entry, struct as_setting *s)
 {
+    const Inference__LogSettingsRequest__SettingsEntry *e = entry;
+    const Inference__LogSettingsRequest__SettingValue *v = e->value;
+    int err = as_name_check_copy(a, e->key, &s->name);
+
+    if (err)
+        return err;
     switch (v ? v->parameter_choice_case : 0) {
     case INFERENCE__LOG_SETTINGS_REQUEST__SETTING_VALUE__PARAMETER_CHOICE_BOOL_PARAM:
         s->type = AS_SETTING_BOOL;
@@ -41,7 +53,7 @@ static int read_log(struct as_arena *a, struct as_setting *s, const log_value *v
         return 0;
     case INFERENCE__LOG_SETTINGS_REQUEST__SETTING_VALUE__PARAMETER_CHOICE_STRING_PARAM:
         s->type = AS_SETTING_TEXT;
-        return copy_utf8(a, v->string_param, &s->text);
+        return as_name_check_copy(a, v->string_param, &s->text);
     default:
         s->type = AS_SETTING_NONE;
         return 0;
@@ -54,39 +66,29 @@ int as_settings_parse_log(const uint8_t *p, size_t n, struct as_arena *a,
     struct as_pb_unpack mem;
     ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__LogSettingsRequest *q = inference__log_settings_request__unpack(allocator, n, p);
-    struct as_setting *s;
-    size_t count;
     int err;
 
     if (!q)
         return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
-    count = q->n_settings;
-    s = as_arena_alloc(a, count * sizeof(*s) + 1, 8);
-    err = !s ? AS_ENOMEM : count > AS_SETTINGS_MAX ? AS_EFULL : 0;
-    for (size_t i = 0; !err && i < count; i++) {
-        s[i] = (struct as_setting){0};
-        err = copy_utf8(a, q->settings[i]->key, &s[i].name);
-        if (!err)
-            err = read_log(a, &s[i], q->settings[i]->value);
-    }
+    err = read_entries(a, read_log, (void *const *)q->settings, q->n_settings, ret_s, ret_n);
     inference__log_settings_request__free_unpacked(q, allocator);
-    if (err)
-        return err;
-    *ret_n = as_name_check_keep_last(s, sizeof(*s), (uint32_t)count);
-    *ret_s = s;
-    return 0;
+    return err;
 }
 
-static int read_trace(struct as_arena *a, struct as_setting *s, const trace_value *v)
+static int read_trace(struct as_arena *a, const void *entry, struct as_setting *s)
 {
-    if (!v || !v->n_value)
-        return 0;
+    const Inference__TraceSettingRequest__SettingsEntry *e = entry;
+    const Inference__TraceSettingRequest__SettingValue *v = e->value;
+    int err = as_name_check_copy(a, e->key, &s->name);
+
+    if (err || !v || !v->n_value)
+        return err;
     s->type = AS_SETTING_TEXT;
     for (size_t i = 1; i < v->n_value; i++) {
         if (!as_name_check_utf8(as_str_of(v->value[i])))
             return AS_EPROTO;
     }
-    return copy_utf8(a, v->value[0], &s->text);
+    return as_name_check_copy(a, v->value[0], &s->text);
 }
 
 int as_settings_parse_trace(const uint8_t *p, size_t n, struct as_arena *a,
@@ -96,29 +98,15 @@ int as_settings_parse_trace(const uint8_t *p, size_t n, struct as_arena *a,
     struct as_pb_unpack mem;
     ProtobufCAllocator *allocator = as_pb_unpack_init(&mem);
     Inference__TraceSettingRequest *q = inference__trace_setting_request__unpack(allocator, n, p);
-    struct as_setting *s;
-    struct as_str model;
-    size_t count;
     int err;
 
     if (!q)
         return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
-    count = q->n_settings;
-    s = as_arena_alloc(a, count * sizeof(*s) + 1, 8);
-    err = !s ? AS_ENOMEM : count > AS_SETTINGS_MAX ? AS_EFULL : copy_utf8(a, q->model_name, &model);
-    for (size_t i = 0; !err && i < count; i++) {
-        s[i] = (struct as_setting){0};
-        err = copy_utf8(a, q->settings[i]->key, &s[i].name);
-        if (!err)
-            err = read_trace(a, &s[i], q->settings[i]->value);
-    }
+    err = read_entries(a, read_trace, (void *const *)q->settings, q->n_settings, ret_s, ret_n);
+    if (!err)
+        err = as_name_check_copy(a, q->model_name, ret_model);
     inference__trace_setting_request__free_unpacked(q, allocator);
-    if (err)
-        return err;
-    *ret_n = as_name_check_keep_last(s, sizeof(*s), (uint32_t)count);
-    *ret_s = s;
-    *ret_model = model;
-    return 0;
+    return err;
 }
 
 /* --- writing --- */

@@ -4,8 +4,8 @@
 #include <open_inference.pb-c.h>
 #include "wire/json/json.h"
 #include "wire/name_check.h"
-#include "wire/protobuf/pb_pack.h"
 #include "wire/protobuf/pb_unpack.h"
+#include "wire/triton/message_json.h"
 
 int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct as_shm_region *ret_r)
 {
@@ -14,17 +14,14 @@ int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a, struct a
     Inference__SystemSharedMemoryRegisterRequest *q =
         inference__system_shared_memory_register_request__unpack(allocator, n, p);
     struct as_shm_region r;
-    int err = 0;
+    int err;
 
     if (!q)
         return mem.out_of_memory ? AS_ENOMEM : AS_EPROTO;
-    r = (struct as_shm_region){as_str_of(q->name), as_str_of(q->key), q->offset, q->byte_size};
-    if (!as_name_check_utf8(r.name) || !as_name_check_utf8(r.key))
-        err = AS_EPROTO;
-    r.name.p = as_arena_dup(a, r.name);
-    r.key.p = as_arena_dup(a, r.key);
-    if (!err && (!r.name.p || !r.key.p))
-        err = AS_ENOMEM;
+    r = (struct as_shm_region){.offset = q->offset, .size = q->byte_size};
+    err = as_name_check_copy(a, q->name, &r.name);
+    if (!err)
+        err = as_name_check_copy(a, q->key, &r.key);
     inference__system_shared_memory_register_request__free_unpacked(q, allocator);
     if (!err)
         *ret_r = r;
@@ -53,7 +50,7 @@ static bool fill_region_row(void *row, const void *from, struct as_arena *a)
     return e->value.name && e->value.key;
 }
 
-int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_arena *a,
+int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_arena *a, bool json,
                       struct as_buf *out)
 {
     Inference__SystemSharedMemoryStatusResponse m =
@@ -62,19 +59,13 @@ int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_ar
     m.n_regions = n;
     m.regions = (Inference__SystemSharedMemoryStatusResponse__RegionsEntry **)as_pb_pack_rows(
         rows, n, sizeof(*rows), sizeof(struct region_entry), fill_region_row, a);
-    return m.regions ? as_pb_pack(&m.base, out) : AS_ENOMEM;
-}
-
-void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *out)
-{
+    if (!m.regions)
+        return AS_ENOMEM;
+    if (!json)
+        return as_pb_pack(&m.base, out);
     as_json_put_open(out, '[');
-    for (uint32_t i = 0; i < n; i++) {
-        as_json_put_open(out, '{');
-        as_json_put_member_string(out, "name", rows[i].name);
-        as_json_put_member_string(out, "key", rows[i].key);
-        as_json_put_member_u64(out, "offset", rows[i].offset);
-        as_json_put_member_u64(out, "byte_size", rows[i].size);
-        as_json_put_close(out, '}');
-    }
+    for (uint32_t i = 0; i < n; i++)
+        as_message_json(&m.regions[i]->value->base, out);
     as_json_put_close(out, ']');
+    return 0;
 }

@@ -22,10 +22,9 @@ struct as_shm_region {
 int as_shm_region_parse(const uint8_t *p, size_t n, struct as_arena *a,
                         struct as_shm_region *ret_r);
 /* Appends a SystemSharedMemoryStatusResponse. With no rows it is empty, which is also a
- * CudaSharedMemoryStatusResponse without regions. `a` is for temporary memory. 0 or AS_ENOMEM. */
-int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_arena *a,
+ * CudaSharedMemoryStatusResponse without regions. As JSON: an array of the regions. `a` is for
+ * temporary memory. 0 or AS_ENOMEM. */
+int as_shm_region_put(const struct as_shm_region *rows, uint32_t n, struct as_arena *a, bool json,
                       struct as_buf *out);
-/* Appends the rows as a JSON array. */
-void as_shm_region_json(const struct as_shm_region *rows, uint32_t n, struct as_buf *out);
 
 #endif

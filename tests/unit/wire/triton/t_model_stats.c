@@ -14,6 +14,14 @@ static void duration(struct as_buf *b, unsigned field, uint64_t count, uint64_t 
     pb_nest(b, field, d);
 }
 
+/* The second row as JSON. */
+#define NO_TIME(name) "\"" name "\":{\"count\":0,\"ns\":0}"
+#define IDLE                                                                                                                \
+    "{\"model_stats\":[{\"name\":\"idle\",\"version\":\"2\",\"last_inference\":0,"                                          \
+    "\"inference_count\":0,\"execution_count\":0,\"inference_stats\":{" NO_TIME("success") "," NO_TIME("fail") "," NO_TIME( \
+        "queue") "," NO_TIME("compute_input") "," NO_TIME("compute_infer") "," NO_TIME("compute_"                           \
+                                                                                       "output") "," NO_TIME("cache_hit") "," NO_TIME("cache_miss") "},\"batch_stats\":[]}]}"
+
 static void rows_are_written(void **state AS_UNUSED)
 {
     static const struct as_model_batches batches[] = {{1, 2, 3, 4, 5}, {8, 1, 30, 40, 0}};
@@ -70,12 +78,15 @@ static void rows_are_written(void **state AS_UNUSED)
     pb_nest(&row, 6, stats);
     pb_nest(&want, 1, row);
     as_arena_init(&a, NULL, 0);
-    assert_int_equal(as_model_stats_put(rows, 2, &a, &out), 0);
+    assert_int_equal(as_model_stats_put(rows, 2, &a, false, &out), 0);
     assert_int_equal(out.n, want.n);
     assert_memory_equal(out.p, want.p, out.n);
     out.n = 0;
-    assert_int_equal(as_model_stats_put(NULL, 0, &a, &out), 0);
+    assert_int_equal(as_model_stats_put(NULL, 0, &a, false, &out), 0);
     assert_int_equal(out.n, 0);
+    assert_int_equal(as_model_stats_put(rows + 1, 1, &a, true, &out), 0);
+    assert_int_equal(out.n, strlen(IDLE));
+    assert_memory_equal(out.p, IDLE, out.n);
     as_arena_fini(&a);
     as_buf_fini(&out);
     as_buf_fini(&want);

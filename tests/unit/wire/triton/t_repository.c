@@ -90,9 +90,14 @@ static void an_index_is_written(void **state AS_UNUSED)
     pb_text(&row, 3, "UNAVAILABLE");
     pb_text(&row, 4, "unloaded");
     pb_nest(&want, 1, row);
-    assert_int_equal(as_repository_put_index(rows, 2, &arena, &out), 0);
+    assert_int_equal(as_repository_put_index(rows, 2, &arena, false, &out), 0);
     assert_int_equal(out.n, want.n);
     assert_memory_equal(out.p, want.p, out.n);
+    out.n = 0;
+    assert_int_equal(as_repository_put_index(rows, 1, &arena, true, &out), 0);
+    assert_true(as_str_eq(
+        as_buf_slice(&out),
+        AS_STR("[{\"name\":\"m\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"}]")));
     as_buf_fini(&out);
     as_buf_fini(&want);
 }

@@ -47,9 +47,14 @@ static void regions_are_written_by_name(void **state AS_UNUSED)
         pb_nest(&want, 1, entry);
     }
     as_arena_init(&a, NULL, 0);
-    assert_int_equal(as_shm_region_put(rows, 2, &a, &out), 0);
+    assert_int_equal(as_shm_region_put(rows, 2, &a, false, &out), 0);
     assert_int_equal(out.n, want.n);
     assert_memory_equal(out.p, want.p, out.n);
+    out.n = 0;
+    assert_int_equal(as_shm_region_put(rows, 1, &a, true, &out), 0);
+    assert_true(
+        as_str_eq(as_buf_slice(&out),
+                  AS_STR("[{\"name\":\"a\",\"key\":\"/k\",\"offset\":0,\"byte_size\":8}]")));
     as_arena_fini(&a);
     as_buf_fini(&out);
     as_buf_fini(&want);
