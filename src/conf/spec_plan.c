@@ -39,8 +39,7 @@ static void put_options(const struct as_spec_object *deployment, struct as_buf *
     uint32_t first = as_spec_first_key(deployment->level),
              width = as_spec_key_count(deployment->level);
 
-    as_json_put_key(out, "options");
-    as_json_put_open(out, '{');
+    as_json_put_member_open(out, "options", '{');
     for (uint32_t i = 0; i < width; i++) {
         const struct as_spec_row *row = &as_spec_rows[first + i];
         const struct as_spec_value *v = &deployment->v[i];
@@ -64,8 +63,7 @@ static void put_warmup(const struct as_spec_object *deployment, struct as_buf *o
 
     if (v->from == AS_SPEC_FROM_DEFAULT)
         return;
-    as_json_put_key(out, "warmup_requests");
-    as_json_put_open(out, '[');
+    as_json_put_member_open(out, "warmup_requests", '[');
     for (uint32_t i = 0; i < v->n; i++)
         as_spec_json(v->objects[i], false, out);
     as_json_put_close(out, ']');
@@ -87,13 +85,13 @@ void as_spec_put_context(const struct as_spec_object *app, const struct as_spec_
                *config = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_USER_CONFIG);
 
     as_json_put_open(out, '{');
-    as_json_put_member_string(out, "replica", as_str_of(replica));
+    as_json_put_member_text(out, "replica", replica);
     as_json_put_member_string(out, "deployment",
                               as_str_of(as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME)));
     as_json_put_member_string(out, "application",
                               as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)));
     if (version)
-        as_json_put_member_string(out, "version", as_str_of(version));
+        as_json_put_member_text(out, "version", version);
     put_ranks(facts, out);
     if (config) {
         as_json_put_key(out, "user_config");

@@ -27,8 +27,7 @@ static void put_number(struct as_buf *b, const char *key, const struct as_spec_r
 
 static void put_types(struct as_buf *b, const char *const *types, bool null)
 {
-    as_json_put_key(b, "type");
-    as_json_put_open(b, '[');
+    as_json_put_member_open(b, "type", '[');
     for (size_t i = 0; types[i]; i++)
         as_json_put_cstr(b, types[i]);
     if (null)
@@ -43,8 +42,7 @@ static void put_reference(struct as_buf *b, const struct as_spec_row *row)
     char name[64];
 
     snprintf(name, sizeof(name), "#/$defs/%s", row->words);
-    as_json_put_key(b, "$ref");
-    as_json_put_cstr(b, name);
+    as_json_put_member_text(b, "$ref", name);
 }
 
 static void put_counts(struct as_buf *b, const struct as_spec_row *row, const char *min,
@@ -61,10 +59,8 @@ static void put_text_type(struct as_buf *b, const struct as_spec_row *row, bool 
     else
         put_types(b, TYPES("string"), null);
     put_counts(b, row, "minLength", "maxLength");
-    if (as_spec_pattern(row)) {
-        as_json_put_key(b, "pattern");
-        as_json_put_cstr(b, as_spec_pattern(row));
-    }
+    if (as_spec_pattern(row))
+        as_json_put_member_text(b, "pattern", as_spec_pattern(row));
 }
 
 static void put_number_type(struct as_buf *b, const struct as_spec_row *row, bool null)
@@ -80,12 +76,11 @@ static void put_number_type(struct as_buf *b, const struct as_spec_row *row, boo
     put_number(b, "minimum", row, row->min);
     put_number(b, "maximum", row, row->max);
     if (size || amount) {
-        as_json_put_key(b, "pattern");
-        as_json_put_cstr(b, size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
+        as_json_put_member_text(b, "pattern",
+                                size ? "^[0-9]+[KMGT]?$" : "^(0{0,2}[0-9]|0?[0-9]{2}|100)%$");
     }
     if (row->flags & AS_SPEC_NOT_ZERO) {
-        as_json_put_key(b, "not");
-        as_json_put_open(b, '{');
+        as_json_put_member_open(b, "not", '{');
         as_json_put_member_u64(b, "const", 0);
         as_json_put_close(b, '}');
     }
@@ -104,10 +99,8 @@ static void put_texts_type(struct as_buf *b, const struct as_spec_row *row, bool
     as_json_put_close(b, '}');
     if (!map)
         return;
-    as_json_put_key(b, "propertyNames");
-    as_json_put_open(b, '{');
-    as_json_put_key(b, "pattern");
-    as_json_put_cstr(b, VARIABLE);
+    as_json_put_member_open(b, "propertyNames", '{');
+    as_json_put_member_text(b, "pattern", VARIABLE);
     as_json_put_member_u64(b, "maxLength", 255);
     as_json_put_close(b, '}');
 }
@@ -116,8 +109,7 @@ static void put_enum_type(struct as_buf *b, const struct as_spec_row *row, bool 
 {
     struct as_str w;
 
-    as_json_put_key(b, "enum");
-    as_json_put_open(b, '[');
+    as_json_put_member_open(b, "enum", '[');
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_json_put_string(b, w);
     if (null)
@@ -131,14 +123,12 @@ static void put_object_type(struct as_buf *b, const struct as_spec_row *row, boo
     if (row->type == AS_SPEC_OBJECTS) {
         put_types(b, TYPES("array"), null);
         put_counts(b, row, "minItems", "maxItems");
-        as_json_put_key(b, "items");
-        as_json_put_open(b, '{');
+        as_json_put_member_open(b, "items", '{');
         put_reference(b, row);
         as_json_put_close(b, '}');
         return;
     }
-    as_json_put_key(b, "anyOf");
-    as_json_put_open(b, '[');
+    as_json_put_member_open(b, "anyOf", '[');
     as_json_put_open(b, '{');
     put_reference(b, row);
     as_json_put_close(b, '}');
@@ -225,19 +215,15 @@ static void put_level(struct as_buf *b, enum as_spec_level level)
     uint32_t first = as_spec_first_key(level), width = as_spec_key_count(level);
     bool any = false;
 
-    as_json_put_key(b, "type");
-    as_json_put_cstr(b, "object");
-    as_json_put_key(b, "additionalProperties");
-    as_json_put_bool(b, false);
-    as_json_put_key(b, "properties");
-    as_json_put_open(b, '{');
+    as_json_put_member_text(b, "type", "object");
+    as_json_put_member_bool(b, "additionalProperties", false);
+    as_json_put_member_open(b, "properties", '{');
     for (uint32_t i = 0; i < width; i++) {
         const struct as_spec_row *row = &as_spec_rows[first + i];
 
         as_json_put_key(b, row->key);
         as_json_put_open(b, '{');
-        as_json_put_key(b, "description");
-        as_json_put_cstr(b, row->doc);
+        as_json_put_member_text(b, "description", row->doc);
         put_type(b, row, !(row->flags & AS_SPEC_REQUIRED));
         put_default(b, row);
         as_json_put_close(b, '}');
@@ -245,8 +231,7 @@ static void put_level(struct as_buf *b, enum as_spec_level level)
     }
     as_json_put_close(b, '}');
     if (any) {
-        as_json_put_key(b, "required");
-        as_json_put_open(b, '[');
+        as_json_put_member_open(b, "required", '[');
         for (uint32_t i = 0; i < width; i++) {
             if (as_spec_rows[first + i].flags & AS_SPEC_REQUIRED)
                 as_json_put_cstr(b, as_spec_rows[first + i].key);
@@ -259,13 +244,10 @@ static void put_level(struct as_buf *b, enum as_spec_level level)
 void as_spec_schema(struct as_buf *out)
 {
     as_json_put_open(out, '{');
-    as_json_put_key(out, "$schema");
-    as_json_put_cstr(out, "https://json-schema.org/draft/2020-12/schema");
-    as_json_put_key(out, "title");
-    as_json_put_cstr(out, "AnyServe deployment file");
+    as_json_put_member_text(out, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    as_json_put_member_text(out, "title", "AnyServe deployment file");
     put_level(out, AS_SPEC_LEVEL_FILE);
-    as_json_put_key(out, "$defs");
-    as_json_put_open(out, '{');
+    as_json_put_member_open(out, "$defs", '{');
     for (int level = AS_SPEC_LEVEL_FILE + 1; level < AS_SPEC_LEVELS; level++) {
         as_json_put_key(out, as_spec_level_name((enum as_spec_level)level));
         as_json_put_open(out, '{');

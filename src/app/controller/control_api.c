@@ -211,15 +211,12 @@ static int delete_application(struct as_control_api *o, const struct as_control_
 static void write_status(const struct as_control_api *o, struct as_buf *json)
 {
     as_json_put_open(json, '{');
-    as_json_put_key(json, "controller_info");
-    as_json_put_open(json, '{');
-    as_json_put_key(json, "pid");
-    as_json_put_i64(json, getpid());
-    as_json_put_member_string(json, "state_dir", as_str_of(o->desired.folder));
+    as_json_put_member_open(json, "controller_info", '{');
+    as_json_put_member_i64(json, "pid", getpid());
+    as_json_put_member_text(json, "state_dir", o->desired.folder);
     as_json_put_close(json, '}');
     as_json_put_member_u64(json, "generation", o->desired.generation);
-    as_json_put_key(json, "applications");
-    as_json_put_open(json, '{');
+    as_json_put_member_open(json, "applications", '{');
     as_reconciler_put_json(o->reconciler, json);
     as_json_put_close(json, '}');
     as_json_put_close(json, '}');

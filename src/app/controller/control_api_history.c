@@ -137,12 +137,12 @@ static uint32_t state_rank(const struct row *r)
 static void put_change(const struct row *r, struct as_buf *json)
 {
     as_json_put_open(json, '{');
-    as_json_put_member_string(json, "application", as_str_of(r->application));
-    as_json_put_member_string(json, "deployment", as_str_of(r->deployment));
-    as_json_put_member_string(json, "step", as_str_of(r->step));
-    as_json_put_member_string(json, "keys", as_str_of(r->keys));
-    as_json_put_member_string(json, "state", as_str_of(r->state));
-    as_json_put_member_string(json, "message", as_str_of(r->why));
+    as_json_put_member_text(json, "application", r->application);
+    as_json_put_member_text(json, "deployment", r->deployment);
+    as_json_put_member_text(json, "step", r->step);
+    as_json_put_member_text(json, "keys", r->keys);
+    as_json_put_member_text(json, "state", r->state);
+    as_json_put_member_text(json, "message", r->why);
     as_json_put_close(json, '}');
 }
 
@@ -163,9 +163,8 @@ static void put_state(const struct rows *r, uint64_t generation, struct as_buf *
         as_json_put_string(json, as_str_of(worst->state));
     else
         as_json_put_null(json);
-    as_json_put_member_string(json, "message", as_str_of(worst ? worst->why : ""));
-    as_json_put_key(json, "changes");
-    as_json_put_open(json, '[');
+    as_json_put_member_text(json, "message", worst ? worst->why : "");
+    as_json_put_member_open(json, "changes", '[');
     for (uint32_t i = 0; i < r->n; i++) {
         if (r->all[i].generation == generation)
             put_change(&r->all[i], json);
@@ -185,15 +184,12 @@ static bool put_entry(void *arg, const struct as_store_entry *e)
 
     as_json_put_open(json, '{');
     as_json_put_member_u64(json, "generation", e->generation);
-    as_json_put_key(json, "current");
-    as_json_put_bool(json, e->generation == h->rows.o->desired.generation);
-    as_json_put_key(json, "time_ms");
-    as_json_put_i64(json, e->time_ms);
+    as_json_put_member_bool(json, "current", e->generation == h->rows.o->desired.generation);
+    as_json_put_member_i64(json, "time_ms", e->time_ms);
     as_json_put_member_string(json, "cause", e->cause);
     put_state(&h->rows, e->generation, json);
     if (e->failed.deployment.n) {
-        as_json_put_key(json, "failed");
-        as_json_put_open(json, '{');
+        as_json_put_member_open(json, "failed", '{');
         as_json_put_member_string(json, "application", e->failed.application);
         as_json_put_member_string(json, "deployment", e->failed.deployment);
         as_json_put_member_string(json, "message", e->failed.why);
@@ -223,8 +219,7 @@ int as_control_api_write_history(struct as_control_api *o, struct as_buf *json, 
     for (uint32_t i = 0; i < h.rows.n; i++)
         fill_state(&h.rows, &h.rows.all[i]);
     as_json_put_open(json, '{');
-    as_json_put_key(json, "generations");
-    as_json_put_open(json, '[');
+    as_json_put_member_open(json, "generations", '[');
     if (!o->desired.store)
         put_entry(&h, &(struct as_store_entry){.generation = 1,
                                                .time_ms = as_desired_state_start_time(&o->desired),

@@ -416,12 +416,12 @@ static void put_change(void *ctx, const struct as_spec_change *c)
 
     k->n += c->step != AS_SPEC_UNCHANGED;
     as_json_put_open(k->json, '{');
-    as_json_put_member_string(k->json, "application", as_str_of(c->application));
-    as_json_put_member_string(k->json, "deployment", as_str_of(c->deployment));
-    as_json_put_member_string(k->json, "step", as_str_of(steps[c->step]));
+    as_json_put_member_text(k->json, "application", c->application);
+    as_json_put_member_text(k->json, "deployment", c->deployment);
+    as_json_put_member_text(k->json, "step", steps[c->step]);
     as_json_put_member_string(k->json, "class",
                               as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
-    as_json_put_member_string(k->json, "keys", as_str_of(c->keys));
+    as_json_put_member_text(k->json, "keys", c->keys);
     as_json_put_close(k->json, '}');
 }
 
@@ -430,8 +430,7 @@ uint32_t as_deploy_job_write_changes(const struct as_spec *from, const struct as
 {
     struct changes k = {.json = json};
 
-    as_json_put_key(json, "changes");
-    as_json_put_open(json, '[');
+    as_json_put_member_open(json, "changes", '[');
     as_spec_diff(from, to, put_change, &k);
     as_json_put_close(json, ']');
     return k.n;

@@ -165,8 +165,8 @@ static void put_deployment(const struct as_reconciler *r, const struct as_reconc
     as_reconciler_deployment_message(d, &message);
     as_json_put_escaped_key(b, as_str_of(d->name));
     as_json_put_open(b, '{');
-    as_json_put_member_string(b, "name", as_str_of(d->name));
-    as_json_put_member_string(b, "status", as_str_of(as_condition_status_name(k->status)));
+    as_json_put_member_text(b, "name", d->name);
+    as_json_put_member_text(b, "status", as_condition_status_name(k->status));
     as_json_put_member_string(b, "status_trigger",
                               as_str_of(as_condition_trigger_name(k->trigger)));
     as_json_put_member_string(b, "message", as_buf_slice(&message));
@@ -176,14 +176,13 @@ static void put_deployment(const struct as_reconciler *r, const struct as_reconc
     as_json_put_member_u64(b, "target_num_replicas", t->replicas);
     as_json_put_member_u64(b, "num_replicas", d->declared);
     as_json_put_member_u64(b, "generation", t->generation);
-    as_json_put_member_string(b, "code", as_str_of(d->code ? d->code : "live"));
+    as_json_put_member_text(b, "code", d->code ? d->code : "live");
     as_json_put_key(b, "healthy_generation");
     if (stable)
         as_json_put_u64(b, stable->generation);
     else
         as_json_put_null(b);
-    as_json_put_key(b, "replicas");
-    as_json_put_open(b, '[');
+    as_json_put_member_open(b, "replicas", '[');
     as_plan_each(d->plan, put_slot, b);
     as_json_put_close(b, ']');
     as_json_put_close(b, '}');
@@ -220,8 +219,7 @@ static void put_application(const struct as_reconciler *r, uint32_t first, uint3
         b, "status",
         as_str_of(as_application_status_name(as_reconciler_application_status(r, first, n))));
     as_json_put_member_string(b, "message", application_message(r, first, n));
-    as_json_put_key(b, "deployments");
-    as_json_put_open(b, '{');
+    as_json_put_member_open(b, "deployments", '{');
     for (uint32_t i = first; i < first + n; i++)
         put_deployment(r, r->deployments[i], b);
     as_json_put_close(b, '}');

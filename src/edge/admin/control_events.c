@@ -63,7 +63,7 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
 
     /* not as_json_put_open: it would put a comma before all objects but the first */
     as_buf_str(b, "{");
-    as_json_put_member_string(b, "kind", as_str_of(kinds[r->kind]));
+    as_json_put_member_text(b, "kind", kinds[r->kind]);
     as_json_put_member_string(b, "application", r->application);
     if (r->kind != AS_CONTROL_APPLICATION)
         as_json_put_member_string(b, "deployment", r->deployment);
@@ -75,8 +75,7 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
     if (r->kind == AS_CONTROL_DEPLOYMENT) {
         as_json_put_member_u64(b, "target_num_replicas", r->target);
         as_json_put_member_u64(b, "num_replicas", r->declared);
-        as_json_put_key(b, "rolled_back");
-        as_json_put_bool(b, r->rolled_back);
+        as_json_put_member_bool(b, "rolled_back", r->rolled_back);
         as_json_put_member_u64(b, "generation", r->generation);
     }
     if (r->kind == AS_CONTROL_REPLICA) {

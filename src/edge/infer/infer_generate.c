@@ -182,9 +182,7 @@ static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_
     int err;
 
     as_buf_init(&json);
-    as_buf_str(&json, "{\"error\":");
-    as_buf_json(&json, message);
-    as_buf_str(&json, "}");
+    as_json_put_error(&json, message);
     if (reserve_event(e, EVENT_OVERHEAD + json.n, &err)) {
         append_text(e, PREFIX, sizeof(PREFIX) - 1);
         append_text(e, (const char *)json.p, json.n);

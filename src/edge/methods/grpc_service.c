@@ -4,6 +4,7 @@
 #include "edge/grpc/watch.h"
 #include "edge/infer/infer.h"
 #include "edge/infer/infer_stream.h"
+#include "edge/methods/metadata.h"
 #include "edge/triton/extension.h"
 
 #define SERVICE "/inference.GRPCInferenceService/"
@@ -100,21 +101,6 @@ static void reply_bool(struct as_exchange *x, bool v)
     as_exchange_reply(x, &b);
 }
 
-static void server_metadata(struct as_exchange *x)
-{
-    struct as_str extensions[AS_EXTENSIONS];
-    struct as_oip_server s = {.name = AS_STR("anyserve"),
-                              .version = AS_STR(AS_VERSION),
-                              .extensions = extensions,
-                              .n_extensions = as_extension_list(x->edge, extensions)};
-    struct as_buf b;
-
-    as_buf_init(&b);
-    as_oip_put_server(&b, &s);
-    as_exchange_reply(x, &b);
-    as_buf_fini(&b);
-}
-
 /* Parses the model's name and version. False: failed. */
 static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
@@ -140,40 +126,10 @@ static void model_ready(struct as_exchange *x)
 
 static void model_metadata(struct as_exchange *x)
 {
-    struct as_str name, version, *versions;
-    const struct as_model *m;
-    struct as_oip_model out;
-    const struct as_model **all;
-    struct as_buf b;
-    uint32_t n;
+    struct as_str name, version;
 
-    if (!parse_named(x, &name, &version))
-        return;
-    m = as_exchange_find_model(x, name, version);
-    if (!m)
-        return;
-    n = as_registry_versions(x->registry, m->name, NULL, 0);
-    all = as_arena_alloc(&x->arena, n * sizeof(struct as_model *), 8);
-    versions = as_arena_alloc(&x->arena, n * sizeof(*versions), 8);
-    if (!all || !versions) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    as_registry_versions(x->registry, m->name, all, n);
-    for (uint32_t i = 0; i < n; i++)
-        versions[i] = all[i]->version;
-    out = (struct as_oip_model){.name = m->name,
-                                .platform = m->platform,
-                                .versions = versions,
-                                .n_versions = n,
-                                .inputs = m->inputs,
-                                .outputs = m->outputs,
-                                .n_inputs = m->n_inputs,
-                                .n_outputs = m->n_outputs};
-    as_buf_init(&b);
-    as_oip_put_model(&b, &out);
-    as_exchange_reply(x, &b);
-    as_buf_fini(&b);
+    if (parse_named(x, &name, &version))
+        as_metadata_model(x, name, version);
 }
 
 void as_grpc_service_call(struct as_exchange *x)
@@ -189,7 +145,7 @@ void as_grpc_service_call(struct as_exchange *x)
         reply_bool(x, !x->edge->shutting_down && as_fleet_ready(x->edge->client.fleet));
         break;
     case AS_RPC_SERVER_METADATA:
-        server_metadata(x);
+        as_metadata_server(x);
         break;
     case AS_RPC_MODEL_READY:
         model_ready(x);

@@ -235,9 +235,7 @@ void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,
     struct as_http_piece piece;
 
     as_buf_init(&json);
-    as_buf_str(&json, "{\"error\":");
-    as_buf_json(&json, message);
-    as_buf_str(&json, "}");
+    as_json_put_error(&json, message);
     p = as_arena_dup(&x->arena, as_buf_slice(&json));
     piece = (struct as_http_piece){(const uint8_t *)p, p ? json.n : 0, NULL};
     as_buf_fini(&json);

@@ -133,7 +133,11 @@ void as_json_put_u64(struct as_buf *b, uint64_t v);
 void as_json_put_f64(struct as_buf *b, double v);
 /* A key and its value. A shape of AS_ANY_RANK is written as []. */
 void as_json_put_member_string(struct as_buf *b, const char *key, struct as_str s);
+void as_json_put_member_text(struct as_buf *b, const char *key, const char *z);
+void as_json_put_member_bool(struct as_buf *b, const char *key, bool v);
+void as_json_put_member_i64(struct as_buf *b, const char *key, int64_t v);
 void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v);
+void as_json_put_member_open(struct as_buf *b, const char *key, char bracket);
 void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s);
 /* {"error":"…"} */
 void as_json_put_error(struct as_buf *b, struct as_str text);

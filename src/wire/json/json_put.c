@@ -60,6 +60,29 @@ void as_json_put_member_string(struct as_buf *b, const char *key, struct as_str 
     as_json_put_string(b, s);
 }
 
+void as_json_put_member_text(struct as_buf *b, const char *key, const char *z)
+{
+    as_json_put_member_string(b, key, as_str_of(z));
+}
+
+void as_json_put_member_bool(struct as_buf *b, const char *key, bool v)
+{
+    as_json_put_key(b, key);
+    as_json_put_bool(b, v);
+}
+
+void as_json_put_member_i64(struct as_buf *b, const char *key, int64_t v)
+{
+    as_json_put_key(b, key);
+    as_json_put_i64(b, v);
+}
+
+void as_json_put_member_open(struct as_buf *b, const char *key, char bracket)
+{
+    as_json_put_key(b, key);
+    as_json_put_open(b, bracket);
+}
+
 void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v)
 {
     as_json_put_key(b, key);
@@ -68,8 +91,7 @@ void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v)
 
 void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s)
 {
-    as_json_put_key(b, key);
-    as_json_put_open(b, '[');
+    as_json_put_member_open(b, key, '[');
     for (uint32_t i = 0; s->ndim != AS_ANY_RANK && i < s->ndim; i++)
         as_json_put_i64(b, s->shape[i]);
     as_json_put_close(b, ']');
@@ -78,8 +100,7 @@ void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as
 void as_json_put_error(struct as_buf *b, struct as_str text)
 {
     as_json_put_open(b, '{');
-    as_json_put_key(b, "error");
-    as_json_put_string(b, text);
+    as_json_put_member_string(b, "error", text);
     as_json_put_close(b, '}');
 }
 

@@ -424,21 +424,16 @@ void as_management_put_json(enum as_management_rpc rpc, const struct as_manageme
 
     as_json_put_open(out, '{');
     if (rpc == AS_MANAGEMENT_HEARTBEAT) {
-        as_json_put_key(out, "healthy");
-        as_json_put_bool(out, r->healthy);
+        as_json_put_member_bool(out, "healthy", r->healthy);
     } else {
-        as_json_put_key(out, "success");
-        as_json_put_bool(out, true);
-        as_json_put_key(out, "message");
-        as_json_put_string(out, r->message);
+        as_json_put_member_bool(out, "success", true);
+        as_json_put_member_string(out, "message", r->message);
     }
     if (rpc == AS_MANAGEMENT_REGISTER) {
         /* 64 bits: a string in protobuf's JSON mapping */
         snprintf(epoch, sizeof(epoch), "%lu", (unsigned long)r->epoch);
-        as_json_put_key(out, "epoch");
-        as_json_put_cstr(out, epoch);
-        as_json_put_key(out, "heartbeatIntervalMs");
-        as_json_put_u64(out, r->heartbeat_ms);
+        as_json_put_member_text(out, "epoch", epoch);
+        as_json_put_member_u64(out, "heartbeatIntervalMs", r->heartbeat_ms);
     }
     as_json_put_close(out, '}');
 }

@@ -123,13 +123,10 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
     struct as_oip_parse c = {.why = why, .cap = cap};
 
     as_json_put_open(b, '{');
-    if (h->id.n) {
-        as_json_put_key(b, "id");
-        as_json_put_string(b, h->id);
-    }
+    if (h->id.n)
+        as_json_put_member_string(b, "id", h->id);
     if (h->n_params) {
-        as_json_put_key(b, "parameters");
-        as_json_put_open(b, '{');
+        as_json_put_member_open(b, "parameters", '{');
         for (uint32_t i = 0; i < h->n_params; i++)
             put_json_param(b, &h->params[i]);
         as_json_put_close(b, '}');

@@ -379,12 +379,9 @@ size_t as_oip_json_put_request(uint8_t *out, const struct as_oip_json_request *r
 void as_oip_json_put_server(struct as_buf *b, const struct as_oip_server *s)
 {
     as_json_put_open(b, '{');
-    as_json_put_key(b, "name");
-    as_json_put_string(b, s->name);
-    as_json_put_key(b, "version");
-    as_json_put_string(b, s->version);
-    as_json_put_key(b, "extensions");
-    as_json_put_open(b, '[');
+    as_json_put_member_string(b, "name", s->name);
+    as_json_put_member_string(b, "version", s->version);
+    as_json_put_member_open(b, "extensions", '[');
     for (uint32_t i = 0; i < s->n_extensions; i++)
         as_json_put_string(b, s->extensions[i]);
     as_json_put_close(b, ']');
@@ -398,7 +395,7 @@ static void put_specs(struct as_buf *b, const char *key, const struct as_tensor_
     for (uint32_t i = 0; i < n; i++) {
         as_json_put_open(b, '{');
         as_json_put_member_string(b, "name", s[i].name);
-        as_json_put_member_string(b, "datatype", as_str_of(as_dtype_name(s[i].dtype)));
+        as_json_put_member_text(b, "datatype", as_dtype_name(s[i].dtype));
         as_json_put_member_shape(b, "shape", &s[i]);
         as_json_put_close(b, '}');
     }
@@ -408,15 +405,12 @@ static void put_specs(struct as_buf *b, const char *key, const struct as_tensor_
 void as_oip_json_put_model(struct as_buf *b, const struct as_oip_model *m)
 {
     as_json_put_open(b, '{');
-    as_json_put_key(b, "name");
-    as_json_put_string(b, m->name);
-    as_json_put_key(b, "versions");
-    as_json_put_open(b, '[');
+    as_json_put_member_string(b, "name", m->name);
+    as_json_put_member_open(b, "versions", '[');
     for (uint32_t i = 0; i < m->n_versions; i++)
         as_json_put_string(b, m->versions[i]);
     as_json_put_close(b, ']');
-    as_json_put_key(b, "platform");
-    as_json_put_string(b, m->platform);
+    as_json_put_member_string(b, "platform", m->platform);
     put_specs(b, "inputs", m->inputs, m->n_inputs);
     put_specs(b, "outputs", m->outputs, m->n_outputs);
     as_json_put_close(b, '}');
