@@ -4,7 +4,7 @@
 #ifndef AS_EDGE_METADATA_H
 #define AS_EDGE_METADATA_H
 
-#include "edge/exchange/exchange.h"
+#include "edge/rest/rest.h"
 
 void as_metadata_server(struct as_exchange *x);
 /* version "": the default version. */
