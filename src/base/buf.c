@@ -1,5 +1,7 @@
 #include "base/buf.h"
 
+#include "base/utf8.h"
+
 void as_buf_fini(struct as_buf *b)
 {
     if (!b)
@@ -81,44 +83,13 @@ void as_buf_drop(struct as_buf *b, size_t n)
         memmove(b->p, b->p + n, b->n);
 }
 
-/* Length of the UTF-8 sequence at p (1–4); 0 when it is invalid (RFC 3629: neither surrogates nor
- * overlong forms). */
-static size_t utf8_len(const uint8_t *p, size_t n)
-{
-    uint32_t c;
-    size_t len;
-
-    if (p[0] < 0x80)
-        return 1;
-    if (p[0] >= 0xc2 && p[0] <= 0xdf)
-        len = 2;
-    else if (p[0] >= 0xe0 && p[0] <= 0xef)
-        len = 3;
-    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-        len = 4;
-    else
-        return 0;
-    if (n < len)
-        return 0;
-    c = p[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    if ((len == 3 && (c < 0x800 || (c >= 0xd800 && c <= 0xdfff))) ||
-        (len == 4 && (c < 0x10000 || c > 0x10ffff)))
-        return 0;
-    return len;
-}
-
 void as_buf_json(struct as_buf *b, struct as_str s)
 {
     const uint8_t *p = (const uint8_t *)s.p;
 
     as_buf_str(b, "\"");
     for (size_t i = 0; i < s.n;) {
-        size_t len = utf8_len(p + i, s.n - i);
+        size_t len = as_utf8_len(p + i, s.n - i);
 
         if (len == 0) {
             as_buf_str(b, "\\ufffd");

@@ -2,6 +2,32 @@
 
 #include "base/err.h"
 
+#include <strings.h>
+
+bool as_str_eq_nocase(struct as_str a, struct as_str b)
+{
+    return a.n == b.n && (!a.n || strncasecmp(a.p, b.p, a.n) == 0);
+}
+
+struct as_str as_str_trim(struct as_str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = (struct as_str){s.p + 1, s.n - 1};
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+struct as_str as_str_split(struct as_str *rest, char c)
+{
+    const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
+    struct as_str one = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
+    size_t took = one.n + (at != NULL);
+
+    *rest = (struct as_str){rest->p + took, rest->n - took};
+    return as_str_trim(one);
+}
+
 uint64_t as_str_hash(struct as_str s)
 {
     uint64_t h = 0xcbf29ce484222325u;

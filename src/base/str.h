@@ -23,6 +23,22 @@ static inline bool as_str_eq(struct as_str a, struct as_str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
+/* The value of a hexadecimal digit, or -1. */
+static inline int as_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Equal, whatever the case of ASCII letters. */
+bool as_str_eq_nocase(struct as_str a, struct as_str b);
+/* Without the spaces and tabs around it. */
+struct as_str as_str_trim(struct as_str s);
+/* The text before the first `c`, trimmed; *rest becomes the text after it. */
+struct as_str as_str_split(struct as_str *rest, char c);
+
 /* FNV-1a, 64 bit, for tables inside the process. A client can find collisions: bound the number of
  * keys that clients choose. */
 uint64_t as_str_hash(struct as_str s);

@@ -13,6 +13,22 @@
  * negative, or the tensor's bytes (4 for each element of BYTES) exceed 2^63-1. */
 int as_tensor_elements(enum as_dtype t, const int64_t *shape, uint32_t ndim, uint64_t *ret_n);
 
+/* The value of an FP16 or BF16 with these bits. */
+static inline float as_tensor_half(enum as_dtype t, uint16_t bits)
+{
+    uint32_t e = bits >> 10 & 31, m = bits & 0x3ff, sign = (uint32_t)(bits & 0x8000) << 16, wide;
+    float f;
+
+    if (t == AS_DT_FP16 && e == 0) /* zero or subnormal */
+        return (float)m * (sign ? -0x1p-24f : 0x1p-24f);
+    if (t == AS_DT_FP16)
+        wide = sign | (e == 31 ? 255 : e + 112) << 23 | m << 13;
+    else
+        wide = (uint32_t)bits << 16;
+    memcpy(&f, &wide, 4);
+    return f;
+}
+
 /* The parameters of the single tensors of a message, in the order of its tensors. They are passed
  * beside struct as_msg, which is public and cannot get another field. */
 struct as_tensor_params {

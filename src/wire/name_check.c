@@ -1,21 +1,9 @@
 #include "wire/name_check.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #define FEW 16u /* up to this many names, comparing all pairs is faster than sorting */
-
-/* Length of the sequence that begins with byte c >= 0x80 (0: none does), and the bounds of its
- * second byte. */
-static size_t utf8_sequence(uint8_t c, uint8_t *ret_lo, uint8_t *ret_hi)
-{
-    *ret_lo = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    *ret_hi = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-    if (c >= 0xc2 && c <= 0xdf)
-        return 2;
-    if (c >= 0xe0 && c <= 0xef)
-        return 3;
-    return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-}
 
 bool as_name_check_utf8_slow(struct as_str s)
 {
@@ -23,20 +11,10 @@ bool as_name_check_utf8_slow(struct as_str s)
     size_t i = 0;
 
     while (i < s.n) {
-        uint8_t lo, hi;
-        size_t len;
+        size_t len = as_utf8_len(p + i, s.n - i);
 
-        if (p[i] < 0x80) {
-            i++;
-            continue;
-        }
-        len = utf8_sequence(p[i], &lo, &hi);
-        if (!len || s.n - i < len || p[i + 1] < lo || p[i + 1] > hi)
+        if (!len)
             return false;
-        for (size_t k = 2; k < len; k++) {
-            if ((p[i + k] & 0xc0) != 0x80)
-                return false;
-        }
         i += len;
     }
     return true;

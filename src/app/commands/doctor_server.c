@@ -2,6 +2,7 @@
 #include "app/client/control_client.h"
 #include "app/commands/doctor_internal.h"
 #include "conf/exit_code.h"
+#include "io/process/proc.h"
 #include "tool/server/record.h"
 #include "tool/server/which_server.h"
 
@@ -18,16 +19,10 @@
 bool as_doctor_read_limit(pid_t pid, const char *name, uint64_t *ret_n)
 {
     char path[64], text[LIMITS_BYTES], *line, word[32];
-    size_t n;
-    FILE *f;
 
     snprintf(path, sizeof(path), "/proc/%d/limits", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
+    if (!as_proc_read_file(path, text, sizeof(text)))
         return false;
-    n = fread(text, 1, sizeof(text) - 1, f);
-    fclose(f);
-    text[n] = 0;
     line = strstr(text, name);
     if (!line || sscanf(line + strlen(name), " %31s", word) != 1)
         return false;

@@ -5,6 +5,7 @@
 #include "app/controller/desired_state.h"
 #include "conf/exit_code.h"
 #include "ctl/supervise/supervisor.h"
+#include "io/process/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,17 +263,6 @@ void as_resume_write_outcome(void *resume, struct as_str outcome)
         (void)rename(fresh, path);
 }
 
-static bool read_outcome(const char *path, char *out, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
-
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
-
 static int print_outcome(const char *outcome)
 {
     if (strncmp(outcome, "done ", 5) == 0) {
@@ -293,7 +283,7 @@ static int wait_for_outcome(const struct as_server_process *o, const char *path,
     as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
     char text[PATH_BYTES];
 
-    while (!read_outcome(path, text, sizeof(text))) {
+    while (!as_proc_read_file(path, text, sizeof(text))) {
         as_ns now = as_control_client_clock();
 
         if (now >= explain) {

@@ -37,11 +37,6 @@ void as_journal_file_name(char ret_file[AS_JOURNAL_FILE_MAX], const char *name)
     snprintf(ret_file + n, AS_JOURNAL_FILE_MAX - n, SUFFIX);
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 bool as_journal_parse_file_name(const char *file, char ret_name[AS_JOURNAL_FILE_MAX])
 {
     size_t len = strlen(file), end = len - (sizeof(SUFFIX) - 1), n = 0;
@@ -53,9 +48,9 @@ bool as_journal_parse_file_name(const char *file, char ret_name[AS_JOURNAL_FILE_
             ret_name[n++] = file[i];
             continue;
         }
-        if (i + 2 >= end || hex_digit(file[i + 1]) < 0 || hex_digit(file[i + 2]) < 0)
+        if (i + 2 >= end || as_hex_digit(file[i + 1]) < 0 || as_hex_digit(file[i + 2]) < 0)
             return false;
-        ret_name[n++] = (char)(hex_digit(file[i + 1]) * 16 + hex_digit(file[i + 2]));
+        ret_name[n++] = (char)(as_hex_digit(file[i + 1]) * 16 + as_hex_digit(file[i + 2]));
         i += 2;
     }
     ret_name[n] = 0;

@@ -1,24 +1,12 @@
 #include "ctl/state/failpoint.h"
 
-#include <fcntl.h>
+#include "io/process/proc.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define ARMED_MAX 64
-
-/* Reads the file; false: there is none. It is read at every point: such a build need not be fast.
- */
-static bool read_armed(const char *file, char ret_text[ARMED_MAX])
-{
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, ret_text, ARMED_MAX - 1);
-
-    if (fd >= 0)
-        close(fd);
-    ret_text[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
 
 void as_failpoint(const char *point)
 {
@@ -27,7 +15,7 @@ void as_failpoint(const char *point)
     const char *file = getenv("ANYSERVE_FAILPOINT"), *colon;
     char armed[ARMED_MAX], *end;
 
-    if (!file || !file[0] || !read_armed(file, armed))
+    if (!file || !file[0] || !as_proc_read_file(file, armed, sizeof(armed)))
         return;
     if (strcmp(armed, before) != 0) {
         memcpy(before, armed, sizeof(before));

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "io/process/cgroup.h"
+#include "io/process/proc.h"
 
 #include <string.h>
 
@@ -19,18 +20,9 @@ struct group {
 static bool read_small_file(const char *root, const char *path, char ret_text[FILE_BYTES])
 {
     char full[PATH_BYTES];
-    FILE *f;
-    size_t n;
 
-    if (snprintf(full, sizeof(full), "%s%s", root, path) >= (int)sizeof(full))
-        return false;
-    f = fopen(full, "re");
-    if (!f)
-        return false;
-    n = fread(ret_text, 1, FILE_BYTES - 1, f);
-    fclose(f);
-    ret_text[n] = 0;
-    return n > 0;
+    return snprintf(full, sizeof(full), "%s%s", root, path) < (int)sizeof(full) &&
+           as_proc_read_file(full, ret_text, FILE_BYTES);
 }
 
 /* The number behind `key` at the start of a line, or of the whole text for key "". */

@@ -85,17 +85,6 @@ bool as_route_matches(const char *pattern, struct as_str path, struct as_rest_ma
 
 /* --- percent-encoding (RFC 3986, 2.1) --- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 int as_route_decode(struct as_str s, char *out, size_t *ret_n)
 {
     size_t n = 0;
@@ -107,8 +96,8 @@ int as_route_decode(struct as_str s, char *out, size_t *ret_n)
             out[n++] = s.p[i];
             continue;
         }
-        high = s.n - i > 2 ? hex_digit(s.p[i + 1]) : -1;
-        low = s.n - i > 2 ? hex_digit(s.p[i + 2]) : -1;
+        high = s.n - i > 2 ? as_hex_digit(s.p[i + 1]) : -1;
+        low = s.n - i > 2 ? as_hex_digit(s.p[i + 2]) : -1;
         if (high < 0 || low < 0 || high + low == 0)
             return AS_EINVALID;
         out[n++] = (char)(high << 4 | low);

@@ -1,6 +1,7 @@
 #include "io/process/cgroup.h"
 
 #include "base/str.h"
+#include "io/process/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,20 +19,6 @@
 
 /* File formats: cgroups(7); the kernel's admin-guide, cgroup-v1/memory and cgroup-v2. */
 
-/* Reads to the end, since these files report no size. */
-static bool read_file(const char *path, char ret_text[TEXT_BYTES])
-{
-    FILE *f = fopen(path, "re");
-    size_t n;
-
-    if (!f)
-        return false;
-    n = fread(ret_text, 1, TEXT_BYTES - 1, f);
-    fclose(f);
-    ret_text[n] = 0;
-    return n > 0;
-}
-
 /* As as_cgroup_of_self, for any process: "self", "123". */
 static bool group_of(const char *root, const char *process, char ret_path[AS_CGROUP_PATH],
                      bool *ret_v2)
@@ -40,7 +27,7 @@ static bool group_of(const char *root, const char *process, char ret_path[AS_CGR
     bool found = false;
 
     snprintf(file, sizeof(file), "%s/proc/%s/cgroup", root, process);
-    if (!read_file(file, text))
+    if (!as_proc_read_file(file, text, sizeof(text)))
         return false;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -126,7 +113,7 @@ static bool file_has_word(const char *folder, const char *file, const char *word
 {
     char path[FILE_BYTES], text[TEXT_BYTES], *rest;
 
-    if (!file_path(path, folder, file) || !read_file(path, text))
+    if (!file_path(path, folder, file) || !as_proc_read_file(path, text, sizeof(text)))
         return false;
     for (char *w = strtok_r(text, " \n", &rest); w; w = strtok_r(NULL, " \n", &rest)) {
         if (strcmp(w, word) == 0)
@@ -188,7 +175,7 @@ static bool is_alone(const char *folder, pid_t pid)
     char path[FILE_BYTES], text[TEXT_BYTES], self[16];
 
     snprintf(self, sizeof(self), "%d\n", (int)pid);
-    return file_path(path, folder, "cgroup.procs") && read_file(path, text) &&
+    return file_path(path, folder, "cgroup.procs") && as_proc_read_file(path, text, sizeof(text)) &&
            strcmp(text, self) == 0;
 }
 
@@ -342,7 +329,7 @@ static uint64_t read_number(const struct as_cgroup *g, const char *file, const c
     size_t k = strlen(key);
     uint64_t v;
 
-    if (!file_path(path, g->path, file) || !read_file(path, text))
+    if (!file_path(path, g->path, file) || !as_proc_read_file(path, text, sizeof(text)))
         return 0;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, key, k) == 0 && line[k] == ' ' &&
@@ -366,7 +353,7 @@ static void kill_all(const char *folder)
 
     if (!file_path(path, folder, "cgroup.procs"))
         return;
-    for (int turn = 0; turn < 8 && read_file(path, text); turn++) {
+    for (int turn = 0; turn < 8 && as_proc_read_file(path, text, sizeof(text)); turn++) {
         for (char *w = strtok_r(text, "\n", &rest); w; w = strtok_r(NULL, "\n", &rest)) {
             long pid = strtol(w, NULL, 10);
 

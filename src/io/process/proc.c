@@ -274,19 +274,29 @@ void as_proc_reap_orphans(bool (*ours)(void *ctx, pid_t pid), void *ctx)
     }
 }
 
+bool as_proc_read_file(const char *path, char *ret_text, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : 1;
+    size_t len = 0;
+
+    while (n > 0 && len + 1 < cap) {
+        n = read(fd, ret_text + len, cap - 1 - len);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    ret_text[len] = 0;
+    return len > 0;
+}
+
 long as_proc_status_number(pid_t pid, const char *key)
 {
     char path[40], text[4096];
     const char *at;
-    ssize_t n;
-    int fd;
 
     snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = 0;
+    (void)as_proc_read_file(path, text, sizeof(text));
     at = strstr(text, key);
     return at ? strtol(at + strlen(key), NULL, 10) : -1;
 }

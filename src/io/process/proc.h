@@ -70,6 +70,11 @@ void as_proc_kill_group(int pidfd, pid_t pid);
 /* The first number of a line of /proc/PID/status; key: "\nUid:". -1: no such process, or no such
  * line. */
 long as_proc_status_number(pid_t pid, const char *key);
+
+/* Reads a file that may tell no size, as those of /proc and of cgroups: at most cap - 1 bytes, and
+ * a NUL. False: there is none, or it is empty, and the text is "". */
+bool as_proc_read_file(const char *path, char *ret_text, size_t cap);
+
 /* Is its main thread traced by a debugger? Then a timeout says nothing about its health. */
 bool as_proc_is_traced(pid_t pid);
 

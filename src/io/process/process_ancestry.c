@@ -1,6 +1,7 @@
 #include "io/process/process_ancestry.h"
 
-#include <fcntl.h>
+#include "io/process/proc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,17 +31,11 @@ static bool parse_state(const char *text, struct as_process_ancestry_stat *ret_s
 bool as_process_ancestry_read(pid_t pid, struct as_process_ancestry_stat *ret_s)
 {
     char path[40], text[512], *open_at, *close_at;
-    ssize_t n;
     size_t len;
-    int fd;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (!as_proc_read_file(path, text, sizeof(text)))
         return false;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = 0;
     open_at = strchr(text, '(');
     close_at = strrchr(text, ')');
     if (!open_at || !close_at || !parse_state(close_at + 1, ret_s))

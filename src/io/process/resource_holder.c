@@ -1,6 +1,7 @@
 #include "io/process/resource_holder.h"
 
 #include "io/process/process_ancestry.h"
+#include "io/process/proc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -85,17 +86,11 @@ static bool scan_descriptors(struct as_resource_holder *h, const struct wanted *
 static void read_details(struct as_resource_holder *h)
 {
     char path[64];
-    ssize_t n;
-    int fd;
 
     snprintf(path, sizeof(path), "/proc/%d/cwd", (int)h->pid);
     read_link(path, h->started_in, sizeof(h->started_in));
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)h->pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, h->program, sizeof(h->program) - 1);
-    if (fd >= 0)
-        close(fd);
-    h->program[n > 0 ? n : 0] = 0;
+    (void)as_proc_read_file(path, h->program, sizeof(h->program));
     h->program[strcspn(h->program, "\n")] = 0;
 }
 

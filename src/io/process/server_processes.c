@@ -1,22 +1,11 @@
 #include "io/process/server_processes.h"
 
+#include "io/process/proc.h"
 #include "io/process/process_ancestry.h"
 #include "io/process/runtime.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static bool read_file(const char *path, char *out, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
-
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
 
 static void add_process(struct as_server_processes *f, const char *role, pid_t pid,
                         const struct as_process_ancestry_stat *s)
@@ -39,7 +28,7 @@ void as_server_processes_read(struct as_server_processes *ret_f, const char *run
         return;
     add_process(ret_f, "supervisor", supervisor, &s);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor, (int)supervisor);
-    read_file(path, children, sizeof(children));
+    as_proc_read_file(path, children, sizeof(children));
     for (;; p = end) {
         pid_t pid = (pid_t)strtol(p, &end, 10);
 

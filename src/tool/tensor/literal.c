@@ -1,5 +1,6 @@
 #include "tool/tensor/literal.h"
 
+#include "base/utf8.h"
 #include "tool/tensor/number.h"
 
 #define SHOWN 40u /* most bytes of a value that an error repeats */
@@ -70,33 +71,20 @@ static int read_hex(struct reader *r, uint32_t digits, uint32_t *ret_v)
 {
     *ret_v = 0;
     for (uint32_t i = 0; i < digits; i++) {
-        char c = r->p < r->end ? *r->p : 0, low = (char)(c | 0x20);
+        int d = as_hex_digit(r->p < r->end ? *r->p : 0);
 
-        if (c >= '0' && c <= '9')
-            *ret_v = *ret_v << 4 | (uint32_t)(c - '0');
-        else if (low >= 'a' && low <= 'f')
-            *ret_v = *ret_v << 4 | (uint32_t)(low - 'a' + 10);
-        else
+        if (d < 0)
             return refuse_literal(r, "expected %u hexadecimal digits", digits);
+        *ret_v = *ret_v << 4 | (uint32_t)d;
         r->p++;
     }
     return 0;
 }
 
-static void add_utf8(struct as_buf *b, uint32_t c)
-{
-    uint8_t out[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-
-    for (size_t i = n; i-- > 1; c >>= 6)
-        out[i] = (uint8_t)(0x80 | (c & 0x3f));
-    out[0] = (uint8_t)(n == 1 ? c : (0xf0u << (4 - n)) | c);
-    as_buf_add(b, out, n);
-}
-
 /* After "\u": one UTF-16 unit, or a surrogate pair. */
 static int read_unicode(struct reader *r)
 {
+    uint8_t out[4];
     uint32_t high, low;
     int err = read_hex(r, 4, &high);
 
@@ -113,7 +101,7 @@ static int read_unicode(struct reader *r)
     } else if (high >= 0xd800 && high <= 0xdfff) {
         return refuse_literal(r, "\\u%04x is half of a surrogate pair", high);
     }
-    add_utf8(&r->l->data, high);
+    as_buf_add(&r->l->data, out, as_utf8_put(out, high));
     return 0;
 }
 

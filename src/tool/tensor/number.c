@@ -60,21 +60,6 @@ static bool double_to_half(enum as_dtype t, double v, uint16_t *ret_bits)
     return true;
 }
 
-static double half_to_double(enum as_dtype t, uint16_t bits)
-{
-    int p = half_digits(t), least = 2 - half_bias(t) - p;
-    int e = (bits & 0x7fff) >> (p - 1), m = bits & ((1 << (p - 1)) - 1);
-    double v;
-
-    if (e == 2 * half_bias(t) + 1)
-        v = m ? (double)NAN : (double)INFINITY;
-    else if (e == 0)
-        v = ldexp(m, least);
-    else
-        v = ldexp(m | 1 << (p - 1), least + e - 1);
-    return bits & 0x8000 ? -v : v;
-}
-
 /* --- reading --- */
 
 static int read_bool(struct as_str s, uint8_t *out)
@@ -88,14 +73,6 @@ static int read_bool(struct as_str s, uint8_t *out)
         }
     }
     return AS_EINVALID;
-}
-
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
 }
 
 static int read_whole(enum as_dtype t, struct as_str s, uint8_t *out)
@@ -114,9 +91,10 @@ static int read_whole(enum as_dtype t, struct as_str s, uint8_t *out)
     if (i == s.n)
         return AS_EINVALID;
     for (; i < s.n; i++) {
-        uint32_t d = (uint32_t)digit(s.p[i]);
+        int digit = as_hex_digit(s.p[i]);
+        uint32_t d = (uint32_t)digit;
 
-        if (d >= base)
+        if (digit < 0 || d >= base)
             return AS_EINVALID;
         over = over || __builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, d, &v);
     }
@@ -212,7 +190,7 @@ static void write_float(enum as_dtype t, const uint8_t *p, bool json, char out[A
         v = (double)f;
     } else {
         memcpy(&half, p, 2);
-        v = half_to_double(t, half);
+        v = (double)as_tensor_half(t, half);
     }
     if (isnan(v)) {
         snprintf(out, AS_NUMBER_TEXT, "%s", json ? "\"NaN\"" : "nan");

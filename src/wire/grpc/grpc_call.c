@@ -77,22 +77,14 @@ void as_grpc_call_fini(struct as_grpc_call *c)
     as_buf_fini(&c->message);
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decodes a grpc-message: %XX stands for a byte; invalid escapes are copied. */
 static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
 {
     size_t w = 0;
 
     for (size_t i = 0; i < v.n && w + 1 < AS_GRPC_CALL_TEXT; i++) {
-        int hi = v.p[i] == '%' && i + 2 < v.n ? hex(v.p[i + 1]) : -1;
-        int lo = hi >= 0 ? hex(v.p[i + 2]) : -1;
+        int hi = v.p[i] == '%' && i + 2 < v.n ? as_hex_digit(v.p[i + 1]) : -1;
+        int lo = hi >= 0 ? as_hex_digit(v.p[i + 2]) : -1;
 
         char c = v.p[i];
 

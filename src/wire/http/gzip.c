@@ -1,6 +1,5 @@
 #include "wire/http/gzip.h"
 
-#include <strings.h>
 #include <zlib.h>
 
 #define WINDOW_BITS 15
@@ -39,30 +38,10 @@ int as_gzip_format_of(struct as_str name, enum as_gzip_format *ret_f)
     return AS_EUNIMPLEMENTED;
 }
 
-static struct as_str trim(struct as_str s)
-{
-    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
-        s = (struct as_str){s.p + 1, s.n - 1};
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
-}
-
-/* The text before the first `c`, trimmed; *rest becomes the text after it. */
-static struct as_str split_first(struct as_str *rest, char c)
-{
-    const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
-    struct as_str one = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
-    size_t took = one.n + (at != NULL);
-
-    *rest = (struct as_str){rest->p + took, rest->n - took};
-    return trim(one);
-}
-
 bool as_gzip_in_grpc_list(struct as_str list, enum as_gzip_format f)
 {
     while (list.n) {
-        if (as_str_eq(split_first(&list, ','), names[f]))
+        if (as_str_eq(as_str_split(&list, ','), names[f]))
             return true;
     }
     return false;
@@ -72,7 +51,7 @@ bool as_gzip_in_grpc_list(struct as_str list, enum as_gzip_format f)
 static bool has_zero_weight(struct as_str params)
 {
     while (params.n) {
-        struct as_str p = split_first(&params, ';');
+        struct as_str p = as_str_split(&params, ';');
         bool zero = p.n >= 3 && (p.p[0] | 0x20) == 'q' && p.p[1] == '=' && p.p[2] == '0';
 
         for (size_t i = 3; zero && i < p.n; i++)
@@ -83,19 +62,14 @@ static bool has_zero_weight(struct as_str params)
     return false;
 }
 
-static bool names_format(struct as_str s, enum as_gzip_format f)
-{
-    return s.n == names[f].n && strncasecmp(s.p, names[f].p, s.n) == 0;
-}
-
 bool as_gzip_in_accept_encoding(struct as_str list, enum as_gzip_format f)
 {
     bool star = false;
 
     while (list.n) {
-        struct as_str params = split_first(&list, ','), name = split_first(&params, ';');
+        struct as_str params = as_str_split(&list, ','), name = as_str_split(&params, ';');
 
-        if (names_format(name, f))
+        if (as_str_eq_nocase(name, names[f]))
             return !has_zero_weight(params);
         if (as_str_eq(name, AS_STR("*")))
             star = !has_zero_weight(params);

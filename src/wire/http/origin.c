@@ -4,11 +4,6 @@
 
 #include <strings.h>
 
-static bool equals_nocase(struct as_str a, struct as_str b)
-{
-    return a.n == b.n && (!a.n || strncasecmp(a.p, b.p, a.n) == 0);
-}
-
 /* The part after "http://" or "https://"; n == 0: the origin has neither scheme. */
 static struct as_str authority_of(struct as_str origin)
 {
@@ -38,7 +33,7 @@ struct as_str as_origin_host(struct as_str authority)
 
 bool as_origin_is_authority(struct as_str origin, struct as_str authority)
 {
-    return authority.n && equals_nocase(authority_of(origin), authority);
+    return authority.n && as_str_eq_nocase(authority_of(origin), authority);
 }
 
 /* The next entry of a list; false after the last one. */
@@ -103,7 +98,7 @@ bool as_origin_list_contains(struct as_str list, struct as_str origin)
     struct as_str entry;
 
     while (next_entry(&list, &entry)) {
-        if (entry.n && equals_nocase(entry, origin))
+        if (entry.n && as_str_eq_nocase(entry, origin))
             return true;
     }
     return false;
@@ -114,7 +109,7 @@ bool as_origin_list_has_host(struct as_str list, struct as_str host)
     struct as_str entry;
 
     while (next_entry(&list, &entry)) {
-        if (host.n && equals_nocase(as_origin_host(authority_of(entry)), host))
+        if (host.n && as_str_eq_nocase(as_origin_host(authority_of(entry)), host))
             return true;
     }
     return false;

@@ -2,6 +2,7 @@
  * json_elements.c. */
 #include "wire/json/json.h"
 
+#include "base/utf8.h"
 #include "wire/json/json_internal.h"
 
 #include <math.h>
@@ -147,41 +148,14 @@ static bool parse_hex4(const char *p, const char *end, uint32_t *ret_c)
     if (end - p < 4)
         return false;
     for (int i = 0; i < 4; i++) {
-        uint8_t d = (uint8_t)p[i], low = d | 0x20;
+        int d = as_hex_digit(p[i]);
 
-        if (d >= '0' && d <= '9')
-            c = c << 4 | (uint32_t)(d - '0');
-        else if (low >= 'a' && low <= 'f')
-            c = c << 4 | (uint32_t)(low - 'a' + 10);
-        else
+        if (d < 0)
             return false;
+        c = c << 4 | (uint32_t)d;
     }
     *ret_c = c;
     return true;
-}
-
-static size_t put_utf8(uint8_t out[4], uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (uint8_t)(0xc0 | c >> 6);
-        out[1] = (uint8_t)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (uint8_t)(0xe0 | c >> 12);
-        out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (uint8_t)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xf0 | c >> 18);
-    out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (uint8_t)(0x80 | (c & 0x3f));
-    return 4;
 }
 
 /* Decodes the escape whose backslash is before p. Returns the end of the escape, or NULL: it is
@@ -212,7 +186,7 @@ static const char *unescape_one(const char *p, const char *end, uint8_t out[4], 
     } else if (c >= 0xdc00 && c <= 0xdfff) {
         return NULL;
     }
-    *ret_n = put_utf8(out, c);
+    *ret_n = as_utf8_put(out, c);
     return p;
 }
 

@@ -319,27 +319,6 @@ uint64_t as_json_elements_max(enum as_dtype t, const uint8_t *data, size_t nbyte
     return n;
 }
 
-static float half_to_float(uint16_t h)
-{
-    uint32_t e = h >> 10 & 31, m = h & 0x3ff;
-    float f;
-
-    if (e == 31)
-        f = m ? NAN : INFINITY;
-    else
-        f = ldexpf((float)(e ? m | 0x400 : m), (int)(e ? e : 1) - 25);
-    return h & 0x8000 ? -f : f;
-}
-
-static float bf16_to_float(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float f;
-
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
 size_t as_json_put_elements(uint8_t *out, enum as_dtype t, const uint8_t *data, size_t nbytes)
 {
     const uint8_t *p = data, *end = data + nbytes;
@@ -363,8 +342,8 @@ size_t as_json_put_elements(uint8_t *out, enum as_dtype t, const uint8_t *data, 
         EACH(INT16, int16_t, put_i64(to, v))
         EACH(INT32, int32_t, put_i64(to, v))
         EACH(INT64, int64_t, put_i64(to, v))
-        EACH(FP16, uint16_t, put_f32(to, half_to_float(v)))
-        EACH(BF16, uint16_t, put_f32(to, bf16_to_float(v)))
+        EACH(FP16, uint16_t, put_f32(to, as_tensor_half(AS_DT_FP16, v)))
+        EACH(BF16, uint16_t, put_f32(to, as_tensor_half(AS_DT_BF16, v)))
         EACH(FP32, float, put_f32(to, v))
         EACH(FP64, double, put_f64(to, v))
 #undef EACH

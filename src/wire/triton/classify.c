@@ -10,20 +10,9 @@ struct candidate { /* one of the k best so far */
 
 /* --- values --- */
 
-static double half_to_double(uint16_t h)
-{
-    double m = h & 0x3ff;
-    int e = h >> 10 & 0x1f;
-    double v = e == 31 ? (m != 0 ? __builtin_nan("") : __builtin_inf())
-                       : __builtin_ldexp(e ? m + 1024 : m, (e ? e : 1) - 25);
-
-    return h >> 15 ? -v : v;
-}
-
 static double real_at(enum as_dtype t, const uint8_t *p)
 {
     uint16_t h;
-    uint32_t w;
     float f;
     double d;
 
@@ -34,15 +23,9 @@ static double real_at(enum as_dtype t, const uint8_t *p)
     case AS_DT_FP32:
         memcpy(&f, p, 4);
         return (double)f;
-    case AS_DT_BF16:
+    default: /* FP16, BF16 */
         memcpy(&h, p, 2);
-        w = (uint32_t)h << 16;
-        memcpy(&f, &w, 4);
-        return (double)f;
-    case AS_DT_FP16:
-    default:
-        memcpy(&h, p, 2);
-        return half_to_double(h);
+        return (double)as_tensor_half(t, h);
     }
 }
 

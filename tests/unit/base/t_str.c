@@ -63,6 +63,32 @@ static void u64_accepts_exactly_its_range(void **state AS_UNUSED)
     assert_true(v == 7);
 }
 
+static void a_list_is_split_and_trimmed(void **state AS_UNUSED)
+{
+    struct as_str list = AS_STR(" gzip ; q=0\t,,br");
+
+    assert_true(as_str_eq(as_str_split(&list, ','), AS_STR("gzip ; q=0")));
+    assert_int_equal(as_str_split(&list, ',').n, 0);
+    assert_true(as_str_eq(as_str_split(&list, ','), AS_STR("br")));
+    assert_int_equal(list.n, 0);
+    assert_true(as_str_eq(as_str_trim(AS_STR("\ta b ")), AS_STR("a b")));
+    assert_int_equal(as_str_trim(AS_STR(" \t ")).n, 0);
+    assert_true(as_str_eq_nocase(AS_STR("Chunked"), AS_STR("chunked")));
+    assert_false(as_str_eq_nocase(AS_STR("chunked "), AS_STR("chunked")));
+}
+
+static void hexadecimal_digits_have_values(void **state AS_UNUSED)
+{
+    int sum = 0;
+
+    for (int c = 0; c < 256; c++)
+        sum += as_hex_digit((char)c) + 1;
+    assert_int_equal(sum, 45 + 10 + 2 * (75 + 6)); /* no other character has one */
+    assert_int_equal(as_hex_digit('7'), 7);
+    assert_int_equal(as_hex_digit('F'), 15);
+    assert_int_equal(as_hex_digit('a'), 10);
+}
+
 static void dup_ends_with_nul(void **state AS_UNUSED)
 {
     char *p = as_str_dup((struct as_str){"abc", 2});
@@ -82,6 +108,8 @@ int main(void)
         cmocka_unit_test(leading_zeros_count_only_as_a_tie_break),
         cmocka_unit_test(natural_order_is_antisymmetric),
         cmocka_unit_test(u64_accepts_exactly_its_range),
+        cmocka_unit_test(a_list_is_split_and_trimmed),
+        cmocka_unit_test(hexadecimal_digits_have_values),
         cmocka_unit_test(dup_ends_with_nul),
     };
 
