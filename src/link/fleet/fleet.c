@@ -453,7 +453,7 @@ void as_fleet_send_control(struct as_fleet *f, struct as_str token, uint64_t id,
     struct as_str replica = as_str_of(t ? t->replica : ""), why = AS_STR("");
     int err = 0;
 
-    if (!l || l->state != AS_LINK_READY || l->kill_reason) {
+    if (!l || !as_link_serves(l)) {
         err = AS_EUNAVAILABLE;
         why = AS_STR("the replica is not connected");
     } else if (l->health.control_stream) {

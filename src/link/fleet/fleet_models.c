@@ -37,7 +37,7 @@ static bool is_awaited(const struct as_fleet_deployment *d)
     for (struct as_list *n = d->fleet->processes.next; n != &d->fleet->processes; n = n->next) {
         const struct as_fleet_process *t = AS_LIST_ENTRY(n, struct as_fleet_process, node);
 
-        if (!t->retiring && (!t->link || t->link->state != AS_LINK_READY) &&
+        if (!t->retiring && (!t->link || !as_link_is_up(t->link)) &&
             as_str_eq(as_str_of(t->deployment), as_str_of(d->name)))
             return true;
     }

@@ -10,9 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* From the end of the socket until the link stops waiting for the process to die. */
-#define DEATH_WAIT (500 * AS_MS)
-#define RX_CAP     (256u << 10)
+#define RX_CAP (256u << 10)
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -36,8 +34,8 @@ static struct as_link *link_of_upstream(struct as_upstream *u)
  * frees it. */
 static void maybe_free(struct as_link *l)
 {
-    if (--l->closing ||
-        !l->ended) /* a broken link has closed its socket, and waits for the death of its process */
+    if (--l->closing || l->state != AS_LINK_ENDED) /* a lost link has closed its socket, and waits
+                                                      for the death of its process */
         return;
     as_outq_fini(&l->out);
     free(l->rx.p);
@@ -77,18 +75,24 @@ static void close_socket(struct as_link *l)
     }
 }
 
+/* The death watch lets go of the page. */
+static void unwatch(struct as_link *l)
+{
+    if (as_death_watch_remove(l->up.fleet->death_watch, &l->page->lock))
+        l->closing++; /* its letter is still under way */
+    l->life = AS_LINK_UNWATCHED;
+}
+
 static void close_handles(struct as_link *l)
 {
     l->closing += 2; /* the two timers, which also keep l until all closes have been requested */
     close_socket(l);
-    if (l->pid_open) {
-        l->pid_open = false;
+    if (!l->pid_sock.closing) {
         l->closing++;
         as_sock_close(&l->pid_sock, on_pid_closed);
     }
-    if (l->death_watched && as_death_watch_remove(l->up.fleet->death_watch, &l->page->lock) &&
-        !l->death_reported)
-        l->closing++; /* its letter is still under way */
+    if (l->life == AS_LINK_WATCHED)
+        unwatch(l);
     if (l->page)
         munmap((void *)(uintptr_t)l->page, AS_PAGE_SIZE);
     if (l->rx.fd >= 0)
@@ -103,7 +107,7 @@ static enum as_loss death_cause(const struct as_link *l)
 {
     if (l->kill_reason)
         return AS_LOSS_UNHEALTHY;
-    if (l->goodbye)
+    if (l->state == AS_LINK_LEAVING)
         return AS_LOSS_KILLED;
     if (!l->process)
         return AS_LOSS_UNKNOWN;
@@ -116,7 +120,7 @@ static void report_end(const struct as_link *l, const struct as_link_end_report 
     struct as_fleet *f = l->up.fleet;
     struct as_str name = as_str_of(l->up.name ? l->up.name : "?"), token = as_str_of(e->token);
     char quoted[256];
-    enum as_log_level level = l->goodbye || f->draining ? AS_LOG_INFO : AS_LOG_WARN;
+    enum as_log_level level = e->warns ? AS_LOG_WARN : AS_LOG_INFO;
 
     if (!l->up.name)
         as_unknown_peer_log(&f->unknown_peer, f->log, level, l->pid, e->reason,
@@ -169,11 +173,13 @@ static void report_end_later(struct as_link *l, const struct as_link_end_report 
 void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
 {
     struct as_fleet *f = l->up.fleet;
+    bool condemned = l->state == AS_LINK_CONDEMNED;
     uint64_t last = UINT64_MAX;
     struct as_str token = as_str_of(l->process ? l->process->token : "");
     struct as_link_end_report e = {.reason = (char *)(uintptr_t)reason,
                                    .token = (char *)(uintptr_t)token.p,
                                    .calls = l->n_calls,
+                                   .warns = l->state != AS_LINK_LEAVING && !f->draining,
                                    .served = l->up.replica != NULL,
                                    /* else it was reported already */
                                    .retires = l->up.replica && l->up.retiring && l->n_calls};
@@ -182,9 +188,8 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
      * AS_LOSS_LINK the worker may live, or lie, so any request may have run. */
     if (loss != AS_LOSS_LINK && l->page)
         last = __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE);
-    AS_ASSERT(!l->ended);
     /* before core is told: its answers may call this link again */
-    l->ended = true;
+    as_link_move(l, AS_LINK_ENDED);
     as_list_remove(&l->up.node);
     if (l->process && l->process->link == l)
         l->process->link = NULL;
@@ -192,8 +197,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
         as_link_restore_traffic(l);
     as_link_discard_answers(l);
     as_link_fail_control(l, reason);
-    if (l->kill_reason && l->process &&
-        !l->kill_requested) /* it has closed the link before the kill */
+    if (condemned && l->process) /* it has closed the link before the kill */
         f->ops.on_kill(f->ctx, as_str_of(l->up.name), token, as_str_of(l->kill_reason));
     if (l->up.replica) {
         /* core answers all requests of this link, or queues them again */
@@ -205,7 +209,7 @@ void as_link_end(struct as_link *l, const char *reason, enum as_loss loss)
         }
         as_fleet_update_ready(l->up.deploy);
     }
-    if (l->dead)
+    if (l->life == AS_LINK_DEAD)
         report_end_later(l, &e);
     else
         report_end(l, &e);
@@ -230,33 +234,34 @@ void as_link_protocol_error(struct as_link *l, const char *why)
 void as_link_on_broken(struct as_link *l)
 {
     /* without open requests, or if the death is known, there is nothing to wait for */
-    if (!l->up.replica || !l->n_calls || l->goodbye || l->dead || !l->pid_open) {
+    if (!l->up.replica || !l->n_calls || l->state == AS_LINK_LEAVING || l->life == AS_LINK_DEAD ||
+        l->pid_sock.closing) {
         as_link_end(l,
-                    l->kill_reason ? l->kill_reason
-                    : l->goodbye   ? "said goodbye"
-                    : l->dead      ? "process died"
-                                   : "link closed",
+                    l->kill_reason                ? l->kill_reason
+                    : l->state == AS_LINK_LEAVING ? "said goodbye"
+                    : l->life == AS_LINK_DEAD     ? "process died"
+                                                  : "link closed",
                     death_cause(l));
         return;
     }
     /* Whether its requests may be repeated is only known when the process is dead: then the page is
      * final. A live process could still be running them. */
-    l->state = AS_LINK_BROKEN;
     close_socket(l);
-    as_link_update_rotation(l);
-    if (!l->kill_reason) /* else the timer runs already */
-        as_timer_set(&l->timer, as_loop_now(l->up.fleet->loop) + DEATH_WAIT);
+    if (as_link_serves(l)) /* else it is to be killed, and the timer of that runs */
+        as_link_move(l, AS_LINK_LOST);
 }
 
 static void on_timer(struct as_timer *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, timer);
 
-    if (l->kill_reason)
-        as_link_on_kill_timeout(l);
-    else if (l->state == AS_LINK_BROKEN)
+    if (l->state == AS_LINK_CONDEMNED)
+        as_link_request_kill(l);
+    else if (l->state == AS_LINK_KILLED)
+        as_link_end(l, l->kill_reason, AS_LOSS_LINK);
+    else if (l->state == AS_LINK_LOST)
         as_link_protocol_error(l, "closed its link with open requests, and its process lives on");
-    else if (l->state != AS_LINK_READY)
+    else
         as_link_protocol_error(l, "did not register in time");
 }
 
@@ -264,8 +269,10 @@ static void on_timer(struct as_timer *t)
  * the link is ended here. */
 void as_link_on_death(struct as_link *l)
 {
-    l->dead = true; /* so that the end of the socket, if it is read below, ends the link */
-    if (l->state == AS_LINK_BROKEN || as_link_drain_socket(l))
+    if (l->life == AS_LINK_WATCHED)
+        unwatch(l);
+    l->life = AS_LINK_DEAD; /* so that the end of the socket, if it is read below, ends the link */
+    if (l->sock.closing || as_link_drain_socket(l))
         as_link_end(l, l->kill_reason ? l->kill_reason : "process died", death_cause(l));
 }
 
@@ -280,19 +287,21 @@ static void on_death_letter(struct as_letter *letter, void *to AS_UNUSED)
 {
     struct as_link *l = AS_CONTAINER(letter, struct as_link, death_letter);
 
-    l->death_reported = true;
-    if (l->ended)
+    if (l->state == AS_LINK_ENDED) {
         maybe_free(l);
-    else
-        as_link_on_death(l);
+        return;
+    }
+    l->life = AS_LINK_UNWATCHED; /* the watch has posted its letter, and let go of the page */
+    as_link_on_death(l);
 }
 
 void as_link_watch_death(struct as_link *l)
 {
     l->death_letter.open = on_death_letter;
-    l->death_watched = l->up.fleet->death_watch && l->up.fleet->box &&
-                       as_death_watch_add(l->up.fleet->death_watch, &l->page->lock,
-                                          l->up.fleet->box, &l->death_letter);
+    if (l->up.fleet->death_watch && l->up.fleet->box &&
+        as_death_watch_add(l->up.fleet->death_watch, &l->page->lock, l->up.fleet->box,
+                           &l->death_letter))
+        l->life = AS_LINK_WATCHED;
 }
 
 /* The kernel keeps what was written before a death. Another process may have the socket too and go
@@ -385,7 +394,7 @@ static void op_send(struct as_upstream *u, struct as_call *c)
     c->rx_msg.body_len = 0;
     c->outcome.dropped = 0;
     fixed.more = c->stream && c->stream->takes_inputs;
-    if (l->tensor_params)
+    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
         fixed.tensor_params = c->payload.tensor_params;
     err = as_frame_put_msg(&l->out, AS_FRAME_OPEN, c->core.stream, &fixed, &c->payload.msg,
                            c->payload.blob);
@@ -444,7 +453,7 @@ static void op_drain(struct as_upstream *u)
 {
     struct as_link *l = link_of_upstream(u);
 
-    if (l->state != AS_LINK_READY)
+    if (!as_link_is_up(l))
         return;
     as_frame_put_text(&l->out, AS_FRAME_DRAIN, (struct as_str){0});
     as_link_schedule_flush(l);
@@ -459,10 +468,10 @@ static bool op_hand_over(struct as_upstream *u, uint32_t *foreign)
                     AS_LOSS_KILLED); /* the worker connects again, to the other dispatcher */
         return true;
     }
-    if (l->state != AS_LINK_READY || l->draining || l->kill_reason)
+    if (l->state != AS_LINK_READY)
         return true; /* the link is about to end anyway */
     *foreign += !l->process;
-    if (!l->can_hand_over)
+    if (!(l->capabilities & AS_CAP_MOVE))
         return false;
     as_frame_put_text(&l->out, AS_FRAME_MOVE, (struct as_str){0});
     as_link_schedule_flush(l);
@@ -474,7 +483,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
     struct as_link *l = link_of_upstream(u);
     const struct as_fleet_conf *conf = &l->up.fleet->conf;
 
-    if (l->state != AS_LINK_READY)
+    if (!as_link_serves(l))
         return;
     /* one ping at a time; it carries the time at which it was sent */
     if (l->ping_sent) {
@@ -484,7 +493,7 @@ static void op_tick(struct as_upstream *u, as_ns now)
         return;
     }
     /* A first health check is sent early, since only the worker knows. */
-    if (!l->health_checked)
+    if (!l->health.check_sent)
         as_link_check_health_now(l);
     /* a worker that sends all the time is pinged as well: it may not be reading */
     if (now - l->last_ping < conf->ping_interval)
@@ -500,24 +509,11 @@ static void op_stop(struct as_upstream *u)
     as_link_end(link_of_upstream(u), "the dispatcher ends", AS_LOSS_KILLED);
 }
 
-static const char *state_name(const struct as_link *l)
-{
-    if (l->state == AS_LINK_BROKEN)
-        return "lost";
-    if (l->state != AS_LINK_READY)
-        return "starting";
-    if (l->kill_reason || l->health.sick)
-        return "unhealthy";
-    if (l->health.control_stream)
-        return "updating";
-    return l->draining || l->up.retiring ? "draining" : "ready";
-}
-
 static void op_fill_status(struct as_upstream *u, struct as_fleet_replica *ret_r)
 {
     const struct as_link *l = link_of_upstream(u);
 
-    ret_r->state = as_str_of(state_name(l));
+    ret_r->state = as_str_of(as_link_state_text(l));
     ret_r->pid = l->pid;
     ret_r->epoch = l->epoch;
     if (l->page)
@@ -558,7 +554,7 @@ static int identify_peer(struct as_link *l, int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) < 0)
         pidfd = cred.pid > 0 ? (int)syscall(SYS_pidfd_open, cred.pid, 0) : -1;
     if (pidfd >= 0)
-        l->pid_open = as_sock_open(&l->pid_sock, l->up.fleet->loop, pidfd, on_pid) == 0;
+        (void)as_sock_open(&l->pid_sock, l->up.fleet->loop, pidfd, on_pid);
     return 0;
 }
 
@@ -576,7 +572,6 @@ void as_link_accept(struct as_fleet *f, int fd)
     }
     l->up.ops = &ops;
     l->up.fleet = f;
-    l->state = AS_LINK_HELLO;
     l->next_stream = 1;
     l->rx.fd = -1;
     l->rx.cap = RX_CAP;
@@ -587,7 +582,7 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_timer_init(&l->timer, f->loop, on_timer);
     as_link_health_init(l);
     as_list_push(&f->upstreams, &l->up.node);
-    l->sock.closing = true; /* there is nothing to close until it is open */
+    l->sock.closing = l->pid_sock.closing = true; /* nothing to close until they are open */
     if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
         as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;

@@ -1,11 +1,13 @@
 /* link/native/link.h — one connection from a worker, the dispatcher's end of the native link.
  *
- *   accepted ──► HELLO ──────► OPEN ────────► READY ─────► BROKEN ──► gone
- *              (waits for   (models are    (has slots)  (socket ended,
- *               HELLO)      registered)       ▲ │       waits for the
- *                  │              │           │ │       process to die)
- *                  └─ any error or timeout ───┼─┘
- *                         ──► gone            └ DRAIN of the worker: no new requests
+ *   accepted ─► HELLO ─► OPEN ─► READY ─► DRAINING ─► LEAVING       any state ─► ENDED ─► freed
+ *                                  │          │          │
+ *                                  ├──────────┼──────────┤ unwell: to be killed
+ *                                  │          │          └──► CONDEMNED ─► KILLED
+ *                                  └──────────┴ the socket has ended ──► LOST
+ *
+ * The table of what follows what is in link_state.c; as_link_move is the only way from state to
+ * state, and sets the timer of the new one.
  *
  * Worker bytes are hostile: a worker that breaks the protocol loses its link, with a logged reason.
  * The end of the socket does not prove that the process is dead, since descriptors are inherited;
@@ -20,10 +22,23 @@
 #include "link/fleet/upstream.h"
 
 enum as_link_state {
-    AS_LINK_HELLO, /* waits for HELLO */
-    AS_LINK_OPEN,  /* HELLO accepted; models are being registered */
-    AS_LINK_READY, /* the worker has granted slots */
-    AS_LINK_BROKEN /* socket closed, process not known to be dead */
+    AS_LINK_HELLO,     /* waits for HELLO */
+    AS_LINK_OPEN,      /* HELLO accepted; models are being registered */
+    AS_LINK_READY,     /* the worker has granted slots */
+    AS_LINK_DRAINING,  /* the worker asked for no more requests (DRAIN) */
+    AS_LINK_LEAVING,   /* the worker said GOODBYE: the end of the socket is no surprise */
+    AS_LINK_CONDEMNED, /* to be killed; prints its stacks first, if it has a signal for that */
+    AS_LINK_KILLED,    /* the supervisor was asked to kill it; waits for the process to die */
+    AS_LINK_LOST,      /* the socket has ended; waits for the process to die */
+    AS_LINK_ENDED,     /* only handles are left to close */
+    AS_LINK_STATES
+};
+
+/* What is known about the worker's process. */
+enum as_link_process {
+    AS_LINK_UNWATCHED, /* nobody looks at the page's lock; there may be a pidfd */
+    AS_LINK_WATCHED,   /* the death watch has the page's lock word */
+    AS_LINK_DEAD       /* it is dead; what it wrote before is being read, or the link has ended */
 };
 
 /* The receiver's state between two reads. */
@@ -49,15 +64,15 @@ struct as_link_health {
     uint32_t failures_max;   /* failed checks in a row after which the process is killed */
     uint32_t dump_signal;    /* sent before the kill, so that the worker prints stacks; 0: none */
     as_ns next_check;        /* when to send the next check, or to look at the pending one */
-    as_ns check_sent;        /* when the pending check was sent, plus time that does not count */
+    as_ns check_sent;        /* when the last check was sent, plus time that does not count;
+                                0: none was sent yet */
     as_ns next_scan;         /* of the executing requests; AS_NEVER: none executes */
     uint64_t n_controls;     /* CONTROL frames sent so far */
     uint64_t check_stream;   /* of the pending check; 0: none */
     uint64_t control_stream; /* of the controller's pending CONTROL; 0: none */
     uint64_t control_id;     /* the controller's id for it */
-    uint32_t failures;       /* failed checks in a row */
+    uint32_t failures;       /* failed checks in a row; not 0: it gets no new requests */
     uint64_t suspects_up_to; /* last stream that was started when the first of these failed */
-    bool sick;               /* the last check failed */
 
     /* Options of the deployment. 0: as registered. */
     int64_t max_queued;
@@ -70,6 +85,7 @@ struct as_link_end_report {
     struct as_task task;
     char *reason, *token;
     uint32_t calls; /* unanswered requests */
+    bool warns;     /* it was not expected */
     bool served;    /* it was a replica: on_gone */
     bool retires;   /* as_fleet_retire_process waits for it: on_retired */
 };
@@ -88,26 +104,19 @@ struct as_link {
     struct as_upstream up; /* replica: set by the first grant; deploy and name: by HELLO */
     struct as_sock sock;
     struct as_sock pid_sock; /* pidfd of the worker */
-    struct as_timer timer;   /* handshake; later: waits for the process to die */
+    struct as_timer timer;   /* how long it may be in its state */
     struct as_task flush;
     struct as_letter death_letter;
     struct as_outq out;
     struct as_link_rx rx;
     struct as_fleet_process *process; /* NULL: a worker that we have not started */
-    enum as_link_state state;
-    uint32_t n_registers; /* REGISTER frames so far */
-    bool can_hand_over;   /* the worker can serve a second dispatcher (capability MOVE) */
-    bool tensor_params;   /* the worker takes parameters of single tensors */
-    bool draining;        /* the worker asked for no more requests */
-    bool goodbye;         /* the worker said GOODBYE */
-    bool dead;            /* the process is known to be dead */
-    bool death_watched;   /* the death watch has the page's lock word */
-    bool death_reported;  /* death_letter was opened */
-    bool ended;           /* as_link_end was called; only handles are left to close */
-    bool pid_open;        /* pid_sock is in use */
-    uint8_t closing;      /* handles, letters and tasks to wait for before it is freed */
+    enum as_link_state state;         /* changed by as_link_move only */
+    enum as_link_process life;        /* changed in link.c only */
+    uint64_t capabilities;            /* AS_CAP_… that both sides have; after HELLO */
+    uint32_t n_registers;             /* REGISTER frames so far */
+    uint8_t closing; /* handles, letters and tasks to wait for before it is freed */
     uint32_t pid;
-    uint64_t epoch;
+    uint64_t epoch;             /* 0: before HELLO */
     const struct as_page *page; /* the status page; NULL: the worker has none */
     uint64_t next_stream;       /* odd */
     struct as_call **calls;     /* open requests: a ring, by stream number / 2 */
@@ -118,16 +127,32 @@ struct as_link {
     as_ns ping_since;           /* … its timeout runs since … */
     uint64_t ping_end;          /* … and its last byte has this stream offset */
     struct as_link_reply_backlog reply_backlog;
-    bool health_checked; /* a first check was sent */
     struct as_link_health health;
     struct as_frame_traffic traffic; /* the worker's last TRAFFIC … */
     char fallback[AS_FRAME_NAME];    /* … and its text */
     char *kill_reason;               /* why the worker is to be killed; NULL: it is not */
-    bool kill_requested;             /* the supervisor was asked to kill it */
     struct as_link_end_report end_report;
     struct as_arena scratch; /* for a small part that is delivered at once */
     uint8_t scratch_first[2048] __attribute__((aligned(16)));
 };
+
+/* --- link_state.c --- */
+
+bool as_link_may_move(enum as_link_state from, enum as_link_state to);
+/* Enters a state that may follow: sets its timer, and takes the replica out of the rotation. */
+void as_link_move(struct as_link *l, enum as_link_state to);
+/* Checks every invariant. NULL, or which one does not hold. For asserts and tests. */
+const char *as_link_check(const struct as_link *l);
+/* The worker has slots, and is not condemned. */
+static inline bool as_link_serves(const struct as_link *l)
+{
+    return l->state >= AS_LINK_READY && l->state <= AS_LINK_LEAVING;
+}
+/* The worker has slots, and the socket is open: frames go both ways. */
+bool as_link_is_up(const struct as_link *l);
+const char *as_link_state_text(const struct as_link *l); /* "ready" …, for the status page */
+/* Takes the replica into or out of the rotation; after any change of what decides about it. */
+void as_link_update_rotation(struct as_link *l);
 
 /* --- link.c --- */
 
@@ -163,9 +188,7 @@ void as_link_check_health_now(struct as_link *l);
 void as_link_watch_execution(struct as_link *l);
 /* The worker has not answered a ping: it is to be killed. READY only. */
 void as_link_kill_unresponsive(struct as_link *l);
-void as_link_on_kill_timeout(struct as_link *l); /* `timer`, while kill_reason is set */
-/* Takes the replica into or out of the rotation; after any change of what decides about it. */
-void as_link_update_rotation(struct as_link *l);
+void as_link_request_kill(struct as_link *l); /* CONDEMNED becomes KILLED */
 void as_link_on_options(struct as_link *l, const struct as_frame *f);
 void as_link_on_control(struct as_link *l, const struct as_frame *f);
 /* Sends the controller's CONTROL, none being pending; ops.on_answer gets the result. READY only. */

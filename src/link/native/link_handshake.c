@@ -140,17 +140,16 @@ void as_link_on_hello(struct as_link *l, const struct as_frame *f)
     }
     if (l->page)
         as_link_watch_death(l);
-    ours.capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL |
-                                          AS_CAP_MOVE | AS_CAP_TENSOR_PARAMS);
-    l->can_hand_over = h.capabilities & AS_CAP_MOVE;
-    l->tensor_params = h.capabilities & AS_CAP_TENSOR_PARAMS;
+    l->capabilities = h.capabilities & (AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL | AS_CAP_MOVE |
+                                        AS_CAP_TENSOR_PARAMS);
+    ours.capabilities = l->capabilities;
     /* the epoch tells two links of one replica apart, in the log and on the status page */
     ours.epoch = l->epoch = ++l->up.fleet->epoch;
     ours.replica = as_str_of(l->up.name);
     if (l->up.deploy)
         ours.deployment = as_str_of(l->up.deploy->name);
     ours.peer = AS_STR("anyserve");
-    l->state = AS_LINK_OPEN;
+    as_link_move(l, AS_LINK_OPEN);
     as_frame_put_hello(&l->out, &ours);
     as_link_schedule_flush(l);
 }
@@ -233,10 +232,9 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
     }
     if (first)
         as_upstream_init_models(&l->up);
-    if (first) { /* the handshake is over; later the timer may be that of a kill */
-        l->state = AS_LINK_READY;
+    if (first) {
+        as_link_move(l, AS_LINK_READY);
         l->last_ping = now;
-        as_timer_set(&l->timer, AS_NEVER);
     }
     as_replica_grant(l->up.replica, c.slots, AS_MIN(c.prefetch, fleet->conf.max_prefetch), now);
     as_fleet_update_ready(l->up.deploy);

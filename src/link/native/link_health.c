@@ -23,10 +23,7 @@
 #include <unistd.h>
 
 #define SCAN_INTERVAL (50 * AS_MS) /* between two scans of executing requests */
-#define DUMP_WAIT                                                                                  \
-    (30 * AS_MS) /* between dump_signal and the kill, so that the worker can print its stacks */
-#define DEATH_WAIT (500 * AS_MS)
-#define TEXT_MAX   256u
+#define TEXT_MAX      256u
 
 static as_ns now_of(const struct as_link *l)
 {
@@ -39,31 +36,15 @@ static uint64_t last_started(const struct as_link *l)
     return l->page ? __atomic_load_n(&l->page->last_started, __ATOMIC_ACQUIRE) : UINT64_MAX;
 }
 
-/* --- in and out of the rotation --- */
-
-void as_link_update_rotation(struct as_link *l)
-{
-    struct as_upstream *u = &l->up;
-
-    if (!u->replica)
-        return;
-    as_replica_drain(u->replica,
-                     l->draining || l->goodbye || l->kill_reason || l->state == AS_LINK_BROKEN ||
-                         u->retiring || l->health.sick || l->health.control_stream,
-                     now_of(l));
-    as_fleet_update_ready(u->deploy);
-}
-
 /* --- killing a worker --- */
 
-static void request_kill(struct as_link *l)
+void as_link_request_kill(struct as_link *l)
 {
     struct as_fleet *f = l->up.fleet;
 
-    l->kill_requested = true;
+    as_link_move(l, AS_LINK_KILLED);
     f->ops.on_kill(f->ctx, as_str_of(l->up.name), as_str_of(l->process->token),
                    as_str_of(l->kill_reason));
-    as_timer_set(&l->timer, now_of(l) + DEATH_WAIT);
 }
 
 /* Kills our process, if the worker has a dump signal after sending that; another worker only loses
@@ -74,11 +55,9 @@ static void kill_worker(struct as_link *l)
 
     if (!l->process)
         as_link_end(l, l->kill_reason, AS_LOSS_LINK);
-    else if (signal && l->pid_open &&
-             syscall(SYS_pidfd_send_signal, l->pid_sock.fd, (int)signal, NULL, 0) == 0)
-        as_timer_set(&l->timer, now_of(l) + DUMP_WAIT);
-    else
-        request_kill(l);
+    else if (!signal || l->pid_sock.closing ||
+             syscall(SYS_pidfd_send_signal, l->pid_sock.fd, (int)signal, NULL, 0) < 0)
+        as_link_request_kill(l);
 }
 
 /* Takes the worker out of the rotation for good. Requests up to stream suspect_to that still
@@ -89,26 +68,16 @@ static void mark_for_kill(struct as_link *l, const char *why, enum as_fleet_exit
     if (l->process)
         l->process->kill_cause = cause;
     l->kill_reason = as_str_dup(as_str_of(why));
-    as_timer_set(&l->health.timer, AS_NEVER);
-    as_link_update_rotation(l);
+    as_link_move(l, AS_LINK_CONDEMNED);
     as_replica_set_unhealthy(l->up.replica, suspect_to);
 }
 
 void as_link_kill_unresponsive(struct as_link *l)
 {
-    if (l->kill_reason)
+    if (!as_link_serves(l)) /* it was found unwell while the socket was read */
         return;
     mark_for_kill(l, "did not answer a ping in time", AS_FLEET_EXIT_SILENT, last_started(l));
     kill_worker(l);
-}
-
-/* DUMP_WAIT or DEATH_WAIT has passed. */
-void as_link_on_kill_timeout(struct as_link *l)
-{
-    if (l->kill_requested || !l->process)
-        as_link_end(l, l->kill_reason, AS_LOSS_LINK);
-    else
-        request_kill(l);
 }
 
 /* --- health checks --- */
@@ -134,11 +103,10 @@ static void check_failed(struct as_link *l, struct as_str why)
 {
     char text[TEXT_MAX];
 
-    if (l->kill_reason)
+    if (!as_link_serves(l))
         return;
     if (!l->health.failures++)
         l->health.suspects_up_to = last_started(l);
-    l->health.sick = true;
     as_deployment_stat(l->up.deploy->core)->sick++;
     log_health(l, false, why);
     if (l->process && l->health.failures >= AS_MAX(l->health.failures_max, 1u)) {
@@ -154,10 +122,9 @@ static void check_failed(struct as_link *l, struct as_str why)
 
 static void check_passed(struct as_link *l)
 {
-    bool was_sick = l->health.sick;
+    bool was_sick = l->health.failures > 0;
 
     l->health.failures = 0;
-    l->health.sick = false;
     if (!was_sick)
         return;
     log_health(l, true, AS_STR("the check passed"));
@@ -170,7 +137,6 @@ static void send_health_check(struct as_link *l, as_ns now)
 
     l->health.check_stream = ++l->health.n_controls;
     l->health.check_sent = now;
-    l->health_checked = true;
     as_frame_put_control(&l->out, l->health.check_stream, &c);
     as_link_schedule_flush(l);
 }
@@ -207,7 +173,7 @@ static void run_health_check(struct as_link *l, as_ns now)
         return;
     if (l->health.check_stream) {
         check_deadline(l, now);
-    } else if (l->health.control_stream || l->draining || l->goodbye) {
+    } else if (l->health.control_stream || l->state != AS_LINK_READY) {
         l->health.next_check = now + l->health.check_period;
     } else {
         send_health_check(l, now);
@@ -316,10 +282,10 @@ static void check_handlers(struct as_link *l, as_ns now)
     if (!l->health.execution_timeout)
         return;
     /* Timers run first in a turn: if this process was stalled, the answer may be unread. */
-    if (scan_handlers(l, now, &k) && as_link_drain_socket(l) && !l->kill_reason &&
+    if (scan_handlers(l, now, &k) && as_link_drain_socket(l) && as_link_serves(l) &&
         scan_handlers(l, now, &k))
         kill_hung(l, &k);
-    else if (!l->ended && !l->kill_reason && k.hung)
+    else if (as_link_serves(l) && k.hung)
         l->health.next_scan = AS_MIN(now + scan_interval(l), AS_MAX(k.first, now + AS_MS));
 }
 
@@ -330,7 +296,7 @@ static void set_timer(struct as_link *l)
     as_ns at =
         AS_MIN(l->health.check_period ? l->health.next_check : AS_NEVER, l->health.next_scan);
 
-    if (!l->kill_reason && !l->ended)
+    if (as_link_serves(l))
         as_timer_set(&l->health.timer, at);
 }
 
@@ -339,12 +305,11 @@ static void on_health_timer(struct as_timer *t)
     struct as_link *l = AS_CONTAINER(t, struct as_link, health.timer);
     as_ns now = now_of(l);
 
-    if (l->state == AS_LINK_READY && l->health.check_period)
+    if (as_link_serves(l) && l->health.check_period)
         run_health_check(l, now);
-    if (l->state == AS_LINK_READY && !l->kill_reason && !l->ended)
+    if (as_link_serves(l))
         check_handlers(l, now);
-    if (l->state == AS_LINK_READY)
-        set_timer(l);
+    set_timer(l);
 }
 
 void as_link_health_init(struct as_link *l)
@@ -423,7 +388,7 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
     l->health.idempotent = !(o.has >> AS_FRAME_OPT_IDEMPOTENT & 1) ? AS_FLEET_AS_REGISTERED
                            : o.value[AS_FRAME_OPT_IDEMPOTENT]      ? AS_FLEET_IDEMPOTENT
                                                                    : AS_FLEET_NOT_IDEMPOTENT;
-    if (l->state == AS_LINK_READY)
+    if (as_link_is_up(l))
         apply_options(l);
 }
 
@@ -485,7 +450,6 @@ void as_link_on_control(struct as_link *l, const struct as_frame *f)
             check_failed(l, c.text.n ? c.text : AS_STR("the worker says that it is not well"));
         else
             check_passed(l);
-        if (!l->ended)
-            set_timer(l);
+        set_timer(l);
     }
 }

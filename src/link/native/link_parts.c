@@ -216,7 +216,7 @@ void as_link_send_input(struct as_link *l, struct as_call *c)
         return;
     /* bound to this worker: another one would get only the later inputs */
     as_replica_bind(l->up.replica, &c->core);
-    if (l->tensor_params)
+    if (l->capabilities & AS_CAP_TENSOR_PARAMS)
         fixed.tensor_params = in->payload.tensor_params;
     as_frame_window_consume(&c->stream->input_credit,
                             as_frame_msg_cost(&in->payload.msg, &fixed.tensor_params, true));

@@ -330,12 +330,12 @@ static void on_link_frame(struct as_link *l, const struct as_frame *f)
         as_link_on_control(l, f);
         break;
     case AS_FRAME_DRAIN:
-        l->draining = true;
-        as_link_update_rotation(l);
+        if (l->state == AS_LINK_READY)
+            as_link_move(l, AS_LINK_DRAINING);
         break;
     case AS_FRAME_GOODBYE:
-        l->goodbye = true;
-        as_link_update_rotation(l);
+        if (l->state == AS_LINK_READY || l->state == AS_LINK_DRAINING)
+            as_link_move(l, AS_LINK_LEAVING);
         break;
     case AS_FRAME_STARTED: /* a hint only; the status page is authoritative */
         break;
@@ -427,7 +427,7 @@ static bool parse_frame(struct as_link *l)
         if (rx->at == rx->end)
             return false;
         fill_sink(l);
-        return !l->ended;
+        return l->state != AS_LINK_ENDED;
     }
     /* the header shows whether a body follows, whose bytes should not go through this buffer */
     n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
@@ -449,7 +449,7 @@ static bool parse_frame(struct as_link *l)
             rx->skip = rx->sink_pad;
             on_body_complete(l);
         }
-        return !l->ended;
+        return l->state != AS_LINK_ENDED;
     }
     /* a frame that is larger than the buffer: make_room grows it, up to the bound that
      * as_frame_peek enforces */
@@ -459,7 +459,7 @@ static bool parse_frame(struct as_link *l)
     rx->at += (size_t)n;
     rx->need = 0;
     on_frame(l, &f);
-    return !l->ended;
+    return l->state != AS_LINK_ENDED;
 }
 
 /* Makes room for the next read, and moves an incomplete frame to an aligned offset. False: out of
@@ -540,7 +540,7 @@ int as_link_read(struct as_link *l)
 {
     int64_t n;
 
-    if (l->ended || l->sock.closing)
+    if (l->state == AS_LINK_ENDED || l->sock.closing)
         return -1;
     if (l->reply_backlog.before + l->reply_backlog.behind > AS_LINK_REPLY_BACKLOG_MAX) {
         as_link_protocol_error(l, "does not read the replies to its own frames");
@@ -549,7 +549,7 @@ int as_link_read(struct as_link *l)
     /* One read per event, so that a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
     n = read_socket(l);
-    if (l->ended)
+    if (l->state == AS_LINK_ENDED)
         return -1;
     if (n == AS_EAGAIN)
         return 0;
@@ -560,5 +560,5 @@ int as_link_read(struct as_link *l)
     l->received += (size_t)n;
     while (parse_frame(l))
         ;
-    return l->ended ? -1 : 1;
+    return l->sock.closing ? -1 : 1;
 }

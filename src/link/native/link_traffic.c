@@ -38,13 +38,13 @@ void as_link_on_traffic(struct as_link *l, const struct as_frame *f)
         memcpy(l->fallback, t.fallback.p, t.fallback.n);
     t.fallback.p = l->fallback;
     l->traffic = t;
-    if (l->state == AS_LINK_READY)
+    if (as_link_is_up(l))
         apply_traffic(l);
 }
 
 void as_link_apply_traffic(struct as_link *l)
 {
-    if (l->state == AS_LINK_READY || !l->up.deploy->n_models)
+    if (as_link_is_up(l) || !l->up.deploy->n_models)
         apply_traffic(l);
 }
 
@@ -58,7 +58,7 @@ void as_link_restore_traffic(const struct as_link *gone)
         struct as_upstream *u = AS_LIST_ENTRY(n, struct as_upstream, node);
         const struct as_link *l = AS_CONTAINER(u, struct as_link, up);
 
-        if (u->deploy == gone->up.deploy && u->ops == gone->up.ops && l->state == AS_LINK_READY &&
+        if (u->deploy == gone->up.deploy && u->ops == gone->up.ops && as_link_is_up(l) &&
             (!last || l->epoch > last->epoch))
             last = l;
     }

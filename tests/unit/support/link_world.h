@@ -281,16 +281,9 @@ AS_UNUSED static struct as_frame_register model(bool idempotent)
 
 AS_UNUSED static struct as_frame_options no_options;
 
-/* A worker whose HELLO is in its output, not sent yet. */
-AS_UNUSED static struct hand *greet(int i, const char *token)
+/* A connection of a worker that has sent nothing yet. */
+AS_UNUSED static struct hand *connect_hand(int i)
 {
-    struct as_frame_hello hello = {.lo = 1,
-                                   .hi = 1,
-                                   .capabilities = AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL,
-                                   .max_message = 1 << 20,
-                                   .token = as_str_of(token),
-                                   .replica = AS_STR("guest"),
-                                   .deployment = AS_STR("app")};
     struct hand *h = &w.hand[i];
     int fds[2];
 
@@ -299,8 +292,28 @@ AS_UNUSED static struct hand *greet(int i, const char *token)
     as_outq_init(&h->out);
     assert_int_equal(as_page_open(&h->page), 0);
     as_link_accept(w.fleet, fds[0]);
+    return h;
+}
+
+AS_UNUSED static void say_hello(struct hand *h, const char *token)
+{
+    struct as_frame_hello hello = {.lo = 1,
+                                   .hi = 1,
+                                   .capabilities = AS_CAP_PAGE | AS_CAP_RECALL | AS_CAP_CANCEL,
+                                   .max_message = 1 << 20,
+                                   .token = as_str_of(token),
+                                   .replica = AS_STR("guest"),
+                                   .deployment = AS_STR("app")};
+
     as_frame_put_hello(&h->out, &hello);
     send_page(h);
+}
+
+AS_UNUSED static struct hand *greet(int i, const char *token)
+{
+    struct hand *h = connect_hand(i);
+
+    say_hello(h, token);
     return h;
 }
 
