@@ -224,12 +224,11 @@ static void put_fish_values(struct as_buf *b, const char *kind)
 
 static void put_fish_command(struct as_buf *b, const struct as_command *c)
 {
-    struct as_buf kind;
+    struct as_buf kind = {0};
 
     as_buf_printf(b, "complete -c anyserve -n __fish_use_subcommand -fa %s -d ", c->name);
     put_quoted(b, c->doc);
     as_buf_str(b, "\n");
-    as_buf_init(&kind);
     put_args(&kind, c);
     as_buf_add(&kind, "", 1);
     kind.p[strcspn((char *)kind.p, "|")] = 0; /* the first argument only: others are numbers */
@@ -314,9 +313,8 @@ int as_complete_main(struct as_option_set *opts)
     struct as_event_stream f = {.on_caught_up = stop_at_once,
                                 .stop_fd = -1,
                                 .deadline = as_control_client_clock() + COMPLETE_TIMEOUT};
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     if (strcmp(opts->args[0], kinds[AS_STATE_REPLICA]) == 0)
         as_buf_str(&b, "supervisor\ndispatcher\ncontroller\n"); /* `logs` takes these, too */
     as_event_stream_run(&f, opts);

@@ -154,7 +154,7 @@ static const struct as_command *find_command(const char *name)
 static int print_unknown_command(const char *name)
 {
     struct as_suggest near = {.key = as_str_of(name)};
-    struct as_buf hint;
+    struct as_buf hint = {0};
     struct as_str best;
 
     for (size_t i = 0; i < AS_COUNT(as_commands); i++) {
@@ -162,7 +162,6 @@ static int print_unknown_command(const char *name)
             as_suggest_offer(&near, as_str_of(as_commands[i].name));
     }
     best = as_suggest_best(&near);
-    as_buf_init(&hint);
     if (as_hint_write(name, &hint))
         fprintf(stderr, "anyserve: no command '%s'; use instead:%.*s\n", name,
                 AS_STR_FMT(as_buf_slice(&hint)));
@@ -225,11 +224,10 @@ static int usage(const char *sentence)
 static int cmd_help(struct as_option_set *opts)
 {
     const struct as_command *c = opts->n_args ? find_command(opts->args[0]) : NULL;
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (opts->n_args && !c)
         return print_unknown_command(opts->args[0]);
-    as_buf_init(&b);
     if (c)
         help_one(&b, c, opts->help_all);
     else
@@ -239,10 +237,9 @@ static int cmd_help(struct as_option_set *opts)
 
 static int cmd_options(struct as_option_set *opts)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
     (void)opts;
-    as_buf_init(&b);
     as_option_markdown(&b);
     return print_stdout(&b);
 }
@@ -250,10 +247,9 @@ static int cmd_options(struct as_option_set *opts)
 #ifdef AS_FAILPOINTS
 static int cmd_failpoints(struct as_option_set *opts)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
     (void)opts;
-    as_buf_init(&b);
     as_failpoint_list(&b);
     return print_stdout(&b);
 }
@@ -412,13 +408,12 @@ static int run_command(const struct as_command *c, struct as_option_set *opts)
 static int parse_and_run(const struct as_command *c, int argc, char *const *argv)
 {
     struct as_option_set opts;
-    struct as_buf text;
+    struct as_buf text = {0};
     int rc;
 
     as_option_init(&opts, c->scope);
     opts.more = repeated_option(c);
     opts.more_from = c->min_args;
-    as_buf_init(&text);
     rc = as_option_parse(&opts, argc, argv, &text);
     if (rc < 0) {
         fprintf(stderr, "anyserve %s: %.*s\nTry: anyserve %s --help\n", c->name,

@@ -1,7 +1,8 @@
 /* base/buf.h — a growable byte buffer with one owner.
  *
  * For output whose size our own code decides (texts, frames, headers); out of memory ends the
- * process. The caller bounds a size that a peer decides before it appends.
+ * process. The caller bounds a size that a peer decides before it appends. An empty one is
+ * all zero: `struct as_buf b = {0};`. as_buf_init is for one in other memory.
  */
 #ifndef AS_BASE_BUF_H
 #define AS_BASE_BUF_H

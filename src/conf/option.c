@@ -24,10 +24,9 @@ static bool is_known(const struct as_option_set *o, size_t id)
 
 void as_option_init(struct as_option_set *o, uint32_t scope)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
 
     *o = (struct as_option_set){.scope = scope};
-    as_buf_init(&err);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         o->v[i].s = "";
         /* a default outside its own bounds is a bug of the table, found by the first run */
@@ -85,10 +84,9 @@ static int add_list_value(struct as_option_set *o, int id, const char *value, st
 static int set_value(struct as_option_set *o, int id, const char *value, struct as_buf *err)
 {
     struct as_option_value v = o->v[id];
-    struct as_buf why;
+    struct as_buf why = {0};
     int rc;
 
-    as_buf_init(&why);
     rc = as_option_read(&as_option_rows[id], value, &v, &why);
     if (rc < 0) {
         as_buf_printf(err, "--%s=%s: '%s' %.*s", as_option_rows[id].key, value, value,

@@ -14,11 +14,10 @@ char **as_option_argv(const struct as_option_set *o, uint32_t scope)
 
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
-        struct as_buf b;
+        struct as_buf b = {0};
 
         if (!o->v[i].given || !(row->scope & scope))
             continue;
-        as_buf_init(&b);
         as_buf_printf(&b, "--%s=", row->key);
         as_option_write(row, &o->v[i], &b);
         argv[n++] = as_str_dup(as_buf_slice(&b));

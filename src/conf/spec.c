@@ -158,11 +158,10 @@ int as_spec_load(struct as_spec **ret_s, const struct as_spec_limits *l, const c
 {
     bool in = strcmp(path, "-") == 0;
     FILE *f = in ? stdin : fopen(path, "re");
-    struct as_buf text;
+    struct as_buf text = {0};
     size_t n = 1;
     int rc = 0, e = errno;
 
-    as_buf_init(&text);
     errno = 0;
     while (f && n > 0 && text.n <= l->bytes) {
         n = fread(as_buf_reserve(&text, 65536), 1, 65536, f);

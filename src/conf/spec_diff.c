@@ -19,11 +19,9 @@ static void put_value(const struct as_spec_row *row, const struct as_spec_value 
 static bool same_value(const struct as_spec_row *row, const struct as_spec_value *a,
                        const struct as_spec_value *b)
 {
-    struct as_buf x, y;
+    struct as_buf x = {0}, y = {0};
     bool equal;
 
-    as_buf_init(&x);
-    as_buf_init(&y);
     put_value(row, a, &x);
     put_value(row, b, &y);
     equal = a->set == b->set && as_str_eq(as_buf_slice(&x), as_buf_slice(&y));
@@ -65,10 +63,9 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
                       enum as_spec_class cls)
 {
     const struct as_spec_object *both[] = {app, deployment};
-    struct as_buf b;
+    struct as_buf b = {0};
     uint64_t hash;
 
-    as_buf_init(&b);
     for (size_t k = 0; k < AS_COUNT(both); k++) {
         uint32_t first = as_spec_first_key(both[k]->level),
                  width = as_spec_key_count(both[k]->level);
@@ -128,9 +125,8 @@ static void diff_deployments(const struct as_spec *s, const struct as_spec *othe
         for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
             struct as_spec_change c = match_deployment(
                 app, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k), other);
-            struct as_buf keys;
+            struct as_buf keys = {0};
 
-            as_buf_init(&keys);
             if (is_new && c.old_app) {
                 c.cls = as_spec_compare(c.old_app, c.old_deployment, app, c.new_deployment, &keys);
                 c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;

@@ -63,9 +63,8 @@ static void check_chain(const struct chains *c, const struct as_spec_object *d)
     const struct as_spec_value *v = as_spec_value(d, AS_SPEC_DEPLOYMENT_FALLBACK);
     const struct as_spec_object *seen[AS_TRAFFIC_HOPS] = {d}, *at = d;
     bool first = true, over = false;
-    struct as_buf chain;
+    struct as_buf chain = {0};
 
-    as_buf_init(&chain);
     as_buf_str(&chain, d->v[0].s);
     for (uint32_t i = 0; !over && at && fallback_of(at); i++) {
         if (i == AS_TRAFFIC_HOPS) {

@@ -188,10 +188,9 @@ int as_spec_new_from_code(struct as_spec **ret_s, const struct as_spec_limits *l
                           const char *target, const struct as_declared *code, struct as_buf *err)
 {
     struct as_spec *s;
-    struct as_buf text;
+    struct as_buf text = {0};
     int rc;
 
-    as_buf_init(&text);
     as_buf_str(&text, "{\"applications\": [{\"name\": ");
     as_buf_json(&text, as_str_of(name));
     as_buf_str(&text, ", \"import_path\": ");

@@ -27,9 +27,8 @@ const char *as_spec_dup(struct as_arena *a, struct as_str s)
 static bool fail_value(struct as_spec_reader *r, const char *key, const struct as_spec_node *n,
                        const char *why)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_spec_node_describe(n, &b);
     as_spec_error(r->errors, n->line, n->column, "%s: %.*s %s", key, AS_STR_FMT(as_buf_slice(&b)),
                   why);
@@ -65,10 +64,9 @@ static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *
 static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
                        const struct as_spec_node *n, bool above)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
     struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
 
-    as_buf_init(&b);
     as_buf_str(&b, above ? "is above the maximum " : "is below the minimum ");
     if (row->type == AS_SPEC_SIZE)
         as_option_write(&size, &(struct as_option_value){.i = above ? row->max : row->min}, &b);
@@ -150,10 +148,9 @@ static bool read_size(struct as_spec_reader *r, const struct as_spec_row *row,
     struct as_option_row any = {
         .type = AS_OPTION_SIZE, .min = INT64_MIN, .max = INT64_MAX, .words = ""};
     struct as_option_value o;
-    struct as_buf b;
+    struct as_buf b = {0};
     int rc = AS_EINVALID;
 
-    as_buf_init(&b);
     if (n->type == AS_SPEC_NODE_SCALAR && strlen(n->text.p) == n->text.n)
         rc = as_option_read(&any, n->text.p, &o, &b);
     as_buf_fini(&b);
@@ -203,7 +200,7 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
                       const struct as_spec_node *n, struct as_spec_value *v)
 {
     struct as_str w;
-    struct as_buf b;
+    struct as_buf b = {0};
 
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++) {
         if (is_scalar(n, AS_SPEC_WORD) && as_str_eq(w, n->text)) {
@@ -212,7 +209,6 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
             return true;
         }
     }
-    as_buf_init(&b);
     as_buf_str(&b, "is not one of ");
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_buf_printf(&b, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
@@ -399,12 +395,11 @@ static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
 static bool read_json(struct as_spec_reader *r, const struct as_spec_row *row,
                       const struct as_spec_node *n, struct as_spec_value *v)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
     bool ok;
 
     if (strcmp(row->words, "object") == 0 && n->type != AS_SPEC_NODE_MAP)
         return fail_value(r, row->key, n, "is not a mapping");
-    as_buf_init(&b);
     ok = put_node(r, row, n, &b);
     if (ok && (int64_t)b.n > row->max) {
         as_spec_error(r->errors, n->line, n->column, "%s: has %zu bytes as JSON; %lld are allowed",

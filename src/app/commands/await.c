@@ -118,11 +118,10 @@ static bool are_pending(struct waiting *w, const struct as_states *s)
 static void on_change(void *ctx, const struct as_state *st, bool gone)
 {
     struct waiting *w = ctx;
-    struct as_buf line;
+    struct as_buf line = {0};
 
     if (!concerns(w, st))
         return;
-    as_buf_init(&line);
     as_states_line(st, gone, &line);
     fprintf(stderr, "  %.*s", AS_STR_FMT(as_buf_slice(&line)));
     as_buf_fini(&line);

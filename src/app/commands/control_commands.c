@@ -40,9 +40,8 @@ static int print_no_deployment(const struct as_server_names *names, const struct
                        : opts->v[AS_OPT_RESET].given && as_option_bool(opts, AS_OPT_RESET)
                            ? "--reset"
                            : "";
-    struct as_buf text;
+    struct as_buf text = {0};
 
-    as_buf_init(&text);
     as_server_names_write_no_deployment(names, n->deployment, verb, rest, &text);
     fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
     as_buf_fini(&text);
@@ -135,10 +134,9 @@ static int send_request(const struct as_option_set *opts, const struct deploymen
     struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "POST", .body = body};
     struct as_control_client_answer a;
-    struct as_buf target;
+    struct as_buf target = {0};
     int code;
 
-    as_buf_init(&target);
     as_route_put(&target, PATTERN, false,
                  &(struct as_rest_match){.application = as_str_of(n->application),
                                          .deployment = as_str_of(n->deployment)});

@@ -69,11 +69,10 @@ static void print_with_path(struct as_str text, const char *path)
 
 static int print_refused(const struct as_control_client_answer *a, const char *path)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
 
     if (a->status != 400)
         return as_control_client_print_refused(a);
-    as_buf_init(&text);
     as_control_client_error_text(a, &text);
     if (text.n && text.p[text.n - 1] != '\n')
         as_buf_str(&text, "\n");
@@ -104,10 +103,9 @@ static int print_and_wait(const struct as_option_set *opts,
 {
     bool is_dry = as_option_bool(opts, AS_OPT_DRY_RUN), json = as_option_bool(opts, AS_OPT_JSON);
     struct as_changes c;
-    struct as_buf text;
+    struct as_buf text = {0};
     int code = AS_EXIT_CODE_OK;
 
-    as_buf_init(&text);
     if (as_changes_read(&c, a->body) < 0) {
         code = print_unreadable(a);
     } else if (json) {
@@ -138,13 +136,12 @@ int as_deploy_main(struct as_option_set *opts)
         .target = as_option_bool(opts, AS_OPT_DRY_RUN) ? APPLICATIONS "?dry_run=1" : APPLICATIONS,
         .is_slow = true}; /* the server loads the code before it answers */
     struct as_control_client_answer a = {0};
-    struct as_buf text;
+    struct as_buf text = {0};
     int code;
 
     code = as_argument_check_file("deploy", opts->args[0]);
     if (code != AS_EXIT_CODE_OK)
         return code;
-    as_buf_init(&text);
     code = read_file(opts->args[0], &text);
     q.body = as_buf_slice(&text);
     if (code == AS_EXIT_CODE_OK && !text.n) {
@@ -203,14 +200,13 @@ int as_delete_main(struct as_option_set *opts)
     struct as_rest_match m = {.application = as_str_of(opts->args[0])};
     struct as_control_client_request q = {.socket = AS_RUNTIME_CONTROL, .method = "DELETE"};
     struct as_control_client_answer a;
-    struct as_buf target;
+    struct as_buf target = {0};
     int code;
 
     if (!m.application.n) {
         fprintf(stderr, "anyserve: the name of the application is empty\n");
         return AS_EXIT_CODE_USAGE;
     }
-    as_buf_init(&target);
     as_route_put(&target, APPLICATIONS "{application}", false, &m);
     as_buf_add(&target, "", 1);
     q.target = (const char *)target.p;

@@ -44,10 +44,9 @@ static const char *const verdicts[AS_DOCTOR_VERDICTS] = {"ok", "warn", "fail"};
 void as_doctor_report(struct as_doctor *d, const char *check, enum as_doctor_verdict v,
                       const char *advice, const char *fmt, ...)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
     va_list ap;
 
-    as_buf_init(&text);
     va_start(ap, fmt);
     as_buf_vprintf(&text, fmt, ap);
     va_end(ap);
@@ -108,13 +107,11 @@ static void check_python(struct as_doctor *d)
     static const char code[] = "import sys, numpy, anyserve, anyserve._native\n"
                                "print(anyserve.__version__, sys.version.split()[0])";
     struct as_interpreter python;
-    struct as_buf out, line;
+    struct as_buf out = {0}, line = {0};
     char version[64] = "", number[64] = "";
     int status;
 
     as_interpreter_choose(&python, as_option_str(d->opts, AS_OPT_PYTHON));
-    as_buf_init(&out);
-    as_buf_init(&line);
     status = run_python(python.path, code, &out);
     as_buf_add(&out, "", 1);
     if (status == 0 && sscanf((char *)out.p, "%63s %63s", version, number) == 2) {
@@ -165,10 +162,9 @@ static void check_files(struct as_doctor *d)
 {
     const struct as_doctor_server *s = &d->server;
     uint64_t own = own_limit(RLIMIT_NOFILE), n = own;
-    struct as_buf text;
+    struct as_buf text = {0};
     uint32_t open;
 
-    as_buf_init(&text);
     if (s->dispatcher && as_doctor_read_limit(s->dispatcher, "Max open files", &n)) {
         as_buf_printf(&text, "the server's dispatcher may open %llu descriptors",
                       (unsigned long long)n);
@@ -198,11 +194,10 @@ static void check_locked(struct as_doctor *d)
     pid_t pid = s->worker ? s->worker : s->dispatcher;
     uint64_t own = own_limit(RLIMIT_MEMLOCK), n = own;
     const char *who = "a server started here";
-    struct as_buf text;
+    struct as_buf text = {0};
 
     if (pid && as_doctor_read_limit(pid, "Max locked memory", &n))
         who = s->worker ? "the server's workers" : "the server";
-    as_buf_init(&text);
     if (n == UINT64_MAX)
         as_buf_printf(&text, "%s may lock any amount of memory", who);
     else
@@ -327,10 +322,9 @@ static void find_existing_parent(struct as_buf *path)
 /* Tries to make a folder: the mode alone does not tell (read-only mounts, root, quotas). */
 static bool can_make(const char *folder)
 {
-    struct as_buf path;
+    struct as_buf path = {0};
     bool can;
 
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/.anyserve-doctor-%d", folder, (int)getpid());
     as_buf_add(&path, "", 1);
     can = mkdir((char *)path.p, 0700) == 0;
@@ -360,10 +354,9 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
                          const char *whose, bool is_durable)
 {
     struct statvfs v = {0};
-    struct as_buf path;
+    struct as_buf path = {0};
     as_ns took;
 
-    as_buf_init(&path);
     as_buf_add(&path, folder, strlen(folder) + 1);
     find_existing_parent(&path);
     statvfs((char *)path.p, &v);
@@ -392,7 +385,7 @@ static void check_folder(struct as_doctor *d, const char *check, const char *fol
 static void check_server_state(struct as_doctor *d)
 {
     const char *folder = d->server.state_dir, *given = as_option_str(d->opts, AS_OPT_STATE_DIR);
-    struct as_buf whose;
+    struct as_buf whose = {0};
 
     if (access(folder, F_OK) < 0) {
         as_doctor_report(d, "state", AS_DOCTOR_FAIL,
@@ -401,7 +394,6 @@ static void check_server_state(struct as_doctor *d)
                          "the server's state folder %s does not exist any more", folder);
         return;
     }
-    as_buf_init(&whose);
     as_buf_str(&whose, ", the server's");
     if (given[0] && strcmp(given, folder) != 0)
         as_buf_printf(&whose, ", not %s", given);

@@ -43,12 +43,11 @@ static bool write_and_close(int fd, const struct as_buf *text)
  * if writing fails. */
 static bool replace_file(const char *path, mode_t mode, const struct as_buf *text)
 {
-    struct as_buf beside;
+    struct as_buf beside = {0};
     char *fresh;
     int fd, e;
     bool ok;
 
-    as_buf_init(&beside);
     as_buf_printf(&beside, "%s.new", path);
     as_buf_add(&beside, "", 1);
     fresh = (char *)beside.p;
@@ -91,7 +90,7 @@ int as_check_main(struct as_option_set *opts)
 {
     struct as_spec_limits limits;
     struct as_spec *spec;
-    struct as_buf text;
+    struct as_buf text = {0};
     uint32_t apps, deployments = 0;
     int rc;
 
@@ -99,7 +98,6 @@ int as_check_main(struct as_option_set *opts)
     if (rc != AS_EXIT_CODE_OK)
         return rc;
     as_spec_limits_from_options(&limits, opts);
-    as_buf_init(&text);
     rc = as_spec_load(&spec, &limits, opts->args[0], &text);
     if (rc == AS_EINVALID)
         as_argument_add_hint(opts->args[0], &text);
@@ -143,14 +141,12 @@ static int build_file_text(struct as_option_set *opts, const char *python, int s
 int as_build_main(struct as_option_set *opts)
 {
     struct as_interpreter python = {0};
-    struct as_buf out, err;
+    struct as_buf out = {0}, err = {0};
     int signal_fd, rc = as_argument_check_code("build", opts->args[0]);
 
     if (rc != AS_EXIT_CODE_OK)
         return rc;
     signal_fd = as_supervisor_signals();
-    as_buf_init(&out);
-    as_buf_init(&err);
     if (signal_fd < 0) {
         as_buf_printf(&err, "anyserve: cannot watch for signals: %s", strerror(errno));
         return print_error(&err, AS_EXIT_CODE_SYSTEM);
@@ -169,18 +165,16 @@ int as_build_main(struct as_option_set *opts)
 
 int as_schema_main(struct as_option_set *opts AS_UNUSED)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
 
-    as_buf_init(&text);
     as_spec_schema(&text);
     return write_output(&text, "");
 }
 
 int as_page_main(struct as_option_set *opts AS_UNUSED)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
 
-    as_buf_init(&text);
     as_spec_markdown(&text);
     return write_output(&text, "");
 }

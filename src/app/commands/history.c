@@ -158,12 +158,11 @@ int as_history_main(struct as_option_set *opts)
     struct as_control_client_request q = {
         .socket = AS_RUNTIME_CONTROL, .method = "GET", .target = "/api/serve/history"};
     struct as_control_client_answer a = {0};
-    struct as_buf out;
+    struct as_buf out = {0};
     int code;
 
     if (as_option_bool(opts, AS_OPT_JSON))
         return as_control_client_call_print(opts, &q);
-    as_buf_init(&out);
     code = as_control_client_call(opts, &q, &a);
     if (code == AS_EXIT_CODE_OK && a.status != 200) {
         code = as_control_client_print_refused(&a);

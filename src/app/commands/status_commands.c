@@ -61,9 +61,8 @@ static void on_raw(void *ctx, struct as_str data)
 /* On a pipe: prints a line per change, and one for each row that exists at the start. */
 static void on_change(void *ctx, const struct as_state *st, bool gone)
 {
-    struct as_buf line;
+    struct as_buf line = {0};
 
-    as_buf_init(&line);
     put_time(&line);
     as_buf_str(&line, " ");
     as_states_line(st, gone, &line);
@@ -75,12 +74,10 @@ static void on_change(void *ctx, const struct as_state *st, bool gone)
 static void redraw(struct view *v, const struct as_states *s)
 {
     struct winsize size = {0};
-    struct as_buf table, out;
+    struct as_buf table = {0}, out = {0};
     struct as_str rest;
 
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* stays 0 if the size is unknown */
-    as_buf_init(&table);
-    as_buf_init(&out);
     as_states_table(s, size.ws_col ? size.ws_col : 80,
                     size.ws_row ? AS_MAX(size.ws_row, 3u) - 2 : 22, &table);
     as_buf_str(&out, HOME);

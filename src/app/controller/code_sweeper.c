@@ -71,9 +71,8 @@ void as_code_sweeper_init(struct as_code_sweeper *s, struct as_loop *loop, const
 
 void as_code_sweeper_sweep(struct as_code_sweeper *s, const struct as_code_store_names *keep)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
 
-    as_buf_init(&err);
     s->again |= as_code_store_discard(s->store, keep, &err) != 0;
     log_not_removed(s, &err);
     as_buf_fini(&err);

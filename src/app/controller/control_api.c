@@ -46,12 +46,10 @@ static int scale_deployment(struct as_control_api *o, const struct as_control_re
                             struct as_buf *err)
 {
     struct as_desired_state_change what = {.deployment = q->deployment, .replicas = q->replicas};
-    struct as_buf cause, text;
+    struct as_buf cause = {0}, text = {0};
     bool reset = q->replicas == AS_CONTROL_NONE;
     int rc;
 
-    as_buf_init(&cause);
-    as_buf_init(&text);
     if (reset) {
         what.replicas = AS_DESIRED_STATE_UNSCALED;
         as_buf_printf(&cause, "scale %.*s to what its file says", AS_STR_FMT(q->deployment));
@@ -74,13 +72,11 @@ static int rollback_deployment(struct as_control_api *o, const struct as_control
                                struct as_buf *err)
 {
     uint64_t generation, left = o->desired.generation;
-    struct as_buf cause, text;
+    struct as_buf cause = {0}, text = {0};
     int rc = as_reconciler_rollback_target(o->reconciler, q->deployment, &generation, err);
 
     if (rc < 0)
         return rc;
-    as_buf_init(&cause);
-    as_buf_init(&text);
     as_buf_printf(&cause, "rollback %.*s to generation %" PRIu64, AS_STR_FMT(q->deployment),
                   generation);
     rc = as_desired_state_write_rollback(&o->desired, q->application, q->deployment, generation,
@@ -103,13 +99,12 @@ static int deploy_text(struct as_control_api *o, struct as_str cause, const stru
                        bool dry, bool again, struct as_buf *json, struct as_buf *err)
 {
     struct as_spec *to;
-    struct as_buf changes;
+    struct as_buf changes = {0};
     uint32_t n;
     int rc = as_spec_parse(&to, &as_desired_state_limits, AS_STORE_FILE, as_buf_slice(text), err);
 
     if (rc < 0)
         return rc;
-    as_buf_init(&changes);
     as_json_put_open(&changes, '{');
     n = as_deploy_job_write_changes(o->desired.spec, to, &changes);
     as_spec_free(to);
@@ -134,13 +129,10 @@ static void on_read(void *ctx, int err, struct as_spec *s, struct as_str why)
 {
     struct as_control_api *o = ctx;
     struct as_control_call *k = o->pending_call;
-    struct as_buf text, json, wrong;
+    struct as_buf text = {0}, json = {0}, wrong = {0};
 
     o->pending_call = NULL;
     o->sweep_needed = true;
-    as_buf_init(&text);
-    as_buf_init(&json);
-    as_buf_init(&wrong);
     as_buf_add(&wrong, why.p, why.n);
     if (s)
         as_desired_state_write(s, &text);
@@ -191,11 +183,9 @@ static void start_deploy(struct as_control_api *o, const struct as_control_reque
 static int delete_application(struct as_control_api *o, const struct as_control_request *q,
                               struct as_buf *json, struct as_buf *err)
 {
-    struct as_buf cause, text;
+    struct as_buf cause = {0}, text = {0};
     int rc;
 
-    as_buf_init(&cause);
-    as_buf_init(&text);
     as_buf_printf(&cause, "delete %.*s",
                   AS_STR_FMT(q->application.n ? q->application : AS_STR("everything")));
     rc = as_desired_state_write_without(&o->desired, q->application, &text, err);
@@ -299,15 +289,13 @@ static int handle_now(struct as_control_api *o, const struct as_control_request 
 static void handle_request(void *ctx, const struct as_control_request *q, struct as_control_call *k)
 {
     struct as_control_api *o = ctx;
-    struct as_buf json, err;
+    struct as_buf json = {0}, err = {0};
     int rc;
 
     if (q->verb == AS_CONTROL_DEPLOY || q->verb == AS_CONTROL_PLAN) {
         start_deploy(o, q, k);
         return;
     }
-    as_buf_init(&json);
-    as_buf_init(&err);
     rc = handle_now(o, q, &json, &err);
     send_answer(k, rc, &json, &err);
 }
@@ -326,11 +314,10 @@ void as_control_api_log_not_stored(const struct as_control_api *o, struct as_str
 
 int as_control_api_load(struct as_control_api *o, uint64_t generation, struct as_spec **ret_s)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
     char text[512];
     int rc;
 
-    as_buf_init(&err);
     rc = as_desired_state_load(&o->desired, generation, ret_s, &err);
     if (rc < 0)
         as_log_event(o->log, AS_LOG_WARN, "generation_unknown", "generation=%" PRIu64 " reason=%s",
@@ -348,12 +335,11 @@ int64_t as_control_api_find_scale(struct as_control_api *o, uint64_t generation,
 /* Without a store everything is generation 1, which the next controller knows anyway. */
 void as_control_api_on_healthy(struct as_control_api *o, const struct as_reconciler_outcome *n)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
 
     if (!o->desired.store)
         return;
     o->sweep_needed = true;
-    as_buf_init(&err);
     if (as_store_set_healthy(o->desired.store, n->application, n->deployment, n->generation,
                              n->before, &err) < 0)
         as_control_api_log_not_stored(o, AS_STR("the healthy generation"), &err);
@@ -381,7 +367,7 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
         .failed = &failed,
         .deployment = n->deployment,
         .replicas = as_reconciler_replicas(o->reconciler, n->deployment)};
-    struct as_buf cause, body, err;
+    struct as_buf cause = {0}, body = {0}, err = {0};
     int rc;
     char text[512];
 
@@ -390,9 +376,6 @@ void as_control_api_on_rolled_back(struct as_control_api *o, const struct as_rec
                  AS_STR_FMT(n->deployment), n->before, n->generation,
                  as_log_quote(text, sizeof(text), n->why));
     as_control_api_record_outcome(o, n->before, n->deployment, "healthy", "failed", failed.why);
-    as_buf_init(&cause);
-    as_buf_init(&body);
-    as_buf_init(&err);
     as_buf_printf(&cause, "update of %.*s/%.*s failed, back to generation %" PRIu64 ": %.*s",
                   AS_STR_FMT(n->application), AS_STR_FMT(n->deployment), n->generation,
                   AS_STR_FMT(truncate_text(n->why, REASON_MAX)));
@@ -443,9 +426,8 @@ static struct as_str failure_of(const struct as_buf *list, const char *deploymen
 static void restore_outcomes(struct as_control_api *o, const struct as_spec_object *app,
                              const struct as_buf *failures)
 {
-    struct as_buf none;
+    struct as_buf none = {0};
 
-    as_buf_init(&none);
     for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
         const char *name = as_spec_str(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
                                        AS_SPEC_DEPLOYMENT_NAME);
@@ -462,7 +444,7 @@ static void restore_outcomes(struct as_control_api *o, const struct as_spec_obje
 /* Gives the reconciler the desired state and the stored outcomes. */
 static int inform_reconciler(struct as_control_api *o, struct as_buf *err)
 {
-    struct as_buf failures;
+    struct as_buf failures = {0};
     struct as_spec *s;
     int rc = as_desired_state_load(&o->desired, 0, &s, err);
 
@@ -471,7 +453,6 @@ static int inform_reconciler(struct as_control_api *o, struct as_buf *err)
     as_reconciler_set_target(o->reconciler, o->desired.generation, s);
     if (!o->desired.store)
         return 0;
-    as_buf_init(&failures);
     rc = as_store_each(o->desired.store, collect_failure, &failures, err);
     s = o->desired.spec;
     for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++)
@@ -486,14 +467,13 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     uint32_t keep = (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS);
     char file[AS_RUNTIME_PATH_MAX], text[512];
-    struct as_buf begin;
+    struct as_buf begin = {0};
     int rc;
 
     if (folder[0]) {
         as_deploy_job_set_code_folder(&o->deploy_conf, opts, folder, &o->code_dir);
         return as_desired_state_open(&o->desired, folder, keep, o->log, err);
     }
-    as_buf_init(&begin);
     rc = as_initial_state_write(opts, app, &begin, err);
     if (rc < 0) {
         as_buf_fini(&begin);
@@ -518,11 +498,9 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
 int as_control_api_redeclare(struct as_control_api *o, const struct as_option_set *opts,
                              const struct as_declared *app, struct as_buf *err)
 {
-    struct as_buf text, json;
+    struct as_buf text = {0}, json = {0};
     int rc;
 
-    as_buf_init(&text);
-    as_buf_init(&json);
     rc = as_initial_state_write(opts, app, &text, err);
     if (rc == 0) {
         as_reconciler_clear_failures(o->reconciler);
@@ -538,7 +516,7 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
                         struct as_loop *loop, const struct as_log *log)
 {
     char text[512];
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc;
 
     *o = (struct as_control_api){.reconciler = reconciler, .log = log};
@@ -548,7 +526,6 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
                                     .python = as_option_str(opts, AS_OPT_PYTHON),
                                     .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     as_spec_limits_from_options(&o->deploy_conf.limits, opts);
-    as_buf_init(&err);
     rc = open_desired(o, opts, app, &err);
     as_code_sweeper_init(&o->sweeper, loop, o->deploy_conf.code, log);
     o->sweep_needed = true;

@@ -47,7 +47,7 @@ void as_control_api_sweep_code(struct as_control_api *o)
 {
     const struct as_generations *c = as_reconciler_generations(o->reconciler);
     struct as_code_store_names names = {0};
-    struct as_buf err;
+    struct as_buf err = {0};
     char text[512];
 
     o->has_swept = true;
@@ -55,7 +55,6 @@ void as_control_api_sweep_code(struct as_control_api *o)
         return; /* a running job needs copies that no generation names yet */
     o->sweep_needed = false;
     o->n_generations_swept = c->n;
-    as_buf_init(&err);
     add_codes(&names, o->desired.spec);
     for (uint32_t i = 0; i < c->n; i++)
         add_codes(&names, c->entries[i].spec);

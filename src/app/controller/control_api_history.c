@@ -11,11 +11,10 @@ void as_control_api_record_outcome(struct as_control_api *o, uint64_t generation
                                    struct as_str deployment, const char *from, const char *state,
                                    struct as_str why)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
 
     if (!o->desired.store)
         return;
-    as_buf_init(&err);
     if (as_store_set_outcome(o->desired.store, generation, deployment, as_str_of(from),
                              as_str_of(state), why, &err) < 0)
         as_control_api_log_not_stored(o, AS_STR("the outcome of a change"), &err);

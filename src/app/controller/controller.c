@@ -125,12 +125,11 @@ static void on_end(void *ctx)
  */
 static int read_app(struct controller *c, int fd, struct as_buf *err)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
     char part[16384];
     ssize_t n;
     int rc = 0;
 
-    as_buf_init(&text);
     while ((n = pread(fd, part, sizeof(part), (off_t)text.n)) > 0)
         as_buf_add(&text, part, (size_t)n);
     if (n < 0) {
@@ -246,10 +245,9 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
 static void read_token(struct controller *c, const struct as_option_set *o)
 {
     const char *file = as_option_str(o, AS_OPT_CONTROL_TOKEN_FILE);
-    struct as_buf err;
+    struct as_buf err = {0};
     uint16_t port;
 
-    as_buf_init(&err);
     if (file[0] && as_token_read(file, c->token, &err) < 0)
         as_log_event(&c->log, AS_LOG_ERROR, "no_control_token",
                      "reason=\"%.*s\" action=\"requests over TCP are refused\"",
@@ -335,7 +333,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
 {
     static const struct as_channel_ops ops = {on_message, on_end};
     struct controller c = {.code = AS_EXIT_CODE_OK};
-    struct as_buf err;
+    struct as_buf err = {0};
 
     c.console = (struct as_console_shared){fds->log, "controller", &c.journal, 0};
     c.log =
@@ -344,7 +342,6 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
                         (uint16_t)as_option_u64(opts, AS_OPT_PORT), c.console.name,
                         as_option_u64(opts, AS_OPT_LOG_KEEP), 0) < 0)
         as_log_event(&c.log, AS_LOG_WARN, "no_journal", "reason=\"%s\"", strerror(errno));
-    as_buf_init(&err);
     signal(SIGINT, SIG_IGN); /* the supervisor handles Ctrl-C and sends DRAIN */
     if (read_app(&c, fds->app, &err) < 0 || as_loop_new(&c.loop, 0) < 0 ||
         as_channel_attach(&c.channel, c.loop, fds->control, &ops, &c) < 0) {

@@ -56,9 +56,8 @@ static void put_word(struct as_buf *b, const char *word)
  */
 static char *key_of(const struct as_spec_object *app)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH));
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR));
     put_word(&b, as_spec_str(app, AS_SPEC_APPLICATION_CODE));
@@ -255,9 +254,8 @@ static void process_next(struct as_deploy_job *j);
 static void fail(struct as_deploy_job *j, struct as_str why)
 {
     const struct as_spec_object *app = application(j);
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_buf_printf(&b, "%s:%u:%u: import_path: application '%s' cannot be loaded\n%.*s",
                   j->spec->name, app->line, app->column, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
                   AS_STR_FMT(why));
@@ -290,10 +288,9 @@ static void describe_next(struct as_deploy_job *j)
 {
     const struct as_deploy_job_description *k = find_current_description(j);
     struct as_deploy_job_source w;
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc;
 
-    as_buf_init(&err);
     rc = as_deploy_job_source(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
     if (rc == 0)
         rc = as_describe_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
@@ -306,10 +303,9 @@ static void describe_next(struct as_deploy_job *j)
 
 static bool has_copy(const struct as_deploy_job *j, const char *code)
 {
-    struct as_buf none;
+    struct as_buf none = {0};
     bool has;
 
-    as_buf_init(&none);
     has = as_code_store_check(j->conf.code, code, &none) == 0;
     as_buf_fini(&none);
     return has;
@@ -343,11 +339,10 @@ static int overlay_application(struct as_deploy_job *j, bool *ret_described, str
 
 static void process_next(struct as_deploy_job *j)
 {
-    struct as_buf err;
+    struct as_buf err = {0};
     bool described = true;
     int rc = 0;
 
-    as_buf_init(&err);
     while (rc == 0 && j->next < as_spec_count(j->spec->file, AS_SPEC_FILE_APPLICATIONS)) {
         rc = overlay_application(j, &described, &err);
         if (!described)
@@ -369,7 +364,7 @@ void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_
                          as_deploy_job_done_fn *done, void *ctx)
 {
     struct as_deploy_job *j = as_xalloc(sizeof(*j));
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc;
 
     j->conf = *conf;
@@ -378,7 +373,6 @@ void as_deploy_job_start(struct as_deploy_job **ret_job, const struct as_deploy_
     j->done = done;
     j->ctx = ctx;
     *ret_job = j;
-    as_buf_init(&err);
     rc = as_spec_parse(&j->spec, &conf->limits, AS_CONTROL_FILE, text, &err);
     if (rc < 0)
         finish_job(j, rc, as_buf_slice(&err));

@@ -98,13 +98,12 @@ static int load_scales(struct as_desired_state *d, uint64_t generation, struct s
 int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generation,
                                   struct as_str deployment)
 {
-    struct as_buf none;
+    struct as_buf none = {0};
     struct scales s;
     int64_t n;
 
     if (generation == 0 || generation == d->generation)
         return find_scale(d->scales, d->n_scales, deployment);
-    as_buf_init(&none);
     load_scales(d, generation, &s, &none);
     as_buf_fini(&none);
     n = find_scale(s.all, s.n, deployment);
@@ -163,7 +162,7 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
                                   struct as_str initial, const struct as_log *log,
                                   struct as_buf *err)
 {
-    struct as_buf file;
+    struct as_buf file = {0};
     struct as_spec *s;
     bool stored;
     int rc = 0;
@@ -172,7 +171,6 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
                                    .folder = as_str_dup(as_str_of(folder)),
                                    .keep = keep,
                                    .initial = as_str_dup(initial)};
-    as_buf_init(&file);
     as_buf_printf(&file, "%s/" AS_STORE_FILE, folder);
     as_buf_add(&file, "", 1);
     stored = access((const char *)file.p, F_OK) == 0;
@@ -282,10 +280,9 @@ static void add_scale_change(const struct as_desired_state *d,
 int64_t as_desired_state_start_time(const struct as_desired_state *d)
 {
     struct stat st = {0};
-    struct as_buf path;
+    struct as_buf path = {0};
     int rc;
 
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_RUNTIME_TOKEN, d->folder);
     as_buf_add(&path, "", 1);
     rc = stat((const char *)path.p, &st);

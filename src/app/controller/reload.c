@@ -26,10 +26,9 @@ struct as_reload {
 
 static char *declared_text(const struct as_declared *app)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
     char *text;
 
-    as_buf_init(&b);
     as_declared_write_deployments(app, &b);
     text = as_str_dup(as_buf_slice(&b));
     as_buf_fini(&b);
@@ -83,10 +82,9 @@ static int restart_all(struct as_control_api *o, struct as_buf *err)
 static void replace_replicas(struct as_reload *r, const struct as_declared *app)
 {
     char *declared = declared_text(app);
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc = 0;
 
-    as_buf_init(&err);
     if (r->resumed || strcmp(declared, r->declared) != 0)
         rc = as_control_api_redeclare(r->control_api, r->opts, app, &err);
     if (rc == 0 && !r->resumed)
@@ -129,13 +127,12 @@ static void on_quiet(struct as_timer *t)
     struct as_reload *r = AS_CONTAINER(t, struct as_reload, quiet);
     struct as_describe_source where = {.python = as_option_str(r->opts, AS_OPT_PYTHON),
                                        .target = r->opts->args[0]};
-    struct as_buf err;
+    struct as_buf err = {0};
 
     if (r->describer) {
         r->again = true;
         return;
     }
-    as_buf_init(&err);
     if (as_describe_start(&r->describer, r->loop, &where,
                           as_option_ns(r->opts, AS_OPT_START_TIMEOUT), &r->oom_seen, on_described,
                           r, &err) < 0)

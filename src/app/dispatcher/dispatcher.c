@@ -61,9 +61,8 @@ static int set_up_management(struct as_dispatcher *d)
 {
     struct as_edge_conf conf = as_conf_management(d->opts);
     const char *file = as_option_str(d->opts, AS_OPT_MANAGEMENT_TOKEN_FILE);
-    struct as_buf err;
+    struct as_buf err = {0};
 
-    as_buf_init(&err);
     /* the supervisor has checked the file, but it may have changed since, before this process was
      * started again */
     if (file[0] && as_token_read(file, d->token, &err) < 0)

@@ -34,10 +34,9 @@ static bool exists(const char *path, bool *ret_folder)
 
 static bool has_file(const char *folder, const char *name)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
     bool found;
 
-    as_buf_init(&b);
     as_buf_printf(&b, "%s/%s", folder, name);
     as_buf_add(&b, "", 1);
     found = access((const char *)b.p, F_OK) == 0;

@@ -37,10 +37,9 @@ static void add_system_error(struct as_buf *err, const char *what, const char *n
 static int open_log(const char *folder, const struct as_option_set *opts, char **ret_path,
                     struct as_buf *err)
 {
-    struct as_buf path;
+    struct as_buf path = {0};
     int fd;
 
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_LOG_FILE, folder);
     as_buf_add(&path, "", 1);
     *ret_path = (char *)path.p;

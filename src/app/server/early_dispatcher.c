@@ -50,7 +50,7 @@ static int spawn(const struct as_option_set *opts, const struct as_handover *h,
                                 .death_signal = SIGKILL};
     const char *argv[AS_OPT_COUNT + 4] = {"anyserve", "dispatcher"};
     char **options;
-    struct as_buf fds;
+    struct as_buf fds = {0};
     size_t n = 2;
     int e, rc;
 
@@ -58,7 +58,6 @@ static int spawn(const struct as_option_set *opts, const struct as_handover *h,
     as_option_set_i64(&own, AS_OPT_LOG_KEEP, 0); /* the server's dispatcher has the journal */
     own.v[AS_OPT_LOG_LEVEL].i = AS_MIN(own.v[AS_OPT_LOG_LEVEL].i, LEVEL_WARN);
     own.v[AS_OPT_LOG_LEVEL].given = true;
-    as_buf_init(&fds);
     as_buf_printf(&fds, "--%s=", as_option_key(AS_OPT_FDS));
     as_handover_write(h, &fds);
     as_buf_add(&fds, "", 1);

@@ -38,9 +38,8 @@ void as_port_in_use_print(enum as_option_id id, const char *host, uint16_t port)
                                                   : "";
     struct as_resource_holder h;
     bool known = as_resource_holder_of_port(&h, port);
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     if (known && h.is_server && id == AS_OPT_PORT && h.port == port) {
         as_buf_printf(&b, "anyserve: a server runs on port %u already", port);
         put_holder(&b, &h);

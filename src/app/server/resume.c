@@ -32,10 +32,9 @@ static char *first_argument(void)
 char *as_resume_find_program(void)
 {
     char at[PATH_BYTES], *given = first_argument(), *path = NULL;
-    struct as_buf b;
+    struct as_buf b = {0};
     ssize_t n;
 
-    as_buf_init(&b);
     if (given && given[0] == '/')
         as_buf_str(&b, given);
     else if (given && strchr(given, '/') && getcwd(at, sizeof(at)))
@@ -100,7 +99,7 @@ static const struct {
 
 static void read_options(struct resumed *r, const As__Command *m, struct as_buf *err)
 {
-    struct as_buf why;
+    struct as_buf why = {0};
 
     r->resume = (struct as_resume){NULL, &r->opts, &r->dir, &r->notify, -1};
     for (size_t i = 0; i < AS_COUNT(kinds) && !r->resume.command; i++) {
@@ -118,7 +117,6 @@ static void read_options(struct resumed *r, const As__Command *m, struct as_buf 
     read_words(r, m->arguments, m->n_arguments);
     if (r->in.failed)
         return;
-    as_buf_init(&why);
     if (as_option_parse(&r->opts, r->argc, r->argv, &why) < 0) {
         r->in.failed = true;
         as_buf_printf(err, "the new program does not know an option of the running server: %.*s",
@@ -143,10 +141,9 @@ static void read_notify(struct resumed *r, struct as_str addr)
 static bool can_read_state(const struct resumed *r, struct as_buf *err)
 {
     bool starts = r->opts.scope == AS_SCOPE_START;
-    struct as_buf why;
+    struct as_buf why = {0};
     int rc;
 
-    as_buf_init(&why);
     rc = as_desired_state_probe(starts ? as_option_str(&r->opts, AS_OPT_STATE_DIR) : r->dir.path,
                                 &why);
     if (rc == AS_ENOTFOUND && !starts)
@@ -212,7 +209,7 @@ static void remove_runtime_dir(void *ctx)
 int as_resume_main(struct as_option_set *opts)
 {
     struct resumed r = {.dir = {.lock = -1}, .resume = {.hold = -1}};
-    struct as_buf err;
+    struct as_buf err = {0};
     uint64_t fd;
     int code;
 
@@ -222,7 +219,6 @@ int as_resume_main(struct as_option_set *opts)
         return AS_EXIT_CODE_USAGE;
     }
     r.dry = opts->n_args > 1;
-    as_buf_init(&err);
     as_fatal_set_cleanup(remove_runtime_dir, &r);
     code = take_over(&r, (int)fd, &err);
     if (err.n)

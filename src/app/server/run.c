@@ -277,9 +277,8 @@ static void show_banner(const struct run *r)
                           .registry = r->registry,
                           .management = (const char *)r->management.p,
                           .control = (const char *)r->control.p};
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_banner_write(&b, &v);
     fprintf(stderr, "%.*s", AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
@@ -289,11 +288,10 @@ static void show_banner(const struct run *r)
  * -1. */
 static int write_app(const struct run *r, struct as_buf *err)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
     int fd = memfd_create("anyserve-app", MFD_CLOEXEC);
     bool ok;
 
-    as_buf_init(&text);
     /* the rest is for --reload only; an earlier program could not read it after an upgrade back */
     if (as_option_bool(r->opts, AS_OPT_RELOAD))
         as_declared_write(&r->app, &text);
@@ -321,7 +319,7 @@ static int supervise(struct run *r, struct as_buf *err)
                                       .save_state = as_resume_write_state,
                                       .upgraded = as_resume_write_outcome};
     struct as_resume resume = {r->kind ? "start" : "run", r->opts, &r->dir, &r->notify, r->hold};
-    struct as_buf address;
+    struct as_buf address = {0};
     int code;
 
     conf.ctx = &resume;
@@ -331,7 +329,6 @@ static int supervise(struct run *r, struct as_buf *err)
     }
     if (r->python.path)
         as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
-    as_buf_init(&address);
     as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
                       (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
     as_buf_add(&address, "", 1);
@@ -551,10 +548,9 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
                     .signal_fd = -1,
                     .end_fd = -1,
                     .hold = -1};
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc;
 
-    as_buf_init(&err);
     as_buf_init(&r.management);
     as_buf_init(&r.control);
     as_buf_init(&r.summary);

@@ -20,13 +20,12 @@
 static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
 {
     char *folder = as_state_dir_path(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (!folder) {
         as_buf_str(err, "there is no home folder to store the state in; choose a --state-dir");
         return AS_EXIT_CODE_CONFIG;
     }
-    as_buf_init(&b);
     if (folder[0] != '/' && getcwd(cwd, sizeof(cwd)))
         as_buf_printf(&b, "%s/", cwd);
     as_buf_str(&b, folder);
@@ -81,7 +80,7 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
     struct as_deploy_job_conf conf = {.python = python,
                                       .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     struct as_spec *s;
-    struct as_buf store;
+    struct as_buf store = {0};
     int rc, code;
 
     as_spec_limits_from_options(&conf.limits, opts);
@@ -92,7 +91,6 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
         return rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
                : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
                                     : AS_EXIT_CODE_FAILED;
-    as_buf_init(&store);
     as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
     code = describe_applications(s, &conf, end_fd, err);
     as_buf_fini(&store);
@@ -112,13 +110,12 @@ static void count_changed(void *ctx, const struct as_spec_change *c)
 /* The file is equal to the newest generation: restarting a service makes no new one. */
 static bool is_stored(const struct as_desired_state *d, const struct as_buf *text)
 {
-    struct as_buf none;
+    struct as_buf none = {0};
     struct as_spec *s;
     uint32_t n = 0;
 
     if (!d->spec)
         return false;
-    as_buf_init(&none);
     if (as_spec_parse(&s, &as_desired_state_limits, "", as_buf_slice(text), &none) == 0) {
         as_spec_diff(d->spec, s, count_changed, &n);
         as_spec_free(s);
@@ -136,7 +133,7 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
 {
     uint64_t before = d->generation;
     struct as_desired_state_change what = {0};
-    struct as_buf cause;
+    struct as_buf cause = {0};
     int rc;
 
     if (text->n ? is_stored(d, text) : d->spec != NULL) {
@@ -146,7 +143,6 @@ static int store_file(struct as_desired_state *d, const char *file, struct as_bu
     }
     if (!text->n)
         as_buf_str(text, "{\"applications\": []}");
-    as_buf_init(&cause);
     as_buf_printf(&cause, "start %.900s", file ? file : "without anything");
     what.cause = as_buf_slice(&cause);
     rc = as_desired_state_add(d, &what, as_buf_slice(text), err);
@@ -193,12 +189,11 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     const char *file = opts->n_args ? opts->args[0] : NULL;
     const char *folder = as_option_str(opts, AS_OPT_STATE_DIR);
     struct as_desired_state d;
-    struct as_buf text;
+    struct as_buf text = {0};
     int rc = as_state_dir_lock(folder, ret_hold, err), code = AS_EXIT_CODE_OK;
 
     if (rc < 0)
         return rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
-    as_buf_init(&text);
     rc = as_desired_state_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS),
                                NULL, err);
     if (rc == AS_ENOTFOUND)
@@ -233,13 +228,12 @@ int as_start_main(struct as_option_set *opts)
 {
     static const struct as_run_kind kind = {prepare};
     char *folder = NULL, *lasting_dir = NULL;
-    struct as_buf err;
+    struct as_buf err = {0};
     int code, e;
 
     code = opts->n_args ? as_argument_check_file("start", opts->args[0]) : AS_EXIT_CODE_OK;
     if (code != AS_EXIT_CODE_OK)
         return code;
-    as_buf_init(&err);
     code = find_folder(opts, &folder, &err);
     if (code == AS_EXIT_CODE_OK && as_option_bool(opts, AS_OPT_DETACH)) {
         lasting_dir = as_runtime_persistent_base(as_option_str(opts, AS_OPT_RUNTIME_DIR));

@@ -16,9 +16,8 @@
 /* "PATH.N"; N 0: "PATH". */
 static char *numbered_path(const char *path, uint32_t n)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_buf_str(&b, path);
     if (n)
         as_buf_printf(&b, ".%u", n);

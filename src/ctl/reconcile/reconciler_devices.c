@@ -47,7 +47,7 @@ static void check_free_devices(const struct as_reconciler_deployment *d,
 {
     struct as_spec_devices devices = d->reconciler->devices[kind];
     const struct as_reconciler_reserved *reserved = &d->reserved[kind];
-    struct as_buf list;
+    struct as_buf list = {0};
 
     if (n <= 0 || n > (int64_t)devices.n * WHOLE)
         return;
@@ -59,7 +59,6 @@ static void check_free_devices(const struct as_reconciler_deployment *d,
         if (proc)
             return_devices(&devices, &proc->devices[kind]);
     }
-    as_buf_init(&list);
     if (as_spec_devices_allocate(&devices, n, &list) < 0)
         write_lack(&devices, n, kind, why);
     as_buf_fini(&list);

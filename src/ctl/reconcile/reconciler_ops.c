@@ -42,9 +42,8 @@ static void op_note(void *ctx AS_UNUSED, struct as_replica_slot *slot)
 {
     char facts[AS_REPLICA_FACTS_MAX];
     struct as_str s = as_replica_facts_write(as_replica_slot_facts(slot), facts);
-    struct as_buf note;
+    struct as_buf note = {0};
 
-    as_buf_init(&note);
     as_buf_add(&note, s.p, s.n);
     as_reconciler_write_devices(as_reconciler_process(slot), &note);
     as_reconciler_send(slot,
@@ -69,14 +68,12 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
 {
     struct as_reconciler_deployment *d = ctx;
     struct as_reconciler_process *proc = as_reconciler_ensure_process(d, slot);
-    struct as_buf text, why;
+    struct as_buf text = {0}, why = {0};
 
     as_random_hex(proc->token, AS_RECONCILER_TOKEN_BYTES);
     proc->pid = 0;
     proc->wait = AS_RECONCILER_WAIT_NONE;
     d->reconciler->n_started++;
-    as_buf_init(&text);
-    as_buf_init(&why);
     if (as_reconciler_write_spawn(slot, &text, &why) < 0) {
         fail_start(slot, as_buf_slice(&why));
     } else {
@@ -92,9 +89,8 @@ static void op_start(void *ctx, struct as_replica_slot *slot)
 static void op_configure(void *ctx AS_UNUSED, struct as_replica_slot *slot, uint64_t ask,
                          const struct as_replica_slot_facts *to)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
 
-    as_buf_init(&text);
     as_reconciler_write_reconfigure(slot, to, &text);
     as_reconciler_send(
         slot, (struct as_ctl_message){.type = AS_CTL_ASK, .id = ask, .text = as_buf_slice(&text)});

@@ -169,11 +169,10 @@ void as_reconciler_report_applications(struct as_reconciler *r)
 void as_reconciler_report_status(struct as_reconciler_deployment *d)
 {
     const struct as_condition *c = as_plan_condition(d->plan);
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (!d->reconciler->state_known)
         return; /* before TOLD the state is incomplete */
-    as_buf_init(&b);
     as_buf_printf(&b, "%s %s ", as_condition_status_name(c->status),
                   as_condition_trigger_name(c->trigger));
     as_reconciler_deployment_message(d, &b);

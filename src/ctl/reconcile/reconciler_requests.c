@@ -159,9 +159,8 @@ static void put_deployment(const struct as_reconciler *r, const struct as_reconc
 {
     const struct as_condition *k = as_plan_condition(d->plan);
     const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
-    struct as_buf message;
+    struct as_buf message = {0};
 
-    as_buf_init(&message);
     as_reconciler_deployment_message(d, &message);
     as_json_put_escaped_key(b, as_str_of(d->name));
     as_json_put_open(b, '{');
@@ -262,9 +261,8 @@ static void report_deployment_rows(const struct as_reconciler_deployment *d,
                                    void *arg)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
-    struct as_buf message;
+    struct as_buf message = {0};
 
-    as_buf_init(&message);
     as_reconciler_deployment_message(d, &message);
     fn(arg, &(struct as_reconciler_row){.application = as_str_of(d->application),
                                         .deployment = as_str_of(d->name),

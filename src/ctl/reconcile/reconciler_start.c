@@ -24,7 +24,7 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     struct as_reconciler_process *proc = as_reconciler_process(slot);
     struct as_reconciler *r = proc->deployment->reconciler;
     struct as_generations_deployment specs;
-    struct as_buf json, env;
+    struct as_buf json = {0}, env = {0};
     int rc;
 
     if (!as_generations_find(&r->generations, f->generation, as_str_of(proc->deployment->name),
@@ -41,8 +41,6 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     rc = as_reconciler_assign_devices(proc, specs.deployment, why);
     if (rc < 0)
         return rc;
-    as_buf_init(&json);
-    as_buf_init(&env);
     as_spec_put_context(specs.app, specs.deployment, as_reconciler_slot_name(slot), f, &json);
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
     rc = as_replica_context_env(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
@@ -90,9 +88,8 @@ void as_reconciler_write_reconfigure(struct as_replica_slot *slot,
     struct as_reconciler_process *proc = as_reconciler_process(slot);
     struct as_reconciler *r = proc->deployment->reconciler;
     struct as_generations_deployment specs;
-    struct as_buf json;
+    struct as_buf json = {0};
 
-    as_buf_init(&json);
     if (as_generations_find(&r->generations, to->generation, as_str_of(proc->deployment->name),
                             &specs))
         as_spec_put_changes(specs.deployment, to, is_config_changed(r, slot, to, specs.deployment),

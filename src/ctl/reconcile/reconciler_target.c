@@ -121,13 +121,12 @@ static bool is_unchanged(struct as_reconciler_deployment *d,
     const struct as_plan_target *t = as_plan_target(d->plan);
     enum as_spec_class cls = AS_SPEC_SAME;
     struct as_generations_deployment was;
-    struct as_buf keys;
+    struct as_buf keys = {0};
     bool same;
 
     if (!t || d->deleting || (d->scaled >= 0 ? d->scaled : d->declared) != t->replicas ||
         !as_generations_find(&d->reconciler->generations, t->generation, as_str_of(d->name), &was))
         return false;
-    as_buf_init(&keys);
     cls = as_spec_compare(was.app, was.deployment, to->app, to->deployment, &keys);
     same = cls == AS_SPEC_SAME || as_str_eq(as_buf_slice(&keys), AS_STR("num_replicas"));
     as_buf_fini(&keys);

@@ -63,11 +63,10 @@ void as_code_store_source(const char *cwd, const char *dir, const char *code, co
 
 int as_code_store_check(const char *store, const char *code, struct as_buf *err)
 {
-    struct as_buf path;
+    struct as_buf path = {0};
     struct stat st;
     int rc = 0;
 
-    as_buf_init(&path);
     as_code_store_path(store, code, &path);
     if (stat((const char *)path.p, &st) < 0 || !S_ISDIR(st.st_mode)) {
         as_buf_printf(err, "the copy of its code is missing: %s; deploy its files again",
@@ -230,9 +229,8 @@ int as_code_store_remove_discarded(const char *store, struct as_buf *err)
 
 void as_code_store_clear(const char *store)
 {
-    struct as_buf none;
+    struct as_buf none = {0};
 
-    as_buf_init(&none);
     remove_tree(AT_FDCWD, store, 0, &none);
     as_buf_fini(&none);
 }

@@ -323,10 +323,9 @@ int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, c
                            struct as_buf *err)
 {
     const char *at = option;
-    struct as_buf own;
+    struct as_buf own = {0};
     int rc = 0;
 
-    as_buf_init(&own);
     if (!option[0]) {
         as_buf_printf(&own, "%s/" AS_RUNTIME_WORKERS, d->path);
         as_buf_add(&own, "", 1);

@@ -14,10 +14,9 @@
 char *as_state_dir_path(const char *option)
 {
     const char *home = getenv("HOME");
-    struct as_buf b;
+    struct as_buf b = {0};
     char *folder;
 
-    as_buf_init(&b);
     as_buf_printf(&b, "%s/.local/state/anyserve", home ? home : "");
     as_buf_add(&b, "", 1);
     folder = as_runtime_xdg_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
@@ -98,11 +97,10 @@ void as_state_dir_describe_holder(const char *what, const char *file, struct as_
 int as_state_dir_lock(const char *folder, int *ret_fd, struct as_buf *err)
 {
     int rc = as_state_dir_make(folder, err), fd, e = 0;
-    struct as_buf path;
+    struct as_buf path = {0};
 
     if (rc < 0)
         return rc;
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STATE_DIR_LOCK, folder);
     as_buf_add(&path, "", 1);
     fd = open((const char *)path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -26,9 +26,8 @@ struct file_states {
 
 static char *file_path(const char *folder, const char *name)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_buf_printf(&b, "%s/%s", folder, name);
     as_buf_add(&b, "", 1);
     return (char *)b.p;

@@ -217,12 +217,11 @@ static int create_file(struct as_store *s, const char *folder, const char *path,
 {
     unsigned char *bytes = NULL;
     sqlite3_int64 n = 0;
-    struct as_buf name;
+    struct as_buf name = {0};
     int rc = serialize_new(s, &bytes, &n, err), e = 0;
 
     if (rc)
         return rc;
-    as_buf_init(&name);
     /* SQLite would use the WAL of a file that was moved away for the new one */
     as_buf_printf(&name, "%s-wal", path);
     as_buf_add(&name, "", 1);
@@ -266,10 +265,9 @@ static int check_file(struct as_store *s, const char *folder, const char *path, 
 
 static int open_or_create(struct as_store *s, const char *folder, struct as_buf *err)
 {
-    struct as_buf path;
+    struct as_buf path = {0};
     int found, rc = SQLITE_OK;
 
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
     as_buf_add(&path, "", 1);
     found = check_file(s, folder, (const char *)path.p, err);
@@ -297,7 +295,7 @@ int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, st
 int as_store_open_as(struct as_store **ret_s, const char *folder, const char *shown_folder,
                      uint32_t keep, struct as_buf *err)
 {
-    struct as_buf path;
+    struct as_buf path = {0};
     struct as_store *s;
     mode_t mask;
     int rc = as_state_dir_make(folder, err);
@@ -307,7 +305,6 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *sh
         return rc;
     s = as_xalloc(sizeof(*s));
     s->keep = keep;
-    as_buf_init(&path);
     as_buf_printf(&path, "%s/" AS_STORE_FILE, shown_folder);
     s->path = as_str_dup(as_buf_slice(&path));
     as_buf_fini(&path);

@@ -208,7 +208,7 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
                                 .group = true,
                                 .death_signal = SIGKILL};
     struct as_describe_command command;
-    struct as_buf text;
+    struct as_buf text = {0};
     struct as_proc p;
     enum stop_stage state = NOT_SIGNALLED;
     char cwd[PATH_MAX];
@@ -242,7 +242,6 @@ int as_describe_run(struct as_declared *ret_app, const struct as_describe_source
                       python, strerror(e));
         return AS_EXIT_CODE_INTERPRETER;
     }
-    as_buf_init(&text);
     sig = wait_for_child(&p, out[0], signal_fd, source->timeout, &text, &state);
     status = as_proc_wait(&p);
     close(out[0]);

@@ -47,12 +47,11 @@ static void free_job(struct as_timer *t)
 static int read_description(const struct as_describe_job *d, struct as_declared *ret_app,
                             struct as_buf *why)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
     char part[16384];
     ssize_t n = 0;
     int rc = AS_EINVALID;
 
-    as_buf_init(&text);
     while (text.n <= AS_DECLARED_BYTES_MAX &&
            (n = pread(d->out, part, sizeof(part), (off_t)text.n)) > 0)
         as_buf_add(&text, part, (size_t)n);
@@ -71,12 +70,11 @@ static void on_interpreter_end(void *ctx, const struct as_process_end *e)
     struct as_describe_job *d = ctx;
     struct as_declared app = {0};
     struct as_str how, last;
-    struct as_buf why;
+    struct as_buf why = {0};
     int rc = AS_EINVALID;
 
     d->process = NULL;
     as_output_split_report(e->reason, &how, &last);
-    as_buf_init(&why);
     if (d->done && WIFEXITED(e->status) && WEXITSTATUS(e->status) == 0)
         rc = read_description(d, &app, &why);
     else if (d->done)

@@ -9,9 +9,8 @@ void as_interpreter_choose(struct as_interpreter *ret_i, const char *option)
     /* $ANYSERVE_PYTHON is the interpreter that the package is installed for. It comes before an
      * active environment, since `anyserve` may belong to another one. */
     const char *script = getenv("ANYSERVE_PYTHON"), *venv = getenv("VIRTUAL_ENV");
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     if (option[0]) {
         as_buf_str(&b, option);
         ret_i->why = "--python";
@@ -32,11 +31,10 @@ void as_interpreter_choose(struct as_interpreter *ret_i, const char *option)
 void as_interpreter_make_absolute(struct as_interpreter *i)
 {
     char cwd[4096];
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (i->path[0] == '/' || !strchr(i->path, '/') || !getcwd(cwd, sizeof(cwd)))
         return;
-    as_buf_init(&b);
     as_buf_printf(&b, "%s/%s", cwd, i->path);
     free(i->path);
     i->path = as_str_dup(as_buf_slice(&b));

@@ -22,9 +22,8 @@ static void put_copy(const struct as_worker_spec_conf *conf, const struct as_spe
                      const char *code, const char *target, const char *dir, struct as_buf *text)
 {
     const char *base = dir && dir[0] == '/' ? "" : conf->cwd;
-    struct as_buf item;
+    struct as_buf item = {0};
 
-    as_buf_init(&item);
     as_code_store_target(code, target, &item);
     as_spawn_put_arg(text, (const char *)item.p);
     as_buf_drop(&item, item.n);

@@ -214,12 +214,11 @@ static void on_response(void *ctx, struct as_model_call *c)
     struct infer *f = ctx;
     as_ns after = as_client_connection_clock() - f->sent_at;
     struct as_str error;
-    struct as_buf why;
+    struct as_buf why = {0};
     int rc;
 
     f->n_responses++;
     as_arena_reset(&f->arena);
-    as_buf_init(&why);
     as_blob_unref(f->answer_blob);
     rc = as_query_parse_stream_response(&f->query, c, &f->arena, &f->answer, &f->answer_blob,
                                         &error, &why);
@@ -243,12 +242,11 @@ int as_infer_command_main(struct as_option_set *opts)
 {
     struct infer *f = as_xalloc(sizeof(*f));
     bool json = as_option_bool(opts, AS_OPT_JSON);
-    struct as_buf b;
+    struct as_buf b = {0};
     int code;
 
     f->opts = opts;
     as_arena_init(&f->arena, NULL, 0);
-    as_buf_init(&b);
     code = run_infer(f);
     as_target_explain(opts, code, &f->why);
     if (code)

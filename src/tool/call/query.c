@@ -175,10 +175,9 @@ static int split_inputs(struct as_query *r, struct as_buf *why)
     r->request_index = as_xalloc(n * sizeof(*r->request_index));
     r->n_requests = 1;
     for (uint32_t i = 0; i < n && !rc; i++) {
-        struct as_buf reason;
+        struct as_buf reason = {0};
 
         text = as_option_item(r->opts, AS_OPT_INPUT, i);
-        as_buf_init(&reason);
         rc = as_input_parse(text, &r->forms[i], &reason);
         if (rc)
             as_buf_printf(why, "--input %u: %.*s", i + 1, AS_STR_FMT(as_buf_slice(&reason)));
@@ -294,10 +293,9 @@ static int read_model(struct as_query *r, struct as_unary *u)
 uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_buf *why)
 {
     struct as_model_call_request q = base_request(r);
-    struct as_buf message;
+    struct as_buf message = {0};
     uint32_t status;
 
-    as_buf_init(&message);
     if (r->protocol == AS_MODEL_CALL_GRPC) {
         as_oip_put_name_version(&message, r->model, r->version);
         q.path = AS_STR(METADATA_PATH);
@@ -404,11 +402,10 @@ static uint32_t collect_tensors(struct as_query *r, uint32_t place)
 static struct as_str request_id(struct as_query *r, uint32_t place)
 {
     struct as_str id = r->id;
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (r->n_requests == 1)
         return id;
-    as_buf_init(&b);
     as_buf_printf(&b, "%.*s%s%u", AS_STR_FMT(id), id.n ? "-" : "", place + 1);
     id = (struct as_str){as_arena_dup(&r->arena, as_buf_slice(&b)), b.n};
     as_buf_fini(&b);

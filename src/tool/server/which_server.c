@@ -53,9 +53,8 @@ static void put_choice(struct as_buf *b, const struct as_runtime_search *f,
 static void print_choices(const struct as_option_set *opts, const struct as_runtime_search *f,
                           bool given)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     for (uint32_t i = 0; i < f->n; i++) {
         if (as_runtime_matches(&f->servers[i], given, (uint16_t)as_option_u64(opts, AS_OPT_PORT)))
             put_choice(&b, f, &f->servers[i]);

@@ -15,10 +15,9 @@ enum form { BY_CONTENT, RAW, TEXT, NPY };
 static int split_shape(struct as_str s, struct as_input_form *f, struct as_buf *why)
 {
     struct as_literal l = {.n = 0};
-    struct as_buf text;
+    struct as_buf text = {0};
     int rc, open = 0;
 
-    as_buf_init(&text);
     rc = as_literal_read(AS_DT_INT64, s, &l, &text);
     if (rc == 0 && (l.ndim != 1 || l.n > AS_MAX_DIMS))
         rc = AS_EINVALID;
@@ -344,10 +343,9 @@ static int make_file(const struct as_input_form *f, const struct as_tensor_spec 
                      struct as_buf *why)
 {
     struct as_str text;
-    struct as_buf b;
+    struct as_buf b = {0};
     int rc;
 
-    as_buf_init(&b);
     rc = read_all(file, stdin_used, &b, why);
     text = b.n ? as_buf_slice(&b) : AS_STR("");
     if (form == BY_CONTENT)
@@ -371,10 +369,9 @@ int as_input_make(const struct as_input_form *f, const struct as_tensor_spec *sp
 {
     enum form form;
     struct as_str file = file_path(f->value, &form);
-    struct as_buf reason;
+    struct as_buf reason = {0};
     int rc;
 
-    as_buf_init(&reason);
     in->tensor = (struct as_tensor){.name = f->name, .dtype = f->dtype, .shape = in->shape};
     if (in->tensor.dtype == AS_DT_INVALID && spec)
         in->tensor.dtype = spec->dtype;
