@@ -105,11 +105,9 @@ static int64_t generation_in(struct as_str answer)
 {
     int64_t generation = 0;
     const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &generation}};
-    struct as_json_value root;
     struct as_record r;
 
-    if (as_record_open(&r, answer, &root) == 0)
-        as_record_read(&r, &root, fields, AS_COUNT(fields));
+    as_record_parse(&r, answer, fields, AS_COUNT(fields));
     as_record_close(&r);
     return generation;
 }

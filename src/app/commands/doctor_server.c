@@ -59,8 +59,9 @@ struct page {
     struct as_buf bad; /* "ranker: no replica is ready, 2 are wanted: …" */
 };
 
-static int read_deployment(struct as_record *r, struct as_json_value *v, struct page *p)
+static int read_deployment(struct as_record *r, struct as_json_value *v, void *ctx)
 {
+    struct page *p = ctx;
     struct as_str name = {0}, status = {0}, message = {0};
     int64_t wanted = -1, ready = 0;
     const struct as_record_field fields[] = {{"name", AS_RECORD_STR, &name},
@@ -99,51 +100,29 @@ static int read_deployment(struct as_record *r, struct as_json_value *v, struct 
     return 0;
 }
 
-static int read_replica(struct as_record *r, struct as_json_value *v, struct page *p)
+static int read_replica(struct as_record *r, struct as_json_value *v, void *ctx)
 {
+    struct page *p = ctx;
     const struct as_record_field fields[] = {{"pid", AS_RECORD_I64, &p->worker}};
 
     return as_record_read(r, v, fields, AS_COUNT(fields));
 }
 
-static int read_list(struct as_record *r, struct as_json_value *v, struct page *p,
-                     int (*read)(struct as_record *r, struct as_json_value *v, struct page *p))
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more = 0;
-
-    while (!err && (more = as_json_next(r->json, &it)) > 0)
-        err = read(r, &it.value, p);
-    return err ? err : more;
-}
-
-static int read_part(struct as_record *r, struct as_json_items *it, struct page *p)
-{
-    const struct as_record_field fields[] = {{"ready", AS_RECORD_BOOL, &p->ready},
-                                             {"pid", AS_RECORD_I64, &p->dispatcher}};
-
-    if (as_str_eq(it->key, AS_STR("server")))
-        return as_record_read(r, &it->value, fields, AS_COUNT(fields));
-    if (as_str_eq(it->key, AS_STR("deployments")))
-        return read_list(r, &it->value, p, read_deployment);
-    if (as_str_eq(it->key, AS_STR("replicas")))
-        return read_list(r, &it->value, p, read_replica);
-    return 0;
-}
-
 static bool read_page(struct as_str text, struct page *p)
 {
-    struct as_json_value root;
-    struct as_json_items it;
+    const struct as_record_field own[] = {{"ready", AS_RECORD_BOOL, &p->ready},
+                                          {"pid", AS_RECORD_I64, &p->dispatcher}};
+    struct as_record_object server = {own, AS_COUNT(own)};
+    struct as_record_list deployments = {.each = read_deployment, .ctx = p},
+                          replicas = {.each = read_replica, .ctx = p};
+    const struct as_record_field fields[] = {{"server", AS_RECORD_OBJECT, &server},
+                                             {"deployments", AS_RECORD_LIST, &deployments},
+                                             {"replicas", AS_RECORD_LIST, &replicas}};
     struct as_record r;
-    int err = as_record_open(&r, text, &root), more = 0;
+    int err = as_record_parse(&r, text, fields, AS_COUNT(fields));
 
-    if (!err)
-        err = as_json_items(r.json, &root, &it);
-    while (!err && (more = as_json_next(r.json, &it)) > 0)
-        err = read_part(&r, &it, p);
     as_record_close(&r);
-    return !err && !more && p->dispatcher > 0;
+    return !err && p->dispatcher > 0;
 }
 
 static bool fetch_page(const struct as_doctor *d, struct page *p)
@@ -176,19 +155,6 @@ static void report_served(struct as_doctor *d, const struct page *p)
 
 /* --- its controller --- */
 
-static int read_info(struct as_record *r, struct as_json_value *root, struct as_str *ret_state)
-{
-    const struct as_record_field fields[] = {{"state_dir", AS_RECORD_STR, ret_state}};
-    struct as_json_items it;
-    int err = as_json_items(r->json, root, &it), more = 0;
-
-    while (!err && (more = as_json_next(r->json, &it)) > 0) {
-        if (as_str_eq(it.key, AS_STR("controller_info")))
-            err = as_record_read(r, &it.value, fields, AS_COUNT(fields));
-    }
-    return err ? err : more;
-}
-
 static void check_control(struct as_doctor *d)
 {
     struct as_control_client_request q = {.socket = AS_RUNTIME_CONTROL,
@@ -196,9 +162,11 @@ static void check_control(struct as_doctor *d)
                                           .target = "/api/serve/applications/",
                                           .wait = ANSWER_WAIT,
                                           .is_quiet = true};
-    struct as_json_value root;
     struct as_control_client_answer a;
     struct as_str state = {0};
+    const struct as_record_field info[] = {{"state_dir", AS_RECORD_STR, &state}};
+    struct as_record_object of = {info, AS_COUNT(info)};
+    const struct as_record_field fields[] = {{"controller_info", AS_RECORD_OBJECT, &of}};
     struct as_record r;
 
     if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {
@@ -208,7 +176,7 @@ static void check_control(struct as_doctor *d)
             "replicas are not replaced");
     } else {
         as_doctor_report(d, "control", AS_DOCTOR_OK, "", "its controller answers");
-        if (as_record_open(&r, a.body, &root) == 0 && read_info(&r, &root, &state) == 0 && state.n)
+        if (as_record_parse(&r, a.body, fields, AS_COUNT(fields)) == 0 && state.n)
             d->server.state_dir = as_str_dup(state);
         as_record_close(&r);
     }

@@ -33,8 +33,9 @@ static void put_name(struct as_buf *out, const char *before, struct as_str appli
     as_buf_str(out, ": ");
 }
 
-static int read_change(struct as_record *r, struct as_json_value *v, struct entry *e)
+static int read_change(struct as_record *r, struct as_json_value *v, void *ctx)
 {
+    struct entry *e = ctx;
     struct as_str application = {0}, deployment = {0}, step = {0}, keys = {0}, message = {0};
     const struct as_record_field fields[] = {{"application", AS_RECORD_STR, &application},
                                              {"deployment", AS_RECORD_STR, &deployment},
@@ -59,16 +60,6 @@ static int read_change(struct as_record *r, struct as_json_value *v, struct entr
     return 0;
 }
 
-static int read_changes(struct as_record *r, struct as_json_value *v, struct entry *e)
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more = 0;
-
-    while (!err && (more = as_json_next(r->json, &it)) > 0)
-        err = read_change(r, &it.value, e);
-    return err ? err : more;
-}
-
 static void print_entry(const struct entry *e, struct as_buf *out)
 {
     time_t at = (time_t)(e->time_ms / 1000);
@@ -89,68 +80,36 @@ static void print_entry(const struct entry *e, struct as_buf *out)
     as_buf_add(out, e->reasons.p, e->reasons.n);
 }
 
-static int read_field(struct as_record *r, struct as_json_items *it, struct entry *e)
-{
-    if (as_str_eq(it->key, AS_STR("changes")))
-        return read_changes(r, &it->value, e);
-    if (as_str_eq(it->key, AS_STR("generation")))
-        return as_json_i64(r->json, &it->value, &e->generation);
-    if (as_str_eq(it->key, AS_STR("time_ms")))
-        return as_json_i64(r->json, &it->value, &e->time_ms);
-    if (as_str_eq(it->key, AS_STR("current")))
-        return as_json_bool(r->json, &it->value, &e->current);
-    if (as_str_eq(it->key, AS_STR("cause")))
-        return as_json_string(r->json, &it->value, &e->cause);
-    if (as_str_eq(it->key, AS_STR("state")) && it->value.type != AS_JSON_NULL)
-        return as_json_string(r->json, &it->value, &e->state);
-    return 0;
-}
-
-static int read_entry(struct as_record *r, struct as_json_value *v, struct as_buf *out)
+static int read_entry(struct as_record *r, struct as_json_value *v, void *out)
 {
     struct entry e = {0};
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more = 0;
+    struct as_record_list changes = {.each = read_change, .ctx = &e};
+    const struct as_record_field fields[] = {
+        {"changes", AS_RECORD_LIST, &changes},  {"generation", AS_RECORD_I64, &e.generation},
+        {"time_ms", AS_RECORD_I64, &e.time_ms}, {"current", AS_RECORD_BOOL, &e.current},
+        {"cause", AS_RECORD_STR, &e.cause},     {"state", AS_RECORD_STR, &e.state}};
+    int err = as_record_read(r, v, fields, AS_COUNT(fields));
 
-    as_buf_init(&e.changes);
-    as_buf_init(&e.reasons);
-    while (!err && (more = as_json_next(r->json, &it)) > 0)
-        err = read_field(r, &it, &e);
-    if (!err && !more)
+    if (!err)
         print_entry(&e, out);
     as_buf_fini(&e.changes);
     as_buf_fini(&e.reasons);
-    return err ? err : more;
-}
-
-static int read_entries(struct as_record *r, struct as_json_value *v, struct as_buf *out)
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more = 0;
-
-    while (!err && (more = as_json_next(r->json, &it)) > 0)
-        err = read_entry(r, &it.value, out);
-    return err ? err : more;
+    return err;
 }
 
 /* Appends a table of the generations. AS_E…: the answer is not a list of generations. */
 static int write_table(struct as_str answer, struct as_buf *out)
 {
-    struct as_json_value root;
-    struct as_json_items it;
+    struct as_record_list list = {.each = read_entry, .ctx = out};
+    const struct as_record_field fields[] = {{"generations", AS_RECORD_LIST, &list}};
     struct as_record r;
-    int err = as_record_open(&r, answer, &root), more = 0;
+    int err;
 
     as_buf_printf(out, "%-10s  %-19s  %-*s  %-*s  COMMAND\n", "GENERATION", "WHEN", STATE_WIDTH,
                   "STATE", CHANGES_WIDTH, "CHANGES");
-    if (!err)
-        err = as_json_items(r.json, &root, &it);
-    while (!err && (more = as_json_next(r.json, &it)) > 0) {
-        if (as_str_eq(it.key, AS_STR("generations")))
-            err = read_entries(&r, &it.value, out);
-    }
+    err = as_record_parse(&r, answer, fields, AS_COUNT(fields));
     as_record_close(&r);
-    return err ? err : more;
+    return err;
 }
 
 int as_history_main(struct as_option_set *opts)

@@ -18,8 +18,9 @@ static int step_of(struct as_str word)
     return -1;
 }
 
-static int read_change(struct as_changes *c, struct as_record *r, struct as_json_value *v)
+static int read_change(struct as_record *r, struct as_json_value *v, void *ctx)
 {
+    struct as_changes *c = ctx;
     struct as_str app = {0}, deployment = {0}, step = {0}, cost = {0}, keys = {0};
     const struct as_record_field fields[] = {{"application", AS_RECORD_STR, &app},
                                              {"deployment", AS_RECORD_STR, &deployment},
@@ -31,7 +32,7 @@ static int read_change(struct as_changes *c, struct as_record *r, struct as_json
     if (!err && (!app.n || !deployment.n || step_of(step) < 0))
         err = AS_EPROTO;
     if (err)
-        return err == AS_EINVALID ? AS_EPROTO : err;
+        return err;
     if (!(c->n & (c->n - 1))) /* full: the capacity is the next power of two */
         c->all = as_xrealloc(c->all, (c->n ? 2 * (size_t)c->n : 1) * sizeof(*c->all));
     c->all[c->n++] = (struct as_change){.application = as_str_dup(app),
@@ -42,43 +43,18 @@ static int read_change(struct as_changes *c, struct as_record *r, struct as_json
     return 0;
 }
 
-static int read_list(struct as_changes *c, struct as_record *r, struct as_json_value *v)
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more;
-
-    if (!err && it.object)
-        return AS_EPROTO;
-    while (!err && (more = as_json_next(r->json, &it)) != 0)
-        err = more < 0 ? more : read_change(c, r, &it.value);
-    return err;
-}
-
 int as_changes_read(struct as_changes *c, struct as_str json)
 {
+    struct as_record_list list = {.each = read_change, .ctx = c};
+    const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &c->generation},
+                                             {"changes", AS_RECORD_LIST, &list}};
     struct as_record r;
-    struct as_json_value root;
-    struct as_json_items it;
-    int err, more;
-    bool found = false;
+    int err;
 
     *c = (struct as_changes){0};
-    err = as_record_open(&r, json, &root);
-    if (!err)
-        err = as_json_items(r.json, &root, &it);
-    if (!err && !it.object)
-        err = AS_EPROTO;
-    while (!err && (more = as_json_next(r.json, &it)) != 0) {
-        err = more < 0 ? more : 0;
-        if (!err && as_str_eq(it.key, AS_STR("generation")))
-            err = as_json_i64(r.json, &it.value, &c->generation);
-        if (!err && as_str_eq(it.key, AS_STR("changes"))) {
-            found = true;
-            err = read_list(c, &r, &it.value);
-        }
-    }
+    err = as_record_parse(&r, json, fields, AS_COUNT(fields));
     as_record_close(&r);
-    return err == AS_EINVALID || (!err && !found) ? AS_EPROTO : err;
+    return err == AS_EINVALID || (!err && !list.seen) ? AS_EPROTO : err;
 }
 
 void as_changes_fini(struct as_changes *c)

@@ -61,11 +61,9 @@ static int read_event(struct as_record *r, struct as_str json, struct event *e)
                                              {"rank", AS_RECORD_I64, &e->rank},
                                              {"generation", AS_RECORD_I64, &e->generation},
                                              {"rolled_back", AS_RECORD_BOOL, &e->rolled_back}};
-    struct as_json_value root;
-    int err = as_record_open(r, json, &root);
 
     *e = (struct event){.pid = -1, .rank = -1};
-    return err ? err : as_record_read(r, &root, fields, AS_COUNT(fields));
+    return as_record_parse(r, json, fields, AS_COUNT(fields));
 }
 
 static int kind_of(const struct event *e)
