@@ -8,8 +8,6 @@
 
 #define MALFORMED 0x1u /* codes of on_close: PROTOCOL_ERROR and CANCEL of RFC 9113 */
 #define CANCEL    0x8u
-/* 16^15 plus one more chunk does not overflow 64 bits. */
-#define SIZE_DIGITS 15u
 
 int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct as_http_ops *ops,
               void *conn)
@@ -152,7 +150,7 @@ void as_h1_start_request(struct as_h1 *h)
     if (h->head.end_stream)
         r->expects = false;
     /* set before on_request: how the answer is sent depends on what is still to be read */
-    h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_SIZE : AS_H1_BODY;
+    h->state = h->head.end_stream ? AS_H1_WAIT : r->chunked ? AS_H1_CHUNK : AS_H1_BODY;
     r->req = h->ops->on_request(h->conn, h->stream, &h->head);
     AS_ASSERT(r->req || r->answer >= AS_H1_ANSWER_COMPLETE);
     if (r->expects && r->answer == AS_H1_ANSWER_NONE)
@@ -233,68 +231,21 @@ void as_h1_consume(struct as_h1 *h, uint32_t stream, size_t n)
         h->rq.unread -= AS_MIN(n, h->rq.unread);
 }
 
-/* --- chunks (RFC 9112 §7.1) --- */
-
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static size_t bad_chunk(struct as_h1 *h, size_t taken, const char *what)
-{
-    as_h1_fail(h, 400, "chunk", h->rq.n_chunks + 1, what);
-    return taken;
-}
-
-static size_t read_size(struct as_h1 *h, const uint8_t *p, size_t n)
+/* Reads what is between the data of chunks. */
+static size_t read_chunk(struct as_h1 *h, const uint8_t *p, size_t n)
 {
     struct as_h1_request *r = &h->rq;
+    const char *fault;
+    size_t k = as_h1_syntax_chunk(&r->chunk, p, n, h->conf.max_chunk_ext, &fault);
 
-    for (size_t i = 0; i < n; i++) {
-        int v = hex_digit(p[i]);
-
-        if (v >= 0) {
-            if (r->n_size_digits++ == SIZE_DIGITS)
-                return bad_chunk(h, i, "the size has too many digits");
-            r->left = r->left << 4 | (unsigned)v;
-            continue;
-        }
-        if (!r->n_size_digits)
-            return bad_chunk(h, i, "the size is not hexadecimal");
-        if (p[i] != '\r' && p[i] != ';')
-            return bad_chunk(h, i, "the size is followed by neither ; nor CR LF");
-        r->ext_bytes = p[i] == ';';
-        h->state = p[i] == '\r' ? AS_H1_LF : AS_H1_EXT;
-        return i + 1;
-    }
-    return n;
-}
-
-static size_t read_ext(struct as_h1 *h, const uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] == '\r') {
-            h->state = AS_H1_LF;
-            return i + 1;
-        }
-        if ((p[i] < 0x20 && p[i] != '\t') || p[i] == 0x7f)
-            return bad_chunk(h, i, "control character in the extension");
-        if (++h->rq.ext_bytes > h->conf.max_chunk_ext)
-            return bad_chunk(h, i, "the extension is longer than --max-chunk-extension");
-    }
-    return n;
-}
-
-static size_t read_size_lf(struct as_h1 *h, const uint8_t *p)
-{
-    if (*p != '\n')
-        return bad_chunk(h, 0, "CR without LF behind the size");
-    h->rq.n_size_digits = 0;
-    h->state = h->rq.left ? AS_H1_DATA : AS_H1_TRAILER;
-    return 1;
+    if (fault)
+        as_h1_fail(h, 400, "chunk", r->chunk.n + 1, fault);
+    else if (r->chunk.at == AS_H1_CHUNK_LAST)
+        h->state = AS_H1_TRAILER;
+    else if (r->chunk.at == AS_H1_CHUNK_DATA)
+        h->state = AS_H1_DATA;
+    r->left = r->chunk.size;
+    return k;
 }
 
 static size_t read_data(struct as_h1 *h, const uint8_t *p, size_t n)
@@ -302,20 +253,11 @@ static size_t read_data(struct as_h1 *h, const uint8_t *p, size_t n)
     size_t k = (size_t)AS_MIN((uint64_t)n, h->rq.left);
 
     deliver_body(h, p, k);
-    if (h->state == AS_H1_DATA && !h->rq.left)
-        h->state = AS_H1_DATA_CR;
+    if (h->state == AS_H1_DATA && !h->rq.left) {
+        h->rq.chunk.at = AS_H1_CHUNK_END_CR;
+        h->state = AS_H1_CHUNK;
+    }
     return k;
-}
-
-static size_t read_data_end(struct as_h1 *h, const uint8_t *p)
-{
-    bool cr = h->state == AS_H1_DATA_CR;
-
-    if (*p != (cr ? '\r' : '\n'))
-        return bad_chunk(h, 0, "the data is longer than the size, or does not end with CR LF");
-    h->state = cr ? AS_H1_DATA_LF : AS_H1_SIZE;
-    h->rq.n_chunks += !cr;
-    return 1;
 }
 
 /* --- bytes --- */
@@ -330,17 +272,10 @@ static size_t read_step(struct as_h1 *h, const uint8_t *p, size_t n)
         return as_h1_read_line(h, p, n);
     case AS_H1_BODY:
         return read_body(h, p, n);
-    case AS_H1_SIZE:
-        return read_size(h, p, n);
-    case AS_H1_EXT:
-        return read_ext(h, p, n);
-    case AS_H1_LF:
-        return read_size_lf(h, p);
+    case AS_H1_CHUNK:
+        return read_chunk(h, p, n);
     case AS_H1_DATA:
         return read_data(h, p, n);
-    case AS_H1_DATA_CR:
-    case AS_H1_DATA_LF:
-        return read_data_end(h, p);
     case AS_H1_WAIT:
     case AS_H1_OVER:
         break;

@@ -2,15 +2,16 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "wire/h1/h1_syntax.h"
 
 /*  What is read next:
  *
  *  IDLE ──request──► STATUS ──line──► FIELDS ──empty line──► LENGTH ──────────last byte──┐
  *   ▲                  ▲                │├─────────────────► UNTIL_EOF ───eof────────────┤
  *   │                  └──1xx───────────┘├─────────────────► (no body) ──────────────────┤
- *   │                                    └► CHUNK_SIZE ──0──► TRAILERS ──empty line──────┤
- *   │                                        ▲   └─n─► CHUNK ──► CHUNK_END ──┐           │
- *   │                                        └───────────────────────────────┘           │
+ *   │                                    └► CHUNK ──size 0──► TRAILERS ──empty line──────┤
+ *   │                                        ▲└─► CHUNK_DATA ─┐                          │
+ *   │                                        └────────────────┘                          │
  *   └────────────────────────── the connection stays open ───────────────────────────────┤
  *  OVER ◄─────────────────────── it does not, or an answer broke a rule ─────────────────┘
  */
@@ -20,16 +21,13 @@ enum state {
     FIELDS,
     LENGTH,
     UNTIL_EOF,
-    CHUNK_SIZE,
-    CHUNK,
-    CHUNK_END,
+    CHUNK, /* what is between the data of chunks */
+    CHUNK_DATA,
     TRAILERS,
     OVER
 };
 
 enum { NO_ERROR = 0, PROTOCOL_ERROR = 1, CANCEL = 8 }; /* of RFC 9113 */
-
-#define SIZE_DIGITS 16u /* of a chunk's size: more do not fit in 64 bits */
 
 struct as_h1_client {
     struct as_h1_client_conf conf;
@@ -58,6 +56,7 @@ struct as_h1_client {
     size_t field_bytes;
     bool interim, is_http10, has_length, chunked, close;
     uint64_t left; /* missing bytes of the body, or of the chunk */
+    struct as_h1_chunk chunk;
 };
 
 /* --- the end of an answer or of the connection --- */
@@ -110,84 +109,21 @@ static int end_answer(struct as_h1_client *h)
 
 /* --- lines of an answer --- */
 
-static bool is_token_char(uint8_t c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-           (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
-static bool is_token(struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        if (!is_token_char((uint8_t)s.p[i]))
-            return false;
-    }
-    return s.n > 0;
-}
-
-/* field-value of RFC 9110 §5.5: no control characters except the tab. */
-static bool is_value(struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        uint8_t c = (uint8_t)s.p[i];
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return false;
-    }
-    return true;
-}
-
-static struct as_str trim(struct as_str s)
-{
-    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
-        s = (struct as_str){s.p + 1, s.n - 1};
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
-}
-
-static bool equals_nocase(struct as_str s, const char *lower)
-{
-    size_t n = strlen(lower);
-
-    for (size_t i = 0; i < s.n && i < n; i++) {
-        char c = s.p[i];
-
-        if ((c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c) != lower[i])
-            return false;
-    }
-    return s.n == n;
-}
-
-/* The comma-separated list contains the word. */
-static bool list_contains(struct as_str list, const char *word)
-{
-    while (list.n) {
-        const char *comma = memchr(list.p, ',', list.n);
-        size_t n = comma ? (size_t)(comma - list.p) : list.n;
-
-        if (equals_nocase(trim((struct as_str){list.p, n}), word))
-            return true;
-        list = (struct as_str){list.p + n + (comma != NULL), list.n - n - (comma != NULL)};
-    }
-    return false;
-}
-
 /* "HTTP/1.x SP 3DIGIT [SP reason]"; many servers leave out the space if there is no reason. */
 static int parse_status(struct as_h1_client *h, struct as_str s)
 {
+    int version = s.n < 12 ? -1 : as_h1_syntax_version((const uint8_t *)s.p, 8);
     struct as_str code = {s.p + 9, 3};
     uint64_t status;
 
-    if (s.n < 12 || memcmp(s.p, "HTTP/1.", 7) != 0 || (s.p[7] != '0' && s.p[7] != '1') ||
-        s.p[8] != ' ')
+    if (version < 10 || s.p[8] != ' ')
         return fail_connection(h, "the answer is not HTTP/1.1");
     if (as_str_u64(code, &status) || status < 100 || status > 599 || (s.n > 12 && s.p[12] != ' ') ||
-        !is_value(s))
+        !as_h1_syntax_is_value(s))
         return fail_connection(h, "the answer has a bad status line");
     h->ready = true;
     h->status = (uint32_t)status;
-    h->is_http10 = s.p[7] == '0';
+    h->is_http10 = version == 10;
     h->interim = status < 200;
     if (status == 101)
         return fail_connection(h,
@@ -214,30 +150,23 @@ static int parse_framing_field(struct as_h1_client *h, struct as_str name, struc
     } else if (as_str_eq(name, AS_STR("transfer-encoding"))) {
         if (h->has_length || h->chunked || h->interim)
             return fail_connection(h, "the answer has more than one length");
-        if (h->is_http10 || !equals_nocase(value, "chunked"))
+        if (h->is_http10 || !as_str_eq_nocase(value, AS_STR("chunked")))
             return fail_connection(h, "the answer has a transfer-encoding other than chunked");
         h->chunked = true;
     } else if (as_str_eq(name, AS_STR("connection"))) {
-        h->close = h->close || list_contains(value, "close");
+        h->close = h->close || as_h1_syntax_list_has(value, AS_STR("close"));
     }
     return 0;
 }
 
-static int parse_field(struct as_h1_client *h, char *p, size_t n)
+static int parse_field(struct as_h1_client *h, uint8_t *p, size_t n)
 {
-    char *colon = memchr(p, ':', n);
-    struct as_str name = {p, colon ? (size_t)(colon - p) : 0}, value;
     bool trailer = h->state == TRAILERS;
+    struct as_str name, value;
     int rc = 0;
 
-    /* a line that begins with white space is a folded line, which is refused */
-    if (!colon || !is_token(name))
+    if (as_h1_syntax_field(p, n, &name, &value))
         return fail_connection(h, "the answer has a malformed header");
-    value = trim((struct as_str){colon + 1, n - name.n - 1});
-    if (!is_value(value))
-        return fail_connection(h, "the answer has a header with control characters");
-    for (size_t i = 0; i < name.n; i++)
-        p[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] | 0x20) : p[i];
     h->field_bytes += name.n + value.n + 32;
     if (h->field_bytes > h->conf.max_header_bytes || ++h->n_fields > h->conf.max_headers)
         return fail_connection(h, "the answer has too many or too large headers");
@@ -258,7 +187,8 @@ static int end_head(struct as_h1_client *h)
     if (h->is_head || h->status == 204 || h->status == 304)
         return end_answer(h);
     if (h->chunked) {
-        h->state = CHUNK_SIZE;
+        h->state = CHUNK;
+        h->chunk = (struct as_h1_chunk){0};
     } else if (!h->has_length) {
         h->state = UNTIL_EOF;
         h->close = true;
@@ -270,75 +200,32 @@ static int end_head(struct as_h1_client *h)
     return 0;
 }
 
-/* chunk-size [chunk-ext]: extensions are skipped, up to a limit. */
-static int parse_chunk_size(struct as_h1_client *h, struct as_str s)
-{
-    uint64_t v = 0;
-    size_t i = 0;
-
-    for (; i < s.n && i < SIZE_DIGITS; i++) {
-        char c = (char)(s.p[i] | 0x20);
-
-        if (s.p[i] >= '0' && s.p[i] <= '9')
-            v = v << 4 | (uint64_t)(s.p[i] - '0');
-        else if (c >= 'a' && c <= 'f')
-            v = v << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            break;
-    }
-    if (i == 0 || (i < s.n && s.p[i] != ';'))
-        return fail_connection(h, "the answer has a bad chunk size");
-    if (s.n - i > h->conf.max_chunk_ext || !is_value((struct as_str){s.p + i, s.n - i}))
-        return fail_connection(h, "the answer has a bad chunk extension");
-    h->left = v;
-    h->state = v ? CHUNK : TRAILERS;
-    return 0;
-}
-
 /* Parses one line without its CR LF. */
-static int parse_line(struct as_h1_client *h, char *p, size_t n)
+static int parse_line(struct as_h1_client *h, uint8_t *p, size_t n)
 {
     switch (h->state) {
     case STATUS:
-        return parse_status(h, (struct as_str){p, n});
+        return parse_status(h, (struct as_str){(const char *)p, n});
     case FIELDS:
         return n ? parse_field(h, p, n) : end_head(h);
-    case CHUNK_SIZE:
-        return parse_chunk_size(h, (struct as_str){p, n});
-    case TRAILERS:
+    default: /* TRAILERS */
         return n ? parse_field(h, p, n) : end_answer(h);
-    default: /* CHUNK_END */
-        h->state = CHUNK_SIZE;
-        return n ? fail_connection(h, "a chunk is longer than its size") : 0;
     }
 }
 
 /* --- receiving --- */
 
-static size_t line_limit(const struct as_h1_client *h)
-{
-    switch (h->state) {
-    case STATUS:
-        return h->conf.max_line + 2;
-    case CHUNK_SIZE:
-        return SIZE_DIGITS + h->conf.max_chunk_ext + 2;
-    case CHUNK_END:
-        return 2;
-    default: /* a field with white space around its value */
-        return (size_t)h->conf.max_header_bytes + 2;
-    }
-}
-
 /* Consumes bytes up to the end of a line, and parses the line if it is complete. */
 static int read_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
 {
-    size_t limit = line_limit(h), take, len;
+    /* a field may have white space around its value */
+    size_t limit = (h->state == STATUS ? h->conf.max_line : h->conf.max_header_bytes) + (size_t)2;
+    size_t take, len;
     const uint8_t *lf = memchr(*p, '\n', *n);
 
     take = lf ? (size_t)(lf - *p) + 1 : *n;
     if (h->line.n + take > limit)
-        return fail_connection(h, h->state == CHUNK_END ? "a chunk is longer than its size"
-                                                        : "a line of the answer is too long");
+        return fail_connection(h, "a line of the answer is too long");
     as_buf_add(&h->line, *p, take);
     *p += take;
     *n -= take;
@@ -348,7 +235,7 @@ static int read_line(struct as_h1_client *h, const uint8_t **p, size_t *n)
     h->line.n = 0;
     if (len < 2 || h->line.p[len - 2] != '\r')
         return fail_connection(h, "a line of the answer does not end with CR LF");
-    return parse_line(h, (char *)h->line.p, len - 2);
+    return parse_line(h, h->line.p, len - 2);
 }
 
 static int read_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
@@ -365,7 +252,31 @@ static int read_body(struct as_h1_client *h, const uint8_t **p, size_t *n)
         return 0;
     if (h->state == LENGTH)
         return end_answer(h);
-    h->state = CHUNK_END;
+    h->state = CHUNK;
+    h->chunk.at = AS_H1_CHUNK_END_CR;
+    return 0;
+}
+
+/* Reads what is between the data of chunks. */
+static int read_chunk(struct as_h1_client *h, const uint8_t **p, size_t *n)
+{
+    static const char *const faults[] = {
+        [AS_H1_CHUNK_SIZE] = "the answer has a bad chunk size",
+        [AS_H1_CHUNK_EXT] = "the answer has a bad chunk extension",
+        [AS_H1_CHUNK_LF] = "a line of the answer does not end with CR LF",
+        [AS_H1_CHUNK_END_CR] = "a chunk is longer than its size",
+        [AS_H1_CHUNK_END_LF] = "a chunk is longer than its size",
+    };
+    const char *fault;
+    size_t k = as_h1_syntax_chunk(&h->chunk, *p, *n, h->conf.max_chunk_ext, &fault);
+
+    *p += k;
+    *n -= k;
+    if (fault)
+        return fail_connection(h, faults[h->chunk.at]);
+    if (h->chunk.at >= AS_H1_CHUNK_DATA)
+        h->state = h->chunk.at == AS_H1_CHUNK_DATA ? CHUNK_DATA : TRAILERS;
+    h->left = h->chunk.size;
     return 0;
 }
 
@@ -374,8 +285,10 @@ int as_h1_client_recv(struct as_h1_client *h, const uint8_t *p, size_t n)
     int rc = 0;
 
     while (n && !rc && h->state != OVER) {
-        if (h->state == LENGTH || h->state == UNTIL_EOF || h->state == CHUNK)
+        if (h->state == LENGTH || h->state == UNTIL_EOF || h->state == CHUNK_DATA)
             rc = read_body(h, &p, &n);
+        else if (h->state == CHUNK)
+            rc = read_chunk(h, &p, &n);
         else if (h->state == IDLE)
             rc = fail_connection(h, "the server sent bytes without a request");
         else
@@ -442,8 +355,9 @@ static bool put_head(struct as_h1_client *h, const struct as_http_client_request
 {
     struct as_str method = pseudo(r, AS_STR(":method")), path = pseudo(r, AS_STR(":path"));
     struct as_buf *b = &h->head;
-    bool good = is_token(method) && path.n && path.p[0] == '/' && is_value(path) &&
-                !memchr(path.p, ' ', path.n) && !memchr(path.p, '\t', path.n);
+    bool good = as_h1_syntax_is_token(method) && path.n && path.p[0] == '/' &&
+                as_h1_syntax_is_value(path) && !memchr(path.p, ' ', path.n) &&
+                !memchr(path.p, '\t', path.n);
 
     b->n = 0;
     as_buf_printf(b, "%.*s %.*s HTTP/1.1\r\n", AS_STR_FMT(method), AS_STR_FMT(path));
@@ -451,10 +365,10 @@ static bool put_head(struct as_h1_client *h, const struct as_http_client_request
     for (uint32_t i = 0; i < r->n_headers; i++) {
         const struct as_http_header *f = &r->headers[i];
 
-        good = good && is_value(f->value);
+        good = good && as_h1_syntax_is_value(f->value);
         if (f->name.n && f->name.p[0] == ':')
             continue;
-        good = good && is_token(f->name);
+        good = good && as_h1_syntax_is_token(f->name);
         put_field(b, f->name, f->value);
     }
     h->is_head = as_str_eq(method, AS_STR("HEAD"));

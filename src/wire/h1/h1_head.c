@@ -1,73 +1,15 @@
 /* Request lines and field lines of HTTP/1.1 (RFC 9112 §3, §5; RFC 9110 §5). */
 #include "base/err.h"
 #include "wire/h1/h1_internal.h"
+#include "wire/h1/h1_syntax.h"
 
-#include <string.h>
 #include <strings.h>
 
 #define FIELD_OVERHEAD 32u /* counted for each field, as HTTP/2 does (RFC 9113 §6.5.2) */
 
-/* The lower-case form of a byte of a token (RFC 9110 §5.6.2); 0: no token has this byte. */
-#define SAME(c)  [c] = (c)
-#define UPPER(c) [c] = (c) | 0x20, [(c) | 0x20] = (c) | 0x20
-static const uint8_t token[256] = {
-    SAME('!'),  SAME('#'),  SAME('$'),  SAME('%'),  SAME('&'),  SAME('\''), SAME('*'),  SAME('+'),
-    SAME('-'),  SAME('.'),  SAME('^'),  SAME('_'),  SAME('`'),  SAME('|'),  SAME('~'),  SAME('0'),
-    SAME('1'),  SAME('2'),  SAME('3'),  SAME('4'),  SAME('5'),  SAME('6'),  SAME('7'),  SAME('8'),
-    SAME('9'),  UPPER('A'), UPPER('B'), UPPER('C'), UPPER('D'), UPPER('E'), UPPER('F'), UPPER('G'),
-    UPPER('H'), UPPER('I'), UPPER('J'), UPPER('K'), UPPER('L'), UPPER('M'), UPPER('N'), UPPER('O'),
-    UPPER('P'), UPPER('Q'), UPPER('R'), UPPER('S'), UPPER('T'), UPPER('U'), UPPER('V'), UPPER('W'),
-    UPPER('X'), UPPER('Y'), UPPER('Z'),
-};
-
 static struct as_str slice(const uint8_t *p, size_t n)
 {
     return (struct as_str){(const char *)p, n};
-}
-
-static bool equals_nocase(struct as_str s, struct as_str lower)
-{
-    return s.n == lower.n && strncasecmp(s.p, lower.p, s.n) == 0;
-}
-
-/* --- values --- */
-
-#define ONES  (~UINT64_C(0) / 255)
-#define HIGHS (ONES * 128)
-
-/* Nonzero if one of eight bytes is a control character. Tabs are found, too; bytes of 0x80 and
- * above are not. */
-static inline bool has_control(uint64_t w)
-{
-    uint64_t del = w ^ (ONES * 0x7f);
-
-    return (((w - ONES * 0x20) & ~w) | ((del - ONES) & ~del)) & HIGHS;
-}
-
-static bool is_control(uint8_t c)
-{
-    return (c < 0x20 && c != '\t') || c == 0x7f;
-}
-
-/* RFC 9110 §5.5: VCHAR, obs-text, SP, HTAB. */
-static bool is_value(const uint8_t *p, size_t n)
-{
-    while (n >= 8) {
-        uint64_t w;
-
-        memcpy(&w, p, 8);
-        for (int i = 0; i < 8 && has_control(w); i++) {
-            if (is_control(p[i]))
-                return false;
-        }
-        p += 8;
-        n -= 8;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (is_control(p[i]))
-            return false;
-    }
-    return true;
 }
 
 /* uri-host [":" port] of RFC 3986, without commas, which would look like a list of two hosts. May
@@ -84,15 +26,6 @@ static bool is_host(struct as_str s)
             return false;
     }
     return true;
-}
-
-static struct as_str trim(const uint8_t *p, const uint8_t *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t'))
-        p++;
-    while (p < end && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    return slice(p, (size_t)(end - p));
 }
 
 /* --- fields that decide how the message is read --- */
@@ -115,11 +48,11 @@ static const char *parse_coding(struct as_h1_request *r, struct as_str v, uint32
     if (r->chunked)
         return "a second transfer-encoding";
     r->chunked = true;
-    if (equals_nocase(v, AS_STR("chunked")))
+    if (as_str_eq_nocase(v, AS_STR("chunked")))
         return NULL;
     /* well-formed, but not implemented: 501; malformed: 400 */
     for (size_t i = 0; i < v.n; i++) {
-        if (!token[(uint8_t)v.p[i]] && !strchr(", ;=\t", v.p[i]))
+        if (!as_h1_syntax_token[(uint8_t)v.p[i]] && !strchr(", ;=\t", v.p[i]))
             return "transfer-encoding is malformed";
     }
     if (!v.n)
@@ -139,23 +72,9 @@ static const char *parse_host(struct as_h1 *h, struct as_str v)
     return NULL;
 }
 
-static void parse_connection(struct as_h1 *h, struct as_str v)
-{
-    const uint8_t *p = (const uint8_t *)v.p, *end = p + v.n;
-
-    while (p < end) {
-        const uint8_t *comma = memchr(p, ',', (size_t)(end - p));
-
-        comma = comma ? comma : end;
-        if (equals_nocase(trim(p, comma), AS_STR("close")))
-            h->closing = true;
-        p = comma + 1;
-    }
-}
-
 static void parse_expect(struct as_h1_request *r, struct as_str v)
 {
-    if (equals_nocase(v, AS_STR("100-continue")))
+    if (as_str_eq_nocase(v, AS_STR("100-continue")))
         r->expects = true;
     else
         r->bad_expect = true;
@@ -181,7 +100,7 @@ static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_s
         return IS("upgrade"); /* may be ignored: RFC 9110 §7.8 */
     case 10:
         if (IS("connection"))
-            parse_connection(h, v);
+            h->closing |= as_h1_syntax_list_has(v, AS_STR("close"));
         return IS("connection") || IS("keep-alive");
     case 14:
         if (IS("content-length"))
@@ -239,20 +158,6 @@ static void bad_field(struct as_h1 *h, uint32_t status, const char *what)
     as_h1_fail(h, status, h->state == AS_H1_TRAILER ? "trailer" : "header", h->rq.n_fields, what);
 }
 
-/* Why the name of a field, which ends at p[i], is malformed. */
-static const char *name_fault(const uint8_t *p, size_t n, size_t i)
-{
-    if (i == 0 && n && (p[0] == ' ' || p[0] == '\t'))
-        return "the line begins with white space (obs-fold)";
-    if (i == n)
-        return "a colon is missing";
-    if (p[i] == ':')
-        return "the name is empty";
-    if (p[i] == ' ' || p[i] == '\t')
-        return "white space in the name or before the colon";
-    return "the name has a byte that is not allowed in a name";
-}
-
 static const char *trailer_fault(struct as_str name)
 {
     static const struct as_str never[] = {
@@ -294,24 +199,15 @@ static void parse_field(struct as_h1 *h, uint8_t *p, size_t n)
 {
     struct as_str name, value;
     const char *err;
-    size_t i = 0;
-    uint8_t c;
 
     if (++h->rq.n_fields > h->conf.max_headers) {
         bad_field(h, 431, "more than --max-headers fields");
         return;
     }
     h->rq.list_size += n + FIELD_OVERHEAD;
-    while ((c = token[p[i]])) /* ends at CR */
-        p[i++] = c;
-    if (!i || i == n || p[i] != ':') {
-        bad_field(h, 400, name_fault(p, n, i));
-        return;
-    }
-    name = slice(p, i);
-    value = trim(p + i + 1, p + n);
-    if (!is_value((const uint8_t *)value.p, value.n)) {
-        bad_field(h, 400, "control character in the value");
+    err = as_h1_syntax_field(p, n, &name, &value);
+    if (err) {
+        bad_field(h, 400, err);
         return;
     }
     if (h->state != AS_H1_TRAILER) {
@@ -380,17 +276,12 @@ static const char *parse_target(struct as_h1 *h, uint8_t *p, size_t n)
 /* 0, or the status of the error. */
 static uint32_t parse_version(struct as_h1 *h, const uint8_t *p, size_t n, const char **ret_what)
 {
-    static const char form[] = "HTTP/";
+    int version = as_h1_syntax_version(p, n);
 
-    *ret_what = "the version is malformed";
-    if (n != 8 || memcmp(p, form, 5) != 0 || p[6] != '.' || p[5] < '0' || p[5] > '9' ||
-        p[7] < '0' || p[7] > '9')
-        return 400;
-    *ret_what = "the version is neither HTTP/1.1 nor HTTP/1.0";
-    if (p[5] != '1' || p[7] > '1')
-        return 505;
-    h->rq.is_http10 = p[7] == '0';
-    return 0;
+    *ret_what =
+        version < 0 ? "the version is malformed" : "the version is neither HTTP/1.1 nor HTTP/1.0";
+    h->rq.is_http10 = version == 10;
+    return version < 0 ? 400 : version ? 0 : 505;
 }
 
 static void parse_request_line(struct as_h1 *h, uint8_t *p, size_t n)
@@ -400,7 +291,7 @@ static void parse_request_line(struct as_h1 *h, uint8_t *p, size_t n)
     uint32_t status;
     size_t i = 0;
 
-    while (token[p[i]])
+    while (as_h1_syntax_token[p[i]])
         i++;
     if (!i || i == n || p[i] != ' ') {
         bad_line(h, 400, "the method is malformed");
@@ -436,7 +327,7 @@ static const char *head_fault(struct as_h1 *h)
 
     if (!r->has_host && !r->is_http10)
         return "host is missing";
-    if (r->is_absolute && (!r->has_host || !equals_nocase(h->head.authority, r->authority)))
+    if (r->is_absolute && (!r->has_host || !as_str_eq_nocase(h->head.authority, r->authority)))
         return "host differs from the host of the target";
     if (r->chunked && r->is_http10)
         return "transfer-encoding in HTTP/1.0";
@@ -534,7 +425,7 @@ static bool reject_over_limit(struct as_h1 *h, size_t line)
  * end that may never come. */
 static bool reject_non_http(struct as_h1 *h, uint8_t first)
 {
-    if (token[first] || first == '\r' || first == '\n')
+    if (as_h1_syntax_token[first] || first == '\r' || first == '\n')
         return false;
     bad_line(h, 400,
              first == 0x16 ? "this looks like TLS, and the port speaks plain HTTP"

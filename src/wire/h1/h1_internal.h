@@ -4,11 +4,11 @@
  * answers. Reading and answering have a state each, since an answer may come before its request is
  * complete:
  *
- *   reading:  LINE ─► FIELDS ─┬─► BODY ───────────────────────────┬─► WAIT ─► LINE (next request)
- *              ▲              ├─► SIZE ─► EXT ─► LF ─┬─► TRAILER ─┤
- *              │              │    ▲                 ▼            │
- *              │              │    └─ DATA_LF ◄ DATA_CR ◄ DATA    │     any ─► OVER: nothing more
- *              │              └─ no body ─────────────────────────┘            is read
+ *   reading:  LINE ─► FIELDS ─┬─► BODY ───────────────────────┬─► WAIT ─► LINE (next request)
+ *              ▲              ├─► CHUNK ──────► TRAILER ──────┤
+ *              │              │    ▲└─► DATA ─┐               │      any ─► OVER: nothing more
+ *              │              │    └──────────┘               │             is read
+ *              │              └─ no body ─────────────────────┘
  *   answer:   NONE ─► OPEN ─► COMPLETE ─► SENT   (NONE ─► COMPLETE if it is given as a whole)
  *
  * WAIT becomes LINE when the answer is SENT: as_h1_send has handed out all of it. The buffers of a
@@ -18,6 +18,7 @@
 #define AS_WIRE_H1_INTERNAL_H
 
 #include "wire/h1/h1.h"
+#include "wire/h1/h1_syntax.h"
 
 #define AS_H1_INLINE_IN     2048 /* bytes of a head that need no allocation */
 #define AS_H1_INLINE_OUT    512
@@ -29,13 +30,9 @@
 enum as_h1_state {
     AS_H1_LINE,
     AS_H1_FIELDS,
-    AS_H1_BODY, /* its length is known */
-    AS_H1_SIZE, /* the size line of a chunk */
-    AS_H1_EXT,
-    AS_H1_LF,
+    AS_H1_BODY,  /* its length is known */
+    AS_H1_CHUNK, /* what is between the data of chunks: h1_syntax.h */
     AS_H1_DATA,
-    AS_H1_DATA_CR,
-    AS_H1_DATA_LF,
     AS_H1_TRAILER,
     AS_H1_WAIT,
     AS_H1_OVER
@@ -70,10 +67,8 @@ struct as_h1_request {
     uint32_t n_fields;       /* fields, or trailers */
     size_t list_size;
     struct as_str authority;
-    uint64_t left;          /* bytes that are missing of the body, or of its chunk */
-    uint32_t n_size_digits; /* hexadecimal digits of the chunk's size */
-    uint64_t n_chunks;
-    size_t ext_bytes;     /* bytes of the chunk's extensions */
+    uint64_t left; /* bytes that are missing of the body, or of its chunk */
+    struct as_h1_chunk chunk;
     size_t unread;        /* bytes that the owner got and has not consumed */
     uint8_t *body_buffer; /* where the next bytes of the body go; NULL: anywhere */
     size_t body_buffer_n;
