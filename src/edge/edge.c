@@ -293,13 +293,13 @@ static void fail_uploads(struct as_edge *e)
     struct as_list *n;
 
     while ((n = as_list_pop(&e->uploads))) {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, timeout_node);
+        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, progress.node);
 
-        if (!x->deferred_reply) {
+        if (!x->answer.deferred) {
             as_exchange_fail(x, AS_EUNAVAILABLE, "the server is ending");
             as_exchange_free_body(x);
         }
-        if (x->deferred_reply) /* its answer was only waiting for the rest of the request */
+        if (x->answer.deferred) /* its answer was only waiting for the rest of the request */
             as_rest_send_deferred(x);
     }
 }

@@ -5,7 +5,7 @@
 #define REPLICAS_KEY "target_num_replicas"
 
 struct as_control_call {
-    struct as_dispatch_query query; /* must be first: x->query points to it */
+    struct as_dispatch_query query; /* must be first: x->pending.query points to it */
     bool yaml;                      /* the answer is YAML */
     void (*gone)(void *arg);
     void *arg;
@@ -49,7 +49,7 @@ void as_control_answer(struct as_control_call *k, int err, const struct as_buf *
     free(k);
     if (!x)
         return;
-    x->query = NULL;
+    x->pending.query = NULL;
     if (!err && yaml)
         send_yaml(x, text);
     else if (!err)
@@ -68,14 +68,14 @@ static void handle_request(struct as_exchange *x, const struct as_control_reques
     k->query.x = x;
     k->query.gone = on_gone;
     k->yaml = q->verb == AS_CONTROL_CONFIG;
-    x->query = &k->query;
+    x->pending.query = &k->query;
     x->state = AS_EXCHANGE_WAITING;
     c->handle(c->ctx, q, k);
 }
 
 static struct as_str body_of(const struct as_exchange *x)
 {
-    return (struct as_str){x->body_len ? (const char *)x->body : "", x->body_len};
+    return (struct as_str){x->body.len ? (const char *)x->body.p : "", x->body.len};
 }
 
 void as_control_show(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
@@ -141,7 +141,7 @@ static int read_scale(struct as_json *j, struct as_exchange *x, uint64_t *ret_n,
 {
     struct as_json_value root;
     struct as_json_items it;
-    int err = as_json_open(j, &x->arena, x->body, x->body_len, &root), more;
+    int err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root), more;
 
     if (!err)
         err = as_json_items(j, &root, &it);
@@ -168,7 +168,7 @@ void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
 
     if (!j)
         return;
-    if (!x->body_len) {
+    if (!x->body.len) {
         as_exchange_fail(x, AS_EINVALID, "the body {\"" REPLICAS_KEY "\": N} is missing");
         return;
     }

@@ -289,7 +289,7 @@ static void on_drained(struct as_exchange *x AS_UNUSED)
 
 static void on_gone(struct as_exchange *x)
 {
-    struct listener *l = x->item;
+    struct listener *l = x->answer.item;
 
     as_list_remove(&l->node);
     if (as_list_empty(&l->events->listeners))
@@ -343,8 +343,8 @@ void as_control_stream_events(struct as_exchange *x, const struct as_rest_match 
     as_list_init(&l->node);
     if (!as_rest_mark_answered(x, 200))
         return;
-    x->item = l;
-    x->answer_ops = &answer_ops;
+    x->answer.item = l;
+    x->answer.ops = &answer_ops;
     as_conn_begin(x->conn, x->stream, &a);
     send_snapshot(l->events, l);
 }

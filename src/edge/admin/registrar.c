@@ -222,7 +222,7 @@ static void fail_parse(struct as_exchange *x, int err, const char *why)
 void as_registrar_call(struct as_exchange *x)
 {
     enum as_management_rpc rpc = AS_MANAGEMENT_REGISTER + (x->rpc - AS_RPC_REGISTER_MODEL);
-    struct as_str message = {(const char *)x->body, x->body_len};
+    struct as_str message = {(const char *)x->body.p, x->body.len};
     struct as_management_request q;
     char why[WHY_MAX] = "";
     int err = as_management_parse(rpc, message, &x->arena, &q, why, sizeof(why));
@@ -236,7 +236,7 @@ void as_registrar_call(struct as_exchange *x)
 static void handle_post(struct as_exchange *x, enum as_management_rpc rpc)
 {
     static const uint8_t nothing[AS_JSON_PADDING];
-    struct as_str message = {(const char *)(x->body_len ? x->body : nothing), x->body_len};
+    struct as_str message = {(const char *)(x->body.len ? x->body.p : nothing), x->body.len};
     struct as_json *j = as_rest_json_reader(x, false);
     struct as_management_request q;
     char why[WHY_MAX] = "";

@@ -51,10 +51,10 @@ void as_exchange_fail_status(struct as_exchange *x, uint32_t status, struct as_s
     struct as_http_answer a = {.status = 200, .headers = h};
     uint32_t n = 1;
 
-    if (x->on_fail) {
+    if (x->answer.on_fail) {
         if (x->state != AS_EXCHANGE_ANSWERED && x->conn) {
             x->state = AS_EXCHANGE_ANSWERED;
-            x->on_fail(x, status, message);
+            x->answer.on_fail(x, status, message);
         }
         return;
     }
@@ -91,7 +91,7 @@ struct header_values {
 static struct as_http_header retry_header(const struct as_exchange *x, struct as_str name,
                                           as_ns unit, struct header_values *v)
 {
-    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+    as_ns delay = x->answer.retry_after ? x->answer.retry_after : RETRY_AFTER;
     int n =
         snprintf(v->number, sizeof(v->number), "%lu", (unsigned long)((delay + unit - 1) / unit));
 
@@ -102,7 +102,7 @@ static struct as_http_header retry_header(const struct as_exchange *x, struct as
 static uint32_t add_grpc_hints(const struct as_exchange *x, int err, struct as_str text,
                                struct as_http_header *h, struct header_values *v)
 {
-    as_ns delay = x->retry_after ? x->retry_after : RETRY_AFTER;
+    as_ns delay = x->answer.retry_after ? x->answer.retry_after : RETRY_AFTER;
 
     switch (err) {
     case AS_EMAYHAVERUN:
@@ -166,7 +166,7 @@ void as_exchange_fail(struct as_exchange *x, int err, const char *fmt, ...)
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     message.n = AS_MIN((size_t)n, sizeof(text) - 1);
-    if (!x->grpc && !x->on_fail) {
+    if (!x->grpc && !x->answer.on_fail) {
         as_rest_fail(x, as_err_http(err), message, extra, add_http_hints(x, err, extra, &v));
         return;
     }
@@ -221,7 +221,7 @@ static enum as_gzip_format choose_message_encoding(const struct as_exchange *x)
             list = x->head->rest[i].value;
     }
     if (x->edge->conf.compress == AS_COMPRESS_MATCH)
-        return as_gzip_in_grpc_list(list, x->encoding) ? x->encoding : AS_GZIP_NONE;
+        return as_gzip_in_grpc_list(list, x->body.encoding) ? x->body.encoding : AS_GZIP_NONE;
     for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
         if (as_gzip_in_grpc_list(list, (enum as_gzip_format)f))
             return (enum as_gzip_format)f;
@@ -252,7 +252,7 @@ static void on_deflated(void *arg, const struct as_compress_result *r)
     }
     as_grpc_prefix((uint8_t *)(uintptr_t)p[0].p, (uint32_t)r->n);
     ((uint8_t *)(uintptr_t)p[0].p)[0] = 1; /* compressed */
-    x->deflated = r->blob;
+    x->answer.deflated = r->blob;
     p[1] = (struct as_http_piece){r->blob->data, r->n, r->blob};
     send_encoded(x, p, 2, s->encoding);
 }
@@ -280,15 +280,15 @@ static bool send_compressed(struct as_exchange *x, const struct as_http_piece *b
     memcpy(in, body, size);
     in[0].p += AS_GRPC_PREFIX;
     in[0].n -= AS_GRPC_PREFIX;
-    as_compress_start(&x->edge->compressor, x->answers, f, false, in, n, len - 1, on_deflated, s,
-                      &x->compress_job);
+    as_compress_start(&x->edge->compressor, x->budget.answers, f, false, in, n, len - 1,
+                      on_deflated, s, &x->pending.compress);
     return true;
 }
 
 static bool may_compress(const struct as_exchange *x)
 {
     return x->edge->conf.compress == AS_COMPRESS_MATCH
-               ? x->is_compressed
+               ? x->body.is_compressed
                : x->edge->conf.compress == AS_COMPRESS_ALWAYS;
 }
 
@@ -298,7 +298,7 @@ void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece 
         return;
     if (may_compress(x) && send_compressed(x, body, n))
         return;
-    if (x->encoding)
+    if (x->body.encoding)
         send_encoded(x, body, n, AS_GZIP_NONE);
     else
         send_plain(x, body, n);

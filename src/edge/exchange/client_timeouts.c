@@ -31,10 +31,11 @@ void as_client_timeouts_init(struct as_edge *e)
 static struct as_exchange *next_due(struct as_edge *e, struct as_list *list, as_ns now,
                                     as_ns timeout)
 {
-    struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, timeout_node);
+    struct as_exchange *x = AS_LIST_ENTRY(list->next, struct as_exchange, progress.node);
 
     /* checked_at is the time of a sweep, up to one interval before the actual start */
-    return !as_list_empty(list) && timeout && now - x->checked_at >= timeout + e->sweep_every
+    return !as_list_empty(list) && timeout &&
+                   now - x->progress.checked_at >= timeout + e->sweep_every
                ? x
                : NULL;
 }
@@ -89,7 +90,7 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
 
     log_slow(x, "request");
     as_counter_add(&x->edge->stat.slow_requests, 1);
-    if (x->deferred_reply) {
+    if (x->answer.deferred) {
         as_rest_send_deferred(x);
         return;
     }
@@ -101,14 +102,15 @@ void as_client_timeouts_expire_upload(struct as_exchange *x)
 
 void as_client_timeouts_evict_upload(struct as_exchange *x)
 {
-    const struct as_budget *b = x->requests->budget;
+    const struct as_budget *b = x->budget.requests->budget;
 
     log_slow(x, "request");
     as_counter_add(&x->edge->stat.slow_requests, 1);
     as_exchange_fail(x, AS_EFULL,
                      "the request was received too slowly while others found no room in "
                      "--max-inflight-bytes %lu, of which this connection holds %lu",
-                     (unsigned long)b->limit, (unsigned long)as_account_charged(x->requests));
+                     (unsigned long)b->limit,
+                     (unsigned long)as_account_charged(x->budget.requests));
     as_exchange_free_body(x);
 }
 
@@ -117,22 +119,23 @@ static uint64_t bytes_missing(const struct as_exchange *x)
 {
     uint64_t n;
 
-    if (!x->body)
+    if (!x->body.p)
         return 0;
     if (!x->grpc && !as_rest_body_length(x, &n))
-        return x->body_filled;
-    return x->body_len - x->body_filled;
+        return x->body.filled;
+    return x->body.len - x->body.filled;
 }
 
 static void evict_slow_uploads(struct as_edge *e, as_ns now)
 {
     AS_LIST_EACH(n, &e->uploads)
     {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, timeout_node);
+        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, progress.node);
 
-        if (as_account_is_greedy(x->requests) &&
-            as_client_timeouts_is_slow(e, now - x->checked_at, x->received - x->mark,
-                                       bytes_missing(x), e->conf.body_timeout))
+        if (as_account_is_greedy(x->budget.requests) &&
+            as_client_timeouts_is_slow(e, now - x->progress.checked_at,
+                                       x->body.received - x->progress.mark, bytes_missing(x),
+                                       e->conf.body_timeout))
             as_client_timeouts_evict_upload(x);
     }
 }
@@ -156,18 +159,18 @@ static void restart_answer(struct as_exchange *x)
 
     as_client_timeouts_start(x, left ? &e->answers : &e->new_answers,
                              as_conn_sent(x->conn, x->stream));
-    x->must_send = AS_MIN(left, e->conf.min_progress);
+    x->progress.must_send = AS_MIN(left, e->conf.min_progress);
 }
 
 static void evict_slow_answers(struct as_edge *e, struct as_list *list, as_ns now)
 {
     AS_LIST_EACH(n, list)
     {
-        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, timeout_node);
+        struct as_exchange *x = AS_LIST_ENTRY(n, struct as_exchange, progress.node);
 
-        if (as_account_is_greedy(x->answers) &&
-            as_client_timeouts_is_slow(e, now - x->checked_at,
-                                       as_conn_sent(x->conn, x->stream) - x->mark,
+        if (as_account_is_greedy(x->budget.answers) &&
+            as_client_timeouts_is_slow(e, now - x->progress.checked_at,
+                                       as_conn_sent(x->conn, x->stream) - x->progress.mark,
                                        as_conn_unsent(x->conn, x->stream), e->conf.send_timeout))
             expire_answer(x);
     }
@@ -180,15 +183,15 @@ void as_client_timeouts_sweep(struct as_edge *e, as_ns now)
 
     e->last_sweep = now;
     while ((x = next_due(e, &e->uploads, now, conf->body_timeout))) {
-        if (x->received - x->mark >= conf->min_progress)
-            as_client_timeouts_start(x, &e->uploads, x->received);
+        if (x->body.received - x->progress.mark >= conf->min_progress)
+            as_client_timeouts_start(x, &e->uploads, x->body.received);
         else
             as_client_timeouts_expire_upload(x);
     }
     while ((x = next_due(e, &e->new_answers, now, AS_MIN(FIRST_CHECK, conf->send_timeout))))
         restart_answer(x);
     while ((x = next_due(e, &e->answers, now, conf->send_timeout))) {
-        if (as_conn_sent(x->conn, x->stream) - x->mark >= x->must_send)
+        if (as_conn_sent(x->conn, x->stream) - x->progress.mark >= x->progress.must_send)
             restart_answer(x);
         else
             expire_answer(x);

@@ -28,18 +28,18 @@ void as_client_timeouts_init(struct as_edge *e);
 /* The request does not wait for its client any more. */
 static inline void as_client_timeouts_stop(struct as_exchange *x)
 {
-    if (!as_list_empty(&x->timeout_node))
-        as_list_remove(&x->timeout_node);
+    if (!as_list_empty(&x->progress.node))
+        as_list_remove(&x->progress.node);
 }
 
 /* Uses the time of the last sweep, to save reading the clock for each request. */
 static inline void as_client_timeouts_start(struct as_exchange *x, struct as_list *list,
                                             uint64_t mark)
 {
-    x->checked_at = x->edge->last_sweep;
-    x->mark = mark;
+    x->progress.checked_at = x->edge->last_sweep;
+    x->progress.mark = mark;
     as_client_timeouts_stop(x);
-    as_list_push(list, &x->timeout_node);
+    as_list_push(list, &x->progress.node);
 }
 
 /* The rest of its body is to be received. */

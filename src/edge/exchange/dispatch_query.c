@@ -12,7 +12,7 @@ static void finish_query(struct as_fleet_job *e)
     struct as_dispatch_query *k = AS_CONTAINER(e, struct as_dispatch_query, job);
 
     if (k->x) {
-        k->x->query = NULL;
+        k->x->pending.query = NULL;
         k->answer(k);
     }
     if (k->fini)
@@ -28,7 +28,7 @@ void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
     k->x = x;
     k->work = work;
     k->answer = answer;
-    x->query = k;
+    x->pending.query = k;
     x->state = AS_EXCHANGE_WAITING;
     as_fleet_client_run(&x->edge->client, &k->job);
 }

@@ -27,9 +27,9 @@ void as_dispatch_query_send(struct as_exchange *x, struct as_dispatch_query *k,
 /* The client has gone. */
 static inline void as_dispatch_query_detach(struct as_exchange *x)
 {
-    struct as_dispatch_query *k = x->query;
+    struct as_dispatch_query *k = x->pending.query;
 
-    x->query = NULL;
+    x->pending.query = NULL;
     if (k)
         k->x = NULL;
     if (k && k->gone)

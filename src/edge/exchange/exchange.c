@@ -29,7 +29,7 @@ static struct as_exchange *alloc_exchange(struct as_edge *e)
             return NULL;
         as_arena_init(&x->arena, x->inline_arena, sizeof(x->inline_arena));
         as_arena_init(&x->dispatch_arena, NULL, 0);
-        as_list_init(&x->timeout_node);
+        as_list_init(&x->progress.node);
     }
     as_counter_add(&e->stat.exchanges, 1);
     return x;
@@ -39,21 +39,21 @@ static void free_if_unused(struct as_exchange *x)
 {
     struct as_edge *e = x->edge;
 
-    if (x->conn || x->in_fleet || x->offload)
+    if (x->conn || x->in_fleet || x->pending.offload)
         return;
-    as_account_uncharge(x->requests, x->reserved);
-    as_blob_unref(x->blob);
-    as_blob_unref(x->inputs);
-    as_blob_unref(x->text);
-    as_blob_unref(x->answer);
-    as_blob_unref(x->deflated);
-    if (__builtin_expect(x->holds_accounts, 0)) { /* after the blobs, which are charged to them */
-        as_account_unref(x->requests);
-        as_account_unref(x->answers);
+    as_account_uncharge(x->budget.requests, x->budget.reserved);
+    as_blob_unref(x->body.blob);
+    as_blob_unref(x->body.inputs);
+    as_blob_unref(x->answer.text);
+    as_blob_unref(x->answer.tensors);
+    as_blob_unref(x->answer.deflated);
+    if (__builtin_expect(x->budget.is_held, 0)) { /* after the blobs, which are charged to them */
+        as_account_unref(x->budget.requests);
+        as_account_unref(x->budget.answers);
     }
     as_registry_unref(x->registry);
     as_arena_reset(&x->arena);
-    if (x->parts)
+    if (x->answer.parts)
         as_arena_reset(&x->dispatch_arena);
     as_counter_sub(&e->stat.exchanges, 1);
     if (e->stat.pooled >= POOL_MAX) {
@@ -138,14 +138,14 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
     uint64_t len;
     bool compressed;
 
-    x->received += n;
+    x->body.received += n;
     if (x->streaming) {
         as_stream_receive(x->streaming, p, n);
         return;
     }
     as_conn_consume(c, x->stream, n);
-    if (x->deferred_reply) {
-        if (x->received > AS_REST_DISCARD_MAX)
+    if (x->answer.deferred) {
+        if (x->body.received > AS_REST_DISCARD_MAX)
             as_rest_send_deferred(x);
         return;
     }
@@ -154,9 +154,9 @@ static void on_data(void *conn, void *req, const uint8_t *p, size_t n)
         return;
     }
     while (x->state == AS_EXCHANGE_RECEIVING) {
-        switch (as_grpc_read(&x->reader, &p, &n, &bytes, &len, &compressed)) {
+        switch (as_grpc_read(&x->body.reader, &p, &n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
-            if (x->reader.messages > 1)
+            if (x->body.reader.messages > 1)
                 as_exchange_fail(x, AS_EUNIMPLEMENTED, "more than one message on a unary call");
             else
                 as_exchange_begin_message(x, len, compressed, false);
@@ -178,9 +178,9 @@ static void on_end(void *conn AS_UNUSED, void *req)
 {
     struct as_exchange *x = req;
 
-    x->ended = true;
+    x->body.ended = true;
     if (x->state != AS_EXCHANGE_RECEIVING) {
-        if (!x->grpc && x->deferred_reply)
+        if (!x->grpc && x->answer.deferred)
             as_rest_send_deferred(x);
         return;
     }
@@ -191,11 +191,11 @@ static void on_end(void *conn AS_UNUSED, void *req)
     as_client_timeouts_stop(x);
     if (!x->grpc)
         as_rest_end(x);
-    else if (!as_grpc_at_boundary(&x->reader))
+    else if (!as_grpc_at_boundary(&x->body.reader))
         as_exchange_fail(x, AS_EINTERNAL, "the request ended inside a message");
-    else if (x->reader.messages != 1)
+    else if (x->body.reader.messages != 1)
         as_exchange_fail(x, AS_EUNIMPLEMENTED, "a unary call needs one message, got none");
-    else if (x->is_compressed)
+    else if (x->body.is_compressed)
         as_exchange_inflate(x, as_grpc_service_call);
     else
         as_grpc_service_call(x);
@@ -207,7 +207,7 @@ static void check_encoding(struct as_exchange *x)
 {
     struct as_str name = x->head->grpc_encoding;
 
-    if (as_gzip_format_of(name, &x->encoding))
+    if (as_gzip_format_of(name, &x->body.encoding))
         as_exchange_fail(
             x, AS_EUNIMPLEMENTED,
             "grpc-encoding '%.*s' is not supported; the server reads " AS_GZIP_GRPC_ACCEPT,
@@ -286,44 +286,16 @@ static void init_exchange(struct as_exchange *x, struct as_edge *e, struct as_co
                           uint32_t stream, const struct as_http_head *head,
                           struct as_account *requests, struct as_account *answers)
 {
+    memset(x, 0, offsetof(struct as_exchange, next_free));
     x->edge = e;
     x->conn = c;
     x->stream = stream;
-    x->state = AS_EXCHANGE_RECEIVING;
-    x->in_fleet = false;
-    x->ended = head && head->end_stream;
-    x->reader = (struct as_grpc_reader){0};
-    x->is_compressed = false;
-    x->encoding = AS_GZIP_NONE;
-    x->compress_job = NULL;
-    x->offload = NULL;
-    x->streaming = NULL;
-    x->deferred_reply = NULL;
-    x->rest.route = NULL;
-    x->body = NULL;
-    x->body_len = x->body_filled = x->body_room = 0;
-    x->blob = x->inputs = x->text = x->answer = x->deflated = NULL;
-    x->reserved = 0;
-    x->requests = requests;
-    x->answers = answers;
-    x->holds_accounts = false;
-    x->deadline = AS_NEVER;
-    x->registry = NULL;
-    x->model = NULL;
-    x->reroute = NULL;
-    x->query = NULL;
     x->head = head;
-    x->received = 0;
-    x->parts = NULL;
-    x->selected_outputs = NULL;
-    x->output_params = NULL;
-    x->output_params_cap = 0;
-    x->retry_after = 0;
-    x->uncredited = (struct as_frame_window){0};
-    x->cancelled = false;
-    x->on_fail = NULL;
-    x->item = NULL;
-    x->answer_ops = NULL;
+    x->deadline = AS_NEVER;
+    x->body.ended = head && head->end_stream;
+    x->budget.requests = requests;
+    x->budget.answers = answers;
+    x->rest.route = NULL;
 }
 
 struct as_exchange *as_exchange_child(struct as_exchange *parent)
@@ -334,8 +306,8 @@ struct as_exchange *as_exchange_child(struct as_exchange *parent)
 
     if (!x)
         return NULL;
-    init_exchange(x, parent->edge, parent->conn, parent->stream, parent->head, parent->requests,
-                  parent->answers);
+    init_exchange(x, parent->edge, parent->conn, parent->stream, parent->head,
+                  parent->budget.requests, parent->budget.answers);
     x->grpc = true;
     x->rpc = parent->rpc;
     x->deadline = parent->deadline;
@@ -349,10 +321,10 @@ struct as_exchange *as_exchange_shadow(struct as_exchange *of)
 
     if (!x)
         return NULL;
-    init_exchange(x, e, NULL, 0, NULL, of->requests, of->answers);
-    x->holds_accounts = true;
-    as_account_ref(x->requests);
-    as_account_ref(x->answers);
+    init_exchange(x, e, NULL, 0, NULL, of->budget.requests, of->budget.answers);
+    x->budget.is_held = true;
+    as_account_ref(x->budget.requests);
+    as_account_ref(x->budget.answers);
     return x;
 }
 
@@ -368,11 +340,11 @@ void as_exchange_cancel(struct as_exchange *x)
 static void detach_from_conn(struct as_exchange *x)
 {
     x->conn = NULL;
-    if (!x->in_fleet && !x->offload)
+    if (!x->in_fleet && !x->pending.offload)
         return;
-    x->holds_accounts = true;
-    as_account_ref(x->requests);
-    as_account_ref(x->answers);
+    x->budget.is_held = true;
+    as_account_ref(x->budget.requests);
+    as_account_ref(x->budget.answers);
 }
 
 void as_exchange_free_child(struct as_exchange *x)
@@ -422,10 +394,10 @@ static void on_close(void *conn, void *req, uint32_t code AS_UNUSED)
         as_rest_count_cancelled(x);
     if (x->streaming)
         as_stream_closed(x->streaming);
-    if (x->answer_ops)
-        x->answer_ops->gone(x);
-    as_compress_cancel(x->compress_job);
-    as_offload_cancel(x->offload);
+    if (x->answer.ops)
+        x->answer.ops->gone(x);
+    as_compress_cancel(x->pending.compress);
+    as_offload_cancel(x->pending.offload);
     as_dispatch_query_detach(x);
     detach_from_conn(x);
     x->head = NULL;
@@ -441,8 +413,8 @@ static void on_drained(void *conn AS_UNUSED, void *req)
 
     if (x->streaming)
         as_stream_drained(x->streaming);
-    else if (x->answer_ops)
-        x->answer_ops->drained(x);
+    else if (x->answer.ops)
+        x->answer.ops->drained(x);
 }
 
 /* Metadata over a limit: gRPC answers RESOURCE_EXHAUSTED, plain HTTP 431. */
@@ -478,6 +450,6 @@ void as_exchange_released(struct as_exchange *x)
 
 void as_exchange_offload_done(struct as_exchange *x)
 {
-    x->offload = NULL;
+    x->pending.offload = NULL;
     free_if_unused(x);
 }

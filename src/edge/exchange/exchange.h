@@ -26,70 +26,100 @@
 
 enum as_exchange_state { AS_EXCHANGE_RECEIVING, AS_EXCHANGE_WAITING, AS_EXCHANGE_ANSWERED };
 
+struct as_exchange;
+
 /* Callbacks of the owner of a plain HTTP answer that is written in parts. */
 struct as_exchange_answer_ops {
     void (*drained)(struct as_exchange *x); /* most of what was written is sent: write more */
     void (*gone)(struct as_exchange *x);    /* its stream is closed; the last call */
 };
 
-struct as_exchange {
-    struct as_call call;
-    struct as_edge *edge;
-    struct as_conn *conn; /* NULL: its stream is closed */
-    struct as_exchange *next_free;
-    uint32_t stream;
-    enum as_exchange_state state;
-    enum as_rpc rpc;
-    bool in_fleet;
-    bool grpc;
-    bool ended;         /* the client has sent the whole request */
-    bool is_compressed; /* the message or body is compressed */
-    struct as_grpc_reader reader;
-    enum as_gzip_format encoding;         /* of compressed messages, from the request head */
-    struct as_compress_job *compress_job; /* inflates the message, or compresses the answer */
+/* The request as it is received: one gRPC message, or the plain HTTP body. */
+struct as_exchange_body {
+    uint8_t *p;
+    size_t len, filled;     /* bytes, and those received; len is the room so far if the length is
+                               unknown */
+    size_t room;            /* bytes of memory at p that may be filled */
+    struct as_blob *blob;   /* holds p when it is large; charged */
+    struct as_blob *inputs; /* holds inputs made of JSON or of shared memory, when large */
+    struct as_grpc_reader reader; /* finds the messages of gRPC */
+    enum as_gzip_format encoding; /* of compressed messages, from the request head */
+    bool is_compressed;           /* the message or body is compressed */
+    bool ended;                   /* the client has sent the whole request */
+    uint64_t received;            /* bytes */
     void (*on_inflated)(struct as_exchange *x);
-    struct as_offload *offload;  /* work on the helper thread (edge/exchange/offload.h) */
-    struct as_stream *streaming; /* NULL: unary */
-    struct as_rest_deferred
-        *deferred_reply;          /* plain HTTP: an answer sent after the end of the request */
-    struct as_rest_match rest;    /* plain HTTP: the route and its variables */
-    uint8_t *body;                /* the gRPC message, or the plain HTTP body */
-    size_t body_len, body_filled; /* bytes, and those received; body_len is the room so far if the
-                                     length is unknown */
-    size_t body_room;             /* bytes of memory at `body` that may be filled */
-    struct as_blob *blob;         /* holds `body` when it is large; charged, as the blobs below */
-    struct as_blob *inputs;       /* holds inputs made of JSON or of shared memory, when large */
-    struct as_blob *text;         /* holds the JSON of the answer when it is long */
-    struct as_blob *answer;       /* holds the answer's tensors when they are large */
-    struct as_blob *deflated;     /* the compressed answer */
-    struct as_account *requests, *answers; /* the connection's accounts */
-    uint64_t reserved;                     /* bytes charged to `requests`, beside those of blobs */
-    bool holds_accounts; /* it may outlive its connection: it holds the accounts */
-    as_ns deadline;
-    as_ns retry_after;           /* delay before a retry, for errors; 0: the default */
-    struct as_list timeout_node; /* this and the next four: edge/exchange/client_timeouts.h */
-    as_ns checked_at;
-    uint64_t received, mark;      /* bytes received; bytes received or sent at the last check */
-    uint64_t must_send;           /* bytes of the answer that must be sent by the next check */
-    struct as_registry *registry; /* one reference; owns `model` */
-    const struct as_model *model;
-    struct as_reroute *reroute;      /* edge/infer/reroute.h; NULL: no fallback */
-    struct as_dispatch_query *query; /* pending on the dispatch loop, or NULL */
-    struct as_oip_infer infer;
-    void (*send_response)(struct as_exchange *x,
-                          const struct as_oip_response *r); /* edge/infer/infer.h */
-    const struct as_infer_parts *parts; /* edge/infer/infer.h; NULL: decoupled models are refused */
-    struct as_tensor *selected_outputs; /* array for the requested outputs */
-    struct as_tensor_param *output_params; /* array for parameters of outputs */
-    uint32_t output_params_cap;            /* its capacity */
-    struct as_frame_window uncredited;     /* parts without credit: the client has not read them */
-    bool cancelled;                        /* the fleet knows that no answer is wanted */
+};
+
+/* The answer that is being written. The blobs are charged. */
+struct as_exchange_answer {
+    struct as_blob *text;              /* holds the JSON of the answer when it is long */
+    struct as_blob *tensors;           /* holds the answer's tensors when they are large */
+    struct as_blob *deflated;          /* the compressed answer */
+    as_ns retry_after;                 /* delay before a retry, for errors; 0: the default */
+    struct as_rest_deferred *deferred; /* plain HTTP: sent after the end of the request */
     /* Not NULL: receives errors in place of the client. For one message of a stream of requests
      * (edge/infer/infer_stream.c), and for streamed answers, which are `item`'s. */
     void (*on_fail)(struct as_exchange *x, uint32_t status, struct as_str message);
     void *item;
-    const struct as_exchange_answer_ops *answer_ops; /* or NULL; uses `item` */
-    const struct as_http_head *head;                 /* valid while conn is not NULL */
+    const struct as_exchange_answer_ops *ops; /* or NULL; uses `item` */
+    /* Of a model, edge/infer/infer.h: */
+    void (*send)(struct as_exchange *x, const struct as_oip_response *r);
+    const struct as_infer_parts *parts; /* NULL: decoupled models are refused */
+    struct as_tensor *selected;         /* array for the requested outputs */
+    struct as_tensor_param *params;     /* array for parameters of outputs */
+    uint32_t params_cap;                /* its capacity */
+    struct as_frame_window uncredited;  /* parts without credit: the client has not read them */
+};
+
+/* What the request holds of the budgets. */
+struct as_exchange_budget {
+    struct as_account *requests, *answers; /* the connection's accounts */
+    uint64_t reserved;                     /* bytes charged to `requests`, beside those of blobs */
+    bool is_held; /* it may outlive its connection: it holds the accounts */
+};
+
+/* Work elsewhere that ends with a callback, and is cancelled when the client has gone; or NULL. */
+struct as_exchange_pending {
+    struct as_compress_job *compress; /* inflates the message, or compresses the answer */
+    struct as_offload *offload;       /* on the helper thread: edge/exchange/offload.h */
+    struct as_dispatch_query *query;  /* on the dispatch loop */
+};
+
+/* Whether the client is too slow: edge/exchange/client_timeouts.h. */
+struct as_exchange_progress {
+    struct as_list node;
+    as_ns checked_at;
+    uint64_t mark;      /* bytes received or sent at the last check */
+    uint64_t must_send; /* bytes of the answer that must be sent by the next check */
+};
+
+struct as_exchange {
+    /* Zeroed for each request, up to `next_free`. */
+    struct as_edge *edge;
+    struct as_conn *conn;            /* NULL: its stream is closed */
+    const struct as_http_head *head; /* valid while conn is not NULL */
+    uint32_t stream;
+    enum as_exchange_state state;
+    enum as_rpc rpc;
+    bool grpc;
+    bool in_fleet;
+    bool cancelled; /* the fleet knows that no answer is wanted */
+    as_ns deadline;
+    struct as_stream *streaming;  /* NULL: unary */
+    struct as_registry *registry; /* one reference; owns `model` */
+    const struct as_model *model;
+    struct as_reroute *reroute; /* edge/infer/reroute.h; NULL: no fallback */
+    struct as_exchange_body body;
+    struct as_exchange_answer answer;
+    struct as_exchange_budget budget;
+    struct as_exchange_pending pending;
+
+    /* Kept: filled in by their modules when they are used. */
+    struct as_exchange *next_free;
+    struct as_exchange_progress progress;
+    struct as_rest_match rest; /* plain HTTP: the route (or NULL) and its variables */
+    struct as_oip_infer infer; /* the request to a model, and its call */
+    struct as_call call;
     struct as_arena arena;
     struct as_arena dispatch_arena; /* of a decoupled call: for the dispatch loop */
     uint8_t inline_arena[AS_EXCHANGE_INLINE] __attribute__((aligned(64)));

@@ -20,8 +20,8 @@ static void on_done(struct as_helper_job *j)
 
 void as_offload_start(struct as_offload *a)
 {
-    AS_ASSERT(!a->x->offload);
-    a->x->offload = a;
+    AS_ASSERT(!a->x->pending.offload);
+    a->x->pending.offload = a;
     a->job.work = on_work;
     a->job.done = on_done;
     as_helper_submit(&a->x->edge->helper, &a->job);

@@ -44,10 +44,10 @@ static void fail_too_big(struct as_stream *s, uint64_t len)
 static void deliver_message(struct as_stream *s)
 {
     struct as_exchange *x = s->x;
-    struct as_stream_message m = {x->body, x->body_len, x->blob};
+    struct as_stream_message m = {x->body.p, x->body.len, x->body.blob};
 
-    x->body = NULL;
-    x->blob = NULL;
+    x->body.p = NULL;
+    x->body.blob = NULL;
     s->in_turn++;
     if (is_over(s)) { /* it ended while the message was inflated */
         as_stream_message_free(&m);
@@ -71,7 +71,7 @@ static void on_inflated(struct as_exchange *x)
 
 static void complete_message(struct as_stream *s)
 {
-    if (s->x->is_compressed)
+    if (s->x->body.is_compressed)
         as_exchange_inflate(s->x, on_inflated); /* may call back before it returns */
     else
         deliver_message(s);
@@ -89,7 +89,7 @@ static void begin_message(struct as_stream *s, uint64_t len, bool compressed)
 
 static bool may_read(struct as_stream *s)
 {
-    if (is_over(s) || s->paused || s->x->compress_job)
+    if (is_over(s) || s->paused || s->x->pending.compress)
         return false;
     if (s->in_turn < AS_STREAM_TURN_MESSAGES)
         return true;
@@ -106,12 +106,12 @@ static void read_messages(struct as_stream *s, const uint8_t **p, size_t *n)
     bool compressed;
 
     while (may_read(s)) {
-        switch (as_grpc_read(&x->reader, p, n, &bytes, &len, &compressed)) {
+        switch (as_grpc_read(&x->body.reader, p, n, &bytes, &len, &compressed)) {
         case AS_GRPC_MESSAGE:
             begin_message(s, len, compressed);
             break;
         case AS_GRPC_BYTES:
-            if (as_exchange_append(x, bytes, (size_t)len) && x->body_filled == x->body_len)
+            if (as_exchange_append(x, bytes, (size_t)len) && x->body.filled == x->body.len)
                 complete_message(s);
             break;
         case AS_GRPC_BAD:
@@ -129,7 +129,7 @@ static void report_end(struct as_stream *s)
     if (!s->half_closed || s->end_reported || s->unread.n > s->unread_at || !may_read(s))
         return;
     s->end_reported = true;
-    if (as_grpc_at_boundary(&s->x->reader))
+    if (as_grpc_at_boundary(&s->x->body.reader))
         s->ops->on_end(s);
     else
         as_exchange_fail(s->x, AS_EINTERNAL, "the request ended inside a message");
@@ -152,7 +152,7 @@ static void drop_unread(struct as_stream *s, size_t n)
 {
     if (!n)
         return;
-    as_account_uncharge(s->x->requests, n);
+    as_account_uncharge(s->x->budget.requests, n);
     s->unread_at += n;
     if (s->unread_at > s->unread.n / 2) { /* not for every message: it moves the rest */
         as_buf_drop(&s->unread, s->unread_at);
@@ -185,12 +185,12 @@ static bool store_unread(struct as_stream *s, const uint8_t *p, size_t n)
 {
     struct as_exchange *x = s->x;
 
-    if (!as_account_try_charge(x->requests, n)) {
+    if (!as_account_try_charge(x->budget.requests, n)) {
         as_exchange_fail_room(x, AS_EFULL, "unread input", n);
         return false;
     }
     if (!as_buf_try_reserve(&s->unread, n)) {
-        as_account_uncharge(x->requests, n);
+        as_account_uncharge(x->budget.requests, n);
         as_exchange_fail_room(x, AS_ENOMEM, "", n);
         return false;
     }
@@ -331,7 +331,7 @@ void as_stream_closed(struct as_stream *s)
 
     /* no flush is scheduled: the connection may be closing */
     as_conn_consume(x->conn, x->stream, unread_bytes(s));
-    as_account_uncharge(x->requests, unread_bytes(s));
+    as_account_uncharge(x->budget.requests, unread_bytes(s));
     as_list_remove(&s->node);
     s->ops->on_close(s);
     as_buf_fini(&s->unread);
@@ -398,7 +398,7 @@ static bool is_incomplete(const struct as_stream *s)
 {
     const struct as_exchange *x = s->x;
 
-    return x->body && x->body_filled < x->body_len && !s->paused && !is_over(s);
+    return x->body.p && x->body.filled < x->body.len && !s->paused && !is_over(s);
 }
 
 /* A message that is being received holds memory and budget, so it must make progress like the body
@@ -407,23 +407,23 @@ static void check_progress(struct as_stream *s, as_ns now)
 {
     struct as_exchange *x = s->x;
     const struct as_edge_conf *conf = &x->edge->conf;
-    bool is_known = is_incomplete(s) && x->reader.messages == s->checked_message;
+    bool is_known = is_incomplete(s) && x->body.reader.messages == s->checked_message;
 
-    if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->requests) &&
-        as_client_timeouts_is_slow(x->edge, now - s->checked_at, x->received - s->mark,
-                                   x->body_len - x->body_filled, conf->body_timeout)) {
+    if (is_known && x->edge->short_of_requests && as_account_is_greedy(x->budget.requests) &&
+        as_client_timeouts_is_slow(x->edge, now - s->checked_at, x->body.received - s->mark,
+                                   x->body.len - x->body.filled, conf->body_timeout)) {
         as_client_timeouts_evict_upload(x);
         return;
     }
     if (is_known && (!conf->body_timeout || now - s->checked_at < conf->body_timeout))
         return;
-    if (is_known && x->received - s->mark < conf->min_progress) {
+    if (is_known && x->body.received - s->mark < conf->min_progress) {
         as_client_timeouts_expire_upload(x);
         return;
     }
-    s->checked_message = x->reader.messages;
+    s->checked_message = x->body.reader.messages;
     s->checked_at = now;
-    s->mark = x->received;
+    s->mark = x->body.received;
 }
 
 void as_stream_expire_all(struct as_edge *e, as_ns now)

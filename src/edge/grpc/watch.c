@@ -55,7 +55,7 @@ void as_watch_check(struct as_exchange *x)
     uint8_t room[AS_GRPC_HEALTH_RESPONSE_MAX];
     struct as_buf service = {0}, out = {.p = room};
     enum as_grpc_health status;
-    int err = as_grpc_health_parse(x->body, x->body_len, &service);
+    int err = as_grpc_health_parse(x->body.p, x->body.len, &service);
 
     if (err) {
         fail_parse(x, err);

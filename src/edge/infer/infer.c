@@ -152,7 +152,7 @@ static bool copy_metadata(struct as_exchange *x)
 /* The blob that holds all inputs: then they are passed by reference. NULL: they lie elsewhere. */
 static struct as_blob *inputs_blob(const struct as_exchange *x)
 {
-    struct as_blob *b = x->inputs ? x->inputs : x->blob;
+    struct as_blob *b = x->body.inputs ? x->body.inputs : x->body.blob;
 
     for (uint32_t i = 0; b && i < x->infer.n_inputs; i++) {
         const struct as_tensor *t = &x->infer.inputs[i];
@@ -181,18 +181,18 @@ static bool count_items(struct as_exchange *x)
 /* Refuses requests of a client that does not read its answers. */
 static bool check_answer_room(struct as_exchange *x)
 {
-    const struct as_budget *b = x->answers->budget;
+    const struct as_budget *b = x->budget.answers->budget;
 
-    if (__builtin_expect(!as_account_charged(x->answers) && as_budget_free(b), 1))
+    if (__builtin_expect(!as_account_charged(x->budget.answers) && as_budget_free(b), 1))
         return true;
-    if (as_account_has_room(x->answers, 1))
+    if (as_account_has_room(x->budget.answers, 1))
         return true;
     as_exchange_fail(
         x, AS_EFULL,
         "no room for an answer: %lu of --max-answer-bytes %lu wait for clients, %lu of "
         "them for this connection (--connection-share %u)",
         (unsigned long)as_budget_used(b), (unsigned long)b->limit,
-        (unsigned long)as_account_charged(x->answers), b->share);
+        (unsigned long)as_account_charged(x->budget.answers), b->share);
     return false;
 }
 
@@ -234,7 +234,7 @@ static void submit_call(struct as_exchange *x)
     c->payload.msg.tensors = x->infer.inputs;
     c->payload.msg.n_tensors = x->infer.n_inputs;
     c->payload.blob = inputs_blob(x);
-    c->payer = x->answers;
+    c->payer = x->budget.answers;
     c->outcome.err = 0;
     x->state = AS_EXCHANGE_WAITING;
     x->in_fleet = true;
@@ -248,7 +248,7 @@ static void submit_call(struct as_exchange *x)
 /* Copies inputs out of shared memory first. */
 static void fetch_and_submit(struct as_exchange *x)
 {
-    if (!x->on_fail)
+    if (!x->answer.on_fail)
         as_shm_tensors_fetch(x, submit_call);
     else if (as_shm_tensors_fetch_now(
                  x)) /* in a stream the order of messages matters: not on the helper */
@@ -292,10 +292,10 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
 {
     struct as_call *c = &x->call;
 
-    x->send_response = send;
+    x->answer.send = send;
     if (!prepare_call(x))
         return;
-    if (x->model->decoupled && !x->parts) {
+    if (x->model->decoupled && !x->answer.parts) {
         as_exchange_fail(x, AS_EUNIMPLEMENTED,
                          "model '%.*s' answers with a stream of responses: it is called by "
                          "ModelStreamInfer or generate_stream",
@@ -330,7 +330,7 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send)
 void as_infer_begin_parts(struct as_exchange *x, as_infer_send send,
                           const struct as_infer_parts *parts)
 {
-    x->parts = parts;
+    x->answer.parts = parts;
     as_infer_begin(x, send);
 }
 
@@ -380,10 +380,10 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
     r->n_outputs = res->n_tensors;
     if (!x->infer.n_outputs)
         return true;
-    if (!x->selected_outputs) /* one array for all responses */
-        x->selected_outputs =
-            as_arena_alloc(&x->arena, sizeof(*x->selected_outputs) * x->infer.n_outputs, 8);
-    if (!x->selected_outputs) {
+    if (!x->answer.selected) /* one array for all responses */
+        x->answer.selected =
+            as_arena_alloc(&x->arena, sizeof(*x->answer.selected) * x->infer.n_outputs, 8);
+    if (!x->answer.selected) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return false;
     }
@@ -398,9 +398,9 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
                 (int)AS_MIN(x->infer.outputs[i].name.n, (size_t)128), x->infer.outputs[i].name.p);
             return false;
         }
-        x->selected_outputs[i] = res->tensors[k];
+        x->answer.selected[i] = res->tensors[k];
     }
-    r->outputs = x->selected_outputs;
+    r->outputs = x->answer.selected;
     r->n_outputs = x->infer.n_outputs;
     return true;
 }
@@ -433,14 +433,14 @@ static void send_result(struct as_exchange *x)
     struct as_oip_response r;
 
     if (fill_response(x, &x->call.outcome.result, &r))
-        x->send_response(x, &r);
+        x->answer.send(x, &r);
 }
 
 void as_infer_credit(struct as_exchange *x)
 {
-    struct as_frame_window uncredited = x->uncredited;
+    struct as_frame_window uncredited = x->answer.uncredited;
 
-    x->uncredited = (struct as_frame_window){0};
+    x->answer.uncredited = (struct as_frame_window){0};
     if (x->in_fleet && uncredited.messages)
         as_fleet_client_credit(&x->edge->client, &x->call, (uint32_t)uncredited.messages,
                                (uint64_t)uncredited.bytes);
@@ -462,9 +462,9 @@ static void on_part(struct as_call *c, struct as_part *p)
         as_exchange_cancel(x); /* no more responses are needed */
         return;
     }
-    x->uncredited.messages++;
-    x->uncredited.bytes += (int64_t)p->cost;
-    if (x->parts->part(x, &r, p->payload.blob))
+    x->answer.uncredited.messages++;
+    x->answer.uncredited.bytes += (int64_t)p->cost;
+    if (x->answer.parts->part(x, &r, p->payload.blob))
         as_infer_credit(x);
 }
 
@@ -491,7 +491,7 @@ static void send_error(struct as_exchange *x)
         as_exchange_fail_status(x, c->outcome.status, c->outcome.message, NULL, 0);
         return;
     }
-    x->retry_after = c->outcome.retry_after;
+    x->answer.retry_after = c->outcome.retry_after;
     if (__builtin_expect(as_fleet_is_aborted(x->edge->client.fleet), 0) && fail_shutdown(x))
         return;
     switch (c->outcome.err) {
@@ -537,7 +537,7 @@ static void send_error(struct as_exchange *x)
 static void end_parts(struct as_exchange *x)
 {
     if (x->state != AS_EXCHANGE_ANSWERED)
-        x->parts->end(x);
+        x->answer.parts->end(x);
 }
 
 static void on_answer(struct as_call *c)
@@ -552,10 +552,10 @@ static void on_answer(struct as_call *c)
         end_parts(x);
     else if (x->conn)
         send_result(x);
-    if (x->answer)
+    if (x->answer.tensors)
         as_blob_unref(c->outcome.result.blob);
     else
-        x->answer = c->outcome.result.blob;
+        x->answer.tensors = c->outcome.result.blob;
     c->outcome.result.blob = NULL;
 }
 

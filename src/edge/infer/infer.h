@@ -1,6 +1,6 @@
 /* edge/infer/infer.h — one request to a model, by any protocol.
  *
- * The protocol fills x->infer: names, tensors (in x->body, the arena, or a blob), parameters, and
+ * The protocol fills x->infer: names, tensors (in x->body.p, the arena, or a blob), parameters, and
  * the requested outputs. infer.c finds the model, checks the inputs against its signature, copies
  * the client's metadata and submits a call to the fleet. The call ends with an error, or with a
  * response that the protocol's `send` writes. Protocols: infer_grpc.c (ModelInfer), infer_rest.c
@@ -21,7 +21,8 @@ void as_infer_begin(struct as_exchange *x, as_infer_send send);
 /* The blob that holds an output's bytes; NULL: they lie in the exchange. */
 static inline struct as_blob *as_infer_owner(const struct as_exchange *x, const struct as_tensor *t)
 {
-    struct as_blob *b = x->call.outcome.result.blob ? x->call.outcome.result.blob : x->answer;
+    struct as_blob *b =
+        x->call.outcome.result.blob ? x->call.outcome.result.blob : x->answer.tensors;
 
     return b && t->data >= b->data && t->data < b->data + b->n ? b : NULL;
 }

@@ -17,7 +17,7 @@ static void parse_request(struct as_exchange *x, const struct as_rest_match *m,
                           void (*then)(struct as_exchange *x))
 {
     if (as_exchange_find_model(x, m->model, m->version))
-        as_infer_json_read(x, AS_FORM_GENERATE, x->body_len, then);
+        as_infer_json_read(x, AS_FORM_GENERATE, x->body.len, then);
 }
 
 /* A model that streams its inputs gets this one input. */
@@ -51,17 +51,17 @@ static bool store_only_part(struct as_exchange *x, const struct as_oip_response 
 
     if (!max_json_size(x, r, &max))
         return false;
-    x->text = as_exchange_answer_blob(x, (size_t)max);
-    if (!x->text)
+    x->answer.text = as_exchange_answer_blob(x, (size_t)max);
+    if (!x->answer.text)
         return false;
-    x->body_filled = as_oip_json_put_generate(x->text->data, r);
-    as_blob_truncate(x->text, x->body_filled);
+    x->body.filled = as_oip_json_put_generate(x->answer.text->data, r);
+    as_blob_truncate(x->answer.text, x->body.filled);
     return true;
 }
 
 static void send_only_part(struct as_exchange *x)
 {
-    struct as_http_piece piece = {x->text->data, x->body_filled, x->text};
+    struct as_http_piece piece = {x->answer.text->data, x->body.filled, x->answer.text};
 
     as_rest_send(x, &(struct as_rest_reply){.status = 200, .body = &piece, .n_body = 1});
 }
@@ -81,7 +81,7 @@ static void send_one(struct as_exchange *x, const struct as_oip_response *r)
 static bool on_only_part(struct as_exchange *x, const struct as_oip_response *r,
                          struct as_blob *blob AS_UNUSED)
 {
-    if (x->text) {
+    if (x->answer.text) {
         as_exchange_fail(x, AS_EINVALID,
                          "model '%.*s' gave more than one response: use generate_stream",
                          AS_STR_FMT(x->model->name));
@@ -94,7 +94,7 @@ static bool on_only_part(struct as_exchange *x, const struct as_oip_response *r,
 
 static void on_only_part_end(struct as_exchange *x)
 {
-    if (x->text)
+    if (x->answer.text)
         send_only_part(x);
     else
         as_exchange_fail(x, AS_EINVALID, "model '%.*s' gave no response: use generate_stream",
@@ -151,7 +151,8 @@ static uint8_t *reserve_event(struct events *e, size_t n, int *ret_err)
         e->out = NULL;
     }
     if (!e->out) {
-        *ret_err = as_blob_new_charged(e->x->answers, AS_MAX(n, (size_t)EVENTS_BLOB), &e->out);
+        *ret_err =
+            as_blob_new_charged(e->x->budget.answers, AS_MAX(n, (size_t)EVENTS_BLOB), &e->out);
         e->from = e->to = 0;
     }
     if (!e->out)
@@ -177,7 +178,7 @@ static void finish_events(struct events *e)
  * so that the client does not take it for complete. */
 static void on_fail(struct as_exchange *x, uint32_t status AS_UNUSED, struct as_str message)
 {
-    struct events *e = x->item;
+    struct events *e = x->answer.item;
     struct as_buf json;
     int err;
 
@@ -207,7 +208,7 @@ static void send_headers(struct events *e)
     if (e->headers_sent)
         return;
     e->headers_sent = true;
-    e->x->on_fail = on_fail; /* until here an error is an HTTP error */
+    e->x->answer.on_fail = on_fail; /* until here an error is an HTTP error */
     as_conn_begin(e->x->conn, e->x->stream, &a);
     as_client_timeouts_start_answer(e->x);
     as_conn_schedule_flush(e->x->conn);
@@ -216,7 +217,7 @@ static void send_headers(struct events *e)
 static bool on_event_part(struct as_exchange *x, const struct as_oip_response *r,
                           struct as_blob *blob AS_UNUSED)
 {
-    struct events *e = x->item;
+    struct events *e = x->answer.item;
     uint64_t max;
     int err = 0;
 
@@ -238,8 +239,8 @@ static bool on_event_part(struct as_exchange *x, const struct as_oip_response *r
 
 static void on_events_end(struct as_exchange *x)
 {
-    send_headers(x->item);
-    finish_events(x->item);
+    send_headers(x->answer.item);
+    finish_events(x->answer.item);
 }
 
 static void send_event(struct as_exchange *x, const struct as_oip_response *r)
@@ -251,7 +252,7 @@ static void send_event(struct as_exchange *x, const struct as_oip_response *r)
 
 static void on_drained(struct as_exchange *x)
 {
-    struct events *e = x->item;
+    struct events *e = x->answer.item;
 
     if (e->wants_room) {
         e->wants_room = false;
@@ -261,7 +262,7 @@ static void on_drained(struct as_exchange *x)
 
 static void on_gone(struct as_exchange *x)
 {
-    struct events *e = x->item;
+    struct events *e = x->answer.item;
 
     as_task_cancel(&e->turn);
     as_blob_unref(e->out);
@@ -281,8 +282,8 @@ static void start_events(struct as_exchange *x)
     }
     *e = (struct events){.x = x};
     as_task_init(&e->turn, on_turn);
-    x->item = e;
-    x->answer_ops = &answer_ops;
+    x->answer.item = e;
+    x->answer.ops = &answer_ops;
     start_call(x, send_event, &parts);
 }
 

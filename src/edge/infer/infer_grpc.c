@@ -20,7 +20,7 @@ static void send_copied(struct as_exchange *x, const struct as_oip_response *r, 
     }
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response(p + AS_GRPC_PREFIX, r);
-    x->answer = b; /* kept until the stream is closed: HTTP/2 refers to it */
+    x->answer.tensors = b; /* kept until the stream is closed: HTTP/2 refers to it */
     as_exchange_send_message(x, &piece, 1);
 }
 
@@ -70,7 +70,7 @@ void as_infer_grpc(struct as_exchange *x)
     int err;
 
     why[0] = 0;
-    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
+    err = as_oip_parse_infer(x->body.p, x->body.len, &x->arena, &x->infer, why, sizeof(why));
     if (err) {
         as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
                          why[0] ? why : "malformed ModelInferRequest");

@@ -26,16 +26,16 @@ static void parse_body(struct read_job *r)
 
     r->why[0] = 0;
     if (r->form == AS_FORM_RAW)
-        r->err = as_oip_json_parse_raw(m->inputs, m->n_inputs, x->body, x->body_len, &x->arena,
+        r->err = as_oip_json_parse_raw(m->inputs, m->n_inputs, x->body.p, x->body.len, &x->arena,
                                        &x->infer, r->why, WHY_MAX);
     else if (r->form == AS_FORM_GENERATE)
-        r->err = as_oip_json_parse_generate(r->reader, x->body, x->body_len, m->inputs, m->n_inputs,
-                                            &x->arena, &x->infer, r->why, WHY_MAX);
+        r->err = as_oip_json_parse_generate(r->reader, x->body.p, x->body.len, m->inputs,
+                                            m->n_inputs, &x->arena, &x->infer, r->why, WHY_MAX);
     else
-        r->err = as_oip_json_parse_infer(r->reader, x->body, r->json, x->body_len, &x->arena,
+        r->err = as_oip_json_parse_infer(r->reader, x->body.p, r->json, x->body.len, &x->arena,
                                          &x->infer, r->why, WHY_MAX);
     if (!r->err) /* owned by the exchange from here on */
-        x->inputs = x->infer.blob;
+        x->body.inputs = x->infer.blob;
 }
 
 static void finish_reading(struct read_job *r)
@@ -67,7 +67,7 @@ static size_t bytes_to_parse(const struct as_exchange *x, enum as_infer_json_for
 {
     if (form != AS_FORM_RAW)
         return json;
-    return x->model->n_inputs == 1 && x->model->inputs->dtype == AS_DT_BYTES ? x->body_len : 0;
+    return x->model->n_inputs == 1 && x->model->inputs->dtype == AS_DT_BYTES ? x->body.len : 0;
 }
 
 void as_infer_json_read(struct as_exchange *x, enum as_infer_json_form form, size_t json,
@@ -156,9 +156,9 @@ static void print_response(struct write_job *w)
         return;
     room = max + (t->copies ? binary_len(x, &t->r) : 0);
     if (room > AS_COPY_MAX)
-        w->err = as_blob_new_charged(x->answers, (size_t)room, &t->blob);
+        w->err = as_blob_new_charged(x->budget.answers, (size_t)room, &t->blob);
     w->room = (size_t)room;
-    x->text = t->blob;
+    x->answer.text = t->blob;
     t->p = t->blob               ? t->blob->data
            : room <= AS_COPY_MAX ? as_arena_alloc(&x->arena, (size_t)room, 1)
                                  : NULL;

@@ -32,7 +32,7 @@ struct as_infer_json_text {
 };
 
 /* Writes the response, whose outputs lie as for as_infer_send. Calls `then` with the text, whose
- * blob is x->text, or fails x. */
+ * blob is x->answer.text, or fails x. */
 void as_infer_json_write(struct as_exchange *x, const struct as_oip_response *r,
                          enum as_infer_json_form form,
                          void (*then)(struct as_exchange *x, const struct as_infer_json_text *t));

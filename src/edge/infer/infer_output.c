@@ -80,7 +80,7 @@ static bool has_reserved(const struct as_tensor_params *own)
     return false;
 }
 
-/* Appends the parameters of the worker's output `name` to the first n of x->output_params, as those
+/* Appends the parameters of the worker's output `name` to the first n of x->answer.params, as those
  * of output i. Returns the new n. */
 static uint32_t append_params(struct as_exchange *x, const struct as_msg *res,
                               const struct as_tensor_params *own, struct as_str name, uint32_t i,
@@ -91,7 +91,7 @@ static uint32_t append_params(struct as_exchange *x, const struct as_msg *res,
 
         if (as_str_eq(res->tensors[p->tensor].name, name) &&
             !as_tensor_param_reserved(p->param.name))
-            x->output_params[n++] = (struct as_tensor_param){p->param, i};
+            x->answer.params[n++] = (struct as_tensor_param){p->param, i};
     }
     return n;
 }
@@ -105,11 +105,11 @@ bool as_infer_output_add_params(struct as_exchange *x, const struct as_msg *res,
         r->tensor_params = *own;
         return true;
     }
-    if (x->output_params_cap < own->n) { /* reused by all responses of a stream */
-        x->output_params = as_arena_alloc(&x->arena, own->n * sizeof(*x->output_params), 8);
-        x->output_params_cap = x->output_params ? own->n : 0;
+    if (x->answer.params_cap < own->n) { /* reused by all responses of a stream */
+        x->answer.params = as_arena_alloc(&x->arena, own->n * sizeof(*x->answer.params), 8);
+        x->answer.params_cap = x->answer.params ? own->n : 0;
     }
-    if (!x->output_params) {
+    if (!x->answer.params) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return false;
     }
@@ -117,6 +117,6 @@ bool as_infer_output_add_params(struct as_exchange *x, const struct as_msg *res,
         if (!x->infer.n_outputs || !x->infer.outputs[i].classification)
             n = append_params(x, res, own, r->outputs[i].name, i, n);
     }
-    r->tensor_params = (struct as_tensor_params){x->output_params, n};
+    r->tensor_params = (struct as_tensor_params){x->answer.params, n};
     return true;
 }

@@ -13,7 +13,7 @@ static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *re
 {
     struct as_str s = as_rest_header(x, JSON_LENGTH);
 
-    *ret_json = x->body_len;
+    *ret_json = x->body.len;
     *ret_raw = false;
     if (!s.p)
         return true;
@@ -23,10 +23,10 @@ static bool read_json_length(struct as_exchange *x, uint64_t *ret_json, bool *re
                          (int)AS_MIN(s.n, (size_t)32), s.p);
         return false;
     }
-    if (*ret_json > x->body_len) {
+    if (*ret_json > x->body.len) {
         as_exchange_fail(x, AS_EINVALID,
                          "Inference-Header-Content-Length is %lu, the body has %zu bytes",
-                         *ret_json, x->body_len);
+                         *ret_json, x->body.len);
         return false;
     }
     *ret_raw = *ret_json == 0;

@@ -236,7 +236,7 @@ static void finish_item(struct item *it)
 
 static void on_fail(struct as_exchange *x, uint32_t status, struct as_str message)
 {
-    struct item *it = x->item;
+    struct item *it = x->answer.item;
 
     if (!it->is)
         return;
@@ -255,7 +255,7 @@ static void on_fail(struct as_exchange *x, uint32_t status, struct as_str messag
 
 static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 {
-    struct item *it = x->item;
+    struct item *it = x->answer.item;
 
     send_response(it, r, x->call.outcome.result.blob, true);
     x->state = AS_EXCHANGE_ANSWERED;
@@ -264,7 +264,7 @@ static void on_response(struct as_exchange *x, const struct as_oip_response *r)
 
 static bool on_part(struct as_exchange *x, const struct as_oip_response *r, struct as_blob *blob)
 {
-    struct item *it = x->item;
+    struct item *it = x->answer.item;
 
     send_response(it, r, blob, false);
     return as_stream_has_room(it->is->s);
@@ -272,7 +272,7 @@ static bool on_part(struct as_exchange *x, const struct as_oip_response *r, stru
 
 static void on_parts_end(struct as_exchange *x)
 {
-    struct item *it = x->item;
+    struct item *it = x->answer.item;
     struct as_oip_response r = {
         .model = x->model->name, .version = x->model->version, .id = x->infer.id};
 
@@ -400,7 +400,7 @@ static bool parse_request(struct as_exchange *x)
     int err;
 
     why[0] = 0;
-    err = as_oip_parse_infer(x->body, x->body_len, &x->arena, &x->infer, why, sizeof(why));
+    err = as_oip_parse_infer(x->body.p, x->body.len, &x->arena, &x->infer, why, sizeof(why));
     if (err) {
         as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
                          why[0] ? why : "malformed ModelInferRequest");
@@ -429,7 +429,7 @@ static struct item *find_open_item(struct infer_stream *is, const struct as_mode
 static void on_input_released(struct as_input *in)
 {
     struct as_exchange *x = in->owner;
-    struct item *it = x->item;
+    struct item *it = x->answer.item;
 
     if (it->is) {
         it->is->input_under_way = false;
@@ -479,11 +479,11 @@ static void on_message(struct as_stream *s, struct as_stream_message *m)
         return;
     }
     *it = (struct item){.is = is, .x = x};
-    x->item = it;
-    x->on_fail = on_fail;
-    x->body = (uint8_t *)(uintptr_t)m->p;
-    x->body_len = m->n;
-    x->blob = m->blob;
+    x->answer.item = it;
+    x->answer.on_fail = on_fail;
+    x->body.p = (uint8_t *)(uintptr_t)m->p;
+    x->body.len = m->n;
+    x->body.blob = m->blob;
     x->infer = (struct as_oip_infer){0};
     as_list_init(&it->node);
     as_list_push(&is->items, &it->node);

@@ -110,10 +110,10 @@ static bool copy_message(struct as_exchange *m, const struct as_call *of, uint64
     m->call.payload.blob = of->payload.blob     ? as_blob_ref(of->payload.blob)
                            : size > AS_COPY_MAX ? as_blob_new(size)
                                                 : NULL;
-    m->blob = m->call.payload.blob; /* the exchange owns it */
+    m->body.blob = m->call.payload.blob; /* the exchange owns it */
     if (!of->payload.blob && size > 0) {
-        to = m->blob ? m->blob->data : as_arena_alloc(&m->arena, size, AS_BLOB_ALIGN);
-        if (!to || (size > AS_COPY_MAX && !m->blob))
+        to = m->body.blob ? m->body.blob->data : as_arena_alloc(&m->arena, size, AS_BLOB_ALIGN);
+        if (!to || (size > AS_COPY_MAX && !m->body.blob))
             return false;
     }
     return copy_str(&m->arena, &msg->id) && copy_params(&m->arena, msg) &&
@@ -162,7 +162,7 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
                           : model->batching.ragged  ? AS_PAYLOAD_RAGGED
                                                     : AS_PAYLOAD_SAME_SHAPE;
     c->deployment = model->deployment;
-    c->payer = m->answers;
+    c->payer = m->budget.answers;
     c->is_fallback = false;
     c->stream = NULL;
     if (model->decoupled) {
@@ -174,7 +174,7 @@ static bool init_call(struct as_exchange *m, const struct as_exchange *x,
     c->arena = c->stream ? &m->dispatch_arena : &m->arena;
     c->on_answer = on_answer;
     c->on_release = on_release;
-    m->parts = c->stream ? &parts : NULL; /* so that dispatch_arena is reset */
+    m->answer.parts = c->stream ? &parts : NULL; /* so that dispatch_arena is reset */
     m->registry = as_registry_ref(x->registry);
     m->model = model;
     if (as_model_check_inputs(model, x->call.payload.msg.tensors, x->call.payload.msg.n_tensors,
@@ -191,12 +191,12 @@ static struct as_exchange *copy_exchange(struct as_exchange *x, const struct as_
         x->call.payload.blob ? x->call.payload.blob->n : tensors_size(&x->call.payload.msg);
     struct as_exchange *m = NULL;
 
-    if (as_account_try_charge(x->requests, size)) {
+    if (as_account_try_charge(x->budget.requests, size)) {
         m = as_exchange_shadow(x);
         if (!m)
-            as_account_uncharge(x->requests, size);
+            as_account_uncharge(x->budget.requests, size);
         else
-            m->reserved = size;
+            m->budget.reserved = size;
     }
     if (m && init_call(m, x, model) && copy_message(m, &x->call, size))
         return m;

@@ -55,7 +55,7 @@ static bool is_shared(const struct as_exchange *x, uint32_t i)
  * lie in a blob already; then all inputs are copied when the call is sent. */
 static bool copies_all_inputs(const struct as_exchange *x)
 {
-    return !x->blob && !x->inputs;
+    return !x->body.blob && !x->body.inputs;
 }
 
 /* Charges the bytes of the copies, each aligned, and returns their sum. UINT64_MAX: the request was
@@ -164,8 +164,8 @@ static struct fetch *new_fetch(struct as_exchange *x, uid_t user)
         *f = (struct fetch){.offload.x = x, .user = user, .room = room, .all = own_blob};
     if (f)
         f->t = as_arena_alloc(&x->arena, size, 8);
-    if (f && own_blob && (x->inputs = as_blob_new((size_t)room)))
-        f->p = x->inputs->data;
+    if (f && own_blob && (x->body.inputs = as_blob_new((size_t)room)))
+        f->p = x->body.inputs->data;
     else if (f && !own_blob)
         f->p = as_arena_alloc(&x->arena, (size_t)room + 1, 64);
     if (!f || !f->t || !f->p) {

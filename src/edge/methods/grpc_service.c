@@ -104,7 +104,7 @@ static void reply_bool(struct as_exchange *x, bool v)
 /* Parses the model's name and version. False: failed. */
 static bool parse_named(struct as_exchange *x, struct as_str *ret_name, struct as_str *ret_version)
 {
-    if (!as_oip_parse_name_version(x->body, x->body_len, ret_name, ret_version))
+    if (!as_oip_parse_name_version(x->body.p, x->body.len, ret_name, ret_version))
         return true;
     as_exchange_fail(x, AS_EINVALID, "malformed request message");
     return false;

@@ -126,7 +126,7 @@ static void on_deflated(void *arg, const struct as_compress_result *out)
         write_reply(x, &k->r, AS_GZIP_NONE);
         return;
     }
-    x->deflated = out->blob;
+    x->answer.deflated = out->blob;
     piece = (struct as_http_piece){out->blob->data, out->n, out->blob};
     k->r.body = &piece;
     k->r.n_body = 1;
@@ -140,12 +140,12 @@ static enum as_gzip_format choose_content_coding(const struct as_exchange *x, si
     struct as_str list;
 
     if (conf->compress == AS_COMPRESS_OFF || len < conf->compress_min || len < 2 ||
-        (conf->compress == AS_COMPRESS_MATCH && !x->is_compressed) ||
+        (conf->compress == AS_COMPRESS_MATCH && !x->body.is_compressed) ||
         as_str_eq(x->head->method, AS_STR("HEAD")))
         return AS_GZIP_NONE;
     list = as_rest_header(x, "accept-encoding");
     for (int f = AS_GZIP_GZIP; f < AS_GZIP_FORMATS; f++) {
-        if ((conf->compress == AS_COMPRESS_ALWAYS || f == (int)x->encoding) &&
+        if ((conf->compress == AS_COMPRESS_ALWAYS || f == (int)x->body.encoding) &&
             as_gzip_in_accept_encoding(list, (enum as_gzip_format)f))
             return (enum as_gzip_format)f;
     }
@@ -166,8 +166,8 @@ static bool send_compressed(struct as_exchange *x, const struct as_rest_reply *r
     if (!k)
         return false;
     k->coding = coding;
-    as_compress_start(&x->edge->compressor, x->answers, coding, false, k->pieces, r->n_body,
-                      len - 1, on_deflated, k, &x->compress_job);
+    as_compress_start(&x->edge->compressor, x->budget.answers, coding, false, k->pieces, r->n_body,
+                      len - 1, on_deflated, k, &x->pending.compress);
     return true;
 }
 
@@ -179,16 +179,16 @@ static bool must_wait_for_body(const struct as_exchange *x)
 {
     uint64_t n;
 
-    return !x->ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
+    return !x->body.ended && x->edge->stat.exchanges <= x->edge->conf.max_requests &&
            !as_rest_header(x, "expect").p &&
            (!as_rest_body_length(x, &n) || n <= AS_REST_DISCARD_MAX);
 }
 
 void as_rest_send_deferred(struct as_exchange *x)
 {
-    struct as_rest_deferred *k = x->deferred_reply;
+    struct as_rest_deferred *k = x->answer.deferred;
 
-    x->deferred_reply = NULL;
+    x->answer.deferred = NULL;
     as_client_timeouts_start_answer(x);
     write_reply(x, &k->r, AS_GZIP_NONE);
 }
@@ -198,8 +198,8 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
     AS_ASSERT(r->n_body <= AS_EXCHANGE_PIECES);
     if (!as_rest_mark_answered(x, r->status))
         return;
-    if (must_wait_for_body(x) && (x->deferred_reply = defer_reply(x, r)))
-        as_client_timeouts_start(x, &x->edge->uploads, x->received);
+    if (must_wait_for_body(x) && (x->answer.deferred = defer_reply(x, r)))
+        as_client_timeouts_start(x, &x->edge->uploads, x->body.received);
     else if (!send_compressed(x, r))
         write_reply(x, r, AS_GZIP_NONE);
 }
@@ -210,7 +210,7 @@ void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *j
     uint8_t *p = NULL;
     struct as_http_piece piece;
 
-    AS_ASSERT(!x->text);
+    AS_ASSERT(!x->answer.text);
     if (json->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, json->n)))
         return;
     p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
@@ -221,7 +221,7 @@ void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *j
     piece = (struct as_http_piece){p, json->n, b};
     if (json->n)
         memcpy(p, json->p, json->n);
-    x->text = b;
+    x->answer.text = b;
     as_rest_send(x, &(struct as_rest_reply){.status = status, .body = &piece, .n_body = 1});
 }
 

@@ -5,10 +5,9 @@
  * there is GET, the metrics by resource, and the OpenAPI document. Rows of one path are adjacent;
  * if two patterns match a path, the first one counts.
  *
- * A handler is called once the body is complete and inflated: x->body, with AS_REST_BODY_PAD zeros
- * behind it. It answers now or later, on the same loop, by one of:
- *   as_rest_send, as_rest_json   any status and body
- *   as_exchange_fail             {"error": …} with the status of base/err.h
+ * A handler is called once the body is complete and inflated: x->body.p, with AS_REST_BODY_PAD
+ * zeros behind it. It answers now or later, on the same loop, by one of: as_rest_send, as_rest_json
+ * any status and body as_exchange_fail             {"error": …} with the status of base/err.h
  *   as_infer_begin               a request to a model
  *   as_rest_mark_answered, then as_conn_begin …   an answer in parts
  * Thread: the loop's.
@@ -93,7 +92,7 @@ void as_rest_start(struct as_exchange *x);
 /* The request is complete. */
 void as_rest_end(struct as_exchange *x);
 #define AS_REST_DISCARD_MAX 65536u /* most bytes of a body read before an early answer is sent */
-/* Sends the answer that waited for the rest of the request (x->deferred_reply). */
+/* Sends the answer that waited for the rest of the request (x->answer.deferred). */
 void as_rest_send_deferred(struct as_exchange *x);
 /* Sends {"error": message}. Handlers use as_exchange_fail. */
 void as_rest_fail(struct as_exchange *x, uint32_t status, struct as_str message,

@@ -22,13 +22,13 @@ static bool read_encoding(struct as_exchange *x)
 
     if (as_str_eq(coding, AS_STR("x-gzip")))
         coding = AS_STR("gzip");
-    if (as_gzip_format_of(coding, &x->encoding)) {
+    if (as_gzip_format_of(coding, &x->body.encoding)) {
         as_exchange_fail(x, AS_EMEDIA,
                          "content-encoding '%.*s' is not supported; the server reads gzip, deflate",
                          (int)AS_MIN(coding.n, (size_t)64), coding.p);
         return false;
     }
-    x->is_compressed = x->encoding != AS_GZIP_NONE;
+    x->body.is_compressed = x->body.encoding != AS_GZIP_NONE;
     return true;
 }
 
@@ -43,8 +43,9 @@ static bool fail_room(struct as_exchange *x, int err, size_t n)
 
 static void use_blob(struct as_exchange *x)
 {
-    x->body = x->blob->data;
-    x->body_room = AS_MIN(as_blob_grow_at(x->blob, x->body_len + AS_REST_BODY_PAD), x->body_len);
+    x->body.p = x->body.blob->data;
+    x->body.room =
+        AS_MIN(as_blob_grow_at(x->body.blob, x->body.len + AS_REST_BODY_PAD), x->body.len);
 }
 
 /* Memory for a small body of n bytes; bytes received before are copied. */
@@ -52,15 +53,15 @@ static bool reserve_in_arena(struct as_exchange *x, size_t n)
 {
     uint8_t *p;
 
-    if (!as_account_try_charge(x->requests, n))
+    if (!as_account_try_charge(x->budget.requests, n))
         return fail_room(x, AS_EFULL, n);
     p = as_arena_alloc(&x->arena, n + AS_REST_BODY_PAD, AS_BLOB_ALIGN);
-    if (p && x->body_filled)
-        memcpy(p, x->body, x->body_filled);
-    as_account_uncharge(x->requests, x->reserved);
-    x->reserved = n;
-    x->body = p;
-    x->body_len = x->body_room = n;
+    if (p && x->body.filled)
+        memcpy(p, x->body.p, x->body.filled);
+    as_account_uncharge(x->budget.requests, x->budget.reserved);
+    x->budget.reserved = n;
+    x->body.p = p;
+    x->body.len = x->body.room = n;
     return p || fail_room(x, AS_ENOMEM, n);
 }
 
@@ -71,12 +72,12 @@ static bool reserve_known(struct as_exchange *x, size_t n)
 
     if (n <= AS_COPY_MAX)
         return reserve_in_arena(x, n);
-    err = n + AS_REST_BODY_PAD > as_budget_account_limit(x->requests->budget)
+    err = n + AS_REST_BODY_PAD > as_budget_account_limit(x->budget.requests->budget)
               ? AS_EFULL
-              : as_blob_new_growing(x->requests, n + AS_REST_BODY_PAD, &x->blob);
+              : as_blob_new_growing(x->budget.requests, n + AS_REST_BODY_PAD, &x->body.blob);
     if (err)
         return fail_room(x, err, n + AS_REST_BODY_PAD);
-    x->body_len = n;
+    x->body.len = n;
     use_blob(x);
     return true;
 }
@@ -103,7 +104,7 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
                          (unsigned long)x->edge->conf.max_http_body);
     } else if (wanted && read_encoding(x) && n && reserve_known(x, (size_t)n)) {
         as_conn_expect(x->conn, x->stream, (size_t)n);
-        as_conn_receive_into(x->conn, x->stream, x->body, x->body_room);
+        as_conn_receive_into(x->conn, x->stream, x->body.p, x->body.room);
     }
 }
 
@@ -112,11 +113,11 @@ void as_rest_body_begin(struct as_exchange *x, bool wanted)
 /* Makes room for the next part of a body of declared length. */
 static bool extend_known(struct as_exchange *x, size_t need)
 {
-    size_t n = as_blob_grow_to(need, x->body_len + AS_REST_BODY_PAD);
-    int err = as_blob_grow(&x->blob, n);
+    size_t n = as_blob_grow_to(need, x->body.len + AS_REST_BODY_PAD);
+    int err = as_blob_grow(&x->body.blob, n);
 
     if (err)
-        return fail_room(x, err, x->body_len + AS_REST_BODY_PAD);
+        return fail_room(x, err, x->body.len + AS_REST_BODY_PAD);
     use_blob(x);
     return true;
 }
@@ -124,59 +125,60 @@ static bool extend_known(struct as_exchange *x, size_t need)
 /* Doubles the room of a body without a declared length. */
 static bool grow_unknown(struct as_exchange *x, size_t need)
 {
-    size_t n = AS_MAX(x->body_len ? 2 * x->body_len : FIRST_ROOM, need);
+    size_t n = AS_MAX(x->body.len ? 2 * x->body.len : FIRST_ROOM, need);
     int err;
 
     n = AS_MIN(n, (size_t)x->edge->conf.max_http_body);
     if (n <= AS_COPY_MAX)
         return reserve_in_arena(x, n);
-    err = x->blob ? as_blob_grow(&x->blob, n + AS_REST_BODY_PAD)
-                  : as_blob_new_charged(x->requests, n + AS_REST_BODY_PAD, &x->blob);
+    err = x->body.blob
+              ? as_blob_grow(&x->body.blob, n + AS_REST_BODY_PAD)
+              : as_blob_new_charged(x->budget.requests, n + AS_REST_BODY_PAD, &x->body.blob);
     if (err)
         return fail_room(x, err, need + AS_REST_BODY_PAD);
-    if (x->reserved) { /* it was in the arena until now */
-        memcpy(x->blob->data, x->body, x->body_filled);
-        as_account_uncharge(x->requests, x->reserved);
-        x->reserved = 0;
+    if (x->budget.reserved) { /* it was in the arena until now */
+        memcpy(x->body.blob->data, x->body.p, x->body.filled);
+        as_account_uncharge(x->budget.requests, x->budget.reserved);
+        x->budget.reserved = 0;
     }
-    x->body_len = n;
+    x->body.len = n;
     use_blob(x);
     return true;
 }
 
 static bool extend_room(struct as_exchange *x, size_t need)
 {
-    return x->body_room < x->body_len ? extend_known(x, need) : grow_unknown(x, need);
+    return x->body.room < x->body.len ? extend_known(x, need) : grow_unknown(x, need);
 }
 
 void as_rest_body_receive(struct as_exchange *x, const uint8_t *p, size_t n)
 {
     if (x->state != AS_EXCHANGE_RECEIVING)
         return;
-    if (x->received > x->edge->conf.max_http_body) {
+    if (x->body.received > x->edge->conf.max_http_body) {
         fail_too_big(x);
         return;
     }
     if (!(x->rest.route->flags & AS_REST_BODY))
         return;
-    if (n > x->body_room - x->body_filled && !extend_room(x, x->body_filled + n))
+    if (n > x->body.room - x->body.filled && !extend_room(x, x->body.filled + n))
         return;
-    if (p != x->body + x->body_filled) /* otherwise it was received in place */
-        memcpy(x->body + x->body_filled, p, n);
-    x->body_filled += n;
-    if (x->body_filled == x->body_room &&
-        x->body_room < x->body_len && /* receive the next part in place */
-        extend_room(x, x->body_filled + 1))
-        as_conn_receive_into(x->conn, x->stream, x->body + x->body_filled,
-                             x->body_room - x->body_filled);
+    if (p != x->body.p + x->body.filled) /* otherwise it was received in place */
+        memcpy(x->body.p + x->body.filled, p, n);
+    x->body.filled += n;
+    if (x->body.filled == x->body.room &&
+        x->body.room < x->body.len && /* receive the next part in place */
+        extend_room(x, x->body.filled + 1))
+        as_conn_receive_into(x->conn, x->stream, x->body.p + x->body.filled,
+                             x->body.room - x->body.filled);
 }
 
 void as_rest_body_end(struct as_exchange *x, void (*done)(struct as_exchange *x))
 {
-    x->body_len = x->body_filled;
-    if (x->body)
-        memset(x->body + x->body_len, 0, AS_REST_BODY_PAD);
-    if (x->is_compressed)
+    x->body.len = x->body.filled;
+    if (x->body.p)
+        memset(x->body.p + x->body.len, 0, AS_REST_BODY_PAD);
+    if (x->body.is_compressed)
         as_exchange_inflate(x, done);
     else
         done(x);

@@ -2,7 +2,7 @@
  *
  * A declared length is checked against --max-http-body-bytes. Memory is reserved, and charged, as
  * bytes are received: for a declared length in the steps of base/memory/blob.h, otherwise by
- * doubling. Small bodies lie in the arena, others in x->blob. Compressed bodies are inflated
+ * doubling. Small bodies lie in the arena, others in x->body.blob. Compressed bodies are inflated
  * (edge/exchange/compress.h) when they are complete. Thread: the loop's.
  */
 #ifndef AS_EDGE_REST_BODY_H

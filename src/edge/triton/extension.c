@@ -67,7 +67,7 @@ static void call_config(struct as_exchange *x)
 {
     struct as_str name, version;
 
-    if (is_parsed(x, as_oip_parse_name_version(x->body, x->body_len, &name, &version)))
+    if (is_parsed(x, as_oip_parse_name_version(x->body.p, x->body.len, &name, &version)))
         as_extension_config(x, name, version);
 }
 
@@ -75,7 +75,7 @@ static void call_statistics(struct as_exchange *x)
 {
     struct as_str name, version;
 
-    if (is_parsed(x, as_oip_parse_name_version(x->body, x->body_len, &name, &version)))
+    if (is_parsed(x, as_oip_parse_name_version(x->body.p, x->body.len, &name, &version)))
         as_extension_statistics(x, name, version);
 }
 
@@ -83,7 +83,7 @@ static void call_repository_index(struct as_exchange *x)
 {
     bool only_ready;
 
-    if (is_parsed(x, as_repository_parse_index(x->body, x->body_len, &only_ready)))
+    if (is_parsed(x, as_repository_parse_index(x->body.p, x->body.len, &only_ready)))
         as_extension_index(x, only_ready);
 }
 
@@ -91,7 +91,7 @@ static void call_repository_change(struct as_exchange *x)
 {
     struct as_repository_change c;
 
-    if (!is_parsed(x, as_repository_parse_change(x->body, x->body_len, &x->arena, &c)))
+    if (!is_parsed(x, as_repository_parse_change(x->body.p, x->body.len, &x->arena, &c)))
         return;
     if (x->rpc == AS_RPC_REPOSITORY_LOAD)
         as_extension_load(x, &c);
@@ -103,7 +103,7 @@ static void call_shm_register(struct as_exchange *x)
 {
     struct as_shm_region r;
 
-    if (is_parsed(x, as_shm_region_parse(x->body, x->body_len, &x->arena, &r)))
+    if (is_parsed(x, as_shm_region_parse(x->body.p, x->body.len, &x->arena, &r)))
         as_extension_shm_register(x, &r);
 }
 
@@ -112,7 +112,7 @@ static void call_shm_named(struct as_exchange *x)
 {
     struct as_str name, none;
 
-    if (!is_parsed(x, as_oip_parse_name_version(x->body, x->body_len, &name, &none)))
+    if (!is_parsed(x, as_oip_parse_name_version(x->body.p, x->body.len, &name, &none)))
         return;
     if (x->rpc == AS_RPC_SHM_STATUS)
         as_extension_shm_status(x, name);
@@ -126,7 +126,7 @@ static void call_trace_setting(struct as_exchange *x)
     struct as_str model;
     uint32_t n;
 
-    if (is_parsed(x, as_settings_parse_trace(x->body, x->body_len, &x->arena, &s, &n, &model)))
+    if (is_parsed(x, as_settings_parse_trace(x->body.p, x->body.len, &x->arena, &s, &n, &model)))
         as_extension_trace(x, model, s, n);
 }
 
@@ -135,7 +135,7 @@ static void call_log_settings(struct as_exchange *x)
     const struct as_setting *s;
     uint32_t n;
 
-    if (is_parsed(x, as_settings_parse_log(x->body, x->body_len, &x->arena, &s, &n)))
+    if (is_parsed(x, as_settings_parse_log(x->body.p, x->body.len, &x->arena, &s, &n)))
         as_extension_log(x, s, n);
 }
 

@@ -41,12 +41,12 @@ static bool read_body(struct as_exchange *x, member fn, struct body *b, const ch
     struct as_json_value root;
     int err;
 
-    if (!x->body_len)
+    if (!x->body.len)
         return true;
     j = as_rest_json_reader(x, false);
     if (!j)
         return false;
-    err = as_json_open(j, &x->arena, x->body, x->body_len, &root);
+    err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root);
     if (!err)
         err = read_members(x, j, &root, fn, b);
     if (!err)

@@ -49,9 +49,9 @@ static int setup(void **state AS_UNUSED)
     x->edge = &e;
     x->conn = &conn;
     x->stream = client.stream;
-    x->requests = conn.requests = as_account_new(&budgets.requests);
-    x->answers = conn.answers = as_account_new(&budgets.answers);
-    as_list_init(&x->timeout_node);
+    x->budget.requests = conn.requests = as_account_new(&budgets.requests);
+    x->budget.answers = conn.answers = as_account_new(&budgets.answers);
+    as_list_init(&x->progress.node);
     bytes = as_blob_new(100 * LEAST);
     memset(bytes->data, 'x', bytes->n);
     return 0;
@@ -60,10 +60,10 @@ static int setup(void **state AS_UNUSED)
 static int teardown(void **state AS_UNUSED)
 {
     as_client_timeouts_stop(x);
-    as_account_uncharge(x->requests, as_account_charged(x->requests));
-    as_account_uncharge(x->answers, as_account_charged(x->answers));
-    as_account_unref(x->requests);
-    as_account_unref(x->answers);
+    as_account_uncharge(x->budget.requests, as_account_charged(x->budget.requests));
+    as_account_uncharge(x->budget.answers, as_account_charged(x->budget.answers));
+    as_account_unref(x->budget.requests);
+    as_account_unref(x->budget.answers);
     free(x);
     as_task_cancel(&conn.flush);
     h1_close(&client);
@@ -106,7 +106,7 @@ static void begin(size_t n)
 
 static bool was_reset(void)
 {
-    assert_int_equal(e.stat.slow_answers, as_list_empty(&x->timeout_node));
+    assert_int_equal(e.stat.slow_answers, as_list_empty(&x->progress.node));
     return e.stat.slow_answers;
 }
 
@@ -214,7 +214,7 @@ static void read_slowly(unsigned seconds)
 
 static void test_a_slow_answer_is_evicted_from_a_full_budget(void **state AS_UNUSED)
 {
-    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->budget.answers, LIMIT / 2));
     begin(90 * LEAST);
     read_slowly(50);
     assert_false(was_reset()); /* the budgets have room */
@@ -225,13 +225,13 @@ static void test_a_slow_answer_is_evicted_from_a_full_budget(void **state AS_UNU
 
 static void test_an_account_that_holds_little_is_not_evicted(void **state AS_UNUSED)
 {
-    assert_true(as_account_try_charge(x->answers, LIMIT / 3));
+    assert_true(as_account_try_charge(x->budget.answers, LIMIT / 3));
     begin(90 * LEAST);
     read_slowly(5);
     refuse_charge(&budgets.answers);
     read_slowly(1);
     assert_false(was_reset());
-    assert_true(as_account_try_charge(x->answers, 1)); /* more than half of what is free */
+    assert_true(as_account_try_charge(x->budget.answers, 1)); /* more than half of what is free */
     refuse_charge(&budgets.answers);
     read_slowly(1);
     assert_true(was_reset());
@@ -239,7 +239,7 @@ static void test_an_account_that_holds_little_is_not_evicted(void **state AS_UNU
 
 static void test_a_full_request_budget_does_not_evict_answers(void **state AS_UNUSED)
 {
-    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->budget.answers, LIMIT / 2));
     begin(90 * LEAST);
     read_slowly(5);
     refuse_charge(&budgets.requests);
@@ -249,7 +249,7 @@ static void test_a_full_request_budget_does_not_evict_answers(void **state AS_UN
 
 static void test_an_answer_that_is_read_in_time_is_not_evicted(void **state AS_UNUSED)
 {
-    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->budget.answers, LIMIT / 2));
     begin(50 * LEAST);
     for (int i = 0; i < 8; i++) { /* in TIMEOUT, less one sweep, by which the start may be late */
         refuse_charge(&budgets.answers);
@@ -261,7 +261,7 @@ static void test_an_answer_that_is_read_in_time_is_not_evicted(void **state AS_U
 
 static void test_a_pace_is_known_after_a_second(void **state AS_UNUSED)
 {
-    assert_true(as_account_try_charge(x->answers, LIMIT / 2));
+    assert_true(as_account_try_charge(x->budget.answers, LIMIT / 2));
     begin(50 * LEAST);
     refuse_charge(&budgets.answers);
     sweep(1);
