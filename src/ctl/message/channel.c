@@ -1,6 +1,7 @@
 #include "ctl/message/channel.h"
 
 #include "ctl/message/outbox.h"
+#include "io/socket/rights.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -59,6 +60,8 @@ static void receive_messages(struct as_channel *c)
 
         if (rc == AS_EAGAIN)
             return;
+        if (rc == AS_EUNIMPLEMENTED) /* of a later version */
+            continue;
         if (rc < 0) { /* the peer is gone, or sends invalid messages */
             schedule_end(c);
             return;
@@ -133,9 +136,21 @@ void as_channel_send(struct as_channel *c, const struct as_ctl_message *m)
 
 void as_channel_send_fd(struct as_channel *c, const struct as_ctl_message *m, int fd)
 {
+    uint8_t buf[AS_CTL_MESSAGE_MAX];
+
     if (fd < 0 || !c || c->closed || as_outbox_has_pending(&c->out) ||
-        as_ctl_send_fd(c->sock.fd, m, fd) < 0)
+        as_rights_send(c->sock.fd, buf, as_outbox_encode(&c->out, m, buf), &fd, 1) < 0)
         as_channel_send(c, m);
+}
+
+uint32_t as_channel_format(const struct as_channel *c)
+{
+    return c->out.format;
+}
+
+void as_channel_set_format(struct as_channel *c, uint32_t format)
+{
+    c->out.format = format;
 }
 
 bool as_channel_is_idle(const struct as_channel *c)

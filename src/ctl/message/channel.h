@@ -27,6 +27,9 @@ int as_channel_attach(struct as_channel **ret_c, struct as_loop *loop, int fd,
 void as_channel_send(struct as_channel *c, const struct as_ctl_message *m); /* c may be NULL */
 /* The same with a duplicate of `fd`. A message that has to wait is sent without it. */
 void as_channel_send_fd(struct as_channel *c, const struct as_ctl_message *m, int fd);
+/* What the process at the other end reads: AS_CTL_FORMAT, unless an earlier version started it. */
+uint32_t as_channel_format(const struct as_channel *c);
+void as_channel_set_format(struct as_channel *c, uint32_t format);
 /* For an upgrade's exec: whether the socket has taken every message; the socket. */
 bool as_channel_is_idle(const struct as_channel *c);
 int as_channel_fd(const struct as_channel *c);

@@ -1,6 +1,7 @@
 #include "ctl/message/message.h"
 
 #include "io/socket/rights.h"
+#include "wire/protobuf/pb.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -8,12 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* Little-endian: u16 format, u16 type, u32 state, u32 pid, u32 restarts, u32 number, u32 kind, u64
- * id, u64 ns, four times u16 length, then the bytes of the four strings, nothing behind
- * them. */
-#define LENGTHS 40u
-#define FIXED   48u
 
 #define AS_CTL_DC (AS_CTL_D | AS_CTL_C)
 #define AS_CTL_SC (AS_CTL_S | AS_CTL_C)
@@ -55,101 +50,99 @@ const char *as_ctl_state_name(enum as_ctl_state state)
     return state < AS_CTL_STATES ? state_names[state] : "?";
 }
 
-static void put16(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    put16(p, v);
-    put16(p + 2, v >> 16);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    put32(p, (uint32_t)v);
-    put32(p + 4, (uint32_t)(v >> 32));
-}
-
-static uint32_t get16(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return get16(p) | get16(p + 2) << 16;
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return get32(p) | (uint64_t)get32(p + 4) << 32;
-}
+/* The numbers of proto/state.proto. */
+enum {
+    TYPE = 1,
+    STATE,
+    PID,
+    RESTARTS,
+    NUMBER,
+    KIND,
+    ID,
+    NS,
+    REPLICA,
+    DEPLOYMENT,
+    TOKEN,
+    TEXT,
+    END
+};
 
 size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX])
 {
-    struct as_str s[4] = {m->replica, m->deployment, m->token, m->text};
-    size_t n = FIXED;
+    const uint64_t numbers[] = {
+        [TYPE] = m->type,     [STATE] = m->state, [PID] = m->pid, [RESTARTS] = m->restarts,
+        [NUMBER] = m->number, [KIND] = m->kind,   [ID] = m->id,   [NS] = (uint64_t)m->ns};
+    struct as_str s[] = {m->replica, m->deployment, m->token, m->text};
+    uint8_t *p = out;
 
     AS_ASSERT(m->type > AS_CTL_NONE && m->type < AS_CTL_TYPES && m->state < AS_CTL_STATES);
-    put16(out, AS_CTL_FORMAT);
-    put16(out + 2, (uint32_t)m->type);
-    put32(out + 4, (uint32_t)m->state);
-    put32(out + 8, m->pid);
-    put32(out + 12, m->restarts);
-    put32(out + 16, m->number);
-    put32(out + 20, m->kind);
-    put64(out + 24, m->id);
-    put64(out + 32, (uint64_t)m->ns);
+    for (uint32_t i = TYPE; i < REPLICA; i++) {
+        if (!numbers[i])
+            continue;
+        *p++ = AS_PB_TAG(i, AS_PB_VARINT);
+        p = as_pb_put_varint(p, numbers[i]);
+    }
     /* only the text may be cut: a part of a token would be another token */
     s[3].n = AS_MIN(s[3].n, AS_CTL_TEXT_MAX);
-    for (size_t i = 0; i < AS_COUNT(s); i++) {
-        AS_ASSERT(i == 3 || s[i].n <= AS_CTL_NAME_MAX);
-        put16(out + LENGTHS + 2 * i, (uint32_t)s[i].n);
-        if (s[i].n)
-            memcpy(out + n, s[i].p, s[i].n);
-        n += s[i].n;
+    for (uint32_t i = REPLICA; i < END; i++) {
+        AS_ASSERT(i == TEXT || s[i - REPLICA].n <= AS_CTL_NAME_MAX);
+        p = as_pb_put_opt(p, i, s[i - REPLICA]);
     }
-    AS_ASSERT(n <= AS_CTL_MESSAGE_MAX);
-    return n;
+    if (m->unknown.n && m->unknown.n <= AS_CTL_MESSAGE_MAX - (size_t)(p - out)) {
+        memcpy(p, m->unknown.p, m->unknown.n);
+        p += m->unknown.n;
+    }
+    AS_ASSERT((size_t)(p - out) <= AS_CTL_MESSAGE_MAX);
+    return (size_t)(p - out);
+}
+
+/* A state of a later version counts as the first one. */
+static enum as_ctl_state state_of(uint64_t number)
+{
+    return number < AS_CTL_STATES ? (enum as_ctl_state)number : AS_CTL_STARTING_STATE;
 }
 
 int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m)
 {
-    struct as_ctl_message m = {0};
-    struct as_str *const s[4] = {&m.replica, &m.deployment, &m.token, &m.text};
-    size_t at = FIXED;
-    uint32_t type, state;
+    struct as_pb r = as_pb_of((struct as_str){(const char *)p, n});
+    uint64_t numbers[REPLICA] = {0};
+    struct as_str s[END - REPLICA] = {{0}}, unknown = {0};
+    struct as_pb_field f;
+    int rc;
 
-    if (n < FIXED || n > AS_CTL_MESSAGE_MAX || get16(p) != AS_CTL_FORMAT)
+    if (n > AS_CTL_MESSAGE_MAX)
         return AS_EPROTO;
-    type = get16(p + 2);
-    state = get32(p + 4);
-    if (type == AS_CTL_NONE || type >= AS_CTL_TYPES || state >= AS_CTL_STATES)
-        return AS_EPROTO;
-    m.type = (enum as_ctl_type)type;
-    m.state = (enum as_ctl_state)state;
-    m.pid = get32(p + 8);
-    m.restarts = get32(p + 12);
-    m.number = get32(p + 16);
-    m.kind = get32(p + 20);
-    m.id = get64(p + 24);
-    m.ns = get64(p + 32);
-    for (size_t i = 0; i < AS_COUNT(s); i++) {
-        size_t len = get16(p + LENGTHS + 2 * i);
-
-        if (len > (i == 3 ? AS_CTL_TEXT_MAX : AS_CTL_NAME_MAX) || len > n - at)
-            return AS_EPROTO;
-        *s[i] = (struct as_str){(const char *)p + at, len};
-        at += len;
+    if (n && p[0] == AS_CTL_FORMER_FORMAT)
+        return as_ctl_former_decode(p, n, ret_m);
+    for (const uint8_t *at = r.p; (rc = as_pb_next(&r, &f)) > 0; at = r.p) {
+        if (f.number < REPLICA && f.wire == AS_PB_VARINT) {
+            numbers[f.number] = f.v;
+        } else if (f.number >= REPLICA && f.number < END && f.wire == AS_PB_LEN) {
+            if (f.s.n > (f.number == TEXT ? AS_CTL_TEXT_MAX : AS_CTL_NAME_MAX))
+                return AS_EPROTO;
+            s[f.number - REPLICA] = f.s;
+        } else if (!unknown.n) { /* numbers ascend: those behind it are not known either */
+            unknown = (struct as_str){(const char *)at, (size_t)(p + n - at)};
+        }
     }
-    /* bytes behind the last string were not written by as_ctl_encode */
-    if (at != n)
+    if (rc < 0 || !numbers[TYPE])
         return AS_EPROTO;
+    if (numbers[TYPE] >= AS_CTL_TYPES)
+        return AS_EUNIMPLEMENTED;
     /* after all checks: on an error the caller's message is not changed */
-    *ret_m = m;
+    *ret_m = (struct as_ctl_message){.type = (enum as_ctl_type)numbers[TYPE],
+                                     .state = state_of(numbers[STATE]),
+                                     .pid = (uint32_t)numbers[PID],
+                                     .restarts = (uint32_t)numbers[RESTARTS],
+                                     .number = (uint32_t)numbers[NUMBER],
+                                     .kind = (uint32_t)numbers[KIND],
+                                     .id = numbers[ID],
+                                     .ns = (as_ns)numbers[NS],
+                                     .replica = s[0],
+                                     .deployment = s[1],
+                                     .token = s[2],
+                                     .text = s[3],
+                                     .unknown = unknown};
     return 0;
 }
 
@@ -178,13 +171,6 @@ size_t as_ctl_unread(int fd)
     int n;
 
     return ioctl(fd, SIOCOUTQ, &n) < 0 || n < 0 ? 0 : (size_t)n;
-}
-
-int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed)
-{
-    uint8_t buf[AS_CTL_MESSAGE_MAX];
-
-    return as_rights_send(fd, buf, as_ctl_encode(m, buf), &passed, 1);
 }
 
 int as_ctl_receive_fd(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m,

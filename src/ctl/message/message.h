@@ -21,10 +21,11 @@
  * still have room for other messages. */
 #define AS_CTL_UNREAD_MAX 16384u
 
-/* The format of a datagram. During an upgrade two versions exchange messages: new rows go to the
- * end of the table. If a row changes its meaning, the format changes, and there is no upgrade
- * between the two. */
-#define AS_CTL_FORMAT 3u
+/* A datagram is a Control of proto/state.proto. During an upgrade two versions exchange messages:
+ * new rows go to the end of the table, new fields of as_ctl_message get the next number there. If a
+ * row changes its meaning, the format changes, and there is no upgrade between the two. */
+#define AS_CTL_FORMAT        4u
+#define AS_CTL_FORMER_FORMAT 3u /* before the protobuf; its first byte is this number */
 
 /* Who may send a message, and who receives it. */
 #define AS_CTL_S 1u /* supervisor */
@@ -170,23 +171,27 @@ struct as_ctl_message {
     as_ns ns;
     struct as_str replica, deployment, token; /* at most AS_CTL_NAME_MAX */
     struct as_str text;                       /* the encoder cuts it at AS_CTL_TEXT_MAX */
+    /* fields of a later version, to be passed on; left out if they do not fit into the datagram */
+    struct as_str unknown;
 };
 
 /* Writes one datagram and returns its length. Asserts that the names are short enough. */
 size_t as_ctl_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX]);
 
-/* Strings of `ret_m` point into p. 0, or AS_EPROTO for anything that as_ctl_encode does not write:
- * `ret_m` is not changed. */
+/* Strings of `ret_m` point into p. 0; AS_EUNIMPLEMENTED: a type of a later version, to be skipped;
+ * AS_EPROTO: no message of ours. On an error `ret_m` is not changed. */
 int as_ctl_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
+
+/* The former format: for a dispatcher that runs while it is replaced. as_ctl_decode reads both. */
+size_t as_ctl_former_encode(const struct as_ctl_message *m, uint8_t out[AS_CTL_MESSAGE_MAX]);
+int as_ctl_former_decode(const uint8_t *p, size_t n, struct as_ctl_message *ret_m);
 
 /* One datagram on a non-blocking socket: 0, AS_EAGAIN (the socket is full), AS_EOF. */
 int as_ctl_send(int fd, const struct as_ctl_message *m);
 int as_ctl_send_bytes(int fd, const uint8_t *p, size_t n); /* a message that is encoded already */
 /* Bytes that the other end has not read yet, including the kernel's overhead for each datagram. */
 size_t as_ctl_unread(int fd);
-/* As as_ctl_send, with a duplicate of the descriptor `passed`. */
-int as_ctl_send_fd(int fd, const struct as_ctl_message *m, int passed);
-/* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), AS_EPROTO (skip it). Strings point
+/* 0, AS_EAGAIN (nothing there), AS_EOF (the other end is gone), or as as_ctl_decode. Strings point
  * into `buf`. Descriptors that a peer attaches are closed by the kernel (none are asked for). */
 int as_ctl_receive(int fd, uint8_t buf[AS_CTL_MESSAGE_MAX], struct as_ctl_message *ret_m);
 /* The same; on 0, *ret_fd is the descriptor that came with the message, which the caller must

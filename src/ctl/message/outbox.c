@@ -4,7 +4,7 @@
 
 void as_outbox_init(struct as_outbox *o, size_t limit)
 {
-    *o = (struct as_outbox){.limit = limit};
+    *o = (struct as_outbox){.limit = limit, .format = AS_CTL_FORMAT};
 }
 
 void as_outbox_fini(struct as_outbox *o)
@@ -12,10 +12,16 @@ void as_outbox_fini(struct as_outbox *o)
     as_buf_fini(&o->wait);
 }
 
+size_t as_outbox_encode(const struct as_outbox *o, const struct as_ctl_message *m,
+                        uint8_t out[AS_CTL_MESSAGE_MAX])
+{
+    return o->format == AS_CTL_FORMAT ? as_ctl_encode(m, out) : as_ctl_former_encode(m, out);
+}
+
 int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m)
 {
     uint8_t buf[LENGTH + AS_CTL_MESSAGE_MAX];
-    size_t n = as_ctl_encode(m, buf + LENGTH);
+    size_t n = as_outbox_encode(o, m, buf + LENGTH);
     /* in order: FORGET must not overtake the TOKEN that it revokes */
     int rc = as_outbox_has_pending(o) ? AS_EAGAIN : as_ctl_send_bytes(fd, buf + LENGTH, n);
 

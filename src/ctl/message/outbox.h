@@ -18,11 +18,15 @@
 struct as_outbox {
     struct as_buf wait; /* for each message: u16 length, datagram */
     size_t limit;
+    uint32_t format; /* of the other end: AS_CTL_FORMAT, or AS_CTL_FORMER_FORMAT */
 };
 
 void as_outbox_init(struct as_outbox *o, size_t limit);
 void as_outbox_fini(struct as_outbox *o); /* waiting messages are dropped */
 
+/* The datagram of a message, as the other end reads it; its length. */
+size_t as_outbox_encode(const struct as_outbox *o, const struct as_ctl_message *m,
+                        uint8_t out[AS_CTL_MESSAGE_MAX]);
 /* 0: the socket has taken it, or it waits (then watch for writability). AS_EFULL: the limit is
  * reached; it was dropped. AS_EOF: the other end is gone. */
 int as_outbox_send(struct as_outbox *o, int fd, const struct as_ctl_message *m);

@@ -1,5 +1,8 @@
 #include "ctl/message/reexec_former.h"
 
+#include "ctl/message/message.h"
+#include "ctl/message/spawn.h"
+
 #define KEY_MAX 64u
 
 struct former {
@@ -105,7 +108,8 @@ static void read_conf(struct former *f)
 {
     As__Supervisor *s = f->state;
 
-    s->messages = get_u32(f, "messages");
+    if (get_u64(f, "messages") != AS_CTL_FORMER_FORMAT)
+        fail_reading(f, "messages", "are of another format than this version's");
     s->version = get_text(f, "version");
     s->program = get_text(f, "program");
     s->address = get_text(f, "address");
@@ -175,6 +179,49 @@ static As__Service *read_service(struct former *f)
     return s;
 }
 
+/* Items of a letter, a string and a NUL. */
+static ProtobufCBinaryData read_spawn(struct as_str items)
+{
+    struct as_buf text = {0};
+    uint64_t v;
+
+    for (const char *p = items.p, *end = p + items.n; p < end && memchr(p, 0, (size_t)(end - p));
+         p += strlen(p) + 1) {
+        v = 0;
+        if (*p == 'm' || *p == 'w')
+            (void)as_str_u64(as_str_of(p + 1), &v);
+        switch (*p) {
+        case 'a':
+            as_spawn_put_arg(&text, p + 1);
+            break;
+        case 'e':
+            as_spawn_put_env(&text, p + 1);
+            break;
+        case 'o':
+            as_spawn_put_own_env(&text, p + 1);
+            break;
+        case 'b':
+            as_spawn_put_batch(&text);
+            break;
+        case 'd':
+            as_spawn_put_dir(&text, p + 1);
+            break;
+        case 'c':
+            as_spawn_put_cpus(&text, p + 1);
+            break;
+        case 'm':
+            as_spawn_put_memory(&text, v);
+            break;
+        case 'w':
+            as_spawn_put_spares(&text, (uint32_t)v);
+            break;
+        default: /* there were no others */
+            break;
+        }
+    }
+    return (ProtobufCBinaryData){text.n, text.p};
+}
+
 static As__Replica *read_replica(struct former *f)
 {
     As__Replica *r = as_reexec_new(&as__replica__descriptor);
@@ -184,7 +231,7 @@ static As__Replica *read_replica(struct former *f)
     r->token = get_text(f, "token");
     r->note = get_text(f, "note");
     r->reason = get_bytes(f, "reason");
-    r->spawn = get_bytes(f, "spawn");
+    r->spawn = read_spawn(get(f, "spawn"));
     r->state = get_text(f, "state");
     r->restarts = get_u32(f, "restarts");
     r->end_undecided = get_bool(f, "ended");

@@ -1,43 +1,40 @@
 #include "ctl/message/spawn.h"
 
-enum {
-    ARG = 'a',
-    ENV = 'e',
-    BATCH = 'b',
-    DIR = 'd',
-    CPUS = 'c',
-    MEMORY = 'm',
-    OWN = 'o',
-    SPARES = 'w'
-};
+#include "wire/protobuf/pb.h"
+#include "wire/protobuf/pb_pack.h"
 
-static void put_item(struct as_buf *text, char what, const char *s)
+/* The numbers of proto/state.proto. A text that is appended field by field is a message, too. */
+enum { ARG = 1, ENV, OWN_ENV, SPARES, BATCH, DIR, CPUS, MEMORY };
+
+static void put_text(struct as_buf *text, uint32_t field, const char *s)
 {
-    as_buf_add(text, &what, 1);
-    as_buf_add(text, s, strlen(s) + 1);
+    struct as_str value = as_str_of(s);
+    uint8_t *p = as_buf_reserve(text, as_pb_len_len(value.n));
+
+    text->n += (size_t)(as_pb_put_str(p, field, value) - p);
+}
+
+static void put_number(struct as_buf *text, uint32_t field, uint64_t v)
+{
+    uint8_t *p = as_buf_reserve(text, 1 + as_pb_varint_len(v));
+
+    *p = AS_PB_TAG(field, AS_PB_VARINT);
+    text->n += (size_t)(as_pb_put_varint(p + 1, v) - p);
 }
 
 void as_spawn_put_arg(struct as_buf *text, const char *arg)
 {
-    put_item(text, ARG, arg);
+    put_text(text, ARG, arg);
 }
 
 void as_spawn_put_env(struct as_buf *text, const char *env)
 {
-    put_item(text, ENV, env);
+    put_text(text, ENV, env);
 }
 
 void as_spawn_put_own_env(struct as_buf *text, const char *env)
 {
-    put_item(text, OWN, env);
-}
-
-static void put_number(struct as_buf *text, char what, uint64_t v)
-{
-    char number[24];
-
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)v);
-    put_item(text, what, number);
+    put_text(text, OWN_ENV, env);
 }
 
 void as_spawn_put_spares(struct as_buf *text, uint32_t n)
@@ -47,17 +44,17 @@ void as_spawn_put_spares(struct as_buf *text, uint32_t n)
 
 void as_spawn_put_batch(struct as_buf *text)
 {
-    put_item(text, BATCH, "");
+    put_number(text, BATCH, true);
 }
 
 void as_spawn_put_dir(struct as_buf *text, const char *dir)
 {
-    put_item(text, DIR, dir);
+    put_text(text, DIR, dir);
 }
 
 void as_spawn_put_cpus(struct as_buf *text, const char *list)
 {
-    put_item(text, CPUS, list);
+    put_text(text, CPUS, list);
 }
 
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
@@ -65,86 +62,80 @@ void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
     put_number(text, MEMORY, bytes);
 }
 
-/* Both arrays are allocated for all strings of the text, which is more than either needs. */
+static As__Spawn *unpack(struct as_str text)
+{
+    return as__spawn__unpack(NULL, text.n, (const uint8_t *)text.p);
+}
+
+/* Appends those that are "NAME=value". Returns how many there are then. */
+static size_t add_env(const char **env, size_t n, char *const *from, size_t n_from)
+{
+    for (size_t i = 0; i < n_from; i++) {
+        env[n] = from[i];
+        n += strchr(from[i], '=') != NULL;
+    }
+    env[n] = NULL;
+    return n;
+}
+
 int as_spawn_parse(struct as_spawn *ret_s, struct as_str text)
 {
-    const char *p = text.p, *end = text.p + text.n;
-    struct as_spawn s = {0};
-    size_t strings = 1, n_argv = 0, n_env = 0;
-    int rc = 0;
+    As__Spawn *m = unpack(text);
+    struct as_spawn s = {.message = m};
+    size_t n_env = m ? m->n_own_env + m->n_env : 0, n = 0;
 
-    if (text.n == 0 || end[-1] != 0)
+    if (!m)
         return AS_EPROTO;
-    for (size_t i = 0; i < text.n; i++)
-        strings += text.p[i] == 0;
-    s.argv = as_xalloc(strings * sizeof(*s.argv));
-    s.env = as_xalloc(strings * sizeof(*s.env));
-    for (; rc == 0 && p < end; p += strlen(p) + 1) {
-        if (*p == ARG)
-            s.argv[n_argv++] = p + 1;
-        else if ((*p == ENV || *p == OWN) && strchr(p, '='))
-            s.env[n_env++] = p + 1;
-        else if (*p == BATCH)
-            s.batch = true;
-        else if (*p == DIR)
-            s.dir = p + 1;
-        else if (*p == CPUS)
-            s.cpus = p + 1;
-        else if (*p == SPARES)
-            ; /* as_spawn_spares */
-        else if (*p == MEMORY)
-            rc = as_str_u64(as_str_of(p + 1), &s.memory) < 0 ? AS_EPROTO : 0;
-        else
-            rc = AS_EPROTO; /* an item of another version */
-    }
-    if (n_argv == 0)
-        rc = AS_EPROTO;
-    if (rc < 0)
-        as_spawn_fini(&s);
-    else
+    s.argv = as_xalloc((m->n_arg + 1) * sizeof(*s.argv));
+    for (; n < m->n_arg; n++)
+        s.argv[n] = m->arg[n];
+    s.argv[n] = NULL;
+    s.env = as_xalloc((n_env + 1) * sizeof(*s.env));
+    n = add_env(s.env, 0, m->own_env, m->n_own_env);
+    n = add_env(s.env, n, m->env, m->n_env);
+    s.batch = m->batch;
+    s.dir = m->dir[0] ? m->dir : NULL;
+    s.cpus = m->cpus[0] ? m->cpus : NULL;
+    s.memory = m->memory;
+    if (m->n_arg && n == n_env) {
         *ret_s = s;
-    return rc;
+        return 0;
+    }
+    as_spawn_fini(&s);
+    return AS_EPROTO;
 }
 
 void as_spawn_fini(struct as_spawn *s)
 {
     free(s->argv);
     free(s->env);
+    if (s->message)
+        as__spawn__free_unpacked(s->message, NULL);
     *s = (struct as_spawn){0};
-}
-
-/* The length of an item with its NUL; 0: there is no NUL. */
-static size_t item_length(const char *p, const char *end)
-{
-    const char *nul = memchr(p, 0, (size_t)(end - p));
-
-    return nul ? (size_t)(nul - p) + 1 : 0;
 }
 
 void as_spawn_split(struct as_str text, struct as_buf *shared, struct as_buf *own)
 {
-    size_t n;
+    As__Spawn *m = unpack(text);
+    size_t n = m ? m->n_own_env : 0;
 
-    for (const char *p = text.p, *end = text.p + text.n; p < end; p += n) {
-        n = item_length(p, end);
-        if (!n)
-            return;
-        if (*p == OWN)
-            as_buf_add(own, p + 1, n - 1);
-        else
-            as_buf_add(shared, p, n);
-    }
+    if (!m)
+        return;
+    for (size_t i = 0; i < n; i++)
+        as_buf_add(own, m->own_env[i], strlen(m->own_env[i]) + 1);
+    m->n_own_env = 0;
+    if (as_pb_pack(&m->base, shared) < 0)
+        as_fatal_memory(as__spawn__get_packed_size(m));
+    m->n_own_env = n;
+    as__spawn__free_unpacked(m, NULL);
 }
 
 uint32_t as_spawn_spares(struct as_str text)
 {
-    uint64_t v = 0;
-    size_t n;
+    As__Spawn *m = unpack(text);
+    uint32_t n = m ? m->spares : 0;
 
-    for (const char *p = text.p, *end = text.p + text.n; p < end; p += n) {
-        n = item_length(p, end);
-        if (!n || (*p == SPARES && as_str_u64(as_str_of(p + 1), &v) < 0))
-            return 0;
-    }
-    return v < UINT32_MAX ? (uint32_t)v : 0;
+    if (m)
+        as__spawn__free_unpacked(m, NULL);
+    return n;
 }

@@ -1,7 +1,7 @@
 /* ctl/message/spawn.h — the text of SPAWN: what a worker process is started with.
  *
  * The controller writes it (ctl/worker/worker_spec), the supervisor parses it and starts the
- * process. It is a row of items, each a letter for its kind, a string and a NUL. Pure.
+ * process. It is a Spawn of proto/state.proto: an item of a later version is skipped. Pure.
  */
 #ifndef AS_CTL_SPAWN_H
 #define AS_CTL_SPAWN_H
@@ -9,7 +9,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Each appends one item. The writer makes sure that the text has at most AS_CTL_TEXT_MAX bytes. */
+#include <state.pb-c.h>
+
+/* Each appends one item; of those that there can be one of, the last counts. The writer makes sure
+ * that the text has at most AS_CTL_TEXT_MAX bytes. */
 void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
 void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
 /* A variable of this one process: a spare gets it when it becomes the replica
@@ -22,10 +25,11 @@ void as_spawn_put_cpus(struct as_buf *text, const char *list); /* it may run on:
 void as_spawn_put_memory(struct as_buf *text, uint64_t bytes); /* memory limit */
 
 struct as_spawn {
-    const char **argv, **env; /* NULL-terminated; the strings point into the text */
+    const char **argv, **env; /* NULL-terminated; the strings are the message's */
     bool batch;
     const char *dir, *cpus; /* or NULL */
     uint64_t memory;        /* 0: no limit */
+    As__Spawn *message;
 };
 
 /* 0, or AS_EPROTO: the text is invalid, or has no program. */

@@ -345,6 +345,7 @@ As__Service *as_service_save(const struct as_service *s, As__Supervisor *state)
     As__Service *m = as_child_save(&s->child, state);
 
     m->control = as_reexec_put_fd(state, s->channel ? as_channel_fd(s->channel) : -1);
+    m->messages = s->channel ? as_channel_format(s->channel) : AS_CTL_FORMAT;
     return m;
 }
 
@@ -357,6 +358,8 @@ struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_rea
         as_reexec_fail(in, s->conf.name, "is missing");
         return NULL;
     }
+    if (m->messages && m->messages != AS_CTL_FORMAT && m->messages != AS_CTL_FORMER_FORMAT)
+        as_reexec_fail(in, "messages", "are of another format than this version's");
     fd = as_reexec_take_fd(in, "control", m->control);
     as_child_restore(&s->child, in, m);
     if (in->failed || in->dry || !s->child.process)
@@ -366,5 +369,7 @@ struct as_channel *as_service_restore(struct as_service *s, struct as_reexec_rea
         as_child_lost(&s->child); /* it is killed after the start timeout and started again */
     else
         start_heartbeat(s);
+    if (s->channel)
+        as_channel_set_format(s->channel, m->messages ? m->messages : AS_CTL_FORMER_FORMAT);
     return s->channel;
 }

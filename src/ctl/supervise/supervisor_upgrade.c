@@ -91,7 +91,6 @@ static As__Supervisor *make_state(const struct as_supervisor *s)
     As__Supervisor *m = as_reexec_new(&as__supervisor__descriptor);
 
     m->minor = AS_REEXEC_MINOR;
-    m->messages = AS_CTL_FORMAT;
     m->version = as_str_dup(AS_STR(AS_VERSION));
     m->program = as_str_dup(as_str_of(conf->program));
     m->address = as_str_dup(as_str_of(conf->address));
@@ -314,8 +313,6 @@ void as_supervisor_conf_restore(struct as_supervisor_conf *conf, struct as_reexe
     const As__Supervisor *m = in->state;
 
     *conf = (struct as_supervisor_conf){.app = -1, .signal_fd = -1};
-    if (m->messages != AS_CTL_FORMAT)
-        as_reexec_fail(in, "messages", "are of another format than this version's");
     conf->program = as_str_dup(as_str_of(m->program));
     conf->address = as_str_dup(as_str_of(m->address));
     conf->target = m->target[0] ? as_str_dup(as_str_of(m->target)) : NULL;

@@ -25,6 +25,26 @@ def field(number, value):
     return tag(number, LEN) + varint(len(value)) + value
 
 
+def _read_varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not data[at - 1] & 0x80:
+            return value, at
+
+
+def fields(data):
+    """(number, varint or bytes) of a message that has only those."""
+    at = 0
+    while at < len(data):
+        key, at = _read_varint(data, at)
+        value, at = _read_varint(data, at)
+        if key & 7 == LEN:
+            value, at = data[at:at + value], at + value
+        yield key >> 3, value
+
+
 def group(number, inner=b""):
     return tag(number, GROUP) + inner + tag(number, END)
 

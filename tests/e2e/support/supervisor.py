@@ -7,36 +7,29 @@ import os
 import re
 import shutil
 import socket
-import struct
 import subprocess
 import tempfile
 import time
 from types import SimpleNamespace
 
-from . import paths, wait
+from . import paths, protobuf, wait
 
 TABLE = (paths.ROOT / "src/ctl/message/message.h").read_text()
 TYPES = dict((name, n) for n, name in enumerate(re.findall(r"^    X\((\w+), [SDC]+, [SDC]+\)", TABLE, re.M), 1))
-FORMAT = int(re.search(r"^#define AS_CTL_FORMAT +(\d+)u", TABLE, re.M)[1])
 NAMES = {n: name for name, n in TYPES.items()}
-FIXED = struct.Struct("<HHIIIIIQQ4H")
-STARTING = 0  # the first state
+FIELDS = {1: "type", 5: "number", 7: "id", 9: "replica", 10: "deployment", 11: "token", 12: "text"}  # of proto/state.proto
 
 
 def encode(type, replica="", deployment="", token="", text="", id=0):
-    texts = [s.encode() for s in (replica, deployment, token, text)]
-    return FIXED.pack(FORMAT, TYPES[type], STARTING, 0, 0, 0, 0, id, 0, *map(len, texts)) + b"".join(texts)
+    values = {1: TYPES[type], 7: id, 9: replica, 10: deployment, 11: token, 12: text}
+    return b"".join(protobuf.field(number, value) for number, value in values.items() if value)
 
 
 def decode(data):
-    _, type, _, _, _, number, _, id, _, *lengths = FIXED.unpack_from(data)
-    texts, at = [], FIXED.size
-    for n in lengths:
-        texts.append(data[at:at + n].decode())
-        at += n
-    assert at == len(data)
-    replica, _, token, text = texts
-    return SimpleNamespace(type=NAMES[type], number=number, id=id, replica=replica, token=token, text=text)
+    found = {"number": 0, "id": 0, "replica": "", "token": "", "text": ""}
+    for number, value in protobuf.fields(data):
+        found[FIELDS.get(number)] = value if isinstance(value, int) else value.decode()
+    return SimpleNamespace(**{**found, "type": NAMES[found["type"]]})
 
 
 class Dispatcher:

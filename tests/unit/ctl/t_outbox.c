@@ -33,9 +33,12 @@ static void close_world(struct world *w)
         close(w->other);
 }
 
+#define PID 0x10000000u /* and above: as many bytes in each message */
+
 static int send_one(struct world *w, enum as_ctl_type type)
 {
-    struct as_ctl_message m = {.type = type, .pid = w->sent, .token = AS_STR("0123456789abcdef")};
+    struct as_ctl_message m = {
+        .type = type, .pid = PID + w->sent, .token = AS_STR("0123456789abcdef")};
     int rc = as_outbox_send(&w->out, w->fd, &m);
 
     w->sent += rc == 0;
@@ -50,7 +53,7 @@ static enum as_ctl_type receive_one(struct world *w)
     enum as_ctl_type last = AS_CTL_NONE;
 
     while (as_ctl_receive(w->other, buf, &m) == 0) {
-        assert_int_equal(m.pid, w->received++);
+        assert_int_equal(m.pid, PID + w->received++);
         assert_true(as_str_eq(m.token, AS_STR("0123456789abcdef")));
         last = m.type;
     }
@@ -101,7 +104,8 @@ static void a_full_socket_loses_nothing(void **state AS_UNUSED)
 static void the_limit_is_exact(void **state AS_UNUSED)
 {
     uint8_t buf[AS_CTL_MESSAGE_MAX];
-    struct as_ctl_message m = {.type = AS_CTL_GONE, .token = AS_STR("0123456789abcdef")};
+    struct as_ctl_message m = {
+        .type = AS_CTL_GONE, .pid = PID, .token = AS_STR("0123456789abcdef")};
     size_t one = 2 + as_ctl_encode(&m, buf); /* as large as the READY of fill */
     struct world w = open_world(3 * one);
 

@@ -23,13 +23,13 @@ static void a_worker_gets_slot_token_and_name(void **state AS_UNUSED)
     assert_string_equal(s.argv[6], "--stream-input-bytes=4000");
     assert_string_equal(s.argv[7], "--debug-errors");
     assert_null(s.argv[8]);
-    assert_string_equal(s.env[0], "ANYSERVE_LINK=/run/link.sock");
+    assert_string_equal(s.env[3], "ANYSERVE_LINK=/run/link.sock");
     snprintf(token, sizeof(token), "ANYSERVE_TOKEN=%s", w->token[0]);
-    assert_string_equal(s.env[1], token);
+    assert_string_equal(s.env[0], token);
     assert_int_equal(strlen(w->token[0]), 32);
-    assert_string_equal(s.env[2], "ANYSERVE_REPLICA=echo-0");
+    assert_string_equal(s.env[1], "ANYSERVE_REPLICA=echo-0");
     assert_string_equal(s.env[4], "PYTHONUNBUFFERED=1");
-    assert_string_equal(s.env[3],
+    assert_string_equal(s.env[2],
                         "ANYSERVE_CONTEXT={\"replica\":\"echo-0\",\"deployment\":\"echo\","
                         "\"application\":\"default\",\"rank\":0,\"world_size\":1,"
                         "\"local_rank\":0,\"node_rank\":0,\"options\":{}}");

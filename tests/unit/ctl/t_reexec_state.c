@@ -178,7 +178,10 @@ static void keys_of_the_former_format_have_an_order(void **state AS_UNUSED)
 
 static void numbers_of_the_former_format_are_bounded(void **state AS_UNUSED)
 {
-    expect_former_refused("messages 10:4294967296\n", "'messages' is no number in its range");
+    expect_former_refused("messages 1:3\nversion 1:1\nprogram 1:p\naddress 1:a\ntarget 0:\n"
+                          "app 0:\nsignals 0:\nlisteners 1:9\n",
+                          "'listeners' is no number in its range");
+    expect_former_refused("messages 1:4\n", "'messages' are of another format");
     expect_former_refused("messages 1:x\n", "'messages' is no number");
 }
 

@@ -1,7 +1,8 @@
-/* Specification of the state over an upgrade's exec between versions: what a former version wrote is
- * read, and what a later one might write. `states` has states of real servers: two replicas, one of
- * them restarted after a SIGKILL, half a line of output, and a spare. format3 was written by the
+/* Specification of the state over an upgrade's exec between versions: what a former version wrote
+ * is read, and what a later one might write. `states` has states of real servers: two replicas, one
+ * of them restarted after a SIGKILL, half a line of output, and a spare. format3 was written by the
  * last version without proto/state.proto, minor1 by the first one with it. */
+#include "ctl/message/spawn.h"
 #include "ctl/supervise/supervisor.h"
 #include "ctl/supervise/workers.h"
 #include "unit.h"
@@ -63,6 +64,20 @@ static void check_process(const As__Process *p, bool prints)
     assert_true(as_str_eq(as_reexec_str(p->output->line), AS_STR("half a line")));
 }
 
+/* SPAWN's text is a message of the schema, whichever version wrote the state. */
+static void check_spawn(const As__Replica *r)
+{
+    struct as_spawn s;
+
+    assert_int_equal(as_spawn_parse(&s, as_reexec_str(r->spawn)), 0);
+    assert_string_equal(s.argv[0], "/tmp/fx/python");
+    assert_string_equal(s.argv[3], "shop:app");
+    assert_int_equal(s.message->n_own_env, 3);
+    assert_true(s.batch);
+    assert_int_equal(as_spawn_spares(as_reexec_str(r->spawn)), 1);
+    as_spawn_fini(&s);
+}
+
 static void check(const As__Supervisor *s)
 {
     const As__Replica *first = s->replicas[0], *second = s->replicas[1];
@@ -87,14 +102,16 @@ static void check(const As__Supervisor *s)
     assert_int_equal(strlen(first->token), 32);
     assert_non_null(strstr(first->note, "number=1 generation=1"));
     check_process(first->process, true);
+    check_spawn(first);
+    check_spawn(second);
     assert_string_equal(second->name, "shop-0");
     assert_int_equal(second->restarts, 1);
     assert_int_equal(second->end_status, 9);
     check_process(second->process, true);
     assert_int_equal(s->n_deployments, 2);
     assert_string_equal(s->deployments[0]->application, "default");
-    assert_true(as_str_eq(as_reexec_str(s->deployments[0]->status),
-                          AS_STR("HEALTHY UNSPECIFIED ")));
+    assert_true(
+        as_str_eq(as_reexec_str(s->deployments[0]->status), AS_STR("HEALTHY UNSPECIFIED ")));
     assert_int_equal(s->n_spares, 1);
     check_process(s->spares[0]->process, true);
     /* of the supervisor, command, services, replicas and the spare */
@@ -111,6 +128,7 @@ static void states_of_former_versions_are_read(void **state AS_UNUSED)
 
         load(&in, written[i], &why);
         assert_int_equal(in.state->minor, i);
+        assert_int_equal(in.state->dispatcher->messages, i ? AS_CTL_FORMAT : 0);
         check(in.state);
         restore(&in);
         assert_false(in.failed);

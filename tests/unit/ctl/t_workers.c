@@ -219,7 +219,7 @@ static void a_failed_start_is_an_end(void **state AS_UNUSED)
     send_message(w->controller, m);
     run_until(w, "EXITED echo-0 waiting its SPAWN message cannot be read\n;");
     clear_received(w);
-    m.text = (struct as_str){"a/no/such/program", 18};
+    m.text = AS_STR("\x0a\x10/no/such/program"); /* one argument */
     send_message(w->controller, m);
     run_until(w,
               "EXITED echo-0 waiting cannot start /no/such/program: No such file or directory\n;");
