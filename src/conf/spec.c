@@ -296,6 +296,31 @@ struct as_spec_object *as_spec_find(const struct as_spec_object *o, enum as_spec
     return NULL;
 }
 
+bool as_spec_next(const struct as_spec_object *file, struct as_spec_walk *w)
+{
+    while (!w->app || w->next == as_spec_count(w->app, AS_SPEC_APPLICATION_DEPLOYMENTS)) {
+        if (w->next_app == as_spec_count(file, AS_SPEC_FILE_APPLICATIONS))
+            return false;
+        w->app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, w->next_app++);
+        w->next = 0;
+    }
+    w->deployment = as_spec_object(w->app, AS_SPEC_APPLICATION_DEPLOYMENTS, w->next++);
+    return true;
+}
+
+bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str name,
+                             struct as_spec_walk *ret_w)
+{
+    *ret_w = (struct as_spec_walk){0};
+    while (as_spec_next(file, ret_w)) {
+        const char *own = ret_w->deployment->v[0].s;
+
+        if (own && as_str_eq(as_str_of(own), name))
+            return true;
+    }
+    return false;
+}
+
 /* --- values of an application and a deployment together --- */
 
 static size_t name_length(const char *line)

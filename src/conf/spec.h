@@ -118,6 +118,17 @@ struct as_spec_object *as_spec_object(const struct as_spec_object *o, enum as_sp
 struct as_spec_object *as_spec_find(const struct as_spec_object *o, enum as_spec_key id,
                                     struct as_str name);
 
+/* The deployments of all applications, in the order of the file:
+ *     for (struct as_spec_walk w = {0}; as_spec_next(file, &w);) … w.app, w.deployment */
+struct as_spec_walk {
+    struct as_spec_object *app, *deployment;
+    uint32_t next_app, next; /* private */
+};
+bool as_spec_next(const struct as_spec_object *file, struct as_spec_walk *w);
+/* The first deployment with this name, in any application. False: there is none. */
+bool as_spec_find_deployment(const struct as_spec_object *file, struct as_str name,
+                             struct as_spec_walk *ret_w);
+
 /* --- values of a deployment that its application may set, too --- */
 
 /* The lines "NAME=value" of both, sorted; the deployment's line overrides the application's.

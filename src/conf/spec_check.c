@@ -43,15 +43,9 @@ static void check_file(struct as_spec_reader *r, const struct as_spec_object *o)
     }
     refuse_duplicates(r, all, k, "application");
     k = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct as_spec_object *app = as_spec_object(o, AS_SPEC_FILE_APPLICATIONS, i);
-
-        for (uint32_t j = 0; j < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); j++) {
-            struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, j);
-
-            if (d->v[0].s)
-                all[k++] = d;
-        }
+    for (struct as_spec_walk w = {0}; as_spec_next(o, &w);) {
+        if (w.deployment->v[0].s)
+            all[k++] = w.deployment;
     }
     refuse_duplicates(r, all, k, "deployment");
     free(all);
@@ -151,10 +145,6 @@ void as_spec_check(struct as_spec_reader *r, const struct as_spec_object *o)
 
 void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object *file)
 {
-    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
-
-        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++)
-            check_deployment(r, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k));
-    }
+    for (struct as_spec_walk w = {0}; as_spec_next(file, &w);)
+        check_deployment(r, w.deployment);
 }

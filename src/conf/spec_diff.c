@@ -87,31 +87,23 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
     return hash;
 }
 
-static struct as_spec_object *find_app(const struct as_spec *s, const char *name)
-{
-    return s ? as_spec_find(s->file, AS_SPEC_FILE_APPLICATIONS, as_str_of(name)) : NULL;
-}
-
-static struct as_spec_object *find_deployment(const struct as_spec_object *app, const char *name)
-{
-    return app ? as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, as_str_of(name)) : NULL;
-}
-
 /* A change of one deployment of `app`, with its counterpart in the spec `other`. */
 static struct as_spec_change match_deployment(const struct as_spec_object *app,
                                               const struct as_spec_object *deployment,
                                               const struct as_spec *other)
 {
-    const struct as_spec_object *old_app = find_app(other, app->v[0].s),
-                                *old = find_deployment(old_app, deployment->v[0].s);
+    struct as_spec_walk old; /* names differ in the whole file */
+    bool found = other &&
+                 as_spec_find_deployment(other->file, as_str_of(deployment->v[0].s), &old) &&
+                 strcmp(old.app->v[0].s, app->v[0].s) == 0;
 
     return (struct as_spec_change){.application = app->v[0].s,
                                    .deployment = deployment->v[0].s,
                                    .keys = "",
                                    .new_app = app,
                                    .new_deployment = deployment,
-                                   .old_app = old ? old_app : NULL,
-                                   .old_deployment = old};
+                                   .old_app = found ? old.app : NULL,
+                                   .old_deployment = found ? old.deployment : NULL};
 }
 
 /* Calls `each` for the deployments of `s`. is_new: `s` is the new spec, and all of its deployments
@@ -119,32 +111,27 @@ static struct as_spec_change match_deployment(const struct as_spec_object *app,
 static void diff_deployments(const struct as_spec *s, const struct as_spec *other, bool is_new,
                              void (*each)(void *ctx, const struct as_spec_change *c), void *ctx)
 {
-    for (uint32_t i = 0; s && i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+    for (struct as_spec_walk w = {0}; s && as_spec_next(s->file, &w);) {
+        struct as_spec_change c = match_deployment(w.app, w.deployment, other);
+        struct as_buf keys = {0};
 
-        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
-            struct as_spec_change c = match_deployment(
-                app, as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k), other);
-            struct as_buf keys = {0};
-
-            if (is_new && c.old_app) {
-                c.cls = as_spec_compare(c.old_app, c.old_deployment, app, c.new_deployment, &keys);
-                c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
-                as_buf_add(&keys, "", 1);
-                c.keys = (const char *)keys.p;
-                each(ctx, &c);
-            } else if (is_new) {
-                c.step = AS_SPEC_ADDED;
-                each(ctx, &c);
-            } else if (!c.old_app) { /* the sides are swapped: not in the new one */
-                c.step = AS_SPEC_REMOVED;
-                c.old_app = app;
-                c.old_deployment = c.new_deployment;
-                c.new_app = c.new_deployment = NULL;
-                each(ctx, &c);
-            }
-            as_buf_fini(&keys);
+        if (!is_new && c.old_app)
+            continue;
+        if (!is_new) { /* the sides are swapped: not in the new one */
+            c.step = AS_SPEC_REMOVED;
+            c.old_app = w.app;
+            c.old_deployment = w.deployment;
+            c.new_app = c.new_deployment = NULL;
+        } else if (c.old_app) {
+            c.cls = as_spec_compare(c.old_app, c.old_deployment, w.app, w.deployment, &keys);
+            c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
+            as_buf_add(&keys, "", 1);
+            c.keys = (const char *)keys.p;
+        } else {
+            c.step = AS_SPEC_ADDED;
         }
+        each(ctx, &c);
+        as_buf_fini(&keys);
     }
 }
 

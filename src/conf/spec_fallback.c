@@ -93,17 +93,12 @@ void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_obje
 {
     struct chains c = {.r = r};
 
-    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
-        uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
-
-        c.all = as_xrealloc(c.all, (c.n + n + 1) * sizeof(struct as_spec_object *));
-        for (uint32_t k = 0; k < n; k++) {
-            struct as_spec_object *d = as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-
-            if (d->v[0].s)
-                c.all[c.n++] = d;
-        }
+    for (struct as_spec_walk w = {0}; as_spec_next(file, &w);) {
+        if (!w.deployment->v[0].s)
+            continue;
+        if (!(c.n & (c.n - 1))) /* full: the capacity is the next power of two */
+            c.all = as_xrealloc(c.all, AS_MAX(1u, 2 * c.n) * sizeof(struct as_spec_object *));
+        c.all[c.n++] = w.deployment;
     }
     if (c.n > 1)
         qsort(c.all, c.n, sizeof(struct as_spec_object *), by_name);

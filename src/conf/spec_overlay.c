@@ -110,22 +110,19 @@ static void merge_deployment(struct as_spec *s, struct as_spec_object *app,
                              struct as_spec_object *code, struct as_spec_reader *r)
 {
     struct as_str name = as_str_of(code->v[0].s);
-    struct as_spec_object *own = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, name), *other;
+    struct as_spec_object *own = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS, name);
+    struct as_spec_walk other;
 
     clear_positions(code);
     if (own) {
         merge_values(own, code);
         return;
     }
-    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        other = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
-        if (as_spec_find(other, AS_SPEC_APPLICATION_DEPLOYMENTS, name)) {
-            as_spec_error(r->errors, app->line, app->column,
-                          "import_path: the deployment '%s' of %s already exists in application "
-                          "'%s'",
-                          name.p, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH), other->v[0].s);
-            return;
-        }
+    if (as_spec_find_deployment(s->file, name, &other)) {
+        as_spec_error(r->errors, app->line, app->column,
+                      "import_path: the deployment '%s' of %s already exists in application '%s'",
+                      name.p, as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH), other.app->v[0].s);
+        return;
     }
     append_object(&s->arena, deployments_of(app), code, AS_SPEC_FROM_CODE);
 }

@@ -106,9 +106,8 @@ int as_check_main(struct as_option_set *opts)
                                   : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
                                                        : AS_EXIT_CODE_FAILED);
     apps = as_spec_count(spec->file, AS_SPEC_FILE_APPLICATIONS);
-    for (uint32_t i = 0; i < apps; i++)
-        deployments += as_spec_count(as_spec_object(spec->file, AS_SPEC_FILE_APPLICATIONS, i),
-                                     AS_SPEC_APPLICATION_DEPLOYMENTS);
+    for (struct as_spec_walk w = {0}; as_spec_next(spec->file, &w);)
+        deployments++;
     as_buf_printf(&text, "%s: %u application%s, %u deployment%s listed\n", spec->name, apps,
                   apps == 1 ? "" : "s", deployments, deployments == 1 ? "" : "s");
     as_spec_free(spec);

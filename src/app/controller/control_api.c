@@ -423,18 +423,17 @@ static struct as_str failure_of(const struct as_buf *list, const char *deploymen
     return AS_STR("");
 }
 
-static void restore_outcomes(struct as_control_api *o, const struct as_spec_object *app,
-                             const struct as_buf *failures)
+static void restore_outcomes(struct as_control_api *o, const struct as_buf *failures)
 {
     struct as_buf none = {0};
 
-    for (uint32_t i = 0; i < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); i++) {
-        const char *name = as_spec_str(as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, i),
-                                       AS_SPEC_DEPLOYMENT_NAME);
+    for (struct as_spec_walk w = {0}; as_spec_next(o->desired.spec->file, &w);) {
+        const char *app = as_spec_str(w.app, AS_SPEC_APPLICATION_NAME),
+                   *name = as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME);
         uint64_t stable = 0, before = 0;
 
-        as_store_healthy(o->desired.store, as_str_of(as_spec_str(app, AS_SPEC_APPLICATION_NAME)),
-                         as_str_of(name), &stable, &before, &none);
+        as_store_healthy(o->desired.store, as_str_of(app), as_str_of(name), &stable, &before,
+                         &none);
         as_reconciler_set_history(o->reconciler, as_str_of(name), stable, before,
                                   failure_of(failures, name));
     }
@@ -454,9 +453,7 @@ static int inform_reconciler(struct as_control_api *o, struct as_buf *err)
     if (!o->desired.store)
         return 0;
     rc = as_store_each(o->desired.store, collect_failure, &failures, err);
-    s = o->desired.spec;
-    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++)
-        restore_outcomes(o, as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i), &failures);
+    restore_outcomes(o, &failures);
     as_buf_fini(&failures);
     return rc;
 }

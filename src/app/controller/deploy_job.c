@@ -142,21 +142,16 @@ int as_deploy_job_check(const struct as_spec *s, struct as_buf *err)
     size_t before = err->n;
     char cwd[4096];
 
-    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i);
+    for (struct as_spec_walk w = {0}; as_spec_next(s->file, &w);) {
+        const struct as_spec_object *d = w.deployment;
+        size_t n = as_worker_spec_own_size(w.app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
 
-        for (uint32_t k = 0; k < as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
-            const struct as_spec_object *d =
-                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            size_t n = as_worker_spec_own_size(app, d, getcwd(cwd, sizeof(cwd)) ? cwd : "");
-
-            if (n > AS_WORKER_SPEC_OWN_MAX)
-                as_buf_printf(err,
-                              "%s:%u:%u: deployment '%s': its command, working_dir and env have "
-                              "%zu bytes; at most %u\n",
-                              s->name, d->line, d->column, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME),
-                              n, AS_WORKER_SPEC_OWN_MAX);
-        }
+        if (n > AS_WORKER_SPEC_OWN_MAX)
+            as_buf_printf(err,
+                          "%s:%u:%u: deployment '%s': its command, working_dir and env have "
+                          "%zu bytes; at most %u\n",
+                          s->name, d->line, d->column, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME), n,
+                          AS_WORKER_SPEC_OWN_MAX);
     }
     return err->n > before ? AS_EINVALID : rc;
 }

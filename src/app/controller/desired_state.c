@@ -34,15 +34,11 @@ static void add_scale(struct as_desired_state_scale **scales, uint32_t *n, struc
 /* The deployment's num_replicas in the file; -1: there is no such deployment. */
 static int64_t declared_replicas(const struct as_spec *s, struct as_str deployment)
 {
-    for (uint32_t i = 0; i < as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *d =
-            as_spec_find(as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i),
-                         AS_SPEC_APPLICATION_DEPLOYMENTS, deployment);
+    struct as_spec_walk w;
 
-        if (d)
-            return as_spec_i64(d, AS_SPEC_DEPLOYMENT_NUM_REPLICAS);
-    }
-    return -1;
+    return as_spec_find_deployment(s->file, deployment, &w)
+               ? as_spec_i64(w.deployment, AS_SPEC_DEPLOYMENT_NUM_REPLICAS)
+               : -1;
 }
 
 /* The numbers that stay valid with the file `to`, and the one that the change sets. A number equal
@@ -260,21 +256,15 @@ static void add_spec_change(void *ctx, const struct as_spec_change *c)
 static void add_scale_change(const struct as_desired_state *d,
                              const struct as_desired_state_change *change, struct changes *c)
 {
+    struct as_spec_walk w;
     char number[24];
 
-    for (uint32_t i = 0; i < as_spec_count(d->spec->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *app =
-                                        as_spec_object(d->spec->file, AS_SPEC_FILE_APPLICATIONS, i),
-                                    *one = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS,
-                                                        change->deployment);
-
-        if (!one)
-            continue;
-        snprintf(number, sizeof(number), "%lld", (long long)change->replicas);
-        add_change(c, as_spec_str(app, AS_SPEC_APPLICATION_NAME),
-                   as_spec_str(one, AS_SPEC_DEPLOYMENT_NAME), "scaled",
-                   change->replicas == AS_DESIRED_STATE_UNSCALED ? "reset" : number);
-    }
+    if (!as_spec_find_deployment(d->spec->file, change->deployment, &w))
+        return;
+    snprintf(number, sizeof(number), "%lld", (long long)change->replicas);
+    add_change(c, as_spec_str(w.app, AS_SPEC_APPLICATION_NAME),
+               as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME), "scaled",
+               change->replicas == AS_DESIRED_STATE_UNSCALED ? "reset" : number);
 }
 
 int64_t as_desired_state_start_time(const struct as_desired_state *d)

@@ -61,21 +61,12 @@ static void report_failure(const struct as_reload *r, struct as_str why)
 /* Restarts every deployment, also those whose declaration has not changed. */
 static int restart_all(struct as_control_api *o, struct as_buf *err)
 {
-    const struct as_spec_object *file = o->desired.spec->file;
+    struct as_spec_walk w = {0};
     int rc = 0;
 
-    for (uint32_t i = 0; i < as_spec_count(file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        const struct as_spec_object *app = as_spec_object(file, AS_SPEC_FILE_APPLICATIONS, i);
-        uint32_t n = as_spec_count(app, AS_SPEC_APPLICATION_DEPLOYMENTS);
-
-        for (uint32_t k = 0; rc == 0 && k < n; k++) {
-            const struct as_spec_object *d =
-                as_spec_object(app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-
-            rc = as_reconciler_restart(o->reconciler,
-                                       as_str_of(as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME)), err);
-        }
-    }
+    while (rc == 0 && as_spec_next(o->desired.spec->file, &w))
+        rc = as_reconciler_restart(
+            o->reconciler, as_str_of(as_spec_str(w.deployment, AS_SPEC_DEPLOYMENT_NAME)), err);
     return rc;
 }
 

@@ -242,15 +242,8 @@ void as_reconciler_set_target(struct as_reconciler *r, uint64_t generation, stru
     for (uint32_t i = 0; i < r->n; i++)
         r->deployments[i]->in_target = false;
     target = as_generations_get(&r->generations, generation);
-    for (uint32_t i = 0; i < as_spec_count(target->file, AS_SPEC_FILE_APPLICATIONS); i++) {
-        struct as_generations_deployment specs;
-
-        specs.app = as_spec_object(target->file, AS_SPEC_FILE_APPLICATIONS, i);
-        for (uint32_t k = 0; k < as_spec_count(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS); k++) {
-            specs.deployment = as_spec_object(specs.app, AS_SPEC_APPLICATION_DEPLOYMENTS, k);
-            set_deployment_target(r, &specs);
-        }
-    }
+    for (struct as_spec_walk w = {0}; as_spec_next(target->file, &w);)
+        set_deployment_target(r, &(struct as_generations_deployment){w.app, w.deployment});
     for (uint32_t i = 0; i < r->n; i++) {
         if (!r->deployments[i]->in_target)
             delete_deployment(r->deployments[i]);

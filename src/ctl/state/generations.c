@@ -47,19 +47,12 @@ bool as_generations_find(struct as_generations *g, uint64_t generation, struct a
                          struct as_generations_deployment *ret_specs)
 {
     const struct as_spec *s = as_generations_get(g, generation);
-    uint32_t n = s ? as_spec_count(s->file, AS_SPEC_FILE_APPLICATIONS) : 0;
+    struct as_spec_walk w;
 
-    for (uint32_t i = 0; i < n; i++) {
-        const struct as_spec_object *app = as_spec_object(s->file, AS_SPEC_FILE_APPLICATIONS, i),
-                                    *d = as_spec_find(app, AS_SPEC_APPLICATION_DEPLOYMENTS,
-                                                      deployment);
-
-        if (d) {
-            *ret_specs = (struct as_generations_deployment){app, d};
-            return true;
-        }
-    }
-    return false;
+    if (!s || !as_spec_find_deployment(s->file, deployment, &w))
+        return false;
+    *ret_specs = (struct as_generations_deployment){w.app, w.deployment};
+    return true;
 }
 
 void as_generations_prune(struct as_generations *g, bool (*needed)(void *arg, uint64_t generation),
