@@ -290,85 +290,70 @@ static void resolve_limits(struct as_option_set *o)
                             (uint64_t)REQUESTS_MOST));
 }
 
-/* Sorts the inherited descriptors by kind and makes them close-on-exec again. False: one is not
- * open or of another kind, or a required one is missing. */
-static bool sort_dispatcher_fds(const struct as_handover *h, struct as_dispatcher_fds *ret_fds)
+/* Where the inherited descriptors of one kind go. */
+struct slot {
+    enum as_handover_kind kind;
+    int *fd;
+    uint32_t *n, max; /* n NULL: there is one */
+};
+
+/* Sorts the descriptors of --fds by kind and makes them close-on-exec again. False: one is not open
+ * or of another kind. */
+static bool sort_fds(const struct as_option_set *opts, const struct slot *slots, size_t n_slots)
 {
-    struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
+    struct as_handover h;
 
-    for (uint32_t i = 0; i < h->n; i++) {
-        int fd = h->fd[i];
+    if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0)
+        return false;
+    for (uint32_t i = 0; i < h.n; i++) {
+        const struct slot *s = slots;
 
-        /* fails, too, if it is not open */
-        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        while (s < slots + n_slots && (s->kind != h.kind[i] || (s->n && *s->n == s->max)))
+            s++;
+        /* fcntl fails, too, if it is not open */
+        if (s == slots + n_slots || fcntl(h.fd[i], F_SETFD, FD_CLOEXEC) < 0)
             return false;
-        if (h->kind[i] == AS_HANDOVER_GRPC && fds.n_grpc < AS_DISPATCHER_LISTENERS)
-            fds.grpc[fds.n_grpc++] = fd;
-        else if (h->kind[i] == AS_HANDOVER_STATUS && fds.n_status < AS_DISPATCHER_LISTENERS)
-            fds.status[fds.n_status++] = fd;
-        else if (h->kind[i] == AS_HANDOVER_MANAGEMENT && fds.n_management < AS_DISPATCHER_LISTENERS)
-            fds.management[fds.n_management++] = fd;
-        else if (h->kind[i] == AS_HANDOVER_LINK)
-            fds.link = fd;
-        else if (h->kind[i] == AS_HANDOVER_CONTROL)
-            fds.control = fd;
-        else if (h->kind[i] == AS_HANDOVER_LOG)
-            fds.log = fd;
-        else
-            return false;
+        s->fd[s->n ? (*s->n)++ : 0] = h.fd[i];
     }
-    *ret_fds = fds;
-    return fds.n_grpc > 0 && fds.link >= 0 && fds.control >= 0;
+    return true;
+}
+
+static void become_service(const char *name)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN); /* the log may go to a terminal whose background job we are */
+    prctl(PR_SET_NAME, name);
 }
 
 static int cmd_dispatcher(struct as_option_set *opts)
 {
-    struct as_dispatcher_fds fds;
-    struct as_handover h;
+    struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
+    const struct slot slots[] = {
+        {AS_HANDOVER_GRPC, fds.grpc, &fds.n_grpc, AS_DISPATCHER_LISTENERS},
+        {AS_HANDOVER_STATUS, fds.status, &fds.n_status, AS_DISPATCHER_LISTENERS},
+        {AS_HANDOVER_MANAGEMENT, fds.management, &fds.n_management, AS_DISPATCHER_LISTENERS},
+        {AS_HANDOVER_LINK, &fds.link, NULL, 0},
+        {AS_HANDOVER_CONTROL, &fds.control, NULL, 0},
+        {AS_HANDOVER_LOG, &fds.log, NULL, 0}};
 
-    if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
-        !sort_dispatcher_fds(&h, &fds))
+    if (!sort_fds(opts, slots, AS_COUNT(slots)) || !fds.n_grpc || fds.link < 0 || fds.control < 0)
         return usage("dispatcher is only started by `anyserve run` and `anyserve start`");
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTOU, SIG_IGN); /* the log may go to a terminal whose background job we are */
-    prctl(PR_SET_NAME, AS_SERVER_PROCESSES_DISPATCHER);
+    become_service(AS_SERVER_PROCESSES_DISPATCHER);
     resolve_limits(opts);
     return as_dispatcher_main(opts, &fds);
 }
 
-static bool sort_controller_fds(const struct as_handover *h, struct as_controller_fds *ret_fds)
-{
-    struct as_controller_fds fds = {.app = -1, .control = -1, .log = STDERR_FILENO};
-
-    for (uint32_t i = 0; i < h->n; i++) {
-        if (fcntl(h->fd[i], F_SETFD, FD_CLOEXEC) < 0)
-            return false;
-        if (h->kind[i] == AS_HANDOVER_APP)
-            fds.app = h->fd[i];
-        else if (h->kind[i] == AS_HANDOVER_CONTROL)
-            fds.control = h->fd[i];
-        else if (h->kind[i] == AS_HANDOVER_LOG)
-            fds.log = h->fd[i];
-        else if (h->kind[i] == AS_HANDOVER_API && fds.n_api < AS_CONTROLLER_LISTENERS)
-            fds.api[fds.n_api++] = h->fd[i];
-        else
-            return false;
-    }
-    *ret_fds = fds;
-    return fds.app >= 0 && fds.control >= 0;
-}
-
 static int cmd_controller(struct as_option_set *opts)
 {
-    struct as_controller_fds fds;
-    struct as_handover h;
+    struct as_controller_fds fds = {.app = -1, .control = -1, .log = STDERR_FILENO};
+    const struct slot slots[] = {{AS_HANDOVER_API, fds.api, &fds.n_api, AS_CONTROLLER_LISTENERS},
+                                 {AS_HANDOVER_APP, &fds.app, NULL, 0},
+                                 {AS_HANDOVER_CONTROL, &fds.control, NULL, 0},
+                                 {AS_HANDOVER_LOG, &fds.log, NULL, 0}};
 
-    if (as_handover_parse(&h, as_option_str(opts, AS_OPT_FDS)) < 0 ||
-        !sort_controller_fds(&h, &fds))
+    if (!sort_fds(opts, slots, AS_COUNT(slots)) || fds.app < 0 || fds.control < 0)
         return usage("controller is only started by `anyserve run` and `anyserve start`");
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTOU, SIG_IGN);
-    prctl(PR_SET_NAME, AS_SERVER_PROCESSES_CONTROLLER);
+    become_service(AS_SERVER_PROCESSES_CONTROLLER);
     return as_controller_main(opts, &fds);
 }
 
@@ -462,9 +447,8 @@ int main(int argc, char **argv)
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
     c = find_command(name);
-    if (!c) {
+    if (!c)
         return print_unknown_command(name);
-    }
     as_loop_set_allocator();
     sigaction(
         SIGABRT,
