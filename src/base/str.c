@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <stdarg.h>
 #include <strings.h>
 
 bool as_str_eq_nocase(struct as_str a, struct as_str b)
@@ -110,4 +111,18 @@ char *as_str_dup(struct as_str s)
     if (s.n)
         memcpy(p, s.p, s.n);
     return p;
+}
+
+char *as_str_format(const char *fmt, ...)
+{
+    va_list ap;
+    char *text;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        as_fatal_memory(0);
+    return text;
 }

@@ -52,5 +52,7 @@ int as_str_u64(struct as_str s, uint64_t *ret_v);
 
 /* A copy with a NUL at its end; the caller frees it. */
 char *as_str_dup(struct as_str s);
+/* A new text by the format, which the caller frees. */
+char *as_str_format(const char *fmt, ...) AS_PRINTF(1, 2);
 
 #endif

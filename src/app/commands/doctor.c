@@ -322,15 +322,12 @@ static void find_existing_parent(struct as_buf *path)
 /* Tries to make a folder: the mode alone does not tell (read-only mounts, root, quotas). */
 static bool can_make(const char *folder)
 {
-    struct as_buf path = {0};
-    bool can;
+    char *path = as_str_format("%s/.anyserve-doctor-%d", folder, (int)getpid());
+    bool can = mkdir(path, 0700) == 0;
 
-    as_buf_printf(&path, "%s/.anyserve-doctor-%d", folder, (int)getpid());
-    as_buf_add(&path, "", 1);
-    can = mkdir((char *)path.p, 0700) == 0;
     if (can)
-        rmdir((char *)path.p);
-    as_buf_fini(&path);
+        rmdir(path);
+    free(path);
     return can;
 }
 

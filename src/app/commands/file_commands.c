@@ -43,20 +43,16 @@ static bool write_and_close(int fd, const struct as_buf *text)
  * if writing fails. */
 static bool replace_file(const char *path, mode_t mode, const struct as_buf *text)
 {
-    struct as_buf beside = {0};
-    char *fresh;
+    char *fresh = as_str_format("%s.new", path);
     int fd, e;
     bool ok;
 
-    as_buf_printf(&beside, "%s.new", path);
-    as_buf_add(&beside, "", 1);
-    fresh = (char *)beside.p;
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
     ok = fd >= 0 && write_and_close(fd, text) && rename(fresh, path) == 0;
     e = errno;
     if (fd >= 0 && !ok)
         unlink(fresh);
-    as_buf_fini(&beside);
+    free(fresh);
     errno = e;
     return ok;
 }

@@ -158,19 +158,16 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
                                   struct as_str initial, const struct as_log *log,
                                   struct as_buf *err)
 {
-    struct as_buf file = {0};
+    char *file = as_str_format("%s/" AS_STORE_FILE, folder);
+    bool stored = access(file, F_OK) == 0;
     struct as_spec *s;
-    bool stored;
     int rc = 0;
 
     *d = (struct as_desired_state){.log = log,
                                    .folder = as_str_dup(as_str_of(folder)),
                                    .keep = keep,
                                    .initial = as_str_dup(initial)};
-    as_buf_printf(&file, "%s/" AS_STORE_FILE, folder);
-    as_buf_add(&file, "", 1);
-    stored = access((const char *)file.p, F_OK) == 0;
-    as_buf_fini(&file);
+    free(file);
     if (stored)
         rc = as_store_open(&d->store, folder, keep, err);
     if (stored && rc == 0)
@@ -270,13 +267,10 @@ static void add_scale_change(const struct as_desired_state *d,
 int64_t as_desired_state_start_time(const struct as_desired_state *d)
 {
     struct stat st = {0};
-    struct as_buf path = {0};
-    int rc;
+    char *path = as_str_format("%s/" AS_RUNTIME_TOKEN, d->folder);
+    int rc = stat(path, &st);
 
-    as_buf_printf(&path, "%s/" AS_RUNTIME_TOKEN, d->folder);
-    as_buf_add(&path, "", 1);
-    rc = stat((const char *)path.p, &st);
-    as_buf_fini(&path);
+    free(path);
     return rc ? now_ms() : st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / (int64_t)AS_MS;
 }
 

@@ -34,13 +34,10 @@ static bool exists(const char *path, bool *ret_folder)
 
 static bool has_file(const char *folder, const char *name)
 {
-    struct as_buf b = {0};
-    bool found;
+    char *path = as_str_format("%s/%s", folder, name);
+    bool found = access(path, F_OK) == 0;
 
-    as_buf_printf(&b, "%s/%s", folder, name);
-    as_buf_add(&b, "", 1);
-    found = access((const char *)b.p, F_OK) == 0;
-    as_buf_fini(&b);
+    free(path);
     return found;
 }
 

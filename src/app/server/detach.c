@@ -37,12 +37,9 @@ static void add_system_error(struct as_buf *err, const char *what, const char *n
 static int open_log(const char *folder, const struct as_option_set *opts, char **ret_path,
                     struct as_buf *err)
 {
-    struct as_buf path = {0};
     int fd;
 
-    as_buf_printf(&path, "%s/" AS_LOG_FILE, folder);
-    as_buf_add(&path, "", 1);
-    *ret_path = (char *)path.p;
+    *ret_path = as_str_format("%s/" AS_LOG_FILE, folder);
     as_log_file_rotate(*ret_path, as_option_u64(opts, AS_OPT_LOG_FILE_SIZE),
                        (uint32_t)as_option_u64(opts, AS_OPT_LOG_FILES));
     fd = open(*ret_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -20,18 +20,14 @@
 static int find_folder(struct as_option_set *opts, char **ret_folder, struct as_buf *err)
 {
     char *folder = as_state_dir_path(as_option_str(opts, AS_OPT_STATE_DIR)), cwd[4096];
-    struct as_buf b = {0};
 
     if (!folder) {
         as_buf_str(err, "there is no home folder to store the state in; choose a --state-dir");
         return AS_EXIT_CODE_CONFIG;
     }
-    if (folder[0] != '/' && getcwd(cwd, sizeof(cwd)))
-        as_buf_printf(&b, "%s/", cwd);
-    as_buf_str(&b, folder);
-    as_buf_add(&b, "", 1);
+    *ret_folder = folder[0] != '/' && getcwd(cwd, sizeof(cwd)) ? as_str_format("%s/%s", cwd, folder)
+                                                               : as_str_dup(as_str_of(folder));
     free(folder);
-    *ret_folder = (char *)b.p;
     as_option_set_str(opts, AS_OPT_STATE_DIR, *ret_folder);
     return AS_EXIT_CODE_OK;
 }

@@ -16,13 +16,7 @@
 /* "PATH.N"; N 0: "PATH". */
 static char *numbered_path(const char *path, uint32_t n)
 {
-    struct as_buf b = {0};
-
-    as_buf_str(&b, path);
-    if (n)
-        as_buf_printf(&b, ".%u", n);
-    as_buf_add(&b, "", 1);
-    return (char *)b.p;
+    return n ? as_str_format("%s.%u", path, n) : as_str_dup(as_str_of(path));
 }
 
 /* Renames .1 to .2 and so on; the last one is replaced. */

@@ -258,7 +258,6 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
                         struct as_buf *err)
 {
     char probe[AS_RUNTIME_PATH_MAX];
-    struct as_buf path;
     int rc;
 
     *d = (struct as_runtime_dir){.lock = -1};
@@ -270,11 +269,8 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
                       base, port);
         return AS_EINVALID;
     }
-    as_buf_init(&path);
-    as_buf_printf(&path, "%s/%u", base, port);
     d->base = as_str_dup(as_str_of(base));
-    d->path = as_str_dup(as_buf_slice(&path));
-    as_buf_fini(&path);
+    d->path = as_str_format("%s/%u", base, port);
     /* the folder above first: a private folder in another user's folder is not private */
     rc = make_own_folder(d->base, err);
     if (rc == 0)

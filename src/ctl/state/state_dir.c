@@ -14,14 +14,10 @@
 char *as_state_dir_path(const char *option)
 {
     const char *home = getenv("HOME");
-    struct as_buf b = {0};
-    char *folder;
+    char *own = home && home[0] == '/' ? as_str_format("%s/.local/state/anyserve", home) : NULL;
+    char *folder = as_runtime_xdg_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve", own);
 
-    as_buf_printf(&b, "%s/.local/state/anyserve", home ? home : "");
-    as_buf_add(&b, "", 1);
-    folder = as_runtime_xdg_folder(option, "XDG_STATE_HOME", "/var/lib/anyserve",
-                                   home && home[0] == '/' ? (const char *)b.p : NULL);
-    as_buf_fini(&b);
+    free(own);
     return folder;
 }
 
@@ -97,26 +93,25 @@ void as_state_dir_describe_holder(const char *what, const char *file, struct as_
 int as_state_dir_lock(const char *folder, int *ret_fd, struct as_buf *err)
 {
     int rc = as_state_dir_make(folder, err), fd, e = 0;
-    struct as_buf path = {0};
+    char *path;
 
     if (rc < 0)
         return rc;
-    as_buf_printf(&path, "%s/" AS_STATE_DIR_LOCK, folder);
-    as_buf_add(&path, "", 1);
-    fd = open((const char *)path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    path = as_str_format("%s/" AS_STATE_DIR_LOCK, folder);
+    fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         e = errno;
     if (!e) {
         *ret_fd = fd;
     } else if (fd >= 0 && e == EWOULDBLOCK) {
-        as_state_dir_describe_holder(folder, (const char *)path.p, err);
+        as_state_dir_describe_holder(folder, path, err);
         rc = AS_EEXISTS;
     } else {
-        as_buf_printf(err, "cannot lock %s: %s", (const char *)path.p, strerror(e));
+        as_buf_printf(err, "cannot lock %s: %s", path, strerror(e));
         rc = e == EACCES || e == EPERM ? AS_EDENIED : AS_EIO;
     }
     if (rc < 0 && fd >= 0)
         close(fd);
-    as_buf_fini(&path);
+    free(path);
     return rc;
 }

@@ -24,15 +24,6 @@ struct file_states {
     bool there[FILES];
 };
 
-static char *file_path(const char *folder, const char *name)
-{
-    struct as_buf b = {0};
-
-    as_buf_printf(&b, "%s/%s", folder, name);
-    as_buf_add(&b, "", 1);
-    return (char *)b.p;
-}
-
 static as_ns timespec_ns(const struct timespec *t)
 {
     return (as_ns)t->tv_sec * AS_SEC + (as_ns)t->tv_nsec;
@@ -42,7 +33,7 @@ static void stat_files(const char *folder, struct file_states *ret_l)
 {
     *ret_l = (struct file_states){0};
     for (size_t i = 0; i < FILES; i++) {
-        char *path = file_path(folder, names[i]);
+        char *path = as_str_format("%s/%s", folder, names[i]);
 
         ret_l->there[i] = stat(path, &ret_l->st[i]) == 0;
         free(path);
@@ -117,7 +108,7 @@ static void remove_copy(const char *folder)
                                       AS_STORE_FILE "-journal"};
 
     for (size_t i = 0; i < AS_COUNT(all); i++) {
-        char *path = file_path(folder, all[i]);
+        char *path = as_str_format("%s/%s", folder, all[i]);
 
         unlink(path);
         free(path);
@@ -131,7 +122,7 @@ static int copy_once(const char *from, const char *to, const struct file_states 
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < FILES; i++) {
-        char *a = file_path(from, names[i]), *b = file_path(to, names[i]);
+        char *a = as_str_format("%s/%s", from, names[i]), *b = as_str_format("%s/%s", to, names[i]);
 
         if (l->there[i])
             rc = copy_file(a, b, err);
@@ -167,7 +158,7 @@ static int copy_store(const char *from, const char *to, struct as_buf *err)
 
 void as_store_remove_probe(const char *folder)
 {
-    char *copy_folder = file_path(folder, COPY_FOLDER);
+    char *copy_folder = as_str_format("%s/%s", folder, COPY_FOLDER);
 
     remove_copy(copy_folder);
     free(copy_folder);
@@ -177,7 +168,7 @@ int as_store_probe(const char *folder,
                    int (*fn)(void *arg, const struct as_store_entry *e, struct as_buf *err),
                    void *arg, struct as_buf *err)
 {
-    char *to = file_path(folder, COPY_FOLDER);
+    char *to = as_str_format("%s/%s", folder, COPY_FOLDER);
     struct as_store_entry e;
     struct as_store *s = NULL;
     int rc;

@@ -217,33 +217,31 @@ static int create_file(struct as_store *s, const char *folder, const char *path,
 {
     unsigned char *bytes = NULL;
     sqlite3_int64 n = 0;
-    struct as_buf name = {0};
+    char *name;
     int rc = serialize_new(s, &bytes, &n, err), e = 0;
 
     if (rc)
         return rc;
     /* SQLite would use the WAL of a file that was moved away for the new one */
-    as_buf_printf(&name, "%s-wal", path);
-    as_buf_add(&name, "", 1);
-    unlink((const char *)name.p);
-    as_buf_drop(&name, name.n);
-    as_buf_printf(&name, "%s.new-%d", path, (int)getpid());
-    as_buf_add(&name, "", 1);
-    unlink((const char *)name.p); /* left by a process that was killed here */
-    e = write_file((const char *)name.p, bytes, (size_t)n);
+    name = as_str_format("%s-wal", path);
+    unlink(name);
+    free(name);
+    name = as_str_format("%s.new-%d", path, (int)getpid());
+    unlink(name); /* left by a process that was killed here */
+    e = write_file(name, bytes, (size_t)n);
     /* EEXIST: another process has made it meanwhile, and its file is used */
-    if (!e && link((const char *)name.p, path) < 0 && errno != EEXIST)
+    if (!e && link(name, path) < 0 && errno != EEXIST)
         e = errno;
     /* a file system without hard links: the folder's lock keeps others from making the file now */
     if ((e == EPERM || e == EOPNOTSUPP || e == ENOSYS) && access(path, F_OK) < 0)
-        e = rename((const char *)name.p, path) < 0 ? errno : 0;
-    unlink((const char *)name.p);
+        e = rename(name, path) < 0 ? errno : 0;
+    unlink(name);
     if (!e)
         e = sync_folder(folder);
     if (e)
         as_buf_printf(err, "cannot make %s: %s", s->path, strerror(e));
     sqlite3_free(bytes);
-    as_buf_fini(&name);
+    free(name);
     return e ? AS_EIO : 0;
 }
 
@@ -265,18 +263,15 @@ static int check_file(struct as_store *s, const char *folder, const char *path, 
 
 static int open_or_create(struct as_store *s, const char *folder, struct as_buf *err)
 {
-    struct as_buf path = {0};
-    int found, rc = SQLITE_OK;
+    char *path = as_str_format("%s/" AS_STORE_FILE, folder);
+    int found = check_file(s, folder, path, err), rc = SQLITE_OK;
 
-    as_buf_printf(&path, "%s/" AS_STORE_FILE, folder);
-    as_buf_add(&path, "", 1);
-    found = check_file(s, folder, (const char *)path.p, err);
     if (found == 0)
-        rc = sqlite3_open_v2((const char *)path.p, &s->db,
+        rc = sqlite3_open_v2(path, &s->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
                                  SQLITE_OPEN_PRIVATECACHE,
                              NULL);
-    as_buf_fini(&path);
+    free(path);
     if (found)
         return found;
     if (!s->db) {
@@ -295,7 +290,6 @@ int as_store_open(struct as_store **ret_s, const char *folder, uint32_t keep, st
 int as_store_open_as(struct as_store **ret_s, const char *folder, const char *shown_folder,
                      uint32_t keep, struct as_buf *err)
 {
-    struct as_buf path = {0};
     struct as_store *s;
     mode_t mask;
     int rc = as_state_dir_make(folder, err);
@@ -305,9 +299,7 @@ int as_store_open_as(struct as_store **ret_s, const char *folder, const char *sh
         return rc;
     s = as_xalloc(sizeof(*s));
     s->keep = keep;
-    as_buf_printf(&path, "%s/" AS_STORE_FILE, shown_folder);
-    s->path = as_str_dup(as_buf_slice(&path));
-    as_buf_fini(&path);
+    s->path = as_str_format("%s/" AS_STORE_FILE, shown_folder);
     /* specs may hold secrets, as in environment variables. SQLite gives its journal the mode of the
      * database. */
     mask = umask(077);
