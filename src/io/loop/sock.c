@@ -2,16 +2,11 @@
 
 #include "base/counter.h"
 #include "base/err.h"
+#include "io/loop/fd_io.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-/* segments of one system call; more are written by the next one */
-#define FLUSH_IOVS 64
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
@@ -91,95 +86,30 @@ bool as_sock_is_starved(int e)
     return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
 }
 
-static int64_t io_result(ssize_t k)
-{
-    if (k > 0)
-        return k;
-    if (k == 0)
-        return AS_EOF;
-    return errno == EAGAIN || errno == EINTR ? AS_EAGAIN : AS_EIO;
-}
-
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n)
 {
-    as_counter_add(&s->loop->stat.reads, 1);
-    return io_result(recv(s->fd, p, n, 0));
+    return as_sock_readv(s, &(struct iovec){p, n}, 1, NULL);
 }
 
-size_t as_sock_readable_bytes(const struct as_sock *s)
-{
-    int n = 0;
-
-    return ioctl(s->fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
-}
-
-int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n)
+int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n, int *ret_fd)
 {
     as_counter_add(&s->loop->stat.reads, 1);
-    return io_result(readv(s->fd, iov, n));
+    return as_fd_io_read(s->fd, iov, n, ret_fd);
 }
 
-int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd)
+int as_sock_flush_with_fd(struct as_sock *s, struct as_outq *q, int pass)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * 4)];
-    } control;
-    struct iovec iov = {p, n};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control.buf,
-                       .msg_controllen = sizeof(control.buf)};
-    ssize_t k;
+    uint64_t calls = 0;
+    int err = as_fd_io_flush(s->fd, q, pass, &calls);
 
-    *ret_fd = -1;
-    as_counter_add(&s->loop->stat.reads, 1);
-    k = recvmsg(s->fd, &m, MSG_CMSG_CLOEXEC);
-    if (k < 0)
-        return io_result(k);
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-        size_t count;
-
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) { /* keeps the first one; a peer may send more */
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-            if (*ret_fd < 0)
-                *ret_fd = fd;
-            else
-                close(fd);
-        }
-    }
-    return io_result(k);
+    as_counter_add(&s->loop->stat.writes, calls);
+    if (err && err != AS_EAGAIN)
+        return err;
+    as_sock_watch(s, err ? s->events | UV_WRITABLE : s->events & ~UV_WRITABLE);
+    return 0;
 }
 
 int as_sock_flush(struct as_sock *s, struct as_outq *q)
 {
-    if (q->broken)
-        return AS_ENOMEM;
-    while (q->bytes) {
-        struct iovec iov[FLUSH_IOVS];
-        struct msghdr m = {.msg_iov = iov};
-        ssize_t k;
-
-        m.msg_iovlen = (size_t)as_outq_iov(q, iov, FLUSH_IOVS);
-        as_counter_add(&s->loop->stat.writes, 1);
-        k = m.msg_iovlen == 1 /* by far the most frequent case, where send is cheaper */
-                ? send(s->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
-                : sendmsg(s->fd, &m, MSG_NOSIGNAL);
-        if (k < 0) {
-            if (errno == EINTR)
-                continue;
-            if (errno != EAGAIN)
-                return AS_EIO;
-            as_sock_watch(s, s->events | UV_WRITABLE);
-            return 0;
-        }
-        as_outq_drop(q, (size_t)k);
-    }
-    as_sock_watch(s, s->events & ~UV_WRITABLE);
-    return 0;
+    return as_sock_flush_with_fd(s, q, -1);
 }

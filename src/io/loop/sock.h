@@ -38,12 +38,13 @@ bool as_sock_is_starved(int e);
 
 /* >0 bytes; AS_EAGAIN; AS_EOF; AS_EIO. */
 int64_t as_sock_read(struct as_sock *s, void *p, size_t n);
-size_t as_sock_readable_bytes(const struct as_sock *s); /* bytes that can be read now */
-int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n);
-/* Also receives one descriptor that was sent with the bytes; *ret_fd is -1 when there is none. */
-int64_t as_sock_read_fd(struct as_sock *s, void *p, size_t n, int *ret_fd);
+/* Into n pieces. ret_fd: also receives one descriptor that was sent with the bytes (-1: there is
+ * none); NULL: none is accepted. */
+int64_t as_sock_readv(struct as_sock *s, const struct iovec *iov, int n, int *ret_fd);
 /* Writes as much of q as the descriptor takes now, and watches UV_WRITABLE while bytes are left. 0;
  * AS_EIO, or AS_ENOMEM when q is broken: the connection must be closed. */
 int as_sock_flush(struct as_sock *s, struct as_outq *q);
+/* The same; pass: a descriptor that is sent with the first bytes; -1: none. */
+int as_sock_flush_with_fd(struct as_sock *s, struct as_outq *q, int pass);
 
 #endif

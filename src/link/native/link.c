@@ -16,13 +16,6 @@
 #define SO_PEERPIDFD 77
 #endif
 
-static void on_event(struct as_sock *s, int events);
-
-static struct as_link *link_of(struct as_sock *s)
-{
-    return AS_CONTAINER(s, struct as_link, sock);
-}
-
 static struct as_link *link_of_upstream(struct as_upstream *u)
 {
     return AS_CONTAINER(u, struct as_link, up);
@@ -46,9 +39,9 @@ static void maybe_free(struct as_link *l)
     free(l);
 }
 
-static void on_sock_closed(struct as_sock *s)
+static void on_socket_closed(struct as_loop_socket *s)
 {
-    maybe_free(link_of(s));
+    maybe_free(AS_CONTAINER(s, struct as_link, socket));
 }
 
 static void on_pid_closed(struct as_sock *s)
@@ -68,10 +61,10 @@ static void on_health_closed(struct as_timer *t)
 
 static void close_socket(struct as_link *l)
 {
-    if (!l->sock.closing) {
+    if (as_transport_is_open(l->transport)) {
         l->closing++;
         as_task_cancel(&l->flush);
-        as_sock_close(&l->sock, on_sock_closed);
+        l->transport->ops->close(l->transport);
     }
 }
 
@@ -272,7 +265,7 @@ void as_link_on_death(struct as_link *l)
     if (l->life == AS_LINK_WATCHED)
         unwatch(l);
     l->life = AS_LINK_DEAD; /* so that the end of the socket, if it is read below, ends the link */
-    if (l->sock.closing || as_link_drain_socket(l))
+    if (!as_transport_is_open(l->transport) || as_link_drain_socket(l))
         as_link_end(l, l->kill_reason ? l->kill_reason : "process died", death_cause(l));
 }
 
@@ -308,9 +301,11 @@ void as_link_watch_death(struct as_link *l)
  * on writing: that is not read. */
 bool as_link_drain_socket(struct as_link *l)
 {
-    uint64_t all = l->sock.closing ? 0 : l->received + as_sock_readable_bytes(&l->sock);
+    uint64_t all = 0;
     int r;
 
+    if (as_transport_is_open(l->transport))
+        all = l->received + l->transport->ops->readable(l->transport);
     do {
         r = as_link_read(l);
     } while (r > 0 && l->received < all);
@@ -324,7 +319,7 @@ static void on_flush(struct as_task *t)
 {
     struct as_link *l = AS_CONTAINER(t, struct as_link, flush);
     size_t n = l->out.bytes;
-    int err = as_sock_flush(&l->sock, &l->out);
+    int err = l->transport->ops->flush(l->transport, &l->out, -1);
 
     n -= AS_MIN(n, l->out.bytes);
     if (n && l->written < l->ping_end) /* it reads what is in front of the ping, however slowly */
@@ -353,16 +348,16 @@ void as_link_count_reply(struct as_link *l, size_t had)
 
 void as_link_schedule_flush(struct as_link *l)
 {
-    if (!l->sock.closing)
+    if (as_transport_is_open(l->transport))
         as_loop_defer_first(l->up.fleet->loop, &l->flush);
 }
 
-static void on_event(struct as_sock *s, int events)
+static void on_event(struct as_loop_socket *s, int events)
 {
-    struct as_link *l = link_of(s);
+    struct as_link *l = AS_CONTAINER(s, struct as_link, socket);
 
     if (events & UV_WRITABLE)
-        as_loop_defer_first(s->loop, &l->flush);
+        as_loop_defer_first(l->up.fleet->loop, &l->flush);
     if (events & UV_READABLE)
         as_link_read(l);
 }
@@ -582,8 +577,9 @@ void as_link_accept(struct as_fleet *f, int fd)
     as_timer_init(&l->timer, f->loop, on_timer);
     as_link_health_init(l);
     as_list_push(&f->upstreams, &l->up.node);
-    l->sock.closing = l->pid_sock.closing = true; /* nothing to close until they are open */
-    if (as_sock_open(&l->sock, f->loop, fd, on_event)) {
+    l->pid_sock.closing = true; /* there is nothing to close until it is open */
+    l->transport = &l->socket.transport;
+    if (as_loop_socket_open(&l->socket, f->loop, fd, on_event, on_socket_closed)) {
         as_link_end(l, "cannot watch its socket", AS_LOSS_KILLED);
         return;
     }

@@ -20,6 +20,7 @@
 
 #include "io/loop/sock.h"
 #include "link/fleet/upstream.h"
+#include "link/transport/loop_socket.h"
 
 enum as_link_state {
     AS_LINK_HELLO,     /* waits for HELLO */
@@ -101,8 +102,9 @@ struct as_link_reply_backlog {
 #define AS_LINK_REPLY_BACKLOG_MAX (1u << 20)
 
 struct as_link {
-    struct as_upstream up; /* replica: set by the first grant; deploy and name: by HELLO */
-    struct as_sock sock;
+    struct as_upstream up;          /* replica: set by the first grant; deploy and name: by HELLO */
+    struct as_transport *transport; /* &socket.transport */
+    struct as_loop_socket socket;
     struct as_sock pid_sock; /* pidfd of the worker */
     struct as_timer timer;   /* how long it may be in its state */
     struct as_task flush;

@@ -40,8 +40,8 @@ static int map_page(struct as_link *l)
 static void refuse_worker(struct as_link *l, const char *why)
 {
     as_frame_put_text(&l->out, AS_FRAME_GOODBYE, as_str_of(why));
-    (void)as_sock_flush(&l->sock,
-                        &l->out); /* a few bytes into an empty socket; then it is closed */
+    /* a few bytes into an empty socket; then it is closed */
+    (void)l->transport->ops->flush(l->transport, &l->out, -1);
     as_link_end(l, why, AS_LOSS_KILLED);
 }
 

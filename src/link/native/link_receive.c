@@ -490,49 +490,40 @@ static bool make_room(struct as_link_rx *rx)
     return true;
 }
 
-static int64_t read_socket(struct as_link *l)
+/* One read: the rest of a body goes to its place, and what follows it to the buffer. */
+static int64_t read_transport(struct as_link *l)
 {
     struct as_link_rx *rx = &l->rx;
     struct iovec iov[2];
+    size_t direct;
     int64_t n;
-    int fd;
+    int k = 0, fd = -1;
 
     if (!make_room(rx))
         return AS_ENOMEM;
+    direct = rx->sink ? rx->sink_left : 0;
+    if (direct)
+        iov[k++] = (struct iovec){rx->sink, direct};
+    iov[k++] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
     /* descriptors are accepted only before HELLO; the kernel closes later ones */
-    if (l->state == AS_LINK_HELLO) {
-        n = as_sock_read_fd(&l->sock, rx->p + rx->end, rx->cap - rx->end, &fd);
-        if (fd >= 0) {
-            if (rx->fd >= 0)
-                close(rx->fd);
-            rx->fd = fd;
-        }
-        if (n > 0)
-            rx->end += (size_t)n;
-        return n;
+    n = l->transport->ops->read(l->transport, iov, k, l->state == AS_LINK_HELLO ? &fd : NULL);
+    if (fd >= 0) {
+        if (rx->fd >= 0)
+            close(rx->fd);
+        rx->fd = fd;
     }
-    if (!rx->sink_left || !rx->sink) {
-        n = as_sock_read(&l->sock, rx->p + rx->end, rx->cap - rx->end);
-        if (n > 0)
-            rx->end += (size_t)n;
-        return n;
-    }
-    /* the rest of the body, and what follows it, with one system call */
-    iov[0] = (struct iovec){rx->sink, rx->sink_left};
-    iov[1] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
-    n = as_sock_readv(&l->sock, iov, 2);
     if (n <= 0)
         return n;
-    if ((size_t)n < rx->sink_left) {
-        rx->sink += n;
-        rx->sink_left -= (size_t)n;
+    direct = AS_MIN(direct, (size_t)n);
+    rx->end += (size_t)n - direct;
+    if (!direct)
         return n;
+    rx->sink += direct;
+    rx->sink_left -= direct;
+    if (!rx->sink_left) {
+        rx->skip = rx->sink_pad;
+        on_body_complete(l);
     }
-    rx->end += (size_t)n - rx->sink_left;
-    rx->sink += rx->sink_left;
-    rx->sink_left = 0;
-    rx->skip = rx->sink_pad;
-    on_body_complete(l);
     return n;
 }
 
@@ -540,7 +531,7 @@ int as_link_read(struct as_link *l)
 {
     int64_t n;
 
-    if (l->state == AS_LINK_ENDED || l->sock.closing)
+    if (l->state == AS_LINK_ENDED || !as_transport_is_open(l->transport))
         return -1;
     if (l->reply_backlog.before + l->reply_backlog.behind > AS_LINK_REPLY_BACKLOG_MAX) {
         as_link_protocol_error(l, "does not read the replies to its own frames");
@@ -548,7 +539,7 @@ int as_link_read(struct as_link *l)
     }
     /* One read per event, so that a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
-    n = read_socket(l);
+    n = read_transport(l);
     if (l->state == AS_LINK_ENDED)
         return -1;
     if (n == AS_EAGAIN)
@@ -560,5 +551,5 @@ int as_link_read(struct as_link *l)
     l->received += (size_t)n;
     while (parse_frame(l))
         ;
-    return l->sock.closing ? -1 : 1;
+    return as_transport_is_open(l->transport) ? 1 : -1;
 }

@@ -80,9 +80,9 @@ const char *as_link_check(const struct as_link *l)
         return "its time in the state is bounded unless it serves";
     if (l->health.timer.at != AS_NEVER && !as_link_serves(l))
         return "only what serves is checked";
-    if (l->state == AS_LINK_LOST && !l->sock.closing)
+    if (l->state == AS_LINK_LOST && as_transport_is_open(l->transport))
         return "a lost link has no socket";
-    if (as_link_serves(l) && l->sock.closing)
+    if (as_link_serves(l) && !as_transport_is_open(l->transport))
         return "what serves has a socket";
     if (l->life == AS_LINK_WATCHED && !l->page)
         return "the death watch looks at a page";
@@ -95,7 +95,8 @@ const char *as_link_check(const struct as_link *l)
 
 bool as_link_is_up(const struct as_link *l)
 {
-    return l->state >= AS_LINK_READY && l->state <= AS_LINK_KILLED && !l->sock.closing;
+    return l->state >= AS_LINK_READY && l->state <= AS_LINK_KILLED &&
+           as_transport_is_open(l->transport);
 }
 
 const char *as_link_state_text(const struct as_link *l)

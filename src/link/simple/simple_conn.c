@@ -287,7 +287,7 @@ static int64_t read_answer(struct as_simple_conn *conn, struct as_str *ret_messa
                                        s->up.fleet->conf.max_message, ret_message, ret_behind);
     }
     /* the second buffer gets what follows the body, which should be nothing */
-    n = as_sock_readv(&conn->sock, iov, 2);
+    n = as_sock_readv(&conn->sock, iov, 2, NULL);
     if (n <= 0)
         return n;
     err = as_simple_frame_received(&conn->rx, AS_MIN((size_t)n, room), ret_message);

@@ -123,7 +123,7 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
     pthread_mutex_lock(&w->mu);
     w->ask_in_progress = false;
     update_ask_count(w);
-    if (ask->link_number == ask->link->number && ask->link->sock >= 0) {
+    if (ask->link_number == ask->link->number && as_transport_is_open(ask->link->transport)) {
         send_reply(ask->link, ask->stream, ask->op, status <= 16 ? status : AS_STATUS_UNKNOWN,
                    text);
         as_worker_send(w);

@@ -118,7 +118,9 @@ static void init_worker(struct as_worker *w)
     {
         as_list_init(&l->waiting);
         as_outq_init(&l->out);
-        l->sock = l->page.fd = -1;
+        l->page.fd = -1;
+        as_worker_socket_init(&l->socket, w);
+        l->transport = &l->socket.transport;
         l->number = ++w->n_links;
     }
     w->wake_fd = w->ep_fd = w->timer_fd = w->stop_fd = -1;

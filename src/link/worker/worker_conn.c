@@ -1,16 +1,10 @@
 /* Connecting, the end of a link, and freeing the worker. */
 #include "link/worker/worker_internal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-#define SOCKET_BYTES (4 << 20) /* requested; the kernel limits it to net.core.wmem_max */
 
 /* --- the end of a link --- */
 
@@ -39,10 +33,9 @@ static void drop_waiting(struct as_worker *w, struct as_worker_link *l)
 
 void as_worker_close_link(struct as_worker *w, struct as_worker_link *l, const char *why)
 {
-    if (l->sock < 0)
+    if (!as_transport_is_open(l->transport))
         return;
-    close(l->sock); /* this also removes it from the epoll set */
-    l->sock = -1;
+    l->transport->ops->close(l->transport);
     l->state = AS_WORKER_DOWN;
     l->is_second = false;
     if (!as_worker_connected(w)) {
@@ -86,67 +79,15 @@ static int find_server(struct as_worker *w)
     return err == AS_ENOTFOUND ? AS_EUNAVAILABLE : err;
 }
 
-static int open_socket(struct as_worker *w, struct as_worker_link *l)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    const char *path = w->conf.path ? w->conf.path : w->located.path;
-    size_t n = strlen(path);
-    int bytes = SOCKET_BYTES;
-    struct epoll_event ev = {.events = EPOLLIN};
-    int fd;
-
-    if (n >= sizeof(to.sun_path)) {
-        as_worker_set_error(w, AS_STR("the path of the dispatcher's socket is too long"));
-        return AS_EINVALID;
-    }
-    memcpy(to.sun_path, path, n + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        as_worker_set_error(w, as_str_of(strerror(errno)));
-        return AS_EIO;
-    }
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
-        int err = errno == EACCES || errno == EPERM ? AS_EDENIED : AS_EUNAVAILABLE;
-
-        snprintf(w->error, sizeof(w->error), "cannot connect to %s: %s", path, strerror(errno));
-        close(fd);
-        return err;
-    }
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    if (epoll_ctl(w->ep_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
-        close(fd);
-        return AS_EIO;
-    }
-    l->want_write = false;
-    l->sock = fd;
-    return 0;
-}
-
-/* Sends the page's descriptor with the first bytes; as_worker_send sends the rest. */
+/* Sends the page's descriptor with the first bytes. */
 static int send_with_page(struct as_worker_link *l)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct iovec iov[8];
-    struct msghdr m = {
-        .msg_iov = iov, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    ssize_t n;
+    size_t had = l->out.bytes;
+    int err = l->transport->ops->flush(l->transport, &l->out, l->page.fd);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &l->page.fd, sizeof(int));
-    if (l->out.broken)
-        return AS_ENOMEM;
-    m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, (int)AS_COUNT(iov));
-    n = sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0)
-        return AS_EUNAVAILABLE;
-    as_outq_drop(&l->out, (size_t)n);
-    return 0;
+    if (err == AS_ENOMEM)
+        return err;
+    return err || l->out.bytes == had ? AS_EUNAVAILABLE : 0;
 }
 
 static int send_hello(struct as_worker *w, struct as_worker_link *l)
@@ -202,7 +143,7 @@ static int read_greeting(struct as_worker *w)
         return AS_EUNAVAILABLE;
     if (l->greeted && l->n_registered == w->n_models) {
         as_worker_go_live(w, w->newest);
-        return l->sock >= 0 ? 0 : AS_EUNAVAILABLE;
+        return as_transport_is_open(l->transport) ? 0 : AS_EUNAVAILABLE;
     }
     if (l->out.bytes)
         as_worker_send(w);
@@ -214,8 +155,8 @@ static int finish_connect(struct as_worker *w, int err)
 {
     if (err)
         as_worker_close_link(w, w->newest, "connecting failed");
-    w->link_lost =
-        w->newest->sock < 0; /* the end of an earlier link need not be reported any more */
+    w->link_lost = !as_transport_is_open(
+        w->newest->transport); /* the end of an earlier link need not be reported any more */
     return err;
 }
 
@@ -237,7 +178,7 @@ int as_worker_open_link(struct as_worker *w, struct as_worker_link *l)
     if (!err)
         err = find_server(w);
     if (!err)
-        err = open_socket(w, l);
+        err = as_worker_socket_open(&l->socket, w->conf.path ? w->conf.path : w->located.path);
     if (!err)
         err = send_hello(w, l);
     return err;
@@ -286,7 +227,7 @@ static void wait_readable(struct as_worker *w, as_ns time)
     struct pollfd p = {.events = POLLIN};
 
     pthread_mutex_lock(&w->mu);
-    p.fd = w->newest->sock;
+    p.fd = w->newest->transport->fd;
     if (w->newest->out.bytes)
         p.events |= POLLOUT;
     pthread_mutex_unlock(&w->mu);
@@ -363,7 +304,8 @@ void as_worker_forked(struct as_worker *w)
     w->forked = true;
     AS_WORKER_LINKS(w, l)
     {
-        close_fd(&l->sock);
+        if (as_transport_is_open(l->transport))
+            l->transport->ops->close(l->transport);
         as_page_forked(&l->page);
     }
     close_fd(&w->wake_fd);

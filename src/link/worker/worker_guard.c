@@ -10,7 +10,6 @@
  */
 #include "link/worker/worker_internal.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -19,44 +18,16 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define IOV_MAX_AT_ONCE 64
-
-static void watch_for_room(struct as_worker *w, struct as_worker_link *l, bool on)
-{
-    struct epoll_event ev = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN};
-
-    if (l->want_write == on || l->sock < 0)
-        return;
-    l->want_write = on;
-    w->stat.others++;
-    (void)epoll_ctl(w->ep_fd, EPOLL_CTL_MOD, l->sock, &ev);
-}
-
 static void send_link(struct as_worker *w, struct as_worker_link *l)
 {
-    if (l->out.broken)
-        as_worker_close_link(w, l, "out of memory for what is to be sent");
-    while (l->out.bytes && l->sock >= 0) {
-        struct iovec iov[IOV_MAX_AT_ONCE];
-        struct msghdr m = {.msg_iov = iov};
-        ssize_t n;
+    int err = as_transport_is_open(l->transport)
+                  ? l->transport->ops->flush(l->transport, &l->out, -1)
+                  : 0;
 
-        m.msg_iovlen = (size_t)as_outq_iov(&l->out, iov, IOV_MAX_AT_ONCE);
-        n = m.msg_iovlen == 1
-                ? send(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                : sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-        w->stat.writes++;
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
-            if (errno != EAGAIN)
-                as_worker_close_link(w, l, "the dispatcher closed the link");
-            break;
-        }
-        as_outq_drop(&l->out, (size_t)n);
-    }
-    if (w->event_loop)
-        watch_for_room(w, l, l->out.bytes > 0);
+    if (err)
+        as_worker_close_link(w, l,
+                             err == AS_ENOMEM ? "out of memory for what is to be sent"
+                                              : "the dispatcher closed the link");
 }
 
 void as_worker_send(struct as_worker *w)
@@ -102,7 +73,7 @@ static void clear_wake(struct as_worker *w)
 
 static bool is_flushed(const struct as_worker_link *l)
 {
-    return l->sock < 0 || (!l->wait_pong && !l->out.bytes);
+    return !as_transport_is_open(l->transport) || (!l->wait_pong && !l->out.bytes);
 }
 
 /* The result of as_worker_wait and as_worker_poll. AS_EAGAIN: nothing to do. */
@@ -135,7 +106,7 @@ static void fill_pollfds(const struct as_worker *w, struct pollfd p[2], bool roo
     for (int i = 0; i < 2; i++) {
         const struct as_worker_link *l = &w->links[i];
 
-        p[i] = (struct pollfd){.fd = l->sock, .events = POLLIN};
+        p[i] = (struct pollfd){.fd = l->transport->fd, .events = POLLIN};
         if (room && l->out.bytes)
             p[i].events |= POLLOUT;
     }
@@ -159,7 +130,7 @@ void as_worker_sleep(struct as_worker *w)
 
 static bool is_drained(const struct as_worker_link *l)
 {
-    return l->sock < 0 || (l->rx.drained && !l->n_waiting);
+    return !as_transport_is_open(l->transport) || (l->rx.drained && !l->n_waiting);
 }
 
 int as_worker_wait(struct as_worker *w)

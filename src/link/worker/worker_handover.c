@@ -12,7 +12,7 @@ static struct as_worker_link *free_link(struct as_worker *w)
 {
     AS_WORKER_LINKS(w, l)
     {
-        if (l != w->newest && l->sock < 0)
+        if (l != w->newest && !as_transport_is_open(l->transport))
             return l;
     }
     return NULL;

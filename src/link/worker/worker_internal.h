@@ -8,6 +8,7 @@
  *   worker_conf.c        creation: the configuration and the models, checked and copied
  *   worker_locate.c      finding the server that runs on this machine
  *   worker_conn.c        connecting, the end of a link, freeing the worker
+ *   worker_socket.c      the socket of a link: the transport at this end
  *   worker_handover.c    a second link, while another dispatcher takes over
  *   worker_receive.c     bytes in: buffers, frame boundaries, bodies
  *   worker_frame.c       handling each frame
@@ -28,6 +29,7 @@
 #include "base/memory/live.h"
 #include "base/memory/pages.h"
 #include "link/page.h"
+#include "link/transport/transport.h"
 #include "wire/frame/frame.h"
 
 #include <anyserve/worker.h>
@@ -116,9 +118,16 @@ struct as_worker_rx {
     bool drained; /* the last read emptied the socket */
 };
 
+struct as_worker_socket {
+    struct as_transport transport;
+    struct as_worker *worker;
+    bool want_write; /* event loop: ep_fd waits for room in the socket */
+};
+
 struct as_worker_link {
     enum as_worker_state state;
-    int sock;                  /* -1: none */
+    struct as_transport *transport; /* &socket.transport */
+    struct as_worker_socket socket;
     uint64_t number;           /* changes when the link ends: later answers are dropped */
     atomic_bool tensor_params; /* the dispatcher takes parameters of single tensors */
     _Atomic uint64_t peer_max; /* largest body of an answer that the dispatcher accepts, bytes */
@@ -132,7 +141,6 @@ struct as_worker_link {
     uint32_t n_registered;
     int refusal;            /* AS_E… of a refused greeting; 0: none */
     bool wait_pong;         /* our DRAIN has not been answered by a PONG */
-    bool want_write;        /* event loop: ep_fd waits for room in the socket */
     uint32_t max_granted;   /* most slots that were ever granted: such OPENs may be on their way */
     struct as_list waiting; /* requests that are not started, in stream order */
     uint32_t n_waiting;
@@ -225,7 +233,8 @@ static inline struct as_tensor_params as_worker_output_params(const struct as_wo
 }
 static inline bool as_worker_connected(const struct as_worker *w)
 {
-    return w->links[0].sock >= 0 || w->links[1].sock >= 0;
+    return as_transport_is_open(w->links[0].transport) ||
+           as_transport_is_open(w->links[1].transport);
 }
 static inline uint32_t as_worker_waiting(const struct as_worker *w)
 {
@@ -311,6 +320,12 @@ void as_worker_go_live(struct as_worker *w, struct as_worker_link *l);
 /* Connects a link that is down, and sends HELLO and REGISTER. */
 int as_worker_open_link(struct as_worker *w, struct as_worker_link *l);
 void as_worker_set_error(struct as_worker *w, struct as_str text);
+
+/* --- worker_socket.c --- */
+
+void as_worker_socket_init(struct as_worker_socket *s, struct as_worker *w);
+/* Connects to the dispatcher's socket. 0, or AS_E…; the worker's error says why. */
+int as_worker_socket_open(struct as_worker_socket *s, const char *path);
 
 /* --- worker_handover.c --- */
 

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #define ROOM_MIN  (32u << 10) /* with less room at its end, another buffer is used */
@@ -222,7 +221,7 @@ static bool parse_one(struct as_worker *w, struct as_worker_link *l)
         memcpy(q->body->data + q->body_received, f.p, f.n);
         as_worker_on_body_bytes(w, q, f.n);
     }
-    return l->sock >= 0;
+    return as_transport_is_open(l->transport);
 }
 
 static void parse(struct as_worker *w, struct as_worker_link *l)
@@ -248,7 +247,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
     struct iovec iov[2];
     int k = 0;
     size_t want = 0;
-    ssize_t n;
+    int64_t n;
 
     if (make_room(rx)) {
         as_worker_close_link(w, l, "out of memory for a receive buffer");
@@ -259,14 +258,12 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
     iov[k++] = (struct iovec){rx->buf->data + rx->end, rx->buf->n - rx->end};
     for (int i = 0; i < k; i++)
         want += iov[i].iov_len;
-    w->stat.reads++;
-    n = k == 1 ? recv(l->sock, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT)
-               : recvmsg(l->sock, &(struct msghdr){.msg_iov = iov, .msg_iovlen = 2}, MSG_DONTWAIT);
-    rx->drained = n < (ssize_t)want;
+    n = l->transport->ops->read(l->transport, iov, k, NULL);
+    rx->drained = n < (int64_t)want;
     if (n <= 0) {
-        if (n == 0)
+        if (n == AS_EOF)
             as_worker_close_link(w, l, "the dispatcher closed the link");
-        else if (errno != EAGAIN && errno != EINTR)
+        else if (n != AS_EAGAIN)
             as_worker_close_link(w, l, strerror(errno));
         return false;
     }
@@ -283,7 +280,7 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
         rx->end += (size_t)n;
     }
     parse(w, l);
-    return (size_t)n == want && l->sock >= 0;
+    return (size_t)n == want && as_transport_is_open(l->transport);
 }
 
 void as_worker_read(struct as_worker *w)
@@ -291,7 +288,7 @@ void as_worker_read(struct as_worker *w)
     w->was_read = true;
     AS_WORKER_LINKS(w, l)
     {
-        for (int i = 0; i < READS_MAX && l->sock >= 0 && read_once(w, l); i++)
+        for (int i = 0; i < READS_MAX && as_transport_is_open(l->transport) && read_once(w, l); i++)
             ;
         if (__builtin_expect(l->is_second, 0))
             as_worker_handover_step(w, l);

@@ -284,7 +284,7 @@ static void on_reader(struct as_sock *s, int events AS_UNUSED)
     int64_t n;
     int fd = -1;
 
-    n = as_sock_read_fd(s, e->got + e->n, BULK - e->n + 1, &fd);
+    n = as_sock_readv(s, &(struct iovec){e->got + e->n, BULK - e->n + 1}, 1, &fd);
     if (fd >= 0) {
         assert_int_equal(e->fd, -1);
         e->fd = fd;
@@ -364,7 +364,7 @@ static void only_the_first_descriptor_is_kept(void **state AS_UNUSED)
     assert_int_equal(as_sock_open(&r.sock, l, fds[1], on_reader), 0);
     before = lowest_free_fd();
     send_fds(fds[0], (int[]){0, 1, 2}, 3);
-    assert_int_equal(as_sock_read_fd(&r.sock, bytes, sizeof(bytes), &r.fd), 1);
+    assert_int_equal(as_sock_readv(&r.sock, &(struct iovec){bytes, sizeof(bytes)}, 1, &r.fd), 1);
     assert_true(r.fd >= 0);
     close(r.fd);
     assert_int_equal(lowest_free_fd(), before);

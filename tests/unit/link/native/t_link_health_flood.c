@@ -220,8 +220,8 @@ static void a_worker_that_takes_its_requests_slowly_lives(void **state AS_UNUSED
     begin(pinging(timeout));
     h = join(0, "t0", false, &no_options);
     u = AS_LIST_ENTRY(w.fleet->upstreams.next, struct as_upstream, node);
-    assert_int_equal(setsockopt(AS_CONTAINER(u, struct as_link, up)->sock.fd, SOL_SOCKET, SO_SNDBUF,
-                                &little, sizeof(little)),
+    assert_int_equal(setsockopt(AS_CONTAINER(u, struct as_link, up)->transport->fd, SOL_SOCKET,
+                                SO_SNDBUF, &little, sizeof(little)),
                      0);
     submit_bytes(large, shape);
     submit_bytes(large, shape);
