@@ -363,7 +363,7 @@ static void spawn(struct sim *s)
     if (n == NOBODY)
         return;
     w = s->workers[n];
-    if (as_replica_new(&w->replica, s->d, AS_STR("worker"), w))
+    if (as_replica_new(&w->replica, s->d, w))
         fail(s, "no replica");
     w->registered = true;
     for (uint32_t m = 0; m < s->scenario.n_models && !s->closing; m++) {

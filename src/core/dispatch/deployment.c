@@ -74,7 +74,7 @@ static void fail_queued(struct as_deployment *d, int err)
         as_deployment_fail(d, q, err);
     }
     while (d->n_suspects) {
-        q = AS_LIST_ENTRY(d->suspects.next, struct as_request, node);
+        q = as_request_of(d->suspects.next);
         as_quarantine_dequeue(d, q);
         as_deployment_fail(d, q, err);
     }
@@ -87,7 +87,7 @@ static void fail_sent(struct as_replica *r)
     as_quarantine_resolve(d, as_quarantine_abort(r));
     AS_LIST_EACH(it, &r->sent)
     {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        struct as_request *q = as_request_of(it);
 
         q->ran = true; /* it may have run */
         if (q->state == AS_REQ_SENT)
@@ -444,7 +444,7 @@ uint32_t as_deployment_ready(const struct as_deployment *d)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < d->n_replicas; i++)
-        n += d->replicas[i]->slots > 0 && !d->replicas[i]->draining;
+        n += as_replica_is_ready(d->replicas[i]);
     return n;
 }
 

@@ -74,7 +74,6 @@ struct as_deployment_ops {
 
 enum as_router { AS_ROUTER_LEAST_ONGOING, AS_ROUTER_POW2 };
 int as_router_of(const char *name); /* "least_ongoing", "pow2"; -1 */
-const char *as_router_name(enum as_router r);
 
 struct as_deployment_conf {
     int64_t max_queued; /* queued + prefetched; -1: no limit by count */
@@ -172,12 +171,10 @@ as_ns as_deployment_next_deadline(const struct as_deployment *d);
  * were sent go on. */
 void as_deployment_set_down(struct as_deployment *d, bool down, as_ns now);
 
-/* Adds a replica, which has no slots until as_replica_grant. name is copied; link is the caller's.
+/* Adds a replica, which has no slots until as_replica_grant. link is the caller's.
  * AS_EFULL: there are AS_DEPLOYMENT_REPLICAS_MAX already. */
-int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
-                   void *link);
+int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *link);
 void *as_replica_link(const struct as_replica *r);
-struct as_str as_replica_name(const struct as_replica *r);
 /* Sets whether its worker serves a model; at first a replica serves all of them. Requests of a
  * model that it does not serve are never sent to it; they wait for a replica that serves it. */
 void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_ns now);

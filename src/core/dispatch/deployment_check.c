@@ -10,11 +10,11 @@ static bool batches_ok(const struct as_replica *r)
     uint32_t slotless = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent;) {
-        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        const struct as_request *q = as_request_of(it);
         uint32_t n = 0;
 
         for (; q->batch && it != &r->sent; it = it->next, n++) {
-            const struct as_request *o = AS_LIST_ENTRY(it, struct as_request, node);
+            const struct as_request *o = as_request_of(it);
 
             if (o->batch != q->batch || o->model != q->model)
                 break;
@@ -33,7 +33,7 @@ static bool sent_ok(const struct as_replica *r, uint32_t *recalled)
     uint64_t stream = 0;
 
     for (struct as_list *it = r->sent.next; it != &r->sent; it = it->next, n++) {
-        const struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        const struct as_request *q = as_request_of(it);
 
         if (q->state != AS_REQ_SENT && q->state != AS_REQ_ABANDONED)
             return false;
@@ -58,7 +58,7 @@ static bool models_ok(const struct as_replica *r)
     }
     AS_LIST_EACH(it, &r->sent)
     {
-        if (!r->of_model[AS_LIST_ENTRY(it, struct as_request, node)->model].calls)
+        if (!r->of_model[as_request_of(it)->model].calls)
             return false;
     }
     return total == r->unanswered - r->slotless && absent == r->n_absent && behind == r->behind;
@@ -106,7 +106,7 @@ static bool lanes_ok(const struct as_deployment *d)
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         AS_LIST_EACH(n, &d->replicas[i]->sent)
         {
-            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+            const struct as_request *q = as_request_of(n);
 
             recalled -= q->recalled && as_queue_lane(&d->queue, q->model);
         }

@@ -27,7 +27,6 @@
 
 struct as_replica {
     struct as_deployment *deployment;
-    char *name;
     void *link;
     /* SENT and ABANDONED requests in stream order. A call is one request, or several of a
      * batch in a row. The first `slots` calls that no cap delays execute. */
@@ -118,6 +117,11 @@ static inline uint32_t as_replica_waiting(const struct as_replica *r) /* request
     if (front <= r->slots)
         return r->behind;
     return r->slotless ? as_dispatch_count_waiting(r) : r->behind + front - r->slots;
+}
+
+static inline bool as_replica_is_ready(const struct as_replica *r)
+{
+    return r->slots > 0 && !r->draining;
 }
 
 static inline bool as_replica_is_open(const struct as_replica *r)

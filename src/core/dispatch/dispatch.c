@@ -145,8 +145,7 @@ uint32_t as_dispatch_count_waiting(const struct as_replica *r)
     const struct as_batch *last = NULL;
 
     for (const struct as_list *it = r->sent.prev; it != &r->sent; it = it->prev, n++) {
-        const struct as_request *q =
-            AS_LIST_ENTRY((struct as_list *)(uintptr_t)it, struct as_request, node);
+        const struct as_request *q = as_request_of(it);
 
         if ((!q->batch || q->batch != last) && calls-- == 0)
             break;
@@ -199,7 +198,7 @@ static bool expire_front(struct as_deployment *d, struct as_lane *l, as_ns now)
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         AS_LIST_EACH(n, &l->fifo[p])
         {
-            struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+            struct as_request *q = as_request_of(n);
 
             if (items >= l->batching->conf.max_size)
                 return some;
@@ -249,13 +248,13 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
     d->stat.batches++;
     as_hist_add(&d->stat.batch, items * AS_US);
     if (n == 1) {
-        as_dispatch_send(r, AS_LIST_ENTRY(as_list_pop(&members), struct as_request, node), now);
+        as_dispatch_send(r, as_request_of(as_list_pop(&members)), now);
         return;
     }
     b = acquire_batch(d);
     d->ops.batch(d->ctx, r, n);
     while ((it = as_list_pop(&members))) {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        struct as_request *q = as_request_of(it);
 
         q->batch = b;
         b->items += q->items;
@@ -504,7 +503,7 @@ static void count_models(struct as_replica *r)
     r->of_model = as_xalloc(AS_DEPLOYMENT_MODELS_MAX * sizeof(r->of_model[0]));
     AS_LIST_EACH(n, &r->sent)
     {
-        const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+        const struct as_request *q = as_request_of(n);
 
         r->of_model[q->model].calls += !q->batch || q->batch != last;
         last = q->batch;
@@ -534,7 +533,7 @@ static void count_recalled(struct as_deployment *d)
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         AS_LIST_EACH(n, &d->replicas[i]->sent)
         {
-            const struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+            const struct as_request *q = as_request_of(n);
 
             if (q->recalled && as_queue_lane(&d->queue, q->model))
                 d->queue.lanes[q->model]->recalled++;

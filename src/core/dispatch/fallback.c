@@ -10,7 +10,7 @@ bool as_deployment_serves(const struct as_deployment *d, uint32_t model)
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_replica *r = d->replicas[i];
 
-        if (!r->slots || r->draining)
+        if (!as_replica_is_ready(r))
             continue;
         some_in = some_in || r->breaker.state == AS_BREAKER_CLOSED;
         if (!as_replica_serves(r, model))
@@ -48,7 +48,7 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
     as_list_init(&all);
     as_queue_pop_all(&d->queue, &all);
     while ((n = as_list_pop(&all))) {
-        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+        struct as_request *q = as_request_of(n);
 
         if (as_fallback_may_leave(d, q))
             as_deployment_fail(d, q, AS_EUNAVAILABLE);

@@ -52,7 +52,7 @@ void as_replica_set_model(struct as_replica *r, uint32_t model, bool serves, as_
 static struct as_request *suspect_of(const struct as_deployment *d, uint32_t model)
 {
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
-        struct as_request *q = AS_LIST_ENTRY(n, struct as_request, node);
+        struct as_request *q = as_request_of(n);
 
         if (q->model == model)
             return q;

@@ -25,11 +25,6 @@ void as_outlier_forget_model(struct as_deployment *d, uint32_t model)
         d->medians[model] = (struct as_median){0};
 }
 
-static bool is_ready(const struct as_replica *r)
-{
-    return r->slots > 0 && !r->draining;
-}
-
 static bool may_eject(const struct as_deployment *d)
 {
     return as_outlier_may_eject(&d->conf.outlier, as_deployment_ready(d), d->n_ejected);
@@ -70,7 +65,8 @@ static bool fails_alone(const struct as_replica *r)
     uint32_t peers[PEERS], n = 0;
 
     for (uint32_t i = 0; i < d->n_replicas && n < PEERS; i++) {
-        if (d->replicas[i] != r && is_ready(d->replicas[i]) && !d->replicas[i]->breaker.state)
+        if (d->replicas[i] != r && as_replica_is_ready(d->replicas[i]) &&
+            !d->replicas[i]->breaker.state)
             peers[n++] = d->replicas[i]->breaker.streak;
     }
     return as_outlier_is_failing(r->breaker.streak, peers, n);
@@ -104,7 +100,8 @@ static uint32_t peer_paces(const struct as_replica *r, as_ns ret_paces[PEERS])
     for (uint32_t i = 0; i < d->n_replicas && n < PEERS; i++) {
         const struct as_replica *o = d->replicas[i];
 
-        if (o != r && is_ready(o) && !o->breaker.state && o->pace.n >= AS_OUTLIER_SAMPLES)
+        if (o != r && as_replica_is_ready(o) && !o->breaker.state &&
+            o->pace.n >= AS_OUTLIER_SAMPLES)
             ret_paces[n++] = o->pace.value;
     }
     return n;
@@ -184,7 +181,7 @@ void as_outlier_readmit_all(struct as_deployment *d, as_ns now)
     if (!d->n_ejected)
         return;
     for (uint32_t i = 0; i < d->n_replicas; i++) {
-        if (is_ready(d->replicas[i]) && !d->replicas[i]->breaker.state)
+        if (as_replica_is_ready(d->replicas[i]) && !d->replicas[i]->breaker.state)
             return;
     }
     for (uint32_t i = 0; i < d->n_replicas; i++) {

@@ -15,11 +15,6 @@ static struct as_pending_verdict *verdict_of(struct as_list *n)
     return AS_LIST_ENTRY(n, struct as_pending_verdict, node);
 }
 
-static struct as_request *request_of(struct as_list *n)
-{
-    return AS_LIST_ENTRY(n, struct as_request, node);
-}
-
 static struct as_evidence *evidence_of(struct as_pending_verdict *pv, const struct as_request *q)
 {
     for (uint32_t i = 0; i < pv->n_evidence; i++) {
@@ -42,8 +37,8 @@ static void free_verdict(struct as_deployment *d, struct as_pending_verdict *pv)
     AS_ASSERT(as_list_empty(&pv->parked));
     as_quarantine_resolve(d, pv->in_quarantine);
     while ((n = as_list_pop(&pv->retained))) {
-        as_fingerprint_cancel(d, request_of(n));
-        request_of(n)->verdict = NULL;
+        as_fingerprint_cancel(d, as_request_of(n));
+        as_request_of(n)->verdict = NULL;
         as_list_push(&d->to_release, n);
     }
     as_list_remove(&pv->node);
@@ -62,7 +57,7 @@ static void resume_parked(struct as_deployment *d, struct as_pending_verdict *pv
     as_quarantine_resolve(d, pv->in_quarantine);
     pv->in_quarantine = NULL;
     while ((n = as_list_pop(&pv->parked))) {
-        struct as_request *q = request_of(n);
+        struct as_request *q = as_request_of(n);
         struct as_evidence *v = evidence_of(pv, q);
 
         d->parked--;
@@ -135,9 +130,9 @@ struct as_pending_verdict *as_pending_verdict_new(struct as_replica *r, uint64_t
     } else {
         AS_LIST_EACH(n, &r->sent)
         {
-            if (request_of(n)->stream > suspect_to)
+            if (as_request_of(n)->stream > suspect_to)
                 break;
-            add_evidence(&k, request_of(n));
+            add_evidence(&k, as_request_of(n));
         }
     }
     pv->in_quarantine = quarantined;
@@ -242,12 +237,12 @@ static bool work_portion(struct as_deployment *d, struct as_list back[AS_PRIORIT
         finish_fingerprinting(d, pv, back, now);
     }
     while (!as_list_empty(&d->to_release)) {
-        struct as_request *q = request_of(d->to_release.next);
+        struct as_request *q = as_request_of(d->to_release.next);
 
         if (!as_fingerprint_use_budget(d, d->ops.sample(d->ctx, q, NULL), now))
             return false;
         n = as_list_pop(&d->to_release);
-        as_deployment_release(d, request_of(n));
+        as_deployment_release(d, as_request_of(n));
     }
     return true;
 }
@@ -359,7 +354,7 @@ void as_deployment_verdict(struct as_deployment *d, uint64_t number, enum as_los
 static bool is_among(const struct as_list *head, uint32_t model)
 {
     for (struct as_list *n = head->next; n != head; n = n->next) {
-        if (AS_LIST_ENTRY(n, struct as_request, node)->model == model)
+        if (as_request_of(n)->model == model)
             return true;
     }
     return false;
@@ -409,14 +404,14 @@ void as_pending_verdict_fail_all(struct as_deployment *d, int err)
 
         while ((p = as_list_pop(&pv->parked))) {
             d->parked--;
-            request_of(p)->verdict = NULL;
-            as_fingerprint_cancel(d, request_of(p));
-            as_deployment_fail(d, request_of(p), err);
+            as_request_of(p)->verdict = NULL;
+            as_fingerprint_cancel(d, as_request_of(p));
+            as_deployment_fail(d, as_request_of(p), err);
         }
         free_verdict(d, pv);
     }
     while ((p = as_list_pop(&d->to_release)))
-        as_deployment_release(d, request_of(p));
+        as_deployment_release(d, as_request_of(p));
 }
 
 /* --- invariants --- */
@@ -424,7 +419,7 @@ void as_pending_verdict_fail_all(struct as_deployment *d, int err)
 static bool retained_ok(const struct as_list *head, const struct as_pending_verdict *pv)
 {
     for (struct as_list *k = head->next; k != head; k = k->next) {
-        const struct as_request *q = request_of(k);
+        const struct as_request *q = as_request_of(k);
 
         if (q->state != AS_REQ_RETAINED || q->verdict != pv || !as_request_ok(q))
             return false;
@@ -457,7 +452,7 @@ bool as_pending_verdict_ok(const struct as_deployment *d)
             (!as_list_empty(&pv->parked) || !as_list_empty(&pv->retained)))
             return false;
         for (struct as_list *k = pv->parked.next; k != &pv->parked; k = k->next, parked++) {
-            const struct as_request *q = request_of(k);
+            const struct as_request *q = as_request_of(k);
 
             if (q->state != AS_REQ_PARKED || q->verdict != pv || q->bound || !q->idempotent ||
                 !as_request_ok(q))

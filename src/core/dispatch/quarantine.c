@@ -23,11 +23,6 @@ void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state t
     t->state = to;
 }
 
-static struct as_request *request_of(struct as_list *n)
-{
-    return AS_LIST_ENTRY(n, struct as_request, node);
-}
-
 static uint32_t max_quarantines(const struct as_deployment *d)
 {
     return AS_MAX(as_deployment_ready(d) / SHARE, 1);
@@ -163,7 +158,7 @@ static struct as_request *next_suspect(const struct as_deployment *d, as_ns now,
     uint32_t without = UINT32_MAX; /* a model for which there is no replica */
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
-        struct as_request *q = request_of(n);
+        struct as_request *q = as_request_of(n);
 
         if (q->unverified || q->blame->in_quarantine || q->model == without)
             continue;
@@ -288,7 +283,7 @@ static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_
         as_list_init(&back[p]);
     AS_LIST_EACH(it, &d->suspects)
     {
-        struct as_request *q = request_of(it);
+        struct as_request *q = as_request_of(it);
 
         if (q->blame != e)
             continue;
@@ -305,7 +300,7 @@ static void clear_suspect(struct as_deployment *d, struct as_blame_entry *e, as_
         as_blame_remove(&d->blame, e);
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
-            as_dispatch_enqueue(d, request_of(n), now);
+            as_dispatch_enqueue(d, as_request_of(n), now);
     }
     if (d->batched)
         as_dispatch_send_all(d, now);
@@ -370,7 +365,7 @@ void as_quarantine_update_serving(struct as_deployment *d, as_ns now)
         return;
     d->serving_since = serves ? now : AS_NEVER;
     if (serves && d->n_suspects)
-        d->ops.wake(d->ctx, refuse_at(d, request_of(d->suspects.next)));
+        d->ops.wake(d->ctx, refuse_at(d, as_request_of(d->suspects.next)));
 }
 
 /* Refuses the suspects that have waited too long. */
@@ -378,7 +373,7 @@ static void refuse_late(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
 
-    while (d->n_suspects && refuse_at(d, (q = request_of(d->suspects.next))) <= now) {
+    while (d->n_suspects && refuse_at(d, (q = as_request_of(d->suspects.next))) <= now) {
         struct as_replica *r = as_quarantine_dequeue(d, q);
 
         d->stat.replays_refused += q->ran;
@@ -416,7 +411,7 @@ as_ns as_quarantine_next_due(const struct as_deployment *d)
     as_ns next = AS_NEVER;
 
     if (d->n_suspects)
-        next = refuse_at(d, request_of(d->suspects.next));
+        next = refuse_at(d, as_request_of(d->suspects.next));
     for (uint32_t i = 0; i < d->n_replicas; i++) {
         const struct as_quarantine *t = &d->replicas[i]->quarantine;
 
@@ -451,7 +446,7 @@ bool as_quarantine_ok(const struct as_deployment *d)
     struct as_replica *r;
 
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next, suspects++) {
-        const struct as_request *q = request_of(n);
+        const struct as_request *q = as_request_of(n);
 
         if (q->state != AS_REQ_QUEUED || !q->blame ||
             (q->blame->state == AS_BLAME_POISON && !q->unverified))

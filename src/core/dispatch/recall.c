@@ -19,8 +19,7 @@ struct as_request *as_recall_walk_next(struct as_recall_walk *it)
     const struct as_replica *r = it->r;
 
     while (it->left) {
-        struct as_request *q =
-            AS_LIST_ENTRY((struct as_list *)(uintptr_t)it->at, struct as_request, node);
+        struct as_request *q = as_request_of(it->at);
 
         it->at = it->at->prev;
         if (r->behind && r->of_model[q->model].seen)

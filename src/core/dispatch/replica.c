@@ -8,8 +8,7 @@
 /* A longer service time that a worker reports is cut to this. */
 #define SERVICE_MAX (3600 * AS_SEC)
 
-int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as_str name,
-                   void *link)
+int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, void *link)
 {
     struct as_replica *r;
 
@@ -22,7 +21,6 @@ int as_replica_new(struct as_replica **ret_r, struct as_deployment *d, struct as
     }
     r = as_xalloc(sizeof(*r));
     r->deployment = d;
-    r->name = as_str_dup(name);
     r->link = link;
     r->index = d->n_replicas;
     r->free_at = AS_NOWHERE;
@@ -185,7 +183,7 @@ void as_replica_returned(struct as_replica *r, struct as_request *q, as_ns now)
 void as_replica_recall_done(struct as_replica *r, as_ns now)
 {
     for (struct as_list *it = r->sent.prev; r->recalled && it != &r->sent; it = it->prev) {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        struct as_request *q = as_request_of(it);
 
         if (!q->recalled)
             continue;
@@ -212,7 +210,7 @@ void as_replica_each_executing(struct as_replica *r, void (*fn)(void *arg, struc
         r->of_model[m].seen = 0;
     AS_LIST_EACH(it, &r->sent)
     {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        struct as_request *q = as_request_of(it);
 
         if (r->behind && as_replica_is_capped(r, q->model) &&
             r->of_model[q->model].seen++ >= as_queue_lane(&r->deployment->queue, q->model)->cap)
@@ -241,7 +239,7 @@ void as_replica_collect_retry(struct as_list back[AS_PRIORITIES], struct as_requ
 {
     struct as_list *head = &back[q->priority], *at = head->prev;
 
-    while (at != head && AS_LIST_ENTRY(at, struct as_request, node)->order > q->order)
+    while (at != head && as_request_of(at)->order > q->order)
         at = at->prev;
     as_list_insert_after(at, &q->node);
 }
@@ -252,7 +250,7 @@ void as_replica_requeue(struct as_deployment *d, struct as_list back[AS_PRIORITI
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         while ((n = as_list_pop(&back[p])))
-            as_dispatch_requeue(d, AS_LIST_ENTRY(n, struct as_request, node), now);
+            as_dispatch_requeue(d, as_request_of(n), now);
     }
     if (d->batched)
         as_dispatch_send_all(d, now);
@@ -402,7 +400,7 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
     }
     AS_LIST_EACH(it, &r->sent)
     {
-        struct as_request *q = AS_LIST_ENTRY(it, struct as_request, node);
+        struct as_request *q = as_request_of(it);
 
         lose_request(r, q,
                      q->bound                   ? AS_PROGRESS_BOUND
@@ -412,7 +410,6 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
                      pv, back, now);
     }
     free(r->of_model);
-    free(r->name);
     free(r);
     number = pv ? as_pending_verdict_start(d, pv, loss, back, now) : 0;
     as_replica_requeue(d, back, now);
@@ -428,11 +425,6 @@ uint64_t as_replica_free(struct as_replica *r, uint64_t last_started, enum as_lo
 void *as_replica_link(const struct as_replica *r)
 {
     return r->link;
-}
-
-struct as_str as_replica_name(const struct as_replica *r)
-{
-    return as_str_of(r->name);
 }
 
 uint32_t as_replica_ongoing(const struct as_replica *r)

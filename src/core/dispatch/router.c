@@ -56,8 +56,3 @@ int as_router_of(const char *name)
     }
     return -1;
 }
-
-const char *as_router_name(enum as_router r)
-{
-    return as_router_ops(r)->name;
-}

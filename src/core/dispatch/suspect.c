@@ -6,11 +6,6 @@
 #include "core/dispatch/dispatch.h"
 #include "core/dispatch/fingerprint.h"
 
-static struct as_request *request_of(struct as_list *n)
-{
-    return AS_LIST_ENTRY(n, struct as_request, node);
-}
-
 static void mark_suspect(struct as_request *q, struct as_blame_entry *e)
 {
     q->blame = e;
@@ -59,8 +54,8 @@ int as_suspect_check(struct as_deployment *d, struct as_request *q, as_ns now)
 static struct as_request *first_unverified(const struct as_deployment *d)
 {
     for (struct as_list *n = d->suspects.next; n != &d->suspects; n = n->next) {
-        if (request_of(n)->unverified)
-            return request_of(n);
+        if (as_request_of(n)->unverified)
+            return as_request_of(n);
     }
     return NULL;
 }
@@ -137,7 +132,7 @@ static void recheck_queue(struct as_deployment *d, as_ns now)
     as_list_init(&all);
     as_queue_pop_all(&d->queue, &all);
     while ((n = as_list_pop(&all))) {
-        struct as_request *q = request_of(n);
+        struct as_request *q = as_request_of(n);
         int err = as_suspect_check(d, q, now);
 
         if (err)
@@ -159,7 +154,7 @@ static void fail_poisons(struct as_deployment *d)
 {
     AS_LIST_EACH(n, &d->suspects)
     {
-        struct as_request *q = request_of(n);
+        struct as_request *q = as_request_of(n);
 
         if (q->blame->state != AS_BLAME_POISON || q->unverified)
             continue;
@@ -169,16 +164,11 @@ static void fail_poisons(struct as_deployment *d)
     }
 }
 
-static bool same_fingerprint(const struct as_fingerprint *a, const struct as_fingerprint *b)
-{
-    return a->lo == b->lo && a->hi == b->hi && a->size == b->size && a->model == b->model;
-}
-
 /* Has an earlier entry of the list the same fingerprint? */
 static bool is_duplicate(const struct as_evidence *evidence, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {
-        if (same_fingerprint(&evidence[k].fingerprint, &evidence[i].fingerprint))
+        if (as_fingerprint_eq(&evidence[k].fingerprint, &evidence[i].fingerprint))
             return true;
     }
     return false;

@@ -24,11 +24,6 @@ void as_blame_fini(struct as_blame *b)
     AS_LIST_EACH(n, &b->entries) remove_entry(b, entry_of(n));
 }
 
-static bool same_fingerprint(const struct as_fingerprint *a, const struct as_fingerprint *b)
-{
-    return a->lo == b->lo && a->hi == b->hi && a->size == b->size && a->model == b->model;
-}
-
 bool as_blame_may_match(const struct as_blame *b, uint32_t model, uint64_t size)
 {
     for (const struct as_list *n = b->entries.next; n != &b->entries; n = n->next) {
@@ -90,7 +85,7 @@ struct as_blame_entry *as_blame_find(struct as_blame *b, const struct as_fingerp
     {
         struct as_blame_entry *e = entry_of(n);
 
-        if (same_fingerprint(&e->fingerprint, p))
+        if (as_fingerprint_eq(&e->fingerprint, p))
             return expire_entry(b, e, now) ? NULL : e;
     }
     return NULL;

@@ -32,6 +32,11 @@ struct as_fingerprint {
     uint32_t model;
 };
 
+static inline bool as_fingerprint_eq(const struct as_fingerprint *a, const struct as_fingerprint *b)
+{
+    return a->lo == b->lo && a->hi == b->hi && a->size == b->size && a->model == b->model;
+}
+
 enum as_blame_state { AS_BLAME_SUSPECT, AS_BLAME_POISON };
 
 struct as_blame_entry {

@@ -1,10 +1,5 @@
 #include "core/queue/queue.h"
 
-static struct as_request *request_of(const struct as_list *n)
-{
-    return AS_LIST_ENTRY((struct as_list *)(uintptr_t)n, struct as_request, node);
-}
-
 void as_queue_init(struct as_queue *u)
 {
     *u = (struct as_queue){0};
@@ -45,9 +40,9 @@ static void insert_by_order(struct as_list *fifo, struct as_request *q)
 {
     struct as_list *at = fifo->prev;
 
-    if (at != fifo && request_of(at)->order > q->order) {
+    if (at != fifo && as_request_of(at)->order > q->order) {
         at = fifo;
-        while (request_of(at->next)->order < q->order)
+        while (as_request_of(at->next)->order < q->order)
             at = at->next;
     }
     as_list_insert_after(at, &q->node);
@@ -142,7 +137,7 @@ void as_lane_update_due(struct as_queue *u, struct as_lane *l, as_ns now)
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         AS_LIST_EACH(n, &l->fifo[p])
         {
-            struct as_request *q = request_of(n);
+            struct as_request *q = as_request_of(n);
 
             if (q->hold_until <= now) {
                 q->hold_until = 0;
@@ -233,7 +228,7 @@ void as_queue_add_lane(struct as_queue *u, uint32_t model, uint32_t cap)
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         AS_LIST_EACH(n, &u->fifo[p])
         {
-            if (request_of(n)->model != model)
+            if (as_request_of(n)->model != model)
                 continue;
             as_list_remove(n);
             as_list_push(&l->fifo[p], n);
@@ -269,7 +264,7 @@ void as_queue_add_batching(struct as_queue *u, uint32_t model, uint32_t cap,
 
 static struct as_request *fifo_front(const struct as_list *fifo)
 {
-    return as_list_empty(fifo) ? NULL : request_of(fifo->next);
+    return as_list_empty(fifo) ? NULL : as_request_of(fifo->next);
 }
 
 struct as_request *as_lane_first(const struct as_lane *l)
@@ -341,7 +336,7 @@ static bool fifo_ok(const struct as_list *fifo, uint32_t p, const struct as_lane
     uint64_t order = 0;
 
     for (const struct as_list *it = fifo->next; it != fifo; it = it->next, ++*n) {
-        const struct as_request *q = request_of(it);
+        const struct as_request *q = as_request_of(it);
 
         if (q->state != AS_REQ_QUEUED || q->priority != p || lane_of(u, q) != l)
             return false;
@@ -360,7 +355,7 @@ static bool batching_ok(const struct as_queue *u, const struct as_lane *l)
 
     for (uint32_t p = 0; p < AS_PRIORITIES; p++) {
         for (const struct as_list *it = l->fifo[p].next; it != &l->fifo[p]; it = it->next) {
-            const struct as_request *q = request_of(it);
+            const struct as_request *q = as_request_of(it);
 
             if (q->items > conf->max_size || (q->hold_until && q->hold_until < l->next_due))
                 return false;

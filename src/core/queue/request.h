@@ -96,6 +96,12 @@ struct as_request {
     struct as_list node;
 };
 
+/* The request with that node. */
+static inline struct as_request *as_request_of(const struct as_list *node)
+{
+    return AS_LIST_ENTRY((struct as_list *)(uintptr_t)node, struct as_request, node);
+}
+
 /* A worker may hand one request back this many times. After that its error goes to the client. */
 #define AS_REQUEST_RETRIES 8u
 

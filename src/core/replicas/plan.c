@@ -118,17 +118,6 @@ int as_plan_scale(struct as_plan *p, uint32_t replicas, bool automatic, as_ns no
     return 0;
 }
 
-int as_plan_rollback(struct as_plan *p, as_ns now)
-{
-    bool reached = p->stable.generation && p->stable.version == p->target.version &&
-                   p->stable.config == p->target.config;
-    struct as_plan_target to = reached ? p->previous : p->stable;
-
-    if (to.generation == 0)
-        return AS_ENOTFOUND;
-    return as_plan_set_target(p, &to, now);
-}
-
 void as_plan_delete(struct as_plan *p, as_ns now)
 {
     p->deleting = true;
@@ -300,11 +289,6 @@ void as_plan_restart(struct as_plan *p, as_ns now)
 
 /* --- inspection --- */
 
-struct as_str as_plan_name(const struct as_plan *p)
-{
-    return as_str_of(p->name);
-}
-
 const struct as_plan_target *as_plan_target(const struct as_plan *p)
 {
     return p->target.generation ? &p->target : NULL;
@@ -318,6 +302,15 @@ const struct as_plan_target *as_plan_stable(const struct as_plan *p)
 const struct as_plan_target *as_plan_previous(const struct as_plan *p)
 {
     return p->previous.generation ? &p->previous : NULL;
+}
+
+const struct as_plan_target *as_plan_rollback_target(const struct as_plan *p)
+{
+    const struct as_plan_target *to = as_plan_stable(p);
+
+    if (to && to->version == p->target.version && to->config == p->target.config)
+        to = as_plan_previous(p);
+    return to;
 }
 
 const struct as_condition *as_plan_condition(const struct as_plan *p)
@@ -346,11 +339,6 @@ uint32_t as_plan_lacking(const struct as_plan *p)
 bool as_plan_is_settled(const struct as_plan *p)
 {
     return p->settled;
-}
-
-bool as_plan_is_down(const struct as_plan *p)
-{
-    return p->down;
 }
 
 bool as_plan_is_empty(const struct as_plan *p)

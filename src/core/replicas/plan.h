@@ -20,7 +20,7 @@
  *     │                │                    UPDATING              │
  *     │                └─────────┬──────────────┴─────────────────┘
  *     ├────────────── died ──────┤
- *     ├─ died ─ KILLED ◄─────────┤ it took too long, or as_replica_slot_fault
+ *     ├─ died ─ KILLED ◄─────────┤ it took too long
  *     │                          ▼ died too often in a row
  *     └─────────── rest ─────── DOWN
  *
@@ -186,7 +186,8 @@ struct as_plan_ops {
                       const struct as_condition *c); /* status, trigger, text or lack changed */
     /* The update to `from` has failed; `to` is the target again. */
     void (*rolled_back)(void *ctx, uint64_t from, uint64_t to, struct as_str why);
-    /* as_plan_is_down has changed; why: the cause of the last replica's death. */
+    /* down: there are replicas, but all were given up and none was READY since; then requests are
+     * refused. why: the cause of the last replica's death. */
     void (*down)(void *ctx, bool down, struct as_str why);
     /* A target of another generation was reached. It is now the stable one, to which a failed
      * update goes back, and which a recovery needs (with as_plan_previous). */
@@ -210,9 +211,6 @@ int as_plan_set_target(struct as_plan *p, const struct as_plan_target *t, as_ns 
 /* Changes the number of replicas only, also for the target that a failed update goes back to.
  * automatic: by load, not by hand. */
 int as_plan_scale(struct as_plan *p, uint32_t replicas, bool automatic, as_ns now);
-/* Rolls back by hand to the stable target, or, if that is the current one, to the stable target
- * before it. AS_ENOTFOUND: there is none. */
-int as_plan_rollback(struct as_plan *p, as_ns now);
 /* Ends all replicas; finally as_plan_is_empty is true. as_plan_set_target undoes it. */
 void as_plan_delete(struct as_plan *p, as_ns now);
 
@@ -248,12 +246,9 @@ void as_replica_slot_retired(struct as_replica_slot *slot, as_ns now);
 /* ok false: the process refused and is unchanged; text: why. */
 void as_replica_slot_configured(struct as_replica_slot *slot, uint64_t ask, bool ok,
                                 struct as_str text, as_ns now);
-/* Its process is dead. reason: text for people, may have several lines. kind is CRASH if it was
- * killed because of as_replica_slot_fault. */
+/* Its process is dead. reason: text for people, may have several lines. */
 void as_replica_slot_died(struct as_replica_slot *slot, enum as_exit_kind kind,
                           struct as_str reason, as_ns now);
-/* The process must be replaced: it hangs, fails its health checks, or breaks the protocol. */
-void as_replica_slot_fault(struct as_replica_slot *slot, struct as_str why, as_ns now);
 /* By hand. revive: slots that are DOWN start now; returns how many. restart: every replica is
  * replaced as by an update, although the target is the same. */
 uint32_t as_plan_revive(struct as_plan *p, as_ns now);
@@ -277,16 +272,16 @@ struct as_plan *as_replica_slot_plan(const struct as_replica_slot *slot);
 void as_replica_slot_set_user(struct as_replica_slot *slot, void *user); /* the caller's pointer */
 void *as_replica_slot_user(const struct as_replica_slot *slot);
 
-struct as_str as_plan_name(const struct as_plan *p);
 const struct as_plan_target *as_plan_target(const struct as_plan *p);
 const struct as_plan_target *as_plan_stable(const struct as_plan *p);   /* NULL: none */
 const struct as_plan_target *as_plan_previous(const struct as_plan *p); /* NULL: none */
+/* What a rollback by hand goes to: the stable target, or, if that is the current one, the stable
+ * target before it. NULL: there is none. */
+const struct as_plan_target *as_plan_rollback_target(const struct as_plan *p);
 const struct as_condition *as_plan_condition(const struct as_plan *p);
 uint32_t as_plan_running(const struct as_plan *p); /* RUNNING, of any version */
 uint32_t as_plan_lacking(const struct as_plan *p); /* slots that wait for a resource */
 bool as_plan_is_settled(const struct as_plan *p);  /* the target is reached */
-/* There are replicas, but all were given up and none was READY since. Then requests are refused. */
-bool as_plan_is_down(const struct as_plan *p);
 bool as_plan_is_empty(const struct as_plan *p);
 /* The description of this generation may be needed again: a slot runs it, or it is a target. */
 bool as_plan_uses(const struct as_plan *p, uint64_t generation);

@@ -432,12 +432,6 @@ static void kill_faulty(struct as_replica_slot *slot, struct as_str why, as_ns n
     p->ops.kill(p->ctx, slot, why);
 }
 
-void as_replica_slot_fault(struct as_replica_slot *slot, struct as_str why, as_ns now)
-{
-    kill_faulty(slot, why, now);
-    as_rollout_run(slot->plan, now);
-}
-
 void as_replica_slot_set_serving(struct as_replica_slot *slot, bool serving, as_ns now)
 {
     if (!serving) {

@@ -48,20 +48,15 @@ int as_reconciler_restart(struct as_reconciler *r, struct as_str deployment, str
     return 0;
 }
 
-/* As as_plan_rollback: the stable generation, or, if that is the target already, the one before it.
- */
 int as_reconciler_rollback_target(const struct as_reconciler *r, struct as_str deployment,
                                   uint64_t *ret_generation, struct as_buf *err)
 {
     const struct as_reconciler_deployment *d = find_active(r, deployment, err);
-    const struct as_plan_target *target, *to;
+    const struct as_plan_target *to;
 
     if (!d)
         return AS_ENOTFOUND;
-    target = as_plan_target(d->plan);
-    to = as_plan_stable(d->plan);
-    if (to && to->version == target->version && to->config == target->config)
-        to = as_plan_previous(d->plan);
+    to = as_plan_rollback_target(d->plan);
     if (!to) {
         as_buf_printf(err, "'%s' has no earlier generation to go back to", d->name);
         return AS_ENOTFOUND;

@@ -226,7 +226,7 @@ void as_link_on_credit(struct as_link *l, const struct as_frame *f)
         return;
     }
     /* the first slots make the link a replica, which can get requests */
-    if (first && as_replica_new(&l->up.replica, l->up.deploy->core, as_str_of(l->up.name), l)) {
+    if (first && as_replica_new(&l->up.replica, l->up.deploy->core, l)) {
         as_link_end(l, "the deployment has as many replicas as it can have", AS_LOSS_KILLED);
         return;
     }

@@ -497,7 +497,7 @@ static int join_fleet(struct as_fleet *f, const struct as_simple_registration *o
         return err;
     }
     s = new_simple(&j);
-    err = as_replica_new(&s->up.replica, j.d->core, j.o.worker, &s->up);
+    err = as_replica_new(&s->up.replica, j.d->core, &s->up);
     if (err) {
         close(j.fd);
         as_fleet_remove_upstream(j.d, 0);

@@ -492,6 +492,18 @@ static void user_scale(struct sim *s, uint32_t deploy)
     save(s, deploy);
 }
 
+/* False: there is nothing to go back to. */
+static bool user_rollback(struct as_plan *p, as_ns now)
+{
+    const struct as_plan_target *to = as_plan_rollback_target(p);
+    struct as_plan_target copy;
+
+    if (!to)
+        return false;
+    copy = *to;
+    return as_plan_set_target(p, &copy, now) == 0;
+}
+
 void user_act(struct sim *s, uint32_t deploy)
 {
     uint32_t dice = below(s, 100);
@@ -508,7 +520,7 @@ void user_act(struct sim *s, uint32_t deploy)
         user_scale(s, deploy);
     } else if (dice < 88) {
         trace(s, "d%u: roll back", deploy);
-        if (as_plan_rollback(s->plans[deploy], s->now) < 0)
+        if (!user_rollback(s->plans[deploy], s->now))
             return;
         note_target(s, deploy);
         save(s, deploy);

@@ -219,9 +219,7 @@ static inline void grant(struct world *w, char c, uint32_t slots, uint32_t prefe
 
 static inline void join(struct world *w, char c, uint32_t slots, uint32_t prefetch)
 {
-    char name[] = {c, '\0'};
-
-    assert_int_equal(as_replica_new(&w->r[c - 'A'], w->d, as_str_of(name), &w->names[c - 'A']), 0);
+    assert_int_equal(as_replica_new(&w->r[c - 'A'], w->d, &w->names[c - 'A']), 0);
     if (slots)
         grant(w, c, slots, prefetch);
 }

@@ -121,10 +121,8 @@ static void test_a_deployment_is_down_when_all_are_given_up(void **state_ AS_UNU
     deploy(&w);
     as_plan_run(w.p, w.now);
     died(&w, 0, AS_EXIT_CODE);
-    assert_false(as_plan_is_down(w.p));
     died(&w, 1, AS_EXIT_CODE);
     expect(&w, "+0 +1 DEPLOY_FAILED DOWN");
-    assert_true(as_plan_is_down(w.p));
     assert_int_equal(as_plan_revive(w.p, w.now), 2);
     expect(&w, "+0 +1"); /* still down until one is READY */
     ready(&w, 1);
@@ -177,14 +175,19 @@ static void test_links_that_break_come_back(void **state_ AS_UNUSED)
     world_fini(&w);
 }
 
+static void lose_for_good(struct world *w, uint32_t n)
+{
+    as_replica_slot_lost(slot_of(w, n), w->now);
+    pass(w, usual.policy.start_timeout);
+}
+
 static void test_a_faulty_process_is_killed_and_replaced(void **state_ AS_UNUSED)
 {
     struct world w;
 
     world_healthy(&w);
-    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
-    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"),
-                          w.now); /* no effect: it is being killed */
+    lose_for_good(&w, 0);
+    as_replica_slot_lost(slot_of(&w, 0), w.now); /* no effect: it is being killed */
     expect(&w, "x0");
     died(&w, 0, AS_EXIT_KILLED);
     expect(&w, "UNHEALTHY");
@@ -278,7 +281,6 @@ static void test_no_replicas_at_all(void **state_ AS_UNUSED)
     calm(&w);
     assert_int_equal(w.status, AS_STATUS_HEALTHY);
     assert_true(as_plan_is_empty(w.p));
-    assert_false(as_plan_is_down(w.p));
     assert_int_equal(as_plan_scale(w.p, 1, false, w.now), 0);
     expect(&w, "UPSCALING +0");
     world_fini(&w);
@@ -355,7 +357,7 @@ static void test_a_killed_one_is_retired_without_another_op(void **state_ AS_UNU
     struct world w;
 
     world_healthy(&w);
-    as_replica_slot_fault(slot_of(&w, 0), AS_STR("it hangs"), w.now);
+    lose_for_good(&w, 0);
     as_plan_delete(w.p, w.now);
     expect(&w, "x0 UPDATING -2 -1");
     assert_int_equal(state(&w, 0), AS_REPLICA_SLOT_STOPPING);
