@@ -38,22 +38,16 @@ static void remove_from_rotation(struct as_replica *r)
     r->deployment->ops.wake(r->deployment->ctx, r->breaker.until);
 }
 
+/* r fails or is slow: as one more, or again when it is HALF_OPEN. */
 static void eject(struct as_replica *r, as_ns now)
 {
     struct as_deployment *d = r->deployment;
+    bool is_new = r->breaker.state == AS_BREAKER_CLOSED;
 
     as_breaker_trip(&r->breaker, &d->conf.breaker, now);
-    d->n_ejected++;
-    d->stat.ejected++;
+    d->n_ejected += is_new;
+    d->stat.ejected += is_new;
     r->pace = (struct as_median){0}; /* measured anew when it is back */
-    remove_from_rotation(r);
-}
-
-/* It is HALF_OPEN, and still an outlier. */
-static void eject_again(struct as_replica *r, as_ns now)
-{
-    as_breaker_trip(&r->breaker, &r->deployment->conf.breaker, now);
-    r->pace = (struct as_median){0};
     remove_from_rotation(r);
 }
 
@@ -131,7 +125,7 @@ void as_outlier_on_service(struct as_replica *r, uint32_t model, as_ns service, 
     if (__builtin_expect(r->breaker.state == AS_BREAKER_HALF_OPEN, 0)) {
         /* compare all probes together: a single one may be slow by chance */
         if (r->pace.n >= d->conf.breaker.probes && is_slow(r, m->value))
-            eject_again(r, now);
+            eject(r, now);
         return;
     }
     if (r->pace.n % LOOK == 0 && r->pace.n >= AS_OUTLIER_SAMPLES && !r->breaker.state &&
