@@ -97,6 +97,16 @@ bool as_tensor_param_reserved(struct as_str name)
     return false;
 }
 
+const struct as_tensor_spec *as_tensor_spec_find(const struct as_tensor_spec *specs, uint32_t n,
+                                                 struct as_str name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (as_str_eq(specs[i].name, name))
+            return &specs[i];
+    }
+    return NULL;
+}
+
 bool as_tensor_params_ordered(const struct as_tensor_params *p, uint32_t n_tensors)
 {
     for (uint32_t i = 0; i < p->n; i++) {

@@ -29,6 +29,10 @@ static inline float as_tensor_half(enum as_dtype t, uint16_t bits)
     return f;
 }
 
+/* The entry of a signature with that name; NULL: none. */
+const struct as_tensor_spec *as_tensor_spec_find(const struct as_tensor_spec *specs, uint32_t n,
+                                                 struct as_str name);
+
 /* The parameters of the single tensors of a message, in the order of its tensors. They are passed
  * beside struct as_msg, which is public and cannot get another field. */
 struct as_tensor_params {

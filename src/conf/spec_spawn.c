@@ -108,10 +108,10 @@ int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
     return 0;
 }
 
-int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const char *list,
-                           bool release)
+/* sign: 1 allocates, -1 releases. */
+static int adjust(struct as_spec_devices *d, int64_t thousandths, const char *list, int sign)
 {
-    uint16_t each = (uint16_t)AS_MIN(thousandths, (int64_t)WHOLE);
+    int each = (int)AS_MIN(thousandths, (int64_t)WHOLE);
     struct as_spec_devices then = *d;
     struct cursor c = {.p = list};
     int64_t sum = 0;
@@ -120,18 +120,30 @@ int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const
 
     while ((more = next_id(&c, &v)) > 0) {
         uint32_t i = 0;
+        int used;
 
         while (i < then.n && then.id[i] != v)
             i++;
-        if (i == then.n || (release ? then.used[i] < each : then.used[i] + each > WHOLE))
+        used = i < then.n ? then.used[i] + sign * each : -1;
+        if (used < 0 || used > WHOLE)
             return AS_EINVALID;
-        then.used[i] = (uint16_t)(release ? then.used[i] - each : then.used[i] + each);
+        then.used[i] = (uint16_t)used;
         sum += each;
     }
     if (more < 0 || sum != thousandths)
         return AS_EINVALID;
     *d = then;
     return 0;
+}
+
+int as_spec_devices_claim(struct as_spec_devices *d, int64_t thousandths, const char *list)
+{
+    return adjust(d, thousandths, list, 1);
+}
+
+int as_spec_devices_release(struct as_spec_devices *d, int64_t thousandths, const char *list)
+{
+    return adjust(d, thousandths, list, -1);
 }
 
 /* --- the process --- */

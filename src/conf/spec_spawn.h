@@ -24,11 +24,11 @@ int as_spec_devices_init(struct as_spec_devices *ret_d, const char *list);
  * not so much is free, and nothing was allocated. */
 int as_spec_devices_allocate(struct as_spec_devices *d, int64_t thousandths,
                              struct as_buf *ret_list);
-/* Frees an allocation by its list (release), or allocates the same devices again, after a restart
- * of the controller. 0; AS_EINVALID: the list does not fit `thousandths`, or frees more than is in
- * use, or allocates more than is free; nothing is changed. */
-int as_spec_devices_adjust(struct as_spec_devices *d, int64_t thousandths, const char *list,
-                           bool release);
+/* claim: allocates the devices of that list, as before a restart of the controller. release: frees
+ * an allocation by its list. 0; AS_EINVALID: the list does not fit `thousandths`, or claims more
+ * than is free, or frees more than is in use; nothing is changed. */
+int as_spec_devices_claim(struct as_spec_devices *d, int64_t thousandths, const char *list);
+int as_spec_devices_release(struct as_spec_devices *d, int64_t thousandths, const char *list);
 
 /* --- the process --- */
 

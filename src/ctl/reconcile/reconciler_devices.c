@@ -37,7 +37,7 @@ static void write_lack(const struct as_spec_devices *devices, int64_t n,
 static void return_devices(struct as_spec_devices *devices, const struct as_reconciler_devices *t)
 {
     if (t->list && t->n)
-        as_spec_devices_adjust(devices, t->n, t->list, true);
+        as_spec_devices_release(devices, t->n, t->list);
 }
 
 /* Tries the assignment in a copy, with the devices that the plan could free. */
@@ -191,7 +191,7 @@ static void adopt_device_list(struct as_spec_devices *devices, struct as_reconci
     *t = (struct as_reconciler_devices){
         n, as_str_dup((struct as_str){slash + 1, strcspn(slash + 1, " ")})};
     /* the machine has the device no longer: it is not returned later */
-    if (n && as_spec_devices_adjust(devices, n, t->list, false) < 0)
+    if (n && as_spec_devices_claim(devices, n, t->list) < 0)
         t->n = 0;
 }
 

@@ -3,19 +3,10 @@
 #include "edge/infer/shm_tensors.h"
 #include "wire/triton/classify.h"
 
-/* The declaration of an output, or NULL. */
-static const struct as_tensor_spec *find_declared(const struct as_model *m, struct as_str name)
-{
-    for (uint32_t i = 0; i < m->n_outputs; i++) {
-        if (as_str_eq(m->outputs[i].name, name))
-            return &m->outputs[i];
-    }
-    return NULL;
-}
-
 static bool classify_output(struct as_exchange *x, struct as_tensor *t, uint32_t k)
 {
-    const struct as_tensor_spec *s = find_declared(x->model, t->name);
+    const struct as_tensor_spec *s =
+        as_tensor_spec_find(x->model->outputs, x->model->n_outputs, t->name);
     struct as_tensor texts;
     int err = as_classify(t, s ? s->labels : NULL, s ? s->n_labels : 0, k, &x->arena, &texts);
 

@@ -323,15 +323,6 @@ uint32_t as_query_fetch_model(struct as_query *r, struct as_unary *u, struct as_
     return 0;
 }
 
-static const struct as_tensor_spec *find_declared(const struct as_query *r, struct as_str name)
-{
-    for (uint32_t i = 0; r->has_model_info && i < r->model_info.n_inputs; i++) {
-        if (as_str_eq(r->model_info.inputs[i].name, name))
-            return &r->model_info.inputs[i];
-    }
-    return NULL;
-}
-
 /* The input is not declared. Only for inputs without a datatype: one with a datatype is sent. */
 static int unknown_input(const struct as_query *r, const struct as_input_form *f,
                          struct as_buf *why)
@@ -349,7 +340,7 @@ static int unknown_input(const struct as_query *r, const struct as_input_form *f
 
 static bool is_given(const struct as_query *r, struct as_str name)
 {
-    for (uint32_t i = 0; i < r->n_inputs; i++) {
+    for (uint32_t i = 0; i < r->n_given; i++) {
         if (as_str_eq(r->forms[i].name, name))
             return true;
     }
@@ -361,16 +352,12 @@ static int add_sample_inputs(struct as_query *r, struct as_buf *why)
 {
     uint64_t size = as_option_u64(r->opts, AS_OPT_ANY_SIZE);
     struct as_rand rand = {as_option_u64(r->opts, AS_OPT_SEED)};
-    uint32_t given = r->n_inputs;
     int rc = 0;
 
     for (uint32_t i = 0; r->has_model_info && i < r->model_info.n_inputs && !rc; i++) {
         const struct as_tensor_spec *s = &r->model_info.inputs[i];
-        bool skip = false;
 
-        for (uint32_t k = 0; k < given; k++)
-            skip = skip || as_str_eq(r->forms[k].name, s->name);
-        if (!skip)
+        if (!is_given(r, s->name))
             rc = as_sample_input_make(s, size, &rand, &r->inputs[r->n_inputs++], why);
     }
     if (rc == 0 && r->n_inputs == 0)
@@ -449,7 +436,8 @@ int as_query_encode(struct as_query *r, bool generate, struct as_buf *why)
 
     r->inputs = as_xalloc((n + r->model_info.n_inputs) * sizeof(*r->inputs));
     for (uint32_t i = 0; i < n && !rc; i++) {
-        const struct as_tensor_spec *s = find_declared(r, r->forms[i].name);
+        const struct as_tensor_spec *s =
+            as_tensor_spec_find(r->model_info.inputs, r->model_info.n_inputs, r->forms[i].name);
 
         if (!s && r->has_model_info && r->model_info.n_inputs && as_input_needs_model(&r->forms[i]))
             rc = unknown_input(r, &r->forms[i], why);

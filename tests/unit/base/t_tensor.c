@@ -120,9 +120,19 @@ static void a_log_line_is_one_line(void **state AS_UNUSED)
     assert_int_equal(as_log_level_of("loud"), -1);
 }
 
+static void a_signature_is_searched_by_name(void **state AS_UNUSED)
+{
+    const struct as_tensor_spec s[] = {{.name = AS_STR("a")}, {.name = AS_STR("ab")}};
+
+    assert_ptr_equal(as_tensor_spec_find(s, 2, AS_STR("ab")), &s[1]);
+    assert_null(as_tensor_spec_find(s, 1, AS_STR("ab")));
+    assert_null(as_tensor_spec_find(NULL, 0, AS_STR("a")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_signature_is_searched_by_name),
         cmocka_unit_test(every_datatype_has_a_name_and_a_size),
         cmocka_unit_test(product_of_a_shape),
         cmocka_unit_test(overflow_is_seen_at_the_first_byte_too_many),

@@ -24,7 +24,7 @@ static void whole_devices_are_allocated_in_order(void **state AS_UNUSED)
     check_take(&d, 1000, "7");
     check_take(&d, 1000, NULL);
     check_take(&d, 0, "");
-    assert_int_equal(as_spec_devices_adjust(&d, 2000, "2,3", true), 0);
+    assert_int_equal(as_spec_devices_release(&d, 2000, "2,3"), 0);
     check_take(&d, 1000, "2");
 }
 
@@ -39,7 +39,7 @@ static void parts_share_the_fullest_device(void **state AS_UNUSED)
     check_take(&d, 300, "1");
     check_take(&d, 300, NULL);
     check_take(&d, 1000, NULL); /* a whole device must be unused */
-    assert_int_equal(as_spec_devices_adjust(&d, 400, "0", true), 0);
+    assert_int_equal(as_spec_devices_release(&d, 400, "0"), 0);
     check_take(&d, 300, "0");
 }
 
@@ -48,16 +48,16 @@ static void allocations_are_restored_after_a_restart(void **state AS_UNUSED)
     struct as_spec_devices d;
 
     assert_int_equal(as_spec_devices_init(&d, "0-3"), 0);
-    assert_int_equal(as_spec_devices_adjust(&d, 2000, "1,3", false), 0);
-    assert_int_equal(as_spec_devices_adjust(&d, 500, "0", false), 0);
+    assert_int_equal(as_spec_devices_claim(&d, 2000, "1,3"), 0);
+    assert_int_equal(as_spec_devices_claim(&d, 500, "0"), 0);
     check_take(&d, 1000, "2");
     /* twice, an unknown device, another amount, not a list */
-    assert_int_equal(as_spec_devices_adjust(&d, 1000, "1", false), AS_EINVALID);
-    assert_int_equal(as_spec_devices_adjust(&d, 1000, "9", false), AS_EINVALID);
-    assert_int_equal(as_spec_devices_adjust(&d, 2000, "1", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_adjust(&d, 1000, "1;", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_adjust(&d, 600, "0", true), AS_EINVALID);
-    assert_int_equal(as_spec_devices_adjust(&d, 500, "0", true), 0);
+    assert_int_equal(as_spec_devices_claim(&d, 1000, "1"), AS_EINVALID);
+    assert_int_equal(as_spec_devices_claim(&d, 1000, "9"), AS_EINVALID);
+    assert_int_equal(as_spec_devices_release(&d, 2000, "1"), AS_EINVALID);
+    assert_int_equal(as_spec_devices_release(&d, 1000, "1;"), AS_EINVALID);
+    assert_int_equal(as_spec_devices_release(&d, 600, "0"), AS_EINVALID);
+    assert_int_equal(as_spec_devices_release(&d, 500, "0"), 0);
     check_take(&d, 1000, "0");
 }
 
