@@ -451,9 +451,9 @@ static void begin(struct world *w)
                                             .on_kill = quiet,
                                             .on_retired = on_retired,
                                             .on_answer = on_asked};
-    struct as_fleet_conf conf = {.max_queued = 8,
+    struct as_fleet_conf conf = {.deployment.max_queued = 8,
                                  .max_prefetch = 16,
-                                 .prefetch_work = AS_MS,
+                                 .deployment.prefetch_work = AS_MS,
                                  /* no timer of the link's fires by itself: a run depends on its
                                   * input alone */
                                  .ping_interval = 3600 * AS_SEC,

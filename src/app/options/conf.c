@@ -17,10 +17,10 @@ static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id i
 struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
 {
     struct as_fleet_conf c = {
-        .router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
-        .max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
+        .deployment.router = (enum as_router)as_router_of(as_option_str(o, AS_OPT_ROUTER)),
+        .deployment.max_queued = as_option_i64(o, AS_OPT_MAX_QUEUED_REQUESTS),
         .max_prefetch = (uint32_t)as_option_u64(o, AS_OPT_MAX_PREFETCH),
-        .prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
+        .deployment.prefetch_work = as_option_ns(o, AS_OPT_PREFETCH_WORK),
         .ping_interval = unless_debugging(o, AS_OPT_PING_INTERVAL),
         .ping_timeout = unless_debugging(o, AS_OPT_PING_TIMEOUT),
         .handshake_timeout = as_option_ns(o, AS_OPT_HANDSHAKE_TIMEOUT),
@@ -40,20 +40,22 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
         .max_body = BODY_EXTRA + AS_MAX(AS_MAX(as_option_u64(o, AS_OPT_MAX_MESSAGE_BYTES),
                                                as_option_u64(o, AS_OPT_MAX_HTTP_BODY_BYTES)),
                                         as_option_u64(o, AS_OPT_MAX_INFLATED_BYTES)),
-        .retry = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
-                  (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
-                  (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
-        .blame = {(uint32_t)as_option_u64(o, AS_OPT_MAX_SUSPECTS),
-                  as_option_ns(o, AS_OPT_QUARANTINE)},
-        .breaker = {(uint32_t)as_option_u64(o, AS_OPT_BREAKER_FAILURES),
-                    (uint32_t)as_option_u64(o, AS_OPT_BREAKER_PROBES),
-                    as_option_ns(o, AS_OPT_BREAKER_OPEN), as_option_ns(o, AS_OPT_BREAKER_OPEN_MAX)},
-        .outlier = {(uint32_t)as_option_u64(o, AS_OPT_OUTLIER_FACTOR),
-                    as_option_ns(o, AS_OPT_OUTLIER_LEAST),
-                    (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
-        .verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
-        .repeat_verdict_wait = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
-        .quarantine = {as_option_ns(o, AS_OPT_TRIAL_TIME), as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
+        .deployment.retry = {(uint32_t)as_option_u64(o, AS_OPT_RETRY_ATTEMPTS),
+                             (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET),
+                             (uint32_t)as_option_u64(o, AS_OPT_RETRY_BUDGET_MIN)},
+        .deployment.blame = {(uint32_t)as_option_u64(o, AS_OPT_MAX_SUSPECTS),
+                             as_option_ns(o, AS_OPT_QUARANTINE)},
+        .deployment.breaker = {(uint32_t)as_option_u64(o, AS_OPT_BREAKER_FAILURES),
+                               (uint32_t)as_option_u64(o, AS_OPT_BREAKER_PROBES),
+                               as_option_ns(o, AS_OPT_BREAKER_OPEN),
+                               as_option_ns(o, AS_OPT_BREAKER_OPEN_MAX)},
+        .deployment.outlier = {(uint32_t)as_option_u64(o, AS_OPT_OUTLIER_FACTOR),
+                               as_option_ns(o, AS_OPT_OUTLIER_LEAST),
+                               (uint32_t)as_option_u64(o, AS_OPT_MAX_EJECTED)},
+        .deployment.verdict_wait = as_option_ns(o, AS_OPT_VERDICT_WAIT),
+        .deployment.repeat_verdict_wait = as_option_ns(o, AS_OPT_VERDICT_PATIENCE),
+        .deployment.quarantine = {as_option_ns(o, AS_OPT_TRIAL_TIME),
+                                  as_option_ns(o, AS_OPT_SUSPECT_WAIT)},
         .parts = {as_option_i64(o, AS_OPT_STREAM_CREDIT),
                   (int64_t)as_option_u64(o, AS_OPT_STREAM_CREDIT_BYTES)},
     };
@@ -61,7 +63,7 @@ struct as_fleet_conf as_conf_fleet(const struct as_option_set *o)
     /* The seed of routing, and of the hashes of requests that may share a batch
      * (link/fleet/payload.h). A client that could predict the hashes would only cost time, since
      * requests with equal hashes are compared. */
-    as_random_bytes(&c.seed, sizeof(c.seed));
+    as_random_bytes(&c.deployment.seed, sizeof(c.deployment.seed));
     return c;
 }
 

@@ -174,6 +174,14 @@ void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns n
         d->ops.wake(d->ctx, l->next_due);
 }
 
+void as_dispatch_update_lanes(struct as_deployment *d, as_ns now)
+{
+    AS_LIST_EACH(n, &d->queue.active)
+    {
+        as_dispatch_update_lane(d, AS_LIST_ENTRY(n, struct as_lane, node), now);
+    }
+}
+
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now)
 {
     struct as_lane *l = q->lane;
@@ -295,21 +303,24 @@ static struct as_request *find_first(const struct as_deployment *d)
     return best;
 }
 
+/* q is the first in the queue for r. It goes alone, or with its batch. */
+static void send_queued(struct as_replica *r, struct as_request *q, as_ns now)
+{
+    if (q->lane) {
+        send_batch(r, q->lane, now);
+        return;
+    }
+    as_queue_remove(&r->deployment->queue, q);
+    if (check_deadline(r->deployment, q, now))
+        as_dispatch_send(r, q, now);
+}
+
 void as_dispatch_send_all(struct as_deployment *d, as_ns now)
 {
     struct as_request *q;
 
-    while (d->queue.n && (q = find_first(d))) {
-        struct as_replica *r = as_dispatch_find_free(d, q);
-
-        if (q->lane) {
-            send_batch(r, q->lane, now);
-            continue;
-        }
-        as_queue_remove(&d->queue, q);
-        if (check_deadline(d, q, now))
-            as_dispatch_send(r, q, now);
-    }
+    while (d->queue.n && (q = find_first(d)))
+        send_queued(as_dispatch_find_free(d, q), q, now);
 }
 
 /* --- requests that leave a replica --- */
@@ -482,13 +493,7 @@ void as_dispatch_fill(struct as_replica *r, as_ns now)
 
         if (!q)
             break;
-        if (q->lane) {
-            send_batch(r, q->lane, now);
-            continue;
-        }
-        as_queue_remove(&d->queue, q);
-        if (check_deadline(d, q, now))
-            as_dispatch_send(r, q, now);
+        send_queued(r, q, now);
     }
     if (d->n_suspects)
         as_quarantine_schedule(d, now);

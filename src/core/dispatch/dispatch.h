@@ -32,6 +32,7 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
 /* To be called after requests were taken out of a lane with batching: checks whether the rest is
  * due, or sets the timer for it. */
 void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
+void as_dispatch_update_lanes(struct as_deployment *d, as_ns now); /* all of them */
 /* Sends batches of a lane while it is due and there are free slots. */
 void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
 /* Sends queued requests to all replicas that have free slots, in the order of the queue. */

@@ -55,13 +55,7 @@ void as_fallback_sweep(struct as_deployment *d, as_ns now)
         else
             as_queue_push(&d->queue, q);
     }
-    AS_LIST_EACH(it, &d->queue.active)
-    {
-        struct as_lane *l = AS_LIST_ENTRY(it, struct as_lane, node);
-
-        if (l->batching)
-            as_dispatch_update_lane(d, l, now);
-    }
+    as_dispatch_update_lanes(d, now);
     if (d->batched) /* a lane may have become due */
         as_dispatch_send_all(d, now);
 }

@@ -142,12 +142,7 @@ static void recheck_queue(struct as_deployment *d, as_ns now)
         else
             as_queue_push(&d->queue, q);
     }
-    if (d->batched) {
-        AS_LIST_EACH(it, &d->queue.active)
-        {
-            as_dispatch_update_lane(d, AS_LIST_ENTRY(it, struct as_lane, node), now);
-        }
-    }
+    as_dispatch_update_lanes(d, now);
 }
 
 static void fail_poisons(struct as_deployment *d)

@@ -510,7 +510,7 @@ int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_
     f->ctx = ctx;
     f->log = log;
     f->listen_fd = -1;
-    f->rand.s = conf->seed;
+    f->rand.s = conf->deployment.seed;
     f->simple_epoch = as_loop_now(loop) / AS_US;
     atomic_init(&f->n_deploys, 0);
     as_list_init(&f->end_reports);

@@ -21,10 +21,10 @@
 struct as_fleet;
 
 struct as_fleet_conf {
-    enum as_router router;
-    int64_t max_queued; /* for deployments that set none */
+    /* Of each deployment; max_queued: of those that set none. The seed is also that of the fleet.
+     */
+    struct as_deployment_conf deployment;
     uint32_t max_prefetch;
-    as_ns prefetch_work;
     as_ns ping_interval, ping_timeout, handshake_timeout;
     /* Defaults; a worker may set its own (OPTIONS). 0: no limit, except for health_timeout. */
     as_ns health_period, health_timeout, execution_timeout, request_timeout;
@@ -39,13 +39,6 @@ struct as_fleet_conf {
     uint64_t max_message;         /* bytes of one answer's body */
     uint64_t max_body;            /* bytes of one request's body: what a worker must accept */
     struct as_frame_window parts; /* how far a streamed answer may run ahead of its client */
-    struct as_retry_conf retry;
-    struct as_blame_conf blame;
-    struct as_breaker_conf breaker;
-    struct as_outlier_conf outlier;
-    as_ns verdict_wait, repeat_verdict_wait; /* core/dispatch/deployment.h */
-    struct as_quarantine_conf quarantine;
-    uint64_t seed;
 };
 
 /* Why a process of ours ended: what the supervisor saw, or why the fleet had it killed. */

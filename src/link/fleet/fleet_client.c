@@ -14,7 +14,7 @@ int as_fleet_client_open(struct as_fleet_client *c, struct as_fleet *f, struct a
     c->local = loop == f->loop;
     c->registry = as_registry_ref(f->registry);
     c->models_pending = true;
-    c->kind_seed = f->conf.seed;
+    c->kind_seed = f->conf.deployment.seed;
     if (c->local)
         f->box = &c->box; /* other loops post their letters to it */
     as_list_push(&f->clients, &c->node);

@@ -29,7 +29,7 @@ uint64_t as_fleet_hash_sample(void *ctx, const struct as_request *q, uint64_t *r
     const struct as_fleet_deployment *d = ctx;
 
     if (ret_sample)
-        *ret_sample = as_payload_sample(payload_of(q), d->fleet->conf.seed);
+        *ret_sample = as_payload_sample(payload_of(q), d->fleet->conf.deployment.seed);
     return as_payload_size(payload_of(q));
 }
 
@@ -38,8 +38,8 @@ bool as_fleet_fingerprint(void *ctx, const struct as_request *q, bool first, uin
 {
     struct as_fleet_deployment *d = ctx;
 
-    return as_payload_fingerprint(&d->hash, payload_of(q), d->fleet->conf.seed, first, bytes,
-                                  ret_p);
+    return as_payload_fingerprint(&d->hash, payload_of(q), d->fleet->conf.deployment.seed, first,
+                                  bytes, ret_p);
 }
 
 void as_fleet_schedule_work(void *ctx)
@@ -103,24 +103,16 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
                        const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
-    int64_t max_queued = r->max_queued ? r->max_queued : f->conf.max_queued;
-    struct as_deployment_conf conf = {.max_queued = max_queued,
-                                      .router = f->conf.router,
-                                      .prefetch_work = f->conf.prefetch_work,
-                                      .seed = f->conf.seed + d->number,
-                                      .retry = f->conf.retry,
-                                      .blame = f->conf.blame,
-                                      .breaker = f->conf.breaker,
-                                      .outlier = f->conf.outlier,
-                                      .verdict_wait = f->conf.verdict_wait,
-                                      .repeat_verdict_wait = f->conf.repeat_verdict_wait,
-                                      .quarantine = f->conf.quarantine};
+    struct as_deployment_conf conf = f->conf.deployment;
     int err;
 
+    conf.seed += d->number;
+    if (r->max_queued)
+        conf.max_queued = r->max_queued;
     if (d->core) {
         bool agrees = !r->budget || !d->budget || d->budget == r->budget;
 
-        if (d->max_queued == max_queued && agrees) {
+        if (d->max_queued == conf.max_queued && agrees) {
             d->budget = AS_MAX(d->budget, r->budget);
             return 0;
         }
@@ -130,7 +122,7 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
     err = as_deployment_new(&d->core, as_str_of(d->name), &conf, &as_fleet_deployment_ops, d);
     if (err)
         return err;
-    d->max_queued = max_queued;
+    d->max_queued = conf.max_queued;
     d->budget = r->budget;
     if (as_fleet_flag(&d->down))
         as_deployment_set_down(d->core, true, as_loop_now(f->loop));

@@ -29,9 +29,9 @@ static void fleet_fields_come_from_their_options(void **state AS_UNUSED)
 {
     struct as_fleet_conf c = as_conf_fleet(&o), other = as_conf_fleet(&o);
 
-    FROM(c.max_queued, MAX_QUEUED_REQUESTS);
+    FROM(c.deployment.max_queued, MAX_QUEUED_REQUESTS);
     FROM(c.max_prefetch, MAX_PREFETCH);
-    FROM(c.prefetch_work, PREFETCH_WORK);
+    FROM(c.deployment.prefetch_work, PREFETCH_WORK);
     FROM(c.ping_interval, PING_INTERVAL);
     FROM(c.ping_timeout, PING_TIMEOUT);
     FROM(c.handshake_timeout, HANDSHAKE_TIMEOUT);
@@ -47,23 +47,23 @@ static void fleet_fields_come_from_their_options(void **state AS_UNUSED)
     FROM(c.max_message, MAX_MESSAGE_BYTES);
     FROM(c.parts.messages, STREAM_CREDIT);
     FROM(c.parts.bytes, STREAM_CREDIT_BYTES);
-    FROM(c.retry.attempts, RETRY_ATTEMPTS);
-    FROM(c.retry.percent, RETRY_BUDGET);
-    FROM(c.retry.least, RETRY_BUDGET_MIN);
-    FROM(c.blame.max, MAX_SUSPECTS);
-    FROM(c.blame.ttl, QUARANTINE);
-    FROM(c.breaker.failures, BREAKER_FAILURES);
-    FROM(c.breaker.probes, BREAKER_PROBES);
-    FROM(c.breaker.open, BREAKER_OPEN);
-    FROM(c.breaker.open_max, BREAKER_OPEN_MAX);
-    FROM(c.outlier.factor, OUTLIER_FACTOR);
-    FROM(c.outlier.least, OUTLIER_LEAST);
-    FROM(c.outlier.percent, MAX_EJECTED);
-    FROM(c.verdict_wait, VERDICT_WAIT);
-    FROM(c.repeat_verdict_wait, VERDICT_PATIENCE);
-    FROM(c.quarantine.time, TRIAL_TIME);
-    FROM(c.quarantine.wait, SUSPECT_WAIT);
-    assert_true(c.seed != other.seed);
+    FROM(c.deployment.retry.attempts, RETRY_ATTEMPTS);
+    FROM(c.deployment.retry.percent, RETRY_BUDGET);
+    FROM(c.deployment.retry.least, RETRY_BUDGET_MIN);
+    FROM(c.deployment.blame.max, MAX_SUSPECTS);
+    FROM(c.deployment.blame.ttl, QUARANTINE);
+    FROM(c.deployment.breaker.failures, BREAKER_FAILURES);
+    FROM(c.deployment.breaker.probes, BREAKER_PROBES);
+    FROM(c.deployment.breaker.open, BREAKER_OPEN);
+    FROM(c.deployment.breaker.open_max, BREAKER_OPEN_MAX);
+    FROM(c.deployment.outlier.factor, OUTLIER_FACTOR);
+    FROM(c.deployment.outlier.least, OUTLIER_LEAST);
+    FROM(c.deployment.outlier.percent, MAX_EJECTED);
+    FROM(c.deployment.verdict_wait, VERDICT_WAIT);
+    FROM(c.deployment.repeat_verdict_wait, VERDICT_PATIENCE);
+    FROM(c.deployment.quarantine.time, TRIAL_TIME);
+    FROM(c.deployment.quarantine.wait, SUSPECT_WAIT);
+    assert_true(c.deployment.seed != other.deployment.seed);
 }
 
 static void without_worker_heartbeat_there_is_no_heartbeat_timeout(void **state AS_UNUSED)

@@ -118,9 +118,9 @@ AS_UNUSED static void on_pulse(struct as_timer *t)
 
 AS_UNUSED static struct as_fleet_conf usual(void)
 {
-    return (struct as_fleet_conf){.max_queued = 100,
+    return (struct as_fleet_conf){.deployment.max_queued = 100,
                                   .max_prefetch = 8,
-                                  .prefetch_work = AS_MS,
+                                  .deployment.prefetch_work = AS_MS,
                                   .ping_interval = 3600 * AS_SEC,
                                   .ping_timeout = 3600 * AS_SEC,
                                   .handshake_timeout = 60 * AS_SEC,
@@ -130,9 +130,9 @@ AS_UNUSED static struct as_fleet_conf usual(void)
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
                                   .parts = {4, 100000},
-                                  .quarantine = {2 * AS_SEC, 30 * AS_SEC},
-                                  .retry = {.attempts = 3, .percent = 10, .least = 3},
-                                  .seed = 7};
+                                  .deployment.quarantine = {2 * AS_SEC, 30 * AS_SEC},
+                                  .deployment.retry = {.attempts = 3, .percent = 10, .least = 3},
+                                  .deployment.seed = 7};
 }
 
 AS_UNUSED static void begin(struct as_fleet_conf conf)

@@ -85,7 +85,7 @@ AS_UNUSED static void on_registry(struct as_fleet_client *c AS_UNUSED)
 
 static struct as_fleet_conf usual(void)
 {
-    return (struct as_fleet_conf){.max_queued = 100,
+    return (struct as_fleet_conf){.deployment.max_queued = 100,
                                   .ping_interval = 40 * AS_MS,
                                   .ping_timeout = 60 * AS_SEC,
                                   .handshake_timeout = 60 * AS_SEC,
@@ -94,8 +94,8 @@ static struct as_fleet_conf usual(void)
                                   .simple_connect = AS_SEC,
                                   .max_message = 1 << 20,
                                   .max_body = 1 << 20,
-                                  .retry = {.attempts = 3, .percent = 10, .least = 3},
-                                  .quarantine = {2 * AS_SEC, 30 * AS_SEC},
+                                  .deployment.retry = {.attempts = 3, .percent = 10, .least = 3},
+                                  .deployment.quarantine = {2 * AS_SEC, 30 * AS_SEC},
                                   .worker_dir = w.dir};
 }
 

@@ -170,9 +170,9 @@ static void set_up_as(struct world *w, bool refuse, bool streams, bool inputs)
 {
     static const struct as_fleet_ops ops = {
         .on_ready = on_ready, .on_gone = on_gone, .on_kill = on_gone};
-    struct as_fleet_conf conf = {.max_queued = -1,
+    struct as_fleet_conf conf = {.deployment.max_queued = -1,
                                  .max_prefetch = 32,
-                                 .prefetch_work = 100 * AS_US,
+                                 .deployment.prefetch_work = 100 * AS_US,
                                  .ping_interval = 20 * AS_MS,
                                  .ping_timeout = 60 * AS_SEC,
                                  .handshake_timeout = 60 * AS_SEC,

@@ -6,7 +6,7 @@ static struct as_fleet_conf blaming(void)
 {
     struct as_fleet_conf conf = usual();
 
-    conf.blame = (struct as_blame_conf){.max = 8, .ttl = 60 * AS_SEC};
+    conf.deployment.blame = (struct as_blame_conf){.max = 8, .ttl = 60 * AS_SEC};
     return conf;
 }
 

@@ -191,8 +191,8 @@ static void test_a_worker_that_breaks_its_connections_is_taken_out(void **state 
     struct hand a, b;
     uint32_t broken = 0;
 
-    conf.breaker = (struct as_breaker_conf){5, 3, 60 * AS_SEC, 60 * AS_SEC};
-    conf.outlier = (struct as_outlier_conf){.percent = 50};
+    conf.deployment.breaker = (struct as_breaker_conf){5, 3, 60 * AS_SEC, 60 * AS_SEC};
+    conf.deployment.outlier = (struct as_outlier_conf){.percent = 50};
     begin_alone_with(conf, &a, true);
     hand_open(&b, "b");
     hand_join(&b, true);
