@@ -200,7 +200,7 @@ static int get_response(struct as_oip_json_parse *q, struct as_json_value *root,
     if (err)
         return as_oip_json_reader_error(q, err, "");
     while ((more = as_json_next(q->j, &it)) > 0) {
-        err = get_response_member(q, as_oip_json_find_spec(outputs, n_outputs, it.key), &it);
+        err = get_response_member(q, as_tensor_spec_find(outputs, n_outputs, it.key), &it);
         if (err)
             return err;
     }
@@ -250,7 +250,7 @@ static int find_types(struct as_oip_json_parse *q, const struct as_tensor_spec *
 
     for (uint32_t i = 0; i < q->n_tensors && !err; i++) {
         const struct as_tensor_spec *s =
-            as_oip_json_find_spec(outputs, n_outputs, q->tensors[i].name);
+            as_tensor_spec_find(outputs, n_outputs, q->tensors[i].name);
 
         if (q->tensors[i].dtype == AS_DT_INVALID)
             err = guess_dtype(q, i);

@@ -131,16 +131,6 @@ int as_oip_json_parse_raw(const struct as_tensor_spec *inputs, uint32_t n_inputs
 
 /* --- generate --- */
 
-const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
-                                                   struct as_str name)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (as_str_eq(s[i].name, name))
-            return &s[i];
-    }
-    return NULL;
-}
-
 /* Counts the elements and finds their nesting, without storing them. */
 static int measure_data(struct as_oip_json_parse *q, uint32_t i, struct as_json_elements *ret_e)
 {
@@ -210,7 +200,7 @@ static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
     if (err)
         return err;
     while ((more = as_json_next(q->j, &it)) > 0) {
-        const struct as_tensor_spec *s = as_oip_json_find_spec(inputs, n_inputs, it.key);
+        const struct as_tensor_spec *s = as_tensor_spec_find(inputs, n_inputs, it.key);
 
         if (as_oip_json_is_absent(&it.value))
             continue;
@@ -255,7 +245,7 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
     err = err ? as_oip_json_reader_error(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
     for (uint32_t i = 0; !err && i < q.n_tensors; i++)
         err = as_oip_json_derive_shape(&q, i,
-                                       as_oip_json_find_spec(inputs, n_inputs, q.tensors[i].name));
+                                       as_tensor_spec_find(inputs, n_inputs, q.tensors[i].name));
     if (!err)
         err = as_oip_json_fill(&q, &blob);
     as_json_close(j);

@@ -68,10 +68,8 @@ int as_oip_json_get_param_value(struct as_oip_json_parse *q, struct as_param *m,
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
 /* Parses the request's "parameters" object. */
 int as_oip_json_get_params(struct as_oip_json_parse *q, struct as_json_value *v);
-/* For generate: finds a signature's entry by name (or NULL). After the whole text was read, derives
- * a tensor's shape from its entry and the number and nesting of its elements. */
-const struct as_tensor_spec *as_oip_json_find_spec(const struct as_tensor_spec *s, uint32_t n,
-                                                   struct as_str name);
+/* For generate, after the whole text was read: derives a tensor's shape from its entry in the
+ * signature and the number and nesting of its elements. */
 int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
                              const struct as_tensor_spec *s);
 /* Call it after the whole text was read. Allocates the memory of all tensors whose data are JSON,
