@@ -194,7 +194,8 @@ int as_deploy_job_source(struct as_deploy_job_source *ret_w, const struct as_dep
         .where = {.python = conf->python,
                   .target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                   .dir = as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR),
-                  .env = texts_of(app, AS_SPEC_APPLICATION_ENV)},
+                  .env = texts_of(app, AS_SPEC_APPLICATION_ENV),
+                  .timeout = conf->timeout},
         .code = {.store = conf->code,
                  .copy = as_code_store_is_copy(code) ? code : NULL,
                  .folder = as_spec_is_set(app, AS_SPEC_APPLICATION_WORKING_DIR),
@@ -258,13 +259,14 @@ static void fail(struct as_deploy_job *j, struct as_str why)
     as_buf_fini(&b);
 }
 
-static void on_described(void *ctx, struct as_declared *code, struct as_str why)
+static void on_described(void *ctx, const struct as_describe_end *end)
 {
+    struct as_declared *code = end->app;
     struct as_deploy_job *j = ctx;
 
     j->describer = NULL;
     if (!code) {
-        fail(j, why);
+        fail(j, end->why);
         return;
     }
     j->is_described = true;
@@ -288,8 +290,7 @@ static void describe_next(struct as_deploy_job *j)
 
     rc = as_deploy_job_source(&w, &j->conf, application(j), k ? k->app.code : NULL, &err);
     if (rc == 0)
-        rc = as_describe_start(&j->describer, j->conf.loop, &w.where, j->conf.timeout,
-                               &j->cache->oom_seen, on_described, j, &err);
+        rc = as_describe_start(&j->describer, j->conf.loop, &w.where, on_described, j, &err);
     as_deploy_job_source_fini(&w);
     if (rc < 0)
         fail(j, as_buf_slice(&err));

@@ -31,7 +31,6 @@ struct as_deploy_job_conf { /* what it points to must outlive every job */
 struct as_deploy_job_cache {
     struct as_deploy_job_description *descriptions;
     uint32_t n;
-    uint64_t oom_seen;
 };
 void as_deploy_job_cache_fini(struct as_deploy_job_cache *m);
 

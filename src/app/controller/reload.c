@@ -20,7 +20,6 @@ struct as_reload {
                      served */
     struct as_timer quiet;
     char *declared; /* what the served code declares, as text */
-    uint64_t oom_seen;
     int err_fd;
 };
 
@@ -94,8 +93,9 @@ static void replace_replicas(struct as_reload *r, const struct as_declared *app)
     as_buf_fini(&err);
 }
 
-static void on_described(void *ctx, struct as_declared *app, struct as_str why)
+static void on_described(void *ctx, const struct as_describe_end *end)
 {
+    struct as_declared *app = end->app;
     struct as_reload *r = ctx;
 
     r->describer = NULL;
@@ -106,7 +106,7 @@ static void on_described(void *ctx, struct as_declared *app, struct as_str why)
             replace_replicas(r, app);
         as_declared_fini(app);
     } else if (!r->again) {
-        report_failure(r, why);
+        report_failure(r, end->why);
     }
     if (r->again)
         as_timer_set(&r->quiet, as_loop_now(r->loop) + QUIET);
@@ -117,16 +117,15 @@ static void on_quiet(struct as_timer *t)
 {
     struct as_reload *r = AS_CONTAINER(t, struct as_reload, quiet);
     struct as_describe_source where = {.python = as_option_str(r->opts, AS_OPT_PYTHON),
-                                       .target = r->opts->args[0]};
+                                       .target = r->opts->args[0],
+                                       .timeout = as_option_ns(r->opts, AS_OPT_START_TIMEOUT)};
     struct as_buf err = {0};
 
     if (r->describer) {
         r->again = true;
         return;
     }
-    if (as_describe_start(&r->describer, r->loop, &where,
-                          as_option_ns(r->opts, AS_OPT_START_TIMEOUT), &r->oom_seen, on_described,
-                          r, &err) < 0)
+    if (as_describe_start(&r->describer, r->loop, &where, on_described, r, &err) < 0)
         report_failure(r, as_buf_slice(&err));
     as_buf_fini(&err);
 }

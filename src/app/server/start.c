@@ -49,7 +49,6 @@ static int describe_applications(struct as_spec *s, const struct as_deploy_job_c
         if (python_code) {
             code = as_deploy_job_source(&w, conf, app, NULL, err) < 0 ? AS_EXIT_CODE_CONFIG
                                                                       : AS_EXIT_CODE_OK;
-            w.where.timeout = conf->timeout;
             if (code == AS_EXIT_CODE_OK)
                 code = as_describe_run(&code_says, &w.where, end_fd, err);
             as_deploy_job_source_fini(&w);

@@ -1,101 +1,29 @@
 #include "ctl/worker/describe.h"
 
 #include "conf/exit_code.h"
-#include "conf/option.h"
-#include "io/process/proc.h"
+#include "ctl/supervise/memory_limit.h"
+#include "ctl/supervise/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-/* from SIGABRT to SIGKILL: the child prints its stacks in between */
-#define STACKS_WAIT (2 * AS_SEC)
+#define PRINTED_MAX 32768u /* bytes of the code's output that are kept, the last ones */
 
-#define PROBE_TIMEOUT_MS 10000 /* for an interpreter that imports nothing */
-
-static void print_line(void *ctx, struct as_str line)
-{
-    (void)ctx;
-    fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
-}
-
-/* How far a child that takes too long was signalled. */
-enum stop_stage { NOT_SIGNALLED, ABORTED, KILLED };
-
-/* SIGABRT first: the worker program then prints what its threads are doing. */
-static void signal_child(struct as_proc *p, enum stop_stage *state, as_ns *deadline)
-{
-    *state = *state == NOT_SIGNALLED ? ABORTED : KILLED;
-    as_proc_signal(p, *state == ABORTED ? SIGABRT : SIGKILL);
-    *deadline = *state == ABORTED ? *deadline + STACKS_WAIT : AS_NEVER;
-}
-
-static as_ns clock_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
-}
-
-/* For poll. Rounded up: else the loop would spin through the last fraction of a millisecond. */
-static int ms_until(as_ns deadline)
-{
-    as_ns now = clock_now();
-
-    if (deadline == AS_NEVER)
-        return -1;
-    return deadline <= now ? 0 : (int)AS_MIN((deadline - now + AS_MS - 1) / AS_MS, (as_ns)INT_MAX);
-}
-
-/* Reads until the child has ended (0), or a signal came, which is returned. The pidfd tells the
- * end, not the pipe: a forked process may hold the pipe open. */
-static int wait_for_child(struct as_proc *p, int out, int signal_fd, as_ns timeout,
-                          struct as_buf *text, enum stop_stage *state)
-{
-    as_ns deadline = timeout ? clock_now() + timeout : AS_NEVER;
-    struct pollfd pfd[] = {{.fd = out, .events = POLLIN},
-                           {.fd = p->pidfd, .events = POLLIN},
-                           {.fd = signal_fd, .events = POLLIN}};
-
-    for (;;) {
-        struct signalfd_siginfo si;
-        ssize_t n;
-        int n_ready = poll(pfd, AS_COUNT(pfd), ms_until(deadline));
-
-        if (n_ready == 0 && clock_now() >= deadline)
-            signal_child(p, state, &deadline);
-        if (n_ready <= 0)
-            continue;
-        if (pfd[0].revents) {
-            n = read(out, as_buf_reserve(text, 4096), 4096);
-            if (n > 0)
-                text->n += (size_t)n;
-            else if (n == 0)
-                pfd[0].fd = -1;
-            /* a module that prints without end; its death is reported */
-            if (text->n > AS_DECLARED_BYTES_MAX) {
-                as_proc_signal(p, SIGKILL);
-                pfd[0].fd = -1; /* processes that left its group may go on printing */
-            }
-        } else if (pfd[1].revents) {
-            return 0;
-        }
-        /* Ctrl-C while a module loads for minutes: signals are blocked, and there is no loop yet
-         * that reads them */
-        if (pfd[2].revents && read(signal_fd, &si, sizeof(si)) == sizeof(si) &&
-            si.ssi_signo != SIGCHLD) {
-            as_proc_signal(p, SIGKILL);
-            return (int)si.ssi_signo;
-        }
-    }
-}
+struct as_describe_job {
+    struct as_process *process;
+    struct as_sock out;    /* a pipe: the description */
+    struct as_buf text;    /* what came of it */
+    struct as_buf printed; /* what the code printed; empty if it shares our stderr */
+    char *python, *dir;    /* dir may be NULL */
+    bool shares_stderr, timed_out;
+    uint64_t oom_seen;
+    struct as_timer timer;
+    as_describe_done_fn *done; /* NULL: as_describe_stop was called */
+    void *ctx;
+};
 
 bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
 {
@@ -122,138 +50,203 @@ bool as_describe_find_shadowing(const char *dir, struct as_buf *out)
     return false;
 }
 
-enum package_state { INSTALLED, NOT_INSTALLED, NO_PYTHON };
+/* --- while it runs --- */
 
-/* Asks the interpreter whether the package can be imported. */
-static enum package_state find_package(const struct as_describe_source *source)
+static void on_interpreter_line(void *ctx, struct as_str line)
 {
-    static const char question[] = "import importlib.util, sys; sys.exit(3 + "
-                                   "(importlib.util.find_spec('anyserve') is None))";
-    const char *argv[] = {source->python, "-c", question, NULL};
-    struct as_proc_spec spec = {.path = source->python,
-                                .argv = argv,
-                                .env = source->env,
-                                .dir = source->dir,
-                                .in = -1,
-                                .group = true,
-                                .death_signal = SIGKILL};
-    int null = open("/dev/null", O_WRONLY | O_CLOEXEC), e, status = -1;
-    struct pollfd pfd = {.events = POLLIN};
-    struct as_proc p;
+    struct as_describe_job *d = ctx;
 
-    spec.out = spec.err = null;
-    if (null >= 0 && as_proc_spawn(&p, &spec, &e) == 0) {
-        pfd.fd = p.pidfd;
-        if (poll(&pfd, 1, PROBE_TIMEOUT_MS) <= 0)
-            as_proc_signal(&p, SIGKILL);
-        status = as_proc_wait(&p);
-    }
-    if (null >= 0)
-        close(null);
-    if (status < 0 || !WIFEXITED(status))
-        return NO_PYTHON;
-    return WEXITSTATUS(status) == 3   ? INSTALLED
-           : WEXITSTATUS(status) == 4 ? NOT_INSTALLED
-                                      : NO_PYTHON;
+    as_buf_add(&d->printed, line.p, line.n);
+    as_buf_str(&d->printed, "\n");
+    if (d->printed.n > PRINTED_MAX)
+        as_buf_drop(&d->printed, d->printed.n - PRINTED_MAX);
 }
 
-/* After an exit code of its own the worker program has written the reason. For any other end writes
- * to `err` what happened, and what the likely cause is. */
-static int report_exit(const struct as_describe_source *source, int status, enum stop_stage state,
-                       struct as_buf *err)
+/* A module that prints without end is killed. Processes that left its group may go on printing. */
+static void read_text(struct as_describe_job *d)
 {
-    const char *python = source->python;
-    char how[48];
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    ssize_t n;
 
-    if (state != NOT_SIGNALLED) {
-        as_buf_printf(err, "'%s' had not described its code within %g s (--%s)%s", source->target,
-                      (double)source->timeout / (double)AS_SEC, as_option_key(AS_OPT_START_TIMEOUT),
-                      state == ABORTED
-                          ? "; the stacks of its threads are above, if it could print them"
-                          : "");
-        return AS_EXIT_CODE_RAISED;
+    while (d->text.n <= AS_DECLARED_BYTES_MAX) {
+        n = read(d->out.fd, as_buf_reserve(&d->text, 16384), 16384);
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0)
+            break;
+        d->text.n += (size_t)n;
     }
-    if (as_exit_code_fatal(code))
-        return code;
-    if (as_describe_find_shadowing(source->dir, err))
-        return AS_EXIT_CODE_INTERPRETER;
-    as_buf_printf(err, "%s could not run the worker program (%s).\n", python,
-                  as_proc_describe(status, how));
-    switch (find_package(source)) {
-    case INSTALLED:
-        as_buf_str(err, "The package is installed there; its output, if any, is above.");
-        break;
-    case NOT_INSTALLED:
-        as_buf_printf(err,
-                      "The package is not installed there:  %s -m pip install anyserve\n"
-                      "Or choose another interpreter with --python PATH.",
-                      python);
-        break;
-    case NO_PYTHON:
-        as_buf_str(err, "It is not a Python interpreter. Choose one with --python PATH.");
-        break;
-    }
-    return code == AS_EXIT_CODE_USAGE ? AS_EXIT_CODE_CONFIG : AS_EXIT_CODE_INTERPRETER;
+    as_sock_watch(&d->out, 0);
+    if (d->text.n > AS_DECLARED_BYTES_MAX && d->process)
+        as_process_kill(d->process, AS_STR("its description is too long"));
 }
 
-int as_describe_run(struct as_declared *ret_app, const struct as_describe_source *source,
-                    int signal_fd, struct as_buf *err)
+static void on_text(struct as_sock *s, int events AS_UNUSED)
 {
-    const char *python = source->python;
-    struct as_proc_spec spec = {.path = python,
-                                .env = source->env,
-                                .in = -1,
-                                .err = -1,
-                                .group = true,
-                                .death_signal = SIGKILL};
+    read_text(AS_CONTAINER(s, struct as_describe_job, out));
+}
+
+static void on_timeout(struct as_timer *t)
+{
+    static const char why[] = "it did not load in time (--start-timeout)";
+    struct as_describe_job *d = AS_CONTAINER(t, struct as_describe_job, timer);
+
+    if (!d->process)
+        return;
+    d->timed_out = true;
+    if (d->shares_stderr) /* the worker program prints what its threads are doing */
+        as_process_abort(d->process, AS_STR(why));
+    else
+        as_process_kill(d->process, AS_STR(why));
+}
+
+/* --- its end --- */
+
+static void free_job(struct as_timer *t)
+{
+    struct as_describe_job *d = AS_CONTAINER(t, struct as_describe_job, timer);
+
+    as_buf_fini(&d->text);
+    as_buf_fini(&d->printed);
+    free(d->python);
+    free(d->dir);
+    free(d);
+}
+
+static void on_out_closed(struct as_sock *s)
+{
+    as_timer_close(&AS_CONTAINER(s, struct as_describe_job, out)->timer, free_job);
+}
+
+static void print_line(void *ctx AS_UNUSED, struct as_str line)
+{
+    fprintf(stderr, "%.*s\n", AS_STR_FMT(line));
+}
+
+static void on_interpreter_end(void *ctx, const struct as_process_end *e)
+{
+    struct as_describe_job *d = ctx;
+    struct as_describe_end end = {.status = e->status, .timed_out = d->timed_out};
+    struct as_declared app = {0};
+    struct as_str how, last;
+    struct as_buf why = {0};
+
+    d->process = NULL;
+    read_text(d);
+    end.is_whole = !d->timed_out && d->text.n <= AS_DECLARED_BYTES_MAX && e->status == 0;
+    as_output_split_report(e->reason, &how, &last);
+    if (d->text.n > AS_DECLARED_BYTES_MAX)
+        as_buf_printf(&why, "its description has more than %u bytes", AS_DECLARED_BYTES_MAX);
+    else if (!end.is_whole)
+        as_buf_printf(&why, "%s -m anyserve.worker: %.*s", d->python, AS_STR_FMT(how));
+    else if (d->done && as_declared_parse(&app, as_buf_slice(&d->text),
+                                          d->shares_stderr ? print_line : NULL, NULL, &why) == 0)
+        end.app = &app;
+    if (!end.app && !d->shares_stderr) {
+        as_buf_str(&why, "\n");
+        as_buf_add(&why, d->printed.p, d->printed.n);
+        if (e->status && WIFEXITED(e->status) && !as_exit_code_fatal(WEXITSTATUS(e->status)))
+            as_describe_find_shadowing(d->dir, &why);
+    }
+    end.why = as_buf_slice(&why);
+    if (d->done)
+        d->done(d->ctx, &end);
+    as_buf_fini(&why);
+    as_sock_close(&d->out, on_out_closed);
+}
+
+/* --- its start --- */
+
+/* Pipes for what it prints: *ret_err -1: it shares our stderr. */
+static int spawn_interpreter(const struct as_describe_source *source, struct as_proc *ret_p,
+                             int *ret_out, int *ret_err, struct as_buf *err)
+{
     struct as_describe_command command;
-    struct as_buf text = {0};
-    struct as_proc p;
-    enum stop_stage state = NOT_SIGNALLED;
-    char cwd[PATH_MAX];
-    int out[2], e, rc, sig, status;
+    struct as_proc_spec spec = {.path = source->python,
+                                .env = source->env,
+                                .in = -1,
+                                .group = true,
+                                .death_signal = SIGKILL};
+    int out[2] = {-1, -1}, lines[2] = {-1, -1}, e, rc;
 
-    /* Python does not start without a working directory */
-    if (!source->dir && !getcwd(cwd, sizeof(cwd)) && errno == ENOENT) {
-        as_buf_str(err, "the current directory does not exist any more: it was deleted or "
-                        "replaced. Change to it again (cd \"$PWD\"), or to another one");
-        return AS_EXIT_CODE_CONFIG;
-    }
-    if (pipe2(out, O_CLOEXEC) < 0) {
+    if (pipe2(out, O_CLOEXEC) < 0 || (!source->shares_stderr && pipe2(lines, O_CLOEXEC) < 0)) {
         as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
-        return AS_EXIT_CODE_FAILED;
+        if (out[0] >= 0) {
+            close(out[0]);
+            close(out[1]);
+        }
+        return AS_EIO;
     }
     spec.out = out[1];
+    spec.err = lines[1];
     as_describe_command_init(&command, source);
     spec.argv = command.argv;
     spec.dir = command.dir;
-    rc = as_proc_spawn(&p, &spec, &e);
+    rc = as_proc_spawn(ret_p, &spec, &e);
     as_describe_command_fini(&command);
-    /* our copy would keep the pipe open after the child's end */
+    /* our copies would keep the pipes open after its end */
     close(out[1]);
-    if (rc < 0) {
-        close(out[0]);
-        if (source->dir && access(source->dir, X_OK) < 0) {
-            as_buf_printf(err, "working_dir %s: %s", source->dir, strerror(errno));
-            return AS_EXIT_CODE_CONFIG;
-        }
-        as_buf_printf(err, "cannot run the interpreter %s: %s\nChoose one with --python PATH.",
-                      python, strerror(e));
-        return AS_EXIT_CODE_INTERPRETER;
-    }
-    sig = wait_for_child(&p, out[0], signal_fd, source->timeout, &text, &state);
-    status = as_proc_wait(&p);
+    if (lines[1] >= 0)
+        close(lines[1]);
+    *ret_out = out[0];
+    *ret_err = lines[0];
+    if (rc == 0)
+        return 0;
     close(out[0]);
-    if (sig)
-        rc = AS_EXIT_CODE_SIGNAL + sig;
-    else if (text.n > AS_DECLARED_BYTES_MAX || state != NOT_SIGNALLED || !WIFEXITED(status) ||
-             WEXITSTATUS(status) != 0)
-        rc = report_exit(source, status, state, err);
-    else if (as_declared_parse(ret_app, as_buf_slice(&text), print_line, NULL, err) < 0) {
-        as_buf_printf(err, " (interpreter: %s).\nChoose another one with --python PATH.", python);
-        rc = AS_EXIT_CODE_INTERPRETER;
+    if (lines[0] >= 0)
+        close(lines[0]);
+    if (source->dir && access(source->dir, X_OK) < 0) {
+        as_buf_printf(err, "working_dir %s: %s", source->dir, strerror(errno));
+        return AS_EINVALID;
     }
-    as_buf_fini(&text);
-    return rc;
+    as_buf_printf(err, "cannot run the interpreter %s: %s", source->python, strerror(e));
+    return AS_ENOTFOUND;
+}
+
+int as_describe_start(struct as_describe_job **ret_d, struct as_loop *loop,
+                      const struct as_describe_source *source, as_describe_done_fn *done, void *ctx,
+                      struct as_buf *err)
+{
+    static const struct as_process_ops ops = {on_interpreter_line, on_interpreter_end};
+    struct as_describe_job *d;
+    struct as_proc p;
+    int out, lines, rc;
+
+    rc = spawn_interpreter(source, &p, &out, &lines, err);
+    if (rc < 0)
+        return rc;
+    d = as_xalloc(sizeof(*d));
+    *d = (struct as_describe_job){.shares_stderr = source->shares_stderr,
+                                  .oom_seen = as_memory_limit_oom_kills(""),
+                                  .done = done,
+                                  .ctx = ctx};
+    d->python = as_str_dup(as_str_of(source->python));
+    d->dir = source->dir ? as_str_dup(as_str_of(source->dir)) : NULL;
+    as_timer_init(&d->timer, loop, on_timeout);
+    rc = as_sock_open(&d->out, loop, out, on_text);
+    if (rc < 0) {
+        as_proc_signal(&p, SIGKILL);
+        as_proc_wait(&p);
+        if (lines >= 0)
+            close(lines);
+        as_timer_close(&d->timer, free_job);
+    } else {
+        rc = as_process_watch(&d->process, loop, &p, lines, &d->oom_seen, &ops, d);
+        if (rc < 0)
+            as_sock_close(&d->out, on_out_closed);
+    }
+    if (rc < 0) {
+        as_buf_str(err, "no file descriptor left to watch the interpreter");
+        return rc;
+    }
+    as_timer_set(&d->timer, source->timeout ? as_loop_now(loop) + source->timeout : AS_NEVER);
+    *ret_d = d;
+    return 0;
+}
+
+void as_describe_stop(struct as_describe_job *d)
+{
+    if (!d)
+        return;
+    d->done = NULL;
+    as_process_kill(d->process, AS_STR("its description is not needed any more"));
 }

@@ -12,23 +12,116 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `script` is run as the interpreter, with -m anyserve.worker TARGET … */
-static int describe(struct as_declared *app, const char *script, int signal_fd, const char *want)
-{
-    char path[] = "/tmp/as_describe_XXXXXX";
-    struct as_buf err = {0};
-    int fd = mkstemp(path), rc;
+#define PATH "/tmp/as_describe_XXXXXX"
 
+/* `script` is run as the interpreter, with -m anyserve.worker TARGET … */
+static void make_interpreter(char path[sizeof(PATH)], const char *script)
+{
+    int fd;
+
+    memcpy(path, PATH, sizeof(PATH));
+    fd = mkstemp(path);
     dprintf(fd, "#!/bin/sh\n%s\n", script);
     fchmod(fd, 0700);
     close(fd);
-    rc = as_describe_run(app, &(struct as_describe_source){.python = path, .target = "app.py"},
-                         signal_fd, &err);
+}
+
+static int describe_within(as_ns timeout, struct as_declared *app, const char *script,
+                           int signal_fd, const char *want)
+{
+    char path[sizeof(PATH)];
+    struct as_buf err = {0};
+    int rc;
+
+    make_interpreter(path, script);
+    rc = as_describe_run(
+        app, &(struct as_describe_source){.python = path, .target = "app.py", .timeout = timeout},
+        signal_fd, &err);
     unlink(path);
     as_buf_add(&err, "", 1);
     assert_non_null(strstr((char *)err.p, want));
     as_buf_fini(&err);
     return rc;
+}
+
+static int describe(struct as_declared *app, const char *script, int signal_fd, const char *want)
+{
+    return describe_within(0, app, script, signal_fd, want);
+}
+
+/* Beside a loop. */
+struct outcome {
+    struct as_loop *loop;
+    uint32_t n;
+    char models[32], why[4096];
+};
+
+static void on_described(void *ctx, const struct as_describe_end *end)
+{
+    struct outcome *o = ctx;
+
+    o->n++;
+    snprintf(o->why, sizeof(o->why), "%.*s", AS_STR_FMT(end->why));
+    o->models[0] = 0;
+    if (end->app) {
+        snprintf(o->models, sizeof(o->models), "%s", end->app->deployments[0].models[0]);
+        as_declared_fini(end->app);
+    }
+    as_loop_stop(o->loop);
+}
+
+static void start_beside(struct outcome *o, const char *script, as_ns timeout, bool stop)
+{
+    struct as_describe_job *d;
+    struct as_buf err = {0};
+    char path[sizeof(PATH)];
+
+    make_interpreter(path, script);
+    assert_int_equal(as_loop_new(&o->loop, 0), 0);
+    assert_int_equal(as_describe_start(&d, o->loop,
+                                       &(struct as_describe_source){
+                                           .python = path, .target = "app.py", .timeout = timeout},
+                                       on_described, o, &err),
+                     0);
+    if (stop)
+        as_describe_stop(d);
+    else
+        as_loop_run(o->loop);
+    as_loop_free(o->loop);
+    unlink(path);
+    as_buf_fini(&err);
+}
+
+static void the_result_comes_beside_a_loop(void **state AS_UNUSED)
+{
+    struct outcome o = {.n = 0};
+
+    start_beside(&o, "printf 'd\\tm:1\\n'", 0, false);
+    assert_string_equal(o.models, "m:1");
+    start_beside(&o, "echo Traceback >&2; exit 70", 0, false);
+    assert_non_null(strstr(o.why, "-m anyserve.worker: exit code 70\nTraceback\n"));
+    start_beside(&o, "cat /dev/zero", 0, false);
+    assert_non_null(strstr(o.why, "its description has more than"));
+    start_beside(&o, "echo loading >&2; exec sleep 1000", 200 * AS_MS, false);
+    assert_non_null(strstr(o.why, "did not load in time"));
+    assert_non_null(strstr(o.why, "\nloading\n"));
+    assert_int_equal(o.n, 4);
+    start_beside(&o, "exec sleep 1000", 0, true);
+    assert_int_equal(o.n, 4);
+}
+
+static void a_program_that_takes_too_long_is_aborted(void **state AS_UNUSED)
+{
+    struct as_declared app;
+    int fd = as_supervisor_signals();
+
+    assert_int_equal(describe_within(200 * AS_MS, &app, "exec sleep 1000", fd,
+                                     "within 0.2 s (--start-timeout); the stacks"),
+                     AS_EXIT_CODE_RAISED);
+    assert_int_equal(describe_within(200 * AS_MS, &app, "trap '' ABRT; while :; do sleep 9; done",
+                                     fd, "within 0.2 s (--start-timeout)"),
+                     AS_EXIT_CODE_RAISED);
+    close(fd);
 }
 
 static void the_exit_code_of_the_program_is_returned(void **state AS_UNUSED)
@@ -221,6 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_exit_code_of_the_program_is_returned),
+        cmocka_unit_test(the_result_comes_beside_a_loop),
+        cmocka_unit_test(a_program_that_takes_too_long_is_aborted),
         cmocka_unit_test(signals_that_do_not_end_a_server_stay_pending),
         cmocka_unit_test(an_ignored_hangup_stays_ignored),
         cmocka_unit_test(a_missing_interpreter_is_an_error),
