@@ -1,5 +1,8 @@
 #include "churn_call.h"
 
+#include "wire/grpc/grpc.h"
+#include "wire/oip/oip.h"
+
 #include <string.h>
 
 static uint8_t pattern[CHURN_PATTERN];
@@ -70,49 +73,27 @@ static size_t draw_size(struct as_rand *r)
 
 /* --- the message --- */
 
-static uint8_t *put_varint(uint8_t *p, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        *p++ = (uint8_t)(v | 0x80);
-    *p++ = (uint8_t)v;
-    return p;
-}
-
-static uint8_t *put_bytes(uint8_t *p, unsigned field, const void *v, size_t n)
-{
-    p = put_varint(p, field << 3 | 2);
-    p = put_varint(p, n);
-    memcpy(p, v, n);
-    return p + n;
-}
-
-static uint8_t *put_text(uint8_t *p, unsigned field, const char *text)
-{
-    return put_bytes(p, field, text, strlen(text));
-}
-
 /* ModelInferRequest with one UINT8 tensor; its bytes follow the head. */
 static void put_message(struct churn_call *c, const char *model)
 {
-    uint8_t input[64], shape[10], *p = c->head + 5, *i = input;
-    size_t n;
+    const int64_t shape[] = {(int64_t)c->tensor_n};
+    const struct as_tensor x = {.name = AS_STR("x"),
+                                .dtype = AS_DT_UINT8,
+                                .ndim = 1,
+                                .shape = shape,
+                                .data = c->tensor,
+                                .nbytes = c->tensor_n};
+    const struct as_oip_request r = {
+        .head = {.model = as_str_of(model), .outputs = &x, .n_outputs = 1}};
+    size_t n = as_oip_request_head_len(&r);
 
-    p = put_text(p, 1, model);
-    i = put_text(i, 1, "x");
-    i = put_text(i, 2, "UINT8");
-    i = put_bytes(i, 3, shape, (size_t)(put_varint(shape, c->tensor_n) - shape));
-    p = put_bytes(p, 5, input, (size_t)(i - input));
-    p = put_varint(p, 7 << 3 | 2);
-    p = put_varint(p, c->tensor_n);
-    c->head_n = (size_t)(p - c->head);
+    AS_ASSERT(AS_GRPC_PREFIX + n + AS_OIP_RAW_HEAD_MAX <= sizeof(c->head));
+    as_oip_put_request_head(c->head + AS_GRPC_PREFIX, &r);
+    n += as_oip_put_request_raw_head(c->head + AS_GRPC_PREFIX + n, c->tensor_n);
+    c->head_n = AS_GRPC_PREFIX + n;
     if (c->kind == CHURN_MALFORMED)
-        c->head[5] = 0x0f; /* a wire type that there is not */
-    n = c->head_n - 5 + c->tensor_n;
-    if (c->kind == CHURN_TOO_LARGE)
-        n = 0x7fffffff;
-    c->head[0] = 0;
-    for (int k = 0; k < 4; k++)
-        c->head[1 + k] = (uint8_t)(n >> (24 - 8 * k));
+        c->head[AS_GRPC_PREFIX] = 0x0f; /* a wire type that there is not */
+    as_grpc_prefix(c->head, c->kind == CHURN_TOO_LARGE ? 0x7fffffff : (uint32_t)(n + c->tensor_n));
 }
 
 static enum churn_kind draw_kind(struct as_rand *r)

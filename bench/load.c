@@ -124,8 +124,8 @@ static void measure_open(const struct as_load_command *c, struct as_load_loop *l
     as_ns start, end;
     uint64_t finished;
 
-    *s = (struct as_load_schedule){
-        .rate = c->rate, .is_poisson = c->is_poisson, .random = c->seed, .origin = l->now};
+    as_arrival_schedule_init(&s->times, l->now, c->rate, c->is_poisson, c->seed);
+    s->due = as_arrival_schedule_next(&s->times);
     /* The warm-up is part of the schedule: what it leaves behind, the measured time begins with. */
     start = l->now + (as_ns)(c->warmup * (double)AS_SEC);
     end = start + (as_ns)(c->seconds * (double)AS_SEC);

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <math.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -91,27 +90,6 @@ void as_load_loop_run(struct as_load_loop *l, as_ns end, uint64_t finished)
 
 /* --- open loop ----------------------------------------------------------------------------- */
 
-/* Evenly distributed in (0, 1]; xorshift64*, good enough for gaps between calls. */
-static double next_random(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return (double)((*state * 0x2545f4914f6cdd1dull >> 11) + 1) * 0x1p-53;
-}
-
-static void advance(struct as_load_schedule *s)
-{
-    double gap = (double)AS_SEC / s->rate;
-
-    s->due += s->is_poisson ? -log(next_random(&s->random)) * gap : gap;
-}
-
-static as_ns due(const struct as_load_schedule *s)
-{
-    return s->origin + (as_ns)s->due;
-}
-
 /* On the next connection in turn that has a stream free. */
 static bool start_somewhere(struct as_load_loop *l, struct as_load_schedule *s)
 {
@@ -119,7 +97,7 @@ static bool start_somewhere(struct as_load_loop *l, struct as_load_schedule *s)
         struct as_load_conn *c = l->conns[s->conn];
 
         s->conn = (s->conn + 1) % l->n;
-        if (as_load_conn_start(c, due(s)))
+        if (as_load_conn_start(c, s->due))
             return true;
     }
     return false;
@@ -127,10 +105,10 @@ static bool start_somewhere(struct as_load_loop *l, struct as_load_schedule *s)
 
 static void start_due(struct as_load_loop *l, struct as_load_schedule *s, as_ns end)
 {
-    while (due(s) <= l->now && due(s) < end && start_somewhere(l, s)) {
-        if (due(s) >= l->tally->count_from)
-            as_loghist_add(&s->late, l->now - due(s));
-        advance(s);
+    while (s->due <= l->now && s->due < end && start_somewhere(l, s)) {
+        if (s->due >= l->tally->count_from)
+            as_loghist_add(&s->late, l->now - s->due);
+        s->due = as_arrival_schedule_next(&s->times);
     }
     for (uint32_t i = 0; i < l->n; i++)
         if (as_load_conn_has_queue(l->conns[i]) && !as_load_conn_is_blocked(l->conns[i]))
@@ -150,11 +128,11 @@ uint64_t as_load_loop_catch_up(struct as_load_loop *l, struct as_load_schedule *
 {
     uint64_t left_out = 0;
 
-    while (l->n_open && due(s) < end && l->now < give_up) {
+    while (l->n_open && s->due < end && l->now < give_up) {
         start_due(l, s, end);
         take_events(l, 0);
     }
-    for (; due(s) < end; advance(s))
+    for (; s->due < end; s->due = as_arrival_schedule_next(&s->times))
         left_out++;
     return left_out;
 }

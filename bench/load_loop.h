@@ -10,6 +10,7 @@
 #define AS_BENCH_LOAD_LOOP_H
 
 #include "load_h2.h"
+#include "tool/bench/arrival_schedule.h"
 
 struct as_load_loop {
     int epoll;
@@ -21,12 +22,9 @@ struct as_load_loop {
 
 /* When calls are due. */
 struct as_load_schedule {
-    double rate; /* calls a second, all connections together */
-    bool is_poisson;
-    uint64_t random; /* state, not 0 */
-    as_ns origin;
-    double due;             /* the next call; ns after origin */
-    uint32_t conn;          /* that gets it */
+    struct as_arrival_schedule times; /* of all connections together */
+    as_ns due;                        /* the next call */
+    uint32_t conn;                    /* that gets it */
     struct as_loghist late; /* due until it was handed to a connection; of calls that count */
 };
 

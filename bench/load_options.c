@@ -53,7 +53,7 @@ static void take(struct as_load_command *c, int letter, const char *value)
         c->shape.streams = (uint32_t)n;
         break;
     case 'r':
-        c->rate = strtod(value, NULL);
+        c->rate = n;
         c->shape.is_open = true;
         break;
     case 'a':
@@ -100,8 +100,7 @@ static bool makes_sense(const struct as_load_command *c)
 
     return c->connections && s->streams && s->payload >= 8 && s->payload % 4 == 0 &&
            s->payload <= (1u << 30) && (s->inputs == 1 || s->inputs == 2) &&
-           (s->inputs == 2 || !s->is_sum) &&
-           (!s->is_open || (c->rate > 0 && c->seed && !c->requests));
+           (s->inputs == 2 || !s->is_sum) && (!s->is_open || (c->rate && !c->requests));
 }
 
 void as_load_command_parse(struct as_load_command *c, int argc, char **argv)

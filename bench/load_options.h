@@ -12,7 +12,7 @@ struct as_load_command {
     uint32_t connections;
     double seconds, warmup;
     uint64_t requests; /* 0: by time */
-    double rate;       /* calls a second; 0: closed loop */
+    uint64_t rate;     /* calls a second; 0: closed loop */
     bool is_poisson;
     uint64_t seed;
     uint32_t n_watch;

@@ -1,5 +1,7 @@
 /* bench/load_shape.c — the bytes of a request, encoded once; see load_h2.h. */
 #include "load_h2.h"
+#include "wire/grpc/grpc.h"
+#include "wire/oip/oip.h"
 
 #define STATIC_AUTHORITY    1u /* rows of the static table of HPACK (RFC 7541, appendix A) */
 #define STATIC_POST         3u
@@ -57,89 +59,63 @@ static void encode_head(struct as_load_shape *s, const struct as_load_options *o
     }
 }
 
-static void put_varint(struct as_buf *b, uint64_t v)
+static struct as_tensor input(const char *name, const int64_t *shape, uint32_t ndim,
+                              const void *data)
 {
-    for (; v >= 0x80; v >>= 7)
-        put(b, (unsigned)(v & 0x7f) | 0x80);
-    put(b, (unsigned)v);
+    size_t n = sizeof(float);
+
+    for (uint32_t i = 0; i < ndim; i++)
+        n *= (size_t)shape[i];
+    return (struct as_tensor){.name = as_str_of(name),
+                              .dtype = AS_DT_FP32,
+                              .ndim = ndim,
+                              .shape = shape,
+                              .data = data,
+                              .nbytes = n};
 }
 
-static void put_field(struct as_buf *b, unsigned number, const void *p, size_t n)
+/* gRPC's prefix, and ModelInferRequest with the inputs' bytes in raw_input_contents. */
+static void put_message(struct as_buf *b, const char *model, const struct as_tensor *inputs,
+                        uint32_t n_inputs)
 {
-    put(b, number << 3 | 2);
-    put_varint(b, n);
-    as_buf_add(b, p, n);
-}
+    struct as_oip_request r = {
+        .head = {.model = as_str_of(model), .outputs = inputs, .n_outputs = n_inputs}};
+    size_t n = as_oip_request_len(&r);
 
-/* ModelInferRequest.InferInputTensor: name, datatype, shape. */
-static void put_input(struct as_buf *message, const char *name, const uint64_t *dims, size_t n_dims)
-{
-    struct as_buf shape, input;
-
-    as_buf_init(&shape);
-    as_buf_init(&input);
-    for (size_t i = 0; i < n_dims; i++)
-        put_varint(&shape, dims[i]);
-    put_field(&input, 1, name, strlen(name));
-    put_field(&input, 2, "FP32", 4);
-    put_field(&input, 3, shape.p, shape.n);
-    put_field(message, 5, input.p, input.n);
-    as_buf_fini(&input);
-    as_buf_fini(&shape);
+    as_grpc_prefix(as_buf_reserve(b, AS_GRPC_PREFIX + n), (uint32_t)n);
+    as_oip_put_request(b->p + AS_GRPC_PREFIX, &r);
+    b->n = AS_GRPC_PREFIX + n;
 }
 
 /* One input: "x" [1, n], any bytes. Two: "a" and "b" [n], small whole numbers, so that sums are
  * exact. */
-static void encode_inputs(struct as_load_shape *s, const struct as_load_options *o,
-                          struct as_buf *message)
+static void encode_body(struct as_load_shape *s, const struct as_load_options *o)
 {
-    size_t n = o->payload / sizeof(float);
+    int64_t n = (int64_t)(o->payload / sizeof(float));
     float *a = as_xalloc(o->payload), *b = as_xalloc(o->payload);
     uint8_t *x = as_xalloc(o->payload);
+    const struct as_tensor one = input("x", (int64_t[]){1, n}, 2, x);
+    const struct as_tensor two[] = {input("a", &n, 1, a), input("b", &n, 1, b)};
 
     for (size_t i = 0; i < o->payload; i++)
         /* no period of 2^k: a shifted or repeated block would show */
         x[i] = (uint8_t)(i * 131 + (i >> 8));
-    for (size_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         a[i] = (float)(i % 1000);
         b[i] = (float)(i * 7 % 1000);
     }
-    if (o->inputs == 1) {
-        put_input(message, "x", (uint64_t[]){1, n}, 2);
-        put_field(message, 7, x, o->payload);
-    } else {
-        put_input(message, "a", (uint64_t[]){n}, 1);
-        put_input(message, "b", (uint64_t[]){n}, 1);
-        put_field(message, 7, a, o->payload);
-        put_field(message, 7, b, o->payload);
-    }
+    put_message(&s->body, o->model, o->inputs == 1 ? &one : two, o->inputs);
     memcpy(s->answer, o->inputs == 1 ? x : (uint8_t *)b, o->payload);
-    for (size_t i = 0; i < n && o->is_sum; i++) {
+    for (int64_t i = 0; i < n && o->is_sum; i++) {
         float sum = a[i] + b[i];
 
-        memcpy(s->answer + i * sizeof(sum), &sum, sizeof(sum));
+        memcpy(s->answer + (size_t)i * sizeof(sum), &sum, sizeof(sum));
     }
     if (o->is_sum)
         memcpy(s->stamp_add, a, sizeof(s->stamp_add)); /* the stamp lies over b */
     free(x);
     free(b);
     free(a);
-}
-
-/* ModelInferRequest: model_name, the inputs, their bytes in raw_input_contents. */
-static void encode_body(struct as_load_shape *s, const struct as_load_options *o)
-{
-    struct as_buf message;
-
-    as_buf_init(&message);
-    put_field(&message, 1, o->model, strlen(o->model));
-    encode_inputs(s, o, &message);
-    /* gRPC's prefix: not compressed, length in four bytes */
-    put(&s->body, 0);
-    for (unsigned shift = 32; shift > 0; shift -= 8)
-        put(&s->body, (unsigned)(message.n >> (shift - 8)) & 0xff);
-    as_buf_add(&s->body, message.p, message.n);
-    as_buf_fini(&message);
 }
 
 void as_load_shape_init(struct as_load_shape *s, const struct as_load_options *o)
