@@ -71,7 +71,7 @@ class Local:
     def cancel(self) -> None: ...
 
 class LoopBase:
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any: ...
+    """Has call_soon and get_debug in the place of asyncio's."""
 
 class Link:
     error: str
@@ -88,6 +88,7 @@ class Link:
         models: Sequence[Any],
         slots: int,
         max_prefetch: int,
+        max_queued: int,
         max_message: int,
         stream_inputs: int,
         stream_input_bytes: int,
@@ -101,7 +102,7 @@ class Link:
     def run(self) -> Optional[str]: ...
     def stop(self) -> None: ...
     def stop_on(self, signum: int, /) -> None: ...
-    def use_loop(self, loop: Any, spawn: Callable[[Call], Any], eager: bool, schedule: Callable[[], Any],
+    def use_loop(self, loop: Any, spawn: Callable[[Any], Any], eager: bool, schedule: Callable[[], Any],
                  drive: Callable[[Stream, Any], Any], on_news: Callable[[Optional[str]], Any],
                  beside: Optional[Callable[[Call], Any]], /) -> int: ...  # fmt: skip
     def turn(self) -> None: ...

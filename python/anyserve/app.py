@@ -8,7 +8,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar
 
 from .batching import Batching
-from .errors import DeclarationError
+from .errors import DeclarationError, check_flag, check_int
 from .signature import (
     Signature,
     Tensor,
@@ -77,18 +77,6 @@ def check_deployment(name: Any) -> str:
             "%r is no deployment name: 1-128 characters of A-Z a-z 0-9 . _ -" % (name,)
         )
     return name
-
-
-def _check_int(value: Any, what: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise DeclarationError("%s is an integer from %d to %d, not %r" % (what, low, high, value))
-    return value
-
-
-def _check_flag(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise DeclarationError("%s is True or False, not %r" % (what, value))
-    return value
 
 
 def _split_name(name: Any, version: Optional[str]) -> "tuple[str, str]":
@@ -254,10 +242,10 @@ class AnyServe:
             check_stream(handler, stream)
         decoupled = is_generator(handler) or stream is not None
         if threads is not None:
-            _check_int(threads, "threads", 1, 1024)
+            check_int(threads, "threads", 1, 1024)
             if asynchronous:
                 raise DeclarationError("threads is for sync handlers; this one is async")
-        if _check_flag(eager, "eager") and not asynchronous:
+        if check_flag(eager, "eager") and not asynchronous:
             raise DeclarationError("eager is for async handlers; this one is not")
         if eager and decoupled:
             raise DeclarationError("eager is for handlers that give one response; this one gives a stream")
@@ -269,18 +257,18 @@ class AnyServe:
             many = asynchronous and batching is None
             ongoing = DEFAULT_ONGOING_ASYNC if many else threads or 1
         if queued is not None and queued != -1:
-            _check_int(queued, "max_queued_requests", 1, 2**31 - 1)
+            check_int(queued, "max_queued_requests", 1, 2**31 - 1)
         self._models[name, version] = Model(
             name,
             version,
             handler,
             signature_of(handler, inputs, outputs, batching is not None),
             asynchronous,
-            _check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
+            check_int(ongoing, "max_ongoing_requests", 1, MAX_ONGOING),
             None if deployment is None else check_deployment(deployment),
             threads,
             eager,
-            _check_flag(idempotent, "idempotent"),
+            check_flag(idempotent, "idempotent"),
             queued,
             decoupled,
             stream,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import struct
-from typing import Any, Dict
+from typing import Any, Dict, Iterable
 
 import numpy as np
 
@@ -63,9 +63,12 @@ def as_array(where: str, value: Any) -> np.ndarray:
 
 def tensor_bytes(array: np.ndarray) -> bytes:
     """The bytes of an array from as_array, as they are sent."""
-    if array.dtype != object:
-        return array.tobytes()
-    return b"".join(struct.pack("<I", len(v)) + v for v in array.ravel().tolist())
+    return pack_bytes(array.ravel().tolist()) if array.dtype == object else array.tobytes()
+
+
+def pack_bytes(elements: Iterable[bytes]) -> bytes:
+    """The elements of a BYTES tensor, as they are sent."""
+    return b"".join(struct.pack("<I", len(v)) + v for v in elements)
 
 
 def as_inputs(inputs: Any) -> Dict[str, np.ndarray]:

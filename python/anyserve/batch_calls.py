@@ -9,22 +9,20 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Set, Tuple
 
+from .batching import MAX_BATCH
+from .errors import check_int, is_int
+
 if TYPE_CHECKING:
     import asyncio  # imported where it is used, since not every program has an event loop
 
 __all__ = ["batch"]
 
-MAX_BATCH = 65535
-
-
 def _check_size(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_BATCH:
-        raise ValueError("%s is an integer from 1 to %d, not %r" % (what, MAX_BATCH, value))
-    return value
+    return check_int(value, what, 1, MAX_BATCH, ValueError)
 
 
-def _check_wait(value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 3600:
+def _check_wait(value: Any) -> Any:
+    if not (is_int(value) or isinstance(value, float)) or not 0 <= value <= 3600:
         raise ValueError("batch_wait_timeout_s is a number of seconds from 0 to 3600, not %r" % (value,))
     return value
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Tuple
 
-from .errors import DeclarationError
+from .errors import DeclarationError, check_flag, check_int, is_int
 
 __all__ = ["Batching"]
 
 MAX_BATCH = 65535
 MAX_WAIT_MS = 60000
 MAX_PREFERRED = 16
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Batching:
@@ -50,20 +46,15 @@ class Batching:
         ragged: bool = False,
         as_list: bool = False,
     ) -> None:
-        if not _is_int(max_batch_size) or not 1 <= max_batch_size <= MAX_BATCH:
-            raise DeclarationError(
-                "max_batch_size is an integer from 1 to %d, not %r" % (MAX_BATCH, max_batch_size)
-            )
-        if not (_is_int(max_wait_ms) or isinstance(max_wait_ms, float)) or not (
+        self.max_batch_size = check_int(max_batch_size, "max_batch_size", 1, MAX_BATCH)
+        if not (is_int(max_wait_ms) or isinstance(max_wait_ms, float)) or not (
             0 <= max_wait_ms <= MAX_WAIT_MS
         ):
             raise DeclarationError(
                 "max_wait_ms is a number from 0 to %d, not %r" % (MAX_WAIT_MS, max_wait_ms)
             )
-        for value, what in ((ragged, "ragged"), (as_list, "as_list")):
-            if not isinstance(value, bool):
-                raise DeclarationError("%s is True or False, not %r" % (what, value))
-        self.max_batch_size = max_batch_size
+        check_flag(ragged, "ragged")
+        check_flag(as_list, "as_list")
         self.max_wait_ms = max_wait_ms
         self.preferred_sizes = self._check_sizes(preferred_sizes)
         self.ragged = ragged
@@ -77,7 +68,7 @@ class Batching:
         except TypeError:
             raise DeclarationError("preferred_sizes is a list of sizes, not %r" % (sizes,)) from None
         for size in found:
-            if not _is_int(size) or not 1 <= size <= self.max_batch_size:
+            if not is_int(size) or not 1 <= size <= self.max_batch_size:
                 raise DeclarationError(
                     "preferred_sizes are integers from 1 to max_batch_size (%d), not %r"
                     % (self.max_batch_size, size)

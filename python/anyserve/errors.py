@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Type
+
 __all__ = ["DeclarationError", "Error"]
 
 # In the order of their numbers.
@@ -34,3 +36,22 @@ class Error(Exception):
 
 class DeclarationError(ValueError):
     """A declaration cannot be served: wrong options, or a handler that does not fit. Raised where it is declared."""
+
+
+# --- checks of what is declared ---
+
+
+def is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_int(value: Any, what: str, low: int, high: int, kind: Type[Exception] = DeclarationError) -> int:
+    if not is_int(value) or not low <= value <= high:
+        raise kind("%s is an integer from %d to %d, not %r" % (what, low, high, value))
+    return int(value)
+
+
+def check_flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise DeclarationError("%s is True or False, not %r" % (what, value))
+    return value

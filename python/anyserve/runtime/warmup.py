@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import queue
 import re
-import struct
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, NoReturn, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from ..app import Model
+from ..arrays import pack_bytes
 from ..code.target import EX_DECLARATION, EX_RAISED, stop
-from ..errors import STATUS_NAMES, DeclarationError
+from ..errors import STATUS_NAMES, DeclarationError, is_int
 from .log import log_event
 from .options import check_options
 
@@ -31,6 +31,7 @@ _INTEGERS = {t: np.dtype(t.lower()) for t in
 _FLOATS = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64, "BF16": np.float32}
 _HANDLED_BY_THE_SERVER = {"binary_data_output", "priority", "timeout", "triton_enable_empty_final_response"}
 
+T = TypeVar("T")
 Tensor = Tuple[str, str, Tuple[int, ...], bytes]
 
 
@@ -40,7 +41,7 @@ class Warmup(NamedTuple):
     where: str  # for messages
     model: int  # its number in the deployment
     name: str
-    count: int
+    times: int
     tensors: List[Tensor]
     parameters: Dict[str, Any]
     id: str
@@ -50,10 +51,6 @@ class Warmup(NamedTuple):
 
 def _refuse(text: str, *args: Any) -> NoReturn:
     raise DeclarationError(text % args)
-
-
-def _is_integer(v: Any) -> bool:
-    return isinstance(v, int) and not isinstance(v, bool)
 
 
 def _flat(where: str, data: Any) -> List[Any]:
@@ -69,7 +66,7 @@ def _flat(where: str, data: Any) -> List[Any]:
 def _integers(where: str, datatype: str, values: List[Any]) -> bytes:
     bounds = np.iinfo(_INTEGERS[datatype])
     for i, v in enumerate(values):
-        if not _is_integer(v):
+        if not is_int(v):
             _refuse("%s: data[%d]: %r is no integer", where, i, v)
         if not bounds.min <= v <= bounds.max:
             _refuse("%s: data[%d]: %d does not fit %s", where, i, v, datatype)
@@ -89,7 +86,7 @@ def _floats(where: str, datatype: str, values: List[Any]) -> bytes:
         too_large = array & 0x7FFF == 0x7F80
     else:
         too_large = np.isinf(array)
-    for i in np.flatnonzero(too_large):
+    for i in np.flatnonzero(too_large).tolist():
         if math.isfinite(values[i]):
             _refuse("%s: data[%d]: %r does not fit %s", where, i, values[i], datatype)
     return array.tobytes()
@@ -108,8 +105,7 @@ def _elements(where: str, datatype: str, values: List[Any]) -> bytes:
             _refuse("%s: data[%d]: %r is %s", where, i, v, of[1])
     if datatype == "BOOL":
         return bytes(values)
-    texts = [v.encode("utf-8") for v in values]
-    return b"".join(struct.pack("<I", len(t)) + t for t in texts)
+    return pack_bytes(v.encode("utf-8") for v in values)
 
 
 def _tensor(value: Any) -> Tensor:
@@ -118,7 +114,7 @@ def _tensor(value: Any) -> Tensor:
     where, shape = "input %r" % value["name"], value.get("shape")
     if not isinstance(value.get("datatype"), str):
         _refuse("%s: datatype is missing", where)
-    if not isinstance(shape, list) or not all(_is_integer(n) and n >= 0 for n in shape) or len(shape) > 32:
+    if not isinstance(shape, list) or not all(is_int(n) and n >= 0 for n in shape) or len(shape) > 32:
         _refuse("%s: shape must be an array of at most 32 sizes", where)
     if "data" not in value:
         _refuse("%s: data is missing; binary data and shared memory are not for this request", where)
@@ -130,7 +126,7 @@ def _tensor(value: Any) -> Tensor:
 
 def _check_parameters(value: Dict[str, Any]) -> None:
     for k, v in value.items():
-        if not isinstance(v, (bool, int, float, str)) or (_is_integer(v) and not -(2**63) <= v < 2**64):
+        if not isinstance(v, (int, float, str)) or (isinstance(v, int) and not -(2**63) <= v < 2**64):
             _refuse("parameter %r is a boolean, a number or a text, not %r", k, v)
 
 
@@ -158,6 +154,12 @@ def _natural(version: str) -> List[Tuple[int, int]]:
     return [(48, int(t)) if t[0] in "0123456789" else (ord(t), 0) for t in tokens]
 
 
+def default_version(all: Sequence[T], version: Callable[[T], str]) -> T:
+    """What the server calls for a request without a version: that with the highest integer, else the last version."""
+    integers = [m for m in all if re.fullmatch("[0-9]+", version(m))]
+    return max(integers or all, key=lambda m: _natural(version(m)))
+
+
 def _model_of(models: Sequence[Model], entry: Dict[str, Any]) -> int:
     names = sorted({m.name for m in models})
     name, version = entry.get("model"), entry.get("model_version")
@@ -170,9 +172,7 @@ def _model_of(models: Sequence[Model], entry: Dict[str, Any]) -> int:
         found = [m for m in found if m.version == version]
     if not found:
         _refuse("there is no version %r of model %r", version, name or names[0])
-    # like the server for a request without a version: the highest integer, else the last
-    integers = [m for m in found if re.fullmatch("[0-9]+", m.version)]
-    return models.index(max(integers or found, key=lambda m: _natural(m.version)))
+    return models.index(default_version(found, lambda m: m.version))
 
 
 def _read(models: Sequence[Model], entry: Dict[str, Any], where: str) -> Warmup:
@@ -208,7 +208,7 @@ def plan(models: Sequence[Model], value: Any) -> List[Warmup]:
 def _check_outcome(w: Warmup, run: int, status: int, text: str) -> None:
     if status:
         stop(EX_RAISED, "%s: model %r failed in run %d of %d: %s: %s"
-             % (w.where, w.name, run + 1, w.count, STATUS_NAMES[status], text))  # fmt: skip
+             % (w.where, w.name, run + 1, w.times, STATUS_NAMES[status], text))  # fmt: skip
 
 
 def _start(link: Link, w: Warmup, done: Callable[[int, str], Any]) -> None:
@@ -218,7 +218,7 @@ def _start(link: Link, w: Warmup, done: Callable[[int, str], Any]) -> None:
 
 
 def _report(plans: Sequence[Warmup], began: float) -> None:
-    log_event("info", "warmed_up", requests=sum(w.count for w in plans), seconds="%.3f" % (time.monotonic() - began))
+    log_event("info", "warmed_up", requests=sum(w.times for w in plans), seconds="%.3f" % (time.monotonic() - began))
 
 
 def run(link: Link, plans: Sequence[Warmup]) -> None:
@@ -226,7 +226,7 @@ def run(link: Link, plans: Sequence[Warmup]) -> None:
     began = time.monotonic()
     ends: "queue.SimpleQueue[Tuple[int, str]]" = queue.SimpleQueue()
     for w in plans:
-        for i in range(w.count):
+        for i in range(w.times):
             _start(link, w, lambda status, text: ends.put((status, text)))
             _check_outcome(w, i, *ends.get())
     _report(plans, began)
@@ -238,7 +238,7 @@ async def run_async(link: Link, plans: Sequence[Warmup]) -> None:
 
     began, loop = time.monotonic(), asyncio.get_running_loop()
     for w in plans:
-        for i in range(w.count):
+        for i in range(w.times):
             end: "asyncio.Future[Tuple[int, str]]" = loop.create_future()
             _start(link, w, lambda status, text: loop.call_soon_threadsafe(end.set_result, (status, text)))
             _check_outcome(w, i, *await end)

@@ -265,10 +265,13 @@ class Server(Replica):
         self.send_options(settings)
         self.link.trace(_configure_logging(settings, self.lifecycle.context))
 
-    def log_lost(self, ends: bool) -> None:
-        """Logs the end of the link, whose requests are lost."""
-        log_event("info" if ends else "warn", "link_lost", reason=self.link.error,
-                  action="ending, as it was asked to" if ends else "connecting again")  # fmt: skip
+    def is_over(self, how: Optional[str], ends: bool) -> bool:
+        """Whether the end of the link ends the worker, which may have been asked to (ends). Logs a link whose requests
+        are lost; one that is lost without open requests counts as drained, and has an error."""
+        if how != "drained" or (ends and self.link.error):
+            log_event("info" if ends else "warn", "link_lost", reason=self.link.error,
+                      action="ending, as it was asked to" if ends else "connecting again")  # fmt: skip
+        return how == "drained" or ends
 
     # --- sync handlers: the extension runs the loop ---
 
@@ -298,11 +301,7 @@ class Server(Replica):
             signal.signal(signum, lambda *_: self.link.stop())
             self.link.stop_on(signum)
         while self.connect():
-            how, ends = self.link.run(), self.link.stopping
-            # a link that is lost without open requests counts as drained, and has an error
-            if how != "drained" or (ends and self.link.error):
-                self.log_lost(ends)
-            if how == "drained" or ends:
+            if self.is_over(self.link.run(), self.link.stopping):
                 return
 
     # --- async handlers: an event loop ---
@@ -398,10 +397,7 @@ class Server(Replica):
                 connecting.result()
                 state["live"] = True
                 soon()
-                how, ends = await ended.get(), stopping.is_set()
-                if how != "drained" or (ends and self.link.error):
-                    self.log_lost(ends)
-                if how == "drained" or ends:
+                if self.is_over(await ended.get(), stopping.is_set()):
                     return
         finally:
             if isinstance(loop, Loop):

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import collections.abc
 import queue
-import re
 import threading
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence,
-    Tuple, Union,
+    Tuple, Type, Union,
 )  # fmt: skip
 
 from ..app import AnyServe, Model
@@ -133,8 +132,35 @@ def _metadata(metadata: Optional[Mapping[str, Union[str, bytes]]]) -> Dict[str, 
 class _Answers:
     """Makes results of the answers to one request, with the outputs that were requested."""
 
+    call: Call
+    _over: Type[Exception] = StopIteration  # what ends an iterator of answers
+
     def __init__(self, model: Model, id: str, outputs: Optional[Sequence[str]]) -> None:
         self._model, self._id, self._wanted = model, id, outputs
+        self._n_read = 0
+        self._ended = False
+
+    def _ask(self) -> None:
+        """Makes room for the next answer."""
+        if self._ended:
+            raise self._over
+        if self._n_read:
+            self.call.room()
+
+    def _next(self, answer: Answer) -> Result:
+        self._n_read += 1
+        if answer.outputs is not None:
+            return self.result(answer)
+        self._ended = True
+        raise error_of(answer) if answer.status else self._over
+
+    def _cancel(self) -> bool:
+        """False: the answers have ended, so none must be waited for."""
+        if self._ended:
+            return False
+        self._ended = True
+        self.call.cancel()
+        return True
 
     def result(self, answer: Answer) -> Result:
         got = answer.outputs
@@ -154,32 +180,17 @@ class Stream(_Answers, Iterator[Result]):
     def __init__(self, answers: Tuple[Any, ...], begin: Callable[[Callable[[Answer], Any]], Call]) -> None:
         super().__init__(*answers)
         self._received: "queue.SimpleQueue[Answer]" = queue.SimpleQueue()
-        self._n_read = 0
-        self._ended = False
         self.call = begin(self._received.put)
 
     def __next__(self) -> Result:
-        if self._ended:
-            raise StopIteration
-        if self._n_read:
-            self.call.room()
-        answer = self._received.get()
-        self._n_read += 1
-        if answer.outputs is None:
-            self._ended = True
-            if answer.status:
-                raise error_of(answer)
-            raise StopIteration
-        return self.result(answer)
+        self._ask()
+        return self._next(self._received.get())
 
     def close(self) -> None:
         """Ends the stream; returns when the handler has ended."""
-        if self._ended:
-            return
-        self._ended = True
-        self.call.cancel()
-        while self._received.get().outputs is not None:
-            pass
+        more = self._cancel()
+        while more:
+            more = self._received.get().outputs is not None
 
     def __enter__(self) -> "Stream":
         return self
@@ -191,14 +202,14 @@ class Stream(_Answers, Iterator[Result]):
 class AsyncStream(_Answers, AsyncIterator[Result]):
     """A Stream for code on an event loop."""
 
+    _over = StopAsyncIteration
+
     def __init__(self, answers: Tuple[Any, ...], begin: Callable[[Callable[[Answer], Any]], Call]) -> None:
         import asyncio
 
         super().__init__(*answers)
         self._loop = asyncio.get_running_loop()
         self._received: "asyncio.Queue[Answer]" = asyncio.Queue()
-        self._n_read = 0
-        self._ended = False
         self.call = begin(self._put)
 
     def _put(self, answer: Answer) -> None:
@@ -206,26 +217,13 @@ class AsyncStream(_Answers, AsyncIterator[Result]):
             self._loop.call_soon_threadsafe(self._received.put_nowait, answer)
 
     async def __anext__(self) -> Result:
-        if self._ended:
-            raise StopAsyncIteration
-        if self._n_read:
-            self.call.room()
-        answer = await self._received.get()
-        self._n_read += 1
-        if answer.outputs is None:
-            self._ended = True
-            if answer.status:
-                raise error_of(answer)
-            raise StopAsyncIteration
-        return self.result(answer)
+        self._ask()
+        return self._next(await self._received.get())
 
     async def aclose(self) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        self.call.cancel()
-        while (await self._received.get()).outputs is not None:
-            pass
+        more = self._cancel()
+        while more:
+            more = (await self._received.get()).outputs is not None
 
     async def __aenter__(self) -> "AsyncStream":
         return self
@@ -342,9 +340,7 @@ class TestClient:
             if (name, version) not in self._found:
                 _refuse("NOT_FOUND", "model '%s' has no version '%s'", name, version)
             return self._found[name, version]
-        # like the server for a request without a version: the highest integer, else the last
-        integers = [key for key in found if re.fullmatch("[0-9]+", key[1])]
-        return self._found[max(integers or found, key=lambda key: warmup._natural(key[1]))]
+        return self._found[warmup.default_version(found, lambda key: key[1])]
 
     def _unary(self, model: str, version: Optional[str]) -> Tuple[Local, int, Model]:
         local, number = self._find(model, version)
