@@ -42,6 +42,9 @@ void as_spec_check_merged(struct as_spec_reader *r, const struct as_spec_object 
 void as_spec_check_fallbacks(struct as_spec_reader *r, const struct as_spec_object *file,
                              bool whole);
 
+/* Appends a number of the row as people write it: in the units of the file, a SIZE as "4G". */
+void as_spec_put_number(const struct as_spec_row *row, int64_t v, struct as_buf *out);
+
 /* Appends a value as JSON, in the units of the file; not for objects. */
 void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value *v,
                        struct as_buf *out);

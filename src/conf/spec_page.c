@@ -139,19 +139,6 @@ static const char *const classes[] = {
     [AS_SPEC_RESTART] = "restart",
 };
 
-static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *b)
-{
-    struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
-    int64_t unit = row->type == AS_SPEC_NUMBER     ? 1000
-                   : row->type == AS_SPEC_DURATION ? (int64_t)AS_SEC
-                                                   : 1;
-
-    if (row->type == AS_SPEC_SIZE)
-        as_option_write(&size, &(struct as_option_value){.i = v}, b);
-    else
-        as_buf_printf(b, "%.12g", (double)v / (double)unit);
-}
-
 static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
 {
     struct as_str w;
@@ -164,15 +151,15 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
     case AS_SPEC_NUMBER:
     case AS_SPEC_DURATION:
     case AS_SPEC_SIZE:
-        put_number(row, row->min, b);
+        as_spec_put_number(row, row->min, b);
         as_buf_str(b, " … ");
-        put_number(row, row->max, b);
+        as_spec_put_number(row, row->max, b);
         as_buf_str(b, row->flags & AS_SPEC_NOT_ZERO ? ", not 0" : "");
         break;
     case AS_SPEC_AMOUNT:
-        put_number(row, row->min, b);
+        as_spec_put_number(row, row->min, b);
         as_buf_str(b, " … ");
-        put_number(row, row->max, b);
+        as_spec_put_number(row, row->max, b);
         as_buf_str(b, ", or `0%` … `100%`");
         break;
     case AS_SPEC_STRING:

@@ -28,7 +28,7 @@ void as_spec_put_value(const struct as_spec_row *row, const struct as_spec_value
         break;
     case AS_SPEC_NUMBER:
     case AS_SPEC_DURATION: {
-        int64_t unit = row->type == AS_SPEC_NUMBER ? 1000 : (int64_t)AS_SEC;
+        int64_t unit = as_spec_unit(row);
 
         if (v->i % unit == 0)
             as_json_put_i64(out, v->i / unit);
@@ -167,8 +167,6 @@ static void print_object(const struct as_spec_object *o, uint32_t depth, bool it
 static void print_key(const struct as_spec_row *row, const struct as_spec_value *v, uint32_t depth,
                       bool all, struct as_buf *out)
 {
-    struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
-
     as_buf_printf(out, "%s:", row->key);
     if (is_object(row)) {
         as_buf_str(out, v->n ? "\n" : " []\n");
@@ -184,7 +182,7 @@ static void print_key(const struct as_spec_row *row, const struct as_spec_value 
     if (row->type == AS_SPEC_STRING || row->type == AS_SPEC_TEXT || row->type == AS_SPEC_ENUM)
         print_text(out, v->s);
     else if (row->type == AS_SPEC_SIZE)
-        as_option_write(&size, &(struct as_option_value){.i = v->i}, out);
+        as_spec_put_number(row, v->i, out);
     else
         as_spec_put_value(row, v, out);
     as_buf_str(out, "\n");

@@ -194,6 +194,12 @@ const char *as_spec_level_name(enum as_spec_level level);
 /* The level of the objects of an OBJECT or OBJECTS row. */
 enum as_spec_level as_spec_inner_level(const struct as_spec_row *row);
 
+/* How many of the value's units are one in the file: 1000 of a NUMBER, the ns of a second. */
+static inline int64_t as_spec_unit(const struct as_spec_row *row)
+{
+    return row->type == AS_SPEC_NUMBER ? 1000 : row->type == AS_SPEC_DURATION ? (int64_t)AS_SEC : 1;
+}
+
 /* The regular expression (ECMA 262) for the text of a STRING or TEXT row, or NULL. For the schema;
  * as_spec_matches makes the same check in C. */
 const char *as_spec_pattern(const struct as_spec_row *row);

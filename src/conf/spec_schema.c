@@ -7,16 +7,9 @@
 
 /* --- JSON Schema --- */
 
-static double in_units(const struct as_spec_row *row, int64_t v)
-{
-    return (double)v / (row->type == AS_SPEC_NUMBER     ? 1000.0
-                        : row->type == AS_SPEC_DURATION ? (double)AS_SEC
-                                                        : 1.0);
-}
-
 static void put_number(struct as_buf *b, const char *key, const struct as_spec_row *row, int64_t v)
 {
-    double d = in_units(row, v);
+    double d = (double)v / (double)as_spec_unit(row);
 
     as_json_put_key(b, key);
     if (d >= -9e15 && d <= 9e15 && d == (double)(int64_t)d)

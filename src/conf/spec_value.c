@@ -48,30 +48,23 @@ static bool is_number(const struct as_spec_node *n)
 
 /* --- numbers --- */
 
-/* Appends a value in the units of the file. */
-static void put_number(const struct as_spec_row *row, int64_t v, struct as_buf *out)
+void as_spec_put_number(const struct as_spec_row *row, int64_t v, struct as_buf *out)
 {
-    int64_t unit = row->type == AS_SPEC_DURATION ? (int64_t)AS_SEC
-                   : row->type == AS_SPEC_NUMBER ? 1000
-                                                 : 1;
+    const struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
 
-    if (v % unit == 0)
-        as_buf_printf(out, "%lld", (long long)(v / unit));
+    if (row->type == AS_SPEC_SIZE)
+        as_option_write(&size, &(struct as_option_value){.i = v}, out);
     else
-        as_json_put_f64(out, (double)v / (double)unit);
+        as_buf_printf(out, "%.12g", (double)v / (double)as_spec_unit(row));
 }
 
 static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
                        const struct as_spec_node *n, bool above)
 {
     struct as_buf b = {0};
-    struct as_option_row size = {.type = AS_OPTION_SIZE, .words = ""};
 
     as_buf_str(&b, above ? "is above the maximum " : "is below the minimum ");
-    if (row->type == AS_SPEC_SIZE)
-        as_option_write(&size, &(struct as_option_value){.i = above ? row->max : row->min}, &b);
-    else
-        put_number(row, above ? row->max : row->min, &b);
+    as_spec_put_number(row, above ? row->max : row->min, &b);
     as_buf_add(&b, "", 1);
     fail_value(r, row->key, n, (const char *)b.p);
     as_buf_fini(&b);
@@ -134,7 +127,7 @@ static bool read_scaled(struct as_spec_reader *r, const struct as_spec_row *row,
         return fail_value(r, row->key, n,
                           row->type == AS_SPEC_DURATION ? "is not a number of seconds"
                                                         : "is not a number");
-    d = as_spec_scalar_f64(n) * (row->type == AS_SPEC_DURATION ? (double)AS_SEC : 1000);
+    d = as_spec_scalar_f64(n) * (double)as_spec_unit(row);
     /* the product may be wrong in its last bits, which are far below one unit */
     if (d < (double)row->min - 0.05 || d > (double)row->max + 0.05)
         return fail_bound(r, row, n, d > (double)row->min);

@@ -2,8 +2,8 @@
 
 #include "ctl/message/replica_context.h"
 #include "ctl/state/code_store.h"
+#include "ctl/state/state_dir.h"
 #include "ctl/state/store.h"
-#include "io/process/resource_holder.h"
 #include "io/random.h"
 #include "io/socket/folder_socket.h"
 
@@ -64,15 +64,10 @@ static bool is_removed(int fd)
 static void write_holder(const struct as_runtime_dir *d, struct as_buf *err)
 {
     char path[AS_RUNTIME_PATH_MAX + 16];
-    struct as_resource_holder h;
 
     snprintf(path, sizeof(path), "%s/" AS_RUNTIME_LOCK, d->path);
     as_buf_printf(err, "another server holds %s", d->path);
-    if (as_resource_holder_of_file(&h, path) && h.is_server) {
-        as_buf_printf(err, ": the one on port %u (", h.port);
-        as_resource_holder_write(&h, err);
-        as_buf_str(err, ")");
-    }
+    as_state_dir_put_holder(path, err);
 }
 
 /* 0; AS_EEXISTS: another process has the lock; AS_ENOTFOUND: another server has just removed file
@@ -287,34 +282,6 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
     return rc;
 }
 
-/* The user has chosen the folder: it is checked, but its mode is not changed. */
-static int check_workers_folder(const char *path, struct as_buf *err)
-{
-    struct stat st;
-
-    if (stat(path, &st) < 0) {
-        as_buf_printf(err, "cannot look at --worker-socket-dir %s: %s", path, strerror(errno));
-        return AS_EIO;
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "--worker-socket-dir %s is not a folder", path);
-        return AS_EINVALID;
-    }
-    if (st.st_uid != geteuid()) {
-        as_buf_printf(err, "--worker-socket-dir %s belongs to user %u, not to this one", path,
-                      (unsigned)st.st_uid);
-        return AS_EDENIED;
-    }
-    if (st.st_mode & 022) {
-        as_buf_printf(err,
-                      "others may write to --worker-socket-dir %s (mode %04o); make it private: "
-                      "chmod 700 %s",
-                      path, (unsigned)(st.st_mode & 07777), path);
-        return AS_EDENIED;
-    }
-    return 0;
-}
-
 int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
                            struct as_buf *err)
 {
@@ -334,7 +301,7 @@ int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, c
         rc = AS_EIO;
     }
     if (rc == 0)
-        rc = check_workers_folder(at, err);
+        rc = as_state_dir_check(at, "--worker-socket-dir", ", not to this one", err);
     if (rc == 0) {
         *ret_path =
             realpath(at, NULL); /* absolute: other processes have other working directories */

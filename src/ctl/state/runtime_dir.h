@@ -29,7 +29,7 @@ void as_runtime_dir_remove(const struct as_runtime_dir *d);
 /* The folder for sockets of registered workers: `option`, which is made if it is missing, or, if
  * that is empty, `workers` in the port's folder. It must be ours, and nobody else may write there.
  * Sockets of workers that live stay: they may register again. 0 and the absolute path, which the
- * caller frees; AS_EDENIED, AS_EINVALID, AS_EIO. `err` says why. */
+ * caller frees; AS_EDENIED, AS_EIO. `err` says why. */
 int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
                            struct as_buf *err);
 

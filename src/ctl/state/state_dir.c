@@ -42,51 +42,51 @@ static int make_state_folder(const char *folder, struct as_buf *err)
     return rc;
 }
 
-/* Whoever can write here decides what code this user runs. */
-static int check_state_folder(const char *folder, struct as_buf *err)
+int as_state_dir_check(const char *path, const char *what, const char *advice, struct as_buf *err)
 {
     struct stat st;
 
-    if (stat(folder, &st) < 0) {
-        as_buf_printf(err, "cannot look at the state folder %s: %s", folder, strerror(errno));
+    if (stat(path, &st) < 0) {
+        as_buf_printf(err, "cannot look at %s %s: %s", what, path, strerror(errno));
         return AS_EIO;
     }
-    if (!S_ISDIR(st.st_mode)) {
-        as_buf_printf(err, "the state folder %s is not a folder", folder);
-        return AS_EDENIED;
-    }
-    if (st.st_uid != geteuid()) {
-        as_buf_printf(err, "the state folder %s belongs to user %u; choose another --state-dir",
-                      folder, (unsigned)st.st_uid);
-        return AS_EDENIED;
-    }
-    if (st.st_mode & 022) {
-        as_buf_printf(err,
-                      "others may write to the state folder %s (mode %04o); make it private: "
-                      "chmod 700 %s",
-                      folder, (unsigned)(st.st_mode & 07777), folder);
-        return AS_EDENIED;
-    }
-    return 0;
+    if (!S_ISDIR(st.st_mode))
+        as_buf_printf(err, "%s %s is not a folder", what, path);
+    else if (st.st_uid != geteuid())
+        as_buf_printf(err, "%s %s belongs to user %u%s", what, path, (unsigned)st.st_uid, advice);
+    else if (st.st_mode & 022)
+        as_buf_printf(err, "others may write to %s %s (mode %04o); make it private: chmod 700 %s",
+                      what, path, (unsigned)(st.st_mode & 07777), path);
+    else
+        return 0;
+    return AS_EDENIED;
 }
 
 int as_state_dir_make(const char *folder, struct as_buf *err)
 {
     int rc = make_state_folder(folder, err);
 
-    return rc == 0 ? check_state_folder(folder, err) : rc;
+    /* whoever can write there decides what code this user runs */
+    return rc == 0
+               ? as_state_dir_check(folder, "the state folder", "; choose another --state-dir", err)
+               : rc;
 }
 
-void as_state_dir_describe_holder(const char *what, const char *file, struct as_buf *err)
+void as_state_dir_put_holder(const char *file, struct as_buf *err)
 {
     struct as_resource_holder h;
 
-    as_buf_printf(err, "another server uses %s", what);
     if (as_resource_holder_of_file(&h, file) && h.is_server) {
         as_buf_printf(err, ": the one on port %u (", h.port);
         as_resource_holder_write(&h, err);
         as_buf_str(err, ")");
     }
+}
+
+void as_state_dir_describe_holder(const char *what, const char *file, struct as_buf *err)
+{
+    as_buf_printf(err, "another server uses %s", what);
+    as_state_dir_put_holder(file, err);
     as_buf_str(err, "; choose another --state-dir");
 }
 
