@@ -217,6 +217,18 @@ static void on_answer(void *ctx, struct as_str replica, struct as_str token, uin
     as_dispatcher_send(ctx, &m);
 }
 
+static void restore_record(struct as_dispatcher *d, const struct as_ctl_message *m)
+{
+    const char *why = "";
+
+    if (as_fleet_restore(d->fleet,
+                         &(struct as_fleet_record){m->deployment, m->replica, m->text, m->number},
+                         &why))
+        as_log_event(&d->log, AS_LOG_WARN, "record_unusable",
+                     "deployment=%.*s model=%.*s reason=\"%s\"", AS_STR_FMT(m->deployment),
+                     AS_STR_FMT(m->replica), why);
+}
+
 /* fd: the descriptor that came with the message, or -1; only TOLD and YIELD have one. */
 static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, int *fd)
 {
@@ -302,6 +314,9 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
     case AS_CTL_ADMIT:
         admit_clients(d);
         break;
+    case AS_CTL_KNOWN:
+        restore_record(d, m);
+        break;
     case AS_CTL_DRAIN:
         as_dispatcher_shutdown(d);
         break;
@@ -369,5 +384,20 @@ static void on_retired(void *ctx, struct as_str replica, struct as_str token)
     as_dispatcher_send_text(ctx, AS_CTL_RETIRED, replica, token, AS_STR(""));
 }
 
-const struct as_fleet_ops as_dispatcher_fleet_ops = {on_ready, on_gone, on_kill, on_retired,
-                                                     on_answer};
+/* Leaves room in the outbox for messages that must not be lost. */
+static bool on_record(void *ctx, const struct as_fleet_record *r)
+{
+    struct as_dispatcher *d = ctx;
+
+    if (r->frames.n > AS_CTL_TEXT_MAX || d->outbox.wait.n > AS_OUTBOX_LIMIT / 2)
+        return false;
+    as_dispatcher_send(d, &(struct as_ctl_message){.type = AS_CTL_MODEL,
+                                                   .deployment = r->deployment,
+                                                   .replica = r->model,
+                                                   .number = r->whole,
+                                                   .text = r->frames});
+    return true;
+}
+
+const struct as_fleet_ops as_dispatcher_fleet_ops = {on_ready,   on_gone,   on_kill,
+                                                     on_retired, on_answer, on_record};

@@ -161,6 +161,12 @@ int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max)
     return k;
 }
 
+void as_outq_peek(const struct as_outq *q, struct as_buf *out)
+{
+    for (const struct as_outq_seg *s = q->head; s; s = s->next)
+        as_buf_add(out, s->p, s->n);
+}
+
 void as_outq_drop(struct as_outq *q, size_t n)
 {
     AS_ASSERT(n <= q->bytes);

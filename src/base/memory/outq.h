@@ -9,6 +9,7 @@
 #ifndef AS_BASE_OUTQ_H
 #define AS_BASE_OUTQ_H
 
+#include "base/buf.h"
 #include "base/memory/blob.h"
 
 #include <sys/uio.h>
@@ -36,6 +37,8 @@ void as_outq_ref(struct as_outq *q, struct as_blob *b, const void *p, size_t n);
 size_t as_outq_memory(const struct as_outq *q);
 /* Fills at most `max` iovecs from the front; returns how many. */
 int as_outq_iov(const struct as_outq *q, struct iovec *iov, int max);
+/* Appends a copy of all that waits to `out`; nothing is dropped. */
+void as_outq_peek(const struct as_outq *q, struct as_buf *out);
 void as_outq_drop(struct as_outq *q, size_t n); /* n <= q->bytes */
 
 #endif

@@ -56,6 +56,7 @@
  *              edge/conn/connection_handover.h, whose other end comes with TOLD.
  *   RELIEVED   An upgrade: the former dispatcher has ended.
  *   ADMIT      Before TOLD: accept clients already, although nothing can be served yet.
+ *   KNOWN      Before TOLD: what MODEL said to the supervisor before.
  *
  * The dispatcher sends:
  *   SERVING    It is set up, and can serve. Later with number 1: a heartbeat
@@ -73,6 +74,9 @@
  *   LEGACY     An upgrade, from the former dispatcher for the other one: a worker of the management
  *              service. replica, token = its address, id = its epoch, text = REGISTER.
  *   FEWER      An upgrade, likewise: replica, id, number of its requests that are not answered.
+ *   MODEL      deployment, replica = "NAME:VERSION", text = REGISTER: a worker has registered this
+ *              model; kept for the next dispatcher. text "": no worker has it any more. replica "":
+ *              text = OPTIONS and TRAFFIC, the deployment's own; number 1: every model was said.
  *
  * The controller sends:
  *   SERVING    Its first decisions were sent. Later with number 1: a heartbeat.
@@ -134,7 +138,9 @@
     X(LEGACY, D, S)                                                                                \
     X(FEWER, D, S)                                                                                 \
     X(RELIEVED, S, D)                                                                              \
-    X(ADMIT, S, D)
+    X(ADMIT, S, D)                                                                                 \
+    X(MODEL, D, S)                                                                                 \
+    X(KNOWN, S, D)
 
 enum as_ctl_type {
     AS_CTL_NONE,

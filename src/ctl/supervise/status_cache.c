@@ -1,13 +1,15 @@
 #include "ctl/supervise/status_cache.h"
 
 #include "base/buf.h"
+#include "ctl/supervise/model_cache.h"
 
 struct deployment { /* named "": the status of an application itself */
     struct as_list node;
     char *name, *application; /* application "": not known yet */
     bool down;                /* every replica was given up */
     struct as_buf why, status;
-    as_ns since;     /* of the status */
+    as_ns since; /* of the status */
+    struct as_model_cache models;
     bool has_target; /* `target` is known; not kept over an exec: the next controller sends it */
     uint32_t target; /* its target number of replicas */
 };
@@ -64,13 +66,16 @@ static struct deployment *find_or_add_deployment(struct as_status_cache *s,
     d->application = as_str_dup(m->type == AS_CTL_STATUS ? m->replica : AS_STR(""));
     as_buf_init(&d->why);
     as_buf_init(&d->status);
+    as_model_cache_init(&d->models);
     as_list_push(&s->deployments, &d->node);
     return d;
 }
 
-static void free_deployment(struct deployment *d)
+static void free_deployment(struct as_status_cache *s, struct deployment *d)
 {
     as_list_remove(&d->node);
+    s->model_bytes -= as_model_cache_bytes(&d->models);
+    as_model_cache_fini(&d->models);
     as_buf_fini(&d->why);
     as_buf_fini(&d->status);
     free(d->name);
@@ -104,14 +109,24 @@ static void set_status(struct as_status_cache *s, const struct as_ctl_message *m
     send_status(dispatcher, d);
 }
 
+static void set_model(struct as_status_cache *s, const struct as_ctl_message *m)
+{
+    struct deployment *d = find_or_add_deployment(s, m);
+    size_t before = as_model_cache_bytes(&d->models);
+
+    as_model_cache_set(&d->models, m, AS_MODEL_CACHE_MAX - (s->model_bytes - before));
+    s->model_bytes += as_model_cache_bytes(&d->models) - before;
+}
+
 void as_status_cache_init(struct as_status_cache *s)
 {
+    s->model_bytes = 0;
     as_list_init(&s->deployments);
 }
 
 void as_status_cache_fini(struct as_status_cache *s)
 {
-    AS_LIST_EACH(n, &s->deployments) free_deployment(AS_LIST_ENTRY(n, struct deployment, node));
+    AS_LIST_EACH(n, &s->deployments) free_deployment(s, AS_LIST_ENTRY(n, struct deployment, node));
 }
 
 /* A deployment that was deleted, or an application without deployments. */
@@ -121,7 +136,7 @@ static void remove_deployment(struct as_status_cache *s, const struct as_ctl_mes
     struct deployment *d = find_deployment(s, m);
 
     if (d)
-        free_deployment(d);
+        free_deployment(s, d);
     as_channel_send(dispatcher, m);
 }
 
@@ -132,6 +147,8 @@ void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_messa
         remove_deployment(s, m, dispatcher);
     else if (m->type == AS_CTL_STATUS)
         set_status(s, m, dispatcher);
+    else if (m->type == AS_CTL_MODEL)
+        set_model(s, m);
     else
         set_down(s, m, dispatcher);
 }
@@ -147,6 +164,7 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
             send_down(channel, d);
         if (d->status.n)
             send_status(channel, d);
+        as_model_cache_send(&d->models, as_str_of(d->name), channel);
     }
 }
 
@@ -175,6 +193,7 @@ void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state
         m->why = as_reexec_bytes(as_buf_slice(&d->why));
         m->status = as_reexec_bytes(as_buf_slice(&d->status));
         m->since = d->since;
+        as_model_cache_save(&d->models, m);
         AS_REEXEC_APPEND(state, deployments, m);
     }
 }
@@ -192,5 +211,7 @@ void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *st
         set_text(&d->why, as_reexec_str(m->why));
         set_text(&d->status, as_reexec_str(m->status));
         d->since = m->since;
+        as_model_cache_restore(&d->models, m, AS_MODEL_CACHE_MAX - s->model_bytes);
+        s->model_bytes += as_model_cache_bytes(&d->models);
     }
 }

@@ -1,7 +1,9 @@
-/* ctl/supervise/status_cache.h — the last status of each deployment and application.
+/* ctl/supervise/status_cache.h — the last status of each deployment and application, and the models
+ * of each deployment.
  *
- * Part of ctl/supervise/workers, which passes DOWN, UP, STATUS and DELETE of the controller through
- * it. A new dispatcher is sent every status; a new controller is sent which deployments are down.
+ * Part of ctl/supervise/workers, which passes DOWN, UP, STATUS and DELETE of the controller and
+ * MODEL of the dispatcher through it. A new dispatcher is sent every status and every model; a new
+ * controller is sent which deployments are down.
  * Thread: the loop's.
  */
 #ifndef AS_CTL_STATUS_CACHE_H
@@ -13,15 +15,18 @@
 
 struct as_status_cache {
     struct as_list deployments;
+    size_t model_bytes; /* of the models of all deployments */
 };
 
 void as_status_cache_init(struct as_status_cache *s);
 void as_status_cache_fini(struct as_status_cache *s);
 
-/* Stores a DOWN, UP, STATUS or DELETE, and sends it to the dispatcher (NULL: there is none). */
+/* Stores a DOWN, UP, STATUS or DELETE, and sends it to the dispatcher (NULL: there is none); stores
+ * a MODEL. */
 void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_message *m,
                             struct as_channel *dispatcher);
-/* To a new dispatcher: DOWN and STATUS of all. To a new controller: STAYS for each that is down. */
+/* To a new dispatcher: DOWN, STATUS and KNOWN of all. To a new controller: STAYS for each that is
+ * down. */
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel);
 void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel);
 

@@ -304,6 +304,18 @@ static void handle_process_message(struct as_workers_row *w, const struct as_ctl
     }
 }
 
+static bool runs_deployment(const struct as_workers *all, struct as_str deployment)
+{
+    AS_LIST_EACH(n, &all->workers)
+    {
+        const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
+
+        if (w->process && as_str_eq(as_str_of(w->deployment), deployment))
+            return true;
+    }
+    return false;
+}
+
 void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w;
@@ -328,6 +340,10 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
     case AS_CTL_STATUS:
     case AS_CTL_DELETE:
         as_status_cache_update(&all->status_cache, m, all->dispatcher);
+        break;
+    case AS_CTL_MODEL: /* may come behind DELETE: then nothing would ever remove it */
+        if (runs_deployment(all, m->deployment))
+            as_status_cache_update(&all->status_cache, m, all->dispatcher);
         break;
     default:
         w = as_workers_find_running(all, m->token);

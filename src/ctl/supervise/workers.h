@@ -1,7 +1,8 @@
 /* ctl/supervise/workers.h — the worker processes of a server, on the supervisor's side.
  *
  * Starts, signals and reaps processes as the controller's messages say, and decides nothing. For
- * each replica it stores what a new dispatcher needs (token, line of the status page) and what a
+ * each replica it stores what a new dispatcher needs (token, line of the status page), for each
+ * deployment its models, and what a
  * new controller needs (process, note, how it ended), so that either can be killed without asking
  * the other. KILL of the dispatcher is carried out whether there is a controller or not. Thread:
  * the loop's.
@@ -55,8 +56,8 @@ void as_workers_controller_ready(struct as_workers *all);
 /* A new controller: it is sent RUNS, and EXITED, for every replica. NULL: it has died. */
 void as_workers_set_controller(struct as_workers *all, struct as_channel *channel);
 
-/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE of the controller; READY, GONE of
- * the dispatcher; KILL of both. Messages about a process that has ended are ignored. */
+/* SPAWN, SIGNAL, NOTE, PLACE, REMOVE, DOWN, UP, STATUS, DELETE of the controller; READY, GONE,
+ * MODEL of the dispatcher; KILL of both. Messages about a process that has ended are ignored. */
 void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m);
 
 /* Sends `signal` to every worker now and SIGKILL after `timeout`; a second call may shorten the

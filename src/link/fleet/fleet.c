@@ -295,6 +295,7 @@ void as_fleet_report_ready(struct as_link *l)
     struct as_buf models;
 
     as_fleet_set_registered(l->up.deploy);
+    as_fleet_record_settings(l->up.deploy);
     /* the supervisor does the same later; until then requests would be refused despite this worker
      */
     as_fleet_set_down(f, as_str_of(l->up.deploy->name), false);
@@ -539,6 +540,7 @@ static void free_deploy(struct as_timer *t)
     struct as_fleet_deployment *d = AS_CONTAINER(t, struct as_fleet_deployment, timer);
 
     as_fleet_free_models(d);
+    as_buf_fini(&d->settings);
     free(d->name);
     free(d);
 }

@@ -61,6 +61,16 @@ enum as_fleet_exit {
 };
 const char *as_fleet_exit_name(uint32_t why); /* NULL: no such value */
 
+/* What another dispatcher must know about a deployment of our processes before a worker of it
+ * connects: one of its models, or its settings. The bytes are frames of the link, as a worker sends
+ * them (docs/protocol/link.md), so that a version reads what it reads of workers. */
+struct as_fleet_record {
+    struct as_str deployment;
+    struct as_str model;  /* "NAME:VERSION"; empty: `frames` are the settings */
+    struct as_str frames; /* REGISTER, or OPTIONS and TRAFFIC; empty: no worker has the model now */
+    bool whole;           /* settings: every model that it has now was recorded */
+};
+
 /* Callbacks to the owner of the fleet, on the dispatch loop. */
 struct as_fleet_ops {
     /* A worker has slots now; models: "NAME:VERSION NAME:VERSION …". */
@@ -75,6 +85,9 @@ struct as_fleet_ops {
      * worker refused, and the text is the worker's). */
     void (*on_answer)(void *ctx, struct as_str replica, struct as_str token, uint64_t id, int err,
                       struct as_str text);
+    /* A worker has said something new about its deployment. False: it cannot be kept. May be NULL.
+     */
+    bool (*on_record)(void *ctx, const struct as_fleet_record *r);
 };
 
 int as_fleet_new(struct as_fleet **ret_f, struct as_loop *loop, const struct as_fleet_conf *conf,
@@ -111,6 +124,10 @@ void as_fleet_set_join_token(struct as_fleet *f, struct as_str token);
  * that its workers have are still answered. gone: none of its processes is left, so it may be
  * removed. as_fleet_add_process brings it back. */
 void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bool gone);
+/* Takes over what on_record has told of a former dispatcher: the models are known, and wait for
+ * replicas. What a worker registers itself counts more. 0; AS_EPROTO, or an error of the
+ * registration, with the reason in *ret_why. */
+int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why);
 /* down: no replica will come (again), so its requests are refused. */
 void as_fleet_set_down(struct as_fleet *f, struct as_str deployment, bool down);
 

@@ -116,6 +116,12 @@ static int ensure_core(struct as_fleet_deployment *d, const struct as_frame_regi
             d->budget = AS_MAX(d->budget, r->budget);
             return 0;
         }
+        if (d->declared) { /* what a worker says counts more than what the record says */
+            d->max_queued = conf.max_queued;
+            d->budget = r->budget;
+            as_fleet_set_options(d, d->request_timeout, d->idempotent, d->max_queued_option);
+            return 0;
+        }
         *ret_why = "the deployment's options differ from those of its other models or replicas";
         return AS_EINVALID;
     }
@@ -208,28 +214,62 @@ static uint32_t ongoing_cap(const struct as_frame_register *r)
     return r->max_ongoing >= r->budget ? AS_DEPLOYMENT_SLOTS_MAX : r->max_ongoing;
 }
 
-int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
-                            uint32_t *ret_target, const char **ret_why)
+static struct as_model model_of(const struct as_fleet_deployment *d,
+                                const struct as_frame_register *r)
+{
+    return (struct as_model){.name = r->name,
+                             .version = r->version,
+                             .platform = r->platform,
+                             .served_by = as_str_of(d->name),
+                             .traffic = d->traffic,
+                             .deployment = d->number,
+                             .idempotent = r->idempotent,
+                             .decoupled = r->decoupled,
+                             .streams_inputs = r->streams_inputs,
+                             .has_inputs = r->has_inputs,
+                             .has_outputs = r->has_outputs,
+                             .batching = batching_of(r),
+                             .inputs = r->inputs,
+                             .outputs = r->outputs,
+                             .n_inputs = r->n_inputs,
+                             .n_outputs = r->n_outputs};
+}
+
+/* A worker registers a model that so far only a record names. If they differ, the worker's counts:
+ * it is what will be executed. */
+static void confirm_model(struct as_fleet_deployment *d, const struct as_frame_register *r)
+{
+    struct as_batch_conf batching = batching_of(r);
+    struct as_fleet_model *known = find_model(d, r, &batching);
+    struct as_model m = model_of(d, r);
+    const char *why = "its limit is another one";
+    struct as_registry *g;
+    int err = 0;
+
+    if (!known || !known->declared || known->gone)
+        return;
+    known->declared = false;
+    if (known->max_ongoing == r->max_ongoing) {
+        err = as_registry_with_model(d->fleet->registry, &m, &g, &why);
+        if (!err)
+            as_registry_unref(g);
+        if (err != AS_EEXISTS)
+            return;
+    }
+    as_log_event(d->fleet->log, AS_LOG_WARN, "record_differs",
+                 "deployment=%s model=%s version=%s reason=\"%s\" action=\"what the worker "
+                 "registers counts\"",
+                 d->name, known->name, known->version, why);
+    as_fleet_drop_model(d, (uint32_t)(known - d->models));
+}
+
+static int register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                          bool declared, uint32_t *ret_target, const char **ret_why)
 {
     struct as_fleet *f = d->fleet;
     struct as_batch_conf batching = batching_of(r);
     struct as_fleet_model *known = find_model(d, r, &batching);
-    struct as_model m = {.name = r->name,
-                         .version = r->version,
-                         .platform = r->platform,
-                         .served_by = as_str_of(d->name),
-                         .traffic = d->traffic,
-                         .deployment = d->number,
-                         .idempotent = r->idempotent,
-                         .decoupled = r->decoupled,
-                         .streams_inputs = r->streams_inputs,
-                         .has_inputs = r->has_inputs,
-                         .has_outputs = r->has_outputs,
-                         .batching = batching,
-                         .inputs = r->inputs,
-                         .outputs = r->outputs,
-                         .n_inputs = r->n_inputs,
-                         .n_outputs = r->n_outputs};
+    struct as_model m = model_of(d, r);
     struct as_registry *g;
     uint32_t place = known ? (uint32_t)(known - d->models) : choose_place(d);
     int err;
@@ -254,12 +294,51 @@ int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame
         add_model(d, r, m.index, ongoing_cap(r), &batching);
     else
         known->gone = false;
+    d->models[place].declared = declared;
     if (g == f->registry)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
     *ret_target = place;
     return 0;
+}
+
+int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                            uint32_t *ret_target, const char **ret_why)
+{
+    int err;
+
+    confirm_model(d, r);
+    err = register_model(d, r, false, ret_target, ret_why);
+    if (!err)
+        d->declared = false;
+    return err;
+}
+
+int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                           const char **ret_why)
+{
+    struct as_batch_conf batching = batching_of(r);
+    uint32_t target;
+    int err;
+
+    if (find_model(d, r, &batching))
+        return 0;
+    d->declared = d->declared || !d->core;
+    err = register_model(d, r, true, &target, ret_why);
+    if (!err)
+        d->models[target].recorded = true;
+    return err;
+}
+
+void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
+                          enum as_fleet_idempotent idempotent, int64_t max_queued)
+{
+    d->request_timeout = request_timeout;
+    d->idempotent = idempotent;
+    d->max_queued_option = max_queued;
+    if (d->core)
+        as_deployment_set_max_queued(d->core, max_queued ? max_queued : d->max_queued);
 }
 
 static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
@@ -289,6 +368,7 @@ void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
+    as_fleet_record_settings(d);
 }
 
 /* --- deployments that come and go with their workers --- */
@@ -343,8 +423,10 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
     as_fleet_free_models(d);
     free(d->name);
     d->name = NULL;
-    d->max_queued = 0;
+    as_fleet_forget_records(d);
+    d->max_queued = d->max_queued_option = 0;
     d->budget = 0;
+    d->declared = false;
     d->idempotent = AS_FLEET_AS_REGISTERED;
     memset(d->exits, 0, sizeof(d->exits));
     d->deleted = d->gone = false;
@@ -381,6 +463,7 @@ void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bo
         as_fleet_publish(f, g);
     d->deleted = true;
     d->gone = gone;
+    as_fleet_forget_records(d);
     as_fleet_set_down(f, deployment, true); /* refuses what is queued: its replicas drain */
     as_fleet_set_flag(&d->expected, false);
     as_fleet_set_flag(&d->registered, false);

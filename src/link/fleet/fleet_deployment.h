@@ -7,6 +7,7 @@
 #ifndef AS_LINK_FLEET_DEPLOYMENT_H
 #define AS_LINK_FLEET_DEPLOYMENT_H
 
+#include "base/buf.h"
 #include "core/queue/model_stat.h"
 #include "link/fleet/fleet.h"
 #include "link/fleet/unknown_peer.h"
@@ -31,6 +32,8 @@ struct as_fleet_model {
     struct as_batch_conf batching;
     as_ns unserved_since; /* since when no worker that stays serves it; AS_NEVER: one does; 0: its
                            * last worker was asked to end */
+    bool declared;        /* known from a record: no worker has registered it here yet */
+    bool recorded;        /* on_record has told it, and the owner keeps it */
     bool gone;            /* removed from the registry: its place may be used again … */
     uint64_t order;       /* … in the order in which models were removed */
     struct as_model_stat stat;
@@ -41,6 +44,13 @@ enum as_fleet_idempotent {
     AS_FLEET_IDEMPOTENT,
     AS_FLEET_NOT_IDEMPOTENT,
 };
+
+static inline enum as_fleet_idempotent as_fleet_idempotent_of(const struct as_frame_options *o)
+{
+    if (!(o->has >> AS_FRAME_OPT_IDEMPOTENT & 1))
+        return AS_FLEET_AS_REGISTERED;
+    return o->value[AS_FRAME_OPT_IDEMPOTENT] ? AS_FLEET_IDEMPOTENT : AS_FLEET_NOT_IDEMPOTENT;
+}
 
 /* One place of the table. It is allocated once and freed with the fleet, since other threads read
  * its flags by a number from an older snapshot. A deployment of workers that we have not started is
@@ -55,7 +65,11 @@ struct as_fleet_deployment {
     as_ns unserved_since; /* since when it has no upstream; AS_NEVER: it has one */
     bool deleted;         /* its models are unknown to clients … */
     bool gone;          /* … and none of our processes is left: removed with its last upstream */
-    int64_t max_queued; /* from the registrations; a worker's OPTIONS may set another */
+    int64_t max_queued; /* from the registrations … */
+    int64_t max_queued_option; /* … and what a worker's OPTIONS set instead; 0: nothing */
+    bool declared;             /* known from records: no worker has registered a model here yet */
+    bool incomplete;           /* a model of it could not be recorded */
+    struct as_buf settings;    /* as they were recorded last */
     uint32_t budget;
     enum as_fleet_idempotent idempotent; /* for all its models */
     struct as_traffic traffic;           /* as its workers declare; owns the text */
@@ -170,12 +184,18 @@ struct as_fleet_deployment *as_fleet_get_deployment(struct as_fleet *f, struct a
  * reason in *ret_why. */
 int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                             uint32_t *ret_target, const char **ret_why);
+/* The same for a model that a record names: nothing happens if a worker has registered it. */
+int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
+                           const char **ret_why);
 /* Gives a new snapshot to every client loop; takes over the reference. */
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* Gives out the same snapshot again, since readiness or models_pending has changed. */
 void as_fleet_republish(struct as_fleet *f);
 /* Canary, mirror and fallback, as its workers declare; published if they have changed. */
 void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t);
+/* What its workers' OPTIONS say about the deployment. max_queued 0: as registered. */
+void as_fleet_set_options(struct as_fleet_deployment *d, as_ns request_timeout,
+                          enum as_fleet_idempotent idempotent, int64_t max_queued);
 /* Updates `ready` after a replica was added, removed or drained. d may be NULL. */
 void as_fleet_update_ready(struct as_fleet_deployment *d);
 /* Counts the deployment's upstreams. since: until when the upstream served; 0: it will not come
@@ -202,6 +222,18 @@ void as_fleet_schedule_cleanup(struct as_fleet_deployment *d);
 /* The same, now. Not to be called from a callback of core. */
 void as_fleet_drop_unserved_models(struct as_fleet_deployment *d);
 void as_fleet_cleanup(struct as_task *t); /* removes all deployments and models that are due */
+
+/* Its models become unknown, and what waits for it is refused. */
+void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model);
+
+/* --- records: what the next dispatcher is told; each says only what is new --- */
+
+void as_fleet_record_model(struct as_fleet_deployment *d, uint32_t model,
+                           const struct as_frame_register *r);
+void as_fleet_record_gone(struct as_fleet_deployment *d, uint32_t model);
+void as_fleet_record_settings(struct as_fleet_deployment *d);
+/* The owner has forgotten what was recorded. */
+void as_fleet_forget_records(struct as_fleet_deployment *d);
 
 /* --- calls --- */
 

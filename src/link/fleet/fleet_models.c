@@ -70,12 +70,13 @@ static void collect_holders(const struct as_fleet_deployment *d, struct model_ho
     }
 }
 
-static void drop_model(struct as_fleet_deployment *d, uint32_t model)
+void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model)
 {
     struct as_fleet *f = d->fleet;
     struct as_fleet_model *m = &d->models[model];
     struct as_registry *g = as_registry_without_model(f->registry, d->number, m->index);
 
+    as_fleet_record_gone(d, model);
     m->gone = true;
     m->order = ++d->n_gone;
     as_log_event(f->log, AS_LOG_INFO, "model_gone", "deployment=%s model=%s version=%s", d->name,
@@ -116,7 +117,7 @@ void as_fleet_drop_unserved_models(struct as_fleet_deployment *d)
         m->unserved_since = model_unserved_since(m, &h, i, now);
         if (!awaited && m->unserved_since != AS_NEVER &&
             (m->unserved_since == 0 || now - m->unserved_since >= d->fleet->conf.grace))
-            drop_model(d, i);
+            as_fleet_drop_model(d, i);
     }
 }
 

@@ -190,6 +190,8 @@ void as_link_on_register(struct as_link *l, const struct as_frame *f)
         as_link_apply_traffic(l);
         err = as_fleet_register_model(l->up.deploy, &r, &answer.target, &why);
     }
+    if (!err && l->process)
+        as_fleet_record_model(l->up.deploy, answer.target, &r);
     answer.model = r.model;
     answer.code = as_err_grpc(err);
     answer.message = as_str_of(err ? (why[0] ? why : as_err_text(err)) : "");

@@ -327,12 +327,9 @@ void as_link_health_init(struct as_link *l)
 
 static void apply_options(struct as_link *l)
 {
-    struct as_fleet_deployment *d = l->up.deploy;
-
-    d->request_timeout = l->health.request_timeout;
-    d->idempotent = l->health.idempotent;
-    as_deployment_set_max_queued(d->core,
-                                 l->health.max_queued ? l->health.max_queued : d->max_queued);
+    as_fleet_set_options(l->up.deploy, l->health.request_timeout, l->health.idempotent,
+                         l->health.max_queued);
+    as_fleet_record_settings(l->up.deploy);
     l->health.next_check = now_of(l) + jitter(l, l->health.check_period);
     l->health.check_stream = 0;
     l->health.next_scan = l->health.execution_timeout ? 0 : AS_NEVER;
@@ -385,9 +382,7 @@ void as_link_on_options(struct as_link *l, const struct as_frame *f)
     l->health.dump_signal = (uint32_t)option_or_default(&o, AS_FRAME_OPT_DUMP_SIGNAL, 0);
     /* AS_FRAME_QUEUED_ANY is core's -1 */
     l->health.max_queued = (int64_t)option_or_default(&o, AS_FRAME_OPT_MAX_QUEUED, 0);
-    l->health.idempotent = !(o.has >> AS_FRAME_OPT_IDEMPOTENT & 1) ? AS_FLEET_AS_REGISTERED
-                           : o.value[AS_FRAME_OPT_IDEMPOTENT]      ? AS_FLEET_IDEMPOTENT
-                                                                   : AS_FLEET_NOT_IDEMPOTENT;
+    l->health.idempotent = as_fleet_idempotent_of(&o);
     if (as_link_is_up(l))
         apply_options(l);
 }

@@ -10,18 +10,11 @@ void as_simple_save_registration(struct as_simple *s, const struct as_frame_regi
 {
     struct as_frame_register m = *model;
     struct as_outq q;
-    struct iovec iov[64];
-    int n;
 
     m.max_ongoing = AS_MAX(m.max_ongoing, m.budget);
     as_outq_init(&q);
-    if (as_frame_put_register(&q, &m) == 0 && !q.broken) {
-        n = as_outq_iov(&q, iov, (int)AS_COUNT(iov));
-        for (int i = 0; i < n; i++)
-            as_buf_add(&s->encoded, iov[i].iov_base, iov[i].iov_len);
-        if (s->encoded.n != q.bytes) /* more pieces than iov has: too large to be handed over */
-            as_buf_drop(&s->encoded, s->encoded.n);
-    }
+    if (as_frame_put_register(&q, &m) == 0)
+        as_outq_peek(&q, &s->encoded);
     as_outq_fini(&q);
 }
 

@@ -60,6 +60,8 @@ static void on_readable(struct as_sock *s, int events AS_UNUSED)
                       AS_STR_FMT(m.replica), as_ctl_state_name(m.state), AS_STR_FMT(m.text));
         if (m.pid)
             w->pid = m.pid;
+        if (m.type == AS_CTL_KNOWN)
+            w->number = m.number;
         if (m.type == AS_CTL_EXITED) {
             w->kind = m.kind;
             w->number = m.number;
@@ -387,6 +389,72 @@ static void a_new_dispatcher_gets_the_whole_state_then_told(void **state AS_UNUS
     close_world(w);
 }
 
+static void begin_another_dispatcher(struct world *w)
+{
+    as_workers_set_dispatcher(w->workers, NULL);
+    close_peer(w->dispatcher);
+    w->dispatcher = open_peer(w);
+    as_workers_set_dispatcher(w->workers, w->dispatcher->channel);
+    run_until(w, "TOLD");
+}
+
+static void model(struct world *w, const char *name, const char *text, bool whole)
+{
+    struct as_ctl_message m = message_about(AS_CTL_MODEL, name, "", text);
+
+    m.number = whole;
+    send_message(w->dispatcher, m);
+}
+
+static void a_new_dispatcher_knows_the_models(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+
+    run_one(w);
+    as_workers_controller_ready(w->workers);
+    model(w, "old:1", "REGISTER", false);
+    model(w, "echo:1", "REGISTER", false);
+    model(w, "", "OPTIONS", true);
+    model(w, "old:1", "", false);
+    model(w, "echo:2", "REGISTER 2", false);
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", ""));
+    run_until(w, "REPLICA echo-0 ready");
+    as_workers_set_controller(w->workers, NULL); /* it is not asked */
+    for (int i = 0; i < 2; i++) {
+        begin_another_dispatcher(w);
+        assert_string_equal(received(w->dispatcher),
+                            "TOKEN echo-0 lost ;REPLICA echo-0 lost ;NOTE echo-0 lost ;"
+                            "KNOWN echo:1 starting REGISTER;KNOWN echo:2 starting REGISTER 2;"
+                            "KNOWN  starting OPTIONS;TOLD  starting ;");
+        assert_int_equal(w->number, 1);
+    }
+    close_world(w);
+}
+
+static void models_go_with_their_deployment(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+
+    run_one(w);
+    as_workers_controller_ready(w->workers);
+    model(w, "echo:1", "REGISTER", false);
+    send_message(w->dispatcher, message_about(AS_CTL_READY, "echo-0", "t1", ""));
+    run_until(w, "REPLICA echo-0 ready");
+    send_message(w->controller, message_about(AS_CTL_DELETE, "", "", ""));
+    run_until(w, "DELETE");
+    begin_another_dispatcher(w);
+    assert_null(strstr(received(w->dispatcher), "KNOWN"));
+    kill((pid_t)w->pid, SIGKILL);
+    run_until(w, "EXITED");
+    model(w, "echo:1", "REGISTER", false); /* it was on its way when the process ended */
+    send_message(w->dispatcher, message_about(AS_CTL_KILL, "echo-0", "t1", ""));
+    send_message(w->controller, message_about(AS_CTL_PLACE, "echo-0", "", "behind it"));
+    run_until(w, "behind it");
+    begin_another_dispatcher(w);
+    assert_null(strstr(received(w->dispatcher), "KNOWN"));
+    close_world(w);
+}
+
 static void a_worker_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -435,6 +503,8 @@ int main(void)
         cmocka_unit_test(a_new_controller_gets_the_whole_state),
         cmocka_unit_test(a_second_start_of_a_replica_is_ignored),
         cmocka_unit_test(a_new_dispatcher_gets_the_whole_state_then_told),
+        cmocka_unit_test(a_new_dispatcher_knows_the_models),
+        cmocka_unit_test(models_go_with_their_deployment),
         cmocka_unit_test(a_worker_that_is_asked_to_end_is_stopped),
         cmocka_unit_test(nothing_is_started_after_stop),
     };

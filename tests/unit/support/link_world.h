@@ -57,6 +57,10 @@ static struct {
     char token[16];                         /* of the last kill, retirement or answer */
     uint64_t id;                            /* of the last answer … */
     int err;
+    uint32_t records;
+    bool refuse_records;    /* as an owner that cannot keep them */
+    struct as_buf recorded; /* "MODEL type … ;" of each record, with the types of its frames */
+    struct as_buf frames;   /* of the last record */
 } w;
 
 /* --- callbacks of the fleet's owner --- */
@@ -103,6 +107,23 @@ AS_UNUSED static void on_answered(void *ctx AS_UNUSED, struct as_str replica AS_
     keep(w.why, sizeof(w.why), text);
 }
 
+AS_UNUSED static bool on_record(void *ctx AS_UNUSED, const struct as_fleet_record *r)
+{
+    struct as_frame f;
+    size_t at = 0;
+
+    w.records++;
+    as_buf_drop(&w.frames, w.frames.n);
+    as_buf_add(&w.frames, r->frames.p, r->frames.n);
+    as_buf_printf(&w.recorded, "%.*s%s", AS_STR_FMT(r->model), r->whole ? "whole" : "");
+    while (at < w.frames.n) {
+        at += (size_t)as_frame_next(w.frames.p + at, w.frames.n - at, &f);
+        as_buf_printf(&w.recorded, " %s", as_frame_type_name(f.type));
+    }
+    as_buf_str(&w.recorded, ";");
+    return !w.refuse_records;
+}
+
 AS_UNUSED static void on_watch(struct as_timer *t AS_UNUSED)
 {
     fail_msg("the test hangs");
@@ -141,7 +162,8 @@ AS_UNUSED static void begin(struct as_fleet_conf conf)
                                             .on_gone = on_gone,
                                             .on_kill = on_kill,
                                             .on_retired = on_retired,
-                                            .on_answer = on_answered};
+                                            .on_answer = on_answered,
+                                            .on_record = on_record};
 
     memset(&w, 0, sizeof(w));
     for (int i = 0; i < HANDS; i++)
@@ -185,6 +207,8 @@ AS_UNUSED static void end(void)
     as_timer_close(&w.watch, NULL);
     as_timer_close(&w.pulse, NULL);
     as_loop_free(w.loop);
+    as_buf_fini(&w.recorded);
+    as_buf_fini(&w.frames);
 }
 
 AS_UNUSED static void flush(struct hand *h)

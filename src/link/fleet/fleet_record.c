@@ -1,0 +1,206 @@
+/* Records: what the next dispatcher is told about a deployment of our processes before a worker of
+ * it connects. A model is its REGISTER frame; the settings of the deployment are an OPTIONS and a
+ * TRAFFIC frame. */
+#include "base/err.h"
+#include "link/fleet/fleet_deployment.h"
+#include "link/fleet/upstream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- telling --- */
+
+static bool tell(const struct as_fleet_deployment *d, struct as_str model, struct as_str frames,
+                 bool whole)
+{
+    const struct as_fleet *f = d->fleet;
+    const struct as_fleet_record r = {as_str_of(d->name), model, frames, whole};
+
+    return f->ops.on_record && f->ops.on_record(f->ctx, &r);
+}
+
+static bool tell_model(const struct as_fleet_deployment *d, const struct as_fleet_model *m,
+                       struct as_str frames)
+{
+    char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
+    int n = snprintf(name, sizeof(name), "%s:%s", m->name, m->version);
+
+    return tell(d, (struct as_str){name, (size_t)n}, frames, false);
+}
+
+void as_fleet_record_model(struct as_fleet_deployment *d, uint32_t model,
+                           const struct as_frame_register *r)
+{
+    struct as_fleet_model *m = &d->models[model];
+    struct as_outq q;
+    struct as_buf frame;
+
+    if (m->recorded || d->deleted)
+        return;
+    as_outq_init(&q);
+    as_buf_init(&frame);
+    if (as_frame_put_register(&q, r) == 0)
+        as_outq_peek(&q, &frame);
+    m->recorded = frame.n && tell_model(d, m, as_buf_slice(&frame));
+    d->incomplete = d->incomplete || !m->recorded;
+    as_buf_fini(&frame);
+    as_outq_fini(&q);
+}
+
+void as_fleet_record_gone(struct as_fleet_deployment *d, uint32_t model)
+{
+    struct as_fleet_model *m = &d->models[model];
+
+    if (m->recorded)
+        (void)tell_model(d, m, AS_STR(""));
+    m->recorded = false;
+}
+
+static void put_settings(const struct as_fleet_deployment *d, struct as_outq *q)
+{
+    struct as_frame_options o = {0};
+    struct as_frame_traffic t = {.flags = d->traffic.is_canary ? AS_FRAME_CANARY : 0,
+                                 .canary = d->traffic.canary,
+                                 .mirror = d->traffic.mirror,
+                                 .fallback = d->traffic.fallback};
+
+    if (d->request_timeout != d->fleet->conf.request_timeout) {
+        o.has |= 1u << AS_FRAME_OPT_REQUEST_TIMEOUT;
+        o.value[AS_FRAME_OPT_REQUEST_TIMEOUT] = d->request_timeout;
+    }
+    if (d->idempotent != AS_FLEET_AS_REGISTERED) {
+        o.has |= 1u << AS_FRAME_OPT_IDEMPOTENT;
+        o.value[AS_FRAME_OPT_IDEMPOTENT] = d->idempotent == AS_FLEET_IDEMPOTENT;
+    }
+    if (d->max_queued_option) {
+        static_assert(AS_FRAME_QUEUED_ANY == (uint64_t)-1, "the same as core's -1");
+        o.has |= 1u << AS_FRAME_OPT_MAX_QUEUED;
+        o.value[AS_FRAME_OPT_MAX_QUEUED] = (uint64_t)d->max_queued_option;
+    }
+    as_frame_put_options(q, &o);
+    as_frame_put_traffic(q, &t);
+}
+
+/* Only what its workers have said: before one is READY they may still say it. */
+void as_fleet_record_settings(struct as_fleet_deployment *d)
+{
+    struct as_outq q;
+    struct as_buf now;
+
+    if (!as_fleet_flag(&d->expected) || !as_fleet_flag(&d->registered) || d->deleted)
+        return;
+    as_outq_init(&q);
+    as_buf_init(&now);
+    put_settings(d, &q);
+    as_outq_peek(&q, &now);
+    as_outq_fini(&q);
+    if (!as_str_eq(as_buf_slice(&now), as_buf_slice(&d->settings)) &&
+        tell(d, AS_STR(""), as_buf_slice(&now), !d->incomplete)) {
+        as_buf_fini(&d->settings);
+        d->settings = now;
+    } else {
+        as_buf_fini(&now);
+    }
+}
+
+void as_fleet_forget_records(struct as_fleet_deployment *d)
+{
+    for (uint32_t i = 0; i < d->n_models; i++)
+        d->models[i].recorded = false;
+    as_buf_drop(&d->settings, d->settings.n);
+    d->incomplete = false;
+}
+
+/* --- taking over --- */
+
+static int restore_model(struct as_fleet_deployment *d, const struct as_frame *frame,
+                         const char **ret_why)
+{
+    struct as_frame_register r;
+    struct as_arena a;
+    int err;
+
+    as_arena_init(&a, NULL, 0);
+    err = as_frame_get_register(frame, &a, &r, ret_why);
+    if (!err)
+        err = as_fleet_declare_model(d, &r, ret_why);
+    as_arena_fini(&a);
+    return err;
+}
+
+static int restore_options(struct as_fleet_deployment *d, const struct as_frame *frame)
+{
+    struct as_frame_options o;
+    int err = as_frame_get_options(frame, &o);
+
+    if (err)
+        return err;
+    as_fleet_set_options(
+        d,
+        o.has >> AS_FRAME_OPT_REQUEST_TIMEOUT & 1 ? o.value[AS_FRAME_OPT_REQUEST_TIMEOUT]
+                                                  : d->fleet->conf.request_timeout,
+        as_fleet_idempotent_of(&o),
+        o.has >> AS_FRAME_OPT_MAX_QUEUED & 1 ? (int64_t)o.value[AS_FRAME_OPT_MAX_QUEUED] : 0);
+    return 0;
+}
+
+static int restore_traffic(struct as_fleet_deployment *d, const struct as_frame *frame)
+{
+    struct as_frame_traffic t;
+    int err = as_frame_get_traffic(frame, &t);
+
+    if (!err)
+        as_fleet_set_traffic(d, &(struct as_traffic){.is_canary = t.flags & AS_FRAME_CANARY,
+                                                     .canary = t.canary,
+                                                     .mirror = t.mirror,
+                                                     .fallback = t.fallback});
+    return err;
+}
+
+/* A frame of another type is of a later version. */
+static int restore_frame(struct as_fleet_deployment *d, const struct as_frame *frame,
+                         const char **ret_why)
+{
+    *ret_why = "malformed OPTIONS or TRAFFIC";
+    switch (frame->type) {
+    case AS_FRAME_REGISTER:
+        return restore_model(d, frame, ret_why);
+    case AS_FRAME_OPTIONS:
+        return restore_options(d, frame);
+    case AS_FRAME_TRAFFIC:
+        return restore_traffic(d, frame);
+    default:
+        return 0;
+    }
+}
+
+int as_fleet_restore(struct as_fleet *f, const struct as_fleet_record *r, const char **ret_why)
+{
+    struct as_fleet_deployment *d = as_fleet_get_deployment(f, r->deployment);
+    uint64_t *copy = as_xalloc(r->frames.n + sizeof(*copy)); /* frames are aligned */
+    struct as_frame frame;
+    size_t at = 0;
+    int64_t n;
+    int err = d ? 0 : AS_EFULL;
+
+    *ret_why = "the server has as many deployments as it can have";
+    if (r->frames.n)
+        memcpy(copy, r->frames.p, r->frames.n);
+    while (!err && at < r->frames.n) {
+        n = as_frame_next((const uint8_t *)copy + at, r->frames.n - at, &frame);
+        *ret_why = "it is no sequence of frames";
+        err = n <= 0 ? AS_EPROTO : restore_frame(d, &frame, ret_why);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    free(copy);
+    if (err && d)
+        d->incomplete = true;
+    if (err)
+        return err;
+    if (!r->model.n && r->whole && !d->incomplete) {
+        as_buf_drop(&d->settings, d->settings.n);
+        as_buf_add(&d->settings, r->frames.p, r->frames.n);
+        as_fleet_set_registered(d);
+    }
+    return 0;
+}
