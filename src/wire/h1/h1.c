@@ -26,8 +26,8 @@ int as_h1_new(struct as_h1 **ret_h, const struct as_h1_conf *conf, const struct 
     h->text = (struct as_h1_bytes){h->inline_out, 0, sizeof(h->inline_out)};
     h->rest = h->inline_rest;
     h->rest_cap = AS_H1_INLINE_REST;
-    h->pieces = h->inline_pieces;
-    h->pieces_cap = AS_H1_INLINE_PIECES;
+    h->pieces.p = h->inline_pieces;
+    h->pieces.cap = AS_H1_INLINE_PIECES;
     *ret_h = h;
     return 0;
 }
@@ -55,8 +55,8 @@ void as_h1_free(struct as_h1 *h)
         as_slab_put(h->text.p);
     if (h->rest != h->inline_rest)
         free(h->rest);
-    if (h->pieces != h->inline_pieces)
-        free(h->pieces);
+    if (h->pieces.p != h->inline_pieces)
+        free(h->pieces.p);
     as_slab_put(h->trailer.p);
     as_slab_put(h);
 }

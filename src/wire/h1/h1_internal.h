@@ -19,6 +19,7 @@
 
 #include "wire/h1/h1.h"
 #include "wire/h1/h1_syntax.h"
+#include "wire/http/pieces.h"
 
 #define AS_H1_INLINE_IN     2048 /* bytes of a head that need no allocation */
 #define AS_H1_INLINE_OUT    512
@@ -72,9 +73,7 @@ struct as_h1_request {
     size_t unread;        /* bytes that the owner got and has not consumed */
     uint8_t *body_buffer; /* where the next bytes of the body go; NULL: anywhere */
     size_t body_buffer_n;
-    uint32_t piece, n_pieces; /* pieces [piece … n_pieces) of the answer are not sent */
-    size_t piece_offset;      /* bytes of the first of them that are sent */
-    size_t unsent;            /* bytes of all of them */
+    size_t unsent; /* bytes of the answer's pieces */
 };
 
 struct as_h1 {
@@ -98,8 +97,7 @@ struct as_h1 {
     struct as_h1_bytes text;    /* heads of answers that are not handed out yet */
     struct as_http_header *rest;
     uint32_t rest_cap;
-    struct as_http_piece *pieces;
-    uint32_t pieces_cap;
+    struct as_http_pieces pieces; /* of the answer */
     struct as_http_header inline_rest[AS_H1_INLINE_REST];
     struct as_http_piece inline_pieces[AS_H1_INLINE_PIECES];
     uint8_t inline_in[AS_H1_INLINE_IN];

@@ -204,31 +204,6 @@ static void plan_unread_body(struct as_h1 *h, uint32_t status)
     h->state = AS_H1_OVER;
 }
 
-static bool reserve_pieces(struct as_h1 *h, uint32_t n)
-{
-    struct as_h1_request *r = &h->rq;
-    struct as_http_piece *more;
-    uint32_t left = r->n_pieces - r->piece, cap = h->pieces_cap;
-
-    if (r->piece) {
-        memmove(h->pieces, h->pieces + r->piece, left * sizeof(*more));
-        r->n_pieces = left;
-        r->piece = 0;
-    }
-    if (left + n <= cap)
-        return true;
-    cap = AS_MAX(2 * cap, left + n);
-    more = malloc(cap * sizeof(*more));
-    if (!more)
-        return false;
-    memcpy(more, h->pieces, left * sizeof(*more));
-    if (h->pieces != h->inline_pieces)
-        free(h->pieces);
-    h->pieces = more;
-    h->pieces_cap = cap;
-    return true;
-}
-
 /* The request, if it is `stream` and its answer is in the given state; else NULL. */
 static struct as_h1_request *find_request(struct as_h1 *h, uint32_t stream,
                                           enum as_h1_answer_state out)
@@ -251,14 +226,15 @@ void as_h1_answer(struct as_h1 *h, uint32_t stream, const struct as_http_answer 
     plan_unread_body(h, a->status);
     for (uint32_t i = 0; i < a->n_body; i++)
         length += a->body[i].n;
-    if (!put_head(h, a, length) || !reserve_pieces(h, a->n_body)) {
+    if (!put_head(h, a, length) ||
+        !as_http_pieces_reserve(&h->pieces, a->n_body, h->inline_pieces)) {
         h->reset = true;
         return;
     }
     if (r->no_body || !a->n_body)
         return;
-    memcpy(h->pieces, a->body, a->n_body * sizeof(*a->body));
-    r->n_pieces = a->n_body;
+    memcpy(h->pieces.p, a->body, a->n_body * sizeof(*a->body));
+    h->pieces.n = a->n_body;
     r->unsent = length;
 }
 
@@ -283,11 +259,11 @@ void as_h1_write(struct as_h1 *h, uint32_t stream, const struct as_http_piece *p
     AS_ASSERT(piece->owner);
     if (!r || !piece->n || r->no_body)
         return;
-    if (r->n_pieces == h->pieces_cap && !reserve_pieces(h, 1)) {
+    if (!as_http_pieces_reserve(&h->pieces, 1, h->inline_pieces)) {
         h->reset = true;
         return;
     }
-    h->pieces[r->n_pieces++] = *piece;
+    h->pieces.p[h->pieces.n++] = *piece;
     as_blob_ref(piece->owner);
     r->unsent += piece->n;
 }
@@ -304,12 +280,8 @@ void as_h1_finish(struct as_h1 *h, uint32_t stream)
 
 void as_h1_drop_pieces(struct as_h1 *h)
 {
-    struct as_h1_request *r = &h->rq;
-
-    for (uint32_t i = r->piece; r->streamed && i < r->n_pieces; i++)
-        as_blob_unref(h->pieces[i].owner);
-    r->piece = r->n_pieces = 0;
-    r->piece_offset = r->unsent = 0;
+    as_http_pieces_drop(&h->pieces, h->rq.streamed);
+    h->rq.unsent = 0;
 }
 
 size_t as_h1_bytes_unsent(struct as_h1 *h, uint32_t stream)
@@ -323,31 +295,6 @@ uint64_t as_h1_bytes_sent(const struct as_h1 *h)
 }
 
 /* --- to the queue --- */
-
-/* Appends the next n bytes of the pieces to q. */
-static void queue_pieces(struct as_h1 *h, struct as_outq *q, size_t n)
-{
-    struct as_h1_request *r = &h->rq;
-
-    r->unsent -= n;
-    h->sent += n;
-    while (n) {
-        const struct as_http_piece *piece = &h->pieces[r->piece];
-        size_t k = AS_MIN(n, piece->n - r->piece_offset);
-
-        as_http_append_piece(q, piece, r->piece_offset, k);
-        n -= k;
-        r->piece_offset += k;
-        if (r->piece_offset < piece->n)
-            continue;
-        if (r->streamed)
-            as_blob_unref(piece->owner);
-        r->piece++;
-        r->piece_offset = 0;
-    }
-    if (!r->unsent)
-        r->piece = r->n_pieces = 0;
-}
 
 static void queue_body(struct as_h1 *h, struct as_outq *q, size_t max)
 {
@@ -367,7 +314,9 @@ static void queue_body(struct as_h1 *h, struct as_outq *q, size_t max)
             head[--at] = digit[v & 15];
         as_outq_copy(q, head + at, sizeof(head) - at);
     }
-    queue_pieces(h, q, n);
+    as_http_pieces_send(&h->pieces, q, n, r->streamed);
+    r->unsent -= n;
+    h->sent += n;
     if (r->in_chunks)
         as_outq_copy(q, "\r\n", 2);
     if (r->answer == AS_H1_ANSWER_OPEN && (was_high || !r->unsent) && r->unsent <= LOW_WATER)

@@ -20,6 +20,7 @@
 #include "base/memory/arena.h"
 #include "wire/h2/h2.h"
 #include "wire/h2/h2_rules.h"
+#include "wire/http/pieces.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -54,13 +55,11 @@ struct as_h2_memory {
 void as_h2_memory_init(struct as_h2_memory *p);
 void as_h2_memory_fini(struct as_h2_memory *p);
 
-/* The body of an answer that comes over time: pieces[first … n) are not sent. */
+/* The body of an answer that comes over time. */
 struct as_h2_streamed_body {
     struct as_list drained; /* in as_h2.drained: on_drained must be called */
     struct as_h2_stream *s;
-    struct as_http_piece *pieces;
-    uint32_t first, n, cap;
-    size_t at;        /* bytes of the first piece that are sent */
+    struct as_http_pieces pieces;
     bool is_deferred; /* nghttp2 had no bytes to send and does not ask until it is resumed */
     bool finished;
 };
@@ -95,9 +94,7 @@ struct as_h2_stream {
     uint32_t rest_cap;
     size_t list_size;
 
-    const struct as_http_piece *pieces;
-    uint32_t piece;      /* the piece that is being sent */
-    size_t piece_offset; /* bytes of that piece that are sent */
+    struct as_http_pieces pieces; /* of an answer that was given at once */
     size_t body_left;
     uint64_t body_sent;
     nghttp2_nv *trailers;

@@ -18,18 +18,7 @@ static void append_body(struct as_outq *q, struct as_h2_stream *s, size_t n)
 {
     s->body_left -= n;
     s->body_sent += n;
-    while (n) {
-        const struct as_http_piece *piece = &s->pieces[s->piece];
-        size_t take = AS_MIN(n, piece->n - s->piece_offset);
-
-        as_http_append_piece(q, piece, s->piece_offset, take);
-        n -= take;
-        s->piece_offset += take;
-        if (s->piece_offset == piece->n) {
-            s->piece++;
-            s->piece_offset = 0;
-        }
-    }
+    as_http_pieces_send(&s->pieces, q, n, false);
 }
 
 static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *framehd,
@@ -265,7 +254,8 @@ static bool store_body(struct as_h2_stream *s, const struct as_http_answer *a)
         to[i] = a->body[i];
         s->body_left += to[i].n;
     }
-    s->pieces = to;
+    s->pieces.p = to;
+    s->pieces.n = a->n_body;
     return true;
 }
 

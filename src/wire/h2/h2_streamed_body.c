@@ -2,8 +2,6 @@
 #include "base/err.h"
 #include "wire/h2/h2_internal.h"
 
-#define PIECES_FIRST 8u
-
 /* The stream, if it has an open answer that is not finished; else NULL. */
 static struct as_h2_stream *find_open_answer(struct as_h2 *h, uint32_t stream)
 {
@@ -60,28 +58,6 @@ void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }
 
-/* Makes room for one more piece after those that wait. */
-static bool reserve_piece(struct as_h2_streamed_body *l)
-{
-    struct as_http_piece *more;
-    uint32_t cap = l->cap ? 2 * l->cap : PIECES_FIRST;
-
-    if (l->n < l->cap)
-        return true;
-    if (l->first > l->cap / 2) {
-        memmove(l->pieces, l->pieces + l->first, (l->n - l->first) * sizeof(*l->pieces));
-        l->n -= l->first;
-        l->first = 0;
-        return true;
-    }
-    more = realloc(l->pieces, cap * sizeof(*more));
-    if (!more)
-        return false;
-    l->pieces = more;
-    l->cap = cap;
-    return true;
-}
-
 void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *piece)
 {
     struct as_h2_stream *s = find_open_answer(h, stream);
@@ -89,11 +65,11 @@ void as_h2_write(struct as_h2 *h, uint32_t stream, const struct as_http_piece *p
     AS_ASSERT(piece->owner);
     if (!s || !piece->n)
         return;
-    if (!reserve_piece(s->streamed)) {
+    if (!as_http_pieces_reserve(&s->streamed->pieces, 1, NULL)) {
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
-    s->streamed->pieces[s->streamed->n++] = *piece;
+    s->streamed->pieces.p[s->streamed->pieces.n++] = *piece;
     as_blob_ref(piece->owner);
     s->body_left += piece->n;
     resume_body(h, s);
@@ -123,21 +99,7 @@ void as_h2_streamed_body_append(struct as_h2 *h, struct as_h2_stream *s, size_t 
 
     s->body_left -= n;
     s->body_sent += n;
-    while (n) {
-        struct as_http_piece *piece = &l->pieces[l->first];
-        size_t take = AS_MIN(n, piece->n - l->at);
-
-        as_http_append_piece(h->q, piece, l->at, take);
-        n -= take;
-        l->at += take;
-        if (l->at == piece->n) {
-            as_blob_unref(piece->owner);
-            l->first++;
-            l->at = 0;
-        }
-    }
-    if (l->first == l->n)
-        l->first = l->n = 0;
+    as_http_pieces_send(&l->pieces, h->q, n, true);
     if (!l->finished && (was_high || !s->body_left) && s->body_left <= AS_H2_LOW_WATER &&
         as_list_empty(&l->drained))
         as_list_push(&h->drained, &l->drained);
@@ -165,9 +127,8 @@ void as_h2_streamed_body_free(struct as_h2_stream *s)
     struct as_h2_streamed_body *l = s->streamed;
 
     as_list_remove(&l->drained);
-    for (uint32_t i = l->first; i < l->n; i++)
-        as_blob_unref(l->pieces[i].owner);
-    free(l->pieces);
+    as_http_pieces_drop(&l->pieces, true);
+    free(l->pieces.p);
     free(l);
     s->streamed = NULL;
 }
