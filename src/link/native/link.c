@@ -31,7 +31,7 @@ static void maybe_free(struct as_link *l)
                                                       for the death of its process */
         return;
     as_outq_fini(&l->out);
-    free(l->rx.p);
+    free(l->rx.reader.p);
     as_arena_fini(&l->scratch);
     free(l->calls);
     free(l->up.name);
@@ -569,8 +569,8 @@ void as_link_accept(struct as_fleet *f, int fd)
     l->up.fleet = f;
     l->next_stream = 1;
     l->rx.fd = -1;
-    l->rx.cap = RX_CAP;
-    l->rx.p = rx;
+    l->rx.reader.cap = RX_CAP;
+    l->rx.reader.p = rx;
     as_outq_init(&l->out);
     as_arena_init(&l->scratch, l->scratch_first, sizeof(l->scratch_first));
     as_task_init(&l->flush, on_flush);

@@ -21,6 +21,7 @@
 #include "io/loop/sock.h"
 #include "link/fleet/upstream.h"
 #include "link/transport/loop_socket.h"
+#include "wire/frame/frame_reader.h"
 
 enum as_link_state {
     AS_LINK_HELLO,     /* waits for HELLO */
@@ -44,16 +45,10 @@ enum as_link_process {
 
 /* The receiver's state between two reads. */
 struct as_link_rx {
-    uint8_t *p; /* 64-byte aligned; offsets equal those of the stream modulo 64 */
-    size_t cap, at, end;
-    size_t need;      /* size of the frame at `at`; 0: not known yet */
-    size_t skip;      /* padding bytes to skip */
-    uint8_t *sink;    /* where the rest of a DATA payload goes; NULL: it is discarded */
-    size_t sink_left; /* bytes of that payload still to come */
-    size_t sink_pad;  /* padding behind it */
-    bool sink_end;    /* that frame carries END */
-    uint64_t sink_stream;
-    int fd; /* descriptor that came with HELLO; -1: none */
+    struct as_frame_reader reader; /* its buffer is the link's */
+    bool sink_end;                 /* the frame that continues a body carries END … */
+    uint64_t sink_stream;          /* … and belongs to this stream */
+    int fd;                        /* descriptor that came with HELLO; -1: none */
 };
 
 /* Health checks, execution timeout and the controller's CONTROL (link_health.c). Each CONTROL frame

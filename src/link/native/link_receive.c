@@ -259,18 +259,14 @@ static const char *begin_body(struct as_link *l, const struct as_frame *f)
     if (!c)
         return "DATA on a stream that is not open";
     l->rx.sink_stream = f->stream;
-    l->rx.sink_left = f->n;
-    l->rx.sink_pad =
-        AS_ALIGN(AS_FRAME_HEADER + (size_t)f->n, AS_FRAME_ALIGN) - (AS_FRAME_HEADER + (size_t)f->n);
     l->rx.sink_end = f->flags & AS_FRAME_F_END;
-    l->rx.sink = NULL;
     if (!c->outcome.result.blob) /* nobody waits for it: discarded */
         return c->rx_msg.body_len == UINT64_MAX ? NULL : "DATA before its message";
     if (f->n > c->rx_msg.body_len - c->body_received)
         return "more DATA than the message announced";
     if (!make_room_for_body(l, c, c->body_received + f->n))
         return NULL;
-    l->rx.sink = c->outcome.result.blob->data + c->body_received;
+    l->rx.reader.sink = c->outcome.result.blob->data + c->body_received;
     c->body_received += f->n;
     return NULL;
 }
@@ -390,140 +386,75 @@ static void on_frame(struct as_link *l, const struct as_frame *f)
 
 /* --- bytes --- */
 
-/* Copies what the buffer has for the current continuation frame. */
-static void fill_sink(struct as_link *l)
-{
-    struct as_link_rx *rx = &l->rx;
-    size_t n = AS_MIN(rx->sink_left, rx->end - rx->at);
-
-    if (rx->sink) {
-        memcpy(rx->sink, rx->p + rx->at, n);
-        rx->sink += n;
-    }
-    rx->at += n;
-    rx->sink_left -= n;
-    if (!rx->sink_left) {
-        rx->skip = rx->sink_pad;
-        on_body_complete(l);
-    }
-}
-
-/* Handles one frame of the buffer. False: more bytes are needed, or the link has ended. */
+/* Handles what comes next in the buffer. False: more bytes are needed, or the link has ended. */
 static bool parse_frame(struct as_link *l)
 {
-    struct as_link_rx *rx = &l->rx;
+    const char *why = NULL;
     struct as_frame f;
-    int64_t n;
 
-    /* padding of the last frame, which may come with a later read than its payload */
-    if (rx->skip) {
-        size_t k = AS_MIN(rx->skip, rx->end - rx->at);
-
-        rx->at += k;
-        rx->skip -= k;
-        return rx->skip == 0;
-    }
-    if (rx->sink_left) {
-        if (rx->at == rx->end)
-            return false;
-        fill_sink(l);
-        return l->state != AS_LINK_ENDED;
-    }
-    /* the header shows whether a body follows, whose bytes should not go through this buffer */
-    n = as_frame_peek(rx->p + rx->at, rx->end - rx->at, &f);
-    if (n < 0) {
-        as_link_protocol_error(l, "malformed frame header");
+    switch (as_frame_reader_next(&l->rx.reader, &f)) {
+    case AS_FRAME_READ_MORE:
         return false;
+    case AS_FRAME_READ_FRAME:
+        on_frame(l, &f);
+        break;
+    case AS_FRAME_READ_BODY:
+        why = l->up.replica ? begin_body(l, &f) : "frame before slots were granted";
+        break;
+    case AS_FRAME_READ_BODY_END:
+        on_body_complete(l);
+        break;
+    case AS_FRAME_READ_BAD:
+        why = "malformed frame header";
     }
-    if (n == 0)
-        return false;
-    if (f.type == AS_FRAME_DATA && !(f.flags & AS_FRAME_F_MSG) && l->up.replica) {
-        const char *why = begin_body(l, &f);
-
-        if (why) {
-            as_link_protocol_error(l, why);
-            return false;
-        }
-        rx->at += AS_FRAME_HEADER;
-        if (!rx->sink_left) {
-            rx->skip = rx->sink_pad;
-            on_body_complete(l);
-        }
-        return l->state != AS_LINK_ENDED;
-    }
-    /* a frame that is larger than the buffer: make_room grows it, up to the bound that
-     * as_frame_peek enforces */
-    rx->need = (size_t)n;
-    if ((size_t)n > rx->end - rx->at)
-        return false;
-    rx->at += (size_t)n;
-    rx->need = 0;
-    on_frame(l, &f);
+    if (why)
+        as_link_protocol_error(l, why);
     return l->state != AS_LINK_ENDED;
 }
 
-/* Makes room for the next read, and moves an incomplete frame to an aligned offset. False: out of
- * memory. */
-static bool make_room(struct as_link_rx *rx)
+/* Makes room for the next read, and moves an incomplete frame to an aligned offset. A frame that is
+ * larger than the buffer makes that grow, up to the bound that as_frame_peek enforces. False: out
+ * of memory. */
+static bool make_room(struct as_frame_reader *r)
 {
-    size_t rest = rx->end - rx->at, to = 0;
+    size_t rest = r->end - r->at, to = as_frame_reader_offset(r);
 
-    /* inside a payload the buffer is empty: the next byte goes to the stream offset modulo 64 */
-    if (rx->sink_left)
-        to = -(rx->sink_pad + (rx->sink ? 0 : rx->sink_left)) % AS_FRAME_ALIGN;
-    else if (rx->skip)
-        to = AS_FRAME_ALIGN - rx->skip;
-    if (rx->need > rx->cap) {
-        uint8_t *p = aligned_alloc(AS_FRAME_ALIGN, AS_ALIGN(rx->need, (size_t)4096));
+    if (r->need > r->cap) {
+        uint8_t *p = aligned_alloc(AS_FRAME_ALIGN, AS_ALIGN(r->need, (size_t)4096));
 
         if (!p)
             return false;
-        memcpy(p, rx->p + rx->at, rest);
-        free(rx->p);
-        rx->p = p;
-        rx->cap = AS_ALIGN(rx->need, (size_t)4096);
-    } else if (rest && rx->at) {
-        memmove(rx->p, rx->p + rx->at, rest);
+        memcpy(p, r->p + r->at, rest);
+        free(r->p);
+        r->p = p;
+        r->cap = AS_ALIGN(r->need, (size_t)4096);
+    } else if (rest && r->at) {
+        memmove(r->p, r->p + r->at, rest);
     }
-    rx->at = to;
-    rx->end = to + rest;
+    r->at = to;
+    r->end = to + rest;
     return true;
 }
 
-/* One read: the rest of a body goes to its place, and what follows it to the buffer. */
 static int64_t read_transport(struct as_link *l)
 {
-    struct as_link_rx *rx = &l->rx;
+    struct as_frame_reader *r = &l->rx.reader;
     struct iovec iov[2];
-    size_t direct;
     int64_t n;
-    int k = 0, fd = -1;
+    int fd = -1;
 
-    if (!make_room(rx))
+    if (!make_room(r))
         return AS_ENOMEM;
-    direct = rx->sink ? rx->sink_left : 0;
-    if (direct)
-        iov[k++] = (struct iovec){rx->sink, direct};
-    iov[k++] = (struct iovec){rx->p + rx->end, rx->cap - rx->end};
     /* descriptors are accepted only before HELLO; the kernel closes later ones */
-    n = l->transport->ops->read(l->transport, iov, k, l->state == AS_LINK_HELLO ? &fd : NULL);
+    n = l->transport->ops->read(l->transport, iov, as_frame_reader_iov(r, iov),
+                                l->state == AS_LINK_HELLO ? &fd : NULL);
     if (fd >= 0) {
-        if (rx->fd >= 0)
-            close(rx->fd);
-        rx->fd = fd;
+        if (l->rx.fd >= 0)
+            close(l->rx.fd);
+        l->rx.fd = fd;
     }
-    if (n <= 0)
-        return n;
-    direct = AS_MIN(direct, (size_t)n);
-    rx->end += (size_t)n - direct;
-    if (!direct)
-        return n;
-    rx->sink += direct;
-    rx->sink_left -= direct;
-    if (!rx->sink_left) {
-        rx->skip = rx->sink_pad;
-        on_body_complete(l);
-    }
+    if (n > 0)
+        as_frame_reader_received(r, (size_t)n);
     return n;
 }
 
@@ -540,8 +471,6 @@ int as_link_read(struct as_link *l)
     /* One read per event, so that a link that floods does not starve the others.
      * Level-triggered polling brings us back. */
     n = read_transport(l);
-    if (l->state == AS_LINK_ENDED)
-        return -1;
     if (n == AS_EAGAIN)
         return 0;
     if (n <= 0) {

@@ -65,8 +65,8 @@ void as_link_discard_answer(struct as_link *l, struct as_call *c)
 {
     if (!c->outcome.result.blob)
         return;
-    if (l->rx.sink_left && l->rx.sink_stream == c->core.stream)
-        l->rx.sink = NULL;
+    if (l->rx.reader.left && l->rx.sink_stream == c->core.stream)
+        l->rx.reader.sink = NULL;
     as_blob_unref(c->outcome.result.blob);
     c->outcome.result.blob = NULL;
     if (c->stream) {

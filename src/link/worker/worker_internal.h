@@ -30,7 +30,7 @@
 #include "base/memory/pages.h"
 #include "link/page.h"
 #include "link/transport/transport.h"
-#include "wire/frame/frame.h"
+#include "wire/frame/frame_reader.h"
 
 #include <anyserve/worker.h>
 #include <pthread.h>
@@ -107,11 +107,10 @@ struct as_worker_served_model {
 };
 
 struct as_worker_rx {
-    struct as_blob *buf;
-    size_t at, end;             /* bytes [at, end) are not parsed yet */
-    size_t skip;                /* padding still to skip */
+    struct as_frame_reader reader;
+    struct as_blob *buf;        /* the reader's buffer */
     struct as_worker_req *into; /* a DATA payload is read straight into its body … */
-    size_t left;                /* … and so many bytes are missing */
+    size_t into_n;              /* … which has so many bytes */
     struct as_blob *spare[AS_WORKER_RX_SPARE];
     uint32_t n_spare;
     bool pinned;  /* every spare buffer is referred to */

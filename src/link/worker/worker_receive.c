@@ -15,17 +15,24 @@
 #define ROOM_MIN  (32u << 10) /* with less room at its end, another buffer is used */
 #define READS_MAX 8           /* reads in a row, so that other work gets its turn */
 
+static void set_buffer(struct as_worker_rx *rx, struct as_blob *b)
+{
+    rx->buf = b;
+    rx->reader.p = b ? b->data : NULL;
+    rx->reader.cap = b ? b->n : 0;
+}
+
 void as_worker_rx_reset(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_worker_rx *rx = &l->rx;
 
-    rx->at = rx->end = rx->skip = rx->left = 0;
+    rx->reader = (struct as_frame_reader){.p = rx->reader.p, .cap = rx->reader.cap};
     if (rx->into && rx->into->orphan)
         as_worker_req_put(w, rx->into);
     rx->into = NULL;
     if (rx->buf && !as_worker_blob_unshared(rx->buf)) {
         as_blob_unref(rx->buf);
-        rx->buf = NULL;
+        set_buffer(rx, NULL);
     }
 }
 
@@ -34,7 +41,7 @@ void as_worker_rx_fini(struct as_worker_link *l)
     as_blob_unref(l->rx.buf);
     for (uint32_t i = 0; i < l->rx.n_spare; i++)
         as_blob_unref(l->rx.spare[i]);
-    l->rx.buf = NULL;
+    set_buffer(&l->rx, NULL);
     l->rx.n_spare = 0;
 }
 
@@ -52,7 +59,7 @@ void as_worker_count_memory(struct as_worker *w)
     {
         const struct as_worker_rx *rx = &l->rx;
 
-        unused += rx->at == rx->end ? unused_bytes(rx->buf) : 0;
+        unused += rx->reader.at == rx->reader.end ? unused_bytes(rx->buf) : 0;
         for (uint32_t i = 0; i < rx->n_spare; i++)
             unused += unused_bytes(rx->spare[i]);
     }
@@ -107,137 +114,77 @@ static void keep_spare(struct as_worker_rx *rx, struct as_blob *b)
  * there. */
 static int switch_buffer(struct as_worker_rx *rx, size_t need, size_t off)
 {
-    size_t rest = rx->end - rx->at;
+    struct as_frame_reader *r = &rx->reader;
+    size_t rest = r->end - r->at;
     struct as_blob *b;
 
     if (rx->buf && as_worker_blob_unshared(rx->buf) && rx->buf->n >= off + need &&
-        off + rest <= rx->at) {
-        memcpy(rx->buf->data + off, rx->buf->data + rx->at, rest);
+        off + rest <= r->at) {
+        memcpy(r->p + off, r->p + r->at, rest);
     } else {
         b = off + need > AS_WORKER_RX_CAP ? as_blob_new(off + need) : acquire_buffer(rx);
         if (!b)
             return AS_ENOMEM;
         if (rest)
-            memcpy(b->data + off, rx->buf->data + rx->at, rest);
+            memcpy(b->data + off, r->p + r->at, rest);
         if (rx->buf)
             keep_spare(rx, rx->buf);
-        rx->buf = b;
+        set_buffer(rx, b);
     }
-    rx->at = off;
-    rx->end = off + rest;
+    r->at = off;
+    r->end = off + rest;
     return 0;
 }
 
 /* Makes room for the next read. An incomplete frame needs room for all of it in one piece. */
 static int make_room(struct as_worker_rx *rx)
 {
-    size_t rest = rx->end - rx->at, need = 0;
-    size_t off = (AS_FRAME_ALIGN - rx->skip) % AS_FRAME_ALIGN;
-    struct as_frame f;
-    int64_t n = 0;
+    struct as_frame_reader *r = &rx->reader;
+    size_t rest = r->end - r->at, need = rest ? r->need : 0;
+    size_t off = as_frame_reader_offset(r);
 
-    if (rest) {
-        n = as_frame_peek(rx->buf->data + rx->at, rest, &f);
-        AS_ASSERT(n >= 0); /* parse_one has checked it */
-        need = (size_t)n;
-    }
     if (rx->buf && !rest && as_worker_blob_unshared(rx->buf)) {
-        rx->at = rx->end = off;
+        r->at = r->end = off;
         return 0;
     }
     if (!rest &&
-        rx->at % AS_FRAME_ALIGN != off) /* a body was read directly, not through the buffer */
-        rx->at = rx->end = AS_ALIGN(rx->at, (size_t)AS_FRAME_ALIGN) + off;
-    if (rx->buf && rx->at < rx->buf->n && rx->buf->n - rx->at >= AS_MAX(need, rest + ROOM_MIN))
+        r->at % AS_FRAME_ALIGN != off) /* a body was read directly, not through the buffer */
+        r->at = r->end = AS_ALIGN(r->at, (size_t)AS_FRAME_ALIGN) + off;
+    if (rx->buf && r->at < r->cap && r->cap - r->at >= AS_MAX(need, rest + ROOM_MIN))
         return 0;
     return switch_buffer(rx, AS_MAX(need, (size_t)ROOM_MIN), off);
 }
 
-/* Starts a DATA frame with an incomplete payload: copies what is here; the rest is read in place.
- */
-static void begin_direct(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
-                         size_t total)
-{
-    struct as_worker_rx *rx = &l->rx;
-    struct as_worker_req *q;
-    size_t have = rx->end - rx->at - AS_FRAME_HEADER;
-    size_t n = AS_MIN(have, (size_t)f->n);
-    size_t pad = total - AS_FRAME_HEADER - f->n;
-
-    if (!as_worker_begin_body(w, l, f, &q))
-        return;
-    memcpy(q->body->data + q->body_received, f->p, n);
-    if (n < f->n) {
-        rx->into = q;
-        rx->left = f->n - n;
-    }
-    rx->skip = pad - (have - n);
-    rx->at = rx->end;
-    as_worker_on_body_bytes(w, q, n);
-}
-
-static bool is_body(const struct as_frame *f)
-{
-    return f->type == AS_FRAME_DATA && !(f->flags & AS_FRAME_F_MSG);
-}
-
-static bool is_discarded(const struct as_worker *w, const struct as_worker_link *l,
-                         const struct as_frame *f)
-{
-    if (as_worker_find_partial_input(w, l, f->stream))
-        return false;
-    AS_LIST_EACH(n, &l->waiting)
-    {
-        if (AS_LIST_ENTRY(n, struct as_worker_req, node)->stream == f->stream)
-            return false;
-    }
-    return true;
-}
-
-/* Handles the frame at `at`. False: it is not complete, or the link has ended. */
+/* Handles what comes next in the buffer. False: more bytes are needed, or the link has ended. */
 static bool parse_one(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_worker_rx *rx = &l->rx;
     struct as_worker_req *q;
     struct as_frame f;
-    size_t have = rx->end - rx->at;
-    int64_t n = as_frame_peek(rx->buf->data + rx->at, have, &f);
 
-    if (n < 0) {
-        as_worker_close_link(w, l, "the dispatcher sent a malformed frame header");
+    switch (as_frame_reader_next(&rx->reader, &f)) {
+    case AS_FRAME_READ_MORE:
         return false;
-    }
-    if (n == 0)
-        return false;
-    if ((size_t)n > have) {
-        if (is_body(&f) && !is_discarded(w, l, &f))
-            begin_direct(w, l, &f, (size_t)n);
-        return false;
-    }
-    rx->at += (size_t)n;
-    if (!is_body(&f)) {
+    case AS_FRAME_READ_FRAME:
         as_worker_on_frame(w, l, &f, rx->buf);
-    } else if (as_worker_begin_body(w, l, &f, &q)) {
-        memcpy(q->body->data + q->body_received, f.p, f.n);
-        as_worker_on_body_bytes(w, q, f.n);
+        break;
+    case AS_FRAME_READ_BODY:
+        if (!as_worker_begin_body(w, l, &f, &q))
+            break;
+        rx->reader.sink = q->body->data + q->body_received;
+        rx->into = q;
+        rx->into_n = f.n;
+        break;
+    case AS_FRAME_READ_BODY_END:
+        q = rx->into;
+        rx->into = NULL;
+        if (q)
+            as_worker_on_body_bytes(w, q, rx->into_n);
+        break;
+    case AS_FRAME_READ_BAD:
+        as_worker_close_link(w, l, "the dispatcher sent a malformed frame header");
     }
     return as_transport_is_open(l->transport);
-}
-
-static void parse(struct as_worker *w, struct as_worker_link *l)
-{
-    struct as_worker_rx *rx = &l->rx;
-
-    if (rx->skip) {
-        size_t k = AS_MIN(rx->skip, rx->end - rx->at);
-
-        rx->at += k;
-        rx->skip -= k;
-        if (rx->skip)
-            return;
-    }
-    while (rx->at < rx->end && parse_one(w, l))
-        ;
 }
 
 /* One read. True: there may be more. */
@@ -245,17 +192,15 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
 {
     struct as_worker_rx *rx = &l->rx;
     struct iovec iov[2];
-    int k = 0;
     size_t want = 0;
+    int k;
     int64_t n;
 
     if (make_room(rx)) {
         as_worker_close_link(w, l, "out of memory for a receive buffer");
         return false;
     }
-    if (rx->left)
-        iov[k++] = (struct iovec){rx->into->body->data + rx->into->body_received, rx->left};
-    iov[k++] = (struct iovec){rx->buf->data + rx->end, rx->buf->n - rx->end};
+    k = as_frame_reader_iov(&rx->reader, iov);
     for (int i = 0; i < k; i++)
         want += iov[i].iov_len;
     n = l->transport->ops->read(l->transport, iov, k, NULL);
@@ -267,19 +212,9 @@ static bool read_once(struct as_worker *w, struct as_worker_link *l)
             as_worker_close_link(w, l, strerror(errno));
         return false;
     }
-    if (rx->left) {
-        size_t m = AS_MIN(rx->left, (size_t)n);
-        struct as_worker_req *q = rx->into;
-
-        rx->left -= m;
-        if (!rx->left)
-            rx->into = NULL;
-        rx->end += (size_t)n - m;
-        as_worker_on_body_bytes(w, q, m);
-    } else {
-        rx->end += (size_t)n;
-    }
-    parse(w, l);
+    as_frame_reader_received(&rx->reader, (size_t)n);
+    while (parse_one(w, l))
+        ;
     return (size_t)n == want && as_transport_is_open(l->transport);
 }
 

@@ -306,11 +306,11 @@ void as_worker_on_input_bytes(struct as_worker *w, struct as_worker_req *in)
 {
     struct as_worker_req *q;
 
-    if (in->orphan && !in->link->rx.left) {
+    if (in->orphan) {
         as_worker_req_put(w, in);
         return;
     }
-    if (in->orphan || !in->complete)
+    if (!in->complete)
         return;
     q = as_worker_find_started(w, in->link, in->stream);
     AS_ASSERT(q && q->partial_input == in);
