@@ -222,7 +222,7 @@ static void the_table_has_what_events_cause(void **state AS_UNUSED)
     for (int from = 0; from < AS_LINK_STATES; from++) {
         for (int to = 0; to < AS_LINK_STATES; to++) {
             if (as_link_may_move((enum as_link_state)from, (enum as_link_state)to) !=
-                    (bool)(seen[from] >> to & 1u) &&
+                    (bool)((unsigned)seen[from] >> to & 1u) &&
                 !(to == K && from != C)) /* two moves at once */
                 fail_msg("from %d to %d", from, to);
         }
