@@ -8,12 +8,10 @@ struct row {
     uint32_t grpc;
     uint32_t http;
     bool retryable;
-    char blame;
 };
 
-static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false, 'n'},
-#define X(name, text, grpc, http, retry, blame)                                                    \
-    [AS_##name##_ROW] = {#name, text, grpc, http, retry, blame},
+static const struct row rows[AS_ERR_ROWS] = {[0] = {"OK", "ok", 0, 200, false},
+#define X(name, text, grpc, http, retry) [AS_##name##_ROW] = {#name, text, grpc, http, retry},
                                              AS_ERR_TABLE(X)
 #undef X
 };
@@ -73,11 +71,6 @@ uint32_t as_err_http(int err)
 bool as_err_retryable(int err)
 {
     return row_of(err)->retryable;
-}
-
-char as_err_blame(int err)
-{
-    return row_of(err)->blame;
 }
 
 int as_grpc_status_of(const char *name)

@@ -13,15 +13,6 @@ const char *as_log_level_name(enum as_log_level level)
     return level_names[level];
 }
 
-int as_log_level_of(const char *name)
-{
-    for (size_t i = 0; i < AS_COUNT(level_names); i++) {
-        if (strcmp(level_names[i], name) == 0)
-            return (int)i;
-    }
-    return -1;
-}
-
 /* Relaxed: one line more or less while the level changes does not matter. */
 void as_log_set_level(struct as_log *log, enum as_log_level level)
 {

@@ -43,6 +43,5 @@ void as_log_set_level(struct as_log *log, enum as_log_level level);
 enum as_log_level as_log_get_level(const struct as_log *log);
 
 const char *as_log_level_name(enum as_log_level level);
-int as_log_level_of(const char *name); /* -1 when unknown */
 
 #endif

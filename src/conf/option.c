@@ -101,8 +101,8 @@ static int set_value(struct as_option_set *o, int id, const char *value, struct 
     return rc;
 }
 
-int as_option_set_text(struct as_option_set *o, const char *key, const char *value,
-                       struct as_buf *err)
+/* Sets one option from its text; `key` without dashes. A string is not copied. */
+static int set_text(struct as_option_set *o, const char *key, const char *value, struct as_buf *err)
 {
     int id = find_id(o, as_str_of(key));
 
@@ -208,7 +208,7 @@ static int add_argument(struct as_option_set *o, const char *arg, struct as_buf 
 {
     if (o->more && o->n_args >= o->more_from) {
         o->n_more++;
-        return as_option_set_text(o, o->more, arg, err);
+        return set_text(o, o->more, arg, err);
     }
     if (o->n_args == AS_OPTION_ARGS_MAX) {
         as_buf_printf(err, "more than %u arguments", AS_OPTION_ARGS_MAX);

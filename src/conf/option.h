@@ -481,10 +481,6 @@ void as_option_init(struct as_option_set *o, uint32_t scope); /* all defaults */
 /* Parses argv, without the names of program and command. "--" ends the options. 0; AS_EINVALID: a
  * sentence in `err` names the option, the value and its bounds, or the most similar option. */
 int as_option_parse(struct as_option_set *o, int argc, char *const *argv, struct as_buf *err);
-/* Sets one option from its text; `key` without dashes. Results as above. A string is not copied:
- * `value` must outlive the set. */
-int as_option_set_text(struct as_option_set *o, const char *key, const char *value,
-                       struct as_buf *err);
 
 /* Values. Each function asserts that the option has one of its types. */
 uint64_t as_option_u64(const struct as_option_set *o,

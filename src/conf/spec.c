@@ -214,11 +214,6 @@ bool as_spec_is_set(const struct as_spec_object *o, enum as_spec_key id)
     return as_spec_value(o, id)->set;
 }
 
-bool as_spec_bool(const struct as_spec_object *o, enum as_spec_key id)
-{
-    return value_of_types(o, id, TYPE_BIT(BOOL))->i != 0;
-}
-
 int64_t as_spec_i64(const struct as_spec_object *o, enum as_spec_key id)
 {
     return value_of_types(o, id, TYPE_BIT(INT) | TYPE_BIT(SIZE) | TYPE_BIT(ENUM))->i;

@@ -101,7 +101,6 @@ void as_spec_remove_object(struct as_spec_object *o, enum as_spec_key id, uint32
 
 const struct as_spec_value *as_spec_value(const struct as_spec_object *o, enum as_spec_key id);
 bool as_spec_is_set(const struct as_spec_object *o, enum as_spec_key id);
-bool as_spec_bool(const struct as_spec_object *o, enum as_spec_key id);
 int64_t as_spec_i64(const struct as_spec_object *o, enum as_spec_key id); /* INT, SIZE, ENUM */
 int64_t as_spec_thousandths(const struct as_spec_object *o, enum as_spec_key id); /* NUMBER */
 as_ns as_spec_ns(const struct as_spec_object *o, enum as_spec_key id);            /* DURATION */

@@ -358,11 +358,6 @@ void as_edge_free(struct as_edge *e)
     free(e);
 }
 
-uint32_t as_edge_open_requests(const struct as_edge *e)
-{
-    return (uint32_t)e->stat.exchanges;
-}
-
 struct as_mbox *as_edge_mailbox(struct as_edge *e)
 {
     return &e->client.box;

@@ -196,10 +196,9 @@ void as_edge_announce_shutdown(struct as_edge *e);
  * failed with UNAVAILABLE, and connections take no further ones. Each connection closes when its
  * answers are sent; then `drained` is called. */
 void as_edge_drain_expired(struct as_edge *e);
-/* Closes every connection at once. Next, when as_edge_open_requests is 0 (the fleet has released
+/* Closes every connection at once. Next, when no request is in memory (the fleet has released
  * all requests): as_edge_close, run the loop until it ends, as_edge_free. */
 void as_edge_stop(struct as_edge *e);
-uint32_t as_edge_open_requests(const struct as_edge *e); /* requests in memory */
 void as_edge_close(struct as_edge *e);
 void as_edge_free(struct as_edge *e);
 

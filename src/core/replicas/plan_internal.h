@@ -93,7 +93,6 @@ bool as_rollout_on_failure(struct as_replica_slot *slot, uint32_t failures, stru
 bool as_rollout_is_old(const struct as_replica_slot *slot); /* another slot is to replace it */
 /* When it becomes available if it stays RUNNING; else AS_NEVER. */
 as_ns as_rollout_next_due(const struct as_replica_slot *slot);
-bool as_rollout_is_settled(const struct as_plan *p);
 bool as_rollout_is_available(const struct as_replica_slot *slot);
 /* Is a retired before b, if one of them must be? */
 bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_replica_slot *b);

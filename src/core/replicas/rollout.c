@@ -334,7 +334,7 @@ static void compact_ranks(struct as_plan *p, as_ns now)
 }
 
 /* A slot whose rank moves is not complete. */
-bool as_rollout_is_settled(const struct as_plan *p)
+static bool is_settled(const struct as_plan *p)
 {
     return p->running && !p->deleting && is_complete(p);
 }
@@ -354,7 +354,7 @@ static bool update_stable(struct as_plan *p)
 
 static void update_settled(struct as_plan *p, as_ns now)
 {
-    p->settled = as_rollout_is_settled(p);
+    p->settled = is_settled(p);
     if (!p->settled)
         return;
     if (update_stable(p))

@@ -325,11 +325,6 @@ bool as_service_ensure_running(struct as_service *s)
     return as_child_is_running(&s->child);
 }
 
-bool as_service_is_down(const struct as_service *s)
-{
-    return s->child.state == AS_CTL_DOWN_STATE;
-}
-
 const struct as_handover *as_service_fds(const struct as_service *s)
 {
     return &s->conf.fds;

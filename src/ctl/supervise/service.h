@@ -66,7 +66,6 @@ void as_service_restart(struct as_service *s, as_ns timeout);
 bool as_service_is_ready(const struct as_service *s);
 /* One that waits for its next start is started now. True: it has a process, ready or not. */
 bool as_service_ensure_running(struct as_service *s);
-bool as_service_is_down(const struct as_service *s);
 /* The descriptors that each process gets. Owned by the service: a second service needs copies. */
 const struct as_handover *as_service_fds(const struct as_service *s);
 

@@ -358,7 +358,7 @@ static void on_workers_stopped(void *ctx)
     as_supervisor_try_end(s);
 }
 
-struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s)
+static struct as_child_conf child_conf(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
 
@@ -394,7 +394,7 @@ void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor
                                    .console = &s->console,
                                    .heartbeat =
                                        as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
-                                   .child = as_supervisor_child_conf(s)};
+                                   .child = child_conf(s)};
 
     d->s = s;
     as_service_new(&d->service, s->loop, &conf, &ops, d, &s->log);
@@ -422,7 +422,7 @@ static int make_children(struct as_supervisor *s)
                                          .heartbeat =
                                              as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
                                          .death_signal = SIGKILL,
-                                         .child = as_supervisor_child_conf(s)};
+                                         .child = child_conf(s)};
     /* a check (dry read) has none */
     int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
                             : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);

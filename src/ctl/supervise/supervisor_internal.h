@@ -83,7 +83,6 @@ struct as_supervisor {
 
 as_ns as_supervisor_option_ns(const struct as_supervisor *s, enum as_option_id id);
 void as_supervisor_send_dispatcher_state(struct as_supervisor *s); /* READY or LOST */
-struct as_child_conf as_supervisor_child_conf(struct as_supervisor *s);
 void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor_dispatcher *d,
                                    const struct as_handover *fds);
 void as_supervisor_try_end(struct as_supervisor *s);

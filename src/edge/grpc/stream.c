@@ -275,7 +275,7 @@ static void send_headers(struct as_stream *s)
     as_client_timeouts_start_answer(s->x);
 }
 
-void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
+static void send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n)
 {
     size_t len = 0;
 
@@ -309,7 +309,7 @@ void as_stream_send(struct as_stream *s, const struct as_buf *message)
     piece.p = piece.owner->data;
     if (message->n)
         memcpy(piece.owner->data + AS_GRPC_PREFIX, message->p, message->n);
-    as_stream_send_pieces(s, &piece, 1);
+    send_pieces(s, &piece, 1);
     as_blob_unref(piece.owner);
 }
 

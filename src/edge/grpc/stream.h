@@ -75,10 +75,8 @@ bool as_stream_open(struct as_exchange *x, const struct as_stream_ops *ops, void
                     uint64_t max_message);
 
 bool as_stream_has_room(struct as_stream *s);
-/* Sends one message. pieces[0] starts with AS_GRPC_PREFIX free bytes, for the prefix; every piece
- * has an owner. A no-op after the end of the call, as all of these. */
-void as_stream_send_pieces(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n);
-/* Sends a small message, copied. Without memory the call is failed. */
+/* Sends a small message, copied. Without memory the call is failed. A no-op after the end of the
+ * call, as all of these. */
 void as_stream_send(struct as_stream *s, const struct as_buf *message);
 /* Sends whole messages that have their prefixes. */
 void as_stream_send_framed(struct as_stream *s, const struct as_http_piece *pieces, uint32_t n);

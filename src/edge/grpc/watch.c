@@ -19,7 +19,7 @@ static enum as_grpc_health status_of_model(struct as_edge *e, const struct as_mo
                      as_fleet_deployment_ready(e->client.fleet, m->deployment));
 }
 
-enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service)
+static enum as_grpc_health status_of(struct as_edge *e, struct as_str service)
 {
     const char *colon = service.n ? memrchr(service.p, ':', service.n) : NULL;
     struct as_str version = {0};
@@ -61,7 +61,7 @@ void as_watch_check(struct as_exchange *x)
         fail_parse(x, err);
         return;
     }
-    status = as_watch_status(x->edge, as_buf_slice(&service));
+    status = status_of(x->edge, as_buf_slice(&service));
     if (status == AS_GRPC_HEALTH_SERVICE_UNKNOWN) {
         as_exchange_fail(x, x->edge->client.models_pending ? AS_EUNAVAILABLE : AS_ENOTFOUND,
                          "unknown service '%.*s'%s", (int)AS_MIN(service.n, (size_t)AS_NAME_MAX),
@@ -111,7 +111,7 @@ static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
 {
     static char server[] = SERVER, nothing[] = "", management[] = AS_MANAGEMENT_SERVICE;
     const struct as_registry *g = x->edge->client.registry;
-    enum as_grpc_health status = as_watch_status(x->edge, AS_STR(""));
+    enum as_grpc_health status = status_of(x->edge, AS_STR(""));
     uint32_t count = as_registry_count(g);
     size_t n = 0;
 
@@ -119,7 +119,7 @@ static size_t all_rows(struct as_exchange *x, struct as_grpc_health_entry *rows)
     rows[n++] = (struct as_grpc_health_entry){server, status};
     if (x->edge->conf.interface == AS_INTERFACE_MANAGEMENT)
         rows[n++] = (struct as_grpc_health_entry){
-            management, as_watch_status(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
+            management, status_of(x->edge, AS_STR(AS_MANAGEMENT_SERVICE))};
     for (uint32_t i = 0; i < count; i++) {
         size_t k = put_rows(x, rows + n, as_registry_at(g, i), i ? as_registry_at(g, i - 1) : NULL);
 
@@ -162,7 +162,7 @@ static void send_status(struct as_stream *s)
 
     if (!w->has_request || !as_stream_has_room(s))
         return;
-    now = as_watch_status(s->x->edge, as_buf_slice(&w->service));
+    now = status_of(s->x->edge, as_buf_slice(&w->service));
     if (now == w->sent_status)
         return;
     w->sent_status = now;

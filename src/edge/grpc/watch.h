@@ -11,8 +11,6 @@
 #include "edge/exchange/exchange.h"
 #include "wire/grpc/grpc_health.h"
 
-enum as_grpc_health as_watch_status(struct as_edge *e, struct as_str service);
-
 void as_watch_check(struct as_exchange *x); /* Check; the message is complete */
 void as_watch_list(struct as_exchange *x);  /* List */
 void as_watch_open(struct as_exchange *x);  /* Watch; the head was received */

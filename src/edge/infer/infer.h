@@ -53,6 +53,8 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
 void as_infer_generate(struct as_exchange *x, const struct as_rest_match *m);
 void as_infer_generate_stream(struct as_exchange *x, const struct as_rest_match *m);
 
+/* Parses x->body, a ModelInferRequest, into x->infer and charges its memory. False: failed. */
+bool as_infer_grpc_parse(struct as_exchange *x);
 void as_infer_grpc(struct as_exchange *x); /* ModelInfer; the message is complete */
 
 #endif

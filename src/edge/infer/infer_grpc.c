@@ -64,18 +64,21 @@ static void send_message(struct as_exchange *x, const struct as_oip_response *r)
         send_by_reference(x, r, (size_t)len);
 }
 
-void as_infer_grpc(struct as_exchange *x)
+bool as_infer_grpc_parse(struct as_exchange *x)
 {
     char why[WHY_MAX];
     int err;
 
     why[0] = 0;
     err = as_oip_parse_infer(x->body.p, x->body.len, &x->arena, &x->infer, why, sizeof(why));
-    if (err) {
+    if (err)
         as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
                          why[0] ? why : "malformed ModelInferRequest");
-        return;
-    }
-    if (as_infer_charge(x))
+    return !err && as_infer_charge(x);
+}
+
+void as_infer_grpc(struct as_exchange *x)
+{
+    if (as_infer_grpc_parse(x))
         as_infer_begin(x, send_message);
 }

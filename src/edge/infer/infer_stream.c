@@ -3,7 +3,6 @@
 #include "edge/infer/infer.h"
 #include "wire/protobuf/pb.h"
 
-#define WHY_MAX       512
 #define MESSAGES_BLOB 32768u /* small messages of a turn share blobs of this size */
 #define LARGE         65536u /* larger messages refer to the tensors where they lie */
 #define HEAD_MAX      (AS_GRPC_PREFIX + 1 + 10) /* prefix and head of infer_response */
@@ -394,21 +393,6 @@ static bool wants_final(const struct as_oip_infer *r)
     return false;
 }
 
-static bool parse_request(struct as_exchange *x)
-{
-    char why[WHY_MAX];
-    int err;
-
-    why[0] = 0;
-    err = as_oip_parse_infer(x->body.p, x->body.len, &x->arena, &x->infer, why, sizeof(why));
-    if (err) {
-        as_exchange_fail(x, err == AS_EPROTO ? AS_EINVALID : err, "%s",
-                         why[0] ? why : "malformed ModelInferRequest");
-        return false;
-    }
-    return as_infer_charge(x) && as_exchange_find_model(x, x->infer.model, x->infer.version);
-}
-
 /* The request to this model that takes further messages, or NULL. */
 static struct item *find_open_item(struct infer_stream *is, const struct as_model *m)
 {
@@ -442,7 +426,10 @@ static void start_item(struct item *it)
 {
     struct infer_stream *is = it->is;
     struct as_exchange *x = it->x;
-    struct item *to = parse_request(x) ? find_open_item(is, x->model) : NULL;
+    struct item *to =
+        as_infer_grpc_parse(x) && as_exchange_find_model(x, x->infer.model, x->infer.version)
+            ? find_open_item(is, x->model)
+            : NULL;
 
     if (it->done)
         return;

@@ -53,7 +53,7 @@ static struct as_str descriptor_set(enum as_grpc_reflection_set set)
                            as_grpc_reflection_clients_len};
 }
 
-struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, struct as_str name)
+static struct as_str find_file(enum as_grpc_reflection_set set, struct as_str name)
 {
     struct as_pb r = as_pb_of(descriptor_set(set));
     struct as_pb_field f;
@@ -138,7 +138,7 @@ static void add_file(struct file_closure *c, struct as_str file)
     c->files[c->n++] = (ProtobufCBinaryData){file.n, (uint8_t *)(uintptr_t)file.p};
     while (next_field(&r, &f)) {
         if (f.number == FILE_DEPENDENCY)
-            add_file(c, as_grpc_reflection_find_file(c->set, f.s));
+            add_file(c, find_file(c->set, f.s));
     }
 }
 
@@ -281,8 +281,8 @@ static void answer_request(enum as_grpc_reflection_set set, request *q, struct a
     r.original_request = q;
     switch (q->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        put_file(out, &r, set, as_grpc_reflection_find_file(set, as_str_of(q->file_by_filename)),
-                 "no file", q->file_by_filename);
+        put_file(out, &r, set, find_file(set, as_str_of(q->file_by_filename)), "no file",
+                 q->file_by_filename);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
         put_file(out, &r, set,

@@ -25,8 +25,7 @@ int as_grpc_reflection_answer(enum as_grpc_reflection_set set, const uint8_t *p,
                               struct as_buf *out);
 
 /* The serialised FileDescriptorProto of the file that declares a full name ("package.Message",
- * "package.Service.Method"), or of the file with this name; empty: there is none. */
+ * "package.Service.Method"); empty: there is none. */
 struct as_str as_grpc_reflection_find_symbol(enum as_grpc_reflection_set set, struct as_str name);
-struct as_str as_grpc_reflection_find_file(enum as_grpc_reflection_set set, struct as_str name);
 
 #endif

@@ -119,23 +119,6 @@ static bool parse_special_field(struct as_h1 *h, struct as_str name, struct as_s
 #undef IS
 }
 
-/* The member of the head that holds the field, or NULL. */
-static struct as_str *named_field(struct as_http_head *head, struct as_str name)
-{
-    switch (name.n) {
-    case 2:
-        return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
-    case 12:
-        if (memcmp(name.p, "content-type", 12) == 0)
-            return &head->content_type;
-        return memcmp(name.p, "grpc-timeout", 12) == 0 ? &head->grpc_timeout : NULL;
-    case 13:
-        return memcmp(name.p, "grpc-encoding", 13) == 0 ? &head->grpc_encoding : NULL;
-    default:
-        return NULL;
-    }
-}
-
 static bool grow_rest(struct as_h1 *h)
 {
     uint32_t cap = AS_MAX(h->conf.max_headers, h->rest_cap + 1);
@@ -181,7 +164,7 @@ static void store_field(struct as_h1 *h, struct as_str name, struct as_str value
             bad_field(h, status, err);
         return;
     }
-    to = named_field(&h->head, name);
+    to = as_http_head_field(&h->head, name);
     if (to && !to->p) {
         *to = value;
         return;

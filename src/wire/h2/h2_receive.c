@@ -6,8 +6,6 @@
 static inline struct as_str *named_field(struct as_http_head *head, struct as_str name)
 {
     switch (name.n) {
-    case 2:
-        return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
     case 4: /* of a request without :authority; that would have come before */
         return memcmp(name.p, "host", 4) == 0 ? &head->authority : NULL;
     case 5:
@@ -18,14 +16,8 @@ static inline struct as_str *named_field(struct as_http_head *head, struct as_st
         return memcmp(name.p, ":scheme", 7) == 0 ? &head->scheme : NULL;
     case 10:
         return memcmp(name.p, ":authority", 10) == 0 ? &head->authority : NULL;
-    case 12:
-        if (memcmp(name.p, "content-type", 12) == 0)
-            return &head->content_type;
-        return memcmp(name.p, "grpc-timeout", 12) == 0 ? &head->grpc_timeout : NULL;
-    case 13:
-        return memcmp(name.p, "grpc-encoding", 13) == 0 ? &head->grpc_encoding : NULL;
     default:
-        return NULL;
+        return as_http_head_field(head, name);
     }
 }
 

@@ -83,4 +83,21 @@ static inline void as_http_append_piece(struct as_outq *q, const struct as_http_
         as_outq_copy(q, piece->p + at, n);
 }
 
+/* The member of the head that holds this field of either version of HTTP, or NULL. */
+static inline struct as_str *as_http_head_field(struct as_http_head *head, struct as_str name)
+{
+    switch (name.n) {
+    case 2:
+        return memcmp(name.p, "te", 2) == 0 ? &head->te : NULL;
+    case 12:
+        if (memcmp(name.p, "content-type", 12) == 0)
+            return &head->content_type;
+        return memcmp(name.p, "grpc-timeout", 12) == 0 ? &head->grpc_timeout : NULL;
+    case 13:
+        return memcmp(name.p, "grpc-encoding", 13) == 0 ? &head->grpc_encoding : NULL;
+    default:
+        return NULL;
+    }
+}
+
 #endif

@@ -418,15 +418,8 @@ int as_oip_parse_response(const uint8_t *p, size_t n, struct as_arena *a,
 
     if (err)
         return err;
-    *ret_r = (struct as_oip_response){.model = m.model,
-                                      .version = m.version,
-                                      .id = m.id,
-                                      .outputs = m.inputs,
-                                      .n_outputs = m.n_inputs,
-                                      .params = m.params,
-                                      .n_params = m.n_params,
-                                      .tensor_params = m.tensor_params,
-                                      .has_duplicates = c.has_duplicates};
+    *ret_r = as_oip_response_of(&m);
+    ret_r->has_duplicates = c.has_duplicates;
     return 0;
 }
 

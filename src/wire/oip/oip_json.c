@@ -47,7 +47,9 @@ int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum
 
 /* --- arrays that grow --- */
 
-void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size)
+/* Makes room for one more entry in an array in the arena. Returns the array; NULL: out of memory.
+ */
+static void *grow_array(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size)
 {
     uint32_t more = *cap ? 2 * *cap : 4;
     void *p;
@@ -72,8 +74,8 @@ struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_e
                                  as_oip_json_tensors_key(q), AS_OIP_TENSORS_MAX);
         return NULL;
     }
-    q->tensors = as_oip_json_grow(q->c.arena, q->tensors, n, &cap, sizeof(*q->tensors));
-    q->sources = as_oip_json_grow(q->c.arena, q->sources, n, &q->cap_tensors, sizeof(*q->sources));
+    q->tensors = grow_array(q->c.arena, q->tensors, n, &cap, sizeof(*q->tensors));
+    q->sources = grow_array(q->c.arena, q->sources, n, &q->cap_tensors, sizeof(*q->sources));
     if (!q->tensors || !q->sources) {
         *ret_err = as_oip_json_reader_error(q, AS_ENOMEM, "");
         return NULL;
@@ -139,7 +141,7 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
     if (name.n > UINT16_MAX)
         return as_oip_refuse(&q->c, AS_EINVALID, "parameter '%.*s…': the name is too long",
                              AS_OIP_SHOWN(name));
-    q->params = as_oip_json_grow(q->c.arena, q->params, q->n_params, &q->cap_params, sizeof(*m));
+    q->params = grow_array(q->c.arena, q->params, q->n_params, &q->cap_params, sizeof(*m));
     if (!q->params)
         return as_oip_json_reader_error(q, AS_ENOMEM, "");
     m = &q->params[q->n_params++];
@@ -276,9 +278,8 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
         if (n == AS_OIP_TENSORS_MAX)
             return as_oip_refuse(&q->c, AS_EINVALID, "outputs: more than %u entries",
                                  AS_OIP_TENSORS_MAX);
-        q->outputs =
-            as_oip_json_grow(q->c.arena, q->outputs, n, &q->cap_outputs, sizeof(*q->outputs));
-        *binary_choices = as_oip_json_grow(q->c.arena, *binary_choices, n, &cap, 1);
+        q->outputs = grow_array(q->c.arena, q->outputs, n, &q->cap_outputs, sizeof(*q->outputs));
+        *binary_choices = grow_array(q->c.arena, *binary_choices, n, &cap, 1);
         if (!q->outputs || !*binary_choices)
             return as_oip_json_reader_error(q, AS_ENOMEM, "");
         err = get_requested_output(q, &it.value, &(*binary_choices)[n]);
@@ -472,14 +473,7 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
     err = parse_body(&q, p, json_len, &m);
     if (err)
         return err;
-    *ret_r = (struct as_oip_response){.model = m.model,
-                                      .version = m.version,
-                                      .id = m.id,
-                                      .outputs = m.inputs,
-                                      .n_outputs = m.n_inputs,
-                                      .params = m.params,
-                                      .n_params = m.n_params,
-                                      .tensor_params = m.tensor_params};
+    *ret_r = as_oip_response_of(&m);
     *ret_blob = m.blob;
     return 0;
 }

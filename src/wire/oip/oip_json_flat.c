@@ -293,12 +293,6 @@ int as_oip_json_flat_parse(struct as_json *j, const uint8_t *p, size_t n,
     }
     *ret_error = error;
     *ret_blob = blob;
-    *ret_r = (struct as_oip_response){.model = m.model,
-                                      .version = m.version,
-                                      .id = m.id,
-                                      .outputs = m.inputs,
-                                      .n_outputs = m.n_inputs,
-                                      .params = m.params,
-                                      .n_params = m.n_params};
+    *ret_r = as_oip_response_of(&m);
     return 0;
 }

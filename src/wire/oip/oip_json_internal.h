@@ -54,9 +54,6 @@ int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum
  * tensor has no name. */
 int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
     AS_PRINTF(3, 4);
-/* Makes room for one more entry in an array in the arena. Returns the array; NULL: out of memory.
- */
-void *as_oip_json_grow(struct as_arena *a, void *old, uint32_t n, uint32_t *cap, size_t size);
 /* Adds a zeroed tensor. NULL: refused, with the code in *ret_err. */
 struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err);
 /* Parses a tensor's object and adds the tensor; its "data" are read later. */

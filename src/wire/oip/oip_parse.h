@@ -121,4 +121,17 @@ int as_oip_assign_raw(struct as_oip_parse *c, struct as_tensor *t, uint64_t n_ra
 int as_oip_set_output_options(struct as_oip_parse *c, struct as_oip_requested_output *o,
                               const struct as_oip_tensor_options *options);
 
+/* A response is parsed as a request whose inputs are the outputs. */
+static inline struct as_oip_response as_oip_response_of(const struct as_oip_infer *m)
+{
+    return (struct as_oip_response){.model = m->model,
+                                    .version = m->version,
+                                    .id = m->id,
+                                    .outputs = m->inputs,
+                                    .n_outputs = m->n_inputs,
+                                    .params = m->params,
+                                    .n_params = m->n_params,
+                                    .tensor_params = m->tensor_params};
+}
+
 #endif

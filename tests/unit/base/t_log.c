@@ -72,9 +72,10 @@ static void a_value_is_cut_at_what_fits(void **state AS_UNUSED)
 
 static void levels_have_names(void **state AS_UNUSED)
 {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+
     for (enum as_log_level l = AS_LOG_ERROR; l <= AS_LOG_DEBUG; l++)
-        assert_int_equal(as_log_level_of(as_log_level_name(l)), l);
-    assert_int_equal(as_log_level_of("loud"), -1);
+        assert_string_equal(as_log_level_name(l), names[l]);
 }
 
 static void count(void *ctx, enum as_log_level level AS_UNUSED, const char *line AS_UNUSED,

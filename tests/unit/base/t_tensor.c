@@ -69,7 +69,6 @@ static void every_error_has_its_row(void **state AS_UNUSED)
         assert_true(as_err_name(e)[0] && as_err_text(e)[0]);
         assert_non_null(as_grpc_status_name(as_err_grpc(e)));
         assert_true(as_err_http(e) >= 200 && as_err_http(e) < 600);
-        assert_non_null(strchr("cwsn", as_err_blame(e)));
     }
     assert_string_equal(as_err_name(-4711), "EINTERNAL");
     assert_string_equal(as_err_name(1), "EINTERNAL");
@@ -116,8 +115,7 @@ static void a_log_line_is_one_line(void **state AS_UNUSED)
     assert_true(s.n <= 4096);
     assert_string_equal(as_log_quote(q, 8, as_str_of(big)), "xxxxxxx");
     assert_string_equal(as_log_quote(q, sizeof(q), AS_STR("")), "\"\"");
-    assert_int_equal(as_log_level_of("warn"), AS_LOG_WARN);
-    assert_int_equal(as_log_level_of("loud"), -1);
+    assert_string_equal(as_log_level_name(AS_LOG_WARN), "warn");
 }
 
 static void a_signature_is_searched_by_name(void **state AS_UNUSED)

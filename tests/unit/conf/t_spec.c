@@ -63,7 +63,7 @@ static void every_type_is_read(void **state AS_UNUSED)
         "user_config: {b: [1, 2.0, 1e3, null, \"x\\ty\", no, True], a: {}, 5: 0x10}"));
     const struct as_spec_object *d = deployment_of(s, 0, 0), *w;
 
-    assert_true(as_spec_bool(d, AS_SPEC_DEPLOYMENT_IDEMPOTENT));
+    assert_int_equal(as_spec_value(d, AS_SPEC_DEPLOYMENT_IDEMPOTENT)->i, 1);
     assert_int_equal(as_spec_i64(d, AS_SPEC_DEPLOYMENT_MAX_QUEUED_REQUESTS), -1);
     assert_int_equal(as_spec_ns(d, AS_SPEC_DEPLOYMENT_REQUEST_TIMEOUT), 250 * AS_MS);
     assert_int_equal(as_spec_thousandths(d, AS_SPEC_DEPLOYMENT_NUM_CPUS), 1500);
