@@ -7,6 +7,7 @@
  *
  * --hostile N: of a thousand answers, N are wrong in one of the ways below, drawn from --seed.
  */
+#include "base/be.h"
 #include "base/rand.h"
 
 #include <errno.h>
@@ -82,12 +83,6 @@ static uint8_t *reserve(struct buf *b, size_t n)
     return b->p;
 }
 
-static void put_length(uint8_t *p, uint32_t n)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(n >> (24 - 8 * i));
-}
-
 static void nap(uint64_t us)
 {
     const struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
@@ -134,7 +129,7 @@ static bool read_request(struct server *s)
 
     if (!read_all(s->fd, head, HEAD))
         return false;
-    n = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
+    n = as_be_get32(head);
     reserve(&s->in, HEAD + (size_t)n);
     s->in.n = HEAD + (size_t)n;
     return read_all(s->fd, s->in.p + HEAD, n);
@@ -180,7 +175,7 @@ static void make_answer(struct server *s, bool with_id)
         out += at - start;
     }
     s->out.n = (size_t)(out - s->out.p);
-    put_length(s->out.p, (uint32_t)(s->out.n - HEAD));
+    as_be_put32(s->out.p, (uint32_t)(s->out.n - HEAD));
 }
 
 static void keep(struct server *s)
@@ -208,7 +203,7 @@ static bool send_head(struct server *s, uint32_t n)
 {
     uint8_t head[HEAD];
 
-    put_length(head, n);
+    as_be_put32(head, n);
     return write_all(s->fd, head, HEAD);
 }
 

@@ -105,3 +105,15 @@ void as_buf_json(struct as_buf *b, struct as_str s)
     }
     as_buf_str(b, "\"");
 }
+
+void as_buf_percent(struct as_buf *b, struct as_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        uint8_t c = (uint8_t)s.p[i], low = c | 0x20;
+
+        if ((c >= '0' && c <= '9') || (low >= 'a' && low <= 'z') || (c && strchr("-._~/", c)))
+            as_buf_add(b, &c, 1);
+        else
+            as_buf_printf(b, "%%%02X", c);
+    }
+}

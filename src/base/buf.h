@@ -37,6 +37,8 @@ void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 
 /* Removes the first n bytes. */
 void as_buf_drop(struct as_buf *b, size_t n);
 /* Appends `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* Percent-encoded, as a path of a URL: all but unreserved characters (RFC 3986) and slashes. */
+void as_buf_percent(struct as_buf *b, struct as_str s);
 void as_buf_json(struct as_buf *b, struct as_str s);
 
 static inline struct as_str as_buf_slice(const struct as_buf *b)

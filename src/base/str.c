@@ -104,6 +104,22 @@ int as_str_u64(struct as_str s, uint64_t *ret_v)
     return 0;
 }
 
+bool as_str_range(const char **p, unsigned long *ret_from, unsigned long *ret_to)
+{
+    char *end;
+
+    if (!is_digit(**p))
+        return false;
+    *ret_to = *ret_from = strtoul(*p, &end, 10);
+    if (*end == '-') {
+        if (!is_digit(end[1]))
+            return false;
+        *ret_to = strtoul(end + 1, &end, 10);
+    }
+    *p = end;
+    return *ret_from <= *ret_to;
+}
+
 char *as_str_dup(struct as_str s)
 {
     char *p = as_xalloc(s.n + 1);

@@ -32,6 +32,15 @@ static inline int as_hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The byte that "%XX" at the beginning of s stands for; -1: s does not begin with this form. */
+static inline int as_str_percent(struct as_str s)
+{
+    int high = s.n > 2 && s.p[0] == '%' ? as_hex_digit(s.p[1]) : -1;
+    int low = high < 0 ? -1 : as_hex_digit(s.p[2]);
+
+    return low < 0 ? -1 : high << 4 | low;
+}
+
 /* Equal, whatever the case of ASCII letters. */
 bool as_str_eq_nocase(struct as_str a, struct as_str b);
 /* Without the spaces and tabs around it. */
@@ -49,6 +58,10 @@ int as_str_compare_natural(struct as_str a, struct as_str b);
 
 /* Parses a decimal number without sign. 0; AS_EINVALID: not such a number, or above 2^64-1. */
 int as_str_u64(struct as_str s, uint64_t *ret_v);
+
+/* Reads a range of a list such as "0-3,8" at *p, or a number, which is a range of one, and moves
+ * behind it. False: it is something else, or to is below from. */
+bool as_str_range(const char **p, unsigned long *ret_from, unsigned long *ret_to);
 
 /* A copy with a NUL at its end; the caller frees it. */
 char *as_str_dup(struct as_str s);

@@ -78,17 +78,15 @@ static void check_cpus(struct as_spec_reader *r, const struct as_spec_value *v)
     const char *p = v->s;
 
     while (p && *p >= '0' && *p <= '9') {
-        char *end;
-        unsigned long from = strtoul(p, &end, 10), to = from;
+        const char *range = p;
+        unsigned long from, to;
 
-        if (*end == '-')
-            to = strtoul(end + 1, &end, 10);
-        if (to < from || to >= CPUS_MAX) {
+        if (!as_str_range(&p, &from, &to) || to >= CPUS_MAX) {
             as_spec_error(r->errors, v->line, v->column,
-                          "cpu_affinity: '%.*s' is not a range of CPUs", (int)(end - p), p);
+                          "cpu_affinity: '%.*s' is not a range of CPUs", (int)(p - range), range);
             return;
         }
-        p = *end ? end + 1 : end;
+        p += *p == ',';
     }
 }
 

@@ -44,14 +44,12 @@ bool as_journal_parse_file_name(const char *file, char ret_name[AS_JOURNAL_FILE_
     if (len < sizeof(SUFFIX) || len >= AS_JOURNAL_FILE_MAX || strcmp(file + end, SUFFIX) != 0)
         return false;
     for (size_t i = 0; i < end; i++) {
-        if (file[i] != '%') {
-            ret_name[n++] = file[i];
-            continue;
-        }
-        if (i + 2 >= end || as_hex_digit(file[i + 1]) < 0 || as_hex_digit(file[i + 2]) < 0)
+        int c = as_str_percent((struct as_str){file + i, end - i});
+
+        if (file[i] == '%' && c < 0)
             return false;
-        ret_name[n++] = (char)(as_hex_digit(file[i + 1]) * 16 + as_hex_digit(file[i + 2]));
-        i += 2;
+        ret_name[n++] = c < 0 ? file[i] : (char)c;
+        i += c < 0 ? 0 : 2;
     }
     ret_name[n] = 0;
     return true;

@@ -123,7 +123,7 @@ static void put_models(struct document *s, const struct as_registry *g)
         if (!is_first_version(g, i))
             continue;
         as_buf_str(&href, "/v2/models/");
-        as_route_encode(&href, name);
+        as_buf_percent(&href, name);
         as_buf_printf(&text, "model %.*s", AS_STR_FMT(name));
         put_link(s, as_buf_slice(&href), as_buf_slice(&text));
         as_buf_fini(&href);

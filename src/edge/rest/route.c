@@ -90,37 +90,15 @@ int as_route_decode(struct as_str s, char *out, size_t *ret_n)
     size_t n = 0;
 
     for (size_t i = 0; i < s.n; i++) {
-        int high, low;
+        int c = as_str_percent((struct as_str){s.p + i, s.n - i});
 
-        if (s.p[i] != '%') {
-            out[n++] = s.p[i];
-            continue;
-        }
-        high = s.n - i > 2 ? as_hex_digit(s.p[i + 1]) : -1;
-        low = s.n - i > 2 ? as_hex_digit(s.p[i + 2]) : -1;
-        if (high < 0 || low < 0 || high + low == 0)
+        if (s.p[i] == '%' && c <= 0)
             return AS_EINVALID;
-        out[n++] = (char)(high << 4 | low);
-        i += 2;
+        out[n++] = c > 0 ? (char)c : s.p[i];
+        i += c > 0 ? 2 : 0;
     }
     *ret_n = n;
     return 0;
-}
-
-static bool is_unreserved(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           strchr("-._~/", c);
-}
-
-void as_route_encode(struct as_buf *out, struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] && is_unreserved(s.p[i]))
-            as_buf_add(out, &s.p[i], 1);
-        else
-            as_buf_printf(out, "%%%02X", (unsigned)(uint8_t)s.p[i]);
-    }
 }
 
 bool as_route_put(struct as_buf *out, const char *pattern, bool with_optional,
@@ -136,7 +114,7 @@ bool as_route_put(struct as_buf *out, const char *pattern, bool with_optional,
         if (*pattern == '[' && !with_optional) {
             pattern = strchr(pattern, ']');
         } else if (*pattern == '{' && (v = find_variable(pattern, &vars))->n) {
-            as_route_encode(out, *v);
+            as_buf_percent(out, *v);
             pattern = strchr(pattern, '}');
         } else if (*pattern != '[' && *pattern != ']') {
             as_buf_add(out, pattern, 1);

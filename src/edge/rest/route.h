@@ -29,8 +29,6 @@ bool as_route_matches(const char *pattern, struct as_str path, struct as_rest_ma
 /* Decodes percent-encoding into `out` (room for s.n bytes). 0, or AS_EINVALID: a '%' without two
  * hex digits, or %00. */
 int as_route_decode(struct as_str s, char *out, size_t *ret_n);
-/* Appends s with percent-encoding; slashes stay. */
-void as_route_encode(struct as_buf *out, struct as_str s);
 
 /* Appends the path of a pattern, with or without its optional part, with the encoded variables of
  * m; an empty variable stays "{name}". False: with_optional, but there is no optional part; nothing

@@ -1,5 +1,7 @@
 #include "io/process/proc.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -89,32 +91,18 @@ static bool place_fds(const struct as_proc_spec *spec)
 /* A list of CPUs as the kernel writes it: 0-3,8. */
 static bool parse_cpus(const char *list, cpu_set_t *ret_set)
 {
-    const char *p = list;
+    unsigned long from, to;
     cpu_set_t set;
 
     CPU_ZERO(&set);
-    for (;;) {
-        unsigned long from, to;
-        char *end;
-
-        if (*p < '0' || *p > '9')
-            return false;
-        to = from = strtoul(p, &end, 10);
-        if (*end == '-') {
-            if (end[1] < '0' || end[1] > '9')
-                return false;
-            to = strtoul(end + 1, &end, 10);
-        }
-        if (from > to || to >= CPU_SETSIZE)
+    do {
+        if (!as_str_range(&list, &from, &to) || to >= CPU_SETSIZE)
             return false;
         for (; from <= to; from++)
             CPU_SET(from, &set);
-        if (*end == 0)
-            break;
-        if (*end != ',')
-            return false;
-        p = end + 1;
-    }
+    } while (*list++ == ',');
+    if (list[-1])
+        return false;
     *ret_set = set;
     return true;
 }

@@ -1,5 +1,7 @@
 #include "wire/grpc/grpc.h"
 
+#include "base/be.h"
+
 #include <string.h>
 
 enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size_t *n,
@@ -32,8 +34,7 @@ enum as_grpc_step as_grpc_read(struct as_grpc_reader *r, const uint8_t **p, size
     if (r->n_prefix < AS_GRPC_PREFIX)
         return AS_GRPC_MORE;
     r->n_prefix = 0;
-    r->left = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
-              (uint32_t)r->prefix[3] << 8 | r->prefix[4];
+    r->left = as_be_get32(r->prefix + 1);
     if (r->messages <
         UINT32_MAX) /* a client can send very many empty messages, of five bytes each */
         r->messages++;
@@ -50,10 +51,7 @@ bool as_grpc_at_boundary(const struct as_grpc_reader *r)
 void as_grpc_prefix(uint8_t out[AS_GRPC_PREFIX], uint32_t len)
 {
     out[0] = 0;
-    out[1] = (uint8_t)(len >> 24);
-    out[2] = (uint8_t)(len >> 16);
-    out[3] = (uint8_t)(len >> 8);
-    out[4] = (uint8_t)len;
+    as_be_put32(out + 1, len);
 }
 
 int as_grpc_timeout(struct as_str value, as_ns *ret_timeout)

@@ -83,15 +83,10 @@ static void decode_text(char out[AS_GRPC_CALL_TEXT], struct as_str v)
     size_t w = 0;
 
     for (size_t i = 0; i < v.n && w + 1 < AS_GRPC_CALL_TEXT; i++) {
-        int hi = v.p[i] == '%' && i + 2 < v.n ? as_hex_digit(v.p[i + 1]) : -1;
-        int lo = hi >= 0 ? as_hex_digit(v.p[i + 2]) : -1;
+        int escaped = as_str_percent((struct as_str){v.p + i, v.n - i});
+        char c = escaped < 0 ? v.p[i] : (char)escaped;
 
-        char c = v.p[i];
-
-        if (lo >= 0) {
-            c = (char)(hi << 4 | lo);
-            i += 2;
-        }
+        i += escaped < 0 ? 0 : 2;
         out[w++] = c ? c : '?';
     }
     out[w] = 0;

@@ -1,5 +1,7 @@
 #include "wire/h2/h2_guard.h"
 
+#include "base/be.h"
+
 #include <endian.h>
 #include <string.h>
 
@@ -94,11 +96,6 @@ void as_h2_guard_stream_refused(struct as_h2_guard *g, as_ns now)
 
 /* --- frames --- */
 
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 static void count_empty(struct as_h2_guard *g, as_ns now)
 {
     spend_token(g, &g->empty, now, AS_H2_EMPTY);
@@ -190,7 +187,7 @@ static void check_goaway(struct as_h2_guard *g, uint32_t len, as_ns now)
 static void check_frame(struct as_h2_guard *g, const uint8_t *head, as_ns now, uint32_t calls)
 {
     uint32_t len = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
-    uint32_t stream = get32(head + 5) & STREAM;
+    uint32_t stream = as_be_get32(head + 5) & STREAM;
     uint8_t flags = head[4];
 
     g->skip = len;
@@ -308,7 +305,7 @@ static inline size_t ordinary_frame_len(struct as_h2_guard *g, const uint8_t *he
     }
     /* check_frame finds the error again, and reports it */
     if (as_h2_closed_streams_check(&g->closed_streams, head[3], head[4] & END_STREAM,
-                                   get32(head + 5) & STREAM))
+                                   as_be_get32(head + 5) & STREAM))
         return 0;
     g->n_blocks += head[3] == HEADERS;
     return HEAD + len;

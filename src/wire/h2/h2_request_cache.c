@@ -9,6 +9,7 @@
  * call.
  */
 #include "base/err.h"
+#include "base/be.h"
 #include "wire/h2/h2_internal.h"
 
 #define FRAME_HEAD 9u
@@ -168,11 +169,6 @@ static bool feed_session(struct as_h2 *h, const uint8_t *p, size_t n)
     return taken >= 0;
 }
 
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 /* True: the frame opens a new stream (trailers may have the same bytes), is complete, and has
  * neither padding nor priority. */
 static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
@@ -180,7 +176,7 @@ static bool is_plain(const struct as_h2 *h, const uint8_t *frame)
     uint8_t flags = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_PADDED | NGHTTP2_FLAG_PRIORITY;
 
     return frame[3] == NGHTTP2_HEADERS && (frame[4] & flags) == NGHTTP2_FLAG_END_HEADERS &&
-           (get32(frame + 5) & INT32_MAX) >
+           (as_be_get32(frame + 5) & INT32_MAX) >
                (uint32_t)nghttp2_session_get_last_proc_stream_id(h->session);
 }
 
@@ -236,7 +232,7 @@ bool as_h2_request_cache_receive(struct as_h2 *h, const uint8_t *p, size_t n, si
             as_h2_request_cache_clear(&h->request_cache);
             break;
         }
-        len = get32(p + at) >> 8;
+        len = as_be_get32(p + at) >> 8;
         type = p[at + 3];
         if (type == NGHTTP2_CONTINUATION || type == NGHTTP2_PUSH_PROMISE ||
             (type == NGHTTP2_HEADERS && FRAME_HEAD + len > rest)) {

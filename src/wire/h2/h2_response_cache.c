@@ -14,6 +14,7 @@
  * client sees no difference.
  */
 #include "base/err.h"
+#include "base/be.h"
 #include "wire/h2/h2_internal.h"
 #include "wire/http/http_field.h"
 
@@ -252,13 +253,6 @@ static void learn_block(struct as_h2_cached_block *m, const uint8_t *block, size
     m->is_learning = false;
 }
 
-static uint32_t stream_of(const uint8_t *frame)
-{
-    return ((uint32_t)frame[5] << 24 | (uint32_t)frame[6] << 16 | (uint32_t)frame[7] << 8 |
-            frame[8]) &
-           INT32_MAX;
-}
-
 /* Checks what nghttp2 does without promising it: each call gives one complete frame, and it is the
  * frame that on_frame_send was called for. */
 static void assert_frame_order(const struct as_h2_response_cache *m, const uint8_t *frame, size_t n)
@@ -266,9 +260,11 @@ static void assert_frame_order(const struct as_h2_response_cache *m, const uint8
     AS_ASSERT(n >= FRAME_HEAD);
     AS_ASSERT(n - FRAME_HEAD == ((size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2]));
     if (m->head_is_next || m->head.is_learning)
-        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->head.stream);
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS &&
+                  (as_be_get32(frame + 5) & INT32_MAX) == m->head.stream);
     if (m->trailers.is_learning)
-        AS_ASSERT(frame[3] == NGHTTP2_HEADERS && stream_of(frame) == m->trailers.stream);
+        AS_ASSERT(frame[3] == NGHTTP2_HEADERS &&
+                  (as_be_get32(frame + 5) & INT32_MAX) == m->trailers.stream);
 }
 
 void as_h2_response_cache_put_frame(struct as_h2 *h, const uint8_t *frame, size_t n)

@@ -56,30 +56,15 @@ bool as_rest_call_is_reserved(struct as_str name)
     return false;
 }
 
-/* Encodes all but unreserved characters and slashes: names may hold slashes, and other clients do
- * not encode them. */
-static void put_encoded(struct as_buf *out, struct as_str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        uint8_t c = (uint8_t)s.p[i];
-        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                     (c && strchr("-._~/", c));
-
-        if (plain)
-            as_buf_add(out, &c, 1);
-        else
-            as_buf_printf(out, "%%%02X", c);
-    }
-}
-
+/* Names may hold slashes, and other clients do not encode them. */
 void as_rest_call_path(struct as_buf *out, struct as_str model, struct as_str version,
                        const char *rest)
 {
     as_buf_str(out, "/v2/models/");
-    put_encoded(out, model);
+    as_buf_percent(out, model);
     if (version.n) {
         as_buf_str(out, "/versions/");
-        put_encoded(out, version);
+        as_buf_percent(out, version);
     }
     as_buf_str(out, rest);
 }

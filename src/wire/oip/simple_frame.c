@@ -1,17 +1,8 @@
 #include "wire/oip/simple_frame.h"
 
+#include "base/be.h"
+
 #include <stdio.h>
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (24 - 8 * i));
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struct as_blob *owner)
 {
@@ -22,7 +13,7 @@ int as_simple_frame_put(struct as_outq *q, const struct as_oip_request *r, struc
     if (len > INT32_MAX)
         return AS_ETOOBIG;
     p = as_outq_alloc(q, AS_SIMPLE_FRAME_HEAD + head);
-    put32(p, (uint32_t)len);
+    as_be_put32(p, (uint32_t)len);
     as_oip_put_request_head(p + AS_SIMPLE_FRAME_HEAD, r);
     for (uint32_t i = 0; i < r->head.n_outputs; i++) {
         const struct as_tensor *t = &r->head.outputs[i];
@@ -67,7 +58,7 @@ int as_simple_frame_receive(struct as_simple_frame_rx *rx, const uint8_t *p, siz
         n -= k;
         if (rx->n_head < AS_SIMPLE_FRAME_HEAD)
             return 0;
-        rx->n = get32(rx->head);
+        rx->n = as_be_get32(rx->head);
         if (rx->n == 0)
             return AS_EPROTO;
         if (rx->n > max)

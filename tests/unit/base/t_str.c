@@ -89,6 +89,36 @@ static void hexadecimal_digits_have_values(void **state AS_UNUSED)
     assert_int_equal(as_hex_digit('a'), 10);
 }
 
+static void ranges_of_a_list_are_read(void **state AS_UNUSED)
+{
+    const char *p = "0-3,8";
+    unsigned long from, to;
+
+    assert_true(as_str_range(&p, &from, &to) && from == 0 && to == 3);
+    assert_string_equal(p++, ",8");
+    assert_true(as_str_range(&p, &from, &to) && from == 8 && to == 8);
+    assert_string_equal(p, "");
+    assert_false(as_str_range(&p, &from, &to));
+    for (const char *bad = "-1\0"
+                           "3-\0"
+                           "3-x\0"
+                           "4-3\0";
+         *bad; bad += strlen(bad) + 1) {
+        p = bad;
+        assert_false(as_str_range(&p, &from, &to));
+    }
+}
+
+static void percent_encoded_bytes_have_two_digits(void **state AS_UNUSED)
+{
+    assert_int_equal(as_str_percent(AS_STR("%2fx")), '/');
+    assert_int_equal(as_str_percent(AS_STR("%00")), 0);
+    assert_int_equal(as_str_percent(AS_STR("%2")), -1);
+    assert_int_equal(as_str_percent(AS_STR("%2g")), -1);
+    assert_int_equal(as_str_percent(AS_STR("a2f")), -1);
+    assert_int_equal(as_str_percent(AS_STR("")), -1);
+}
+
 static void dup_ends_with_nul(void **state AS_UNUSED)
 {
     char *p = as_str_dup((struct as_str){"abc", 2});
@@ -110,6 +140,8 @@ int main(void)
         cmocka_unit_test(u64_accepts_exactly_its_range),
         cmocka_unit_test(a_list_is_split_and_trimmed),
         cmocka_unit_test(hexadecimal_digits_have_values),
+        cmocka_unit_test(ranges_of_a_list_are_read),
+        cmocka_unit_test(percent_encoded_bytes_have_two_digits),
         cmocka_unit_test(dup_ends_with_nul),
     };
 
