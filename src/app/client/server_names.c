@@ -20,57 +20,35 @@ static void add_deployment(struct as_server_names *s, struct as_str application,
         (struct as_server_names_deployment){as_str_dup(application), as_str_dup(deployment)};
 }
 
-/* The JSON reader only moves forward: each of these functions reads its object to the end. */
-static void read_deployments(struct as_server_names *s, struct as_record *r,
-                             struct as_json_value *v, struct as_str application)
-{
-    struct as_json_items it;
+struct application { /* the one whose deployments are read */
+    struct as_server_names *names;
+    struct as_str name;
+};
 
-    if (as_json_items(r->json, v, &it))
-        return;
-    while (as_json_next(r->json, &it) > 0)
-        add_deployment(s, application, it.key);
+static int read_deployment(struct as_json *j AS_UNUSED, struct as_json_items *it, void *ctx)
+{
+    const struct application *a = ctx;
+
+    add_deployment(a->names, a->name, it->key);
+    return 0;
 }
 
-static void read_application(struct as_server_names *s, struct as_record *r,
-                             struct as_json_value *v, struct as_str application)
+static int read_application(struct as_json *j, struct as_json_items *it, void *ctx)
 {
-    struct as_json_items it;
+    struct application a = {ctx, it->key};
+    struct as_json_list deployments = {.each = read_deployment, .ctx = &a};
+    const struct as_json_row rows[] = {{"deployments", AS_JSON_FIELD_MAP, &deployments}};
 
-    if (as_json_items(r->json, v, &it))
-        return;
-    while (as_json_next(r->json, &it) > 0) {
-        if (as_str_eq(it.key, AS_STR("deployments")))
-            read_deployments(s, r, &it.value, application);
-    }
-}
-
-static void read_applications(struct as_server_names *s, struct as_record *r,
-                              struct as_json_value *v)
-{
-    struct as_json_items it;
-
-    if (as_json_items(r->json, v, &it))
-        return;
-    while (as_json_next(r->json, &it) > 0) {
-        struct as_str name = it.key;
-
-        read_application(s, r, &it.value, name);
-    }
+    return as_json_read(j, &it->value, rows, AS_COUNT(rows));
 }
 
 static void read_answer(struct as_server_names *s, struct as_str answer)
 {
-    struct as_json_value root;
-    struct as_json_items it;
+    struct as_json_list applications = {.each = read_application, .ctx = s};
+    const struct as_json_row rows[] = {{"applications", AS_JSON_FIELD_MAP, &applications}};
     struct as_record r;
 
-    if (as_record_open(&r, answer, &root) == 0 && as_json_items(r.json, &root, &it) == 0) {
-        while (as_json_next(r.json, &it) > 0) {
-            if (as_str_eq(it.key, AS_STR("applications")))
-                read_applications(s, &r, &it.value);
-        }
-    }
+    (void)as_record_parse(&r, answer, rows, AS_COUNT(rows));
     as_record_close(&r);
 }
 

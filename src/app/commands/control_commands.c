@@ -104,7 +104,7 @@ static int parse_deployment_name(const struct as_option_set *opts, const char *v
 static int64_t generation_in(struct as_str answer)
 {
     int64_t generation = 0;
-    const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &generation}};
+    const struct as_json_row fields[] = {{"generation", AS_JSON_FIELD_I64, &generation}};
     struct as_record r;
 
     as_record_parse(&r, answer, fields, AS_COUNT(fields));

@@ -59,17 +59,17 @@ struct page {
     struct as_buf bad; /* "ranker: no replica is ready, 2 are wanted: …" */
 };
 
-static int read_deployment(struct as_record *r, struct as_json_value *v, void *ctx)
+static int read_deployment(struct as_json *j, struct as_json_items *it, void *ctx)
 {
     struct page *p = ctx;
     struct as_str name = {0}, status = {0}, message = {0};
     int64_t wanted = -1, ready = 0;
-    const struct as_record_field fields[] = {{"name", AS_RECORD_STR, &name},
-                                             {"status", AS_RECORD_STR, &status},
-                                             {"message", AS_RECORD_STR, &message},
-                                             {"wanted", AS_RECORD_I64, &wanted},
-                                             {"ready", AS_RECORD_I64, &ready}};
-    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+    const struct as_json_row fields[] = {{"name", AS_JSON_FIELD_STR, &name},
+                                         {"status", AS_JSON_FIELD_STR, &status},
+                                         {"message", AS_JSON_FIELD_STR, &message},
+                                         {"wanted", AS_JSON_FIELD_I64, &wanted},
+                                         {"ready", AS_JSON_FIELD_I64, &ready}};
+    int err = as_json_read(j, &it->value, fields, AS_COUNT(fields));
     bool is_changing = as_str_eq(status, AS_STR("UPDATING")) ||
                        as_str_eq(status, AS_STR("UPSCALING")) ||
                        as_str_eq(status, AS_STR("DOWNSCALING"));
@@ -100,24 +100,24 @@ static int read_deployment(struct as_record *r, struct as_json_value *v, void *c
     return 0;
 }
 
-static int read_replica(struct as_record *r, struct as_json_value *v, void *ctx)
+static int read_replica(struct as_json *j, struct as_json_items *it, void *ctx)
 {
     struct page *p = ctx;
-    const struct as_record_field fields[] = {{"pid", AS_RECORD_I64, &p->worker}};
+    const struct as_json_row fields[] = {{"pid", AS_JSON_FIELD_I64, &p->worker}};
 
-    return as_record_read(r, v, fields, AS_COUNT(fields));
+    return as_json_read(j, &it->value, fields, AS_COUNT(fields));
 }
 
 static bool read_page(struct as_str text, struct page *p)
 {
-    const struct as_record_field own[] = {{"ready", AS_RECORD_BOOL, &p->ready},
-                                          {"pid", AS_RECORD_I64, &p->dispatcher}};
-    struct as_record_object server = {own, AS_COUNT(own)};
-    struct as_record_list deployments = {.each = read_deployment, .ctx = p},
-                          replicas = {.each = read_replica, .ctx = p};
-    const struct as_record_field fields[] = {{"server", AS_RECORD_OBJECT, &server},
-                                             {"deployments", AS_RECORD_LIST, &deployments},
-                                             {"replicas", AS_RECORD_LIST, &replicas}};
+    const struct as_json_row own[] = {{"ready", AS_JSON_FIELD_BOOL, &p->ready},
+                                      {"pid", AS_JSON_FIELD_I64, &p->dispatcher}};
+    struct as_json_fields server = {own, AS_COUNT(own)};
+    struct as_json_list deployments = {.each = read_deployment, .ctx = p},
+                        replicas = {.each = read_replica, .ctx = p};
+    const struct as_json_row fields[] = {{"server", AS_JSON_FIELD_OBJECT, &server},
+                                         {"deployments", AS_JSON_FIELD_LIST, &deployments},
+                                         {"replicas", AS_JSON_FIELD_LIST, &replicas}};
     struct as_record r;
     int err = as_record_parse(&r, text, fields, AS_COUNT(fields));
 
@@ -164,9 +164,9 @@ static void check_control(struct as_doctor *d)
                                           .is_quiet = true};
     struct as_control_client_answer a;
     struct as_str state = {0};
-    const struct as_record_field info[] = {{"state_dir", AS_RECORD_STR, &state}};
-    struct as_record_object of = {info, AS_COUNT(info)};
-    const struct as_record_field fields[] = {{"controller_info", AS_RECORD_OBJECT, &of}};
+    const struct as_json_row info[] = {{"state_dir", AS_JSON_FIELD_STR, &state}};
+    struct as_json_fields of = {info, AS_COUNT(info)};
+    const struct as_json_row fields[] = {{"controller_info", AS_JSON_FIELD_OBJECT, &of}};
     struct as_record r;
 
     if (as_control_client_call(d->opts, &q, &a) != AS_EXIT_CODE_OK || a.status != 200) {

@@ -33,16 +33,16 @@ static void put_name(struct as_buf *out, const char *before, struct as_str appli
     as_buf_str(out, ": ");
 }
 
-static int read_change(struct as_record *r, struct as_json_value *v, void *ctx)
+static int read_change(struct as_json *j, struct as_json_items *it, void *ctx)
 {
     struct entry *e = ctx;
     struct as_str application = {0}, deployment = {0}, step = {0}, keys = {0}, message = {0};
-    const struct as_record_field fields[] = {{"application", AS_RECORD_STR, &application},
-                                             {"deployment", AS_RECORD_STR, &deployment},
-                                             {"step", AS_RECORD_STR, &step},
-                                             {"keys", AS_RECORD_STR, &keys},
-                                             {"message", AS_RECORD_STR, &message}};
-    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+    const struct as_json_row fields[] = {{"application", AS_JSON_FIELD_STR, &application},
+                                         {"deployment", AS_JSON_FIELD_STR, &deployment},
+                                         {"step", AS_JSON_FIELD_STR, &step},
+                                         {"keys", AS_JSON_FIELD_STR, &keys},
+                                         {"message", AS_JSON_FIELD_STR, &message}};
+    int err = as_json_read(j, &it->value, fields, AS_COUNT(fields));
     bool is_scaled = as_str_eq(step, AS_STR("scaled")),
          is_reset = is_scaled && as_str_eq(keys, AS_STR("reset"));
 
@@ -80,15 +80,17 @@ static void print_entry(const struct entry *e, struct as_buf *out)
     as_buf_add(out, e->reasons.p, e->reasons.n);
 }
 
-static int read_entry(struct as_record *r, struct as_json_value *v, void *out)
+static int read_entry(struct as_json *j, struct as_json_items *it, void *out)
 {
     struct entry e = {0};
-    struct as_record_list changes = {.each = read_change, .ctx = &e};
-    const struct as_record_field fields[] = {
-        {"changes", AS_RECORD_LIST, &changes},  {"generation", AS_RECORD_I64, &e.generation},
-        {"time_ms", AS_RECORD_I64, &e.time_ms}, {"current", AS_RECORD_BOOL, &e.current},
-        {"cause", AS_RECORD_STR, &e.cause},     {"state", AS_RECORD_STR, &e.state}};
-    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+    struct as_json_list changes = {.each = read_change, .ctx = &e};
+    const struct as_json_row fields[] = {{"changes", AS_JSON_FIELD_LIST, &changes},
+                                         {"generation", AS_JSON_FIELD_I64, &e.generation},
+                                         {"time_ms", AS_JSON_FIELD_I64, &e.time_ms},
+                                         {"current", AS_JSON_FIELD_BOOL, &e.current},
+                                         {"cause", AS_JSON_FIELD_STR, &e.cause},
+                                         {"state", AS_JSON_FIELD_STR, &e.state}};
+    int err = as_json_read(j, &it->value, fields, AS_COUNT(fields));
 
     if (!err)
         print_entry(&e, out);
@@ -100,8 +102,8 @@ static int read_entry(struct as_record *r, struct as_json_value *v, void *out)
 /* Appends a table of the generations. AS_E…: the answer is not a list of generations. */
 static int write_table(struct as_str answer, struct as_buf *out)
 {
-    struct as_record_list list = {.each = read_entry, .ctx = out};
-    const struct as_record_field fields[] = {{"generations", AS_RECORD_LIST, &list}};
+    struct as_json_list list = {.each = read_entry, .ctx = out};
+    const struct as_json_row fields[] = {{"generations", AS_JSON_FIELD_LIST, &list}};
     struct as_record r;
     int err;
 

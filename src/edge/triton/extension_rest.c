@@ -4,38 +4,10 @@
 
 /* --- bodies: a small object, or empty --- */
 
-/* The fields of a body; each handler uses those of its resource. */
-struct body {
-    bool ready;                    /* index */
-    struct as_repository_change c; /* load, unload */
-    struct as_str *keys;
-    struct as_shm_region region; /* register */
-    struct as_setting *settings; /* log, trace */
-    uint32_t n_settings;
-};
-
-typedef int (*member)(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
-                      struct body *b);
-
-/* Calls fn for each member of an object that is not null. 0, or an error of the parser or of fn. */
-static int read_members(struct as_exchange *x, struct as_json *j, struct as_json_value *v,
-                        member fn, struct body *b)
-{
-    struct as_json_items it;
-    int err = v->type == AS_JSON_OBJECT ? as_json_items(j, v, &it) : AS_EINVALID;
-    int more;
-
-    while (!err && (more = as_json_next(j, &it)) != 0) {
-        if (more < 0)
-            err = more;
-        else if (it.value.type != AS_JSON_NULL)
-            err = fn(x, j, &it, b);
-    }
-    return err;
-}
-
-/* Parses the body with fn; an empty one is valid. False: the request was failed. */
-static bool read_body(struct as_exchange *x, member fn, struct body *b, const char *form)
+/* Reads the body, which is of this type (OBJECT or MAP); an empty one is valid. False: the request
+ * was failed. */
+static bool read_body(struct as_exchange *x, enum as_json_field_type type, void *to,
+                      const char *form)
 {
     struct as_json *j;
     struct as_json_value root;
@@ -48,7 +20,7 @@ static bool read_body(struct as_exchange *x, member fn, struct body *b, const ch
         return false;
     err = as_json_open(j, &x->arena, x->body.p, x->body.len, &root);
     if (!err)
-        err = read_members(x, j, &root, fn, b);
+        err = as_json_field(j, &root, type, to);
     if (!err)
         err = as_json_expect_end(j);
     if (err == AS_EPROTO)
@@ -59,6 +31,12 @@ static bool read_body(struct as_exchange *x, member fn, struct body *b, const ch
         as_exchange_fail(x, AS_EINVALID, "the body must be like %s", form);
     as_json_close(j);
     return !err;
+}
+
+static bool read_fields(struct as_exchange *x, const struct as_json_row *rows, uint32_t n,
+                        const char *form)
+{
+    return read_body(x, AS_JSON_FIELD_OBJECT, &(struct as_json_fields){rows, n}, form);
 }
 
 /* --- configuration, statistics --- */
@@ -75,28 +53,32 @@ void as_extension_rest_statistics(struct as_exchange *x, const struct as_rest_ma
 
 /* --- repository --- */
 
-static int index_member(struct as_exchange *x AS_UNUSED, struct as_json *j,
-                        struct as_json_items *it, struct body *b)
-{
-    return as_str_eq(it->key, AS_STR("ready")) ? as_json_bool(j, &it->value, &b->ready) : 0;
-}
-
 void as_extension_rest_index(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    struct body b = {0};
+    bool ready = false;
+    const struct as_json_row rows[] = {{"ready", AS_JSON_FIELD_BOOL, &ready}};
 
-    if (read_body(x, index_member, &b, "{\"ready\":true}"))
-        as_extension_index(x, b.ready);
+    if (read_fields(x, rows, AS_COUNT(rows), "{\"ready\":true}"))
+        as_extension_index(x, ready);
 }
 
+struct change {
+    struct as_repository_change c;
+    struct as_exchange *x;
+    struct as_str *keys;
+};
+
 /* Collects the names of parameters. */
-static int parameter_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
-                            struct body *b)
+static int read_parameter(struct as_json *j, struct as_json_items *it, void *ctx)
 {
+    struct change *b = ctx;
+
+    if (it->value.type == AS_JSON_NULL)
+        return 0;
     if (b->c.n_parameters == AS_SETTINGS_MAX)
         return AS_EINVALID;
     if (!b->keys)
-        b->keys = as_arena_alloc(&x->arena, AS_SETTINGS_MAX * sizeof(*b->keys), 8);
+        b->keys = as_arena_alloc(&b->x->arena, AS_SETTINGS_MAX * sizeof(*b->keys), 8);
     if (!b->keys)
         return AS_ENOMEM;
     b->keys[b->c.n_parameters++] = it->key;
@@ -106,27 +88,27 @@ static int parameter_member(struct as_exchange *x, struct as_json *j, struct as_
     return 0;
 }
 
-static int change_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
-                         struct body *b)
+static bool read_change(struct as_exchange *x, struct change *b, const char *form)
 {
-    return as_str_eq(it->key, AS_STR("parameters"))
-               ? read_members(x, j, &it->value, parameter_member, b)
-               : 0;
+    struct as_json_list parameters = {.each = read_parameter, .ctx = b};
+    const struct as_json_row rows[] = {{"parameters", AS_JSON_FIELD_MAP, &parameters}};
+
+    return read_fields(x, rows, AS_COUNT(rows), form);
 }
 
 void as_extension_rest_load(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct body b = {.c.model = m->model};
+    struct change b = {.c.model = m->model, .x = x};
 
-    if (read_body(x, change_member, &b, "{\"parameters\":{}}"))
+    if (read_change(x, &b, "{\"parameters\":{}}"))
         as_extension_load(x, &b.c);
 }
 
 void as_extension_rest_unload(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct body b = {.c.model = m->model};
+    struct change b = {.c.model = m->model, .x = x};
 
-    if (read_body(x, change_member, &b, "{\"parameters\":{\"unload_dependents\":false}}"))
+    if (read_change(x, &b, "{\"parameters\":{\"unload_dependents\":false}}"))
         as_extension_unload(x, &b.c);
 }
 
@@ -137,24 +119,15 @@ void as_extension_rest_shm_status(struct as_exchange *x, const struct as_rest_ma
     as_extension_shm_status(x, m->name);
 }
 
-static int region_member(struct as_exchange *x AS_UNUSED, struct as_json *j,
-                         struct as_json_items *it, struct body *b)
-{
-    if (as_str_eq(it->key, AS_STR("key")))
-        return as_json_string(j, &it->value, &b->region.key);
-    if (as_str_eq(it->key, AS_STR("offset")))
-        return as_json_u64(j, &it->value, &b->region.offset);
-    if (as_str_eq(it->key, AS_STR("byte_size")))
-        return as_json_u64(j, &it->value, &b->region.size);
-    return 0;
-}
-
 void as_extension_rest_shm_register(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct body b = {.region.name = m->name};
+    struct as_shm_region r = {.name = m->name};
+    const struct as_json_row rows[] = {{"key", AS_JSON_FIELD_STR, &r.key},
+                                       {"offset", AS_JSON_FIELD_U64, &r.offset},
+                                       {"byte_size", AS_JSON_FIELD_U64, &r.size}};
 
-    if (read_body(x, region_member, &b, "{\"key\":\"/name\",\"offset\":0,\"byte_size\":64}"))
-        as_extension_shm_register(x, &b.region);
+    if (read_fields(x, rows, AS_COUNT(rows), "{\"key\":\"/name\",\"offset\":0,\"byte_size\":64}"))
+        as_extension_shm_register(x, &r);
 }
 
 void as_extension_rest_shm_unregister(struct as_exchange *x, const struct as_rest_match *m)
@@ -209,18 +182,26 @@ static int read_first_text(struct as_json *j, struct as_json_value *v, struct as
     return err;
 }
 
-static int setting_member(struct as_exchange *x, struct as_json *j, struct as_json_items *it,
-                          struct body *b)
+struct settings {
+    struct as_exchange *x;
+    struct as_setting *at;
+    uint32_t n;
+};
+
+static int read_setting(struct as_json *j, struct as_json_items *it, void *ctx)
 {
+    struct settings *b = ctx;
     struct as_setting *s;
 
-    if (b->n_settings == AS_SETTINGS_MAX)
+    if (it->value.type == AS_JSON_NULL)
+        return 0;
+    if (b->n == AS_SETTINGS_MAX)
         return AS_EINVALID;
-    if (!b->settings)
-        b->settings = as_arena_alloc(&x->arena, AS_SETTINGS_MAX * sizeof(*s), 8);
-    if (!b->settings)
+    if (!b->at)
+        b->at = as_arena_alloc(&b->x->arena, AS_SETTINGS_MAX * sizeof(*s), 8);
+    if (!b->at)
         return AS_ENOMEM;
-    s = &b->settings[b->n_settings++];
+    s = &b->at[b->n++];
     *s = (struct as_setting){.name = it->key};
     switch (it->value.type) {
     case AS_JSON_BOOL:
@@ -240,18 +221,25 @@ static int setting_member(struct as_exchange *x, struct as_json *j, struct as_js
     }
 }
 
+static bool read_settings(struct as_exchange *x, struct settings *b, const char *form)
+{
+    *b = (struct settings){.x = x};
+    return read_body(x, AS_JSON_FIELD_MAP, &(struct as_json_list){.each = read_setting, .ctx = b},
+                     form);
+}
+
 void as_extension_rest_trace(struct as_exchange *x, const struct as_rest_match *m)
 {
-    struct body b = {0};
+    struct settings b;
 
-    if (read_body(x, setting_member, &b, "{\"trace_level\":[\"OFF\"]}"))
-        as_extension_trace(x, m->model, b.settings, b.n_settings);
+    if (read_settings(x, &b, "{\"trace_level\":[\"OFF\"]}"))
+        as_extension_trace(x, m->model, b.at, b.n);
 }
 
 void as_extension_rest_log(struct as_exchange *x, const struct as_rest_match *m AS_UNUSED)
 {
-    struct body b = {0};
+    struct settings b;
 
-    if (read_body(x, setting_member, &b, "{\"log_info\":true}"))
-        as_extension_log(x, b.settings, b.n_settings);
+    if (read_settings(x, &b, "{\"log_info\":true}"))
+        as_extension_log(x, b.at, b.n);
 }

@@ -18,16 +18,16 @@ static int step_of(struct as_str word)
     return -1;
 }
 
-static int read_change(struct as_record *r, struct as_json_value *v, void *ctx)
+static int read_change(struct as_json *j, struct as_json_items *it, void *ctx)
 {
     struct as_changes *c = ctx;
     struct as_str app = {0}, deployment = {0}, step = {0}, cost = {0}, keys = {0};
-    const struct as_record_field fields[] = {{"application", AS_RECORD_STR, &app},
-                                             {"deployment", AS_RECORD_STR, &deployment},
-                                             {"step", AS_RECORD_STR, &step},
-                                             {"class", AS_RECORD_STR, &cost},
-                                             {"keys", AS_RECORD_STR, &keys}};
-    int err = as_record_read(r, v, fields, AS_COUNT(fields));
+    const struct as_json_row fields[] = {{"application", AS_JSON_FIELD_STR, &app},
+                                         {"deployment", AS_JSON_FIELD_STR, &deployment},
+                                         {"step", AS_JSON_FIELD_STR, &step},
+                                         {"class", AS_JSON_FIELD_STR, &cost},
+                                         {"keys", AS_JSON_FIELD_STR, &keys}};
+    int err = as_json_read(j, &it->value, fields, AS_COUNT(fields));
 
     if (!err && (!app.n || !deployment.n || step_of(step) < 0))
         err = AS_EPROTO;
@@ -45,9 +45,9 @@ static int read_change(struct as_record *r, struct as_json_value *v, void *ctx)
 
 int as_changes_read(struct as_changes *c, struct as_str json)
 {
-    struct as_record_list list = {.each = read_change, .ctx = c};
-    const struct as_record_field fields[] = {{"generation", AS_RECORD_I64, &c->generation},
-                                             {"changes", AS_RECORD_LIST, &list}};
+    struct as_json_list list = {.each = read_change, .ctx = c};
+    const struct as_json_row fields[] = {{"generation", AS_JSON_FIELD_I64, &c->generation},
+                                         {"changes", AS_JSON_FIELD_LIST, &list}};
     struct as_record r;
     int err;
 

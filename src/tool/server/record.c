@@ -21,66 +21,13 @@ void as_record_close(struct as_record *r)
     as_buf_fini(&r->text);
 }
 
-static int read_list(struct as_record *r, struct as_json_value *v, struct as_record_list *l)
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, v, &it), more;
-
-    l->seen = true;
-    if (!err && it.object)
-        return AS_EINVALID;
-    while (!err && (more = as_json_next(r->json, &it)) != 0)
-        err = more < 0 ? more : l->each(r, &it.value, l->ctx);
-    return err;
-}
-
-static int read_value(struct as_record *r, struct as_json_value *v, const struct as_record_field *f)
-{
-    if (v->type == AS_JSON_NULL)
-        return 0;
-    switch (f->type) {
-    case AS_RECORD_STR:
-        return as_json_string(r->json, v, f->to);
-    case AS_RECORD_I64:
-        return as_json_i64(r->json, v, f->to);
-    case AS_RECORD_BOOL:
-        return as_json_bool(r->json, v, f->to);
-    case AS_RECORD_OBJECT: {
-        const struct as_record_object *o = f->to;
-
-        return as_record_read(r, v, o->fields, o->n);
-    }
-    case AS_RECORD_LIST:
-        return read_list(r, v, f->to);
-    }
-    return AS_EINVALID;
-}
-
-int as_record_read(struct as_record *r, struct as_json_value *object,
-                   const struct as_record_field *fields, uint32_t n)
-{
-    struct as_json_items it;
-    int err = as_json_items(r->json, object, &it), more;
-
-    if (!err && !it.object)
-        return AS_EINVALID;
-    while (!err && (more = as_json_next(r->json, &it)) != 0) {
-        err = more < 0 ? more : 0;
-        for (uint32_t i = 0; !err && i < n; i++) {
-            if (as_str_eq(it.key, as_str_of(fields[i].key)))
-                err = read_value(r, &it.value, &fields[i]);
-        }
-    }
-    return err;
-}
-
-int as_record_parse(struct as_record *r, struct as_str text, const struct as_record_field *fields,
+int as_record_parse(struct as_record *r, struct as_str text, const struct as_json_row *rows,
                     uint32_t n)
 {
     struct as_json_value root;
     int err = as_record_open(r, text, &root);
 
-    return err ? err : as_record_read(r, &root, fields, n);
+    return err ? err : as_json_read(r->json, &root, rows, n);
 }
 
 static struct as_str last_line(struct as_str text)

@@ -18,36 +18,8 @@ struct as_record { /* a JSON text and its reader */
 int as_record_open(struct as_record *r, struct as_str text, struct as_json_value *ret_root);
 void as_record_close(struct as_record *r);
 
-enum as_record_type {
-    AS_RECORD_STR,    /* struct as_str, valid until as_record_close */
-    AS_RECORD_I64,    /* int64_t */
-    AS_RECORD_BOOL,   /* bool */
-    AS_RECORD_OBJECT, /* struct as_record_object */
-    AS_RECORD_LIST    /* struct as_record_list */
-};
-
-struct as_record_field {
-    const char *key;
-    enum as_record_type type;
-    void *to; /* a value of the type; null does not set it */
-};
-
-struct as_record_object {
-    const struct as_record_field *fields;
-    uint32_t n;
-};
-
-struct as_record_list {
-    int (*each)(struct as_record *r, struct as_json_value *item, void *ctx); /* 0 or AS_E… */
-    void *ctx;
-    bool seen; /* set when the list has come */
-};
-
-/* 0; AS_EINVALID: it is not an object, or a field has another type; AS_EPROTO. */
-int as_record_read(struct as_record *r, struct as_json_value *object,
-                   const struct as_record_field *fields, uint32_t n);
-/* as_record_open, then as_record_read of the whole text. */
-int as_record_parse(struct as_record *r, struct as_str text, const struct as_record_field *fields,
+/* as_record_open, then as_json_read of the whole text. */
+int as_record_parse(struct as_record *r, struct as_str text, const struct as_json_row *rows,
                     uint32_t n);
 
 /* Appends a text in a form that is safe for a terminal: control characters become '?'. Of several

@@ -50,17 +50,17 @@ struct event { /* slices point into its text */
 
 static int read_event(struct as_record *r, struct as_str json, struct event *e)
 {
-    const struct as_record_field fields[] = {{"kind", AS_RECORD_STR, &e->kind},
-                                             {"application", AS_RECORD_STR, &e->application},
-                                             {"deployment", AS_RECORD_STR, &e->deployment},
-                                             {"replica", AS_RECORD_STR, &e->replica},
-                                             {"status", AS_RECORD_STR, &e->status},
-                                             {"message", AS_RECORD_STR, &e->message},
-                                             {"target_num_replicas", AS_RECORD_I64, &e->target},
-                                             {"pid", AS_RECORD_I64, &e->pid},
-                                             {"rank", AS_RECORD_I64, &e->rank},
-                                             {"generation", AS_RECORD_I64, &e->generation},
-                                             {"rolled_back", AS_RECORD_BOOL, &e->rolled_back}};
+    const struct as_json_row fields[] = {{"kind", AS_JSON_FIELD_STR, &e->kind},
+                                         {"application", AS_JSON_FIELD_STR, &e->application},
+                                         {"deployment", AS_JSON_FIELD_STR, &e->deployment},
+                                         {"replica", AS_JSON_FIELD_STR, &e->replica},
+                                         {"status", AS_JSON_FIELD_STR, &e->status},
+                                         {"message", AS_JSON_FIELD_STR, &e->message},
+                                         {"target_num_replicas", AS_JSON_FIELD_I64, &e->target},
+                                         {"pid", AS_JSON_FIELD_I64, &e->pid},
+                                         {"rank", AS_JSON_FIELD_I64, &e->rank},
+                                         {"generation", AS_JSON_FIELD_I64, &e->generation},
+                                         {"rolled_back", AS_JSON_FIELD_BOOL, &e->rolled_back}};
 
     *e = (struct event){.pid = -1, .rank = -1};
     return as_record_parse(r, json, fields, AS_COUNT(fields));

@@ -92,6 +92,45 @@ int as_json_items(struct as_json *j, struct as_json_value *v, struct as_json_ite
 /* 1: key and value are set; 0: there are no more; AS_EPROTO, AS_ENOMEM. */
 int as_json_next(struct as_json *j, struct as_json_items *it);
 
+/* Reads an object by a table of the members that the caller needs; the others are skipped. */
+enum as_json_field_type {
+    AS_JSON_FIELD_STR,    /* struct as_str */
+    AS_JSON_FIELD_I64,    /* int64_t */
+    AS_JSON_FIELD_U64,    /* uint64_t */
+    AS_JSON_FIELD_BOOL,   /* bool */
+    AS_JSON_FIELD_OBJECT, /* struct as_json_fields */
+    AS_JSON_FIELD_LIST,   /* struct as_json_list: an array */
+    AS_JSON_FIELD_MAP     /* struct as_json_list: an object of any keys */
+};
+
+#define AS_JSON_FIELD_NOT_NULL 0x100u /* added to a row's type: null is AS_EINVALID */
+
+struct as_json_row {
+    const char *key;
+    uint32_t type; /* AS_JSON_FIELD_… */
+    void *to;      /* a value of the type; null does not set it */
+};
+
+struct as_json_fields {
+    const struct as_json_row *at;
+    uint32_t n;
+};
+
+struct as_json_list {
+    /* 0 or AS_E…; for each element or member; it->key is empty in an array */
+    int (*each)(struct as_json *j, struct as_json_items *it, void *ctx);
+    void *ctx;
+    bool seen; /* set when it has come */
+    bool once; /* AS_EINVALID when it comes again */
+};
+
+/* 0; AS_EINVALID: it is not an object, or a member has another type; AS_EPROTO, AS_ENOMEM. */
+int as_json_read(struct as_json *j, struct as_json_value *v, const struct as_json_row *rows,
+                 uint32_t n);
+/* One value, as a member of that type. */
+int as_json_field(struct as_json *j, struct as_json_value *v, enum as_json_field_type type,
+                  void *to);
+
 /* Reads the elements of a tensor: a flat array, a nested array (all arrays of a level have the same
  * length), or a single value. At most `max` elements are written to `out` in the datatype's binary
  * form; the others are only checked and counted. Integers must be written without a fraction and an
