@@ -135,7 +135,8 @@ def test_exactly_so_many_calls(server, protocol):
 
 
 def test_an_open_loop(tool):
-    result = bench(tool, "add", "--rate", 200, "--duration", "400ms", "--warmup", "100ms", "--connections", 4)
+    result = bench(tool, "add", "--rate", 200, "--duration", "400ms", "--warmup", "100ms",
+                   "--connections", 64)  # a machine that stands still for 0.3 s leaves none unsent
     assert (result["due"], result["ok"]) == (80, 80)
 
 

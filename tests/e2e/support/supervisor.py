@@ -26,9 +26,10 @@ def encode(type, replica="", deployment="", token="", text="", id=0):
 
 
 def decode(data):
+    """MODEL's text is binary: its bytes above 127 become surrogates."""
     found = {"number": 0, "id": 0, "replica": "", "token": "", "text": ""}
     for number, value in protobuf.fields(data):
-        found[FIELDS.get(number)] = value if isinstance(value, int) else value.decode()
+        found[FIELDS.get(number)] = value if isinstance(value, int) else value.decode(errors="surrogateescape")
     return SimpleNamespace(**{**found, "type": NAMES[found["type"]]})
 
 
@@ -61,13 +62,13 @@ class Dispatcher:
         self.control.sendall(encode(type, **fields))
 
     def next(self, *types):
-        """The next message of these types; others are kept in `told`."""
+        """The next message of these types; others are kept in `told`, but for SERVING and MODEL."""
         end = time.monotonic() + wait.SECONDS
         while time.monotonic() < end:
             m = decode(self.control.recv(1 << 16))
             if m.type in types:
                 return m
-            if m.type != "SERVING":  # is said again and again
+            if m.type not in ("SERVING", "MODEL"):  # both come by themselves: a heartbeat, what a worker has registered
                 self.told.append(m)
         raise AssertionError(f"{types} did not come, but {self.told}")
 
