@@ -293,9 +293,10 @@ def test_servers_that_misbehave(server, listener):
     def gone(c):
         c.recv(65536)
 
-    call = ["m", "--input", "x:INT8=1", "--timeout", "100ms"]
-    for handle, code, words in [(silent, 104, "no answer within 0.1 s"), (http1, 114, "does not speak HTTP/2"),
-                                (gone, 114, "the server closed the connection")]:
+    for handle, timeout, code, words in [(silent, "100ms", 104, "no answer within 0.1 s"),
+                                         (http1, "30s", 114, "does not speak HTTP/2"),
+                                         (gone, "30s", 114, "the server closed the connection")]:
+        call = ["m", "--input", "x:INT8=1", "--timeout", timeout]
         url = f"127.0.0.1:{listener(handle)}"
         for command in ("infer", "bench"):
             assert words in run(server, command, *call, "--url", url, code=code, runtime=False).err
