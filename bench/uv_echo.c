@@ -7,7 +7,8 @@
 #include <signal.h>
 #include <uv.h>
 
-/* uv_poll and own recv/send, as io/loop/sock does it: what is compared is the loop, not uv_stream. */
+/* uv_poll and own recv/send, as io/loop/sock does it: what is compared is the loop, not uv_stream.
+ */
 struct conn {
     uv_poll_t poll;
     struct as_echo *echo;

@@ -292,9 +292,9 @@ static void resolve_limits(struct as_option_set *o)
 
 /* Where the inherited descriptors of one kind go. */
 struct slot {
-    enum as_handover_kind kind;
     int *fd;
     uint32_t *n, max; /* n NULL: there is one */
+    enum as_handover_kind kind;
 };
 
 /* Sorts the descriptors of --fds by kind and makes them close-on-exec again. False: one is not open
@@ -329,12 +329,12 @@ static int cmd_dispatcher(struct as_option_set *opts)
 {
     struct as_dispatcher_fds fds = {.link = -1, .control = -1, .log = STDERR_FILENO};
     const struct slot slots[] = {
-        {AS_HANDOVER_GRPC, fds.grpc, &fds.n_grpc, AS_DISPATCHER_LISTENERS},
-        {AS_HANDOVER_STATUS, fds.status, &fds.n_status, AS_DISPATCHER_LISTENERS},
-        {AS_HANDOVER_MANAGEMENT, fds.management, &fds.n_management, AS_DISPATCHER_LISTENERS},
-        {AS_HANDOVER_LINK, &fds.link, NULL, 0},
-        {AS_HANDOVER_CONTROL, &fds.control, NULL, 0},
-        {AS_HANDOVER_LOG, &fds.log, NULL, 0}};
+        {fds.grpc, &fds.n_grpc, AS_DISPATCHER_LISTENERS, AS_HANDOVER_GRPC},
+        {fds.status, &fds.n_status, AS_DISPATCHER_LISTENERS, AS_HANDOVER_STATUS},
+        {fds.management, &fds.n_management, AS_DISPATCHER_LISTENERS, AS_HANDOVER_MANAGEMENT},
+        {&fds.link, NULL, 0, AS_HANDOVER_LINK},
+        {&fds.control, NULL, 0, AS_HANDOVER_CONTROL},
+        {&fds.log, NULL, 0, AS_HANDOVER_LOG}};
 
     if (!sort_fds(opts, slots, AS_COUNT(slots)) || !fds.n_grpc || fds.link < 0 || fds.control < 0)
         return usage("dispatcher is only started by `anyserve run` and `anyserve start`");
@@ -346,10 +346,10 @@ static int cmd_dispatcher(struct as_option_set *opts)
 static int cmd_controller(struct as_option_set *opts)
 {
     struct as_controller_fds fds = {.app = -1, .control = -1, .log = STDERR_FILENO};
-    const struct slot slots[] = {{AS_HANDOVER_API, fds.api, &fds.n_api, AS_CONTROLLER_LISTENERS},
-                                 {AS_HANDOVER_APP, &fds.app, NULL, 0},
-                                 {AS_HANDOVER_CONTROL, &fds.control, NULL, 0},
-                                 {AS_HANDOVER_LOG, &fds.log, NULL, 0}};
+    const struct slot slots[] = {{fds.api, &fds.n_api, AS_CONTROLLER_LISTENERS, AS_HANDOVER_API},
+                                 {&fds.app, NULL, 0, AS_HANDOVER_APP},
+                                 {&fds.control, NULL, 0, AS_HANDOVER_CONTROL},
+                                 {&fds.log, NULL, 0, AS_HANDOVER_LOG}};
 
     if (!sort_fds(opts, slots, AS_COUNT(slots)) || fds.app < 0 || fds.control < 0)
         return usage("controller is only started by `anyserve run` and `anyserve start`");

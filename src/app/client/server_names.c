@@ -134,6 +134,7 @@ static void put_applications(const struct as_server_names *s, struct as_buf *out
 
     for (uint32_t i = 0; i < s->n; i++) {
         /* deployments of one application follow each other */
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): add_deployment sets every name
         if (strcmp(s->all[i].application, last) == 0)
             continue;
         last = s->all[i].application;

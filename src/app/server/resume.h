@@ -20,7 +20,7 @@ struct as_resume {
     int hold; /* a descriptor that stays open (app/server/run.h); -1: none */
 };
 
-void as_resume_write_state(void *resume, As__Supervisor *state); /* for as_supervisor_conf */
+void as_resume_write_state(void *resume, As__Supervisor *state);   /* for as_supervisor_conf */
 void as_resume_write_outcome(void *resume, struct as_str outcome); /* for as_upgrade_main to read */
 
 /* The path by which this program was started: absolute, with symlinks, so that an upgrade executes

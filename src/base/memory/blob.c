@@ -16,6 +16,7 @@
 #define MAPPED_MIN AS_PAGES_MIN
 #endif
 
+// NOLINTNEXTLINE(misc-redundant-expression): two settings, which are equal today
 static_assert(AS_BLOB_FIRST >= AS_PAGES_MIN, "a blob that grows is in a run of pages");
 
 static_assert(AS_SLAB_ALIGN >= AS_BLOB_ALIGN, "a small blob is in a slab");

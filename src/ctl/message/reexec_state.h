@@ -30,7 +30,7 @@ void as_reexec_append(void *rows, size_t *n, const void *element, size_t size);
     do {                                                                                           \
         __typeof__(*(message)->field) as_element = (element);                                      \
         as_reexec_append(&(message)->field, &(message)->n_##field, &as_element,                    \
-                         sizeof(as_element));                                                      \
+                         sizeof(as_element) /* NOLINT(bugprone-sizeof-expression): a pointer */);  \
     } while (0)
 ProtobufCBinaryData as_reexec_bytes(struct as_str s); /* a copy */
 /* The field for a descriptor (-1: none), which stays open over the exec. */

@@ -262,16 +262,17 @@ struct as_process *as_process_restore(struct as_loop *loop, struct as_reexec_rea
                                       const As__Process *m, uint64_t *oom_seen,
                                       const struct as_process_ops *ops, void *ctx)
 {
-    struct as_proc proc = {.pidfd = -1};
     struct as_process *p = NULL;
-    int out = -1;
+    struct as_proc proc;
+    int out;
 
-    if (m) {
-        proc = (struct as_proc){.pid = (pid_t)m->pid,
-                                .pidfd = as_reexec_take_fd(in, "pidfd", m->pidfd),
-                                .group = m->group};
-        out = as_reexec_take_fd(in, "out", m->out);
+    if (!m) {
+        as_reexec_fail(in, "pid", "is no child of ours");
+        return NULL;
     }
+    proc = (struct as_proc){
+        .pid = (pid_t)m->pid, .pidfd = as_reexec_take_fd(in, "pidfd", m->pidfd), .group = m->group};
+    out = as_reexec_take_fd(in, "out", m->out);
     if (!in->failed && (proc.pid <= 1 || proc.pidfd < 0))
         as_reexec_fail(in, "pid", "is no child of ours");
     if (in->failed || in->dry || as_process_watch(&p, loop, &proc, out, oom_seen, ops, ctx) < 0)

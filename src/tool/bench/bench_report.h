@@ -61,11 +61,11 @@ struct as_bench_report_baseline { /* the values of an earlier `bench --json` */
  * result of `bench --json`. May grow the buffer of `text`, but does not change the text. */
 int as_bench_report_parse(struct as_buf *text, struct as_bench_report_baseline *ret_past,
                           struct as_buf *why);
-/* past: the earlier result, or NULL. histogram: adds a histogram of the latencies. */
+/* baseline: the earlier result, or NULL. histogram: adds a histogram of the latencies. */
 void as_bench_report_text(struct as_buf *b, const struct as_bench_report *r,
-                          const struct as_bench_report_baseline *past, bool histogram);
+                          const struct as_bench_report_baseline *baseline, bool histogram);
 /* One object and a newline; see docs/guide/tools.md for its members. */
 void as_bench_report_json(struct as_buf *b, const struct as_bench_report *r,
-                          const struct as_bench_report_baseline *past);
+                          const struct as_bench_report_baseline *baseline);
 
 #endif

@@ -1,8 +1,8 @@
 /* tests/conform/service/call.h — what stands between a connection and the test service: one call.
  *
- * The connection (main.c) takes requests apart with wire/grpc/grpc and gives the service whole messages;
- * the service (service.c) collects messages to send and ends the call with a status. Test code: it
- * trusts its client to be grpc's own, and is bounded only against mistakes.
+ * The connection (main.c) takes requests apart with wire/grpc/grpc and gives the service whole
+ * messages; the service (service.c) collects messages to send and ends the call with a status. Test
+ * code: it trusts its client to be grpc's own, and is bounded only against mistakes.
  */
 #ifndef AS_TESTS_CONFORM_CALL_H
 #define AS_TESTS_CONFORM_CALL_H

@@ -1,7 +1,7 @@
 /* tests/conform/service/main.c — gRPC connections for the test service.  test_service [PORT]
  *
- * The same io, wire/h2/h2 and wire/grpc/grpc as AnyServe's own, with as little as possible around them.
- * Listens on localhost and prints "port N"; SIGTERM ends it.
+ * The same io, wire/h2/h2 and wire/grpc/grpc as AnyServe's own, with as little as possible around
+ * them. Listens on localhost and prints "port N"; SIGTERM ends it.
  */
 #include "call.h"
 

@@ -146,8 +146,8 @@ static void errors_have_their_status_and_text(void **state AS_UNUSED)
         w->err = rows[i].err;
         w->text = "request:1:2: a \"key\"\nrequest:2:3: another";
         assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
-        assert_true(has_received(
-            c, "{\"error\":\"request:1:2: a \\\"key\\\"\\nrequest:2:3: another\"}"));
+        assert_true(
+            has_received(c, "{\"error\":\"request:1:2: a \\\"key\\\"\\nrequest:2:3: another\"}"));
         w->text = NULL; /* without a text: the text of the error code */
         assert_int_equal(request(w, c, "PUT", "/api/serve/applications/", "x"), rows[i].status);
         assert_true(has_received(c, as_err_text(rows[i].err)));

@@ -1,4 +1,5 @@
-/* tests/unit/support/protobuf.h — protobuf by hand, so that tests do not trust the code that they test. */
+/* tests/unit/support/protobuf.h — protobuf by hand, so that tests do not trust the code that they
+ * test. */
 #ifndef AS_TESTS_PROTOBUF_H
 #define AS_TESTS_PROTOBUF_H
 

@@ -207,7 +207,8 @@ static void files_that_are_no_results_are_refused(void **state AS_UNUSED)
     assert_string_equal(parse_error("{\"per_second\":1,\"latency_us\":{\"p50\":2}}"), "");
     for (size_t i = 0; i < AS_COUNT(wrong); i++)
         assert_string_equal(parse_error(wrong[i]), "is not a result of anyserve bench --json");
-    assert_non_null(strstr(parse_error("{\"per_second\":1"), "cannot be parsed: not JSON at byte "));
+    assert_non_null(
+        strstr(parse_error("{\"per_second\":1"), "cannot be parsed: not JSON at byte "));
     assert_non_null(strstr(parse_error(""), "cannot be parsed: not JSON"));
     assert_non_null(
         strstr(parse_error("{\"per_second\":1,\"latency_us\":{\"p50\":2}} 1"), "not JSON"));

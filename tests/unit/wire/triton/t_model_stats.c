@@ -16,11 +16,12 @@ static void duration(struct as_buf *b, unsigned field, uint64_t count, uint64_t 
 
 /* The second row as JSON. */
 #define NO_TIME(name) "\"" name "\":{\"count\":0,\"ns\":0}"
-#define IDLE                                                                                                                \
-    "{\"model_stats\":[{\"name\":\"idle\",\"version\":\"2\",\"last_inference\":0,"                                          \
-    "\"inference_count\":0,\"execution_count\":0,\"inference_stats\":{" NO_TIME("success") "," NO_TIME("fail") "," NO_TIME( \
-        "queue") "," NO_TIME("compute_input") "," NO_TIME("compute_infer") "," NO_TIME("compute_"                           \
-                                                                                       "output") "," NO_TIME("cache_hit") "," NO_TIME("cache_miss") "},\"batch_stats\":[]}]}"
+#define IDLE                                                                                                                                     \
+    "{\"model_stats\":[{\"name\":\"idle\",\"version\":\"2\",\"last_inference\":0,"                                                               \
+    "\"inference_count\":0,\"execution_count\":0,\"inference_stats\":{" NO_TIME("success") "," NO_TIME("fail") "," NO_TIME("queue") "," NO_TIME( \
+        "compute_input") "," NO_TIME("compute_infer") "," NO_TIME("compute_"                                                                     \
+                                                                  "output") "," NO_TIME("cache_"                                                 \
+                                                                                        "hit") "," NO_TIME("cache_miss") "},\"batch_stats\":[]}]}"
 
 static void rows_are_written(void **state AS_UNUSED)
 {
