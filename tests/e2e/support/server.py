@@ -193,6 +193,8 @@ class Server:
         wait.until(self.all_ready, lambda: f"not ready: {self.status()}")
 
     def worker(self):
+        """The pid of the only ready one. A replica that was reconfigured serves before its state is ready again."""
+        wait.until(lambda: len(self.workers()) == 1, self.status)
         (pid,) = self.workers().values()
         return pid
 
