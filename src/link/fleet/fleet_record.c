@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- telling --- */
+/* --- reporting --- */
 
-static bool tell(const struct as_fleet_deployment *d, struct as_str model, struct as_str frames,
-                 bool whole)
+static bool report(const struct as_fleet_deployment *d, struct as_str model, struct as_str frames,
+                   bool whole)
 {
     const struct as_fleet *f = d->fleet;
     const struct as_fleet_record r = {as_str_of(d->name), model, frames, whole};
@@ -19,13 +19,13 @@ static bool tell(const struct as_fleet_deployment *d, struct as_str model, struc
     return f->ops.on_record && f->ops.on_record(f->ctx, &r);
 }
 
-static bool tell_model(const struct as_fleet_deployment *d, const struct as_fleet_model *m,
-                       struct as_str frames)
+static bool report_model(const struct as_fleet_deployment *d, const struct as_fleet_model *m,
+                         struct as_str frames)
 {
     char name[AS_NAME_MAX + AS_VERSION_MAX + 2];
     int n = snprintf(name, sizeof(name), "%s:%s", m->name, m->version);
 
-    return tell(d, (struct as_str){name, (size_t)n}, frames, false);
+    return report(d, (struct as_str){name, (size_t)n}, frames, false);
 }
 
 void as_fleet_record_model(struct as_fleet_deployment *d, uint32_t model,
@@ -41,7 +41,7 @@ void as_fleet_record_model(struct as_fleet_deployment *d, uint32_t model,
     as_buf_init(&frame);
     if (as_frame_put_register(&q, r) == 0)
         as_outq_peek(&q, &frame);
-    m->recorded = frame.n && tell_model(d, m, as_buf_slice(&frame));
+    m->recorded = frame.n && report_model(d, m, as_buf_slice(&frame));
     d->incomplete = d->incomplete || !m->recorded;
     as_buf_fini(&frame);
     as_outq_fini(&q);
@@ -52,7 +52,7 @@ void as_fleet_record_gone(struct as_fleet_deployment *d, uint32_t model)
     struct as_fleet_model *m = &d->models[model];
 
     if (m->recorded)
-        (void)tell_model(d, m, AS_STR(""));
+        (void)report_model(d, m, AS_STR(""));
     m->recorded = false;
 }
 
@@ -95,7 +95,7 @@ void as_fleet_record_settings(struct as_fleet_deployment *d)
     as_outq_peek(&q, &now);
     as_outq_fini(&q);
     if (!as_str_eq(as_buf_slice(&now), as_buf_slice(&d->settings)) &&
-        tell(d, AS_STR(""), as_buf_slice(&now), !d->incomplete)) {
+        report(d, AS_STR(""), as_buf_slice(&now), !d->incomplete)) {
         as_buf_fini(&d->settings);
         d->settings = now;
     } else {
