@@ -422,26 +422,47 @@ struct as_registry *as_registry_without_model(struct as_registry *g, uint32_t de
     return remove_models(g, deployment, false, index);
 }
 
+/* `change` changes a copy of each model; false: it is as it was. */
+static struct as_registry *change_models(struct as_registry *g,
+                                         bool (*change)(const void *arg, struct as_model *m),
+                                         const void *arg)
+{
+    struct as_registry *next = snapshot_new(g->n);
+    bool same = true;
+
+    for (; next->n < g->n; next->n++) {
+        struct as_model m = g->at[next->n]->m;
+        bool changed = change(arg, &m);
+
+        /* other snapshots hold the old one */
+        next->at[next->n] = changed ? shared_model_new(&m) : shared_model_ref(g->at[next->n]);
+        same = same && !changed;
+    }
+    if (!same)
+        return build_index(next);
+    as_registry_unref(next);
+    return as_registry_ref(g);
+}
+
+struct deployment_traffic {
+    uint32_t deployment;
+    const struct as_traffic *traffic;
+};
+
+static bool change_traffic(const void *arg, struct as_model *m)
+{
+    const struct deployment_traffic *t = arg;
+
+    if (m->deployment != t->deployment || as_traffic_eq(&m->traffic, t->traffic))
+        return false;
+    m->traffic = *t->traffic;
+    return true;
+}
+
 struct as_registry *as_registry_set_traffic(struct as_registry *g, uint32_t deployment,
                                             const struct as_traffic *t)
 {
-    struct as_registry *next;
-    bool same = true;
-
-    for (uint32_t i = 0; i < g->n; i++)
-        same = same &&
-               (g->at[i]->m.deployment != deployment || as_traffic_eq(&g->at[i]->m.traffic, t));
-    if (same)
-        return as_registry_ref(g);
-    next = snapshot_new(g->n);
-    for (; next->n < g->n; next->n++) {
-        struct as_model m = g->at[next->n]->m;
-
-        m.traffic = *t;
-        next->at[next->n] =
-            m.deployment == deployment ? shared_model_new(&m) : shared_model_ref(g->at[next->n]);
-    }
-    return build_index(next);
+    return change_models(g, change_traffic, &(struct deployment_traffic){deployment, t});
 }
 
 /* --- lookup --- */
@@ -494,31 +515,25 @@ uint32_t as_registry_versions(const struct as_registry *g, struct as_str name,
     return u->n;
 }
 
+struct model_load {
+    struct as_str name;
+    bool loaded;
+};
+
+static bool change_load(const void *arg, struct as_model *m)
+{
+    const struct model_load *l = arg;
+
+    if (m->unloaded == !l->loaded || !as_str_eq(m->name, l->name))
+        return false;
+    m->unloaded = !l->loaded;
+    return true;
+}
+
 struct as_registry *as_registry_set_loaded(struct as_registry *g, struct as_str name, bool loaded)
 {
-    const struct group *u = group_of(g, name);
-    struct as_registry *next;
-    bool same = true;
-
-    if (!u)
-        return NULL;
-    for (uint32_t i = u->first; i < u->first + u->n; i++)
-        same = same && g->at[i]->m.unloaded == !loaded;
-    if (same)
-        return as_registry_ref(g);
-    next = snapshot_new(g->n);
-    for (; next->n < g->n; next->n++) {
-        struct shared_model *b = g->at[next->n];
-
-        if (next->n < u->first || next->n >= u->first + u->n) {
-            next->at[next->n] = shared_model_ref(b);
-            continue;
-        }
-        b = shared_model_new(&b->m); /* other snapshots hold the old one */
-        b->m.unloaded = !loaded;
-        next->at[next->n] = b;
-    }
-    return build_index(next);
+    return group_of(g, name) ? change_models(g, change_load, &(struct model_load){name, loaded})
+                             : NULL;
 }
 
 uint32_t as_registry_count(const struct as_registry *g)

@@ -353,12 +353,11 @@ static void store_traffic(struct as_fleet_deployment *d, const struct as_traffic
 void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic *t)
 {
     struct as_fleet *f = d->fleet;
-    struct as_registry *g = as_registry_set_traffic(f->registry, d->number, t);
+    struct as_registry *g;
 
-    if (as_traffic_eq(&d->traffic, t)) {
-        as_registry_unref(g); /* its models have the same already */
-        return;
-    }
+    if (as_traffic_eq(&d->traffic, t))
+        return; /* its models have the same already */
+    g = as_registry_set_traffic(f->registry, d->number, t);
     store_traffic(d, t);
     as_log_event(f->log, AS_LOG_INFO, "traffic",
                  "deployment=%s canary=%s canary_percent=%.3f mirror_percent=%.3f fallback=%.*s",
