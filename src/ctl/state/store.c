@@ -26,7 +26,7 @@ const char *const as_store_sql[AS_STORE_STATEMENTS] = {
         "SELECT generation, before FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_EACH_HEALTHY] =
         "SELECT generation FROM healthy UNION SELECT before FROM healthy WHERE before <> 0",
-    [AS_STORE_REMOVE_DEPLOYMENT] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
+    [AS_STORE_REMOVE_HEALTHY] = "DELETE FROM healthy WHERE application = ?1 AND deployment = ?2",
     [AS_STORE_PUT_SCALE] = "INSERT INTO scale VALUES(?1, ?2, ?3)",
     [AS_STORE_EACH_SCALE] = "SELECT deployment, replicas FROM scale WHERE generation = ?1",
     [AS_STORE_PUT_CHANGE] = "INSERT INTO change(generation, application, deployment, step, keys)"
@@ -168,6 +168,16 @@ static int insert_change(struct as_store *s, int64_t generation, const struct as
     return run_statement(s, AS_STORE_PUT_CHANGE, err);
 }
 
+/* A deployment that was deleted is not rolled back: its healthy generations need not be kept. */
+static int remove_healthy(struct as_store *s, const struct as_store_change *c, struct as_buf *err)
+{
+    sqlite3_stmt *q = reset_statement(s, AS_STORE_REMOVE_HEALTHY);
+
+    bind_text(q, 1, c->application);
+    bind_text(q, 2, c->deployment);
+    return run_statement(s, AS_STORE_REMOVE_HEALTHY, err);
+}
+
 static int insert_generation(struct as_store *s, const struct as_store_entry *e, int64_t *ret_id,
                              struct as_buf *err)
 {
@@ -184,8 +194,11 @@ static int insert_generation(struct as_store *s, const struct as_store_entry *e,
     *ret_id = sqlite3_last_insert_rowid(s->db);
     for (uint32_t i = 0; rc == 0 && i < e->n_scales; i++)
         rc = insert_scale(s, *ret_id, &e->scales[i], err);
-    for (uint32_t i = 0; rc == 0 && i < e->n_changes; i++)
+    for (uint32_t i = 0; rc == 0 && i < e->n_changes; i++) {
         rc = insert_change(s, *ret_id, &e->changes[i], err);
+        if (rc == 0 && as_str_eq(e->changes[i].step, AS_STR("removed")))
+            rc = remove_healthy(s, &e->changes[i], err);
+    }
     if (rc)
         return rc;
     q = reset_statement(s, AS_STORE_PRUNE);
@@ -398,11 +411,4 @@ int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t gen
         fn(arg, (uint64_t)sqlite3_column_int64(s->stmt[AS_STORE_EACH_HEALTHY], 0));
     sqlite3_reset(s->stmt[AS_STORE_EACH_HEALTHY]);
     return rc == AS_ENOTFOUND ? 0 : rc;
-}
-
-int as_store_remove_deployment(struct as_store *s, struct as_str application,
-                               struct as_str deployment, struct as_buf *err)
-{
-    bind_names(s, AS_STORE_REMOVE_DEPLOYMENT, application, deployment);
-    return run_statement(s, AS_STORE_REMOVE_DEPLOYMENT, err);
 }

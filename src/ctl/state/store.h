@@ -76,8 +76,9 @@ int as_store_probe(const char *folder,
  * while a probe runs. */
 void as_store_remove_probe(const char *folder);
 
-/* Stores a new generation; e->generation is ignored. 0 and its number; AS_ETOOBIG; AS_EIO (disk
- * full …), AS_EPROTO: nothing was stored. */
+/* Stores a new generation; e->generation is ignored. What as_store_set_healthy stored of a
+ * deployment that it removes goes with it. 0 and its number; AS_ETOOBIG; AS_EIO (disk full …),
+ * AS_EPROTO: nothing was stored. */
 int as_store_put(struct as_store *s, const struct as_store_entry *e, uint64_t *ret_generation,
                  struct as_buf *err);
 /* Generation 0: the newest one. AS_ENOTFOUND: there is none, or it is not kept any more. */
@@ -115,8 +116,5 @@ int as_store_healthy(struct as_store *s, struct as_str application, struct as_st
  */
 int as_store_each_healthy(struct as_store *s, void (*fn)(void *arg, uint64_t generation), void *arg,
                           struct as_buf *err);
-/* Removes what as_store_set_healthy stored: the deployment was deleted. */
-int as_store_remove_deployment(struct as_store *s, struct as_str application,
-                               struct as_str deployment, struct as_buf *err);
 
 #endif

@@ -120,9 +120,29 @@ static void the_healthy_generation_is_kept_for_a_rollback(void **state AS_UNUSED
     put(s, "next", "x");
     assert_int_equal(as_store_get(s, 1, &e, &err), AS_ENOTFOUND);
     assert_int_equal(as_store_get(s, 3, &e, &err), 0);
-    assert_int_equal(as_store_remove_deployment(s, AS_STR("app"), AS_STR("echo"), &err), 0);
+    as_store_close(s);
+}
+
+static void the_healthy_generations_of_a_deleted_deployment_go(void **state AS_UNUSED)
+{
+    struct as_store *s = open_store(1);
+    struct as_store_change removed = {
+        .application = AS_STR("app"), .deployment = AS_STR("echo"), .step = AS_STR("removed")};
+    struct as_store_entry e = {.cause = AS_STR("delete"), .changes = &removed, .n_changes = 1};
+    uint64_t g, before;
+
+    for (int i = 0; i < 3; i++)
+        put(s, "deploy", "x");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("other"), 3, 0, &err), 0);
+    put(s, "deploy", "x");
+    assert_int_equal(as_store_set_healthy(s, AS_STR("app"), AS_STR("echo"), 4, 3, &err), 0);
+    put(s, "deploy", "x");
+    assert_int_equal(as_store_put(s, &e, &g, &err), 0);
     assert_int_equal(as_store_healthy(s, AS_STR("app"), AS_STR("echo"), &g, &before, &err),
                      AS_ENOTFOUND);
+    assert_int_equal(as_store_get(s, 4, &e, &err), AS_ENOTFOUND);
+    assert_int_equal(as_store_get(s, 3, &e, &err), 0); /* of another deployment */
+    assert_int_equal(as_store_get(s, 6, &e, &err), 0);
     as_store_close(s);
 }
 
@@ -575,6 +595,7 @@ int main(void)
         IN_FOLDER(history_is_newest_first_and_bounded),
         IN_FOLDER(numbers_are_never_used_twice),
         IN_FOLDER(the_healthy_generation_is_kept_for_a_rollback),
+        IN_FOLDER(the_healthy_generations_of_a_deleted_deployment_go),
         IN_FOLDER(each_healthy_generation_is_listed_once),
         IN_FOLDER(the_previous_healthy_generation_is_kept),
         IN_FOLDER(only_a_generation_that_is_there_can_be_healthy),
