@@ -125,12 +125,19 @@ bool as_connection_handover_send(struct as_connection_handover *r, struct as_con
 
 /* --- from the previous dispatcher --- */
 
-static void adopt_conn(struct as_edge *e, int fd, char state)
+/* False: its state is of another version, which this one cannot go on with. */
+static bool adopt_conn(struct as_edge *e, int fd, char state)
 {
-    struct as_conn *c = as_edge_admit(e, fd);
+    struct as_conn *c;
 
+    if (state != as_conn_detect.handover && state != as_conn_h1.handover) {
+        close(fd);
+        return false;
+    }
+    c = as_edge_admit(e, fd);
     if (c && state == as_conn_h1.handover && as_conn_h1_resume(c))
         as_conn_close(c, AS_CLOSE_CLIENT);
+    return true;
 }
 
 /* Receives one datagram. False: there is none. */
@@ -138,7 +145,7 @@ static bool receive_conns(struct as_connection_handover *r)
 {
     char states[AS_RIGHTS_MAX];
     int fds[AS_RIGHTS_MAX];
-    uint32_t n_fds = 0;
+    uint32_t n_fds = 0, unknown = 0;
     bool lost = false;
     int64_t n = as_rights_receive(r->in.fd, states, sizeof(states), fds, &n_fds, &lost);
 
@@ -149,10 +156,14 @@ static bool receive_conns(struct as_connection_handover *r)
                      "reason=\"no descriptors left\" sent=%d adopted=%u", (int)n, n_fds);
     for (uint32_t i = 0; i < n_fds; i++) {
         if (i < n)
-            adopt_conn(r->edge, fds[i], states[i]);
+            unknown += !adopt_conn(r->edge, fds[i], states[i]);
         else
             close(fds[i]);
     }
+    if (unknown)
+        as_log_event(r->edge->log, AS_LOG_ERROR, "adopt_failed",
+                     "reason=\"connections of an unknown kind\" sent=%d adopted=%u", (int)n,
+                     n_fds - unknown);
     if (n == AS_EOF)
         as_sock_close(&r->in, NULL);
     return n != AS_EOF;

@@ -8,8 +8,8 @@
  *
  * Each loop of either dispatcher has a duplicate of its end of one SOCK_SEQPACKET socket. A
  * datagram has one byte per connection and its descriptor. Connections that do not fit into the
- * socket stay here, are served, and are sent later; connections that the receiver cannot take are
- * closed there. Thread: the edge's loop.
+ * socket stay here, are served, and are sent later; connections that the receiver cannot take, or
+ * whose byte it does not know, are closed there. Thread: the edge's loop.
  */
 #ifndef AS_EDGE_CONNECTION_HANDOVER_H
 #define AS_EDGE_CONNECTION_HANDOVER_H
