@@ -1,6 +1,7 @@
 #include "ctl/supervise/status_cache.h"
 
 #include "base/buf.h"
+#include "core/replicas/condition.h"
 #include "ctl/supervise/model_cache.h"
 
 struct deployment { /* named "": the status of an application itself */
@@ -153,12 +154,26 @@ void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_messa
         set_down(s, m, dispatcher);
 }
 
+/* Its replicas drain: DELETE was sent, and another one follows when the last replica has gone.
+ * Until then the controller says so in its status ("STATUS TRIGGER text"). */
+static bool is_being_removed(const struct deployment *d)
+{
+    struct as_str rest = as_buf_slice(&d->status);
+
+    as_str_split(&rest, ' ');
+    return as_str_eq(as_str_split(&rest, ' '),
+                     as_str_of(as_condition_trigger_name(AS_TRIGGER_DELETING)));
+}
+
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel)
 {
     AS_LIST_EACH(n, &s->deployments)
     {
         const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
 
+        if (is_being_removed(d))
+            as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_DELETE,
+                                                              .deployment = as_str_of(d->name)});
         /* else requests would queue for workers that nobody starts */
         if (d->down)
             send_down(channel, d);

@@ -25,8 +25,8 @@ void as_status_cache_fini(struct as_status_cache *s);
  * a MODEL. */
 void as_status_cache_update(struct as_status_cache *s, const struct as_ctl_message *m,
                             struct as_channel *dispatcher);
-/* To a new dispatcher: DOWN, STATUS and KNOWN of all. To a new controller: STAYS for each that is
- * down. */
+/* To a new dispatcher: DELETE, DOWN, STATUS and KNOWN of all. To a new controller: STAYS for each
+ * that is down. */
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel);
 void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel);
 

@@ -282,7 +282,7 @@ void as_fleet_update_ready(struct as_fleet_deployment *d)
 
 void as_fleet_set_registered(struct as_fleet_deployment *d)
 {
-    if (as_fleet_flag(&d->registered))
+    if (as_fleet_flag(&d->registered) || d->deleted)
         return;
     as_fleet_set_flag(&d->registered, true);
     as_fleet_set_flag(&d->late, false);

@@ -295,7 +295,7 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
     else
         known->gone = false;
     d->models[place].declared = declared;
-    if (g == f->registry)
+    if (g == f->registry || d->deleted)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);

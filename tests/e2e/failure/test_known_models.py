@@ -151,13 +151,17 @@ def test_a_deployment_that_is_removed_is_forgotten(serve, tmp_path, connect):
     new_dispatcher(server)
     server.wait_all_ready()
     assert metadata(connect(server), "side").name == "side"
+    (last,) = [p["pid"] for p in server.status()["processes"] if p["deployment"] == "side"]
+    procs.kill(last, signal.SIGSTOP)  # it drains until it goes on
     put(server, {"applications": both["applications"][:1]})
     wait.until(lambda: refused_code(connect(server), "side") == grpc.StatusCode.NOT_FOUND, server.status)
     new_dispatcher(server)
     client = connect(server)
     assert metadata(client, "main").name == "main"
-    # UNAVAILABLE as long as the supervisor has its last replica, which may have been killed with the dispatcher
-    wait.until(lambda: refused_code(client, "side") == grpc.StatusCode.NOT_FOUND, server.status)
+    assert refused_code(client, "side") == grpc.StatusCode.NOT_FOUND
+    procs.kill(last, signal.SIGCONT)
+    wait.until(lambda: not [p for p in server.status()["processes"] if p["deployment"] == "side"], server.status)
+    assert refused_code(client, "side") == grpc.StatusCode.NOT_FOUND
     put(server, both)
     healthy(server, "side", 1, "extra")
     assert metadata(connect(server), "side").name == "side"

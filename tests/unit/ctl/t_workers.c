@@ -455,6 +455,29 @@ static void models_go_with_their_deployment(void **state AS_UNUSED)
     close_world(w);
 }
 
+/* Until its last replica has ended: else its name would count as one that a replica may bring. */
+static void a_new_dispatcher_knows_what_is_being_removed(void **state AS_UNUSED)
+{
+    struct world *w = open_world();
+
+    run_one(w);
+    as_workers_controller_ready(w->workers);
+    send_message(w->controller, message_about(AS_CTL_DELETE, "", "", ""));
+    send_message(w->controller, message_about(AS_CTL_STATUS, "shop", "", "UPDATING DELETING "));
+    run_until(w, "STATUS");
+    begin_another_dispatcher(w);
+    assert_string_equal(received(w->dispatcher),
+                        "TOKEN echo-0 starting ;REPLICA echo-0 starting ;NOTE echo-0 starting ;"
+                        "DELETE  starting ;STATUS shop starting UPDATING DELETING ;"
+                        "TOLD  starting ;");
+    send_message(w->controller, message_about(AS_CTL_STATUS, "shop", "", /* it is served again */
+                                              "UPDATING CONFIG_UPDATE_STARTED "));
+    run_until(w, "STARTED");
+    begin_another_dispatcher(w);
+    assert_null(strstr(received(w->dispatcher), "DELETE"));
+    close_world(w);
+}
+
 static void a_worker_that_is_asked_to_end_is_stopped(void **state AS_UNUSED)
 {
     struct world *w = open_world();
@@ -505,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_new_dispatcher_gets_the_whole_state_then_told),
         cmocka_unit_test(a_new_dispatcher_knows_the_models),
         cmocka_unit_test(models_go_with_their_deployment),
+        cmocka_unit_test(a_new_dispatcher_knows_what_is_being_removed),
         cmocka_unit_test(a_worker_that_is_asked_to_end_is_stopped),
         cmocka_unit_test(nothing_is_started_after_stop),
     };

@@ -289,6 +289,28 @@ static void a_deleted_deployment_is_told_anew(void **state AS_UNUSED)
     end();
 }
 
+/* The former dispatcher died while the replicas drained: one of them comes to the next one. */
+static void a_replica_of_a_deleted_deployment_brings_nothing_back(void **state AS_UNUSED)
+{
+    begin(usual());
+    as_fleet_delete_deployment(w.fleet, AS_STR("app"), false);
+    as_fleet_set_flag(&w.fleet->accepting, true);
+    as_fleet_republish(w.fleet);
+    assert_false(w.client.models_pending);
+    join(0, "t0", false, &no_options);
+    assert_null(known("m"));
+    assert_false(w.client.models_pending);
+    assert_string_equal(recorded(), "");
+    as_fleet_add_process(w.fleet, AS_STR("t2"), AS_STR("app-2"), AS_STR("app"));
+    as_fleet_republish(w.fleet);
+    assert_true(w.client.models_pending);
+    join(1, "t2", false, &no_options);
+    assert_non_null(known("m"));
+    assert_false(w.client.models_pending);
+    assert_string_equal(recorded(), "m:1 REGISTER;whole OPTIONS TRAFFIC;");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +327,7 @@ int main(void)
         cmocka_unit_test(what_is_told_can_be_restored),
         cmocka_unit_test(an_unusable_record_is_no_record),
         cmocka_unit_test(a_deleted_deployment_is_told_anew),
+        cmocka_unit_test(a_replica_of_a_deleted_deployment_brings_nothing_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
