@@ -15,6 +15,7 @@
 
 struct as_edge;
 struct as_control;
+struct as_status_page;
 
 /* Which answers are compressed, if the client lists an encoding that the server supports. MATCH:
  * only answers to compressed requests. */
@@ -25,20 +26,24 @@ enum as_interface {
     AS_INTERFACE_CLIENTS,
     AS_INTERFACE_MANAGEMENT, /* registration of workers: edge/admin/registrar.h; dispatch loop */
     AS_INTERFACE_CONTROL,    /* deployments: edge/admin/control.h; no models */
+    AS_INTERFACE_STATUS,     /* read only, and no models: edge/admin/status.h; dispatch loop */
     AS_INTERFACES
 };
 
 struct as_edge_conf {
     enum as_interface interface;
-    const char *token; /* required of TCP clients, except on AS_INTERFACE_CLIENTS; NULL: all of
-                          them are refused */
+    const char *token; /* required of TCP clients of AS_INTERFACE_MANAGEMENT and
+                          AS_INTERFACE_CONTROL; NULL: all of them are refused */
     const char *host;  /* a further name that Host headers may carry, beside the machine's own; ""
                           or NULL: none */
     uint32_t status_port; /* AS_INTERFACE_CLIENTS: the port of /metrics on 127.0.0.1; 0: off */
     const char *origins;  /* AS_INTERFACE_CLIENTS: web origins whose pages may change the server,
                              wire/http/origin.h; NULL: none */
-    const struct as_control *api; /* of AS_INTERFACE_CONTROL */
-    as_ns heartbeat;              /* interval requested from workers that register; 0: none */
+    const struct as_control *api;       /* of AS_INTERFACE_CONTROL */
+    struct as_status_page *status_page; /* of AS_INTERFACE_STATUS */
+    bool one_request; /* HTTP/1.1: a connection ends with its first answer, so that the next one
+                         comes to the newest dispatcher */
+    as_ns heartbeat;  /* interval requested from workers that register; 0: none */
     struct as_h1_conf h1;
     struct as_h2_conf h2;
     uint64_t max_message;       /* bytes of one gRPC message */
@@ -176,7 +181,7 @@ struct as_edge_budgets {
     struct as_budget requests, answers;
 };
 
-/* fleet: NULL for AS_INTERFACE_CONTROL. */
+/* fleet: NULL for AS_INTERFACE_CONTROL and AS_INTERFACE_STATUS. */
 int as_edge_new(struct as_edge **ret_e, struct as_loop *loop, struct as_fleet *fleet,
                 const struct as_edge_conf *conf, struct as_edge_budgets *budgets,
                 const struct as_log *log);

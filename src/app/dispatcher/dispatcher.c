@@ -77,6 +77,22 @@ static int set_up_management(struct as_dispatcher *d)
     return 0;
 }
 
+/* Its requests and connections are not counted: the metrics are those of clients and workers. */
+static int set_up_status(struct as_dispatcher *d)
+{
+    struct as_edge_conf conf = as_conf_status(d->opts);
+
+    conf.status_page = &d->status_page;
+    d->status_budgets = as_conf_status_budgets();
+    if (as_edge_new(&d->status, d->lanes[0].loop, NULL, &conf, &d->status_budgets, &d->log))
+        return AS_EIO;
+    for (uint32_t k = 0; k < d->fds->n_status; k++) {
+        if (as_edge_listen(d->status, d->fds->status[k]))
+            return AS_EIO;
+    }
+    return 0;
+}
+
 /* The order matters where a part needs an earlier one; nothing runs before the loops do. A failure
  * ends the process without a teardown. */
 static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
@@ -96,12 +112,7 @@ static int set_up(struct as_dispatcher *d, const struct as_dispatcher_fds *fds)
         return AS_EIO;
     as_outbox_init(&d->outbox, AS_OUTBOX_LIMIT);
     set_join_token(d);
-    as_status_listener_new(&d->status_listener, loop, &d->status_page);
-    for (uint32_t k = 0; k < fds->n_status; k++) {
-        if (as_status_listener_listen(d->status_listener, fds->status[k]))
-            return AS_EIO;
-    }
-    if (set_up_lanes(d) || set_up_management(d))
+    if (set_up_status(d) || set_up_lanes(d) || set_up_management(d))
         return AS_EIO;
     return as_sock_open(&d->control, loop, fds->control, as_dispatcher_on_control);
 }
@@ -125,8 +136,9 @@ static void tear_down(struct as_dispatcher *d)
     }
     as_edge_close(d->lanes[0].edge);
     as_edge_close(d->management);
+    as_edge_stop(d->status);
+    as_edge_close(d->status);
     as_fleet_free(d->fleet);
-    as_status_listener_close(d->status_listener);
     as_outbox_flush(&d->outbox, d->control.fd);
     as_outbox_fini(&d->outbox);
     as_sock_close(&d->control, NULL);
@@ -137,6 +149,7 @@ static void tear_down(struct as_dispatcher *d)
     as_loop_free(d->lanes[0].loop);
     as_edge_free(d->lanes[0].edge);
     as_edge_free(d->management);
+    as_edge_free(d->status);
     as_status_page_fini(&d->status_page);
     as_shm_free(d->shm);
     free(d->lanes);

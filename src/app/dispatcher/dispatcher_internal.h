@@ -13,7 +13,6 @@
 #include "ctl/output/console.h"
 #include "ctl/output/journal.h"
 #include "ctl/state/token.h"
-#include "edge/admin/status_listener.h"
 #include "edge/admin/status_page.h"
 #include "edge/edge.h"
 #include "io/loop/sock.h"
@@ -60,8 +59,9 @@ struct as_dispatcher {
     struct as_fleet *fleet;
     struct as_edge_budgets budgets;
     struct as_status_page status_page;
-    struct as_shm *shm; /* shared memory of clients, for all lanes; NULL: not allowed */
-    struct as_status_listener *status_listener;
+    struct as_shm *shm;     /* shared memory of clients, for all lanes; NULL: not allowed */
+    struct as_edge *status; /* on lane 0's loop; serves to the end */
+    struct as_edge_budgets status_budgets;
     struct as_sock control;      /* to the supervisor */
     struct as_outbox outbox;     /* messages that the supervisor has not read yet */
     bool outbox_full;            /* it was logged that messages are lost */

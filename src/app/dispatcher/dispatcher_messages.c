@@ -181,7 +181,7 @@ static void yield_workers(struct as_dispatcher *d)
     if (d->yielding || d->phase != AS_DISPATCHER_SERVING)
         return;
     d->yielding = true;
-    as_status_listener_stop(d->status_listener);
+    as_edge_drain(d->status, -1, NULL, NULL);
     as_edge_drain(d->management, -1, NULL, NULL);
     m.id = !as_fleet_hand_over(d->fleet, &m.number);
     as_simple_each_registration(d->fleet, send_legacy_worker, d);

@@ -8,6 +8,14 @@
  * typed contents. */
 #define BODY_EXTRA (AS_OIP_TYPED_MAX + (uint64_t)AS_FRAME_TENSORS * AS_FRAME_ALIGN)
 
+/* Limits of the status page: small, and not those of clients, so that it answers when the port of
+ * clients is full or its limits are too low. */
+#define STATUS_HEAD        8192u /* bytes of a request line, and of all header fields */
+#define STATUS_HEADERS     64u
+#define STATUS_CONNECTIONS 64u
+#define STATUS_TIMEOUT     (5 * AS_SEC)
+#define STATUS_BYTES       ((uint64_t)64 << 20) /* of answers */
+
 /* With --debug the timeout is off: a worker that stops in a debugger is not hung. */
 static as_ns unless_debugging(const struct as_option_set *o, enum as_option_id id)
 {
@@ -164,6 +172,28 @@ struct as_edge_conf as_conf_control(const struct as_option_set *o)
     c.max_message = c.max_http_body = c.max_inflated = as_option_u64(o, AS_OPT_MAX_SPEC_BYTES);
     c.message_option = c.body_option = c.inflated_option = "--max-spec-bytes";
     return c;
+}
+
+struct as_edge_conf as_conf_status(const struct as_option_set *o)
+{
+    struct as_edge_conf c = as_conf_edge(o);
+
+    c.interface = AS_INTERFACE_STATUS;
+    c.one_request = true;
+    c.compress = AS_COMPRESS_OFF;
+    c.h1.max_line = c.h1.max_header_bytes = c.h2.max_header_list = STATUS_HEAD;
+    c.h1.max_headers = c.h2.max_headers = STATUS_HEADERS;
+    c.max_connections = c.max_requests = c.max_lingering = STATUS_CONNECTIONS;
+    c.header_timeout = c.idle_timeout = c.body_timeout = c.send_timeout = STATUS_TIMEOUT;
+    return c;
+}
+
+struct as_edge_budgets as_conf_status_budgets(void)
+{
+    return (struct as_edge_budgets){
+        .requests = {.limit = STATUS_BYTES, .share = 100},
+        .answers = {.limit = STATUS_BYTES, .share = 100},
+    };
 }
 
 struct as_edge_budgets as_conf_budgets(const struct as_option_set *o)

@@ -23,7 +23,10 @@ struct as_edge_conf as_conf_edge(const struct as_option_set *o);
  * AS_SCOPE_CONTROLLER). The caller sets the tokens. */
 struct as_edge_conf as_conf_management(const struct as_option_set *o);
 struct as_edge_conf as_conf_control(const struct as_option_set *o);
+/* For the status page. The caller sets the page. */
+struct as_edge_conf as_conf_status(const struct as_option_set *o);
 struct as_edge_budgets as_conf_budgets(const struct as_option_set *o);
+struct as_edge_budgets as_conf_status_budgets(void); /* beside those of clients and workers */
 struct as_shm_conf as_conf_shm(const struct as_option_set *o);
 
 #endif

@@ -25,22 +25,6 @@ void as_control_set_on_gone(struct as_control_call *k, void (*gone)(void *arg), 
     k->arg = arg;
 }
 
-static void send_yaml(struct as_exchange *x, const struct as_buf *text)
-{
-    uint8_t *copy = as_arena_alloc(&x->arena, text->n + 1, 1);
-    struct as_http_piece piece = {.p = copy, .n = text->n};
-
-    if (!copy) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    memcpy(copy, text->p, text->n);
-    as_rest_send(x, &(struct as_rest_reply){.status = 200,
-                                            .content_type = AS_STR("application/yaml"),
-                                            .body = &piece,
-                                            .n_body = 1});
-}
-
 void as_control_answer(struct as_control_call *k, int err, const struct as_buf *text)
 {
     struct as_exchange *x = k->query.x;
@@ -51,7 +35,7 @@ void as_control_answer(struct as_control_call *k, int err, const struct as_buf *
         return;
     x->pending.query = NULL;
     if (!err && yaml)
-        send_yaml(x, text);
+        as_rest_text(x, 200, AS_STR("application/yaml"), text);
     else if (!err)
         as_rest_json(x, 200, text);
     else if (text && text->n)

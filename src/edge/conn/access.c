@@ -20,7 +20,13 @@ static bool is_unix(int fd)
 
 static const char *refusal_event(const struct as_edge *e)
 {
-    return e->conf.interface == AS_INTERFACE_CONTROL ? "control_refused" : "management_refused";
+    static const char *const events[AS_INTERFACES] = {
+        [AS_INTERFACE_MANAGEMENT] = "management_refused",
+        [AS_INTERFACE_CONTROL] = "control_refused",
+        [AS_INTERFACE_STATUS] = "status_refused",
+    };
+
+    return events[e->conf.interface];
 }
 
 bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
@@ -29,7 +35,8 @@ bool as_access_admit_connection(struct as_edge *e, int fd, bool *ret_trusted)
     socklen_t n = sizeof(who);
     uint64_t skipped;
 
-    *ret_trusted = e->conf.interface == AS_INTERFACE_CLIENTS;
+    *ret_trusted = e->conf.interface == AS_INTERFACE_CLIENTS ||
+                   (e->conf.interface == AS_INTERFACE_STATUS && is_unix(fd));
     if (*ret_trusted || !is_unix(fd))
         return true;
     *ret_trusted = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 &&
@@ -124,6 +131,11 @@ static bool is_own_host(const struct as_exchange *x, struct as_str host)
     return same_name(host, name);
 }
 
+static bool is_loopback(struct as_str host)
+{
+    return same_name(host, "localhost") || same_name(host, "127.0.0.1") || same_name(host, "::1");
+}
+
 /* NULL: not sent by a web page of another site. */
 static const char *why_foreign_page(const struct as_exchange *x)
 {
@@ -178,12 +190,18 @@ bool as_access_check_change(struct as_exchange *x)
 
 bool as_access_check_request(struct as_exchange *x)
 {
-    const char *why = why_unauthenticated(x);
-    int err = AS_EUNAUTHENTICATED;
+    const char *why = NULL;
+    int err = AS_EDENIED;
     uint64_t skipped;
 
-    if (!why && (why = why_foreign_page(x)))
-        err = AS_EDENIED;
+    if (x->edge->conf.interface == AS_INTERFACE_STATUS) {
+        if (!is_loopback(as_origin_host(x->head->authority)))
+            why = "the header 'host' is not a name or an address of this machine's loopback";
+    } else if ((why = why_unauthenticated(x))) {
+        err = AS_EUNAUTHENTICATED;
+    } else {
+        why = why_foreign_page(x);
+    }
     if (!why)
         return true;
     as_counter_add(&x->edge->stat.unauthenticated, 1);

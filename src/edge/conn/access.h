@@ -8,8 +8,12 @@
  * request must carry the token. Requests of web pages are refused, whatever their origin: a page
  * must not use a token that a browser has stored.
  *
- * Control: the same, but pages that the server itself has served are accepted. Host must be an IP
- * address or a name of the server, and Origin, if present, must match it. Thread: the loop's.
+ * Status: open to everyone by a unix socket. Over TCP, Host must name this machine by a name or an
+ * address of loopback, which no foreign domain can be (DNS rebinding).
+ *
+ * Control: the same as management, but pages that the server itself has served are accepted. Host
+ * must be an IP address or a name of the server, and Origin, if present, must match it. Thread: the
+ * loop's.
  */
 #ifndef AS_EDGE_ACCESS_H
 #define AS_EDGE_ACCESS_H

@@ -47,6 +47,8 @@ static int open_session(struct as_conn *c)
     memset(&c->h1, 0, sizeof(c->h1));
     c->h1.session = h;
     set_keepalive(c);
+    if (c->edge->conf.one_request)
+        as_h1_shutdown_notice(h);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * path, the first one counts. */
 #include "edge/admin/control.h"
 #include "edge/admin/registrar.h"
+#include "edge/admin/status.h"
 #include "edge/infer/infer.h"
 #include "edge/methods/rest_oip.h"
 #include "edge/rest/openapi.h"
@@ -301,8 +302,17 @@ static const struct as_rest_route control_routes[] = {
      {"rollback", "Returns to the last healthy version.", NULL, "Object", "401,403,404,503"}},
 };
 
+static const struct as_rest_route status_routes[] = {
+    {.method = "GET", .path = "/metrics", .handle = as_status_metrics},
+    {.method = "GET", .path = "/status", .handle = as_status_server},
+    {.method = "GET", .path = "/workers", .handle = as_status_workers},
+    {.method = "GET", .path = "/-/healthz", .handle = as_status_health},
+    {.method = "GET", .path = "/-/routes", .handle = as_status_routes},
+};
+
 const struct as_rest_table as_rest_tables[AS_INTERFACES] = {
     [AS_INTERFACE_CLIENTS] = {client_routes, AS_COUNT(client_routes)},
     [AS_INTERFACE_MANAGEMENT] = {management_routes, AS_COUNT(management_routes)},
     [AS_INTERFACE_CONTROL] = {control_routes, AS_COUNT(control_routes)},
+    [AS_INTERFACE_STATUS] = {status_routes, AS_COUNT(status_routes)},
 };

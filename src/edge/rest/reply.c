@@ -204,25 +204,28 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
         write_reply(x, r, AS_GZIP_NONE);
 }
 
-void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)
+void as_rest_text(struct as_exchange *x, uint32_t status, struct as_str content_type,
+                  const struct as_buf *text)
 {
     struct as_blob *b = NULL;
     uint8_t *p = NULL;
     struct as_http_piece piece;
 
     AS_ASSERT(!x->answer.text);
-    if (json->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, json->n)))
+    if (text->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, text->n)))
         return;
-    p = b ? b->data : as_arena_alloc(&x->arena, json->n + 1, 1);
+    p = b ? b->data : as_arena_alloc(&x->arena, text->n + 1, 1);
     if (!p) {
         as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
         return;
     }
-    piece = (struct as_http_piece){p, json->n, b};
-    if (json->n)
-        memcpy(p, json->p, json->n);
+    piece = (struct as_http_piece){p, text->n, b};
+    if (text->n)
+        memcpy(p, text->p, text->n);
     x->answer.text = b;
-    as_rest_send(x, &(struct as_rest_reply){.status = status, .body = &piece, .n_body = 1});
+    as_rest_send(x,
+                 &(struct as_rest_reply){
+                     .status = status, .content_type = content_type, .body = &piece, .n_body = 1});
 }
 
 /* --- errors --- */

@@ -71,8 +71,13 @@ struct as_rest_reply {
     uint32_t n_body;
 };
 void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r);
-/* A JSON text, copied. */
-void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json);
+/* A text, copied. */
+void as_rest_text(struct as_exchange *x, uint32_t status, struct as_str content_type,
+                  const struct as_buf *text);
+static inline void as_rest_json(struct as_exchange *x, uint32_t status, const struct as_buf *json)
+{
+    as_rest_text(x, status, AS_STR("application/json"), json);
+}
 
 /* For answers in parts: sets the state ANSWERED and counts the status. False: it was answered
  * before, or the client has gone. */

@@ -335,11 +335,12 @@ REQUESTS = {
     b"POST /status HTTP/1.1\r\nHost: localhost\r\n\r\n": 405,
     b"GET /status HTTP/1.1\r\n\r\n": 400,
     b"GET /status HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n": 400,
-    b"GET /status HTTP/2.0\r\nHost: localhost\r\n\r\n": 400,
+    b"GET /status HTTP/2.0\r\nHost: localhost\r\n\r\n": 505,
     b"GET status HTTP/1.1\r\nHost: localhost\r\n\r\n": 400,
     b"rubbish\r\n\r\n": 400,
     b"GET /status HTTP/1.1\r\n Host: localhost\r\n\r\n": 400,
-    b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\n\r\n": 431,
+    b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\n\r\n": 414,
+    b"GET /status HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 10_000 + b"\r\n\r\n": 431,
 }
 
 
@@ -364,6 +365,33 @@ def test_many_status_connections(server):
     for s in held:
         s.close()
     wait.until(lambda: over_tcp(server, "/status")[0] == 200, "an answer")
+
+
+def test_status_while_clients_have_no_room(serve):
+    """Limits of clients are not those of the status page, and its requests are not counted as theirs."""
+    server = serve("echo.py", "--max-connections", "1", "--max-requests", "1", "--max-headers", "16", "--max-header-bytes", "1K",
+                   "--max-inflight-bytes", "64K", "--max-http-body-bytes", "16K", "--max-inflated-bytes", "16K")
+    with socket.create_connection((server.host, server.port), 30) as client:
+        client.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        for _ in range(3):
+            metrics = prometheus.parse(server.metrics())
+            assert server.status()["server"]["pid"] == server.dispatcher
+        assert server.get("/status", "localhost\r\n" + "\r\n".join(["A: b"] * 20))[0] == 200
+        assert prometheus.total(metrics, "anyserve_connections") == 1
+        assert prometheus.total(metrics, "anyserve_http_requests_total") == 1
+        assert prometheus.total(metrics, "anyserve_connections_refused_total") == 0
+
+
+@pytest.mark.core
+def test_status_head(server):
+    """HEAD answers the head that GET would, as RFC 9110 asks of every server."""
+    with socket.create_connection(("127.0.0.1", server.status_port), 30) as s:
+        s.sendall(b"HEAD /-/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        data = b""
+        while chunk := s.recv(65536):
+            data += chunk
+    assert data.startswith(b"HTTP/1.1 200") and b"content-length: 8\r\n" in data.lower() and data.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.core

@@ -176,6 +176,24 @@ static void management_and_control_have_their_own_limits(void **state AS_UNUSED)
     FROM(c.header_timeout, HEADER_TIMEOUT); /* the rest is the same as for clients */
 }
 
+/* A server whose clients have no room, or whose limits are too low for them, still answers. */
+static void the_status_page_has_no_limit_of_clients(void **state AS_UNUSED)
+{
+    struct as_edge_conf c;
+    struct as_edge_budgets b = as_conf_status_budgets();
+
+    o.v[AS_OPT_MAX_CONNECTIONS].i = o.v[AS_OPT_MAX_REQUESTS].i = o.v[AS_OPT_MAX_HEADERS].i = 1;
+    o.v[AS_OPT_MAX_HEADER_BYTES].i = o.v[AS_OPT_MAX_REQUEST_LINE].i = 1;
+    o.v[AS_OPT_HEADER_TIMEOUT].i = o.v[AS_OPT_SEND_TIMEOUT].i = 1;
+    c = as_conf_status(&o);
+    assert_int_equal(c.interface, AS_INTERFACE_STATUS);
+    assert_true(c.max_connections >= 64 && c.max_requests >= 64);
+    assert_true(c.h1.max_headers >= 64 && c.h2.max_headers >= 64);
+    assert_true(c.h1.max_line >= 8192 && c.h1.max_header_bytes >= 8192);
+    assert_true(c.header_timeout >= AS_SEC && c.send_timeout >= AS_SEC);
+    assert_true(b.requests.limit && b.answers.limit);
+}
+
 static void debug_turns_pings_off(void **state AS_UNUSED)
 {
     struct as_fleet_conf c;
@@ -212,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup(edge_fields_come_from_their_options, setup),
         cmocka_unit_test_setup(each_loop_gets_its_share_of_a_limit, setup),
         cmocka_unit_test_setup(management_and_control_have_their_own_limits, setup),
+        cmocka_unit_test_setup(the_status_page_has_no_limit_of_clients, setup),
         cmocka_unit_test_setup(debug_turns_pings_off, setup),
         cmocka_unit_test_setup(budgets_and_shm_come_from_their_options, setup),
     };
