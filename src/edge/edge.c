@@ -164,22 +164,30 @@ static void log_starved(struct as_edge *e, int err)
                      strerror(err), skipped + 1);
 }
 
-static void on_listener(struct as_sock *s, int events AS_UNUSED)
+/* At the end of the turn, and not beyond a refusal: clients that have left are noticed first. */
+static void accept_clients(struct as_task *t)
 {
-    struct as_edge *e = AS_CONTAINER(s, struct as_listener, sock)->edge;
+    struct as_listener *l = AS_CONTAINER(t, struct as_listener, accept);
+    struct as_edge *e = l->edge;
 
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (int i = 0; i < ACCEPTS_PER_TURN && !l->sock.closing; i++) {
+        int fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && as_sock_is_starved(errno)) {
             log_starved(e, errno);
             watch_listeners(e, 0);
             as_timer_set(&e->sweep, as_loop_now(e->loop) + e->sweep_every);
         }
-        if (fd < 0)
+        if (fd < 0 || !as_edge_admit(e, fd))
             return;
-        as_edge_admit(e, fd);
     }
+}
+
+static void on_listener(struct as_sock *s, int events AS_UNUSED)
+{
+    struct as_listener *l = AS_CONTAINER(s, struct as_listener, sock);
+
+    as_loop_defer(l->edge->loop, &l->accept);
 }
 
 static bool is_loopback(int fd)
@@ -193,14 +201,16 @@ static bool is_loopback(int fd)
 
 int as_edge_listen(struct as_edge *e, int fd)
 {
+    struct as_listener *l = &e->listeners[e->n_listeners];
     int own, err;
 
     AS_ASSERT(e->n_listeners < AS_EDGE_LISTENERS);
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return AS_EIO;
-    e->listeners[e->n_listeners].edge = e;
-    err = as_sock_open(&e->listeners[e->n_listeners].sock, e->loop, own, on_listener);
+    l->edge = e;
+    as_task_init(&l->accept, accept_clients);
+    err = as_sock_open(&l->sock, e->loop, own, on_listener);
     if (!err)
         e->n_listeners++;
     e->loopback |= is_loopback(fd);

@@ -31,6 +31,7 @@ struct as_exchange;
 
 struct as_listener { /* sock: a duplicate of the shared descriptor */
     struct as_sock sock;
+    struct as_task accept; /* due while clients wait */
     struct as_edge *edge;
 };
 

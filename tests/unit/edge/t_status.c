@@ -169,6 +169,48 @@ static void cut_heads_are_safe(void **state AS_UNUSED)
         assert_int_equal(request(head, n, n % 2, false), 0);
 }
 
+/* --- many connections --- */
+
+static int connect_to(const struct sockaddr_in *at)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(connect(fd, (const struct sockaddr *)at, sizeof(*at)), 0);
+    return fd;
+}
+
+/* Nobody is refused for want of a place that a client has left before, whatever the loop is told
+ * first: that somebody comes, or that others have left. */
+static void who_has_left_makes_room(void **state AS_UNUSED)
+{
+    static const char head[] = "GET /nope HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), fds[6];
+    socklen_t n = sizeof(at);
+    char answer[512] = "";
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &n), 0);
+    assert_int_equal(as_edge_listen(edge, listener), 0);
+    for (size_t i = 0; i < AS_COUNT(fds); i++) {
+        fds[i] = connect_to(&at);
+        uv_run(&loop->uv, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(edge->n_conns, 4); /* all that may be */
+    assert_int_equal(edge->stat.refused, 2);
+    for (size_t i = 0; i < AS_COUNT(fds); i++)
+        close(fds[i]);
+    fds[0] = connect_to(&at);
+    assert_int_equal(send(fds[0], head, sizeof(head) - 1, 0), sizeof(head) - 1);
+    for (int turn = 0; turn < 1000 && recv(fds[0], answer, sizeof(answer) - 1, MSG_DONTWAIT) <= 0;
+         turn++)
+        uv_run(&loop->uv, UV_RUN_NOWAIT);
+    assert_int_equal(strncmp(answer, "HTTP/1.1 404", 12), 0);
+    close(fds[0]);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +219,7 @@ int main(void)
                                         close_edge),
         cmocka_unit_test_setup_teardown(anything_else_is_refused, open_edge, close_edge),
         cmocka_unit_test_setup_teardown(cut_heads_are_safe, open_edge, close_edge),
+        cmocka_unit_test_setup_teardown(who_has_left_makes_room, open_edge, close_edge),
     };
 
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);
