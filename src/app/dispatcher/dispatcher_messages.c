@@ -244,7 +244,7 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
         break;
     case AS_CTL_REPLICA:
         as_fleet_expect_deployment(d->fleet, m->deployment);
-        as_status_page_process(&d->status_page, m->replica, m->deployment,
+        as_status_page_set_process(&d->status_page, m->replica, m->deployment,
                                as_str_of(as_ctl_state_name(m->state)), m->text, m->pid,
                                m->restarts);
         if (d->workers_admitted && !d->clients_admitted) {
@@ -257,12 +257,12 @@ static void on_message(struct as_dispatcher *d, const struct as_ctl_message *m, 
             as_status_page_set_rank(&d->status_page, m->replica, facts.rank, facts.world);
         break;
     case AS_CTL_STATUS:
-        as_status_page_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
+        as_status_page_set_status(&d->status_page, m->replica, m->deployment, m->text, m->ns,
                               m->id == 1 ? (int64_t)m->number : AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_DELETE:
         as_fleet_delete_deployment(d->fleet, m->deployment, m->number != 0);
-        as_status_page_status(&d->status_page, AS_STR(""), m->deployment, AS_STR(""), 0,
+        as_status_page_set_status(&d->status_page, AS_STR(""), m->deployment, AS_STR(""), 0,
                               AS_STATUS_PAGE_UNKNOWN);
         break;
     case AS_CTL_REMOVE:

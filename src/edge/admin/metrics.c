@@ -5,32 +5,55 @@
 #include "base/memory/pages.h"
 #include "edge/admin/metrics_internal.h"
 
+/* A counter of as_edge_stat, of all edges. */
+#define SUM(b, field) as_status_page_sum(b, offsetof(struct as_edge_stat, field))
+
 void as_metrics_header(struct as_buf *o, const char *name, const char *type, const char *help)
 {
     as_buf_printf(o, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void as_metrics_put(struct as_buf *o, const char *name, const char *type, const char *help,
+                    uint64_t v)
+{
+    as_metrics_header(o, name, type, help);
+    as_buf_printf(o, "%s %lu\n", name, v);
+}
+
+void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, const char *value,
+                       uint64_t v)
+{
+    as_buf_printf(o, "%s{%s=\"%s\"} %lu\n", name, label, value, v);
 }
 
 struct metric {
     struct as_buf *out;
     const char *name;
     size_t offset; /* of a counter or histogram in as_stat */
+    uint32_t (*gauge)(const struct as_deployment *d);
 };
 
-static void put_label(struct as_buf *o, struct as_str deployment)
+static void put_series(struct as_buf *o, const char *name, struct as_str deployment, uint64_t v)
 {
-    as_buf_str(o, "{deployment=");
+    as_buf_printf(o, "%s{deployment=", name);
     as_buf_json(o, deployment);
+    as_buf_printf(o, "} %lu\n", v);
 }
 
 static void put_counter(void *arg, struct as_deployment *d, bool down AS_UNUSED)
 {
     const struct metric *e = arg;
-    const uint64_t *v =
-        (const uint64_t *)(const void *)((const char *)as_deployment_stat(d) + e->offset);
+    const char *stat = (const char *)as_deployment_stat(d);
 
-    as_buf_str(e->out, e->name);
-    put_label(e->out, as_deployment_name(d));
-    as_buf_printf(e->out, "} %lu\n", *v);
+    put_series(e->out, e->name, as_deployment_name(d),
+               *(const uint64_t *)(const void *)(stat + e->offset));
+}
+
+static void put_gauge(void *arg, struct as_deployment *d, bool down AS_UNUSED)
+{
+    const struct metric *e = arg;
+
+    put_series(e->out, e->name, as_deployment_name(d), e->gauge(d));
 }
 
 /* Labels are without their braces. */
@@ -158,35 +181,9 @@ static void put_models(struct as_status_page *b, struct as_buf *o)
 
     as_metrics_header(o, queue, "histogram",
                       "Arrival to dispatch, of requests that were answered.");
-    as_fleet_each_model(b->fleet, put_model_queue, &(struct metric){o, queue, 0});
+    as_fleet_each_model(b->fleet, put_model_queue, &(struct metric){.out = o, .name = queue});
     as_metrics_header(o, sizes, "histogram", "Items of one call of the handler that was answered.");
-    as_fleet_each_model(b->fleet, put_model_sizes, &(struct metric){o, sizes, 0});
-}
-
-static void put_gauge(void *arg, struct as_deployment *d, bool down AS_UNUSED)
-{
-    const struct metric *e = arg;
-    uint32_t v;
-
-    switch (e->offset) {
-    case 0:
-        v = as_deployment_queued(d) + as_deployment_prefetched(d);
-        break;
-    case 1:
-        v = as_deployment_ongoing(d);
-        break;
-    case 2:
-        v = as_deployment_suspects(d);
-        break;
-    case 3:
-        v = as_deployment_parked(d);
-        break;
-    default:
-        v = as_deployment_poisons(d);
-    }
-    as_buf_str(e->out, e->name);
-    put_label(e->out, as_deployment_name(d));
-    as_buf_printf(e->out, "} %u\n", v);
+    as_fleet_each_model(b->fleet, put_model_sizes, &(struct metric){.out = o, .name = sizes});
 }
 
 /* --- of each deployment --- */
@@ -261,16 +258,25 @@ static const struct {
      "wait behind other requests of the replica.",
      offsetof(struct as_stat, link)},
 };
+
+static uint32_t count_waiting(const struct as_deployment *d)
+{
+    return as_deployment_queued(d) + as_deployment_prefetched(d);
+}
+
 static const struct {
     const char *name, *help;
+    uint32_t (*of)(const struct as_deployment *d);
 } gauges[] = {
-    /* in the order of the cases of put_gauge */
-    {"anyserve_queued_requests", "Requests that wait, prefetched ones included."},
-    {"anyserve_ongoing_requests", "Requests that execute."},
-    {"anyserve_suspect_requests", "Suspect requests that wait to be executed alone on a replica."},
-    {"anyserve_parked_requests", "Requests that wait for the cause of their replica's death."},
+    {"anyserve_queued_requests", "Requests that wait, prefetched ones included.", count_waiting},
+    {"anyserve_ongoing_requests", "Requests that execute.", as_deployment_ongoing},
+    {"anyserve_suspect_requests", "Suspect requests that wait to be executed alone on a replica.",
+     as_deployment_suspects},
+    {"anyserve_parked_requests", "Requests that wait for the cause of their replica's death.",
+     as_deployment_parked},
     {"anyserve_quarantined_fingerprints",
-     "Fingerprints of requests that are refused because they have ended replicas."},
+     "Fingerprints of requests that are refused because they have ended replicas.",
+     as_deployment_poisons},
 };
 
 enum replicas { WANTED, READY, CONNECTED };
@@ -290,11 +296,8 @@ static void put_replicas(void *arg, const struct as_status_page_deployment *d)
     struct as_buf *series = arg; /* of each metric */
 
     for (size_t i = 0; i < AS_COUNT(v); i++) {
-        if (v[i] == AS_STATUS_PAGE_UNKNOWN)
-            continue;
-        as_buf_str(&series[i], replicas[i].name);
-        put_label(&series[i], d->name);
-        as_buf_printf(&series[i], "} %lld\n", (long long)v[i]);
+        if (v[i] != AS_STATUS_PAGE_UNKNOWN)
+            put_series(&series[i], replicas[i].name, d->name, (uint64_t)v[i]);
     }
 }
 
@@ -303,13 +306,13 @@ static void put_deployments(struct as_status_page *b, struct as_buf *o)
     struct as_buf series[AS_COUNT(replicas)] = {0};
 
     for (size_t i = 0; i < AS_COUNT(counters); i++) {
-        struct metric e = {o, counters[i].name, counters[i].offset};
+        struct metric e = {.out = o, .name = counters[i].name, .offset = counters[i].offset};
 
         as_metrics_header(o, e.name, "counter", counters[i].help);
         as_fleet_each_deployment(b->fleet, put_counter, &e);
     }
     for (size_t i = 0; i < AS_COUNT(gauges); i++) {
-        struct metric e = {o, gauges[i].name, i};
+        struct metric e = {.out = o, .name = gauges[i].name, .gauge = gauges[i].of};
 
         as_metrics_header(o, e.name, "gauge", gauges[i].help);
         as_fleet_each_deployment(b->fleet, put_gauge, &e);
@@ -321,7 +324,7 @@ static void put_deployments(struct as_status_page *b, struct as_buf *o)
         as_buf_fini(&series[i]);
     }
     for (size_t i = 0; i < AS_COUNT(hists); i++) {
-        struct metric e = {o, hists[i].name, hists[i].offset};
+        struct metric e = {.out = o, .name = hists[i].name, .offset = hists[i].offset};
 
         as_metrics_header(o, e.name, "histogram", hists[i].help);
         as_fleet_each_deployment(b->fleet, put_deployment_hist, &e);
@@ -329,7 +332,7 @@ static void put_deployments(struct as_status_page *b, struct as_buf *o)
     as_metrics_header(o, "anyserve_batch_size", "histogram",
                       "Items of one call of a model with batching.");
     as_fleet_each_deployment(b->fleet, put_batch_sizes,
-                             &(struct metric){o, "anyserve_batch_size", 0});
+                             &(struct metric){.out = o, .name = "anyserve_batch_size"});
 }
 
 static void put_exits(void *arg, struct as_str deployment, const uint64_t *counts)
@@ -337,8 +340,8 @@ static void put_exits(void *arg, struct as_str deployment, const uint64_t *count
     struct as_buf *o = arg;
 
     for (uint32_t why = 0; why < AS_FLEET_EXITS; why++) {
-        as_buf_str(o, "anyserve_worker_exits_total");
-        put_label(o, deployment);
+        as_buf_str(o, "anyserve_worker_exits_total{deployment=");
+        as_buf_json(o, deployment);
         as_buf_printf(o, ",cause=\"%s\"} %lu\n", as_fleet_exit_name(why), counts[why]);
     }
 }
@@ -357,10 +360,8 @@ static void put_requests(struct as_status_page *b, struct as_buf *o)
                       "Requests answered, by method and gRPC status.");
     for (uint32_t rpc = 0; rpc < AS_RPC_COUNT; rpc++) {
         for (uint32_t code = 0; code < AS_GRPC_CODES; code++) {
-            uint64_t n = 0;
+            uint64_t n = SUM(b, requests[rpc][code]);
 
-            for (uint32_t i = 0; i < b->n_edges; i++)
-                n += as_counter_read(&as_edge_stat(b->edges[i])->requests[rpc][code]);
             if (n)
                 as_buf_printf(o, "anyserve_requests_total{method=\"%s\",code=\"%s\"} %lu\n",
                               as_rpc_name((enum as_rpc)rpc), as_grpc_status_name(code), n);
@@ -374,10 +375,8 @@ static void put_http_requests(struct as_status_page *b, struct as_buf *o)
                       "Plain HTTP requests answered, by resource and status; status 0: any other.");
     for (uint32_t r = 0; r < AS_RESOURCES; r++) {
         for (uint32_t s = 0; s < AS_HTTP_STATUSES; s++) {
-            uint64_t n = 0;
+            uint64_t n = SUM(b, http[r][s]);
 
-            for (uint32_t i = 0; i < b->n_edges; i++)
-                n += as_counter_read(&as_edge_stat(b->edges[i])->http[r][s]);
             if (n)
                 as_buf_printf(o,
                               "anyserve_http_requests_total{resource=\"%s\",status=\"%u\"} %lu\n",
@@ -388,121 +387,84 @@ static void put_http_requests(struct as_status_page *b, struct as_buf *o)
 
 static void put_loops(struct as_status_page *b, struct as_buf *o)
 {
-    static const char *const names[] = {"anyserve_loop_wakes_total",
-                                        "anyserve_syscalls_total{kind=\"read\"",
-                                        "anyserve_syscalls_total{kind=\"write\""};
-
     as_metrics_header(o, "anyserve_loop_wakes_total", "counter",
                       "Times that an event loop woke up.");
     for (uint32_t i = 0; i < b->n_loops; i++)
-        as_buf_printf(o, "%s{loop=\"%u\"} %lu\n", names[0], i,
+        as_buf_printf(o, "anyserve_loop_wakes_total{loop=\"%u\"} %lu\n", i,
                       as_counter_read(&as_edge_loop_stat(b->edges[i])->wakes));
     as_metrics_header(o, "anyserve_syscalls_total", "counter", "System calls for bytes, by kind.");
     for (uint32_t i = 0; i < b->n_loops; i++) {
         const struct as_loop_stat *s = as_edge_loop_stat(b->edges[i]);
 
-        as_buf_printf(o, "%s,loop=\"%u\"} %lu\n%s,loop=\"%u\"} %lu\n", names[1], i,
-                      as_counter_read(&s->reads), names[2], i, as_counter_read(&s->writes));
+        as_buf_printf(o,
+                      "anyserve_syscalls_total{kind=\"read\",loop=\"%u\"} %lu\n"
+                      "anyserve_syscalls_total{kind=\"write\",loop=\"%u\"} %lu\n",
+                      i, as_counter_read(&s->reads), i, as_counter_read(&s->writes));
     }
 }
 
 /* Closed connections by reason, and stalled requests: for noticing hostile clients. */
 static void put_closings(struct as_status_page *b, struct as_buf *o)
 {
-    uint64_t slow[2] = {0};
+    static const char closed[] = "anyserve_connections_closed_total";
+    static const char stalled[] = "anyserve_requests_stalled_total";
 
-    as_metrics_header(o, "anyserve_connections_closed_total", "counter",
-                      "Client connections ended, by reason.");
+    as_metrics_header(o, closed, "counter", "Client connections ended, by reason.");
     for (uint32_t why = 0; why < AS_CLOSE_REASONS; why++) {
-        uint64_t n = 0;
+        const char *name = as_close_reason_name(why);
 
-        if (!as_close_reason_name(why))
-            continue;
-        for (uint32_t i = 0; i < b->n_edges; i++)
-            n += as_counter_read(&as_edge_stat(b->edges[i])->closed_for[why]);
-        as_buf_printf(o, "anyserve_connections_closed_total{reason=\"%s\"} %lu\n",
-                      as_close_reason_name(why), n);
+        if (name)
+            as_metrics_put_by(o, closed, "reason", name, as_status_page_closed_for(b, why));
     }
-    for (uint32_t i = 0; i < b->n_edges; i++) {
-        slow[0] += as_counter_read(&as_edge_stat(b->edges[i])->slow_requests);
-        slow[1] += as_counter_read(&as_edge_stat(b->edges[i])->slow_answers);
-    }
-    as_metrics_header(o, "anyserve_requests_stalled_total", "counter",
-                      "Requests failed because their client was too slow.");
-    as_buf_printf(o,
-                  "anyserve_requests_stalled_total{part=\"request\"} %lu\n"
-                  "anyserve_requests_stalled_total{part=\"answer\"} %lu\n",
-                  slow[0], slow[1]);
+    as_metrics_header(o, stalled, "counter", "Requests failed because their client was too slow.");
+    as_metrics_put_by(o, stalled, "part", "request", SUM(b, slow_requests));
+    as_metrics_put_by(o, stalled, "part", "answer", SUM(b, slow_answers));
 }
 
 static void put_budgets(const struct as_status_page *b, struct as_buf *o)
 {
+    static const char refusals[] = "anyserve_budget_refusals_total";
     const struct as_budget *requests = &b->budgets->requests, *answers = &b->budgets->answers;
 
-    as_metrics_header(o, "anyserve_inflight_bytes", "gauge",
-                      "Request bytes held, of --max-inflight-bytes.");
-    as_buf_printf(o, "anyserve_inflight_bytes %lu\n", (unsigned long)as_budget_used(requests));
-    as_metrics_header(o, "anyserve_answer_bytes", "gauge",
-                      "Answer bytes held, of --max-answer-bytes.");
-    as_buf_printf(o, "anyserve_answer_bytes %lu\n", (unsigned long)as_budget_used(answers));
-    as_metrics_header(o, "anyserve_budget_refusals_total", "counter",
+    as_metrics_put(o, "anyserve_inflight_bytes", "gauge",
+                   "Request bytes held, of --max-inflight-bytes.", as_budget_used(requests));
+    as_metrics_put(o, "anyserve_answer_bytes", "gauge", "Answer bytes held, of --max-answer-bytes.",
+                   as_budget_used(answers));
+    as_metrics_header(o, refusals, "counter",
                       "Times that there was no room for bytes of a request, or of an answer.");
-    as_buf_printf(o,
-                  "anyserve_budget_refusals_total{of=\"requests\"} %lu\n"
-                  "anyserve_budget_refusals_total{of=\"answers\"} %lu\n",
-                  (unsigned long)atomic_load(&requests->refusals),
-                  (unsigned long)atomic_load(&answers->refusals));
+    as_metrics_put_by(o, refusals, "of", "requests", atomic_load(&requests->refusals));
+    as_metrics_put_by(o, refusals, "of", "answers", atomic_load(&answers->refusals));
 }
 
 static void put_server(struct as_status_page *b, as_ns now, struct as_buf *o)
 {
-    uint64_t sum[8] = {0};
-
-    for (uint32_t i = 0; i < b->n_edges; i++) {
-        const struct as_edge_stat *s = as_edge_stat(b->edges[i]);
-
-        sum[0] += as_counter_read(&s->accepted);
-        sum[1] += as_counter_read(&s->closed);
-        sum[2] += as_counter_read(&s->refused);
-        sum[3] += as_counter_read(&s->bytes_in);
-        sum[4] += as_counter_read(&s->bytes_out);
-        sum[5] += as_counter_read(&s->exchanges);
-        sum[6] += as_counter_read(&s->pooled);
-        sum[7] += as_counter_read(&s->mirrors_skipped);
-    }
     as_metrics_header(o, "anyserve_build_info", "gauge", "The running version.");
     as_buf_str(o, "anyserve_build_info{version=\"" AS_VERSION "\"} 1\n");
     as_metrics_header(o, "anyserve_uptime_seconds", "gauge", "Since the dispatcher started.");
     as_buf_printf(o, "anyserve_uptime_seconds %.3f\n", (double)(now - b->started) / 1e9);
-    as_metrics_header(o, "anyserve_connections", "gauge", "Client connections that are open.");
-    as_buf_printf(o, "anyserve_connections %lu\n", sum[0] - sum[1]);
-    as_metrics_header(o, "anyserve_connections_refused_total", "counter",
-                      "Connections over the limit.");
-    as_buf_printf(o, "anyserve_connections_refused_total %lu\n", sum[2]);
-    as_metrics_header(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.");
-    as_buf_printf(o, "anyserve_received_bytes_total %lu\n", sum[3]);
-    as_metrics_header(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.");
-    as_buf_printf(o, "anyserve_sent_bytes_total %lu\n", sum[4]);
+    as_metrics_put(o, "anyserve_connections", "gauge", "Client connections that are open.",
+                   as_status_page_connections(b));
+    as_metrics_put(o, "anyserve_connections_refused_total", "counter",
+                   "Connections over the limit.", SUM(b, refused));
+    as_metrics_put(o, "anyserve_received_bytes_total", "counter", "Bytes read from clients.",
+                   SUM(b, bytes_in));
+    as_metrics_put(o, "anyserve_sent_bytes_total", "counter", "Bytes written to clients.",
+                   SUM(b, bytes_out));
     put_budgets(b, o);
-    as_metrics_header(o, "anyserve_exchanges", "gauge",
-                      "Requests in memory, also those whose client has gone.");
-    as_buf_printf(o, "anyserve_exchanges %lu\n", sum[5]);
-    as_metrics_header(o, "anyserve_exchanges_pooled", "gauge",
-                      "Freed requests whose memory is kept for reuse.");
-    as_buf_printf(o, "anyserve_exchanges_pooled %lu\n", sum[6]);
-    as_metrics_header(
-        o, "anyserve_mirror_uncopied_total", "counter",
-        "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.");
-    as_buf_printf(o, "anyserve_mirror_uncopied_total %lu\n", sum[7]);
-    as_metrics_header(o, "anyserve_live_bytes", "gauge",
-                      "Bytes that blobs, arenas and output queues hold.");
-    as_buf_printf(o, "anyserve_live_bytes %lu\n", (unsigned long)as_live_bytes());
-    as_metrics_header(o, "anyserve_kept_bytes", "gauge",
-                      "Bytes of freed memory for large tensors that are kept for reuse.");
-    as_buf_printf(o, "anyserve_kept_bytes %lu\n", (unsigned long)as_pages_cached());
-    as_metrics_header(o, "anyserve_unanswered_requests", "gauge",
-                      "Requests held by the dispatcher.");
-    as_buf_printf(o, "anyserve_unanswered_requests %u\n", as_fleet_unanswered(b->fleet));
+    as_metrics_put(o, "anyserve_exchanges", "gauge",
+                   "Requests in memory, also those whose client has gone.", SUM(b, exchanges));
+    as_metrics_put(o, "anyserve_exchanges_pooled", "gauge",
+                   "Freed requests whose memory is kept for reuse.", SUM(b, pooled));
+    as_metrics_put(o, "anyserve_mirror_uncopied_total", "counter",
+                   "Copies not made: over --max-inflight-bytes or --max-requests, or unfit inputs.",
+                   SUM(b, mirrors_skipped));
+    as_metrics_put(o, "anyserve_live_bytes", "gauge",
+                   "Bytes that blobs, arenas and output queues hold.", as_live_bytes());
+    as_metrics_put(o, "anyserve_kept_bytes", "gauge",
+                   "Bytes of freed memory for large tensors that are kept for reuse.",
+                   as_pages_cached());
+    as_metrics_put(o, "anyserve_unanswered_requests", "gauge", "Requests held by the dispatcher.",
+                   as_fleet_unanswered(b->fleet));
     as_metrics_header(o, "anyserve_worker_restarts_total", "counter",
                       "Starts after the first, by replica.");
     AS_LIST_EACH(n, &b->processes)

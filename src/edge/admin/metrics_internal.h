@@ -8,6 +8,12 @@
 
 /* The # HELP and # TYPE lines of a metric. */
 void as_metrics_header(struct as_buf *o, const char *name, const char *type, const char *help);
+/* A metric that has one series, without labels. */
+void as_metrics_put(struct as_buf *o, const char *name, const char *type, const char *help,
+                    uint64_t v);
+/* One series of a metric, with one label; value: needs no escape. */
+void as_metrics_put_by(struct as_buf *o, const char *name, const char *label, const char *value,
+                       uint64_t v);
 
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out);
 

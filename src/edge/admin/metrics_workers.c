@@ -3,6 +3,9 @@
 #include "edge/admin/metrics_internal.h"
 #include "link/simple/simple.h"
 
+#define CLOSED  "anyserve_simple_connections_closed_total"
+#define REFUSED "anyserve_management_refused_total"
+
 struct worker_metric {
     const char *name, *type, *help;
     const char
@@ -74,27 +77,21 @@ static void put_registered(struct as_status_page *b, struct as_buf *o)
                   {"left", s.left}};
     const struct as_edge_stat *e = as_edge_stat(b->edges[b->n_edges - 1]);
 
-    as_metrics_header(o, "anyserve_simple_connections_opened_total", "counter",
-                      "Connections to registered workers.");
-    as_buf_printf(o, "anyserve_simple_connections_opened_total %lu\n", s.opened);
-    as_metrics_header(o, "anyserve_simple_connections_reused_total", "counter",
-                      "Requests to registered workers that found an open connection.");
-    as_buf_printf(o, "anyserve_simple_connections_reused_total %lu\n", s.reused);
-    as_metrics_header(o, "anyserve_simple_connections_failed_total", "counter",
-                      "Connections to registered workers that could not be made.");
-    as_buf_printf(o, "anyserve_simple_connections_failed_total %lu\n", s.not_connected);
-    as_metrics_header(o, "anyserve_simple_connections_closed_total", "counter",
+    as_metrics_put(o, "anyserve_simple_connections_opened_total", "counter",
+                   "Connections to registered workers.", s.opened);
+    as_metrics_put(o, "anyserve_simple_connections_reused_total", "counter",
+                   "Requests to registered workers that found an open connection.", s.reused);
+    as_metrics_put(o, "anyserve_simple_connections_failed_total", "counter",
+                   "Connections to registered workers that could not be made.", s.not_connected);
+    as_metrics_header(o, CLOSED, "counter",
                       "Connections to registered workers that were closed, by reason.");
     for (size_t i = 0; i < AS_COUNT(closed); i++)
-        as_buf_printf(o, "anyserve_simple_connections_closed_total{reason=\"%s\"} %lu\n",
-                      closed[i].reason, closed[i].n);
-    as_metrics_header(o, "anyserve_management_refused_total", "counter",
+        as_metrics_put_by(o, CLOSED, "reason", closed[i].reason, closed[i].n);
+    as_metrics_header(o, REFUSED, "counter",
                       "Refusals of the management interface: connections of other users, requests "
                       "without a valid token.");
-    as_buf_printf(o,
-                  "anyserve_management_refused_total{reason=\"user\"} %lu\n"
-                  "anyserve_management_refused_total{reason=\"token\"} %lu\n",
-                  as_counter_read(&e->other_users), as_counter_read(&e->unauthenticated));
+    as_metrics_put_by(o, REFUSED, "reason", "user", as_counter_read(&e->other_users));
+    as_metrics_put_by(o, REFUSED, "reason", "token", as_counter_read(&e->unauthenticated));
 }
 
 void as_metrics_workers(struct as_status_page *b, struct as_buf *out)

@@ -4,10 +4,11 @@
 #include "base/memory/live.h"
 #include "base/memory/pages.h"
 #include "io/process/proc.h"
+#include "wire/json/json.h"
 
 #include <unistd.h>
 
-static struct as_status_page_process *find_process(const struct as_status_page *b,
+struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
                                                    struct as_str replica)
 {
     AS_LIST_EACH(n, &b->processes)
@@ -18,12 +19,6 @@ static struct as_status_page_process *find_process(const struct as_status_page *
             return p;
     }
     return NULL;
-}
-
-const struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
-                                                         struct as_str replica)
-{
-    return find_process(b, replica);
 }
 
 /* The process is a child of the supervisor, like this one. */
@@ -89,11 +84,11 @@ void as_status_page_fini(struct as_status_page *b)
     AS_LIST_EACH(n, &b->statuses) free_status(AS_LIST_ENTRY(n, struct as_status_page_status, node));
 }
 
-void as_status_page_process(struct as_status_page *b, struct as_str replica,
-                            struct as_str deployment, struct as_str state, struct as_str reason,
-                            uint32_t pid, uint32_t restarts)
+void as_status_page_set_process(struct as_status_page *b, struct as_str replica,
+                                struct as_str deployment, struct as_str state, struct as_str reason,
+                                uint32_t pid, uint32_t restarts)
 {
-    struct as_status_page_process *p = find_process(b, replica);
+    struct as_status_page_process *p = as_status_page_find(b, replica);
 
     if (!p) {
         p = as_xalloc(sizeof(*p));
@@ -114,7 +109,7 @@ void as_status_page_process(struct as_status_page *b, struct as_str replica,
 
 void as_status_page_remove(struct as_status_page *b, struct as_str replica)
 {
-    struct as_status_page_process *p = find_process(b, replica);
+    struct as_status_page_process *p = as_status_page_find(b, replica);
 
     if (p)
         free_process(p);
@@ -123,7 +118,7 @@ void as_status_page_remove(struct as_status_page *b, struct as_str replica)
 void as_status_page_set_rank(struct as_status_page *b, struct as_str replica, uint32_t rank,
                              uint32_t world_size)
 {
-    struct as_status_page_process *p = find_process(b, replica);
+    struct as_status_page_process *p = as_status_page_find(b, replica);
 
     if (!p)
         return;
@@ -143,9 +138,9 @@ static char *split_word(struct as_str *text)
     return as_str_dup(word);
 }
 
-void as_status_page_status(struct as_status_page *b, struct as_str application,
-                           struct as_str deployment, struct as_str text, as_ns since,
-                           int64_t wanted)
+void as_status_page_set_status(struct as_status_page *b, struct as_str application,
+                               struct as_str deployment, struct as_str text, as_ns since,
+                               int64_t wanted)
 {
     struct as_status_page_status *s = find_status(b, application, deployment);
 
@@ -241,7 +236,6 @@ struct json {
     struct as_status_page *b;
     as_ns now;
     struct as_buf *out;
-    uint32_t n;
 };
 
 /* Calls of models with batching; sizes[i] of them had more than 2^(i-1) and up to 2^i items. */
@@ -257,12 +251,9 @@ static void json_batches(struct json *j, const struct as_stat *s)
 static void json_status(const struct json *j, const struct as_status_page_status *s,
                         const char *word, const char *message)
 {
-    as_buf_printf(j->out,
-                  ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f,"
-                  "\"message\":",
-                  word, s->trigger,
-                  j->now > s->since ? (double)(j->now - s->since) / (double)AS_SEC : 0);
-    as_buf_json(j->out, as_str_of(message));
+    as_buf_printf(j->out, ",\"status\":\"%s\",\"status_trigger\":\"%s\",\"status_s\":%.3f", word,
+                  s->trigger, j->now > s->since ? (double)(j->now - s->since) / (double)AS_SEC : 0);
+    as_json_put_member_text(j->out, "message", message);
 }
 
 static void json_deploy(void *arg, const struct as_status_page_deployment *k)
@@ -272,13 +263,14 @@ static void json_deploy(void *arg, const struct as_status_page_deployment *k)
     struct as_deployment *d = k->deploy;
     const struct as_stat *s = d ? as_deployment_stat(d) : &none;
 
-    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
-    as_buf_json(j->out, k->name);
-    as_buf_printf(j->out, ",\"down\":%s,\"wanted\":", k->down ? "true" : "false");
+    as_json_put_open(j->out, '{');
+    as_json_put_member_string(j->out, "name", k->name);
+    as_json_put_member_bool(j->out, "down", k->down);
+    as_json_put_key(j->out, "wanted");
     if (k->wanted == AS_STATUS_PAGE_UNKNOWN)
-        as_buf_str(j->out, "null");
+        as_json_put_null(j->out);
     else
-        as_buf_printf(j->out, "%lld", (long long)k->wanted);
+        as_json_put_i64(j->out, k->wanted);
     as_buf_printf(j->out,
                   ",\"replicas\":%u,\"connected\":%u,\"ready\":%u,\"queued\":%u,\"prefetched\":%u,"
                   "\"ongoing\":%u,\"counts\":{\"accepted\":%lu,\"refused\":%lu,"
@@ -310,8 +302,8 @@ static void note_worst_status(void *arg, const struct as_status_page_deployment 
 
 static void json_application(struct json *j, const struct as_status_page_status *s)
 {
-    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
-    as_buf_json(j->out, as_str_of(s->application));
+    as_json_put_open(j->out, '{');
+    as_json_put_member_text(j->out, "name", s->application);
     json_status(j, s, s->worst ? s->worst : s->status, s->message);
     as_buf_str(j->out, "}");
 }
@@ -320,29 +312,28 @@ static void json_models(struct json *j)
 {
     const struct as_registry *g = as_fleet_registry(j->b->fleet);
 
-    as_buf_str(j->out, "\"models\":[");
+    as_json_put_member_open(j->out, "models", '[');
     for (uint32_t i = 0; i < as_registry_count(g); i++) {
         const struct as_model *m = as_registry_at(g, i);
 
-        as_buf_str(j->out, i ? ",{\"name\":" : "{\"name\":");
-        as_buf_json(j->out, m->name);
-        as_buf_str(j->out, ",\"version\":");
-        as_buf_json(j->out, m->version);
-        as_buf_printf(j->out, ",\"ready\":%s}",
-                      as_fleet_deployment_ready(j->b->fleet, m->deployment) ? "true" : "false");
+        as_json_put_open(j->out, '{');
+        as_json_put_member_string(j->out, "name", m->name);
+        as_json_put_member_string(j->out, "version", m->version);
+        as_json_put_member_bool(j->out, "ready",
+                                as_fleet_deployment_ready(j->b->fleet, m->deployment));
+        as_json_put_close(j->out, '}');
     }
-    as_buf_str(j->out, "]");
+    as_json_put_close(j->out, ']');
 }
 
 static void json_replica(void *arg, const struct as_fleet_replica *r)
 {
     struct json *j = arg;
-    const struct as_status_page_process *p = find_process(j->b, r->name);
+    const struct as_status_page_process *p = as_status_page_find(j->b, r->name);
 
-    as_buf_str(j->out, j->n++ ? ",{\"name\":" : "{\"name\":");
-    as_buf_json(j->out, r->name);
-    as_buf_str(j->out, ",\"deployment\":");
-    as_buf_json(j->out, r->deployment);
+    as_json_put_open(j->out, '{');
+    as_json_put_member_string(j->out, "name", r->name);
+    as_json_put_member_string(j->out, "deployment", r->deployment);
     as_buf_printf(j->out,
                   ",\"kind\":\"%.*s\",\"state\":\"%.*s\",\"breaker\":\"%s\",\"pid\":%u,"
                   "\"slots\":%u,\"ongoing\":%u,"
@@ -359,30 +350,28 @@ static void json_replica(void *arg, const struct as_fleet_replica *r)
 
 static void json_processes(struct json *j)
 {
-    bool first = true;
-
-    as_buf_str(j->out, "\"processes\":[");
+    as_json_put_member_open(j->out, "processes", '[');
     AS_LIST_EACH(n, &j->b->processes)
     {
         struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
 
-        as_buf_str(j->out, first ? "{\"replica\":" : ",{\"replica\":");
-        first = false;
-        as_buf_json(j->out, as_str_of(p->replica));
-        as_buf_str(j->out, ",\"deployment\":");
-        as_buf_json(j->out, as_str_of(p->deployment));
-        as_buf_printf(j->out, ",\"state\":\"%s\",\"pid\":%u,\"restarts\":%u,\"reason\":", p->state,
-                      p->pid, p->restarts);
-        as_buf_json(j->out, as_str_of(p->reason));
-        if (p->ranked)
-            as_buf_printf(j->out, ",\"rank\":%u,\"world_size\":%u", p->rank, p->world_size);
-        as_buf_str(j->out, "}");
+        as_json_put_open(j->out, '{');
+        as_json_put_member_text(j->out, "replica", p->replica);
+        as_json_put_member_text(j->out, "deployment", p->deployment);
+        as_json_put_member_text(j->out, "state", p->state);
+        as_json_put_member_u64(j->out, "pid", p->pid);
+        as_json_put_member_u64(j->out, "restarts", p->restarts);
+        as_json_put_member_text(j->out, "reason", p->reason);
+        if (p->ranked) {
+            as_json_put_member_u64(j->out, "rank", p->rank);
+            as_json_put_member_u64(j->out, "world_size", p->world_size);
+        }
+        as_json_put_close(j->out, '}');
     }
-    as_buf_str(j->out, "]");
+    as_json_put_close(j->out, ']');
 }
 
-/* The sum of one counter of as_edge_stat over all edges. */
-static uint64_t sum_over_edges(const struct as_status_page *b, size_t offset)
+uint64_t as_status_page_sum(const struct as_status_page *b, size_t offset)
 {
     uint64_t n = 0;
 
@@ -396,53 +385,52 @@ static uint64_t sum_over_edges(const struct as_status_page *b, size_t offset)
 
 uint64_t as_status_page_connections(const struct as_status_page *b)
 {
-    return sum_over_edges(b, offsetof(struct as_edge_stat, accepted)) -
-           sum_over_edges(b, offsetof(struct as_edge_stat, closed));
+    return as_status_page_sum(b, offsetof(struct as_edge_stat, accepted)) -
+           as_status_page_sum(b, offsetof(struct as_edge_stat, closed));
 }
 
 uint64_t as_status_page_closed_for(const struct as_status_page *b, uint32_t why)
 {
-    return sum_over_edges(b, offsetof(struct as_edge_stat, closed_for) + why * sizeof(uint64_t));
+    return as_status_page_sum(b, offsetof(struct as_edge_stat, closed_for[why]));
 }
 
 /* Connections that were closed because of their client, by reason. */
 static void json_closings(struct json *j)
 {
-    as_buf_str(j->out, "\"clients_closed\":{");
+    as_json_put_member_open(j->out, "clients_closed", '{');
     for (uint32_t why = AS_CLOSE_EVICTED; why < AS_CLOSE_REASONS; why++) {
         uint64_t n = as_close_reason_name(why) ? as_status_page_closed_for(j->b, why) : 0;
 
         if (n)
-            as_buf_printf(j->out, "%s\"%s\":%lu", j->n++ ? "," : "", as_close_reason_name(why), n);
+            as_json_put_member_u64(j->out, as_close_reason_name(why), n);
     }
-    as_buf_str(j->out, "},");
+    as_json_put_close(j->out, '}');
 }
 
 void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out)
 {
-    struct json j = {b, now, out, 0};
+    struct json j = {b, now, out};
 
     as_buf_printf(
         out,
         "{\"server\":{\"name\":\"anyserve\",\"version\":\"" AS_VERSION "\",\"pid\":%d,"
         "\"uptime_seconds\":%.3f,\"ready\":%s,\"draining\":%s,\"threads\":%u,"
         "\"connections\":%lu,\"inflight_bytes\":%lu,\"answer_bytes\":%lu,\"unanswered\":%u,"
-        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu},",
+        "\"exchanges\":%lu,\"pooled_exchanges\":%lu,\"live_bytes\":%lu,\"kept_bytes\":%lu}",
         (int)getpid(), (double)(now - b->started) / 1e9,
         as_fleet_ready(b->fleet) && !b->draining ? "true" : "false", b->draining ? "true" : "false",
         b->n_loops, as_status_page_connections(b),
         (unsigned long)as_budget_used(&b->budgets->requests),
         (unsigned long)as_budget_used(&b->budgets->answers), as_fleet_unanswered(b->fleet),
-        sum_over_edges(b, offsetof(struct as_edge_stat, exchanges)),
-        sum_over_edges(b, offsetof(struct as_edge_stat, pooled)), (unsigned long)as_live_bytes(),
-        (unsigned long)as_pages_cached());
+        as_status_page_sum(b, offsetof(struct as_edge_stat, exchanges)),
+        as_status_page_sum(b, offsetof(struct as_edge_stat, pooled)),
+        (unsigned long)as_live_bytes(), (unsigned long)as_pages_cached());
     json_closings(&j);
-    j.n = 0;
     json_models(&j);
-    as_buf_str(out, ",\"deployments\":[");
+    as_json_put_member_open(out, "deployments", '[');
     as_status_page_each_deployment(b, json_deploy, &j);
-    as_buf_str(out, "],\"applications\":[");
-    j.n = 0;
+    as_json_put_close(out, ']');
+    as_json_put_member_open(out, "applications", '[');
     AS_LIST_EACH(n, &b->statuses)
     AS_LIST_ENTRY(n, struct as_status_page_status, node)->worst = NULL;
     as_status_page_each_deployment(b, note_worst_status, b);
@@ -454,10 +442,10 @@ void as_status_page_json(struct as_status_page *b, as_ns now, struct as_buf *out
         if (!s->deployment[0])
             json_application(&j, s);
     }
-    as_buf_str(out, "],\"replicas\":[");
-    j.n = 0;
+    as_json_put_close(out, ']');
+    as_json_put_member_open(out, "replicas", '[');
     as_fleet_each_replica(b->fleet, json_replica, &j);
-    as_buf_str(out, "],");
+    as_json_put_close(out, ']');
     json_processes(&j);
     as_buf_str(out, "}\n");
 }

@@ -50,9 +50,9 @@ void as_status_page_init(struct as_status_page *b, struct as_fleet *fleet,
 void as_status_page_fini(struct as_status_page *b);
 void as_status_page_remove(struct as_status_page *b, struct as_str replica);
 /* Sets the process of a replica; strings are copied. */
-void as_status_page_process(struct as_status_page *b, struct as_str replica,
-                            struct as_str deployment, struct as_str state, struct as_str reason,
-                            uint32_t pid, uint32_t restarts);
+void as_status_page_set_process(struct as_status_page *b, struct as_str replica,
+                                struct as_str deployment, struct as_str state, struct as_str reason,
+                                uint32_t pid, uint32_t restarts);
 
 /* A no-op for unknown replicas. */
 void as_status_page_set_rank(struct as_status_page *b, struct as_str replica, uint32_t rank,
@@ -60,9 +60,9 @@ void as_status_page_set_rank(struct as_status_page *b, struct as_str replica, ui
 /* Sets the status of a deployment, or of an application (deployment ""). text: status, trigger and
  * message, separated by spaces; "" removes it. Strings are copied. wanted: target number of
  * replicas, or AS_STATUS_PAGE_UNKNOWN. */
-void as_status_page_status(struct as_status_page *b, struct as_str application,
-                           struct as_str deployment, struct as_str text, as_ns since,
-                           int64_t wanted);
+void as_status_page_set_status(struct as_status_page *b, struct as_str application,
+                               struct as_str deployment, struct as_str text, as_ns since,
+                               int64_t wanted);
 
 /* The application of a deployment; "": none, its workers registered themselves. Valid until a
  * status is set. */
@@ -104,8 +104,10 @@ void as_status_page_each_deployment(struct as_status_page *b,
                                     void (*fn)(void *arg,
                                                const struct as_status_page_deployment *d),
                                     void *arg);
-const struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
-                                                         struct as_str replica);
+struct as_status_page_process *as_status_page_find(const struct as_status_page *b,
+                                                   struct as_str replica); /* or NULL */
+/* The sum over all edges of the counter at this offset in as_edge_stat. */
+uint64_t as_status_page_sum(const struct as_status_page *b, size_t offset);
 uint64_t as_status_page_connections(const struct as_status_page *b); /* open ones */
 uint64_t as_status_page_closed_for(const struct as_status_page *b,
                                    uint32_t why); /* why: as for as_close_reason_name */

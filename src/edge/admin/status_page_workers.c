@@ -1,5 +1,6 @@
 /* The list of workers: `anyserve workers`. */
 #include "edge/admin/status_page.h"
+#include "wire/json/json.h"
 
 /* A row of the list. */
 struct worker {
@@ -78,16 +79,12 @@ static double heartbeat_age(const struct list *l, const struct worker *w)
 
 static void put_json(struct list *l, const struct worker *w)
 {
-    as_buf_str(l->out, l->n ? ",{\"worker\":" : "{\"worker\":");
-    as_buf_json(l->out, w->id);
-    as_buf_str(l->out, ",\"kind\":");
-    as_buf_json(l->out, w->kind);
-    as_buf_str(l->out, ",\"deployment\":");
-    as_buf_json(l->out, w->deployment);
-    as_buf_str(l->out, ",\"state\":");
-    as_buf_json(l->out, w->state);
-    as_buf_str(l->out, ",\"address\":");
-    as_buf_json(l->out, w->address);
+    as_json_put_open(l->out, '{');
+    as_json_put_member_string(l->out, "worker", w->id);
+    as_json_put_member_string(l->out, "kind", w->kind);
+    as_json_put_member_string(l->out, "deployment", w->deployment);
+    as_json_put_member_string(l->out, "state", w->state);
+    as_json_put_member_string(l->out, "address", w->address);
     as_buf_printf(l->out,
                   ",\"pid\":%u,\"slots\":%u,\"ongoing\":%u,\"epoch\":%lu,"
                   "\"heartbeat_age_seconds\":",
