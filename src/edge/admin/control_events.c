@@ -334,11 +334,9 @@ void as_control_stream_events(struct as_exchange *x, const struct as_rest_match 
                             .status = 200, .extra = headers, .n_extra = AS_COUNT(headers)});
         return;
     }
-    l = as_arena_alloc(&x->arena, sizeof(*l), 8);
-    if (!l) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    l = as_exchange_alloc(x, sizeof(*l), 8, "the request");
+    if (!l)
         return;
-    }
     *l = (struct listener){.x = x, .events = x->edge->conf.api->events};
     as_list_init(&l->node);
     if (!as_rest_mark_answered(x, 200))

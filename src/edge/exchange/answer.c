@@ -306,13 +306,11 @@ void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece 
 
 void as_exchange_reply(struct as_exchange *x, const struct as_buf *message)
 {
-    uint8_t *p = as_arena_alloc(&x->arena, AS_GRPC_PREFIX + message->n, 1);
+    uint8_t *p = as_exchange_alloc(x, AS_GRPC_PREFIX + message->n, 1, "the answer");
     struct as_http_piece piece = {p, AS_GRPC_PREFIX + message->n, NULL};
 
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    if (!p)
         return;
-    }
     as_grpc_prefix(p, (uint32_t)message->n);
     if (message->n)
         memcpy(p + AS_GRPC_PREFIX, message->p, message->n);

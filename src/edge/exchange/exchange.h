@@ -16,6 +16,7 @@
 #ifndef AS_EDGE_EXCHANGE_H
 #define AS_EDGE_EXCHANGE_H
 
+#include "base/err.h"
 #include "edge/conn/conn.h"
 #include "edge/exchange/compress.h"
 #include "edge/rest/route.h"
@@ -159,6 +160,17 @@ void as_exchange_send_message(struct as_exchange *x, const struct as_http_piece 
  * answered before, or its client has gone. */
 bool as_exchange_mark_answered(struct as_exchange *x, uint32_t status);
 
+/* n bytes of the arena, for `what` ("the answer"). NULL: the request was failed. */
+static inline void *as_exchange_alloc(struct as_exchange *x, size_t n, size_t align,
+                                      const char *what)
+{
+    void *p = as_arena_alloc(&x->arena, n, align);
+
+    if (__builtin_expect(!p, 0))
+        as_exchange_fail(x, AS_ENOMEM, "no memory for %s", what);
+    return p;
+}
+
 /* Sets the deadline from the header grpc-timeout. May fail the request. */
 void as_exchange_read_timeout(struct as_exchange *x);
 /* A message of len bytes begins: checks its size and reserves memory, in the arena for small ones
@@ -175,6 +187,8 @@ bool as_exchange_charge(struct as_exchange *x, uint64_t n, const char *what);
 void as_exchange_fail_room(struct as_exchange *x, int err, const char *what, uint64_t n);
 /* A blob of n bytes for the answer, charged. NULL: the request was failed. */
 struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n);
+/* The same in the arena for up to AS_COPY_MAX bytes: then *ret_blob is NULL. */
+uint8_t *as_exchange_answer_room(struct as_exchange *x, size_t n, struct as_blob **ret_blob);
 /* Fails a request for whose answer of n bytes there is no room; err: from as_blob_new_charged. */
 void as_exchange_fail_answer(struct as_exchange *x, int err, size_t n);
 /* Inflates the message or body, then calls `done`; or fails the request. */

@@ -57,6 +57,15 @@ struct as_blob *as_exchange_answer_blob(struct as_exchange *x, size_t n)
     return b;
 }
 
+uint8_t *as_exchange_answer_room(struct as_exchange *x, size_t n, struct as_blob **ret_blob)
+{
+    *ret_blob = NULL;
+    if (n <= AS_COPY_MAX)
+        return as_exchange_alloc(x, n, 1, "the answer");
+    *ret_blob = as_exchange_answer_blob(x, n);
+    return *ret_blob ? (*ret_blob)->data : NULL;
+}
+
 /* --- the body --- */
 
 static __attribute__((noinline)) bool fail_no_room(struct as_exchange *x, int err)

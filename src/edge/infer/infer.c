@@ -28,12 +28,10 @@ struct metadata {
 
 static bool grow_metadata(struct metadata *md, uint32_t cap)
 {
-    struct as_meta *m = as_arena_alloc(&md->x->arena, sizeof(*m) * cap, 8);
+    struct as_meta *m = as_exchange_alloc(md->x, sizeof(*m) * cap, 8, "the request");
 
-    if (!m) {
-        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+    if (!m)
         return false;
-    }
     if (md->cap)
         memcpy(m, md->meta, sizeof(*m) * md->cap);
     md->meta = m;
@@ -57,11 +55,9 @@ static inline struct as_meta *add_metadata(struct metadata *md, struct as_str ke
     }
     if (msg->n_meta == md->cap && !grow_metadata(md, 2 * md->cap))
         return NULL;
-    p = as_arena_alloc(&md->x->arena, key.n + value, 1);
-    if (!p) {
-        as_exchange_fail(md->x, AS_ENOMEM, "no memory for the request");
+    p = as_exchange_alloc(md->x, key.n + value, 1, "the request");
+    if (!p)
         return NULL;
-    }
     m = &md->meta[msg->n_meta++];
     memcpy(p, key.p, key.n);
     m->key = (struct as_str){p, key.n};
@@ -258,12 +254,10 @@ static void fetch_and_submit(struct as_exchange *x)
 /* NULL: the request was failed. */
 static struct as_call_stream *new_call_stream(struct as_exchange *x)
 {
-    struct as_call_stream *s = as_arena_alloc(&x->arena, sizeof(*s), 8);
+    struct as_call_stream *s = as_exchange_alloc(x, sizeof(*s), 8, "the request");
 
     if (s)
         *s = (struct as_call_stream){.on_part = on_part, .takes_inputs = x->model->streams_inputs};
-    else
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
     return s;
 }
 
@@ -349,11 +343,9 @@ bool as_infer_input(struct as_exchange *x, struct as_exchange *to,
     }
     if (as_shm_tensors_any(x) && !as_shm_tensors_fetch_now(x))
         return false;
-    in = as_arena_alloc(&x->arena, sizeof(*in), 8);
-    if (!in) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    in = as_exchange_alloc(x, sizeof(*in), 8, "the request");
+    if (!in)
         return false;
-    }
     *in = (struct as_input){.payload = {.msg = {.id = x->infer.id,
                                                 .tensors = x->infer.inputs,
                                                 .n_tensors = x->infer.n_inputs,
@@ -382,11 +374,9 @@ static bool select_outputs(struct as_exchange *x, const struct as_msg *res,
         return true;
     if (!x->answer.selected) /* one array for all responses */
         x->answer.selected =
-            as_arena_alloc(&x->arena, sizeof(*x->answer.selected) * x->infer.n_outputs, 8);
-    if (!x->answer.selected) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+            as_exchange_alloc(x, sizeof(*x->answer.selected) * x->infer.n_outputs, 8, "the answer");
+    if (!x->answer.selected)
         return false;
-    }
     for (uint32_t i = 0; i < x->infer.n_outputs; i++) {
         uint32_t k = 0;
 

@@ -33,13 +33,11 @@ static void start_call(struct as_exchange *x, as_infer_send send,
 static bool max_json_size(struct as_exchange *x, const struct as_oip_response *r, uint64_t *ret_max)
 {
     char why[WHY_MAX] = "";
-    int err = as_oip_json_generate_max(r, ret_max, why, sizeof(why));
+    int err = as_infer_json_max(r, &x->infer, AS_FORM_GENERATE, ret_max, why, sizeof(why));
 
     if (err)
         as_exchange_fail(x, err, "%s", why);
-    else if (*ret_max > INT32_MAX)
-        as_exchange_fail(x, AS_EINVALID, "the answer is over 2147483647 bytes as JSON");
-    return !err && *ret_max <= INT32_MAX;
+    return !err;
 }
 
 /* --- one answer --- */
@@ -57,13 +55,6 @@ static bool store_only_part(struct as_exchange *x, const struct as_oip_response 
     x->body.filled = as_oip_json_put_generate(x->answer.text->data, r);
     as_blob_truncate(x->answer.text, x->body.filled);
     return true;
-}
-
-static void send_only_part(struct as_exchange *x)
-{
-    struct as_http_piece piece = {x->answer.text->data, x->body.filled, x->answer.text};
-
-    as_rest_send(x, &(struct as_rest_reply){.status = 200, .body = &piece, .n_body = 1});
 }
 
 static void send_text(struct as_exchange *x, const struct as_infer_json_text *t)
@@ -94,8 +85,10 @@ static bool on_only_part(struct as_exchange *x, const struct as_oip_response *r,
 
 static void on_only_part_end(struct as_exchange *x)
 {
-    if (x->answer.text)
-        send_only_part(x);
+    struct as_blob *b = x->answer.text;
+
+    if (b)
+        send_text(x, &(struct as_infer_json_text){.p = b->data, .n = x->body.filled, .blob = b});
     else
         as_exchange_fail(x, AS_EINVALID, "model '%.*s' gave no response: use generate_stream",
                          AS_STR_FMT(x->model->name));
@@ -274,12 +267,10 @@ static void start_events(struct as_exchange *x)
     static const struct as_infer_parts parts = {.part = on_event_part, .end = on_events_end};
     static const struct as_exchange_answer_ops answer_ops = {.drained = on_drained,
                                                              .gone = on_gone};
-    struct events *e = as_arena_alloc(&x->arena, sizeof(*e), 8);
+    struct events *e = as_exchange_alloc(x, sizeof(*e), 8, "the request");
 
-    if (!e) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    if (!e)
         return;
-    }
     *e = (struct events){.x = x};
     as_task_init(&e->turn, on_turn);
     x->answer.item = e;

@@ -6,18 +6,12 @@
 /* Sends prefix, message and tensors as one piece, copied. */
 static void send_copied(struct as_exchange *x, const struct as_oip_response *r, size_t len)
 {
-    struct as_blob *b = NULL;
-    struct as_http_piece piece;
-    uint8_t *p;
+    struct as_blob *b;
+    uint8_t *p = as_exchange_answer_room(x, AS_GRPC_PREFIX + len, &b);
+    struct as_http_piece piece = {p, AS_GRPC_PREFIX + len, b};
 
-    if (len > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, AS_GRPC_PREFIX + len)))
+    if (!p)
         return;
-    p = b ? b->data : as_arena_alloc(&x->arena, AS_GRPC_PREFIX + len, 1);
-    piece = (struct as_http_piece){p, AS_GRPC_PREFIX + len, b};
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response(p + AS_GRPC_PREFIX, r);
     x->answer.tensors = b; /* kept until the stream is closed: HTTP/2 refers to it */
@@ -29,14 +23,12 @@ static void send_by_reference(struct as_exchange *x, const struct as_oip_respons
 {
     struct as_http_piece pieces[AS_EXCHANGE_PIECES];
     size_t head = as_oip_response_head_len(r);
-    uint8_t *p = as_arena_alloc(
-        &x->arena, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1);
+    uint8_t *p = as_exchange_alloc(
+        x, AS_GRPC_PREFIX + head + (size_t)r->n_outputs * AS_OIP_RAW_HEAD_MAX, 1, "the answer");
     uint32_t n = 0;
 
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    if (!p)
         return;
-    }
     as_grpc_prefix(p, (uint32_t)len);
     as_oip_put_response_head(p + AS_GRPC_PREFIX, r);
     pieces[n++] = (struct as_http_piece){p, AS_GRPC_PREFIX + head, NULL};

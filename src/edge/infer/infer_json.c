@@ -74,12 +74,10 @@ void as_infer_json_read(struct as_exchange *x, enum as_infer_json_form form, siz
                         void (*then)(struct as_exchange *x))
 {
     bool large = bytes_to_parse(x, form, json) > AS_OFFLOAD_MIN;
-    struct read_job now, *r = large ? as_arena_alloc(&x->arena, sizeof(*r), 16) : &now;
+    struct read_job now, *r = &now;
 
-    if (!r) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    if (large && !(r = as_exchange_alloc(x, sizeof(*r), 16, "the request")))
         return;
-    }
     r->offload.x = x;
     r->form = form;
     r->json = json;
@@ -130,17 +128,16 @@ static uint64_t text_len(const struct as_exchange *x, const struct as_infer_json
     return n;
 }
 
-static int max_response_size(struct write_job *w, uint64_t *ret_max)
+int as_infer_json_max(const struct as_oip_response *r, const struct as_oip_infer *q,
+                      enum as_infer_json_form form, uint64_t *ret_max, char *why, size_t n_why)
 {
-    const struct as_infer_json_text *t = &w->text;
-    int err = t->form == AS_FORM_GENERATE
-                  ? as_oip_json_generate_max(&t->r, ret_max, w->why, WHY_MAX)
-                  : as_oip_json_response_max(&t->r, &w->offload.x->infer, ret_max, w->why, WHY_MAX);
+    int err = form == AS_FORM_GENERATE ? as_oip_json_generate_max(r, ret_max, why, n_why)
+                                       : as_oip_json_response_max(r, q, ret_max, why, n_why);
 
     if (err || *ret_max <= INT32_MAX)
         return err;
-    snprintf(w->why, WHY_MAX, "the answer is over 2147483647 bytes as JSON%s",
-             t->form == AS_FORM_GENERATE ? "" : ": ask for binary data");
+    snprintf(why, n_why, "the answer is over 2147483647 bytes as JSON%s",
+             form == AS_FORM_GENERATE ? "" : ": ask for binary data");
     return AS_EINVALID;
 }
 
@@ -151,7 +148,7 @@ static void print_response(struct write_job *w)
     uint64_t max, room;
 
     w->why[0] = 0;
-    w->err = max_response_size(w, &max);
+    w->err = as_infer_json_max(&t->r, &x->infer, t->form, &max, w->why, WHY_MAX);
     if (w->err)
         return;
     room = max + (t->copies ? binary_len(x, &t->r) : 0);

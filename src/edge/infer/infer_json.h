@@ -37,4 +37,9 @@ void as_infer_json_write(struct as_exchange *x, const struct as_oip_response *r,
                          enum as_infer_json_form form,
                          void (*then)(struct as_exchange *x, const struct as_infer_json_text *t));
 
+/* The most bytes that the JSON of a response to q may have. 0; or an error of the response, with
+ * `why`. Any thread. */
+int as_infer_json_max(const struct as_oip_response *r, const struct as_oip_infer *q,
+                      enum as_infer_json_form form, uint64_t *ret_max, char *why, size_t n_why);
+
 #endif

@@ -38,13 +38,12 @@ static bool store_output(struct as_exchange *x, struct as_tensor *t, struct as_o
 bool as_infer_output_apply(struct as_exchange *x, struct as_oip_response *r)
 {
     size_t size = r->n_outputs * sizeof(struct as_tensor);
-    struct as_tensor *t = as_arena_alloc(&x->arena, size, 8);
-    struct as_oip_shm_range *ranges = as_arena_alloc(&x->arena, r->n_outputs * sizeof(*ranges), 8);
+    struct as_tensor *t = as_exchange_alloc(x, size, 8, "the answer");
+    struct as_oip_shm_range *ranges =
+        t ? as_exchange_alloc(x, r->n_outputs * sizeof(*ranges), 8, "the answer") : NULL;
 
-    if (!t || !ranges) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    if (!ranges)
         return false;
-    }
     memcpy(t, r->outputs, size);
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         const struct as_oip_requested_output *o = &x->infer.outputs[i];
@@ -97,13 +96,12 @@ bool as_infer_output_add_params(struct as_exchange *x, const struct as_msg *res,
         return true;
     }
     if (x->answer.params_cap < own->n) { /* reused by all responses of a stream */
-        x->answer.params = as_arena_alloc(&x->arena, own->n * sizeof(*x->answer.params), 8);
+        x->answer.params =
+            as_exchange_alloc(x, own->n * sizeof(*x->answer.params), 8, "the answer");
         x->answer.params_cap = x->answer.params ? own->n : 0;
     }
-    if (!x->answer.params) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    if (!x->answer.params)
         return false;
-    }
     for (uint32_t i = 0; i < r->n_outputs; i++) {
         if (!x->infer.n_outputs || !x->infer.outputs[i].classification)
             n = append_params(x, res, own, r->outputs[i].name, i, n);

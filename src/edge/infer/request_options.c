@@ -82,12 +82,10 @@ bool as_request_options_apply(struct as_exchange *x)
 {
     const struct as_param *all = x->infer.params;
     uint32_t n = 0, n_all = x->infer.n_params;
-    struct as_param *left = as_arena_alloc(&x->arena, n_all * sizeof(*left), 8);
+    struct as_param *left = as_exchange_alloc(x, n_all * sizeof(*left), 8, "the request");
 
-    if (!left) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    if (!left)
         return false;
-    }
     for (uint32_t i = 0; i < n_all; i++) {
         enum kind kind = kind_of(all[i].name);
 

@@ -30,12 +30,10 @@ void as_metadata_model(struct as_exchange *x, struct as_str name, struct as_str 
     if (!m)
         return;
     n = as_registry_versions(x->registry, m->name, NULL, 0);
-    all = as_arena_alloc(&x->arena, n * sizeof(struct as_model *), 8);
-    versions = as_arena_alloc(&x->arena, n * sizeof(*versions), 8);
-    if (!all || !versions) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
+    all = as_exchange_alloc(x, n * sizeof(struct as_model *), 8, "the answer");
+    versions = all ? as_exchange_alloc(x, n * sizeof(*versions), 8, "the answer") : NULL;
+    if (!versions)
         return;
-    }
     as_registry_versions(x->registry, m->name, all, n);
     for (uint32_t i = 0; i < n; i++)
         versions[i] = all[i]->version;

@@ -207,19 +207,13 @@ void as_rest_send(struct as_exchange *x, const struct as_rest_reply *r)
 void as_rest_text(struct as_exchange *x, uint32_t status, struct as_str content_type,
                   const struct as_buf *text)
 {
-    struct as_blob *b = NULL;
-    uint8_t *p = NULL;
-    struct as_http_piece piece;
+    struct as_blob *b;
+    uint8_t *p = as_exchange_answer_room(x, text->n, &b);
+    struct as_http_piece piece = {p, text->n, b};
 
     AS_ASSERT(!x->answer.text);
-    if (text->n > AS_COPY_MAX && !(b = as_exchange_answer_blob(x, text->n)))
+    if (!p)
         return;
-    p = b ? b->data : as_arena_alloc(&x->arena, text->n + 1, 1);
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the answer");
-        return;
-    }
-    piece = (struct as_http_piece){p, text->n, b};
     if (text->n)
         memcpy(p, text->p, text->n);
     x->answer.text = b;

@@ -118,11 +118,9 @@ static bool decode_variable(struct as_exchange *x, struct as_str *v)
 
     if (!v->n || !memchr(v->p, '%', v->n))
         return true;
-    p = as_arena_alloc(&x->arena, v->n, 1);
-    if (!p) {
-        as_exchange_fail(x, AS_ENOMEM, "no memory for the request");
+    p = as_exchange_alloc(x, v->n, 1, "the request");
+    if (!p)
         return false;
-    }
     if (as_route_decode(*v, p, &v->n)) {
         as_exchange_fail(x, AS_EINVALID, "malformed percent-encoding in '%.*s'",
                          (int)AS_MIN(v->n, (size_t)AS_NAME_MAX), v->p);
