@@ -8,6 +8,7 @@
 #include "churn_call.h"
 
 #include "base/err.h"
+#include "io/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define EVENTS     64
@@ -52,14 +52,6 @@ struct conn {
     uint8_t *out;   /* bytes that the socket did not take */
     size_t out_n, out_at;
 };
-
-static as_ns monotonic(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
-}
 
 /* --- calls --- */
 
@@ -347,7 +339,7 @@ static void spin(struct run *r, struct conn *conns)
             next = AS_MIN(next, step(&conns[i]));
         ms = next == AS_NEVER ? 1000 : (int)((next - AS_MIN(next, r->now)) / AS_MS);
         n = epoll_wait(r->epoll, events, EVENTS, ms);
-        r->now = monotonic();
+        r->now = as_clock_now();
         for (int i = 0; i < n; i++)
             read_in(events[i].data.ptr);
         if (r->finished > before)
@@ -456,7 +448,7 @@ int main(int argc, char **argv)
     churn_pattern_init(r.seed);
     r.epoll = epoll_create1(EPOLL_CLOEXEC);
     conns = as_xalloc(r.connections * sizeof(*conns));
-    start = r.now = monotonic();
+    start = r.now = as_clock_now();
     for (uint32_t i = 0; i < r.connections; i++) {
         conns[i].run = &r;
         conns[i].calls = as_xalloc(r.streams * sizeof(*conns[i].calls));
@@ -464,7 +456,7 @@ int main(int argc, char **argv)
         open_conn(&conns[i]);
     }
     spin(&r, conns);
-    report(&r, monotonic() - start);
+    report(&r, as_clock_now() - start);
     for (uint32_t i = 0; i < r.connections; i++) {
         close_conn(&conns[i]);
         free(conns[i].calls);

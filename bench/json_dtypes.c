@@ -4,10 +4,10 @@
  *
  * One table. FP16 and the like are random in 0…1, integers over the whole of their type; "whole":
  * floats of 0…99999; BYTES are texts of 24 letters, "escaped" ones with a quote among each 12. */
+#include "io/clock.h"
 #include "wire/oip/oip_json.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define TEXT_LEN 24u
 
@@ -19,10 +19,7 @@ struct row {
 
 static double now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)as_clock_read(CLOCK_THREAD_CPUTIME_ID) * 1e-9;
 }
 
 static void put(uint8_t *p, const void *v, size_t n)

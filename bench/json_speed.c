@@ -4,23 +4,21 @@
  *
  * Prints one line of JSON. The elements are random in 0…1, printed as short as they read back the
  * same. */
+#include "io/clock.h"
+
 #include "json_speed.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* a number of 17 digits, its comma and what printing puts behind it */
 #define NUMBER_MAX 26U
 
 static double now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)as_clock_read(CLOCK_THREAD_CPUTIME_ID) * 1e-9;
 }
 
 static size_t put(char *p, double v, bool fp64)

@@ -4,6 +4,8 @@
  * Prints one JSON object. With --watch it also says what CPU time the named processes used, all
  * their threads together, between the end of the warm-up and the end of the measurement.
  */
+#include "io/clock.h"
+
 #include "load_loop.h"
 #include "load_options.h"
 
@@ -108,11 +110,11 @@ static void measure_closed(const struct as_load_command *c, struct as_load_loop 
     }
     finished = t->finished;
     watch(c, ret->cpu_before);
-    start = l->now = as_load_now();
+    start = l->now = as_clock_now();
     as_load_loop_run(l, c->requests ? AS_NEVER : start + (as_ns)(c->seconds * (double)AS_SEC),
                      c->requests ? c->requests : UINT64_MAX);
     watch(c, ret->cpu_after);
-    l->now = as_load_now();
+    l->now = as_clock_now();
     ret->time = l->now - start;
     ret->answered = t->finished - finished;
 }

@@ -1,11 +1,12 @@
 /* bench/load_h2.c — see the header. */
+#include "io/clock.h"
+
 #include "load_h2.h"
 #include "load_call.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FRAME_HEAD   9u
@@ -44,14 +45,6 @@ struct as_load_conn {
     struct as_buf out;
     uint8_t in[IN_MAX];
 };
-
-as_ns as_load_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
-}
 
 /* Network order (RFC 9113, section 4.1). */
 static uint32_t be(const uint8_t *p, size_t n)
@@ -428,7 +421,7 @@ static bool read_once(struct as_load_conn *c, as_ns *now)
         return errno == EAGAIN || GIVE_UP(c, "recv: %s", strerror(errno));
     if (got == 0)
         return GIVE_UP(c, "the server closed the connection");
-    *now = as_load_now();
+    *now = as_clock_now();
     c->in_n += (size_t)got;
     while (c->in_n - at >= FRAME_HEAD) {
         size_t n = be(c->in + at, 3);

@@ -66,6 +66,4 @@ bool as_load_conn_turn(struct as_load_conn *c, bool readable, as_ns *now);
 bool as_load_conn_is_blocked(const struct as_load_conn *c); /* wants to write more */
 uint32_t as_load_conn_in_flight(const struct as_load_conn *c);
 
-as_ns as_load_now(void);
-
 #endif

@@ -1,4 +1,6 @@
 /* bench/load_loop.c — see the header. */
+#include "io/clock.h"
+
 #include "load_loop.h"
 
 #include <arpa/inet.h>
@@ -61,7 +63,7 @@ void as_load_loop_init(struct as_load_loop *l, const char *host, const char *por
         l->conns[i] = as_load_conn_new(connect_to(host, port), shape, t);
         set_interest(l, l->conns[i], EPOLL_CTL_ADD);
     }
-    l->now = as_load_now();
+    l->now = as_clock_now();
 }
 
 void as_load_loop_fini(struct as_load_loop *l)
@@ -77,7 +79,7 @@ static void take_events(struct as_load_loop *l, int timeout_ms)
     struct epoll_event events[EVENTS];
     int n = epoll_wait(l->epoll, events, EVENTS, timeout_ms);
 
-    l->now = as_load_now();
+    l->now = as_clock_now();
     for (int i = 0; i < n; i++)
         turn(l, events[i].data.ptr, events[i].events);
 }

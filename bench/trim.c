@@ -9,12 +9,12 @@
  * of that happens. */
 #include "base/memory/pages.h"
 #include "base/memory/slab.h"
+#include "io/clock.h"
 
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define BLOCK     8000U
 #define SMALL     100U
@@ -32,10 +32,7 @@ struct kind {
 
 static double now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)as_clock_read(CLOCK_MONOTONIC) * 1e-9;
 }
 
 static double resident_mib(void)

@@ -8,6 +8,7 @@
  * asks for so many calls and nothing more, for a worker under callgrind.
  */
 #include "base/err.h"
+#include "io/clock.h"
 #include "wire/frame/frame.h"
 
 #include <errno.h>
@@ -46,22 +47,18 @@ static void die(const char *what)
 
 static double now_s(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+    return (double)as_clock_now() * 1e-9;
 }
 
 /* User and system time of all its threads. The clock is read from outside, so that measuring costs
  * the worker nothing. */
 static double cpu_of(pid_t pid)
 {
-    struct timespec ts;
     clockid_t clock;
 
-    if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts) < 0)
+    if (clock_getcpuclockid(pid, &clock))
         die("cpu clock of the worker");
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+    return (double)as_clock_read(clock) * 1e-9;
 }
 
 /* Odd stream ids, increasing, as docs/protocol/link.md has it: the request number is (id - 1) / 2.

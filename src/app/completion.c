@@ -4,6 +4,7 @@
 #include "app/command.h"
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
+#include "io/clock.h"
 
 #define COMPLETE_TIMEOUT AS_SEC /* somebody waits at the prompt */
 
@@ -310,9 +311,8 @@ int as_complete_main(struct as_option_set *opts)
     static const char *const kinds[] = {[AS_STATE_APPLICATION] = "APPLICATION",
                                         [AS_STATE_DEPLOYMENT] = "DEPLOYMENT",
                                         [AS_STATE_REPLICA] = "REPLICA"};
-    struct as_event_stream f = {.on_caught_up = stop_at_once,
-                                .stop_fd = -1,
-                                .deadline = as_control_client_clock() + COMPLETE_TIMEOUT};
+    struct as_event_stream f = {
+        .on_caught_up = stop_at_once, .stop_fd = -1, .deadline = as_clock_now() + COMPLETE_TIMEOUT};
     struct as_buf b = {0};
 
     if (strcmp(opts->args[0], kinds[AS_STATE_REPLICA]) == 0)

@@ -5,6 +5,7 @@
  */
 #include "ask.h"
 
+#include "io/clock.h"
 #include "io/socket/connect.h"
 
 #include <getopt.h>
@@ -79,9 +80,8 @@ static bool start(struct call *c)
     as_model_call_prepare(&c->frame, l->talk, &q, "crowd");
     as_model_call_begin(&c->talk, l->talk, r->json, q.limit);
     c->is_cancelled = false;
-    c->cancel_at = c->ask.cancel_after == AS_NEVER
-                       ? AS_NEVER
-                       : as_client_connection_clock() + c->ask.cancel_after;
+    c->cancel_at =
+        c->ask.cancel_after == AS_NEVER ? AS_NEVER : as_clock_now() + c->ask.cancel_after;
     if (as_client_connection_request(&l->peer, &c->frame.request, c, &c->stream))
         return false;
     c->is_open = true;
@@ -135,7 +135,7 @@ static void on_close(void *conn AS_UNUSED, void *call, uint32_t code, bool whole
     c->is_open = false;
     l->open--;
     r->ended++;
-    r->moved_at = as_client_connection_clock();
+    r->moved_at = as_clock_now();
     if (c->is_cancelled && !whole)
         r->cancelled++;
     else if (l->peer.ended && !whole)
@@ -219,7 +219,7 @@ static void cancel_due(struct lane *l, as_ns now)
 static void on_look(struct as_timer *t)
 {
     struct run *r = AS_CONTAINER(t, struct run, look);
-    as_ns now = as_client_connection_clock();
+    as_ns now = as_clock_now();
 
     for (uint32_t i = 0; i < r->n_lanes; i++) {
         cancel_due(&r->lanes[i], now);
@@ -359,12 +359,12 @@ int main(int argc, char **argv)
     if (!r.json || as_loop_new(&r.loop, 0))
         return 1;
     as_timer_init(&r.look, r.loop, on_look);
-    start_at = r.moved_at = as_client_connection_clock();
+    start_at = r.moved_at = as_clock_now();
     make_lanes(&r, lanes, streams);
     as_timer_set(&r.look, as_loop_now(r.loop) + LOOK);
     if (!r.wrong)
         as_loop_run(r.loop);
-    report(&r, as_client_connection_clock() - start_at);
+    report(&r, as_clock_now() - start_at);
     r.calls = r.ended; /* nothing is opened again */
     for (uint32_t i = 0; i < r.n_lanes; i++)
         as_client_connection_close(&r.lanes[i].peer);

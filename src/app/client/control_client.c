@@ -2,6 +2,7 @@
 
 #include "app/client/control_client_connect.h"
 #include "conf/exit_code.h"
+#include "io/clock.h"
 #include "wire/h1/h1_client.h"
 #include "wire/http/sse.h"
 #include "wire/json/json.h"
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ANSWER_MAX ((size_t)64 << 20)
@@ -21,19 +21,11 @@
 static const struct as_h1_client_conf conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 100, .max_chunk_ext = 1024};
 
-as_ns as_control_client_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
-}
-
 static as_ns command_start; /* a process runs one command */
 
 void as_control_client_start_clock(void)
 {
-    command_start = as_control_client_clock();
+    command_start = as_clock_now();
 }
 
 as_ns as_control_client_deadline(const struct as_option_set *opts)
@@ -197,7 +189,7 @@ static int probe_server(const struct http_call *t);
  * ECANCELED for stop_fd, ETIMEDOUT for the deadline, ETIME when the server is silent. */
 static int transfer(struct http_call *t)
 {
-    as_ns wait = as_control_client_answer_timeout(t->opts, t->q), now = as_control_client_clock(),
+    as_ns wait = as_control_client_answer_timeout(t->opts, t->q), now = as_clock_now(),
           silent = now + wait;
     int e = send_pending(t);
 
@@ -209,7 +201,7 @@ static int transfer(struct http_call *t)
         if (t->out.bytes)
             p[0].events |= POLLOUT;
         n = poll(p, 2, milliseconds(now, AS_MIN(t->deadline, silent)));
-        now = as_control_client_clock();
+        now = as_clock_now();
         if (n < 0)
             e = errno == EINTR ? 0 : errno;
         else if (p[1].revents)
@@ -226,7 +218,7 @@ static int transfer(struct http_call *t)
                 t->stopped = !t->stream->on_batch_end(t->stream->ctx);
         }
         if (!e && now >= silent)
-            silent = as_control_client_clock() + wait; /* probe_server got an answer */
+            silent = as_clock_now() + wait; /* probe_server got an answer */
         else if (n > 0)
             silent = now + wait;
     }

@@ -86,7 +86,6 @@ enum as_control_client_end as_control_client_watch(const struct as_option_set *o
  * is the likely reason. Returns the exit code. */
 int as_control_client_print_no_server(const struct as_option_set *opts);
 
-as_ns as_control_client_clock(void);      /* CLOCK_MONOTONIC */
 void as_control_client_start_clock(void); /* --timeout of the command counts from here */
 /* The end of --timeout, for commands that change something; else AS_NEVER. */
 as_ns as_control_client_deadline(const struct as_option_set *opts);

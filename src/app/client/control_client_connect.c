@@ -1,6 +1,7 @@
 #include "app/client/control_client_connect.h"
 
 #include "conf/exit_code.h"
+#include "io/clock.h"
 #include "io/process/server_processes.h"
 #include "io/socket/connect.h"
 #include "io/socket/listen.h"
@@ -44,7 +45,7 @@ as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
  */
 static as_ns time_left(as_ns end, as_ns wait)
 {
-    as_ns now = as_control_client_clock();
+    as_ns now = as_clock_now();
 
     return end == AS_NEVER ? wait : AS_MIN(wait, end > now + AS_MS ? end - now : AS_MS);
 }

@@ -21,7 +21,7 @@ struct as_control_client_conn {
 /* The longest time to wait for the next byte. */
 as_ns as_control_client_answer_timeout(const struct as_option_set *opts,
                                        const struct as_control_client_request *q);
-/* Connects, waiting at most until `end` (as_control_client_clock). Returns an exit code; on failure
+/* Connects, waiting at most until `end` (as_clock_now). Returns an exit code; on failure
  * stderr has the reason, unless q->is_quiet. Call as_control_client_disconnect in any case. */
 int as_control_client_connect(struct as_control_client_conn *c, const struct as_option_set *opts,
                               const struct as_control_client_request *q, as_ns end);

@@ -2,6 +2,7 @@
 
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
+#include "io/clock.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"
 #include "tool/server/which_server.h"
@@ -123,7 +124,7 @@ bool as_server_process_wait_end(const struct as_server_process *o, as_ns deadlin
     struct pollfd p = {.fd = o->fd, .events = POLLIN};
 
     for (;;) {
-        as_ns now = as_control_client_clock();
+        as_ns now = as_clock_now();
         as_ns left = deadline > now ? deadline - now : 0;
         /* at most an hour: poll takes an int of ms */
         int ms = (int)AS_MIN((left + AS_MS - 1) / AS_MS, (as_ns)3600000);

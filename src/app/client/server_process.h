@@ -24,7 +24,7 @@ void as_server_process_fini(struct as_server_process *o);
 
 /* Returns an exit code; it is no failure if the process has ended meanwhile. */
 int as_server_process_signal(const struct as_server_process *o, int signo);
-/* Waits until the process has ended. False: the deadline (as_control_client_clock) came first. */
+/* Waits until the process has ended. False: the deadline (as_clock_now) came first. */
 bool as_server_process_wait_end(const struct as_server_process *o, as_ns deadline);
 
 /* Prints to stderr which of the server's processes are stopped (SIGSTOP), if any. */

@@ -6,6 +6,7 @@
 #include "ctl/state/state_dir.h"
 #include "ctl/supervise/memory_limit.h"
 #include "ctl/worker/interpreter.h"
+#include "io/clock.h"
 #include "io/process/cgroup.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"
@@ -335,7 +336,7 @@ static bool can_make(const char *folder)
 static as_ns time_of_sync(const char *folder)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    as_ns began = as_control_client_clock();
+    as_ns began = as_clock_now();
     char page[4096] = {0};
     bool ok = fd >= 0;
 
@@ -343,7 +344,7 @@ static as_ns time_of_sync(const char *folder)
         ok = write(fd, page, sizeof(page)) == (ssize_t)sizeof(page) && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);
-    return ok ? (as_control_client_clock() - began) / SYNCS + 1 : 0;
+    return ok ? (as_clock_now() - began) / SYNCS + 1 : 0;
 }
 
 /* whose: a text that follows the folder's name. */

@@ -3,6 +3,7 @@
 #include "app/client/control_client.h"
 #include "app/client/server_process.h"
 #include "conf/exit_code.h"
+#include "io/clock.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -29,14 +30,13 @@ static int ask_for_confirmation(const struct as_server_process *p)
 static int end_server(const struct as_server_process *p, const struct as_option_set *opts)
 {
     as_ns wait = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
-    as_ns deadline = wait ? as_control_client_clock() + wait : AS_NEVER;
+    as_ns deadline = wait ? as_clock_now() + wait : AS_NEVER;
     int code = as_server_process_signal(p, SIGTERM);
 
     if (code != AS_EXIT_CODE_OK)
         return code;
-    if (as_server_process_wait_end(p,
-                                   AS_MIN(deadline, as_control_client_clock() +
-                                                        as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
+    if (as_server_process_wait_end(
+            p, AS_MIN(deadline, as_clock_now() + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT))))
         deadline = 0; /* it has ended */
     else
         as_server_process_print_stopped(p);

@@ -1,12 +1,12 @@
 #include "app/controller/desired_state.h"
 
 #include "conf/spec_diff.h"
+#include "io/clock.h"
 #include "io/process/runtime.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 const struct as_spec_limits as_desired_state_limits = {.bytes = AS_STORE_SPEC_MAX,
@@ -208,14 +208,6 @@ void as_desired_state_close(struct as_desired_state *d)
     *d = (struct as_desired_state){0};
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / (int64_t)AS_MS;
-}
-
 /* --- the changes of a generation --- */
 
 struct changes {
@@ -271,7 +263,7 @@ int64_t as_desired_state_start_time(const struct as_desired_state *d)
     int rc = stat(path, &st);
 
     free(path);
-    return rc ? now_ms() : st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / (int64_t)AS_MS;
+    return (int64_t)((rc ? as_clock_read(CLOCK_REALTIME) : as_timespec_ns(&st.st_mtim)) / AS_MS);
 }
 
 /* For the first change of a server of `run`: stores generation 1, with which it began. */
@@ -306,7 +298,7 @@ static int store_generation(struct as_desired_state *d,
     struct as_store_scale *rows = as_xalloc((n_scales + 1) * sizeof(*rows));
     struct as_store_entry e = {.cause = change->cause,
                                .spec = text,
-                               .time_ms = now_ms(),
+                               .time_ms = (int64_t)(as_clock_read(CLOCK_REALTIME) / AS_MS),
                                .scales = rows,
                                .n_scales = n_scales};
     int rc = d->store ? 0 : create_store(d, err);

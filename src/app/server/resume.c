@@ -5,6 +5,7 @@
 #include "app/controller/desired_state.h"
 #include "conf/exit_code.h"
 #include "ctl/supervise/supervisor.h"
+#include "io/clock.h"
 #include "io/process/proc.h"
 
 #include <errno.h>
@@ -274,13 +275,13 @@ static int print_outcome(const char *outcome)
 static int wait_for_outcome(const struct as_server_process *o, const char *path,
                             const struct as_option_set *opts)
 {
-    as_ns began = as_control_client_clock(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
+    as_ns began = as_clock_now(), limit = as_option_ns(opts, AS_OPT_WAIT_TIMEOUT);
     as_ns deadline = limit ? began + limit : AS_NEVER;
     as_ns explain = AS_MIN(deadline, began + as_option_ns(opts, AS_OPT_ANSWER_TIMEOUT));
     char text[PATH_BYTES];
 
     while (!as_proc_read_file(path, text, sizeof(text))) {
-        as_ns now = as_control_client_clock();
+        as_ns now = as_clock_now();
 
         if (now >= explain) {
             as_server_process_print_stopped(o);

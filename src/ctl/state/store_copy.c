@@ -1,6 +1,7 @@
 /* Opens a copy of a store that another process may have open and write to. */
 #include "ctl/state/state_dir.h"
 #include "ctl/state/store_internal.h"
+#include "io/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +25,6 @@ struct file_states {
     bool there[FILES];
 };
 
-static as_ns timespec_ns(const struct timespec *t)
-{
-    return (as_ns)t->tv_sec * AS_SEC + (as_ns)t->tv_nsec;
-}
-
 static void stat_files(const char *folder, struct file_states *ret_l)
 {
     *ret_l = (struct file_states){0};
@@ -42,13 +38,12 @@ static void stat_files(const char *folder, struct file_states *ret_l)
 
 static bool is_quiet(const struct file_states *l)
 {
-    struct timespec now;
+    as_ns now = as_clock_read(CLOCK_REALTIME);
 
-    clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < FILES; i++) {
-        as_ns written = l->there[i] ? timespec_ns(&l->st[i].st_mtim) : 0;
+        as_ns written = l->there[i] ? as_timespec_ns(&l->st[i].st_mtim) : 0;
 
-        if (written + QUIET_TIME > timespec_ns(&now) && written <= timespec_ns(&now))
+        if (written + QUIET_TIME > now && written <= now)
             return false;
     }
     return true;
@@ -59,7 +54,7 @@ static bool is_same(const struct file_states *a, const struct file_states *b)
     for (size_t i = 0; i < FILES; i++) {
         if (a->there[i] != b->there[i] || a->st[i].st_ino != b->st[i].st_ino ||
             a->st[i].st_size != b->st[i].st_size ||
-            timespec_ns(&a->st[i].st_mtim) != timespec_ns(&b->st[i].st_mtim))
+            as_timespec_ns(&a->st[i].st_mtim) != as_timespec_ns(&b->st[i].st_mtim))
             return false;
     }
     return true;

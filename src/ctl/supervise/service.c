@@ -1,11 +1,11 @@
 #include "ctl/supervise/service.h"
 
 #include "core/replicas/heartbeat.h"
+#include "io/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 struct as_service {
@@ -83,14 +83,11 @@ static void on_hang(struct as_service *s)
 static void on_heartbeat_timer(struct as_timer *t)
 {
     struct as_service *s = AS_CONTAINER(t, struct as_service, heartbeat_timer);
-    struct timespec asleep;
 
     /* a start or an end has a timeout of its own */
     if (s->stopping || s->child.restarting || !as_service_is_ready(s))
         return;
-    clock_gettime(CLOCK_BOOTTIME, &asleep);
-    if (as_heartbeat_check(&s->heartbeat, as_loop_now(s->loop),
-                           (as_ns)asleep.tv_sec * AS_SEC + (as_ns)asleep.tv_nsec))
+    if (as_heartbeat_check(&s->heartbeat, as_loop_now(s->loop), as_clock_read(CLOCK_BOOTTIME)))
         on_hang(s);
     schedule_heartbeat_check(s);
 }

@@ -1,10 +1,9 @@
 /* Model configuration, and statistics of models. */
 #include "edge/exchange/dispatch_query.h"
 #include "edge/triton/extension.h"
+#include "io/clock.h"
 #include "wire/triton/model_config.h"
 #include "wire/triton/model_stats.h"
-
-#include <time.h>
 
 /* --- configuration --- */
 
@@ -155,13 +154,10 @@ static void send_stats(struct as_dispatch_query *k)
         q->out_of_memory ? NULL : as_arena_alloc(&x->arena, q->n * sizeof(*rows) + 1, 8);
     as_ns now = as_loop_now(x->edge->loop);
     struct as_buf out = {0};
-    struct timespec t;
     int err = AS_ENOMEM;
 
-    clock_gettime(CLOCK_REALTIME, &t);
     for (uint32_t i = 0; rows && i < q->n; i++)
-        rows[i] =
-            stats_of(&q->rows[i], (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, now);
+        rows[i] = stats_of(&q->rows[i], as_clock_read(CLOCK_REALTIME) / AS_MS, now);
     if (rows)
         err = as_model_stats_put(rows, q->n, &x->arena, !x->grpc, &out);
     as_extension_reply(x, err, &out);

@@ -2,8 +2,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-
-#include <time.h>
+#include "io/clock.h"
 
 static void run_tasks(struct as_loop *l)
 {
@@ -128,12 +127,8 @@ void as_loop_stop(struct as_loop *l)
 
 as_ns as_loop_now(struct as_loop *l)
 {
-    if (!l->now) {
-        struct timespec ts;
-
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        l->now = (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
-    }
+    if (!l->now)
+        l->now = as_clock_now();
     return l->now;
 }
 

@@ -1,5 +1,7 @@
 #include "io/socket/connect.h"
 
+#include "io/clock.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -7,25 +9,16 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-static as_ns clock_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
-}
 
 /* Waits until a non-blocking connect is done: 0 or an errno. */
 static int wait_connected(int fd, as_ns timeout)
 {
-    as_ns end = clock_now() + timeout, now;
+    as_ns end = as_clock_now() + timeout, now;
     socklen_t n = sizeof(int);
     int e = 0;
 
-    while ((now = clock_now()) < end) {
+    while ((now = as_clock_now()) < end) {
         struct pollfd p = {.fd = fd, .events = POLLOUT};
         uint64_t ms = (end - now + AS_MS - 1) / AS_MS;
         int rc = poll(&p, 1, (int)AS_MIN(ms, (uint64_t)INT32_MAX));

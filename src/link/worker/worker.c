@@ -1,3 +1,4 @@
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -228,7 +229,7 @@ struct as_worker_req *as_worker_next(struct as_worker *w)
     as_ns now;
 
     pthread_mutex_lock(&w->mu);
-    now = w->recent_clock ? w->recent_clock : as_worker_clock();
+    now = w->recent_clock ? w->recent_clock : as_clock_now();
     w->recent_clock = 0;
     w->runner_seen = now;
     if (__builtin_expect(atomic_load_explicit(&w->handover_requested, memory_order_relaxed), 0))
@@ -330,7 +331,7 @@ static int answer_large(struct as_worker *w, struct as_worker_req *q, const stru
     if (!b)
         return AS_ENOMEM;
     copy.tensors = t;
-    now = as_worker_clock();
+    now = as_clock_now();
     fixed.service = now - q->started_at;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
@@ -366,7 +367,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
         return AS_ETOOBIG;
     if (len > AS_FRAME_INLINE)
         return answer_large(w, q, msg, len);
-    now = as_worker_clock();
+    now = as_clock_now();
     fixed.service = now - q->started_at;
     fixed.ended = as_frame_moment(now);
     pthread_mutex_lock(&w->mu);
@@ -383,7 +384,7 @@ int as_worker_answer(struct as_worker *w, struct as_worker_req *q, const struct 
 void as_worker_fail(struct as_worker *w, struct as_worker_req *q, uint32_t grpc_status,
                     struct as_str message)
 {
-    as_ns now = as_worker_clock();
+    as_ns now = as_clock_now();
     struct as_frame_error e = {.code = grpc_status,
                                .flags = AS_ERROR_F_STARTED,
                                .service = now - q->started_at,
@@ -453,7 +454,7 @@ as_ns as_worker_req_deadline(const struct as_worker_req *q)
 bool as_worker_req_cancelled(const struct as_worker_req *q)
 {
     return atomic_load_explicit(&q->cancel, memory_order_relaxed) ||
-           (q->deadline != AS_NEVER && q->deadline <= as_worker_clock());
+           (q->deadline != AS_NEVER && q->deadline <= as_clock_now());
 }
 
 void as_worker_req_set_data(struct as_worker_req *q, void *data)

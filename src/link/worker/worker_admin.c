@@ -1,6 +1,7 @@
 /* CONTROL and OPTIONS: health checks and reconfiguration from the server, and options for it.
  *
  * A CONTROL is answered by user code, so it waits for the runner; one at a time is answered. */
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -99,7 +100,7 @@ struct as_worker_ask *as_worker_next_ask(struct as_worker *w)
         w->n_queued_asks--;
         w->ask_in_progress = true;
         update_ask_count(w);
-        w->runner_seen = as_worker_clock();
+        w->runner_seen = as_clock_now();
         as_worker_set_held(w, 0); /* no handler runs */
         as_worker_arm_guard(w);   /* the guard answers pings meanwhile */
     }
@@ -136,7 +137,7 @@ void as_worker_reply(struct as_worker *w, struct as_worker_ask *ask, uint32_t st
 
 void as_worker_busy(struct as_worker *w, bool busy)
 {
-    as_worker_set_held(w, busy ? as_worker_clock() : 0);
+    as_worker_set_held(w, busy ? as_clock_now() : 0);
 }
 
 /* --- options --- */

@@ -1,4 +1,5 @@
 /* Connecting, the end of a link, and freeing the worker. */
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <poll.h>
@@ -127,7 +128,7 @@ void as_worker_go_live(struct as_worker *w, struct as_worker_link *l)
     l->state = AS_WORKER_LIVE;
     as_worker_send(w);
     w->recent_clock = 0;
-    w->runner_seen = as_worker_clock();
+    w->runner_seen = as_clock_now();
     as_worker_arm_guard(w);
 }
 
@@ -236,11 +237,11 @@ static void wait_readable(struct as_worker *w, as_ns time)
 
 int as_worker_connect(struct as_worker *w, as_ns timeout)
 {
-    as_ns until = as_worker_clock() + timeout, now;
+    as_ns until = as_clock_now() + timeout, now;
     int err = as_worker_connect_begin(w);
 
     while (!err && (err = as_worker_connect_step(w)) == AS_EAGAIN) {
-        now = as_worker_clock();
+        now = as_clock_now();
         if (now >= until || atomic_load(&w->stop_requested)) {
             as_worker_connect_abort(w);
             return AS_EUNAVAILABLE;

@@ -1,4 +1,5 @@
 /* Handling the frames of the dispatcher. If it breaks the protocol the link ends. */
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
     q->tensor_params = m.tensor_params;
     q->cost = m.table.n + m.body_len;
     if (f->type == AS_FRAME_OPEN) {
-        q->deadline = m.timeout ? as_worker_clock() + m.timeout : AS_NEVER;
+        q->deadline = m.timeout ? as_clock_now() + m.timeout : AS_NEVER;
         *ret_why = "the dispatcher sent OPEN for an unknown model";
         if (m.kind != AS_FRAME_TENSOR || !find_model(w, q->link, m.target, &q->model))
             return AS_EPROTO;

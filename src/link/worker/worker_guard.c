@@ -8,6 +8,7 @@
  * An event loop that waits in its own poll looks late too. Then the guard only watches the socket:
  * when something arrives, the loop gets AS_WORKER_GRACE before the guard reads in its place.
  */
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <poll.h>
@@ -152,7 +153,7 @@ int as_worker_wait(struct as_worker *w)
         if (r == AS_EAGAIN)
             r = 0; /* so that the caller can handle signals */
     }
-    w->runner_seen = as_worker_clock();
+    w->runner_seen = as_clock_now();
     as_worker_arm_guard(w); /* the next step of the caller may take long */
     pthread_mutex_unlock(&w->mu);
     return r;
@@ -171,7 +172,7 @@ int as_worker_poll(struct as_worker *w)
     w->event_loop = true;
     w->stat.wakes++; /* of the event loop itself */
     w->recent_clock = 0;
-    w->runner_seen = as_worker_clock();
+    w->runner_seen = as_clock_now();
     if (atomic_load(&w->woken))
         clear_wake(w);
     as_worker_read_and_send(w);
@@ -219,7 +220,7 @@ static void take_over(struct as_worker *w, struct guard_state *k)
 
 static void check_runner(struct as_worker *w, struct guard_state *k, bool readable)
 {
-    as_ns now = as_worker_clock();
+    as_ns now = as_clock_now();
     bool graced = k->graced && k->grace == w->runner_seen;
     bool is_live = w->links[0].state == AS_WORKER_LIVE || w->links[1].state == AS_WORKER_LIVE;
 

@@ -244,14 +244,6 @@ static inline bool as_worker_has_out(const struct as_worker *w)
     return w->links[0].out.bytes || w->links[1].out.bytes;
 }
 
-static inline as_ns as_worker_clock(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (as_ns)ts.tv_sec * AS_SEC + (as_ns)ts.tv_nsec;
-}
-
 /* Whether the caller has the only reference. Then no other can appear. */
 static inline bool as_worker_blob_unshared(const struct as_blob *b)
 {

@@ -3,6 +3,7 @@
  * through the same handlers. Local calls are in none of the worker's lists: only the caller refers
  * to them. */
 #include "core/registry/registry.h"
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -184,7 +185,7 @@ static int make_message(struct as_worker *w, uint32_t model, const struct as_msg
     q->model = model;
     q->complete = true;
     q->deadline = AS_NEVER;
-    q->started_at = as_worker_clock();
+    q->started_at = as_clock_now();
     q->input_credit = q->owed_credit =
         (struct as_frame_window){0}; /* unused: there is no flow control of inputs */
     q->cost = 0;                     /* it used no credit */

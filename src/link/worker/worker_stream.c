@@ -1,4 +1,5 @@
 /* Requests with several messages: parts of answers out, inputs in, credit for both. */
+#include "io/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>
@@ -106,7 +107,7 @@ static void await_until(struct as_worker *w, struct as_worker_req *q,
         }
     }
     if (runner) {
-        w->runner_seen = as_worker_clock();
+        w->runner_seen = as_clock_now();
         as_worker_arm_guard(w);
         if (w->event_loop)
             as_worker_wake(w); /* other requests that arrived are handled in its next turn */
@@ -151,7 +152,7 @@ static int put_part(struct as_worker *w, struct as_worker_req *q, const struct a
         return err;
     q->output_params.n = 0;
     as_frame_window_consume(&q->part_credit, as_frame_msg_cost(msg, &fixed.tensor_params, false));
-    now = as_worker_clock();
+    now = as_clock_now();
     if (now - w->sent_at >= AS_WORKER_PART_QUIET || q->link->out.bytes > PUBLISH_BYTES) {
         w->sent_at = now;
         as_worker_send(w);
@@ -193,7 +194,7 @@ int as_worker_part(struct as_worker *w, struct as_worker_req *q, const struct as
 
 void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
 {
-    as_ns now = as_worker_clock();
+    as_ns now = as_clock_now();
 
     if (q->local_call) {
         as_worker_local_call_end(w, q, 0, (struct as_str){0});

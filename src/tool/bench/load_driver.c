@@ -1,6 +1,7 @@
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
+#include "io/clock.h"
 #include "io/loop/tick.h"
 #include "io/socket/connect.h"
 #include "tool/bench/arrival_schedule.h"
@@ -321,8 +322,7 @@ static void on_close(void *ctx, void *call, uint32_t code, bool whole)
         snprintf(text, AS_MODEL_CALL_TEXT, "%s", c->why);
     }
     finish_call(c, status,
-                conn->client.ended || c->timed_out ? as_client_connection_clock()
-                                                   : conn->client.read_at);
+                conn->client.ended || c->timed_out ? as_clock_now() : conn->client.read_at);
     if (!conn->client.ended)
         start_calls(conn, conn->client.read_at);
 }
@@ -336,7 +336,7 @@ static void lose_connection(struct connection *conn, const char *why)
     if (!d->result->lost++)
         snprintf(d->result->why, sizeof(d->result->why), "%s", why);
     retire_connection(conn);
-    advance_phase(d, as_client_connection_clock());
+    advance_phase(d, as_clock_now());
 }
 
 static void on_end(struct as_client_connection *p)
@@ -380,14 +380,14 @@ static void on_connection_closed(struct as_client_connection *p)
         return;
     }
     conn->reopening = false;
-    start_calls(conn, as_client_connection_clock());
+    start_calls(conn, as_clock_now());
 }
 
 static void on_arrival(struct as_tick *t)
 {
     struct load_driver *d = AS_CONTAINER(t, struct load_driver, arrivals);
 
-    send_due(d, as_client_connection_clock());
+    send_due(d, as_clock_now());
 }
 
 /* Cancels calls that the server should have ended by itself. */
@@ -410,7 +410,7 @@ static void check_deadlines(struct connection *conn, as_ns now)
 static void on_check_timer(struct as_timer *t)
 {
     struct load_driver *d = AS_CONTAINER(t, struct load_driver, check_timer);
-    as_ns now = as_client_connection_clock();
+    as_ns now = as_clock_now();
 
     if (d->conf->interrupted && *d->conf->interrupted && d->phase < DRAIN) {
         d->result->interrupted = true;
@@ -456,7 +456,7 @@ static int open_connections(struct load_driver *d)
 
 static void start_load(struct load_driver *d)
 {
-    as_ns now = as_client_connection_clock();
+    as_ns now = as_clock_now();
 
     d->progress_at = now;
     if (d->conf->rate) {
@@ -478,7 +478,7 @@ static void start_load(struct load_driver *d)
  * never sent. */
 static void count_unfinished(struct load_driver *d)
 {
-    as_ns now = as_client_connection_clock();
+    as_ns now = as_clock_now();
 
     d->phase = DONE;
     for (uint32_t i = 0; i < d->conf->connections; i++) {

@@ -1,8 +1,7 @@
 #include "tool/call/client_connection.h"
 
 #include "base/err.h"
-
-#include <time.h>
+#include "io/clock.h"
 
 #define OUTPUT_MAX ((size_t)1 << 20) /* output is generated in portions of this many bytes */
 
@@ -14,14 +13,6 @@ static const struct as_h2_client_conf h2_conf = {
 /* The same limit for headers as for HTTP/2. */
 static const struct as_h1_client_conf h1_conf = {
     .max_line = 8192, .max_header_bytes = 64u << 10, .max_headers = 1000, .max_chunk_ext = 1024};
-
-as_ns as_client_connection_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (as_ns)t.tv_sec * AS_SEC + (as_ns)t.tv_nsec;
-}
 
 static void on_closed(struct as_sock *s)
 {
@@ -144,7 +135,7 @@ static void on_event(struct as_sock *s, int events)
 
     if (events & UV_READABLE) {
         n = as_sock_read(s, p->in, sizeof(p->in));
-        p->read_at = as_client_connection_clock();
+        p->read_at = as_clock_now();
     }
     if (n > 0 && receive_bytes(p, (size_t)n)) {
         /* no GOAWAY is sent to the server: the error text for the user is more important */

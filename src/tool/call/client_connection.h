@@ -49,6 +49,4 @@ const char *as_client_connection_fault(const struct as_client_connection *p);
  * is set, at the latest after the loop was freed. */
 void as_client_connection_close(struct as_client_connection *p);
 
-as_ns as_client_connection_clock(void); /* CLOCK_MONOTONIC now, not the loop's time */
-
 #endif

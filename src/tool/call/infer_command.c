@@ -1,6 +1,7 @@
 #include "tool/call/infer_command.h"
 
 #include "conf/exit_code.h"
+#include "io/clock.h"
 #include "tool/call/query.h"
 #include "tool/call/target.h"
 #include "tool/fault.h"
@@ -40,10 +41,10 @@ static int local_code(int rc)
 
 static int connect_server(struct infer *f)
 {
-    as_ns start = as_client_connection_clock();
+    as_ns start = as_clock_now();
     int fd = as_target_connect(&f->target, f->opts, &f->why);
 
-    f->connect_time = as_client_connection_clock() - start;
+    f->connect_time = as_clock_now() - start;
     if (fd < 0)
         return AS_EXIT_CODE_STATUS + UNAVAILABLE;
     if (as_unary_open(&f->unary, fd, f->query.protocol, f->target.authority)) {
@@ -65,7 +66,7 @@ static int call_model(struct infer *f)
         q.on_response = on_response;
         q.ctx = f;
     }
-    f->sent_at = as_client_connection_clock();
+    f->sent_at = as_clock_now();
     status = as_unary_call(&f->unary, &q);
     f->call_time = f->unary.elapsed;
     if (status) {
@@ -212,7 +213,7 @@ static void show_end(const struct infer *f, struct as_buf *b)
 static void on_response(void *ctx, struct as_model_call *c)
 {
     struct infer *f = ctx;
-    as_ns after = as_client_connection_clock() - f->sent_at;
+    as_ns after = as_clock_now() - f->sent_at;
     struct as_str error;
     struct as_buf why = {0};
     int rc;

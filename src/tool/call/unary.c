@@ -1,6 +1,7 @@
 #include "tool/call/unary.h"
 
 #include "base/err.h"
+#include "io/clock.h"
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 
@@ -99,7 +100,7 @@ static void wait_for_end(struct as_unary *u, as_ns timeout)
 uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r)
 {
     struct as_model_call_frame frame;
-    as_ns start_at = as_client_connection_clock();
+    as_ns start_at = as_clock_now();
     char *text;
 
     as_model_call_prepare(&frame, u->protocol, r, u->authority);
@@ -114,7 +115,7 @@ uint32_t as_unary_call(struct as_unary *u, const struct as_model_call_request *r
         wait_for_end(u, r->timeout);
     else
         u->connection_lost = true;
-    u->elapsed = as_client_connection_clock() - start_at;
+    u->elapsed = as_clock_now() - start_at;
     if (u->timed_out) {
         as_client_connection_close(
             u->connection); /* it still points to the request, which is on this stack */

@@ -4,6 +4,7 @@
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
+#include "io/clock.h"
 #include "unit.h"
 #include "wire/h2/h2.h"
 
@@ -99,7 +100,7 @@ static void *serve(void *arg)
     ssize_t n;
 
     as_outq_init(&q);
-    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s, as_client_connection_clock()) == 0);
+    AS_ASSERT(as_h2_new(&s->h, &conf, &ops, s, as_clock_now()) == 0);
     do {
         struct iovec v[16];
         int k;
@@ -118,9 +119,7 @@ static void *serve(void *arg)
             have = n > 0 ? (size_t)n : 0;
             at = 0;
         }
-    } while (have &&
-             as_h2_recv(s->h, in + at, have - at, as_client_connection_clock(), &taken) == 0 &&
-             !s->stop);
+    } while (have && as_h2_recv(s->h, in + at, have - at, as_clock_now(), &taken) == 0 && !s->stop);
     as_h2_free(s->h);
     as_outq_fini(&q);
     close(s->fd);
