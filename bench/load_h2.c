@@ -133,11 +133,6 @@ bool as_load_conn_is_blocked(const struct as_load_conn *c)
     return c->out.n > c->out_off;
 }
 
-uint32_t as_load_conn_in_flight(const struct as_load_conn *c)
-{
-    return c->in_flight;
-}
-
 /* --- sending ------------------------------------------------------------------------------- */
 
 /* A ring with room for every call, each of which is in it at most once: it cannot be full. */

@@ -64,6 +64,5 @@ bool as_load_conn_has_queue(const struct as_load_conn *c); /* calls that a turn 
  * False: the connection is over; its calls in flight have been counted as failed. */
 bool as_load_conn_turn(struct as_load_conn *c, bool readable, as_ns *now);
 bool as_load_conn_is_blocked(const struct as_load_conn *c); /* wants to write more */
-uint32_t as_load_conn_in_flight(const struct as_load_conn *c);
 
 #endif

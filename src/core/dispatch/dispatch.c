@@ -167,7 +167,8 @@ static struct as_batch *acquire_batch(struct as_deployment *d)
 
 static bool check_deadline(struct as_deployment *d, struct as_request *q, as_ns now);
 
-void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
+/* After requests were taken out of a lane with batching. */
+static void update_lane(struct as_deployment *d, struct as_lane *l, as_ns now)
 {
     as_lane_update_due(&d->queue, l, now);
     if (l->held_back)
@@ -178,7 +179,7 @@ void as_dispatch_update_lanes(struct as_deployment *d, as_ns now)
 {
     AS_LIST_EACH(n, &d->queue.active)
     {
-        as_dispatch_update_lane(d, AS_LIST_ENTRY(n, struct as_lane, node), now);
+        update_lane(d, AS_LIST_ENTRY(n, struct as_lane, node), now);
     }
 }
 
@@ -193,7 +194,7 @@ void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns no
     }
     as_queue_remove(&d->queue, q);
     if (l && !held)
-        as_dispatch_update_lane(d, l, now);
+        update_lane(d, l, now);
 }
 
 /* Ends requests at the front of the lane, as many as one batch has, whose deadline has passed
@@ -252,7 +253,7 @@ static void send_batch(struct as_replica *r, struct as_lane *l, as_ns now)
         return;
     as_list_init(&members);
     n = collect_batch(d, l, &members, &items);
-    as_dispatch_update_lane(d, l, now);
+    update_lane(d, l, now);
     d->stat.batches++;
     as_hist_add(&d->stat.batch, items * AS_US);
     if (n == 1) {

@@ -29,10 +29,8 @@ struct as_replica *as_dispatch_find_free(struct as_deployment *d, const struct a
 struct as_replica *as_dispatch_find_prefetch(struct as_deployment *d, const struct as_request *q);
 /* Removes q (QUEUED) from the queue or the suspects; it will not be sent. */
 void as_dispatch_dequeue(struct as_deployment *d, struct as_request *q, as_ns now);
-/* To be called after requests were taken out of a lane with batching: checks whether the rest is
- * due, or sets the timer for it. */
-void as_dispatch_update_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
-void as_dispatch_update_lanes(struct as_deployment *d, as_ns now); /* all of them */
+/* Checks whether what waits in the lanes with batching is due, or sets the timer for it. */
+void as_dispatch_update_lanes(struct as_deployment *d, as_ns now);
 /* Sends batches of a lane while it is due and there are free slots. */
 void as_dispatch_send_lane(struct as_deployment *d, struct as_lane *l, as_ns now);
 /* Sends queued requests to all replicas that have free slots, in the order of the queue. */

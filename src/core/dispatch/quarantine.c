@@ -10,7 +10,8 @@
 /* At most one third of the ready replicas is in quarantine, but at least one may be. */
 #define SHARE 3u
 
-void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to)
+/* The only writer of t->state; the picture in the header has every arrow. */
+static void set_state(struct as_quarantine *t, enum as_quarantine_state to)
 {
     static const uint8_t arrows[] = {
         [AS_QUARANTINE_NONE] = 1u << AS_QUARANTINE_RESERVED,
@@ -78,7 +79,7 @@ static void end_turn(struct as_replica *r, enum as_quarantine_state to)
         d->n_quarantines--;
         d->turns_owed = d->queue.n;
     }
-    as_quarantine_set_state(&r->quarantine, to);
+    set_state(&r->quarantine, to);
     as_dispatch_update_limits(r);
 }
 
@@ -173,7 +174,7 @@ static void reserve_replica(struct as_replica *r, struct as_request *q, as_ns no
 {
     struct as_deployment *d = r->deployment;
 
-    as_quarantine_set_state(&r->quarantine, AS_QUARANTINE_RESERVED);
+    set_state(&r->quarantine, AS_QUARANTINE_RESERVED);
     r->quarantine.suspect = q;
     r->quarantine.until = now + d->conf.quarantine.time;
     q->blame->in_quarantine = true;
@@ -204,7 +205,7 @@ static bool start_alone(struct as_replica *r, as_ns now)
         return false;
     }
     d->stat.trials++;
-    as_quarantine_set_state(&r->quarantine, AS_QUARANTINE_ALONE);
+    set_state(&r->quarantine, AS_QUARANTINE_ALONE);
     r->quarantine.alone = true;
     r->quarantine.until = now + alone_time(d, q->blame);
     d->ops.wake(d->ctx, r->quarantine.until);

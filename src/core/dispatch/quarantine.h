@@ -62,8 +62,6 @@ struct as_quarantine {
     as_ns until; /* RESERVED, ALONE: its end; NONE: not reserved before; 0: no limit */
 };
 
-/* The only writer of t->state; asserts that the picture has this arrow. */
-void as_quarantine_set_state(struct as_quarantine *t, enum as_quarantine_state to);
 
 /* --- the quarantines of a deployment; internal to it --- */
 

@@ -116,10 +116,8 @@ struct as_blame_entry *as_blame_add_suspect(struct as_blame *b, const struct as_
     as_blame_expire(b, now);
     e = as_blame_find(b, p, now);
     if (!e) {
-        if (!b->conf.max || (b->n >= b->conf.max && !evict_one(b))) {
-            b->missed++;
+        if (!b->conf.max || (b->n >= b->conf.max && !evict_one(b)))
             return NULL;
-        }
         e = as_xalloc(sizeof(*e));
         e->fingerprint = *p;
         as_list_init(&e->node);

@@ -64,7 +64,6 @@ struct as_blame {
     struct as_blame_conf conf;
     struct as_list entries;
     uint32_t n;
-    uint64_t missed; /* requests for which the table had no room */
 };
 
 void as_blame_init(struct as_blame *b, const struct as_blame_conf *conf);

@@ -98,10 +98,6 @@ const struct as_condition *as_reconciler_condition(const struct as_reconciler *r
 bool as_reconciler_is_stable(const struct as_reconciler *r, struct as_str deployment);
 /* Its target number of replicas; 0: there is no such deployment. */
 uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str deployment);
-/* Every deployment that has a stable generation, as ops.on_stable would report it. */
-void as_reconciler_each_stable(const struct as_reconciler *r,
-                               void (*fn)(void *arg, const struct as_reconciler_outcome *n),
-                               void *arg);
 struct as_generations *as_reconciler_generations(struct as_reconciler *r);
 
 /* An application, a deployment, or a replica. Valid during the call. */

@@ -87,23 +87,6 @@ uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str dep
     return d ? as_plan_target(d->plan)->replicas : 0;
 }
 
-void as_reconciler_each_stable(const struct as_reconciler *r,
-                               void (*fn)(void *arg, const struct as_reconciler_outcome *n),
-                               void *arg)
-{
-    for (uint32_t i = 0; i < r->n; i++) {
-        const struct as_reconciler_deployment *d = r->deployments[i];
-        const struct as_plan_target *stable = as_plan_stable(d->plan),
-                                    *previous = as_plan_previous(d->plan);
-
-        if (stable && !d->deleting)
-            fn(arg, &(struct as_reconciler_outcome){.application = as_str_of(d->application),
-                                                    .deployment = as_str_of(d->name),
-                                                    .generation = stable->generation,
-                                                    .before = previous ? previous->generation : 0});
-    }
-}
-
 /* --- status --- */
 
 #define STATE_MAX 32u /* bytes of a state's name */

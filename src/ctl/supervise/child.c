@@ -78,7 +78,6 @@ static void handle_death(struct as_child *c, struct as_child_death *d, struct as
 
     as_buf_drop(&c->reason, c->reason.n);
     as_buf_add(&c->reason, reason.p, reason.n);
-    d->was_ready = c->restart.ready;
     /* decided first: the owner's callback gets the decision */
     v = decide_restart(c, d);
     c->restarting = false;

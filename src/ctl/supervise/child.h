@@ -32,7 +32,6 @@ struct as_child_conf {
 struct as_child_death {
     int status; /* of waitpid */
     enum as_exit_kind kind;
-    bool was_ready; /* this process */
     bool gave_up;   /* it is not started again */
     as_ns delay;    /* until the next start */
 };

@@ -2,7 +2,8 @@
 
 #define ELLIPSIS "…"
 
-int as_record_open(struct as_record *r, struct as_str text, struct as_json_value *ret_root)
+/* Copies the text and opens the copy. */
+static int open_record(struct as_record *r, struct as_str text, struct as_json_value *ret_root)
 {
     as_arena_init(&r->arena, NULL, 0);
     as_buf_init(&r->text);
@@ -25,7 +26,7 @@ int as_record_parse(struct as_record *r, struct as_str text, const struct as_jso
                     uint32_t n)
 {
     struct as_json_value root;
-    int err = as_record_open(r, text, &root);
+    int err = open_record(r, text, &root);
 
     return err ? err : as_json_read(r->json, &root, rows, n);
 }

@@ -14,13 +14,10 @@ struct as_record { /* a JSON text and its reader */
     struct as_buf text; /* a copy, with padding */
 };
 
-/* Copies a text and opens it. 0, AS_EPROTO, AS_ENOMEM; call as_record_close in any case. */
-int as_record_open(struct as_record *r, struct as_str text, struct as_json_value *ret_root);
-void as_record_close(struct as_record *r);
-
-/* as_record_open, then as_json_read of the whole text. */
+/* Copies a text, opens the copy and reads it with as_json_read; call as_record_close in any case. */
 int as_record_parse(struct as_record *r, struct as_str text, const struct as_json_row *rows,
                     uint32_t n);
+void as_record_close(struct as_record *r);
 
 /* Appends a text in a form that is safe for a terminal: control characters become '?'. Of several
  * lines only the last that is not blank is shown (of a traceback: the exception). At most `max`

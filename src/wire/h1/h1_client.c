@@ -36,7 +36,7 @@ struct as_h1_client {
     enum state state;
     const char *why; /* why the connection is over */
     bool broken;     /* it is over because an answer broke a rule */
-    bool ready, closing;
+    bool ready;
 
     /* --- the request --- */
     void *call;
@@ -99,8 +99,6 @@ static int end_answer(struct as_h1_client *h)
         end_connection(h, "the server answered before it had the whole request");
     else if (h->close)
         end_connection(h, "the server closes the connection after its answer");
-    else if (h->closing)
-        end_connection(h, "the connection is not needed any more");
     else
         h->state = IDLE;
     close_call(h, NO_ERROR, true);
@@ -384,7 +382,7 @@ int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_req
     uint64_t length = 0;
 
     AS_ASSERT(r->n_headers <= AS_HTTP_CLIENT_HEADERS);
-    if (h->state == OVER || h->closing)
+    if (h->state == OVER)
         return AS_EUNAVAILABLE;
     if (h->state != IDLE)
         return AS_EAGAIN;
@@ -453,20 +451,15 @@ bool as_h1_client_ready(const struct as_h1_client *h)
 
 bool as_h1_client_done(const struct as_h1_client *h)
 {
-    return h->state == OVER || (h->closing && h->state == IDLE);
+    return h->state == OVER;
 }
 
 bool as_h1_client_usable(const struct as_h1_client *h)
 {
-    return h->state == IDLE && !h->closing;
+    return h->state == IDLE;
 }
 
 const char *as_h1_client_why(const struct as_h1_client *h)
 {
     return h->why;
-}
-
-void as_h1_client_shutdown(struct as_h1_client *h)
-{
-    h->closing = true;
 }

@@ -55,7 +55,5 @@ int as_h1_client_request(struct as_h1_client *h, const struct as_http_client_req
 /* Cancels the request, and the connection with it. on_close follows from a later send, or from the
  * recv that brings the rest of the answer; in that case the connection stays. */
 void as_h1_client_reset(struct as_h1_client *h, uint32_t stream, uint32_t code);
-/* Ends the connection after the open request, or at once. */
-void as_h1_client_shutdown(struct as_h1_client *h);
 
 #endif

@@ -345,9 +345,3 @@ void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code)
     s->is_reset = true;
     nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, (int32_t)stream, code);
 }
-
-void as_h2_client_shutdown(struct as_h2_client *h)
-{
-    if (!h->dead)
-        nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
-}

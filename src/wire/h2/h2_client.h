@@ -44,7 +44,5 @@ int as_h2_client_request(struct as_h2_client *h, const struct as_http_client_req
                          uint32_t *ret_stream);
 /* Cancels a request; on_close follows from a later send, and no other callback for it. */
 void as_h2_client_reset(struct as_h2_client *h, uint32_t stream, uint32_t code);
-/* Sends GOAWAY; the connection is done when its streams are. */
-void as_h2_client_shutdown(struct as_h2_client *h);
 
 #endif

@@ -130,7 +130,6 @@ static void an_outside_kill_after_ready_starts_it_again_at_once(void **state AS_
     run_until(w, AS_CTL_STARTING_STATE);
     assert_int_equal(w->deaths, 1);
     assert_int_equal(w->last.kind, AS_EXIT_KILLED);
-    assert_true(w->last.was_ready);
     assert_int_equal(w->last.delay, 0);
     assert_int_not_equal(w->child.pid, first);
     assert_int_equal(w->child.starts, 2);

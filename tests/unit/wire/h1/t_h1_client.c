@@ -524,25 +524,6 @@ static void a_reset_of_a_closed_request_does_nothing(void **state AS_UNUSED)
     close_world(&w);
 }
 
-static void shutdown_lets_the_request_end(void **state AS_UNUSED)
-{
-    struct world w;
-
-    open_world(&w);
-    assert_int_equal(start(&w, &w.call, "GET", NULL, 0), 0);
-    as_h1_client_shutdown(w.h);
-    assert_false(as_h1_client_done(w.h));
-    sent(&w, 4096);
-    assert_int_equal(feed(&w, OK "content-length: 0\r\n\r\n", 1000), 0);
-    assert_true(w.call.whole && as_h1_client_done(w.h));
-    close_world(&w);
-    open_world(&w);
-    as_h1_client_shutdown(w.h);
-    assert_true(as_h1_client_done(w.h));
-    assert_int_equal(start(&w, &w.call, "GET", NULL, 0), AS_EUNAVAILABLE);
-    close_world(&w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,7 +541,6 @@ int main(void)
         cmocka_unit_test(limits_at_n_and_one_more),
         cmocka_unit_test(a_reset_ends_the_connection),
         cmocka_unit_test(a_reset_of_a_closed_request_does_nothing),
-        cmocka_unit_test(shutdown_lets_the_request_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -378,19 +378,6 @@ static void after_goaway_nothing_new_is_sent(void **state AS_UNUSED)
     world_free(w);
 }
 
-static void a_client_may_shut_down(void **state AS_UNUSED)
-{
-    struct world *w = world_new(1);
-
-    assert_int_equal(start(w, NULL, 0), 0);
-    pump(w);
-    as_h2_client_shutdown(w->client);
-    pump(w);
-    assert_true(as_h2_client_done(w->client));
-    assert_int_equal(w->client_rc, 0);
-    world_free(w);
-}
-
 static void fields_that_cannot_be_sent_close_the_call(void **state AS_UNUSED)
 {
     struct world *w = world_new(10);
@@ -558,7 +545,6 @@ int main(void)
         cmocka_unit_test(a_reset_ends_a_call),
         cmocka_unit_test(the_owner_may_reset_a_call),
         cmocka_unit_test(after_goaway_nothing_new_is_sent),
-        cmocka_unit_test(a_client_may_shut_down),
         cmocka_unit_test(fields_that_cannot_be_sent_close_the_call),
         cmocka_unit_test(what_is_not_http2_ends_the_connection),
         cmocka_unit_test(interim_answers_are_skipped),
