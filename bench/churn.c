@@ -8,7 +8,7 @@
 #include "churn_call.h"
 
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  *
  * One table. FP16 and the like are random in 0…1, integers over the whole of their type; "whole":
  * floats of 0…99999; BYTES are texts of 24 letters, "escaped" ones with a quote among each 12. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "wire/oip/oip_json.h"
 
 #include <stdio.h>

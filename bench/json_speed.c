@@ -4,7 +4,7 @@
  *
  * Prints one line of JSON. The elements are random in 0…1, printed as short as they read back the
  * same. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include "json_speed.h"
 

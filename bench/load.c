@@ -4,7 +4,7 @@
  * Prints one JSON object. With --watch it also says what CPU time the named processes used, all
  * their threads together, between the end of the warm-up and the end of the measurement.
  */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include "load_loop.h"
 #include "load_options.h"

@@ -1,5 +1,5 @@
 /* bench/load_h2.c — see the header. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include "load_h2.h"
 #include "load_call.h"

@@ -1,5 +1,5 @@
 /* bench/load_loop.c — see the header. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include "load_loop.h"
 

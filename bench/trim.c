@@ -9,7 +9,7 @@
  * of that happens. */
 #include "base/memory/pages.h"
 #include "base/memory/slab.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <malloc.h>
 #include <stdio.h>

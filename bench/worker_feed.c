@@ -8,7 +8,7 @@
  * asks for so many calls and nothing more, for a worker under callgrind.
  */
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "wire/frame/frame.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "app/command.h"
 #include "conf/exit_code.h"
 #include "conf/option_row.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #define COMPLETE_TIMEOUT AS_SEC /* somebody waits at the prompt */
 

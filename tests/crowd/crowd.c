@@ -5,7 +5,7 @@
  */
 #include "ask.h"
 
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/socket/connect.h"
 
 #include <getopt.h>

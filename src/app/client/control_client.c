@@ -2,7 +2,7 @@
 
 #include "app/client/control_client_connect.h"
 #include "conf/exit_code.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "wire/h1/h1_client.h"
 #include "wire/http/sse.h"
 #include "wire/json/json.h"

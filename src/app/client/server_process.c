@@ -2,7 +2,7 @@
 
 #include "app/client/control_client.h"
 #include "conf/exit_code.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"
 #include "tool/server/which_server.h"

@@ -6,7 +6,7 @@
 #include "ctl/state/state_dir.h"
 #include "ctl/supervise/memory_limit.h"
 #include "ctl/worker/interpreter.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/process/cgroup.h"
 #include "io/process/proc.h"
 #include "io/process/server_processes.h"

@@ -3,7 +3,7 @@
 #include "app/client/control_client.h"
 #include "app/client/server_process.h"
 #include "conf/exit_code.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #include "app/controller/desired_state.h"
 
 #include "conf/spec_diff.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/process/runtime.h"
 
 #include <inttypes.h>

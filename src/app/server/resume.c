@@ -5,7 +5,7 @@
 #include "app/controller/desired_state.h"
 #include "conf/exit_code.h"
 #include "ctl/supervise/supervisor.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/process/proc.h"
 
 #include <errno.h>

@@ -62,7 +62,6 @@ struct as_quarantine {
     as_ns until; /* RESERVED, ALONE: its end; NONE: not reserved before; 0: no limit */
 };
 
-
 /* --- the quarantines of a deployment; internal to it --- */
 
 /* Could one more suspect of this model run alone at once, in a replica that is idle? */

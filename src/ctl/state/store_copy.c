@@ -1,7 +1,7 @@
 /* Opens a copy of a store that another process may have open and write to. */
 #include "ctl/state/state_dir.h"
 #include "ctl/state/store_internal.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -32,8 +32,8 @@ struct as_child_conf {
 struct as_child_death {
     int status; /* of waitpid */
     enum as_exit_kind kind;
-    bool gave_up;   /* it is not started again */
-    as_ns delay;    /* until the next start */
+    bool gave_up; /* it is not started again */
+    as_ns delay;  /* until the next start */
 };
 
 struct as_child_ops {

@@ -1,7 +1,7 @@
 #include "ctl/supervise/service.h"
 
 #include "core/replicas/heartbeat.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Model configuration, and statistics of models. */
 #include "edge/exchange/dispatch_query.h"
 #include "edge/triton/extension.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "wire/triton/model_config.h"
 #include "wire/triton/model_stats.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/counter.h"
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 static void run_tasks(struct as_loop *l)
 {

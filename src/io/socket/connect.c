@@ -1,6 +1,6 @@
 #include "io/socket/connect.h"
 
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* CONTROL and OPTIONS: health checks and reconfiguration from the server, and options for it.
  *
  * A CONTROL is answered by user code, so it waits for the runner; one at a time is answered. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Connecting, the end of a link, and freeing the worker. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* Handling the frames of the dispatcher. If it breaks the protocol the link ends. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>

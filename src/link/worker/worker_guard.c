@@ -8,7 +8,7 @@
  * An event loop that waits in its own poll looks late too. Then the guard only watches the socket:
  * when something arrives, the loop gets AS_WORKER_GRACE before the guard reads in its place.
  */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <poll.h>

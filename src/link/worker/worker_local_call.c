@@ -3,7 +3,7 @@
  * through the same handlers. Local calls are in none of the worker's lists: only the caller refers
  * to them. */
 #include "core/registry/registry.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>

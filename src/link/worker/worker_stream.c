@@ -1,5 +1,5 @@
 /* Requests with several messages: parts of answers out, inputs in, credit for both. */
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "link/worker/worker_internal.h"
 
 #include <string.h>

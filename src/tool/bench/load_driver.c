@@ -1,7 +1,7 @@
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "io/loop/tick.h"
 #include "io/socket/connect.h"
 #include "tool/bench/arrival_schedule.h"

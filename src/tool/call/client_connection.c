@@ -1,7 +1,7 @@
 #include "tool/call/client_connection.h"
 
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 #define OUTPUT_MAX ((size_t)1 << 20) /* output is generated in portions of this many bytes */
 

@@ -1,7 +1,7 @@
 #include "tool/call/infer_command.h"
 
 #include "conf/exit_code.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "tool/call/query.h"
 #include "tool/call/target.h"
 #include "tool/fault.h"

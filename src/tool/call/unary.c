@@ -1,7 +1,7 @@
 #include "tool/call/unary.h"
 
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 
 enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
 

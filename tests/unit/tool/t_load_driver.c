@@ -4,7 +4,7 @@
 #include "tool/bench/load_driver.h"
 
 #include "base/err.h"
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "unit.h"
 #include "wire/h2/h2.h"
 
