@@ -70,7 +70,7 @@ def test_a_replica_that_is_ready_again_has_no_reason(serve):
 
 
 def test_a_replica_that_hung_is_ready_again(serve):
-    server = serve("echo.py", "--ping-interval", "100ms", "--ping-timeout", "200ms")
+    server = serve("echo.py", "--ping-interval", "100ms", "--ping-timeout", "1s")
     before = server.worker()
     procs.kill(before, signal.SIGSTOP)
     wait.until(lambda: server.all_ready() and server.worker() != before, lambda: server.status())

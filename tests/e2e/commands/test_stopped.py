@@ -78,8 +78,8 @@ COMMANDS = [
     (["restart", "echo", "--timeout", "1s"], SEEN_THROUGH), (["deploy", "{file}", "--dry-run"], BY_CONTROLLER),
     (["deploy", "{file}", "--no-wait"], BY_CONTROLLER), (["delete", "nothing", "--timeout", "1s"], {"controller": 1}),
     (["rollback", "echo", "--timeout", "1s"], {"controller": 1}), (["doctor"], {role: 1 for role in ROLES}),
-    (["infer", "echo", "x:FP32=1", "--timeout", "500ms"], {**ANSWERED, "dispatcher": 104}),
-    (["bench", "echo", "--input", "x:FP32=1", "--timeout", "500ms", "--duration", "50ms", "--warmup", "off"],
+    (["infer", "echo", "x:FP32=1", "--timeout", "2s"], {**ANSWERED, "dispatcher": 104}),
+    (["bench", "echo", "--input", "x:FP32=1", "--timeout", "2s", "--duration", "50ms", "--warmup", "off"],
      {**ANSWERED, "dispatcher": 104})]
 
 
@@ -203,14 +203,14 @@ def test_one_that_works_is_waited_for(silent, tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("applications: []")
     silent.answers[("PUT", "/api/serve/applications/")] = 200, {"generation": 1, "changes": []}
-    done = run("deploy", file, "--runtime-dir", silent.runtime, "--answer-timeout", "50ms", code=0)
+    done = run("deploy", file, "--runtime-dir", silent.runtime, "--answer-timeout", "500ms", code=0)
     assert "generation 1" in done.stdout and silent.probed() == 3
 
 
 def test_nothing_happens_for_long(silent):
     """A stream without events is no silent server: it is asked, and followed on."""
     silent.streams = [[SYNCED, None]]
-    with Watch("status", "-w", "--runtime-dir", silent.runtime, "--answer-timeout", "50ms") as watch:
+    with Watch("status", "-w", "--runtime-dir", silent.runtime, "--answer-timeout", "500ms") as watch:
         wait.until(lambda: silent.probed() >= 3, watch.log.text)
         watch.end(0)
     assert "answer" not in watch.log.text()
@@ -220,8 +220,8 @@ def test_the_whole_command_has_one_time(silent):
     """--timeout counts from its beginning, not anew for each step."""
     silent.answers[("GET", "/api/serve/applications/")] = 200, {"applications": {}}
     silent.probes = 10**9
-    with subprocess.Popen([paths.BINARY, "deploy", "/dev/stdin", "--runtime-dir", silent.runtime, "--answer-timeout", "50ms",
-                           "--timeout", "500ms"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([paths.BINARY, "deploy", "/dev/stdin", "--runtime-dir", silent.runtime, "--answer-timeout", "500ms",
+                           "--timeout", "2s"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         said = process.communicate("applications: []", timeout=wait.SECONDS)[1]
     assert process.returncode == 4 and "not done within --timeout" in said, said
     assert silent.probed() >= 1

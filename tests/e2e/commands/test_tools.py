@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from support import oip, paths, wait
+from support import oip, paths, ports, wait
 from support.tool import SLOW, VALUES, bench, infer_json, listening, outputs, run
 
 pytestmark = pytest.mark.core
@@ -265,8 +265,7 @@ def test_errors_as_json(tool):
 
 def test_nobody_is_there(server, tmp_path):
     args = ("infer", "m", "--input", "x:INT8=1", "--runtime-dir", tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
+    port = ports.free()
     done = run(server, *args, "--port", port, runtime=False, code=114)
     assert f"localhost:{port}" in done.err and "No server runs in" in done.err
     done = run(server, "infer", "m", "--input", "x:INT8=1", "--port", port, code=114)

@@ -17,7 +17,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
+from support import paths, ports, procs, wait
 from support.commands import Watch, at, run
 from support.fake_control import SYNCED, Control, change, row
 from support.http import Unix
@@ -611,7 +611,7 @@ def test_what_is_no_log_line_is_kept_too(serve):
     for name, pid in [("dispatcher", server.dispatcher), ("controller", server.controller)]:
         os.kill(pid, signal.SIGABRT)
         server.log.wait(rf"^\[supervisor\] .*event={name}_exit .*reason=\"signal 6 \(SIGABRT\)\" .*last=\"anyserve: aborted: ")
-        assert server.log.find(rf"^\[{name}\] anyserve: aborted: ")
+        server.log.wait(rf"^\[{name}\] anyserve: aborted: ")
         wait.until(lambda: getattr(server, name) not in (None, pid), server.log.text)
         assert any(re.search("Z anyserve: aborted: |^anyserve: aborted: ", line)
                    for line in logs(server, "--replica", name, "-n", "1000"))
@@ -717,8 +717,8 @@ def test_doctor_of_a_server(serve, tmp_path):
 
 def test_doctor_of_a_machine(tmp_path):
     here = "--runtime-dir", tmp_path, "--python", sys.executable, "--state-dir", tmp_path / "not" / "yet"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = ports.free()
+    with socket.create_server(("127.0.0.1", port)):
         found = doctor(*here, "--port", port)
         assert found["port"]["verdict"] == "warn" and "another program uses it" in found["port"]["text"]
     found = doctor(*here, "--port", port)

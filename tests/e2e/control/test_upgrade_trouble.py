@@ -184,7 +184,7 @@ CHECKS_NOTHING = 'case "$3" in check) exit 0;; esac; exec $ANYSERVE "$@"'
 
 def test_the_next_controller_does_not_start(upgradable, connect, tmp_path):
     """It cannot read its state. Dispatcher and workers go on without one, until it can."""
-    server, path = upgradable("--start-timeout", "3s", "--restart-backoff", "10ms", "--restart-backoff-max", "50ms")
+    server, path = upgradable("--start-timeout", "8s", "--restart-backoff", "10ms", "--restart-backoff-max", "50ms")
     client, former, workers = connect(server), server.dispatcher, server.workers()
     for line in ("state_unreadable", "controller_exit"):
         server.expect_error(line)
@@ -209,7 +209,7 @@ def test_the_next_controller_does_not_start(upgradable, connect, tmp_path):
 
 def test_back_while_there_is_no_controller(upgradable, connect, tmp_path):
     """The next program has said that it can, and its controller does not start. Another one takes over from it."""
-    server, path = upgradable("--start-timeout", "3s", "--restart-backoff", "60s", "--restart-backoff-max", "60s")
+    server, path = upgradable("--start-timeout", "8s", "--restart-backoff", "60s", "--restart-backoff-max", "60s")
     client, former, workers = connect(server), server.dispatcher, server.workers()
     for line in ("state_unreadable", "controller_exit"):
         server.expect_error(line)

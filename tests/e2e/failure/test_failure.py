@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import link, oip, procs, wait
+from support import link, oip, ports, procs, wait
 from support.h2client import H2, prefixed
 from support.load import Load
 from support.numbered import Numbered
@@ -380,7 +380,7 @@ def numbered(pid):
 
 
 def test_a_killed_server_does_not_stop_the_next(staged, serve, stage):
-    first = staged()
+    first = staged("--port", ports.free())  # nobody takes it in between
     first.expect_error("supervisor_gone")
     procs.kill(first.supervisor)
     first.wait_exit(-signal.SIGKILL)

@@ -167,7 +167,8 @@ def test_no_limit(staged):
     """Nobody says that it turns, and nobody waits for that."""
     server = staged("--ping-interval", "50ms", "--heartbeat-timeout", "off", "--log-level", "debug")
     wait_pings(server, 10)
-    assert server.log.find("event=heard from=dispatcher") and not server.log.find("event=heartbeat")
+    server.log.wait("event=heard from=dispatcher")
+    assert not server.log.find("event=heartbeat")
 
 
 @pytest.mark.core

@@ -388,16 +388,22 @@ def test_watch_sees_changes(serve, connect, threads):
         watch.cancel()
 
 
-def test_watch_of_a_model_that_comes(serve, connect):
+def test_watch_of_a_model_that_comes(serve, connect, tmp_path):
     """SERVICE_UNKNOWN until a worker has told its models."""
-    server = serve("slow_start.py", source=SLOW_START, wait_ready=False)
-    port = wait.until(lambda: server.log.find(r"address +(\S+):(\d+)"), "the address")
+    hold = tmp_path / "hold"
+    hold.touch()
+    server = serve("slow_start.py", source=SLOW_START, env={"HOLD": str(hold)}, wait_ready=False)
+    port = server.log.wait(r"address +(\S+):(\d+)")
+    server.log.wait("event=controller_ready")
+    # the one that has answered while the code was loaded is gone
+    wait.until(lambda: sum(" dispatcher " in procs.command(p) for p in server.family()) == 1, server.log.text)
     client = connect(f"{port[1]}:{port[2]}")
     watch, whole = Health(client).watch("late"), Health(client).watch("")
     assert (next(watch).status, next(whole).status) == (SERVICE_UNKNOWN, NOT_SERVING)
     with pytest.raises(grpc.RpcError) as e:
         Health(client).check("late")
     assert e.value.code() == grpc.StatusCode.UNAVAILABLE  # it may be among those that are coming
+    hold.unlink()
     server.wait_ready()
     # it is known a moment before it can be called
     assert [next(watch).status, next(watch).status] == [NOT_SERVING, SERVING]
@@ -407,14 +413,15 @@ def test_watch_of_a_model_that_comes(serve, connect):
 
 
 SLOW_START = """
-import time
+import os, time
 from anyserve import AnyServe
 app = AnyServe()
 
 @app.model("late")
 class Late:
     def __init__(self):
-        time.sleep(1)
+        while os.path.exists(os.environ["HOLD"]):
+            time.sleep(0.005)
     def __call__(self, request):
         return request.inputs
 """
@@ -431,7 +438,7 @@ def test_watch_is_one_question(http):
 
 def test_deadline_of_a_stream(http):
     """Also for a client without a clock of its own; the server looks once a second."""
-    stream = http.open_grpc("Watch", service=HEALTH, extra=[("grpc-timeout", "10m")])
+    stream = http.open_grpc("Watch", service=HEALTH, extra=[("grpc-timeout", "500m")])
     http.send(stream, prefixed(b""))
     reply = http.reply(stream)
     assert (messages_of(reply.data), reply.trailers["grpc-status"]) == ([(0, b"\x08\x01")], "4")

@@ -3,26 +3,19 @@
 import html.parser
 import http.client
 import json
-import socket
 
 import pytest
 
-from support import oip
+from support import oip, ports
 
 pytestmark = pytest.mark.core
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ELSEWHERE = {"/docs": "/openapi.json", "/metrics": "/metrics", "/v2/models": "/v2/models/stats"}
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def status_port():
-    return free_port()
+    return ports.free()
 
 
 @pytest.fixture(scope="module")

@@ -474,8 +474,9 @@ def test_a_worker_dies(serve, stage, connect):
 
 def test_a_deadline_passes(serve, stage, connect):
     server = serve("staged.py", env={"ANYSERVE_TEST_STAGE": stage.path})
-    reply = infer(connect(server), "staged", {}, [("grpc-timeout", "50m")], id="1")
+    reply = infer(connect(server), "staged", {}, [("grpc-timeout", "1S")], id="1")
     assert (reply.status, reply.error) == (504, "deadline exceeded")
+    stage.started(1)
     stage.reset()
 
 

@@ -283,7 +283,7 @@ def test_what_is_inflated_when_the_call_has_ended_is_given_to_nobody(server, sta
 
 
 def test_a_deadline_ends_the_call(server, stage):
-    with Stream(server.address, timeout=0.5) as s:
+    with Stream(server.address, timeout=2) as s:
         s.send("one_then_wait", id="d")
         assert value(s.next()) == 1
         (scene,) = stage.started(1)

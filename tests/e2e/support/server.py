@@ -185,9 +185,12 @@ class Server:
 
     def all_ready(self):
         """Every process that the supervisor has is ready, and so is the server."""
-        state = self.status()
+        try:
+            state = self.status()
+        except ConnectionError:  # of a dispatcher that dies; another one follows
+            return False
         return state["server"]["ready"] and all(p["state"] == "ready" for p in state["processes"]) \
-            and len(self.workers()) == len(state["processes"]) > 0
+            and sum(r["state"] == "ready" for r in state["replicas"]) == len(state["processes"]) > 0
 
     def wait_all_ready(self):
         wait.until(self.all_ready, lambda: f"not ready: {self.status()}")
@@ -299,10 +302,14 @@ class Server:
 
 
 def http_get(s, target, host):
-    """One HTTP/1.1 GET on a connected socket: (status, body)."""
+    """One HTTP/1.1 GET on a connected socket: (status, body). OSError: it ends before the answer does, as the connections of
+    a dispatcher that dies."""
     s.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     data = b""
     while chunk := s.recv(65536):
         data += chunk
-    head, _, body = data.partition(b"\r\n\r\n")
+    head, end, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\ncontent-length: (\d+)", head)
+    if not end or (length and len(body) < int(length[1])):
+        raise ConnectionResetError(f"{target}: the connection ended after {len(data)} bytes")
     return int(head.split()[1]), body.decode()

@@ -5,6 +5,7 @@ How long healthy calls take meanwhile is measured by `make attack` on a quiet ma
 
 import socket
 import sys
+import time
 
 import grpc
 import numpy as np
@@ -45,8 +46,11 @@ def call(client, n):
     assert np.array_equal(client.infer("echo", {"x": x})["x"], x)
 
 
-def gang_of(server, name, seconds, connections=2):
-    return attacks.Gang(ALL[name], (server.host, server.port), connections).run(seconds)
+def gang_of(server, name, seconds, connections=2, is_closed=True):
+    """Goes on until one of them is closed, however slow this machine is."""
+    end = time.monotonic() + seconds
+    gang = attacks.Gang(ALL[name], (server.host, server.port), connections)
+    return gang.run(wait.SECONDS, lambda gang: time.monotonic() > end and (gang.times or not is_closed))
 
 
 def closed_for(server, reason):
@@ -64,19 +68,19 @@ def test_flood(server, name):
         seen = gang_of(server, name, 0.6)
         load.wait_more(1)
     assert set(load.outcomes) == {"OK"}, load.errors
-    assert seen["closed"] > 0 and seen["slowest_close_s"] < 1 and seen["oldest_open_s"] < 1, seen
+    assert seen["closed"] > 0 and seen["slowest_close_s"] < 5 and seen["oldest_open_s"] < 5, seen
     wait.until(lambda: closed_for(server, reason) >= closed + seen["closed"],
                lambda: (seen, run.closings(server)))
     if not paths.SANITIZED:
         wait.until(lambda: run.rss(server.dispatcher) - before <= 4 * MIB,
                    lambda: f"memory grew by {run.rss(server.dispatcher) - before}", 10)
-    assert server.log.find(f"event=client_closed reason={reason} client=127.0.1")
+    server.log.wait(f"event=client_closed reason={reason} client=127.0.1")
     assert len(server.log.lines) - lines <= 10, server.log.text(lines)
 
 
 def test_a_limit_can_be_taken_away(serve):
     server = serve("echo.py", "--window-update-burst", "off")
-    assert gang_of(server, "window_update", 0.3)["closed"] == 0
+    assert gang_of(server, "window_update", 0.3, is_closed=False)["closed"] == 0
     assert gang_of(server, "ping", 0.3)["closed"] > 0
 
 

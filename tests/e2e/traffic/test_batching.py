@@ -132,9 +132,10 @@ def test_the_handler_is_cancelled_when_all_have_left(server, client, stage):
 def test_a_deadline_ends_one_of_them(server, client, stage):
     first = client.begin("staged", {"x": rows(0, 1)}, id="a")
     stage.started(1)
+    before = server.counts("batches")["accepted"]
     short = client.begin("staged", {"x": rows(1, 1)}, id="b", timeout=0.5)
     long = client.begin("staged", {"x": rows(2, 1)}, id="c")
-    queued(server, 2)
+    wait.until(lambda: server.counts("batches")["accepted"] == before + 2, server.status)
     stage.started(1)[0].go()
     scene = stage.started(2)[1]
     assert short.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED

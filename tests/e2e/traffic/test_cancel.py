@@ -100,7 +100,7 @@ def test_a_running_handler_is_told_of_a_client_that_leaves(servers, stage, kind,
 @pytest.mark.parametrize("kind, model", CASES)
 def test_a_running_handler_is_told_of_its_deadline(servers, stage, kind, model):
     with H2(servers[kind].host, servers[kind].port) as http:
-        stream = ask(http, model, extra=[("grpc-timeout", "150m")])
+        stream = ask(http, model, extra=[("grpc-timeout", "800m")])
         (scene,) = stage.started(1)
         assert scene.last_word() == "cancelled"
         assert http.reply(stream).grpc_status in (4, 0)  # it answers at once, by its own clock
@@ -157,7 +157,7 @@ def test_what_waits_leaves_at_once_and_never_starts(places, stage, connect, caus
     blocks = client.begin("blocking", {})
     (scene,) = stage.started(1)
     before = one.counts()
-    extra = [("grpc-timeout", "300m")] if cause == "deadline" else []
+    extra = [("grpc-timeout", "1500m")] if cause == "deadline" else []
     with H2(one.host, one.port) as http:
         streams = [ask(http, "counted", extra=extra) for _ in range(5)]
         wait.until(lambda: one.status()["server"]["unanswered"] == 6, lambda: one.status())

@@ -6,7 +6,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import wait
+from support import prometheus, wait
 from support.load import Load
 
 pytestmark = pytest.mark.core
@@ -79,10 +79,10 @@ def test_a_replica_that_fails(sick):
         load.wait_more(100)
         os.unlink(sick.flag)
         wait.until(lambda: breaker(sick, "sick-0") == "closed", sick.status)
-        load.wait_more(20)  # whatever was on its way is there
-        before = load.count("INTERNAL")
+        failed = prometheus.total(prometheus.parse(sick.metrics()), "anyserve_requests_total", code="INTERNAL")
+        wait.until(lambda: load.count("INTERNAL") == failed, lambda: (failed, load.outcomes))
         load.wait_more(100)
-        assert load.count("INTERNAL") == before
+        assert load.count("INTERNAL") == failed
     assert set(load.outcomes) == {"OK", "INTERNAL"}
 
 

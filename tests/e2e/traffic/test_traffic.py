@@ -400,7 +400,7 @@ def test_a_canary_grows_and_is_promoted_without_a_restart(serve, connect, tmp_pa
 ])
 def test_wrong_words_end_the_start(serve, options, why):
     server = serve("traffic.py", env={"TRAFFIC": json.dumps(options)}, wait_ready=False)
-    server.process.wait(10)
+    server.process.wait(wait.SECONDS)
     server.log.join()
     server.exit_code = server.process.returncode
     assert server.exit_code != 0 and why in server.log.text(), server.log.text()

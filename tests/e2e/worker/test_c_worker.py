@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 
-from support import paths, procs, wait
+from support import paths, ports, procs, wait
 from support.load import Load
 from support.server import Log
 
@@ -270,7 +270,7 @@ def test_sigterm_drains(server, example):
 
 def test_it_waits_for_a_server_that_comes_later(program, installed, serve, connect):
     """A new server has a new token; whoever looks at each connect finds it."""
-    server = serve(None, *OPTIONS)
+    server = serve(None, *OPTIONS, "--port", ports.free())  # nobody takes it in between
     with Example(program, installed, server) as worker:
         joined(server, 1)
         server.expect_error("event=supervisor_gone")

@@ -150,9 +150,12 @@ def test_one_that_never_came_says_why(serve, tmp_path):
     server.expect_error("worker_exit .*given up")
     d = deployment(server, "main")
     assert (d["status"], d["target_num_replicas"]) == ("DEPLOY_FAILED", 1)
-    shown = run("status", "--runtime-dir", server.runtime, "--port", server.port).stdout
-    for word in ("exit code 3", "loading main;", "no weights"):
-        assert word in d["message"] and word in shown, (d, shown)
+    words = ("exit code 3", "loading main;", "no weights")
+    assert all(word in d["message"] for word in words), d
+
+    def shown():
+        return run("status", "--runtime-dir", server.runtime, "--port", server.port).stdout
+    wait.until(lambda: all(word in shown() for word in words), shown)  # the dispatcher hears of it a moment later
     put(server, spec(num_replicas=1))
     healthy(server, replicas=1)
     server.forget_fds()

@@ -59,9 +59,7 @@ def test_the_reason_names_the_line(serve, connect, signum, where, name, model, s
     server.log.wait(rf'event=worker_exit replica=crash-0 pid={pid} reason="signal {int(signum)} \({name}\): {frame}"', since)
     server.log.wait(r"^\[crash-0\] Fatal Python error: ", since)
     server.log.wait(rf'^\[crash-0\] +File "\S*crash.py", line {line} in deep', since)
-    wait.until(lambda: server.status()["processes"][0]["pid"] in (0, None) or server.status()["processes"][0]["reason"],
-               lambda: server.status())
-    reason = server.status()["processes"][0]["reason"].splitlines()[0]
+    reason = wait.until(lambda: server.status()["processes"][0]["reason"], server.status).splitlines()[0]
     assert re.fullmatch(rf"signal {int(signum)} \({name}\): {frame}".replace('\\\\"', '"'), reason), reason
 
 

@@ -47,9 +47,9 @@ def check(server, connect):
 
 def test_run(serve, connect, folder):
     server = serve("sharded.py", "--workers", "2", cwd=folder)
-    assert server.log.find("^at import: 0 of 1 True")  # no replica's line
+    server.log.wait("^at import: 0 of 1 True")  # no replica's line
     check(server, connect)
-    assert server.log.find(r"^\[sharded-1\] at import: 1 of 2 False")
+    server.log.wait(r"^\[sharded-1\] at import: 1 of 2 False")
 
 
 def test_build(folder):

@@ -206,7 +206,7 @@ def test_an_answer_after_the_deadline(server, client):
 
     with Liar(server, lie) as worker:
         for _ in range(4):  # twice its slots
-            call = client.begin(worker.model, X, parameters={"lie": True}, timeout=0.1)
+            call = client.begin(worker.model, X, parameters={"lie": True}, timeout=0.5)
             assert call.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED
         late.set()
         for i in range(10):

@@ -183,7 +183,7 @@ def test_cancel(server, client):
 def test_deadline(server, client):
     with Worker(server, "well") as worker:
         worker.serve("well")
-        call = client.begin("well", {"x": np.ones(1)}, timeout=0.1)
+        call = client.begin("well", {"x": np.ones(1)}, timeout=1)
         q = worker.take()
         f = worker.next(link.CANCEL)
         assert f.stream == q.stream
@@ -652,7 +652,7 @@ def test_a_name_alone_is_not_waited_for(serve, connect):
 
 @pytest.fixture(scope="module")
 def impatient(serve_module):
-    return serve_module("echo.py", "--handshake-timeout", "400ms", "--ping-interval", "100ms", "--ping-timeout", "1s")
+    return serve_module("echo.py", "--handshake-timeout", "1s", "--ping-interval", "100ms", "--ping-timeout", "1s")
 
 
 def test_silent_stranger(impatient):

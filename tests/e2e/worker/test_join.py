@@ -62,7 +62,9 @@ def test_bad_names(server, name):
         assert "bad deployment name" in worker.wait_end()
 
 
-def test_requests_wait_for_the_next_one(server, client):
+def test_requests_wait_for_the_next_one(serve, connect):
+    server = serve(None, "--worker-grace", "1h")
+    client = connect(server)
     with Worker(server, "echo:1") as worker:
         worker.serve("echo")
     wait.until(lambda: server.deployment("echo:1")["ready"] == 0, "the worker is still there")
@@ -78,8 +80,10 @@ def test_forgotten_after_the_grace_time(server, client):
     with Worker(server, "gone:1") as worker:
         worker.serve("gone")
         assert client.call("ModelReady", oip.messages()["ModelReadyRequest"](name="gone")).ready
-    call = client.begin("gone", CALL)
-    assert call.exception().code() == grpc.StatusCode.UNAVAILABLE
+        running, call = client.begin("gone", CALL), client.begin("gone", CALL)
+        worker.take()
+        wait.until(lambda: server.deployment("gone:1")["queued"] == 1, server.status)  # for its only slot
+    assert running.exception() and call.exception().code() == grpc.StatusCode.UNAVAILABLE
     wait.until(lambda: not known(server, "gone:1"), "the deployment stays")
     assert client.refused("gone", CALL).code() == grpc.StatusCode.NOT_FOUND
     assert "gone:1" not in server.metrics()

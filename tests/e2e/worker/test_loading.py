@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from support import http as rest
-from support import oip, paths, wait
+from support import oip, paths, ports, wait
 
 pytestmark = pytest.mark.core
 
@@ -57,8 +57,7 @@ def gate(tmp_path):
 
 
 def slow(serve, gate, *options):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = ports.free()
     server = serve("slow.py", "--port", port, *options, source=SLOW, env={"GATE": str(gate.path)}, wait_ready=False)
     server.host, server.port, server.address = "127.0.0.1", port, f"127.0.0.1:{port}"
     server.log.wait("^importing")
@@ -116,7 +115,8 @@ def test_nobody_is_refused_when_it_goes_over_to_the_server(serve, gate):
     """New connections all the time, while the code is loaded and behind it."""
     server = slow(serve, gate)
     seen, n = set(), 0
-    while n < 5:
+    end = time.monotonic() + wait.SECONDS
+    while (n < 5 or 200 not in seen) and time.monotonic() < end:  # it is known a moment after Ready
         http = rest.Http1(server.host, server.port)
         before = len(seen)
         seen.add(infer(http).status)
@@ -149,8 +149,8 @@ threading.Thread(target=poll, name="quiet", daemon=True).start()
 
 def test_a_thread_that_lives_on_does_not_hang_the_start(serve):
     server = serve("threads.py", "--stop-timeout", "300ms", source=THREADS)
-    said = server.log.find(r"anyserve: .*not daemons?.*'poller' \(.*threads.py:\d+\)")
-    assert said and "quiet" not in said[0], server.log.text()
+    said = server.log.wait(r"anyserve: .*not daemons?.*'poller' \(.*threads.py:\d+\)")
+    assert "quiet" not in said[0], server.log.text()
     with oip.Client(server.address) as client:
         assert client.infer("echo", {"x": np.array([1])})["y"] == 1
 

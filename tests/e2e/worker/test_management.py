@@ -173,7 +173,7 @@ def test_another_user(server, unix):
     assert done.stdout == "b''\n" or "Error" in done.stderr, done
     after = server.metrics().split('management_refused_total{reason="user"} ')[1].split()[0]
     assert int(after) == int(before) + 1
-    assert server.log.find(r'management_refused reason="another user" uid=65534')
+    server.log.wait(r'management_refused reason="another user" uid=65534')
 
 
 def test_only_at_its_door(server, client, unix):

@@ -9,7 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from support import paths
+from support import paths, wait
 
 APP = """\
 #!{python}
@@ -48,8 +48,7 @@ def test_a_script_is_a_server(serve, connect, tmp_path, guard):
     path = script(tmp_path, guard, ", workers=2, debug_errors=True, max_queued_requests=-1")
     server = serve(None, binary=path, cwd=tmp_path)
     ask(connect, server)
-    assert "serves my_script.py" in server.log.text()
-    assert server.log.text().count("event=worker_ready") == 2
+    wait.until(lambda: server.log.text().count("event=worker_ready") == 2, server.log.text)
     assert server.log.text().count("serves my_script.py") == 1
 
 
@@ -69,7 +68,7 @@ def test_ctrl_c_ends_it(serve, connect, tmp_path):
     server = serve(None, binary=script(tmp_path), cwd=tmp_path)
     ask(connect, server)
     os.kill(server.process.pid, signal.SIGINT)
-    assert server.process.wait(30) in (0, 130)
+    assert server.process.wait(wait.SECONDS) in (0, 130)
     server.exit_code = server.process.returncode
 
 
