@@ -45,6 +45,25 @@ int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum
     return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
+bool as_oip_json_next(struct as_oip_json_parse *q, struct as_json_items *it, int *err)
+{
+    int more = 0;
+
+    while (!*err && (more = as_json_next(q->j, it)) > 0 && it->object &&
+           as_oip_json_is_absent(&it->value))
+        ;
+    if (more < 0)
+        *err = as_oip_json_reader_error(q, more, "");
+    return !*err && more > 0;
+}
+
+int as_oip_json_expect_end(struct as_oip_json_parse *q, int err)
+{
+    int rc = err ? 0 : as_json_expect_end(q->j);
+
+    return rc ? as_oip_json_reader_error(q, rc, "") : err;
+}
+
 /* --- arrays that grow --- */
 
 /* Makes room for one more entry in an array in the arena. Returns the array; NULL: out of memory.
@@ -65,25 +84,37 @@ static void *grow_array(struct as_arena *a, void *old, uint32_t n, uint32_t *cap
     return p;
 }
 
-struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err)
+int as_oip_json_add_tensor(struct as_oip_json_parse *q)
 {
     uint32_t n = q->n_tensors, cap = q->cap_tensors;
 
-    if (n == AS_OIP_TENSORS_MAX) {
-        *ret_err = as_oip_refuse(&q->c, AS_EINVALID, "%s: more than %u entries",
-                                 as_oip_json_tensors_key(q), AS_OIP_TENSORS_MAX);
-        return NULL;
-    }
+    if (n == AS_OIP_TENSORS_MAX)
+        return as_oip_refuse(&q->c, AS_EINVALID, "%s: more than %u entries",
+                             as_oip_json_tensors_key(q), AS_OIP_TENSORS_MAX);
     q->tensors = grow_array(q->c.arena, q->tensors, n, &cap, sizeof(*q->tensors));
     q->sources = grow_array(q->c.arena, q->sources, n, &q->cap_tensors, sizeof(*q->sources));
-    if (!q->tensors || !q->sources) {
-        *ret_err = as_oip_json_reader_error(q, AS_ENOMEM, "");
-        return NULL;
-    }
+    if (!q->tensors || !q->sources)
+        return as_oip_json_reader_error(q, AS_ENOMEM, "");
     q->tensors[n] = (struct as_tensor){0};
     q->sources[n] = (struct as_oip_json_source){0};
     q->n_tensors++;
-    return &q->tensors[n];
+    return 0;
+}
+
+int as_oip_json_add_flat_tensor(struct as_oip_json_parse *q, struct as_str name, enum as_dtype t,
+                                struct as_json_value *v)
+{
+    uint32_t i = q->n_tensors;
+    int err = as_oip_json_add_tensor(q);
+
+    if (err)
+        return err;
+    q->tensors[i].name = name;
+    q->tensors[i].dtype = t;
+    q->c.table_bytes += 32 + AS_ALIGN(name.n, 8);
+    q->sources[i].has_data = q->sources[i].allow_scalar = true;
+    err = as_json_defer(q->j, v, &q->sources[i].data, &q->sources[i].len);
+    return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
 /* --- parameters --- */
@@ -129,6 +160,15 @@ int as_oip_json_get_param_value(struct as_oip_json_parse *q, struct as_param *m,
     return err ? as_oip_json_reader_error(q, err, "") : 0;
 }
 
+int as_oip_json_get_tensor_option(struct as_oip_json_parse *q, const char *what, struct as_str name,
+                                  struct as_json_items *it, struct as_oip_tensor_options *options)
+{
+    struct as_param m = {.name = it->key};
+    int err = as_oip_json_get_param_value(q, &m, &it->value);
+
+    return err ? err : as_oip_read_tensor_option(&q->c, what, name, &m, options);
+}
+
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v)
 {
     struct as_param *m;
@@ -158,32 +198,24 @@ int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struc
 int as_oip_json_get_params(struct as_oip_json_parse *q, struct as_json_value *v)
 {
     struct as_json_items it;
-    int more, err;
+    bool yes;
+    int err = as_oip_json_items(q, v, AS_JSON_OBJECT, "parameters must be an object", &it);
 
-    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "parameters must be an object", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
-        if (as_oip_json_is_absent(&it.value))
-            continue;
-        if (!q->c.response && as_str_eq(it.key, AS_STR("binary_data_output"))) {
-            bool yes;
-
-            if (q->binary_output >= 0)
-                return as_oip_refuse(&q->c, AS_EINVALID,
-                                     "parameter 'binary_data_output' is given twice");
-            err = as_json_bool(q->j, &it.value, &yes);
-            if (err)
-                return as_oip_json_reader_error(q, err,
-                                                "parameter 'binary_data_output' must be a bool");
-            q->binary_output = yes;
+    while (as_oip_json_next(q, &it, &err)) {
+        if (q->c.response || !as_str_eq(it.key, AS_STR("binary_data_output"))) {
+            err = as_oip_json_add_param(q, it.key, &it.value);
             continue;
         }
-        err = as_oip_json_add_param(q, it.key, &it.value);
+        if (q->binary_output >= 0)
+            return as_oip_refuse(&q->c, AS_EINVALID,
+                                 "parameter 'binary_data_output' is given twice");
+        err = as_json_bool(q->j, &it.value, &yes);
         if (err)
-            return err;
+            return as_oip_json_reader_error(q, err,
+                                            "parameter 'binary_data_output' must be a bool");
+        q->binary_output = yes;
     }
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    return err;
 }
 
 /* --- one requested output --- */
@@ -194,25 +226,12 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
 {
     struct as_json_items it;
     bool yes;
-    int more, err;
+    int err = as_oip_json_items(q, v, AS_JSON_OBJECT, "outputs: parameters must be an object", &it);
 
-    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "outputs: parameters must be an object", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
-        if (as_oip_json_is_absent(&it.value))
-            continue;
+    while (as_oip_json_next(q, &it, &err)) {
         if (as_oip_is_tensor_option("output", it.key)) {
-            struct as_param m = {.name = it.key};
-
-            err = as_oip_json_get_param_value(q, &m, &it.value);
-            if (!err)
-                err = as_oip_read_tensor_option(&q->c, "output", o->name, &m, options);
-            if (err)
-                return err;
-            continue;
-        }
-        if (as_str_eq(it.key, AS_STR("binary_data"))) {
+            err = as_oip_json_get_tensor_option(q, "output", o->name, &it, options);
+        } else if (as_str_eq(it.key, AS_STR("binary_data"))) {
             err = as_json_bool(q->j, &it.value, &yes);
             if (err)
                 return as_oip_json_reader_error(q, err,
@@ -220,7 +239,7 @@ static int get_output_params(struct as_oip_json_parse *q, const struct as_oip_re
             *binary = yes;
         }
     }
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    return err;
 }
 
 static int get_requested_output(struct as_oip_json_parse *q, struct as_json_value *v,
@@ -229,31 +248,27 @@ static int get_requested_output(struct as_oip_json_parse *q, struct as_json_valu
     struct as_oip_requested_output *o = &q->outputs[q->n_outputs];
     struct as_oip_tensor_options options = {0};
     struct as_json_items it;
-    int more, err;
+    int err;
 
     *o = (struct as_oip_requested_output){0};
     *binary = -1;
     if (v->type != AS_JSON_OBJECT)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: expected an object", q->n_outputs);
-    err = as_json_items(q->j, v, &it);
-    while (!err && (more = as_json_next(q->j, &it)) != 0) {
-        if (more < 0) {
-            err = more;
-        } else if (as_oip_json_is_absent(&it.value)) {
-            continue;
-        } else if (as_str_eq(it.key, AS_STR("name"))) {
+    err = as_oip_json_items(q, v, AS_JSON_OBJECT, "", &it);
+    while (as_oip_json_next(q, &it, &err)) {
+        if (as_str_eq(it.key, AS_STR("name"))) {
             if (o->name.n)
                 return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u]: key 'name' is given twice",
                                      q->n_outputs);
             err = as_json_string(q->j, &it.value, &o->name);
+            if (err)
+                return as_oip_json_reader_error(q, err, "outputs: name must be a string");
         } else if (as_str_eq(it.key, AS_STR("parameters"))) {
             err = get_output_params(q, o, &it.value, binary, &options);
-            if (err)
-                return err;
         }
     }
     if (err)
-        return as_oip_json_reader_error(q, err, "outputs: name must be a string");
+        return err;
     if (!o->name.n)
         return as_oip_refuse(&q->c, AS_EINVALID, "outputs[%u] has no name", q->n_outputs);
     q->n_outputs++;
@@ -267,12 +282,9 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
 {
     uint32_t cap = 0;
     struct as_json_items it;
-    int more, err;
+    int err = as_oip_json_items(q, v, AS_JSON_ARRAY, "outputs must be an array", &it);
 
-    err = as_oip_json_items(q, v, AS_JSON_ARRAY, "outputs must be an array", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
+    while (as_oip_json_next(q, &it, &err)) {
         uint32_t n = q->n_outputs;
 
         if (n == AS_OIP_TENSORS_MAX)
@@ -283,10 +295,8 @@ static int get_outputs(struct as_oip_json_parse *q, struct as_json_value *v,
         if (!q->outputs || !*binary_choices)
             return as_oip_json_reader_error(q, AS_ENOMEM, "");
         err = get_requested_output(q, &it.value, &(*binary_choices)[n]);
-        if (err)
-            return err;
     }
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    return err;
 }
 
 /* --- the whole message --- */
@@ -299,7 +309,7 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
     struct as_str *text[R_KEYS] = {
         [R_ID] = &q->id, [R_MODEL] = &q->model, [R_VERSION] = &q->version};
     struct as_json_items it;
-    int more, err;
+    int err;
 
     if (text[key]) {
         err = as_json_string(q->j, v, text[key]);
@@ -314,14 +324,9 @@ static int get_root_member(struct as_oip_json_parse *q, uint32_t key, struct as_
     err = as_oip_json_items(q, v, AS_JSON_ARRAY,
                             q->c.response ? "outputs must be an array" : "inputs must be an array",
                             &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
+    while (as_oip_json_next(q, &it, &err))
         err = as_oip_json_get_tensor(q, &it.value);
-        if (err)
-            return err;
-    }
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    return err;
 }
 
 static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
@@ -335,30 +340,23 @@ static int get_root(struct as_oip_json_parse *q, struct as_json_value *root)
     struct as_json_items it;
     int8_t *binary_choices = NULL;
     uint32_t given = 0;
-    int more, err;
+    int err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
 
-    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
+    while (as_oip_json_next(q, &it, &err)) {
         uint32_t key = 0;
 
         while (key < R_KEYS && !(names[key] && as_str_eq(it.key, as_str_of(names[key]))))
             key++;
-        if (key == R_KEYS || as_oip_json_is_absent(&it.value))
+        if (key == R_KEYS)
             continue;
         if (given & 1u << key)
             return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice", names[key]);
         given |= 1u << key;
         err = get_root_member(q, key, &it.value, &binary_choices);
-        if (err)
-            return err;
     }
-    if (more < 0)
-        return as_oip_json_reader_error(q, more, "");
-    err = as_json_expect_end(q->j);
+    err = as_oip_json_expect_end(q, err);
     if (err)
-        return as_oip_json_reader_error(q, err, "");
+        return err;
     if (!(given & 1u << R_TENSORS))
         return as_oip_refuse(&q->c, AS_EINVALID, "%s is missing", as_oip_json_tensors_key(q));
     for (uint32_t i = 0; i < q->n_outputs; i++)
@@ -383,8 +381,8 @@ static bool collect_shm_ranges(struct as_oip_json_parse *q)
     return true;
 }
 
-int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
-                       struct as_oip_infer *ret_r)
+/* Checks that names are unique and that the table is within its limit; sets *ret_r. */
+static int finish(struct as_oip_json_parse *q, struct as_blob *blob, struct as_oip_infer *ret_r)
 {
     const struct as_str *duplicate =
         as_name_check_duplicate(q->tensors, sizeof(*q->tensors), q->n_tensors);
@@ -424,22 +422,23 @@ int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
     return 0;
 }
 
-static int parse_body(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len,
-                      struct as_oip_infer *ret_r)
+int as_oip_json_parse_body(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len, size_t n,
+                           int (*get)(struct as_oip_json_parse *q, struct as_json_value *root),
+                           struct as_oip_infer *ret_r)
 {
     struct as_blob *blob = NULL;
     struct as_json_value root;
     int err = as_json_open(q->j, q->c.arena, p, json_len, &root);
 
-    if (err)
-        err = as_oip_json_reader_error(q, err, "");
-    else
-        err = get_root(q, &root);
+    q->binary = p + json_len;
+    q->binary_end = p + n;
+    q->c.typed_max = n + AS_OIP_TYPED_MAX;
+    err = err ? as_oip_json_reader_error(q, err, "") : get(q, &root);
     if (!err)
         err = as_oip_json_fill(q, &blob);
     as_json_close(q->j);
     if (!err)
-        err = as_oip_json_finish(q, blob, ret_r);
+        err = finish(q, blob, ret_r);
     if (err)
         as_blob_unref(blob);
     return err;
@@ -448,14 +447,10 @@ static int parse_body(struct as_oip_json_parse *q, const uint8_t *p, size_t json
 int as_oip_json_parse_infer(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
                             struct as_arena *a, struct as_oip_infer *ret_r, char *why, size_t cap)
 {
-    struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap},
-                                  .j = j,
-                                  .binary = p + json_len,
-                                  .binary_end = p + n,
-                                  .binary_output = -1};
+    struct as_oip_json_parse q = {
+        .c = {.arena = a, .why = why, .cap = cap}, .j = j, .binary_output = -1};
 
-    q.c.typed_max = n + AS_OIP_TYPED_MAX;
-    return parse_body(&q, p, json_len, ret_r);
+    return as_oip_json_parse_body(&q, p, json_len, n, get_root, ret_r);
 }
 
 int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_len, size_t n,
@@ -463,14 +458,10 @@ int as_oip_json_parse_response(struct as_json *j, const uint8_t *p, size_t json_
                                struct as_blob **ret_blob, char *why, size_t cap)
 {
     struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap, .response = true},
-                                  .j = j,
-                                  .binary = p + json_len,
-                                  .binary_end = p + n};
+                                  .j = j};
     struct as_oip_infer m = {0};
-    int err;
+    int err = as_oip_json_parse_body(&q, p, json_len, n, get_root, &m);
 
-    q.c.typed_max = n + AS_OIP_TYPED_MAX;
-    err = parse_body(&q, p, json_len, &m);
     if (err)
         return err;
     *ret_r = as_oip_response_of(&m);

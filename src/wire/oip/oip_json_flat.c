@@ -146,23 +146,6 @@ int as_oip_json_flat_put(struct as_buf *b, const struct as_oip_request *r, char 
 
 /* --- responses --- */
 
-static int get_flat_output(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
-                           struct as_json_items *it)
-{
-    uint32_t i = q->n_tensors;
-    int err = 0;
-    struct as_tensor *t = as_oip_json_add_tensor(q, &err);
-
-    if (!t)
-        return err;
-    t->name = it->key;
-    t->dtype = s ? s->dtype : AS_DT_INVALID;
-    q->c.table_bytes += 32 + AS_ALIGN(t->name.n, 8);
-    q->sources[i].has_data = q->sources[i].allow_scalar = true;
-    err = as_json_defer(q->j, &it->value, &q->sources[i].data, &q->sources[i].len);
-    return err ? as_oip_json_reader_error(q, err, "") : 0;
-}
-
 /* Reads id, model_name, model_version, parameters or an output. One of these names is an output if
  * it is declared as such, or if its value has another type: an output replaces a member of its
  * name. */
@@ -185,28 +168,7 @@ static int get_response_member(struct as_oip_json_parse *q, const struct as_tens
                                               "id, model_name and model_version must be strings")
                    : 0;
     }
-    return it->value.type == AS_JSON_NULL ? 0 : get_flat_output(q, s, it);
-}
-
-static int get_response(struct as_oip_json_parse *q, struct as_json_value *root,
-                        const struct as_tensor_spec *outputs, uint32_t n_outputs)
-{
-    struct as_json_items it;
-    int more, err;
-
-    if (root->type != AS_JSON_OBJECT)
-        return as_oip_refuse(&q->c, AS_EINVALID, "the body must be a JSON object");
-    err = as_json_items(q->j, root, &it);
-    if (err)
-        return as_oip_json_reader_error(q, err, "");
-    while ((more = as_json_next(q->j, &it)) > 0) {
-        err = get_response_member(q, as_tensor_spec_find(outputs, n_outputs, it.key), &it);
-        if (err)
-            return err;
-    }
-    if (!more)
-        more = as_json_expect_end(q->j);
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    return as_oip_json_add_flat_tensor(q, it->key, s ? s->dtype : AS_DT_INVALID, &it->value);
 }
 
 /* The body is {"error": text}, without anything that a model's response has. */
@@ -243,14 +205,13 @@ static int guess_dtype(struct as_oip_json_parse *q, uint32_t i)
     return as_oip_json_refuse_tensor(q, i, "its values do not fit any datatype");
 }
 
-static int find_types(struct as_oip_json_parse *q, const struct as_tensor_spec *outputs,
-                      uint32_t n_outputs)
+static int find_types(struct as_oip_json_parse *q)
 {
     int err = 0;
 
     for (uint32_t i = 0; i < q->n_tensors && !err; i++) {
         const struct as_tensor_spec *s =
-            as_tensor_spec_find(outputs, n_outputs, q->tensors[i].name);
+            as_tensor_spec_find(q->specs, q->n_specs, q->tensors[i].name);
 
         if (q->tensors[i].dtype == AS_DT_INVALID)
             err = guess_dtype(q, i);
@@ -260,6 +221,21 @@ static int find_types(struct as_oip_json_parse *q, const struct as_tensor_spec *
     return err;
 }
 
+/* An error has no outputs. */
+static int get_response(struct as_oip_json_parse *q, struct as_json_value *root)
+{
+    struct as_json_items it;
+    int err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
+
+    while (as_oip_json_next(q, &it, &err))
+        err = get_response_member(q, as_tensor_spec_find(q->specs, q->n_specs, it.key), &it);
+    err = as_oip_json_expect_end(q, err);
+    if (err || !is_error(q, &q->error))
+        return err ? err : find_types(q);
+    q->n_tensors = q->n_params = 0;
+    return 0;
+}
+
 int as_oip_json_flat_parse(struct as_json *j, const uint8_t *p, size_t n,
                            const struct as_tensor_spec *outputs, uint32_t n_outputs,
                            struct as_arena *a, struct as_oip_response *ret_r,
@@ -267,32 +243,16 @@ int as_oip_json_flat_parse(struct as_json *j, const uint8_t *p, size_t n,
                            size_t cap)
 {
     struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap, .response = true},
-                                  .j = j};
-    struct as_str error = {NULL, 0};
-    struct as_blob *blob = NULL;
+                                  .j = j,
+                                  .specs = outputs,
+                                  .n_specs = n_outputs};
     struct as_oip_infer m = {.n_inputs = 0};
-    struct as_json_value root;
-    bool failed = false;
-    int err;
+    int err = as_oip_json_parse_body(&q, p, n, n, get_response, &m);
 
-    q.c.typed_max = n + AS_OIP_TYPED_MAX;
-    err = as_json_open(j, a, p, n, &root);
-    err = err ? as_oip_json_reader_error(&q, err, "") : get_response(&q, &root, outputs, n_outputs);
-    if (!err)
-        failed = is_error(&q, &error);
-    if (!err && !failed)
-        err = find_types(&q, outputs, n_outputs);
-    if (!err && !failed)
-        err = as_oip_json_fill(&q, &blob);
-    as_json_close(j);
-    if (!err && !failed)
-        err = as_oip_json_finish(&q, blob, &m);
-    if (err) {
-        as_blob_unref(blob);
+    if (err)
         return err;
-    }
-    *ret_error = error;
-    *ret_blob = blob;
+    *ret_error = q.error;
+    *ret_blob = m.blob;
     *ret_r = as_oip_response_of(&m);
     return 0;
 }

@@ -172,61 +172,39 @@ int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
     return as_oip_check_shape(&q->c, t, &q->sources[i].elements);
 }
 
-static int get_generate_input(struct as_oip_json_parse *q, const struct as_tensor_spec *s,
-                              struct as_json_value *v)
+static int get_generate_member(struct as_oip_json_parse *q, struct as_json_items *it, bool given[2])
 {
-    uint32_t i = q->n_tensors;
-    int err = 0;
-    struct as_tensor *t = as_oip_json_add_tensor(q, &err);
+    const struct as_tensor_spec *s = as_tensor_spec_find(q->specs, q->n_specs, it->key);
+    bool is_id = as_str_eq(it->key, AS_STR("id"));
+    int err;
 
-    if (!t)
-        return err;
-    t->name = s->name;
-    t->dtype = s->dtype;
-    q->c.table_bytes += 32 + AS_ALIGN(t->name.n, 8);
-    q->sources[i].has_data = q->sources[i].allow_scalar = true;
-    err = as_json_defer(q->j, v, &q->sources[i].data, &q->sources[i].len);
-    return err ? as_oip_json_reader_error(q, err, "") : 0;
+    if (s)
+        return as_oip_json_add_flat_tensor(q, s->name, s->dtype, &it->value);
+    if (!is_id && !as_str_eq(it->key, AS_STR("parameters")))
+        return as_oip_json_add_param(q, it->key, &it->value);
+    if (given[is_id])
+        return as_oip_refuse(&q->c, AS_EINVALID, "key '%s' is given twice",
+                             is_id ? "id" : "parameters");
+    given[is_id] = true;
+    if (!is_id)
+        return as_oip_json_get_params(q, &it->value);
+    err = as_json_string(q->j, &it->value, &q->id);
+    return err ? as_oip_json_reader_error(q, err, "id must be a string") : 0;
 }
 
-static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root,
-                        const struct as_tensor_spec *inputs, uint32_t n_inputs)
+static int get_generate(struct as_oip_json_parse *q, struct as_json_value *root)
 {
-    bool has_id = false, has_params = false;
+    bool given[2] = {false, false}; /* parameters, id */
     struct as_json_items it;
-    int more, err;
+    int err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
 
-    err = as_oip_json_items(q, root, AS_JSON_OBJECT, "the body must be a JSON object", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
-        const struct as_tensor_spec *s = as_tensor_spec_find(inputs, n_inputs, it.key);
-
-        if (as_oip_json_is_absent(&it.value))
-            continue;
-        if (s) {
-            err = get_generate_input(q, s, &it.value);
-        } else if (as_str_eq(it.key, AS_STR("id"))) {
-            if (has_id)
-                return as_oip_refuse(&q->c, AS_EINVALID, "key 'id' is given twice");
-            has_id = true;
-            err = as_json_string(q->j, &it.value, &q->id);
-            if (err)
-                return as_oip_json_reader_error(q, err, "id must be a string");
-        } else if (as_str_eq(it.key, AS_STR("parameters"))) {
-            if (has_params)
-                return as_oip_refuse(&q->c, AS_EINVALID, "key 'parameters' is given twice");
-            has_params = true;
-            err = as_oip_json_get_params(q, &it.value);
-        } else {
-            err = as_oip_json_add_param(q, it.key, &it.value);
-        }
-        if (err)
-            return err;
-    }
-    if (!more)
-        more = as_json_expect_end(q->j);
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : 0;
+    while (as_oip_json_next(q, &it, &err))
+        err = get_generate_member(q, &it, given);
+    err = as_oip_json_expect_end(q, err);
+    for (uint32_t i = 0; !err && i < q->n_tensors; i++)
+        err = as_oip_json_derive_shape(
+            q, i, as_tensor_spec_find(q->specs, q->n_specs, q->tensors[i].name));
+    return err;
 }
 
 int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
@@ -234,26 +212,13 @@ int as_oip_json_parse_generate(struct as_json *j, const uint8_t *p, size_t n,
                                struct as_arena *a, struct as_oip_infer *ret_r, char *why,
                                size_t cap)
 {
-    struct as_oip_json_parse q = {
-        .c = {.arena = a, .why = why, .cap = cap}, .j = j, .binary_output = -1};
-    struct as_blob *blob = NULL;
-    struct as_json_value root;
-    int err;
+    struct as_oip_json_parse q = {.c = {.arena = a, .why = why, .cap = cap},
+                                  .j = j,
+                                  .binary_output = -1,
+                                  .specs = inputs,
+                                  .n_specs = n_inputs};
 
-    q.c.typed_max = n + AS_OIP_TYPED_MAX;
-    err = as_json_open(j, a, p, n, &root);
-    err = err ? as_oip_json_reader_error(&q, err, "") : get_generate(&q, &root, inputs, n_inputs);
-    for (uint32_t i = 0; !err && i < q.n_tensors; i++)
-        err = as_oip_json_derive_shape(&q, i,
-                                       as_tensor_spec_find(inputs, n_inputs, q.tensors[i].name));
-    if (!err)
-        err = as_oip_json_fill(&q, &blob);
-    as_json_close(j);
-    if (!err)
-        err = as_oip_json_finish(&q, blob, ret_r);
-    if (err)
-        as_blob_unref(blob);
-    return err;
+    return as_oip_json_parse_body(&q, p, n, n, get_generate, ret_r);
 }
 
 /* --- errors: the client's side --- */

@@ -31,6 +31,9 @@ struct as_oip_json_parse {
     uint32_t n_outputs, cap_outputs;
     int8_t binary_output; /* binary_data_output; -1: not given */
     struct as_str model, version, id;
+    const struct as_tensor_spec *specs; /* of the model's signature, for flat messages */
+    uint32_t n_specs;
+    struct as_str error; /* flat: the response is an error, with this text */
 };
 
 /* The key of the tensors in this message. */
@@ -50,17 +53,28 @@ int as_oip_json_reader_error(struct as_oip_json_parse *q, int err, const char *w
 /* as_json_items of a value that must have this type; otherwise refuses with the text `what`. */
 int as_oip_json_items(struct as_oip_json_parse *q, struct as_json_value *v, enum as_json_type type,
                       const char *what, struct as_json_items *ret_it);
+/* as_json_next, but skips the members of an object that are absent. False: there is no further
+ * item, or there is an error: *err was set before, or is set to what the reader returned. */
+bool as_oip_json_next(struct as_oip_json_parse *q, struct as_json_items *it, int *err);
+/* err, or an error if the text does not end here. */
+int as_oip_json_expect_end(struct as_oip_json_parse *q, int err);
 /* Refuses the message; the line begins with "input 'NAME': ", or with "inputs[i]: " while the
  * tensor has no name. */
 int as_oip_json_refuse_tensor(struct as_oip_json_parse *q, uint32_t i, const char *fmt, ...)
     AS_PRINTF(3, 4);
-/* Adds a zeroed tensor. NULL: refused, with the code in *ret_err. */
-struct as_tensor *as_oip_json_add_tensor(struct as_oip_json_parse *q, int *ret_err);
+/* Adds a zeroed tensor. */
+int as_oip_json_add_tensor(struct as_oip_json_parse *q);
+/* Adds a tensor of a flat message, which has no shape: `v` are its elements, to be read later. */
+int as_oip_json_add_flat_tensor(struct as_oip_json_parse *q, struct as_str name, enum as_dtype t,
+                                struct as_json_value *v);
 /* Parses a tensor's object and adds the tensor; its "data" are read later. */
 int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v);
 /* Reads the value of a parameter whose name is set. */
 int as_oip_json_get_param_value(struct as_oip_json_parse *q, struct as_param *m,
                                 struct as_json_value *v);
+/* as_oip_read_tensor_option of a member of the tensor's parameters. */
+int as_oip_json_get_tensor_option(struct as_oip_json_parse *q, const char *what, struct as_str name,
+                                  struct as_json_items *it, struct as_oip_tensor_options *options);
 /* Adds a parameter of the request; a null is ignored. */
 int as_oip_json_add_param(struct as_oip_json_parse *q, struct as_str name, struct as_json_value *v);
 /* Parses the request's "parameters" object. */
@@ -72,8 +86,10 @@ int as_oip_json_derive_shape(struct as_oip_json_parse *q, uint32_t i,
 /* Call it after the whole text was read. Allocates the memory of all tensors whose data are JSON,
  * and reads their elements. */
 int as_oip_json_fill(struct as_oip_json_parse *q, struct as_blob **ret_blob);
-/* Checks that names are unique and that the table is within its limit; sets *ret_r. */
-int as_oip_json_finish(struct as_oip_json_parse *q, struct as_blob *blob,
-                       struct as_oip_infer *ret_r);
+/* Parses a body of n bytes: `get` reads the root of its text and whatever follows from that; then
+ * the tensors are filled, and the message is checked. */
+int as_oip_json_parse_body(struct as_oip_json_parse *q, const uint8_t *p, size_t json_len, size_t n,
+                           int (*get)(struct as_oip_json_parse *q, struct as_json_value *root),
+                           struct as_oip_infer *ret_r);
 
 #endif

@@ -159,10 +159,15 @@ static bool add_tensor(struct json_text *t, const struct as_oip_response *r, uin
     return true;
 }
 
-static int refuse_not_utf8(const struct as_tensor *x, const char *what, char *why, size_t cap)
+/* *ret_n: what was counted, unless the i-th tensor cannot be written. */
+static int set_count(const struct json_text *t, const struct as_oip_response *r, uint32_t i,
+                     const char *what, uint64_t *ret_n, char *why, size_t cap)
 {
+    *ret_n = t->n;
+    if (i == r->n_outputs)
+        return 0;
     snprintf(why, cap, "%s '%.*s': BYTES that are not UTF-8 cannot be sent as JSON; %s", what,
-             AS_OIP_SHOWN(x->name),
+             AS_OIP_SHOWN(r->outputs[i].name),
              what[0] == 'o' ? "request it with binary_data" : "send it as binary data");
     return AS_EINVALID;
 }
@@ -229,10 +234,7 @@ int as_oip_json_response_max(const struct as_oip_response *r, const struct as_oi
     struct json_text t = {0};
     uint32_t i = add_response(&t, r, q);
 
-    if (i < r->n_outputs)
-        return refuse_not_utf8(&r->outputs[i], "output", why, cap);
-    *ret_n = t.n;
-    return 0;
+    return set_count(&t, r, i, "output", ret_n, why, cap);
 }
 
 size_t as_oip_json_put_response(uint8_t *out, const struct as_oip_response *r,
@@ -301,10 +303,7 @@ int as_oip_json_generate_max(const struct as_oip_response *r, uint64_t *ret_n, c
     struct json_text t = {0};
     uint32_t i = add_generate(&t, r);
 
-    if (i < r->n_outputs)
-        return refuse_not_utf8(&r->outputs[i], "output", why, cap);
-    *ret_n = t.n;
-    return 0;
+    return set_count(&t, r, i, "output", ret_n, why, cap);
 }
 
 size_t as_oip_json_put_generate(uint8_t *out, const struct as_oip_response *r)
@@ -360,10 +359,7 @@ int as_oip_json_request_max(const struct as_oip_json_request *r, uint64_t *ret_n
     struct json_text t = {0};
     uint32_t i = add_request(&t, r);
 
-    if (i < r->r.head.n_outputs)
-        return refuse_not_utf8(&r->r.head.outputs[i], "input", why, cap);
-    *ret_n = t.n;
-    return 0;
+    return set_count(&t, &r->r.head, i, "input", ret_n, why, cap);
 }
 
 size_t as_oip_json_put_request(uint8_t *out, const struct as_oip_json_request *r)

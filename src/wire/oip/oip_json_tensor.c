@@ -29,20 +29,17 @@ static int get_tensor_shape(struct as_oip_json_parse *q, uint32_t i, struct as_j
     int64_t shape[AS_MAX_DIMS], *copy;
     struct as_json_items it;
     uint32_t n = 0;
-    int more, err;
+    int err = tensor_items(q, i, v, AS_JSON_ARRAY, "shape must be an array of integers", &it);
 
-    err = tensor_items(q, i, v, AS_JSON_ARRAY, "shape must be an array of integers", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
+    while (as_oip_json_next(q, &it, &err)) {
         if (n == AS_MAX_DIMS)
             return as_oip_json_refuse_tensor(q, i, "more than %d dimensions", AS_MAX_DIMS);
         err = as_json_i64(q->j, &it.value, &shape[n++]);
         if (err)
             return tensor_reader_error(q, i, err, "shape must be an array of integers");
     }
-    if (more < 0)
-        return as_oip_json_reader_error(q, more, "");
+    if (err)
+        return err;
     copy = as_arena_alloc(q->c.arena, 8 * (size_t)n, 8);
     if (!copy)
         return as_oip_json_reader_error(q, AS_ENOMEM, "");
@@ -77,43 +74,26 @@ static int get_tensor_params(struct as_oip_json_parse *q, uint32_t i, struct as_
     uint32_t first_param = q->c.n_tensor_params;
     const struct as_str *duplicate;
     struct as_json_items it;
-    int more, err;
+    int err = tensor_items(q, i, v, AS_JSON_OBJECT, "parameters must be an object", &it);
 
-    err = tensor_items(q, i, v, AS_JSON_OBJECT, "parameters must be an object", &it);
+    while (as_oip_json_next(q, &it, &err)) {
+        if (!q->c.response && as_oip_is_tensor_option("input", it.key)) {
+            err = as_oip_json_get_tensor_option(q, "input", q->tensors[i].name, &it, &s->options);
+        } else if (!as_tensor_param_reserved(it.key)) {
+            err = add_tensor_param(q, i, it.key, &it.value);
+        } else if (as_str_eq(it.key, AS_STR("binary_data_size"))) {
+            if (s->has_size)
+                return as_oip_json_refuse_tensor(q, i,
+                                                 "parameter 'binary_data_size' is given twice");
+            err = as_json_u64(q->j, &it.value, &s->size);
+            if (err)
+                return tensor_reader_error(
+                    q, i, err, "parameter 'binary_data_size' must be an integer, 0 or greater");
+            s->has_size = true;
+        }
+    }
     if (err)
         return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
-        if (as_oip_json_is_absent(&it.value))
-            continue;
-        if (!q->c.response && as_oip_is_tensor_option("input", it.key)) {
-            struct as_param m = {.name = it.key};
-
-            err = as_oip_json_get_param_value(q, &m, &it.value);
-            if (!err)
-                err =
-                    as_oip_read_tensor_option(&q->c, "input", q->tensors[i].name, &m, &s->options);
-            if (err)
-                return err;
-            continue;
-        }
-        if (!as_tensor_param_reserved(it.key)) {
-            err = add_tensor_param(q, i, it.key, &it.value);
-            if (err)
-                return err;
-            continue;
-        }
-        if (!as_str_eq(it.key, AS_STR("binary_data_size")))
-            continue;
-        if (s->has_size)
-            return as_oip_json_refuse_tensor(q, i, "parameter 'binary_data_size' is given twice");
-        err = as_json_u64(q->j, &it.value, &s->size);
-        if (err)
-            return tensor_reader_error(
-                q, i, err, "parameter 'binary_data_size' must be an integer, 0 or greater");
-        s->has_size = true;
-    }
-    if (more < 0)
-        return as_oip_json_reader_error(q, more, "");
     duplicate =
         as_name_check_duplicate(q->c.tensor_params + first_param, sizeof(*q->c.tensor_params),
                                 q->c.n_tensor_params - first_param);
@@ -201,26 +181,21 @@ int as_oip_json_get_tensor(struct as_oip_json_parse *q, struct as_json_value *v)
     uint32_t i = q->n_tensors, given = 0;
     struct as_str datatype = {0};
     struct as_json_items it;
-    int more, err = 0;
+    int err = as_oip_json_add_tensor(q);
 
-    if (!as_oip_json_add_tensor(q, &err))
-        return err;
-    err = tensor_items(q, i, v, AS_JSON_OBJECT, "expected an object", &it);
-    if (err)
-        return err;
-    while ((more = as_json_next(q->j, &it)) > 0) {
+    if (!err)
+        err = tensor_items(q, i, v, AS_JSON_OBJECT, "expected an object", &it);
+    while (as_oip_json_next(q, &it, &err)) {
         uint32_t key = 0;
 
         while (key < KEYS && !as_str_eq(it.key, as_str_of(key_name[key])))
             key++;
-        if (key == KEYS || as_oip_json_is_absent(&it.value))
+        if (key == KEYS)
             continue;
         if (given & 1u << key)
             return as_oip_json_refuse_tensor(q, i, "key '%s' is given twice", key_name[key]);
         given |= 1u << key;
         err = get_tensor_member(q, i, key, &it.value, &datatype);
-        if (err)
-            return err;
     }
-    return more < 0 ? as_oip_json_reader_error(q, more, "") : check_tensor(q, i, datatype, given);
+    return err ? err : check_tensor(q, i, datatype, given);
 }
