@@ -230,10 +230,7 @@ void as_h2_streamed_body_free(struct as_h2_stream *s);
 void as_h2_streamed_body_notify(struct as_h2 *h); /* calls on_drained for h->drained */
 bool as_h2_copy_trailers(struct as_h2_stream *s, const struct as_http_header *trailers, uint32_t n);
 int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
-                        const nghttp2_data_provider *body);
-/* Called for the last DATA frame of a body: sees to the trailers, if there are any. 0 or nghttp2's
- * error. */
-int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags);
+                        bool has_body);
 /* True: the head of the answer is cached, so nghttp2 gets no fields for it. The answer must have a
  * body. */
 bool as_h2_response_cache_use_head(struct as_h2 *h, struct as_h2_stream *s,

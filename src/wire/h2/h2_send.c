@@ -48,7 +48,9 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     return h->q->bytes >= h->max ? NGHTTP2_ERR_PAUSE : 0;
 }
 
-int as_h2_end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
+/* For the last DATA frame of a body: sees to the trailers, if there are any. 0 or nghttp2's error.
+ */
+static int end_body(struct as_h2 *h, struct as_h2_stream *s, uint32_t *flags)
 {
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!s->n_trailers)
@@ -66,12 +68,17 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 {
     struct as_h2_stream *s = source->ptr;
     size_t n = AS_MIN(length, s->body_left);
+    bool more = s->streamed && !s->streamed->finished;
 
     (void)session;
     (void)id;
     (void)buf;
+    if (!n && more) {
+        s->streamed->is_deferred = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n == s->body_left && as_h2_end_body(user, s, flags))
+    if (n == s->body_left && !more && end_body(user, s, flags))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     return (ssize_t)n;
 }
@@ -260,8 +267,9 @@ static bool store_body(struct as_h2_stream *s, const struct as_http_answer *a)
 }
 
 int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as_http_answer *a,
-                        const nghttp2_data_provider *body)
+                        bool has_body)
 {
+    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
     nghttp2_nv stack[NV_ON_STACK], *nv = stack;
     const nghttp2_extpri turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
     uint32_t n = a->n_headers + 1, kept;
@@ -271,14 +279,15 @@ int as_h2_submit_answer(struct as_h2 *h, struct as_h2_stream *s, const struct as
     s->status[2] = (char)('0' + a->status % 10);
     if (s->body_left >= TURNS_MIN || s->streamed)
         nghttp2_session_change_extpri_stream_priority(h->session, (int32_t)s->id, &turns, 1);
-    if (body && as_h2_response_cache_use_head(h, s, a))
-        return nghttp2_submit_response(h->session, (int32_t)s->id, NULL, 0, body);
+    if (has_body && as_h2_response_cache_use_head(h, s, a))
+        return nghttp2_submit_response(h->session, (int32_t)s->id, NULL, 0, &body);
     if (n > NV_ON_STACK)
         nv = as_h2_alloc(s, n * sizeof(*nv), _Alignof(nghttp2_nv));
     if (!nv || !copy_fields(s, a->headers, a->n_headers, nv + 1, &kept))
         return NGHTTP2_ERR_NOMEM;
     nv[0] = (nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)s->status, 7, 3, NO_COPY};
-    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, kept + 1, body);
+    return nghttp2_submit_response(h->session, (int32_t)s->id, nv, kept + 1,
+                                   has_body ? &body : NULL);
 }
 
 void as_h2_mark_early(struct as_h2 *h, struct as_h2_stream *s)
@@ -292,7 +301,6 @@ void as_h2_mark_early(struct as_h2 *h, struct as_h2_stream *s)
 void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
-    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_body};
 
     AS_ASSERT(a->status >= 200 && a->status <= 999);
     if (!s || s->answered || s->streamed)
@@ -301,6 +309,6 @@ void as_h2_answer(struct as_h2 *h, uint32_t stream, const struct as_http_answer 
     as_h2_mark_early(h, s);
     if (!store_body(s, a) ||
         (a->n_trailers && !as_h2_copy_trailers(s, a->trailers, a->n_trailers)) ||
-        as_h2_submit_answer(h, s, a, s->body_left || s->n_trailers ? &body : NULL))
+        as_h2_submit_answer(h, s, a, s->body_left || s->n_trailers))
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }

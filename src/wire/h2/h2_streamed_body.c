@@ -21,29 +21,9 @@ static void resume_body(struct as_h2 *h, struct as_h2_stream *s)
         h->dead = true;
 }
 
-static ssize_t read_streamed_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
-                                  uint32_t *flags, nghttp2_data_source *source, void *user)
-{
-    struct as_h2_stream *s = source->ptr;
-    size_t n = AS_MIN(length, s->body_left);
-
-    (void)session;
-    (void)id;
-    (void)buf;
-    if (!n && !s->streamed->finished) {
-        s->streamed->is_deferred = true;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n == s->body_left && s->streamed->finished && as_h2_end_body(user, s, flags))
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    return (ssize_t)n;
-}
-
 void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *a)
 {
     struct as_h2_stream *s = h->dead ? NULL : as_h2_find_stream(h, (int32_t)stream);
-    nghttp2_data_provider body = {.source = {.ptr = s}, .read_callback = read_streamed_body};
 
     if (!s || s->answered || s->streamed)
         return;
@@ -54,7 +34,7 @@ void as_h2_begin(struct as_h2 *h, uint32_t stream, const struct as_http_answer *
     }
     s->streamed->s = s;
     as_list_init(&s->streamed->drained);
-    if (as_h2_submit_answer(h, s, a, &body))
+    if (as_h2_submit_answer(h, s, a, true))
         as_h2_reset(h, stream, NGHTTP2_INTERNAL_ERROR);
 }
 
