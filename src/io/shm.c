@@ -375,42 +375,39 @@ static int write_region(const struct region *r, uint64_t offset, const uint8_t *
     return 0;
 }
 
-int as_shm_read(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint8_t *out,
-                size_t n, char *why, size_t cap)
+/* Reads into `out`, or writes from `in`; neither: only the checks. */
+static int use_region(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint64_t n,
+                      uint8_t *out, const uint8_t *in, char *why, size_t cap)
 {
     int err;
     struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
 
     if (!r)
         return err;
-    err = read_region(r, offset, out, n, name, why, cap);
+    if (out)
+        err = read_region(r, offset, out, (size_t)n, name, why, cap);
+    else
+        err = in ? write_region(r, offset, in, (size_t)n, name, why, cap) : 0;
     release_region(t, r);
     return err;
+}
+
+int as_shm_read(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint8_t *out,
+                size_t n, char *why, size_t cap)
+{
+    return use_region(t, user, name, offset, n, out, NULL, why, cap);
 }
 
 int as_shm_write(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset,
                  const uint8_t *p, size_t n, char *why, size_t cap)
 {
-    int err;
-    struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
-
-    if (!r)
-        return err;
-    err = write_region(r, offset, p, n, name, why, cap);
-    release_region(t, r);
-    return err;
+    return use_region(t, user, name, offset, n, NULL, p, why, cap);
 }
 
 int as_shm_check(struct as_shm *t, uid_t user, struct as_str name, uint64_t offset, uint64_t n,
                  char *why, size_t cap)
 {
-    int err;
-    struct region *r = acquire_region(t, user, name, offset, n, &err, why, cap);
-
-    if (!r)
-        return err;
-    release_region(t, r);
-    return 0;
+    return use_region(t, user, name, offset, n, NULL, NULL, why, cap);
 }
 
 uint32_t as_shm_each(struct as_shm *t, uid_t user, struct as_str name,

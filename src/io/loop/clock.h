@@ -1,8 +1,8 @@
 /* io/loop/clock.h — the kernel's clocks, in nanoseconds. What runs in a loop takes the loop's time
  * (as_loop_now), which is read once a turn. Any thread.
  */
-#ifndef AS_IO_LOOP_CLOCK_H
-#define AS_IO_LOOP_CLOCK_H
+#ifndef AS_IO_CLOCK_H
+#define AS_IO_CLOCK_H
 
 #include "base/defs.h"
 
