@@ -2,9 +2,6 @@
 
 #include <stdarg.h>
 
-enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
-enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
-
 uint32_t as_grpc_call_fields(struct as_http_header out[AS_GRPC_CALL_FIELDS], struct as_str path,
                              struct as_str authority, struct as_str user_agent,
                              struct as_str timeout)
@@ -59,9 +56,9 @@ void as_grpc_call_begin(struct as_grpc_call *c, size_t limit)
     c->pending = false;
     c->http_status = 0;
     c->is_grpc = c->has_status = false;
-    c->status = OK;
+    c->status = AS_STATUS_OK;
     c->fault = NULL;
-    c->fault_status = OK;
+    c->fault_status = AS_STATUS_OK;
     c->text[0] = 0;
 }
 
@@ -102,7 +99,9 @@ void as_grpc_call_field(struct as_grpc_call *c, struct as_str name, struct as_st
         c->is_grpc = as_grpc_is_content_type(value);
     } else if (as_str_eq(name, AS_STR("grpc-status"))) {
         c->has_status = true;
-        c->status = as_str_u64(value, &v) == 0 && v <= UNAUTHENTICATED ? (uint32_t)v : UNKNOWN;
+        c->status = as_str_u64(value, &v) == 0 && v <= AS_STATUS_UNAUTHENTICATED
+                        ? (uint32_t)v
+                        : AS_STATUS_UNKNOWN;
     } else if (as_str_eq(name, AS_STR("grpc-message"))) {
         decode_text(c->text, value);
     }
@@ -139,14 +138,16 @@ int as_grpc_call_data(struct as_grpc_call *c, const uint8_t *p, size_t n)
         case AS_GRPC_MORE:
             return 0;
         case AS_GRPC_BAD:
-            return set_fault(c, INTERNAL, "the answer is not framed as gRPC");
+            return set_fault(c, AS_STATUS_INTERNAL, "the answer is not framed as gRPC");
         case AS_GRPC_MESSAGE:
             if (c->reader.messages > 1 && !c->on_message)
-                return set_fault(c, INTERNAL, "more than one message came");
+                return set_fault(c, AS_STATUS_INTERNAL, "more than one message came");
             if (compressed)
-                return set_fault(c, INTERNAL, "the message is compressed, which was not asked for");
+                return set_fault(c, AS_STATUS_INTERNAL,
+                                 "the message is compressed, which was not asked for");
             if (len > c->limit)
-                return set_fault(c, RESOURCE_EXHAUSTED, "the answer is larger than the limit");
+                return set_fault(c, AS_STATUS_RESOURCE_EXHAUSTED,
+                                 "the answer is larger than the limit");
             c->pending = true;
             deliver_message(c); /* for a message without bytes */
             break;
@@ -162,20 +163,20 @@ static uint32_t status_of_http(uint32_t http)
 {
     switch (http) {
     case 400:
-        return INTERNAL;
+        return AS_STATUS_INTERNAL;
     case 401:
-        return UNAUTHENTICATED;
+        return AS_STATUS_UNAUTHENTICATED;
     case 403:
-        return PERMISSION_DENIED;
+        return AS_STATUS_PERMISSION_DENIED;
     case 404:
-        return UNIMPLEMENTED;
+        return AS_STATUS_UNIMPLEMENTED;
     case 429:
     case 502:
     case 503:
     case 504:
-        return UNAVAILABLE;
+        return AS_STATUS_UNAVAILABLE;
     default:
-        return UNKNOWN;
+        return AS_STATUS_UNKNOWN;
     }
 }
 
@@ -184,20 +185,20 @@ static const struct {
     const char *name;
     uint32_t status;
 } reset_codes[] = {
-    {"NO_ERROR", INTERNAL},
-    {"PROTOCOL_ERROR", INTERNAL},
-    {"INTERNAL_ERROR", INTERNAL},
-    {"FLOW_CONTROL_ERROR", INTERNAL},
-    {"SETTINGS_TIMEOUT", INTERNAL},
-    {"STREAM_CLOSED", INTERNAL},
-    {"FRAME_SIZE_ERROR", INTERNAL},
-    {"REFUSED_STREAM", UNAVAILABLE},
-    {"CANCEL", CANCELLED},
-    {"COMPRESSION_ERROR", INTERNAL},
-    {"CONNECT_ERROR", INTERNAL},
-    {"ENHANCE_YOUR_CALM", RESOURCE_EXHAUSTED},
-    {"INADEQUATE_SECURITY", PERMISSION_DENIED},
-    {"HTTP_1_1_REQUIRED", UNKNOWN},
+    {"NO_ERROR", AS_STATUS_INTERNAL},
+    {"PROTOCOL_ERROR", AS_STATUS_INTERNAL},
+    {"INTERNAL_ERROR", AS_STATUS_INTERNAL},
+    {"FLOW_CONTROL_ERROR", AS_STATUS_INTERNAL},
+    {"SETTINGS_TIMEOUT", AS_STATUS_INTERNAL},
+    {"STREAM_CLOSED", AS_STATUS_INTERNAL},
+    {"FRAME_SIZE_ERROR", AS_STATUS_INTERNAL},
+    {"REFUSED_STREAM", AS_STATUS_UNAVAILABLE},
+    {"CANCEL", AS_STATUS_CANCELLED},
+    {"COMPRESSION_ERROR", AS_STATUS_INTERNAL},
+    {"CONNECT_ERROR", AS_STATUS_INTERNAL},
+    {"ENHANCE_YOUR_CALM", AS_STATUS_RESOURCE_EXHAUSTED},
+    {"INADEQUATE_SECURITY", AS_STATUS_PERMISSION_DENIED},
+    {"HTTP_1_1_REQUIRED", AS_STATUS_UNKNOWN},
 };
 
 AS_PRINTF(3, 4)
@@ -215,7 +216,7 @@ uint32_t as_grpc_call_end(struct as_grpc_call *c, uint32_t code, bool whole)
 {
     if (c->fault)
         return set_text(c, c->fault_status, "%s", c->fault);
-    if (c->has_status && c->status != OK)
+    if (c->has_status && c->status != AS_STATUS_OK)
         return c->status;
     if (!whole) {
         size_t i = code < AS_COUNT(reset_codes) ? code : 2;
@@ -226,13 +227,13 @@ uint32_t as_grpc_call_end(struct as_grpc_call *c, uint32_t code, bool whole)
         return set_text(c, status_of_http(c->http_status),
                         "HTTP status %u instead of a gRPC answer", c->http_status);
     if (!c->is_grpc)
-        return set_text(c, UNKNOWN, "the answer's content-type is not application/grpc");
+        return set_text(c, AS_STATUS_UNKNOWN, "the answer's content-type is not application/grpc");
     if (!c->has_status)
-        return set_text(c, UNKNOWN, "the answer has no grpc-status");
+        return set_text(c, AS_STATUS_UNKNOWN, "the answer has no grpc-status");
     if ((!c->reader.messages && !c->on_message) || !as_grpc_at_boundary(&c->reader))
-        return set_text(c, INTERNAL,
+        return set_text(c, AS_STATUS_INTERNAL,
                         c->reader.messages || c->on_message ? "the message was cut short"
                                                             : "status OK without a message");
     c->text[0] = 0;
-    return OK;
+    return AS_STATUS_OK;
 }

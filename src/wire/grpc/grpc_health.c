@@ -1,6 +1,7 @@
 #include "wire/grpc/grpc_health.h"
 
 #include "wire/name_check.h"
+#include "wire/protobuf/pb_pack.h"
 #include "wire/protobuf/pb_unpack.h"
 
 #include <health.pb-c.h>
@@ -50,7 +51,7 @@ int as_grpc_health_put_list(struct as_buf *out, const struct as_grpc_health_entr
 {
     Grpc__Health__V1__HealthListResponse r = GRPC__HEALTH__V1__HEALTH_LIST_RESPONSE__INIT;
     struct entry *entries = calloc(n + 1, sizeof(*entries)); /* n may be 0 */
-    uint8_t *p = NULL;
+    int err = AS_ENOMEM;
 
     r.n_statuses = n;
     r.statuses = calloc(n + 1, sizeof(void *));
@@ -65,11 +66,8 @@ int as_grpc_health_put_list(struct as_buf *out, const struct as_grpc_health_entr
         r.statuses[i] = &e->entry;
     }
     if (entries && r.statuses)
-        p = as_buf_try_reserve(out,
-                               1 + grpc__health__v1__health_list_response__get_packed_size(&r));
-    if (p)
-        out->n += grpc__health__v1__health_list_response__pack(&r, p);
+        err = as_pb_pack(&r.base, out);
     free(r.statuses);
     free(entries);
-    return p ? 0 : AS_ENOMEM;
+    return err;
 }

@@ -2,6 +2,7 @@
 
 #include "wire/name_check.h"
 #include "wire/protobuf/pb.h"
+#include "wire/protobuf/pb_pack.h"
 #include "wire/protobuf/pb_unpack.h"
 
 #include <reflection.pb-c.h>
@@ -146,11 +147,7 @@ static void add_file(struct file_closure *c, struct as_str file)
  * since it repeats the request. */
 static void put_response(struct as_buf *out, const response *r)
 {
-    size_t n = grpc__reflection__v1__server_reflection_response__get_packed_size(r);
-    uint8_t *p = as_buf_try_reserve(out, n);
-
-    if (p)
-        out->n += grpc__reflection__v1__server_reflection_response__pack(r, p);
+    (void)as_pb_pack(&r->base, out);
 }
 
 static void put_error(struct as_buf *out, response *r, int err, const char *what, const char *name)
@@ -167,7 +164,6 @@ static void put_error(struct as_buf *out, response *r, int err, const char *what
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     r->error_response = &e;
     put_response(out, r);
-    r->error_response = NULL;
 }
 
 static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_set set,
@@ -188,7 +184,6 @@ static void put_file(struct as_buf *out, response *r, enum as_grpc_reflection_se
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     r->file_descriptor_response = &d;
     put_response(out, r);
-    r->file_descriptor_response = NULL;
 }
 
 /* No message here has extensions: proto3 has none. */
@@ -207,7 +202,6 @@ static void put_no_extensions(struct as_buf *out, response *r, enum as_grpc_refl
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
     r->all_extension_numbers_response = &e;
     put_response(out, r);
-    r->all_extension_numbers_response = NULL;
 }
 
 struct services {
@@ -252,7 +246,6 @@ static void put_services(struct as_buf *out, response *r, enum as_grpc_reflectio
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     r->list_services_response = &l;
     put_response(out, r);
-    r->list_services_response = NULL;
 }
 
 /* The response repeats the request, so every string of it must be UTF-8. */

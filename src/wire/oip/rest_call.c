@@ -5,10 +5,6 @@
 
 #include <strings.h>
 
-enum { OK = 0, CANCELLED = 1, UNKNOWN = 2, INVALID_ARGUMENT = 3, DEADLINE_EXCEEDED = 4 };
-enum { NOT_FOUND = 5, ALREADY_EXISTS = 6, PERMISSION_DENIED = 7, RESOURCE_EXHAUSTED = 8 };
-enum { UNIMPLEMENTED = 12, INTERNAL = 13, UNAVAILABLE = 14, UNAUTHENTICATED = 16 };
-
 #define NOT_EVENT_STREAM "the response is not a stream of events (text/event-stream)"
 #define TOO_LARGE        "the answer is larger than the limit"
 #define PAGE_MAX         200u /* how much is shown of an error's body that is not JSON */
@@ -80,7 +76,7 @@ void as_rest_call_begin(struct as_rest_call *c, size_t limit)
     c->sse = (struct as_sse){0};
     c->is_events = false;
     c->fault = NULL;
-    c->fault_status = OK;
+    c->fault_status = AS_STATUS_OK;
     c->text[0] = 0;
 }
 
@@ -124,10 +120,11 @@ void as_rest_call_field(struct as_rest_call *c, struct as_str name, struct as_st
         c->is_events = is_event_stream(value);
     } else if (as_str_eq(name, AS_STR("content-encoding"))) {
         if (!as_str_eq(value, AS_STR("identity")))
-            set_fault(c, INTERNAL, "the response is compressed, which was not requested");
+            set_fault(c, AS_STATUS_INTERNAL, "the response is compressed, which was not requested");
     } else if (as_str_eq(name, AS_STR("inference-header-content-length"))) {
         if (c->has_json_len || as_str_u64(value, &c->json_len))
-            set_fault(c, INTERNAL, "the response has a bad Inference-Header-Content-Length");
+            set_fault(c, AS_STATUS_INTERNAL,
+                      "the response has a bad Inference-Header-Content-Length");
         c->has_json_len = true;
     }
 }
@@ -150,7 +147,7 @@ static int read_events(struct as_rest_call *c, const uint8_t *p, size_t n)
             c->body.n = 0;
             break;
         case AS_SSE_TOO_BIG:
-            set_fault(c, RESOURCE_EXHAUSTED, TOO_LARGE);
+            set_fault(c, AS_STATUS_RESOURCE_EXHAUSTED, TOO_LARGE);
             return AS_EPROTO;
         }
     }
@@ -161,11 +158,11 @@ int as_rest_call_data(struct as_rest_call *c, const uint8_t *p, size_t n)
     bool events = c->on_event && c->http_status == 200;
 
     if (events && !c->is_events)
-        set_fault(c, UNKNOWN, NOT_EVENT_STREAM);
+        set_fault(c, AS_STATUS_UNKNOWN, NOT_EVENT_STREAM);
     if (events && !c->fault)
         return read_events(c, p, n);
     if (!c->fault && n > c->limit - c->body.n)
-        set_fault(c, RESOURCE_EXHAUSTED, TOO_LARGE);
+        set_fault(c, AS_STATUS_RESOURCE_EXHAUSTED, TOO_LARGE);
     if (c->fault)
         return AS_EPROTO;
     as_buf_add(&c->body, p, n);
@@ -176,19 +173,22 @@ static uint32_t status_of_http(uint32_t http)
 {
     static const struct {
         uint16_t http, grpc;
-    } rows[] = {{400, INVALID_ARGUMENT},   {401, UNAUTHENTICATED},    {403, PERMISSION_DENIED},
-                {404, NOT_FOUND},          {405, UNIMPLEMENTED},      {408, DEADLINE_EXCEEDED},
-                {409, ALREADY_EXISTS},     {411, INVALID_ARGUMENT},   {413, RESOURCE_EXHAUSTED},
-                {414, INVALID_ARGUMENT},   {415, UNIMPLEMENTED},      {422, INVALID_ARGUMENT},
-                {429, RESOURCE_EXHAUSTED}, {431, RESOURCE_EXHAUSTED}, {499, CANCELLED},
-                {500, INTERNAL},           {501, UNIMPLEMENTED},      {502, UNAVAILABLE},
-                {503, UNAVAILABLE},        {504, DEADLINE_EXCEEDED}};
+    } rows[] = {{400, AS_STATUS_INVALID_ARGUMENT},   {401, AS_STATUS_UNAUTHENTICATED},
+                {403, AS_STATUS_PERMISSION_DENIED},  {404, AS_STATUS_NOT_FOUND},
+                {405, AS_STATUS_UNIMPLEMENTED},      {408, AS_STATUS_DEADLINE_EXCEEDED},
+                {409, AS_STATUS_ALREADY_EXISTS},     {411, AS_STATUS_INVALID_ARGUMENT},
+                {413, AS_STATUS_RESOURCE_EXHAUSTED}, {414, AS_STATUS_INVALID_ARGUMENT},
+                {415, AS_STATUS_UNIMPLEMENTED},      {422, AS_STATUS_INVALID_ARGUMENT},
+                {429, AS_STATUS_RESOURCE_EXHAUSTED}, {431, AS_STATUS_RESOURCE_EXHAUSTED},
+                {499, AS_STATUS_CANCELLED},          {500, AS_STATUS_INTERNAL},
+                {501, AS_STATUS_UNIMPLEMENTED},      {502, AS_STATUS_UNAVAILABLE},
+                {503, AS_STATUS_UNAVAILABLE},        {504, AS_STATUS_DEADLINE_EXCEEDED}};
 
     for (size_t i = 0; i < AS_COUNT(rows); i++) {
         if (rows[i].http == http)
             return rows[i].grpc;
     }
-    return UNKNOWN;
+    return AS_STATUS_UNKNOWN;
 }
 
 /* The error's text: that of {"error": …}, else the beginning of the body. */
@@ -222,19 +222,19 @@ uint32_t as_rest_call_end(struct as_rest_call *c, struct as_json *j, bool whole)
     if (c->fault)
         return set_text(c, c->fault_status, c->fault);
     if (!whole)
-        return set_text(c, UNAVAILABLE, "the response was cut short");
+        return set_text(c, AS_STATUS_UNAVAILABLE, "the response was cut short");
     if (c->http_status != 200) { /* the protocol has no other success status */
         set_error_text(c, j);
         return status_of_http(c->http_status);
     }
     if (c->on_event && (!c->is_events || !as_sse_at_boundary(&c->sse)))
-        return set_text(c, c->is_events ? INTERNAL : UNKNOWN,
+        return set_text(c, c->is_events ? AS_STATUS_INTERNAL : AS_STATUS_UNKNOWN,
                         c->is_events ? "the last event was cut short" : NOT_EVENT_STREAM);
     if (!c->has_json_len)
         c->json_len = c->body.n;
     if (c->json_len > c->body.n)
-        return set_text(c, INTERNAL,
+        return set_text(c, AS_STATUS_INTERNAL,
                         "the response's Inference-Header-Content-Length is larger than its body");
     c->text[0] = 0;
-    return OK;
+    return AS_STATUS_OK;
 }
