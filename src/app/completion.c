@@ -231,11 +231,10 @@ static void put_fish_command(struct as_buf *b, const struct as_command *c)
     put_quoted(b, c->doc);
     as_buf_str(b, "\n");
     put_args(&kind, c);
-    as_buf_add(&kind, "", 1);
-    kind.p[strcspn((char *)kind.p, "|")] = 0; /* the first argument only: others are numbers */
-    if (kind.p[0]) {
+    kind.n = strcspn(as_buf_cstr(&kind), "|"); /* the first argument only: others are numbers */
+    if (kind.n) {
         as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s'", c->name);
-        put_fish_values(b, (char *)kind.p);
+        put_fish_values(b, as_buf_cstr(&kind));
         as_buf_str(b, "\n");
     }
     for (size_t k = 0; k < AS_OPT_COUNT; k++) {
@@ -244,10 +243,9 @@ static void put_fish_command(struct as_buf *b, const struct as_command *c)
         as_buf_printf(b, "complete -c anyserve -n '__fish_seen_subcommand_from %s' -l %s", c->name,
                       as_option_rows[k].key);
         if (!is_switch(&as_option_rows[k])) {
-            as_buf_drop(&kind, kind.n);
+            kind.n = 0;
             put_value_kind(&kind, &as_option_rows[k]);
-            as_buf_add(&kind, "", 1);
-            put_fish_values(b, (char *)kind.p);
+            put_fish_values(b, as_buf_cstr(&kind));
         }
         as_buf_str(b, " -d ");
         put_quoted(b, as_option_rows[k].doc);
@@ -274,12 +272,11 @@ int as_completion_main(struct as_option_set *opts)
         const char *name;
         void (*put)(struct as_buf *b);
     } shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
-    struct as_buf b;
+    struct as_buf b = {0};
 
     for (size_t i = 0; i < AS_COUNT(shells); i++) {
         if (strcmp(shells[i].name, opts->args[0]) != 0)
             continue;
-        as_buf_init(&b);
         shells[i].put(&b);
         fwrite(b.p, 1, b.n, stdout);
         as_buf_fini(&b);

@@ -83,6 +83,18 @@ void as_buf_drop(struct as_buf *b, size_t n)
         memmove(b->p, b->p + n, b->n);
 }
 
+void as_buf_set(struct as_buf *b, struct as_str s)
+{
+    b->n = 0;
+    as_buf_add(b, s.p, s.n);
+}
+
+char *as_buf_cstr(struct as_buf *b)
+{
+    *as_buf_reserve(b, 1) = 0;
+    return (char *)b->p;
+}
+
 void as_buf_json(struct as_buf *b, struct as_str s)
 {
     const uint8_t *p = (const uint8_t *)s.p;

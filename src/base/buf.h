@@ -36,9 +36,15 @@ void as_buf_vprintf(struct as_buf *b, const char *fmt, va_list ap) AS_PRINTF(2, 
     __attribute__((nonnull(1, 2)));
 /* Removes the first n bytes. */
 void as_buf_drop(struct as_buf *b, size_t n);
-/* Appends `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+/* Replaces the content by `s`, which is not a part of it. */
+void as_buf_set(struct as_buf *b, struct as_str s);
+/* The content as a C string, by a NUL behind it that b->n does not count. Valid until the next
+ * call.
+ */
+char *as_buf_cstr(struct as_buf *b);
 /* Percent-encoded, as a path of a URL: all but unreserved characters (RFC 3986) and slashes. */
 void as_buf_percent(struct as_buf *b, struct as_str s);
+/* Appends `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void as_buf_json(struct as_buf *b, struct as_str s);
 
 static inline struct as_str as_buf_slice(const struct as_buf *b)

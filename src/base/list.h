@@ -60,5 +60,11 @@ static inline struct as_list *as_list_pop(struct as_list *head) /* from the fron
 #define AS_LIST_EACH(it, head)                                                                     \
     for (struct as_list *it = (head)->next, *it##_next = it->next; it != (head);                   \
          it = it##_next, it##_next = it->next)
+/* The same with the objects themselves: `it` is a pointer to a `type`, whose node is `member`. */
+#define AS_LIST_EACH_ENTRY(it, type, member, head)                                                 \
+    for (type *it = AS_LIST_ENTRY((head)->next, type, member),                                     \
+              *it##_next = AS_LIST_ENTRY(it->member.next, type, member);                           \
+         &it->member != (head);                                                                    \
+         it = it##_next, it##_next = AS_LIST_ENTRY(it->member.next, type, member))
 
 #endif

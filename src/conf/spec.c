@@ -75,10 +75,9 @@ struct as_spec_object *as_spec_read_object(struct as_spec_reader *r, enum as_spe
 {
     uint32_t first = as_spec_first_key(level), width = as_spec_key_count(level);
     struct as_spec_object *o;
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (n->type != AS_SPEC_NODE_MAP) {
-        as_buf_init(&b);
         as_spec_node_describe(n, &b);
         as_spec_error(r->errors, n->line, n->column, "expected a mapping of %s keys, not %.*s",
                       as_spec_level_name(level), AS_STR_FMT(as_buf_slice(&b)));

@@ -125,8 +125,7 @@ static void diff_deployments(const struct as_spec *s, const struct as_spec *othe
         } else if (c.old_app) {
             c.cls = as_spec_compare(c.old_app, c.old_deployment, w.app, w.deployment, &keys);
             c.step = c.cls == AS_SPEC_SAME ? AS_SPEC_UNCHANGED : AS_SPEC_CHANGED;
-            as_buf_add(&keys, "", 1);
-            c.keys = (const char *)keys.p;
+            c.keys = as_buf_cstr(&keys);
         } else {
             c.step = AS_SPEC_ADDED;
         }

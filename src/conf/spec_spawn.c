@@ -170,10 +170,9 @@ void as_spec_spawn_init(struct as_spec_spawn *ret_s, const struct as_spec_object
 {
     const char **user = as_spec_env(app, deployment), **env, *at;
     const char *affinity = as_spec_str(deployment, AS_SPEC_DEPLOYMENT_CPU_AFFINITY);
-    struct as_buf own; /* lines, each with a NUL */
+    struct as_buf own = {0}; /* lines, each with a NUL */
     size_t n = 0, k = 0;
 
-    as_buf_init(&own);
     if (as_spec_is_set(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS)) {
         int64_t t = as_spec_thousandths(deployment, AS_SPEC_DEPLOYMENT_NUM_CPUS);
 

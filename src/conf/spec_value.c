@@ -65,8 +65,7 @@ static bool fail_bound(struct as_spec_reader *r, const struct as_spec_row *row,
 
     as_buf_str(&b, above ? "is above the maximum " : "is below the minimum ");
     as_spec_put_number(row, above ? row->max : row->min, &b);
-    as_buf_add(&b, "", 1);
-    fail_value(r, row->key, n, (const char *)b.p);
+    fail_value(r, row->key, n, as_buf_cstr(&b));
     as_buf_fini(&b);
     return false;
 }
@@ -205,8 +204,7 @@ static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
     as_buf_str(&b, "is not one of ");
     for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
         as_buf_printf(&b, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
-    as_buf_add(&b, "", 1);
-    fail_value(r, row->key, n, (const char *)b.p);
+    fail_value(r, row->key, n, as_buf_cstr(&b));
     as_buf_fini(&b);
     return false;
 }

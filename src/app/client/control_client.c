@@ -87,7 +87,7 @@ static void on_events(struct http_call *t, const uint8_t *p, size_t n)
             return; /* all whole events are delivered */
         case AS_SSE_EVENT:
             t->stopped = !t->stream->on_event(t->stream->ctx, as_buf_slice(&t->body));
-            as_buf_drop(&t->body, t->body.n);
+            t->body.n = 0;
             break;
         case AS_SSE_TOO_BIG:
             t->too_big = true;
@@ -229,15 +229,13 @@ static int transfer(struct http_call *t)
 static int run_call(struct http_call *t, const struct as_control_client_conn *c)
 {
     as_ns deadline = as_control_client_deadline(c->opts);
-    struct as_buf bearer;
+    struct as_buf bearer = {0};
     int e;
 
     t->opts = c->opts;
     t->fd = c->fd;
     t->deadline = AS_MIN(t->deadline, deadline);
     as_outq_init(&t->out);
-    as_buf_init(&t->body);
-    as_buf_init(&bearer);
     e = start_request(t, c, &bearer) < 0 ? EINVAL : transfer(t);
     as_h1_client_free(t->h1);
     as_outq_fini(&t->out);
@@ -358,10 +356,9 @@ bool as_control_client_error_text(const struct as_control_client_answer *a, stru
     struct as_json *j = as_json_new();
     struct as_json_value root;
     struct as_json_items it;
-    struct as_buf padded;
+    struct as_buf padded = {0};
 
     as_arena_init(&arena, NULL, 0);
-    as_buf_init(&padded);
     memset(as_buf_reserve(&padded, a->body.n + AS_JSON_PADDING), 0, a->body.n + AS_JSON_PADDING);
     if (a->body.n)
         memcpy(padded.p, a->body.p, a->body.n);
@@ -380,9 +377,8 @@ bool as_control_client_error_text(const struct as_control_client_answer *a, stru
 
 int as_control_client_print_refused(const struct as_control_client_answer *a)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
 
-    as_buf_init(&text);
     /* these statuses are about the request, and their text is enough; others are about the server
      * or the connection, and the status helps */
     if (as_control_client_error_text(a, &text) &&

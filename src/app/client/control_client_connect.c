@@ -19,10 +19,9 @@
 int as_control_client_print_no_server(const struct as_option_set *opts)
 {
     struct as_runtime_search f;
-    struct as_buf text;
+    struct as_buf text = {0};
 
     as_which_server_find(&f, opts);
-    as_buf_init(&text);
     as_buf_printf(&text, "anyserve: no server on port %u in %s.", f.chosen.port, f.chosen.base);
     if (!f.n)
         as_buf_str(&text, "\n  No server runs there; --runtime-dir selects another folder.");
@@ -78,11 +77,10 @@ static void write_stopped_processes(const struct as_control_client_conn *c, stru
 int as_control_client_print_silent(const struct as_control_client_conn *c,
                                    const struct as_control_client_request *q)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (q->is_quiet)
         return AS_EXIT_CODE_FAILED;
-    as_buf_init(&b);
     write_silent_process(c, &b);
     as_buf_str(&b, " did not answer within --answer-timeout (");
     as_option_print(&b, AS_OPT_ANSWER_TIMEOUT, c->opts);
@@ -97,9 +95,8 @@ int as_control_client_print_timeout(const struct as_option_set *opts, const char
 {
     const struct as_control_client_conn c = {.opts = opts,
                                              .remote = as_option_str(opts, AS_OPT_CONTROL)};
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     write_stopped_processes(&c, &b);
     fprintf(stderr, "anyserve: %s%.*s\n", what, AS_STR_FMT(as_buf_slice(&b)));
     as_buf_fini(&b);
@@ -165,11 +162,10 @@ static int open_tcp(struct as_control_client_conn *c, const struct as_control_cl
                     as_ns end)
 {
     char host[AS_LISTEN_HOST_MAX], reason[160];
-    struct as_buf why;
+    struct as_buf why = {0};
     uint16_t port;
     int code = AS_EXIT_CODE_USAGE;
 
-    as_buf_init(&why);
     snprintf(c->name, sizeof(c->name), "the control API at %s", c->remote);
     snprintf(c->host, sizeof(c->host), "%s", c->remote);
     if (strcmp(q->socket, AS_RUNTIME_CONTROL) != 0) {

@@ -61,9 +61,8 @@ static bool is_owned_by(const struct as_server_process *f, uid_t uid)
 void as_server_process_print_stopped(const struct as_server_process *o)
 {
     struct as_server_processes f;
-    struct as_buf b;
+    struct as_buf b = {0};
 
-    as_buf_init(&b);
     as_server_processes_read(&f, o->base, o->port);
     if (as_server_processes_put_stopped(&f, &b))
         fprintf(stderr, "anyserve: the server on port %u cannot continue:%.*s\n", o->port,

@@ -139,8 +139,7 @@ static int send_request(const struct as_option_set *opts, const struct deploymen
                  &(struct as_rest_match){.application = as_str_of(n->application),
                                          .deployment = as_str_of(n->deployment)});
     as_buf_str(&target, verb);
-    as_buf_add(&target, "", 1);
-    q.target = (const char *)target.p;
+    q.target = as_buf_cstr(&target);
     code = as_control_client_call(opts, &q, &a);
     if (code == AS_EXIT_CODE_OK)
         code = a.status == 200 ? wait_and_print(opts, n, a.body, replicas)

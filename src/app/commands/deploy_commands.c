@@ -178,14 +178,13 @@ static int print_not_deleted(const struct as_option_set *opts,
                              const struct as_control_client_answer *a)
 {
     struct as_server_names names;
-    struct as_buf text;
+    struct as_buf text = {0};
     int code;
 
     if (a->status != 404)
         return as_control_client_print_refused(a);
     code = as_server_names_fetch(&names, opts);
     if (code == AS_EXIT_CODE_OK) {
-        as_buf_init(&text);
         as_server_names_write_no_application(&names, opts->args[0], "delete", &text);
         fprintf(stderr, "anyserve: %.*s\n", AS_STR_FMT(as_buf_slice(&text)));
         as_buf_fini(&text);
@@ -208,8 +207,7 @@ int as_delete_main(struct as_option_set *opts)
         return AS_EXIT_CODE_USAGE;
     }
     as_route_put(&target, APPLICATIONS "{application}", false, &m);
-    as_buf_add(&target, "", 1);
-    q.target = (const char *)target.p;
+    q.target = as_buf_cstr(&target);
     code = as_control_client_call(opts, &q, &a);
     if (code == AS_EXIT_CODE_OK)
         code = a.status == 200 ? wait_deleted(opts, &a) : print_not_deleted(opts, &a);

@@ -114,8 +114,7 @@ static void check_python(struct as_doctor *d)
 
     as_interpreter_choose(&python, as_option_str(d->opts, AS_OPT_PYTHON));
     status = run_python(python.path, code, &out);
-    as_buf_add(&out, "", 1);
-    if (status == 0 && sscanf((char *)out.p, "%63s %63s", version, number) == 2) {
+    if (status == 0 && sscanf(as_buf_cstr(&out), "%63s %63s", version, number) == 2) {
         if (strcmp(version, AS_VERSION) == 0)
             as_doctor_report(d, "python", AS_DOCTOR_OK, "", "%s (%s): Python %s, anyserve %s",
                              python.path, python.why, number, version);
@@ -125,7 +124,7 @@ static void check_python(struct as_doctor *d)
                              "%s has anyserve %s, but this program is %s", python.path, version,
                              AS_VERSION);
     } else {
-        as_record_line(&line, (struct as_str){(char *)out.p, out.n - 1}, 200);
+        as_record_line(&line, as_buf_slice(&out), 200);
         as_doctor_report(d, "python", AS_DOCTOR_FAIL,
                          "install anyserve there, or choose another with --python",
                          "%s (%s) cannot load anyserve: %.*s", python.path, python.why,
@@ -395,8 +394,7 @@ static void check_server_state(struct as_doctor *d)
     as_buf_str(&whose, ", the server's");
     if (given[0] && strcmp(given, folder) != 0)
         as_buf_printf(&whose, ", not %s", given);
-    as_buf_add(&whose, "", 1);
-    check_folder(d, "state", folder, (const char *)whose.p, true);
+    check_folder(d, "state", folder, as_buf_cstr(&whose), true);
     as_buf_fini(&whose);
 }
 
@@ -468,7 +466,6 @@ int as_doctor_main(struct as_option_set *opts)
     struct as_doctor d = {.opts = opts, .json = as_option_bool(opts, AS_OPT_JSON)};
     bool printed;
 
-    as_buf_init(&d.out);
     if (d.json)
         as_json_put_open(&d.out, '[');
     check_python(&d);

@@ -190,7 +190,6 @@ void as_doctor_check_server(struct as_doctor *d)
     struct as_doctor_server *s = &d->server;
     struct page p = {0};
 
-    as_buf_init(&p.bad);
     s->port = as_which_server_locate(d->opts, &s->base);
     s->is_running = as_runtime_is_running(s->base, s->port);
     if (!s->is_running) {

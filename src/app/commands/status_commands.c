@@ -101,12 +101,11 @@ static void redraw(struct view *v, const struct as_states *s)
 static bool on_caught_up(void *ctx, const struct as_states *s)
 {
     struct view *v = ctx;
-    struct as_buf table;
+    struct as_buf table = {0};
 
     if (v->is_screen) {
         redraw(v, s);
     } else if (!v->watch && !v->json) {
-        as_buf_init(&table);
         as_states_table(s, COLUMNS, 0, &table);
         print_text(v, as_buf_slice(&table));
         as_buf_fini(&table);

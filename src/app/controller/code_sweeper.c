@@ -44,7 +44,7 @@ static void join_thread(struct as_code_sweeper *s)
     pthread_join(s->thread, NULL);
     s->running = false;
     log_not_removed(s, &s->err);
-    as_buf_drop(&s->err, s->err.n);
+    s->err.n = 0;
 }
 
 static void on_check(struct as_timer *t)
@@ -65,7 +65,6 @@ void as_code_sweeper_init(struct as_code_sweeper *s, struct as_loop *loop, const
 {
     *s = (struct as_code_sweeper){.store = store, .log = log, .loop = loop, .again = true};
     atomic_init(&s->done, false);
-    as_buf_init(&s->err);
     as_timer_init(&s->timer, loop, on_check);
 }
 

@@ -165,10 +165,9 @@ static void on_gone(void *arg)
 static void start_deploy(struct as_control_api *o, const struct as_control_request *q,
                          struct as_control_call *k)
 {
-    struct as_buf why;
+    struct as_buf why = {0};
 
     if (o->job) {
-        as_buf_init(&why);
         as_buf_str(&why, "another deployment file is being read; try again");
         as_control_answer(k, AS_EEXISTS, &why);
         as_buf_fini(&why);
@@ -468,7 +467,7 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
     int rc;
 
     if (folder[0]) {
-        as_deploy_job_set_code_folder(&o->deploy_conf, opts, folder, &o->code_dir);
+        o->code_dir = as_deploy_job_set_code_folder(&o->deploy_conf, opts, folder);
         return as_desired_state_open(&o->desired, folder, keep, o->log, err);
     }
     rc = as_initial_state_write(opts, app, &begin, err);
@@ -480,7 +479,7 @@ static int open_desired(struct as_control_api *o, const struct as_option_set *op
     AS_ASSERT(as_runtime_path(file, as_option_str(opts, AS_OPT_RUNTIME_DIR),
                               (uint16_t)as_option_u64(opts, AS_OPT_PORT), AS_STORE_FILE) == 0);
     file[strlen(file) - strlen("/" AS_STORE_FILE)] = 0;
-    as_deploy_job_set_code_folder(&o->deploy_conf, opts, file, &o->code_dir);
+    o->code_dir = as_deploy_job_set_code_folder(&o->deploy_conf, opts, file);
     rc = as_desired_state_open_initial(&o->desired, file, keep, as_buf_slice(&begin), o->log, err);
     as_buf_fini(&begin);
     if (rc < 0 && o->desired.spec) {
@@ -542,6 +541,6 @@ void as_control_api_close(struct as_control_api *o)
         on_gone(o);
     as_deploy_job_cache_fini(&o->cache);
     as_code_sweeper_close(&o->sweeper);
-    as_buf_fini(&o->code_dir);
+    free(o->code_dir);
     as_desired_state_close(&o->desired);
 }

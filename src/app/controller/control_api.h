@@ -22,7 +22,7 @@ struct as_control_api {
     const struct as_log *log;
     struct as_desired_state desired;
     struct as_deploy_job_conf deploy_conf;
-    struct as_buf code_dir; /* folder of the copies of code */
+    char *code_dir; /* folder of the copies of code: deploy_conf.code */
     struct as_deploy_job_cache cache;
     struct as_deploy_job *job;            /* NULL: no deployment file is being read */
     struct as_control_call *pending_call; /* the call that waits for the job */

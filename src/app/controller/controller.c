@@ -42,7 +42,7 @@ struct controller {
     char token[AS_TOKEN_MAX + 1],
         host[AS_LISTEN_HOST_MAX]; /* of the control API over TCP; "": none */
     char link[AS_RUNTIME_PATH_MAX], folder[AS_RUNTIME_PATH_MAX], cwd[4096];
-    struct as_buf code_dir;   /* folder of the copies of code */
+    char *code_dir;           /* folder of the copies of code */
     struct as_buf gpus, cpus; /* lists of numbers: "0,1" */
     int code;
 };
@@ -196,8 +196,6 @@ static void find_devices(struct controller *c)
     char path[64];
     cpu_set_t cpus;
 
-    as_buf_init(&c->gpus);
-    as_buf_init(&c->cpus);
     for (uint32_t i = 0; !visible && i < 64; i++) {
         snprintf(path, sizeof(path), "/dev/nvidia%u", i);
         if (access(path, F_OK) == 0)
@@ -210,8 +208,6 @@ static void find_devices(struct controller *c)
         if (CPU_ISSET(i, &cpus))
             as_buf_printf(&c->cpus, "%s%u", c->cpus.n ? "," : "", i);
     }
-    as_buf_add(&c->gpus, "", 1);
-    as_buf_add(&c->cpus, "", 1);
 }
 
 static struct as_reconciler_conf reconciler_conf(struct controller *c,
@@ -221,15 +217,15 @@ static struct as_reconciler_conf reconciler_conf(struct controller *c,
         .worker_spec = {.python = as_option_str(o, AS_OPT_PYTHON),
                         .spares = (uint32_t)as_option_u64(o, AS_OPT_WARM_SPARES),
                         .link = c->link,
-                        .code = (const char *)c->code_dir.p,
+                        .code = c->code_dir,
                         .cwd = c->cwd,
                         .debug_errors = as_option_bool(o, AS_OPT_DEBUG_ERRORS),
                         .stream_inputs = (uint32_t)as_option_u64(o, AS_OPT_STREAM_INPUTS),
                         .stream_input_bytes = as_option_u64(o, AS_OPT_STREAM_INPUT_BYTES),
                         .batch = as_option_u64(o, AS_OPT_WORKER_SCHEDULING) == 0},
         .folder = c->folder,
-        .gpus = (const char *)c->gpus.p,
-        .cpus = (const char *)c->cpus.p,
+        .gpus = as_buf_cstr(&c->gpus),
+        .cpus = as_buf_cstr(&c->cpus),
         .max_starting = max_starting(o),
         .policy = policy(o),
         .tolerate_failures = as_option_str(o, AS_OPT_STATE_DIR)[0] != 0,
@@ -293,11 +289,9 @@ static void find_paths(struct controller *c, const struct as_option_set *o)
     c->folder[strlen(c->folder) - strlen("/" AS_RUNTIME_LINK)] = 0;
     if (!getcwd(c->cwd, sizeof(c->cwd)))
         c->cwd[0] = 0;
-    as_buf_init(&c->code_dir);
-    as_buf_printf(&c->code_dir, "%s/" AS_CODE_STORE_FOLDER,
-                  as_option_str(o, AS_OPT_STATE_DIR)[0] ? as_option_str(o, AS_OPT_STATE_DIR)
-                                                        : c->folder);
-    as_buf_add(&c->code_dir, "", 1);
+    c->code_dir = as_str_format("%s/" AS_CODE_STORE_FOLDER, as_option_str(o, AS_OPT_STATE_DIR)[0]
+                                                                ? as_option_str(o, AS_OPT_STATE_DIR)
+                                                                : c->folder);
     find_devices(c);
 }
 
@@ -358,7 +352,7 @@ int as_controller_main(const struct as_option_set *opts, const struct as_control
     as_control_events_free(c.control_api.control.events);
     as_reconciler_free(c.reconciler);
     as_declared_fini(&c.app);
-    as_buf_fini(&c.code_dir);
+    free(c.code_dir);
     as_buf_fini(&c.gpus);
     as_buf_fini(&c.cpus);
     as_journal_close(&c.journal);

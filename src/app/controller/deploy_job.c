@@ -69,8 +69,7 @@ static char *key_of(const struct as_spec_object *app)
         put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_NAME));
         put_word(&b, as_spec_str(d, AS_SPEC_DEPLOYMENT_VERSION));
     }
-    as_buf_add(&b, "", 1);
-    return (char *)b.p;
+    return as_buf_cstr(&b);
 }
 
 static struct as_deploy_job_description *find_description(const struct as_deploy_job_cache *m,
@@ -156,15 +155,15 @@ int as_deploy_job_check(const struct as_spec *s, struct as_buf *err)
     return err->n > before ? AS_EINVALID : rc;
 }
 
-void as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
-                                   const struct as_option_set *opts, const char *folder,
-                                   struct as_buf *path)
+char *as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
+                                    const struct as_option_set *opts, const char *folder)
 {
-    as_buf_printf(path, "%s/" AS_CODE_STORE_FOLDER, folder);
-    as_buf_add(path, "", 1);
-    conf->code = (const char *)path->p;
+    char *path = as_str_format("%s/" AS_CODE_STORE_FOLDER, folder);
+
+    conf->code = path;
     conf->max_code_bytes = as_option_u64(opts, AS_OPT_MAX_CODE_BYTES);
     conf->max_code_files = (uint32_t)as_option_u64(opts, AS_OPT_MAX_CODE_FILES);
+    return path;
 }
 
 static const char **texts_of(const struct as_spec_object *app, enum as_spec_key key)

@@ -47,11 +47,10 @@ void as_deploy_job_stop(struct as_deploy_job *j);
 
 /* Checks a whole spec. 0; AS_EINVALID: something in it cannot be served, `err` says what. */
 int as_deploy_job_check(const struct as_spec *s, struct as_buf *err);
-/* Sets conf->code and the limits of a copy, for a server with its state in `folder`. conf->code
- * then points into `path`. */
-void as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
-                                   const struct as_option_set *opts, const char *folder,
-                                   struct as_buf *path);
+/* Sets conf->code and the limits of a copy, for a server with its state in `folder`. Returns
+ * conf->code, which the caller frees. */
+char *as_deploy_job_set_code_folder(struct as_deploy_job_conf *conf,
+                                    const struct as_option_set *opts, const char *folder);
 
 /* Where and how the code of an application is loaded. */
 struct as_deploy_job_source {

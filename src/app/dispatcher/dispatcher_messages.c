@@ -196,10 +196,7 @@ static void yield_workers(struct as_dispatcher *d)
 static void on_supervisor_gone(struct as_dispatcher *d)
 {
     as_log_event(&d->log, AS_LOG_ERROR, "supervisor_gone", "action=\"workers are killed\"");
-    AS_LIST_EACH(n, &d->status_page.processes)
-    {
-        struct as_status_page_process *p = AS_LIST_ENTRY(n, struct as_status_page_process, node);
-
+    AS_LIST_EACH_ENTRY(p, struct as_status_page_process, node, &d->status_page.processes) {
         as_proc_kill_group(p->pidfd, (pid_t)p->pid); /* with the processes that a worker forked */
     }
     /* without cleaning up: connections end with the process, and nobody waits for its exit code */

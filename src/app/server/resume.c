@@ -151,10 +151,9 @@ static bool can_read_state(const struct resumed *r, struct as_buf *err)
         rc = 0;
     if (rc == AS_ENOTFOUND && !why.n)
         as_buf_str(&why, "there is no " AS_STORE_FILE " in --state-dir");
-    as_buf_add(&why, "", 1);
     if (rc < 0) /* only one line reaches the user */
         as_buf_printf(err, "the stored state cannot be read: %.*s",
-                      (int)strcspn((const char *)why.p, "\n"), (const char *)why.p);
+                      (int)strcspn(as_buf_cstr(&why), "\n"), as_buf_cstr(&why));
     as_buf_fini(&why);
     return rc == 0;
 }

@@ -75,7 +75,7 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
     struct as_deploy_job_conf conf = {.python = python,
                                       .timeout = as_option_ns(opts, AS_OPT_START_TIMEOUT)};
     struct as_spec *s;
-    struct as_buf store = {0};
+    char *store;
     int rc, code;
 
     as_spec_limits_from_options(&conf.limits, opts);
@@ -86,9 +86,9 @@ static int load_file(const struct as_option_set *opts, const char *python, int e
         return rc == AS_EINVALID    ? AS_EXIT_CODE_CONFIG
                : rc == AS_ENOTFOUND ? AS_EXIT_CODE_NOT_FOUND
                                     : AS_EXIT_CODE_FAILED;
-    as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR), &store);
+    store = as_deploy_job_set_code_folder(&conf, opts, as_option_str(opts, AS_OPT_STATE_DIR));
     code = describe_applications(s, &conf, end_fd, err);
-    as_buf_fini(&store);
+    free(store);
     if (code == AS_EXIT_CODE_OK)
         as_desired_state_write(s, text);
     as_spec_free(s);
@@ -192,7 +192,7 @@ static int prepare(struct as_option_set *opts, const char *python, int end_fd, i
     rc = as_desired_state_open(&d, folder, (uint32_t)as_option_u64(opts, AS_OPT_STATE_GENERATIONS),
                                NULL, err);
     if (rc == AS_ENOTFOUND)
-        as_buf_drop(err, err->n); /* a new store */
+        err->n = 0; /* a new store */
     else if (rc < 0)
         code = rc == AS_EEXISTS ? AS_EXIT_CODE_BUSY : AS_EXIT_CODE_CONFIG;
     if (code == AS_EXIT_CODE_OK && file)

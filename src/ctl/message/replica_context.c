@@ -6,12 +6,7 @@
 
 static char *context_path(const char *folder, const char *replica)
 {
-    struct as_buf b;
-
-    as_buf_init(&b);
-    as_buf_printf(&b, "%s/" AS_REPLICA_CONTEXT_PREFIX "%s", folder, replica);
-    as_buf_add(&b, "", 1);
-    return (char *)b.p;
+    return as_str_format("%s/" AS_REPLICA_CONTEXT_PREFIX "%s", folder, replica);
 }
 
 /* A new file each time: a former process may have the old one open. */

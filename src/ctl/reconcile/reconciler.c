@@ -94,8 +94,7 @@ static void on_exited(struct as_reconciler *r, const struct as_ctl_message *m)
     proc->pid = (pid_t)m->pid;
     proc->status = (int)m->number;
     proc->kind = (enum as_exit_kind)AS_MIN(m->kind, (uint32_t)AS_EXIT_STOPPED);
-    as_buf_drop(&proc->reason, proc->reason.n);
-    as_buf_add(&proc->reason, m->text.p, m->text.n);
+    as_buf_set(&proc->reason, m->text);
     proc->has_ended = true;
     if (r->state_known) /* else the plan does not act yet */
         handle_death(r, slot);

@@ -71,7 +71,7 @@ struct as_str as_reconciler_missing_devices(void *ctx, const struct as_replica_s
     const struct as_reconciler_process *proc = as_reconciler_process(slot);
     struct as_generations_deployment specs;
 
-    as_buf_drop(&d->missing, d->missing.n);
+    d->missing.n = 0;
     if (!as_generations_find(&d->reconciler->generations, as_replica_slot_facts(slot)->generation,
                              as_str_of(d->name), &specs))
         return AS_STR(""); /* its start fails with the reason */
@@ -103,12 +103,11 @@ static int assign_from_free(struct as_reconciler_process *proc, enum as_reconcil
 {
     struct as_reconciler_deployment *d = proc->deployment;
     struct as_spec_devices *devices = &d->reconciler->devices[kind];
-    struct as_buf list;
+    struct as_buf list = {0};
     int rc;
 
     if (n < 0 || proc->devices[kind].list)
         return 0;
-    as_buf_init(&list);
     do
         rc = as_spec_devices_allocate(devices, n, &list);
     while (rc < 0 && release_last_reserved(d, kind));
@@ -118,8 +117,7 @@ static int assign_from_free(struct as_reconciler_process *proc, enum as_reconcil
         as_buf_str(why, "\n");
         return rc;
     }
-    as_buf_add(&list, "", 1);
-    proc->devices[kind] = (struct as_reconciler_devices){n, (char *)list.p};
+    proc->devices[kind] = (struct as_reconciler_devices){n, as_buf_cstr(&list)};
     return 0;
 }
 

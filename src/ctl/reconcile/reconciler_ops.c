@@ -17,7 +17,6 @@ struct as_reconciler_process *as_reconciler_ensure_process(struct as_reconciler_
     if (!proc) {
         proc = as_xalloc(sizeof(*proc));
         proc->deployment = d;
-        as_buf_init(&proc->reason);
         as_replica_slot_set_user(slot, proc);
     }
     return proc;
@@ -56,8 +55,7 @@ static void fail_start(struct as_replica_slot *slot, struct as_str why)
 {
     struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    as_buf_drop(&proc->reason, proc->reason.n);
-    as_buf_add(&proc->reason, why.p, why.n);
+    as_buf_set(&proc->reason, why);
     proc->status = AS_EXIT_CODE_CONFIG << 8;
     proc->kind = AS_EXIT_CODE;
     proc->has_ended = true;
@@ -210,8 +208,7 @@ static void op_rolled_back(void *ctx, uint64_t from, uint64_t to AS_UNUSED, stru
     struct as_reconciler_deployment *d = ctx;
 
     d->failed_generation = from;
-    as_buf_drop(&d->failure, d->failure.n);
-    as_buf_add(&d->failure, why.p, why.n);
+    as_buf_set(&d->failure, why);
     as_loop_defer(d->reconciler->loop, &d->reconciler->turn_end);
 }
 

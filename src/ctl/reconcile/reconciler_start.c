@@ -45,7 +45,6 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
     proc->has_context_file = json.n > AS_REPLICA_CONTEXT_INLINE;
     rc = as_replica_context_env(r->conf.folder, as_reconciler_slot_name(slot), as_buf_slice(&json),
                                 &env);
-    as_buf_add(&env, "", 1);
     if (rc < 0)
         as_buf_printf(why, "cannot write its user_config to %s: %s\n", r->conf.folder,
                       strerror(errno));
@@ -54,7 +53,7 @@ int as_reconciler_write_spawn(struct as_replica_slot *slot, struct as_buf *text,
             &r->conf.worker_spec, specs.app, specs.deployment,
             &(struct as_worker_spec_replica){.name = as_reconciler_slot_name(slot),
                                              .token = proc->token,
-                                             .context = (const char *)env.p,
+                                             .context = as_buf_cstr(&env),
                                              .gpus = proc->devices[AS_RECONCILER_GPUS].list,
                                              .cpus = proc->devices[AS_RECONCILER_CPUS].list},
             text);

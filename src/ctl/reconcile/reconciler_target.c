@@ -66,9 +66,6 @@ static struct as_reconciler_deployment *add_deployment(struct as_reconciler *r, 
     d->scaled = -1;
     d->name = as_str_dup(name);
     d->application = as_str_dup(application);
-    as_buf_init(&d->failure);
-    as_buf_init(&d->missing);
-    as_buf_init(&d->last_failure);
     /* names were checked when the spec was parsed */
     AS_ASSERT(as_plan_new(&d->plan, name, &r->starts, as_rand_next(&r->rand),
                           &as_reconciler_plan_ops, d) == 0);

@@ -285,15 +285,12 @@ int as_runtime_dir_open(struct as_runtime_dir *d, const char *base, uint16_t por
 int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, char **ret_path,
                            struct as_buf *err)
 {
-    const char *at = option;
-    struct as_buf own = {0};
+    char *own = option[0] ? NULL : as_str_format("%s/" AS_RUNTIME_WORKERS, d->path);
+    const char *at = own ? own : option;
     int rc = 0;
 
-    if (!option[0]) {
-        as_buf_printf(&own, "%s/" AS_RUNTIME_WORKERS, d->path);
-        as_buf_add(&own, "", 1);
-        at = (const char *)own.p;
-        rc = make_own_folder(at, err);
+    if (own) {
+        rc = make_own_folder(own, err);
         if (rc == 0)
             remove_dead_sockets(d);
     } else if (mkdir(at, 0700) < 0 && errno != EEXIST) {
@@ -310,7 +307,7 @@ int as_runtime_dir_workers(const struct as_runtime_dir *d, const char *option, c
             rc = AS_EIO;
         }
     }
-    as_buf_fini(&own);
+    free(own);
     return rc;
 }
 

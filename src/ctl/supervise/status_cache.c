@@ -35,19 +35,10 @@ static void send_status(struct as_channel *channel, const struct deployment *d)
                                                       .text = as_buf_slice(&d->status)});
 }
 
-static void set_text(struct as_buf *b, struct as_str s)
-{
-    as_buf_drop(b, b->n);
-    as_buf_add(b, s.p, s.n);
-}
-
 static struct deployment *find_deployment(const struct as_status_cache *s,
                                           const struct as_ctl_message *m)
 {
-    AS_LIST_EACH(n, &s->deployments)
-    {
-        struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
+    AS_LIST_EACH_ENTRY(d, struct deployment, node, &s->deployments) {
         if (as_str_eq(as_str_of(d->name), m->deployment) &&
             (m->deployment.n || as_str_eq(as_str_of(d->application), m->replica)))
             return d;
@@ -65,8 +56,6 @@ static struct deployment *find_or_add_deployment(struct as_status_cache *s,
     d = as_xalloc(sizeof(*d));
     d->name = as_str_dup(m->deployment);
     d->application = as_str_dup(m->type == AS_CTL_STATUS ? m->replica : AS_STR(""));
-    as_buf_init(&d->why);
-    as_buf_init(&d->status);
     as_model_cache_init(&d->models);
     as_list_push(&s->deployments, &d->node);
     return d;
@@ -90,7 +79,7 @@ static void set_down(struct as_status_cache *s, const struct as_ctl_message *m,
     struct deployment *d = find_or_add_deployment(s, m);
 
     d->down = m->type == AS_CTL_DOWN;
-    set_text(&d->why, m->text);
+    as_buf_set(&d->why, m->text);
     send_down(dispatcher, d);
 }
 
@@ -106,7 +95,7 @@ static void set_status(struct as_status_cache *s, const struct as_ctl_message *m
     d->since = m->ns;
     d->has_target = m->id == 1;
     d->target = m->number;
-    set_text(&d->status, m->text);
+    as_buf_set(&d->status, m->text);
     send_status(dispatcher, d);
 }
 
@@ -127,7 +116,8 @@ void as_status_cache_init(struct as_status_cache *s)
 
 void as_status_cache_fini(struct as_status_cache *s)
 {
-    AS_LIST_EACH(n, &s->deployments) free_deployment(s, AS_LIST_ENTRY(n, struct deployment, node));
+    AS_LIST_EACH_ENTRY(d, struct deployment, node, &s->deployments)
+        free_deployment(s, d);
 }
 
 /* A deployment that was deleted, or an application without deployments. */
@@ -167,10 +157,7 @@ static bool is_being_removed(const struct deployment *d)
 
 void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel *channel)
 {
-    AS_LIST_EACH(n, &s->deployments)
-    {
-        const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
+    AS_LIST_EACH_ENTRY(d, const struct deployment, node, &s->deployments) {
         if (is_being_removed(d))
             as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_DELETE,
                                                               .deployment = as_str_of(d->name)});
@@ -185,10 +172,7 @@ void as_status_cache_send_all(const struct as_status_cache *s, struct as_channel
 
 void as_status_cache_send_down(const struct as_status_cache *s, struct as_channel *channel)
 {
-    AS_LIST_EACH(n, &s->deployments)
-    {
-        const struct deployment *d = AS_LIST_ENTRY(n, struct deployment, node);
-
+    AS_LIST_EACH_ENTRY(d, const struct deployment, node, &s->deployments) {
         if (d->down)
             as_channel_send(channel, &(struct as_ctl_message){.type = AS_CTL_STAYS,
                                                               .deployment = as_str_of(d->name)});
@@ -197,9 +181,7 @@ void as_status_cache_send_down(const struct as_status_cache *s, struct as_channe
 
 void as_status_cache_save(const struct as_status_cache *s, As__Supervisor *state)
 {
-    AS_LIST_EACH(node, &s->deployments)
-    {
-        const struct deployment *d = AS_LIST_ENTRY(node, struct deployment, node);
+    AS_LIST_EACH_ENTRY(d, const struct deployment, node, &s->deployments) {
         As__Deployment *m = as_reexec_new(&as__deployment__descriptor);
 
         m->name = as_str_dup(as_str_of(d->name));
@@ -223,8 +205,8 @@ void as_status_cache_restore(struct as_status_cache *s, const As__Supervisor *st
                                         .replica = as_str_of(m->application)});
 
         d->down = m->down;
-        set_text(&d->why, as_reexec_str(m->why));
-        set_text(&d->status, as_reexec_str(m->status));
+        as_buf_set(&d->why, as_reexec_str(m->why));
+        as_buf_set(&d->status, as_reexec_str(m->status));
         d->since = m->since;
         as_model_cache_restore(&d->models, m, AS_MODEL_CACHE_MAX - s->model_bytes);
         s->model_bytes += as_model_cache_bytes(&d->models);

@@ -209,11 +209,10 @@ static void on_controller_serving(void *ctx)
 static void on_fatal(struct as_supervisor *s, const struct as_ctl_message *m)
 {
     const char *nl = memchr(m->text.p, '\n', m->text.n);
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (s->phase != STARTING)
         return;
-    as_buf_init(&b);
     as_buf_printf(&b, "%.*s cannot start (%.*s); its output is above. Nothing is served.",
                   AS_STR_FMT(m->replica), (int)(nl ? nl - m->text.p : (ptrdiff_t)m->text.n),
                   m->text.p);
@@ -224,13 +223,12 @@ static void on_fatal(struct as_supervisor *s, const struct as_ctl_message *m)
 
 static void on_complete(struct as_supervisor *s, uint32_t n, uint32_t wanted)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
     s->complete = true;
     if (s->phase != STARTING)
         return;
     set_phase(s, SERVING);
-    as_buf_init(&b);
     as_buf_printf(&b, "Ready: %s (", s->conf->address);
     if (!wanted)
         as_buf_str(&b, "waits for workers");
@@ -466,16 +464,13 @@ static void open_journal(struct as_supervisor *s)
 static void open_log_file(struct as_supervisor *s)
 {
     const struct as_option_set *o = s->conf->opts;
-    struct as_buf path;
+    char *path = as_str_format("%s/" AS_LOG_FILE, as_option_str(o, AS_OPT_STATE_DIR));
 
-    as_buf_init(&path);
-    as_buf_printf(&path, "%s/" AS_LOG_FILE, as_option_str(o, AS_OPT_STATE_DIR));
-    as_buf_add(&path, "", 1);
-    as_log_file_init(&s->log_file, s->loop, STDERR_FILENO, (const char *)path.p,
+    as_log_file_init(&s->log_file, s->loop, STDERR_FILENO, path,
                      as_option_u64(o, AS_OPT_LOG_FILE_SIZE),
                      (uint32_t)as_option_u64(o, AS_OPT_LOG_FILES), &s->log);
     s->console.file = &s->log_file;
-    as_buf_fini(&path);
+    free(path);
 }
 
 static int setup(struct as_supervisor *s)

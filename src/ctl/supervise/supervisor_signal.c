@@ -35,9 +35,8 @@ static bool is_worker_pid(void *ctx, pid_t pid)
 
 const char *as_supervisor_signal_sender(const struct signalfd_siginfo *si, char out[AS_SENDER_MAX])
 {
-    struct as_buf who;
+    struct as_buf who = {0};
 
-    as_buf_init(&who);
     describe_sender(si, &who);
     as_log_quote(out, AS_SENDER_MAX, as_buf_slice(&who));
     as_buf_fini(&who);
@@ -66,11 +65,10 @@ bool as_supervisor_refuses_signal(struct as_supervisor *s, const struct signalfd
 void as_supervisor_print_drain(struct as_supervisor *s, const struct signalfd_siginfo *si,
                                as_ns delay)
 {
-    struct as_buf b;
+    struct as_buf b = {0};
 
     if (si->ssi_signo != SIGINT)
         return;
-    as_buf_init(&b);
     as_buf_str(&b, "Ending: ");
     if (delay)
         as_buf_printf(&b, "it serves on for %g s (--shutdown-delay), then ",

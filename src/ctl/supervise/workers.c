@@ -107,8 +107,8 @@ void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit
     w->last_exit.undecided = true;
     w->last_exit.status = status;
     w->last_exit.kind = kind;
-    as_workers_set_bytes(&w->reason, reason);
-    as_workers_set_bytes(&w->wait_reason, AS_STR(""));
+    as_buf_set(&w->reason, reason);
+    as_buf_set(&w->wait_reason, AS_STR(""));
     /* the token of a dead process must not be accepted, whether there is a controller or not */
     send_forget(w);
     w->state = AS_CTL_WAITING_STATE;
@@ -144,11 +144,9 @@ static void on_spare_end(void *ctx)
 
 static bool has_shared_spec(const struct as_workers_row *w, struct as_str shared)
 {
-    struct as_buf shared_items, own;
+    struct as_buf shared_items = {0}, own = {0};
     bool is;
 
-    as_buf_init(&shared_items);
-    as_buf_init(&own);
     as_spawn_split(as_buf_slice(&w->spawn), &shared_items, &own);
     is = as_str_eq(as_buf_slice(&shared_items), shared);
     as_buf_fini(&shared_items);
@@ -160,10 +158,7 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str s
 {
     const struct as_workers *all = ctx;
 
-    AS_LIST_EACH(n, &all->workers)
-    {
-        const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, const struct as_workers_row, node, &all->workers) {
         if (as_str_eq(as_str_of(w->deployment), deployment) && has_shared_spec(w, shared))
             return true;
     }
@@ -173,10 +168,7 @@ static bool is_spare_wanted(void *ctx, struct as_str deployment, struct as_str s
 /* Not while a replica of the deployment starts: it needs the CPU, and its READY leads here. */
 static void refill_spares(struct as_workers_row *w)
 {
-    AS_LIST_EACH(n, &w->all->workers)
-    {
-        const struct as_workers_row *other = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(other, const struct as_workers_row, node, &w->all->workers) {
         if (other->state == AS_CTL_STARTING_STATE && strcmp(other->deployment, w->deployment) == 0)
             return;
     }
@@ -213,7 +205,7 @@ static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
 {
     struct as_workers_row *w = as_workers_find_or_add(all, m);
     struct as_ctl_message answer;
-    struct as_buf err;
+    struct as_buf err = {0};
     int rc;
 
     /* the controller did not know of this process yet: its RUNS is on the way */
@@ -222,14 +214,13 @@ static void on_spawn(struct as_workers *all, const struct as_ctl_message *m)
     as_list_remove(&w->node); /* keeps the order of starts: a new controller is sent the oldest
                                  process first */
     as_list_push(&all->workers, &w->node);
-    as_buf_init(&err);
     as_workers_set_text(&w->token, m->token);
-    as_workers_set_bytes(&w->wait_reason, AS_STR(""));
+    as_buf_set(&w->wait_reason, AS_STR(""));
     w->restarts = m->restarts;
     w->last_exit.undecided = false;
     send_token(w);
     as_journal_add(all->console->journal, w->name);
-    as_workers_set_bytes(&w->spawn, m->text);
+    as_buf_set(&w->spawn, m->text);
     rc = start_process(w, &err);
     as_spares_sweep(all->spares, is_spare_wanted, all);
     if (rc < 0) {
@@ -263,7 +254,7 @@ static void on_place(struct as_workers *all, const struct as_ctl_message *m)
     w->last_exit.undecided = false;
     w->state = m->state;
     w->restarts = m->restarts;
-    as_workers_set_bytes(&w->wait_reason, m->text);
+    as_buf_set(&w->wait_reason, m->text);
     send_replica(w);
 }
 
@@ -284,7 +275,7 @@ static void handle_process_message(struct as_workers_row *w, const struct as_ctl
 {
     switch (m->type) {
     case AS_CTL_READY:
-        as_workers_set_bytes(&w->reason, AS_STR("")); /* that was the former process's */
+        as_buf_set(&w->reason, AS_STR("")); /* that was the former process's */
         if (w->state == AS_CTL_STARTING_STATE || w->state == AS_CTL_LOST_STATE)
             set_state(w, AS_CTL_READY_STATE);
         refill_spares(w);
@@ -306,10 +297,7 @@ static void handle_process_message(struct as_workers_row *w, const struct as_ctl
 
 static bool runs_deployment(const struct as_workers *all, struct as_str deployment)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        const struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, const struct as_workers_row, node, &all->workers) {
         if (w->process && as_str_eq(as_str_of(w->deployment), deployment))
             return true;
     }
@@ -354,10 +342,7 @@ void as_workers_handle(struct as_workers *all, const struct as_ctl_message *m)
 
 static void send_all_to_dispatcher(struct as_workers *all)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         if (w->process)
             send_token(w);
         send_replica(w);
@@ -375,10 +360,7 @@ void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channe
         send_told(all);
         return;
     }
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         /* the processes live on and connect to the next dispatcher by themselves */
         if (w->state == AS_CTL_READY_STATE)
             w->state = AS_CTL_LOST_STATE;
@@ -388,10 +370,7 @@ void as_workers_set_dispatcher(struct as_workers *all, struct as_channel *channe
 void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *channel)
 {
     all->former = all->dispatcher;
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         w->in_former = w->state == AS_CTL_READY_STATE;
         if (w->state == AS_CTL_READY_STATE)
             w->state = AS_CTL_LOST_STATE;
@@ -403,7 +382,8 @@ void as_workers_switch_dispatcher(struct as_workers *all, struct as_channel *cha
 void as_workers_remove_former(struct as_workers *all)
 {
     all->former = NULL;
-    AS_LIST_EACH(n, &all->workers) AS_LIST_ENTRY(n, struct as_workers_row, node)->in_former = false;
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers)
+        w->in_former = false;
 }
 
 bool as_workers_handle_former(struct as_workers *all, const struct as_ctl_message *m)
@@ -440,9 +420,7 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
     all->controller = channel;
     if (!channel)
         return;
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         struct as_ctl_message m = make_message(w, AS_CTL_RUNS);
 
         m.token = as_str_of(w->token);
@@ -458,10 +436,7 @@ void as_workers_set_controller(struct as_workers *all, struct as_channel *channe
 void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
 {
     all->stopping = true;
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         if (w->process)
             stop_process(w, signal, timeout);
     }
@@ -471,10 +446,7 @@ void as_workers_stop(struct as_workers *all, int signal, as_ns timeout)
 
 bool as_workers_owns_pid(const struct as_workers *all, pid_t pid)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         if (w->process && as_process_pid(w->process) == pid)
             return true;
     }

@@ -65,7 +65,6 @@ struct as_str as_workers_reason(const struct as_workers_row *w);
 void as_workers_free_row(struct as_workers_row *w);
 bool as_workers_any_running(const struct as_workers *all);
 void as_workers_set_text(char **text, struct as_str s);
-void as_workers_set_bytes(struct as_buf *b, struct as_str s);
 
 /* Its process has ended, or could not be started. */
 void as_workers_process_ended(struct as_workers_row *w, int status, enum as_exit_kind kind,

@@ -5,10 +5,7 @@
 
 struct as_workers_row *as_workers_find(const struct as_workers *all, struct as_str name)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         if (as_str_eq(as_str_of(w->name), name))
             return w;
     }
@@ -17,10 +14,7 @@ struct as_workers_row *as_workers_find(const struct as_workers *all, struct as_s
 
 struct as_workers_row *as_workers_find_running(const struct as_workers *all, struct as_str token)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         if (w->process && as_str_eq(as_str_of(w->token), token))
             return w;
     }
@@ -29,10 +23,7 @@ struct as_workers_row *as_workers_find_running(const struct as_workers *all, str
 
 const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        struct as_workers_row *w = AS_LIST_ENTRY(n, struct as_workers_row, node);
-
+    AS_LIST_EACH_ENTRY(w, struct as_workers_row, node, &all->workers) {
         /* the pid of one that has just ended is not reused so soon */
         if ((w->process && as_process_pid(w->process) == pid) ||
             (w->last_exit.undecided && w->last_exit.pid == pid))
@@ -43,9 +34,8 @@ const char *as_workers_name_of_pid(const struct as_workers *all, pid_t pid)
 
 bool as_workers_any_running(const struct as_workers *all)
 {
-    AS_LIST_EACH(n, &all->workers)
-    {
-        if (AS_LIST_ENTRY(n, struct as_workers_row, node)->process)
+    AS_LIST_EACH_ENTRY(w, const struct as_workers_row, node, &all->workers) {
+        if (w->process)
             return true;
     }
     return false;
@@ -55,12 +45,6 @@ void as_workers_set_text(char **text, struct as_str s)
 {
     free(*text);
     *text = as_str_dup(s);
-}
-
-void as_workers_set_bytes(struct as_buf *b, struct as_str s)
-{
-    as_buf_drop(b, b->n);
-    as_buf_add(b, s.p, s.n);
 }
 
 struct as_str as_workers_reason(const struct as_workers_row *w)
@@ -80,9 +64,6 @@ struct as_workers_row *as_workers_find_or_add(struct as_workers *all,
         w->name = as_str_dup(m->replica);
         w->token = as_str_dup(AS_STR(""));
         w->note = as_str_dup(AS_STR(""));
-        as_buf_init(&w->reason);
-        as_buf_init(&w->wait_reason);
-        as_buf_init(&w->spawn);
         as_list_push(&all->workers, &w->node);
     }
     as_workers_set_text(&w->deployment, m->deployment);
@@ -130,9 +111,8 @@ void as_workers_save(const struct as_workers *all, As__Supervisor *state)
 {
     state->groups = all->launcher.groups;
     state->limit_logged = all->launcher.limit_logged;
-    AS_LIST_EACH(node, &all->workers)
-    AS_REEXEC_APPEND(state, replicas,
-                     save_worker(AS_LIST_ENTRY(node, struct as_workers_row, node), state));
+    AS_LIST_EACH_ENTRY(w, const struct as_workers_row, node, &all->workers)
+        AS_REEXEC_APPEND(state, replicas, save_worker(w, state));
     as_status_cache_save(&all->status_cache, state);
     as_spares_save(all->spares, state);
 }
@@ -162,8 +142,8 @@ static void restore_worker(struct as_workers *all, struct as_reexec_reader *in,
     w = as_workers_find_or_add(all, &name);
     as_workers_set_text(&w->token, as_str_of(m->token));
     as_workers_set_text(&w->note, as_str_of(m->note));
-    as_workers_set_bytes(&w->reason, as_reexec_str(m->reason));
-    as_workers_set_bytes(&w->spawn, as_reexec_str(m->spawn));
+    as_buf_set(&w->reason, as_reexec_str(m->reason));
+    as_buf_set(&w->spawn, as_reexec_str(m->spawn));
     w->restarts = m->restarts;
     w->last_exit.undecided = m->end_undecided;
     w->last_exit.pid = (pid_t)m->end_pid;
