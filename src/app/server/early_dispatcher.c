@@ -1,6 +1,6 @@
 #include "app/server/early_dispatcher.h"
 
-#include "ctl/message/message.h"
+#include "ctl/supervise/service.h"
 #include "io/process/proc.h"
 
 #include <signal.h>
@@ -48,28 +48,17 @@ static int spawn(const struct as_option_set *opts, const struct as_handover *h,
                                 .n_fds = h->n,
                                 .group = true,
                                 .death_signal = SIGKILL};
-    const char *argv[AS_OPT_COUNT + 4] = {"anyserve", "dispatcher"};
-    char **options;
-    struct as_buf fds = {0};
-    size_t n = 2;
+    char **argv;
     int e, rc;
 
     as_option_set_i64(&own, AS_OPT_THREADS, 1);
     as_option_set_i64(&own, AS_OPT_LOG_KEEP, 0); /* the server's dispatcher has the journal */
     own.v[AS_OPT_LOG_LEVEL].i = AS_MIN(own.v[AS_OPT_LOG_LEVEL].i, LEVEL_WARN);
     own.v[AS_OPT_LOG_LEVEL].given = true;
-    as_buf_printf(&fds, "--%s=", as_option_key(AS_OPT_FDS));
-    as_handover_write(h, &fds);
-    as_buf_add(&fds, "", 1);
-    argv[n++] = (const char *)fds.p;
-    options = as_option_argv(&own, AS_SCOPE_DISPATCHER);
-    for (size_t i = 0; options[i] && n < AS_COUNT(argv) - 1; i++)
-        argv[n++] = options[i];
-    argv[n] = NULL;
-    spec.argv = argv;
+    argv = as_service_argv("dispatcher", &own, AS_SCOPE_DISPATCHER, h, NULL);
+    spec.argv = (const char *const *)argv;
     rc = as_proc_spawn(ret_p, &spec, &e);
-    as_option_argv_free(options);
-    as_buf_fini(&fds);
+    as_option_argv_free(argv);
     return rc;
 }
 

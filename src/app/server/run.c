@@ -109,7 +109,7 @@ static int listen_any_status(struct run *r)
 {
     uint16_t first = (uint16_t)as_option_u64(r->opts, AS_OPT_STATUS_PORT), port = first;
     int fd, e, n = AS_EEXISTS;
-    struct as_buf who;
+    struct as_buf who = {0};
 
     for (uint16_t i = 0; n == AS_EEXISTS && i < STATUS_PORTS; i++)
         n = as_listen_tcp(LOOPBACK, (uint16_t)(first + i), &fd, 1, &port, &e);
@@ -125,7 +125,6 @@ static int listen_any_status(struct run *r)
     as_handover_add(&r->listeners, AS_HANDOVER_STATUS, fd);
     as_option_set_i64(r->opts, AS_OPT_STATUS_PORT, port);
     if (port != first) {
-        as_buf_init(&who);
         as_port_in_use_write_holder(&who, first);
         fprintf(stderr, "anyserve: port %u is taken by %.*s; the status port is %u\n", first,
                 AS_STR_FMT(as_buf_slice(&who)), port);
@@ -183,8 +182,6 @@ static int listen_guarded(struct run *r, const struct token_listener *g, struct 
     rc = listen_tcp(r, g->address, host, &port, g->kind);
     if (rc == AS_EXIT_CODE_OK)
         as_banner_address(ret_bound, host, port, false);
-    if (rc == AS_EXIT_CODE_OK)
-        as_buf_add(ret_bound, "", 1);
     return rc;
 }
 
@@ -259,12 +256,17 @@ static int open_runtime(struct run *r, struct as_buf *err)
     return AS_EXIT_CODE_OK;
 }
 
-static void show_banner(const struct run *r)
+static const char *text_or_null(struct as_buf *b)
+{
+    return b->n ? as_buf_cstr(b) : NULL;
+}
+
+static void show_banner(struct run *r)
 {
     const struct as_option_set *o = r->opts;
     struct as_banner v = {.version = AS_VERSION,
                           .target = r->target,
-                          .summary = r->kind ? (const char *)r->summary.p : NULL,
+                          .summary = r->kind ? as_buf_cstr(&r->summary) : NULL,
                           .app = &r->app,
                           .replicas = r->replicas,
                           .host = as_option_str(o, AS_OPT_HOST),
@@ -275,8 +277,8 @@ static void show_banner(const struct run *r)
                           .python_why = r->python.why,
                           .link = r->link,
                           .registry = r->registry,
-                          .management = (const char *)r->management.p,
-                          .control = (const char *)r->control.p};
+                          .management = text_or_null(&r->management),
+                          .control = text_or_null(&r->control)};
     struct as_buf b = {0};
 
     as_banner_write(&b, &v);
@@ -331,10 +333,8 @@ static int supervise(struct run *r, struct as_buf *err)
         as_option_set_str(r->opts, AS_OPT_PYTHON, r->python.path); /* the one that was chosen */
     as_banner_address(&address, as_option_str(r->opts, AS_OPT_HOST),
                       (uint16_t)as_option_u64(r->opts, AS_OPT_PORT), false);
-    as_buf_add(&address, "", 1);
-    /* must stay valid until the supervisor returns */
-    conf.address = (const char *)address.p;
-    r->listeners.n = 0; /* the supervisor owns them now */
+    conf.address = as_buf_cstr(&address); /* valid until the supervisor returns */
+    r->listeners.n = 0;                   /* the supervisor owns them now */
     code = as_supervisor_run(&conf);
     as_buf_fini(&address);
     free(conf.program);
@@ -527,10 +527,8 @@ static int set_up_and_supervise(struct run *r, struct as_buf *err)
         rc = AS_EXIT_CODE_USAGE;
     if (rc == AS_EXIT_CODE_OK && r->target)
         rc = check_options(r, err);
-    if (rc == AS_EXIT_CODE_OK && r->kind) {
+    if (rc == AS_EXIT_CODE_OK && r->kind)
         rc = r->kind->prepare(r->opts, r->python.path, r->end_fd, &r->hold, &r->summary, err);
-        as_buf_add(&r->summary, "", 1);
-    }
     if (rc == AS_EXIT_CODE_OK) {
         show_banner(r);
         as_early_dispatcher_yield(&r->early);
@@ -551,9 +549,6 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     struct as_buf err = {0};
     int rc;
 
-    as_buf_init(&r.management);
-    as_buf_init(&r.control);
-    as_buf_init(&r.summary);
     as_early_dispatcher_init(&r.early);
     as_fatal_set_cleanup(remove_runtime_dir, &r);
     rc = set_up_and_supervise(&r, &err);
@@ -561,8 +556,7 @@ int as_run_server(struct as_option_set *opts, const struct as_run_kind *kind)
     if (err.n)
         print_error(rc, &err);
     /* listeners that the supervisor did not take over */
-    while (r.listeners.n > 0)
-        close(r.listeners.fd[--r.listeners.n]);
+    as_handover_close(&r.listeners);
     as_fatal_set_cleanup(NULL, NULL);
     as_runtime_dir_close(&r.dir);
     as_declared_fini(&r.app);

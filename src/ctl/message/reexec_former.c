@@ -182,41 +182,26 @@ static As__Service *read_service(struct former *f)
 /* Items of a letter, a string and a NUL. */
 static ProtobufCBinaryData read_spawn(struct as_str items)
 {
+    static const struct {
+        char letter;
+        enum as_spawn_item item;
+        bool is_number;
+    } kinds[] = {{'a', AS_SPAWN_ARG, false},     {'e', AS_SPAWN_ENV, false},
+                 {'o', AS_SPAWN_OWN_ENV, false}, {'d', AS_SPAWN_DIR, false},
+                 {'c', AS_SPAWN_CPUS, false},    {'b', AS_SPAWN_BATCH, true},
+                 {'m', AS_SPAWN_MEMORY, true},   {'w', AS_SPAWN_SPARES, true}};
     struct as_buf text = {0};
-    uint64_t v;
 
     for (const char *p = items.p, *end = p + items.n; p < end && memchr(p, 0, (size_t)(end - p));
          p += strlen(p) + 1) {
-        v = 0;
-        if (*p == 'm' || *p == 'w')
-            (void)as_str_u64(as_str_of(p + 1), &v);
-        switch (*p) {
-        case 'a':
-            as_spawn_put_arg(&text, p + 1);
-            break;
-        case 'e':
-            as_spawn_put_env(&text, p + 1);
-            break;
-        case 'o':
-            as_spawn_put_own_env(&text, p + 1);
-            break;
-        case 'b':
-            as_spawn_put_batch(&text);
-            break;
-        case 'd':
-            as_spawn_put_dir(&text, p + 1);
-            break;
-        case 'c':
-            as_spawn_put_cpus(&text, p + 1);
-            break;
-        case 'm':
-            as_spawn_put_memory(&text, v);
-            break;
-        case 'w':
-            as_spawn_put_spares(&text, (uint32_t)v);
-            break;
-        default: /* there were no others */
-            break;
+        uint64_t v = *p == 'b'; /* which had no number */
+
+        (void)as_str_u64(as_str_of(p + 1), &v);
+        for (size_t i = 0; i < AS_COUNT(kinds); i++) {
+            if (kinds[i].letter == *p && kinds[i].is_number)
+                as_spawn_put_number(&text, kinds[i].item, v);
+            else if (kinds[i].letter == *p)
+                as_spawn_put(&text, kinds[i].item, "%s", p + 1);
         }
     }
     return (ProtobufCBinaryData){text.n, text.p};

@@ -3,63 +3,27 @@
 #include "wire/protobuf/pb.h"
 #include "wire/protobuf/pb_pack.h"
 
-/* The numbers of proto/state.proto. A text that is appended field by field is a message, too. */
-enum { ARG = 1, ENV, OWN_ENV, SPARES, BATCH, DIR, CPUS, MEMORY };
-
-static void put_text(struct as_buf *text, uint32_t field, const char *s)
+/* A text that is appended item by item is a message, too. */
+void as_spawn_put(struct as_buf *text, enum as_spawn_item item, const char *fmt, ...)
 {
-    struct as_str value = as_str_of(s);
-    uint8_t *p = as_buf_reserve(text, as_pb_len_len(value.n));
+    struct as_buf value = {0};
+    uint8_t *p;
+    va_list ap;
 
-    text->n += (size_t)(as_pb_put_str(p, field, value) - p);
+    va_start(ap, fmt);
+    as_buf_vprintf(&value, fmt, ap);
+    va_end(ap);
+    p = as_buf_reserve(text, as_pb_len_len(value.n));
+    text->n += (size_t)(as_pb_put_str(p, item, as_buf_slice(&value)) - p);
+    as_buf_fini(&value);
 }
 
-static void put_number(struct as_buf *text, uint32_t field, uint64_t v)
+void as_spawn_put_number(struct as_buf *text, enum as_spawn_item item, uint64_t v)
 {
     uint8_t *p = as_buf_reserve(text, 1 + as_pb_varint_len(v));
 
-    *p = AS_PB_TAG(field, AS_PB_VARINT);
+    *p = (uint8_t)AS_PB_TAG(item, AS_PB_VARINT);
     text->n += (size_t)(as_pb_put_varint(p + 1, v) - p);
-}
-
-void as_spawn_put_arg(struct as_buf *text, const char *arg)
-{
-    put_text(text, ARG, arg);
-}
-
-void as_spawn_put_env(struct as_buf *text, const char *env)
-{
-    put_text(text, ENV, env);
-}
-
-void as_spawn_put_own_env(struct as_buf *text, const char *env)
-{
-    put_text(text, OWN_ENV, env);
-}
-
-void as_spawn_put_spares(struct as_buf *text, uint32_t n)
-{
-    put_number(text, SPARES, n);
-}
-
-void as_spawn_put_batch(struct as_buf *text)
-{
-    put_number(text, BATCH, true);
-}
-
-void as_spawn_put_dir(struct as_buf *text, const char *dir)
-{
-    put_text(text, DIR, dir);
-}
-
-void as_spawn_put_cpus(struct as_buf *text, const char *list)
-{
-    put_text(text, CPUS, list);
-}
-
-void as_spawn_put_memory(struct as_buf *text, uint64_t bytes)
-{
-    put_number(text, MEMORY, bytes);
 }
 
 static As__Spawn *unpack(struct as_str text)

@@ -11,18 +11,24 @@
 
 #include <state.pb-c.h>
 
-/* Each appends one item; of those that there can be one of, the last counts. The writer makes sure
- * that the text has at most AS_CTL_TEXT_MAX bytes. */
-void as_spawn_put_arg(struct as_buf *text, const char *arg); /* the first one: the program */
-void as_spawn_put_env(struct as_buf *text, const char *env); /* "NAME=value" */
-/* A variable of this one process: a spare gets it when it becomes the replica
- * (ctl/supervise/spares.h). */
-void as_spawn_put_own_env(struct as_buf *text, const char *env);
-void as_spawn_put_spares(struct as_buf *text, uint32_t n); /* of the deployment */
-void as_spawn_put_batch(struct as_buf *text); /* scheduled as SCHED_BATCH, see io/process/proc */
-void as_spawn_put_dir(struct as_buf *text, const char *dir);   /* working directory at the start */
-void as_spawn_put_cpus(struct as_buf *text, const char *list); /* it may run on: "0-3,8" */
-void as_spawn_put_memory(struct as_buf *text, uint64_t bytes); /* memory limit */
+/* The numbers of proto/state.proto. */
+enum as_spawn_item {
+    AS_SPAWN_ARG = 1, /* the first one: the program */
+    AS_SPAWN_ENV,     /* "NAME=value" */
+    AS_SPAWN_OWN_ENV, /* a variable of this one process: a spare gets it when it becomes the replica
+                         (ctl/supervise/spares.h) */
+    AS_SPAWN_SPARES,  /* a number: of the deployment */
+    AS_SPAWN_BATCH,   /* 1: scheduled as SCHED_BATCH, see io/process/proc */
+    AS_SPAWN_DIR,     /* working directory at the start */
+    AS_SPAWN_CPUS,    /* it may run on: "0-3,8" */
+    AS_SPAWN_MEMORY   /* a number: its limit in bytes */
+};
+
+/* Appends an item that is a text; of those that there can be one of, the last counts. The writer
+ * makes sure that the text has at most AS_CTL_TEXT_MAX bytes. */
+void as_spawn_put(struct as_buf *text, enum as_spawn_item item, const char *fmt, ...)
+    AS_PRINTF(3, 4);
+void as_spawn_put_number(struct as_buf *text, enum as_spawn_item item, uint64_t v);
 
 struct as_spawn {
     const char **argv, **env; /* NULL-terminated; the strings are the message's */

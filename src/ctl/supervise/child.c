@@ -76,8 +76,7 @@ static void handle_death(struct as_child *c, struct as_child_death *d, struct as
     struct as_restart_verdict v;
     bool again = c->restarting;
 
-    as_buf_drop(&c->reason, c->reason.n);
-    as_buf_add(&c->reason, reason.p, reason.n);
+    as_buf_set(&c->reason, reason);
     /* decided first: the owner's callback gets the decision */
     v = decide_restart(c, d);
     c->restarting = false;
@@ -101,6 +100,8 @@ static void on_process_end(void *ctx, const struct as_process_end *e)
     handle_death(ctx, &d, e->reason);
 }
 
+static const struct as_process_ops process_ops = {on_process_line, on_process_end};
+
 /* A process that cannot be started counts as one that has ended at once. */
 static void spawn_failed(struct as_child *c, struct as_buf *err)
 {
@@ -112,23 +113,14 @@ static void spawn_failed(struct as_child *c, struct as_buf *err)
 
 static void spawn_process(struct as_child *c)
 {
-    static const struct as_process_ops ops = {on_process_line, on_process_end};
-    struct as_proc p;
-    struct as_buf err;
-    int rc, out = -1;
+    struct as_buf err = {0};
 
-    as_buf_init(&err);
     c->starts++;
     as_restart_started(&c->restart);
-    rc = c->ops.spawn(c, &p, &out, &err);
-    if (rc == 0)
-        rc = as_process_watch(&c->process, c->loop, &p, out, c->conf.oom_seen, &ops, c);
-    if (rc < 0) {
-        if (err.n == 0)
-            as_buf_str(&err, "no file descriptor left to watch it");
+    if (c->ops.spawn(c, &process_ops, &c->process, &err) < 0) {
         spawn_failed(c, &err);
     } else {
-        c->pid = p.pid;
+        c->pid = as_process_pid(c->process);
         set_state(c, AS_CTL_STARTING_STATE);
         arm_start_timeout(c);
     }
@@ -246,13 +238,11 @@ As__Service *as_child_save(const struct as_child *c, As__Supervisor *state)
 
 void as_child_restore(struct as_child *c, struct as_reexec_reader *in, const As__Service *m)
 {
-    static const struct as_process_ops ops = {on_process_line, on_process_end};
-
     c->starts = m->starts;
     c->restart.ready = true;
     c->restart.failures = m->failures;
     c->restart.ready_at = m->ready_at;
-    c->process = as_process_restore(c->loop, in, m->process, c->conf.oom_seen, &ops, c);
+    c->process = as_process_restore(c->loop, in, m->process, c->conf.oom_seen, &process_ops, c);
     if (!c->process)
         return;
     c->pid = as_process_pid(c->process);

@@ -37,9 +37,11 @@ struct as_child_death {
 };
 
 struct as_child_ops {
-    /* Starts the process. *ret_out: the reading end of the pipe that it prints to, or -1. 0, or
-     * AS_E… with the reason in `err`. */
-    int (*spawn)(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err);
+    /* Starts the process by as_process_start with `ops` and c. 0, or AS_E… with the reason in
+     * `err`.
+     */
+    int (*spawn)(struct as_child *c, const struct as_process_ops *ops, struct as_process **ret_p,
+                 struct as_buf *err);
     void (*on_line)(struct as_child *c, struct as_str line); /* that the process printed */
     /* The process has ended. Called before the state changes. */
     void (*on_died)(struct as_child *c, const struct as_child_death *d);

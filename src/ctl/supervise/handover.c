@@ -1,5 +1,7 @@
 #include "ctl/supervise/handover.h"
 
+#include <unistd.h>
+
 /* we pass a handful from 3 on; a list with a larger number is not ours */
 #define FD_MAX 1023u
 
@@ -30,6 +32,12 @@ void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd)
     AS_ASSERT(h->n < AS_HANDOVER_MAX);
     h->kind[h->n] = kind;
     h->fd[h->n++] = fd;
+}
+
+void as_handover_close(struct as_handover *h)
+{
+    while (h->n > 0)
+        close(h->fd[--h->n]);
 }
 
 /* Numbers are positions: as_proc_spawn puts h->fd[i] at 3 + i in the child. */

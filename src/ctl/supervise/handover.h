@@ -38,6 +38,7 @@ const char *as_handover_name(enum as_handover_kind kind);                     /*
 int as_handover_kind_of(struct as_str name, enum as_handover_kind *ret_kind); /* 0, AS_EINVALID */
 
 void as_handover_add(struct as_handover *h, enum as_handover_kind kind, int fd);
+void as_handover_close(struct as_handover *h); /* closes all of its descriptors */
 /* Appends the text for a child that gets h->fd[i] as descriptor 3 + i. */
 void as_handover_write(const struct as_handover *h, struct as_buf *b);
 /* 0, or AS_EINVALID: an unknown kind, a number out of range, too many entries. */

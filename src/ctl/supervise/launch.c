@@ -1,7 +1,6 @@
 #include "ctl/supervise/launch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -55,33 +54,14 @@ int as_launch(struct as_launcher *l, const char *name, const struct as_spawn *s,
                                 .cpus = s->cpus,
                                 .death_signal = SIGKILL};
     struct as_cgroup group = {.procs = -1};
-    struct as_proc p;
-    int out[2] = {-1, -1}, e, rc;
+    int e, rc;
 
-    if (!l->terminal) {
-        if (pipe2(out, O_CLOEXEC) < 0) {
-            as_buf_printf(err, "cannot make a pipe: %s\n", strerror(errno));
-            return AS_EIO;
-        }
-        spec.out = spec.err = out[1]; /* one pipe for both keeps the order of stdout and stderr */
-    }
     if (s->memory)
         limit_memory(l, name, s->memory, &group, &spec);
-    rc = as_proc_spawn(&p, &spec, &e);
-    /* our copy would keep the pipe open after the worker's end */
-    if (out[1] >= 0)
-        close(out[1]);
+    rc = as_process_start(ret_p, l->loop, &spec, !l->terminal, l->oom_seen, ops, ctx, &e);
     if (rc < 0) {
-        if (out[0] >= 0)
-            close(out[0]);
         as_cgroup_close(&group);
         write_start_error(s, rc, e, err);
-        return rc;
-    }
-    rc = as_process_watch(ret_p, l->loop, &p, out[0], l->oom_seen, ops, ctx);
-    if (rc < 0) {
-        as_cgroup_close(&group);
-        as_buf_str(err, "no file descriptor left to watch it\n");
     } else {
         as_process_set_cgroup(*ret_p, &group);
     }

@@ -3,6 +3,7 @@
 #include "ctl/supervise/memory_limit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -138,7 +139,7 @@ static void on_process_exit(struct as_sock *s, int events)
 {
     struct as_process *p = AS_CONTAINER(s, struct as_process, exit_watch);
     struct as_process_end e;
-    struct as_buf reason;
+    struct as_buf reason = {0};
 
     (void)events;
     p->proc.pidfd = as_sock_detach(&p->exit_watch, on_exit_watch_closed);
@@ -153,7 +154,6 @@ static void on_process_exit(struct as_sock *s, int events)
     if (was_out_of_memory(p, e.status) && !p->stopping)
         e.kind = AS_EXIT_OOM;
     e.last = as_output_last(&p->output);
-    as_buf_init(&reason);
     write_reason(p, &e, &reason);
     e.reason = as_buf_slice(&reason);
     close_cgroup(p);
@@ -194,6 +194,32 @@ int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const stru
     p->open_watchers += p->has_out ? 1 : 0;
     *ret_p = p;
     return 0;
+}
+
+int as_process_start(struct as_process **ret_p, struct as_loop *loop,
+                     const struct as_proc_spec *spec, bool piped, uint64_t *oom_seen,
+                     const struct as_process_ops *ops, void *ctx, int *ret_errno)
+{
+    struct as_proc_spec s = *spec;
+    struct as_proc p;
+    int out[2] = {-1, -1}, rc;
+
+    if (piped && pipe2(out, O_CLOEXEC) < 0) {
+        *ret_errno = errno;
+        return AS_EIO;
+    }
+    if (piped)
+        s.out = s.err = out[1]; /* one pipe for both keeps the order of stdout and stderr */
+    rc = as_proc_spawn(&p, &s, ret_errno);
+    if (piped)
+        close(out[1]); /* our copy would keep the pipe open after the process's end */
+    if (rc == 0) {
+        *ret_errno = EMFILE;
+        return as_process_watch(ret_p, loop, &p, out[0], oom_seen, ops, ctx);
+    }
+    if (piped)
+        close(out[0]);
+    return rc;
 }
 
 void as_process_set_cgroup(struct as_process *p, const struct as_cgroup *g)

@@ -1,6 +1,6 @@
 /* ctl/supervise/process.h — one child process from its start to its end: its output, why it ended.
  *
- * Watches a process that io/process/proc has started: its pidfd, and the pipe that it prints to.
+ * Watches a process that io/process/proc starts: its pidfd, and the pipe that it prints to.
  * The pidfd alone tells that it has ended: a grandchild may hold the pipe open for longer. The
  * owner decides whether it is started again. Thread: the loop's.
  */
@@ -27,9 +27,15 @@ struct as_process_ops {
     void (*on_end)(void *ctx, const struct as_process_end *end);
 };
 
-/* Takes over proc and `out`, its pipe (-1: none), also on failure. oom_seen: the machine's count of
- * OOM kills at the last death; shared by all processes, and outlives them. 0, or AS_EIO: it cannot
- * be watched, and has been killed. */
+/* Starts the process of `spec` and watches it. piped: its stdout and stderr are one pipe, whose
+ * lines `ops` gets; else they are those of `spec`. oom_seen: the machine's count of OOM kills at
+ * the last death; shared by all processes, and outlives them. 0; AS_E… of as_proc_spawn, AS_EIO: it
+ * was not started, or could not be watched and was killed, *ret_errno says why. */
+int as_process_start(struct as_process **ret_p, struct as_loop *loop,
+                     const struct as_proc_spec *spec, bool piped, uint64_t *oom_seen,
+                     const struct as_process_ops *ops, void *ctx, int *ret_errno);
+/* Watches a process that was started already. Takes over proc and `out`, its pipe (-1: none), also
+ * on failure. 0, or AS_EIO: it cannot be watched, and has been killed. */
 int as_process_watch(struct as_process **ret_p, struct as_loop *loop, const struct as_proc *proc,
                      int out, uint64_t *oom_seen, const struct as_process_ops *ops, void *ctx);
 /* For an upgrade's exec (ctl/message/reexec_state.h): the process stays our child; its pidfd, its

@@ -3,8 +3,6 @@
 #include "core/replicas/heartbeat.h"
 #include "io/loop/clock.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -102,78 +100,60 @@ static void on_channel_end(void *ctx)
     as_child_lost(&s->child);
 }
 
-/* Its command line: --fds, the options of its scope, its argument. Free with as_option_argv_free.
- */
-static char **make_argv(const struct as_service *s, const struct as_handover *h, struct as_buf *fds)
+char **as_service_argv(const char *name, const struct as_option_set *opts, uint32_t scope,
+                       const struct as_handover *h, const char *arg)
 {
-    char **options = as_option_argv(s->conf.opts, s->conf.scope), **argv;
-    size_t n = 0, k = 0;
+    char **options = as_option_argv(opts, scope), **argv;
+    struct as_buf fds = {0};
+    size_t n = 0;
 
     while (options[n])
         n++;
     argv = as_xalloc((n + 5) * sizeof(*argv));
-    argv[k++] = as_str_dup(AS_STR("anyserve"));
-    argv[k++] = as_str_dup(as_str_of(s->conf.name));
-    as_buf_printf(fds, "--%s=", as_option_key(AS_OPT_FDS));
-    as_handover_write(h, fds);
-    argv[k++] = as_str_dup(as_buf_slice(fds));
-    memcpy(&argv[k], options, n * sizeof(*argv));
-    k += n;
-    if (s->conf.arg)
-        argv[k++] = as_str_dup(as_str_of(s->conf.arg));
-    argv[k] = NULL;
+    as_buf_printf(&fds, "--%s=", as_option_key(AS_OPT_FDS));
+    as_handover_write(h, &fds);
+    argv[0] = as_str_dup(AS_STR("anyserve"));
+    argv[1] = as_str_dup(as_str_of(name));
+    argv[2] = as_buf_cstr(&fds);
+    memcpy(&argv[3], options, n * sizeof(*argv));
+    if (arg)
+        argv[3 + n] = as_str_dup(as_str_of(arg));
     free(options);
     return argv;
 }
 
 static const struct as_channel_ops channel_ops = {on_message, on_channel_end};
 
-static int spawn_service(struct as_child *child, struct as_proc *ret_p, int *ret_out,
-                         struct as_buf *err)
+static int spawn_service(struct as_child *child, const struct as_process_ops *ops,
+                         struct as_process **ret_p, struct as_buf *err)
 {
     struct as_service *s = service_of(child);
     struct as_handover h = s->conf.fds;
     struct as_proc_spec spec = {
         .path = s->conf.program, .in = -1, .group = true, .death_signal = s->conf.death_signal};
-    struct as_buf fds;
     char **argv;
-    int out[2], fd, e, rc;
+    int fd, e, rc;
 
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        as_buf_printf(err, "cannot make a pipe: %s", strerror(errno));
-        return AS_EIO;
-    }
-    spec.out = spec.err = out[1];
     /* a new pair of sockets for each process: messages of the old one are dropped with its socket
      */
     if (as_channel_open(&s->channel, s->loop, &channel_ops, s, &fd) < 0) {
         as_buf_str(err, "cannot make the control socket");
-        close(out[0]);
-        close(out[1]);
         return AS_EIO;
     }
     as_handover_add(&h, AS_HANDOVER_CONTROL, fd);
     as_handover_add(&h, AS_HANDOVER_LOG, s->conf.console->fd);
-    as_buf_init(&fds);
-    argv = make_argv(s, &h, &fds);
+    argv = as_service_argv(s->conf.name, s->conf.opts, s->conf.scope, &h, s->conf.arg);
     spec.argv = (const char *const *)argv;
     spec.fds = h.fd;
     spec.n_fds = h.n;
     /* before it runs, so that the state comes before any other message */
     s->ops.on_channel(s->ctx, s->channel);
-    rc = as_proc_spawn(ret_p, &spec, &e);
-    /* the child's ends: our copies would keep them open after its death */
-    close(fd);
-    close(out[1]);
+    rc = as_process_start(ret_p, s->loop, &spec, true, s->conf.child.oom_seen, ops, child, &e);
+    close(fd); /* the child's end: our copy would keep it open after its death */
     as_option_argv_free(argv);
-    as_buf_fini(&fds);
-    if (rc < 0) {
+    if (rc < 0)
         as_buf_printf(err, "cannot start %s: %s", s->conf.program, strerror(e));
-        close(out[0]);
-        return rc;
-    }
-    *ret_out = out[0];
-    return 0;
+    return rc;
 }
 
 static void on_child_line(struct as_child *child, struct as_str line)
@@ -249,8 +229,7 @@ int as_service_new(struct as_service **ret_s, struct as_loop *loop,
 /* When the dispatcher closes its copies as well, the kernel refuses new connections. */
 static void close_fds(struct as_service *s)
 {
-    while (s->conf.fds.n > 0)
-        close(s->conf.fds.fd[--s->conf.fds.n]);
+    as_handover_close(&s->conf.fds);
 }
 
 void as_service_close(struct as_service *s)

@@ -46,6 +46,11 @@ struct as_service_ops {
     void (*on_down)(void *ctx, bool gave_up); /* it is not started again; deferred */
 };
 
+/* The command line of such a process: --fds, the options of `scope`, `arg` (or NULL). Free it by
+ * as_option_argv_free. */
+char **as_service_argv(const char *name, const struct as_option_set *opts, uint32_t scope,
+                       const struct as_handover *h, const char *arg);
+
 int as_service_new(struct as_service **ret_s, struct as_loop *loop,
                    const struct as_service_conf *conf, const struct as_service_ops *ops, void *ctx,
                    const struct as_log *log);

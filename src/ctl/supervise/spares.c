@@ -22,21 +22,14 @@ struct as_spares {
     bool stopped;
 };
 
-static struct spare *spare_of(struct as_list *n)
-{
-    return AS_LIST_ENTRY(n, struct spare, node);
-}
-
 static struct spare *new_spare(struct as_spares *all, struct as_str deployment)
 {
     struct spare *s = as_xalloc(sizeof(*s));
-    struct as_buf name;
+    struct as_buf name = {0};
 
     s->all = all;
     s->fd = -1;
     s->deployment = as_str_dup(deployment);
-    as_buf_init(&s->shared);
-    as_buf_init(&name);
     as_buf_printf(&name, "%.*s-spare", AS_STR_FMT(deployment));
     s->name = as_str_dup(as_buf_slice(&name));
     as_buf_fini(&name);
@@ -101,15 +94,10 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
                                      void *ctx)
 {
     struct as_process *p = NULL;
-    struct as_buf shared, own;
+    struct as_buf shared = {0}, own = {0};
 
-    as_buf_init(&shared);
-    as_buf_init(&own);
     as_spawn_split(spawn, &shared, &own);
-    AS_LIST_EACH(n, &all->spares)
-    {
-        struct spare *s = spare_of(n);
-
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares) {
         if (!is_spare_for(s, deployment, as_buf_slice(&shared)))
             continue;
         /* an empty socket takes so few bytes at once, unless the spare has ended */
@@ -129,7 +117,7 @@ struct as_process *as_spares_acquire(struct as_spares *all, struct as_str deploy
 
 static int start_spare(struct spare *s, struct as_buf *err)
 {
-    struct as_buf text;
+    struct as_buf text = {0};
     struct as_spawn how;
     int ends[2], rc;
 
@@ -138,9 +126,8 @@ static int start_spare(struct spare *s, struct as_buf *err)
         return AS_EIO;
     }
     s->fd = ends[0];
-    as_buf_init(&text);
     as_buf_add(&text, s->shared.p, s->shared.n);
-    as_spawn_put_env(&text, "ANYSERVE_SPARE=1");
+    as_spawn_put(&text, AS_SPAWN_ENV, "ANYSERVE_SPARE=1");
     rc = as_spawn_parse(&how, as_buf_slice(&text));
     if (rc == 0) {
         rc = as_launch(s->all->launcher, s->name, &how, ends[1], &spare_ops, s, &s->process, err);
@@ -154,16 +141,13 @@ static int start_spare(struct spare *s, struct as_buf *err)
 void as_spares_refill(struct as_spares *all, struct as_str deployment, struct as_str spawn)
 {
     uint32_t wanted = as_spawn_spares(spawn), n = 0;
-    struct as_buf shared, own, err;
+    struct as_buf shared = {0}, own = {0}, err = {0};
 
     if (!wanted || all->stopped)
         return;
-    as_buf_init(&shared);
-    as_buf_init(&own);
-    as_buf_init(&err);
     as_spawn_split(spawn, &shared, &own);
-    AS_LIST_EACH(it, &all->spares)
-    n += is_spare_for(spare_of(it), deployment, as_buf_slice(&shared));
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares)
+        n += is_spare_for(s, deployment, as_buf_slice(&shared));
     for (; n < wanted; n++) {
         struct spare *s = new_spare(all, deployment);
 
@@ -188,10 +172,7 @@ void as_spares_sweep(struct as_spares *all,
                      bool (*wanted)(void *ctx, struct as_str deployment, struct as_str shared),
                      void *ctx)
 {
-    AS_LIST_EACH(n, &all->spares)
-    {
-        struct spare *s = spare_of(n);
-
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares) {
         if (!wanted(ctx, as_str_of(s->deployment), as_buf_slice(&s->shared)))
             end_spare(s, AS_STR("it fits no replica any more"));
     }
@@ -200,7 +181,8 @@ void as_spares_sweep(struct as_spares *all,
 void as_spares_stop(struct as_spares *all)
 {
     all->stopped = true;
-    AS_LIST_EACH(n, &all->spares) end_spare(spare_of(n), AS_STR("the server ends"));
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares)
+        end_spare(s, AS_STR("the server ends"));
 }
 
 bool as_spares_any(const struct as_spares *all)
@@ -210,8 +192,8 @@ bool as_spares_any(const struct as_spares *all)
 
 bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
 {
-    for (struct as_list *n = all->spares.next; n != &all->spares; n = n->next) {
-        if (as_process_pid(spare_of(n)->process) == pid)
+    AS_LIST_EACH_ENTRY(s, const struct spare, node, &all->spares) {
+        if (as_process_pid(s->process) == pid)
             return true;
     }
     return false;
@@ -221,12 +203,11 @@ bool as_spares_owns_pid(const struct as_spares *all, pid_t pid)
 
 void as_spares_save(const struct as_spares *all, As__Supervisor *state)
 {
-    AS_LIST_EACH(n, &all->spares)
-    {
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares) {
         As__Spare *m = as_reexec_new(&as__spare__descriptor);
 
-        m->deployment = as_str_dup(as_str_of(spare_of(n)->deployment));
-        m->process = as_process_save(spare_of(n)->process, state);
+        m->deployment = as_str_dup(as_str_of(s->deployment));
+        m->process = as_process_save(s->process, state);
         AS_REEXEC_APPEND(state, spares, m);
     }
 }
@@ -265,7 +246,7 @@ void as_spares_free(struct as_spares *all)
 {
     if (!all)
         return;
-    while (!as_list_empty(&all->spares))
-        free_spare(spare_of(all->spares.next));
+    AS_LIST_EACH_ENTRY(s, struct spare, node, &all->spares)
+        free_spare(s);
     free(all);
 }

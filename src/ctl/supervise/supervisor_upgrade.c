@@ -42,25 +42,22 @@ static void set_stage(struct as_supervisor *s, enum as_upgrade_stage to)
 }
 
 /* For whoever asked for the upgrade: a line, "done VERSION" or "failed WHY". */
-static void report_outcome(struct as_supervisor *s, const struct as_buf *line)
+static void report_outcome(struct as_supervisor *s, struct as_str line)
 {
     if (s->conf->upgraded)
-        s->conf->upgraded(s->conf->ctx, as_buf_slice(line));
+        s->conf->upgraded(s->conf->ctx, line);
 }
 
 static void fail_upgrade(struct as_supervisor *s, const char *why)
 {
-    struct as_buf line;
-    char quoted[512];
+    char quoted[512], *line = as_str_format("failed %s", why);
 
     as_log_event(&s->log, AS_LOG_ERROR, "upgrade_failed", "reason=%s action=\"%s\"",
                  as_log_quote(quoted, sizeof(quoted), as_str_of(why)),
                  s->upgrade.stage > AS_UPGRADE_CHECKING ? "the former dispatcher serves on"
                                                         : "everything is as before");
-    as_buf_init(&line);
-    as_buf_printf(&line, "failed %s", why);
-    report_outcome(s, &line);
-    as_buf_fini(&line);
+    report_outcome(s, as_str_of(line));
+    free(line);
     if (s->upgrade.stage != AS_UPGRADE_NONE)
         set_stage(s, AS_UPGRADE_NONE);
 }
@@ -188,10 +185,8 @@ static void on_check_line(void *ctx, struct as_str line)
 {
     struct as_supervisor *s = ctx;
 
-    if (!line.n)
-        return;
-    as_buf_drop(&s->upgrade.check_output, s->upgrade.check_output.n);
-    as_buf_add(&s->upgrade.check_output, line.p, line.n);
+    if (line.n)
+        as_buf_set(&s->upgrade.check_output, line);
 }
 
 /* Removes the check's copy of the store, which is in --state-dir or, for `run`, in the server's
@@ -250,22 +245,9 @@ static int start_check(struct as_supervisor *s, int file, int *ret_errno)
                                 .n_fds = 1,
                                 .group = true,
                                 .death_signal = SIGKILL};
-    struct as_proc p;
-    int out[2], rc;
 
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        *ret_errno = errno;
-        return AS_EIO;
-    }
-    spec.out = spec.err = out[1];
-    rc = as_proc_spawn(&p, &spec, ret_errno);
-    close(out[1]);
-    if (rc < 0) {
-        close(out[0]);
-        return rc;
-    }
-    *ret_errno = EMFILE;
-    return as_process_watch(&s->upgrade.check, s->loop, &p, out[0], &s->oom_seen, &ops, s);
+    return as_process_start(&s->upgrade.check, s->loop, &spec, true, &s->oom_seen, &ops, s,
+                            ret_errno);
 }
 
 void as_supervisor_upgrade_start(struct as_supervisor *s)
@@ -287,7 +269,7 @@ void as_supervisor_upgrade_start(struct as_supervisor *s)
         return;
     }
     s->upgrade.started_at = as_loop_now(s->loop);
-    as_buf_drop(&s->upgrade.check_output, s->upgrade.check_output.n);
+    s->upgrade.check_output.n = 0;
     as_log_event(&s->log, AS_LOG_INFO, "upgrade", "program=%s", s->conf->program);
     state = make_state(s);
     file = as_reexec_make_memfd(state);
@@ -396,8 +378,7 @@ void as_supervisor_controller_serving(struct as_supervisor *s)
             as_handover_add(&copies, fds->kind[i], fd);
             continue;
         }
-        while (copies.n > 0)
-            close(copies.fd[--copies.n]);
+        as_handover_close(&copies);
         fail_upgrade(s, "no file descriptors left for a second dispatcher");
         return;
     }
@@ -473,14 +454,10 @@ void as_supervisor_on_legacy(struct as_supervisor *s, const struct as_supervisor
 static void on_upgrade_done(struct as_supervisor *s)
 {
     as_ns took = as_loop_now(s->loop) - s->upgrade.started_at;
-    struct as_buf line;
 
     as_log_event(&s->log, AS_LOG_INFO, "upgraded", "version=%s took_ms=%llu", AS_VERSION,
                  (unsigned long long)(took / AS_MS));
-    as_buf_init(&line);
-    as_buf_printf(&line, "done %s", AS_VERSION);
-    report_outcome(s, &line);
-    as_buf_fini(&line);
+    report_outcome(s, AS_STR("done " AS_VERSION));
 }
 
 void as_supervisor_other_dispatcher_down(struct as_supervisor *s, bool gave_up)
@@ -527,7 +504,6 @@ void as_supervisor_upgrade_init(struct as_supervisor *s)
     if (!s->conf->reexec)
         remove_check_copy(s); /* left by a supervisor that was killed together with its check */
     s->upgrade.handover_fd = -1;
-    as_buf_init(&s->upgrade.check_output);
     as_timer_init(&s->upgrade.timer, s->loop, on_upgrade_timer);
 }
 

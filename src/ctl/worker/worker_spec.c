@@ -25,18 +25,16 @@ static void put_copy(const struct as_worker_spec_conf *conf, const struct as_spe
     struct as_buf item = {0};
 
     as_code_store_target(code, target, &item);
-    as_spawn_put_arg(text, (const char *)item.p);
-    as_buf_drop(&item, item.n);
-    as_buf_printf(&item, "--working-dir=%s%s%s", base, base[0] && dir ? "/" : "", dir ? dir : "");
-    as_buf_add(&item, "", 1);
-    as_spawn_put_arg(text, (const char *)item.p);
-    as_buf_drop(&item, item.n);
+    as_spawn_put(text, AS_SPAWN_ARG, "%s", (const char *)item.p);
+    as_spawn_put(text, AS_SPAWN_ARG, "--working-dir=%s%s%s", base, base[0] && dir ? "/" : "",
+                 dir ? dir : "");
+    item.n = 0;
     as_code_store_source(conf->cwd, as_spec_str(app, AS_SPEC_APPLICATION_WORKING_DIR), code, target,
                          &item);
-    as_spawn_put_arg(text, (const char *)item.p);
-    as_buf_drop(&item, item.n);
+    as_spawn_put(text, AS_SPAWN_ARG, "%s", (const char *)item.p);
+    item.n = 0;
     as_code_store_path(conf->code, code, &item);
-    as_spawn_put_dir(text, (const char *)item.p);
+    as_spawn_put(text, AS_SPAWN_DIR, "%s", (const char *)item.p);
     as_buf_fini(&item);
 }
 
@@ -45,27 +43,23 @@ static void put_python(const struct as_worker_spec_conf *conf, const struct as_s
 {
     const char *target = as_spec_str(app, AS_SPEC_APPLICATION_IMPORT_PATH),
                *code = as_spec_str(app, AS_SPEC_APPLICATION_CODE);
-    char item[AS_CTL_NAME_MAX + 64];
 
-    as_spawn_put_arg(text, conf->python);
-    as_spawn_put_arg(text, "-m");
-    as_spawn_put_arg(text, "anyserve.worker");
+    as_spawn_put(text, AS_SPAWN_ARG, "%s", conf->python);
+    as_spawn_put(text, AS_SPAWN_ARG, "-m");
+    as_spawn_put(text, AS_SPAWN_ARG, "anyserve.worker");
     if (as_code_store_is_copy(code)) {
         put_copy(conf, app, code, target, dir, text);
     } else {
-        as_spawn_put_arg(text, target);
+        as_spawn_put(text, AS_SPAWN_ARG, "%s", target);
         if (dir)
-            as_spawn_put_dir(text, dir);
+            as_spawn_put(text, AS_SPAWN_DIR, "%s", dir);
     }
     /* one argument: the name may begin with '-' */
-    snprintf(item, sizeof(item), "--deployment=%s", deployment);
-    as_spawn_put_arg(text, item);
-    snprintf(item, sizeof(item), "--stream-inputs=%u", conf->stream_inputs);
-    as_spawn_put_arg(text, item);
-    snprintf(item, sizeof(item), "--stream-input-bytes=%" PRIu64, conf->stream_input_bytes);
-    as_spawn_put_arg(text, item);
+    as_spawn_put(text, AS_SPAWN_ARG, "--deployment=%s", deployment);
+    as_spawn_put(text, AS_SPAWN_ARG, "--stream-inputs=%u", conf->stream_inputs);
+    as_spawn_put(text, AS_SPAWN_ARG, "--stream-input-bytes=%" PRIu64, conf->stream_input_bytes);
     if (conf->debug_errors)
-        as_spawn_put_arg(text, "--debug-errors");
+        as_spawn_put(text, AS_SPAWN_ARG, "--debug-errors");
 }
 
 /* In the environment, not in arguments: every user can read the command line of a process. The
@@ -73,15 +67,10 @@ static void put_python(const struct as_worker_spec_conf *conf, const struct as_s
 static void put_own_env(const struct as_worker_spec_conf *conf,
                         const struct as_worker_spec_replica *replica, struct as_buf *text)
 {
-    char item[AS_RUNTIME_PATH_MAX + AS_CTL_NAME_MAX + 64];
-
-    snprintf(item, sizeof(item), "ANYSERVE_LINK=%s", conf->link);
-    as_spawn_put_env(text, item);
-    snprintf(item, sizeof(item), "ANYSERVE_TOKEN=%s", replica->token);
-    as_spawn_put_own_env(text, item);
-    snprintf(item, sizeof(item), "ANYSERVE_REPLICA=%s", replica->name);
-    as_spawn_put_own_env(text, item);
-    as_spawn_put_own_env(text, replica->context);
+    as_spawn_put(text, AS_SPAWN_ENV, "ANYSERVE_LINK=%s", conf->link);
+    as_spawn_put(text, AS_SPAWN_OWN_ENV, "ANYSERVE_TOKEN=%s", replica->token);
+    as_spawn_put(text, AS_SPAWN_OWN_ENV, "ANYSERVE_REPLICA=%s", replica->name);
+    as_spawn_put(text, AS_SPAWN_OWN_ENV, "%s", replica->context);
 }
 
 /* Only the Python worker can be a spare. A replica with devices of its own fits no spare. */
@@ -120,23 +109,23 @@ void as_worker_spec_write(const struct as_worker_spec_conf *conf, const struct a
     if (target)
         put_python(conf, app, own.dir, as_spec_str(deployment, AS_SPEC_DEPLOYMENT_NAME), text);
     else if (own.dir)
-        as_spawn_put_dir(text, own.dir);
+        as_spawn_put(text, AS_SPAWN_DIR, "%s", own.dir);
     for (uint32_t i = 0; !target && i < as_spec_count(app, AS_SPEC_APPLICATION_COMMAND); i++)
-        as_spawn_put_arg(text, as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i));
+        as_spawn_put(text, AS_SPAWN_ARG, "%s", as_spec_text(app, AS_SPEC_APPLICATION_COMMAND, i));
     put_own_env(conf, replica, text);
     if (!sets_variable(own.env, "PYTHONUNBUFFERED"))
-        as_spawn_put_env(text, "PYTHONUNBUFFERED=1");
+        as_spawn_put(text, AS_SPAWN_ENV, "PYTHONUNBUFFERED=1");
     for (const char **e = own.env; *e; e++)
-        as_spawn_put_env(text, *e);
+        as_spawn_put(text, AS_SPAWN_ENV, "%s", *e);
     if (own.cpus)
-        as_spawn_put_cpus(text, own.cpus);
+        as_spawn_put(text, AS_SPAWN_CPUS, "%s", own.cpus);
     if (own.memory)
-        as_spawn_put_memory(text, own.memory);
+        as_spawn_put_number(text, AS_SPAWN_MEMORY, own.memory);
     as_spec_spawn_fini(&own);
     if (conf->batch)
-        as_spawn_put_batch(text);
+        as_spawn_put_number(text, AS_SPAWN_BATCH, 1);
     if (spares)
-        as_spawn_put_spares(text, spares);
+        as_spawn_put_number(text, AS_SPAWN_SPARES, spares);
 }
 
 size_t as_worker_spec_own_size(const struct as_spec_object *app,

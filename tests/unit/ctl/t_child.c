@@ -27,26 +27,20 @@ static struct world *world_of(struct as_child *c)
     return AS_CONTAINER(c, struct world, child);
 }
 
-static int spawn(struct as_child *c, struct as_proc *ret_p, int *ret_out, struct as_buf *err)
+static int spawn(struct as_child *c, const struct as_process_ops *ops, struct as_process **ret_p,
+                 struct as_buf *err)
 {
-    const char *argv[] = {"sh", "-c", world_of(c)->script, NULL};
+    struct world *w = world_of(c);
+    const char *argv[] = {"sh", "-c", w->script, NULL};
     struct as_proc_spec spec = {
         .path = "/bin/sh", .argv = argv, .in = -1, .out = -1, .err = -1, .group = true};
-    int e, rc, out[2] = {-1, -1};
+    int e;
 
-    if (!world_of(c)->script) {
+    if (!w->script) {
         as_buf_str(err, "no script");
         return AS_ENOTFOUND;
     }
-    if (world_of(c)->talks) {
-        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-        spec.out = spec.err = out[1];
-    }
-    rc = as_proc_spawn(ret_p, &spec, &e);
-    if (out[1] >= 0)
-        close(out[1]);
-    *ret_out = out[0];
-    return rc;
+    return as_process_start(ret_p, w->loop, &spec, w->talks, &w->oom_seen, ops, c, &e);
 }
 
 static void on_line(struct as_child *c, struct as_str line)

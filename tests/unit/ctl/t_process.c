@@ -45,16 +45,12 @@ static struct world *open_world(const char *script)
     const char *argv[] = {"sh", "-c", script, NULL};
     struct as_proc_spec spec = {.path = "/bin/sh", .argv = argv, .in = -1, .group = true};
     struct world *w = as_xalloc(sizeof(*w));
-    struct as_proc p;
-    int out[2], e;
+    int e;
 
     assert_int_equal(as_loop_new(&w->loop, 0), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    spec.out = spec.err = out[1];
-    assert_int_equal(as_proc_spawn(&p, &spec, &e), 0);
-    close(out[1]);
-    assert_int_equal(as_process_watch(&w->process, w->loop, &p, out[0], &w->oom_seen, &ops, w), 0);
-    assert_int_equal(as_process_pid(w->process), p.pid);
+    assert_int_equal(as_process_start(&w->process, w->loop, &spec, true, &w->oom_seen, &ops, w, &e),
+                     0);
+    assert_true(as_process_pid(w->process) > 0);
     return w;
 }
 

@@ -84,14 +84,14 @@ static struct as_buf spawn_text(const char *script, uint32_t wants, const char *
     struct as_buf text;
 
     as_buf_init(&text);
-    as_spawn_put_arg(&text, "/bin/sh");
-    as_spawn_put_arg(&text, "-c");
-    as_spawn_put_arg(&text, script);
-    as_spawn_put_env(&text, "SIZE=large");
-    as_spawn_put_own_env(&text, token);
-    as_spawn_put_own_env(&text, "REPLICA=echo-0");
+    as_spawn_put(&text, AS_SPAWN_ARG, "/bin/sh");
+    as_spawn_put(&text, AS_SPAWN_ARG, "-c");
+    as_spawn_put(&text, AS_SPAWN_ARG, "%s", script);
+    as_spawn_put(&text, AS_SPAWN_ENV, "SIZE=large");
+    as_spawn_put(&text, AS_SPAWN_OWN_ENV, "%s", token);
+    as_spawn_put(&text, AS_SPAWN_OWN_ENV, "REPLICA=echo-0");
     if (wants)
-        as_spawn_put_spares(&text, wants);
+        as_spawn_put_number(&text, AS_SPAWN_SPARES, wants);
     return text;
 }
 
@@ -256,8 +256,8 @@ static void a_failed_start_is_logged_once(void **state AS_UNUSED)
     const char *at;
 
     as_buf_init(&text);
-    as_spawn_put_arg(&text, "/no/such/program");
-    as_spawn_put_spares(&text, 3);
+    as_spawn_put(&text, AS_SPAWN_ARG, "/no/such/program");
+    as_spawn_put_number(&text, AS_SPAWN_SPARES, 3);
     as_spares_refill(w->spares, AS_STR("echo"), as_buf_slice(&text));
     as_buf_fini(&text);
     assert_false(as_spares_any(w->spares));

@@ -6,15 +6,15 @@
 static struct as_str sample(struct as_buf *b)
 {
     as_buf_init(b);
-    as_spawn_put_arg(b, "/usr/bin/python3");
-    as_spawn_put_arg(b, "");
-    as_spawn_put_env(b, "A=1");
-    as_spawn_put_arg(b, "--deployment=-odd name");
-    as_spawn_put_env(b, "B=");
-    as_spawn_put_batch(b);
-    as_spawn_put_dir(b, "/srv/a b");
-    as_spawn_put_cpus(b, "0-3,8");
-    as_spawn_put_memory(b, UINT64_MAX);
+    as_spawn_put(b, AS_SPAWN_ARG, "/usr/bin/python3");
+    as_spawn_put(b, AS_SPAWN_ARG, "%s", "");
+    as_spawn_put(b, AS_SPAWN_ENV, "A=1");
+    as_spawn_put(b, AS_SPAWN_ARG, "--deployment=-odd name");
+    as_spawn_put(b, AS_SPAWN_ENV, "B=");
+    as_spawn_put_number(b, AS_SPAWN_BATCH, 1);
+    as_spawn_put(b, AS_SPAWN_DIR, "/srv/a b");
+    as_spawn_put(b, AS_SPAWN_CPUS, "0-3,8");
+    as_spawn_put_number(b, AS_SPAWN_MEMORY, UINT64_MAX);
     return as_buf_slice(b);
 }
 
@@ -53,7 +53,7 @@ static void invalid_texts_are_refused(void **state AS_UNUSED)
     struct as_buf b = {0};
 
     assert_int_equal(parse_error("", 0), AS_EPROTO);
-    as_spawn_put_env(&b, "A=1"); /* no program */
+    as_spawn_put(&b, AS_SPAWN_ENV, "A=1"); /* no program */
     assert_int_equal(parse_error((const char *)b.p, b.n), AS_EPROTO);
     assert_int_equal(parse_error(no_message, sizeof(no_message) - 1), AS_EPROTO);
     assert_int_equal(parse_error(no_name, sizeof(no_name) - 1), AS_EPROTO);
@@ -110,9 +110,9 @@ static void own_items_are_split_off(void **state AS_UNUSED)
     struct as_spawn s;
 
     sample(&b);
-    as_spawn_put_own_env(&b, "TOKEN=x");
-    as_spawn_put_spares(&b, 2);
-    as_spawn_put_own_env(&b, "RANK=");
+    as_spawn_put(&b, AS_SPAWN_OWN_ENV, "TOKEN=x");
+    as_spawn_put_number(&b, AS_SPAWN_SPARES, 2);
+    as_spawn_put(&b, AS_SPAWN_OWN_ENV, "RANK=");
     assert_int_equal(as_spawn_spares(as_buf_slice(&b)), 2);
     /* a process that is no spare gets it in its environment */
     assert_int_equal(as_spawn_parse(&s, as_buf_slice(&b)), 0);

@@ -174,9 +174,9 @@ static void spawn(struct world *w, const char *replica, const char *token, const
     struct as_buf text;
 
     as_buf_init(&text);
-    as_spawn_put_arg(&text, "/bin/sh");
-    as_spawn_put_arg(&text, "-c");
-    as_spawn_put_arg(&text, script);
+    as_spawn_put(&text, AS_SPAWN_ARG, "/bin/sh");
+    as_spawn_put(&text, AS_SPAWN_ARG, "-c");
+    as_spawn_put(&text, AS_SPAWN_ARG, "%s", script);
     m.text = as_buf_slice(&text);
     send_message(w->controller, m);
     as_buf_fini(&text);
@@ -237,15 +237,15 @@ static void spawn_bounded(struct world *w, const char *script, const char *dir, 
     struct as_buf text;
 
     as_buf_init(&text);
-    as_spawn_put_arg(&text, "/bin/sh");
-    as_spawn_put_arg(&text, "-c");
-    as_spawn_put_arg(&text, script);
+    as_spawn_put(&text, AS_SPAWN_ARG, "/bin/sh");
+    as_spawn_put(&text, AS_SPAWN_ARG, "-c");
+    as_spawn_put(&text, AS_SPAWN_ARG, "%s", script);
     if (dir)
-        as_spawn_put_dir(&text, dir);
+        as_spawn_put(&text, AS_SPAWN_DIR, "%s", dir);
     if (cpus)
-        as_spawn_put_cpus(&text, cpus);
+        as_spawn_put(&text, AS_SPAWN_CPUS, "%s", cpus);
     if (memory)
-        as_spawn_put_memory(&text, memory);
+        as_spawn_put_number(&text, AS_SPAWN_MEMORY, memory);
     m.text = as_buf_slice(&text);
     send_message(w->controller, m);
     as_buf_fini(&text);
