@@ -93,74 +93,21 @@ static void put_args(struct as_buf *b, const struct as_command *c)
 
 /* --- bash, and zsh by its bashcompinit --- */
 
-/* The script has a function `_anyserve_of COMMAND`, which sets the table of that command, and the
- * function `_anyserve`, which completes from it. An option with a value takes two of the words
- * before the cursor. */
-static const char bash_head[] =
-    "# Completion of anyserve for bash; printed by `anyserve completion bash`.\n"
-    "_anyserve_of() { # sets commands; or, of a command, options, values (option=kind) and args\n"
-    "    commands='' options='' values='' args=''\n"
-    "    case $1 in\n";
-static const char bash_tail[] =
-    "    esac\n"
-    "}\n"
-    "_anyserve_reply() { # WORD KIND…: what of this kind begins with the word\n"
-    "    local word=$1 kind=$2\n"
-    "    shift 2\n"
-    "    case $kind in\n"
-    "    file) COMPREPLY=($(compgen -f -- \"$word\")); compopt -o filenames 2>/dev/null ;;\n"
-    "    dir) COMPREPLY=($(compgen -d -- \"$word\")); compopt -o filenames 2>/dev/null ;;\n"
-    "    words) COMPREPLY=($(compgen -W \"$*\" -- \"$word\")) ;;\n"
-    "    ask) COMPREPLY=($(compgen -W \"$(\"$program\" complete \"$1\" \"${where[@]}\" "
-    "2>/dev/null)\" "
-    "-- \"$word\")) ;;\n"
-    "    esac\n"
-    "}\n"
-    "_anyserve() {\n"
-    "    local commands options values args word=${COMP_WORDS[COMP_CWORD]} "
-    "program=${COMP_WORDS[0]}\n"
-    "    local i=1 n=0 key entry where=()\n"
-    "    COMPREPLY=()\n"
-    "    if ((COMP_CWORD == 1)); then\n"
-    "        _anyserve_of ''\n"
-    "        _anyserve_reply \"$word\" words $commands\n"
-    "        return\n"
-    "    fi\n"
-    "    _anyserve_of \"${COMP_WORDS[1]}\"\n"
-    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-    "        key=${COMP_WORDS[i]}\n"
-    "        [[ $key == = ]] && { ((i++)); continue; } # bash makes words of --key=value\n"
-    "        if [[ $key != -* ]]; then\n"
-    "            ((n++))\n"
-    "        elif [[ \" $values\" == *\" $key=\"* ]]; then\n"
-    "            ((i++))\n"
-    "            [[ ${COMP_WORDS[i]} == = ]] && ((i++))\n"
-    "            if ((i >= COMP_CWORD)); then # its value is what is asked for\n"
-    "                [[ $word == = ]] && word=''\n"
-    "                while IFS= read -r entry; do\n"
-    "                    [[ $entry == \"$key=\"* ]] && _anyserve_reply \"$word\" ${entry#*=}\n"
-    "                done < <(tr ',' '\\n' <<<\"${values// --/,--}\")\n"
-    "                return\n"
-    "            fi\n"
-    "            case $key in --port | --runtime-dir | --control | --control-token-file)\n"
-    "                where+=(\"$key\" \"${COMP_WORDS[i]}\") ;;\n"
-    "            esac\n"
-    "        fi\n"
-    "    done\n"
-    "    if [[ $word == -* ]]; then\n"
-    "        _anyserve_reply \"$word\" words $options\n"
-    "        return\n"
-    "    fi\n"
-    "    for ((i = 0; i < n; i++)); do\n"
-    "        if [[ $args == *'|'* ]]; then args=${args#*|}; else args=''; fi\n"
-    "    done\n"
-    "    _anyserve_reply \"$word\" ${args%%|*}\n"
-    "}\n"
-    "complete -F _anyserve anyserve\n";
+/* app/completion.bash: the script, but for the table of commands. It has a function `_anyserve_of
+ * COMMAND`, which sets the table of that command, and the function `_anyserve`, which completes
+ * from it. An option with a value takes two of the words before the cursor. */
+extern const unsigned char as_completion_bash[];
+extern const size_t as_completion_bash_len;
+#define TABLE_LINE "    # the commands of the table\n"
 
 static void put_bash(struct as_buf *b)
 {
-    as_buf_str(b, bash_head);
+    const unsigned char *end = as_completion_bash + as_completion_bash_len,
+                        *table = memmem(as_completion_bash, as_completion_bash_len, TABLE_LINE,
+                                        sizeof(TABLE_LINE) - 1);
+
+    AS_ASSERT(table);
+    as_buf_add(b, as_completion_bash, (size_t)(table - as_completion_bash));
     as_buf_str(b, "    '') commands='");
     for (uint32_t i = 0; i < as_commands_n; i++) {
         if (!as_commands[i].hidden)
@@ -189,7 +136,8 @@ static void put_bash(struct as_buf *b)
         }
         as_buf_str(b, "' ;;\n");
     }
-    as_buf_str(b, bash_tail);
+    table += sizeof(TABLE_LINE) - 1;
+    as_buf_add(b, table, (size_t)(end - table));
 }
 
 static void put_zsh(struct as_buf *b)

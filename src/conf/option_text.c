@@ -103,24 +103,10 @@ static void put_bounds(const struct as_option_row *row, struct as_buf *b)
     }
 }
 
-/* The start of docs/guide/options.md, which is generated; tools/gen_options.py --check compares. */
-static const char page_head[] =
-    "# Options\n\n"
-    "This page is printed by `anyserve options`. Write an option as `--key value` or "
-    "`--key=value`,\n"
-    "a switch as `--key` or `--no-key`; `--` ends the options. Sizes are in bytes and accept `K`,\n"
-    "`M`, `G`, `T` (1024). Times accept `ns`, `us`, `ms`, `s`, `m`, `h`; a number without a unit "
-    "is\n"
-    "in seconds. An unknown option is an error that names the most similar option.\n\n"
-    "`anyserve COMMAND --help` shows the options of a command. Commands for a running server "
-    "accept\n"
-    "`--port` and `--runtime-dir`, and those that use its control API also `--control` and\n"
-    "`--control-token-file`; their other options are in the group Operating. `anyserve infer` and\n"
-    "`anyserve bench` ([tools](tools.md)) accept `--port`, `--runtime-dir`, "
-    "`--max-message-bytes`,\n"
-    "the group Call and parts of Output; `bench` also accepts the group Load. `anyserve check`\n"
-    "accepts the group \"Deployment file\"; `anyserve build` accepts the same, `--python` and\n"
-    "`--output-file`. The other options are those of `anyserve run`.\n";
+/* conf/option_page.txt: the start of docs/guide/options.md, which is generated;
+ * tools/gen_options.py --check compares. */
+extern const unsigned char as_option_page_text[];
+extern const size_t as_option_page_text_len;
 
 static void markdown_codes(struct as_buf *b)
 {
@@ -140,7 +126,7 @@ void as_option_markdown(struct as_buf *b)
 {
     const char *group = "";
 
-    as_buf_str(b, page_head);
+    as_buf_add(b, as_option_page_text, as_option_page_text_len);
     for (size_t i = 0; i < AS_OPT_COUNT; i++) {
         const struct as_option_row *row = &as_option_rows[i];
 
