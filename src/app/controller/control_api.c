@@ -211,37 +211,9 @@ static void write_status(const struct as_control_api *o, struct as_buf *json)
     as_json_put_close(json, '}');
 }
 
-struct row_callback {
-    as_control_row_fn *fn;
-    void *arg;
-};
-
-static void send_row(void *arg, const struct as_reconciler_row *r)
+static void each_served(void *ctx, as_served_fn *fn, void *arg)
 {
-    const struct row_callback *k = arg;
-
-    k->fn(k->arg,
-          &(struct as_control_row){.kind = r->replica.n      ? AS_CONTROL_REPLICA
-                                           : r->deployment.n ? AS_CONTROL_DEPLOYMENT
-                                                             : AS_CONTROL_APPLICATION,
-                                   .application = r->application,
-                                   .deployment = r->deployment,
-                                   .replica = r->replica,
-                                   .status = r->status,
-                                   .message = r->message,
-                                   .target = r->target,
-                                   .declared = r->declared,
-                                   .rolled_back = r->rolled_back,
-                                   .generation = r->generation,
-                                   .pid = (uint32_t)r->pid,
-                                   .rank = r->rank == AS_RANK_NONE ? AS_CONTROL_NONE : r->rank,
-                                   .starts = r->starts});
-}
-
-static void each_row(void *ctx, as_control_row_fn *fn, void *arg)
-{
-    as_reconciler_each(((struct as_control_api *)ctx)->reconciler, send_row,
-                       &(struct row_callback){fn, arg});
+    as_reconciler_each(((struct as_control_api *)ctx)->reconciler, fn, arg);
 }
 
 /* --- the verbs --- */
@@ -516,7 +488,7 @@ int as_control_api_open(struct as_control_api *o, const struct as_option_set *op
     int rc;
 
     *o = (struct as_control_api){.reconciler = reconciler, .log = log};
-    o->control = (struct as_control){.handle = handle_request, .each = each_row, .ctx = o};
+    o->control = (struct as_control){.handle = handle_request, .each = each_served, .ctx = o};
     o->deploy_conf =
         (struct as_deploy_job_conf){.loop = loop,
                                     .python = as_option_str(opts, AS_OPT_PYTHON),

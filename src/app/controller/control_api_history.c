@@ -26,20 +26,19 @@ struct healthy {
     uint64_t generation;
 };
 
-static void mark_row(void *arg, const struct as_reconciler_row *r)
+static void mark_healthy(void *arg, const struct as_served *s)
 {
     const struct healthy *h = arg;
 
-    if (r->deployment.n && !r->replica.n &&
-        as_reconciler_is_stable(h->o->reconciler, r->deployment))
-        as_control_api_record_outcome(h->o, h->generation, r->deployment, "", "healthy",
+    if (s->kind == AS_SERVED_DEPLOYMENT && as_reconciler_is_stable(h->o->reconciler, s->deployment))
+        as_control_api_record_outcome(h->o, h->generation, s->deployment, "", "healthy",
                                       AS_STR(""));
 }
 
 void as_control_api_record_healthy(struct as_control_api *o, uint64_t generation)
 {
     if (o->desired.store)
-        as_reconciler_each(o->reconciler, mark_row, &(struct healthy){o, generation});
+        as_reconciler_each(o->reconciler, mark_healthy, &(struct healthy){o, generation});
 }
 
 /* --- the answer --- */

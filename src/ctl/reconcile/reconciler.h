@@ -13,7 +13,7 @@
 #define AS_CTL_RECONCILER_H
 
 #include "base/log.h"
-#include "core/replicas/plan.h"
+#include "core/replicas/served.h"
 #include "ctl/message/message.h"
 #include "ctl/state/generations.h"
 #include "ctl/worker/worker_spec.h"
@@ -100,23 +100,9 @@ bool as_reconciler_is_stable(const struct as_reconciler *r, struct as_str deploy
 uint32_t as_reconciler_replicas(const struct as_reconciler *r, struct as_str deployment);
 struct as_generations *as_reconciler_generations(struct as_reconciler *r);
 
-/* An application, a deployment, or a replica. Valid during the call. */
-struct as_reconciler_row {
-    struct as_str application;
-    struct as_str deployment; /* empty: the application itself */
-    struct as_str replica;    /* empty: the deployment itself */
-    struct as_str status, message;
-    uint32_t target;     /* of the deployment: its target number of replicas … */
-    uint32_t declared;   /* … and its num_replicas */
-    bool rolled_back;    /* of the deployment: its last update was rolled back */
-    uint64_t generation; /* of the deployment: the last one that changed it */
-    pid_t pid;           /* of the replica's process; 0: none */
-    uint32_t rank, starts;
-};
 /* Calls fn for each application, then for each of its deployments, each followed by its replicas.
  */
-void as_reconciler_each(const struct as_reconciler *r,
-                        void (*fn)(void *arg, const struct as_reconciler_row *row), void *arg);
+void as_reconciler_each(const struct as_reconciler *r, as_served_fn *fn, void *arg);
 /* Appends the members "NAME": {"status": …, "deployments": {…}}, … of an object: applications, as
  * Ray Serve's details have them. */
 void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json);

@@ -1,4 +1,4 @@
-/* Requests of the control API: restart, rollback target, status as rows and as JSON. */
+/* Requests of the control API: restart, rollback target, what is served. */
 #include "ctl/reconcile/reconciler_internal.h"
 #include "wire/json/json.h"
 
@@ -101,68 +101,11 @@ static struct as_str upper_case_state(char word[STATE_MAX], enum as_replica_slot
     return (struct as_str){word, n};
 }
 
-static pid_t slot_pid(const struct as_replica_slot *slot) /* 0: no process */
+static uint32_t slot_pid(const struct as_replica_slot *slot) /* 0: no process */
 {
     const struct as_reconciler_process *proc = as_reconciler_process(slot);
 
-    return proc && as_replica_slot_has_process(slot) ? proc->pid : 0;
-}
-
-static void put_slot(void *arg, struct as_replica_slot *slot)
-{
-    const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
-    struct as_buf *b = arg;
-    char word[STATE_MAX];
-
-    as_json_put_open(b, '{');
-    as_json_put_member_string(b, "replica_id", as_replica_slot_name(slot));
-    as_json_put_member_string(b, "state", upper_case_state(word, as_replica_slot_state(slot)));
-    as_json_put_key(b, "pid");
-    if (slot_pid(slot))
-        as_json_put_i64(b, slot_pid(slot));
-    else
-        as_json_put_null(b);
-    as_json_put_key(b, "rank");
-    if (f->rank == AS_RANK_NONE)
-        as_json_put_null(b);
-    else
-        as_json_put_u64(b, f->rank);
-    as_json_put_member_u64(b, "starts", f->starts);
-    as_json_put_member_string(b, "message", as_reconciler_slot_message(slot));
-    as_json_put_close(b, '}');
-}
-
-static void put_deployment(const struct as_reconciler *r, const struct as_reconciler_deployment *d,
-                           struct as_buf *b)
-{
-    const struct as_condition *k = as_plan_condition(d->plan);
-    const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
-    struct as_buf message = {0};
-
-    as_reconciler_deployment_message(d, &message);
-    as_json_put_escaped_key(b, as_str_of(d->name));
-    as_json_put_open(b, '{');
-    as_json_put_member_text(b, "name", d->name);
-    as_json_put_member_text(b, "status", as_condition_status_name(k->status));
-    as_json_put_member_string(b, "status_trigger",
-                              as_str_of(as_condition_trigger_name(k->trigger)));
-    as_json_put_member_string(b, "message", as_buf_slice(&message));
-    as_buf_fini(&message);
-    as_json_put_key(b, "status_age_s");
-    as_json_put_f64(b, (double)(as_loop_now(r->loop) - k->since) / (double)AS_SEC);
-    as_json_put_member_u64(b, "target_num_replicas", t->replicas);
-    as_json_put_member_u64(b, "num_replicas", d->declared);
-    as_json_put_member_u64(b, "generation", t->generation);
-    as_json_put_member_text(b, "code", d->code ? d->code : "live");
-    as_json_put_key(b, "healthy_generation");
-    if (stable)
-        as_json_put_u64(b, stable->generation);
-    else
-        as_json_put_null(b);
-    as_json_put_member_open(b, "replicas", '[');
-    as_plan_each(d->plan, put_slot, b);
-    as_json_put_close(b, ']');
-    as_json_put_close(b, '}');
+    return proc && as_replica_slot_has_process(slot) ? (uint32_t)proc->pid : 0;
 }
 
 /* The message of the deployment that gives the application its status, or what one of them lacks.
@@ -184,48 +127,21 @@ static struct as_str application_message(const struct as_reconciler *r, uint32_t
     return worst && worst->n ? as_condition_text(worst) : lack;
 }
 
-static void put_application(const struct as_reconciler *r, uint32_t first, uint32_t n,
-                            struct as_buf *b)
-{
-    struct as_str name = as_str_of(r->deployments[first]->application);
-
-    as_json_put_escaped_key(b, name);
-    as_json_put_open(b, '{');
-    as_json_put_member_string(b, "name", name);
-    as_json_put_member_string(
-        b, "status",
-        as_str_of(as_application_status_name(as_reconciler_application_status(r, first, n))));
-    as_json_put_member_string(b, "message", application_message(r, first, n));
-    as_json_put_member_open(b, "deployments", '{');
-    for (uint32_t i = first; i < first + n; i++)
-        put_deployment(r, r->deployments[i], b);
-    as_json_put_close(b, '}');
-    as_json_put_close(b, '}');
-}
-
-void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json)
-{
-    for (uint32_t i = 0, n; i < r->n; i += n) {
-        n = as_reconciler_application_size(r, i);
-        put_application(r, i, n, json);
-    }
-}
-
-struct row_visitor {
+struct visitor {
     const struct as_reconciler_deployment *deployment;
-    void (*fn)(void *arg, const struct as_reconciler_row *row);
+    as_served_fn *fn;
     void *arg;
 };
 
-static void report_slot_row(void *arg, struct as_replica_slot *slot)
+static void visit_slot(void *arg, struct as_replica_slot *slot)
 {
     const struct as_replica_slot_facts *f = as_replica_slot_facts(slot);
-    const struct row_visitor *k = arg;
+    const struct visitor *v = arg;
     char word[STATE_MAX];
 
-    k->fn(k->arg,
-          &(struct as_reconciler_row){.application = as_str_of(k->deployment->application),
-                                      .deployment = as_str_of(k->deployment->name),
+    v->fn(v->arg, &(struct as_served){.kind = AS_SERVED_REPLICA,
+                                      .application = as_str_of(v->deployment->application),
+                                      .deployment = as_str_of(v->deployment->name),
                                       .replica = as_replica_slot_name(slot),
                                       .status = upper_case_state(word, as_replica_slot_state(slot)),
                                       .message = as_reconciler_slot_message(slot),
@@ -234,37 +150,109 @@ static void report_slot_row(void *arg, struct as_replica_slot *slot)
                                       .starts = f->starts});
 }
 
-static void report_deployment_rows(const struct as_reconciler_deployment *d,
-                                   void (*fn)(void *arg, const struct as_reconciler_row *row),
-                                   void *arg)
+static void visit_deployment(const struct as_reconciler_deployment *d, as_served_fn *fn, void *arg)
 {
     const struct as_condition *k = as_plan_condition(d->plan);
+    const struct as_plan_target *t = as_plan_target(d->plan), *stable = as_plan_stable(d->plan);
     struct as_buf message = {0};
 
     as_reconciler_deployment_message(d, &message);
-    fn(arg, &(struct as_reconciler_row){.application = as_str_of(d->application),
-                                        .deployment = as_str_of(d->name),
-                                        .status = as_str_of(as_condition_status_name(k->status)),
-                                        .message = as_buf_slice(&message),
-                                        .target = as_plan_target(d->plan)->replicas,
-                                        .declared = d->declared,
-                                        .rolled_back = k->rolled_back,
-                                        .generation = as_plan_target(d->plan)->generation});
+    fn(arg, &(struct as_served){.kind = AS_SERVED_DEPLOYMENT,
+                                .application = as_str_of(d->application),
+                                .deployment = as_str_of(d->name),
+                                .status = as_str_of(as_condition_status_name(k->status)),
+                                .message = as_buf_slice(&message),
+                                .trigger = as_condition_trigger_name(k->trigger),
+                                .since = k->since,
+                                .target = t->replicas,
+                                .declared = d->declared,
+                                .rolled_back = k->rolled_back,
+                                .generation = t->generation,
+                                .healthy = stable ? stable->generation : 0,
+                                .code = d->code ? d->code : "live"});
     as_buf_fini(&message);
-    as_plan_each(d->plan, report_slot_row, &(struct row_visitor){d, fn, arg});
+    as_plan_each(d->plan, visit_slot, &(struct visitor){d, fn, arg});
 }
 
-void as_reconciler_each(const struct as_reconciler *r,
-                        void (*fn)(void *arg, const struct as_reconciler_row *row), void *arg)
+void as_reconciler_each(const struct as_reconciler *r, as_served_fn *fn, void *arg)
 {
     for (uint32_t i = 0, n; i < r->n; i += n) {
         n = as_reconciler_application_size(r, i);
-        fn(arg,
-           &(struct as_reconciler_row){.application = as_str_of(r->deployments[i]->application),
-                                       .status = as_str_of(as_application_status_name(
-                                           as_reconciler_application_status(r, i, n))),
-                                       .message = application_message(r, i, n)});
+        fn(arg, &(struct as_served){.application = as_str_of(r->deployments[i]->application),
+                                    .status = as_str_of(as_application_status_name(
+                                        as_reconciler_application_status(r, i, n))),
+                                    .message = application_message(r, i, n)});
         for (uint32_t k = i; k < i + n; k++)
-            report_deployment_rows(r->deployments[k], fn, arg);
+            visit_deployment(r->deployments[k], fn, arg);
     }
+}
+
+/* --- status as JSON --- */
+
+struct status {
+    struct as_buf *json;
+    as_ns now;
+    uint32_t depth; /* objects that are open: an application, a deployment in it */
+};
+
+static void close_objects(struct status *s, uint32_t depth)
+{
+    for (; s->depth > depth; s->depth--) { /* its parts, then itself */
+        as_json_put_close(s->json, s->depth > AS_SERVED_DEPLOYMENT ? ']' : '}');
+        as_json_put_close(s->json, '}');
+    }
+}
+
+static void put_replica(struct as_buf *b, const struct as_served *v)
+{
+    as_json_put_open(b, '{');
+    as_json_put_member_string(b, "replica_id", v->replica);
+    as_json_put_member_string(b, "state", v->status);
+    as_json_put_member_u64_or_null(b, "pid", v->pid, 0);
+    as_json_put_member_u64_or_null(b, "rank", v->rank, AS_RANK_NONE);
+    as_json_put_member_u64(b, "starts", v->starts);
+    as_json_put_member_string(b, "message", v->message);
+    as_json_put_close(b, '}');
+}
+
+/* An application or a deployment is left open for its parts. */
+static void put_served(void *arg, const struct as_served *v)
+{
+    struct as_str name = v->kind == AS_SERVED_APPLICATION ? v->application : v->deployment;
+    struct status *s = arg;
+    struct as_buf *b = s->json;
+
+    close_objects(s, v->kind);
+    if (v->kind == AS_SERVED_REPLICA) {
+        put_replica(b, v);
+        return;
+    }
+    s->depth++;
+    as_json_put_escaped_key(b, name);
+    as_json_put_open(b, '{');
+    as_json_put_member_string(b, "name", name);
+    as_json_put_member_string(b, "status", v->status);
+    if (v->kind == AS_SERVED_DEPLOYMENT)
+        as_json_put_member_text(b, "status_trigger", v->trigger);
+    as_json_put_member_string(b, "message", v->message);
+    if (v->kind == AS_SERVED_APPLICATION) {
+        as_json_put_member_open(b, "deployments", '{');
+        return;
+    }
+    as_json_put_key(b, "status_age_s");
+    as_json_put_f64(b, (double)(s->now - v->since) / (double)AS_SEC);
+    as_json_put_member_u64(b, "target_num_replicas", v->target);
+    as_json_put_member_u64(b, "num_replicas", v->declared);
+    as_json_put_member_u64(b, "generation", v->generation);
+    as_json_put_member_text(b, "code", v->code);
+    as_json_put_member_u64_or_null(b, "healthy_generation", v->healthy, 0);
+    as_json_put_member_open(b, "replicas", '[');
+}
+
+void as_reconciler_put_json(const struct as_reconciler *r, struct as_buf *json)
+{
+    struct status s = {.json = json, .now = as_loop_now(r->loop)};
+
+    as_reconciler_each(r, put_served, &s);
+    close_objects(&s, 0);
 }

@@ -117,7 +117,7 @@ static int read_replicas(struct as_json *j, struct as_json_value *v, uint64_t *r
         return as_json_skip(j, v);
     }
     err = as_json_u64(j, v, ret_n);
-    return err ? err : *ret_n > AS_CONTROL_REPLICAS_MAX ? AS_EINVALID : 0;
+    return err ? err : *ret_n > AS_PLAN_REPLICAS_MAX ? AS_EINVALID : 0;
 }
 
 /* {"target_num_replicas": n} and nothing else. */
@@ -165,7 +165,7 @@ void as_control_scale(struct as_exchange *x, const struct as_rest_match *m)
         as_exchange_fail(x, AS_EINVALID,
                          "the body must be {\"" REPLICAS_KEY
                          "\": N} with N from 0 to %u, and nothing else",
-                         AS_CONTROL_REPLICAS_MAX);
+                         AS_PLAN_REPLICAS_MAX);
     as_json_close(j);
     if (!err && found)
         handle_request(x, &(struct as_control_request){.verb = AS_CONTROL_SCALE,

@@ -18,6 +18,7 @@
 #ifndef AS_EDGE_CONTROL_H
 #define AS_EDGE_CONTROL_H
 
+#include "core/replicas/served.h"
 #include "edge/exchange/exchange.h"
 #include "edge/rest/rest.h"
 
@@ -44,24 +45,7 @@ struct as_control_request { /* valid during the call */
  * name of the client's file. */
 #define AS_CONTROL_FILE "request"
 
-#define AS_CONTROL_REPLICAS_MAX 1024u /* core/replicas/plan.h */
-
-enum as_control_kind { AS_CONTROL_APPLICATION, AS_CONTROL_DEPLOYMENT, AS_CONTROL_REPLICA };
 #define AS_CONTROL_NONE UINT32_MAX
-
-struct as_control_row { /* valid during the call */
-    enum as_control_kind kind;
-    struct as_str application, deployment, replica; /* "" if above its kind */
-    struct as_str status, message;
-    uint32_t target;     /* DEPLOYMENT: target number of replicas */
-    uint32_t declared;   /* DEPLOYMENT: num_replicas */
-    bool rolled_back;    /* DEPLOYMENT: the last update failed, the version before it is served */
-    uint64_t generation; /* DEPLOYMENT: the last generation that changed it */
-    uint32_t pid;        /* REPLICA: its process; 0: none */
-    uint32_t rank;       /* REPLICA, or AS_CONTROL_NONE */
-    uint32_t starts;     /* REPLICA: number of processes so far */
-};
-typedef void as_control_row_fn(void *arg, const struct as_control_row *r);
 
 struct as_control_events;
 
@@ -73,7 +57,7 @@ struct as_control {
     void (*handle)(void *ctx, const struct as_control_request *q, struct as_control_call *k);
     /* Calls fn for each application, deployment and replica; an application before its parts. On
      * the loop. */
-    void (*each)(void *ctx, as_control_row_fn *fn, void *arg);
+    void (*each)(void *ctx, as_served_fn *fn, void *arg);
     struct as_control_events *events;
     void *ctx;
 };

@@ -43,21 +43,12 @@ struct listener { /* in the exchange's arena */
 /* --- snapshots --- */
 
 static const char *const kinds[] = {
-    [AS_CONTROL_APPLICATION] = "application",
-    [AS_CONTROL_DEPLOYMENT] = "deployment",
-    [AS_CONTROL_REPLICA] = "replica",
+    [AS_SERVED_APPLICATION] = "application",
+    [AS_SERVED_DEPLOYMENT] = "deployment",
+    [AS_SERVED_REPLICA] = "replica",
 };
 
-static void put_number(struct as_buf *b, const char *key, uint32_t v, uint32_t none)
-{
-    as_json_put_key(b, key);
-    if (v == none)
-        as_json_put_null(b);
-    else
-        as_json_put_u64(b, v);
-}
-
-static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *ret_key)
+static void put_row(struct as_buf *b, const struct as_served *r, size_t *ret_key)
 {
     size_t from = b->n;
 
@@ -65,28 +56,28 @@ static void put_row(struct as_buf *b, const struct as_control_row *r, size_t *re
     as_buf_str(b, "{");
     as_json_put_member_text(b, "kind", kinds[r->kind]);
     as_json_put_member_string(b, "application", r->application);
-    if (r->kind != AS_CONTROL_APPLICATION)
+    if (r->kind != AS_SERVED_APPLICATION)
         as_json_put_member_string(b, "deployment", r->deployment);
-    if (r->kind == AS_CONTROL_REPLICA)
+    if (r->kind == AS_SERVED_REPLICA)
         as_json_put_member_string(b, "replica", r->replica);
     *ret_key = b->n - from;
     as_json_put_member_string(b, "status", r->status);
     as_json_put_member_string(b, "message", r->message);
-    if (r->kind == AS_CONTROL_DEPLOYMENT) {
+    if (r->kind == AS_SERVED_DEPLOYMENT) {
         as_json_put_member_u64(b, "target_num_replicas", r->target);
         as_json_put_member_u64(b, "num_replicas", r->declared);
         as_json_put_member_bool(b, "rolled_back", r->rolled_back);
         as_json_put_member_u64(b, "generation", r->generation);
     }
-    if (r->kind == AS_CONTROL_REPLICA) {
-        put_number(b, "pid", r->pid, 0);
-        put_number(b, "rank", r->rank, AS_CONTROL_NONE);
+    if (r->kind == AS_SERVED_REPLICA) {
+        as_json_put_member_u64_or_null(b, "pid", r->pid, 0);
+        as_json_put_member_u64_or_null(b, "rank", r->rank, AS_RANK_NONE);
         as_json_put_member_u64(b, "starts", r->starts);
     }
     as_buf_str(b, "}");
 }
 
-static void add_row(void *arg, const struct as_control_row *r)
+static void add_row(void *arg, const struct as_served *r)
 {
     struct snapshot *p = arg;
     struct line l = {.at = p->text.n};

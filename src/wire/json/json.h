@@ -176,6 +176,8 @@ void as_json_put_member_text(struct as_buf *b, const char *key, const char *z);
 void as_json_put_member_bool(struct as_buf *b, const char *key, bool v);
 void as_json_put_member_i64(struct as_buf *b, const char *key, int64_t v);
 void as_json_put_member_u64(struct as_buf *b, const char *key, uint64_t v);
+/* null if v is `none` */
+void as_json_put_member_u64_or_null(struct as_buf *b, const char *key, uint64_t v, uint64_t none);
 void as_json_put_member_open(struct as_buf *b, const char *key, char bracket);
 void as_json_put_member_shape(struct as_buf *b, const char *key, const struct as_tensor_spec *s);
 /* {"error":"…"} */

@@ -77,6 +77,15 @@ void as_json_put_member_i64(struct as_buf *b, const char *key, int64_t v)
     as_json_put_i64(b, v);
 }
 
+void as_json_put_member_u64_or_null(struct as_buf *b, const char *key, uint64_t v, uint64_t none)
+{
+    as_json_put_key(b, key);
+    if (v == none)
+        as_json_put_null(b);
+    else
+        as_json_put_u64(b, v);
+}
+
 void as_json_put_member_open(struct as_buf *b, const char *key, char bracket)
 {
     as_json_put_key(b, key);

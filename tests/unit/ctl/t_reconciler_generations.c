@@ -84,7 +84,7 @@ static void an_unchanged_deployment_goes_on(void **state AS_UNUSED)
     close_world(w);
 }
 
-static void collect(void *arg, const struct as_reconciler_row *r)
+static void collect(void *arg, const struct as_served *r)
 {
     if (r->replica.n)
         return;

@@ -5,23 +5,22 @@
 #define EVENTS "/api/serve/events"
 #define SYNCED "data: {\"kind\":\"synced\"}\n\n"
 
-static struct as_control_row application(const char *name, const char *status)
+static struct as_served application(const char *name, const char *status)
 {
-    return (struct as_control_row){.kind = AS_CONTROL_APPLICATION,
-                                   .application = as_str_of(name),
-                                   .status = as_str_of(status)};
+    return (struct as_served){
+        .kind = AS_SERVED_APPLICATION, .application = as_str_of(name), .status = as_str_of(status)};
 }
 
-static struct as_control_row replica(const char *name, uint32_t pid, uint32_t rank)
+static struct as_served replica(const char *name, uint32_t pid, uint32_t rank)
 {
-    return (struct as_control_row){.kind = AS_CONTROL_REPLICA,
-                                   .application = AS_STR("shop"),
-                                   .deployment = AS_STR("main"),
-                                   .replica = as_str_of(name),
-                                   .status = AS_STR("RUNNING"),
-                                   .pid = pid,
-                                   .rank = rank,
-                                   .starts = 1};
+    return (struct as_served){.kind = AS_SERVED_REPLICA,
+                              .application = AS_STR("shop"),
+                              .deployment = AS_STR("main"),
+                              .replica = as_str_of(name),
+                              .status = AS_STR("RUNNING"),
+                              .pid = pid,
+                              .rank = rank,
+                              .starts = 1};
 }
 
 static struct client *listener(struct world *w)
@@ -52,17 +51,17 @@ static void first_all_objects_then_synced(void **state AS_UNUSED)
     const char *at;
 
     w->rows[0] = application("shop", "RUNNING");
-    w->rows[1] = (struct as_control_row){.kind = AS_CONTROL_DEPLOYMENT,
-                                         .application = AS_STR("shop"),
-                                         .deployment = AS_STR("main"),
-                                         .status = AS_STR("UNHEALTHY"),
-                                         .message = AS_STR("two\nlines, \"quoted\""),
-                                         .target = 3,
-                                         .declared = 2,
-                                         .rolled_back = true,
-                                         .generation = 7};
+    w->rows[1] = (struct as_served){.kind = AS_SERVED_DEPLOYMENT,
+                                    .application = AS_STR("shop"),
+                                    .deployment = AS_STR("main"),
+                                    .status = AS_STR("UNHEALTHY"),
+                                    .message = AS_STR("two\nlines, \"quoted\""),
+                                    .target = 3,
+                                    .declared = 2,
+                                    .rolled_back = true,
+                                    .generation = 7};
     w->rows[2] = replica("main-0", 4711, 0);
-    w->rows[3] = replica("main-1", 0, AS_CONTROL_NONE);
+    w->rows[3] = replica("main-1", 0, AS_RANK_NONE);
     w->n_rows = 4;
     c = listener(w);
     at = strstr(text_of(&c->received), "data: ");

@@ -40,7 +40,7 @@ struct world {
     int err; /* of the next answers, with `text` */
     const char *text;
     /* what is served */
-    struct as_control_row rows[ROWS];
+    struct as_served rows[ROWS];
     uint32_t n_rows, n_listings;
 };
 
@@ -85,7 +85,7 @@ static inline void handle(void *ctx, const struct as_control_request *q, struct 
         answer(w, w->err, w->text);
 }
 
-static inline void each(void *ctx, as_control_row_fn *fn, void *arg)
+static inline void each(void *ctx, as_served_fn *fn, void *arg)
 {
     struct world *w = ctx;
 
