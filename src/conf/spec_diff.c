@@ -87,6 +87,16 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
     return hash;
 }
 
+const char *as_spec_step_name(enum as_spec_step step)
+{
+    static const char *const names[] = {[AS_SPEC_ADDED] = "added",
+                                        [AS_SPEC_REMOVED] = "removed",
+                                        [AS_SPEC_CHANGED] = "changed",
+                                        [AS_SPEC_UNCHANGED] = "unchanged"};
+
+    return names[step];
+}
+
 /* A change of one deployment of `app`, with its counterpart in the spec `other`. */
 static struct as_spec_change match_deployment(const struct as_spec_object *app,
                                               const struct as_spec_object *deployment,

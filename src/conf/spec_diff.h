@@ -25,6 +25,8 @@ uint64_t as_spec_hash(const struct as_spec_object *app, const struct as_spec_obj
 
 enum as_spec_step { AS_SPEC_ADDED, AS_SPEC_REMOVED, AS_SPEC_CHANGED, AS_SPEC_UNCHANGED };
 
+const char *as_spec_step_name(enum as_spec_step step); /* "added" */
+
 struct as_spec_change {
     enum as_spec_step step;
     enum as_spec_class cls; /* CHANGED: the highest class of its keys */

@@ -38,6 +38,16 @@ const char *as_spec_level_name(enum as_spec_level level)
     return level_names[level];
 }
 
+const char *as_spec_class_name(enum as_spec_class cls)
+{
+    static const char *const names[] = {[AS_SPEC_SAME] = "",
+                                        [AS_SPEC_LIGHT] = "light",
+                                        [AS_SPEC_RECONFIGURE] = "reconfigure",
+                                        [AS_SPEC_RESTART] = "restart"};
+
+    return names[cls];
+}
+
 enum as_spec_level as_spec_inner_level(const struct as_spec_row *row)
 {
     uint32_t level = 0;

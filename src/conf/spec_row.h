@@ -191,6 +191,8 @@ uint32_t as_spec_first_key(enum as_spec_level level);
 uint32_t as_spec_key_count(enum as_spec_level level);
 /* "file", "application", … */
 const char *as_spec_level_name(enum as_spec_level level);
+/* "light", "reconfigure", "restart"; "" of SAME */
+const char *as_spec_class_name(enum as_spec_class cls);
 /* The level of the objects of an OBJECT or OBJECTS row. */
 enum as_spec_level as_spec_inner_level(const struct as_spec_row *row);
 

@@ -393,23 +393,15 @@ struct changes {
 
 static void put_change(void *ctx, const struct as_spec_change *c)
 {
-    static const char *const steps[] = {[AS_SPEC_ADDED] = "added",
-                                        [AS_SPEC_REMOVED] = "removed",
-                                        [AS_SPEC_CHANGED] = "changed",
-                                        [AS_SPEC_UNCHANGED] = "unchanged"};
-    static const char *const classes[] = {[AS_SPEC_SAME] = "",
-                                          [AS_SPEC_LIGHT] = "light",
-                                          [AS_SPEC_RECONFIGURE] = "reconfigure",
-                                          [AS_SPEC_RESTART] = "restart"};
     struct changes *k = ctx;
 
     k->n += c->step != AS_SPEC_UNCHANGED;
     as_json_put_open(k->json, '{');
     as_json_put_member_text(k->json, "application", c->application);
     as_json_put_member_text(k->json, "deployment", c->deployment);
-    as_json_put_member_text(k->json, "step", steps[c->step]);
-    as_json_put_member_string(k->json, "class",
-                              as_str_of(c->step == AS_SPEC_CHANGED ? classes[c->cls] : ""));
+    as_json_put_member_text(k->json, "step", as_spec_step_name(c->step));
+    as_json_put_member_text(k->json, "class",
+                            c->step == AS_SPEC_CHANGED ? as_spec_class_name(c->cls) : "");
     as_json_put_member_text(k->json, "keys", c->keys);
     as_json_put_close(k->json, '}');
 }

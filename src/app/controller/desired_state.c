@@ -17,18 +17,20 @@ const struct as_spec_limits as_desired_state_limits = {.bytes = AS_STORE_SPEC_MA
 
 /* --- numbers of replicas set by `scale` --- */
 
-static void free_scales(struct as_desired_state_scale *scales, uint32_t n)
+static void free_scales(struct as_desired_state_scales *s)
 {
-    for (uint32_t i = 0; i < n; i++)
-        free(scales[i].deployment);
-    free(scales);
+    for (uint32_t i = 0; i < s->n; i++)
+        free((char *)(uintptr_t)s->all[i].deployment.p);
+    free(s->all);
 }
 
-static void add_scale(struct as_desired_state_scale **scales, uint32_t *n, struct as_str deployment,
-                      uint32_t replicas)
+static void add_scale(void *scales, const struct as_store_scale *scale)
 {
-    *scales = as_xrealloc(*scales, (*n + 1) * sizeof(**scales));
-    (*scales)[(*n)++] = (struct as_desired_state_scale){as_str_dup(deployment), replicas};
+    struct as_desired_state_scales *s = scales;
+
+    s->all = as_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
+    s->all[s->n++] = (struct as_store_scale){{as_str_dup(scale->deployment), scale->deployment.n},
+                                             scale->replicas};
 }
 
 /* The deployment's num_replicas in the file; -1: there is no such deployment. */
@@ -43,67 +45,55 @@ static int64_t declared_replicas(const struct as_spec *s, struct as_str deployme
 
 /* The numbers that stay valid with the file `to`, and the one that the change sets. A number equal
  * to num_replicas of the file is dropped. */
-static void update_scales(const struct as_desired_state *d, const struct as_spec *to,
-                          const struct as_desired_state_change *change,
-                          struct as_desired_state_scale **ret_all, uint32_t *ret_n)
+static struct as_desired_state_scales updated_scales(const struct as_desired_state *d,
+                                                     const struct as_spec *to,
+                                                     const struct as_desired_state_change *change)
 {
-    *ret_all = NULL;
-    *ret_n = 0;
-    for (uint32_t i = 0; i < d->n_scales; i++) {
-        struct as_str name = as_str_of(d->scales[i].deployment);
-        int64_t number = declared_replicas(to, name);
+    struct as_desired_state_scales s = {0};
 
-        if (number >= 0 && number == declared_replicas(d->spec, name) &&
-            !as_str_eq(name, change->deployment))
-            add_scale(ret_all, ret_n, name, d->scales[i].replicas);
+    for (uint32_t i = 0; i < d->scales.n; i++) {
+        const struct as_store_scale *scale = &d->scales.all[i];
+        int64_t number = declared_replicas(to, scale->deployment);
+
+        if (number >= 0 && number == declared_replicas(d->spec, scale->deployment) &&
+            !as_str_eq(scale->deployment, change->deployment))
+            add_scale(&s, scale);
     }
     if (change->deployment.n && change->replicas != AS_DESIRED_STATE_UNSCALED &&
         change->replicas != declared_replicas(to, change->deployment))
-        add_scale(ret_all, ret_n, change->deployment, (uint32_t)change->replicas);
+        add_scale(&s, &(struct as_store_scale){change->deployment, (uint32_t)change->replicas});
+    return s;
 }
 
-static int64_t find_scale(const struct as_desired_state_scale *scales, uint32_t n,
-                          struct as_str deployment)
+static int64_t find_scale(const struct as_desired_state_scales *s, struct as_str deployment)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (as_str_eq(as_str_of(scales[i].deployment), deployment))
-            return scales[i].replicas;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (as_str_eq(s->all[i].deployment, deployment))
+            return s->all[i].replicas;
     }
     return AS_DESIRED_STATE_UNSCALED;
 }
 
-struct scales {
-    struct as_desired_state_scale *all;
-    uint32_t n;
-};
-
-static void collect_scale(void *arg, const struct as_store_scale *scale)
+static int load_scales(struct as_desired_state *d, uint64_t generation,
+                       struct as_desired_state_scales *ret_s, struct as_buf *err)
 {
-    struct scales *s = arg;
-
-    add_scale(&s->all, &s->n, scale->deployment, scale->replicas);
-}
-
-static int load_scales(struct as_desired_state *d, uint64_t generation, struct scales *ret_s,
-                       struct as_buf *err)
-{
-    *ret_s = (struct scales){0};
-    return d->store ? as_store_each_scale(d->store, generation, collect_scale, ret_s, err) : 0;
+    *ret_s = (struct as_desired_state_scales){0};
+    return d->store ? as_store_each_scale(d->store, generation, add_scale, ret_s, err) : 0;
 }
 
 int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generation,
                                   struct as_str deployment)
 {
+    struct as_desired_state_scales s;
     struct as_buf none = {0};
-    struct scales s;
     int64_t n;
 
     if (generation == 0 || generation == d->generation)
-        return find_scale(d->scales, d->n_scales, deployment);
+        return find_scale(&d->scales, deployment);
     load_scales(d, generation, &s, &none);
     as_buf_fini(&none);
-    n = find_scale(s.all, s.n, deployment);
-    free_scales(s.all, s.n);
+    n = find_scale(&s, deployment);
+    free_scales(&s);
     return n;
 }
 
@@ -111,13 +101,12 @@ int64_t as_desired_state_scale_of(struct as_desired_state *d, uint64_t generatio
 
 /* Makes this generation the newest; takes over s and scales. */
 static void set_newest(struct as_desired_state *d, uint64_t generation, struct as_spec *s,
-                       struct as_desired_state_scale *scales, uint32_t n_scales)
+                       struct as_desired_state_scales scales)
 {
     as_spec_free(d->spec);
-    free_scales(d->scales, d->n_scales);
+    free_scales(&d->scales);
     d->spec = s;
     d->scales = scales;
-    d->n_scales = n_scales;
     d->generation = generation;
 }
 
@@ -125,7 +114,7 @@ static void set_newest(struct as_desired_state *d, uint64_t generation, struct a
 static int load_newest(struct as_desired_state *d, struct as_buf *err)
 {
     struct as_store_entry e;
-    struct scales scales = {0};
+    struct as_desired_state_scales scales;
     struct as_spec *s = NULL;
     int rc = as_store_get(d->store, 0, &e, err);
 
@@ -136,10 +125,10 @@ static int load_newest(struct as_desired_state *d, struct as_buf *err)
     rc = load_scales(d, e.generation, &scales, err);
     if (rc < 0) {
         as_spec_free(s);
-        free_scales(scales.all, scales.n);
+        free_scales(&scales);
         return rc;
     }
-    set_newest(d, e.generation, s, scales.all, scales.n);
+    set_newest(d, e.generation, s, scales);
     return 0;
 }
 
@@ -179,7 +168,7 @@ int as_desired_state_open_initial(struct as_desired_state *d, const char *folder
     d->store = NULL;
     if (as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, initial, err) < 0)
         return AS_EINVALID;
-    set_newest(d, 1, s, NULL, 0);
+    set_newest(d, 1, s, (struct as_desired_state_scales){0});
     return rc;
 }
 
@@ -202,7 +191,7 @@ void as_desired_state_close(struct as_desired_state *d)
 {
     as_store_close(d->store);
     as_spec_free(d->spec);
-    free_scales(d->scales, d->n_scales);
+    free_scales(&d->scales);
     free(d->folder);
     free(d->initial);
     *d = (struct as_desired_state){0};
@@ -234,11 +223,8 @@ static void free_changes(struct changes *c)
 
 static void add_spec_change(void *ctx, const struct as_spec_change *c)
 {
-    static const char *const steps[] = {
-        [AS_SPEC_ADDED] = "added", [AS_SPEC_REMOVED] = "removed", [AS_SPEC_CHANGED] = "changed"};
-
     if (c->step != AS_SPEC_UNCHANGED)
-        add_change(ctx, c->application, c->deployment, steps[c->step], c->keys);
+        add_change(ctx, c->application, c->deployment, as_spec_step_name(c->step), c->keys);
 }
 
 /* For a change of the number of replicas alone: the texts are the same. */
@@ -291,20 +277,17 @@ static int create_store(struct as_desired_state *d, struct as_buf *err)
 
 static int store_generation(struct as_desired_state *d,
                             const struct as_desired_state_change *change, struct as_str text,
-                            const struct as_spec *to, const struct as_desired_state_scale *scales,
-                            uint32_t n_scales, uint64_t *ret_generation, struct as_buf *err)
+                            const struct as_spec *to, const struct as_desired_state_scales *scales,
+                            uint64_t *ret_generation, struct as_buf *err)
 {
     struct changes changes = {0};
-    struct as_store_scale *rows = as_xalloc((n_scales + 1) * sizeof(*rows));
     struct as_store_entry e = {.cause = change->cause,
                                .spec = text,
                                .time_ms = (int64_t)(as_clock_read(CLOCK_REALTIME) / AS_MS),
-                               .scales = rows,
-                               .n_scales = n_scales};
+                               .scales = scales->all,
+                               .n_scales = scales->n};
     int rc = d->store ? 0 : create_store(d, err);
 
-    for (uint32_t i = 0; i < n_scales; i++)
-        rows[i] = (struct as_store_scale){as_str_of(scales[i].deployment), scales[i].replicas};
     if (change->failed)
         e.failed = *change->failed;
     as_spec_diff(d->spec, to, add_spec_change, &changes);
@@ -315,28 +298,26 @@ static int store_generation(struct as_desired_state *d,
     if (rc == 0)
         rc = as_store_put(d->store, &e, ret_generation, err);
     free_changes(&changes);
-    free(rows);
     return rc;
 }
 
 int as_desired_state_add(struct as_desired_state *d, const struct as_desired_state_change *change,
                          struct as_str text, struct as_buf *err)
 {
-    struct as_desired_state_scale *scales;
+    struct as_desired_state_scales scales;
     uint64_t generation = 0;
     struct as_spec *s;
-    uint32_t n;
     int rc = as_spec_parse(&s, &as_desired_state_limits, AS_STORE_FILE, text, err);
 
     if (rc < 0)
         return rc;
-    update_scales(d, s, change, &scales, &n);
-    rc = store_generation(d, change, text, s, scales, n, &generation, err);
+    scales = updated_scales(d, s, change);
+    rc = store_generation(d, change, text, s, &scales, &generation, err);
     if (rc == 0) {
-        set_newest(d, generation, s, scales, n);
+        set_newest(d, generation, s, scales);
     } else {
         as_spec_free(s);
-        free_scales(scales, n);
+        free_scales(&scales);
     }
     return rc;
 }

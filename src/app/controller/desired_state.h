@@ -21,10 +21,10 @@ extern const struct as_spec_limits as_desired_state_limits;
 
 #define AS_DESIRED_STATE_UNSCALED (-1)
 
-/* A deployment's number of replicas that `scale` has set. */
-struct as_desired_state_scale {
-    char *deployment;
-    uint32_t replicas;
+/* The numbers of replicas that `scale` has set. Owns the names. */
+struct as_desired_state_scales {
+    struct as_store_scale *all;
+    uint32_t n;
 };
 
 struct as_desired_state {
@@ -35,8 +35,7 @@ struct as_desired_state {
     char *initial;                         /* text of generation 1 while there is no store */
     uint64_t generation;                   /* the newest one … */
     struct as_spec *spec;                  /* … its file … */
-    struct as_desired_state_scale *scales; /* … and the numbers that `scale` has set in it */
-    uint32_t n_scales;
+    struct as_desired_state_scales scales; /* … and the numbers that `scale` has set in it */
 };
 
 /* For `start`: opens the store in `folder` and loads the newest generation. 0; AS_E… of

@@ -128,7 +128,7 @@ static void each_deployment_has_its_own_scale(void **state AS_UNUSED)
     assert_int_equal(scaled("side"), 0);
     scale("side", 1); /* equal to the file: nothing is stored */
     assert_int_equal(scaled("side"), AS_DESIRED_STATE_UNSCALED);
-    assert_int_equal(d.n_scales, 0);
+    assert_int_equal(d.scales.n, 0);
 }
 
 static void an_older_generation_keeps_its_scales(void **state AS_UNUSED)
