@@ -356,18 +356,25 @@ static void on_workers_stopped(void *ctx)
     as_supervisor_try_end(s);
 }
 
-static struct as_child_conf child_conf(struct as_supervisor *s)
+static struct as_service_conf service_conf(struct as_supervisor *s, const char *name,
+                                           uint32_t scope)
 {
     const struct as_option_set *o = s->conf->opts;
 
-    return (struct as_child_conf){
-        .restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
-                    .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
-                    .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
-                    .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
-        .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
-        .rand = &s->rand,
-        .oom_seen = &s->oom_seen};
+    return (struct as_service_conf){
+        .name = name,
+        .program = "/proc/self/exe",
+        .opts = o,
+        .scope = scope,
+        .console = &s->console,
+        .heartbeat = as_option_ns(o, AS_OPT_HEARTBEAT_TIMEOUT),
+        .child = {.restart = {.base = as_option_ns(o, AS_OPT_RESTART_BACKOFF),
+                              .max = as_option_ns(o, AS_OPT_RESTART_BACKOFF_MAX),
+                              .healthy = as_option_ns(o, AS_OPT_RESTART_HEALTHY_AFTER),
+                              .give_up = (uint32_t)as_option_u64(o, AS_OPT_MAX_START_FAILURES)},
+                  .start_timeout = as_option_ns(o, AS_OPT_START_TIMEOUT),
+                  .rand = &s->rand,
+                  .oom_seen = &s->oom_seen}};
 }
 
 /* The API listener is the controller's; all others are the dispatcher's. */
@@ -384,16 +391,9 @@ void as_supervisor_make_dispatcher(struct as_supervisor *s, struct as_supervisor
 {
     static const struct as_service_ops ops = {on_dispatcher, on_dispatcher_serving,
                                               on_dispatcher_message, on_dispatcher_down};
-    struct as_service_conf conf = {.name = "dispatcher",
-                                   .program = "/proc/self/exe",
-                                   .opts = s->conf->opts,
-                                   .scope = AS_SCOPE_DISPATCHER,
-                                   .fds = *fds,
-                                   .console = &s->console,
-                                   .heartbeat =
-                                       as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
-                                   .child = child_conf(s)};
+    struct as_service_conf conf = service_conf(s, "dispatcher", AS_SCOPE_DISPATCHER);
 
+    conf.fds = *fds;
     d->s = s;
     as_service_new(&d->service, s->loop, &conf, &ops, d, &s->log);
 }
@@ -409,24 +409,16 @@ static int make_children(struct as_supervisor *s)
                                       .on_stopped = on_workers_stopped,
                                       .ctx = s};
     struct as_handover dispatcher_fds = {.n = 0};
-    /* unlike the dispatcher it has nothing to finish when the supervisor dies: hence death_signal
-     */
-    struct as_service_conf controller = {.name = "controller",
-                                         .program = "/proc/self/exe",
-                                         .opts = conf->opts,
-                                         .scope = AS_SCOPE_CONTROLLER,
-                                         .arg = conf->target,
-                                         .console = &s->console,
-                                         .heartbeat =
-                                             as_supervisor_option_ns(s, AS_OPT_HEARTBEAT_TIMEOUT),
-                                         .death_signal = SIGKILL,
-                                         .child = child_conf(s)};
+    struct as_service_conf controller = service_conf(s, "controller", AS_SCOPE_CONTROLLER);
     /* a check (dry read) has none */
     int app = conf->app < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
                             : fcntl(conf->app, F_DUPFD_CLOEXEC, 3);
     int error = app < 0 ? errno : 0;
 
-    /* everything is made even then: the end of as_supervisor_run closes it all */
+    controller.arg = conf->target;
+    /* unlike the dispatcher it has nothing to finish when the supervisor dies */
+    controller.death_signal = SIGKILL;
+    /* everything is made even after an error: the end of as_supervisor_run closes it all */
     split_listeners(&conf->listeners, &dispatcher_fds, &controller.fds);
     if (app >= 0)
         as_handover_add(&controller.fds, AS_HANDOVER_APP, app);
