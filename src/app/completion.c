@@ -38,12 +38,6 @@ static const char *value_kind(const char *name)
     return "";
 }
 
-static void put_words(struct as_buf *b, const char *words)
-{
-    for (size_t i = 0; as_option_word(words, i).p; i++)
-        as_buf_printf(b, "%s%.*s", i ? " " : "", AS_STR_FMT(as_option_word(words, i)));
-}
-
 /* "file", "dir", "ask REPLICA", "words a b c", or "" */
 static void put_value_kind(struct as_buf *b, const struct as_option_row *row)
 {
@@ -51,7 +45,7 @@ static void put_value_kind(struct as_buf *b, const struct as_option_row *row)
 
     if (row->type == AS_OPTION_ENUM) {
         as_buf_str(b, "words ");
-        put_words(b, row->words);
+        as_option_put_words(row->words, " ", b);
     } else if (row == &as_option_rows[AS_OPT_REPLICA]) {
         as_buf_str(b, "ask REPLICA");
     } else {

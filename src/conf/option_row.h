@@ -31,5 +31,9 @@ const char *as_option_placeholder(const struct as_option_row *row);
 
 /* The i-th word of "a|b|c"; a NULL slice behind the last one. */
 struct as_str as_option_word(const char *words, size_t i);
+/* The index of a word; -1: it is none of them. */
+int64_t as_option_find_word(const char *words, struct as_str word);
+/* Appends all of them, with `between` between two. */
+void as_option_put_words(const char *words, const char *between, struct as_buf *out);
 
 #endif

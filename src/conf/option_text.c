@@ -84,8 +84,7 @@ static void put_bounds(const struct as_option_row *row, struct as_buf *b)
         as_buf_str(b, "on, off");
         break;
     case AS_OPTION_ENUM:
-        for (size_t i = 0; as_option_word(row->words, i).p; i++)
-            as_buf_printf(b, "%s%.*s", i ? ", " : "", AS_STR_FMT(as_option_word(row->words, i)));
+        as_option_put_words(row->words, ", ", b);
         break;
     case AS_OPTION_STRING:
         as_buf_printf(b, "up to %lld bytes", (long long)row->max);

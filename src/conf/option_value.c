@@ -32,6 +32,21 @@ struct as_str as_option_word(const char *words, size_t i)
     }
 }
 
+int64_t as_option_find_word(const char *words, struct as_str word)
+{
+    for (size_t i = 0; as_option_word(words, i).p; i++) {
+        if (as_str_eq(as_option_word(words, i), word))
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+void as_option_put_words(const char *words, const char *between, struct as_buf *out)
+{
+    for (size_t i = 0; as_option_word(words, i).p; i++)
+        as_buf_printf(out, "%s%.*s", i ? between : "", AS_STR_FMT(as_option_word(words, i)));
+}
+
 static bool is_number(enum as_option_type type)
 {
     return type == AS_OPTION_INT || type == AS_OPTION_SIZE || type == AS_OPTION_DURATION;
@@ -133,19 +148,16 @@ static int read_string(const struct as_option_row *row, const char *text,
 static int read_word(const struct as_option_row *row, const char *text,
                      struct as_option_value *ret_v, struct as_buf *err)
 {
-    struct as_str w;
+    int64_t i = as_option_find_word(row->words, as_str_of(text));
 
-    for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++) {
-        if (as_str_eq(w, as_str_of(text))) {
-            ret_v->i = (int64_t)i;
-            ret_v->s = text;
-            return 0;
-        }
+    if (i < 0) {
+        as_buf_str(err, "is not one of ");
+        as_option_put_words(row->words, ", ", err);
+        return AS_EINVALID;
     }
-    as_buf_str(err, "is not one of ");
-    for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
-        as_buf_printf(err, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
-    return AS_EINVALID;
+    ret_v->i = i;
+    ret_v->s = text;
+    return 0;
 }
 
 static int read_bool(const char *text, struct as_option_value *ret_v, struct as_buf *err)

@@ -14,17 +14,8 @@ static const char *const titles[AS_SPEC_LEVELS] = {
     [AS_SPEC_LEVEL_LOGGING] = "`logging_config`",
 };
 
-static const char *const classes[] = {
-    [AS_SPEC_SAME] = "",
-    [AS_SPEC_LIGHT] = "light",
-    [AS_SPEC_RECONFIGURE] = "reconfigure",
-    [AS_SPEC_RESTART] = "restart",
-};
-
 static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
 {
-    struct as_str w;
-
     switch (row->type) {
     case AS_SPEC_BOOL:
         as_buf_str(b, "`true`, `false`");
@@ -55,8 +46,9 @@ static void put_bounds(const struct as_spec_row *row, struct as_buf *b)
                       (long long)row->max);
         break;
     case AS_SPEC_ENUM:
-        for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
-            as_buf_printf(b, "%s`%.*s`", i ? ", " : "", AS_STR_FMT(w));
+        as_buf_str(b, "`");
+        as_option_put_words(row->words, "`, `", b);
+        as_buf_str(b, "`");
         break;
     case AS_SPEC_JSON:
         as_buf_printf(b, "%s, up to %lld KiB as JSON", row->words[0] ? "a mapping" : "anything",
@@ -100,7 +92,7 @@ void as_spec_markdown(struct as_buf *b)
                 as_buf_printf(b, "`%s`", row->def);
             as_buf_str(b, " | ");
             put_bounds(row, b);
-            as_buf_printf(b, " | %s | %s |\n", classes[row->cls], row->doc);
+            as_buf_printf(b, " | %s | %s |\n", as_spec_class_name(row->cls), row->doc);
         }
     }
     as_buf_str(b, "\nThe limits of a file (its size, and how many applications and deployments it "

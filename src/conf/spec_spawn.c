@@ -7,45 +7,23 @@
 /* A position in a list as "0-3,8". */
 struct cursor {
     const char *p;
-    uint32_t next, last;
-    bool in_range, begun;
+    unsigned long next, last; /* of the range that was read; next above last: it is used up */
+    bool begun;
 };
-
-static bool parse_number(struct cursor *c, uint32_t *ret_v)
-{
-    uint32_t v = 0, n = 0;
-
-    for (; *c->p >= '0' && *c->p <= '9'; c->p++, n++) {
-        v = v * 10 + (uint32_t)(*c->p - '0');
-        if (v > UINT16_MAX)
-            return false;
-    }
-    *ret_v = v;
-    return n > 0;
-}
 
 /* 1: *ret_v is the next number of the list; 0: there is none; AS_EINVALID: it is not a list. */
 static int next_id(struct cursor *c, uint32_t *ret_v)
 {
-    if (c->in_range && c->next < c->last) {
-        *ret_v = ++c->next;
-        return 1;
-    }
-    c->in_range = false;
-    if (*c->p == 0)
-        return 0;
-    if (c->begun && *c->p++ != ',')
-        return AS_EINVALID;
-    c->begun = true;
-    if (!parse_number(c, &c->next))
-        return AS_EINVALID;
-    if (*c->p == '-') {
-        c->p++;
-        if (!parse_number(c, &c->last) || c->last < c->next)
+    if (!c->begun || c->next > c->last) {
+        if (*c->p == 0)
+            return 0;
+        if (c->begun && *c->p++ != ',')
             return AS_EINVALID;
-        c->in_range = true;
+        if (!as_str_range(&c->p, &c->next, &c->last) || c->last > UINT16_MAX)
+            return AS_EINVALID;
+        c->begun = true;
     }
-    *ret_v = c->next;
+    *ret_v = (uint32_t)c->next++;
     return 1;
 }
 

@@ -92,19 +92,24 @@ static int compare_keys(const void *x, const void *y)
     return c;
 }
 
+const struct as_spec_node **as_spec_members(const struct as_spec_node *n)
+{
+    const struct as_spec_node **all = as_xalloc(n->n * sizeof(const struct as_spec_node *));
+    uint32_t i = 0;
+
+    for (const struct as_spec_node *k = n->first; k; k = k->next)
+        all[i++] = k;
+    if (n->type == AS_SPEC_NODE_MAP)
+        qsort(all, n->n, sizeof(const struct as_spec_node *), compare_keys);
+    return all;
+}
+
 /* Sorts the keys: a mapping may be as long as the text, too long to compare all pairs. */
 static void refuse_duplicate_keys(struct builder *b, const struct as_spec_node *map)
 {
-    const struct as_spec_node **all;
-    uint32_t i = 0;
+    const struct as_spec_node **all = as_spec_members(map);
 
-    if (map->n < 2)
-        return;
-    all = as_xalloc(map->n * sizeof(const struct as_spec_node *));
-    for (const struct as_spec_node *k = map->first; k; k = k->next)
-        all[i++] = k;
-    qsort(all, map->n, sizeof(const struct as_spec_node *), compare_keys);
-    for (i = 1; i < map->n; i++) {
+    for (uint32_t i = 1; i < map->n; i++) {
         if (as_str_eq(all[i]->key, all[i - 1]->key))
             as_spec_error(b->e, all[i]->key_line, all[i]->key_column,
                           "%.*s: duplicate key; the first one is in line %u",

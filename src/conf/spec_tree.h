@@ -44,6 +44,10 @@ struct as_spec_node {
 struct as_spec_node *as_spec_tree(struct as_arena *a, struct as_str text, uint32_t depth,
                                   struct as_spec_errors *e);
 
+/* The members of a list or mapping; of a mapping sorted by key, equal keys in the order of the
+ * text. The caller frees the array. */
+const struct as_spec_node **as_spec_members(const struct as_spec_node *n);
+
 enum as_spec_scalar { AS_SPEC_NULL, AS_SPEC_WORD_BOOL, AS_SPEC_WHOLE, AS_SPEC_REAL, AS_SPEC_WORD };
 
 /* The type of a scalar. Whole: decimal, 0o17, 0xff; real: with fraction or exponent. .inf and .nan

@@ -191,19 +191,16 @@ static bool read_string(struct as_spec_reader *r, const struct as_spec_row *row,
 static bool read_enum(struct as_spec_reader *r, const struct as_spec_row *row,
                       const struct as_spec_node *n, struct as_spec_value *v)
 {
-    struct as_str w;
+    int64_t i = is_scalar(n, AS_SPEC_WORD) ? as_option_find_word(row->words, n->text) : -1;
     struct as_buf b = {0};
 
-    for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++) {
-        if (is_scalar(n, AS_SPEC_WORD) && as_str_eq(w, n->text)) {
-            v->i = (int64_t)i;
-            v->s = as_spec_dup(r->arena, w);
-            return true;
-        }
+    if (i >= 0) {
+        v->i = i;
+        v->s = as_spec_dup(r->arena, n->text);
+        return true;
     }
     as_buf_str(&b, "is not one of ");
-    for (size_t i = 0; (w = as_option_word(row->words, i)).p; i++)
-        as_buf_printf(&b, "%s%.*s", i ? ", " : "", AS_STR_FMT(w));
+    as_option_put_words(row->words, ", ", &b);
     fail_value(r, row->key, n, as_buf_cstr(&b));
     as_buf_fini(&b);
     return false;
@@ -299,14 +296,6 @@ static bool read_map(struct as_spec_reader *r, const struct as_spec_row *row,
 
 /* --- JSON --- */
 
-static int by_key(const void *x, const void *y)
-{
-    const struct as_spec_node *const *a = x, *const *b = y;
-    int c = memcmp((*a)->key.p, (*b)->key.p, AS_MIN((*a)->key.n, (*b)->key.n));
-
-    return c ? c : (*a)->key.n < (*b)->key.n ? -1 : (*a)->key.n > (*b)->key.n;
-}
-
 /* Appends a whole number as JSON; a decimal number of any length keeps its digits. */
 static bool put_whole(const struct as_spec_node *n, struct as_buf *out)
 {
@@ -363,17 +352,12 @@ static bool put_node(struct as_spec_reader *r, const struct as_spec_row *row,
 {
     const struct as_spec_node **all;
     bool ok = true, map = n->type == AS_SPEC_NODE_MAP;
-    uint32_t i = 0;
 
     if (n->type == AS_SPEC_NODE_SCALAR)
         return put_scalar(r, row, n, out);
-    all = as_xalloc(n->n * sizeof(const struct as_spec_node *));
-    for (const struct as_spec_node *k = n->first; k; k = k->next)
-        all[i++] = k;
-    if (map && n->n)
-        qsort(all, n->n, sizeof(const struct as_spec_node *), by_key);
+    all = as_spec_members(n);
     as_json_put_open(out, map ? '{' : '[');
-    for (i = 0; i < n->n; i++) {
+    for (uint32_t i = 0; i < n->n; i++) {
         if (map)
             as_json_put_escaped_key(out, all[i]->key);
         ok = put_node(r, row, all[i], out) && ok;
