@@ -10,6 +10,8 @@
 
 /* segments of one system call; more are written by the next one */
 #define FLUSH_IOVS 64
+/* of one message; the kernel closes any more. */
+#define DESCRIPTORS 4u
 
 static int64_t io_result(ssize_t k)
 {
@@ -20,10 +22,9 @@ static int64_t io_result(ssize_t k)
     return errno == EAGAIN ? AS_EAGAIN : AS_EIO;
 }
 
-/* Keeps the first descriptor; a peer may send more. */
-static int take_descriptor(struct msghdr *m)
+uint32_t as_fd_io_descriptors(struct msghdr *m, int *fds, uint32_t cap)
 {
-    int first = -1;
+    uint32_t n = 0;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         size_t count;
@@ -31,24 +32,28 @@ static int take_descriptor(struct msghdr *m)
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-            if (first < 0)
-                first = fd;
-            else
-                close(fd);
-        }
+        for (size_t i = 0; i < count && n < cap; i++)
+            memcpy(&fds[n++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
-    return first;
+    return n;
+}
+
+/* Keeps the first descriptor; a peer may send more. */
+static int take_descriptor(struct msghdr *m)
+{
+    int fds[DESCRIPTORS];
+    uint32_t n = as_fd_io_descriptors(m, fds, DESCRIPTORS);
+
+    for (uint32_t i = 1; i < n; i++)
+        close(fds[i]);
+    return n ? fds[0] : -1;
 }
 
 int64_t as_fd_io_read(int fd, const struct iovec *iov, int n, int *ret_fd)
 {
     union {
         struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * 4)];
+        char buf[CMSG_SPACE(sizeof(int) * DESCRIPTORS)];
     } control;
     struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
     ssize_t k;

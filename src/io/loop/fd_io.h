@@ -18,4 +18,9 @@ int64_t as_fd_io_read(int fd, const struct iovec *iov, int n, int *ret_fd);
 int as_fd_io_flush(int fd, struct as_outq *q, int pass, uint64_t *calls);
 size_t as_fd_io_readable(int fd); /* bytes that can be read now */
 
+/* The descriptors that came with a message, which the caller owns: at most `cap`, which is all that
+ * the message's control buffer has room for. */
+struct msghdr;
+uint32_t as_fd_io_descriptors(struct msghdr *m, int *fds, uint32_t cap);
+
 #endif

@@ -1,5 +1,7 @@
 #include "io/socket/rights.h"
 
+#include "io/loop/fd_io.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -43,22 +45,6 @@ int as_rights_send(int sock, const void *p, size_t n, const int *fds, uint32_t n
     return 0;
 }
 
-static uint32_t collect_fds(struct msghdr *m, int fds[AS_RIGHTS_MAX])
-{
-    uint32_t n = 0;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-        size_t count;
-
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count && n < AS_RIGHTS_MAX; i++)
-            memcpy(&fds[n++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-    }
-    return n;
-}
-
 int64_t as_rights_receive(int sock, void *p, size_t cap, int fds[AS_RIGHTS_MAX],
                           uint32_t *ret_n_fds, bool *ret_lost)
 {
@@ -75,7 +61,7 @@ int64_t as_rights_receive(int sock, void *p, size_t cap, int fds[AS_RIGHTS_MAX],
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return is_transient(errno) ? AS_EAGAIN : AS_EOF;
-    *ret_n_fds = collect_fds(&m, fds);
+    *ret_n_fds = as_fd_io_descriptors(&m, fds, AS_RIGHTS_MAX);
     *ret_lost = m.msg_flags & MSG_CTRUNC;
     return n == 0 ? AS_EOF : n;
 }
