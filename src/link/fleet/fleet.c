@@ -220,16 +220,14 @@ static bool are_models_pending(const struct as_fleet *f)
     return !as_fleet_flag(&f->accepting);
 }
 
-void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
+void as_fleet_republish(struct as_fleet *f)
 {
-    as_registry_unref(f->registry);
-    f->registry = g;
     AS_LIST_EACH(n, &f->clients)
     {
         struct as_fleet_client *c = AS_LIST_ENTRY(n, struct as_fleet_client, node);
         struct registry_letter *l = as_xalloc(sizeof(*l));
 
-        l->registry = as_registry_ref(g);
+        l->registry = as_registry_ref(f->registry);
         l->models_pending = are_models_pending(f);
         l->letter.open = on_registry_letter;
         if (c->local)
@@ -237,6 +235,16 @@ void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
         else
             as_mbox_post(&c->box, &l->letter);
     }
+}
+
+void as_fleet_publish(struct as_fleet *f, struct as_registry *g)
+{
+    bool same = g == f->registry;
+
+    as_registry_unref(f->registry);
+    f->registry = g;
+    if (!same)
+        as_fleet_republish(f);
 }
 
 static void on_registry_letter(struct as_letter *letter, void *to)
@@ -258,16 +266,8 @@ int as_fleet_set_loaded(struct as_fleet *f, struct as_str model, bool loaded)
 
     if (!g)
         return AS_ENOTFOUND;
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        as_fleet_publish(f, g);
+    as_fleet_publish(f, g);
     return 0;
-}
-
-void as_fleet_republish(struct as_fleet *f)
-{
-    as_fleet_publish(f, as_registry_ref(f->registry));
 }
 
 void as_fleet_update_ready(struct as_fleet_deployment *d)

@@ -295,7 +295,7 @@ static int register_model(struct as_fleet_deployment *d, const struct as_frame_r
     else
         known->gone = false;
     d->models[place].declared = declared;
-    if (g == f->registry || d->deleted)
+    if (d->deleted)
         as_registry_unref(g);
     else
         as_fleet_publish(f, g);
@@ -363,10 +363,7 @@ void as_fleet_set_traffic(struct as_fleet_deployment *d, const struct as_traffic
                  "deployment=%s canary=%s canary_percent=%.3f mirror_percent=%.3f fallback=%.*s",
                  d->name, t->is_canary ? "yes" : "no", t->canary * 100.0 / AS_TRAFFIC_ALL,
                  t->mirror * 100.0 / AS_TRAFFIC_ALL, AS_STR_FMT(t->fallback));
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        as_fleet_publish(f, g);
+    as_fleet_publish(f, g);
     as_fleet_record_settings(d);
 }
 
@@ -411,10 +408,7 @@ void as_fleet_remove_deployment(struct as_fleet_deployment *d)
                  d->n_models);
     /* first, since a client may submit again when it gets its answer below */
     d->number += AS_FLEET_DEPLOYMENTS_MAX;
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        as_fleet_publish(f, g);
+    as_fleet_publish(f, g);
     as_timer_set(&d->timer, AS_NEVER);
     as_deployment_free(d->core);
     as_task_cancel(&d->work);
@@ -456,10 +450,7 @@ void as_fleet_delete_deployment(struct as_fleet *f, struct as_str deployment, bo
     if (!d || f->draining)
         return;
     g = as_registry_without_deployment(f->registry, d->number);
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        as_fleet_publish(f, g);
+    as_fleet_publish(f, g);
     d->deleted = true;
     d->gone = gone;
     as_fleet_forget_records(d);

@@ -187,7 +187,7 @@ int as_fleet_register_model(struct as_fleet_deployment *d, const struct as_frame
 /* The same for a model that a record names: nothing happens if a worker has registered it. */
 int as_fleet_declare_model(struct as_fleet_deployment *d, const struct as_frame_register *r,
                            const char **ret_why);
-/* Gives a new snapshot to every client loop; takes over the reference. */
+/* Gives the snapshot to every client loop if it is a new one; takes over the reference. */
 void as_fleet_publish(struct as_fleet *f, struct as_registry *g);
 /* Gives out the same snapshot again, since readiness or models_pending has changed. */
 void as_fleet_republish(struct as_fleet *f);

@@ -81,10 +81,7 @@ void as_fleet_drop_model(struct as_fleet_deployment *d, uint32_t model)
     m->order = ++d->n_gone;
     as_log_event(f->log, AS_LOG_INFO, "model_gone", "deployment=%s model=%s version=%s", d->name,
                  m->name, m->version);
-    if (g == f->registry)
-        as_registry_unref(g);
-    else
-        as_fleet_publish(f, g);
+    as_fleet_publish(f, g);
     as_deployment_drop_model(d->core, model, as_loop_now(f->loop));
 }
 
