@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-static struct as_worker_req *find_stream(const struct as_list *head, uint64_t stream)
-{
-    AS_LIST_EACH(n, head)
-    {
-        struct as_worker_req *q = AS_LIST_ENTRY(n, struct as_worker_req, node);
-
-        if (q->stream == stream)
-            return q;
-    }
-    return NULL;
-}
-
 static void drop_request(struct as_worker *w, struct as_worker_link *l, struct as_worker_req *q)
 {
     as_list_remove(&q->node);
@@ -258,7 +246,7 @@ static void on_open(struct as_worker *w, struct as_worker_link *l, const struct 
 bool as_worker_begin_body(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f,
                           struct as_worker_req **ret_q)
 {
-    struct as_worker_req *q = find_stream(&l->waiting, f->stream);
+    struct as_worker_req *q = as_worker_find_in(&l->waiting, f->stream);
     bool last = f->flags & AS_FRAME_F_END, streams;
 
     if (!q)
@@ -318,7 +306,7 @@ static void on_cancel(struct as_worker *w, struct as_worker_link *l, const struc
         as_worker_close_link(w, l, "the dispatcher sent a malformed CANCEL");
         return;
     }
-    q = find_stream(&l->waiting, f->stream);
+    q = as_worker_find_in(&l->waiting, f->stream);
     if (q) {
         w->stat.cancels++;
         drop_request(w, l, q);

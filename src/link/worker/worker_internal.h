@@ -350,6 +350,8 @@ int as_worker_decode(struct as_worker *w, struct as_worker_req *q, const struct 
 
 /* --- worker_stream.c --- */
 
+/* The request of that stream in a list; or NULL. */
+struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t stream);
 /* The request of that link and stream that was started and is not answered; or NULL. */
 struct as_worker_req *as_worker_find_started(const struct as_worker *w,
                                              const struct as_worker_link *l, uint64_t stream);

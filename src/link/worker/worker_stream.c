@@ -206,7 +206,7 @@ void as_worker_finish(struct as_worker *w, struct as_worker_req *q)
     as_worker_finish_req(w, q, now);
 }
 
-static struct as_worker_req *find_stream(const struct as_list *head, uint64_t stream)
+struct as_worker_req *as_worker_find_in(const struct as_list *head, uint64_t stream)
 {
     AS_LIST_EACH(n, head)
     {
@@ -237,7 +237,7 @@ static struct as_worker_req *find_open(const struct as_worker *w, const struct a
 {
     struct as_worker_req *q = as_worker_find_started(w, l, stream);
 
-    return q ? q : find_stream(&l->waiting, stream);
+    return q ? q : as_worker_find_in(&l->waiting, stream);
 }
 
 void as_worker_on_credit(struct as_worker *w, struct as_worker_link *l, const struct as_frame *f)
@@ -325,7 +325,7 @@ void as_worker_on_input(struct as_worker *w, struct as_worker_link *l, const str
     const char *why = NULL;
     int err;
 
-    if (!q && f->stream <= l->top_stream && !find_stream(&l->waiting, f->stream))
+    if (!q && f->stream <= l->top_stream && !as_worker_find_in(&l->waiting, f->stream))
         return; /* it crossed the end of its answer */
     if (!q || !w->models[q->model].reg.streams_inputs || q->partial_input || q->inputs_over ||
         !as_frame_window_is_open(&q->input_credit)) {
