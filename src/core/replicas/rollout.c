@@ -148,31 +148,18 @@ bool as_rollout_retires_before(const struct as_replica_slot *a, const struct as_
     return a->facts.rank > b->facts.rank;
 }
 
-/* The slot to retire first, of all or of the old ones; NULL: none. */
-static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_old)
+/* The slot to retire first, of all that do not end, of those that serve, or of the old ones among
+ * them; NULL: none. */
+static struct as_replica_slot *find_victim(const struct as_plan *p, bool only_old,
+                                           bool only_serving)
 {
     struct as_replica_slot *v = NULL;
 
     for (uint32_t i = 0; i < p->n; i++) {
         struct as_replica_slot *slot = p->slots[i];
 
-        if (as_replica_slot_is_ending(slot) || (only_old && !as_rollout_is_old(slot)))
-            continue;
-        if (!v || as_rollout_retires_before(slot, v))
-            v = slot;
-    }
-    return v;
-}
-
-/* The same of the old slots that serve; those that a rollback cannot use go first. */
-static struct as_replica_slot *serving_victim(const struct as_plan *p)
-{
-    struct as_replica_slot *v = NULL;
-
-    for (uint32_t i = 0; i < p->n; i++) {
-        struct as_replica_slot *slot = p->slots[i];
-
-        if (slot->state != AS_REPLICA_SLOT_RUNNING || !as_rollout_is_old(slot))
+        if (as_replica_slot_is_ending(slot) || (only_old && !as_rollout_is_old(slot)) ||
+            (only_serving && slot->state != AS_REPLICA_SLOT_RUNNING))
             continue;
         if (!v || as_rollout_retires_before(slot, v))
             v = slot;
@@ -202,7 +189,7 @@ static struct as_replica_slot *idle_victim(const struct as_plan *p)
 /* An old slot that does not serve, while `unavailable` allows it to be missing. */
 static struct as_replica_slot *missing_victim(const struct as_plan *p, uint32_t least)
 {
-    struct as_replica_slot *v = find_victim(p, true);
+    struct as_replica_slot *v = find_victim(p, true, false);
     struct slot_counts c = count_slots(p);
 
     return v && serves_nobody(v) && c.live - c.not_available > least ? v : NULL;
@@ -224,17 +211,17 @@ static void retire_surplus(struct as_plan *p, as_ns now)
     while ((v = idle_victim(p)))
         as_rollout_retire(v, now);
     while (count_slots(p).old > wanted)
-        as_rollout_retire(find_victim(p, true), now);
+        as_rollout_retire(find_victim(p, true, false), now);
     while (unavailable_of(p) && (v = missing_victim(p, least)))
         as_rollout_retire(v, now);
-    while (count_slots(p).available > least && (v = serving_victim(p)))
+    while (count_slots(p).available > least && (v = find_victim(p, true, true)))
         as_rollout_retire(v, now);
     for (;;) {
         struct slot_counts c = count_slots(p);
 
         if (c.live <= wanted + (c.old ? surge_of(p) : 0))
             return;
-        as_rollout_retire(find_victim(p, false), now);
+        as_rollout_retire(find_victim(p, false, false), now);
     }
 }
 
