@@ -428,55 +428,38 @@ static bool read_objects(struct as_spec_reader *r, const struct as_spec_row *row
 
 /* --- all types --- */
 
+static bool read_bool(struct as_spec_reader *r, const struct as_spec_row *row,
+                      const struct as_spec_node *n, struct as_spec_value *v)
+{
+    if (!is_scalar(n, AS_SPEC_WORD_BOOL))
+        return fail_value(r, row->key, n, "is neither true nor false");
+    v->i = as_spec_scalar_bool(n);
+    return true;
+}
+
+typedef bool read_type(struct as_spec_reader *r, const struct as_spec_row *row,
+                       const struct as_spec_node *n, struct as_spec_value *v);
+
+static read_type *const readers[] = {
+    [AS_SPEC_BOOL] = read_bool,      [AS_SPEC_INT] = read_int,
+    [AS_SPEC_NUMBER] = read_scaled,  [AS_SPEC_DURATION] = read_scaled,
+    [AS_SPEC_SIZE] = read_size,      [AS_SPEC_AMOUNT] = read_amount,
+    [AS_SPEC_STRING] = read_string,  [AS_SPEC_TEXT] = read_string,
+    [AS_SPEC_ENUM] = read_enum,      [AS_SPEC_JSON] = read_json,
+    [AS_SPEC_TEXTS] = read_texts,    [AS_SPEC_MAP] = read_map,
+    [AS_SPEC_OBJECT] = read_objects, [AS_SPEC_OBJECTS] = read_objects,
+};
+
 bool as_spec_read_value(struct as_spec_reader *r, const struct as_spec_row *row,
                         const struct as_spec_node *n, struct as_spec_value *v)
 {
     struct as_spec_value read = {
         .set = true, .from = r->from, .line = n->line, .column = n->column};
-    bool ok = false;
+    bool ok;
 
     if (is_scalar(n, AS_SPEC_NULL))
         return true;
-    switch (row->type) {
-    case AS_SPEC_BOOL:
-        ok = is_scalar(n, AS_SPEC_WORD_BOOL) ||
-             fail_value(r, row->key, n, "is neither true nor false");
-        read.i = ok && as_spec_scalar_bool(n);
-        break;
-    case AS_SPEC_INT:
-        ok = read_int(r, row, n, &read);
-        break;
-    case AS_SPEC_NUMBER:
-    case AS_SPEC_DURATION:
-        ok = read_scaled(r, row, n, &read);
-        break;
-    case AS_SPEC_SIZE:
-        ok = read_size(r, row, n, &read);
-        break;
-    case AS_SPEC_AMOUNT:
-        ok = read_amount(r, row, n, &read);
-        break;
-    case AS_SPEC_STRING:
-    case AS_SPEC_TEXT:
-        ok = read_string(r, row, n, &read);
-        break;
-    case AS_SPEC_ENUM:
-        ok = read_enum(r, row, n, &read);
-        break;
-    case AS_SPEC_JSON:
-        ok = read_json(r, row, n, &read);
-        break;
-    case AS_SPEC_TEXTS:
-        ok = read_texts(r, row, n, &read);
-        break;
-    case AS_SPEC_MAP:
-        ok = read_map(r, row, n, &read);
-        break;
-    case AS_SPEC_OBJECT:
-    case AS_SPEC_OBJECTS:
-        ok = read_objects(r, row, n, &read);
-        break;
-    }
+    ok = readers[row->type](r, row, n, &read);
     if (ok)
         *v = read;
     return ok;
